@@ -1,5 +1,6 @@
 /** Jobs of the VM, as the service calls them. */
 import { SbxError } from "../../lib/base/error/mod.ts";
+import { timeLimit } from "../../lib/base/time/mod.ts";
 import type { Call, Caller, Reply } from "../../lib/ipc/mod.ts";
 import type { JobRunner, Jobs } from "../../lib/job/mod.ts";
 import type { Session } from "../../lib/session/mod.ts";
@@ -8,9 +9,9 @@ export type JobCall = Extract<Call, { t: "Jobs" | "JobStart" | "JobStop" }>;
 type FollowCall = Extract<Call, { t: "JobFollow" }>;
 
 /** Longest wait for policy's decision, in `ms`: a person who is asked may take longer. */
-const DECISION_MS = 5000;
+const DECISION_MS = timeLimit(5000);
 /** Longest wait for the end of a job that is stopped, in `ms`: SIGKILL comes before. */
-const STOP_MS = 5000;
+const STOP_MS = timeLimit(5000);
 /** Size of a job's terminal until a person attaches. */
 const SIZE = { cols: 80, rows: 24 };
 

@@ -3,6 +3,7 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import { home, onRemoval, removeIfThere } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections, redactLog } from "../../lib/base/log/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
+import { timeLimit } from "../../lib/base/time/mod.ts";
 import { call, CallServer, NO_SESSION } from "../../lib/ipc/mod.ts";
 import { Jobs } from "../../lib/job/mod.ts";
 import { Ports } from "../../lib/port/mod.ts";
@@ -15,7 +16,7 @@ import { portConnector } from "./ports.ts";
 import { type AwaitedSession, awaitSession } from "./spare.ts";
 
 /** Longest wait in `ms` for the first `Boot`: a service that died meanwhile must leave no process behind. */
-const ORDER_DEADLINE_MS = 60_000;
+const ORDER_DEADLINE_MS = timeLimit(60_000);
 
 const NAME = "sbx-process";
 const USAGE = `${NAME} SESSION

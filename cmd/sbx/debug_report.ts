@@ -2,11 +2,12 @@
 import type { DebugReport } from "../../lib/api/mod.ts";
 import { type Home, home } from "../../lib/base/home/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
+import { timeLimit } from "../../lib/base/time/mod.ts";
 import { Client, serviceAnswers } from "../../lib/client/mod.ts";
 import { debugReport, machineRedactor, stateFromDisk } from "../../lib/debug/mod.ts";
 
 /** Longest wait for the service's report, in `ms`: it hashes the image. */
-const REPORT_MS = 60_000;
+const REPORT_MS = timeLimit(60_000);
 
 /**
  * Fetches the report, or makes it and says so.

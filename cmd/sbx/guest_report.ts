@@ -3,13 +3,14 @@ import type { z } from "zod";
 import type { ExecResult } from "../../lib/api/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { parseJson } from "../../lib/base/json/mod.ts";
+import { timeLimit } from "../../lib/base/time/mod.ts";
 import type { Client } from "../../lib/client/mod.ts";
 import { segment } from "../../lib/client/mod.ts";
 
 /** Longest report, in characters. */
 const REPORT_MAX = 64 * 1024;
 /** Longest run of such a program, in seconds. */
-const TIMEOUT_SECS = 300;
+const TIMEOUT_SECS = timeLimit(300);
 /** The shell's exit codes for a program that cannot be run, and for none of that name. */
 const NOT_RUN = [126, 127];
 

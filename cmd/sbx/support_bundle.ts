@@ -5,6 +5,7 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
 import { formatBytes } from "../../lib/base/progress/mod.ts";
+import { timeLimit } from "../../lib/base/time/mod.ts";
 import { type Bundle, collectBundle, writeBundle } from "../../lib/bundle/mod.ts";
 import { Client, segment, serviceAnswers } from "../../lib/client/mod.ts";
 import { fetchReport } from "./debug_report.ts";
@@ -12,7 +13,7 @@ import { diagnoseHost } from "./host_doctor.ts";
 
 const SESSION_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** Longest wait for one answer of the service, in `ms`. */
-const ANSWER_MS = 10_000;
+const ANSWER_MS = timeLimit(10_000);
 
 /** Options of a bundle. */
 export interface BundleRequest {

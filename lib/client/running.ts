@@ -3,12 +3,13 @@ import { basename, resolve } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { type Home, home } from "../base/home/mod.ts";
 import { commandLineOf, environmentOf } from "../base/process/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import { Client } from "./client.ts";
 
 /** Longest wait for a daemon's answer to a probe, in `ms`. */
-const PROBE_TIMEOUT_MS = 2000;
+const PROBE_TIMEOUT_MS = timeLimit(2000);
 /** Longest wait for a daemon's end after SIGTERM, in `ms`. */
-const STOP_TIMEOUT_MS = 15_000;
+const STOP_TIMEOUT_MS = timeLimit(15_000);
 
 export type Daemon = "service" | "gateway";
 /** Programs of a home that have a file with their pid. */

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { type Detached, spawnDetached } from "../base/spawn/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import type { Client } from "./client.ts";
 import {
   type Daemon,
@@ -14,10 +15,10 @@ import {
 } from "./running.ts";
 
 /** Longest wait for a daemon's first answer, in `ms`. */
-const START_TIMEOUT_MS = 20_000;
+const START_TIMEOUT_MS = timeLimit(20_000);
 const POLL_MS = 20;
 /** Longest wait for the pid file of a daemon that answers, in `ms`. */
-const PID_TIMEOUT_MS = 2000;
+const PID_TIMEOUT_MS = timeLimit(2000);
 /** Longest path of a Unix socket, in `bytes`; kernels accept 103 to 107. */
 const SOCKET_PATH_MAX = 100;
 /** End of a log searched for the reason of a failed start, in `bytes`. */

@@ -1,7 +1,8 @@
 /** Access to the OS keyring through each system's own program. Keys go over pipes, never into arguments. */
+import { timeLimit } from "../base/time/mod.ts";
 
 /** Longest wait for a keyring, in `ms`; it may ask its user to unlock it. */
-const KEYRING_TIMEOUT_MS = 30_000;
+const KEYRING_TIMEOUT_MS = timeLimit(30_000);
 const SERVICE = "sbx";
 
 export interface Keyring {

@@ -2,11 +2,12 @@ import dbus from "dbus-native";
 import { join } from "node:path";
 import { log } from "../base/log/mod.ts";
 import { plain } from "../base/print/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 
 /** Longest wait for an answer of the bus or of a program on it, in `ms`. */
-const CALL_TIMEOUT_MS = 5_000;
+const CALL_TIMEOUT_MS = timeLimit(5_000);
 /** Longest wait for a bus to close its end of a connection, in `ms`. */
-const CLOSE_MS = 1_000;
+const CLOSE_MS = timeLimit(1_000);
 
 /** Address of the session bus; systemd's place where no variable names it. */
 export async function busAddress(

@@ -4,6 +4,7 @@ import type { DebugReport } from "../api/mod.ts";
 import { DEFAULT_IMAGE, imageFolder, installedName, manifestNames, readInstalled } from "../asset/mod.ts";
 import { blake3, blake3File } from "../base/hash/mod.ts";
 import type { Home } from "../base/home/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import { within } from "./probe.ts";
 
 type Assets = DebugReport["assets"];
@@ -12,7 +13,7 @@ type AssetState = Assets["files"]["kernel"];
 /** Names of the boot files in a manifest. */
 const FILES = { kernel: "vmlinuz", initrd: "initrd.img", rootfs: "rootfs.erofs" } as const;
 /** Longest time to hash one, in `ms`. */
-const HASH_MS = 20_000;
+const HASH_MS = timeLimit(20_000);
 
 /** The installed manifest of the default image, and its files against it. */
 export async function assetsOf(home: Pick<Home, "assetsDir" | "sharedAssetsDir">): Promise<Assets> {

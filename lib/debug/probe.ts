@@ -2,6 +2,7 @@
 import { statfs } from "node:fs/promises";
 import type { DebugReport } from "../api/mod.ts";
 import { blake3File } from "../base/hash/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 
 type RuntimeFile = DebugReport["runtime"]["service_pid_file"];
 type Disk = DebugReport["disk"]["home"];
@@ -9,7 +10,7 @@ type HostBinary = DebugReport["host_binaries"][string];
 type Log = DebugReport["logs"][number];
 
 /** Longest probe, in `ms` (docs/contracts.md §11). */
-const PROBE_MS = 2000;
+const PROBE_MS = timeLimit(2000);
 /** Most bytes of a log's end: five logs have less than 256 KiB (docs/contracts.md §11). */
 export const LOG_TAIL = 48 * 1024;
 /** Longest content of a runtime file that is shown, in `bytes`. */

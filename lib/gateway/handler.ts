@@ -1,4 +1,5 @@
 import { asSbxError, errorBody, statusOf } from "../base/error/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import { BODY_MAX, requestBody } from "./body.ts";
 import { addResponseHeaders, filterRequestHeaders } from "./header.ts";
 import { DESKTOP_CODES, type DesktopGate, isDesktopPath } from "./desktop/mod.ts";
@@ -11,7 +12,7 @@ import { bearer, type TokenGate } from "./token.ts";
 import type { Upstream } from "./upstream.ts";
 
 /** `ms` for the service to answer the check of `GET /health`. */
-const HEALTH_TIMEOUT_MS = 2000;
+const HEALTH_TIMEOUT_MS = timeLimit(2000);
 
 /** Parts of the gateway. */
 export interface GatewayParts {

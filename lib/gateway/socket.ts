@@ -1,12 +1,13 @@
 /** WebSockets through the gateway: `/terminal/{id}`, `/program/{id}` and `/events` (docs/contracts.md §2). */
 import { SbxError } from "../base/error/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import { pathMatcher } from "./route.ts";
 import type { Upstream } from "./upstream.ts";
 
 /** `bytes` buffered for a slow reader before its socket is closed. */
 export const UNREAD_MAX = 16 * 1024 * 1024;
 /** `ms` for the service to accept a socket. */
-const OPEN_TIMEOUT_MS = 10_000;
+const OPEN_TIMEOUT_MS = timeLimit(10_000);
 /** Close code of a socket whose other side disconnected without a close code. */
 const GONE = 4502;
 /** Close code of a socket whose reader was too slow. */

@@ -1,5 +1,5 @@
 import { SbxError } from "../base/error/mod.ts";
-import { backgroundTimeout } from "../base/time/mod.ts";
+import { backgroundTimeout, timeLimit } from "../base/time/mod.ts";
 import type { FrameChannel } from "../base/wire/mod.ts";
 import { leftError, protocolError } from "./error.ts";
 import { newId } from "./id.ts";
@@ -12,7 +12,7 @@ import { type BootFile, GUEST_VERSION, type GuestStage, type HostMessage, PORTS 
 /** Most terminals of a guest at once (docs/contracts.md §14): half the connections of their port. */
 export const TERMINALS_MAX = 128;
 /** Longest wait for the guest's word on a file, in `ms` (docs/contracts.md §14); the agent gives up before. */
-const FILE_DEADLINE_MS = 5000;
+const FILE_DEADLINE_MS = timeLimit(5000);
 
 /** Random `bytes` for the kernel of a guest. */
 const SEED_BYTES = 64;

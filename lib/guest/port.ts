@@ -1,14 +1,14 @@
 /** vsock ports on which one guest connects to the host. */
 import { acceptAll } from "../base/accept/mod.ts";
 import { removeIfThere } from "../base/home/mod.ts";
-import { backgroundTimeout } from "../base/time/mod.ts";
+import { backgroundTimeout, timeLimit } from "../base/time/mod.ts";
 import { FrameChannel } from "../base/wire/mod.ts";
 import { vsockPath } from "../vm/mod.ts";
 
 /** Most open connections of a guest on one port (docs/contracts.md §14); more would be an attack or a bug. */
 const CONNECTIONS_MAX = 256;
 /** Time for a connection to send its first frame, in `ms` (docs/contracts.md §14). */
-const FIRST_FRAME_MS = 10_000;
+const FIRST_FRAME_MS = timeLimit(10_000);
 /** Most `bytes` of a first frame, which any program of the guest may send (docs/contracts.md §14). */
 const FIRST_FRAME_LIMIT = 4096;
 /** Time for the vsock to deliver what was written before its guest is paused, in `ms`. */

@@ -1,6 +1,6 @@
 /** Programs that the host runs in the guest. */
 import { SbxError } from "../base/error/mod.ts";
-import { rejectAfter } from "../base/time/mod.ts";
+import { rejectAfter, timeLimit } from "../base/time/mod.ts";
 import { Window } from "../base/window/mod.ts";
 import type { FrameChannel } from "../base/wire/mod.ts";
 import { ExecOutput, ExecStarted } from "./schema.ts";
@@ -14,9 +14,9 @@ import {
 } from "./wire/mod.ts";
 
 /** Time after a program's own limit until the host stops waiting for the guest, in `ms`. */
-const OVERDUE_MS = 10_000;
+const OVERDUE_MS = timeLimit(10_000);
 /** Time after a program's end for the connection of its streams to appear, in `ms`. */
-const STREAMS_MS = 10_000;
+const STREAMS_MS = timeLimit(10_000);
 
 /** Most programs at once (docs/contracts.md §14): half of the connections of their port. */
 const PROGRAMS_MAX = 128;

@@ -1,5 +1,5 @@
 import type { SbxError } from "../base/error/mod.ts";
-import { backgroundTimeout } from "../base/time/mod.ts";
+import { backgroundTimeout, timeLimit } from "../base/time/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
 import type { HostMessage } from "./wire/mod.ts";
 
@@ -7,9 +7,9 @@ import type { HostMessage } from "./wire/mod.ts";
 const REPLAY_BYTES = 64 * 1024;
 const CHUNK = 32 * 1024;
 /** Time for the last output of a program that has exited: its connection's end may get lost, in `ms`. */
-const LAST_OUTPUT_MS = 1000;
+const LAST_OUTPUT_MS = timeLimit(1000);
 /** Time for the guest to close a terminal that was hung up, in `ms`. */
-const CLOSE_MS = 10_000;
+const CLOSE_MS = timeLimit(10_000);
 
 /** A program with a terminal of its own. */
 export type TerminalProgram = Pick<Extract<HostMessage, { t: "Exec" }>, "argv" | "cwd" | "env">;

@@ -27,7 +27,7 @@ const ROSETTA =
  * agent writes to `/run/sbx/booted`. Kernel parameters arrive as environment: `sbx_floor` says that init runs, and powers off
  * (the trial of KVM, and the floor that benchmarks compare with), `sbx_scratch` says that there is a disk for the guest's writes, `sbx_template`
  * that the machine will be written down and started many times, `sbx_hvc` that the console needs the driver of group 3,
- * `sbx_poweroff` that a restart does not end the machine, `sbx_rosetta` that Rosetta is shared, `sbx_fixed` that the vsock cannot be ejected, `sbx_blank` that the disk may not be formatted yet, and `sbx_v8_flags` adapts the agent to the accelerator.
+ * `sbx_poweroff` that a restart does not end the machine, `sbx_rosetta` that Rosetta is shared, `sbx_fixed` that the vsock cannot be ejected, `sbx_blank` that the disk may not be formatted yet, `sbx_time_factor` multiplies the guest's limits of time, and `sbx_v8_flags` adapts the agent to the accelerator.
  * Commands without a path are busybox applets, which its shell runs without an exec; that needs /proc. Modules are
  * `/modules/<group><order>-<name>.ko`; the root file system needs group 1.
  */
@@ -60,8 +60,9 @@ modules=$!
 stage modules
 
 tries=0
+factor=\${sbx_time_factor%%.*}
 until [ -b /dev/vda ]; do
-  tries=$((tries + 1)); [ $tries -gt 2000 ] && die "the root disk did not appear"
+  tries=$((tries + 1)); [ $tries -gt $((2000 * \${factor:-1})) ] && die "the root disk did not appear"
   usleep 5000
 done
 mount -t erofs -o ro /dev/vda /lower || die "cannot mount the root file system"
@@ -95,7 +96,7 @@ printf '%s' "$stages" >./run/sbx/stages
 [ -z "$sbx_template" ] || mkfifo ./run/sbx/plugged
 [ -z "$sbx_fixed" ] || echo >./run/sbx/fixed
 guest="env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
-  DENO_NO_UPDATE_CHECK=1 $b chroot ."
+  DENO_NO_UPDATE_CHECK=1 \${sbx_time_factor:+SBX_TIME_FACTOR=$sbx_time_factor} $b chroot ."
 deno="/usr/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock \\
   --no-remote --no-npm --quiet \${sbx_v8_flags:+--v8-flags=$sbx_v8_flags}"
 $guest $deno /usr/lib/sbx/sbx-pty-agent.js &

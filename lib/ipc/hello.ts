@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { SbxError } from "../base/error/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import type { Channel } from "../base/wire/mod.ts";
 import { Call, Hello, Input, IPC_VERSION, REPLIES, Reply } from "./schema.ts";
 
 /** Longest wait for a peer's greeting, in `ms` (docs/contracts.md §7). */
-const HELLO_DEADLINE_MS = 5000;
+const HELLO_DEADLINE_MS = timeLimit(5000);
 
 let hash: Promise<string> | undefined;
 

@@ -1,12 +1,12 @@
 import { acceptAll } from "../base/accept/mod.ts";
 import { asSbxError } from "../base/error/mod.ts";
-import { backgroundDelay } from "../base/time/mod.ts";
+import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
 import { FRAME_LIMIT, FrameChannel } from "../base/wire/mod.ts";
 import { greet } from "./hello.ts";
 import { Call, Input, type Reply, REPLY_FRAME_LIMIT } from "./schema.ts";
 
 /** Longest wait for pending replies at the close, in `ms`. */
-const CLOSE_DEADLINE_MS = 1000;
+const CLOSE_DEADLINE_MS = timeLimit(1000);
 
 /** The service's end of one call. */
 export interface Caller<R extends Reply = Reply> {

@@ -3,6 +3,7 @@
  * contract is a view of them (`views.ts`).
  */
 import { SbxError } from "../base/error/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import { RECREATE_VIEWS } from "./views.ts";
 
 /**
@@ -71,7 +72,7 @@ export function insertSql({ into, columns, or }: Insert, rows: number): string {
 export const PAGE_BYTES = 16_384;
 
 /** `ms` that a connection waits for a lock: opening or closing a ledger locks it briefly. */
-export const BUSY_MS = 1000;
+export const BUSY_MS = timeLimit(1000);
 
 /** Settings of each writing connection. The log is folded into the file every 32 MB. */
 export const PRAGMAS = `

@@ -1,11 +1,12 @@
 import { SbxError } from "../base/error/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import type { Rows } from "./batch.ts";
 import { fromPlainError, type Reply, type Request } from "./message.ts";
 
 /** Batches that may wait for the thread. Sending one more blocks, as for a slow disk. */
 const AHEAD_MAX = 8;
 /** Longest such block in `ms`. A disk that takes longer for one batch counts as broken. */
-const STUCK_MS = 30_000;
+const STUCK_MS = timeLimit(30_000);
 
 /** A request to the thread, without its id. */
 type Question = Request extends infer R ? R extends { id: number } ? Omit<R, "id" | "progress"> : never

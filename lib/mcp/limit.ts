@@ -1,4 +1,5 @@
 /** Limits of the aggregator, and of data from servers it does not trust. */
+import { timeLimit } from "../base/time/mod.ts";
 
 /** Longest line of the aggregator protocol in `bytes`, without its newline (docs/contracts.md §14). */
 export const LINE_BYTES_MAX = 1024 * 1024;
@@ -15,18 +16,18 @@ export const SERVERS_MAX = 512;
 export const REQUESTS_MAX = 1024;
 
 /** `ms` for a server to answer a request (docs/contracts.md §8). */
-export const REQUEST_TIMEOUT_MS = 60_000;
+export const REQUEST_TIMEOUT_MS = timeLimit(60_000);
 /** `ms` for a server to answer `tools/call` (docs/contracts.md §8). */
-export const CALL_TIMEOUT_MS = 300_000;
+export const CALL_TIMEOUT_MS = timeLimit(300_000);
 /** `ms` for initialize and the first lists together: the first list of all servers waits this long for a slow one. */
-export const CONNECT_TIMEOUT_MS = 10_000;
+export const CONNECT_TIMEOUT_MS = timeLimit(10_000);
 /** `ms` for the program of a stdio server to answer initialize, with the boot of its VM; it may fetch itself first. */
-export const PROGRAM_CONNECT_TIMEOUT_MS = 120_000;
+export const PROGRAM_CONNECT_TIMEOUT_MS = timeLimit(120_000);
 /** First and longest pause in `ms` before reconnecting to a server; the pause doubles after each failure. */
 export const RECONNECT_MIN_MS = 500;
 export const RECONNECT_MAX_MS = 60_000;
 /** `ms` for a server to acknowledge the end of its session. */
-export const GOODBYE_MS = 1000;
+export const GOODBYE_MS = timeLimit(1000);
 
 /** Entries of one kind per server, and pages of one list. */
 export const ENTRIES_MAX = 1000;
@@ -57,7 +58,7 @@ export const STREAM_BYTES_PER_SECOND = 4 * 1024 * 1024;
 /** Shortest interval in `ms` between two openings of a server's own stream, whatever `retry:` it requests. */
 export const STREAM_INTERVAL_MS = 500;
 /** `ms` after the end of a response body before a request without an answer fails. */
-export const ANSWER_GRACE_MS = 250;
+export const ANSWER_GRACE_MS = timeLimit(250);
 
 /** Starts of the program of a stdio server within a minute (docs/contracts.md §14). */
 export const PROGRAM_STARTS_PER_MINUTE = 10;
@@ -77,7 +78,7 @@ export const LOGIN_WAIT_MS = 600_000;
 /** Logins that wait for a person at once. */
 export const LOGINS_MAX = 8;
 /** `ms` for one request to an authorization server, and `bytes` of its answer. */
-export const OAUTH_REQUEST_MS = 15_000;
+export const OAUTH_REQUEST_MS = timeLimit(15_000);
 export const OAUTH_BYTES_MAX = 256 * 1024;
 /** Nesting levels of JSON of an authorization server. */
 export const OAUTH_DEPTH_MAX = 64;

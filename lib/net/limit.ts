@@ -1,4 +1,5 @@
 /** Limits of the network path (docs/contracts.md §14): nothing else bounds the bytes of guests and upstreams. */
+import { timeLimit } from "../base/time/mod.ts";
 
 /** Longest head of a request or a response with all its fields, in `bytes`. */
 export const HEAD_MAX = 64 * 1024;
@@ -84,18 +85,18 @@ export interface NetTimeouts {
 }
 
 export const TIMEOUTS: Readonly<NetTimeouts> = {
-  head: 30_000,
-  handshake: 120_000,
+  head: timeLimit(30_000),
+  handshake: timeLimit(120_000),
   silence: 2_000,
   keepAlive: 120_000,
-  body: 120_000,
-  buffer: 5_000,
-  connect: 15_000,
-  response: 600_000,
-  proceed: 1_000,
+  body: timeLimit(120_000),
+  buffer: timeLimit(5_000),
+  connect: timeLimit(15_000),
+  response: timeLimit(600_000),
+  proceed: timeLimit(1_000),
   idle: 60_000,
   relay: 3_600_000,
-  close: 5_000,
+  close: timeLimit(5_000),
 };
 
 /** Interval of the deadline check in `ms`: a timeout comes late by at most this. */

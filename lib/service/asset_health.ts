@@ -3,11 +3,12 @@ import { type Assets, verifyAssets } from "../asset/mod.ts";
 import { currentArch } from "../base/arch/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import { bootAssets, type Profile } from "../profile/mod.ts";
 import { withDeadline } from "./deadline.ts";
 
 /** Longest wait for the hashes of an image, in `ms`; they are computed once, as long as nobody writes the files. */
-const HASH_MS = 1000;
+const HASH_MS = timeLimit(1000);
 
 /**
  * The files that VMs of a profile boot from now. Files that take longer to hash pass here: the next look has their hashes,

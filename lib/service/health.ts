@@ -3,6 +3,7 @@
 import { asSbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { count } from "../base/text/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import type { CorpStore } from "../corp/mod.ts";
 import { listProfiles } from "../profile/mod.ts";
 import { corpLayer, profileProblems, requireGood } from "./contract.ts";
@@ -15,7 +16,7 @@ import type { Templates } from "./templates.ts";
 import { type VmHealthSources, vmProbes } from "./vm_health.ts";
 
 /** Longest that one probe may take, in `ms` (docs/contracts.md §2, "Status"). */
-export const PROBE_MS = 2000;
+export const PROBE_MS = timeLimit(2000);
 
 /** Parts of the service that the probes look at. */
 export interface HealthSources extends VmHealthSources {

@@ -1,6 +1,7 @@
 /** Metrics of one service (docs/metrics.md). Counters begin with the service; gauges are read when somebody asks. */
 import { ROUTES } from "../gateway/mod.ts";
 import type { Home } from "../base/home/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import { BUILD_HASH, VERSION } from "../base/version/mod.ts";
 import { EVENT_FAMILIES, familyOf } from "../event/mod.ts";
 import type { SessionNotice } from "../gate/mod.ts";
@@ -14,7 +15,7 @@ import type { Registry } from "./registry.ts";
 import type { Sessions } from "./sessions.ts";
 
 /** Longest that one VM's record, or one gauge, may take, in `ms`; what is late is left out. */
-const PROBE_MS = 2000;
+const PROBE_MS = timeLimit(2000);
 
 const WAYS = ["cold", "template", "resume", "fork"] as const;
 const DECISIONS = ["allow", "ask", "block", "observed"] as const;

@@ -1,11 +1,12 @@
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { type Detached, spawnDetached } from "../base/spawn/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import type { SpareProcess } from "./spare.ts";
 import type { Vm } from "./vm.ts";
 
 /** Longest wait for a new sbx-process to listen, and between two looks, in `ms`. */
-const LISTEN_DEADLINE_MS = 20_000;
+const LISTEN_DEADLINE_MS = timeLimit(20_000);
 const LISTEN_POLL_MS = 5;
 
 /** An sbx-process that was just started. */

@@ -1,5 +1,6 @@
 /** Probes of VMs with a machine: a process that stands still, an image that is old or withdrawn, a gap in the record. */
 import type { Home } from "../base/home/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import { bootAssets, loadProfile } from "../profile/mod.ts";
 import { withDeadline } from "./deadline.ts";
 import type { Probe } from "./health.ts";
@@ -8,7 +9,7 @@ import type { ReleaseStanding } from "./standing.ts";
 import { isAlive, type Vm } from "./vm.ts";
 
 /** Longest wait for a VM's process, in `ms`. */
-const ANSWER_MS = 1000;
+const ANSWER_MS = timeLimit(1000);
 /** Age up to which a gap is an issue, in `ms`: nothing mends one (docs/contracts.md §2, "Status"). */
 export const GAP_RECENT_MS = 3600_000;
 

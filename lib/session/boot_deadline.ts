@@ -1,5 +1,5 @@
 import { SbxError } from "../base/error/mod.ts";
-import { backgroundDelay, rejectAfter } from "../base/time/mod.ts";
+import { backgroundDelay, rejectAfter, timeLimit } from "../base/time/mod.ts";
 
 /** Longest boot in `s`; `SBX_BOOT_DEADLINE_SECS` replaces it, for slow machines and for tests. */
 const BOOT_DEADLINE_SECS = 90;
@@ -28,7 +28,7 @@ export async function rejoinDeadline(isStill: () => boolean): Promise<never> {
 
 function tooLate(seconds: number): SbxError {
   return new SbxError("vm.boot_timeout", `the guest was not ready after ${seconds} seconds`, {
-    hint: "sbx logs shows its console; SBX_BOOT_DEADLINE_SECS gives it longer",
+    hint: "sbx logs shows its console; SBX_TIME_FACTOR gives a slow machine longer",
   });
 }
 
@@ -42,5 +42,5 @@ export function templateDeadline(): Promise<never> {
 }
 
 function deadlineSeconds(): number {
-  return Number(Deno.env.get("SBX_BOOT_DEADLINE_SECS")) || BOOT_DEADLINE_SECS;
+  return Number(Deno.env.get("SBX_BOOT_DEADLINE_SECS")) || timeLimit(BOOT_DEADLINE_SECS);
 }

@@ -1,6 +1,6 @@
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { backgroundDelay, backgroundInterval } from "../base/time/mod.ts";
+import { backgroundDelay, backgroundInterval, timeLimit } from "../base/time/mod.ts";
 import {
   collectHead,
   collectRest,
@@ -12,7 +12,7 @@ import {
 } from "../ledger/read/mod.ts";
 
 /** Longest wait in `ms` for a collecting server at the end of a session; the service sends the rest later. */
-const END_DEADLINE_MS = 3000;
+const END_DEADLINE_MS = timeLimit(3000);
 /** `ms` between two heads of the record that are sent away (docs/contracts.md §12, "Heads"). */
 export const HEAD_MS = 60_000;
 

@@ -1,10 +1,11 @@
 import type { SbxError } from "../base/error/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import type { GuestLink } from "../guest/mod.ts";
 import type { Machine, MachineExit } from "../vm/mod.ts";
 import { panicOf } from "./panic.ts";
 
 /** Longest time in `ms` between the end of the agent's connection and of a machine that powers off. */
-const POWER_OFF_MS = 2000;
+const POWER_OFF_MS = timeLimit(2000);
 
 /** How a machine ended. */
 interface End {

@@ -1,8 +1,8 @@
-import { backgroundDelay } from "../base/time/mod.ts";
+import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
 import type { ByteStream } from "../net/mod.ts";
 
 /** `ms` in which a guest resets a refused connection. */
-const REFUSE_MS = 1000;
+const REFUSE_MS = timeLimit(1000);
 
 /**
  * One TCP connection of a guest's program, as sbx-net-proxy carries it. A vhost-user vsock loses half-closes, so the end

@@ -2,7 +2,7 @@
 import { statfs } from "node:fs/promises";
 import { SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { backgroundDelay } from "../base/time/mod.ts";
+import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
 import type { ExecStreams } from "../guest/mod.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
 import type { Absence } from "./absence.ts";
@@ -18,7 +18,7 @@ export const PAUSED_HINT =
 /** `ms` between looks for room on a disk that was full. */
 const ROOM_RETRY_MS = 1000;
 /** Longest wait for the ledger to be written in the room that was kept for it, in `ms`, and between looks. */
-const RECOVERY_MS = 10_000;
+const RECOVERY_MS = timeLimit(10_000);
 const POLL_MS = 100;
 /** Free `bytes` before a guest resumes: with less it would stop again at once. */
 const ROOM_BYTES = 16 * 1024 * 1024;

@@ -1,6 +1,7 @@
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import type { SessionNotice } from "../gate/mod.ts";
 import { checkBootConfig, GuestLink, type Terminal } from "../guest/mod.ts";
 import type { BootCall, ExecCall, MachineInfo } from "../ipc/mod.ts";
@@ -24,7 +25,7 @@ import { startMachine } from "./start.ts";
 import { discard, isSuspended, originOf, requireRoom } from "./suspend.ts";
 
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
-const STOP_DEADLINE_MS = 15_000;
+const STOP_DEADLINE_MS = timeLimit(15_000);
 
 /** One life of one VM: the machine, the link to its guest, and the enforcement of its contract. */
 export class Session {

@@ -1,11 +1,11 @@
 /** Turns of a coding agent, told by its model calls: the workspace is kept before each. */
-import { backgroundDelay } from "../base/time/mod.ts";
+import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
 import type { Event, ModelEvent } from "../event/mod.ts";
 import { PerMinute } from "../mcp/mod.ts";
 
 /** Turns in a minute that are kept, and longest wait of a model call for that, in `ms` (docs/contracts.md §14). */
 const TURNS_PER_MINUTE = 10;
-const WAIT_MS = 2000;
+const WAIT_MS = timeLimit(2000);
 
 /**
  * A turn begins with the first model call that offers tools after one whose answer used none: the agent had nothing left

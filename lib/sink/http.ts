@@ -1,9 +1,10 @@
 import { asSbxError } from "../base/error/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import { hostFetch } from "../proxy/mod.ts";
 import { DeliveryError } from "./sender.ts";
 
 /** Timeout of a request, in `ms`. */
-const REQUEST_MS = 10_000;
+const REQUEST_MS = timeLimit(10_000);
 /** Maximum characters read of a response body. */
 const RESPONSE_MAX = 64 * 1024;
 

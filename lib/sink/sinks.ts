@@ -1,3 +1,4 @@
+import { timeLimit } from "../base/time/mod.ts";
 import { join } from "node:path";
 import type { DetectionFinding } from "../detection/mod.ts";
 import type { Event } from "../event/mod.ts";
@@ -9,7 +10,7 @@ import { OtlpSender } from "./otlp.ts";
 import { type Maker, recordOf } from "./record.ts";
 
 /** Default time for deliveries on close, in `ms`. */
-const CLOSE_MS = 2000;
+const CLOSE_MS = timeLimit(2000);
 
 export interface SinksOptions extends DeliveryOptions {
   /** folder of the queues, used by one process only */

@@ -1,10 +1,10 @@
 import { SbxError } from "../base/error/mod.ts";
-import { rejectAfter } from "../base/time/mod.ts";
+import { rejectAfter, timeLimit } from "../base/time/mod.ts";
 import type { Hypervisor, MachineSpec } from "../vm/mod.ts";
 import { TEMPLATE_READY } from "../vm/mod.ts";
 
 /** Longest boot of a template's machine, in `ms`: it runs beside the VMs of a person, and has no hurry. */
-const BOOT_DEADLINE_MS = 180_000;
+const BOOT_DEADLINE_MS = timeLimit(180_000);
 /** Time for the guest to come to rest after its last word, in `ms`. */
 const SETTLE_MS = 500;
 

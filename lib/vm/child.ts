@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { limit } from "../base/time/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
 
 /** Longest log of a machine's helper program, in `bytes`; the rest is dropped. */
@@ -47,7 +47,7 @@ async function drainToLog(from: ReadableStream<Uint8Array>, path: string): Promi
 }
 
 /** Longest wait for a helper program's socket, in `ms`. */
-const LISTEN_MS = limit(5000);
+const LISTEN_MS = timeLimit(5000);
 
 /** Waits until a helper program listens on its socket; false when it ends first, takes too long, or `signal` is aborted. */
 export async function waitForSocket(

@@ -1,4 +1,5 @@
 import type { Arch } from "../base/arch/mod.ts";
+import { TIME_FACTOR } from "../base/time/mod.ts";
 import { BOARDS, cpuModel } from "./board.ts";
 import type { MachineSpec } from "./hypervisor.ts";
 
@@ -123,7 +124,7 @@ export function bootParameters(arch: Arch, isEmulated: boolean, console = BOARDS
   return [
     `console=${console}`,
     ...["quiet", "panic=-1", ...board.parameters],
-    ...isEmulated ? [...EMULATION_PARAMETERS, ...board.emulated()] : [],
+    ...isEmulated ? [...EMULATION_PARAMETERS, ...board.emulated()] : board.native,
   ];
 }
 
@@ -134,7 +135,12 @@ export const TEMPLATE_READY = "sbx-init: waiting for devices";
 export function guestParameters(
   { scratch, workspace }: Pick<MachineSpec, "scratch" | "workspace">,
 ): string[] {
-  return [...scratch ? ["sbx_scratch=1"] : [], ...workspace ? [] : ["sbx_template=1"]];
+  const { factor } = TIME_FACTOR;
+  return [
+    ...scratch ? ["sbx_scratch=1"] : [],
+    ...workspace ? [] : ["sbx_template=1"],
+    ...factor === 1 ? [] : [`sbx_time_factor=${factor}`],
+  ];
 }
 
 function disk(id: keyof typeof ADDRESS, path: string, options: string): string[] {

@@ -1,7 +1,7 @@
 /** Trial of KVM with a guest's kernel. The evidence is the guest's console, KVM's counters, and QEMU's own message. */
 import { join } from "node:path";
 import type { Arch } from "../base/arch/mod.ts";
-import { limit } from "../base/time/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import { waitForSocket } from "./child.ts";
 import { bareArguments } from "./command.ts";
 import { FLOOR_REACHED, panicIn } from "./console.ts";
@@ -24,7 +24,7 @@ export interface ProbeLimits {
   interval: number;
 }
 
-const LIMITS: ProbeLimits = { boot: limit(30_000), still: limit(8000), interval: 250 };
+const LIMITS: ProbeLimits = { boot: timeLimit(30_000), still: timeLimit(8000), interval: 250 };
 
 /** Result of a trial. */
 export interface ProbeResult {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { MemoryFile } from "../../ffi/libc/memory.ts";
 import { SbxError } from "../base/error/mod.ts";
-import { rejectAfter } from "../base/time/mod.ts";
+import { rejectAfter, timeLimit } from "../base/time/mod.ts";
 import { cpuMs, kill, waitForSocket } from "./child.ts";
 import { deviceId, PLUGGABLE, type Pluggable, PORT, SOCKETS } from "./command.ts";
 import type { Helpers } from "./helper.ts";
@@ -11,9 +11,9 @@ import { Qmp, type QmpEvent } from "./qmp.ts";
 import { loadState, saveState } from "./state.ts";
 
 /** Longest time between the end of a helper and the end of QEMU, if QEMU ended first, in `ms`. */
-const EXIT_GRACE_MS = 1000;
+const EXIT_GRACE_MS = timeLimit(1000);
 /** Longest wait for a guest to take a device out, in `ms`. */
-const EJECT_MS = 10_000;
+const EJECT_MS = timeLimit(10_000);
 /** Room for the state of a machine's devices, in `bytes`; those of four devices take 320 KB. */
 const STATE_BYTES = 8 * 1024 * 1024;
 

@@ -1,7 +1,7 @@
 import { MemoryFile } from "../../ffi/libc/memory.ts";
 import type { Arch } from "../base/arch/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
-import { rejectAfter } from "../base/time/mod.ts";
+import { rejectAfter, timeLimit } from "../base/time/mod.ts";
 import { spawnBound } from "./child.ts";
 import { machineArguments, type MachineStart } from "./command.ts";
 import { Helpers } from "./helper.ts";
@@ -18,7 +18,7 @@ const MAC_ALONE = {
   nested: "is given to single VMs on Macs alone; with KVM it is a setting of the host's kernel",
 };
 /** Longest time for QEMU to take over memory and devices, in `ms`; a slow disk reads the 220 MB of a template in ten seconds. */
-const RESTORE_DEADLINE_MS = 20_000;
+const RESTORE_DEADLINE_MS = timeLimit(20_000);
 
 /**
  * A machine of QEMU. Separate programs serve its vsock and shared folder over vhost-user, so that neither needs

@@ -1,6 +1,6 @@
 import { LibraryError, type LibraryEvent, type VmHandle } from "../../ffi/SbxVM/binding.ts";
 import { SbxError } from "../base/error/mod.ts";
-import { rejectAfter } from "../base/time/mod.ts";
+import { rejectAfter, timeLimit } from "../base/time/mod.ts";
 import { COME_BACK, VSOCK_LEFT } from "./schema.ts";
 import { writeAll } from "../base/wire/mod.ts";
 import type { Machine, MachineExit, MachineImage, MachineSpec, TakenCopy } from "./hypervisor.ts";
@@ -8,7 +8,7 @@ import { TextLineStream } from "./lines.ts";
 import { libraryError } from "./vz_error.ts";
 
 /** Longest wait for a guest to let go of its vsock, in `ms`. */
-const LEAVE_MS = 10_000;
+const LEAVE_MS = timeLimit(10_000);
 
 /** A handle of the library, and listeners for the two sockets that it connects to. */
 interface VzParts {

@@ -1,3 +1,4 @@
+import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { type CheckId, type CheckResult, type CheckState, DETAIL_MAX } from "../../../lib/doctor/mod.ts";
 
 /** What a check saw; `undefined` where there is nothing to check. */
@@ -7,7 +8,7 @@ export const ok = (detail: string): Seen => ({ state: "ok", detail });
 export const failed = (detail: string): Seen => ({ state: "failed", detail });
 
 /** Longest time of one check, in `ms`: an emulated guest starts a client in seconds. */
-const CHECK_MS = 20_000;
+const CHECK_MS = timeLimit(20_000);
 
 /** Runs one check; one that throws or takes too long has failed. */
 export async function check(

@@ -1,4 +1,5 @@
 /** Checks of the ways to the host. */
+import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { closeQuietly } from "../../../lib/base/wire/mod.ts";
 import { McpClient } from "../../../lib/guest/mcp/mod.ts";
 import { GUEST_NETWORK } from "../../../lib/guest/wire/mod.ts";
@@ -6,7 +7,7 @@ import { failed, ok, type Seen } from "./check.ts";
 import { PROBE_ADDRESS, PROBE_NAME, PROBE_PORT } from "./probe.ts";
 
 /** Time for an answer of the resolver, in `ms`: a rule may ask a person about the name first. */
-const DNS_MS = 5000;
+const DNS_MS = timeLimit(5000);
 const RCODES = ["NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED"];
 const FAILURES = ["FORMERR", "SERVFAIL", "NOTIMP", "REFUSED"];
 

@@ -1,3 +1,4 @@
+import { timeLimit } from "../../../lib/base/time/mod.ts";
 import {
   ERROR_CHARACTERS,
   type GuestMessage,
@@ -12,7 +13,7 @@ const STAGES = "/run/sbx/stages";
 export const ROOTED = "/run/sbx/rooted";
 export const MOUNTED = "/run/sbx/mounted";
 const INIT_POLL_MS = 5;
-const INIT_DEADLINE_MS = 30_000;
+const INIT_DEADLINE_MS = timeLimit(30_000);
 
 type Begin = Extract<HostMessage, { t: "BootConfig" }>;
 type FileWrite = Extract<HostMessage, { t: "FileWrite" }>;

@@ -1,10 +1,11 @@
+import { timeLimit } from "../../../lib/base/time/mod.ts";
 import type { GuestMessage, HostMessage } from "../../../lib/guest/wire/mod.ts";
 
 type AwaitFile = Extract<HostMessage, { t: "AwaitFile" }>;
 
 const POLL_MS = 20;
 /** Longest wait, in `ms`: virtiofs caches attributes of a file for one second. */
-const DEADLINE_MS = 2500;
+const DEADLINE_MS = timeLimit(2500);
 
 /**
  * Waits until a file written to the workspace by the host shows its new size here. The guest's kernel may

@@ -2,6 +2,7 @@
  * Programs stand still while the machine is written down: those of a copy must not run before it is another machine.
  * The machine that was copied hears at once that it is still itself, on its console: its vsock comes back later.
  */
+import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { mount } from "../../../ffi/libc/mount.ts";
 import { GO_ON } from "../../../lib/guest/wire/mod.ts";
 import { onLine } from "./console.ts";
@@ -10,7 +11,7 @@ import { onLine } from "./console.ts";
 const GROUPS = "/run/sbx/groups";
 const PROGRAMS = `${GROUPS}/programs`;
 /** Longest wait in `ms` until all stand still, and between two looks; a program may wait for its disk. */
-const FREEZE_MS = 1000;
+const FREEZE_MS = timeLimit(1000);
 const POLL_MS = 1;
 
 /** Every program of the guest but init and this one. */

@@ -1,3 +1,4 @@
+import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import type { GuestMessage } from "../../../lib/guest/wire/mod.ts";
 import { appeared, BootConfig, MOUNTED, ROOTED } from "./boot.ts";
@@ -7,7 +8,7 @@ import { SOURCE, trust } from "./trust.ts";
 
 const DIR = "/run/sbx/rehearsal";
 const SOCKET = `${DIR}/host.sock`;
-const TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = timeLimit(60_000);
 const MODE = 0o644;
 const SEED_BYTES = 64;
 /** Programs that most copies run first: their files are in memory from then on. */

@@ -2,6 +2,7 @@ import type { Job, JobList } from "../../../lib/api/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { attach, DETACH_NOTE } from "../attach.ts";
 import type { Banner } from "../banner.ts";
@@ -15,7 +16,7 @@ const TAIL_MAX = 1_000_000;
 /** The service's reason for the close of a terminal whose program has ended. */
 const TERMINAL_ENDED = "the terminal ended";
 /** Longest wait for the end of a job after that of its terminal, and between looks, in `ms`. */
-const END_MS = 3000;
+const END_MS = timeLimit(3000);
 const POLL_MS = 100;
 /** Most characters of a command in the list. */
 const COMMAND_MAX = 60;

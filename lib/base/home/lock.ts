@@ -1,6 +1,8 @@
+import { timeLimit } from "../time/mod.ts";
+
 /**
- * Takes the exclusive lock of an open file, or gives up after `ms`. The kernel frees the lock when the file is closed,
- * even by a crash. A lock granted after the timeout is freed at once, since its file is closed by then.
+ * Takes the exclusive lock of an open file, or gives up after `ms`, on a slow machine later
+ * ({@linkcode timeLimit}). The kernel frees the lock when the file is closed, even by a crash. A lock granted after the timeout is freed at once, since its file is closed by then.
  *
  * Uses `lock` alone, which occupies one of Deno's few blocking threads while waiting: the runtime used to test compiled
  * programs has no `tryLock`.
@@ -12,7 +14,7 @@ export async function lockWithin(file: Deno.FsFile, ms: number): Promise<boolean
   // After the timeout a rejection has no handler.
   acquired.catch(() => {});
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const timedOut = new Promise<false>((resolve) => timer = setTimeout(() => resolve(false), ms));
+  const timedOut = new Promise<false>((resolve) => timer = setTimeout(() => resolve(false), timeLimit(ms)));
   try {
     return await Promise.race([acquired, timedOut]);
   } finally {

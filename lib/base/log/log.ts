@@ -1,10 +1,11 @@
+import { TIME_FACTOR } from "../time/mod.ts";
 import { LOG_LEVELS, type LogLevel, parseLevel, readLevelVariable } from "./level.ts";
 
 const encoder = new TextEncoder();
 let redact: ((text: string) => string) | undefined;
 // Read once: several roles give up their environment later.
 const { level: threshold, problem } = parseLevel(readLevelVariable());
-if (problem !== undefined) say(problem);
+for (const each of [problem, TIME_FACTOR.problem]) if (each !== undefined) say(each);
 
 /**
  * Writes one line with time and level, if `SBX_LOG` includes the level. Never throws, unlike `console.error`: on a full

@@ -1,33 +1,41 @@
 /** Timers: most do not keep the process alive. */
 
-/** Variable that multiplies limits of time, and its range (docs/contracts.md §1). */
+/** Variable that multiplies limits of time, and its range (docs/contracts.md §14, "Time"). */
 export const TIME_FACTOR_VARIABLE = "SBX_TIME_FACTOR";
-const FACTOR_MIN = 1, FACTOR_MAX = 1000;
-
-// Read when the program starts: roles give up the permission to read their environment.
-const factor = timeFactor();
+const FACTOR_MIN = 1, FACTOR_MAX = 100;
 
 /**
- * A limit of time on this machine: `ms` times SBX_TIME_FACTOR. For waits that end with an error, not for intervals or
- * for the life of anything.
+ * Reads a value of SBX_TIME_FACTOR; empty counts as unset.
+ *
+ * @returns the factor in force, and the problem of a value that is none
  */
-export function limit(ms: number): number {
-  return ms * factor;
+export function parseTimeFactor(text: string | undefined): { factor: number; problem?: string } {
+  if (!text) return { factor: FACTOR_MIN };
+  const factor = /^\d+(\.\d+)?$/.test(text) ? Number(text) : NaN;
+  if (factor >= FACTOR_MIN && factor <= FACTOR_MAX) return { factor };
+  const problem = `${TIME_FACTOR_VARIABLE}=${JSON.stringify(text.slice(0, 40))} is no factor: 1 applies; ` +
+    `set it to a number from ${FACTOR_MIN} to ${FACTOR_MAX}`;
+  return { factor: FACTOR_MIN, problem };
 }
 
-/** The factor that is set. @returns 1 where there is none, it is no factor, or the environment is closed or absent */
-function timeFactor(): number {
+// Read when the program starts: several roles give up the permission to read their environment.
+export const TIME_FACTOR = parseTimeFactor(readVariable());
+
+/**
+ * A limit of time on this machine: `ms` times SBX_TIME_FACTOR, rounded. For waits that end with an error or a substitute,
+ * not for intervals or for the life of anything.
+ */
+export function timeLimit(ms: number): number {
+  return Math.round(ms * TIME_FACTOR.factor);
+}
+
+/** The variable; undefined in roles that may not read their environment, and in browsers. */
+function readVariable(): string | undefined {
   try {
-    const set = Deno.env.get(TIME_FACTOR_VARIABLE);
-    return isTimeFactor(set) ? Number(set) : 1;
+    return Deno.env.get(TIME_FACTOR_VARIABLE);
   } catch {
-    return 1;
+    return undefined;
   }
-}
-
-/** Whether a value of SBX_TIME_FACTOR counts. */
-export function isTimeFactor(value: string | undefined): boolean {
-  return Boolean(value) && Number(value) >= FACTOR_MIN && Number(value) <= FACTOR_MAX;
 }
 
 /** `setTimeout` that does not keep the process alive. */

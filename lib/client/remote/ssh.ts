@@ -1,9 +1,10 @@
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 import { Client } from "../client.ts";
 
 /** Longest wait for SSH, in `ms`: a person may have to type a password, or touch a key. */
-const CONNECT_MS = 120_000;
+const CONNECT_MS = timeLimit(120_000);
 /** Most characters of what the other machine says first. */
 const ANSWER_MAX = 4096;
 

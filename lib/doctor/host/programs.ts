@@ -1,6 +1,6 @@
 /** Programs of the host: virtualization, QEMU, the vsock device, virtiofsd, user namespaces. */
 import { type Home, isPackaged } from "../../base/home/mod.ts";
-import { limit } from "../../base/time/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 import {
   findProgram,
   lackOfSaveState,
@@ -14,7 +14,7 @@ import type { HostSystem } from "./system.ts";
 
 const [QEMU, VSOCK, VIRTIOFSD] = TOOL_NAMES;
 /** Longest trial of KVM, in `ms`: the trial has limits of its own, with a reason. */
-const KVM_MS = limit(35_000);
+const KVM_MS = timeLimit(35_000);
 /** Installs what sbx needs of a host. */
 const DEPS = isPackaged() ? install("sbx") : "make deps";
 const KVM_GROUP = 'sudo usermod -aG kvm "$USER", then log in again';

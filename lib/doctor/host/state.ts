@@ -5,6 +5,7 @@ import { imageManifest, installedImages, resolveAssets, verifyAssets } from "../
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { count } from "../../base/text/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 import { caFiles, openCa } from "../../ca/mod.ts";
 import { corpPlaces, findCorpPlace, loadCorp } from "../../corp/mod.ts";
 import { CredentialStore, findKeyring, storePath } from "../../credential/mod.ts";
@@ -13,7 +14,7 @@ import { readToml } from "../../toml/mod.ts";
 import { failed, failure, type HostProbe, note, ok, type Outcome } from "./check.ts";
 
 /** Hashing an image takes longer than a look. */
-const HASH_MS = 20_000;
+const HASH_MS = timeLimit(20_000);
 const INSTALL = "make image, or sbx update --assets --manifest URL";
 /** Code of the error of a profile whose image nobody has built, which is nobody's failure. */
 const NOT_BUILT = "image.missing";

@@ -1,12 +1,13 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 import type { SqlParameter } from "../../detection/sql/mod.ts";
 import { hostFetch } from "../../proxy/mod.ts";
 import type { ClickHouseAddress } from "./address.ts";
 import { formatParameter } from "./parameter.ts";
 
 /** Longest wait for an answer, in `ms`: a hunt over a year takes minutes. */
-const ANSWER_MS = 15 * 60_000;
+const ANSWER_MS = timeLimit(15 * 60_000);
 /** Longest answer that is read, in characters. */
 const ANSWER_MAX = 256 * 1024 * 1024;
 /** Most characters of an error or a strange answer that are shown. */

@@ -2,6 +2,7 @@ import type { JetStreamClient, JetStreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 import { hostNetwork } from "../../proxy/mod.ts";
 import { type NatsAddress, refuseClear } from "./address.ts";
 import { checkGreeting } from "./greeting.ts";
@@ -10,7 +11,7 @@ import { checkGreeting } from "./greeting.ts";
 type Authorize = (url: URL) => Promise<string>;
 
 /** Longest wait for a connection and for one answer, in `ms`. */
-const ANSWER_MS = 15_000;
+const ANSWER_MS = timeLimit(15_000);
 
 /** Attempts to mend a connection, one a second, before it is given up; the next call opens another. */
 const RECONNECTS_MAX = 10;

@@ -1,11 +1,12 @@
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 import { hostFetch } from "../../proxy/mod.ts";
 import { Heads } from "../segment/mod.ts";
 import type { Receipt, SegmentTarget } from "./target.ts";
 
 /** Longest wait for one answer, in `ms`. */
-const ANSWER_MS = 60_000;
+const ANSWER_MS = timeLimit(60_000);
 /** Most characters read of an answer. */
 const ANSWER_MAX = 64 * 1024;
 

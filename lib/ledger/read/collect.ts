@@ -4,6 +4,7 @@
  */
 import type { Client } from "@libsql/client/sqlite3";
 import { SbxError } from "../../base/error/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 import { hostFetch } from "../../proxy/mod.ts";
 import { BATCH_ROWS, EVENT_COLUMNS, OUTCOME_COLUMNS } from "../schema.ts";
 import { withLedger } from "./open.ts";
@@ -13,7 +14,7 @@ import { selectText, type TextRow } from "./text.ts";
 export const COLLECT_MS = 1000;
 export const COLLECT_WAIT_MAX_MS = 60_000;
 /** Longest wait for one answer, in `ms`; then the request is repeated. */
-const ANSWER_MS = 30_000;
+const ANSWER_MS = timeLimit(30_000);
 /** Characters of JSON after which a request is full, and rows read at a time. */
 const SEND_CHARS = 4 * 1024 * 1024;
 const READ_ROWS = 100;

@@ -1,9 +1,10 @@
 /** A libSQL server of another machine, by its HTTP interface. Its library is loaded only where there is a server. */
+import { timeLimit } from "../../base/time/mod.ts";
 import type { Client, InValue } from "@libsql/client";
 import { hostFetch } from "../../proxy/mod.ts";
 
 /** Longest wait for one answer, in `ms`. */
-const ANSWER_MS = 30_000;
+const ANSWER_MS = timeLimit(30_000);
 
 /** A row by column: texts, numbers and null. */
 export type RemoteRow = Record<string, string | number | null>;

@@ -1,6 +1,7 @@
 /** One aggregator process: its pipes and the requests that wait for an answer. */
 import { SbxError } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
 import type { EntryKind, RequestAnswerer, ServerNotice } from "../entry.ts";
 import { LINE_BYTES_MAX } from "../limit.ts";
@@ -16,7 +17,7 @@ import { type CallOptions, PendingRequests } from "./pending.ts";
 import { spawnAggregator } from "./spawn.ts";
 
 /** `ms` for the process to exit by itself. */
-const GOODBYE_MS = 3000;
+const GOODBYE_MS = timeLimit(3000);
 
 export interface AggregatorProcessOptions {
   /** program and arguments */

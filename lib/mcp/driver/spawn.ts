@@ -1,12 +1,13 @@
 /** Starts an aggregator process and the private wire to it. */
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
+import { TIME_FACTOR_VARIABLE, timeLimit } from "../../base/time/mod.ts";
 import type { OutboundServer } from "../outbound/mod.ts";
 
 /** Longest path of a Unix socket that the kernel accepts, in `bytes`. */
 const SOCKET_PATH_MAX = 107;
 /** `ms` for a new aggregator to connect; long because the machine may be loaded. */
-const ACCEPT_MS = 30_000;
+const ACCEPT_MS = timeLimit(30_000);
 /** JavaScript heap of the aggregator in `MB`. */
 const HEAP_MB = 512;
 
@@ -89,7 +90,7 @@ async function accept(
 /** The part of the parent's environment that a program needs to start. */
 function environment(): Record<string, string> {
   const env: Record<string, string> = { DENO_V8_FLAGS: `--max-old-space-size=${HEAP_MB}`, NO_COLOR: "1" };
-  for (const name of ["PATH", "HOME", "DENO_DIR", "TMPDIR", "SBX_LOG"]) {
+  for (const name of ["PATH", "HOME", "DENO_DIR", "TMPDIR", "SBX_LOG", TIME_FACTOR_VARIABLE]) {
     const value = Deno.env.get(name);
     if (value) env[name] = value;
   }

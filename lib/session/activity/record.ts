@@ -1,6 +1,6 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
-import { backgroundDelay, backgroundTimeout } from "../../base/time/mod.ts";
+import { backgroundDelay, backgroundTimeout, timeLimit } from "../../base/time/mod.ts";
 import type { Channel } from "../../base/wire/mod.ts";
 import type { NamedPaths } from "../../event/mod.ts";
 import type { ActivityOrder } from "../../guest/mod.ts";
@@ -17,7 +17,7 @@ import { KnownProcesses } from "./processes.ts";
 /** Waits for a report, in `ms` (docs/contracts.md §14). */
 const TIMES = {
   /** longest, for it to begin: an emulated guest that boots cold is busy with other things */
-  start: 120_000,
+  start: timeLimit(120_000),
   /** until a guest that ends is seen as ended: its report ends a moment before */
   grace: 1000,
   /** before it is asked for again; twice as long each time */

@@ -2,9 +2,10 @@ import { outputOf } from "../../base/spawn/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 
 /** Time for a program to say its version, in `ms`: the first start of a new one reads all of it. */
-const TRIAL_MS = 60_000;
+const TRIAL_MS = timeLimit(60_000);
 
 /** Asks a program for its version: one that cannot start here says none. @throws {SbxError} `update.program.failed` */
 export async function askVersion(path: string): Promise<string> {

@@ -31,6 +31,8 @@ Deno.test("parameters for emulation of x86_64 stay out of arm64 guests, and thos
     assert(!line(arch, "kvm").includes("norandmaps"), arch);
     assert(line(arch, "kvm").endsWith(" sbx_floor=1"), arch);
   }
+  assertStringIncludes(line("x86_64", "kvm"), " tsc=nowatchdog ");
+  assert(!line("x86_64", "tcg").includes("nowatchdog"));
 });
 
 Deno.test("a guest of another architecture is emulated, whatever this machine has", async () => {
