@@ -29,7 +29,7 @@ export const detectionSql: Command = {
     if (!ir) {
       const lines = problems.filter(({ severity }) => severity === "error").map(({ message }) => message);
       throw new SbxError("detection.invalid", `${args.words[0]} does not compile: ${lines[0]}`, {
-        hint: "sbx-admin detection compile shows every problem",
+        hint: "sbx-admin detection compile PACK_FILE shows every problem",
       });
     }
     const { sql, parameters, rules } = huntSql([ir], dialect, tableSource(dialect));

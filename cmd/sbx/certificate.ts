@@ -39,7 +39,7 @@ export async function certify(
   );
   if (!ok) {
     throw new SbxError("certify.invalid", `the record ${path} is invalid: ${first_bad?.reason}`, {
-      hint: "sbx verify names its first bad event; what was changed is not certified",
+      hint: "sbx verify NAME names its first bad event; what was changed is not certified",
     });
   }
   const certificate = await makeCertificate(path, {

@@ -149,7 +149,7 @@ function relativePath(path: string, source: string): string {
     "path.outside_workspace",
     `the VM's workspace lists a path outside the workspace: "${path}"`,
     {
-      hint: "inspect the workspace folder on this machine; sbx info shows its path",
+      hint: "inspect the workspace folder on this machine; sbx info NAME shows its path",
     },
   );
 }

@@ -62,7 +62,7 @@ async function simulate(args: Arguments): Promise<number> {
   const { engine, table } = opened;
   if (!table) {
     throw new SbxError("fleet.over.invalid", `${over} has ledgers only`, {
-      hint: "sbx lab replays those of sessions",
+      hint: "sbx lab SESSION --pack FILE replays the detections of sessions",
     });
   }
   const since = sinceOf(args, DAYS);

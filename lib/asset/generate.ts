@@ -98,14 +98,14 @@ async function hashArches(dir: string, progress: ProgressSink): Promise<Arches> 
       if (info?.isFile && info.size > 0) inputs.push({ arch, name, path, size: info.size });
       else if (info || BOOT_NAMES.includes(name)) {
         throw new SbxError("assets.not_found", `${path} is ${info ? "empty, or not a file" : "missing"}`, {
-          hint: `build ${BOOT_NAMES.join(", ")} and ${LOGICAL_NAMES.at(-1)}: sbx-admin image build`,
+          hint: `build ${BOOT_NAMES.join(", ")} and ${LOGICAL_NAMES.at(-1)}: sbx-admin image build OUT_DIR`,
         });
       }
     }
   }
   if (inputs.length === 0) {
     throw new SbxError("assets.not_found", `${resolve(dir)} has neither a folder arm64 nor a folder x86_64`, {
-      hint: "give the output folder of sbx-admin image build",
+      hint: "give the output folder of sbx-admin image build OUT_DIR",
     });
   }
   progress.stage("hash", inputs.reduce((sum, { size }) => sum + size, 0));

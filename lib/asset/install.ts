@@ -135,7 +135,7 @@ async function fetchManifest(url: URL, options: InstallOptions): Promise<Uint8Ar
     `the manifest at ${
       displayUrl(url)
     } is not the expected one: expected BLAKE3 ${manifestHash}, got ${actual}`,
-    { hint: "sbx-admin manifest check prints the hash of a manifest; nothing was changed" },
+    { hint: "sbx-admin manifest check MANIFEST prints the hash of a manifest; nothing was changed" },
   );
 }
 

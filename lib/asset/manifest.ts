@@ -56,7 +56,7 @@ async function readLimited(path: string, limit: number): Promise<Uint8Array> {
     if (cause instanceof Deno.errors.NotFound) {
       throw new SbxError("manifest.not_found", `there is no asset manifest at ${path}`, {
         cause,
-        hint: "check the path; sbx-admin manifest generate writes a manifest",
+        hint: "check the path; sbx-admin manifest generate ASSETS_DIR writes a manifest",
       });
     }
     throw new SbxError("manifest.unreadable", `the asset manifest ${path} cannot be read`, {

@@ -9,7 +9,7 @@ export function parseManifestHash(text: string): string {
   const hash = text.replace(/^blake3:/, "");
   if (/^[0-9a-f]{64}$/.test(hash)) return hash;
   throw new SbxError("manifest.hash.invalid", `"${text.slice(0, 80)}" is not a BLAKE3 hash`, {
-    hint: "give 64 hex characters in lower case: sbx-admin manifest check prints them",
+    hint: "give 64 hex characters in lower case: sbx-admin manifest check MANIFEST prints them",
   });
 }
 
@@ -39,6 +39,9 @@ export function requireTrustworthy(url: URL, hash?: string): void {
   throw new SbxError(
     "manifest.url.insecure",
     `${displayUrl(url)} is plain http: anybody on the way could change the manifest`,
-    { hint: "use https://, or add --manifest-hash with the BLAKE3 that sbx-admin manifest check prints" },
+    {
+      hint:
+        "use https://, or add --manifest-hash with the BLAKE3 that sbx-admin manifest check MANIFEST prints",
+    },
   );
 }

@@ -59,6 +59,6 @@ function parse<T>(schema: z.ZodType<T>, bytes: Uint8Array, source: string): T {
     problem = error instanceof Error ? error.message : String(error);
   }
   throw new SbxError("release.attestation.invalid", `the attestation ${source} is not valid: ${problem}`, {
-    hint: "sbx-admin release attest writes it; publish the whole release",
+    hint: "sbx-admin release attest DIR VERSION writes it; publish the whole release",
   });
 }

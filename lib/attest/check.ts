@@ -123,6 +123,6 @@ async function requirePublished(
 
 function invalid(message: string): SbxError {
   return new SbxError("release.attestation.invalid", message, {
-    hint: "sbx-admin release attest writes attestations; publish the whole release",
+    hint: "sbx-admin release attest DIR VERSION writes attestations; publish the whole release",
   });
 }

@@ -49,7 +49,7 @@ export async function attestRelease(dir: string, options: AttestOptions): Promis
   const release = tree!.releases.find((each) => each.channel === channel && each.record.version === version);
   if (!release) {
     throw new SbxError("release.not_found", `${dir} has no release ${version} of channel "${channel}"`, {
-      hint: "sbx-admin release add makes one",
+      hint: "sbx-admin release add DIR VERSION makes one",
     });
   }
   const written: string[] = [];
@@ -87,7 +87,7 @@ function sbomOf({ url }: Artifact, artifacts: readonly Artifact[]): Artifact {
     (sboms.length === 1 ? sboms[0] : undefined);
   if (found) return found;
   throw new SbxError("release.attestation.invalid", `${url} has no SBOM in its release`, {
-    hint: "sbx-admin release add takes it with --sbom",
+    hint: "sbx-admin release add DIR VERSION takes it with --sbom",
   });
 }
 

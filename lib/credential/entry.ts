@@ -124,7 +124,8 @@ export function corruptError(path: string, problem: string): SbxError {
     "credential.store_corrupt",
     `the credential store ${path} ${problem}; none of its credentials are used`,
     {
-      hint: "restore it from a backup, or move it away and add the credentials again: sbx credentials add",
+      hint:
+        "restore it from a backup, or move it away and add the credentials again: sbx credentials add PROVIDER",
     },
   );
 }

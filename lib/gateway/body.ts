@@ -47,6 +47,6 @@ async function* limitSize(body: ReadableStream<Uint8Array>, max: number): AsyncG
 
 function tooLarge(max: number): SbxError {
   return new SbxError("request.too_large", `the request body exceeds ${max / 1024 / 1024} MiB`, {
-    hint: "sbx cp copies files of any size into a VM",
+    hint: "sbx cp SRC DST copies files of any size into a VM",
   });
 }

@@ -10,7 +10,7 @@ export function leftError(): SbxError {
     "vm.suspended",
     "the VM was suspended or forked; its programs go on without their clients",
     {
-      hint: "sbx info shows whether it runs; sbx resume brings a suspended one back",
+      hint: "sbx info NAME shows whether it runs; sbx resume NAME brings a suspended one back",
     },
   );
 }

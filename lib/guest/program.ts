@@ -239,7 +239,7 @@ async function nextOutput(channel: FrameChannel): Promise<ExecOutput> {
 function brokenOff(cause?: unknown): SbxError {
   return new SbxError("guest.failed", "the guest broke off the output of the program: its end is missing", {
     cause,
-    hint: "run the program again; sbx logs shows the guest's console",
+    hint: "run the program again; sbx logs NAME shows the guest's console",
   });
 }
 

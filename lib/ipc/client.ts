@@ -109,6 +109,6 @@ export async function call<T extends SingleKind>(
 function gone(what: string, cause?: unknown): SbxError {
   return new SbxError("process.gone", `the VM's process ${what}`, {
     cause,
-    hint: "sbx info shows its last error",
+    hint: "sbx info NAME shows its last error",
   });
 }

@@ -83,7 +83,7 @@ function machineOf(base: Profile, id: string): Profile {
   const { rule_files, detection } = base;
   if (rule_files?.enforcement || rule_files?.sigma || (detection?.packs ?? []).length > 0) {
     throw new SbxError("learn.base", `profile "${base.id}" has rules or detections in other files`, {
-      hint: "name a profile without [rule_files] and [detection]: sbx learn --base code",
+      hint: "name a profile without [rule_files] and [detection]: sbx learn NAME --base code",
     });
   }
   let { document } = base;
@@ -182,7 +182,7 @@ function failedError({ refused, refused_count }: LearnCheck): SbxError {
     }`,
     {
       hint:
-        "a block or rewrite that the base keeps may be in the way: sbx learn --base names another profile",
+        "a block or rewrite that the base keeps may be in the way: sbx learn NAME --base PROFILE starts from another profile",
     },
   );
 }

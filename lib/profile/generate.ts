@@ -38,7 +38,7 @@ export async function generateProfile(
     const { generator, generator_version, ...obom } = files[OBOM] ?? {};
     if (generator === undefined || generator_version === undefined) {
       throw new SbxError("assets.not_found", `the image for ${arch} has no OBOM that could be read`, {
-        hint: "build the image again: sbx-admin image build",
+        hint: "build the image again: sbx-admin image build OUT_DIR",
       });
     }
     document = await appendTable(document, ["obom", "arch", arch], {

@@ -45,7 +45,7 @@ export async function readObom(
   const file = await findFile(home, profile, arch);
   if (!file) {
     throw new SbxError("obom.not_found", `profile "${profile.id}" has no OBOM for ${arch}`, {
-      hint: "sbx profile info shows the OBOM of a profile",
+      hint: "sbx profile info ID shows the OBOM of a profile",
     });
   }
   return await readVerified(file);

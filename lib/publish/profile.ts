@@ -152,7 +152,7 @@ async function copyImage(
       const actual = await blake3File(workspace.path(url), (bytes) => progress.advance(bytes));
       if (actual.hash !== hash || actual.size !== size) {
         throw new SbxError("assets.mismatch", `${source} does not match ${manifest}`, {
-          hint: "generate the manifest again: sbx-admin manifest generate",
+          hint: "generate the manifest again: sbx-admin manifest generate ASSETS_DIR",
         });
       }
       files[name] = { url, hash, size, ...(name.endsWith(".json") && describeObom(await readInput(source))) };
@@ -169,7 +169,7 @@ async function findSource(dir: string, arch: string, name: string): Promise<stri
     "assets.not_found",
     `${name} for ${arch} is not beside its manifest; tried ${places.join(", ")}`,
     {
-      hint: "give the manifest in the output folder of sbx-admin image build",
+      hint: "give the manifest in the output folder of sbx-admin image build OUT_DIR",
     },
   );
 }

@@ -30,7 +30,7 @@ export async function serveTree(dir: string, port: number): Promise<TreeServer> 
   }
   if (!await Deno.stat(join(root, INDEX_NAME)).then(({ isFile }) => isFile, () => false)) {
     throw new SbxError("release.not_found", `${root} has no ${INDEX_NAME}`, {
-      hint: "sbx-admin release publish writes a tree that can be served",
+      hint: "sbx-admin release publish DIR OUT writes a tree that can be served",
     });
   }
   const server = Deno.serve(

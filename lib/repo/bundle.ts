@@ -64,13 +64,13 @@ export async function readBundle(bytes: AsyncIterable<Uint8Array>, format: strin
 /** Error of bytes that an honest git does not write, or that are dangerous on the host. */
 export function refused(reason: string): SbxError {
   return new SbxError("repo.refused", `the work of the VM was refused: ${reason}`, {
-    hint: "nothing of it was taken; sbx shell to look at it in the VM",
+    hint: "nothing of it was taken; sbx shell NAME to look at it in the VM",
   });
 }
 
 export function tooLarge(what: string): SbxError {
   return new SbxError("repo.too_large", `the work of the VM was refused: ${what}`, {
-    hint: "nothing of it was taken; sbx cp copies single files",
+    hint: "nothing of it was taken; sbx cp SRC DST copies single files",
   });
 }
 

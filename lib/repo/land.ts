@@ -160,7 +160,7 @@ export async function entriesOf({ store, unit, tip }: UnitWork, paths: string[])
     const name = latin1(new TextEncoder().encode(path));
     if (entries.some((entry) => entry.path === name || entry.path.startsWith(`${name}/`))) continue;
     throw new SbxError("repo.no_change", `the VM changed nothing at "${path}"`, {
-      hint: "sbx diff --stat shows what",
+      hint: "sbx diff NAME --stat shows what",
     });
   }
   return entries;

@@ -74,7 +74,7 @@ async function acceptPaths(work: Work, paths: string[]): Promise<Accepted> {
 
 function notInside(path: string): SbxError {
   return new SbxError("repo.no_change", `"${path}" names nothing inside what was brought in`, {
-    hint: "sbx diff --stat shows the paths that changed; without a path everything is taken",
+    hint: "sbx diff NAME --stat shows the paths that changed; without a path everything is taken",
   });
 }
 

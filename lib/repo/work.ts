@@ -53,7 +53,7 @@ export class Work implements AsyncDisposable {
     const record = await place.read();
     if (!record) {
       throw new SbxError("repo.none", `nothing was brought into "${guest.name}"`, {
-        hint: `sbx push DIR ${guest.name} brings a folder in; sbx cp copies files`,
+        hint: `sbx push DIR ${guest.name} brings a folder in; sbx cp SRC DST copies files`,
       });
     }
     const work = new Work(guest.name, place, record, [], []);

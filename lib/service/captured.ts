@@ -91,7 +91,7 @@ async function capture(
         "credential.limit",
         `${what} holds more secrets than a VM may bring (${CAPTURED_MAX})`,
         {
-          hint: "add the keys that the VM needs: sbx credentials add",
+          hint: "add the keys that the VM needs: sbx credentials add PROVIDER",
         },
       );
     }

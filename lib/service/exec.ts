@@ -88,7 +88,7 @@ async function exec(
     }
   }
   throw new SbxError("process.gone", `the VM "${vm.record.name}" ended while the program ran`, {
-    hint: "sbx info shows the reason",
+    hint: "sbx info NAME shows the reason",
   });
 }
 

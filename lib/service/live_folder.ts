@@ -93,7 +93,7 @@ function isAt(path: string, dir: string): boolean {
 
 function refused(dir: string, why: string): SbxError {
   return new SbxError("live.refused", `"${dir}" cannot be shared live: ${why}`, {
-    hint: "bring a copy in: --from-dir, or sbx agent without --live",
+    hint: "bring a copy in: --from-dir, or sbx agent AGENT without --live",
   });
 }
 

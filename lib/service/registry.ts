@@ -79,12 +79,12 @@ export class Registry {
   requireName(name: string): void {
     if (holdsToken(name)) {
       throw new SbxError("request.invalid", "the name of the VM looks like a key", {
-        hint: "choose another name; sbx credentials add stores keys",
+        hint: "choose another name; sbx credentials add PROVIDER stores keys",
       });
     }
     if (!this.#isTaken(name)) return;
     throw new SbxError("vm.name_taken", `a VM called "${name}" exists already`, {
-      hint: "choose another name, or remove that VM with sbx delete",
+      hint: "choose another name, or remove that VM with sbx delete NAME",
     });
   }
 

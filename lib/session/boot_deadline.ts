@@ -28,7 +28,7 @@ export async function rejoinDeadline(isStill: () => boolean): Promise<never> {
 
 function tooLate(seconds: number): SbxError {
   return new SbxError("vm.boot_timeout", `the guest was not ready after ${seconds} seconds`, {
-    hint: "sbx logs shows its console; SBX_TIME_FACTOR gives a slow machine longer",
+    hint: "sbx logs NAME shows its console; SBX_TIME_FACTOR gives a slow machine longer",
   });
 }
 

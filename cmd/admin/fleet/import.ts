@@ -39,7 +39,7 @@ export const fleetImport: Command = {
         const { ok, first_bad } = await verifyLedger(path);
         if (!ok) {
           throw new SbxError("ledger.invalid", `${path} does not verify: ${first_bad?.reason}`, {
-            hint: "sbx verify names its first bad event; nothing of it was imported",
+            hint: "sbx verify NAME names its first bad event; nothing of it was imported",
           });
         }
         const session_id = await readOwner(path);

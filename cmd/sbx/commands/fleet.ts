@@ -189,7 +189,7 @@ async function ask(args: Arguments): Promise<number> {
       "fleet.over.invalid",
       `${over} has ledgers only; questions need the tables of a store`,
       {
-        hint: "sbx-admin fleet import and sbx-admin fleet tables make a store of ledgers",
+        hint: "sbx-admin fleet import DIR LEDGER and sbx-admin fleet tables DIR make a store of ledgers",
       },
     );
   }

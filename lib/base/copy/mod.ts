@@ -42,6 +42,6 @@ async function cp(options: readonly string[], from: string, to: string): Promise
   const code = /No space left/i.test(text) ? "disk.full" : "copy.failed";
   throw new SbxError(code, `${from} could not be copied`, {
     cause: text,
-    hint: "sbx list shows the VMs, sbx delete removes one",
+    hint: "sbx list shows the VMs, sbx delete NAME removes one",
   });
 }

@@ -43,7 +43,7 @@ export function asSbxError(error: unknown, action: string): SbxError {
   if (isDiskFull(error)) {
     return new SbxError("disk.full", `${action}: no space left on the disk`, {
       cause: error,
-      hint: "free some space (sbx list shows the VMs, sbx delete removes one) and try again",
+      hint: "free some space (sbx list shows the VMs, sbx delete NAME removes one) and try again",
     });
   }
   if (isDenied(error)) {
@@ -61,7 +61,7 @@ export function asSbxError(error: unknown, action: string): SbxError {
   }
   return new SbxError("internal", `${action} failed`, {
     cause: error,
-    hint: "see sbx logs and the service log for details",
+    hint: "see sbx logs NAME and the service log for details",
   });
 }
 

@@ -61,7 +61,7 @@ export function entryOf({ bundles, version, channel }: ChannelManifest): BundleE
   const [entry] = bundles ?? [];
   if (entry) return entry;
   throw new SbxError("bundle.missing", `${nameOfRelease(version, channel)} has no bundle`, {
-    hint: "sbx-admin release add --bundle FOLDER puts one into a release",
+    hint: "sbx-admin release add DIR VERSION --bundle FOLDER puts one into a release",
   });
 }
 

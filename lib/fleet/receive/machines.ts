@@ -153,7 +153,7 @@ function machinePath(dir: string, id: string): string {
 
 function badToken(): SbxError {
   return new SbxError("fleet.token.invalid", "the token is unknown, used or expired", {
-    hint: "sbx-admin fleet token makes another one",
+    hint: "sbx-admin fleet token DIR makes another one",
   });
 }
 

@@ -204,7 +204,7 @@ function parse(text: string): unknown {
 
 function unknownMachine(id: string): SbxError {
   return new SbxError("fleet.machine.unknown", `machine ${id} is not enrolled`, {
-    hint: "sbx-admin fleet token makes a one-time token; sbx fleet enrol uses it on the machine",
+    hint: "sbx-admin fleet token DIR makes a one-time token; sbx fleet enrol uses it on the machine",
   });
 }
 

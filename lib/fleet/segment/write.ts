@@ -126,6 +126,6 @@ class Withholding {
 function damaged(problem: string, cause?: unknown): SbxError {
   return new SbxError("ledger.invalid", `the ledger is damaged: ${problem}; nothing of it is sent`, {
     cause,
-    hint: "sbx verify names the first bad event",
+    hint: "sbx verify NAME names the first bad event",
   });
 }

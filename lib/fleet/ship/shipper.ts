@@ -153,7 +153,7 @@ async function hadHeads(path: string, heads: ChainHeads): Promise<boolean> {
 function forked(sessionId: string, name: string): SbxError {
   return new SbxError("fleet.forked", `the collector ${name} has another record of session ${sessionId}`, {
     hint:
-      "the record here was restored from a backup or changed; sbx verify checks it, and sbx-admin fleet verify tells what the collector has",
+      "the record here was restored from a backup or changed; sbx verify NAME checks it, and sbx-admin fleet verify DIR tells what the collector has",
   });
 }
 

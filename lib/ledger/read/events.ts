@@ -90,7 +90,7 @@ export function readWhy(path: string, eventId: string): Promise<{
     );
     if (!row) {
       throw new SbxError("event.not_found", `the ledger has no event ${eventId}`, {
-        hint: "sbx events lists the events of a session",
+        hint: "sbx events NAME lists the events of a session",
       });
     }
     const findings = await selectText(client, ["finding"], "FROM findings WHERE event_id = ?", [eventId]);

@@ -81,7 +81,7 @@ function open(path: string, name = path): DatabaseSync {
       `the ledger ${name} cannot be read: ${(cause as Error).message}`,
       {
         cause,
-        hint: "sbx verify says whether it is damaged",
+        hint: "sbx verify NAME says whether it is damaged",
       },
     );
   }

@@ -26,6 +26,6 @@ export class Revocation {
 export function revokedError(cause?: unknown): SbxError {
   return new SbxError("credential.denied", "the request was ended because its credential was revoked", {
     cause,
-    hint: "add another credential for the VM: sbx credentials add",
+    hint: "add another credential for the VM: sbx credentials add PROVIDER",
   });
 }

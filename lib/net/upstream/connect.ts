@@ -69,7 +69,7 @@ function proxyError(destination: PinnedDestination, cause: SbxError): SbxError {
     `${nameOf(destination)} cannot be reached through the proxy of this machine`,
     {
       cause,
-      hint: "ask your user; sbx logs has the answer of the proxy",
+      hint: "ask your user; sbx logs NAME has the answer of the proxy",
     },
   );
 }

@@ -68,7 +68,7 @@ export async function readRecord({ record }: Pick<VmPaths, "record">): Promise<V
   return await readJson(record, VmRecord, {
     code: "session.record",
     what: "VM record",
-    hint: "sbx delete removes the VM",
+    hint: "sbx delete NAME removes the VM",
   });
 }
 
