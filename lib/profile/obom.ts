@@ -12,6 +12,8 @@ import type { Obom } from "./schema.ts";
 /** Largest OBOM read into memory for its descriptor, in `bytes`. */
 const OBOM_LIMIT = 64 * 1024 * 1024;
 
+const GONE = "is gone";
+
 /** OBOM with its file on this host. */
 interface LocatedObom {
   descriptor: Obom;
@@ -48,7 +50,7 @@ export async function readObom(
       hint: "sbx profile info ID shows the OBOM of a profile",
     });
   }
-  return await readVerified(file);
+  return await readVerified(file, () => lackError(file, GONE, profile, arch));
 }
 
 /**
@@ -57,9 +59,12 @@ export async function readObom(
  *
  * @throws {SbxError} `assets.mismatch`, `assets.missing` (412)
  */
-async function readVerified(file: AssetFile): Promise<Uint8Array<ArrayBuffer>> {
+async function readVerified(file: AssetFile, gone: () => SbxError): Promise<Uint8Array<ArrayBuffer>> {
   const { path, size, hash } = file;
-  const info = await Deno.stat(path).catch(() => null);
+  const info = await Deno.stat(path).catch((error) => {
+    if (error instanceof Deno.errors.NotFound) throw gone();
+    return null;
+  });
   // A file of another size is not read at all.
   const bytes = info?.size === size ? await Deno.readFile(path).catch(() => undefined) : undefined;
   if (bytes && blake3(bytes) === hash) return bytes;
@@ -83,15 +88,18 @@ export async function missingObom(
   const file = await findFile(home, profile, arch).catch(() => undefined);
   const info = file && await Deno.stat(file.path).catch(() => null);
   if (!file || info?.isFile && info.size === file.size) return undefined;
-  const pin = profile.obom?.arch[arch];
+  return lackError(file, info?.isFile ? `has ${info.size} bytes, not ${file.size}` : GONE, profile, arch);
+}
+
+/** The message names the file alone: several profiles may have the same image. */
+function lackError({ path }: AssetFile, what: string, { id, obom }: Profile, arch: Arch): SbxError {
+  const pin = obom?.arch[arch];
   const again = !pin
     ? "sbx update --assets"
     : URL.canParse(pin.url)
-    ? `sbx update pins ${profile.id}`
-    : `sbx update profiles ${profile.id}`;
-  const what = info?.isFile ? `has ${info.size} bytes, not ${file.size}` : "is gone";
-  // The message names the file alone: several profiles may have the same image.
-  return new SbxError("assets.missing", `the pinned OBOM ${file.path} ${what}`, {
+    ? `sbx update pins ${id}`
+    : `sbx update profiles ${id}`;
+  return new SbxError("assets.missing", `the pinned OBOM ${path} ${what}`, {
     hint: `install it again: ${again}`,
   });
 }
@@ -108,7 +116,8 @@ async function locate(home: Home, profile: Profile, arch: Arch): Promise<Located
   if (pin) return { descriptor: pin, file: await pinnedFile(home, pin) };
   if (profile.assets) return undefined;
   const assets = await imageAssets(home, profile, arch).catch(() => undefined);
-  return assets?.obom && await describeInstalled(assets.obom, assets.rootfs);
+  const obom = assets?.obom;
+  return obom && await describeInstalled(obom, assets.rootfs, () => lackError(obom, GONE, profile, arch));
 }
 
 /**
@@ -116,9 +125,13 @@ async function locate(home: Home, profile: Profile, arch: Arch): Promise<Located
  *
  * @throws {SbxError} `assets.mismatch`, `assets.missing` (412)
  */
-async function describeInstalled(file: AssetFile, rootfs: AssetFile): Promise<LocatedObom | undefined> {
+async function describeInstalled(
+  file: AssetFile,
+  rootfs: AssetFile,
+  gone: () => SbxError,
+): Promise<LocatedObom | undefined> {
   if (file.size > OBOM_LIMIT) return undefined;
-  const described = describeObom(await readVerified(file));
+  const described = describeObom(await readVerified(file, gone));
   if (!described) return undefined;
   const { name, path, hash, size } = file;
   const descriptor = {

@@ -84,13 +84,31 @@ export async function installOffered(
   const offered = await compareProfiles(home, checked);
   const profiles = offered.filter(({ id }) => entries.some((entry) => entry.id === id));
   const failures = new Map<string, unknown>();
-  for (const each of profiles.filter(({ state }) => state !== "same" && state !== "yours")) {
-    await installProfile(entries.find(({ id }) => id === each.id)!, each, { ...options, source })
-      .catch((error) => failures.set(each.id, error));
+  for (const each of profiles.filter(({ state }) => state !== "yours")) {
+    const entry = entries.find(({ id }) => id === each.id)!;
+    const work = each.state === "same"
+      ? fetchAgain(each.id, source, options)
+      : installProfile(entry, each, { ...options, source });
+    await work.catch((error) => failures.set(each.id, error));
   }
   const check = await describeCheck(home, source, checked);
   await saveCheck(home, check);
   return { profiles, failures, ...(check.sbx && { sbx: check.sbx }) };
+}
+
+/** Fetches files of an installed profile that are gone. */
+async function fetchAgain(
+  id: string,
+  { index }: UpdateSource,
+  { home, progress, onWait }: ChannelUpdateOptions,
+): Promise<void> {
+  const profile = await loadProfile(home, id);
+  await changeAssets(
+    home,
+    `fetching the files of profile "${id}"`,
+    () => fetchPins(home, profile, progress, index),
+    onWait,
+  );
 }
 
 /** Options of {@linkcode updateProgram}. */

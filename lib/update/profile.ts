@@ -144,6 +144,7 @@ export async function fetchPins(
     // Its content is verified before each boot.
     if (!info?.isFile || info.size !== pin.size) missing.push({ pin, name });
   }
+  if (missing.length === 0) return [];
   const total = missing.reduce((sum, { pin }) => sum + pin.size, 0);
   await requireRoom(home.assetsDir, total);
   progress.stage("profiles", total);

@@ -89,3 +89,17 @@ Deno.test({
     }
   },
 });
+
+Deno.test("sbx debug prints text on a terminal, and JSON there when it is asked for", async () => {
+  const home = await Deno.makeTempDir();
+  const printed = async (options: string) => {
+    const { stdout } = await runChild("script", {
+      args: ["-qec", `${fromRoot("bin/sbx")} debug ${options} 2>/dev/null`, "/dev/null"],
+      env: { SBX_HOME: home, NO_COLOR: "1" },
+    });
+    return new TextDecoder().decode(stdout);
+  };
+  assertMatch(await printed(""), /^issue +the service does not answer/);
+  assertEquals(JSON.parse(await printed("--json")).schema, "sbx.debug.v2");
+  await Deno.remove(home, { recursive: true });
+});

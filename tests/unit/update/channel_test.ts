@@ -41,6 +41,20 @@ Deno.test("a release is checked, installed with its image, and followed by a new
   assertEquals((await assertRejects(() => follower.install(["none"]), SbxError)).code, "profile.not_found");
 });
 
+Deno.test("files of an installed profile that are gone come again with the next update", async () => {
+  await using follower = await Follower.make();
+  await follower.install();
+  const { assetsDir } = follower.home;
+  const names = async () =>
+    (await Array.fromAsync(Deno.readDir(assetsDir), ({ name }) => name)).filter((name) => name !== ".lock")
+      .sort();
+  const before = await names();
+  assertEquals(before.length, 4);
+  for (const name of before) await Deno.remove(join(assetsDir, name));
+  const [{ state }] = (await follower.install(["code"])).profiles;
+  assertEquals([state, await names()], ["same", before]);
+});
+
 Deno.test("a profile that was changed by hand is kept", async () => {
   await using follower = await Follower.make();
   await follower.install();
