@@ -1,7 +1,9 @@
+import { TRACING } from "../guest/trace/mod.ts";
 import { GUEST_NETWORK } from "../guest/wire/mod.ts";
 import { FLOOR_READY, PORT_ADDRESS, SCRATCH_OPTIONS, TEMPLATE_READY } from "../vm/mod.ts";
 import { HELD_FILES_MAX, KEEPER_PATH } from "./keeper.ts";
 import { MODULES_PATH } from "./network.ts";
+import { TRACE_FUNCTIONS } from "./trace.ts";
 
 /** PCI address of the port that a copy's vsock is plugged into. */
 const VSOCK_PORT = `0000:00:${PORT_ADDRESS.vsock.slice(2)}.0`;
@@ -42,9 +44,12 @@ die() { echo "sbx-init: $1" >/dev/console; off; }
 
 $b mount -t proc proc /proc
 stage kernel
-# An emulated guest has booted with one processor (lib/vm/command.ts).
 mount -t sysfs sys /sys
-for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do [ -e $cpu ] && echo 1 >$cpu; done &
+${TRACE_FUNCTIONS}
+# An emulated guest has booted with one processor (lib/vm/command.ts).
+(trace_events
+for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do [ -e $cpu ] && echo 1 >$cpu; done
+trace_buffer) 2>/dev/null &
 for m in /modules/1*.ko; do insmod $m || die "cannot load module $m"; done
 mount -t devtmpfs dev /dev
 if [ -n "$sbx_hvc" ]; then
@@ -131,6 +136,7 @@ mkdir -p ./dev/pts ./dev/shm
 mount -t devpts -o gid=5,mode=0620,ptmxmode=0666 devpts ./dev/pts
 mount -t tmpfs -o mode=1777 shm ./dev/shm
 mount -t sysfs sys ./sys
+mount -t tracefs tracefs .${TRACING}
 ln -sfn /proc/self/fd ./dev/fd
 ifconfig lo 127.0.0.1 up
 read -r m <.${MODULES_PATH}

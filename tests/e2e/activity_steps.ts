@@ -52,6 +52,43 @@ run("/bin/sh", "-c", "i=0; while [ $i -lt 2000 ]; do (:); i=$((i+1)); done")
 run("/bin/true", "the last one")
 `;
 
+/** Programs that a program starts, each of which ends at once. */
+const NESTED =
+  "cd /tmp && for n in 0 1 2 3 4 5 6 7 8 9; do /bin/echo nested $n; done; python3 -c 'import os; os.system(\"uname -n >/dev/null\")'";
+
+/**
+ * Requires that the record of a VM that has just started begins with its first program, and has none of sbx.
+ *
+ * @param name of a VM in which nothing was started
+ */
+export async function requireFirstPrograms(sbx: Sbx, name: string): Promise<void> {
+  for (const at of ["first", "second"]) await sbx.ok("exec", name, "--", "sh", "-c", `: ${at}; ${NESTED}`);
+  type Node = { command: string; parent?: number; exit_code?: number };
+  const processes = async () => JSON.parse(await sbx.ok("tree", name, "--json")).processes as Node[];
+  await eventually(
+    "the report has come",
+    async () =>
+      (await processes()).filter(({ command, exit_code }) => command === "uname -n" && exit_code === 0)
+        .length === 2,
+  );
+  const tree = await processes();
+  const nested = tree.filter(({ command }) => command.startsWith("/bin/echo nested "));
+  assertEquals(
+    nested.map(({ command, parent, exit_code }) => [tree[parent!].command.slice(0, 14), command, exit_code]),
+    ["first;", "second"].flatMap((at) =>
+      Array.from({ length: 10 }, (_, n) => [`sh -c : ${at}`, `/bin/echo nested ${n}`, 0])
+    ),
+  );
+  assertEquals(
+    tree.filter(({ command }) => command.includes("/usr/lib/sbx/")).map(({ command }) => command),
+    ["/usr/lib/sbx/sbx-activity.js"],
+    "the report, and no program of sbx",
+  );
+  const events = (await sbx.ok("events", name, "--jsonl", "--family", "process")).trim().split("\n")
+    .map((line) => JSON.parse(line) as Event);
+  assertEquals(events.filter(({ common }) => common.labels.activity === "running"), []);
+}
+
 /** Steps for a running VM `dev` that reports. */
 export async function activitySteps(t: Deno.TestContext, sbx: Sbx): Promise<void> {
   const { workspace } = JSON.parse(await sbx.ok("info", "dev", "--json"));

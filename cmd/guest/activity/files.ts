@@ -46,7 +46,10 @@ export class Files {
 
   take(event: FileEvent, record: TraceRecord): void {
     const { pid } = record;
-    const path = this.#path(event, record);
+    // Recorded before the kernel got its filter.
+    const mount = this.#mounts.get(Number(this.#formats[event].number(record, "dev")));
+    if (mount === undefined) return;
+    const path = this.#path(mount, event, record);
     const report = (operation: Report["operation"], more?: Partial<Report>) =>
       this.#tell({ t: "File", operation, path, pid: this.#programOf(pid), ...more });
     switch (event) {
@@ -85,7 +88,7 @@ export class Files {
   }
 
   /** Path of a record's file; of one that is very deep, its end. */
-  #path(event: FileEvent, record: TraceRecord): string {
+  #path(mount: string, event: FileEvent, record: TraceRecord): string {
     const format = this.#formats[event];
     const names: string[] = [];
     while (names.length < NAMES_MAX) {
@@ -95,7 +98,7 @@ export class Files {
       names.unshift(name);
     }
     if (names.length === NAMES_MAX) names.unshift(UNKNOWN);
-    const path = [this.#mounts.get(Number(format.number(record, "dev"))) ?? "", ...names].join("/");
+    const path = [mount, ...names].join("/");
     const { characters } = ACTIVITY_LIMITS;
     return path.length <= characters ? path : UNKNOWN + path.slice(1 - characters);
   }

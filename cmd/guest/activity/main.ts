@@ -5,6 +5,7 @@
  */
 import type { NamedPaths } from "../../../lib/event/mod.ts";
 import { FrameReader } from "../../../lib/base/wire/mod.ts";
+import type { TraceEvent } from "../../../lib/guest/trace/mod.ts";
 import { ACTIVITY_KEYS, type ActivityOrder, connectHost, PORTS } from "../../../lib/guest/wire/mod.ts";
 import { FILE_EVENTS, type FileEvent } from "./file_probes.ts";
 import { Files, mountsOf } from "./files.ts";
@@ -12,17 +13,17 @@ import { Holds } from "./holds.ts";
 import { keeperOf } from "./keeper.ts";
 import { Keys } from "./keys.ts";
 import { watchedMounts } from "./mounts.ts";
-import { runningProcesses } from "./proc.ts";
+import { type RunningProcess, runningProcesses } from "./proc.ts";
 import { Processes } from "./processes.ts";
 import { Reports } from "./reports.ts";
-import { KernelTrace, type TraceEvent } from "./trace.ts";
+import { KernelTrace } from "./trace.ts";
 
 /** Tells init that a machine can be written down. */
 const READY = "/run/sbx/activity";
 /** Any user of the guest can use up its memory, and must not end this program by that: what waits would go on. */
 Deno.writeTextFileSync("/proc/self/oom_score_adj", "-1000");
 
-const trace = await KernelTrace.open();
+const trace = await KernelTrace.open(!exists(READY));
 const reports = new Reports(trace.fileFormats !== undefined);
 const processes = new Processes(trace.formats, traceClock(), (report) => reports.add(report));
 const files = trace.fileFormats &&
@@ -44,14 +45,14 @@ Deno.writeTextFileSync(READY, "");
 // A machine that was written down gets a host with its first key, and another one after each time that it was away.
 for (let isFirst = true;; isFirst = false) {
   const key = await keys.next();
-  if (isFirst) begin();
+  const running = isFirst ? begin() : runningProcesses();
   try {
     const conn = await connectHost(PORTS.activity);
     await reports.greet(conn, key);
     const orders = new FrameReader(conn);
     // The first one: what is told of files.
     await take(await orders.next());
-    await reports.sendTo(conn);
+    await reports.sendTo(conn, running);
     obey(orders);
   } catch (error) {
     // The host sends another key.
@@ -83,10 +84,14 @@ function choose(paths: NamedPaths): void {
   files?.use(paths, mounts);
 }
 
-function begin(): void {
+/** Begins to take the trace. @returns processes whose begin is not on record */
+function begin(): RunningProcess[] {
   choose({});
-  trace.start();
-  processes.seed(runningProcesses());
+  trace.switchOn();
+  const running = runningProcesses();
+  const begun = trace.begun((why) => reports.lose(why));
+  const before = running.filter(({ pid }) => !begun.has(pid));
+  processes.seed(before);
   // Where that fails, init starts this program again.
   trace.follow({
     take(event, record) {
@@ -97,10 +102,20 @@ function begin(): void {
     taken: () => reports.flush(),
     lost: (why) => reports.lose(why),
   });
+  return before;
 }
 
 function isOfFile(event: TraceEvent | FileEvent): event is FileEvent {
   return event in FILE_EVENTS;
+}
+
+function exists(path: string): boolean {
+  try {
+    Deno.lstatSync(path);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Times of records as unix `ms`; the guest's clock is set when it gets its host. */

@@ -3,7 +3,8 @@ import { resolve } from "node:path";
 import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/guest/wire/mod.ts";
 import { cwdOf, ownerOf, programOf, type RunningProcess } from "./proc.ts";
 import type { TraceRecord } from "./page.ts";
-import { ARGS_MAX, type TraceEvent, type TraceFormats } from "./trace.ts";
+import { ARGS_MAX, type TraceEvent } from "../../../lib/guest/trace/mod.ts";
+import type { TraceFormats } from "./trace.ts";
 
 /** What happens to processes. */
 export type ProcessEvent = Exclude<TraceEvent, "listen">;

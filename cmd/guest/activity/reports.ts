@@ -1,7 +1,7 @@
 import { closeQuietly, encodeFrame, writeAll } from "../../../lib/base/wire/mod.ts";
 import type { ActivityFrame, ActivityHello } from "../../../lib/guest/wire/mod.ts";
 import { ACTIVITY_LIMITS } from "../../../lib/guest/wire/mod.ts";
-import { listeningPorts, runningProcesses } from "./proc.ts";
+import { listeningPorts, type RunningProcess } from "./proc.ts";
 
 /** Most `bytes` of one write. */
 const WRITE_BYTES = 64 * 1024;
@@ -50,9 +50,12 @@ export class Reports {
     await this.#write(conn, encodeFrame({ t: "Activity", key } satisfies ActivityHello));
   }
 
-  /** Sends to a host from here on, which knows no process yet. */
-  async sendTo(conn: Deno.Conn): Promise<void> {
-    const running = runningProcesses();
+  /**
+   * Sends to a host from here on, which knows no process yet.
+   *
+   * @param running processes without those whose begin is reported next
+   */
+  async sendTo(conn: Deno.Conn, running: readonly RunningProcess[]): Promise<void> {
     const frames: ActivityFrame[] = [
       ...running.slice(0, ACTIVITY_LIMITS.processes).map((process) => ({
         t: "Process" as const,

@@ -1,16 +1,21 @@
 /** The kernel's trace of programs: an instance of its own, read in its binary form. */
 import { PolledFiles } from "../../../ffi/libc/poll.ts";
+import {
+  BUFFER_KIB,
+  CLOCK,
+  EVENTS,
+  FILTERS,
+  INSTANCE,
+  OWNER_PROBES,
+  PROBES,
+  type TraceEvent,
+  TRACING,
+} from "../../../lib/guest/trace/mod.ts";
 import { FILE_EVENTS, FILE_PROBES, type FileEvent, readFilter } from "./file_probes.ts";
 import { TraceFormat } from "./format.ts";
 import { PAGE_BYTES, readPage, type TraceRecord } from "./page.ts";
 import { withOneProcessor } from "./processor.ts";
 
-const TRACING = "/sys/kernel/tracing";
-const INSTANCE = `${TRACING}/instances/sbx`;
-/** Ring buffer of each processor, in `KiB`. */
-const BUFFER_KIB = 4096;
-/** Arguments that a record of an exec holds; the kernel takes 128 fields, two for each. */
-export const ARGS_MAX = 48;
 /** Time for which records are collected before they are read, in `ms`: a look costs more than what it finds. */
 const COLLECT_MS = 100;
 /** Most pages of a processor that are read at once: all that its buffer has. */
@@ -18,35 +23,6 @@ const PAGES_MAX = BUFFER_KIB * 1024 / PAGE_BYTES;
 /** Time between two looks whether the trace is still whole, in `ms`. */
 const CHECK_MS = 5000;
 
-const ARGS = Array.from(
-  { length: ARGS_MAX },
-  (_, i) => ` p${i}=+${8 * i}($argv):u64 a${i}=+0(+${8 * i}($argv)):ustring`,
-);
-/** The user that a process acts as; the second one is for kernels that do not know the names of their own fields. */
-const OWNER_PROBES = ["new->euid.val", "+20($arg1)"].map((uid) => `p:sbx/owner commit_creds uid=${uid}:u32`);
-const PROBES = [
-  `e:sbx/exec syscalls/sys_enter_execve f=+0($filename):ustring${ARGS.join("")}`,
-  `e:sbx/execat syscalls/sys_enter_execveat f=+0($filename):ustring${ARGS.join("")}`,
-  "e:sbx/chdir syscalls/sys_enter_chdir path=+0($filename):ustring",
-  "p:sbx/end do_exit code=$arg1:s64",
-];
-const EVENTS = {
-  begin: "sbx/exec",
-  beginAt: "sbx/execat",
-  chdir: "sbx/chdir",
-  end: "sbx/end",
-  owner: "sbx/owner",
-  moved: "syscalls/sys_exit_chdir",
-  movedTo: "syscalls/sys_exit_fchdir",
-  exec: "sched/sched_process_exec",
-  fork: "sched/sched_process_fork",
-  exit: "sched/sched_process_exit",
-  listen: "sock/inet_sock_set_state",
-} as const;
-/** Records of these that are of no use stay out of the buffer; 10 is TCP_LISTEN. */
-const FILTERS: Partial<Record<keyof typeof EVENTS, string>> = { listen: "newstate == 10" };
-
-export type TraceEvent = keyof typeof EVENTS;
 export type TraceFormats = Record<TraceEvent, Pick<TraceFormat, "number" | "text">>;
 
 /** Takes records in the order of their times. */
@@ -65,6 +41,9 @@ export class KernelTrace {
   readonly #events: Map<number, TraceEvent | FileEvent>;
   /** a profile calls files secret */
   #readsNamed = false;
+  #pipes?: PolledFiles;
+  /** records that are read and not taken */
+  #held: TraceRecord[] = [];
 
   private constructor(formats: Record<TraceEvent, TraceFormat>, files?: Record<FileEvent, TraceFormat>) {
     this.formats = formats;
@@ -76,37 +55,66 @@ export class KernelTrace {
     );
   }
 
-  /** Prepares the trace, which has no records yet. @throws the kernel's refusal: without all of it nothing is reported */
-  static async open(): Promise<KernelTrace> {
+  /**
+   * Prepares the trace.
+   *
+   * @param isFirst the trace that init prepared is taken over with the records that it has; otherwise it begins without any
+   * @throws the kernel's refusal: without all of it nothing is reported
+   */
+  static async open(isFirst: boolean): Promise<KernelTrace> {
     if (!exists(`${TRACING}/dynamic_events`)) {
       await new Deno.Command("/bin/mount", { args: ["-t", "tracefs", "tracefs", TRACING] }).output();
     }
-    if (!exists(INSTANCE)) Deno.mkdirSync(INSTANCE);
-    write("tracing_on", "0");
-    write("trace", "");
-    write("trace_clock", "mono");
-    write("buffer_size_kb", String(BUFFER_KIB));
-    // Readers are woken for any record, not when half of the buffer is full.
-    write("buffer_percent", "0");
+    const isPrepared = isFirst && isWhole();
+    if (!isPrepared) {
+      if (!exists(INSTANCE)) Deno.mkdirSync(INSTANCE);
+      write("tracing_on", "0");
+      write("trace", "");
+      write("trace_clock", CLOCK);
+      write("buffer_size_kb", String(BUFFER_KIB));
+      // Readers are woken for any record, not when half of the buffer is full.
+      write("buffer_percent", "0");
+    }
     return withOneProcessor(() => {
-      addProbes(PROBES);
-      addOneOf(OWNER_PROBES);
-      for (const [name, filter] of Object.entries(FILTERS)) {
-        write(`events/${EVENTS[name as TraceEvent]}/filter`, filter);
+      if (!isPrepared) {
+        addProbes(PROBES);
+        addOneOf(OWNER_PROBES);
+        for (const [name, filter] of Object.entries(FILTERS)) {
+          write(`events/${EVENTS[name as TraceEvent]}/filter`, filter);
+        }
+        enable(EVENTS);
       }
-      const formats = enable(EVENTS);
+      const formats = formatsOf(EVENTS);
       try {
         addProbes(FILE_PROBES);
       } catch {
         return new KernelTrace(formats);
       }
-      return new KernelTrace(formats, enable(FILE_EVENTS));
+      enable(FILE_EVENTS);
+      return new KernelTrace(formats, formatsOf(FILE_EVENTS));
     });
   }
 
-  /** Begins to record what programs do. */
-  start(): void {
+  /** Begins to record what programs do, unless the agent has done that. */
+  switchOn(): void {
     write("tracing_on", "1");
+  }
+
+  /**
+   * Reads the records that there are.
+   *
+   * @param lost receives why records are missing
+   * @returns processes whose begin is among them
+   */
+  begun(lost: TraceReader["lost"]): Set<number> {
+    const processors = Array.from(Deno.readDirSync(`${INSTANCE}/per_cpu`), ({ name }) => name);
+    this.#pipes = new PolledFiles(processors.map((name) => `${INSTANCE}/per_cpu/${name}/trace_pipe_raw`));
+    this.#held = readAll(this.#pipes, lost).sort(byTime);
+    const { fork } = this.formats;
+    return new Set(
+      this.#held.filter(({ type }) => this.#events.get(type) === "fork")
+        .map((record) => Number(fork.number(record, "child_pid"))),
+    );
   }
 
   /**
@@ -125,16 +133,16 @@ export class KernelTrace {
     write(`events/${FILE_EVENTS.readNamed}/enable`, this.#readsNamed ? "1" : "0");
   }
 
-  /** Reads the records of all processors. @throws the trace is not whole any more, which its reader was told */
+  /** Reads the records of all processors, once it has begun. @throws the trace is not whole any more, which its reader was told */
   async follow(reader: TraceReader): Promise<never> {
-    const processors = Array.from(Deno.readDirSync(`${INSTANCE}/per_cpu`), ({ name }) => name);
-    const pipes = new PolledFiles(processors.map((name) => `${INSTANCE}/per_cpu/${name}/trace_pipe_raw`));
-    let held: TraceRecord[] = [];
+    const pipes = this.#pipes!;
+    let held = this.#held;
+    this.#held = [];
     for (let checked = performance.now();;) {
       if (held.length === 0) await pipes.readable(CHECK_MS);
       await new Promise((resolve) => setTimeout(resolve, COLLECT_MS));
       const settled = held.at(-1)?.time ?? -1n;
-      held = [...held, ...readAll(pipes, reader)].sort(byTime);
+      held = [...held, ...readAll(pipes, reader.lost)].sort(byTime);
       // What is not younger than the last look is complete: this one has read all processors since.
       const count = held.findLastIndex(({ time }) => time <= settled) + 1;
       for (const record of held.splice(0, count)) {
@@ -164,7 +172,7 @@ export class KernelTrace {
 }
 
 /** Reads what all processors have. */
-function readAll(pipes: PolledFiles, reader: Pick<TraceReader, "lost">): TraceRecord[] {
+function readAll(pipes: PolledFiles, lost: TraceReader["lost"]): TraceRecord[] {
   const found: TraceRecord[] = [];
   for (let at = 0; at < pipes.count; at++) {
     for (let pages = 0; pages < PAGES_MAX; pages++) {
@@ -173,7 +181,7 @@ function readAll(pipes: PolledFiles, reader: Pick<TraceReader, "lost">): TraceRe
       const read = pipes.read(at, bytes);
       if (read === 0) break;
       const { records, missed } = readPage(bytes.subarray(0, read));
-      if (missed) reader.lost("the kernel's buffer was full");
+      if (missed) lost("the kernel's buffer was full");
       for (const record of records) found.push(record);
     }
   }
@@ -204,13 +212,29 @@ function addOneOf(probes: readonly string[]): void {
   }
 }
 
-/** @returns the formats of the events' records */
-function enable<T extends string>(events: Record<T, string>): Record<T, TraceFormat> {
-  const formats = Object.entries<string>(events).map(([name, path]) => {
-    const format = new TraceFormat(Deno.readTextFileSync(`${INSTANCE}/events/${path}/format`));
-    write(`events/${path}/enable`, "1");
-    return [name, format];
-  });
+/** Whether every event of programs is switched on, by a clock that all processors share. */
+function isWhole(): boolean {
+  try {
+    const clock = Deno.readTextFileSync(`${INSTANCE}/trace_clock`);
+    return clock.includes(`[${CLOCK}]`) &&
+      Object.values(EVENTS).every((path) =>
+        Deno.readTextFileSync(`${INSTANCE}/events/${path}/enable`).trim() === "1"
+      );
+  } catch {
+    return false;
+  }
+}
+
+function enable(events: Record<string, string>): void {
+  for (const path of Object.values(events)) write(`events/${path}/enable`, "1");
+}
+
+/** Formats of the events' records. */
+function formatsOf<T extends string>(events: Record<T, string>): Record<T, TraceFormat> {
+  const formats = Object.entries<string>(events).map(([name, path]) => [
+    name,
+    new TraceFormat(Deno.readTextFileSync(`${INSTANCE}/events/${path}/format`)),
+  ]);
   return Object.fromEntries(formats);
 }
 

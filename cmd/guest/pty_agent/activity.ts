@@ -1,3 +1,4 @@
+import { INSTANCE } from "../../../lib/guest/trace/mod.ts";
 import { ACTIVITY_KEYS } from "../../../lib/guest/wire/mod.ts";
 
 /** Held open both ways: what is written waits for a reader, also for one that is started again. */
@@ -7,4 +8,13 @@ let pipe: Deno.FsFile | undefined;
 export async function passKey(key: string): Promise<void> {
   pipe ??= await Deno.open(ACTIVITY_KEYS, { read: true, write: true });
   await pipe.write(new TextEncoder().encode(`${key} ${Deno.pid}\n`));
+}
+
+/** Switches on the trace that init has prepared: the record begins with the first program, though sbx-activity reads it later. */
+export function switchTraceOn(): void {
+  try {
+    Deno.writeTextFileSync(`${INSTANCE}/tracing_on`, "1");
+  } catch {
+    // The kernel refused a part of it to init, too: sbx-activity says why.
+  }
 }

@@ -11,7 +11,7 @@ import {
   type GuestMessage,
   type HostMessage,
 } from "../../../lib/guest/wire/mod.ts";
-import { passKey } from "./activity.ts";
+import { passKey, switchTraceOn } from "./activity.ts";
 import { BootConfig } from "./boot.ts";
 import { connectControl, ejectVsock, reconnectControl } from "./connect.ts";
 import { Executions } from "./exec.ts";
@@ -85,10 +85,14 @@ async function handle(message: HostMessage, startsNetwork: boolean): Promise<voi
       return boot.setVariable(message.key, message.value);
     case "FileWrite":
       return boot.writeFile(message);
-    case "BootConfigDone":
-      await send(await boot.finish());
+    case "BootConfigDone": {
+      const result = await boot.finish();
+      // Root's programs may have switched it off since: that is a gap, which sbx-activity reports.
+      if (host.visits === 1) switchTraceOn();
+      await send(result);
       if (startsNetwork) startNetwork();
       return;
+    }
     case "Exec":
       executions.start(message);
       return;

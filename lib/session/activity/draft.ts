@@ -13,8 +13,8 @@ import type { KnownProcess } from "./processes.ts";
 /** Folder of the programs of sbx in a guest, and how init is run (lib/image/init.ts). */
 const PROGRAMS = "/usr/lib/sbx/";
 const INIT = "/bin/busybox sh /init";
-/** What runs the one that reports (lib/image/keeper.ts). */
-const KEEPER = `/usr/bin/perl ${PROGRAMS}sbx-keeper `;
+/** Program that runs the guest's other programs. */
+const AGENT = `${PROGRAMS}sbx-pty-agent.js`;
 /** Program that reports; its begin and its end in the record are those of the report. */
 const REPORTER = `${PROGRAMS}sbx-activity.js`;
 
@@ -37,12 +37,11 @@ export function guestProgram(
   };
 }
 
-/** True for init of the guest, and for what it or the keeper starts of sbx. @param parent the program that started it */
-export function isOfSbx({ activity }: GuestProgram, parent: GuestProgram | undefined): boolean {
-  if (activity.command === INIT) return true;
-  const command = parent?.activity.command;
-  const isStartedBySbx = command === INIT || command?.startsWith(KEEPER);
-  return isStartedBySbx === true && activity.argv.some((word) => word.startsWith(PROGRAMS));
+/** True for init of the guest, and for programs of sbx that init or one of them started. @param parent the program that started it */
+export function isOfSbx({ process, activity }: GuestProgram, parent: KnownProcess | undefined): boolean {
+  const isOfParent = parent?.isOfSbx === true && !parent.activity.argv.includes(AGENT);
+  if (activity.command === INIT) return process.pid === 1 || isOfParent;
+  return isOfParent && activity.argv.some((word) => word.startsWith(PROGRAMS));
 }
 
 export function execDraft({ process, activity }: GuestProgram, labels: Record<string, string>): Draft {

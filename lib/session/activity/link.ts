@@ -21,7 +21,8 @@ export interface ActivityListener {
 
 /** A report that was asked for. */
 export interface Report {
-  hasStarted?: true;
+  /** when it began, as unix `ms` */
+  began?: number;
   link: ActivityLink;
   started: PromiseWithResolvers<void>;
   /** resolves with the reason for its end */

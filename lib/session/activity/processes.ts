@@ -11,6 +11,8 @@ export interface KnownProcess extends GuestProgram {
   /** its exec; absent where that was counted, or was before the report */
   event_id?: string;
   isCounted: boolean;
+  /** init, or a program of sbx that it started */
+  isOfSbx?: boolean;
 }
 
 /** Processes by pid. */

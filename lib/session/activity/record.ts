@@ -24,8 +24,11 @@ const TIMES = {
   retry: 1000,
   retryMax: 300_000,
 };
-/** Time for which a program of the host is waited for in the report, in `ms`: its pid is another process later. */
-const HOST_MS = 60_000;
+/**
+ * Time for which a program of the host is waited for in the report, in `ms`: as long as for the report, which begins with the first
+ * one. Its pid is another process later.
+ */
+const HOST_MS = timeLimit(120_000);
 /** Most programs of the host that are waited for; the oldest are forgotten. */
 const HOSTS_MAX = 1024;
 /** Least time between two records of a gap, in `ms`; it is one gap. */
@@ -148,8 +151,8 @@ export class ActivityRecord {
       case "Process":
         return this.#ran(frame);
       case "Started":
-        if (report.hasStarted) return;
-        report.hasStarted = true;
+        if (report.began !== undefined) return;
+        report.began = Date.now();
         this.#gate.observe(reportDraft("exec", {
           [LABEL]: "begins",
           processes: String(frame.processes),
@@ -158,7 +161,7 @@ export class ActivityRecord {
         report.started.resolve();
         return this.#listener.onProblem(this.#problem = undefined);
       case "Exec":
-        return this.#executed(frame);
+        return this.#executed(frame, report.began ?? 0);
       case "Exit":
         return this.#exited(frame);
       case "File":
@@ -183,16 +186,21 @@ export class ActivityRecord {
     // The report before has told of it.
     if (this.#processes.get(pid)?.process.command === program.process.command) return;
     let event_id = this.#takeHost(pid);
-    if (!isOfSbx(program, this.#processes.get(ppid)) && this.#fold.admits(executable)) {
+    const isOwn = isOfSbx(program, this.#processes.get(ppid));
+    if (!isOwn && this.#fold.admits(executable)) {
       const labels = { uid: String(uid), [LABEL]: "running", ...event_id !== undefined && { event_id } };
       event_id = this.#gate.observe(execDraft(program, labels)).common.event_id;
     }
-    this.#processes.set(pid, { ...program, event_id, isCounted: false });
+    this.#processes.set(pid, { ...program, event_id, isCounted: false, isOfSbx: isOwn });
   }
 
-  #executed(frame: Extract<ActivityFrame, { t: "Exec" }>): void {
+  /** @param began when the report did, as unix `ms`: programs of sbx that were started before are part of the boot */
+  #executed(frame: Extract<ActivityFrame, { t: "Exec" }>, began: number): void {
     const program = guestProgram(frame);
-    const { pid, uid, started_ms, truncated } = frame;
+    const { pid, ppid, uid, started_ms, truncated } = frame;
+    if (started_ms < began && isOfSbx(program, this.#processes.get(ppid))) {
+      return this.#processes.set(pid, { ...program, isCounted: false, isOfSbx: true });
+    }
     const isCounted = !this.#fold.admits(frame.executable);
     if (isCounted) {
       this.#recordCountsLater();
@@ -215,6 +223,8 @@ export class ActivityRecord {
       if (exit_code > 0 || signal > 0) this.#fold.failed(known.process.executable);
       return;
     }
+    // Only the loss of a part of sbx is of interest.
+    if (known.isOfSbx && exit_code === 0) return;
     this.#gate.observe(exitDraft(known, exit_code, {
       ...known.event_id !== undefined && { event_id: known.event_id },
       ...signal > 0 && { signal: String(signal) },

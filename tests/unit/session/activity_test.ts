@@ -14,7 +14,7 @@ async function ends(over: Promise<unknown>): Promise<void> {
 
 /** Types, commands and labels of the events. */
 const seen = (gate: TestGate) =>
-  gate.entries.map(({ event: { common, process } }) => [
+  gate.entries.map(({ event: { common, process } }): [string, string, Record<string, string>] => [
     common.event_type,
     process!.activity.command,
     common.labels,
@@ -75,6 +75,41 @@ Deno.test("programs of a guest are events, which name the host's program that th
     ["vm", "observe_only"],
   );
   assertEquals(problems, [undefined]);
+});
+
+Deno.test("programs from before the report have their begin, and those of sbx that belong to the boot have no event", async () => {
+  const { gate, record } = await recording();
+  const own = (name: string) => ["/usr/bin/deno", "run", `/usr/lib/sbx/${name}`];
+  record.hostStarted(10, "0123456789ab");
+  await record.serve(channelOf(
+    hello(),
+    { t: "Process", ...program(1, 0, "/bin/busybox", "sh", "/init") },
+    { t: "Process", ...program(2, 1, ...own("sbx-pty-agent.js")) },
+    { t: "Process", ...program(3, 1, "/bin/busybox", "sh", "/init") },
+    started,
+    exec(10, 2, "make"),
+    exec(11, 3, "/bin/busybox", "chroot", ".", ...own("sbx-net-proxy.js")),
+    exec(11, 3, ...own("sbx-net-proxy.js")),
+    exec(12, 11, "/usr/sbin/nft", "-f", "/usr/lib/sbx/net.nft"),
+    exit(12),
+    exec(13, 10, "/bin/busybox", "sh", "/init"),
+    exec(14, 13, "cat", "/usr/lib/sbx/net.nft"),
+    exec(15, 2, "cat", "/usr/lib/sbx/net.nft"),
+    exit(11, 1),
+    { ...exec(16, 1, ...own("sbx-net-proxy.js")), started_ms: Date.now() + 60_000 },
+  ));
+  assertEquals(
+    seen(gate).map(([type, command, { event_id }]) => [type, command, event_id === "0123456789ab"]),
+    [
+      ["process.exec", "/usr/lib/sbx/sbx-activity.js", false],
+      ["process.exec", "make", true],
+      ["process.exec", "/bin/busybox sh /init", false],
+      ["process.exec", "cat /usr/lib/sbx/net.nft", false],
+      ["process.exec", "cat /usr/lib/sbx/net.nft", false],
+      ["process.exit", own("sbx-net-proxy.js").join(" "), false],
+      ["process.exec", own("sbx-net-proxy.js").join(" "), false],
+    ],
+  );
 });
 
 Deno.test("a connection without the key is refused and found once, and says nothing of programs", async () => {
