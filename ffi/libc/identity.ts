@@ -1,18 +1,16 @@
-/** What a copy of a machine must change before anything runs in it: the kernel's random numbers and the clock. Linux only. */
+/** New random numbers for the kernel of a machine that is a copy. Linux only. */
 import { O_CLOEXEC } from "./flags.ts";
 import { loadFunctions } from "./load.ts";
 
 const O_WRONLY = 1;
 const RNDADDENTROPY = 0x40085203;
 const RNDRESEEDCRNG = 0x5207;
-const CLOCK_REALTIME = 0;
 
 function loadLibc() {
   return loadFunctions({
     open: { parameters: ["buffer", "i32"], result: "i32" },
     ioctl: { parameters: ["i32", "u64", "buffer"], result: "i32" },
     close: { parameters: ["i32"], result: "i32" },
-    clock_settime: { parameters: ["i32", "buffer"], result: "i32" },
   });
 }
 
@@ -38,17 +36,5 @@ export function reseedKernel(seed: Uint8Array): void {
     if (libc.ioctl(fd, BigInt(RNDRESEEDCRNG), null) !== 0) throw new Error("the kernel draws no new keys");
   } finally {
     libc.close(fd);
-  }
-}
-
-/** @param epochMs milliseconds since 1970 @throws {Error} the kernel refuses, which it does for anyone but root */
-export function setClock(epochMs: number): void {
-  libc ??= loadLibc();
-  const time = new BigInt64Array([
-    BigInt(Math.floor(epochMs / 1000)),
-    BigInt(Math.round((epochMs % 1000) * 1e6)),
-  ]);
-  if (libc.clock_settime(CLOCK_REALTIME, new Uint8Array(time.buffer)) !== 0) {
-    throw new Error("the kernel does not set its clock");
   }
 }

@@ -38,6 +38,7 @@ export class GuestLink {
   #ready = Promise.withResolvers<string>();
   #booted = Promise.withResolvers<GuestStage[]>();
   #files = new Map<string, (visible: boolean) => void>();
+  #clocks = new Map<string, (epochMs: number) => void>();
   #terminals = new Map<string, Terminal>();
   #shell: Terminal | undefined;
   /** rejects when the guest is left for a while; it is trusted, and its programs go on */
@@ -187,6 +188,31 @@ export class GuestLink {
     }
   }
 
+  /**
+   * Compares the guest's clock with the host's. Settles when the guest answers, also after a pause.
+   *
+   * @returns `ms` by which it is slow, and the error of that: half of the time that the answer took
+   */
+  async readClock(): Promise<{ slowMs: number; errorMs: number }> {
+    const id = newId();
+    const { promise, resolve } = Promise.withResolvers<number>();
+    this.#clocks.set(id, resolve);
+    try {
+      const [sent, hostMs] = [performance.now(), Date.now()];
+      await this.#send({ t: "Clock", id });
+      const guestMs = await Promise.race([promise, this.lost, this.#left.promise]);
+      const errorMs = (performance.now() - sent) / 2;
+      return { slowMs: hostMs + errorMs - guestMs, errorMs };
+    } finally {
+      this.#clocks.delete(id);
+    }
+  }
+
+  /** Moves the guest's clock forward, or back where `ms` is negative. */
+  shiftClock(ms: number): Promise<void> {
+    return this.#send({ t: "ClockShift", ms });
+  }
+
   /** Somebody waits for a program or a file of the guest, or watches a terminal. */
   get isInUse(): boolean {
     return this.#programs.count > 0 || this.#files.size > 0 ||
@@ -279,6 +305,8 @@ export class GuestLink {
         return this.#terminals.get(message.id)?.started(message.pid);
       case "FileVisible":
         return this.#files.get(message.id)?.(message.visible);
+      case "Clock":
+        return this.#clocks.get(message.id)?.(message.epoch_ms);
       case "PtyExited":
         this.#terminals.get(message.id)?.exited(message.exit_code);
         this.#terminals.delete(message.id);

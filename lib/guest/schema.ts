@@ -40,6 +40,7 @@ export const GuestMessage = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Running"), id: secretId, pid: id }),
   z.strictObject({ t: z.literal("PtyExited"), id: secretId, exit_code: z.int().min(0).max(255) }),
   z.strictObject({ t: z.literal("FileVisible"), id: secretId, visible: z.boolean() }),
+  z.strictObject({ t: z.literal("Clock"), id: secretId, epoch_ms: z.number() }),
 ]);
 export type GuestMessage = z.infer<typeof GuestMessage>;
 

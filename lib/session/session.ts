@@ -6,6 +6,7 @@ import type { SessionNotice } from "../gate/mod.ts";
 import { checkBootConfig, GuestLink, type Terminal } from "../guest/mod.ts";
 import type { BootCall, ExecCall, MachineInfo } from "../ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
+import { GuestClock } from "./clock.ts";
 import { Absence, type PresentGuest } from "./absence.ts";
 import type { Enforcement } from "./enforcement.ts";
 import type { ExecOutcome, ProgramStreams, TerminalRequest, TerminalSize } from "./exec.ts";
@@ -39,6 +40,7 @@ export class Session {
   readonly #spare: SpareMachine | undefined;
   /** made when the machine starts */
   #link!: GuestLink;
+  #clock!: GuestClock;
   #machine: Machine | undefined;
   #spec: MachineSpec | undefined;
   readonly #report: SessionReport;
@@ -257,6 +259,8 @@ export class Session {
     await before?.close();
     if (!made) link.listen();
     serveGuest(link, this.enforcement);
+    this.#clock = new GuestClock(link);
+    this.#clock.follow();
     return link;
   }
 
@@ -286,6 +290,7 @@ export class Session {
   async #resumeMachine(): Promise<void> {
     await this.#machine!.resume();
     this.#link.release();
+    await this.#clock.resumed();
   }
 
   /** The guest, once it is there. @throws {SbxError} `vm.wrong_state` */

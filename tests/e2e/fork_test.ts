@@ -12,6 +12,7 @@ import {
 } from "@std/assert";
 import { join } from "node:path";
 import { eventually, Sbx } from "../helper/sbx.ts";
+import { requireClock } from "./clock_steps.ts";
 import { KeyUpstream } from "./key_upstream.ts";
 import { attachTerminal } from "./terminal.ts";
 
@@ -98,6 +99,7 @@ Deno.test("a VM is forked", async (t) => {
           await forks.exec(name, 'cat /root/kept shared; echo "$WHO $(hostname)"'),
           `kept\nshared\nme ${name}\n`,
         );
+        await requireClock(sbx, name);
         const { forked_from, started_by } = await forks.info(name);
         assertEquals([forked_from.session, started_by === "fork"], [dev.id, false]);
         assertEquals(forked_from.event.id, await lastEvent(sbx, dev.id));

@@ -6,6 +6,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { join } from "node:path";
 import { exists } from "../helper/exists.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
+import { requireClock } from "./clock_steps.ts";
 import { attachTerminal } from "./terminal.ts";
 
 /** Counts into a file that stays open, and leaves no number out. */
@@ -63,6 +64,7 @@ Deno.test("a VM is suspended and comes back", async (t) => {
         assertEquals(await Deno.readTextFile(join(workspace, "count")), at, "nothing runs meanwhile");
         await sbx.ok("resume", "dev");
         assertEquals(JSON.parse(await sbx.ok("info", "dev", "--json")).started_by, "resume");
+        await requireClock(sbx, "dev");
         await eventually(
           "it counts on",
           async () => (await Deno.readTextFile(join(workspace, "count"))).length > at.length + 20,

@@ -3,6 +3,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { requireFirstPrograms } from "./activity_steps.ts";
+import { requireClock } from "./clock_steps.ts";
 
 /** Programs whose random numbers a copy of a machine would repeat. */
 const RANDOM = {
@@ -28,6 +29,7 @@ Deno.test("VMs start from a template", async (t) => {
       await sbx.ok("create", "first");
       assertEquals(await startOf("first"), ["cold", "there is no template for it yet"]);
       await requireFirstPrograms(sbx, "first");
+      await requireClock(sbx, "first");
       await eventually("the template is there", async () => {
         const { templates } = JSON.parse(await sbx.ok("template", "list", "--json"));
         return templates.length === 1;
@@ -41,6 +43,7 @@ Deno.test("VMs start from a template", async (t) => {
         await Promise.all([sbx.ok("create", "a", "-e", "WHO=a"), sbx.ok("create", "b")]);
         assertEquals(await startOf("a"), ["template", undefined]);
         await requireFirstPrograms(sbx, "a");
+        await requireClock(sbx, "a");
         assertStringIncludes(await sbx.ok("info", "a"), "from a template");
         const line =
           'echo "$WHO $(hostname) $(getent hosts "$(hostname)" | wc -l)"; touch /root/mine /workspace/mine; ' +
@@ -69,6 +72,12 @@ Deno.test("VMs start from a template", async (t) => {
       const line = "getent hosts nowhere.invalid || echo refused";
       assertStringIncludes(await sbx.ok("exec", "a", "--", "sh", "-c", line), "refused");
       assertStringIncludes(await sbx.ok("events", "a"), "nowhere.invalid");
+    });
+
+    await t.step("a VM that was paused has the time of its host", async () => {
+      await sbx.ok("pause", "a");
+      await sbx.ok("resume", "a");
+      await requireClock(sbx, "a");
     });
 
     await t.step("a VM that was stopped starts from it too, with its disk", async () => {

@@ -51,10 +51,11 @@ export class BootConfig {
   }
 
   async begin(message: Begin): Promise<void> {
+    const arrived = performance.now();
     try {
       // A copy gets its disk now, and /dev and /proc move there; what is written before would stay below it.
       if (this.#isCopy) await appeared(ROOTED);
-      becomeOneself(message, this.#isCopy);
+      becomeOneself(message, { isCopy: this.#isCopy, arrived });
       await writeIdentity(message);
     } catch (error) {
       this.#failures.push(messageOf(error));

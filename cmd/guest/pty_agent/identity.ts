@@ -1,20 +1,22 @@
-import { reseedKernel, setClock } from "../../../ffi/libc/identity.ts";
+import { setClock } from "../../../ffi/libc/clock.ts";
+import { reseedKernel } from "../../../ffi/libc/identity.ts";
 import type { HostMessage } from "../../../lib/guest/wire/mod.ts";
 
 type Identity = Extract<HostMessage, { t: "BootConfig" }>;
-
-/** Largest deviation of the clock that is not corrected, in `ms`. */
-const CLOCK_TOLERANCE_MS = 1000;
 
 /**
  * Makes this machine another one than those that were started from the same memory, before any program of a user runs:
  * random numbers, clock and name. The boot id needs nothing: the kernel draws it when it is first read.
  *
  * @param isCopy the machine was started from memory: what its kernel knows, others know
+ * @param arrived when the message came, by `performance.now()`: the clock of a machine that has booted counts whole seconds from then on
  */
-export function becomeOneself({ epoch_ms, seed, hostname }: Identity, isCopy: boolean): void {
+export function becomeOneself(
+  { epoch_ms, seed, hostname }: Identity,
+  { isCopy, arrived }: { isCopy: boolean; arrived: number },
+): void {
   if (isCopy) reseedKernel(Uint8Array.fromBase64(seed));
-  if (isCopy || Math.abs(Date.now() - epoch_ms) > CLOCK_TOLERANCE_MS) setClock(epoch_ms);
+  setClock(epoch_ms + performance.now() - arrived);
   Deno.writeTextFileSync("/proc/sys/kernel/hostname", hostname);
 }
 

@@ -3,6 +3,7 @@
  * and terminals until the VM ends. It runs as root in a guest without a network card; the host decides what
  * it may do.
  */
+import { shiftClock } from "../../../ffi/libc/clock.ts";
 import { writeDataOut } from "../../../ffi/libc/sync.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import {
@@ -111,6 +112,10 @@ async function handle(message: HostMessage, startsNetwork: boolean): Promise<voi
       return;
     case "Activity":
       return passKey(message.key);
+    case "Clock":
+      return send({ t: "Clock", id: message.id, epoch_ms: Date.now() });
+    case "ClockShift":
+      return shiftClock(message.ms);
     case "Shutdown":
       return shutDown();
   }

@@ -96,6 +96,10 @@ export type HostMessage =
   | { t: "PtyClose"; id: string }
   | { t: "AwaitFile"; id: string; path: string; size: number }
   | { t: "Activity"; key: string }
+  /** Read the clock. */
+  | { t: "Clock"; id: string }
+  /** Move the clock forward, or back where it is negative. */
+  | { t: "ClockShift"; ms: number }
   | { t: "Rehearse" }
   | { t: "Detach" }
   | { t: "Shutdown" };

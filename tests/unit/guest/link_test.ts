@@ -1,6 +1,6 @@
 /** The host end of a guest link, against a misbehaving guest over real sockets. */
 import { GUEST_VERSION } from "../../../lib/guest/wire/mod.ts";
-import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { encodeFrame, FrameChannel } from "../../../lib/base/wire/mod.ts";
 import { checkBootConfig, type GuestBoot, GuestLink, TERMINALS_MAX } from "../../../lib/guest/mod.ts";
@@ -135,6 +135,22 @@ Deno.test("the handshake sends variables, then files, then the end, in that orde
     ]);
     await control.send({ t: "BootReady", stages: [{ name: "agent", ms: 5 }] });
     assertEquals(await boot, [{ name: "agent", ms: 5 }]);
+  }));
+
+Deno.test("the guest's clock is compared with the middle of its question and its answer; an answer to no question is nothing", () =>
+  withLink(async (link, connect) => {
+    const booting = link.boot(bootOf());
+    const control = await bootedGuest(connect);
+    await booting;
+    const reading = link.readClock();
+    const { t, id } = await control.next() as { t: string; id: string };
+    assertEquals(t, "Clock");
+    await control.send({ t: "Clock", id: "0".repeat(32), epoch_ms: 0 });
+    await control.send({ t: "Clock", id, epoch_ms: Date.now() - 500 });
+    const { slowMs, errorMs } = await reading;
+    assert(Math.abs(slowMs - 500) <= errorMs + 1, `${slowMs} ± ${errorMs}`);
+    await link.shiftClock(slowMs);
+    assertEquals(await control.next(), { t: "ClockShift", ms: slowMs });
   }));
 
 Deno.test("a second control connection, and garbage on the other ports, change nothing", () =>

@@ -1,0 +1,60 @@
+/** Keeps the clock of a guest beside the host's (docs/contracts.md §7, "Clock"). */
+import { log } from "../base/log/mod.ts";
+import { backgroundDelay } from "../base/time/mod.ts";
+import type { GuestLink } from "../guest/mod.ts";
+
+/** Times in `ms` (docs/contracts.md §14). */
+const TIMES = {
+  /** after the guest is ready: its first programs have priority */
+  first: 1000,
+  /** between two readings: a host that slept leaves a guest that is slow by that */
+  interval: 30_000,
+  /** after a shift, or an answer too slow to be of use */
+  again: 1000,
+  /** longest wait for the clock of a guest that was paused */
+  resume: 1000,
+};
+/** Least deviation that is corrected, beyond the error of its reading, in `ms`. */
+const TOLERANCE_MS = 10;
+/** Largest error of a reading that needs no other one soon, in `ms`. */
+const ERROR_MAX_MS = 20;
+
+type ClockLink = Pick<GuestLink, "booted" | "readClock" | "shiftClock" | "isOver">;
+
+/** The clock of one guest. */
+export class GuestClock {
+  readonly #link: ClockLink;
+  readonly #times: typeof TIMES;
+
+  constructor(link: ClockLink, times: Partial<typeof TIMES> = {}) {
+    this.#link = link;
+    this.#times = { ...TIMES, ...times };
+  }
+
+  /** Corrects it as long as the guest is there. */
+  async follow(): Promise<void> {
+    const { first, interval, again } = this.#times;
+    try {
+      await this.#link.booted();
+      await backgroundDelay(first);
+      while (!this.#link.isOver) await backgroundDelay(await this.#correct() ? interval : again);
+    } catch (error) {
+      // A guest that ended, or was left, gets the time with its next boot configuration.
+      log.debug(`clock of a guest: ${error}`);
+    }
+  }
+
+  /** Corrects it before the programs of a guest that was paused are asked for anything; a guest that does not answer keeps its own. */
+  async resumed(): Promise<void> {
+    const correcting = this.#correct().catch(() => {});
+    await Promise.race([correcting, backgroundDelay(this.#times.resume)]);
+  }
+
+  /** @returns false where it should be read again soon */
+  async #correct(): Promise<boolean> {
+    const { slowMs, errorMs } = await this.#link.readClock();
+    if (Math.abs(slowMs) - errorMs <= TOLERANCE_MS) return errorMs <= ERROR_MAX_MS;
+    await this.#link.shiftClock(slowMs);
+    return false;
+  }
+}
