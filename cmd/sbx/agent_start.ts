@@ -8,7 +8,14 @@ import { home } from "../../lib/base/home/mod.ts";
 import { nearest } from "../../lib/base/text/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
 import type { Client } from "../../lib/client/mod.ts";
-import { type Agent, bootAssets, listProfiles, loadProfile, type Profile } from "../../lib/profile/mod.ts";
+import {
+  type Agent,
+  agentFiles,
+  bootAssets,
+  listProfiles,
+  loadProfile,
+  type Profile,
+} from "../../lib/profile/mod.ts";
 import { waitUntilRunning } from "./boot.ts";
 import { completeVm } from "./complete_vm.ts";
 import { buildProfileImage } from "./image.ts";
@@ -75,21 +82,37 @@ function askToBuild(why: string): boolean {
   return ["", "y", "yes"].includes((answer ?? "n").trim().toLowerCase());
 }
 
-/** Requires a key of the agent's provider in the store. @throws {SbxError} `agent.no_key` */
-export async function requireKey(client: Client, { agent: { provider }, name }: AgentProfile): Promise<void> {
-  if (!provider) return;
+/**
+ * Requires a key of the agent's provider in the store.
+ *
+ * @returns the ref that the VM gets, of the key that was added last; undefined where the agent needs none
+ * @throws {SbxError} `agent.no_key`
+ */
+export async function requireKey(
+  client: Client,
+  { agent: { provider }, name }: AgentProfile,
+): Promise<string | undefined> {
+  if (!provider) return undefined;
   const { credentials } = await client.json<CredentialList>("GET", "/credentials/list");
-  if (credentials.some((credential) => credential.provider === provider)) return;
+  const added = credentials.findLast((credential) =>
+    credential.provider === provider && credential.source === "added" && !credential.decoy &&
+    credential.revoked_at === undefined
+  );
+  if (added) return added.ref;
   throw new SbxError("agent.no_key", `${name} needs a key of ${provider}, and none is stored`, {
     hint: `sbx credentials add ${provider}: it stays on this host, and the VM gets a ref`,
   });
 }
 
-/** Creates the agent's VM, brings the folder in, and writes the agent's files. */
+/**
+ * Creates the agent's VM, brings the folder in, and writes the agent's files.
+ *
+ * @param ref of the key of the agent's provider
+ */
 export async function createVm(
   client: Client,
   profile: AgentProfile,
-  dir: string,
+  { dir, ref }: { dir: string; ref?: string },
   args: Arguments,
 ): Promise<AgentVm> {
   const name = args.text("name") ?? await freeName(client, profile.id, dir);
@@ -104,7 +127,7 @@ export async function createVm(
   await waitUntilRunning(client, created);
   const place = await completeVm(client, created, async () => {
     const place = await bring(client, name, dir, args);
-    const files = { "/root/.gitconfig": gitConfig(profile), ...profile.agent.files };
+    const files = { "/root/.gitconfig": gitConfig(profile), ...agentFiles(profile.agent, { place, ref }) };
     await writeFiles(new VmGuest(client, name), files);
     return place;
   });

@@ -3,6 +3,10 @@ import { z } from "zod";
 
 /** Argument that stands for the task of a run without a terminal. */
 export const PROMPT = "{prompt}";
+/** In files: the folder that the agent works on, and the end of the ref of its provider's key, by which programs know a key again. */
+const PLACE = "{place}", KEY_END = "{key_end}";
+/** Length of {@linkcode KEY_END}, in characters. */
+const KEY_END_LENGTH = 20;
 /** Most `bytes` of all files of an agent. */
 const FILES_MAX = 64 * 1024;
 
@@ -31,3 +35,21 @@ export const Agent = z.strictObject({
   ),
 });
 export type Agent = z.output<typeof Agent>;
+
+/**
+ * The files of an agent's VM. What stands for a folder or a key is replaced with its text, escaped as in JSON.
+ *
+ * @param facts.ref of the provider's key; absent: it has none
+ */
+export function agentFiles(
+  { files }: Pick<Agent, "files">,
+  facts: { place: string; ref?: string },
+): Record<string, string> {
+  const escaped = (text: string) => JSON.stringify(text).slice(1, -1);
+  const [place, end] = [escaped(facts.place), facts.ref?.slice(-KEY_END_LENGTH) ?? ""];
+  return Object.fromEntries(
+    Object.entries(files).map((
+      [path, text],
+    ) => [path, text.replaceAll(PLACE, place).replaceAll(KEY_END, end)]),
+  );
+}

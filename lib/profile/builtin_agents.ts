@@ -51,7 +51,7 @@ interface AgentFacts {
   hosts: string[];
   /** more hosts that are only read */
   reads?: string[];
-  /** hosts that the agent reports to, refused without a question */
+  /** hosts that the agent reports to, or looks for updates and additions at, refused without a question */
   telemetry?: string[];
   /** `[agent]`, as TOML */
   agent: string;
@@ -66,12 +66,19 @@ const AGENTS: AgentFacts[] = [
     bin: 'bin = { claude = "@anthropic-ai/claude-code-linux-{cpu}/claude" }',
     provider: "anthropic",
     hosts: ["api.anthropic.com"],
-    telemetry: ["statsig.anthropic.com", "statsig.com", "sentry.io", "http-intake.logs.us5.datadoghq.com"],
+    telemetry: [
+      "downloads.claude.ai",
+      "statsig.anthropic.com",
+      "statsig.com",
+      "sentry.io",
+      "http-intake.logs.us5.datadoghq.com",
+    ],
     agent: `command = ["claude", "--dangerously-skip-permissions"]
 headless = ["claude", "--dangerously-skip-permissions", "-p", "{prompt}"]
 
 [agent.env]
 CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = "1"
+CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL = "1"
 DISABLE_AUTOUPDATER = "1"
 DISABLE_ERROR_REPORTING = "1"
 DISABLE_TELEMETRY = "1"
@@ -79,7 +86,11 @@ DISABLE_TELEMETRY = "1"
 IS_SANDBOX = "1"
 
 [agent.files]
-"/root/.claude.json" = '{"hasCompletedOnboarding": true, "theme": "dark", "bypassPermissionsModeAccepted": true}'
+"/root/.claude.json" = '''
+{"hasCompletedOnboarding": true, "theme": "dark", "bypassPermissionsModeAccepted": true,
+ "customApiKeyResponses": {"approved": ["{key_end}"], "rejected": []},
+ "projects": {"{place}": {"hasTrustDialogAccepted": true}}}
+'''
 `,
   },
   {

@@ -1,5 +1,5 @@
 /** Profiles: contracts of VMs (docs/contracts.md §4). */
-export { Agent, PROMPT } from "./agent.ts";
+export { Agent, agentFiles, PROMPT } from "./agent.ts";
 export { bootAssets, pinnedNames } from "./asset.ts";
 export { copyProfile, saveProfile } from "./copy.ts";
 export { BUILTIN_PROFILES } from "./builtin.ts";

@@ -2,16 +2,24 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
+import { Pty } from "../helper/pty.ts";
+import { fromRoot } from "../helper/repo.ts";
 import { Sbx } from "../helper/sbx.ts";
 import { TestUpstreams } from "../helper/upstream.ts";
-import { answerAsProvider } from "./provider.ts";
+import { answerAsProvider, DONE } from "./provider.ts";
 
+const ANTHROPIC = { provider: "anthropic", secret: "sk-ant-api03-agentSECRETagentSECRETagentSECRET01234" };
+const OPENAI = { provider: "openai", secret: "sk-proj-agentSECRETagentSECRETagentSECRETagentSECRET0123" };
+const GOOGLE = { provider: "google", secret: "AIzaSyAgentSECRETagentSECRETagentSECRET1" };
+/** Agents, and what the screen of each has when it takes a task. */
 const AGENTS = [
-  { id: "claude", provider: "anthropic", secret: "sk-ant-api03-agentSECRETagentSECRETagentSECRET01234" },
-  { id: "codex", provider: "openai", secret: "sk-proj-agentSECRETagentSECRETagentSECRETagentSECRET0123" },
-  { id: "opencode", provider: "anthropic", secret: "sk-ant-api03-agentSECRETagentSECRETagentSECRET01234" },
-  { id: "gemini", provider: "google", secret: "AIzaSyAgentSECRETagentSECRETagentSECRET1" },
+  { id: "claude", ...ANTHROPIC, ready: /❯[^]*bypass permissions on/ },
+  { id: "codex", ...OPENAI, ready: /Ask Codex to do anything/ },
+  { id: "opencode", ...ANTHROPIC, ready: /Ask anything/ },
+  { id: "gemini", ...GOOGLE, ready: /Type your message/ },
 ];
+const HOSTS = ["api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com", "models.dev"];
+const TASK = "The test fails. Mend the program and commit.";
 
 async function git(dir: string, ...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await runChild("git", { args: ["-C", dir, ...args] });
@@ -34,11 +42,10 @@ async function makeRepository(dir: string): Promise<string> {
   return repository;
 }
 
-for (const { id, provider, secret } of AGENTS) {
+for (const { id, provider, secret, ready } of AGENTS) {
   Deno.test(`${id} mends a program with a key that it never has`, async () => {
     const dir = await Deno.makeTempDir();
-    const hosts = ["api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com", "models.dev"];
-    const world = await TestUpstreams.make(hosts, answerAsProvider);
+    const world = await TestUpstreams.make(HOSTS, answerAsProvider);
     const sbx = await Sbx.make();
     try {
       const repository = await makeRepository(dir);
@@ -57,7 +64,7 @@ for (const { id, provider, secret } of AGENTS) {
         id,
         repository,
         "-p",
-        "The test fails. Mend the program and commit.",
+        TASK,
         "--json",
       );
       const log = `${ran.stdout}${ran.stderr}\n${
@@ -86,6 +93,41 @@ for (const { id, provider, secret } of AGENTS) {
       assert(!/^\/(root|tmp|etc)\//m.test(inGuest.stdout), inGuest.stdout);
 
       await sbx.ok("pull", report.vm, "--branch", "work");
+    } finally {
+      await sbx.dispose();
+      await world.close();
+      await Deno.remove(dir, { recursive: true });
+    }
+  });
+
+  Deno.test(`${id} on a terminal asks nothing before its first edit, and neither does sbx`, async () => {
+    const dir = await Deno.makeTempDir();
+    const world = await TestUpstreams.make(HOSTS, answerAsProvider);
+    const sbx = await Sbx.make();
+    try {
+      const repository = await makeRepository(dir);
+      await sbx.ok("start");
+      await sbx.api("PATCH", "/settings/edit", {
+        "network.upstream_overrides": world.overrides,
+        "network.extra_ca_file": world.caFile,
+      });
+      await sbx.api("POST", "/credentials/add", { provider, secret });
+      await using terminal = new Pty([fromRoot("bin/sbx"), "agent", id, "."], {
+        cwd: repository,
+        env: sbx.env,
+      });
+      await terminal.shows(`${id} takes a task`, ready);
+      await terminal.type(TASK);
+      await terminal.shows("the task is typed", /commit\./);
+      terminal.press("\r");
+      await terminal.shows("the work is done", new RegExp(DONE.replaceAll(".", "\\.")));
+      const [{ name }] = JSON.parse(await sbx.ok("list", "--json")).vms;
+      const log = await sbx.ok("exec", name, "--", "git", "-C", "/root/calc", "log", "--format=%s");
+      assertEquals(log.split("\n")[0], "Add, do not subtract", terminal.text);
+      const asked = (await sbx.ok("events", name, "--jsonl")).split("\n").filter((line) =>
+        line.includes("everything-else")
+      );
+      assertEquals(asked, [], "hosts of an agent's start are no ask");
     } finally {
       await sbx.dispose();
       await world.close();

@@ -3,7 +3,7 @@
 /** The command that every agent runs: it mends the program, and commits once its test passes. */
 export const WORK =
   `sed -i 's/a - b/a + b/' calc.py && python3 test_calc.py && git commit -qam "Add, do not subtract"`;
-const DONE = "The test passes.";
+export const DONE = "The test passes.";
 
 /** Answers a request as the provider of its host would. */
 export function answerAsProvider(request: Request, body: string): Response {

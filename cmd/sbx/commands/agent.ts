@@ -94,10 +94,10 @@ async function run(args: Arguments): Promise<number> {
   if (args.has("live") && args.has("to")) throw usageError(RUN, "--to is for a copy, not for --live");
   const client = await connect();
   // Before the image, which takes minutes to build.
-  await requireKey(client, profile);
+  const ref = await requireKey(client, profile);
   if (!args.has("live")) await sourcesOf(dir);
   await requireImage(profile, args.has("build"));
-  const vm = await createVm(client, profile, dir, args);
+  const vm = await createVm(client, profile, { dir, ref }, args);
   const job = await start(client, profile, vm, { task, more: args.program ?? [] });
   if (isDetached) {
     await (args.has("json")

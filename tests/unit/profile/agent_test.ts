@@ -3,7 +3,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { completeEvent } from "../../../lib/policy/author/mod.ts";
 import { compilePolicy } from "../../../lib/policy/mod.ts";
-import { loadProfile, parseProfile } from "../../../lib/profile/mod.ts";
+import { agentFiles, loadProfile, parseProfile } from "../../../lib/profile/mod.ts";
 import { parseToml } from "../../../lib/toml/mod.ts";
 import { decided, http, rule } from "../../helper/policy.ts";
 
@@ -72,6 +72,15 @@ for (const id of AGENTS) {
     assertEquals(agent!.headless.filter((word) => word === "{prompt}").length, 1);
   });
 }
+
+Deno.test("Claude Code knows its folder and the end of its key's ref, and asks about neither", async () => {
+  const { agent } = await loadProfile(NOWHERE, "claude");
+  const ref = `credential:blake3:${"0".repeat(44)}0123456789abcdef0123`;
+  const place = '/root/a "quoted" folder';
+  const known = JSON.parse(agentFiles(agent!, { place, ref })["/root/.claude.json"]);
+  assertEquals(known.customApiKeyResponses.approved, ["0123456789abcdef0123"]);
+  assertEquals(known.projects, { [place]: { hasTrustDialogAccepted: true } });
+});
 
 const refusals: [string, string][] = [
   ["an agent without a task", '[agent]\ncommand = ["a"]\nheadless = ["a"]\n'],
