@@ -50,6 +50,11 @@ export const CHECKS = {
   "ca-node": trusted("Node", "NODE_EXTRA_CA_CERTS"),
   "ca-git": trusted("git", "GIT_SSL_CAINFO"),
   "ca-deno": { ...trusted("Deno", "DENO_CERT"), optional: undefined },
+  npm: {
+    title: "npm",
+    remedy: "sbx image build PROFILE builds an image whose npm has the headers of its Node",
+    optional: true,
+  },
   mcp: {
     title: "MCP endpoint",
     remedy: "sbx mcp servers lists the servers and their errors; sbx stop and sbx start begin anew",

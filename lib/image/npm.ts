@@ -21,6 +21,9 @@ const FOLDER = "node_modules/";
 /** Name and exact version of a package. */
 const EXACT = /^(@?[^@]+)@(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)$/;
 
+/** Where node-gyp of the guest's root keeps the headers of each Node. */
+const HEADERS = "root/.cache/node-gyp";
+
 /** npm's configuration in the guest: a Node that is linked into the prefix would make its own folder the prefix. */
 const NPMRC = `prefix=/${PREFIX}\nupdate-notifier=false\nfund=false\naudit=false\n`;
 
@@ -87,8 +90,31 @@ export async function installNpm(
   if (dependencies.npm) await Deno.writeTextFile(join(modules, "npm/npmrc"), NPMRC);
   await Deno.remove(join(modules, ".bin"), { recursive: true }).catch(() => {});
   await Deno.mkdir(join(overlay, PREFIX, "lib"), { recursive: true });
+  await placeHeaders(modules, join(overlay, HEADERS), `node-linux-${cpu}`);
   await Deno.rename(modules, join(overlay, MODULES));
   return locked;
+}
+
+/**
+ * Puts the headers that Node's package has where node-gyp looks before it downloads them. By version: the variable
+ * npm_config_nodedir would give them to every other Node too, and npm 12 warns of it at each command.
+ */
+async function placeHeaders(modules: string, dir: string, node: string): Promise<void> {
+  const read = async (path: string) =>
+    JSON.parse(await Deno.readTextFile(join(modules, path, "package.json")).catch(() => "{}"));
+  const [{ version }, { installVersion }] = await Promise.all([
+    read(node),
+    read("npm/node_modules/node-gyp"),
+  ]);
+  const hasHeaders = await Deno.stat(join(modules, node, "include/node/node.h")).then(
+    () => true,
+    () => false,
+  );
+  if (!hasHeaders || installVersion === undefined) return;
+  const headers = join(dir, version);
+  await Deno.mkdir(headers, { recursive: true });
+  await Deno.symlink(`/${MODULES}/${node}/include`, join(headers, "include"));
+  await Deno.writeTextFile(join(headers, "installVersion"), `${installVersion}\n`);
 }
 
 /** Reads npm's record of what it installed. @throws {SbxError} `image.npm.integrity` */

@@ -9,7 +9,15 @@ import {
 import { check } from "./check.ts";
 import { checkClient, CLIENTS } from "./client.ts";
 import { checkDns, checkMcp, handshake } from "./network.ts";
-import { checkActivity, checkClock, checkDisk, checkEntropy, checkMemory, checkMounts } from "./system.ts";
+import {
+  checkActivity,
+  checkClock,
+  checkDisk,
+  checkEntropy,
+  checkMemory,
+  checkMounts,
+  checkNpm,
+} from "./system.ts";
 
 // Together, since most of the time is waiting; the clients after that, when it is known whether they can get anywhere.
 const tls = handshake();
@@ -22,6 +30,7 @@ const results = await Promise.all([
   check("proxy", async () => (await tls).proxy),
   check("dns", checkDns),
   check("mcp", checkMcp),
+  check("npm", checkNpm),
   check("activity", checkActivity),
   check("ca-deno", async () => (await tls).trust),
 ]);

