@@ -35,7 +35,8 @@ export async function guestReport<T>(
       "guest.report.invalid",
       `${program} did not run in "${vm}": ${stderr.slice(0, 300).trim()}`,
       {
-        hint: "sbx info NAME shows the VM's image; an image of an older sbx has fewer programs: sbx image build",
+        hint:
+          "sbx info NAME shows the VM's image; an image of an older sbx has fewer programs: sbx image build",
       },
     );
   }

@@ -96,7 +96,8 @@ async function readStdin(): Promise<Uint8Array> {
     size += chunk.length;
     if (size <= STDIN_MAX) continue;
     throw new SbxError("request.too_large", `standard input is larger than ${STDIN_MAX / 1024 / 1024} MiB`, {
-      hint: "put it into a file in the VM's workspace: with sbx cp SRC DST, or in the folder shown by sbx info NAME",
+      hint:
+        "put it into a file in the VM's workspace: with sbx cp SRC DST, or in the folder shown by sbx info NAME",
     });
   }
   return new Uint8Array(await new Blob(chunks as BlobPart[]).arrayBuffer());
