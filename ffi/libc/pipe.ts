@@ -7,11 +7,17 @@ import { READABLE, Readiness, WRITABLE } from "./readiness.ts";
 const O_NONBLOCK = 0o4000;
 const F_SETFL = 4;
 const EINTR = 4, EAGAIN = 11;
+const FIONREAD = 0x541b;
+const POLLIN = 1, POLLHUP = 16;
+/** Most `bytes` that are dropped at once. */
+const DROP_CHUNK = 64 * 1024;
 
 function loadLibc() {
   return loadFunctions({
     pipe2: { parameters: ["buffer", "i32"], result: "i32" },
     fcntl: { parameters: ["i32", "i32", "i32"], result: "i32" },
+    ioctl: { parameters: ["i32", "u64", "buffer"], result: "i32" },
+    poll: { parameters: ["buffer", "u64", "i32"], result: "i32" },
     read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
     write: { parameters: ["i32", "buffer", "usize"], result: "isize" },
     close: { parameters: ["i32"], result: "i32" },
@@ -26,6 +32,16 @@ export function readiness(): Readiness {
   return shared().readiness;
 }
 
+/** State of a file: whether it has something to read, and whether the other side is closed by all who had it open. */
+export function stateOf(fd: number): { isReadable: boolean; isHungUp: boolean } {
+  const polled = new DataView(new ArrayBuffer(8));
+  polled.setInt32(0, fd, true);
+  polled.setInt16(4, POLLIN, true);
+  shared().libc.poll(new Uint8Array(polled.buffer), 1n, 0);
+  const events = polled.getInt16(6, true);
+  return { isReadable: (events & POLLIN) !== 0, isHungUp: (events & POLLHUP) !== 0 };
+}
+
 /** This process's end of a pipe. */
 export class PipeEnd {
   readonly #fd: number;
@@ -33,25 +49,69 @@ export class PipeEnd {
   #isClosed = false;
   /** perhaps: the last read got as much as it could take */
   #hasMore = false;
+  /** `bytes` until the end for its reader, once that is settled */
+  #left: number | undefined;
 
   constructor(fd: number) {
     this.#fd = fd;
   }
 
-  /** Reads and returns the number of `bytes`; null at the end, also once it was closed. */
+  /** Whether a process can still write to it. */
+  get isHeld(): boolean {
+    return !this.#isClosed && !stateOf(this.#fd).isHungUp;
+  }
+
+  /** Reads and returns the number of `bytes`; null at the end, also once it was closed or left. */
   async read(into: Uint8Array<ArrayBuffer>): Promise<number | null> {
-    if (this.#isClosed) return null;
-    const { libc, readiness } = this.#shared;
-    let count = this.#hasMore ? Number(libc.read(this.#fd, into, BigInt(into.length))) : -1;
+    if (this.#isEnded) return null;
+    let count = this.#hasMore ? this.#tryRead(into) : -1;
     if (count < 0) {
-      await readiness.wait(this.#fd, READABLE);
-      if (this.#isClosed) return null;
-      count = Number(libc.read(this.#fd, into, BigInt(into.length)));
+      await this.#shared.readiness.wait(this.#fd, READABLE);
+      if (this.#isEnded) return null;
+      count = this.#tryRead(into);
     }
-    this.#hasMore = count === into.length;
-    if (count > 0) return count;
+    if (count <= 0) {
+      this.close();
+      return null;
+    }
+    if (this.#left === 0) this.#drop();
+    return count;
+  }
+
+  get #isEnded(): boolean {
+    return this.#isClosed || this.#left === 0;
+  }
+
+  #tryRead(into: Uint8Array<ArrayBuffer>): number {
+    const wanted = into.subarray(0, this.#left);
+    const count = Number(this.#shared.libc.read(this.#fd, wanted, BigInt(wanted.length)));
+    this.#hasMore = count === wanted.length;
+    if (this.#left !== undefined && count > 0) this.#left -= count;
+    return count;
+  }
+
+  /**
+   * Ends the stream for its reader after the bytes that the pipe holds now. Later ones are read and dropped: the processes
+   * that have the pipe open can go on writing.
+   */
+  leave(): void {
+    if (this.#isClosed || this.#left !== undefined) return;
+    const count = new Int32Array(1);
+    this.#shared.libc.ioctl(this.#fd, BigInt(FIONREAD), new Uint8Array(count.buffer));
+    this.#left = count[0];
+    if (this.#left > 0) return;
+    this.#shared.readiness.forget(this.#fd);
+    this.#drop();
+  }
+
+  async #drop(): Promise<void> {
+    const { libc, readiness } = this.#shared;
+    const chunk = new Uint8Array(DROP_CHUNK);
+    for (let count = 1; count > 0 && !this.#isClosed;) {
+      await readiness.wait(this.#fd, READABLE);
+      if (!this.#isClosed) count = Number(libc.read(this.#fd, chunk, BigInt(chunk.length)));
+    }
     this.close();
-    return null;
   }
 
   /** Writes all of `from`. @throws {Error} nobody reads it, or it was closed */

@@ -1,6 +1,8 @@
 /** Pseudo-terminals through libc, since Deno has no API for them. Linux only. */
 import { O_CLOEXEC } from "./flags.ts";
 import { loadFunctions } from "./load.ts";
+import { readiness, stateOf } from "./pipe.ts";
+import { READABLE } from "./readiness.ts";
 
 const O_RDWR = 2;
 const O_NOCTTY = 0o400;
@@ -8,6 +10,8 @@ const O_NOCTTY = 0o400;
 const TIOCGPTN = 0x80045430;
 const TIOCSPTLCK = 0x40045431;
 const TIOCSWINSZ = 0x5414;
+/** More `bytes` than the kernel holds of a terminal's output: its line has 4096, and what is on the way there 8192. */
+const HELD_BYTES = 64 * 1024;
 
 function loadLibc() {
   return loadFunctions({
@@ -27,6 +31,9 @@ export class PseudoTerminal {
   readonly device: string;
   #libc = libc ??= loadLibc();
   #fd: number;
+  /** `bytes` until the end for its reader at most, once that is settled */
+  #left: number | undefined;
+  #isClosed = false;
 
   /** @throws {Error} no pseudo-terminal is free */
   constructor() {
@@ -44,10 +51,20 @@ export class PseudoTerminal {
     this.#libc.ioctl(this.#fd, BigInt(TIOCSWINSZ), bytes(new Uint16Array([rows, cols, 0, 0])));
   }
 
-  /** Reads and returns the number of `bytes`; null while no program has the slave side open. */
+  /** Reads and returns the number of `bytes`; null while no program has the slave side open, and at the end once it was left. */
   async read(into: Uint8Array<ArrayBuffer>): Promise<number | null> {
+    if (this.#left === undefined) await readiness().wait(this.#fd, READABLE);
+    if (this.#left !== undefined && (this.#left <= 0 || !stateOf(this.#fd).isReadable)) return null;
     const count = Number(await this.#libc.read(this.#fd, into, BigInt(into.length)));
+    if (this.#left !== undefined) this.#left -= count;
     return count > 0 ? count : null;
+  }
+
+  /** Ends its output for its reader after the bytes that are there now, also while a program has the slave side open. */
+  leave(): void {
+    if (this.#isClosed || this.#left !== undefined) return;
+    this.#left = HELD_BYTES;
+    readiness().forget(this.#fd);
   }
 
   async write(from: Uint8Array<ArrayBuffer>): Promise<number> {
@@ -57,6 +74,8 @@ export class PseudoTerminal {
   }
 
   close(): void {
+    this.#isClosed = true;
+    readiness().forget(this.#fd);
     this.#libc.close(this.#fd);
   }
 }

@@ -81,6 +81,14 @@ Deno.test("sbx exec and sbx run in the launcher's shell", async (t) => {
       await eventually("yes has ended", async () => (await exec(["pgrep", "-x", "yes"])).code === 1);
     });
 
+    await t.step("ends with its program, while a child goes on", async () => {
+      for (const options of [[], ["--cwd", "/"]]) {
+        const line = "setsid sleep 283 & sleep 284 & echo started; exit 7";
+        assertEquals((await exec(["sh", "-c", line], ...options)).code, 7);
+        assertEquals((await exec(["pkill", "-c", "-f", "^sleep 28[34]"])).stdout, "2\n");
+      }
+    });
+
     await pipeSteps(t, sbx, "dev");
     await sshSteps(t, sbx, "dev");
 

@@ -90,6 +90,16 @@ Deno.test("jobs of a VM", async (t) => {
       assertEquals((await job(late)).exit_code, 124);
     });
 
+    await t.step("a job ends with its program, also on a terminal, while a child goes on", async () => {
+      for (const options of [[], ["--tty"]]) {
+        const line = "setsid sleep 283 & echo started; until pgrep -f '^sleep 283'; do :; done; exit 7";
+        const id = await start(...options, "dev", "--", "sh", "-c", line);
+        await ended(id);
+        assertEquals((await job(id)).exit_code, 7);
+        assertEquals((await sbx.cli("exec", "dev", "--", "pkill", "-c", "-f", "^sleep 283")).stdout, "1\n");
+      }
+    });
+
     await t.step("an agent polls for new output", async () => {
       const id = await start(
         "dev",

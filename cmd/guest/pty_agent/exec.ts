@@ -14,14 +14,12 @@ import {
 } from "../../../lib/guest/wire/mod.ts";
 import type { Host } from "./host.ts";
 import { PortConnection } from "./port.ts";
-import { describeFailure, type RunningProgram, type Sink, type Source } from "./program.ts";
+import { describeFailure, LAST_OUTPUT_MS, type RunningProgram, type Sink, type Source } from "./program.ts";
 
 type Exec = Extract<HostMessage, { t: "Exec" }>;
 
 /** Time between SIGTERM and SIGKILL, in `ms`. */
 const GRACE_MS = 2000;
-/** Time for the last output of a program that was ended, in `ms`. */
-const LAST_OUTPUT_MS = 500;
 /** Most `bytes` of output that are read at once: what a pipe holds. */
 const CHUNK = 64 * 1024;
 /** Default directory of a program. */
@@ -62,8 +60,6 @@ class Execution {
   #host: Host;
   #child: RunningProgram | undefined;
   #endReason: "timed out" | "killed" | undefined;
-  /** drops the output that is still to come */
-  #drop = Promise.withResolvers<void>();
   #truncated = false;
   #isAbandoned = false;
   /** output on the control connection, which ends with the program's own connection */
@@ -87,7 +83,12 @@ class Execution {
       this.#child = await this.#spawn();
       const { pid } = this.#child;
       if (pid !== undefined) this.#host.send({ t: "Running", id, pid }).catch(() => {});
+      // Deno loads its timers on first use, which takes a quarter of a second under emulation.
       if (timeout_ms) deadline = setTimeout(() => this.end("timed out"), timeout_ms);
+      this.#child.status.then(() => {
+        if (deadline !== undefined) clearTimeout(deadline);
+        this.#leaveLater();
+      });
       if (stdin && this.#child.stdin) this.#feed(await this.#open(), this.#child.stdin);
       const [status] = await Promise.all([
         this.#child.status,
@@ -100,9 +101,6 @@ class Execution {
     } catch (cause) {
       error = describeFailure(cause);
       if (this.#child) this.end("killed");
-    } finally {
-      // Deno loads its timers on first use, which takes a quarter of a second under emulation.
-      if (deadline !== undefined) clearTimeout(deadline);
     }
     if (this.#isAbandoned) return;
     await this.#host.send({
@@ -128,9 +126,16 @@ class Execution {
     this.#child.status.finally(() => {
       clearTimeout(killer);
       signal(-pid, "SIGKILL");
-      // A process that left its session holds its pipes open, perhaps for ever.
-      setTimeout(this.#drop.resolve, LAST_OUTPUT_MS);
     });
+  }
+
+  /**
+   * Leaves the output of a program that has ended, after {@linkcode LAST_OUTPUT_MS}, where a child of it has its streams open.
+   * No timer without one: Deno loads its timers on first use.
+   */
+  #leaveLater(): void {
+    const held = [this.#child!.stdout, this.#child!.stderr].filter(({ isHeld }) => isHeld);
+    if (held.length > 0) setTimeout(() => held.forEach((stream) => stream.leave?.()), LAST_OUTPUT_MS);
   }
 
   /** Nobody takes the program's output any more; it goes on without. */
@@ -203,13 +208,9 @@ class Execution {
     await this.#tell(channel, { stream: "stdin", taken: bytes.length }).catch(() => {});
   }
 
-  /**
-   * Sends a stream up to the limit, then drains it without sending, so that the program can finish. That of a program
-   * that was ended is left soon.
-   */
+  /** Sends a stream up to the limit, then drains it without sending, so that the program can finish. */
   async #pump(stream: "stdout" | "stderr", from: Source): Promise<void> {
     let remaining = this.#request.limit ?? Infinity;
-    this.#drop.promise.then(() => from.close());
     const chunk = new Uint8Array(CHUNK);
     for (let read = await from.read(chunk); read !== null; read = await from.read(chunk)) {
       if (read > remaining) this.#truncated = true;

@@ -2,10 +2,17 @@
 import { CallError } from "../../../ffi/libc/descriptor.ts";
 import { ERROR_CHARACTERS } from "../../../lib/guest/wire/mod.ts";
 
+/** Time for the last output of a program's children once it has ended, in `ms` (docs/contracts.md §7). */
+export const LAST_OUTPUT_MS = 500;
+
 /** Where output comes from; null at its end. */
 export interface Source {
   read(into: Uint8Array<ArrayBuffer>): Promise<number | null>;
   close(): void;
+  /** whether other processes can still write to it */
+  isHeld?: boolean;
+  /** Ends it after the bytes that are there now; later ones are dropped. */
+  leave?(): void;
 }
 
 /** Where input goes. */

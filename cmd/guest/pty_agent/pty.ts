@@ -56,7 +56,11 @@ export class Terminals {
       device.resize(cols, rows);
       terminal.connection = await this.#attach(id);
       const child = terminal.child = this.#spawn(device, request);
-      child.status.finally(() => terminal!.hasEnded = true);
+      child.status.finally(() => {
+        terminal!.hasEnded = true;
+        // The kernel hangs the terminal up for its children, which may have it open for long.
+        device!.leave();
+      });
       this.#host.send({ t: "Running", id, pid: child.pid }).catch(() => {});
       exit_code = await this.#relay(terminal, child);
     } catch (cause) {
