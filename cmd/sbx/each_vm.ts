@@ -34,7 +34,6 @@ export interface VmAction {
   /** name of the command, and last segment of its route */
   name: string;
   summary: string;
-  method: "POST" | "DELETE";
   /** gerund, such as `deleting` */
   doing: string;
   /** past participle, such as `deleted`; key of the names in the JSON output */
@@ -43,7 +42,7 @@ export interface VmAction {
 }
 
 /** Creates a command that runs an action on one or more VMs. */
-export function vmCommand({ name, summary, method, doing, done, examples }: VmAction): Command {
+export function vmCommand({ name, summary, doing, done, examples }: VmAction): Command {
   return {
     name,
     usage: "NAME… [--json]",
@@ -56,7 +55,7 @@ export function vmCommand({ name, summary, method, doing, done, examples }: VmAc
       const json = args.has("json");
       const client = await connect();
       const names = await eachVm(args.words, doing, json, async (vm) => {
-        await client.json(method, `/vms/${segment(vm)}/${name}`);
+        await client.json("POST", `/vms/${segment(vm)}/${name}`);
         if (!json) await print(`${done} ${vm}`);
       });
       if (json) await printJson({ [done]: names });

@@ -193,9 +193,33 @@ export const PurgeRequest = z.strictObject({
   all: z.boolean().optional().describe(
     "delete all VMs, including persistent and running ones; default: only temporary VMs that are not running",
   ),
+  force: z.boolean().optional().describe("also VMs with work that was not pulled"),
+  deleted: z.boolean().optional().describe("remove the VMs that were deleted, and no others"),
 }).openapi("Purge");
-export const PurgeResult = z.object({ removed: z.array(z.string()) }).openapi("PurgeResult");
+export type PurgeRequest = z.infer<typeof PurgeRequest>;
+export const PurgeResult = z.object({
+  removed: z.array(z.string()),
+  kept: z.array(z.string()).describe("VMs with work that was not pulled, which stay"),
+}).openapi("PurgeResult");
 export type PurgeResult = z.infer<typeof PurgeResult>;
+
+export const DeletedVm = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  profile_id: z.string(),
+  deleted_at: z.iso.datetime(),
+  expires_at: z.iso.datetime().describe("removed then, or before if the disk gets short of room"),
+}).openapi("DeletedVm");
+export type DeletedVm = z.infer<typeof DeletedVm>;
+export const DeleteResult = z.object({
+  id: z.uuid(),
+  deleted: z.literal(true),
+  restorable_until: z.iso.datetime().optional().describe("absent: it is gone"),
+}).openapi("DeleteResult");
+export type DeleteResult = z.infer<typeof DeleteResult>;
+export const RestoreRequest = z.strictObject({
+  name: CreateRequest.shape.name.describe("new name; default: the one that it had"),
+}).openapi("Restore");
 
 export const StatusResult = z.object({ id: z.uuid(), status: VmStatus, last_error: z.string().optional() });
 
@@ -258,7 +282,18 @@ export const vmRoutes = {
   suspend: vm("post", "suspend", "the VM, its memory on disk", VmSummary),
   fork: vm("post", "fork", "the new VMs, booting", ForkResult, body(ForkRequest)),
   save: vm("post", "save", "the VM, persistent from now on", VmSummary, body(SaveRequest)),
-  delete: vm("delete", "delete", "the VM is deleted", z.object({ id: z.uuid(), deleted: z.literal(true) })),
+  delete: vm("delete", "delete", "the VM is deleted", DeleteResult, {
+    query: z.object({
+      force: z.enum(["true", "false"]).optional().describe("also with work that was not pulled"),
+    }),
+  }),
+  deleted: createRoute({
+    method: "get",
+    path: "/vms/deleted",
+    tags,
+    responses: answers("deleted VMs, the newest first", z.object({ vms: z.array(DeletedVm) })),
+  }),
+  restore: vm("post", "restore", "the VM, as it was", VmSummary, body(RestoreRequest)),
   run: createRoute({
     method: "post",
     path: "/run",

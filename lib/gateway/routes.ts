@@ -25,6 +25,8 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "POST", path: "/vms/{id}/fork" },
   { method: "POST", path: "/vms/{id}/save" },
   { method: "DELETE", path: "/vms/{id}/delete" },
+  { method: "GET", path: "/vms/deleted" },
+  { method: "POST", path: "/vms/{id}/restore" },
   { method: "POST", path: "/run" },
   { method: "POST", path: "/purge" },
   { method: "GET", path: "/jobs" },

@@ -24,4 +24,4 @@ export {
 export { Room } from "./record.ts";
 export { entryOf, type Hunk, hunksOf } from "./review.ts";
 export { personGit, sourcesOf } from "./source.ts";
-export { type UnitWork, Work } from "./work.ts";
+export { type UnitWork, untakenOf, Work } from "./work.ts";

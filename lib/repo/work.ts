@@ -10,6 +10,7 @@ import { type RepositoryRecord, Room, type Unit } from "./record.ts";
 import { COLLECT } from "./script.ts";
 import { sourcesOf } from "./source.ts";
 import { type Store, storeOf } from "./store.ts";
+import { splitNul } from "./text.ts";
 
 /** Subject of the commit that holds what the guest did not commit. */
 export const UNCOMMITTED = "Uncommitted work";
@@ -144,6 +145,35 @@ async function describe(found: Omit<UnitWork, "commits" | "isUnchanged">): Promi
     commits: made.map((line) => line.split(" ")[0]),
     isUnchanged: now === before && !isMoved,
   };
+}
+
+/** Commits and changed files of a unit that no branch of the person has by a pull. */
+export async function untakenOf(
+  { unit, store: { git }, tip, commits, isUnchanged }: UnitWork,
+): Promise<{ commits: number; files: number }> {
+  if (isUnchanged) return { commits: 0, files: 0 };
+  // The guest commits the files as they are again each time: what they hold counts.
+  const tree = await git.text(["rev-parse", `${tip}^{tree}`]);
+  const left = { commits, files: await countChanges(git, unit.work, tip) };
+  for (const pulled of Object.values(unit.pulled)) {
+    const has = await git.text(["rev-parse", "--verify", "--quiet", `${pulled}^{tree}`]).catch(() =>
+      undefined
+    );
+    // A branch that the person removed, with its objects.
+    if (has === undefined) continue;
+    const news = new Set((await git.text(["rev-list", tip, `^${pulled}`, `^${unit.work}`])).split("\n"));
+    const missing = commits.filter((commit) => news.has(commit));
+    const files = has === tree ? 0 : await countChanges(git, pulled, tip);
+    if (missing.length <= left.commits.length) left.commits = missing;
+    if (files < left.files) left.files = files;
+    if (missing.length + files === 0) break;
+  }
+  return { commits: left.commits.length, files: left.files };
+}
+
+async function countChanges(git: Git, from: string, to: string): Promise<number> {
+  const lines = await git.run(["diff-tree", "-r", "-z", "--no-renames", "--name-only", from, to]);
+  return splitNul(lines).length;
 }
 
 /** git over the folder of the person, which must be what it was. */

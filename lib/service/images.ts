@@ -5,6 +5,7 @@ import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { bootAssets, listProfiles, pinnedNames } from "../profile/mod.ts";
+import type { Bin } from "./bin.ts";
 import type { Registry } from "./registry.ts";
 import { isAlive, type Vm } from "./vm.ts";
 
@@ -14,6 +15,7 @@ const OLD_MS = 24 * 3600 * 1000;
 export interface ImagesOptions {
   home: Home;
   registry: Registry;
+  bin: Pick<Bin, "assets">;
   /** paths that the machine which was started ahead has booted from */
   spareAssets(): string[];
   /** removes templates that no machine can start from any more */
@@ -98,14 +100,14 @@ export class Images {
 
   /** Paths that VMs, profiles or the machine started ahead need. */
   async #use(): Promise<(path: string) => boolean> {
-    const { home, registry, spareAssets } = this.#options;
+    const { home, registry, bin, spareAssets } = this.#options;
     const pinned = [...await pinnedNames(home)].map((name) => join(home.assetsDir, name));
     const booted = registry.all().filter(hasMachine).flatMap(({ record: { assets } }) => [
       assets.kernel,
       assets.initrd,
       assets.rootfs,
     ]);
-    const used = new Set([...pinned, ...booted, ...spareAssets()]);
+    const used = new Set([...pinned, ...booted, ...await bin.assets(), ...spareAssets()]);
     return (path) => used.has(path);
   }
 

@@ -1,5 +1,6 @@
 import { backgroundInterval, backgroundTimeout } from "../base/time/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
+import type { Bin } from "./bin.ts";
 import type { FleetShipping } from "./fleet.ts";
 import type { Registry } from "./registry.ts";
 import type { Sessions } from "./sessions.ts";
@@ -14,18 +15,21 @@ const COLLECT_INTERVAL_MS = 60_000;
 /** The parts of the service that are maintained. */
 export interface MaintenanceParts {
   registry: Registry;
+  bin: Pick<Bin, "list">;
   sessions: Sessions;
   settings: SettingsStore;
   fleet: Pick<FleetShipping, "release">;
 }
 
 /** Starts the timers that remove old sessions and collect the ledgers of ended ones; they keep no process alive. */
-export function startMaintenance({ registry, sessions, settings, fleet }: MaintenanceParts): void {
+export function startMaintenance({ registry, bin, sessions, settings, fleet }: MaintenanceParts): void {
   const idsOf = (vms: ReturnType<Registry["all"]>) => new Set(vms.map(({ record }) => record.id));
-  const prune = () => {
+  const prune = async () => {
     const days = settings.inForce(RETENTION_SETTING);
     if (typeof days === "number") {
-      sessions.prune(days, idsOf(registry.all()), { release: (id) => fleet.release(id) });
+      const deleted = await bin.list().catch(() => []);
+      const existing = new Set([...idsOf(registry.all()), ...deleted.map(({ id }) => id)]);
+      sessions.prune(days, existing, { release: (id) => fleet.release(id) });
     }
   };
   backgroundTimeout(prune, PRUNE_DELAY_MS);

@@ -1,5 +1,6 @@
 /** The service of one home: the life of its VMs, their contracts, asks, records and credentials. */
 export { ActiveDetections } from "./active_detections.ts";
+export type { Bin } from "./bin.ts";
 export { checkBundle } from "./bundles.ts";
 export { AskInbox } from "./asks.ts";
 export { budgetsOf } from "./budgets.ts";

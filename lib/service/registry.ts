@@ -33,7 +33,7 @@ export class Registry {
   async load(lookup: EntryLookup): Promise<void> {
     await Deno.mkdir(this.#home.sessionsDir, { recursive: true, mode: 0o700 });
     for await (const { name, isDirectory } of Deno.readDir(this.#home.sessionsDir)) {
-      if (isDirectory && SESSION_ID.test(name)) this.add(await this.#find(name, lookup));
+      if (isDirectory && SESSION_ID.test(name)) this.add(await this.open(name, lookup));
     }
   }
 
@@ -107,7 +107,8 @@ export class Registry {
     return this.all().some(({ record }) => record.name === name);
   }
 
-  async #find(id: string, lookup: EntryLookup): Promise<Vm> {
+  /** Reads a VM whose files are in their place, without adding it. */
+  async open(id: string, lookup: EntryLookup): Promise<Vm> {
     const paths = sessionPaths(this.#home, id);
     const process = new VmProcess(paths.socket);
     const info = await findState(process);

@@ -58,7 +58,9 @@ export class OneOffVm {
     try {
       return await work();
     } finally {
-      await this.#supervisor.delete(this.#vm).catch((error) => this.#leaveBehind(error));
+      await this.#supervisor.delete(this.#vm, { force: true, keeps: false }).catch((error) =>
+        this.#leaveBehind(error)
+      );
     }
   }
 

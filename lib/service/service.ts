@@ -14,6 +14,7 @@ import { networkOf } from "./contract.ts";
 import { watchCorp } from "./corp_watch.ts";
 import { Detections } from "./detections.ts";
 import { FindingExport } from "./export.ts";
+import { Bin } from "./bin.ts";
 import { FleetBundles } from "./bundles.ts";
 import { FleetShipping } from "./fleet.ts";
 import { IdleVms } from "./idle.ts";
@@ -49,6 +50,7 @@ export class Service implements Configuration {
   readonly settings: SettingsStore;
   readonly corp: CorpStore;
   readonly registry: Registry;
+  readonly bin: Bin;
   readonly sessions: Sessions;
   readonly notices = new Notices();
   readonly hypervisor: Hypervisor = hostHypervisor();
@@ -79,6 +81,7 @@ export class Service implements Configuration {
     this.settings = settings;
     this.corp = corp;
     this.registry = new Registry(home);
+    this.bin = new Bin(home);
     this.sessions = new Sessions(home);
     this.accelerators = new AcceleratorChooser(home, this.hypervisor);
     this.templates = new Templates(this);
@@ -95,6 +98,7 @@ export class Service implements Configuration {
       detections: this.detections,
       standing: this.standing,
       registry: this.registry,
+      bin: this.bin,
       sessions: this.sessions,
       notices: this.notices,
       hypervisor: this.hypervisor,
@@ -108,6 +112,7 @@ export class Service implements Configuration {
     this.images = new Images({
       home,
       registry: this.registry,
+      bin: this.bin,
       spareAssets: () => this.supervisor.spareAssets,
       cleanTemplates: () => this.templates.clean(),
     });
@@ -178,6 +183,7 @@ export class Service implements Configuration {
     this.fleet.begin();
     this.bundles.begin();
     this.snapshots.begin();
+    this.bin.begin();
     this.idle.watch();
   }
 

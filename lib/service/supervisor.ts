@@ -1,8 +1,17 @@
-import type { CreateRequest, ForkRequest, VmAction, VmInfo, VmSummary } from "../api/mod.ts";
+import type {
+  CreateRequest,
+  ForkRequest,
+  PurgeRequest,
+  PurgeResult,
+  VmAction,
+  VmInfo,
+  VmSummary,
+} from "../api/mod.ts";
 import type { SbxError } from "../base/error/mod.ts";
 import { writeContract, writeRecord } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import type { Hypervisor } from "../vm/mod.ts";
+import type { Bin } from "./bin.ts";
 import { type BootSources, makeBoot, maxRunning } from "./boot.ts";
 import { Companions } from "./companions.ts";
 import { removeUnfinishedForks } from "./fork_files.ts";
@@ -16,6 +25,7 @@ import type { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { acceleratorOf, type Asker, comesBack, forgetMemory, keptMachine } from "./suspension.ts";
 import { removeLeftSpares } from "./spare_files.ts";
+import { requireLanded } from "./unlanded.ts";
 import { infoOf, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
 import { type MakeOptions, VmMaker } from "./vm_maker.ts";
 import { exclusive, VmStates } from "./vm_states.ts";
@@ -27,6 +37,7 @@ export interface SupervisorOptions
   registry: Registry;
   sessions: Sessions;
   notices: Notices;
+  bin: Bin;
 }
 
 /** The life of every VM of one home. Each runs in a process of its own, which outlives this one. */
@@ -60,7 +71,7 @@ export class Supervisor {
     this.#companions = new Companions({
       registry: options.registry,
       create: (request, parent) => this.create(request, { scratch: false, parent }),
-      remove: (vm) => this.delete(vm),
+      remove: (vm) => this.delete(vm, { force: true, keeps: false }),
     });
   }
 
@@ -136,11 +147,11 @@ export class Supervisor {
     });
   }
 
-  /** Stops a VM; one that is not persistent is removed. */
+  /** Stops a VM; one that is not persistent is removed, and kept for a day. */
   async stop(vm: Vm): Promise<void> {
     this.#require(vm, "stop");
     await exclusive(vm, "stop", () => this.#end(vm, false));
-    if (!vm.record.persistent) await this.#states.erase(vm);
+    if (!vm.record.persistent) await this.#states.erase(vm, await this.#options.bin.takes(vm));
   }
 
   async pause(vm: Vm): Promise<void> {
@@ -194,20 +205,72 @@ export class Supervisor {
     this.#states.tell(vm);
   }
 
-  async delete(vm: Vm): Promise<void> {
+  /**
+   * Deletes a VM; its files are kept for a day where the disk has room, a suspended one with its memory.
+   *
+   * @param options.force also with work that was not pulled
+   * @param options.keeps false: it is removed at once
+   * @throws {SbxError} `vm.unlanded`
+   */
+  async delete(vm: Vm, { force, keeps = true }: { force: boolean; keeps?: boolean }): Promise<void> {
     const removal = exclusive(vm, "delete", async () => {
-      if (isAlive(vm.state)) await this.#end(vm, true);
-      await this.#states.erase(vm);
+      if (!force) await requireLanded(vm);
+      const isKept = keeps && await this.#options.bin.takes(vm);
+      // One that is kept writes its data out first.
+      if (isAlive(vm.state)) await this.#end(vm, !isKept);
+      await this.#states.erase(vm, isKept);
     });
     this.#removals.add(removal);
     await removal.finally(() => this.#removals.delete(removal));
   }
 
-  /** Removes the VMs that were left behind; with `all`, every VM. @returns their names */
-  async purge(all: boolean): Promise<string[]> {
+  /**
+   * Removes the VMs that were left behind; with `all`, every VM without work that was not pulled, or with `force` every one.
+   *
+   * @returns names of the removed ones, and of those that stay for their work
+   */
+  async purge({ all = false, force = false }: PurgeRequest): Promise<PurgeResult> {
     const vms = this.#registry.all().filter((vm) => !vm.record.parent && (all || isLeftBehind(vm)));
-    await Promise.all(vms.map((vm) => this.delete(vm)));
-    return vms.map(({ record }) => record.name);
+    const result: PurgeResult = { removed: [], kept: [] };
+    await Promise.all(vms.map(async (vm) => {
+      try {
+        await this.delete(vm, { force });
+        result.removed.push(vm.record.name);
+      } catch (error) {
+        if ((error as SbxError).code !== "vm.unlanded") throw error;
+        result.kept.push(vm.record.name);
+      }
+    }));
+    return result;
+  }
+
+  /**
+   * Brings a deleted VM back, as it was.
+   *
+   * @param name of it from now on
+   * @throws {SbxError} `vm.not_found`, `vm.name_taken`
+   */
+  async restore(idOrName: string, name?: string): Promise<Vm> {
+    const { bin, sessions } = this.#options;
+    const deleted = await bin.get(idOrName);
+    this.#registry.requireName(name ?? deleted.name);
+    await bin.takeOut(deleted.id);
+    const vm = await this.#registry.open(deleted.id, (id) => sessions.get(id).catch(() => undefined));
+    if (name !== undefined && !vm.damaged) {
+      vm.record = { ...vm.record, name };
+      await writeRecord(vm.paths, vm.record);
+    }
+    try {
+      // Another VM may have got the name meanwhile.
+      this.#registry.requireName(vm.record.name);
+    } catch (error) {
+      await bin.put(vm);
+      throw error;
+    }
+    this.#registry.add(vm);
+    sessions.put(vm.record, new Date().toISOString());
+    this.#states.tell(vm);
+    return vm;
   }
 
   /** Waits until a new VM is ready. @throws {SbxError} the failure of its boot */

@@ -2,6 +2,7 @@ import { SbxError } from "../base/error/mod.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
 import type { Features } from "../vm/mod.ts";
 import type { Notices } from "./notice.ts";
+import type { Bin } from "./bin.ts";
 import type { Registry } from "./registry.ts";
 import type { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
@@ -9,6 +10,7 @@ import { isAlive, summaryOf, type Vm } from "./vm.ts";
 
 export interface VmStatesOptions {
   registry: Registry;
+  bin: Bin;
   sessions: Sessions;
   notices: Notices;
   features: Features;
@@ -39,12 +41,13 @@ export class VmStates {
     notices.tell({ type: "vm-state-changed", payload: summaryOf(vm, features) });
   }
 
-  /** Removes a VM without a process; its ledger stays. */
-  async erase(vm: Vm): Promise<void> {
+  /** Removes a VM without a process; its ledger stays. @param keeps its files go to the bin for a day */
+  async erase(vm: Vm, keeps = false): Promise<void> {
     await settle(vm.paths, vm.state);
-    await Deno.remove(vm.paths.dir, { recursive: true }).catch((error) => {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    });
+    if (keeps) await this.#options.bin.put(vm);
+    else {await Deno.remove(vm.paths.dir, { recursive: true }).catch((error) => {
+        if (!(error instanceof Deno.errors.NotFound)) throw error;
+      });}
     this.#options.registry.remove(vm);
     this.#options.sessions.put(vm.record, new Date().toISOString());
     const { id, name } = vm.record;

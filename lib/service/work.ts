@@ -71,7 +71,7 @@ class VmGuest implements Guest {
  * @throws {SbxError} `repo.none`: nothing was brought in; `repo.*` of {@linkcode Work.collect}; `vm.wrong_state`
  */
 export async function readWork(vm: Vm): Promise<WorkView> {
-  await using work = await collect(vm);
+  await using work = await collectWork(vm);
   const room = { files: FILES_SHOWN, chars: CHARS_SHOWN };
   const units: UnitView[] = [];
   for (const unit of work.units) units.push(await viewOf(unit, room));
@@ -85,7 +85,7 @@ export async function readWork(vm: Vm): Promise<WorkView> {
  * @throws {SbxError} `repo.changed`: the VM's files are not those that were shown; `repo.no_change`; `repo.*` of `sbx pull`
  */
 export async function takeWork(vm: Vm, { units, branch }: WorkTake): Promise<WorkTaken> {
-  await using work = await collect(vm);
+  await using work = await collectWork(vm);
   if (branch !== undefined) requireRepository(work, "a branch");
   const accepted = new Map<string, Entry[]>();
   for (const { path, tree, files } of units) {
@@ -102,7 +102,8 @@ export async function takeWork(vm: Vm, { units, branch }: WorkTake): Promise<Wor
   return { branches, ...(folder && { folder }) };
 }
 
-async function collect(vm: Vm): Promise<Work> {
+/** Work of a running VM. @throws {SbxError} `repo.*` of {@linkcode Work.collect} */
+export async function collectWork(vm: Vm): Promise<Work> {
   // Beside the VM's record, as for `sbx pull`.
   return await Work.collect(new VmGuest(vm), join(dirname(vm.paths.workspace), "repository"));
 }

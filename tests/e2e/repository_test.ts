@@ -62,10 +62,23 @@ Deno.test("a repository goes into a VM and its work comes back as a branch", asy
       "second\n",
     );
 
+    await sbx.ok("exec", "demo", "-c", "cd /root/project && echo 5 >late && sync");
+    const refused = await sbx.cli("delete", "demo", "--json");
+    assertEquals([refused.code, JSON.parse(refused.stderr).code], [1, "vm.unlanded"]);
+    assertStringIncludes(refused.stderr, "1 changed file");
+
     // A copy of the VM has the repository too, and goes on without its source.
     await sbx.ok("stop", "demo");
     await sbx.ok("fork", "demo", "other");
-    await sbx.ok("delete", "demo");
+    assertStringIncludes((await sbx.cli("delete", "demo")).stderr, "it is Stopped");
+    await sbx.ok("delete", "--force", "demo");
+    assertStringIncludes(await sbx.ok("list", "--deleted"), "demo");
+    await sbx.ok("restore", "demo", "back");
+    assertEquals(await sbx.ok("list", "--deleted"), "no deleted VMs that can be restored\n");
+    await sbx.ok("start", "back");
+    assertEquals(await sbx.ok("exec", "back", "-c", "cat /root/project/late"), "5\n");
+    await sbx.ok("delete", "--force", "back");
+    await sbx.ok("exec", "other", "-c", "rm /root/project/late");
     await sbx.ok("exec", "other", "-c", "cd /root/project && echo 3 >a && git commit -qam forked");
     assertStringIncludes(await sbx.ok("diff", "other", "--stat"), "forked (P)");
     assertStringIncludes(await sbx.ok("pull", "other"), "branch sbx/other");

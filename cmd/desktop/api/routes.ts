@@ -84,7 +84,8 @@ export const api = {
   createVm: (request: CreateRequest) => tell("POST", "/vms/create", {}, request),
   actOnVm: (id: string, action: VmVerb) => ask("POST", `/vms/{id}/${action}`, { id }),
   exec: (id: string, request: ExecRequest) => tell("POST", "/vms/{id}/exec", { id }, request),
-  deleteVm: (id: string) => ask("DELETE", "/vms/{id}/delete", { id }),
+  deleteVm: (id: string, force: boolean) =>
+    ask("DELETE", "/vms/{id}/delete", { id }, { force: force ? "true" : "false" }),
   sessions: () => ask("GET", "/sessions/list", {}),
   profiles: () => ask("GET", "/profiles/list", {}),
   asks: () => ask("GET", "/asks", {}),

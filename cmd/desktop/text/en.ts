@@ -75,7 +75,10 @@ export const text = {
     },
     created: (name: string) => `${name} boots.`,
     deleteTitle: (name: string) => `Delete ${name}?`,
-    deleteLoss: "Its disk, its workspace and its snapshots are lost. The record of its sessions stays.",
+    deleteLoss:
+      "Its disk, its workspace and its snapshots go; sbx restore brings them back within a day where the disk " +
+      "has room. The record of its sessions stays.",
+    deleteAnyway: "Delete all the same",
     deleteRuns: "It runs: its programs end at once.",
   },
   create: {

@@ -124,13 +124,19 @@ export const VM_TOOLS: Tool[] = [
     name: "delete",
     title: "Delete a VM",
     description:
-      "Deletes a VM with its disk and workspace, also while it is running. This cannot be undone; the record of its session " +
-      "is kept (`events` with its session id).",
-    input: z.strictObject({ vm }),
-    output: z.object({ id: z.string(), deleted: z.literal(true) }),
+      "Deletes a VM with its disk and workspace, also while it is running. A person can bring it back within a day (sbx " +
+      "restore); the record of its session is kept (`events` with its session id).",
+    input: z.strictObject({
+      vm,
+      force: z.boolean().default(false).describe("also with work on a repository that no person has pulled"),
+    }),
+    output: z.object({ id: z.string(), deleted: z.literal(true), restorable_until: z.string().optional() }),
     hints: { readOnly: false, destructive: true, idempotent: false, openWorld: false },
     run: async (input, { client, vm }) =>
-      await client.json("DELETE", `/vms/${segment(await vm(input.vm))}/delete`),
+      await client.json(
+        "DELETE",
+        `/vms/${segment(await vm(input.vm))}/delete${input.force ? "?force=true" : ""}`,
+      ),
   }),
   tool({
     name: "profiles",

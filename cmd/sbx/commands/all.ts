@@ -46,6 +46,7 @@ import "./cp.ts";
 import "./snapshots.ts";
 import "./undo.ts";
 import "./delete.ts";
+import "./restore.ts";
 import "./purge.ts";
 import "./settings.ts";
 import "./profile.ts";

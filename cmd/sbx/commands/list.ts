@@ -1,21 +1,35 @@
-import type { VmSummary } from "../../../lib/api/mod.ts";
+import type { DeletedVm, VmSummary } from "../../../lib/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { connect } from "../connect.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
 
 export const command: Command = {
   name: "list",
-  usage: "[--all] [--json]",
+  usage: "[--all | --deleted] [--json]",
   summary: "list the VMs with their states and possible actions",
   options: [
     { name: "all", about: "also the VMs of stdio MCP servers, which end with the VM they belong to" },
+    { name: "deleted", about: "the VMs that sbx restore brings back, and until when" },
     JSON_OPTION,
   ],
-  examples: ["sbx list", "sbx list --all", "sbx list --json"],
+  examples: ["sbx list", "sbx list --all", "sbx list --deleted", "sbx list --json"],
   async run(args) {
     const client = await connect();
     const all = args.has("all");
+    if (args.has("deleted")) {
+      if (all) {
+        throw new SbxError("usage.invalid", "--all and --deleted list different VMs", {
+          hint: "give one of them",
+        });
+      }
+      const { vms } = await client.json<{ vms: DeletedVm[] }>("GET", "/vms/deleted");
+      if (args.has("json")) await printJson({ vms });
+      else if (vms.length === 0) await print("no deleted VMs that can be restored");
+      else await print(table(["NAME", "PROFILE", "DELETED", "KEPT UNTIL", "ID"], vms.map(deletedRow)));
+      return 0;
+    }
     const { vms } = await client.json<{ vms: VmSummary[] }>("GET", `/vms/list${all ? "?all=true" : ""}`);
     if (args.has("json")) await printJson({ vms });
     else if (vms.length === 0) {
@@ -26,6 +40,11 @@ export const command: Command = {
     return 0;
   },
 };
+
+function deletedRow({ name, profile_id, deleted_at, expires_at, id }: DeletedVm): string[] {
+  const [deleted, until] = [deleted_at, expires_at].map((time) => time.slice(0, 19).replace("T", " "));
+  return [name, profile_id, deleted, until, id];
+}
 
 const COLUMNS = ["NAME", "STATUS", "PROFILE", "PERSISTENT", "ACTIONS"];
 

@@ -49,6 +49,7 @@ export const COMMANDS: readonly string[] = [
   "snapshots",
   "undo",
   "delete",
+  "restore",
   "purge",
   "settings",
   "profile",

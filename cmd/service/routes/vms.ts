@@ -1,14 +1,15 @@
 import type { Hono } from "hono";
 import { vmRoutes } from "../../../lib/api/mod.ts";
-import type { ProfilesInForce, ReleaseStanding, Supervisor } from "../../../lib/service/mod.ts";
+import type { Bin, ProfilesInForce, ReleaseStanding, Supervisor } from "../../../lib/service/mod.ts";
 import { clientOf } from "../client.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of the life of VMs. */
 export function routeVms(
   app: Hono,
-  { supervisor, inForce, standing }: {
+  { supervisor, bin, inForce, standing }: {
     supervisor: Supervisor;
+    bin: Bin;
     inForce: ProfilesInForce;
     standing: ReleaseStanding;
   },
@@ -65,10 +66,23 @@ export function routeVms(
     const { vms, stillMs } = await supervisor.fork(vm, body, clientOf(context));
     return { vms: vms.map((vm) => supervisor.summary(vm)), still_ms: stillMs };
   });
-  handle(app, vmRoutes.delete, async ({ params }) => {
+  handle(app, vmRoutes.delete, async ({ params, query }) => {
     const vm = supervisor.find(params.id);
-    await supervisor.delete(vm);
-    return { id: vm.record.id, deleted: true };
+    await supervisor.delete(vm, { force: query.force === "true" });
+    const { id } = vm.record;
+    const kept = (await bin.list()).find((deleted) => deleted.id === id);
+    return { id, deleted: true, ...(kept && { restorable_until: kept.expires_at }) };
   });
-  handle(app, vmRoutes.purge, async ({ body }) => ({ removed: await supervisor.purge(body.all ?? false) }));
+  handle(app, vmRoutes.deleted, async () => ({ vms: await bin.list() }));
+  handle(
+    app,
+    vmRoutes.restore,
+    async ({ params, body }) => supervisor.summary(await supervisor.restore(params.id, body.name)),
+  );
+  handle(
+    app,
+    vmRoutes.purge,
+    async ({ body }) =>
+      body.deleted ? { removed: await bin.empty(), kept: [] } : await supervisor.purge(body),
+  );
 }

@@ -103,6 +103,7 @@ const BY_CODE: Record<string, number> = {
   "service.gone": 502,
   "upstream.failed": 502,
   "vm.busy": 503,
+  "vm.unlanded": 409,
   "vm.paused": 503,
   "net.closed": 503,
   "ca.busy": 503,

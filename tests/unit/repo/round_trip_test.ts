@@ -1,7 +1,7 @@
 /** A repository into a guest, and the work on it back. */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { changesOf, patchOf, pullWork } from "../../../lib/repo/mod.ts";
+import { changesOf, patchOf, pullWork, untakenOf } from "../../../lib/repo/mod.ts";
 import { git, listing, sh, World } from "../../helper/repository.ts";
 
 Deno.test("a repository goes in with history, branches, tags, links, modes, odd names and uncommitted work", async () => {
@@ -81,6 +81,31 @@ Deno.test("a second pull moves its own branch, and never one with commits of the
   await sh(world.person, "echo mine >mine; git add mine; git commit -qm mine; git checkout -q main");
   assertEquals((await assertRejects(pull, SbxError)).code, "repo.branch_moved");
   assertEquals(await git(world.person, "log", "-1", "--format=%s", "sbx/demo"), "mine");
+});
+
+Deno.test("work that no pull took is known: commits, files that were not committed, and parts", async () => {
+  await using world = await World.ofRepository("echo 1 >a.txt; echo 1 >b.txt");
+  const untaken = async (paths?: string[]) => {
+    await using work = await world.collect();
+    if (paths) await pullWork(work, { paths });
+    return await untakenOf(work.units[0]);
+  };
+  const pull = async () => {
+    await using work = await world.collect();
+    await pullWork(work);
+  };
+  assertEquals(await untaken(), { commits: 0, files: 0 });
+  await sh(world.inside, "echo 2 >a.txt; git commit -qam 'a'; echo 2 >b.txt");
+  assertEquals(await untaken(), { commits: 1, files: 2 });
+  assertEquals(await untaken(["a.txt"]), { commits: 1, files: 1 });
+  await pull();
+  assertEquals(await untaken(), { commits: 0, files: 0 });
+  await sh(world.inside, "git commit -qam 'b'");
+  assertEquals(await untaken(), { commits: 1, files: 0 });
+  await pull();
+  assertEquals(await untaken(), { commits: 0, files: 0 });
+  await sh(world.inside, "git commit -q --allow-empty -m 'empty'");
+  assertEquals(await untaken(), { commits: 1, files: 0 });
 });
 
 Deno.test("single paths come back as one commit on what was brought in", async () => {

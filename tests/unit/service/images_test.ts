@@ -17,6 +17,7 @@ class World implements AsyncDisposable {
   readonly registry: Registry;
   readonly images: Images;
   spare: string[] = [];
+  deleted: string[] = [];
   cleaned = 0;
 
   private constructor(readonly installed: InstalledImages) {
@@ -39,6 +40,7 @@ class World implements AsyncDisposable {
     return new Images({
       home,
       registry: this.registry,
+      bin: { assets: () => Promise.resolve(this.deleted) },
       spareAssets: () => this.spare,
       cleanTemplates: () => Promise.resolve(void this.cleaned++),
     });

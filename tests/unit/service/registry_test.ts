@@ -5,6 +5,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { CorpStore } from "../../../lib/corp/mod.ts";
 import { CallServer } from "../../../lib/ipc/mod.ts";
+import { Room } from "../../../lib/repo/mod.ts";
 import { Service } from "../../../lib/service/mod.ts";
 import { Registry } from "../../../lib/service/registry.ts";
 import type { Vm } from "../../../lib/service/vm.ts";
@@ -88,9 +89,9 @@ for (
       assertStringIncludes(last_error!, "vm.json is damaged or gone");
       const refused = await assertRejects(() => supervisor.start(supervisor.find(name)), SbxError);
       assertEquals(refused.code, "vm.wrong_state");
-      assertEquals(await supervisor.purge(false), [], "nobody knows whether it was to be kept");
+      assertEquals((await supervisor.purge({})).removed, [], "nobody knows whether it was to be kept");
       const { dir } = supervisor.find(id).paths;
-      await supervisor.delete(supervisor.find(name));
+      await supervisor.delete(supervisor.find(name), { force: false });
       await assertRejects(() => Deno.lstat(dir), Deno.errors.NotFound);
       assertEquals(supervisor.list().length, 2);
     }));
@@ -101,8 +102,58 @@ Deno.test("a VM whose state.json is damaged is Defunct, says why, and can be sta
     const { name, status, last_error, available_actions } = supervisor.summary(supervisor.find(id));
     assertEquals([name, status, available_actions], ["vm-0", "Defunct", ["start", "delete"]]);
     assertStringIncludes(last_error!, "state.json is damaged");
-    await supervisor.delete(supervisor.find(id));
+    await supervisor.delete(supervisor.find(id), { force: false });
     assertEquals(supervisor.list().length, 2);
+  }));
+
+Deno.test("a deleted VM comes back as it was, under another name where its own is taken; one at a time", () =>
+  after(() => Promise.resolve(), async (supervisor, id) => {
+    const vm = supervisor.find(id);
+    await Deno.writeTextFile(`${vm.paths.workspace}/kept`, "work");
+    const { name } = vm.record;
+    await supervisor.delete(vm, { force: false });
+    await assertRejects(() => Deno.lstat(vm.paths.dir), Deno.errors.NotFound);
+    const code = (work: Promise<unknown>) => work.then(() => "", (error) => (error as SbxError).code);
+    assertEquals(await code(supervisor.restore("nobody")), "vm.not_found");
+    const [other] = supervisor.list();
+    assertEquals(await code(supervisor.restore(name, other.name)), "vm.name_taken");
+    const twice = await Promise.all([code(supervisor.restore(id)), code(supervisor.restore(id, "second"))]);
+    assertEquals(twice.toSorted(), ["", "vm.not_found"]);
+    const back = supervisor.find(id);
+    assertEquals(supervisor.summary(back).status, "Stopped");
+    assertEquals(await Deno.readTextFile(`${back.paths.workspace}/kept`), "work");
+    assertEquals(
+      await Array.fromAsync(Deno.readDir(back.paths.dir), ({ name }) => name).then((all) =>
+        all.includes("deleted.json")
+      ),
+      false,
+    );
+    await supervisor.delete(back, { force: false, keeps: false });
+    assertEquals(await code(supervisor.restore(id)), "vm.not_found");
+  }));
+
+Deno.test("a VM into which something was brought is not deleted without force while its work cannot be seen", () =>
+  after(async ({ repository }) => {
+    const unit = { path: "", is_repository: true, work: "a".repeat(40), pulled: {} };
+    const place = new Room(repository);
+    await place.write({ version: 1, dir: "/home/me/project", place: "/root/project", units: [unit] });
+  }, async (supervisor, id) => {
+    const vm = supervisor.find(id);
+    const refused = await assertRejects(() => supervisor.delete(vm, { force: false }), SbxError);
+    assertEquals(refused.code, "vm.unlanded");
+    assertStringIncludes(refused.message, "cannot be seen: it is Stopped");
+    assertStringIncludes(refused.hint!, "sbx start vm-0, then sbx diff vm-0");
+    const { removed, kept } = await supervisor.purge({ all: true });
+    assertEquals([removed.toSorted(), kept], [["vm-1", "vm-2"], ["vm-0"]]);
+    await Deno.writeTextFile(`${vm.paths.repository}/record.json`, "{");
+    assertEquals(
+      (await assertRejects(() => supervisor.delete(vm, { force: false }), SbxError)).code,
+      "vm.unlanded",
+    );
+    assertEquals(await supervisor.purge({ all: true, force: true }), { removed: ["vm-0"], kept: [] });
+    assertEquals(supervisor.list(), []);
+    for (const name of ["vm-0", "vm-1", "vm-2"]) await supervisor.restore(name);
+    assertEquals(supervisor.list().length, 3);
   }));
 
 /** A VM in a registry's memory only. */

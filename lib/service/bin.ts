@@ -1,0 +1,171 @@
+/** Deleted VMs, kept for a day where the disk has room (docs/contracts.md §2, "Deleted VMs"). */
+import { statfs } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import type { DeletedVm } from "../api/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { type Home, writeAtomic } from "../base/home/mod.ts";
+import { log } from "../base/log/mod.ts";
+import { backgroundInterval } from "../base/time/mod.ts";
+import { readRecord, readState, type VmPaths, vmPaths } from "../session/mod.ts";
+import { SESSION_ID } from "./session_scan.ts";
+import type { Vm } from "./vm.ts";
+
+/** Time that a deleted VM is kept, in `ms` (docs/contracts.md §14). */
+export const KEEP_MS = 24 * 3600 * 1000;
+/** Most deleted VMs: the oldest goes for the next one. */
+export const KEEP_MAX = 32;
+/** Free `bytes` of the disk below which no deleted VM stays. */
+const FREE_BYTES = 4 * 1024 ** 3;
+/** Time between two looks for VMs whose day is over, and at the disk, in `ms`. */
+const SWEEP_MS = 60_000;
+const NOTE = "deleted.json";
+
+const Note = z.strictObject({ name: z.string(), profile_id: z.string(), deleted_at: z.iso.datetime() });
+
+/** Free `bytes` of the disk of a folder. */
+async function freeBytes(dir: string): Promise<number> {
+  const { bavail, bsize } = await statfs(dir);
+  return bavail * bsize;
+}
+
+/** The folder of deleted VMs of one home, each with the files that it had. */
+export class Bin {
+  readonly #home: Pick<Home, "dir" | "sessionsDir">;
+  readonly #free: (dir: string) => Promise<number>;
+
+  /** @param free bytes of the disk of a folder that are free */
+  constructor(home: Pick<Home, "dir" | "sessionsDir">, free = freeBytes) {
+    this.#home = home;
+    this.#free = free;
+  }
+
+  get #dir(): string {
+    return join(this.#home.dir, "deleted");
+  }
+
+  /** Removes VMs whose day is over, now and from now on. */
+  begin(): void {
+    const sweep = () => this.sweep().catch((error) => log.warn(error));
+    sweep();
+    backgroundInterval(sweep, SWEEP_MS);
+  }
+
+  /** Whether a VM would be kept: one of a person whose files are whole, on a disk with room. */
+  async takes({ record, damaged }: Pick<Vm, "record" | "damaged">): Promise<boolean> {
+    if (record.parent || damaged) return false;
+    if (await this.#hasRoom()) return true;
+    await this.sweep();
+    return await this.#hasRoom();
+  }
+
+  async #hasRoom(): Promise<boolean> {
+    return await this.#free(this.#home.dir).catch(() => 0) >= FREE_BYTES;
+  }
+
+  /** Takes the files of a VM without a process. */
+  async put({ record: { id, name, profile_id }, paths }: Pick<Vm, "record" | "paths">): Promise<void> {
+    await Deno.mkdir(this.#dir, { recursive: true, mode: 0o700 });
+    const note: z.infer<typeof Note> = { name, profile_id, deleted_at: new Date().toISOString() };
+    await writeAtomic(join(paths.dir, NOTE), JSON.stringify(note));
+    await Deno.rename(paths.dir, join(this.#dir, id));
+    await this.sweep();
+  }
+
+  /** The newest first; a VM that is being removed is not one of them. */
+  async list(): Promise<DeletedVm[]> {
+    const vms = await Promise.all((await this.#ids()).map((id) => this.#read(id)));
+    return vms.filter((vm) => vm !== undefined).sort((a, b) => b.deleted_at.localeCompare(a.deleted_at));
+  }
+
+  /** Finds a VM by its id, or the one that was deleted last of its name. @throws {SbxError} `vm.not_found` */
+  async get(idOrName: string): Promise<DeletedVm> {
+    const vm = (await this.list()).find(({ id, name }) => id === idOrName || name === idOrName);
+    if (vm) return vm;
+    throw new SbxError("vm.not_found", "no deleted VM has this name or id", {
+      hint: "sbx list --deleted shows those that can be restored",
+    });
+  }
+
+  /** Puts the files of a VM back to where they were. @throws {SbxError} `vm.not_found`: another request was first */
+  async takeOut(id: string): Promise<void> {
+    const dir = join(this.#home.sessionsDir, id);
+    await Deno.rename(join(this.#dir, id), dir).catch((cause) => {
+      throw new SbxError("vm.not_found", "this deleted VM is not there any more", {
+        cause,
+        hint: "sbx list --deleted shows those that can be restored; sbx list shows the VMs",
+      });
+    });
+    await Deno.remove(join(dir, NOTE)).catch(() => {});
+  }
+
+  /** Assets that suspended VMs need to go on. */
+  async assets(): Promise<string[]> {
+    const all = await Promise.all((await this.#ids()).map(async (id) => {
+      const paths = this.#paths(id);
+      const state = await readState(paths).catch(() => undefined);
+      const record = state?.state === "Suspended"
+        ? await readRecord(paths).catch(() => undefined)
+        : undefined;
+      return record ? [record.assets.kernel, record.assets.initrd, record.assets.rootfs] : [];
+    }));
+    return all.flat();
+  }
+
+  /** Removes the VMs whose day is over, and the oldest where there are too many or the disk is short of room. */
+  async sweep(now = Date.now()): Promise<void> {
+    const kept = await this.list();
+    const listed = new Set(kept.map(({ id }) => id));
+    // A removal that was broken off has left files without a note.
+    for (const id of await this.#ids()) if (!listed.has(id)) await this.#remove(id);
+    while (kept.length > 0) {
+      const oldest = kept.at(-1)!;
+      const isOver = Date.parse(oldest.expires_at) <= now;
+      if (!isOver && kept.length <= KEEP_MAX && await this.#hasRoom()) return;
+      await this.#remove(oldest.id);
+      kept.pop();
+    }
+  }
+
+  /** Removes every deleted VM. @returns their names */
+  async empty(): Promise<string[]> {
+    const all = await this.list();
+    for (const { id } of all) await this.#remove(id);
+    return all.map(({ name }) => name);
+  }
+
+  async #ids(): Promise<string[]> {
+    try {
+      const entries = await Array.fromAsync(Deno.readDir(this.#dir));
+      return entries.filter(({ name, isDirectory }) => isDirectory && SESSION_ID.test(name))
+        .map(({ name }) => name);
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return [];
+      throw error;
+    }
+  }
+
+  async #read(id: string): Promise<DeletedVm | undefined> {
+    try {
+      const note = Note.parse(JSON.parse(await Deno.readTextFile(join(this.#dir, id, NOTE))));
+      const expires_at = new Date(Date.parse(note.deleted_at) + KEEP_MS).toISOString();
+      return { id, ...note, expires_at };
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** The note goes first: a VM that is removed in part cannot be restored. */
+  async #remove(id: string): Promise<void> {
+    const dir = join(this.#dir, id);
+    for (const path of [join(dir, NOTE), dir]) {
+      await Deno.remove(path, { recursive: true }).catch((error) => {
+        if (!(error instanceof Deno.errors.NotFound)) throw error;
+      });
+    }
+  }
+
+  #paths(id: string): VmPaths {
+    return vmPaths(join(this.#dir, id));
+  }
+}
