@@ -10,7 +10,10 @@ export async function completeVm<T>(
   try {
     return await work();
   } catch (error) {
-    const isDeleted = await client.json("DELETE", `/vms/${segment(id)}/delete`).then(() => true, () => false);
+    const isDeleted = await client.json("DELETE", `/vms/${segment(id)}/delete?force=true`).then(
+      () => true,
+      () => false,
+    );
     if (isDeleted) note(`sbx: deleted "${name}" again, which got nothing`);
     throw error;
   }

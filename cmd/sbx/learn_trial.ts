@@ -38,7 +38,7 @@ export async function tryCommands(
       }
       return undefined;
     } finally {
-      await client.json("DELETE", `/vms/${segment(vm.id)}/delete`);
+      await client.json("DELETE", `/vms/${segment(vm.id)}/delete?force=true`);
     }
   } finally {
     await Deno.remove(dirname(profilePath(home(), profile.id)), { recursive: true });

@@ -42,7 +42,7 @@ export async function runInFolder(
     return code;
   } finally {
     if (keep) note(`sbx: the VM ${created.name} stays, with its work: sbx diff ${created.name}`);
-    else await client.json("DELETE", `/vms/${segment(id)}/delete`);
+    else await client.json("DELETE", `/vms/${segment(id)}/delete?force=true`);
   }
 }
 
