@@ -1,4 +1,4 @@
-import type { Call, Caller, ExecCall, Reply, SingleKind } from "../../lib/ipc/mod.ts";
+import type { Call, Caller, ExecCall, GuestFileCall, Reply, SingleKind } from "../../lib/ipc/mod.ts";
 import type { Jobs } from "../../lib/job/mod.ts";
 import type { Ports } from "../../lib/port/mod.ts";
 import type { Session } from "../../lib/session/mod.ts";
@@ -8,8 +8,9 @@ import { type PortCall, replyToPortCall } from "./ports.ts";
 import { serveTerminal } from "./terminal.ts";
 import { serveWatch } from "./watch.ts";
 
+type DecideCall = Extract<Call, { t: "DecideFile" }>;
 type ForkCall = Extract<Call, { t: "Fork" }>;
-type SingleCall = Exclude<Extract<Call, { t: SingleKind }>, ForkCall | JobCall | PortCall>;
+type SingleCall = Exclude<Extract<Call, { t: SingleKind }>, DecideCall | ForkCall | JobCall | PortCall>;
 
 /** One VM, and what its process does beside running it. */
 export interface Served {
@@ -25,6 +26,10 @@ export async function serve({ session, jobs, ports }: Served, call: Call, caller
       return await serveWatch(session, caller);
     case "Exec":
       return await serveExec(session, call, caller);
+    case "GuestFile":
+      return await serveGuestFile(session, call, caller);
+    case "DecideFile":
+      return await serveDecision(session, call, caller);
     case "Terminal":
       return await serveTerminal(session, jobs, call, caller);
     case "Fork":
@@ -119,6 +124,24 @@ async function serveFork(session: Session, { dir }: ForkCall, caller: Caller): P
     await Deno.remove(dir, { recursive: true }).catch(() => {});
     throw error;
   });
+}
+
+/** A person who is asked may take long: a caller that goes away withdraws the question. */
+async function serveDecision(session: Session, { t: _, ...file }: DecideCall, caller: Caller): Promise<void> {
+  const gone = new AbortController();
+  caller.input().finally(() => gone.abort());
+  const decided = await (await session.enforcement).decideFile(file, gone.signal);
+  await caller.reply({ t: "FileDecided", ...decided });
+}
+
+async function serveGuestFile(session: Session, call: GuestFileCall, caller: Caller): Promise<void> {
+  const gone = new AbortController();
+  const input = new CallInput(caller, true, gone);
+  const { exit_code, truncated } = await session.guestFile(call, {
+    output: (stream, data) => caller.reply({ t: "Output", stream, data }).catch(() => gone.abort()),
+    input: () => input.next(),
+  }, gone.signal);
+  await caller.reply({ t: "FileDone", exit_code, truncated });
 }
 
 async function serveExec(session: Session, call: ExecCall, caller: Caller): Promise<void> {

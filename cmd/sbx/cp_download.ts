@@ -131,6 +131,11 @@ function requireMoved(error: unknown): undefined {
 /** Normalizes a path to the form of the API's listings: relative to the workspace, without `.` and empty parts. The API rejects paths outside the workspace. */
 function normalizePath(path: string): string {
   const below = /^\/workspace(?:\/|$)/.test(path) ? path.slice("/workspace/".length) : path;
+  if (/^\/[/.]*$/.test(below)) {
+    throw new SbxError("path.invalid", "all of a VM's files cannot be copied at once", {
+      hint: "name a folder below /, such as NAME:/root; NAME: is the workspace",
+    });
+  }
   const parts = below.split("/").filter((part, at) => part !== "." && (part !== "" || at === 0));
   return parts.join("/");
 }
@@ -147,7 +152,7 @@ function relativePath(path: string, source: string): string {
   }
   throw new SbxError(
     "path.outside_workspace",
-    `the VM's workspace lists a path outside the workspace: "${path}"`,
+    `the VM lists a path outside the copied folder: "${path}"`,
     {
       hint: "inspect the workspace folder on this machine; sbx info NAME shows its path",
     },
@@ -185,7 +190,7 @@ async function downloadFile(remote: Remote, from: string, to: string, mode?: num
       hint: "move the folder, or copy to another path",
     });
   }
-  const { body, size: expected, allocated = 0 } = await remote.read(from);
+  const { body, size: expected, allocated = 0, ...found } = await remote.read(from);
   const temporary = join(dirname(to), `.sbx-${crypto.randomUUID()}.part`);
   let size = 0;
   try {
@@ -198,7 +203,7 @@ async function downloadFile(remote: Remote, from: string, to: string, mode?: num
       size = writer.size;
       const written = (await file.stat()).size;
       if (written !== (expected ?? size)) throw incompleteError(to, written, expected ?? size);
-      if (mode !== undefined) await Deno.chmod(temporary, mode);
+      if ((mode ?? found.mode) !== undefined) await Deno.chmod(temporary, (mode ?? found.mode)!);
       await Deno.rename(temporary, to);
     });
   } catch (cause) {

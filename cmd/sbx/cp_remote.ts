@@ -35,7 +35,20 @@ export interface Tree {
   leftOutCount: number;
 }
 
-/** A VM's workspace, accessed through the API. */
+/** A file of a VM, with what the service says of it. */
+export interface OpenRemote {
+  body: AsyncIterable<Uint8Array>;
+  size?: number;
+  allocated?: number;
+  /** permission bits */
+  mode?: number;
+}
+
+function modeOf(header: string | null): number | undefined {
+  return header !== null && /^[0-7]{1,4}$/.test(header) ? parseInt(header, 8) & 0o777 : undefined;
+}
+
+/** A VM's files, accessed through the API. */
 export class Remote {
   readonly #client: Client;
   readonly #vm: string;
@@ -83,13 +96,14 @@ export class Remote {
   }
 
   /** Opens a file; `size`, and `allocated` without its holes, in `bytes`, where the service says them. */
-  async read(path: string): Promise<{ body: AsyncIterable<Uint8Array>; size?: number; allocated?: number }> {
+  async read(path: string): Promise<OpenRemote> {
     const { body, headers } = await this.#client.send("GET", this.#url("content"), { query: { path } });
     const bytesOf = (name: string) => headers.has(name) ? Number(headers.get(name)) : undefined;
     return {
       body: named(body!, path),
       size: bytesOf("content-length"),
       allocated: bytesOf("sbx-allocated-bytes"),
+      mode: modeOf(headers.get("sbx-mode")),
     };
   }
 

@@ -51,7 +51,8 @@ export async function upload(remote: Remote, from: string, to: string): Promise<
   if (info.isFile) planFile(plan, from, target, info);
   else await planFolder(plan, from, target);
   const size = plan.files.reduce((sum, file) => sum + file.size, 0);
-  if (size >= LARGE) await requireRoom(await remote.folder(), from, size);
+  const isShared = !target.startsWith("/") || /^\/workspace(\/|$)/.test(target);
+  if (size >= LARGE && isShared) await requireRoom(await remote.folder(), from, size);
   const copied: CopiedFile[] = [];
   for (const folder of plan.folders) await remote.createFolder(folder);
   for (const { mode, ...file } of plan.files) {

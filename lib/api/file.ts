@@ -3,7 +3,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { answers, ErrorSchema, VmParam } from "./common.ts";
 
 export const FileEntry = z.object({
-  path: z.string().describe("relative to the workspace"),
+  path: z.string().describe("relative to the workspace; absolute for other folders of the guest"),
   type: z.enum(["file", "directory", "symlink", "other"]),
   size: z.int().describe("bytes"),
   mode: z.string().describe("permission bits, octal"),
@@ -33,7 +33,10 @@ export const FileWritten = z.object({
 export type FileWritten = z.infer<typeof FileWritten>;
 
 const PathQuery = z.object({
-  path: z.string().openapi({ description: "relative to the workspace, or below /workspace" }),
+  path: z.string().openapi({
+    description:
+      "relative to the workspace or below /workspace; another absolute path is the guest's own, while the VM runs",
+  }),
 });
 const WriteQuery = PathQuery.extend({
   mode: z.string().regex(/^[0-7]{3,4}$/, "must be three or four octal digits").optional().openapi({

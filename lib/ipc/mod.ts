@@ -6,6 +6,7 @@ export {
   Call,
   type CallKind,
   type ExecCall,
+  type GuestFileCall,
   type Input,
   IPC_VERSION,
   MachineInfo,

@@ -90,6 +90,23 @@ export const Call = z.discriminatedUnion("t", [
     byte_count: z.int(),
     labels: z.record(z.string(), z.string()),
   }),
+  /** may the host put a file into the VM, or hand one out? Recorded like {@linkcode ObserveFile} */
+  z.strictObject({
+    t: z.literal("DecideFile"),
+    operation: z.enum(["import", "export"]),
+    path: z.string(),
+    byte_count: z.int(),
+    labels: z.record(z.string(), z.string()),
+    trace_id: TraceId,
+  }),
+  /** an action of the guest's agent on one of its files, with the streams of a program */
+  z.strictObject({
+    t: z.literal("GuestFile"),
+    words: z.array(z.string()).min(2),
+    /** `bytes` kept of each stream; the rest is dropped and sets `truncated` */
+    limit: z.int(),
+    stdin: z.boolean(),
+  }),
   z.strictObject({ t: z.literal("Asks") }),
   z.strictObject({ t: z.literal("Resolve"), ask_id: z.string(), ...AskAnswer.shape, by: AnsweredBy }),
   /** how far the budgets are used up */
@@ -131,6 +148,7 @@ export const Call = z.discriminatedUnion("t", [
 export type Call = z.infer<typeof Call>;
 export type CallKind = Call["t"];
 export type BootCall = Extract<Call, { t: "Boot" }>;
+export type GuestFileCall = Extract<Call, { t: "GuestFile" }>;
 export type ExecCall = Extract<Call, { t: "Exec" }>;
 
 /** Later frames of a call that takes input. */
@@ -191,6 +209,9 @@ export const Reply = z.discriminatedUnion("t", [
   }),
   z.strictObject({ t: z.literal("Asks"), asks: z.array(Ask) }),
   z.strictObject({ t: z.literal("Ask"), ask: Ask }),
+  /** `refusal`: why it may not be */
+  z.strictObject({ t: z.literal("FileDecided"), event_id: z.string(), refusal: z.string().optional() }),
+  z.strictObject({ t: z.literal("FileDone"), exit_code: z.int(), truncated: z.boolean() }),
   z.strictObject({ t: z.literal("Budgets"), budgets: z.array(BudgetUse) }),
   z.strictObject({ t: z.literal("Counters"), counters: z.array(RuleCounter) }),
   z.strictObject({ t: z.literal("McpServers"), servers: z.array(ServerStatus) }),
@@ -238,6 +259,8 @@ export const REPLIES = {
   JobFollow: ["Output", "Missing", "Job"],
   AwaitFile: ["Ok"],
   ObserveFile: ["Ok"],
+  DecideFile: ["FileDecided"],
+  GuestFile: ["Output", "Taken", "FileDone"],
   Asks: ["Asks"],
   Resolve: ["Ask"],
   Budgets: ["Budgets"],
@@ -259,7 +282,7 @@ export const REPLIES = {
 } as const satisfies Record<CallKind, readonly Reply["t"][]>;
 
 /** Calls whose replies are a stream. */
-export type StreamKind = "Watch" | "Exec" | "Terminal" | "JobFollow";
+export type StreamKind = "Watch" | "Exec" | "GuestFile" | "Terminal" | "JobFollow";
 /** Calls with a single reply. */
 export type SingleKind = Exclude<CallKind, StreamKind>;
 

@@ -4,7 +4,6 @@ import { basename } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { CAPTURED_MAX, CredentialBroker, CredentialStore, SECRET_MIN, storePath } from "../credential/mod.ts";
-import { relativePath } from "./workspace/mod.ts";
 
 /** `.env`, `.env.local`, `prod.env`. */
 const DOT_ENV = /^\.env(\..+)?$|\.env$/i;
@@ -34,7 +33,7 @@ export async function withoutSecrets(
 
 /** Tests whether a path of a workspace names a file of variables. */
 export function isDotEnv(path: string): boolean {
-  return DOT_ENV.test(basename(relativePath(path)));
+  return DOT_ENV.test(basename(path));
 }
 
 /**

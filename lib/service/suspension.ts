@@ -21,7 +21,7 @@ interface Host {
 }
 
 /** What needs a VM that runs, in words. */
-export type Asker = "a program" | "a terminal" | "a port" | "an MCP tool";
+export type Asker = "a program" | "a terminal" | "a port" | "a file" | "an MCP tool";
 
 /** Whether a suspended VM comes back by itself: nobody ordered that it is suspended. */
 export function comesBack({ state }: Pick<Vm, "state">): boolean {

@@ -22,7 +22,7 @@ import {
 } from "../repo/mod.ts";
 import { execBuffered } from "./exec.ts";
 import type { Vm } from "./vm.ts";
-import { Workspace } from "./workspace/mod.ts";
+import { VmFiles } from "./transfer.ts";
 
 /** Changed files of an answer, and those of them whose pieces are shown; the others can be taken whole. */
 const FILES_LISTED = 5000;
@@ -42,12 +42,12 @@ class VmGuest implements Guest {
   readonly workspace = "/workspace";
   readonly name: string;
   readonly #vm: Vm;
-  readonly #files: Workspace;
+  readonly #files: VmFiles;
 
   constructor(vm: Vm) {
     this.name = vm.record.name;
     this.#vm = vm;
-    this.#files = new Workspace(vm.paths.workspace);
+    this.#files = new VmFiles({ ready: () => Promise.resolve() }, vm, { client: "sbx-service" });
   }
 
   async run(command: string[], timeout_secs: number): Promise<GuestOutput> {
@@ -60,8 +60,7 @@ class VmGuest implements Guest {
   }
 
   async download(path: string) {
-    const { file, size } = await this.#files.open(path);
-    return { body: file.readable, size };
+    return await this.#files.open(path);
   }
 }
 

@@ -5,7 +5,7 @@ import { log } from "../base/log/mod.ts";
 import { userName } from "../base/user/mod.ts";
 import { CredentialBroker, CredentialStore, Logins, storePath } from "../credential/mod.ts";
 import { SessionGate } from "../gate/mod.ts";
-import { compileLayers } from "../policy/mod.ts";
+import { compileLayers, summary } from "../policy/mod.ts";
 import { DaySpending } from "../budget/mod.ts";
 import { AccessRequests } from "./access.ts";
 import { ActivityRecord } from "./activity/mod.ts";
@@ -218,6 +218,19 @@ export class Enforcement {
   /** Records what the host did with files of the workspace. */
   observeFile(file: HostFile): void {
     this.gate.observe(fileDraft(file, this.#contract.profile.paths ?? {}));
+  }
+
+  /** Asks the rules about a file that the host is about to put into the VM, or to hand out. */
+  async decideFile(
+    { trace_id, ...file }: HostFile & { trace_id?: string },
+    signal?: AbortSignal,
+  ): Promise<{ event_id: string; refusal?: string }> {
+    const { common, ...family } = fileDraft(file, this.#contract.profile.paths ?? {});
+    const draft = { common: { ...common, ...(trace_id !== undefined && { trace_id }) }, ...family };
+    const passage = await this.gate.decide(draft, signal);
+    const { event_id } = passage.event.common;
+    passage.finish();
+    return passage.allowed ? { event_id } : { event_id, refusal: summary(passage.decision) };
   }
 
   /** MCP of the session, loaded at boot if the contract has servers, else when the guest first uses it. */

@@ -1,4 +1,5 @@
-import { type FileActivity, fileNameOf, type NamedPaths, pathClass } from "../event/mod.ts";
+import { type FileActivity, fileNameOf, GUEST_WORKSPACE, type NamedPaths, pathClass } from "../event/mod.ts";
+import { userName } from "../base/user/mod.ts";
 import type { Draft } from "../policy/mod.ts";
 
 /** What the host did with files of the workspace. */
@@ -8,6 +9,12 @@ export interface HostFile {
   path: string;
   byte_count: number;
   labels: Record<string, string>;
+}
+
+/** The start of a VM to which a folder of the host is open. */
+export function liveStart({ name, dir }: { name: string; dir: string }): HostFile {
+  const path = `${GUEST_WORKSPACE}/${name}`;
+  return { operation: "import", path, byte_count: 0, labels: { live: dir, user: userName() } };
 }
 
 /**

@@ -3,8 +3,15 @@ import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { timeLimit } from "../base/time/mod.ts";
 import type { SessionNotice } from "../gate/mod.ts";
-import { checkBootConfig, GuestLink, type Terminal } from "../guest/mod.ts";
-import type { BootCall, ExecCall, MachineInfo } from "../ipc/mod.ts";
+import {
+  checkBootConfig,
+  type ExecResult,
+  type ExecStreams,
+  FILE_PROGRAM,
+  GuestLink,
+  type Terminal,
+} from "../guest/mod.ts";
+import type { BootCall, ExecCall, GuestFileCall, MachineInfo } from "../ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
 import { GuestClock } from "./clock.ts";
 import { Absence, type PresentGuest } from "./absence.ts";
@@ -14,6 +21,7 @@ import { type SessionPaths, sessionPaths, vmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import type { VmCopy } from "./fork.ts";
 import { serveGuest } from "./guest_ports.ts";
+import { liveStart } from "./file_event.ts";
 import { SessionHealth } from "./health.ts";
 import { Idleness } from "./idleness.ts";
 import { endOf } from "./end.ts";
@@ -132,8 +140,10 @@ export class Session {
       stage: (name) => stages.note(name),
       isOver: () => this.#stopping || this.info.state !== "Booting",
     }, start);
-    const [guestStages, { statements }] = await Promise.all([started, this.enforcement]);
-    statements.boot(this.info);
+    const [guestStages, enforcement] = await Promise.all([started, this.enforcement]);
+    enforcement.statements.boot(this.info);
+    const { live } = this.record;
+    if (live) enforcement.observeFile(liveStart(live));
     stages.all.push(...guestStages);
     stages.note("ready");
     await this.#report.keep({ state: "Running", boot_stages: stages.all });
@@ -160,6 +170,16 @@ export class Session {
     const { gate, activity } = await this.enforcement;
     const { openTerminal } = await import("./exec.ts");
     return await openTerminal({ gate, activity, link: this.#link }, size, own, trace_id);
+  }
+
+  /** Has the agent act on a file of its guest. The rules were asked. @throws {SbxError} `vm.wrong_state`, `guest.failed` */
+  async guestFile(
+    { words, limit, stdin }: GuestFileCall,
+    streams: ExecStreams,
+    signal?: AbortSignal,
+  ): Promise<ExecResult> {
+    const link = await this.#guest("a file");
+    return await link.exec({ argv: [FILE_PROGRAM, ...words], limit, stdin }, streams, signal);
   }
 
   async awaitFile(path: string, size: number): Promise<boolean> {

@@ -1,6 +1,7 @@
 /** A repository into a real VM, and the work of its programs back. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
+import { blake3 } from "../../lib/base/hash/mod.ts";
 import { git, listing, sh } from "../helper/repository.ts";
 import { Sbx } from "../helper/sbx.ts";
 
@@ -62,6 +63,34 @@ Deno.test("a repository goes into a VM and its work comes back as a branch", asy
       "second\n",
     );
 
+    await sbx.ok(
+      "exec",
+      "demo",
+      "-c",
+      "cd /root/project && mkdir build && head -c 3000000 /dev/urandom >build/out && chmod 700 build/out",
+    );
+    await sbx.ok("cp", "demo:/root/project/build", `${dir}/build`);
+    assertEquals((await Deno.stat(`${dir}/build/out`)).mode! & 0o777, 0o700);
+    await sbx.ok("cp", `${dir}/build`, "demo:/srv/new/");
+    await sbx.ok(
+      "exec",
+      "demo",
+      "-c",
+      "cmp /root/project/build/out /srv/new/build/out && rm -r /root/project/build",
+    );
+    const moved = JSON.parse(await sbx.ok("events", "demo", "--family", "file", "--json")).events
+      .map(({ common: { actor, labels }, file: { activity } }: any) => ({ actor, ...labels, ...activity }))
+      .filter(({ path }: any) => path.endsWith("build/out"));
+    const hash = blake3(await Deno.readFile(`${dir}/build/out`));
+    assertEquals(
+      moved.map((
+        { actor, operation, path, byte_count, blake3 }: any,
+      ) => [actor, operation, path, byte_count, blake3]).filter(([actor]: any) => actor === "host"),
+      [
+        ["host", "export", "/root/project/build/out", 3000000, hash],
+        ["host", "import", "/srv/new/build/out", 3000000, hash],
+      ],
+    );
     await sbx.ok("exec", "demo", "-c", "cd /root/project && echo 5 >late && sync");
     const refused = await sbx.cli("delete", "demo", "--json");
     assertEquals([refused.code, JSON.parse(refused.stderr).code], [1, "vm.unlanded"]);

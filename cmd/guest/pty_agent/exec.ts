@@ -7,11 +7,13 @@ import {
   type ExecStarted,
   EXIT_CANNOT_RUN,
   EXIT_TIMED_OUT,
+  FILE_PROGRAM,
   type HostMessage,
   INLINE_BYTES,
   PORT_PROGRAM,
   PORTS,
 } from "../../../lib/guest/wire/mod.ts";
+import { FileAction } from "./guest_file.ts";
 import type { Host } from "./host.ts";
 import { PortConnection } from "./port.ts";
 import { describeFailure, LAST_OUTPUT_MS, type RunningProgram, type Sink, type Source } from "./program.ts";
@@ -173,6 +175,7 @@ class Execution {
 
   async #spawn(): Promise<RunningProgram> {
     const { argv, cwd = DEFAULT_CWD, env, stdin } = this.#request;
+    if (argv[0] === FILE_PROGRAM) return new FileAction(argv.slice(1));
     if (argv[0] === PORT_PROGRAM) return await PortConnection.open(argv[1]);
     inheritNothing();
     return spawnProgram({ argv, cwd, env: { ...this.#host.environment, ...env }, stdin });

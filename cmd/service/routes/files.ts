@@ -1,57 +1,64 @@
-import type { Hono } from "hono";
+import type { Context, Hono } from "hono";
 import { fileRoutes } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
 import {
-  awaitFile,
   dotEnvWithoutSecrets,
   isDotEnv,
+  isGuestPath,
   type Supervisor,
   type Vm,
+  VmFiles,
 } from "../../../lib/service/mod.ts";
-import { relativePath, Workspace } from "../../../lib/service/workspace/mod.ts";
+import { relativePath } from "../../../lib/service/workspace/mod.ts";
+import { clientOf } from "../client.ts";
 import { handle, readBody } from "../handle.ts";
+import { traceOf } from "../trace.ts";
 
-/** Routes of the files in a VM's workspace, whether it runs or not. */
+/** Routes of a VM's files: of its workspace whether it runs or not, and of its guest while it runs. */
 export function routeFiles(app: Hono, home: Home, supervisor: Supervisor): void {
-  handle(app, fileRoutes.read, async ({ params, query }) => {
-    const { file, size, allocated } = await workspaceOf(supervisor.find(params.id), query.path).open(
+  const filesOf = (vm: Vm, context: Context) =>
+    new VmFiles(supervisor, vm, { client: clientOf(context), ...traceOf(context) });
+
+  handle(app, fileRoutes.read, async ({ params, query, context }) => {
+    const { body, size, allocated, mode } = await filesOf(supervisor.find(params.id), context).open(
       query.path,
     );
-    return new Response(file.readable, {
+    return new Response(body, {
       headers: {
         "content-type": "application/octet-stream",
         "content-length": String(size),
         "sbx-allocated-bytes": String(allocated),
+        "sbx-mode": mode.toString(8).padStart(4, "0"),
       },
     });
   });
-  handle(app, fileRoutes.write, async ({ params, query, context }) => {
+  handle(app, fileRoutes.write, async ({ params, query: { path, mode, type }, context }) => {
     const vm = supervisor.find(params.id);
-    if (query.type === "directory") return await makeFolder(vm, query, context.req.raw);
-    if (query.type === "symlink") return await makeLink(vm, query, context.req.raw);
-    const { body, captured } = await contentOf(home, vm, query.path, context.req.raw);
-    const mode = query.mode === undefined ? undefined : parseInt(query.mode, 8);
-    const size = await workspaceOf(vm, query.path).write(query.path, body, mode);
-    await awaitFile(vm, query.path, size);
-    return { path: relativePath(query.path), size, ...(captured > 0 && { captured }) };
+    const files = filesOf(vm, context);
+    const written = isGuestPath(path) ? path : relativePath(path);
+    if (type === "directory") {
+      if (mode !== undefined || await hasBytes(context.req.raw)) {
+        throw new SbxError("request.invalid", "a folder is made without a body and without a mode");
+      }
+      await files.makeFolder(path);
+      return { path: written, size: 0 };
+    }
+    if (type === "symlink") {
+      if (mode !== undefined) throw new SbxError("request.invalid", "a link is made without a mode");
+      await files.makeLink(path, new TextDecoder().decode(await readBody(context.req.raw)));
+      return { path: written, size: 0 };
+    }
+    const { body, captured } = await contentOf(home, vm, path, context.req.raw);
+    const size = await files.write(path, body, mode === undefined ? undefined : parseInt(mode, 8));
+    return { path: written, size, ...(captured > 0 && { captured }) };
   });
   handle(
     app,
     fileRoutes.list,
-    ({ params, query: { path, depth, cursor } }) =>
-      workspaceOf(supervisor.find(params.id), path).list(path, depth, cursor),
+    ({ params, query: { path = "", depth, cursor }, context }) =>
+      filesOf(supervisor.find(params.id), context).list(path, depth, cursor),
   );
-}
-
-/** @throws {SbxError} `file.invalid`: the path is in a folder of this host that the VM has in its workspace */
-function workspaceOf({ paths, record: { live } }: Vm, path: string): Workspace {
-  if (live && relativePath(path).split("/")[0] === live.name) {
-    throw new SbxError("file.invalid", `"${path}" is of the folder "${live.dir}" of this host`, {
-      hint: "copy from there, or to there",
-    });
-  }
-  return new Workspace(paths.workspace);
 }
 
 /** Content of a file to write; the guest gets refs in place of the secrets of a `.env` file (docs/contracts.md §9). */
@@ -65,21 +72,6 @@ async function contentOf(
   if (!isDotEnv(path)) return { body, captured: 0 };
   const { file, captured } = await dotEnvWithoutSecrets(home, record.id, await readBody(request));
   return { body: ReadableStream.from([file]), captured };
-}
-
-async function makeFolder(vm: Vm, { path, mode }: { path: string; mode?: string }, request: Request) {
-  if (mode !== undefined || await hasBytes(request)) {
-    throw new SbxError("request.invalid", "a folder is made without a body and without a mode");
-  }
-  await workspaceOf(vm, path).makeFolder(path);
-  return { path: relativePath(path), size: 0 };
-}
-
-async function makeLink(vm: Vm, { path, mode }: { path: string; mode?: string }, request: Request) {
-  if (mode !== undefined) throw new SbxError("request.invalid", "a link is made without a mode");
-  const target = new TextDecoder().decode(await readBody(request));
-  await workspaceOf(vm, path).makeLink(path, target);
-  return { path: relativePath(path), size: 0 };
 }
 
 async function hasBytes({ body }: Request): Promise<boolean> {

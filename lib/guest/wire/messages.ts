@@ -131,6 +131,8 @@ export type ExecInput = { stream: "stdin"; data: string } | { stream: "stdin"; e
 
 /** Program of the agent that connects its streams to a port of the guest, its only argument (docs/ports.md). */
 export const PORT_PROGRAM = "sbx-port";
+/** Program of the agent that reads and writes files of the guest: `stat`, `read`, `list`, `write`, `folder` or `link`, a path. */
+export const FILE_PROGRAM = "sbx-file";
 
 /**
  * Exit code of a program that cannot run: missing, not executable, or without its directory

@@ -33,7 +33,7 @@ export class Workspace {
    *
    * @throws {SbxError} `path.outside_workspace`, `file.not_found`; `file.invalid`: not a regular file
    */
-  async open(path: string): Promise<{ file: Deno.FsFile; size: number; allocated: number }> {
+  async open(path: string): Promise<{ file: Deno.FsFile; size: number; allocated: number; mode: number }> {
     const relative = relativePath(path);
     using found = this.#find(relative, path);
     const info = await Deno.stat(found.path);
@@ -42,16 +42,23 @@ export class Workspace {
     }
     if (!info.isFile) throw new SbxError("file.invalid", `"${path}" is not a regular file`);
     const allocated = info.blocks === null ? info.size : Math.min(info.size, info.blocks * BLOCK_UNIT);
-    return { file: await Deno.open(found.path), size: info.size, allocated };
+    const mode = (info.mode ?? 0o644) & 0o777;
+    return { file: await Deno.open(found.path), size: info.size, allocated, mode };
   }
 
   /**
    * Writes a file atomically, and makes the folders above it.
    *
    * @param mode permission bits; set-user-id and the like are never set
+   * @param complete called with all of the bytes written, before the file has its name; its failure leaves no file
    * @returns its size in `bytes`
    */
-  async write(path: string, bytes: ReadableStream<Uint8Array>, mode = 0o644): Promise<number> {
+  async write(
+    path: string,
+    bytes: ReadableStream<Uint8Array>,
+    mode = 0o644,
+    complete?: (size: number) => Promise<void>,
+  ): Promise<number> {
     const relative = relativePath(path);
     if (relative === "" || path.endsWith("/")) {
       throw new SbxError("file.invalid", `"${path}" names a folder: a file needs a name`);
@@ -75,6 +82,7 @@ export class Workspace {
           hint: "write it again; a program of the VM changes files whose names begin with .sbx-",
         });
       }
+      await complete?.(size);
       using written = this.#find(join(dirname(relative), basename(temporary)), path);
       await Deno.chmod(written.path, mode & 0o777);
       await Deno.rename(temporary, target);

@@ -84,6 +84,29 @@ Deno.test("events name the user that the VM belongs to", () =>
     return Promise.resolve();
   }));
 
+Deno.test("a file that the host moves is decided on, and on record", () =>
+  withEnforcement({}, async ({ paths, enforcement }) => {
+    const rule = (operation: string) =>
+      `[profiles.rules.no-${operation}]
+action = "block"
+match = 'file.activity.operation == "${operation}" && file.activity.path.startsWith("/root/")'
+reason = "no ${operation}"
+`;
+    await writeContract(paths, contractOf(rule("import") + rule("export")));
+    await enforcement.refresh();
+    for (const operation of ["import", "export"] as const) {
+      for (const [path, isRefused] of [["/root/x", true], ["/workspace/x", false]] as const) {
+        const { refusal } = await enforcement.decideFile({
+          operation,
+          path,
+          byte_count: 5,
+          labels: { client: "c" },
+        });
+        assertEquals(refusal?.includes(`no-${operation}`) ?? false, isRefused);
+      }
+    }
+  }));
+
 Deno.test("a larger limit reaches a ledger that is full, which then goes on", () =>
   withEnforcement({ on_full: "pause", max_bytes: 500_000 }, async ({ paths, enforcement, news }) => {
     const draft = () => {

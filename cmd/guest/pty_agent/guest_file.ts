@@ -1,0 +1,195 @@
+import { basename, dirname } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { Workspace } from "../../../lib/service/workspace/mod.ts";
+import type { RunningProgram, Sink, Source } from "./program.ts";
+
+const encoder = new TextEncoder();
+
+/** Files anywhere in this guest, by the same code as those of the workspace on the host. */
+const files = new Workspace("/");
+
+/**
+ * One action on a file of the guest, with the streams of a program: `stat PATH`, `read PATH`, `list PATH DEPTH [CURSOR]`,
+ * `write PATH MODE SIZE`, `folder PATH`, `link PATH TARGET`. Its standard error is the code of an error.
+ */
+export class FileAction implements RunningProgram {
+  readonly status: Promise<{ code: number }>;
+  readonly stdin: Sink;
+  readonly stdout: Source;
+  readonly stderr: Source;
+  readonly #ended = Promise.withResolvers<string>();
+  #file: Deno.FsFile | undefined;
+  readonly #answer = new Answer();
+
+  constructor(words: string[]) {
+    const input = this.stdin = new Input();
+    const begun = this.#begin(words, input.bytes);
+    begun.catch((error) => {
+      input.drop();
+      this.#ended.resolve(codeOf(error));
+    });
+    this.status = this.#ended.promise.then((error) => ({ code: error === "" ? 0 : 1 }));
+    this.stdout = {
+      read: (into) => begun.then(() => this.#read(into), () => null),
+      close: () => this.#close(),
+    };
+    const failure = new Answer();
+    const tell = async (into: Uint8Array<ArrayBuffer>) => {
+      failure.bytes ??= encoder.encode(await this.#ended.promise);
+      return failure.read(into);
+    };
+    this.stderr = { read: tell, close: () => {} };
+  }
+
+  async #begin([verb, path, ...words]: string[], input: ReadableStream<Uint8Array>): Promise<void> {
+    switch (verb) {
+      case "read":
+        this.#file = (await files.open(await real(path))).file;
+        return;
+      case "stat":
+        return this.#tell(await stat(path));
+      case "list": {
+        const folder = await real(path);
+        const list = await files.list(folder, Number(words[0]), words[1] && joined(folder, words[1]));
+        return this.#tell({
+          ...list,
+          entries: list.entries.map((entry) => ({ ...entry, path: below(folder, entry.path) })),
+          left_out: list.left_out.map((each) => below(folder, each)),
+          ...(list.next_cursor !== undefined && { next_cursor: below(folder, list.next_cursor) }),
+        });
+      }
+      case "write": {
+        const [mode, size] = [parseInt(words[0], 8), Number(words[1])];
+        await files.write(await place(path), exactly(input, size), mode);
+        return;
+      }
+      case "folder":
+        return await files.makeFolder(await place(path));
+      case "link":
+        return await files.makeLink(await place(path), words[0]);
+      default:
+        throw new SbxError("file.invalid", "no such action");
+    }
+  }
+
+  #tell(answer: unknown): void {
+    this.#answer.bytes = encoder.encode(JSON.stringify(answer));
+  }
+
+  async #read(into: Uint8Array<ArrayBuffer>): Promise<number | null> {
+    if (this.#file) {
+      const count = await this.#file.read(into).catch((error) => error as Error);
+      if (typeof count === "number") return count;
+      this.#close(count === null ? "" : codeOf(count));
+      return null;
+    }
+    const read = this.#answer.read(into);
+    if (read === null) this.#ended.resolve("");
+    return read;
+  }
+
+  #close(error = "file.conflict"): void {
+    this.#ended.resolve(error);
+    try {
+      this.#file?.close();
+    } catch {
+      // closed already
+    }
+  }
+}
+
+/** Input that is taken piece by piece, or dropped once nothing takes it. */
+class Input implements Sink {
+  readonly bytes: ReadableStream<Uint8Array>;
+  #controller!: ReadableStreamDefaultController<Uint8Array>;
+  #wanted = Promise.withResolvers<void>();
+  #isOver = false;
+
+  constructor() {
+    this.bytes = new ReadableStream({
+      start: (controller) => void (this.#controller = controller),
+      pull: () => this.#wanted.resolve(),
+    }, { highWaterMark: 0 });
+  }
+
+  async write(from: Uint8Array<ArrayBuffer>): Promise<void> {
+    await this.#wanted.promise;
+    if (this.#isOver) return;
+    this.#wanted = Promise.withResolvers();
+    this.#controller.enqueue(from);
+  }
+
+  close(): void {
+    if (!this.#isOver) this.#controller.close();
+    this.#isOver = true;
+  }
+
+  drop(): void {
+    this.#isOver = true;
+    this.#wanted.resolve();
+  }
+}
+
+/** Bytes that are read piece by piece. */
+class Answer {
+  bytes: Uint8Array | undefined;
+
+  read(into: Uint8Array<ArrayBuffer>): number | null {
+    const part = this.bytes?.subarray(0, into.length) ?? new Uint8Array(0);
+    into.set(part);
+    this.bytes = this.bytes?.subarray(part.length);
+    return part.length > 0 ? part.length : null;
+  }
+}
+
+async function stat(path: string): Promise<{ type: string; size: number; mode: string }> {
+  const { isFile, isDirectory, size, mode } = await Deno.stat(`/${await real(path)}`);
+  return {
+    type: isFile ? "file" : isDirectory ? "directory" : "other",
+    size,
+    mode: ((mode ?? 0) & 0o777).toString(8),
+  };
+}
+
+/** The path without links, below the root. */
+async function real(path: string): Promise<string> {
+  return (await Deno.realPath(path)).slice(1);
+}
+
+/** A path that may be new: its last folder that exists is looked up, and the name itself is not followed. */
+async function place(path: string): Promise<string> {
+  for (
+    let folder = dirname(path), rest = basename(path);;
+    rest = `${basename(folder)}/${rest}`, folder = dirname(folder)
+  ) {
+    const found = await Deno.realPath(folder).catch(() => undefined);
+    if (found !== undefined) return `${found}/${rest}`.replace(/^\/+/, "");
+    if (folder === "/") return path.slice(1);
+  }
+}
+
+const joined = (folder: string, path: string) => folder === "" ? path : `${folder}/${path}`;
+const below = (folder: string, path: string) => folder === "" ? path : path.slice(folder.length + 1);
+
+/** The input, which fails unless it has `size` bytes: a host that goes away leaves no half of a file. */
+function exactly(input: ReadableStream<Uint8Array>, size: number): ReadableStream<Uint8Array> {
+  let left = size;
+  return input.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        left -= chunk.length;
+        controller.enqueue(chunk);
+      },
+      flush(controller) {
+        if (left !== 0) controller.error(new SbxError("file.conflict", "the file came in part"));
+      },
+    }),
+  );
+}
+
+/** The code of an error, which is all that the host takes of it. */
+function codeOf(error: unknown): string {
+  if (error instanceof SbxError) return error.code;
+  if (error instanceof Deno.errors.NotFound) return "file.not_found";
+  return (error as { code?: string }).code === "ENOSPC" ? "disk.full" : "file.invalid";
+}
