@@ -10,6 +10,7 @@ export {
   findUnreachableGateway,
   gatewayClient,
   pidFileOf,
+  probeGateway,
   serviceAnswers,
   stopDaemon,
 } from "./running.ts";

@@ -33,6 +33,8 @@ async function freeBytes(dir: string): Promise<number> {
 export class Bin {
   readonly #home: Pick<Home, "dir" | "sessionsDir">;
   readonly #free: (dir: string) => Promise<number>;
+  /** settles when the work on the folder so far is done: a VM that is removed must not be restored in part */
+  #tail: Promise<unknown> = Promise.resolve();
 
   /** @param free bytes of the disk of a folder that are free */
   constructor(home: Pick<Home, "dir" | "sessionsDir">, free = freeBytes) {
@@ -59,17 +61,25 @@ export class Bin {
     return await this.#hasRoom();
   }
 
+  #next<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#tail.then(work);
+    this.#tail = done.catch(() => {});
+    return done;
+  }
+
   async #hasRoom(): Promise<boolean> {
     return await this.#free(this.#home.dir).catch(() => 0) >= FREE_BYTES;
   }
 
   /** Takes the files of a VM without a process. */
-  async put({ record: { id, name, profile_id }, paths }: Pick<Vm, "record" | "paths">): Promise<void> {
-    await Deno.mkdir(this.#dir, { recursive: true, mode: 0o700 });
-    const note: z.infer<typeof Note> = { name, profile_id, deleted_at: new Date().toISOString() };
-    await writeAtomic(join(paths.dir, NOTE), JSON.stringify(note));
-    await Deno.rename(paths.dir, join(this.#dir, id));
-    await this.sweep();
+  put({ record: { id, name, profile_id }, paths }: Pick<Vm, "record" | "paths">): Promise<void> {
+    return this.#next(async () => {
+      await Deno.mkdir(this.#dir, { recursive: true, mode: 0o700 });
+      const note: z.infer<typeof Note> = { name, profile_id, deleted_at: new Date().toISOString() };
+      await writeAtomic(join(paths.dir, NOTE), JSON.stringify(note));
+      await Deno.rename(paths.dir, join(this.#dir, id));
+      await this.#sweep(Date.now());
+    });
   }
 
   /** The newest first; a VM that is being removed is not one of them. */
@@ -88,7 +98,11 @@ export class Bin {
   }
 
   /** Puts the files of a VM back to where they were. @throws {SbxError} `vm.not_found`: another request was first */
-  async takeOut(id: string): Promise<void> {
+  takeOut(id: string): Promise<void> {
+    return this.#next(() => this.#takeOut(id));
+  }
+
+  async #takeOut(id: string): Promise<void> {
     const dir = join(this.#home.sessionsDir, id);
     await Deno.rename(join(this.#dir, id), dir).catch((cause) => {
       throw new SbxError("vm.not_found", "this deleted VM is not there any more", {
@@ -113,7 +127,11 @@ export class Bin {
   }
 
   /** Removes the VMs whose day is over, and the oldest where there are too many or the disk is short of room. */
-  async sweep(now = Date.now()): Promise<void> {
+  sweep(now = Date.now()): Promise<void> {
+    return this.#next(() => this.#sweep(now));
+  }
+
+  async #sweep(now: number): Promise<void> {
     const kept = await this.list();
     const listed = new Set(kept.map(({ id }) => id));
     // A removal that was broken off has left files without a note.
@@ -128,10 +146,12 @@ export class Bin {
   }
 
   /** Removes every deleted VM. @returns their names */
-  async empty(): Promise<string[]> {
-    const all = await this.list();
-    for (const { id } of all) await this.#remove(id);
-    return all.map(({ name }) => name);
+  empty(): Promise<string[]> {
+    return this.#next(async () => {
+      const all = await this.list();
+      for (const { id } of all) await this.#remove(id);
+      return all.map(({ name }) => name);
+    });
   }
 
   async #ids(): Promise<string[]> {

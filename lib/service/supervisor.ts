@@ -8,6 +8,7 @@ import type {
   VmSummary,
 } from "../api/mod.ts";
 import type { SbxError } from "../base/error/mod.ts";
+import { log } from "../base/log/mod.ts";
 import { writeContract, writeRecord } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import type { Hypervisor } from "../vm/mod.ts";
@@ -26,7 +27,7 @@ import { settle } from "./settle.ts";
 import { acceleratorOf, type Asker, comesBack, forgetMemory, keptMachine } from "./suspension.ts";
 import { removeLeftSpares } from "./spare_files.ts";
 import { requireLanded } from "./unlanded.ts";
-import { infoOf, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
+import { infoOf, isAbandoned, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
 import { type MakeOptions, VmMaker } from "./vm_maker.ts";
 import { exclusive, VmStates } from "./vm_states.ts";
 
@@ -82,7 +83,23 @@ export class Supervisor {
     await this.#registry.load((id) => sessions.get(id).catch(() => undefined));
     for (const vm of this.#registry.alive()) this.#launcher.watch(vm);
     await this.#companions.removeOrphans();
+    await this.#removeAbandoned();
     await removeUnfinishedForks(home);
+  }
+
+  /** Their records stay. A removal that fails is tried again by the next service. */
+  async #removeAbandoned(): Promise<void> {
+    await Promise.all(
+      this.#registry.all().filter(isAbandoned).map(async (vm) => {
+        const { name, id } = vm.record;
+        log.info(
+          `removing "${name}": a temporary VM that ${
+            vm.state.last_error ?? "was left by the service of before"
+          }`,
+        );
+        await this.delete(vm, { force: true, keeps: false }).catch((error) => log.warn(`${id}:`, error));
+      }),
+    );
   }
 
   /** @param all also the VMs of MCP servers, which belong to others */

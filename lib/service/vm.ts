@@ -57,6 +57,16 @@ export function isLeftBehind({ record, state }: Pick<Vm, "record" | "state">): b
   return !record.persistent && !isAlive(state) && state.state !== "Suspended";
 }
 
+/**
+ * A VM of `POST /run` whose client went away with the service of before, or a temporary one that never booted: nobody comes
+ * for it.
+ */
+export function isAbandoned({ record, state, damaged }: Pick<Vm, "record" | "state" | "damaged">): boolean {
+  if (record.persistent || record.parent || damaged || state.state === "Suspended") return false;
+  if (isAlive(state)) return record.scratch_gb === 0 && !record.forked_from;
+  return record.scratch_gb === 0 || state.boot_stages.length === 0;
+}
+
 /** Its copy would go on from where it is. */
 function hasMemory({ state: { state } }: Pick<Vm, "state">): boolean {
   return state === "Running" || state === "Suspended";

@@ -1,8 +1,10 @@
 /** sbx start and stop, and commands that start what is missing: the real CLI, service and gateway. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
+import { sessionPaths, writeRecord } from "../../lib/session/mod.ts";
 import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
+import { recordOf } from "../helper/vm.ts";
 import { Place } from "./cli_harness.ts";
 
 const options = { sanitizeResources: false, sanitizeOps: false };
@@ -19,7 +21,7 @@ Deno.test("cli: starts missing processes once, and stops them", options, async (
   const other = await place.sbx(["start", "--port", "1"]);
   assertEquals([other.code, /gateway is already running at/.test(other.stderr)], [1, true]);
   const stopped = await place.sbx(["stop", "--json"]);
-  assertEquals(JSON.parse(stopped.stdout), { stopped: ["gateway"], vms: [] });
+  assertEquals(JSON.parse(stopped.stdout), { stopped: ["gateway"], vms: [], running: [] });
   assertEquals((await place.sbx(["stop"])).stdout, "sbx is not running\n");
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const taken = await place.sbx(["list", "--json"], {
@@ -28,6 +30,21 @@ Deno.test("cli: starts missing processes once, and stops them", options, async (
   listener.close();
   assertEquals(taken.code, 1);
   assertEquals(JSON.parse(taken.stderr.split("\n")[1]).code, "gateway.port_taken");
+});
+
+Deno.test("cli: stop names the VMs that run on without a service", options, async () => {
+  await using place = await Place.make();
+  const paths = sessionPaths(place.home, crypto.randomUUID());
+  await Deno.mkdir(paths.dir, { recursive: true });
+  await Deno.mkdir(dirname(paths.socket), { recursive: true });
+  await writeRecord(paths, recordOf(basename(paths.dir), "dev"));
+  const listener = Deno.listen({ transport: "unix", path: paths.socket });
+  const { code, stdout, stderr } = await place.sbx(["stop"]);
+  assertEquals([code, stdout], [0, "sbx is not running\n"]);
+  assertEquals(stderr, "sbx: 1 VM runs on (dev): sbx stop --all stops them\n");
+  assertEquals(JSON.parse((await place.sbx(["stop", "--json"])).stdout).running, ["dev"]);
+  listener.close();
+  assertEquals(JSON.parse((await place.sbx(["stop", "--json"])).stdout).running, []);
 });
 
 Deno.test("a start whose gateway cannot get its port leaves no service behind", async () => {

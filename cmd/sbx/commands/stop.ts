@@ -1,9 +1,9 @@
 import type { VmSummary } from "../../../lib/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { home } from "../../../lib/base/home/mod.ts";
+import { type Home, home } from "../../../lib/base/home/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
-import { type Daemon, gatewayClient, segment, stopDaemon } from "../../../lib/client/mod.ts";
+import { type Daemon, probeGateway, segment, stopDaemon } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { eachVm } from "../each_vm.ts";
 import { countRunningJobs } from "../job.ts";
@@ -28,13 +28,22 @@ export const command: Command = {
     for (const daemon of ["gateway", "service"] as const) {
       if (await stopDaemon(place, daemon)) stopped.push(daemon);
     }
-    if (args.has("json")) await printJson({ stopped, vms });
+    const left = await runningVms(place);
+    if (args.has("json")) await printJson({ stopped, vms, running: left });
     else if (stopped.length === 0) await print("sbx is not running");
     else await print(`stopped: ${[...vms.map((name) => `VM ${name}`), ...stopped].join(", ")}`);
+    if (left.length > 0 && !args.has("json")) {
+      note(
+        `sbx: ${count(left.length, "VM runs", "VMs run")} on (${left.join(", ")}): sbx stop --all stops them`,
+      );
+    }
     return 0;
 
     async function stopVms(): Promise<string[]> {
-      const client = await gatewayClient(place);
+      const probe = await probeGateway(place);
+      // VMs outlive the service that started them: another one finds them.
+      const isNeeded = probe?.hasService !== true && (await runningVms(place)).length > 0;
+      const client = isNeeded ? await connect() : probe?.client;
       if (client === undefined) return [];
       const { vms } = await client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
       const running = vms.filter(({ available_actions }) => available_actions.includes("stop"));
@@ -46,6 +55,25 @@ export const command: Command = {
     }
   },
 };
+
+/** Names of VMs whose process answers, found by its socket, whether or not a service runs. */
+async function runningVms(place: Home): Promise<string[]> {
+  const names: string[] = [];
+  const entries = await Array.fromAsync(Deno.readDir(place.sessionsDir)).catch(() => []);
+  if (entries.length === 0) return [];
+  const { readRecord, sessionPaths } = await import("../../../lib/session/mod.ts");
+  for (const { name: id } of entries) {
+    const paths = sessionPaths(place, id);
+    try {
+      (await Deno.connect({ transport: "unix", path: paths.socket })).close();
+    } catch {
+      continue;
+    }
+    const record = await readRecord(paths).catch(() => undefined);
+    if (!record?.parent) names.push(record?.name ?? id);
+  }
+  return names.sort();
+}
 
 async function stopNamed(args: Arguments): Promise<number> {
   if (args.has("all")) {

@@ -90,6 +90,13 @@ Deno.test("VMs of MCP servers and damaged ones are not kept", async () => {
   assertEquals(world.files(), []);
 });
 
+Deno.test("VMs that are deleted and swept at the same moment are all kept", async () => {
+  await using world = await World.make();
+  const vms = await Promise.all(Array.from({ length: 20 }, (_, at) => world.vm(`vm-${at}`)));
+  await Promise.all(vms.flatMap((vm) => [world.bin.put(vm), world.bin.sweep()]));
+  assertEquals((await world.names()).length, 20);
+});
+
 Deno.test("a removal that was broken off is finished, and nothing of it can be restored", async () => {
   await using world = await World.make();
   const { record: { id } } = await world.delete("half");

@@ -1,16 +1,16 @@
 /** VMs with damaged files, as a service finds them when it starts. */
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
-import { dirname } from "node:path";
+import { basename, dirname } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { home as homeOf } from "../../../lib/base/home/mod.ts";
+import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import { CorpStore } from "../../../lib/corp/mod.ts";
-import { CallServer } from "../../../lib/ipc/mod.ts";
+import { CallServer, type MachineInfo } from "../../../lib/ipc/mod.ts";
 import { Room } from "../../../lib/repo/mod.ts";
 import { Service } from "../../../lib/service/mod.ts";
 import { Registry } from "../../../lib/service/registry.ts";
 import type { Vm } from "../../../lib/service/vm.ts";
 import { VmProcess } from "../../../lib/service/vm_process.ts";
-import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
+import { sessionPaths, type VmRecord, writeRecord, writeState } from "../../../lib/session/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
 import { eventually } from "../../helper/sbx.ts";
 import { KEY } from "../../helper/credential.ts";
@@ -19,7 +19,8 @@ import { recordOf } from "../../helper/vm.ts";
 /** Leaves three VMs, has `damage` done to the first, and starts a supervisor. */
 async function after(
   damage: (paths: ReturnType<typeof sessionPaths>) => Promise<void>,
-  look: (supervisor: Service["supervisor"], id: string) => Promise<void>,
+  look: (supervisor: Service["supervisor"], id: string, home: Home) => Promise<void> | void,
+  left = 3,
 ): Promise<void> {
   const dir = await Deno.makeTempDir();
   try {
@@ -37,8 +38,8 @@ async function after(
     const { supervisor, sessions } = new Service({ home, settings, corp });
     await damage(sessionPaths(home, ids[0]));
     await supervisor.load();
-    assertEquals(supervisor.list().length, 3);
-    await look(supervisor, ids[0]);
+    assertEquals(supervisor.list().length, left);
+    await look(supervisor, ids[0], home);
     // Waits for pending writes of the index.
     await sessions.list();
   } finally {
@@ -155,6 +156,33 @@ Deno.test("a VM into which something was brought is not deleted without force wh
     for (const name of ["vm-0", "vm-1", "vm-2"]) await supervisor.restore(name);
     assertEquals(supervisor.list().length, 3);
   }));
+
+Deno.test("temporary VMs of a run, or that never booted, are removed at the next start; their records stay", async () => {
+  const states: [string, Partial<VmRecord>, MachineInfo["state"], boolean][] = [
+    ["a run that ended", { persistent: false, scratch_gb: 0 }, "Stopped", true],
+    ["a run whose boot failed", { persistent: false, scratch_gb: 0 }, "Defunct", true],
+    ["one that never booted", { persistent: false, scratch_gb: 8 }, "Defunct", true],
+    ["a fork of a run", { persistent: false, scratch_gb: 0 }, "Suspended", false],
+    ["one that booted", { persistent: false, scratch_gb: 8 }, "Stopped", false],
+    ["a VM that stays", { persistent: true, scratch_gb: 0 }, "Defunct", false],
+  ];
+  for (const [what, record, state, isRemoved] of states) {
+    await after(async (paths) => {
+      const id = basename(paths.dir);
+      await writeRecord(paths, { ...recordOf(id, "vm-0"), ...record });
+      const boot_stages = what === "one that booted" ? [{ name: "ready", ms: 1 }] : [];
+      await writeState(paths, { state, boot_stages, pid: 0 });
+      await Deno.mkdir(dirname(paths.ledger), { recursive: true });
+      await Deno.writeTextFile(`${dirname(paths.ledger)}/kept`, "");
+    }, (supervisor, id, home) => {
+      assertEquals(supervisor.list().some((vm) => vm.id === id), !isRemoved, what);
+      assertEquals(
+        Array.from(Deno.readDirSync(`${home.dir}/ledgers/${id}`), ({ name }) => name).includes("kept"),
+        true,
+      );
+    }, isRemoved ? 2 : 3);
+  }
+});
 
 /** A VM in a registry's memory only. */
 function vmOf(id: string, state: Vm["state"]["state"], created_at: string): Vm {
