@@ -5,9 +5,6 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$root/bin"
 for name in sbx sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp sbx-tray; do
-  in_shell=:
-  # macOS's bash is 3.2: it reads neither that file nor @(exec|run).
-  [ $name != sbx ] || in_shell='case ${BASH_VERSINFO[0]}:${1:-} in [5-9]:exec | [5-9]:run) . "$root/cmd/sbx/exec.sh"; exec_in_shell "$@" ;; esac'
   cat >"$root/bin/$name.new" <<LAUNCHER
 #!/bin/bash
 self=\${BASH_SOURCE[0]}
@@ -15,13 +12,9 @@ self=\${BASH_SOURCE[0]}
 root=\${self%/bin/$name}
 [[ \$root == /* && \$root != *[./]/* ]] || root=\$(cd "\$(dirname "\$self")/.." && pwd)
 export DENO_DIR="\$root/.deno/cache" DENO_NO_UPDATE_CHECK=1
-exec_deno() {
-  [ -x "\$root/.deno/deno" ] && exec -a $name "\$root/.deno/deno" run -A --no-prompt --quiet --cached-only --config "\$root/deno.json" "\$@"
-  echo "$name: the project's own Deno is missing; make setup installs it" >&2
-  exit 125
-}
-$in_shell
-exec_deno "\$root/main.ts" "\$@"
+[ -x "\$root/.deno/deno" ] && exec -a $name "\$root/.deno/deno" run -A --no-prompt --quiet --cached-only --config "\$root/deno.json" "\$root/main.ts" "\$@"
+echo "$name: the project's own Deno is missing; make setup installs it" >&2
+exit 125
 LAUNCHER
   chmod +x "$root/bin/$name.new"
   mv -f "$root/bin/$name.new" "$root/bin/$name"

@@ -1,5 +1,6 @@
 /** sbx-gateway: HTTP and WebSocket on the loopback address, in front of sbx-service (docs/contracts.md §2). */
 import { join } from "node:path";
+import { UnixServer } from "../../lib/base/accept/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { home, onRemoval } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections, redactLog, say } from "../../lib/base/log/mod.ts";
@@ -45,11 +46,13 @@ export function main(args: string[]): Promise<number> {
 
 /** @param port none: the default port, or a free one where another user's gateway or program has that */
 async function serve(port: number | undefined): Promise<number> {
+  // The socket is only for its user, whoever may enter the folder.
+  Deno.umask(0o077);
   const place = home();
   using _lock = await lockGateway(place);
   const token = newToken();
   const sessions = await Sessions.open(join(place.runDir, "desktop.json"));
-  const handler = gatewayHandler({
+  const parts = {
     gate: new TokenGate(token),
     desktop: new DesktopGate(sessions, new DesktopPage(desktopFolder())),
     methodsOf: methodMatcher(ROUTES),
@@ -57,18 +60,20 @@ async function serve(port: number | undefined): Promise<number> {
     socketClient: Deno.createHttpClient({ proxy: { transport: "unix", path: place.serviceSocket } }),
     version: VERSION,
     log,
-  });
+  };
   const stopped = new Promise<void>((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) Deno.addSignalListener(signal, () => resolve());
   });
   // An unhandled rejection of one request must not end the others.
   outliveRejections();
   await dropPermissions();
-  const server = listen(port ?? DEFAULT_PORT, handler, port === undefined);
+  const server = listen(port ?? DEFAULT_PORT, gatewayHandler(parts), port === undefined);
+  const socket = UnixServer.open(place.gatewaySocket, gatewayHandler(parts, "socket"));
   await writeGatewayFiles(place, token, server.addr.port);
   say(`sbx-gateway ${VERSION}: http://127.0.0.1:${server.addr.port}`);
   await Promise.race([stopped, new Promise<void>((resolve) => void onRemoval(place.dir, resolve))]);
   removeGatewayFiles(place);
+  void socket.close();
   return 0;
 }
 

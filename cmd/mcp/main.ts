@@ -1,5 +1,6 @@
 /** sbx-mcp: MCP server on the host through which an agent controls VMs (docs/mcp-host.md). */
 import { asSbxError } from "../../lib/base/error/mod.ts";
+import { home } from "../../lib/base/home/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
 import { parsePort } from "../../lib/client/mod.ts";
 import { configFor } from "./config.ts";
@@ -30,6 +31,8 @@ export function main(args: string[]): Promise<number> {
 async function run(args: string[]): Promise<number> {
   try {
     const invocation = parseArguments(args);
+    // A folder of another user is refused before an agent connects.
+    home();
     if (invocation.kind === "config") console.log(await configFor(invocation.agent));
     else if (invocation.kind === "stdio") {
       await (await import("./stdio.ts")).serveStdio(new Host(invocation));

@@ -1,9 +1,10 @@
 /** sbx-service: the daemon that owns the VMs of one home and serves the HTTP API on a UDS. */
+import { UnixServer } from "../../lib/base/accept/mod.ts";
 import { type Home, home as findHome, onRemoval } from "../../lib/base/home/mod.ts";
 import { outliveRejections, redactLog } from "../../lib/base/log/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
 import { Redactor } from "../../lib/redact/mod.ts";
-import { checkSetting, openCorp, Service, ServiceSocket, takeLock } from "../../lib/service/mod.ts";
+import { checkSetting, openCorp, Service, takeLock } from "../../lib/service/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
 import { makeApp } from "./app.ts";
 
@@ -45,7 +46,7 @@ async function serve(
   { dir, serviceSocket: path }: Pick<Home, "dir" | "serviceSocket">,
   onReady: () => Promise<void>,
 ): Promise<void> {
-  const server = ServiceSocket.open(path, fetch, () => void onReady());
+  const server = UnixServer.open(path, fetch, () => void onReady());
   const stop = () => void server.close();
   for (const signal of ["SIGTERM", "SIGINT"] as const) Deno.addSignalListener(signal, stop);
   await onRemoval(dir, stop);

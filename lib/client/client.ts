@@ -15,22 +15,22 @@ export interface RequestParts {
   headers?: Record<string, string>;
 }
 
-/** HTTP client of the API, through the gateway, or for `sbx status` directly over the service's socket. */
+/**
+ * HTTP client of the API: through a Unix socket to the gateway of this user, or for `sbx status` to the service; to
+ * another machine's gateway as lib/client/remote connects. Without `http`, Deno would send requests for 127.0.0.1 to the
+ * proxy of `HTTP_PROXY`, token and keys included: so it is required.
+ */
 export class Client {
   /**
    * @param base base URL, such as `http://127.0.0.1:19222`
-   * @param token token of the gateway; absent on the service's socket
-   * @param http client for a Unix socket
+   * @param token token of another machine's gateway; none on a socket, whose folder only its user enters
+   * @param http client that connects where this one leads, whatever proxies the environment names
    */
-  constructor(readonly base: string, readonly token?: string, readonly http?: Deno.HttpClient) {}
+  constructor(readonly base: string, readonly token: string | undefined, readonly http: Deno.HttpClient) {}
 
-  /** Creates a client of a Unix socket. */
-  static unix(path: string): Client {
-    return new Client(
-      "http://service",
-      undefined,
-      Deno.createHttpClient({ proxy: { transport: "unix", path } }),
-    );
+  /** Creates a client of a Unix socket. @param base URL of the same gateway by TCP, for a browser */
+  static unix(path: string, base = "http://service"): Client {
+    return new Client(base, undefined, Deno.createHttpClient({ proxy: { transport: "unix", path } }));
   }
 
   /**
@@ -70,7 +70,7 @@ export class Client {
 
   /** Opens a WebSocket, as {@linkcode socketUrl} says. */
   socket(path: string, query: Record<string, string | undefined> = {}): WebSocket {
-    return new WebSocket(this.socketUrl(path, query), this.http && { client: this.http });
+    return new WebSocket(this.socketUrl(path, query), { client: this.http });
   }
 
   /** URL of a WebSocket, whose API has no headers: the token goes into the query (docs/contracts.md §2). */

@@ -17,6 +17,7 @@ type PidOwner = Daemon | "tray";
 
 /** Tests whether the service answers on its socket. */
 export async function serviceAnswers(place: Home): Promise<boolean> {
+  if (!await isOwnSocket(place.serviceSocket)) return false;
   const client = Client.unix(place.serviceSocket);
   try {
     const answer = await client.send("GET", "/version", { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) });
@@ -25,7 +26,7 @@ export async function serviceAnswers(place: Home): Promise<boolean> {
   } catch {
     return false;
   } finally {
-    client.http?.close();
+    client.http.close();
   }
 }
 
@@ -34,34 +35,41 @@ export async function gatewayClient(place: Home): Promise<Client | undefined> {
   return (await probeGateway(place))?.client;
 }
 
-/** Client of the running gateway, and whether the gateway reaches the service; `undefined` when none runs. */
+/**
+ * Client of the running gateway, and whether the gateway reaches the service; `undefined` when none runs. By the socket in
+ * the run folder, which only this user can have made: after a power cut the TCP port of the file may be another user's.
+ */
 export async function probeGateway(
   place: Home,
 ): Promise<{ client: Client; hasService: boolean } | undefined> {
-  const [port, token] = await Promise.all([place.gatewayPortFile, place.gatewayTokenFile].map(textOf));
-  if (!port || !token) return undefined;
-  const client = new Client(`http://127.0.0.1:${port}`, token);
+  const [port, isOwn] = await Promise.all([textOf(place.gatewayPortFile), isOwnSocket(place.gatewaySocket)]);
+  if (!port || !isOwn) return undefined;
+  const client = Client.unix(place.gatewaySocket, `http://127.0.0.1:${port}`);
   try {
     const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
     const { ok, service } = await client.json<{ ok: boolean; service: boolean }>("GET", "/health", {
       signal,
     });
-    return ok === true ? { client, hasService: service === true } : undefined;
-  } catch {
-    return undefined;
-  }
+    if (ok === true) return { client, hasService: service === true };
+  } catch { /* none runs */ }
+  client.http.close();
 }
 
-/** Finds a running gateway whose token or port file was removed, so that no client can connect. */
+async function isOwnSocket(path: string): Promise<boolean> {
+  const info = await Deno.lstat(path).catch(() => null);
+  return info?.isSocket === true && info.uid === Deno.uid();
+}
+
+/** Finds a running gateway whose socket or port file was removed, so that no client can connect. */
 export async function findUnreachableGateway(
   place: Home,
-): Promise<{ pid: number; missing: "token" | "port" } | undefined> {
+): Promise<{ pid: number; missing: "socket" | "port file" } | undefined> {
   const pid = await daemonPid(place, "gateway");
   if (pid === undefined) return undefined;
-  const missing = !(await textOf(place.gatewayTokenFile))
-    ? "token"
+  const missing = !(await isOwnSocket(place.gatewaySocket))
+    ? "socket"
     : !(await textOf(place.gatewayPortFile))
-    ? "port"
+    ? "port file"
     : undefined;
   // The pid file is written last and removed first: while it exists, the gateway is not just shutting down.
   return missing && await daemonPid(place, "gateway") === pid ? { pid, missing } : undefined;

@@ -44,7 +44,7 @@ export interface StartOptions {
  * Ensures that service and gateway run. A lock serializes concurrent starts.
  *
  * @throws {SbxError} the error in the daemon's log, or `<daemon>.start_failed`; `disk.full`;
- * `gateway.no_token`
+ * `gateway.no_socket`
  */
 export async function start(place: Home, { port, onStart }: StartOptions = {}): Promise<StartResult> {
   const running = await probeGateway(place);
@@ -74,8 +74,8 @@ export async function start(place: Home, { port, onStart }: StartOptions = {}): 
     const unreachable = await findUnreachableGateway(place);
     if (unreachable) {
       throw new SbxError(
-        "gateway.no_token",
-        `the gateway (pid ${unreachable.pid}) is running, but its ${unreachable.missing} file is missing`,
+        "gateway.no_socket",
+        `the gateway (pid ${unreachable.pid}) is running, but its ${unreachable.missing} is missing`,
         { hint: "sbx stop, then try again" },
       );
     }

@@ -29,14 +29,20 @@ export interface GatewayParts {
   log: Record<"error" | "debug", (line: string) => void>;
 }
 
+/** How a request came: by TCP, where any program of the machine may connect, or by a socket in a folder of its user. */
+export type Entrance = "tcp" | "socket";
+
 /**
  * Makes the HTTP handler: checks Host, Origin, token and allow-list, then forwards to the service (docs/contracts.md
- * §2).
+ * §2). The file system has checked who comes by the socket.
  */
-export function gatewayHandler(parts: GatewayParts): (request: Request) => Promise<Response> {
+export function gatewayHandler(
+  parts: GatewayParts,
+  entrance: Entrance = "tcp",
+): (request: Request) => Promise<Response> {
   return async (request) => {
     const origin = request.headers.get("origin");
-    const response = await route(request, origin, parts).catch((error) =>
+    const response = await route(request, origin, parts, entrance === "socket").catch((error) =>
       errorResponse(error, origin, parts)
     );
     parts.log.debug(`${request.method} ${nameOf(request.url)} ${response.status}`);
@@ -46,14 +52,19 @@ export function gatewayHandler(parts: GatewayParts): (request: Request) => Promi
 
 /** Name of a request's path for the log. */
 function nameOf(url: string): string {
-  return pathName(/^(?:[a-z]+:\/\/[^/?#]*)?([^?#]*)/i.exec(url)![1]);
+  return pathName(/^(?:[a-z+]+:\/\/[^/?#]*)?([^?#]*)/i.exec(url)![1]);
 }
 
 const pathName = pathNamer(ROUTES);
 
-async function route(request: Request, origin: string | null, parts: GatewayParts): Promise<Response> {
+async function route(
+  request: Request,
+  origin: string | null,
+  parts: GatewayParts,
+  isOwner: boolean,
+): Promise<Response> {
   const target = parseTarget(request.url);
-  requireLocalHost(request.headers.get("host"), target.authority);
+  if (!isOwner) requireLocalHost(request.headers.get("host"), target.authority);
   if (request.method === "OPTIONS" && request.headers.has("access-control-request-method")) {
     requireLocalOrigin(origin);
     return preflight(origin);
@@ -63,8 +74,8 @@ async function route(request: Request, origin: string | null, parts: GatewayPart
   const isSocket = isSocketPath(target.path);
   if (isSocket) requireLocalOrigin(origin);
   const token = bearer(request.headers) ?? (isSocket ? target.token : undefined);
-  if (token !== undefined || !await parts.desktop.admits(request)) parts.gate.check(token);
-  if (target.path === DESKTOP_CODES && request.method === "POST" && token !== undefined) {
+  if (!isOwner && (token !== undefined || !await parts.desktop.admits(request))) parts.gate.check(token);
+  if (target.path === DESKTOP_CODES && request.method === "POST" && (isOwner || token !== undefined)) {
     return parts.desktop.issue();
   }
   if (isSocket) {

@@ -18,7 +18,7 @@ export interface RequestTarget {
  * @throws {SbxError} `request.invalid`: characters that are not allowed in a URL
  */
 export function parseTarget(url: string): RequestTarget {
-  const parts = /^https?:\/\/([^/?#\\]*)(\/[^?]*)?(?:\?(.*))?$/i.exec(url);
+  const parts = /^(?:https?|http\+unix):\/\/([^/?#\\]*)(\/[^?]*)?(?:\?(.*))?$/i.exec(url);
   if (parts === null || !/^[\x21-\x7e]*$/.test(url) || /[#\\]/.test(url)) {
     throw new SbxError(
       "request.invalid",

@@ -25,7 +25,6 @@ export { type ChannelUpdate, updateFromChannel, updatePins, updateProgram } from
 export { openCorp, useNetworkOf } from "./host_network.ts";
 export { updateAll, type UpdateReport, type UpdateResult } from "./update_all.ts";
 export { takeLock } from "./lock.ts";
-export { ServiceSocket } from "./socket.ts";
 export { readLogs } from "./logs.ts";
 export { ProfileMcp } from "./mcp.ts";
 export { SecurityReport } from "./security.ts";

@@ -13,7 +13,13 @@ async function withApi(app: Hono, run: (remote: Remote, dir: string) => Promise<
   const options = { port: 0, hostname: "127.0.0.1", onListen() {}, onError: () => new Response() };
   const server = Deno.serve(options, app.fetch);
   try {
-    await run(new Remote(new Client(`http://127.0.0.1:${server.addr.port}`), "demo"), dir);
+    await run(
+      new Remote(
+        new Client(`http://127.0.0.1:${server.addr.port}`, undefined, Deno.createHttpClient({})),
+        "demo",
+      ),
+      dir,
+    );
   } finally {
     await server.shutdown();
     await Deno.remove(dir, { recursive: true });

@@ -46,7 +46,13 @@ async function withVm(run: (fixture: Fixture) => Promise<void>): Promise<void> {
   // The service's umask (cmd/service/main.ts).
   const before = Deno.umask(0o077);
   try {
-    await run({ local, workspace, remote: new Remote(new Client(url), "demo"), url, home: place });
+    await run({
+      local,
+      workspace,
+      remote: new Remote(new Client(url, undefined, Deno.createHttpClient({})), "demo"),
+      url,
+      home: place,
+    });
   } finally {
     Deno.umask(before);
     await server.shutdown();

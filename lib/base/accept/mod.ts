@@ -1,3 +1,5 @@
+export { UnixServer } from "./unix.ts";
+
 /** Time before the next attempt after an error, in `ms`. */
 const RETRY_MS = 100;
 

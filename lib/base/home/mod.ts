@@ -1,5 +1,6 @@
 /** Locations of sbx's files (docs/contracts.md §1). */
 import { join } from "node:path";
+import { SbxError } from "../error/mod.ts";
 
 export { writeAtomic } from "./atomic.ts";
 export { lockWithin } from "./lock.ts";
@@ -31,6 +32,8 @@ export interface Home {
   serviceSocket: string;
   servicePidFile: string;
   serviceLockFile: string;
+  /** Unix socket of the gateway: the way of this user's own programs */
+  gatewaySocket: string;
   gatewayTokenFile: string;
   gatewayPortFile: string;
   gatewayPidFile: string;
@@ -45,8 +48,42 @@ export function isPackaged(): boolean {
   return Deno.build.standalone && Deno.execPath().replace(/ \(deleted\)$/, "") === PACKAGED_PROGRAM;
 }
 
-/** Home named by the environment. */
-export function home(env: { get(name: string): string | undefined } = Deno.env): Home {
+/** Permissions of group and others to write. */
+const WRITABLE_BY_OTHERS = 0o022;
+
+/**
+ * The home of this process, checked; or the one that another process's environment names.
+ *
+ * @throws {SbxError} `home.foreign`: another user owns the home or its run folder, or may write to it, and so could put a
+ * socket, rules or a program of theirs there
+ */
+export function home(env?: { get(name: string): string | undefined }): Home {
+  if (env) return placesOf(env);
+  const place = placesOf(Deno.env);
+  for (const path of [place.dir, place.runDir]) requireOwn(path);
+  return place;
+}
+
+/** A folder that is not there is made later, for this user alone. */
+function requireOwn(path: string): void {
+  let info: Deno.FileInfo;
+  try {
+    info = Deno.statSync(path);
+  } catch {
+    return;
+  }
+  const foreign = info.uid !== Deno.uid();
+  if (!foreign && ((info.mode ?? 0) & WRITABLE_BY_OTHERS) === 0) return;
+  throw new SbxError(
+    "home.foreign",
+    foreign ? `${path} belongs to another user` : `other users may write to ${path}`,
+    {
+      hint: foreign ? "run sbx as that user, or set SBX_HOME to a folder of your own" : `chmod go-w ${path}`,
+    },
+  );
+}
+
+function placesOf(env: { get(name: string): string | undefined }): Home {
   const dir = env.get("SBX_HOME") || join(env.get("HOME") || "/root", ".sbx");
   const runDir = env.get("SBX_RUN_DIR") || join(dir, "run");
   const assetsDir = env.get("SBX_ASSETS_DIR");
@@ -63,6 +100,7 @@ export function home(env: { get(name: string): string | undefined } = Deno.env):
     serviceSocket: join(runDir, "service.sock"),
     servicePidFile: join(runDir, "service.pid"),
     serviceLockFile: join(runDir, "service.lock"),
+    gatewaySocket: join(runDir, "gateway.sock"),
     gatewayTokenFile: join(runDir, "gateway.token"),
     gatewayPortFile: join(runDir, "gateway.port"),
     gatewayPidFile: join(runDir, "gateway.pid"),

@@ -81,7 +81,8 @@ Deno.test("client: errors of the API keep their code and hint; other answers get
     assertEquals(request.headers.get("authorization"), "Bearer secret");
     return answers[new URL(request.url).pathname].clone();
   });
-  const client = new Client(`http://127.0.0.1:${server.addr.port}`, "secret");
+  using http = Deno.createHttpClient({});
+  const client = new Client(`http://127.0.0.1:${server.addr.port}`, "secret", http);
   const failed = async (path: string) => {
     const { code, hint } = await assertRejects(() => client.send("GET", path), SbxError);
     return [code, hint !== undefined];
@@ -99,7 +100,8 @@ Deno.test("client: names cannot leave their segment, and only a socket's query c
     const { code, message } = assertThrows(() => segment(bad), SbxError);
     assertEquals([code, message], ["vm.not_found", `"${bad}" is not the name or id of a VM`]);
   }
-  const client = new Client("http://127.0.0.1:1", "t&1");
+  using http = Deno.createHttpClient({});
+  const client = new Client("http://127.0.0.1:1", "t&1", http);
   assertEquals(
     client.socketUrl("/terminal/a", { argv: '["x y"]' }),
     "ws://127.0.0.1:1/terminal/a?argv=%5B%22x+y%22%5D&token=t%261",
@@ -128,9 +130,9 @@ Deno.test("client: a pid file with the pid of another program or another home's 
       child.pid,
     );
     const lost = { ...place, runDir: elsewhere.runDir };
-    assertEquals(await findUnreachableGateway(lost), { pid: child.pid, missing: "token" });
-    await Deno.writeTextFile(place.gatewayTokenFile, "t");
-    assertEquals(await findUnreachableGateway(lost), { pid: child.pid, missing: "port" });
+    assertEquals(await findUnreachableGateway(lost), { pid: child.pid, missing: "socket" });
+    using _socket = Deno.listen({ transport: "unix", path: place.gatewaySocket });
+    assertEquals(await findUnreachableGateway(lost), { pid: child.pid, missing: "port file" });
     await Deno.writeTextFile(place.gatewayPortFile, "1");
     assertEquals(await findUnreachableGateway(lost), undefined);
   } finally {

@@ -74,7 +74,10 @@ Deno.test("cp: modes and links are uploaded, special files are skipped, and a fi
     sent.push([searchParams.get("path")!, searchParams.get("mode") ?? searchParams.get("type")!]);
     return Response.json({ size: Math.min(size, 1) });
   });
-  const remote = new Remote(new Client(`http://127.0.0.1:${server.addr.port}`), "demo");
+  const remote = new Remote(
+    new Client(`http://127.0.0.1:${server.addr.port}`, undefined, Deno.createHttpClient({})),
+    "demo",
+  );
   try {
     await Deno.writeTextFile(`${dir}/a`, "a");
     await Deno.chmod(`${dir}/a`, 0o4750);

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { home as findHome } from "../../../lib/base/home/mod.ts";
 import { removeGatewayFiles, writeGatewayFiles } from "../../../lib/gateway/mod.ts";
-import { ServiceSocket } from "../../../lib/service/mod.ts";
+import { UnixServer } from "../../../lib/base/accept/mod.ts";
 import { exists } from "../../helper/exists.ts";
 
 async function ask(path: string): Promise<string | undefined> {
@@ -14,10 +14,10 @@ Deno.test("a service of a home that was removed and made again leaves its succes
   const dir = await Deno.makeTempDir();
   const path = join(dir, "service.sock");
   try {
-    const first = ServiceSocket.open(path, () => new Response("first"));
+    const first = UnixServer.open(path, () => new Response("first"));
     assertEquals(await ask(path), "first");
     await Deno.remove(path);
-    const second = ServiceSocket.open(path, () => new Response("second"));
+    const second = UnixServer.open(path, () => new Response("second"));
     await Promise.all([first.close(), first.finished]);
     assertEquals(await ask(path), "second");
     await Promise.all([second.close(), second.finished]);
@@ -32,7 +32,7 @@ Deno.test("a service replaces the socket that a crash left", async () => {
   const path = join(dir, "service.sock");
   try {
     for (const stale of [path, `${path}~`]) await Deno.writeTextFile(stale, "");
-    const socket = ServiceSocket.open(path, () => new Response("new"));
+    const socket = UnixServer.open(path, () => new Response("new"));
     assertEquals(await ask(path), "new");
     await socket.close();
   } finally {

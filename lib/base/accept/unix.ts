@@ -1,13 +1,13 @@
-import { removeIfThere } from "../base/home/mod.ts";
+import { removeIfThere } from "../home/mod.ts";
 
 /**
- * The Unix socket of a service: serves at a path until {@linkcode ServiceSocket.close}.
+ * An HTTP server at a Unix socket, until {@linkcode UnixServer.close}.
  *
  * The runtime removes the path that a server was bound to when it ends, whoever is bound there by then: a service of a
  * home that was removed and made again would take away its successor's. So the socket is bound to another name, then
  * renamed; that also replaces a stale one without a moment in between.
  */
-export class ServiceSocket {
+export class UnixServer {
   readonly #path: string;
   readonly #inode: number | null;
   readonly #server: Deno.HttpServer;
@@ -18,12 +18,12 @@ export class ServiceSocket {
     this.#inode = inodeOf(path);
   }
 
-  static open(path: string, handler: Deno.ServeHandler, onReady: () => void = () => {}): ServiceSocket {
+  static open(path: string, handler: Deno.ServeHandler, onReady: () => void = () => {}): UnixServer {
     const bound = `${path}~`;
     removeIfThere(bound);
     const server = Deno.serve({ path: bound, onListen: () => {} }, handler);
     Deno.renameSync(bound, path);
-    const socket = new ServiceSocket(path, server);
+    const socket = new UnixServer(path, server);
     onReady();
     return socket;
   }
