@@ -14,7 +14,10 @@ const REPORT_MS = timeLimit(60_000);
  *
  * @param options.hosts replaces host names and addresses too
  */
-export async function fetchReport(place: Home = home(Deno.env), { hosts = false } = {}): Promise<DebugReport> {
+export async function fetchReport(
+  place: Home = home(Deno.env),
+  { hosts = false } = {},
+): Promise<DebugReport> {
   const report = await serviceAnswers(place) ? await fetchFromService(place) : undefined;
   if (!report) note("sbx: the service does not answer; this report is made from the files of the home");
   const complete = report ?? await debugReport(place, await stateFromDisk(place));

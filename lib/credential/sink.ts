@@ -33,7 +33,7 @@ export function sinkAuthorization(
       throw new SbxError("credential.denied", (cause as Error).message, {
         cause,
         hint:
-          "sbx credentials list shows the refs; sbx credentials add mcp --host HOST adds one for the sink",
+          "sbx credentials list shows the refs; sbx credentials add PROVIDER mcp --host HOST adds one for the sink",
       });
     }
   };

@@ -267,7 +267,7 @@ export class VmFiles {
       }
     }
     throw new SbxError("process.gone", `the VM "${this.#vm.record.name}" ended while a file was copied`, {
-      hint: "sbx info shows the reason",
+      hint: "sbx info NAME shows the reason",
     });
   }
 }
@@ -290,7 +290,7 @@ function readAnswer<T extends z.ZodType>(schema: T, bytes: Uint8Array): z.infer<
   } catch (cause) {
     throw new SbxError("guest.failed", "the guest answered with something else than its files", {
       cause,
-      hint: "sbx logs shows the guest's console",
+      hint: "sbx logs NAME shows the guest's console",
     });
   }
 }
@@ -321,7 +321,7 @@ function finish(
       throw new SbxError("file.conflict", `"${path}" changed while it was copied`, { hint: "copy it again" });
   }
   throw new SbxError("guest.failed", `the guest's agent failed with "${path}"`, {
-    hint: "sbx logs shows the guest's console",
+    hint: "sbx logs NAME shows the guest's console",
   });
 }
 

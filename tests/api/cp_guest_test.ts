@@ -111,7 +111,10 @@ async function withGuest(run: (fixture: Fixture) => Promise<void>): Promise<void
     return context.json(errorBody(error), statusOf(error.code) as 500);
   });
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, app.fetch);
-  fixture.remote = new Remote(new Client(`http://127.0.0.1:${server.addr.port}`), "demo");
+  fixture.remote = new Remote(
+    new Client(`http://127.0.0.1:${server.addr.port}`, undefined, Deno.createHttpClient({})),
+    "demo",
+  );
   try {
     await run(fixture);
     assertEquals(

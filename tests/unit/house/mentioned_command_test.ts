@@ -29,6 +29,8 @@ async function refusal(program: string, argv: string[]): Promise<string | undefi
     const call = isGroup(entry) ? await findSubcommand(program, entry, rest) : { command: entry, rest };
     if (call.command) await parseArguments({ program, command: call.command }, call.rest);
   } catch (error) {
+    // A value may stand for an option, or for nothing.
+    if (rest.includes(VALUE)) return await refusal(program, argv.filter((each) => each !== VALUE));
     return (error as Error).message;
   }
 }
