@@ -1,4 +1,4 @@
-import { discardUnfinished, isSuspended, writeState } from "../session/mod.ts";
+import { discardSuspended, discardUnfinished, isSuspended, writeState } from "../session/mod.ts";
 import { sealRecord } from "./seal.ts";
 import type { Vm } from "./vm.ts";
 
@@ -14,6 +14,8 @@ export async function settle(paths: Vm["paths"], last: Vm["state"]): Promise<Vm[
   await discardUnfinished(paths);
   await sealRecord(paths, last.pid);
   const hasMemory = await isSuspended(paths);
+  // Memory that its disk has left behind is of no use to anything.
+  if (!hasMemory) await discardSuspended(paths);
   const isOver = last.state === "Stopped" || last.state === "Defunct";
   if (isOver || last.state === "Suspended" && hasMemory) return last;
   if (hasMemory) {
