@@ -267,7 +267,7 @@ export class VmFiles {
       }
     }
     throw new SbxError("process.gone", `the VM "${this.#vm.record.name}" ended while a file was copied`, {
-      hint: "sbx info NAME shows the reason",
+      hint: `sbx info ${this.#vm.record.name} shows the reason`,
     });
   }
 }

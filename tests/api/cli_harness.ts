@@ -102,7 +102,7 @@ export class Place implements AsyncDisposable {
     );
     app.delete("/vms/demo/delete", (c) => c.json({ id, deleted: true }));
     app.delete("/vms/:id/delete", (c) => c.json({ error: "no VM", code: "vm.not_found" }, 404));
-    app.post("/purge", async (c) => c.json({ removed: (await body(c)).all ? ["demo"] : [] }));
+    app.post("/purge", async (c) => c.json({ removed: (await body(c)).all ? ["demo"] : [], kept: [] }));
     app.get(
       "/sessions/demo/events",
       (c) => c.json(c.req.query("cursor") ? { events: [event] } : { events: [event], next_cursor: "1" }),

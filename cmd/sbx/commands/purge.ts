@@ -59,6 +59,6 @@ function confirm(all: boolean, deleted: boolean): boolean {
       deleted ? "--deleted removes VMs for good" : "--all removes every VM"
     } and needs a confirmation, ` +
       "but standard input is not a terminal",
-    { hint: `confirm with sbx purge ${deleted ? "--deleted" : "--all"} --yes` },
+    { hint: deleted ? "confirm with sbx purge --deleted --yes" : "confirm with sbx purge --all --yes" },
   );
 }
