@@ -62,8 +62,9 @@ export function isLeftBehind({ record, state }: Pick<Vm, "record" | "state">): b
  * for it.
  */
 export function isAbandoned({ record, state, damaged }: Pick<Vm, "record" | "state" | "damaged">): boolean {
-  if (record.persistent || record.parent || damaged || state.state === "Suspended") return false;
-  if (isAlive(state)) return record.scratch_gb === 0 && !record.forked_from;
+  if (record.persistent || record.parent || record.forked_from || damaged) return false;
+  if (state.state === "Suspended") return false;
+  if (isAlive(state)) return record.scratch_gb === 0;
   return record.scratch_gb === 0 || state.boot_stages.length === 0;
 }
 

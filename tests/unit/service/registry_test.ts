@@ -162,7 +162,12 @@ Deno.test("temporary VMs of a run, or that never booted, are removed at the next
     ["a run that ended", { persistent: false, scratch_gb: 0 }, "Stopped", true],
     ["a run whose boot failed", { persistent: false, scratch_gb: 0 }, "Defunct", true],
     ["one that never booted", { persistent: false, scratch_gb: 8 }, "Defunct", true],
-    ["a fork of a run", { persistent: false, scratch_gb: 0 }, "Suspended", false],
+    [
+      "a fork of a run",
+      { persistent: false, scratch_gb: 0, forked_from: { session: crypto.randomUUID() } },
+      "Stopped",
+      false,
+    ],
     ["one that booted", { persistent: false, scratch_gb: 8 }, "Stopped", false],
     ["a VM that stays", { persistent: true, scratch_gb: 0 }, "Defunct", false],
   ];
