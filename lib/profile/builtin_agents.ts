@@ -115,6 +115,9 @@ base_url = "https://api.openai.com/v1"
 env_key = "OPENAI_API_KEY"
 wire_api = "responses"
 
+[projects."{place}"]
+trust_level = "trusted"
+
 [analytics]
 enabled = false
 

@@ -73,6 +73,13 @@ for (const id of AGENTS) {
   });
 }
 
+Deno.test("Codex trusts its folder", async () => {
+  const { agent } = await loadProfile(NOWHERE, "codex");
+  const place = '/root/a "quoted" folder';
+  const text = agentFiles(agent!, { place })["/root/.codex/config.toml"];
+  assertEquals(parseToml(text, "config.toml").value.projects, { [place]: { trust_level: "trusted" } });
+});
+
 Deno.test("Claude Code knows its folder and the end of its key's ref, and asks about neither", async () => {
   const { agent } = await loadProfile(NOWHERE, "claude");
   const ref = `credential:blake3:${"0".repeat(44)}0123456789abcdef0123`;
