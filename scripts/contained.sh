@@ -1,9 +1,20 @@
 #!/bin/bash
 # contained.sh COMMAND…: runs a command, and ends every process that it left when it ends or is interrupted: services and VMs
 # that tests and benchmarks start live in sessions of their own and outlive their parent. Exits as the command does.
-# They are found by a variable of their environment, and by their parents where a program cleared it.
+# This process is the reaper of its descendants (prctl PR_SET_CHILD_SUBREAPER), so that daemons become its children.
 set -uo pipefail
-export SBX_TEST_RUN="$$-$RANDOM"
+if [ "${1:-}" != --reaper ]; then
+  case $(uname -sm) in
+    "Linux x86_64") prctl=157 ;;
+    "Linux aarch64") prctl=167 ;;
+    *) exec bash "$0" --reaper "$@" ;;
+  esac
+  # The attribute survives exec.
+  exec perl -e 'syscall(shift, 36, 1, 0, 0, 0) == 0 or die "contained: prctl: $!\n"; exec @ARGV or die "contained: $!\n"' \
+    "$prctl" bash "$0" --reaper "$@"
+fi
+shift
+export SBX_TEST_RUN=$$
 
 # Direct and indirect children of PID…, and the pids themselves.
 family() {
@@ -15,13 +26,12 @@ family() {
   done
 }
 
-# Pids of what the command started, without the programs of this script, which have ended by the time they are looked up.
+# Descendants of this process that run, without the programs of this script.
 left() {
-  local marked pid
-  marked=$(grep -lsz "^SBX_TEST_RUN=$SBX_TEST_RUN\$" /proc/[0-9]*/environ | grep -oE '[0-9]+')
-  # shellcheck disable=SC2086
-  marked=$(family $marked)
-  for pid in $marked; do [ ! -e "/proc/$pid/exe" ] || echo "$pid"; done | sort -un
+  local pid
+  for pid in $(family $$); do
+    [ "$pid" = $$ ] || [ "$pid" = "$BASHPID" ] || ! readlink -e "/proc/$pid/exe" >/dev/null || echo "$pid"
+  done
 }
 
 # Sends SIGTERM, then SIGKILL: services end their VMs in between.
