@@ -177,6 +177,7 @@ Deno.test("temporary VMs of a run, or that never booted, are removed at the next
       await writeRecord(paths, { ...recordOf(id, "vm-0"), ...record });
       const boot_stages = what === "one that booted" ? [{ name: "ready", ms: 1 }] : [];
       await writeState(paths, { state, boot_stages, pid: 0 });
+      if (state === "Suspended") await Deno.mkdir(paths.suspended);
       await Deno.mkdir(dirname(paths.ledger), { recursive: true });
       await Deno.writeTextFile(`${dirname(paths.ledger)}/kept`, "");
     }, (supervisor, id, home) => {
