@@ -92,6 +92,7 @@ function connectionError(cause: unknown): unknown {
   return new SbxError("service.gone", "the service went away while the program ran", {
     cause,
     hint:
-      "the program was ended, its VM keeps running: sbx list starts the service again; then run the program again",
+      "the program was ended; its VM keeps running, unless it is one of sbx run: sbx list starts the service again; then run " +
+      "the program again",
   });
 }
