@@ -115,6 +115,11 @@ base_url = "https://api.openai.com/v1"
 env_key = "OPENAI_API_KEY"
 wire_api = "responses"
 
+# Looked for at github.com and chatgpt.com at each start on a terminal.
+[features]
+apps = false
+plugins = false
+
 [projects."{place}"]
 trust_level = "trusted"
 
