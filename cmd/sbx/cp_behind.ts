@@ -10,8 +10,12 @@ const OBEYED =
 export function findBehind(entries: FileEntry[]): Set<string> {
   const names = new Map<string, Set<string>>();
   for (const { path } of entries) {
-    const [folder, name] = split(path);
-    names.set(folder, (names.get(folder) ?? new Set()).add(name.toLowerCase()));
+    // A guest may list what is in a folder, which the copy makes, and not the folder.
+    for (let rest = path; rest !== "";) {
+      const [folder, name] = split(rest);
+      names.set(folder, (names.get(folder) ?? new Set()).add(name.toLowerCase()));
+      rest = folder;
+    }
   }
   const isGitFolder = (folder: string) => isNamedGit(folder) || isRepository(names.get(folder) ?? new Set());
   const behind = new Set<string>();

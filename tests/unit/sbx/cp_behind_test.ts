@@ -45,6 +45,16 @@ Deno.test("a bare repository under another name, a submodule's and a folder with
   assertEquals(findBehind(common), new Set(["w/commondir", "w/config"]));
 });
 
+Deno.test("a bare repository of which a guest lists no folder loses its configuration too", () => {
+  for (const root of ["", "/root/x/"]) {
+    const listed = ["HEAD", "objects/aa", "refs/heads/main", "config", "hooks/post-checkout"];
+    assertEquals(
+      findBehind(entries(...listed.map((path) => root + path))),
+      new Set([`${root}config`, `${root}hooks/post-checkout`]),
+    );
+  }
+});
+
 Deno.test("other files come along", () => {
   const good = [
     "config",
