@@ -13,6 +13,7 @@ export type { FolderLanded } from "./folder_land.ts";
 export { pathText, shown, textOf } from "./text.ts";
 export type { Guest, GuestOutput } from "./guest.ts";
 export type { Entry, Landed } from "./land.ts";
+export { BUNDLE_MAX } from "./limit.ts";
 export {
   type Accepted,
   pullAccepted,

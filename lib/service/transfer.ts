@@ -23,6 +23,10 @@ const KEEP_FREE = 128 * 1024 * 1024;
 /** Most `bytes` of an agent's answer that is no file: a page of a listing. */
 const ANSWER_MAX = 64 * 1024 * 1024;
 const TARGET_MAX = 4095;
+/** Most characters of a code of an error. */
+const CODE_MAX = 64;
+/** Most characters of a listed path: 32 names. */
+const LISTED_MAX = 32 * 256;
 
 const GuestStat = z.strictObject({
   type: z.enum(["file", "directory", "other"]),
@@ -67,18 +71,29 @@ export class VmFiles {
   readonly #vm: Vm;
   readonly #supervisor: Pick<Supervisor, "ready">;
   readonly #mover: Mover;
+  readonly #gone: AbortSignal | undefined;
 
-  constructor(supervisor: Pick<Supervisor, "ready">, vm: Vm, mover: Mover) {
+  /** @param gone ends what goes on for a client that went away: the guest decides how long it takes */
+  constructor(supervisor: Pick<Supervisor, "ready">, vm: Vm, mover: Mover, gone?: AbortSignal) {
     this.#vm = vm;
     this.#supervisor = supervisor;
     this.#mover = mover;
+    this.#gone = gone;
   }
 
-  /** @throws {SbxError} `policy.blocked`; those of {@linkcode Workspace.open}; `disk.full`, `file.conflict` */
-  async open(path: string): Promise<OpenFile> {
+  /**
+   * @param limit most `bytes`
+   * @throws {SbxError} `policy.blocked`; those of {@linkcode Workspace.open}; `disk.full`, `file.conflict`; `repo.too_large`
+   */
+  async open(path: string, limit = Infinity): Promise<OpenFile> {
     const found = isGuestPath(path) ? await this.#fetch(path) : await this.#openShared(path);
     try {
-      const hash = await hashOf(found.file);
+      if (found.size > limit) {
+        throw new SbxError("repo.too_large", `"${path}" has ${found.size} bytes, more than ${limit}`, {
+          hint: "nothing of it was taken; sbx cp SRC DST copies single files",
+        });
+      }
+      const hash = await hashOf(found.file, found.size, this.#gone);
       await this.#decide("export", path, found.size, hash);
       await found.file.seek(0, Deno.SeekMode.Start);
       const { file, ...rest } = found;
@@ -256,11 +271,13 @@ export class VmFiles {
   ): Promise<void> {
     await this.#supervisor.ready(this.#vm, "a file");
     using call = await this.#vm.process.open({ t: "GuestFile", words, limit, stdin: input !== undefined });
+    this.#gone?.throwIfAborted();
+    this.#gone?.addEventListener("abort", () => call.close());
     const sent = sendAll(call, input).catch(() => {});
     let code = "";
     for (let reply = await call.next(); reply !== null; reply = await call.next()) {
       if (reply.t === "Output" && reply.stream === "stdout") await output(Uint8Array.fromBase64(reply.data));
-      else if (reply.t === "Output") code += atob(reply.data).slice(0, 64);
+      else if (reply.t === "Output") code = (code + atob(reply.data)).slice(0, CODE_MAX);
       else if (reply.t === "FileDone") {
         await sent;
         return finish(reply, words[1], code);
@@ -279,7 +296,7 @@ const GuestList = FileList.extend({
 
 /** A listing of a hostile guest leads nowhere else. */
 function isInside(path: string): boolean {
-  return !path.includes("\0") &&
+  return path.length <= LISTED_MAX && !path.includes("\0") &&
     path.split("/").every((part) => part !== "" && part !== "." && part !== "..");
 }
 
@@ -349,11 +366,18 @@ async function* piecesOf(file: Deno.FsFile): AsyncGenerator<Uint8Array<ArrayBuff
   }
 }
 
-/** Hash of all of a file, which is then at its end. */
-async function hashOf(file: Deno.FsFile): Promise<string> {
+/** Hash of the first `size` bytes of a file: a program of the VM may add more without end. */
+async function hashOf(file: Deno.FsFile, size: number, gone?: AbortSignal): Promise<string> {
   await file.seek(0, Deno.SeekMode.Start);
   const hash = new Blake3();
-  for await (const piece of piecesOf(file)) hash.update(piece);
+  let left = size;
+  for await (const piece of piecesOf(file)) {
+    gone?.throwIfAborted();
+    const part = piece.subarray(0, left);
+    hash.update(part);
+    left -= part.length;
+    if (left === 0) break;
+  }
   return hash.digest();
 }
 

@@ -4,6 +4,7 @@ import type { WorkTake, WorkTaken, WorkView } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { plain } from "../base/print/mod.ts";
 import {
+  BUNDLE_MAX,
   changesOf,
   type Entry,
   entryOf,
@@ -60,7 +61,8 @@ class VmGuest implements Guest {
   }
 
   async download(path: string) {
-    return await this.#files.open(path);
+    // All of it is hashed first: a guest may make a file that takes years to read.
+    return await this.#files.open(path, BUNDLE_MAX);
   }
 }
 

@@ -18,7 +18,7 @@ import { traceOf } from "../trace.ts";
 /** Routes of a VM's files: of its workspace whether it runs or not, and of its guest while it runs. */
 export function routeFiles(app: Hono, home: Home, supervisor: Supervisor): void {
   const filesOf = (vm: Vm, context: Context) =>
-    new VmFiles(supervisor, vm, { client: clientOf(context), ...traceOf(context) });
+    new VmFiles(supervisor, vm, { client: clientOf(context), ...traceOf(context) }, context.req.raw.signal);
 
   handle(app, fileRoutes.read, async ({ params, query, context }) => {
     const { body, size, allocated, mode } = await filesOf(supervisor.find(params.id), context).open(
