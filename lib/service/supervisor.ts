@@ -7,7 +7,7 @@ import type {
   VmInfo,
   VmSummary,
 } from "../api/mod.ts";
-import type { SbxError } from "../base/error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { writeContract, writeRecord } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
@@ -227,11 +227,18 @@ export class Supervisor {
    *
    * @param options.force also with work that was not pulled
    * @param options.keeps false: it is removed at once
-   * @throws {SbxError} `vm.unlanded`
+   * @throws {SbxError} `vm.unlanded`; `vm.not_found`: another request was first
    */
   async delete(vm: Vm, { force, keeps = true }: { force: boolean; keeps?: boolean }): Promise<void> {
+    // The guest decides how long this takes: another request may delete it by force meanwhile.
+    if (!force) await requireLanded(vm);
     const removal = exclusive(vm, "delete", async () => {
-      if (!force) await requireLanded(vm);
+      // Another request was first; one that was restored is another VM here.
+      if (!this.#registry.all().includes(vm)) {
+        throw new SbxError("vm.not_found", `"${vm.record.name}" is deleted already`, {
+          hint: "sbx list shows the VMs",
+        });
+      }
       const isKept = keeps && await this.#options.bin.takes(vm);
       // One that is kept writes its data out first.
       if (isAlive(vm.state)) await this.#end(vm, !isKept);
@@ -254,7 +261,9 @@ export class Supervisor {
         await this.delete(vm, { force });
         result.removed.push(vm.record.name);
       } catch (error) {
-        if ((error as SbxError).code !== "vm.unlanded") throw error;
+        const { code } = error as SbxError;
+        if (code === "vm.not_found") return;
+        if (code !== "vm.unlanded") throw error;
         result.kept.push(vm.record.name);
       }
     }));

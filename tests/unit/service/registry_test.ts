@@ -157,6 +157,26 @@ Deno.test("a VM into which something was brought is not deleted without force wh
     assertEquals(supervisor.list().length, 3);
   }));
 
+Deno.test("a VM whose work takes long to be looked at is deleted by force meanwhile, once", () =>
+  after(async ({ repository }) => {
+    const place = new Room(repository);
+    const unit = { path: "", is_repository: true, work: "a".repeat(40), pulled: {} };
+    const home = "/home/me/project";
+    await place.write({ version: 1, dir: home, place: "/root/project", units: [unit], is_live: true });
+    await Deno.rename(`${repository}/record.json`, `${repository}/live.json`);
+    // It is read when the test wants it, as a guest's work is when the guest wants.
+    await new Deno.Command("mkfifo", { args: [`${repository}/record.json`] }).output();
+  }, async (supervisor, id, { dir }) => {
+    const vm = supervisor.find(id);
+    const waiting = assertRejects(() => supervisor.delete(vm, { force: false }), SbxError);
+    await supervisor.delete(vm, { force: true });
+    const repository = `${dir}/deleted/${id}/repository`;
+    await Deno.writeTextFile(`${repository}/record.json`, await Deno.readTextFile(`${repository}/live.json`));
+    assertEquals((await waiting).code, "vm.not_found");
+    assertEquals(supervisor.list().length, 2);
+    await supervisor.restore(id);
+  }));
+
 Deno.test("temporary VMs of a run, or that never booted, are removed at the next start; their records stay", async () => {
   const states: [string, Partial<VmRecord>, MachineInfo["state"], boolean][] = [
     ["a run that ended", { persistent: false, scratch_gb: 0 }, "Stopped", true],
