@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import type { DeletedVm } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
-import { type Home, writeAtomic } from "../base/home/mod.ts";
+import { type Home, removeFolder, removeIfThere, writeAtomic } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundInterval } from "../base/time/mod.ts";
 import { readRecord, readState, type VmPaths, vmPaths } from "../session/mod.ts";
@@ -33,13 +33,18 @@ async function freeBytes(dir: string): Promise<number> {
 export class Bin {
   readonly #home: Pick<Home, "dir" | "sessionsDir">;
   readonly #free: (dir: string) => Promise<number>;
+  readonly #removeFiles: (dir: string) => Promise<void>;
   /** settles when the work on the folder so far is done: a VM that is removed must not be restored in part */
   #tail: Promise<unknown> = Promise.resolve();
 
-  /** @param free bytes of the disk of a folder that are free */
-  constructor(home: Pick<Home, "dir" | "sessionsDir">, free = freeBytes) {
+  /**
+   * @param free bytes of the disk of a folder that are free
+   * @param removeFiles removes a folder
+   */
+  constructor(home: Pick<Home, "dir" | "sessionsDir">, free = freeBytes, removeFiles = removeFolder) {
     this.#home = home;
     this.#free = free;
+    this.#removeFiles = removeFiles;
   }
 
   get #dir(): string {
@@ -178,11 +183,9 @@ export class Bin {
   /** The note goes first: a VM that is removed in part cannot be restored. */
   async #remove(id: string): Promise<void> {
     const dir = join(this.#dir, id);
-    for (const path of [join(dir, NOTE), dir]) {
-      await Deno.remove(path, { recursive: true }).catch((error) => {
-        if (!(error instanceof Deno.errors.NotFound)) throw error;
-      });
-    }
+    removeIfThere(join(dir, NOTE));
+    // Files of a hostile guest that cannot be removed keep neither others nor a deletion from it.
+    await this.#removeFiles(dir).catch((error) => log.warn(`${id}:`, error));
   }
 
   #paths(id: string): VmPaths {

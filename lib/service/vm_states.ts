@@ -1,4 +1,5 @@
 import { SbxError } from "../base/error/mod.ts";
+import { removeFolder } from "../base/home/mod.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
 import type { Features } from "../vm/mod.ts";
 import type { Notices } from "./notice.ts";
@@ -45,9 +46,7 @@ export class VmStates {
   async erase(vm: Vm, keeps = false): Promise<void> {
     await settle(vm.paths, vm.state);
     if (keeps) await this.#options.bin.put(vm);
-    else {await Deno.remove(vm.paths.dir, { recursive: true }).catch((error) => {
-        if (!(error instanceof Deno.errors.NotFound)) throw error;
-      });}
+    else await removeFolder(vm.paths.dir);
     this.#options.registry.remove(vm);
     this.#options.sessions.put(vm.record, new Date().toISOString());
     const { id, name } = vm.record;

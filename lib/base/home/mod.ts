@@ -6,7 +6,7 @@ export { writeAtomic } from "./atomic.ts";
 export { lockWithin } from "./lock.ts";
 export { namesThisProcess } from "./pid.ts";
 export { onRemoval } from "./removal.ts";
-export { removeIfThere } from "./remove.ts";
+export { removeFolder, removeIfThere } from "./remove.ts";
 
 /** Paths of one sbx installation. Installations with different homes share nothing. */
 export interface Home {

@@ -107,6 +107,21 @@ Deno.test("a removal that was broken off is finished, and nothing of it can be r
   assertEquals(world.files().length, 1);
 });
 
+Deno.test("a VM whose files cannot be removed keeps neither others nor itself in the list", async () => {
+  await using world = await World.make();
+  const { record: { id } } = await world.delete("stuck");
+  const bin = new Bin(world.home, () => Promise.resolve(world.free), (dir) => {
+    if (dir.endsWith(id)) return Promise.reject(new Deno.errors.PermissionDenied("a guest's folder"));
+    return Deno.remove(dir, { recursive: true });
+  });
+  await world.delete("other");
+  await bin.sweep(Date.now() + KEEP_MS);
+  assertEquals([await world.names(), world.files()], [[], [id]]);
+  await bin.put(await world.vm("next"));
+  assertEquals(await bin.empty(), ["next"]);
+  assertEquals(world.files(), [id]);
+});
+
 Deno.test("a suspended VM keeps its assets from being pruned", async () => {
   await using world = await World.make();
   await world.delete("stopped");
