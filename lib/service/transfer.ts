@@ -9,6 +9,7 @@ import { FileEntry, FileList } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { Blake3, blake3 } from "../base/hash/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
+import { GUEST_WORKSPACE } from "../event/mod.ts";
 import type { ReplyTo } from "../ipc/mod.ts";
 import { userName } from "../base/user/mod.ts";
 import type { Supervisor } from "./supervisor.ts";
@@ -56,14 +57,20 @@ export interface OpenFile {
  * @throws {SbxError} `path.invalid`
  */
 export function isGuestPath(path: string): boolean {
-  if (!path.startsWith("/") || path === "/workspace" || path.startsWith("/workspace/")) return false;
-  const parts = path.split("/");
-  if (path.includes("\0") || parts.includes("..") || parts.every((part) => part === "" || part === ".")) {
+  if (!path.startsWith("/")) return false;
+  const parts = namesOf(path);
+  if (`/${parts[0]}` === GUEST_WORKSPACE) return false;
+  if (path.includes("\0") || parts.includes("..") || parts.length === 0) {
     throw new SbxError("path.invalid", "a path of the guest has a name, no NUL, and no part ..", {
       hint: "name a file or folder below /",
     });
   }
   return true;
+}
+
+/** Names of a path: rules see one spelling of it. */
+function namesOf(path: string): string[] {
+  return path.split("/").filter((part) => part !== "" && part !== ".");
 }
 
 /** The files of one VM. */
@@ -245,7 +252,7 @@ export class VmFiles {
     const reply = await this.#vm.process.call({
       t: "DecideFile",
       operation,
-      path: isGuestPath(path) ? path : guestPath(relativePath(path)),
+      path: isGuestPath(path) ? `/${namesOf(path).join("/")}` : guestPath(relativePath(path)),
       byte_count,
       labels: { client, user: userName(), ...(hash && { blake3: hash }) },
       ...(trace_id !== undefined && { trace_id }),

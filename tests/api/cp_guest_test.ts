@@ -191,6 +191,22 @@ Deno.test("the rules are asked about each file with who, path, size and hash, an
     assertEquals(await Deno.readTextFile(join(local, "h")), "content");
   }));
 
+Deno.test("rules see one spelling of a path, and the workspace is not reached by another one", () =>
+  withGuest(async ({ guest, remote, decisions }) => {
+    await Deno.writeTextFile(`${guest}/f`, "content");
+    for (const path of [`/${guest}/f`, `/.${guest}//./f`]) {
+      assertEquals(await new Response(ReadableStream.from((await remote.read(path)).body)).text(), "content");
+      await remote.write(path, ReadableStream.from([new TextEncoder().encode("content")]), 0o644);
+      await remote.createFolder(`${path}older/`);
+      const asked = decisions.splice(0).map((each) => each.path);
+      assertEquals(asked, [`${guest}/f`, `${guest}/f`, `${guest}/folder`]);
+    }
+    for (const path of ["//workspace/f", "/./workspace/f", "/.//workspace"]) {
+      assertEquals(await code(remote.read(path)), "path.outside_workspace", path);
+      assertEquals(await code(remote.list(path)), "path.outside_workspace", path);
+    }
+  }));
+
 Deno.test("paths that are no file, a VM that is stopped, and / as a whole", () =>
   withGuest(async ({ local, guest, remote, state }) => {
     await new Deno.Command("mkfifo", { args: [`${guest}/pipe`] }).output();
