@@ -1,6 +1,6 @@
 /** sbx-service: the daemon that owns the VMs of one home and serves the HTTP API on a UDS. */
 import { UnixServer } from "../../lib/base/accept/mod.ts";
-import { type Home, home as findHome, onRemoval } from "../../lib/base/home/mod.ts";
+import { type Home, home as findHome, makeRunDir, onRemoval } from "../../lib/base/home/mod.ts";
 import { outliveRejections, redactLog } from "../../lib/base/log/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
 import { Redactor } from "../../lib/redact/mod.ts";
@@ -27,7 +27,7 @@ async function run(args: string[]): Promise<number> {
   const home = findHome();
   outliveRejections();
   redactLog(new Redactor().text);
-  await Deno.mkdir(home.runDir, { recursive: true, mode: 0o700 });
+  await makeRunDir(home);
   using _lock = await takeLock(home);
   const corp = openCorp(home);
   const definitions = await loadDefinitions();

@@ -1,7 +1,7 @@
 /** sbx-tray: state, running VMs and asks of one home in the tray of a Linux desktop (docs/desktop.md, "Tray"). */
 import { join } from "node:path";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { home, lockWithin, namesThisProcess, removeIfThere, writeAtomic } from "../../lib/base/home/mod.ts";
+import { home, lockWithin, makeRunDir, namesThisProcess, removeIfThere, writeAtomic } from "../../lib/base/home/mod.ts";
 import { outliveRejections, redactLog, say } from "../../lib/base/log/mod.ts";
 import { plain } from "../../lib/base/print/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
@@ -36,7 +36,7 @@ async function run(args: string[]): Promise<number> {
 
 async function stay(): Promise<number> {
   const place = home();
-  await Deno.mkdir(place.runDir, { recursive: true, mode: 0o700 });
+  await makeRunDir(place);
   using lock = await Deno.open(join(place.runDir, "tray.lock"), { write: true, create: true, mode: 0o600 });
   if (!await lockWithin(lock, LOCK_DEADLINE_MS)) {
     throw new SbxError("tray.already_running", `a tray is already running for ${place.dir}`, {

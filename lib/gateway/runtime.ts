@@ -1,7 +1,14 @@
 /** The gateway's files in the run directory (docs/contracts.md §1). */
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import { type Home, lockWithin, namesThisProcess, removeIfThere, writeAtomic } from "../base/home/mod.ts";
+import {
+  type Home,
+  lockWithin,
+  makeRunDir,
+  namesThisProcess,
+  removeIfThere,
+  writeAtomic,
+} from "../base/home/mod.ts";
 
 /** `ms` to wait for the lock of another gateway; one that is exiting releases it at once. */
 const LOCK_DEADLINE_MS = 500;
@@ -12,7 +19,7 @@ const LOCK_DEADLINE_MS = 500;
  * @throws {SbxError} `gateway.already_running`
  */
 export async function lockGateway({ runDir }: Home): Promise<Deno.FsFile> {
-  await Deno.mkdir(runDir, { recursive: true, mode: 0o700 });
+  await makeRunDir({ runDir });
   const file = await Deno.open(join(runDir, "gateway.lock"), { write: true, create: true, mode: 0o600 });
   if (await lockWithin(file, LOCK_DEADLINE_MS)) return file;
   file.close();

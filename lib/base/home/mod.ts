@@ -64,6 +64,16 @@ export function home(env?: { get(name: string): string | undefined }): Home {
   return place;
 }
 
+/**
+ * Makes the run folder, for this user alone.
+ *
+ * @throws {SbxError} `home.foreign`: another user was first, since {@linkcode home} looked
+ */
+export async function makeRunDir({ runDir }: Pick<Home, "runDir">): Promise<void> {
+  await Deno.mkdir(runDir, { recursive: true, mode: 0o700 });
+  requireOwn(runDir);
+}
+
 /** A folder that is not there is made later, for this user alone. */
 function requireOwn(path: string): void {
   let info: Deno.FileInfo;
