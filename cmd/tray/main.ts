@@ -1,7 +1,14 @@
 /** sbx-tray: state, running VMs and asks of one home in the tray of a Linux desktop (docs/desktop.md, "Tray"). */
 import { join } from "node:path";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { home, lockWithin, makeRunDir, namesThisProcess, removeIfThere, writeAtomic } from "../../lib/base/home/mod.ts";
+import {
+  home,
+  lockWithin,
+  makeRunDir,
+  namesThisProcess,
+  removeIfThere,
+  writeAtomic,
+} from "../../lib/base/home/mod.ts";
 import { outliveRejections, redactLog, say } from "../../lib/base/log/mod.ts";
 import { plain } from "../../lib/base/print/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
