@@ -13,6 +13,7 @@ import { spawnProcess } from "./spawn.ts";
 import { acceleratorOf } from "./suspension.ts";
 import type { Templates } from "./templates.ts";
 import { isAlive, type Vm } from "./vm.ts";
+import { isForeign } from "./vm_process.ts";
 
 /** The launcher's surroundings. */
 export interface LauncherOptions {
@@ -91,7 +92,9 @@ export class Launcher {
         if (reply.t === "Info") onState(vm, reply.info);
         else onNotice(vm, { type: reply.type, payload: reply.payload });
       }
-    } catch {
+    } catch (error) {
+      // One of another version runs on, unseen until it is stopped.
+      if (isForeign(error)) return;
       // The process went away: the state on disk has the reason.
     }
     if (vm.watch === watch && isAlive(vm.state)) onState(vm, await settle(vm.paths, vm.state));

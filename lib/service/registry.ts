@@ -10,7 +10,7 @@ import { SESSION_ID } from "./session_scan.ts";
 import { settle } from "./settle.ts";
 import { makeStandIn } from "./stand_in.ts";
 import { isAlive, type Vm } from "./vm.ts";
-import { VmProcess } from "./vm_process.ts";
+import { isForeign, VmProcess } from "./vm_process.ts";
 
 /** Looks up a session's entry in the index. */
 type EntryLookup = (id: string) => Promise<SessionEntry | undefined>;
@@ -132,8 +132,11 @@ async function findState(process: VmProcess): Promise<Vm["state"] | undefined> {
     const { info } = await process.call({ t: "Info" });
     if (info.state !== "Booting" || info.accelerator !== undefined) return info;
     return (await process.call({ t: "Stop", force: true })).info;
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (!isForeign(error)) return undefined;
+    // Its socket, machine and ledger are in use: nothing of it may be settled.
+    const last_error = "its process is of another version of sbx: it can only be stopped";
+    return { state: "Running", boot_stages: [], pid: 0, last_error };
   }
 }
 

@@ -29,6 +29,7 @@ import { removeLeftSpares } from "./spare_files.ts";
 import { requireLanded } from "./unlanded.ts";
 import { infoOf, isAbandoned, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
 import { type MakeOptions, VmMaker } from "./vm_maker.ts";
+import { isForeign, stopForeign } from "./vm_process.ts";
 import { exclusive, VmStates } from "./vm_states.ts";
 
 /** Parts of the service that the life of a VM involves. */
@@ -347,7 +348,9 @@ export class Supervisor {
   async #end(vm: Vm, force: boolean): Promise<void> {
     if (vm.state.state === "Suspended") return this.#states.update(vm, await forgetMemory(vm));
     await this.#companions.removeOf(vm);
-    const reply = await vm.process.call({ t: "Stop", force }).catch(() => undefined);
+    const reply = await vm.process.call({ t: "Stop", force }).catch(async (error) => {
+      if (isForeign(error)) await stopForeign(vm.record.id);
+    });
     this.#states.update(vm, reply?.info ?? await settle(vm.paths, vm.state));
   }
 

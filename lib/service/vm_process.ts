@@ -1,4 +1,42 @@
+import { basename } from "node:path";
+import { SbxError } from "../base/error/mod.ts";
+import { findProcesses } from "../base/process/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import { type Call, call, CallStream, type ReplyTo, type SingleKind, type StreamKind } from "../ipc/mod.ts";
+
+/** Longest wait for a process of another version of sbx to stop its VM in order, in `ms`. */
+const STOP_DEADLINE_MS = timeLimit(30_000);
+
+/** Whether an error says that a VM's process runs, but speaks another version's messages. */
+export function isForeign(error: unknown): boolean {
+  return error instanceof SbxError && error.code === "process.hello_mismatch";
+}
+
+/**
+ * Stops the VM of a process of another version of sbx, which takes no calls of this one: by SIGTERM, as at a shutdown.
+ *
+ * @throws {SbxError} `process.hello_mismatch`: it goes on
+ */
+export async function stopForeign(id: string): Promise<void> {
+  const running = () =>
+    findProcesses((words) =>
+      words.at(-1) === id && words.some((word) => word === "process" || basename(word) === "sbx-process")
+    );
+  const [pid] = await running();
+  if (pid === undefined) return;
+  Deno.kill(pid, "SIGTERM");
+  for (const deadline = performance.now() + STOP_DEADLINE_MS; performance.now() < deadline;) {
+    if (!(await running()).includes(pid)) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new SbxError(
+    "process.hello_mismatch",
+    `the VM's process (pid ${pid}), of another version of sbx, goes on`,
+    {
+      hint: `kill -9 ${pid} ends it at once`,
+    },
+  );
+}
 
 /** The process of one VM, reached by its socket; a call fails while the process does not run. */
 export class VmProcess {

@@ -22,6 +22,24 @@ export const commandLineOf: (pid: number) => Promise<string[] | undefined> = Den
   ? WAYS.proc
   : WAYS.ps;
 
+/** Pids of the running processes whose command line passes `test`. */
+export async function findProcesses(test: (words: string[]) => boolean): Promise<number[]> {
+  const found = await Promise.all((await pids()).map(async (pid) => {
+    const words = await commandLineOf(pid);
+    return words && test(words) ? [pid] : [];
+  }));
+  return found.flat();
+}
+
+async function pids(): Promise<number[]> {
+  if (Deno.build.os === "linux") {
+    const names = await Array.fromAsync(Deno.readDir("/proc"), ({ name }) => name);
+    return names.filter((name) => /^\d+$/.test(name)).map(Number);
+  }
+  const { stdout } = await new Deno.Command("ps", { args: ["-axo", "pid="], stdin: "null" }).output();
+  return new TextDecoder().decode(stdout).trim().split(/\s+/).map(Number);
+}
+
 /** Environment that a process was started with. @returns undefined where the system does not show it */
 export async function environmentOf(pid: number): Promise<Map<string, string> | undefined> {
   if (Deno.build.os !== "linux") return undefined;

@@ -4,6 +4,7 @@ import { basename, dirname } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import { CorpStore } from "../../../lib/corp/mod.ts";
+import { encodeFrame } from "../../../lib/base/wire/mod.ts";
 import { CallServer, type MachineInfo } from "../../../lib/ipc/mod.ts";
 import { Room } from "../../../lib/repo/mod.ts";
 import { Service } from "../../../lib/service/mod.ts";
@@ -12,6 +13,7 @@ import type { Vm } from "../../../lib/service/vm.ts";
 import { VmProcess } from "../../../lib/service/vm_process.ts";
 import { sessionPaths, type VmRecord, writeRecord, writeState } from "../../../lib/session/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { limitChild } from "../../helper/child.ts";
 import { eventually } from "../../helper/sbx.ts";
 import { KEY } from "../../helper/credential.ts";
 import { recordOf } from "../../helper/vm.ts";
@@ -70,6 +72,34 @@ Deno.test("a process that no service has ordered to start its machine is ended, 
     });
   }
   assertEquals(calls.filter((call) => call === "Stop").length, 1);
+});
+
+Deno.test("a VM whose process is of another version of sbx runs on, is not settled, and can be stopped", async () => {
+  let listener: Deno.UnixListener | undefined;
+  let child: Deno.ChildProcess | undefined;
+  const serveProcess = async ({ socket, dir }: ReturnType<typeof sessionPaths>) => {
+    await Deno.mkdir(dirname(socket), { recursive: true });
+    listener = Deno.listen({ transport: "unix", path: socket });
+    void (async () => {
+      for await (const conn of listener!) {
+        const hello = { t: "Hello", version: 1, schema_hash: "0".repeat(64) };
+        await conn.write(encodeFrame(hello)).catch(() => {});
+      }
+    })();
+    // The words of its command line, as those of a VM's process.
+    const args = ["-c", "while :; do sleep 0.1; done", "process", basename(dir)];
+    child = limitChild(new Deno.Command("sh", { args }).spawn());
+  };
+  await after(serveProcess, async (supervisor, id) => {
+    const vm = supervisor.find(id);
+    assertEquals(vm.state.state, "Running");
+    assertStringIncludes(vm.state.last_error!, "another version of sbx");
+    assert((await Deno.lstat(vm.paths.socket)).isSocket, "its socket stays");
+    await supervisor.stop(vm);
+    assertEquals((await child!.status).signal, "SIGTERM");
+    assert(vm.state.state !== "Running", vm.state.state);
+    listener!.close();
+  });
 });
 
 for (
