@@ -10,6 +10,9 @@ const HIDDEN = "words that another user may not read";
 /** A user without rights, which only root can be. */
 const NOBODY = ["--reuid=65534", "--regid=65534", "--clear-groups", "env"];
 
+/** Runs a program with the checkout at another place, where that user may enter: a clone may be in root's home. */
+const MOUNTED = 'mount --bind "$1" "$2" && shift 2 && exec "$@"';
+
 /** Files that nobody but their owner may read, and a folder that nobody else may enter. */
 const FILES = [
   "logs/service.log",
@@ -29,16 +32,20 @@ Deno.test({
   ignore: Deno.uid() !== 0,
   async fn(t) {
     const dir = await Deno.makeTempDir();
-    const [home, out] = [join(dir, "home"), join(dir, "out")];
+    const [home, out, checkout] = ["home", "out", "checkout"].map((name) => join(dir, name));
     const sbx = async (...args: string[]) => {
       const env = [`SBX_HOME=${home}`, "HOME=/nowhere", "NO_COLOR=1"];
-      const { code, stdout, stderr } = await runChild("setpriv", {
-        args: [...NOBODY, ...env, fromRoot("bin/sbx"), ...args],
+      const { code, stdout, stderr } = await runChild("unshare", {
+        args: [
+          ...["--mount", "--propagation", "private", "sh", "-c", MOUNTED, "sh", fromRoot(""), checkout],
+          ...["setpriv", ...NOBODY, ...env, join(checkout, "bin/sbx"), ...args],
+        ],
       });
       return { code, stdout: new TextDecoder().decode(stdout), stderr: new TextDecoder().decode(stderr) };
     };
     try {
       await Deno.chmod(dir, 0o755);
+      await Deno.mkdir(checkout);
       for (const path of FILES) {
         await Deno.mkdir(join(home, dirname(path)), { recursive: true });
         await Deno.writeTextFile(join(home, path), `${HIDDEN}\n`, { mode: 0o600 });

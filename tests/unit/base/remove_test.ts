@@ -10,8 +10,12 @@ Deno.test({
   async fn() {
     const dir = await Deno.makeTempDir();
     await Deno.chmod(dir, 0o777);
+    // The checkout may be in a folder that only root enters.
+    const [module, deno] = [join(dir, "remove.ts"), join(dir, "deno")];
+    await Deno.copyFile(fromRoot("lib/base/home/remove.ts"), module);
+    await Deno.copyFile(Deno.execPath(), deno);
     const script = `
-      import { removeFolder } from ${JSON.stringify(fromRoot("lib/base/home/remove.ts"))};
+      import { removeFolder } from ${JSON.stringify(module)};
       const [tree, other] = ["tree", "other"].map((name) => ${JSON.stringify(dir)} + "/" + name);
       for (const path of [tree + "/a/b/c", other]) Deno.mkdirSync(path, { recursive: true });
       Deno.writeTextFileSync(tree + "/a/b/c/f", "");
@@ -23,7 +27,7 @@ Deno.test({
     `;
     const { success, stderr } = await new Deno.Command("setpriv", {
       args: ["--reuid=65534", "--regid=65534", "--clear-groups", "env", `DENO_DIR=${dir}/cache`].concat(
-        [Deno.execPath(), "eval", "--no-config", script],
+        [deno, "eval", "--no-config", script],
       ),
     }).output();
     assertEquals([success, new TextDecoder().decode(stderr)], [true, ""]);
