@@ -59,8 +59,10 @@ Deno.test("the desktop", async (t) => {
       await second.getByRole("row", { name: /desk/ }).waitFor();
       await world.desktop.open("sessions");
       await page.getByRole("button", { name: "Delete desk" }).click();
-      await page.getByText("its workspace and its snapshots are lost").waitFor();
+      await page.getByText("its workspace and its snapshots go; sbx restore brings them back").waitFor();
       await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+      // Work that the person took in part was brought in: what is left is not lost at one click.
+      await page.getByRole("dialog").getByRole("button", { name: "Delete all the same" }).click();
       await page.getByText("No VM yet").waitFor();
       await second.getByText("No VM yet").waitFor();
       await second.close();

@@ -213,7 +213,7 @@ async function onDisk(
 ): Promise<void> {
   const home = await Deno.makeTempDir({ prefix: "sbx-" });
   const mount = await runChild("mount", {
-    args: ["-t", "tmpfs", "-o", `size=${megabytes}m`, "sbx-test", home],
+    args: ["-t", "tmpfs", "-o", `size=${megabytes}m,mode=0700`, "sbx-test", home],
   });
   if (!mount.success) throw new Error("mounting a tmpfs failed");
   const sbx = await Sbx.make({ home });

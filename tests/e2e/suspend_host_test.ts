@@ -99,7 +99,7 @@ suspendTest("a disk that fills up while a VM is written down leaves the VM as it
   const home = await Deno.makeTempDir({ prefix: "sbx-" });
   const mount = async (...options: string[]) =>
     (await runChild("mount", { args: ["-t", "tmpfs", "-o", options.join(), "sbx-test", home] })).success;
-  assert(await mount(`size=${DISK_MB}m`));
+  assert(await mount(`size=${DISK_MB}m,mode=0700`));
   const sbx = await Sbx.make({ home, spare: false });
   /** Of the VM; the room that is kept for its record was given up, and is taken again later. */
   const files = async (id: string) => {
