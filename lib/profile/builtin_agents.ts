@@ -49,8 +49,6 @@ interface AgentFacts {
   provider: string;
   /** hosts of the provider */
   hosts: string[];
-  /** more hosts that are only read */
-  reads?: string[];
   /** hosts that the agent reports to, or looks for updates and additions at, refused without a question */
   telemetry?: string[];
   /** `[agent]`, as TOML */
@@ -140,13 +138,14 @@ exporter = "none"
     bin: 'bin = { opencode = "opencode-linux-{cpu}/bin/opencode" }',
     provider: "anthropic",
     hosts: ["api.anthropic.com"],
-    reads: ["models.dev"],
     agent: `command = ["opencode"]
 headless = ["opencode", "run", "{prompt}"]
 
 [agent.env]
 OPENCODE_DISABLE_AUTOUPDATE = "true"
 OPENCODE_DISABLE_LSP_DOWNLOAD = "true"
+# It has a list of models built in.
+OPENCODE_DISABLE_MODELS_FETCH = "true"
 
 [agent.files]
 "/root/.config/opencode/opencode.json" = '''
@@ -182,9 +181,8 @@ const list = (words: string[]) => `[${words.map((word) => JSON.stringify(word)).
 
 /** Rules that allow reading registries and repositories and everything at the provider's hosts, and ask about the rest. */
 function lockedRules(
-  { hosts, reads = [], telemetry = [] }: Pick<AgentFacts, "hosts" | "reads" | "telemetry">,
+  { hosts, telemetry = [] }: Pick<AgentFacts, "hosts" | "telemetry">,
 ) {
-  const registries = [...REGISTRIES, ...reads];
   const rule = (id: string, name: string, action: string, match: string, priority = "") =>
     `[profiles.rules.${id}]\nname = "${name}"\naction = "${action}"\n${priority}match = '${match}'\n`;
   return [
@@ -192,7 +190,7 @@ function lockedRules(
       "read-registries",
       "Read package registries",
       "allow",
-      `http.request.method in ["GET", "HEAD"] && http.request.host in ${list(registries)}`,
+      `http.request.method in ["GET", "HEAD"] && http.request.host in ${list(REGISTRIES)}`,
     ),
     rule(
       "fetch-repositories",
@@ -207,7 +205,7 @@ function lockedRules(
       "names",
       "Look up these hosts",
       "allow",
-      `dns.request.qname in ${list([...registries, ...GIT_HOSTS, ...hosts])}`,
+      `dns.request.qname in ${list([...REGISTRIES, ...GIT_HOSTS, ...hosts])}`,
     ),
     ...telemetry.length > 0
       ? [rule(

@@ -18,7 +18,7 @@ const AGENTS = [
   { id: "opencode", ...ANTHROPIC, ready: /Ask anything/ },
   { id: "gemini", ...GOOGLE, ready: /Type your message/ },
 ];
-const HOSTS = ["api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com", "models.dev"];
+const HOSTS = ["api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com"];
 const TASK = "The test fails. Mend the program and commit.";
 
 async function git(dir: string, ...args: string[]): Promise<string> {
