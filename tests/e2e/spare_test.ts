@@ -79,7 +79,7 @@ Deno.test("a process waits for the next VM", async (t) => {
       const id = await machine();
       const { stdout } = await sbx.cli("list", "--json");
       assert(!stdout.includes(id), "it is no VM");
-      assertStringIncludes(await sbx.ok("status"), "one machine of 1024 MB is started for the next VM");
+      assertStringIncludes(await sbx.ok("status"), "one machine of 1 GiB is started for the next VM");
       const [qemu] = await sbx.pids("qemu-system", id);
       const given = await sbx.ok("create", "g", "-e", "WHO=g", "--json");
       assertEquals(JSON.parse(given).id, id);

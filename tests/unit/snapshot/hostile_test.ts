@@ -94,8 +94,10 @@ Deno.test("devices, pipes and sockets are named and left alone; a pipe without a
 
 Deno.test("a sparse file of 1 TB takes no time and no room, and stays sparse", () =>
   withSnapshots(async ({ take, restore, sh, dir, diff }) => {
-    await sh(`truncate -s 1T big; printf middle | dd of=big bs=1 seek=549755813888 conv=notrunc status=none
-      truncate -s 3M holes; printf end | dd of=holes bs=1 seek=3145725 conv=notrunc status=none`);
+    await sh(
+      `truncate -s 1T big; printf middle | dd of=big bs=1 seek=549755813888 conv=notrunc,nocreat status=none
+      truncate -s 3M holes; printf end | dd of=holes bs=1 seek=3145725 conv=notrunc,nocreat status=none`,
+    );
     const id = await take();
     await sh("rm big holes");
     assertEquals((await restore(id)).failed, []);
@@ -111,7 +113,7 @@ Deno.test("files of 1 MB and more are whole, and a changed byte in them is found
   withSnapshots(async ({ take, restore, sh, diff }) => {
     await sh("head -c 3000001 /dev/urandom >big; cp big ../copy");
     const id = await take();
-    await sh("printf x | dd of=big bs=1 seek=2999999 conv=notrunc status=none; printf y >>big");
+    await sh("printf x | dd of=big bs=1 seek=2999999 conv=notrunc,nocreat status=none; printf y >>big");
     assertEquals(await diff(id), ["modified big"]);
     assertEquals((await restore(id)).failed, []);
     await sh("cmp big ../copy");
@@ -137,7 +139,7 @@ Deno.test("a file that is written all the time is kept and marked", () =>
       new Deno.Command("bash", {
         args: [
           "-c",
-          'while :; do printf x | dd of="$1" bs=1 seek=100 conv=notrunc status=none; done',
+          'while :; do printf x | dd of="$1" bs=1 seek=100 conv=notrunc,nocreat status=none; done',
           "sh",
           file,
         ],
