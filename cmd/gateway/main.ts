@@ -46,7 +46,7 @@ export function main(args: string[]): Promise<number> {
 
 /** @param port none: the default port, or a free one where another user's gateway or program has that */
 async function serve(port: number | undefined): Promise<number> {
-  // The socket is only for its user, whoever may enter the folder.
+  // The socket is only for its user, also where others may enter the folder.
   Deno.umask(0o077);
   const place = home();
   using _lock = await lockGateway(place);

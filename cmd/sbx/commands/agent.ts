@@ -84,7 +84,7 @@ export const command: CommandGroup = {
 
 async function run(args: Arguments): Promise<number> {
   const [id, dir = "."] = args.words;
-  // Before anything else that is wrong: a hint with a name that does not exist helps nobody.
+  // Before anything else that is wrong: a hint with a name that does not exist is of no use.
   const profile = await agentProfile(id);
   const task = args.text("prompt");
   const isDetached = args.has("detach");

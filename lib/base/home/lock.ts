@@ -1,8 +1,9 @@
 import { timeLimit } from "../time/mod.ts";
 
 /**
- * Takes the exclusive lock of an open file, or gives up after `ms`, on a slow machine later
- * ({@linkcode timeLimit}). The kernel frees the lock when the file is closed, even by a crash. A lock granted after the timeout is freed at once, since its file is closed by then.
+ * Takes the exclusive lock of an open file, or gives up after `ms`, on a slow machine later ({@linkcode timeLimit}).
+ * The kernel frees the lock when the file is closed, even by a crash. A lock granted after the timeout is freed at once,
+ * since its file is closed by then.
  *
  * Uses `lock` alone, which occupies one of Deno's few blocking threads while waiting: the runtime used to test compiled
  * programs has no `tryLock`.
