@@ -12,6 +12,7 @@
 import { parseArgs } from "@std/cli";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { ROLE_PROGRAMS } from "../lib/base/spawn/mod.ts";
 import { readStamp, stampSource } from "./build_stamp.ts";
 import { copyPackages, copyTree, setTimes } from "./build_stage.ts";
 import { type HostPackage, hostPackages } from "./host_packages.ts";
@@ -20,15 +21,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** The folder in which programs are compiled; its name is part of the program. */
 const STAGE = "/tmp/sbx-build";
 const SOURCES = ["main.ts", "cmd", "lib", "ffi", "deno.json", "deno.lock"];
-const ROLES = [
-  "sbx-service",
-  "sbx-process",
-  "sbx-gateway",
-  "sbx-admin",
-  "sbx-mcp-aggregator",
-  "sbx-mcp",
-  "sbx-tray",
-];
+const ROLES = ROLE_PROGRAMS.filter((name) => name !== "sbx");
 /** No code cache: it saves 10 ms of a start, and is read from a name in /tmp that anybody can foresee. */
 const COMPILE = [
   "compile",

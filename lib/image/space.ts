@@ -1,4 +1,4 @@
-import { statfs } from "node:fs/promises";
+import { freeBytes } from "../base/disk/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { formatBytes } from "../base/progress/mod.ts";
 
@@ -7,11 +7,11 @@ const BUILD_BYTES = 2.5e9;
 
 /** @throws {SbxError} `disk.full`: `dir` has too little free space for a build */
 export async function requireSpace(dir: string, needed = BUILD_BYTES): Promise<void> {
-  const { bavail, bsize } = await statfs(dir);
-  if (bavail * bsize >= needed) return;
+  const free = await freeBytes(dir);
+  if (free >= needed) return;
   throw new SbxError(
     "disk.full",
-    `${dir} has ${formatBytes(bavail * bsize)} free, and an image build needs ${formatBytes(needed)}`,
+    `${dir} has ${formatBytes(free)} free, and an image build needs ${formatBytes(needed)}`,
     { hint: "free some space, or give another output folder" },
   );
 }

@@ -1,8 +1,8 @@
 /** Deleted VMs, kept for a day where the disk has room (docs/contracts.md §2, "Deleted VMs"). */
-import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import type { DeletedVm } from "../api/mod.ts";
+import { freeBytes } from "../base/disk/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { type Home, removeFolder, removeIfThere, writeAtomic } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
@@ -22,12 +22,6 @@ const SWEEP_MS = 60_000;
 const NOTE = "deleted.json";
 
 const Note = z.strictObject({ name: z.string(), profile_id: z.string(), deleted_at: z.iso.datetime() });
-
-/** Free `bytes` of the disk of a folder. */
-async function freeBytes(dir: string): Promise<number> {
-  const { bavail, bsize } = await statfs(dir);
-  return bavail * bsize;
-}
 
 /** The folder of deleted VMs of one home, each with the files that it had. */
 export class Bin {

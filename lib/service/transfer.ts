@@ -2,10 +2,10 @@
  * Files of a VM that a person brings in or takes out (docs/contracts.md §2, "Files"): below /workspace on the host, elsewhere
  * through the guest's agent. Of a VM that runs, the rules are asked about each, and it is on record with its hash.
  */
-import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { FileEntry, FileList } from "../api/mod.ts";
+import { freeBytes } from "../base/disk/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { Blake3, blake3 } from "../base/hash/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
@@ -193,8 +193,7 @@ export class VmFiles {
         `"${path}" is ${type === "directory" ? "a folder" : "not a regular file"}`,
       );
     }
-    const { bavail, bsize } = await statfs(this.#vm.paths.dir);
-    if (size > bavail * bsize - KEEP_FREE) {
+    if (size > await freeBytes(this.#vm.paths.dir) - KEEP_FREE) {
       throw new SbxError("disk.full", `"${path}" has ${size} bytes, for which this disk has no room`, {
         hint: "free some space, or copy a part of it",
       });

@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import { findProcesses } from "../base/process/mod.ts";
+import { commandLineOf, findProcesses } from "../base/process/mod.ts";
 import { timeLimit } from "../base/time/mod.ts";
 import { type Call, call, CallStream, type ReplyTo, type SingleKind, type StreamKind } from "../ipc/mod.ts";
 
@@ -18,15 +18,13 @@ export function isForeign(error: unknown): boolean {
  * @throws {SbxError} `process.hello_mismatch`: it goes on
  */
 export async function stopForeign(id: string): Promise<void> {
-  const running = () =>
-    findProcesses((words) =>
-      words.at(-1) === id && words.some((word) => word === "process" || basename(word) === "sbx-process")
-    );
-  const [pid] = await running();
+  const isOfVm = (words: string[]) =>
+    words.at(-1) === id && words.some((word) => word === "process" || basename(word) === "sbx-process");
+  const [pid] = await findProcesses(isOfVm);
   if (pid === undefined) return;
   Deno.kill(pid, "SIGTERM");
   for (const deadline = performance.now() + STOP_DEADLINE_MS; performance.now() < deadline;) {
-    if (!(await running()).includes(pid)) return;
+    if (!isOfVm(await commandLineOf(pid) ?? [])) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   throw new SbxError(

@@ -1,6 +1,6 @@
-import { statfs } from "node:fs/promises";
 import { CallError } from "../../ffi/libc/descriptor.ts";
 import type { Folder } from "../../ffi/host/tree.ts";
+import { freeBytes } from "../base/disk/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { formatBytes } from "../base/progress/mod.ts";
 import { type Entry, entryOf, leftOut } from "./entry.ts";
@@ -121,14 +121,12 @@ function byFolder(files: Found[]): Map<BytePath, BytePath[]> {
 
 async function requireRoom(files: Found[], { workspace, objects, disk }: CaptureOptions): Promise<void> {
   const needed = files.reduce((sum, { allocated }) => sum + allocated, 0);
-  const { bavail, bsize } = await statfs(disk.path);
-  if (needed === 0 || needed <= bavail * bsize - disk.keep) return;
+  const free = await freeBytes(disk.path);
+  if (needed === 0 || needed <= free - disk.keep) return;
   if (sharesBlocks(workspace, objects, files)) return;
   throw new SbxError(
     "disk.full",
-    `a snapshot of the workspace needs up to ${formatBytes(needed)}, and ${
-      formatBytes(bavail * bsize)
-    } are free`,
+    `a snapshot of the workspace needs up to ${formatBytes(needed)}, and ${formatBytes(free)} are free`,
     { hint: "free some space, or remove snapshots: sbx snapshots delete NAME ID" },
   );
 }

@@ -16,7 +16,7 @@ import { watchedMounts } from "./mounts.ts";
 import { type RunningProcess, runningProcesses } from "./proc.ts";
 import { Processes } from "./processes.ts";
 import { Reports } from "./reports.ts";
-import { KernelTrace } from "./trace.ts";
+import { exists, KernelTrace } from "./trace.ts";
 
 /** Tells init that a machine can be written down. */
 const READY = "/run/sbx/activity";
@@ -107,15 +107,6 @@ function begin(): RunningProcess[] {
 
 function isOfFile(event: TraceEvent | FileEvent): event is FileEvent {
   return event in FILE_EVENTS;
-}
-
-function exists(path: string): boolean {
-  try {
-    Deno.lstatSync(path);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Times of records as unix `ms`; the guest's clock is set when it gets its host. */

@@ -242,7 +242,7 @@ function write(name: string, text: string): void {
   Deno.writeTextFileSync(`${INSTANCE}/${name}`, text);
 }
 
-function exists(path: string): boolean {
+export function exists(path: string): boolean {
   try {
     Deno.lstatSync(path);
     return true;
