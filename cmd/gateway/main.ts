@@ -1,6 +1,6 @@
 /** sbx-gateway: HTTP and WebSocket on the loopback address, in front of sbx-service (docs/contracts.md §2). */
 import { join } from "node:path";
-import { UnixServer } from "../../lib/base/accept/mod.ts";
+import { UnixServer } from "../../lib/base/socket/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { home, onRemoval } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections, redactLog, say } from "../../lib/base/log/mod.ts";

@@ -1,5 +1,5 @@
 /** sbx-service: the daemon that owns the VMs of one home and serves the HTTP API on a UDS. */
-import { UnixServer } from "../../lib/base/accept/mod.ts";
+import { UnixServer } from "../../lib/base/socket/mod.ts";
 import { type Home, home as findHome, makeRunDir, onRemoval } from "../../lib/base/home/mod.ts";
 import { outliveRejections, redactLog } from "../../lib/base/log/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";

@@ -1,5 +1,5 @@
 /** Joins the kernel's records to execs and exits of processes. */
-import { resolve } from "node:path";
+import { resolve } from "./path.ts";
 import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/guest/wire/mod.ts";
 import { cwdOf, ownerOf, programOf, type RunningProcess } from "./proc.ts";
 import type { TraceRecord } from "./page.ts";

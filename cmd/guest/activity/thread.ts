@@ -1,5 +1,5 @@
 /** A thread that stands still in a call of the kernel: what it is, and what it wants to run or to open. */
-import { resolve } from "node:path";
+import { resolve } from "./path.ts";
 import { readMemory } from "../../../ffi/libc/process.ts";
 import { ACTIVITY_LIMITS } from "../../../lib/guest/wire/mod.ts";
 
@@ -99,7 +99,7 @@ export class ThreadCall {
   program(): string | undefined {
     const path = this.#exec && this.#text(this.#exec.path, ACTIVITY_LIMITS.characters);
     if (!path) return undefined;
-    return path.startsWith("/") ? resolve(path) : resolve(Deno.readLinkSync(this.#exec!.folder), path);
+    return resolve(path.startsWith("/") ? "/" : Deno.readLinkSync(this.#exec!.folder), path);
   }
 
   /** Its arguments, as far as the host takes them. */

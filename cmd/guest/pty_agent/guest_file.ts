@@ -1,12 +1,13 @@
-import { basename, dirname } from "node:path";
+import { openBeneath } from "../../../ffi/libc/beneath.ts";
+import { readNames } from "../../../ffi/libc/directory.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { Workspace } from "../../../lib/service/workspace/mod.ts";
+import { Files } from "../../../lib/files/mod.ts";
 import type { RunningProgram, Sink, Source } from "./program.ts";
 
 const encoder = new TextEncoder();
 
 /** Files anywhere in this guest, by the same code as those of the workspace on the host. */
-const files = new Workspace("/");
+const files = new Files("/", { openBeneath, readNames });
 
 /**
  * One action on a file of the guest, with the streams of a program: `stat PATH`, `read PATH`, `list PATH DEPTH [CURSOR]`,
@@ -158,14 +159,12 @@ async function real(path: string): Promise<string> {
 
 /** A path that may be new: its last folder that exists is looked up, and the name itself is not followed. */
 async function place(path: string): Promise<string> {
-  for (
-    let folder = dirname(path), rest = basename(path);;
-    rest = `${basename(folder)}/${rest}`, folder = dirname(folder)
-  ) {
-    const found = await Deno.realPath(folder).catch(() => undefined);
-    if (found !== undefined) return `${found}/${rest}`.replace(/^\/+/, "");
-    if (folder === "/") return path.slice(1);
+  const parts = path.split("/").filter((part) => part !== "");
+  for (let count = parts.length - 1; count >= 0; count--) {
+    const found = await Deno.realPath(`/${parts.slice(0, count).join("/")}`).catch(() => undefined);
+    if (found !== undefined) return [found, ...parts.slice(count)].join("/").replace(/^\/+/, "");
   }
+  return path.slice(1);
 }
 
 const joined = (folder: string, path: string) => folder === "" ? path : `${folder}/${path}`;

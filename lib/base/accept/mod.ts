@@ -1,5 +1,3 @@
-export { UnixServer } from "./unix.ts";
-
 /** Time before the next attempt after an error, in `ms`. */
 const RETRY_MS = 100;
 

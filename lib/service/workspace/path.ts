@@ -1,5 +1,6 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { GUEST_WORKSPACE } from "../../event/mod.ts";
+import { plainPath } from "../../files/mod.ts";
 
 /**
  * The path below the workspace of `notes/a.txt`, `./notes/a.txt` or `/workspace/notes/a.txt`.
@@ -7,13 +8,12 @@ import { GUEST_WORKSPACE } from "../../event/mod.ts";
  * @throws {SbxError} `path.outside_workspace`: another absolute path, or a path with `..`; `path.invalid`: a path with NUL
  */
 export function relativePath(path: string): string {
-  if (path.includes("\0")) throw new SbxError("path.invalid", "a path may not contain NUL");
   const inside = path === GUEST_WORKSPACE || path.startsWith(`${GUEST_WORKSPACE}/`)
     ? path.slice(GUEST_WORKSPACE.length + 1)
     : path;
-  const parts = inside.split("/");
-  if (inside.startsWith("/") || parts.includes("..")) throw outside(path);
-  return parts.filter((part) => part !== "" && part !== ".").join("/");
+  const plain = plainPath(inside);
+  if (plain === undefined) throw outside(path);
+  return plain;
 }
 
 /** Path of the same file in the guest. */

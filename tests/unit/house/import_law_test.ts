@@ -33,6 +33,8 @@ const ROOTS = [
 const LAYERS = ["main.ts", "cmd", "lib", "ffi"];
 /** Folders that may open the database. */
 const DATABASE_USERS = ["ledger"];
+/** Folders of lib that guest programs load from. */
+const GUEST_FOLDERS = ["base", "bench", "event", "files", "guest", "vm"];
 const imports = await allImports(ROOTS);
 
 Deno.test("imports go down the layers, and a role imports no other", () => {
@@ -91,8 +93,24 @@ Deno.test("the gateway, which faces the network, loads only base, redact, itself
   assertEquals(foreign.map(({ from, to }) => `${from} → ${to}`), []);
 });
 
+Deno.test("guest programs load the wire, small tools and Linux's calls, and nothing of the host", () => {
+  const foreign = imports.filter(({ from, to, local }) =>
+    local && from.startsWith("cmd/guest/") && isLib(to) && !GUEST_FOLDERS.includes(nounOf(to)) ||
+    from.startsWith("lib/files/") && isLib(to) && !["base", "files"].includes(nounOf(to))
+  );
+  assertEquals(foreign.map(({ from, to }) => `${from} → ${to}`), []);
+});
+
+for (const name of GUEST.filter((name) => name !== "bench")) {
+  Deno.test(`the bundle of ${name} loads no module of Node, which takes an emulated guest a quarter of a second`, async () => {
+    const code = await runDeno(["bundle", "--quiet", "--platform", "deno", `cmd/guest/${name}/main.ts`]);
+    assertEquals([...code.matchAll(/^import\b.*"([^"]+)";$/gm)].map((match) => match[1]), []);
+    assert(code.includes("Deno."));
+  });
+}
+
 Deno.test("every folder that this law names is there", async () => {
-  for (const noun of [...DATABASE_USERS, "base", "event", "gateway", "redact"]) {
+  for (const noun of [...DATABASE_USERS, ...GUEST_FOLDERS, "gateway", "redact"]) {
     assert((await Deno.stat(fromRoot(`lib/${noun}`))).isDirectory, noun);
   }
 });

@@ -1,8 +1,6 @@
-/** Listings of a workspace, in pages: what is kept of a folder does not grow with its size. */
-import { readNames } from "../../../ffi/host/directory.ts";
-import type { PathHandle } from "../../../ffi/host/beneath.ts";
-import type { FileEntry, FileList } from "../../api/mod.ts";
-import { decodeUtf8, escapeBytes } from "../../base/text/mod.ts";
+/** Listings of a tree, in pages: what is kept of a folder does not grow with its size. */
+import { decodeUtf8, escapeBytes } from "../base/text/mod.ts";
+import type { FileCalls, OpenPath } from "./calls.ts";
 
 /** Most entries of a page (docs/contracts.md §14). */
 const ENTRIES_MAX = 10_000;
@@ -11,16 +9,44 @@ const LEFT_OUT_MAX = 1000;
 /** Names collected beyond the wanted ones before they are sorted and dropped. */
 const SLACK = 10_000;
 
+/** A file or folder of a listing. */
+export interface FileEntry {
+  /** relative to the tree */
+  path: string;
+  type: "file" | "directory" | "symlink" | "other";
+  /** `bytes` */
+  size: number;
+  /** permission bits, octal */
+  mode: string;
+  modified_unix_ms: number;
+  /** of a symlink: where it leads, as it is written */
+  target?: string;
+}
+
+/** One page of a listing. */
+export interface FileList {
+  entries: FileEntry[];
+  /** `next_cursor` has the next page */
+  truncated: boolean;
+  next_cursor?: string;
+  /** paths whose names are not UTF-8, those bytes as `\\xe9`; at most {@linkcode LEFT_OUT_MAX} */
+  left_out: string[];
+  /** all of them */
+  left_out_count: number;
+}
+
 /** Reader of one page. */
 export class FileLister {
-  readonly #open: (relative: string) => PathHandle;
+  readonly #open: (relative: string) => OpenPath;
+  readonly #readNames: FileCalls["readNames"];
   readonly #limit: number;
   readonly #page: FileList = { entries: [], truncated: false, left_out: [], left_out_count: 0 };
   #last?: string;
 
-  /** @param open opens a folder of the workspace */
-  constructor(open: (relative: string) => PathHandle, limit = ENTRIES_MAX) {
+  /** @param open opens a folder of the tree */
+  constructor(open: (relative: string) => OpenPath, readNames: FileCalls["readNames"], limit = ENTRIES_MAX) {
     this.#open = open;
+    this.#readNames = readNames;
     this.#limit = limit;
   }
 
@@ -84,7 +110,7 @@ export class FileLister {
       names = names.slice(0, wanted);
       complete = false;
     };
-    for await (const bytes of readNames(path)) {
+    for await (const bytes of this.#readNames(path)) {
       const name = decodeUtf8(bytes);
       if (name === undefined) {
         if (first !== undefined) continue;

@@ -1,9 +1,10 @@
 /** Listings of a workspace: every name once, over pages, and those that are not UTF-8 named. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { openBeneath } from "../../../ffi/libc/beneath.ts";
+import { readNames } from "../../../ffi/libc/directory.ts";
 import type { FileList } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { FileLister } from "../../../lib/service/workspace/list.ts";
+import { FileLister } from "../../../lib/files/mod.ts";
 import { Workspace } from "../../../lib/service/workspace/mod.ts";
 import { runChild } from "../../helper/child.ts";
 
@@ -38,7 +39,7 @@ for (const limit of [1, 2, 3, 5, 100]) {
         String.raw`touch "$(printf 'a/\377')" "$(printf 'a/\376')"`,
       async (dir) => {
         const page = (cursor?: string) =>
-          new FileLister((folder) => openBeneath(dir, folder, { directory: true }), limit).list(
+          new FileLister((folder) => openBeneath(dir, folder, { directory: true }), readNames, limit).list(
             "",
             9,
             cursor,
