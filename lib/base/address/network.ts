@@ -84,19 +84,73 @@ const PRIVATE_NETWORKS = [
   "ff00::/8",
 ].map((text) => parseCidr(text)!);
 
+/**
+ * Services that a cloud offers its own machines at addresses which look public, as the clouds' own pages name them. What other
+ * clouds have is link-local (169.254.169.254, of AWS, Google, Oracle and more), shared (100.100.100.200, Alibaba), or unique local.
+ */
+const CLOUD_NETWORKS = [
+  // Azure, "What is IP address 168.63.129.16?": DNS, health probes, and the agent that hands out a machine's certificates.
+  "168.63.129.16/32",
+  // IBM Cloud, "IBM Cloud IP ranges", service network: DNS, time, mirrors, and the endpoints of its services.
+  "161.26.0.0/16",
+  "166.8.0.0/14",
+].map((text) => parseCidr(text)!);
+
 const PRIVATE_NAMES =
   /^(.*\.)?localhost(\.localdomain)?$|^localhost[46](\.localdomain[46])?$|^ip6-(localhost|loopback)$|^metadata(\.google\.internal|\.goog)?$|^instance-data(\.ec2\.internal)?$/;
 
 /**
- * True for this machine, a private, link-local or shared network, or a metadata service: by address in every spelling,
- * and by well-known name, without DNS.
+ * True for this machine, also at its public addresses, a private, link-local or shared network, or a metadata service: by address
+ * in every spelling, and by well-known name, without DNS.
  */
-export const isPrivateHost = memoize((host: string): boolean => {
+export function isPrivateHost(host: string): boolean {
+  return isAlwaysPrivate(host) || OWN.has(host);
+}
+
+const isAlwaysPrivate = memoize((host: string): boolean => {
   const bytes = parseAddress(host);
   if (bytes) {
     return [bytes, ...embeddedV4Of(bytes)].some((address) =>
-      PRIVATE_NETWORKS.some((network) => isWithin(address, network))
+      [...PRIVATE_NETWORKS, ...CLOUD_NETWORKS].some((network) => isWithin(address, network))
     );
   }
   return PRIVATE_NAMES.test(unescape(host).toLowerCase().replace(/\.$/, ""));
 });
+
+/** Age at which the addresses of this machine are read again, in `ms`: a laptop changes networks. */
+const OWN_MAX_AGE_MS = 1000;
+
+/** Addresses of one machine, as they change. */
+export class OwnAddresses {
+  readonly #read: () => { address: string }[];
+  readonly #now: () => number;
+  #has = (_host: string): boolean => false;
+  #readAt = -Infinity;
+
+  constructor(read: () => { address: string }[], now: () => number) {
+    this.#read = read;
+    this.#now = now;
+  }
+
+  /** True for an address of this machine, in every spelling, now or {@linkcode OWN_MAX_AGE_MS} ago. */
+  has(host: string): boolean {
+    if (this.#now() - this.#readAt >= OWN_MAX_AGE_MS) {
+      const addresses = this.#read().flatMap(({ address }) => parseCidr(address) ?? []);
+      this.#has = memoize((host) => addresses.some((own) => isInCidr(host, own)));
+      this.#readAt = this.#now();
+    }
+    return this.#has(host);
+  }
+}
+
+const OWN = new OwnAddresses(interfaces, () => performance.now());
+
+function interfaces(): { address: string }[] {
+  try {
+    return Deno.networkInterfaces();
+  } catch (error) {
+    // A role that gave this up connects through its parent, which looks.
+    if (error instanceof Deno.errors.NotCapable) return [];
+    throw error;
+  }
+}

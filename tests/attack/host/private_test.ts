@@ -22,6 +22,11 @@ const PRIVATE = [
   "::ffff:169.254.169.254",
   "64:ff9b::a9fe:a9fe",
   "2002:a9fe:a9fe::",
+  // Azure's and IBM's services for their own machines.
+  "168.63.129.16",
+  "161.26.0.10",
+  // This machine, at addresses that may be public.
+  ...new Set(Deno.networkInterfaces().map(({ address }) => address)),
 ];
 
 const rule = (match: string, action = "allow", id = "mine") =>

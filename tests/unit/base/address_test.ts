@@ -4,6 +4,7 @@ import {
   formatAddress,
   isAddress,
   isPrivateHost,
+  OwnAddresses,
   parseAddress,
 } from "../../../lib/base/address/mod.ts";
 
@@ -119,4 +120,27 @@ Deno.test("private addresses are private in every spelling and every tunnel", ()
   ) {
     assert(!isPrivateHost(host), host);
   }
+});
+
+Deno.test("this machine's own addresses are private, in every spelling, also those that it gets and loses later", () => {
+  for (const { address } of Deno.networkInterfaces()) assert(isPrivateHost(address), address);
+  let now = 0;
+  let addresses = ["203.0.113.7", "2001:db8:5::7"];
+  const own = new OwnAddresses(() => addresses.map((address) => ({ address })), () => now);
+  for (
+    const host of ["203.0.113.7", "0xcb007107", "::ffff:203.0.113.7", "64:ff9b::cb00:7107", "2001:DB8:5:0::7"]
+  ) {
+    assert(own.has(host), host);
+  }
+  for (const host of ["203.0.113.8", "2001:db8:5::8", "example.com", ""]) assert(!own.has(host), host);
+  addresses = ["198.51.100.9"];
+  now += 1000;
+  assertEquals(["203.0.113.7", "198.51.100.9"].map((host) => own.has(host)), [false, true]);
+});
+
+Deno.test("services of clouds at addresses that look public are private", () => {
+  for (const host of ["168.63.129.16", "0xa83f8110", "::ffff:168.63.129.16", "161.26.0.10", "166.9.250.1"]) {
+    assert(isPrivateHost(host), host);
+  }
+  for (const host of ["168.63.129.17", "161.27.0.1", "166.12.0.1"]) assert(!isPrivateHost(host), host);
 });
