@@ -120,11 +120,12 @@ export class FleetShipping {
     ]);
     const { url, credential_ref, user, bodies } = terms;
     const authorize = credential_ref && sinkAuthorization(home, { credential_ref, ...(user && { user }) });
-    const target = openTarget(url, authorize || undefined);
+    const key = await ensureSigningKey(home);
+    const target = openTarget(url, key, authorize || undefined);
     this.#target = target;
     this.#machine = await FleetMachine.open({
       home,
-      key: await ensureSigningKey(home),
+      key,
       target,
       grants: bodies,
       version: VERSION,

@@ -47,7 +47,7 @@ Deno.test("fleet enrol: a receiver whose certificate is of corp's own authority"
   const dir = await Deno.makeTempDir();
   const ca = await openCa({ dir });
   const store = join(dir, "store");
-  const server = serveFleet({
+  const server = await serveFleet({
     dir: store,
     hostname: "127.0.0.1",
     port: 0,

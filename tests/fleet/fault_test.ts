@@ -17,9 +17,9 @@ const SEED = Number(Deno.env.get("SEED") ?? 1);
 const MACHINES = Number(Deno.env.get("MACHINES") ?? 60);
 
 /** A network that loses requests and answers, and sends old segments again. */
-function badNetwork(urls: () => string[], random: Random): SegmentTarget {
+function badNetwork(urls: () => string[], random: Random, key: SigningKey): SegmentTarget {
   const old: Uint8Array<ArrayBuffer>[] = [];
-  const pick = () => new HttpTarget(random.pick(urls()));
+  const pick = () => new HttpTarget(random.pick(urls()), key);
   const lost = () => new SbxError("fleet.unavailable", "lost");
   return {
     name: "fleet",
@@ -73,7 +73,7 @@ Deno.test(`${MACHINES} machines, two receivers that are killed, a bad network: e
     }
   })();
   const work = keys.map((key, number) => async () => {
-    const target = badNetwork(() => receivers.map(({ url }) => url), new Random(SEED * 1000 + number));
+    const target = badNetwork(() => receivers.map(({ url }) => url), new Random(SEED * 1000 + number), key);
     const cursors = `${dir}/cursors/${number}`;
     for (const session of sessions) {
       for (let isSent = false; !isSent;) {
@@ -127,7 +127,7 @@ Deno.test({
       const machine = await FleetMachine.open({
         home: { dir: `${dir}/home` },
         key,
-        target: new HttpTarget(receiver.url),
+        target: new HttpTarget(receiver.url, key),
         version: "1",
         isRunning: () => false,
       });

@@ -33,7 +33,7 @@ Deno.test("a segment of a later sbx is neither kept nor lost", async () => {
   const rows = segment.subarray(segment.indexOf(10) + 1);
   const newer = new Uint8Array([...new TextEncoder().encode(envelope), ...rows]);
   const folder = sessionFolder(fleet.store, key.publicKey.id, SESSION_A);
-  const post = await new HttpTarget(fleet.url).post("v1/segments", newer, "application/octet-stream");
+  const post = await new HttpTarget(fleet.url, key).post("v1/segments", newer, "application/octet-stream");
   assertEquals(post.status, 400);
   assertEquals((await readEnd(folder)).events, 0);
 

@@ -38,7 +38,7 @@ Deno.test("receivers that are killed while they write tables: every row once, an
       Array.from({ length: count }, () => ({ event: webEvent(SESSION_A, host) })),
     );
     total += count;
-    const target = new HttpTarget(receivers[round % 2].url);
+    const target = new HttpTarget(receivers[round % 2].url, key);
     await new Shipper({ dir: join(dir, `cursors-${round}`), key, target }).ship(SESSION_A, path);
     // Some of these moments are amid a part.
     await new Promise((resolve) => setTimeout(resolve, 900 + 700 * round));

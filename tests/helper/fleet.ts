@@ -1,6 +1,6 @@
 /** A machine with ledgers, and a receiver, for tests of the fleet. */
 import type { Event } from "../../lib/event/mod.ts";
-import { enrol, makeToken, serveFleet } from "../../lib/fleet/receive/mod.ts";
+import { enrol, type FleetServer, makeToken, serveFleet } from "../../lib/fleet/receive/mod.ts";
 import { HttpTarget, Shipper, type ShipperOptions } from "../../lib/fleet/ship/mod.ts";
 import { Ledger, type LedgerEntry } from "../../lib/ledger/mod.ts";
 import { generateSigningKey, parseSigningKey, type SigningKey } from "../../lib/release/mod.ts";
@@ -42,13 +42,13 @@ export class TestFleet implements AsyncDisposable {
   private constructor(
     readonly dir: string,
     readonly store: string,
-    readonly server: Deno.HttpServer<Deno.NetAddr>,
+    readonly server: FleetServer,
   ) {}
 
   static async start(): Promise<TestFleet> {
     const dir = await Deno.makeTempDir();
     const store = `${dir}/store`;
-    const server = serveFleet({ dir: store, hostname: "127.0.0.1", port: 0 });
+    const server = await serveFleet({ dir: store, hostname: "127.0.0.1", port: 0 });
     return new TestFleet(dir, store, server);
   }
 
@@ -64,7 +64,7 @@ export class TestFleet implements AsyncDisposable {
   }
 
   shipper(key: SigningKey, options: Partial<ShipperOptions> = {}): Shipper {
-    const target = new HttpTarget(this.url);
+    const target = new HttpTarget(this.url, key);
     return new Shipper({
       dir: `${this.dir}/cursor-${key.publicKey.id.slice(0, 8)}`,
       key,

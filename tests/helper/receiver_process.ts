@@ -14,6 +14,10 @@ export class ReceiverProcess {
     }).spawn();
   }
 
+  get pid(): number {
+    return this.#child.pid;
+  }
+
   async ready(): Promise<this> {
     const reader = this.#child.stdout.getReader();
     const { value } = await reader.read();

@@ -79,7 +79,7 @@ export const fleetServe: Command = {
     await Deno.mkdir(args.words[0], { recursive: true, mode: 0o700 });
     const [dir] = args.words;
     const receiver = new Receiver(dir);
-    const server = serveFleet({
+    const server = await serveFleet({
       dir,
       receiver,
       hostname,

@@ -139,7 +139,7 @@ async function enrol(args: Arguments): Promise<number> {
     // The credential of the collector is not one of another receiver.
     const authorize = credential_ref && url === configured &&
       sinkAuthorization(home(), { credential_ref, ...(user && { user }) });
-    await new HttpTarget(url, authorize || undefined).enrol(request);
+    await new HttpTarget(url, undefined, authorize || undefined).enrol(request);
   }
   const enrolled = {
     machine_id: publicKey.id,

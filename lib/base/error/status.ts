@@ -111,6 +111,8 @@ const BY_CODE: Record<string, number> = {
   "ledger.collector.unavailable": 502,
   "fleet.machine.unknown": 403,
   "fleet.token.invalid": 403,
+  "fleet.upload.unsigned": 403,
+  "fleet.busy": 429,
   "fleet.store.unavailable": 503,
   "fleet.unavailable": 502,
   "fleet.refused": 502,

@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { SbxError } from "../../base/error/mod.ts";
 import { shownAddress } from "../../base/url/mod.ts";
+import type { SigningKey } from "../../release/mod.ts";
 import {
   type Authorize,
   ClickHouseTarget,
@@ -11,15 +12,15 @@ import {
   type SegmentTarget,
 } from "../ship/mod.ts";
 
-/** Opens the collector that a URL names. @throws {SbxError} `fleet.url.invalid` */
-export function openTarget(url: string, authorize?: Authorize): SegmentTarget {
+/** Opens the collector that a URL names, for a machine with that key. @throws {SbxError} `fleet.url.invalid` */
+export function openTarget(url: string, key: SigningKey, authorize?: Authorize): SegmentTarget {
   const parsed = URL.parse(url);
   switch (parsed?.protocol) {
     case "file:":
       return new FolderTarget(fileURLToPath(parsed));
     case "http:":
     case "https:":
-      return new HttpTarget(url, authorize);
+      return new HttpTarget(url, key, authorize);
     case "nats:":
     case "tls:":
       return new NatsTarget(url, authorize);

@@ -19,4 +19,4 @@ export {
   type SessionCheck,
 } from "./check.ts";
 export { type Answer, readEnd, Receiver } from "./receiver.ts";
-export { serveFleet, type ServeOptions, signerOf } from "./server.ts";
+export { type FleetServer, serveFleet, type ServeOptions, signerOf } from "./server.ts";

@@ -41,7 +41,7 @@ export class Receiver {
    * @throws {SbxError} `fleet.segment.invalid`, `fleet.machine.unknown`, `fleet.store.unavailable`
    */
   async take(bytes: Uint8Array, mayWait = false): Promise<Answer> {
-    const opened = await openSegment(bytes, (id) => this.#keyOf(id));
+    const opened = await openSegment(bytes, (id) => this.keyOf(id));
     const { machine_id, session_id } = opened.header;
     const folder = sessionFolder(this.#dir, machine_id, session_id);
     return await this.#inTurn(folder, async () => {
@@ -70,7 +70,7 @@ export class Receiver {
 
   /** Keeps a report. @throws {SbxError} `fleet.report.invalid`, `fleet.machine.unknown`, `fleet.store.unavailable` */
   async report(bytes: Uint8Array, machineId: string): Promise<void> {
-    const key = await this.#keyOf(machineId);
+    const key = await this.keyOf(machineId);
     if (!key) throw new SbxError("fleet.machine.unknown", `machine ${machineId} is not enrolled`);
     const report = await openReport(bytes, key);
     const { body } = report;
@@ -167,7 +167,8 @@ export class Receiver {
     if (this.#ends.size > SESSIONS_MAX) this.#ends.delete(this.#ends.keys().next().value!);
   }
 
-  async #keyOf(id: string): Promise<PublicKey | undefined> {
+  /** Key of an enrolled machine. */
+  async keyOf(id: string): Promise<PublicKey | undefined> {
     const known = this.#keys.get(id);
     if (known) return known;
     const machine = await findMachine(this.#dir, id);

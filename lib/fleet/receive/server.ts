@@ -1,13 +1,21 @@
 /** HTTP of a receiver: three routes, each of which reads a bounded body of a machine that may be hostile. */
+import { join } from "node:path";
+import { joinBytes } from "../../base/bytes/mod.ts";
 import { asSbxError, errorBody, SbxError, statusOf } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 import { SEGMENT_BYTES_MAX } from "../segment/mod.ts";
+import { openUpload } from "../ship/mod.ts";
+import { Front } from "./front.ts";
+import { Intake } from "./intake.ts";
 import { enrol } from "./machines.ts";
 import { Receiver } from "./receiver.ts";
 
 /** Largest report and largest request of enrolment, in `bytes`. */
 const REPORT_BYTES_MAX = 4 * 1024 * 1024;
 const ENROL_BYTES_MAX = 4096;
+/** Time for the body of an enrolment, in `ms`. */
+const ENROL_MS = timeLimit(10_000);
 /** Failed enrolments of one minute, after which all are refused: nobody guesses tokens. */
 const ENROL_FAILURES_MAX = 20;
 
@@ -23,25 +31,42 @@ export interface ServeOptions {
   onKept?(events: number): void;
 }
 
+/** A receiver that listens. */
+export interface FleetServer {
+  readonly addr: Deno.NetAddr;
+  readonly finished: Promise<void>;
+  /** Takes no more requests, and resolves when those that came are answered. */
+  shutdown(): Promise<void>;
+}
+
 /** Serves until it is shut down. */
-export function serveFleet(
+export async function serveFleet(
   { dir, hostname, port, tls, receiver = new Receiver(dir), onKept }: ServeOptions,
-): Deno.HttpServer<Deno.NetAddr> {
+): Promise<FleetServer> {
   const failures = { minute: 0, count: 0 };
+  const intake = await Intake.open(dir);
+  const take = async <T>(
+    request: Request,
+    max: number,
+    work: (bytes: Uint8Array, from: string) => Promise<T>,
+  ) => {
+    const path = new URL(request.url).pathname.slice(1);
+    const upload = await openUpload(request.headers, path, (id) => receiver.keyOf(id));
+    return await intake.take(upload, request.body, max, (bytes) => work(bytes, upload.machine_id));
+  };
   const routes: Record<string, (request: Request) => Promise<Response>> = {
     "POST /v1/segments": async (request) => {
-      const answer = await receiver.take(await readBody(request, SEGMENT_BYTES_MAX));
+      const answer = await take(request, SEGMENT_BYTES_MAX, (bytes) => receiver.take(bytes));
       if (!answer.kept) return Response.json({ position: answer.position }, { status: 409 });
       if (answer.isNew) onKept?.(answer.events);
       return Response.json({ kept: true }, { status: answer.isNew ? 201 : 200 });
     },
     "POST /v1/reports": async (request) => {
-      const bytes = await readBody(request, REPORT_BYTES_MAX);
-      await receiver.report(bytes, signerOf(bytes));
+      await take(request, REPORT_BYTES_MAX, (bytes) => receiver.report(bytes, signerOf(bytes)));
       return Response.json({ kept: true }, { status: 201 });
     },
     "POST /v1/machines": async (request) => {
-      const bytes = await readBody(request, ENROL_BYTES_MAX);
+      const bytes = await readSmall(request, ENROL_BYTES_MAX);
       const minute = Math.floor(Date.now() / 60_000);
       if (failures.minute !== minute) Object.assign(failures, { minute, count: 0 });
       if (failures.count >= ENROL_FAILURES_MAX) {
@@ -63,7 +88,10 @@ export function serveFleet(
     },
     "GET /healthz": () => Promise.resolve(new Response("ok\n")),
   };
-  return Deno.serve({ hostname, port, onListen() {}, ...tls }, async (request) => {
+  // Only this user's programs reach what is behind the port.
+  const folder = await Deno.makeTempDir({ prefix: "sbx-fleet-" });
+  const path = join(folder, "http.sock");
+  const server = Deno.serve({ path, onListen() {} }, async (request) => {
     const { pathname } = new URL(request.url);
     try {
       const route = routes[`${request.method} ${pathname}`];
@@ -74,9 +102,38 @@ export function serveFleet(
       const status = statusOf(error.code);
       if (status >= 500) log.error(`${error.message}${error.cause ? `: ${error.cause}` : ""}`);
       else log.warn(error.message);
-      return Response.json(errorBody(error), { status });
+      return Response.json(errorBody(error), {
+        status,
+        headers: status === 429 ? { "retry-after": "60" } : {},
+      });
     }
   });
+  let front: Front;
+  try {
+    front = new Front(
+      tls
+        ? Deno.listenTls({ hostname, port, ...tls, alpnProtocols: ["http/1.1"] })
+        : Deno.listen({ hostname, port }),
+      path,
+    );
+  } catch (error) {
+    await server.shutdown();
+    await Deno.remove(folder, { recursive: true });
+    throw error;
+  }
+  const finished = server.finished.then(async () => {
+    front.end();
+    await Deno.remove(folder, { recursive: true }).catch(() => {});
+  });
+  return {
+    addr: front.addr,
+    finished,
+    shutdown: async () => {
+      front.close();
+      await server.shutdown();
+      await finished;
+    },
+  };
 }
 
 /** Machine that signed an envelope, as it says itself. @throws {SbxError} `fleet.report.invalid` */
@@ -88,25 +145,22 @@ export function signerOf(bytes: Uint8Array): string {
   }
 }
 
-async function readBody(request: Request, max: number): Promise<Uint8Array> {
-  const announced = Number(request.headers.get("content-length") ?? 0);
+async function readSmall(request: Request, max: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
-  if (announced <= max) {
-    for await (const chunk of request.body ?? []) {
-      length += chunk.length;
-      if (length > max) break;
-      chunks.push(chunk);
+  const reader = request.body?.getReader();
+  const timer = setTimeout(() => reader?.cancel().catch(() => {}), ENROL_MS);
+  try {
+    while (reader && length <= max) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      chunks.push(value);
+      length += value.length;
     }
+  } finally {
+    clearTimeout(timer);
+    if (length > max) await reader?.cancel().catch(() => {});
   }
-  if (announced > max || length > max) {
-    throw new SbxError("request.too_large", `the body has more than ${max} bytes`);
-  }
-  const bytes = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.length;
-  }
-  return bytes;
+  if (length > max) throw new SbxError("request.too_large", `the body has more than ${max} bytes`);
+  return joinBytes(chunks);
 }

@@ -3,7 +3,9 @@ import { plain } from "../../base/print/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import { hostFetch } from "../../proxy/mod.ts";
 import { Heads } from "../segment/mod.ts";
+import type { SigningKey } from "../../release/mod.ts";
 import type { Receipt, SegmentTarget } from "./target.ts";
+import { signUpload, UPLOAD_HEADER } from "./upload.ts";
 
 /** Longest wait for one answer, in `ms`. */
 const ANSWER_MS = timeLimit(60_000);
@@ -17,7 +19,8 @@ export type Authorize = (url: URL) => Promise<string>;
 export class HttpTarget implements SegmentTarget {
   readonly name: string;
 
-  constructor(readonly base: string, readonly authorize?: Authorize) {
+  /** @param key of an enrolled machine; only enrolment needs none */
+  constructor(readonly base: string, readonly key?: SigningKey, readonly authorize?: Authorize) {
     this.name = new URL(base).origin;
   }
 
@@ -55,7 +58,11 @@ export class HttpTarget implements SegmentTarget {
     try {
       const response = await hostFetch(url, {
         method: "POST",
-        headers: { "content-type": type, ...(authorization && { authorization }) },
+        headers: {
+          "content-type": type,
+          ...(this.key && { [UPLOAD_HEADER]: await signUpload(this.key, path, bytes) }),
+          ...(authorization && { authorization }),
+        },
         body: bytes,
         // A redirect would lead to a collector that nobody configured.
         redirect: "manual",

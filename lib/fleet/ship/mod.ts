@@ -8,3 +8,4 @@ export { NatsTarget } from "./nats.ts";
 export { makeReport, openReport, readReport, Report, REPORT_SESSIONS_MAX, ReportBody } from "./report.ts";
 export { type Shipped, Shipper, type ShipperOptions } from "./shipper.ts";
 export type { Receipt, SegmentTarget } from "./target.ts";
+export { openUpload, type Upload, UPLOAD_HEADER } from "./upload.ts";

@@ -11,6 +11,8 @@ export function storePaths(dir: string) {
     reports: join(dir, "reports"),
     problems: join(dir, "problems"),
     parts: join(dir, "parts"),
+    /** bodies of uploads, until they are verified */
+    incoming: join(dir, "incoming"),
   };
 }
 

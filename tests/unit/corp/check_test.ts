@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { corpInfo, CorpStore, validateCorp } from "../../../lib/corp/mod.ts";
 import { openTarget } from "../../../lib/fleet/machine/mod.ts";
+import { newKey } from "../../helper/fleet.ts";
 import { corpLayer } from "../../../lib/service/contract.ts";
 import { watchCorp } from "../../../lib/service/corp_watch.ts";
 import { checkCorp } from "../../../lib/service/mod.ts";
@@ -269,7 +270,7 @@ Deno.test("corp: each collector of docs/fleet.md is taken and opened, and no oth
       await write({ "corp.toml": `[fleet]\nurl = "${url}"\n` });
       assertEquals((await validateCorp(file, checkCorp)).problems, [], url);
       assertEquals((await store.load()).status, "ok", url);
-      assert(openTarget(url).name, url);
+      assert(openTarget(url, await newKey()).name, url);
     }
     for (const url of ["postgres://db.example", "ftp://x", "nonsense", "tls://u:pw@x", "libsql://u@x"]) {
       await write({ "corp.toml": `[fleet]\nurl = "${url}"\n` });

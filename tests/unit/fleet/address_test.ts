@@ -6,6 +6,9 @@ import { openTarget } from "../../../lib/fleet/machine/mod.ts";
 import { NatsTarget } from "../../../lib/fleet/ship/mod.ts";
 import { openSource } from "../../../lib/fleet/pull/mod.ts";
 import { openNats, parseNats } from "../../../lib/fleet/nats/mod.ts";
+import { newKey } from "../../helper/fleet.ts";
+
+const key = await newKey();
 
 Deno.test("addresses of NATS servers", () => {
   assertEquals(parseNats("tls://nats.example.com"), {
@@ -53,7 +56,7 @@ Deno.test("a password in an address is refused, and is in no error", () => {
       () => parseNats("tls://user:s3cret@host"),
       () => parseClickHouse("clickhouse://user:s3cret@host"),
       () => parseLibsql("libsql://user:s3cret@host"),
-      () => openTarget("postgres://user:s3cret@host"),
+      () => openTarget("postgres://user:s3cret@host", key),
       () => parseNats("tls://user:pa/s3cret@host"),
       () => parseClickHouse("clickhouse://user:pa#s3cret@host"),
       () => parseClickHouse("clickhouse://host?password=s3cret"),
@@ -61,7 +64,7 @@ Deno.test("a password in an address is refused, and is in no error", () => {
       () => parseLibsql("libsql://host?authToken=s3cret"),
       () => parseLibsql("libsql://host?authToken=a@s3cret"),
       () => parseLibsql("libsql://host#s3cret"),
-      () => openTarget("user:s3cret@host"),
+      () => openTarget("user:s3cret@host", key),
       () => openSource("https://user:s3cret@host"),
       () => openSource("user:s3cret@host"),
     ]

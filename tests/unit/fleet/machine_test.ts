@@ -37,7 +37,7 @@ class World implements AsyncDisposable {
     await record(this.ledger(session), session, entries(session, count));
   }
 
-  machine(target: SegmentTarget = openTarget(this.fleet.url)): Promise<FleetMachine> {
+  machine(target: SegmentTarget = openTarget(this.fleet.url, this.key)): Promise<FleetMachine> {
     return FleetMachine.open({
       home: this.home,
       key: this.key,
@@ -81,7 +81,7 @@ Deno.test("what waits for a collector that is away is told, and sent when it is 
   await using world = await World.start();
   await world.record(SESSION_A);
   let away = true;
-  const real = openTarget(world.fleet.url);
+  const real = openTarget(world.fleet.url, world.key);
   const machine = await world.machine({
     name: real.name,
     send: (segment) => away ? Promise.reject(new SbxError("fleet.unavailable", "away")) : real.send(segment),
@@ -116,7 +116,7 @@ Deno.test("a ledger that is removed before its first row was sent is a loss, by 
     await world.record(SESSION_A);
     world.index.push(SESSION_A);
     let away = way !== "indexed";
-    const real = openTarget(world.fleet.url);
+    const real = openTarget(world.fleet.url, world.key);
     const unavailable = () => Promise.reject(new SbxError("fleet.unavailable", "away"));
     const machine = await world.machine({
       name: real.name,
@@ -159,7 +159,7 @@ Deno.test("a session that a machine named and names no more is told, without its
     await using world = await World.start();
     await world.record(SESSION_A);
     world.running.add(SESSION_A);
-    const real = openTarget(world.fleet.url);
+    const real = openTarget(world.fleet.url, world.key);
     const machine = await world.machine({
       name: real.name,
       // Its rows are refused, so that only the list of sessions names it.
@@ -219,7 +219,7 @@ Deno.test("verify tells a missing segment, a changed one, a cut-off end and a ki
 Deno.test("a folder is a collector too", async () => {
   await using world = await World.start();
   await world.record(SESSION_A);
-  const machine = await world.machine(openTarget(`file://${world.fleet.store}`));
+  const machine = await world.machine(openTarget(`file://${world.fleet.store}`, world.key));
   assertEquals(await machine.round(), undefined);
   const { ok, sessions } = await world.check();
   assertEquals([ok, sessions[0].state], [true, "complete"]);
@@ -228,7 +228,7 @@ Deno.test("a folder is a collector too", async () => {
 Deno.test("a clock that is years off neither hides a machine nor loses its rows", async () => {
   await using world = await World.start();
   await world.record(SESSION_A);
-  const target = openTarget(world.fleet.url);
+  const target = openTarget(world.fleet.url, world.key);
   for (const year of ["2061", "1999"]) {
     const body = { kind: "alive" as const, sbx: `of ${year}`, sessions: [] };
     await target.report(await makeReport(world.key, body, new Date(`${year}-01-01T00:00:00Z`)));
@@ -243,7 +243,7 @@ Deno.test("a clock that is years off neither hides a machine nor loses its rows"
 Deno.test("rows that the collector refuses are told, and neither sent every second nor in the way of others", async () => {
   await using world = await World.start();
   for (const session of [SESSION_A, SESSION_B]) await world.record(session);
-  const real = openTarget(world.fleet.url);
+  const real = openTarget(world.fleet.url, world.key);
   const tried: string[] = [];
   const machine = await world.machine({
     name: real.name,

@@ -47,7 +47,7 @@ Deno.test("answers that are lost and segments that come twice or late store noth
   await using fleet = await TestFleet.start();
   const key = await fleet.machine();
   const path = `${fleet.dir}/session.db`;
-  const http = new HttpTarget(fleet.url);
+  const http = new HttpTarget(fleet.url, key);
   const sent: Uint8Array<ArrayBuffer>[] = [];
   let turn = 0;
   const lossy: SegmentTarget = {
@@ -88,12 +88,12 @@ Deno.test("answers that are lost and segments that come twice or late store noth
 Deno.test("two receivers share a folder, and a session may change between them", async () => {
   await using one = await TestFleet.start();
   const { serveFleet } = await import("../../../lib/fleet/receive/mod.ts");
-  const other = serveFleet({ dir: one.store, hostname: "127.0.0.1", port: 0 });
+  const other = await serveFleet({ dir: one.store, hostname: "127.0.0.1", port: 0 });
   const key = await one.machine();
   const path = `${one.dir}/session.db`;
   const urls = [one.url, `http://127.0.0.1:${other.addr.port}`];
   let turn = 0;
-  const targets = urls.map((url) => new HttpTarget(url));
+  const targets = urls.map((url) => new HttpTarget(url, key));
   const target: SegmentTarget = {
     name: "both",
     send: (segment) => targets[turn++ % 2].send(segment),
@@ -155,10 +155,15 @@ Deno.test("a changed segment, a stranger's and one of another machine's name are
   await fleet.shipper(key, { target: catching() }).ship(SESSION_A, path);
   await fleet.shipper(stranger, { target: catching() }).ship(SESSION_A, path);
   const [own, foreign] = sent;
-  const post = async (bytes: Uint8Array<ArrayBuffer>) => {
-    const response = await fetch(`${fleet.url}/v1/segments`, { method: "POST", body: bytes });
-    return `${response.status} ${(await response.json()).code}`;
+  const post = async (bytes: Uint8Array<ArrayBuffer>, by = key) => {
+    const { status, body } = await new HttpTarget(fleet.url, by).post(
+      "v1/segments",
+      bytes,
+      "application/octet-stream",
+    );
+    return `${status} ${(body as { code?: string }).code}`;
   };
+  assertEquals(await post(foreign, stranger), "403 fleet.machine.unknown");
   assertEquals(await post(foreign), "403 fleet.machine.unknown");
   // Another signature's key id in front of the same header.
   const renamed = new TextDecoder("latin1").decode(foreign).replaceAll(
@@ -176,8 +181,8 @@ Deno.test("a changed segment, a stranger's and one of another machine's name are
   }
   assertEquals(await post(own.slice(0, own.length - 40)), "400 fleet.segment.invalid");
   assertEquals(await post(new Uint8Array(20)), "400 fleet.segment.invalid");
-  assertEquals((await fetch(`${fleet.url}/v1/segments`, { method: "POST", body: own })).status, 201);
-  assertEquals((await fetch(`${fleet.url}/v1/segments`, { method: "POST", body: own })).status, 200);
+  assertEquals(await post(own), "201 undefined");
+  assertEquals(await post(own), "200 undefined");
 });
 
 Deno.test("a segment after a gap is not kept, and the gap is noted", async () => {
@@ -195,7 +200,7 @@ Deno.test("a segment after a gap is not kept, and the gap is noted", async () =>
     await record(path, SESSION_A, entries(10));
     await shipper.ship(SESSION_A, path);
   }
-  const http = new HttpTarget(fleet.url);
+  const http = new HttpTarget(fleet.url, key);
   const late = await http.send(sent[1]);
   assert(!late.kept && late.position.events === 0);
   assertEquals((await readProblems(fleet.store, key.publicKey.id)).map(({ kind }) => kind), ["gap"]);
