@@ -3,15 +3,20 @@ import type { Context, Hono } from "hono";
 import type { z } from "zod";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { NestingError, parseJson, ReservedKeyError } from "../../lib/base/json/mod.ts";
+import type { Params } from "../../lib/api/mod.ts";
 import { describe, pathText } from "../../lib/toml/mod.ts";
 
-/** A request, validated by the route's zod definitions. */
-export interface Input {
-  params: Record<string, string>;
-  // deno-lint-ignore no-explicit-any -- its shape is the route's own schema
-  query: any;
-  // deno-lint-ignore no-explicit-any -- its shape is the route's own schema
-  body: any;
+type JsonOf<S> = { content: { "application/json": { schema: S } } };
+type QueryOf<R> = R extends { request: { query: infer Q extends z.ZodType } } ? z.output<Q>
+  : Record<string, never>;
+type BodyOf<R> = R extends { request: { body: JsonOf<infer S extends z.ZodType> } } ? z.output<S> : undefined;
+type AnswerOf<R> = R extends { responses: { 200: JsonOf<infer S extends z.ZodType> } } ? z.input<S> : unknown;
+
+/** A request, validated by the zod definitions of its route. */
+export interface Input<R extends RouteConfig> {
+  params: Params<R["path"]>;
+  query: QueryOf<R>;
+  body: BodyOf<R>;
   context: Context;
 }
 
@@ -22,14 +27,24 @@ const BODY_LIMIT = 10 * 1024 * 1024;
  * Serves one route. Its definition validates params, query and JSON body, and names every error before the handler runs.
  * The handler returns a value for JSON, or a Response of its own.
  */
-export function handle(app: Hono, route: RouteConfig, handler: (input: Input) => unknown): void {
+export function handle<R extends RouteConfig>(
+  app: Hono,
+  route: R,
+  handler: (input: Input<R>) => AnswerOf<R> | Response | Promise<AnswerOf<R> | Response>,
+): void {
   const path = route.path.replaceAll(/{(\w+)}/g, ":$1");
   app.on(route.method.toUpperCase(), path, async (context) => {
-    const params = context.req.param() as Record<string, string>;
     const query = route.request?.query
       ? check(route.request.query as z.ZodType, context.req.query(), "query")
       : {};
-    const result = await handler({ params, query, body: await jsonBody(route, context), context });
+    // Checked by the definitions that these types are made of.
+    const input = {
+      params: context.req.param(),
+      query,
+      body: await jsonBody(route, context),
+      context,
+    } as Input<R>;
+    const result = await handler(input);
     return result instanceof Response ? result : context.json(result as object);
   });
 }

@@ -1,5 +1,11 @@
 import type { Hono } from "hono";
-import { type CostReport, policyRoutes, sessionRoutes, vmRoutes } from "../../../lib/api/mod.ts";
+import {
+  type CostReport,
+  policyRoutes,
+  sessionRoutes,
+  vmRoutes,
+  type WhyResult,
+} from "../../../lib/api/mod.ts";
 import { readCosts, readEvents } from "../../../lib/ledger/read/mod.ts";
 import {
   budgetsOf,
@@ -44,7 +50,9 @@ export function routeRecords(
   handle(
     app,
     policyRoutes.why,
-    async ({ params }) => explainEvent(await findLedger(params.id), params.event_id),
+    // The ledger keeps whole findings, and reads no more of them than their ids.
+    async ({ params }) =>
+      await explainEvent(await findLedger(params.id), params.event_id) as unknown as WhyResult,
   );
   handle(
     app,

@@ -30,6 +30,6 @@ export function routeSnapshots(app: Hono, { supervisor, snapshots }: Service): v
   );
   handle(app, snapshotRoutes.delete, async ({ params }) => {
     await snapshots.remove(supervisor.find(params.id), params.snapshot);
-    return { id: params.snapshot, deleted: true };
+    return { id: params.snapshot, deleted: true as const };
   });
 }

@@ -71,7 +71,7 @@ export function routeVms(
     await supervisor.delete(vm, { force: query.force === "true" });
     const { id } = vm.record;
     const kept = (await bin.list()).find((deleted) => deleted.id === id);
-    return { id, deleted: true, ...(kept && { restorable_until: kept.expires_at }) };
+    return { id, deleted: true as const, ...(kept && { restorable_until: kept.expires_at }) };
   });
   handle(app, vmRoutes.deleted, async () => ({ vms: await bin.list() }));
   handle(
