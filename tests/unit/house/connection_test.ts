@@ -1,0 +1,56 @@
+/**
+ * Every place of the host that opens a connection, and whose it is. sbx's own parts talk to each other without a proxy; what goes out to
+ * the world goes by HostNetwork, which is the one place that knows proxies.
+ */
+import { assertEquals } from "@std/assert";
+import { codeBelow, fromRoot } from "../../helper/repo.ts";
+
+/** Calls that connect, or make a client that does. Methods of objects have a dot before them. */
+const CONNECTS =
+  /(?<![.\w#]|async )(?:fetch|Deno\.connect(?:Tls|Quic)?|new WebSocket|Deno\.createHttpClient)\(/;
+const COMMENT = /^\s*(?:\*|\/\/|\/\*)/;
+
+/** `itself`: a part of sbx on this machine. `world`: through the proxy where there is one. */
+const PLACES: Record<string, "itself" | "world" | string> = {
+  "cmd/aggregator/main.ts": "itself",
+  "cmd/desktop/api/client.ts": "itself",
+  "cmd/desktop/api/session.ts": "itself",
+  "cmd/gateway/main.ts": "itself",
+  "cmd/sbx/commands/bench.ts": "itself",
+  "cmd/sbx/commands/stop.ts": "itself",
+  "lib/client/client.ts": "itself",
+  "lib/client/remote/ssh.ts": "itself",
+  "lib/debug/state.ts": "itself",
+  "lib/fleet/receive/front.ts": "itself",
+  "lib/gateway/socket.ts": "itself",
+  "lib/gateway/upstream.ts": "itself",
+  "lib/ipc/client.ts": "itself",
+  "lib/net/guest/terminator.ts": "itself",
+  "lib/service/spawn.ts": "itself",
+  "lib/vm/qmp.ts": "itself",
+  "lib/vm/state.ts": "itself",
+  "lib/net/upstream/connect.ts": "world",
+  "lib/proxy/connect.ts": "world",
+  "lib/proxy/host_network.ts": "world",
+  "lib/client/remote/https.ts":
+    "another machine's gateway by HTTPS, through the environment's proxy: the token is inside TLS",
+  "lib/dns/transport.ts": "resolvers, which no HTTP proxy serves",
+  "lib/doctor/host/machine.ts": "the proxy itself, to see whether it is there",
+  "lib/fleet/nats/greeting.ts": "a NATS server, which no HTTP proxy serves",
+  "lib/proxy/ca_file.ts": "nothing: it parses certificates",
+};
+
+Deno.test("every place that opens a connection is in this table, with whose connection it is", async () => {
+  const found: string[] = [];
+  for (const path of [...await codeBelow("cmd"), ...await codeBelow("lib")]) {
+    if (/^cmd\/guest\/|^lib\/guest\//.test(path)) continue;
+    const lines = (await Deno.readTextFile(fromRoot(path))).split("\n");
+    const handed = lines.some((line) => /^import .*\bfetch\b|\(fetch\b|, fetch\b|fetch: /.test(line));
+    if (
+      lines.some((line) =>
+        CONNECTS.test(line) && !COMMENT.test(line) && !(handed && /(?<!\.)\bfetch\(/.test(line))
+      )
+    ) found.push(path);
+  }
+  assertEquals(found.sort(), Object.keys(PLACES).sort());
+});
