@@ -83,8 +83,8 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
     case "Asks":
       return { t: "Asks", asks: enforcement.gate.asks.pending() };
     case "Resolve": {
-      const { t: _, ask_id, by, ...answer } = call;
-      return { t: "Ask", ask: enforcement.gate.asks.resolve(ask_id, answer, by) };
+      const { t: _, ask_id, digest, by, ...answer } = call;
+      return { t: "Ask", ask: enforcement.gate.asks.resolve(ask_id, answer, by, digest) };
     }
     case "ObserveFile":
       enforcement.observeFile(call);

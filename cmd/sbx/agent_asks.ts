@@ -1,7 +1,8 @@
 /** Questions of one VM's policy, shown where its agent runs. */
-import type { AskAnswer, AskList, AskView } from "../../lib/api/mod.ts";
+import type { AskList, AskResolve, AskView } from "../../lib/api/mod.ts";
 import { note, plain } from "../../lib/base/print/mod.ts";
 import type { Client } from "../../lib/client/mod.ts";
+import { READ_MS } from "../../lib/policy/ask/mod.ts";
 import type { Banner } from "./banner.ts";
 import { openAskSocket } from "./ask_socket.ts";
 
@@ -44,19 +45,27 @@ function lineOf(asks: AskView[]): string | undefined {
 }
 
 async function answerHere(client: Client, ask: AskView): Promise<void> {
-  const { ask_id, covers } = ask;
+  const { ask_id, covers, digest } = ask;
   if (!Deno.stdin.isTerminal()) {
     return note(`sbx asks ${questionOf(ask)}: sbx allow ${ask_id}, or sbx deny ${ask_id}`);
   }
   note(`sbx asks ${questionOf(ask)}`);
-  const word = prompt(
-    `  allow? y = once, s = for the session${covers ? ` (${plain(covers)})` : ""}, n = no [n]`,
-  );
-  const answer = word?.trim().toLowerCase();
-  const json: AskAnswer = answer === "s" && covers
-    ? { decision: "allow", scope: "session" }
-    : { decision: answer === "y" || answer === "s" ? "allow" : "deny", scope: "once" };
+  const question = `  allow? y = once, s = for the session${covers ? ` (${plain(covers)})` : ""}, n = no [n]`;
+  const answer = readAnswer(question)?.trim().toLowerCase();
+  const json: AskResolve = answer === "s" && covers
+    ? { decision: "allow", scope: "session", digest }
+    : { decision: answer === "y" || answer === "s" ? "allow" : "deny", scope: "once", digest };
   await client.json("POST", `/asks/${encodeURIComponent(ask_id)}/resolve`, { json });
+}
+
+/** Reads a line that was not typed before its question could be read, such as a second answer to the question before. */
+function readAnswer(question: string): string | null {
+  for (;;) {
+    const shownAt = performance.now();
+    const line = prompt(question);
+    if (line === null || performance.now() - shownAt >= READ_MS) return line;
+    note("  typed before the question could be read, so it is no answer");
+  }
 }
 
 function write(text: string): void {

@@ -1,7 +1,9 @@
 /** `sbx allow` and `sbx deny`: answers to an ask. */
-import type { AskAnswer, AskView } from "../../lib/api/mod.ts";
+import type { AskAnswer, AskList, AskResolve, AskView } from "../../lib/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION, type Option } from "../../lib/base/args/mod.ts";
+import { SbxError } from "../../lib/base/error/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
+import type { Client } from "../../lib/client/mod.ts";
 import { connect } from "./connect.ts";
 import { plain, print, printJson } from "../../lib/base/print/mod.ts";
 import { usageError, UTC_NOTE } from "./usage.ts";
@@ -29,20 +31,35 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
       JSON_OPTION,
     ],
     words: { min: 1, max: 1 },
-    examples: [`sbx ${decision} ask-3f2a90c1d7e4`, `sbx ${decision} ask-3f2a90c1d7e4 --for 10m`],
+    examples: [
+      `sbx ${decision} ask-3f2a90c1d7e4-9c1d2e7a`,
+      `sbx ${decision} ask-3f2a90c1d7e4-9c1d2e7a --for 10m`,
+    ],
     async run(args) {
-      const json: AskAnswer = { decision, ...scopeOf(command, args) };
+      const answer: AskAnswer = { decision, ...scopeOf(command, args) };
       const path = `/asks/${encodeURIComponent(args.words[0])}/resolve`;
       const client = await connect();
-      if (args.has("save-as-rule")) await (await import("./save_rule.ts")).saveAsRule(client, args.words[0]);
+      const shown = await findAsk(client, args.words[0]);
+      if (args.has("save-as-rule")) await (await import("./save_rule.ts")).saveAsRule(client, shown);
+      const json: AskResolve = { ...answer, digest: shown.digest };
       const ask = await client.json<AskView>("POST", path, { json });
       await (args.has("json") ? printJson(ask) : print(
-        plain(`${ask.ask_id} ${ask.status}: ${ask.event_type} ${reachOf(ask, json)} (${ask.rule_id})`),
+        plain(`${ask.ask_id} ${ask.status}: ${ask.event_type} ${reachOf(ask, answer)} (${ask.rule_id})`),
       ));
       return 0;
     },
   };
   return command;
+}
+
+/** The ask of an id as it waits; the id has a part of the digest of what was shown. @throws {SbxError} `ask.not_found` */
+async function findAsk(client: Client, askId: string): Promise<AskView> {
+  const { asks } = await client.json<AskList>("GET", "/asks");
+  const ask = asks.find(({ ask_id }) => ask_id === askId);
+  if (ask) return ask;
+  throw new SbxError("ask.not_found", `no ask ${askId} is pending: it was answered, or it expired`, {
+    hint: "sbx asks lists the pending ones",
+  });
 }
 
 /** The event of an answer given once, the covered events of one that lasts. */

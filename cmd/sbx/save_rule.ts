@@ -1,5 +1,5 @@
 /** `sbx allow ASK --save-as-rule`: the answer as a rule of the profile, shown with its effect before it is written. */
-import type { AskList, AskRule, AskView, RuleSaved, TryResult } from "../../lib/api/mod.ts";
+import type { AskRule, AskView, RuleSaved, TryResult } from "../../lib/api/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { plain, print } from "../../lib/base/print/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
@@ -11,13 +11,12 @@ import type { RuleTable } from "../../lib/policy/author/mod.ts";
  *
  * @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked`, `policy.invalid`: nothing is written, and the ask waits
  */
-export async function saveAsRule(client: Client, askId: string): Promise<void> {
+export async function saveAsRule(client: Client, { ask_id, session_id }: AskView): Promise<void> {
   const [{ withRule }, { parseToml }] = await Promise.all([
     import("../../lib/policy/author/mod.ts"),
     import("../../lib/toml/mod.ts"),
   ]);
-  const { session_id } = await findAsk(client, askId);
-  const saved = await client.json<AskRule>("GET", `/asks/${encodeURIComponent(askId)}/rule`);
+  const saved = await client.json<AskRule>("GET", `/asks/${encodeURIComponent(ask_id)}/rule`);
   const { profile_id, rule_id, rule } = saved;
   const { text } = await withRule(parseToml("", "rule"), rule_id, rule as RuleTable);
   await print(plain(text.trim(), true));
@@ -25,15 +24,6 @@ export async function saveAsRule(client: Client, askId: string): Promise<void> {
   const path = `/profiles/${segment(profile_id, "profile")}/enforcement/rules/${encodeURIComponent(rule_id)}`;
   await client.json<RuleSaved>("PUT", path, { json: rule });
   await print(`saved in profile "${profile_id}", and in force in its running VMs`);
-}
-
-async function findAsk(client: Client, askId: string): Promise<AskView> {
-  const { asks } = await client.json<AskList>("GET", "/asks");
-  const ask = asks.find(({ ask_id }) => ask_id === askId);
-  if (ask) return ask;
-  throw new SbxError("ask.not_found", `no ask ${askId} is pending: it was answered, or it expired`, {
-    hint: "sbx asks lists the pending ones",
-  });
 }
 
 /** Prints the linter's remarks, and the events of the session that the rules would have decided otherwise. */

@@ -1,7 +1,7 @@
 /** Routes of enforcement rules, asks and decisions (docs/contracts.md §2, §5). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { PolicyContextSchema } from "../event/schema.ts";
-import { Ask, AskAnswer } from "../policy/ask/schema.ts";
+import { Ask, AskAnswer, AskShown } from "../policy/ask/schema.ts";
 import { Decision } from "../policy/decision/schema.ts";
 import { FullRuleSchema, RULE_ID, RuleSchema } from "../policy/author/schema.ts";
 import { answers, body, EventRef, VmParam } from "./common.ts";
@@ -122,7 +122,8 @@ export type AskView = z.infer<typeof AskView>;
 export const AskList = z.object({ asks: z.array(AskView) }).openapi("AskList");
 export type AskList = z.infer<typeof AskList>;
 
-export const AskResolve = z.strictObject(AskAnswer.shape).openapi("AskResolve");
+export const AskResolve = z.strictObject({ ...AskAnswer.shape, ...AskShown.shape }).openapi("AskResolve");
+export type AskResolve = z.infer<typeof AskResolve>;
 export type { AskAnswer };
 
 export const WhyResult = z.object({

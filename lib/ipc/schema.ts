@@ -8,7 +8,7 @@ import { JobId, JobRecord } from "../job/schema.ts";
 import { RuleCounter } from "../detection/match/schema.ts";
 import { ServerStatus, ToolEntry } from "../mcp/schema.ts";
 import { PortNumber, PortRecord } from "../port/schema.ts";
-import { AnsweredBy, Ask, AskAnswer } from "../policy/ask/schema.ts";
+import { AnsweredBy, Ask, AskAnswer, AskShown } from "../policy/ask/schema.ts";
 
 /** Version of this wire; both sides send theirs first. */
 export const IPC_VERSION = 1;
@@ -108,7 +108,13 @@ export const Call = z.discriminatedUnion("t", [
     stdin: z.boolean(),
   }),
   z.strictObject({ t: z.literal("Asks") }),
-  z.strictObject({ t: z.literal("Resolve"), ask_id: z.string(), ...AskAnswer.shape, by: AnsweredBy }),
+  z.strictObject({
+    t: z.literal("Resolve"),
+    ask_id: z.string(),
+    ...AskAnswer.shape,
+    ...AskShown.shape,
+    by: AnsweredBy,
+  }),
   /** how far the budgets are used up */
   z.strictObject({ t: z.literal("Budgets") }),
   /** match counters of the detection rules */

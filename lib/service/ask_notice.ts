@@ -1,5 +1,6 @@
 /** Desktop notifications of asks, where there is a desktop: a person is asked who does not look at a terminal. */
 import { plain } from "../base/print/mod.ts";
+import { READ_MS } from "../policy/ask/mod.ts";
 import type { Ask } from "../policy/mod.ts";
 import type { Notice } from "./notice.ts";
 
@@ -28,7 +29,7 @@ export interface AskNotifierOptions {
   /** name of a VM by its session */
   nameOf(session: string): string;
   /** answers an ask once */
-  answer(ask: string, decision: "allow" | "deny"): Promise<unknown>;
+  answer(ask: Ask, decision: "allow" | "deny"): Promise<unknown>;
   board(): Promise<Board>;
   /** tells why notifications cannot be shown; once, until it is another reason */
   tell(problem: string): void;
@@ -58,6 +59,10 @@ export class AskNotifier {
     this.#skipped = 0;
     const [oldest] = this.#shown.keys();
     if (this.#shown.size >= SHOWN_MAX) this.#shown.delete(oldest);
+    this.#put(ask, more);
+  }
+
+  #put(ask: Ask, more: string): void {
     this.#shown.set(ask.ask_id, this.#show(ask, more).catch((error) => this.#fail(error)));
   }
 
@@ -69,17 +74,24 @@ export class AskNotifier {
   }
 
   /** Text of the guest is markup to some desktops. */
-  async #show({ ask_id, session_id, subject, reason }: Ask, more: string) {
+  async #show(ask: Ask, more: string) {
+    const { ask_id, session_id, subject, reason } = ask;
     const { nameOf, answer, board } = this.#options;
     const shown = plain(subject).slice(0, SUBJECT_SHOWN);
     const body = escapeMarkup(
       `${shown}\n${plain(reason)}\nsbx allow ${ask_id}, or sbx deny ${ask_id}${more}`,
     );
     const title = `sbx: ${nameOf(session_id)} asks`;
-    return await (await board()).show({ title, body, actions: ACTIONS }, (key) => {
+    let shownAt = Infinity;
+    const remove = await (await board()).show({ title, body, actions: ACTIONS }, (key) => {
+      if (key !== "allow" && key !== "deny") return;
+      // The press was meant for the notification that was in this place before; its button took this one away.
+      if (performance.now() - shownAt < READ_MS) return this.#shown.has(ask_id) && this.#put(ask, more);
       // One that was answered elsewhere in this moment needs no answer.
-      if (key === "allow" || key === "deny") answer(ask_id, key).catch(() => {});
+      answer(ask, key).catch(() => {});
     });
+    shownAt = performance.now();
+    return remove;
   }
 
   async #remove(ask: string): Promise<void> {

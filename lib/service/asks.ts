@@ -1,6 +1,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import type { ReplyTo } from "../ipc/mod.ts";
-import type { AnsweredBy, AskAnswer } from "../policy/mod.ts";
+import type { AskResolve } from "../api/mod.ts";
+import type { AnsweredBy } from "../policy/mod.ts";
 import type { Registry } from "./registry.ts";
 
 type Ask = ReplyTo<"Resolve">["ask"];
@@ -32,8 +33,8 @@ export class AskInbox {
     });
   }
 
-  /** Answers an ask. @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked` */
-  async resolve(askId: string, answer: AskAnswer, by: AnsweredBy): Promise<Ask> {
+  /** Answers an ask. @throws {SbxError} `ask.not_found`, `ask.changed`, `ask.invalid`, `policy.blocked` */
+  async resolve(askId: string, answer: AskResolve, by: AnsweredBy): Promise<Ask> {
     const pending = await this.get(askId);
     const vm = this.#registry.get(pending.session_id);
     return (await vm.process.call({ t: "Resolve", ask_id: askId, ...answer, by })).ask;

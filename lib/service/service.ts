@@ -144,8 +144,11 @@ export class Service implements Configuration {
       isOn: () => this.settings.resolved.byId.get("app.notifications")?.effective_value === true,
       nameOf: (session) =>
         this.registry.all().find(({ record }) => record.id === session)?.record.name ?? session,
-      answer: (ask, decision) =>
-        this.asks.resolve(ask, { decision, scope: "once" }, { user: userName(), client: "notification" }),
+      answer: ({ ask_id, digest }, decision) =>
+        this.asks.resolve(ask_id, { decision, scope: "once", digest }, {
+          user: userName(),
+          client: "notification",
+        }),
       board: openBoard,
       tell: (problem) => log.warn(`desktop notifications cannot be shown: ${problem}`),
     });

@@ -11,7 +11,7 @@ const SUBJECT_SHOWN = 80;
 /** What a chosen entry does. */
 export type TrayAction =
   | { do: "open" | "start" | "pause" | "resume" | "quit" }
-  | { do: "answer"; ask: string; decision: "allow" | "deny" };
+  | { do: "answer"; ask: string; digest: string; decision: "allow" | "deny" };
 
 export interface MenuEntry {
   /** Name of the entry while the tray runs: another entry never has it. */
@@ -76,13 +76,13 @@ export function paused({ vms }: TrayState): TrayVm[] {
 
 function asksOf({ asks, vms }: TrayState): MenuEntry[] {
   const names = new Map(vms.map(({ id, name }) => [id, name]));
-  const entries = asks.slice(0, ASKS_SHOWN).map(({ ask_id, session_id, subject }): MenuEntry => ({
+  const entries = asks.slice(0, ASKS_SHOWN).map(({ ask_id, digest, session_id, subject }): MenuEntry => ({
     key: `ask-${ask_id}`,
     label: `${names.get(session_id) ?? "a VM"} asks: ${plain(subject).slice(0, SUBJECT_SHOWN)}`,
     children: (["allow", "deny"] as const).map((decision) => ({
       key: `${decision}-${ask_id}`,
       label: decision === "allow" ? "Allow once" : "Deny",
-      action: { do: "answer", ask: ask_id, decision },
+      action: { do: "answer", ask: ask_id, digest, decision },
     })),
   }));
   if (entries.length === 0) return [];

@@ -2,7 +2,7 @@ import type { AskView, VmSummary } from "../api/schema.ts";
 
 /** Parts of a VM and of an ask that the tray shows. */
 export type TrayVm = Pick<VmSummary, "id" | "name" | "status" | "available_actions">;
-export type TrayAsk = Pick<AskView, "ask_id" | "session_id" | "subject" | "status">;
+export type TrayAsk = Pick<AskView, "ask_id" | "digest" | "session_id" | "subject" | "status">;
 
 /** What the tray shows; without sbx there are no VMs and no asks. */
 export interface TrayState {

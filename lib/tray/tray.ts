@@ -2,6 +2,7 @@
 import type dbus from "dbus-native";
 import { asSbxError } from "../base/error/mod.ts";
 import { closeBus } from "../dbus/mod.ts";
+import { READ_MS } from "../policy/ask/mod.ts";
 import { openBus, register } from "./bus.ts";
 import { DbusMenu, MENU_PATH } from "./dbus_menu.ts";
 import { ITEM_PATH, TrayItem } from "./item.ts";
@@ -31,6 +32,8 @@ export class Tray {
   readonly #item: TrayItem;
   readonly #end: () => void;
   #state: TrayState = OFFLINE;
+  /** `ms`: the last time an entry of an ask came or moved */
+  #movedAt = 0;
 
   private constructor(options: TrayOptions, bus: dbus.MessageBus) {
     this.#options = options;
@@ -68,6 +71,7 @@ export class Tray {
 
   /** Shows a state. */
   set(state: TrayState): void {
+    if (idsOf(state) !== idsOf(this.#state)) this.#movedAt = performance.now();
     this.#state = state;
     this.#item.set(state);
     this.#menu.set(menuOf(state));
@@ -82,13 +86,20 @@ export class Tray {
       if (action.do === "quit") this.#end();
       else if (action.do === "open") await this.#options.open();
       else if (action.do === "start") await this.#options.start();
-      else if (action.do === "answer") {
-        const path = `/asks/${encodeURIComponent(action.ask)}/resolve`;
-        await this.#options.send("POST", path, { decision: action.decision, scope: "once" });
-      } else await this.#toAll(action.do);
+      else if (action.do === "answer") await this.#answer(action);
+      else await this.#toAll(action.do);
     } catch (error) {
       this.#options.report(asSbxError(error, "the tray").message);
     }
+  }
+
+  /** A click that comes sooner was meant for the entry that was in this place before. */
+  async #answer({ ask, digest, decision }: TrayAction & { do: "answer" }): Promise<void> {
+    if (performance.now() - this.#movedAt < READ_MS) {
+      return this.#options.report(`${ask} is not answered: the menu had just changed`);
+    }
+    const path = `/asks/${encodeURIComponent(ask)}/resolve`;
+    await this.#options.send("POST", path, { decision, scope: "once", digest });
   }
 
   /** One VM that fails keeps no other from it. */
@@ -102,4 +113,8 @@ export class Tray {
       this.#options.report(`${vms[at].name}: ${asSbxError(result.reason, action).message}`);
     });
   }
+}
+
+function idsOf({ asks }: TrayState): string {
+  return asks.map(({ ask_id }) => ask_id).join();
 }

@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { closeBus, connectBus } from "../../lib/dbus/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
+import { READ_MS } from "../../lib/policy/ask/limit.ts";
 import { OddBus, ODDITIES } from "../helper/odd_bus.ts";
 import { limitChild, runChild } from "../helper/child.ts";
 import { PrivateBus } from "../helper/private_bus.ts";
@@ -21,6 +22,7 @@ const vm = {
 };
 const ask = (id: string, status = "pending") => ({
   ask_id: id,
+  digest: `digest-of-${id}`,
   event_id: id.slice(4),
   session_id: VM,
   event_type: "http.request",
@@ -161,6 +163,7 @@ Deno.test("tray: shows VMs and asks, and does what is chosen", options, async (t
     assertEquals([second.code, second.stderr.includes("tray.already_running")], [1, true], second.stderr);
   });
 
+  const read = () => new Promise((resolve) => setTimeout(resolve, READ_MS));
   let allow = 0;
   await t.step("a gateway comes: a VM runs, and asks", async () => {
     const before = await host.property<[number, number, Uint8Array][]>("IconPixmap");
@@ -198,18 +201,23 @@ Deno.test("tray: shows VMs and asks, and does what is chosen", options, async (t
   });
 
   await t.step("allow, deny and pause reach the service", async () => {
+    await read();
     await host.click(label("ask-1"), "Allow once");
     await eventually("it is allowed", () => place.calls.length === 1);
     place.tell("ask", ask("ask-2"));
     place.tell("ask", ask("ask-1", "allowed"));
     await shows(label("ask-2"));
+    // Meant for the entry that was in this place.
+    await host.click(label("ask-2"), "Allow once");
+    await read();
+    assertEquals(place.calls.length, 1);
     await host.click(label("ask-2"), "Deny");
     await eventually("it is denied", () => place.calls.length === 2);
     await host.click("Pause all VMs");
     await eventually("it is paused", () => place.calls.length === 3);
     assertEquals(place.calls, [
-      '/asks/ask-1/resolve {"decision":"allow","scope":"once"}',
-      '/asks/ask-2/resolve {"decision":"deny","scope":"once"}',
+      '/asks/ask-1/resolve {"decision":"allow","scope":"once","digest":"digest-of-ask-1"}',
+      '/asks/ask-2/resolve {"decision":"deny","scope":"once","digest":"digest-of-ask-2"}',
       `/vms/${VM}/pause `,
     ]);
   });

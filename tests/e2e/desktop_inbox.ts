@@ -1,5 +1,6 @@
 /** Asks that a guest waits for, answered in the inbox. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { READ_MS } from "../../lib/policy/ask/limit.ts";
 import { limitChild } from "../helper/child.ts";
 import { PrivateBus } from "../helper/private_bus.ts";
 import { fromRoot } from "../helper/repo.ts";
@@ -9,10 +10,17 @@ import { type DesktopWorld, MARKUP } from "./desktop_world.ts";
 
 /** A secret in a request, which the page may show as a ref only. */
 const SECRET = `sk-ant-api03-${"q".repeat(93)}AA`;
+/** Answers every card in the moment in which it comes, by its button and by the key. */
+const HASTY =
+  `new MutationObserver((changes) => changes.flatMap(({ addedNodes }) => [...addedNodes]).forEach((node) => {
+  node.querySelector?.("button.main")?.click();
+  dispatchEvent(new KeyboardEvent("keydown", { key: "a" }));
+})).observe(document.querySelector("main"), { childList: true, subtree: true })`;
 const CURL = ["curl", "-s", "-m", "50", "-o", "/dev/null", "-w", "%{http_code}"];
 
 export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {
   const { page } = desktop;
+  const read = () => page.waitForTimeout(READ_MS);
   const curl = (path: string, ...args: string[]) =>
     sbx.cli("exec", "desk", "--", ...CURL, ...args, `http://asked.example${path}`);
 
@@ -30,9 +38,39 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
     await page.getByText("http.request.path", { exact: true }).waitFor();
     assertEquals(await desktop.violations(), []);
     assertEquals((await page.content()).includes(SECRET), false);
+    await read();
     await page.keyboard.press("d");
     await page.getByText("Nothing waits for you").waitFor();
     assertEquals((await waiting).stdout, "403");
+  });
+
+  await t.step("an answer goes to the ask that was read, whatever the guest asks meanwhile", async () => {
+    // Held down since before there was an ask.
+    await page.keyboard.down("a");
+    const one = curl("/one");
+    await page.getByRole("heading", { name: /asked\.example\/one/ }).waitFor();
+    await read();
+    await page.keyboard.down("a");
+    await page.keyboard.up("a");
+    const allow = page.getByRole("button", { name: "Allow once" });
+    const place = await allow.boundingBox();
+    const two = curl("/two");
+    await page.getByRole("button", { name: "1 new" }).waitFor();
+    assertEquals([await allow.count(), await allow.boundingBox()], [1, place]);
+    const [first, second] = (await sbx.api("GET", "/asks")).body.asks;
+    const blind = { decision: "allow", scope: "once", digest: first.digest };
+    const refused = await sbx.api("POST", `/asks/${second.ask_id}/resolve`, blind);
+    assertEquals([refused.status, refused.body.code], [409, "ask.changed"]);
+    await page.evaluate(HASTY);
+    await page.mouse.click(place!.x + place!.width / 2, place!.y + place!.height / 2);
+    assertEquals((await one).stdout, "200");
+    await page.getByRole("heading", { name: /asked\.example\/two/ }).waitFor();
+    await page.getByText("Not answered: this ask had just come").waitFor();
+    assertEquals((await sbx.api("GET", "/asks")).body.asks.length, 1);
+    await read();
+    await page.keyboard.press("d");
+    assertEquals((await two).stdout, "403");
+    await page.reload();
   });
 
   await t.step("an ask is allowed in the tray", async () => {
@@ -47,6 +85,7 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
       label = (await host.labels()).find((each) => each.startsWith("desk asks: ") && each.includes("/tray"));
       return label !== undefined;
     });
+    await read();
     await host.click(label!, "Allow once");
     assertEquals((await waiting).stdout, "200");
     await page.getByText("Nothing waits for you").waitFor();
@@ -56,7 +95,10 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
 
   await t.step("an ask is allowed for the session, and what it covers asks no more", async () => {
     const waiting = curl("/second");
-    await page.getByRole("button", { name: "Allow for the session" }).click();
+    const allow = page.getByRole("button", { name: "Allow for the session" });
+    await allow.waitFor();
+    await read();
+    await allow.click();
     assertEquals((await waiting).stdout, "200");
     assertEquals((await curl("/second")).stdout, "200");
     assertEquals(await page.title(), "sbx");

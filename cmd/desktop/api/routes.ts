@@ -1,6 +1,6 @@
 /** The routes that pages call, with the types of the service's own definitions. */
 import type {
-  AskAnswer,
+  AskResolve,
   AskRule,
   AskView,
   CreateRequest,
@@ -89,7 +89,7 @@ export const api = {
   sessions: () => ask("GET", "/sessions/list", {}),
   profiles: () => ask("GET", "/profiles/list", {}),
   asks: () => ask("GET", "/asks", {}),
-  resolveAsk: (id: string, answer: AskAnswer) => tell("POST", "/asks/{id}/resolve", { id }, answer),
+  resolveAsk: (id: string, answer: AskResolve) => tell("POST", "/asks/{id}/resolve", { id }, answer),
   ruleOfAsk: (id: string) => ask("GET", "/asks/{id}/rule", { id }),
   events: (id: string, conditions: Conditions<"/sessions/{id}/events">) =>
     ask("GET", "/sessions/{id}/events", { id }, conditions),

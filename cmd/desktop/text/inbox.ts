@@ -2,7 +2,7 @@
 export const inbox = {
   empty: "Nothing waits for you.",
   list: "Asks that wait",
-  keys: "Keys: j and k choose, a allows once, d denies, enter opens the request.",
+  keys: "Keys: j and k choose, a allows once, d denies, enter opens the request, n shows new asks.",
   vm: "VM",
   rule: "Rule",
   reason: "Reason",
@@ -17,6 +17,8 @@ export const inbox = {
   allowed: "Allowed.",
   denied: "Denied.",
   waiting: (count: number) => `${count} waiting`,
+  newcomers: (count: number) => `${count} new`,
+  unread: "Not answered: this ask had just come to its place. Read it, then answer.",
   notification: (name: string) => `${name} waits for your answer`,
   notify: "Notify me",
   fields: "All fields of the event",

@@ -16,6 +16,7 @@ const BY_CODE: Record<string, number> = {
   "auth.bad_host": 403,
   "auth.bad_origin": 403,
   "path.outside_workspace": 403,
+  "ask.changed": 409,
   "live.off": 403,
   "policy.blocked": 403,
   "credential.denied": 403,

@@ -5,6 +5,7 @@ import type { Answered, Decision } from "../decision/mod.ts";
 import { subjectLine } from "../decision/mod.ts";
 import { applyAnswer } from "../decision/mod.ts";
 import type { Layer } from "../engine/rule.ts";
+import { contentOf, identityOf } from "./digest.ts";
 import { APPROVAL_MINUTES_MAX, ASK_TIMEOUT, ASKS_MAX, SUBJECT_MAX } from "./limit.ts";
 import type { AnsweredBy, Ask, AskAnswer, KeptAsk } from "./schema.ts";
 import { scopeOf } from "./scope.ts";
@@ -31,6 +32,8 @@ interface Pending {
   layer: Layer | "none";
   /** absent: an answer covers this event only */
   key?: string;
+  /** of the event: {@linkcode contentOf} */
+  content: string;
   timer: ReturnType<typeof setTimeout>;
   /** absent: its request ended with the connections of a VM that was suspended or copied; the next one like it waits here */
   waiter?: Waiter;
@@ -47,9 +50,8 @@ interface Waiter {
 /** An answer that covers further events. */
 interface Standing {
   answered: Answered;
+  /** unix milliseconds */
   until: number;
-  /** covers one event */
-  once?: boolean;
 }
 
 /**
@@ -58,7 +60,10 @@ interface Standing {
  */
 export class AskQueue {
   readonly #pending = new Map<string, Pending>();
+  /** answers that last, by scope */
   readonly #standing = new Map<string, Standing>();
+  /** answers to one event that is to be sent again, by its scope and content */
+  readonly #single = new Map<string, Standing>();
   readonly #options: AskOptions;
   #closed = false;
   /** the VM's connections are being reset: asks outlive their requests */
@@ -91,13 +96,14 @@ export class AskQueue {
   ): Promise<Decision> {
     const { rule } = decision;
     const scope = scopeOf(event, rule, shown);
-    const standing = scope && this.#standing.get(scope.key);
-    const isInForce = standing && standing.until > this.#now();
-    if (standing && (standing.once || !isInForce)) this.#standing.delete(scope.key);
-    if (isInForce) return applyAnswer(decision, standing.answered);
+    const content = contentOf(shown);
+    const earlier = scope && this.#earlier(scope.key, content);
+    if (earlier) return applyAnswer(decision, earlier);
     const { event_id, enforceability } = event.common;
     const canRepeat = enforceability !== "observe_only";
-    const left = [...this.#pending.values()].find(({ key, waiter }) => key === scope?.key && !waiter);
+    const left = [...this.#pending.values()].find((each) =>
+      each.key === scope?.key && each.content === content && !each.waiter
+    );
     if (scope && left) {
       const answered = await new Promise<Answered>((settle) => {
         left.waiter = { eventId: event_id, canRepeat, settle };
@@ -112,8 +118,7 @@ export class AskQueue {
       return { ...decision, decision: "block", remedy };
     }
     const now = this.#now();
-    const ask: Ask = {
-      ask_id: askIdOf(event_id),
+    const asked = {
       event_id,
       session_id: event.common.session_id,
       event_type: event.common.event_type,
@@ -122,12 +127,12 @@ export class AskQueue {
       rule_id: rule.id,
       reason: rule.reason ?? rule.name,
       created_at: new Date(now).toISOString(),
-      expires_at: new Date(now + timeout * 1000).toISOString(),
-      status: "pending",
     };
+    const expires_at = new Date(now + timeout * 1000).toISOString();
+    const ask: Ask = { ...identityOf(asked, content), ...asked, expires_at, status: "pending" };
     const answered = await new Promise<Answered>((settle) => {
       const waiter = { eventId: event_id, canRepeat, settle };
-      this.#add({ ask, layer: rule.layer, key: scope?.key, waiter }, timeout * 1000);
+      this.#add({ ask, layer: rule.layer, key: scope?.key, content, waiter }, timeout * 1000);
       waits?.(ask);
     });
     return applyAnswer(decision, answered);
@@ -136,14 +141,20 @@ export class AskQueue {
   /**
    * Answers an ask, and every other pending ask that the answer covers.
    *
-   * @throws SbxError `ask.not_found`; `ask.invalid`: minutes out of range, or a lasting answer to an ask that has no
-   * scope; `policy.blocked`: an allowance that would loosen a corp rule
+   * @param shown digest of the ask that the person read; the service always has one
+   * @throws SbxError `ask.not_found`; `ask.changed`: another ask was shown; `ask.invalid`: minutes out of range, or a
+   * lasting answer to an ask that has no scope; `policy.blocked`: an allowance that would loosen a corp rule
    */
-  resolve(askId: string, answer: AskAnswer, answeredBy?: AnsweredBy): Ask {
+  resolve(askId: string, answer: AskAnswer, answeredBy?: AnsweredBy, shown?: string): Ask {
     const pending = this.#pending.get(askId);
     if (!pending) {
       throw new SbxError("ask.not_found", `no ask ${askId} is pending: it was answered or expired`, {
         hint: "sbx asks lists the pending ones",
+      });
+    }
+    if (shown !== undefined && shown !== pending.ask.digest) {
+      throw new SbxError("ask.changed", `the answer to ${askId} was given to an ask of another digest`, {
+        hint: "sbx asks lists it as it is: read it, and answer again",
       });
     }
     const until = this.#until(answer);
@@ -165,7 +176,8 @@ export class AskQueue {
         if (other.key === pending.key) this.#end(other.ask.ask_id, status, answer, answeredBy);
       }
     } else if (!pending.waiter && pending.key !== undefined) {
-      this.#standing.set(pending.key, { answered, until: Date.parse(pending.ask.expires_at), once: true });
+      const expires = Date.parse(pending.ask.expires_at);
+      this.#single.set(singleKey(pending.key, pending.content), { answered, until: expires });
     }
     return pending.ask;
   }
@@ -191,19 +203,25 @@ export class AskQueue {
   /** Takes the asks that outlive the machine out of the queue; their requests end. */
   take(): KeptAsk[] {
     return [...this.#pending.values()].filter(canStay).map((pending) => {
-      const { ask, layer, key, timer } = pending;
+      const { ask, layer, key, content, timer } = pending;
       this.#leave(pending);
       clearTimeout(timer);
       this.#pending.delete(ask.ask_id);
-      return { ask, layer, key: key!, remaining_ms: Math.max(0, Date.parse(ask.expires_at) - this.#now()) };
+      return {
+        ask,
+        layer,
+        key: key!,
+        content,
+        remaining_ms: Math.max(0, Date.parse(ask.expires_at) - this.#now()),
+      };
     });
   }
 
   /** Puts back what was taken, with the time that was left. */
   restore(kept: readonly KeptAsk[]): void {
-    for (const { ask, layer, key, remaining_ms } of kept) {
+    for (const { ask, remaining_ms, ...rest } of kept) {
       const expires_at = new Date(this.#now() + remaining_ms).toISOString();
-      this.#add({ ask: { ...ask, expires_at }, layer, key }, remaining_ms);
+      this.#add({ ask: { ...ask, expires_at }, ...rest }, remaining_ms);
     }
   }
 
@@ -211,7 +229,19 @@ export class AskQueue {
   close(): void {
     this.#closed = true;
     this.#standing.clear();
+    this.#single.clear();
     for (const askId of [...this.#pending.keys()]) this.#end(askId, "expired");
+  }
+
+  /** An answer given before the event; the one to a single event is used up. */
+  #earlier(key: string, content: string): Answered | undefined {
+    const single = singleKey(key, content);
+    const once = this.#single.get(single);
+    this.#single.delete(single);
+    const lasting = this.#standing.get(key);
+    const now = this.#now();
+    if (lasting && lasting.until <= now) this.#standing.delete(key);
+    return [lasting, once].find((answer) => answer && answer.until > now)?.answered;
   }
 
   #add(pending: Omit<Pending, "timer">, ms: number): void {
@@ -276,8 +306,8 @@ function canStay({ key, waiter }: Pending): boolean {
   return key !== undefined && waiter?.canRepeat !== false;
 }
 
-function askIdOf(eventId: string): string {
-  return `ask-${eventId}`;
+function singleKey(key: string, content: string): string {
+  return `${key} ${content}`;
 }
 
 function shorten(text: string): string {

@@ -5,7 +5,8 @@ import { APPROVAL_MINUTES_MAX } from "./limit.ts";
 
 /** One ask. */
 export const Ask = z.strictObject({
-  ask_id: z.string(),
+  ask_id: z.string().describe("the event's id and the first 8 characters of the digest"),
+  digest: z.string().describe("BLAKE3 of the ask and its event, which an answer repeats"),
   event_id: z.string(),
   session_id: z.string(),
   event_type: z.string(),
@@ -26,6 +27,7 @@ export const KeptAsk = z.strictObject({
   ask: Ask,
   layer: z.enum([...LAYERS, "none"]),
   key: z.string(),
+  content: z.string().describe("BLAKE3 of the event as it is shown"),
   remaining_ms: z.number().nonnegative(),
 });
 export type KeptAsk = z.infer<typeof KeptAsk>;
@@ -44,3 +46,8 @@ export const AskAnswer = z.strictObject({
   minutes: z.number().positive().max(APPROVAL_MINUTES_MAX).optional().describe("required with scope minutes"),
 });
 export type AskAnswer = z.infer<typeof AskAnswer>;
+
+/** Digest in an answer: it goes to no other ask than the one that was read. */
+export const AskShown = z.strictObject({
+  digest: z.string().describe("digest of the ask that the person read"),
+});

@@ -176,3 +176,66 @@ Deno.test("no answer allows what a rule blocks that came while the person was as
   assertEquals([allowed, decision.rule.id], [false, "freeze"]);
   assertEquals(gate.entries[0].decision?.decision, "block");
 });
+
+Deno.test("an answer goes to the ask whose digest was shown, and to no other", async () => {
+  const gate = new TestGate(rule("profiles", "ask", "ask", ANY));
+  const [read, other] = ["/harmless", "/admin/delete"].map((path) => gate.decide(request({ path })));
+  const [harmless, dangerous] = gate.asks.pending();
+  const answer = { decision: "allow", scope: "once" } as const;
+  const code = assertThrows(
+    () => gate.asks.resolve(dangerous.ask_id, answer, undefined, harmless.digest),
+    SbxError,
+  ).code;
+  assertEquals([code, gate.asks.pending().length], ["ask.changed", 2]);
+  gate.asks.resolve(harmless.ask_id, answer, undefined, harmless.digest);
+  assert((await read).allowed);
+  gate.close();
+  assertEquals((await other).allowed, false);
+});
+
+Deno.test("digests differ where events do, also where the question on one line is the same", async () => {
+  const gate = new TestGate(rule("profiles", "ask", "ask", ANY));
+  const long = `/${"a".repeat(2000)}`;
+  const drafts = [
+    ...[[["x-a", "1"]], [["x-a", "2"]]].map((headers) =>
+      request({ path: "/", headers: Object.fromEntries(headers.map(([name, value]) => [name, [value]])) })
+    ),
+    request({ path: "/", query: "a=1" }),
+    request({ path: `${long}/harmless` }),
+    request({ path: `${long}/admin` }),
+    call("write", "tools/call", { text: `${"b".repeat(2000)}1` }),
+    call("write", "tools/call", { text: `${"b".repeat(2000)}2` }),
+  ];
+  const waiting = drafts.map((draft) => gate.decide(draft));
+  const asks = gate.asks.pending();
+  assertEquals(new Set(asks.map(({ digest }) => digest)).size, drafts.length);
+  // A typing error in an id names no other ask, though ids of events count up.
+  for (const { ask_id, event_id, digest } of asks) {
+    assertEquals(ask_id, `ask-${event_id}-${digest.slice(0, 8)}`);
+  }
+  gate.close();
+  await Promise.all(waiting);
+});
+
+Deno.test("an answer for one request does not let another one of its scope pass after a suspend", async () => {
+  for (const isAnsweredFirst of [true, false]) {
+    const gate = new TestGate(rule("profiles", "ask", "ask", ANY));
+    const { asks } = gate;
+    const shown = request({ path: "/push", query: "dry_run=1" });
+    const reset = new AbortController();
+    const first = gate.decide(shown, reset.signal);
+    asks.hold();
+    reset.abort();
+    await first;
+    asks.release();
+    const [{ ask_id, digest }] = asks.pending();
+    const answer = () => asks.resolve(ask_id, { decision: "allow", scope: "once" }, undefined, digest);
+    if (isAnsweredFirst) answer();
+    const forged = gate.decide(request({ path: "/push", query: "force=1" }));
+    const again = gate.decide(shown);
+    if (!isAnsweredFirst) answer();
+    assert((await again).allowed);
+    gate.close();
+    assertEquals((await forged).allowed, false);
+  }
+});

@@ -1,5 +1,5 @@
 /** Asks of a VM that is suspended: they wait on its disk for the requests that are sent again. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { AskQueue, type AskRecord } from "../../../lib/policy/ask/queue.ts";
 import { ask, post } from "./ask_world.ts";
 
@@ -23,7 +23,7 @@ Deno.test("an ask outlives its request while the VM is written down, with the ti
   later.restore(JSON.parse(JSON.stringify(kept)));
   const [pending] = later.pending();
   assertEquals(shown, [pending.ask_id]);
-  assertEquals(pending.ask_id, `ask-${event.common.event_id}`);
+  assertStringIncludes(pending.ask_id, `ask-${event.common.event_id}-`);
   assertEquals(Date.parse(pending.expires_at), now + 40_000);
   const again = ask(later, post());
   const other = ask(later, post("other.example"));

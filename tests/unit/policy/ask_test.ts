@@ -16,8 +16,10 @@ Deno.test("an ask waits until it is answered, and is shown and recorded", async 
   const event = post();
   const answer = ask(queue, event);
   const [shown] = queue.pending();
+  assertMatch(shown.digest, /^[0-9a-f]{64}$/);
   assertEquals(shown, {
-    ask_id: `ask-${event.common.event_id}`,
+    ask_id: `ask-${event.common.event_id}-${shown.digest.slice(0, 8)}`,
+    digest: shown.digest,
     event_id: event.common.event_id,
     session_id: "s",
     event_type: "http.request",
@@ -198,14 +200,15 @@ async function decided(
 Deno.test("the decision says who answered, when, and for how long; what was let go has no remedy", async () => {
   let now = Date.UTC(2026, 0, 1);
   const queue = new AskQueue({ now: () => now });
-  const first = post();
-  const allowed = await decided(queue, first, (id) => {
+  let asked = "";
+  const allowed = await decided(queue, post(), (id) => {
     now += 2000;
+    asked = id!;
     queue.resolve(id!, { decision: "allow", scope: "minutes", minutes: 10 }, ANN);
   });
   assertEquals(allowed.remedy, undefined);
   assertEquals(allowed.answered, {
-    ask_id: `ask-${first.common.event_id}`,
+    ask_id: asked,
     at: "2026-01-01T00:00:02.000Z",
     by: ANN,
     minutes: 10,
@@ -215,7 +218,7 @@ Deno.test("the decision says who answered, when, and for how long; what was let 
   });
   assertEquals(
     answerLine(allowed.answered!),
-    `allowed by ann (sbx/0.1.0) at 2026-01-01T00:00:02.000Z, for 10 minutes (ask-${first.common.event_id})`,
+    `allowed by ann (sbx/0.1.0) at 2026-01-01T00:00:02.000Z, for 10 minutes (${asked})`,
   );
   assertStringIncludes(answerLine({ ...allowed.answered!, minutes: 1 }), ", for 1 minute (");
   // Nobody was asked about the second: the answer to the first is on its record.

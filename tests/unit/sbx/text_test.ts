@@ -29,9 +29,12 @@ Deno.test("asks: the VM, the event, and the remaining time", () =>
     assertMatch(headings, /^ASK +VM +TIME LEFT +TYPE +SUBJECT +RULE +REASON +--for COVERS$/);
     assertMatch(
       row,
-      /^ask-[0-9a-f]{12} +dev +(60|59) s +http\.request +DELETE https:\/\/api\.example\.com\/ +ask-del +Ask before a DELETE +DELETE https:\/\/api\.example\.com:443\/, with any query, headers and body$/,
+      /^ask-[0-9a-f]{12}-[0-9a-f]{8} +dev +(60|59) s +http\.request +DELETE https:\/\/api\.example\.com\/ +ask-del +Ask before a DELETE +DELETE https:\/\/api\.example\.com:443\/, with any query, headers and body$/,
     );
-    assertMatch(askLine(asks[0]), /dev {2}http\.request DELETE https:.* \(sbx allow ask-\w+, or sbx deny/);
+    assertMatch(
+      askLine(asks[0]),
+      /dev {2}http\.request DELETE https:.* \(sbx allow ask-\w+-\w+, or sbx deny/,
+    );
     // The events socket reports it too.
     const notice = notices.find(({ type }) => type === "ask")!.payload as NamedAsk;
     assertEquals(notice.subject, "DELETE https://api.example.com/");

@@ -4,7 +4,7 @@ import { Hono } from "hono";
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import { routePolicy } from "../../../cmd/service/routes/policy.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
+import { errorBody, SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { type Call, CallServer, type ReplyTo } from "../../../lib/ipc/mod.ts";
 import { AskInbox } from "../../../lib/service/asks.ts";
@@ -19,6 +19,7 @@ type Ask = ReplyTo<"Resolve">["ask"];
 function askOf(session_id: string, ask_id: string, second: number): Ask {
   return {
     ask_id,
+    digest: `digest of ${ask_id}`,
     session_id,
     event_id: "0123456789ab",
     event_type: "http.request",
@@ -60,15 +61,20 @@ Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sen
   try {
     const inbox = new AskInbox(registry);
     assertEquals((await inbox.list()).map(({ ask_id }) => ask_id), ["ask-1", "ask-2", "ask-3"]);
-    const answer = { decision: "allow", scope: "minutes", minutes: 5 } as const;
+    const answer = { decision: "allow", scope: "minutes", minutes: 5, digest: "digest of ask-1" } as const;
     // Over the API, so that the record names the user and the program that answers.
     const app = new Hono();
     routePolicy(app, { asks: inbox } as Service, () => Promise.resolve(""));
-    const response = await app.request("/asks/ask-1/resolve", {
-      method: "POST",
-      headers: { "content-type": "application/json", "user-agent": "sbx/0.1.0" },
-      body: JSON.stringify(answer),
-    });
+    app.onError((error) => Response.json(errorBody(error as SbxError), { status: 400 }));
+    const resolve = (body: unknown) =>
+      app.request("/asks/ask-1/resolve", {
+        method: "POST",
+        headers: { "content-type": "application/json", "user-agent": "sbx/0.1.0" },
+        body: JSON.stringify(body),
+      });
+    const blind = await (await resolve({ decision: "allow", scope: "once" })).json();
+    assertEquals([blind.code, blind.error, answers], ["request.invalid", "digest: is missing", []]);
+    const response = await resolve(answer);
     assertEquals((await response.json()).status, "allowed");
     const by = { user: userInfo().username, client: "sbx/0.1.0" };
     assertEquals(answers, [{ t: "Resolve", ask_id: "ask-1", ...answer, by }]);

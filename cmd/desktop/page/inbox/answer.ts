@@ -13,9 +13,10 @@ export const ANSWERS = {
   session: { decision: "allow", scope: "session" },
   deny: { decision: "deny", scope: "once" },
 } as const;
-type Answer = typeof ANSWERS[keyof typeof ANSWERS];
+export type Answer = typeof ANSWERS[keyof typeof ANSWERS];
 
+/** Answers an ask as it was shown: its digest goes along. */
 export async function answer(ask: AskView, given: Answer): Promise<void> {
   const done = given.decision === "allow" ? text.inbox.allowed : text.inbox.denied;
-  await act(async () => putAsk(await api.resolveAsk(ask.ask_id, given)), done);
+  await act(async () => putAsk(await api.resolveAsk(ask.ask_id, { ...given, digest: ask.digest })), done);
 }

@@ -2,7 +2,7 @@ import { useEffect, useRef } from "preact/hooks";
 import type { AskView } from "../../api/routes.ts";
 import { vmNames } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
-import { answer, ANSWERS } from "./answer.ts";
+import { type Answer, ANSWERS } from "./answer.ts";
 import { Countdown } from "./countdown.tsx";
 import { AskRequest } from "./request.tsx";
 import { SaveAsRule } from "./save.tsx";
@@ -11,18 +11,26 @@ interface Props {
   ask: AskView;
   isChosen: boolean;
   isOpen: boolean;
+  onAnswer: (given: Answer) => void;
+  /** the keyboard came to a control of the card */
+  onChoose: () => void;
   onToggle: () => void;
 }
 
 /** One ask: what wants to happen, why it waits, and what each answer covers. */
-export function AskCard({ ask, isChosen, isOpen, onToggle }: Props) {
+export function AskCard({ ask, isChosen, isOpen, onAnswer, onChoose, onToggle }: Props) {
   const element = useRef<HTMLLIElement>(null);
   useEffect(() => {
     if (isChosen) element.current?.scrollIntoView({ block: "nearest" });
   }, [isChosen]);
   const words = text.inbox;
   return (
-    <li ref={element} class={isChosen ? "ask chosen" : "ask"} aria-current={isChosen ? "true" : undefined}>
+    <li
+      ref={element}
+      class={isChosen ? "ask chosen" : "ask"}
+      aria-current={isChosen ? "true" : undefined}
+      onFocusIn={({ target }) => (target as HTMLElement).matches(":focus-visible") && onChoose()}
+    >
       <h2>{ask.subject}</h2>
       <dl>
         <dt>{words.vm}</dt>
@@ -40,15 +48,14 @@ export function AskCard({ ask, isChosen, isOpen, onToggle }: Props) {
         <button
           type="button"
           class="main"
-          onClick={() =>
-            answer(ask, ANSWERS.once)}
+          onClick={() => onAnswer(ANSWERS.once)}
         >
           {words.once}
         </button>
         {ask.covers && (
           <button
             type="button"
-            onClick={() => answer(ask, ANSWERS.minutes)}
+            onClick={() => onAnswer(ANSWERS.minutes)}
           >
             {words.minutes}
           </button>
@@ -56,7 +63,7 @@ export function AskCard({ ask, isChosen, isOpen, onToggle }: Props) {
         {ask.covers && (
           <button
             type="button"
-            onClick={() => answer(ask, ANSWERS.session)}
+            onClick={() => onAnswer(ANSWERS.session)}
           >
             {words.session}
           </button>
@@ -64,8 +71,7 @@ export function AskCard({ ask, isChosen, isOpen, onToggle }: Props) {
         <button
           type="button"
           class="danger"
-          onClick={() =>
-            answer(ask, ANSWERS.deny)}
+          onClick={() => onAnswer(ANSWERS.deny)}
         >
           {words.deny}
         </button>

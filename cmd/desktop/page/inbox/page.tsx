@@ -1,33 +1,67 @@
-import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
-import { asks } from "../../store/store.ts";
+import { useSignal, useSignalEffect } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import type { AskView } from "../../api/routes.ts";
+import { asks, connection, notice } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
-import { answer, ANSWERS } from "./answer.ts";
+import { type Answer, answer, ANSWERS } from "./answer.ts";
 import { AskCard } from "./card.tsx";
 import { NotifyButton } from "./notify.tsx";
+import { choose, hidden, mayAnswer, neighbour, NOTHING, present, reveal, type Shown } from "./shown.ts";
 
-/** Asks of all VMs, the newest on top, for a person at the keyboard. */
+/** Asks of all VMs, the newest on top, for a person at the keyboard. New ones wait until they are let in. */
 export function InboxPage() {
-  const chosen = useSignal<string | undefined>(undefined);
+  const shown = useSignal<Shown>(NOTHING);
   const open = useSignal<string | undefined>(undefined);
-  const list = asks.value;
-  const at = Math.max(0, list.findIndex(({ ask_id }) => ask_id === chosen.value));
+  const list = useRef<HTMLUListElement>(null);
+  const select = (id: string | undefined) => shown.value = choose(shown.peek(), id, performance.now());
+  useSignalEffect(() => {
+    const ids = asks.value.map(({ ask_id }) => ask_id);
+    shown.value = present(shown.peek(), ids, performance.now());
+  });
+  const toggle = (id: string) => open.value = open.value === id ? undefined : id;
+  const letIn = () =>
+    shown.value = reveal(shown.peek(), asks.peek().map(({ ask_id }) => ask_id), performance.now());
+  const give = (ask: AskView, given: Answer) => {
+    if (mayAnswer(shown.peek(), ask.ask_id, performance.now())) return void answer(ask, given);
+    notice.value = { text: text.inbox.unread, isError: true };
+  };
+  // Cards that move, and a page that comes into sight, are read first too.
+  const restart = () => shown.value = { ...shown.peek(), since: performance.now() };
+  useSignalEffect(() => void (connection.value && restart()));
+  useEffect(() => {
+    const observer = new ResizeObserver(restart);
+    if (list.current) observer.observe(list.current);
+    addEventListener("resize", restart);
+    document.addEventListener("visibilitychange", restart);
+    return () => {
+      observer.disconnect();
+      removeEventListener("resize", restart);
+      document.removeEventListener("visibilitychange", restart);
+    };
+  }, []);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
-      const ask = list[at];
-      if (!ask || isTyping(event) || document.querySelector("dialog[open]")) return;
-      if (event.key === "j") chosen.value = list[Math.min(at + 1, list.length - 1)].ask_id;
-      else if (event.key === "k") chosen.value = list[Math.max(at - 1, 0)].ask_id;
-      else if (event.key === "a") answer(ask, ANSWERS.once);
-      else if (event.key === "d") answer(ask, ANSWERS.deny);
-      else if (event.key === "Enter") open.value = open.value === ask.ask_id ? undefined : ask.ask_id;
+      const ask = asks.peek().find(({ ask_id }) => ask_id === shown.peek().chosen);
+      if (isTyping(event) || document.querySelector("dialog[open]")) return;
+      if (event.key === "n") letIn();
+      else if (!ask) return;
+      else if (event.key === "j") select(neighbour(shown.peek(), 1));
+      else if (event.key === "k") select(neighbour(shown.peek(), -1));
+      // A key that is held down answers once.
+      else if (event.repeat) return;
+      else if (event.key === "a") give(ask, ANSWERS.once);
+      else if (event.key === "d") give(ask, ANSWERS.deny);
+      else if (event.key === "Enter") toggle(ask.ask_id);
       else return;
       event.preventDefault();
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
-  }, [list, at]);
+  }, []);
   const words = text.inbox;
+  const pending = new Map(asks.value.map((ask) => [ask.ask_id, ask]));
+  const cards = shown.value.ids.flatMap((id) => pending.get(id) ?? []);
+  const behind = hidden(shown.value, [...pending.keys()]);
   return (
     <>
       <div class="head">
@@ -35,20 +69,24 @@ export function InboxPage() {
         <NotifyButton />
       </div>
       <p class="hint">{words.keys}</p>
-      <div role="status" class="hidden">{words.waiting(list.length)}</div>
-      {list.length === 0 ? <p class="empty">{words.empty}</p> : (
-        <ul class="asks" aria-label={words.list}>
-          {list.map((ask, index) => (
-            <AskCard
-              key={ask.ask_id}
-              ask={ask}
-              isChosen={index === at}
-              isOpen={open.value === ask.ask_id}
-              onToggle={() => open.value = open.value === ask.ask_id ? undefined : ask.ask_id}
-            />
-          ))}
-        </ul>
-      )}
+      <div role="status" class="hidden">{words.waiting(pending.size)}</div>
+      <div class="newcomers">
+        {behind > 0 && <button type="button" onClick={letIn}>{words.newcomers(behind)}</button>}
+      </div>
+      {cards.length === 0 && <p class="empty">{words.empty}</p>}
+      <ul class="asks" ref={list} aria-label={words.list} hidden={cards.length === 0}>
+        {cards.map((ask) => (
+          <AskCard
+            key={ask.ask_id}
+            ask={ask}
+            isChosen={ask.ask_id === shown.value.chosen}
+            isOpen={open.value === ask.ask_id}
+            onAnswer={(given) => give(ask, given)}
+            onChoose={() => select(ask.ask_id)}
+            onToggle={() => toggle(ask.ask_id)}
+          />
+        ))}
+      </ul>
     </>
   );
 }

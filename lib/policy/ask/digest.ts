@@ -1,0 +1,26 @@
+/** Digest of an ask: an answer names it, and so goes to the ask that its person read (docs/contracts.md §5, "Asks"). */
+import { blake3 } from "../../base/hash/mod.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
+import type { Event } from "../../event/mod.ts";
+import type { Ask } from "./schema.ts";
+
+/** Characters of the digest in an ask's id: ids of events count up, so a typing error would name another ask. */
+const DIGEST_IN_ID = 8;
+
+/** Parts of an ask that a person reads; the others change while it waits. */
+type AskContent = Omit<Ask, "ask_id" | "digest" | "expires_at" | "status">;
+
+/**
+ * BLAKE3 of the event that a person is asked about, as it is shown: equal for a request that is sent again unchanged.
+ *
+ * @param shown the event with refs in place of secrets
+ */
+export function contentOf({ common, schema_version: _, ...families }: Event): string {
+  return blake3(canonicalJson({ event_type: common.event_type, ...families }));
+}
+
+/** The id and the digest of an ask about an event of this content. */
+export function identityOf(ask: AskContent, content: string): Pick<Ask, "ask_id" | "digest"> {
+  const digest = blake3(canonicalJson({ ...ask, content }));
+  return { ask_id: `ask-${ask.event_id}-${digest.slice(0, DIGEST_IN_ID)}`, digest };
+}

@@ -1,0 +1,2 @@
+/** Limits of asks for pages and small programs: no rule engine and no zod. */
+export * from "./limit.ts";
