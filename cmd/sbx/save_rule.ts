@@ -17,18 +17,22 @@ export async function saveAsRule(client: Client, { ask_id, session_id }: AskView
     import("../../lib/toml/mod.ts"),
   ]);
   const saved = await client.json<AskRule>("GET", `/asks/${encodeURIComponent(ask_id)}/rule`);
-  const { profile_id, rule_id, rule } = saved;
+  const { profile_id, rule_id, rule, replaces } = saved;
   const { text } = await withRule(parseToml("", "rule"), rule_id, rule as RuleTable);
   await print(plain(text.trim(), true));
   await printEffect(client, session_id, saved);
-  const path = `/profiles/${segment(profile_id, "profile")}/enforcement/rules/${encodeURIComponent(rule_id)}`;
-  await client.json<RuleSaved>("PUT", path, { json: rule });
-  await print(`saved in profile "${profile_id}", and in force in its running VMs`);
+  const path = `/profiles/${segment(profile_id, "profile")}/enforcement/rules`;
+  if (replaces) await client.json<RuleSaved>("PUT", `${path}/${encodeURIComponent(rule_id)}`, { json: rule });
+  else await client.json<RuleSaved>("POST", `${path}/create`, { json: { rule_id, rule } });
+  const done = replaces ? `the rule "${rule_id}" is changed` : "saved";
+  await print(
+    `${done} in profile "${profile_id}", and in force in its running VMs; sbx policy changes lists it`,
+  );
 }
 
 /** Prints the linter's remarks, and the events of the session that the rules would have decided otherwise. */
 async function printEffect(client: Client, session: string, saved: AskRule): Promise<void> {
-  const { profile_id, ...draft } = saved;
+  const { profile_id, replaces: _, ...draft } = saved;
   const path = `/profiles/${segment(profile_id, "profile")}/enforcement/rules/try`;
   const { lints, effect } = await client.json<TryResult>("POST", path, { json: { ...draft, session } });
   const { formatLint } = await import("../../lib/policy/author/mod.ts");

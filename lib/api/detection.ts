@@ -108,11 +108,12 @@ const kind = z.literal("detection");
 export const DetectionList = z.object({ kind, rules: z.array(DetectionView) }).openapi("DetectionList");
 export type DetectionList = z.infer<typeof DetectionList>;
 
-/** A runtime overlay; replaces one with the same id. */
+/** A runtime overlay; takes the place of one with the same id with `replace` only. */
 export const OverlayRequest = z.strictObject({
   pack: PackBody.optional(),
   rule: RuleBody.optional(),
   enabled: z.boolean().default(true),
+  replace: z.boolean().default(false).describe("takes the place of an overlay of this id"),
 }).superRefine(requireOneOf("pack", "rule")).openapi("DetectionOverlay");
 export type OverlayRequest = z.infer<typeof OverlayRequest>;
 

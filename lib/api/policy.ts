@@ -3,7 +3,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { PolicyContextSchema } from "../event/schema.ts";
 import { Ask, AskAnswer, AskShown } from "../policy/ask/schema.ts";
 import { Decision } from "../policy/decision/schema.ts";
-import { FullRuleSchema, RULE_ID, RuleSchema } from "../policy/author/schema.ts";
+import { FullRuleSchema, RULE_ID, RuleChange, RuleSchema } from "../policy/author/schema.ts";
 import { answers, body, EventRef, VmParam } from "./common.ts";
 import { ProfileInForce } from "./vm.ts";
 
@@ -113,7 +113,24 @@ export const TryResult = z.object({
 }).openapi("RuleTried");
 export type TryResult = z.infer<typeof TryResult>;
 
-export const AskRule = DraftBody.extend({ profile_id: z.string() }).openapi("AskRule");
+export const RuleChangeView = z.object(RuleChange.shape).openapi("RuleChange");
+export type RuleChangeView = z.infer<typeof RuleChangeView>;
+
+/** Most changes of one answer. */
+export const RULE_CHANGES_MAX = 1000;
+
+export const RuleChanges = z.object({ changes: z.array(RuleChangeView) }).openapi("RuleChanges");
+export type RuleChanges = z.infer<typeof RuleChanges>;
+
+export const RuleUndone = z.object({
+  change: RuleChangeView.optional().describe("absent: the rule was already as before"),
+}).openapi("RuleUndone");
+export type RuleUndone = z.infer<typeof RuleUndone>;
+
+export const AskRule = DraftBody.extend({
+  profile_id: z.string(),
+  replaces: z.boolean().describe("the profile has a rule of this id, which this one takes the place of"),
+}).openapi("AskRule");
 export type AskRule = z.infer<typeof AskRule>;
 
 export const AskView = z.object(Ask.shape).openapi("Ask");
@@ -177,6 +194,13 @@ export const policyRoutes = {
     request: { params: rule, ...body(RuleSchema) },
     responses: answers("the saved rule, and its lint messages", RuleSaved),
   }),
+  createRule: createRoute({
+    method: "post",
+    path: `${rules}/create`,
+    tags,
+    request: { params: profile, ...body(DraftBody) },
+    responses: answers("the new rule, and its lint messages", RuleSaved),
+  }),
   deleteRule: createRoute({
     method: "delete",
     path: `${rules}/{rule_id}`,
@@ -204,6 +228,25 @@ export const policyRoutes = {
     tags,
     request: { params: profile, ...body(TryRequest) },
     responses: answers("remarks on an unsaved rule, and what it would change in a session", TryResult),
+  }),
+  changes: createRoute({
+    method: "get",
+    path: "/enforcement/changes",
+    tags,
+    request: {
+      query: z.object({
+        profile: z.string().optional().describe("id; absent: all profiles"),
+        limit: z.coerce.number().int().min(1).max(RULE_CHANGES_MAX).optional(),
+      }),
+    },
+    responses: answers("recorded changes of rules, newest first", RuleChanges),
+  }),
+  undoChange: createRoute({
+    method: "post",
+    path: "/enforcement/changes/{change_id}/undo",
+    tags,
+    request: { params: z.object({ change_id: z.string().openapi(inPath("change_id")) }) },
+    responses: answers("the rule is as it was before the change", RuleUndone),
   }),
   asks: createRoute({
     method: "get",

@@ -60,8 +60,8 @@ export class ActiveDetections {
     return { kind: "detection", rules: await this.#views(await this.#survey()) };
   }
 
-  /** Adds an overlay, or replaces the one of the same id. @throws {SbxError} `detection.invalid`, `detection.conflict` */
-  async put(request: OverlayRequest): Promise<OverlaySaved> {
+  /** Adds an overlay, or with `replace` updates the one of the same id. @throws {SbxError} `detection.invalid`, `detection.conflict` */
+  async put({ replace, ...request }: OverlayRequest): Promise<OverlaySaved> {
     const overlays = await this.#sources.detections.overlays();
     const { contracts } = await this.#survey();
     const [{ user }, corpTerms] = await Promise.all([
@@ -73,7 +73,7 @@ export class ActiveDetections {
       const profiles = contracts.flatMap(({ profile }) => profile.packs);
       const { irs } = dropDuplicates([...corpTerms.packs, ...profiles, ...user, ...others]);
       new Matcher([...irs, added]);
-    });
+    }, replace);
     return { kind: "detection", rule: overlayView(overlay, []), propagation: await this.#propagate() };
   }
 

@@ -14,6 +14,7 @@ import { type ContractSources, makeContract } from "./contract.ts";
 import { requireCorpProfile, requireCorpVersion } from "./corp_limit.ts";
 import { guestRefs, guestTrust } from "./guest_secrets.ts";
 import type { VmRequest } from "./request.ts";
+import { Rules } from "./rules.ts";
 import { deprecatedPacks, type ReleaseStanding } from "./standing.ts";
 import { requireNetwork } from "./value_check/mod.ts";
 
@@ -85,6 +86,7 @@ export async function makeBoot(
   const abilities = abilitiesOf(settings, profile, sources.hypervisor);
   const valueOf = (resource: Resource, requestValue?: number) =>
     resourceOf(resource, settings, profile, requestValue);
+  await new Rules(home, corp).noticeFile(profile);
   const contract = await makeContract(sources, profile);
   const providers = options.refs ? grantOf(contract).providers : [];
   const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, providers)]);

@@ -50,7 +50,7 @@ export async function tryDraft(
 export async function ruleOfAsk(
   askId: string,
   { asks, rules, findLedger }: { asks: AskInbox; rules: Rules; findLedger: LedgerFinder },
-): Promise<RuleDraft & { profile_id: string }> {
+): Promise<RuleDraft & { profile_id: string; replaces: boolean }> {
   const { session_id, event_id } = await asks.get(askId);
   const { event, decision } = await explainEvent(await findLedger(session_id), event_id);
   const { profile_id } = event.common;
@@ -65,7 +65,7 @@ export async function ruleOfAsk(
   }
   const { savedRule } = await import("../policy/author/mod.ts");
   const saved = savedRule(event, asking.rule);
-  return { profile_id, rule_id: saved.id, rule: saved.rule };
+  return { profile_id, rule_id: saved.id, rule: saved.rule, replaces: saved.id === asking.rule.id };
 }
 
 function withoutEnd(event: Event): Event {

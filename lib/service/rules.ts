@@ -1,16 +1,38 @@
 import { SbxError } from "../base/error/mod.ts";
 import { type Home, writeAtomic } from "../base/home/mod.ts";
+import { log } from "../base/log/mod.ts";
+import { userName } from "../base/user/mod.ts";
 import type { CorpStore } from "../corp/mod.ts";
 import type { Lint, RuleDraft, RuleTable } from "../policy/author/mod.ts";
-import type { Policy, Rule } from "../policy/mod.ts";
-import { loadProfile, parseProfile, type Profile } from "../profile/mod.ts";
+import type { RuleChange } from "../policy/author/schema.ts";
+import type { AnsweredBy, Policy, Rule } from "../policy/mod.ts";
+import { listProfiles, loadProfile, parseProfile, type Profile } from "../profile/mod.ts";
 import { withFileLock } from "../settings/mod.ts";
-import type { TomlDocument } from "../toml/mod.ts";
 import { corpLayer, profileLayer } from "./contract.ts";
+import { isSameRule, type NewChange, RuleRecord, rulesAfter } from "./rule_record.ts";
+
+/** Client of a change that was made in the file, by an editor or another program. */
+const FILE_CLIENT = "profile.toml";
+
+/** One edit of one rule. */
+interface Edit {
+  profileId: string;
+  ruleId: string;
+  by: AnsweredBy;
+  /** absent: the rule is deleted */
+  after?: RuleTable;
+  undoes?: string;
+  /** refuses the edit of this rule */
+  check(before: RuleTable | undefined, profile: Profile): Promise<void> | void;
+}
 
 /** Reads and edits the rules of profiles. The policy engine is loaded when it is needed. */
 export class Rules {
-  constructor(readonly home: Home, readonly corp: CorpStore) {}
+  readonly #record: RuleRecord;
+
+  constructor(readonly home: Home, readonly corp: CorpStore) {
+    this.#record = new RuleRecord(home);
+  }
 
   /** Every rule of corp's and the profile's files, disabled ones too. @throws {SbxError} `profile.not_found`, `policy.invalid` */
   async all(profileId: string): Promise<Rule[]> {
@@ -44,34 +66,132 @@ export class Rules {
     return lintPolicy(policy);
   }
 
-  /** Writes a rule into profile.toml. @throws {SbxError} `policy.invalid`; nothing is written then */
-  async put(profileId: string, ruleId: string, rule: RuleTable): Promise<void> {
-    const { withRule } = await import("../policy/author/mod.ts");
-    await this.#edit(profileId, (document) => withRule(document, ruleId, rule));
+  /** Writes a new rule into profile.toml. @throws {SbxError} `policy.rule.conflict`, `policy.invalid`; nothing is written then */
+  async create(
+    profileId: string,
+    ruleId: string,
+    after: RuleTable,
+    by: AnsweredBy,
+  ): Promise<RuleChange | undefined> {
+    const check = async (_: RuleTable | undefined, profile: Profile) => {
+      const [{ corp, profile: own }, { DEFAULT_RULES }] = await Promise.all([
+        this.#layers(profile),
+        import("../policy/mod.ts"),
+      ]);
+      const taken = [...own.rules, ...corp.rules, ...DEFAULT_RULES].find(({ id }) => id === ruleId);
+      if (!taken) return;
+      const owner = { profile: `profile "${profileId}"`, corp: "corp", default: "sbx" }[taken.layer];
+      throw new SbxError("policy.rule.conflict", `${owner} has a rule "${ruleId}" already`, {
+        hint: taken.layer === "profile" ? "choose another id, or edit that rule" : "choose another id",
+      });
+    };
+    return await this.#edit({ profileId, ruleId, by, after, check });
+  }
+
+  /** Replaces a rule in profile.toml. @throws {SbxError} `policy.rule.not_found`, `policy.invalid`; nothing is written then */
+  async put(
+    profileId: string,
+    ruleId: string,
+    after: RuleTable,
+    by: AnsweredBy,
+  ): Promise<RuleChange | undefined> {
+    return await this.#edit({ profileId, ruleId, by, after, check: requireRule(profileId, ruleId) });
   }
 
   /** Removes a rule from profile.toml. @throws {SbxError} `policy.rule.not_found` */
-  async delete(profileId: string, ruleId: string): Promise<void> {
-    const { withoutRule } = await import("../policy/author/mod.ts");
-    await this.#edit(profileId, (document) => withoutRule(document, ruleId));
+  async delete(profileId: string, ruleId: string, by: AnsweredBy): Promise<RuleChange | undefined> {
+    return await this.#edit({ profileId, ruleId, by, check: requireRule(profileId, ruleId) });
   }
 
-  async #edit(
-    profileId: string,
-    change: (document: TomlDocument) => TomlDocument | Promise<TomlDocument>,
-  ): Promise<void> {
+  /** Recorded changes of all profiles or of one, newest first. @throws {SbxError} `policy.record.unreadable` */
+  async changes(profileId?: string): Promise<RuleChange[]> {
+    await this.noticeFiles();
+    const changes = await this.#record.list();
+    return changes.filter(({ profile_id }) => profileId === undefined || profile_id === profileId).reverse();
+  }
+
+  /**
+   * Puts a rule back to what it was before a change.
+   *
+   * @throws {SbxError} `policy.change.not_found`; `policy.change.conflict`: the rule has changed since; `policy.invalid`
+   */
+  async undo(changeId: string, by: AnsweredBy): Promise<RuleChange | undefined> {
+    const change = (await this.#record.list()).find(({ change_id }) => change_id === changeId);
+    if (!change) {
+      throw new SbxError("policy.change.not_found", `no change ${changeId} of a rule is recorded`, {
+        hint: "sbx policy changes lists them",
+      });
+    }
+    const { profile_id: profileId, rule_id: ruleId, before: after } = change;
+    const check = (now: RuleTable | undefined) => {
+      if (isSameRule(now, change.after)) return;
+      throw new SbxError("policy.change.conflict", `the rule "${ruleId}" has changed since ${changeId}`, {
+        hint: `undo its later change first: sbx policy changes ${profileId}`,
+      });
+    };
+    return await this.#edit({ profileId, ruleId, by, after, check, undoes: changeId });
+  }
+
+  /** Records what was edited in the files of profiles since the last change, such as by an editor or sbx learn. */
+  async noticeFiles(): Promise<void> {
+    for (const each of await listProfiles(this.home)) {
+      if ("profile" in each) await this.noticeFile(each.profile);
+    }
+  }
+
+  /** Records what was edited in the file of one profile. */
+  async noticeFile({ id, path }: Pick<Profile, "id" | "path">): Promise<void> {
+    if (path === undefined) return;
+    try {
+      await withFileLock(`${path}.lock`, async () => this.#notice(await loadProfile(this.home, id)));
+    } catch (error) {
+      log.warn(`changes of the rules of profile "${id}" are not recorded:`, error);
+    }
+  }
+
+  /** Records the change before it takes place, and what the file had become without one. */
+  async #edit({ profileId, ruleId, by, after, undoes, check }: Edit): Promise<RuleChange | undefined> {
     const { path } = await loadProfile(this.home, profileId);
     if (!path) {
       throw new SbxError("profile.conflict", `"${profileId}" is built in, so its rules cannot be changed`, {
         hint: `sbx profile copy ${profileId} mine makes an editable copy`,
       });
     }
-    await withFileLock(`${path}.lock`, async () => {
-      const { document } = await loadProfile(this.home, profileId);
-      const changed = await change(document);
-      await this.#compile(parseProfile(changed, { id: profileId, source: "user", path }));
-      await writeAtomic(path, changed.text);
+    const { withoutRule, withRule } = await import("../policy/author/mod.ts");
+    return await withFileLock(`${path}.lock`, async () => {
+      const profile = await loadProfile(this.home, profileId);
+      const before = profile.rules[ruleId];
+      await check(before, profile);
+      const { document } = profile;
+      const edited = after ? await withRule(document, ruleId, after) : withoutRule(document, ruleId);
+      const changed = parseProfile(edited, { id: profileId, source: "user", path });
+      await this.#compile(changed);
+      await this.#notice(profile);
+      const change: NewChange = {
+        profile_id: profileId,
+        rule_id: ruleId,
+        ...(before && { before }),
+        ...(after && { after: changed.rules[ruleId] }),
+        by,
+        ...(undoes !== undefined && { undoes }),
+      };
+      if (isSameRule(change.before, change.after)) return undefined;
+      const [recorded] = await this.#record.add([change]);
+      await writeAtomic(path, edited.text);
+      return recorded;
     });
+  }
+
+  async #notice({ id, rules }: Profile): Promise<void> {
+    const known = rulesAfter(await this.#record.list(), id);
+    const by = { user: userName(), client: FILE_CLIENT };
+    const ids = [...new Set([...known.keys(), ...Object.keys(rules)])];
+    await this.#record.add(
+      ids.filter((rule_id) => !isSameRule(known.get(rule_id), rules[rule_id])).map((rule_id) => {
+        const [before, after] = [known.get(rule_id), rules[rule_id]];
+        return { profile_id: id, rule_id, ...(before && { before }), ...(after && { after }), by };
+      }),
+    );
   }
 
   async #compile(profile: Profile): Promise<Policy> {
@@ -83,4 +203,18 @@ export class Rules {
     const [profile, corp] = await Promise.all([profileLayer(source), corpLayer(this.corp)]);
     return { profile, corp };
   }
+}
+
+/** Refuses the edit of a rule that is not in profile.toml. */
+function requireRule(profileId: string, ruleId: string) {
+  return (before: RuleTable | undefined) => {
+    if (before) return;
+    throw new SbxError(
+      "policy.rule.not_found",
+      `the file of profile "${profileId}" has no rule "${ruleId}"`,
+      {
+        hint: "only rules in profile.toml can be changed here",
+      },
+    );
+  };
 }

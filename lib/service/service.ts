@@ -183,6 +183,7 @@ export class Service implements Configuration {
     startMaintenance(this);
     this.updates.begin();
     this.loginStart.apply();
+    this.rules.noticeFiles().catch((error) => log.warn("changes of rules are not recorded:", error));
     this.fleet.begin();
     this.bundles.begin();
     this.snapshots.begin();

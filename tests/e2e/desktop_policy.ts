@@ -7,12 +7,14 @@ export async function policySteps(t: Deno.TestContext, { sbx, desktop }: Desktop
   const dialog = page.getByRole("dialog");
   const match = dialog.getByLabel(/^Match/);
   const decided = page.getByRole("region", { name: "Try one event" }).getByRole("status");
+  const rules = page.getByRole("table", { name: "Rules in the order in which they decide" });
+  const changes = page.getByRole("region", { name: "Changes" });
   const compared = page.getByRole("region", { name: "Compare with the last session" });
 
   await t.step("one event is tried, a rule is saved, and the same event is decided by it", async () => {
     await desktop.open("rules");
     await page.getByLabel("Profile").selectOption("mine");
-    await page.getByRole("rowheader", { name: /ask-site/ }).getByText(MARKUP).waitFor();
+    await rules.getByRole("rowheader", { name: /ask-site/ }).getByText(MARKUP).waitFor();
     await page.getByRole("button", { name: "Decide" }).click();
     await decided.getByText("allow by").waitFor();
     await page.getByRole("button", { name: "New rule" }).click();
@@ -37,10 +39,24 @@ export async function policySteps(t: Deno.TestContext, { sbx, desktop }: Desktop
     assertEquals(await desktop.violations(), []);
     assertEquals(sbx.read("profiles/mine/profile.toml").includes("no-example"), false);
     await dialog.getByRole("button", { name: "Save rule" }).click();
-    await page.getByRole("rowheader", { name: "no-example" }).waitFor();
+    await rules.getByRole("rowheader", { name: "no-example" }).waitFor();
     await page.getByRole("button", { name: "Decide" }).click();
     await decided.getByText("block by no-example").waitFor();
     assertStringIncludes(sbx.read("profiles/mine/profile.toml"), "no-example");
+  });
+
+  await t.step("a new rule does not take the place of another; its change is listed", async () => {
+    const file = sbx.read("profiles/mine/profile.toml");
+    await page.getByRole("button", { name: "New rule" }).click();
+    await dialog.getByLabel("Id").fill("no-example");
+    await dialog.getByLabel("Action").selectOption("allow");
+    await match.press("Control+a");
+    await page.keyboard.insertText('http.request.host == "example.com"');
+    await dialog.getByRole("button", { name: "Save rule" }).click();
+    await dialog.getByRole("alert").getByText('has a rule "no-example" already').waitFor();
+    await page.keyboard.press("Escape");
+    assertEquals(sbx.read("profiles/mine/profile.toml"), file);
+    await changes.getByRole("row", { name: /no-example create .*no rule block/ }).waitFor();
   });
 
   await t.step("a new rule is compared with the last session, and deleted", async () => {
@@ -53,7 +69,13 @@ export async function policySteps(t: Deno.TestContext, { sbx, desktop }: Desktop
     assertStringIncludes(await match.innerText(), "example.com");
     await dialog.getByRole("button", { name: "Delete rule" }).click();
     await dialog.getByRole("button", { name: /^Delete the rule/ }).click();
-    await page.getByRole("rowheader", { name: "no-example" }).waitFor({ state: "detached" });
+    await rules.getByRole("rowheader", { name: "no-example" }).waitFor({ state: "detached" });
+    await changes.getByRole("button", { name: "Undo: delete no-example" }).click();
+    await rules.getByRole("rowheader", { name: "no-example" }).waitFor();
+    assertStringIncludes(sbx.read("profiles/mine/profile.toml"), "no-example");
+    await changes.getByRole("button", { name: "Undo: create no-example" }).first().click();
+    await rules.getByRole("rowheader", { name: "no-example" }).waitFor({ state: "detached" });
+    assertEquals(await desktop.violations(), []);
     await compared.getByRole("button", { name: "Compare" }).click();
     // What was saved as a rule in the inbox.
     await compared.getByText(/^1 of \d+ decisions of desk differ/).waitFor();

@@ -146,16 +146,28 @@ Deno.test("policy in a running VM", async (t) => {
       async () => {
         const path = "/profiles/mine/enforcement/rules/no-env";
         const rule = { action: "block", match: 'process.activity.executable == "env"', reason: "no env" };
-        const saved = await sbx.api("PUT", path, rule);
+        const rules = "/profiles/mine/enforcement/rules";
+        const saved = await sbx.api("POST", `${rules}/create`, { rule_id: "no-env", rule });
         assertEquals([saved.status, saved.body.rule.priority], [200, 10]);
         assertEquals((await sbx.cli("exec", "dev", "--", "env")).code, 126);
         const wrong = await sbx.api("PUT", path, { ...rule, match: "process.activity.executible == 'env'" });
         assertEquals([wrong.status, wrong.body.code], [400, "policy.invalid"]);
         assertStringIncludes(wrong.body.error, "executable");
         assertEquals((await sbx.cli("exec", "dev", "--", "env")).code, 126);
+        const again = { rule_id: "no-env", rule: { ...rule, action: "allow" } };
+        const taken = await sbx.api("POST", `${rules}/create`, again);
+        assertEquals([taken.status, taken.body.code], [409, "policy.rule.conflict"]);
+        assertEquals((await sbx.cli("exec", "dev", "--", "env")).code, 126, "the block stays");
         assertEquals((await sbx.api("DELETE", path)).status, 200);
         assertEquals((await sbx.cli("exec", "dev", "--", "env")).code, 0);
+        const { changes: [last] } = JSON.parse(await sbx.ok("policy", "changes", "mine", "--json"));
+        assertEquals([last.what, last.before.reason, last.after], ["delete", "no env", undefined]);
+        await sbx.ok("policy", "undo", last.change_id);
+        assertEquals((await sbx.cli("exec", "dev", "--", "env")).code, 126, "undone in the running VM");
+        assertEquals((await sbx.cli("policy", "undo", last.change_id)).code, 1, "undone already");
+        assertEquals((await sbx.api("DELETE", path)).status, 200);
         assertEquals((await sbx.api("PUT", "/profiles/code/enforcement/rules/x", rule)).status, 409);
+        assertEquals((await sbx.api("PUT", path, rule)).status, 404, "an edit makes no rule");
       },
     );
 

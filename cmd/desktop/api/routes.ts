@@ -12,6 +12,7 @@ import type {
   FileEntry,
   McpChange,
   PortRequest,
+  RuleChangeView,
   RuleList,
   SettingExplanation,
   SettingsResponse,
@@ -47,6 +48,7 @@ export type RuleTable =
   & Partial<Pick<RuleView, "name" | "priority">>;
 /** An event of a record, with what was decided. */
 export type RecordedEvent = EventsResult["events"][number];
+export type { RuleChangeView };
 export type {
   AskRule,
   AskView,
@@ -119,6 +121,10 @@ export const api = {
     send("GET", addressOf("GET", "/vms/{id}/files/content", { id }, { path })),
   findings: (id: string) => ask("GET", "/sessions/{id}/findings", { id }, { limit: "1000" }),
   rules: (id: string) => ask("GET", "/profiles/{id}/enforcement/rules/list", { id }),
+  createRule: (id: string, draft: RuleDraft) =>
+    tell("POST", "/profiles/{id}/enforcement/rules/create", { id }, draft),
+  ruleChanges: (profile: string) => ask("GET", "/enforcement/changes", {}, { profile, limit: "50" }),
+  undoRuleChange: (change_id: string) => ask("POST", "/enforcement/changes/{change_id}/undo", { change_id }),
   putRule: (id: string, rule_id: string, table: RuleTable) =>
     tell("PUT", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }, table),
   deleteRule: (id: string, rule_id: string) =>

@@ -28,5 +28,6 @@ export const inbox = {
   before: "What came before",
   nothingBefore: "Nothing happened before.",
   save: "Save as rule",
+  changeTitle: (id: string, profile: string) => `Change of the rule ${id} of ${profile}`,
   saveTitle: (profile: string) => `A rule of ${profile}`,
 };

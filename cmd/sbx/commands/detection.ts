@@ -41,9 +41,12 @@ export const command: CommandGroup = {
     },
     {
       name: "detection add",
-      usage: "PACK_FILE [--json]",
+      usage: "PACK_FILE [--replace] [--json]",
       summary: "add a pack to all running and future VMs",
-      options: [JSON_OPTION],
+      options: [
+        { name: "replace", about: "update the pack of this id that was added before" },
+        JSON_OPTION,
+      ],
       words: { min: 1, max: 1 },
       examples: ["sbx detection add exfiltration.yaml"],
       run: (args) => add(args.words[0], args),
@@ -82,7 +85,7 @@ async function list(args: Arguments): Promise<number> {
 }
 
 async function add(path: string, args: Arguments): Promise<number> {
-  const json = { pack: await readPackFile(path) };
+  const json = { pack: await readPackFile(path), replace: args.has("replace") };
   const answer = await (await connect()).json<OverlaySaved>("POST", "/detection", { json });
   if (args.has("json")) await printJson(answer);
   else await print(`added ${answer.rule.id}${formatReach(answer)}`);

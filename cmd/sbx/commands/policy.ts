@@ -1,16 +1,18 @@
-import type { RuleList } from "../../../lib/api/mod.ts";
+import type { RuleChanges, RuleChangeView, RuleList, RuleUndone } from "../../../lib/api/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
+import { UTC_NOTE } from "../usage.ts";
 
 const RULES_OPTION: Option = { name: "rules", value: "FILE", about: "rules of the profile" };
 const CORP_OPTION: Option = { name: "corp", value: "FILE", about: "rules of corp" };
 
 export const command: CommandGroup = {
   name: "policy",
-  summary: "list and lint the rules in force with a profile, and test rules without a VM",
+  summary:
+    "list and lint the rules in force with a profile, test rules without a VM, and undo changes of rules",
   subcommands: [
     {
       name: "policy list",
@@ -30,6 +32,26 @@ export const command: CommandGroup = {
       completesNames: true,
       examples: ["sbx policy reload dev"],
       run: (args) => reload(args.words[0]),
+    },
+    {
+      name: "policy changes",
+      usage: "[PROFILE] [--json]",
+      summary: "list the changes of the rules of profiles, newest first, with who made them",
+      notes: ["--json has each rule before and after its change.", UTC_NOTE],
+      options: [JSON_OPTION],
+      words: { min: 0, max: 1 },
+      examples: ["sbx policy changes", "sbx policy changes mine --json"],
+      run: (args) => changes(args.words[0], args),
+    },
+    {
+      name: "policy undo",
+      usage: "CHANGE [--json]",
+      summary: "put a rule back to what it was before a change, in running VMs too",
+      notes: ["An undo is a change too, which can be undone."],
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx policy undo c3f2a90c1d7e"],
+      run: (args) => undo(args.words[0], args),
     },
     {
       name: "policy lint",
@@ -93,6 +115,39 @@ async function reload(name: string): Promise<number> {
   const path = `/vms/${segment(name)}/policy/reload`;
   const { revision } = await (await connect()).json<{ revision: string }>("POST", path);
   await print(`${name} enforces revision ${revision} of its profile`);
+  return 0;
+}
+
+async function changes(profile: string | undefined, args: Arguments): Promise<number> {
+  const query = profile === undefined ? "" : `?profile=${encodeURIComponent(profile)}`;
+  const answer = await (await connect()).json<RuleChanges>("GET", `/enforcement/changes${query}`);
+  if (args.has("json")) await printJson(answer);
+  else if (answer.changes.length === 0) await print("no changes of rules");
+  else {
+    const rows = answer.changes.map((change) => {
+      const { change_id, at, profile_id, rule_id, by } = change;
+      return [change_id, at, profile_id, rule_id, whatOf(change), `${by.user} (${by.client})`];
+    });
+    await print(table(["CHANGE", "TIME", "PROFILE", "RULE", "WHAT", "BY"], rows));
+  }
+  return 0;
+}
+
+/** `edit: allow to block`, and the change that it takes back. */
+function whatOf({ what, before, after, undoes }: RuleChangeView): string {
+  const actions = [...new Set([before?.action, after?.action].filter((action) => action !== undefined))];
+  return `${what}: ${actions.join(" to ")}${undoes === undefined ? "" : `, undoes ${undoes}`}`;
+}
+
+async function undo(id: string, args: Arguments): Promise<number> {
+  const path = `/enforcement/changes/${encodeURIComponent(id)}/undo`;
+  const { change } = await (await connect()).json<RuleUndone>("POST", path);
+  if (args.has("json")) await printJson({ change: change ?? null });
+  else if (!change) await print("the rule is as it was before: nothing to undo");
+  else {
+    const { change_id, what, profile_id, rule_id } = change;
+    await print(`${rule_id} of profile "${profile_id}": ${what}, in force in its running VMs (${change_id})`);
+  }
   return 0;
 }
 

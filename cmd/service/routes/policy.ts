@@ -1,8 +1,17 @@
-import type { Hono } from "hono";
-import { type AskRule, policyRoutes, type RuleList, type TryResult } from "../../../lib/api/mod.ts";
+import type { Context, Hono } from "hono";
+import {
+  type AskRule,
+  policyRoutes,
+  RULE_CHANGES_MAX,
+  type RuleChanges,
+  type RuleList,
+  type RuleSaved,
+  type RuleUndone,
+  type TryResult,
+} from "../../../lib/api/mod.ts";
 import type { PolicyContext } from "../../../lib/event/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import type { Rule } from "../../../lib/policy/mod.ts";
+import type { AnsweredBy, Rule } from "../../../lib/policy/mod.ts";
 import { type LedgerFinder, ruleOfAsk, type Service, tryDraft } from "../../../lib/service/mod.ts";
 import { userName } from "../../../lib/base/user/mod.ts";
 import { clientOf } from "../client.ts";
@@ -30,20 +39,30 @@ export function routePolicy(
     };
   });
   handle(app, policyRoutes.getRule, async ({ params }) => await findRule(params.id, params.rule_id));
-  handle(app, policyRoutes.putRule, async ({ params, body }) => {
-    await rules.put(params.id, params.rule_id, body);
-    await refresh.refreshProfile(params.id);
-    const policy = await rules.policyOf(params.id);
-    const lints = (await rules.lint(policy)).filter(({ rule_id }) => rule_id === params.rule_id);
-    return { rule: await findRule(params.id, params.rule_id, "profile"), lints };
+  handle(app, policyRoutes.createRule, async ({ params, body: { rule_id, rule }, context }) => {
+    await rules.create(params.id, rule_id, rule, madeBy(context));
+    return await savedRule(params.id, rule_id);
   });
-  handle(app, policyRoutes.deleteRule, async ({ params }) => {
-    await rules.delete(params.id, params.rule_id);
+  handle(app, policyRoutes.putRule, async ({ params, body, context }) => {
+    await rules.put(params.id, params.rule_id, body, madeBy(context));
+    return await savedRule(params.id, params.rule_id);
+  });
+  handle(app, policyRoutes.changes, async ({ query: { profile, limit } }): Promise<RuleChanges> => ({
+    changes: (await rules.changes(profile)).slice(0, limit ?? RULE_CHANGES_MAX),
+  }));
+  handle(app, policyRoutes.undoChange, async ({ params, context }): Promise<RuleUndone> => {
+    const change = await rules.undo(params.change_id, madeBy(context));
+    if (change) await refresh.refreshProfile(change.profile_id);
+    return { ...(change && { change }) };
+  });
+  handle(app, policyRoutes.deleteRule, async ({ params, context }) => {
+    await rules.delete(params.id, params.rule_id, madeBy(context));
     await refresh.refreshProfile(params.id);
     return { id: params.rule_id, deleted: true as const };
   });
   handle(app, policyRoutes.reload, async ({ params }) => {
     const vm = registry.get(params.id);
+    await rules.noticeFiles();
     await refresh.reloadProfile(vm);
     return (await inForce.of(vm))!;
   });
@@ -64,9 +83,7 @@ export function routePolicy(
   handle(
     app,
     policyRoutes.resolveAsk,
-    ({ params, body, context }) =>
-      // The socket and the token of this service are those of its user.
-      asks.resolve(params.id, body, { user: userName(), client: clientOf(context) }),
+    ({ params, body, context }) => asks.resolve(params.id, body, madeBy(context)),
   );
 
   handle(
@@ -74,6 +91,13 @@ export function routePolicy(
     policyRoutes.askRule,
     ({ params }): Promise<AskRule> => ruleOfAsk(params.id, { asks, rules, findLedger }),
   );
+
+  async function savedRule(profileId: string, ruleId: string): Promise<RuleSaved> {
+    await refresh.refreshProfile(profileId);
+    const policy = await rules.policyOf(profileId);
+    const lints = (await rules.lint(policy)).filter(({ rule_id }) => rule_id === ruleId);
+    return { rule: await findRule(profileId, ruleId, "profile"), lints };
+  }
 
   async function findRule(profileId: string, ruleId: string, layer?: string): Promise<RuleView> {
     const { rules: active } = await rules.policyOf(profileId);
@@ -85,6 +109,11 @@ export function routePolicy(
       hint: `GET /profiles/${profileId}/enforcement/rules/list lists the rules in force`,
     });
   }
+}
+
+/** The socket and the token of this service belong to its user. */
+function madeBy(context: Context): AnsweredBy {
+  return { user: userName(), client: clientOf(context) };
 }
 
 function viewOf({ match_line: _, ...rule }: Rule): RuleView {

@@ -102,9 +102,14 @@ export class OverlayStore {
    * Adds an overlay or replaces the one with the same id, and writes its file.
    *
    * @param accept checks an enabled overlay beside the IR of the other ones, and throws to reject it
+   * @param replaces false: an overlay of the same id is a `detection.conflict`
    * @throws {SbxError} `detection.invalid`, `detection.revoked`, `detection.limit`, errors of `accept`
    */
-  put(input: OverlayInput, accept?: (added: DetectionIr, others: DetectionIr[]) => void): Promise<Overlay> {
+  put(
+    input: OverlayInput,
+    accept?: (added: DetectionIr, others: DetectionIr[]) => void,
+    replaces = true,
+  ): Promise<Overlay> {
     return this.#inTurn(async () => {
       const parsed = OverlayInputSchema.safeParse(input);
       if (!parsed.success) {
@@ -114,6 +119,12 @@ export class OverlayStore {
         });
       }
       const overlay = await overlayOf(parsed.data);
+      if (!replaces && this.#overlays.has(overlay.id)) {
+        throw new SbxError("detection.conflict", `there is a runtime detection "${overlay.id}" already`, {
+          hint:
+            `sbx detection add --replace FILE updates it, and sbx detection remove ${overlay.id} removes it`,
+        });
+      }
       if (!this.#overlays.has(overlay.id) && this.#overlays.size >= OVERLAYS_MAX) {
         throw new SbxError("detection.limit", `${OVERLAYS_MAX} overlays exist, the maximum`, {
           hint: "delete some, or combine them into a pack",

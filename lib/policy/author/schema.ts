@@ -1,6 +1,7 @@
 /** Rules in TOML (docs/contracts.md §5), as zod. */
 import { z } from "zod";
 import { ASK_TIMEOUT_MAX } from "../ask/limit.ts";
+import { AnsweredBy } from "../ask/schema.ts";
 import {
   ACTIONS,
   DETECTION_LEVELS,
@@ -41,6 +42,20 @@ export const RuleSchema = z.strictObject({
   rewrite: z.array(RewriteSchema).max(100).optional(),
 });
 export type RuleTable = z.infer<typeof RuleSchema>;
+
+/** One recorded change of a rule of a profile (docs/contracts.md §5, "Changes of rules"). */
+export const RuleChange = z.strictObject({
+  change_id: z.string(),
+  at: z.iso.datetime(),
+  profile_id: z.string(),
+  rule_id: z.string(),
+  what: z.enum(["create", "edit", "enable", "disable", "delete"]),
+  before: RuleSchema.optional().describe("absent: there was no rule of this id"),
+  after: RuleSchema.optional().describe("absent: the rule is gone"),
+  by: AnsweredBy.describe("client profile.toml: the file was edited"),
+  undoes: z.string().optional().describe("id of the change that this one takes back"),
+});
+export type RuleChange = z.infer<typeof RuleChange>;
 
 /** One rule with its defaults and its place: the form that the engine takes. */
 export const FullRuleSchema = z.strictObject({

@@ -130,6 +130,12 @@ Deno.test("invalid overlays change nothing", () =>
       throw new SbxError("detection.conflict", "a pack of the profile defines that rule");
     };
     assertEquals(await codeOf(store.put({ rule: SIGMA }, veto)), "detection.conflict");
+    const kept = rule("kept", { "http.request.host": "a.example" });
+    await store.put({ rule: kept }, undefined, false);
+    const other = rule("kept", { "http.request.host": "b.example" });
+    assertEquals(await codeOf(store.put({ rule: other }, undefined, false)), "detection.conflict");
+    assertEquals(store.list().find(({ id }) => id === "kept")?.definition, kept);
+    await store.remove("kept");
     assertEquals(store.list(), []);
     assertEquals([...Deno.readDirSync(dir)], []);
     assert(OVERLAYS_MAX >= 100);

@@ -17,8 +17,11 @@ export function SaveAsRule({ ask }: { ask: AskView }) {
       {suggested.value && (
         <RuleEditor
           profile={suggested.value.profile_id}
-          title={words.saveTitle(suggested.value.profile_id)}
+          title={suggested.value.replaces
+            ? words.changeTitle(suggested.value.rule_id, suggested.value.profile_id)
+            : words.saveTitle(suggested.value.profile_id)}
           subject={suggested.value}
+          replaces={suggested.value.replaces}
           session={ask.session_id}
           onSaved={() => answer(ask, ANSWERS.once)}
           onClose={() => suggested.value = undefined}

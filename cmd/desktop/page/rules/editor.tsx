@@ -20,6 +20,8 @@ interface Props {
   lock?: keyof typeof text.rules.editor.locked;
   /** whether there is a rule of the profile that can be deleted */
   isSaved?: boolean;
+  /** whether it takes the place of a rule of the profile; a new one takes none */
+  replaces?: boolean;
   /** session that the rule is tried on at once */
   session?: string;
   onSaved: () => void;
@@ -27,7 +29,9 @@ interface Props {
 }
 
 /** One rule in a form, with what the linter says and what it would change; a rule that somebody else owns cannot be saved. */
-export function RuleEditor({ profile, title, subject, lock, isSaved, session, onSaved, onClose }: Props) {
+export function RuleEditor(
+  { profile, title, subject, lock, isSaved, replaces = isSaved, session, onSaved, onClose }: Props,
+) {
   const form = useRef<HTMLFormElement>(null);
   const match = useRef(subject.rule?.match ?? "");
   const error = useSignal<string | undefined>(undefined);
@@ -46,7 +50,7 @@ export function RuleEditor({ profile, title, subject, lock, isSaved, session, on
     error.value = undefined;
     try {
       const { rule_id, rule } = read();
-      await api.putRule(profile, rule_id, rule);
+      await (replaces ? api.putRule(profile, rule_id, rule) : api.createRule(profile, { rule_id, rule }));
       await act(async () => {}, words.saved(rule_id));
       done();
     } catch (failure) {

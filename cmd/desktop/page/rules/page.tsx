@@ -4,6 +4,7 @@ import { CommandLine } from "../../part/command.tsx";
 import { useLoaded } from "../../part/load.ts";
 import { ProfileChoice, useProfile } from "../../part/profile_choice.tsx";
 import { text } from "../../text/en.ts";
+import { Changes } from "./changes.tsx";
 import { Comparison } from "./compare/view.tsx";
 import { RuleEditor } from "./editor.tsx";
 import { Outdated } from "./outdated.tsx";
@@ -56,6 +57,7 @@ export function RulesPage() {
         isBuiltin={isBuiltin}
         onOpen={(rule) => open.value = rule}
       />
+      <Changes profile={profile.value} rules={value.value} onUndone={reload} />
       <Comparison key={profile.value} profile={profile.value} />
       <Simulator profile={profile.value} />
     </>
