@@ -79,7 +79,7 @@ export async function vmSteps(t: Deno.TestContext, world: DesktopWorld): Promise
     await page.getByRole("heading", { name: /^allow by/ }).waitFor();
     assertStringIncludes(await page.getByRole("region", { name: "Why" }).innerText(), MARKUP);
     await page.getByLabel("Decision").selectOption("block");
-    await page.getByText("1 events").waitFor();
+    await page.getByText("2 events").waitFor();
     await page.getByRole("option", { name: /asked\.example\/first/ }).click();
     await page.getByRole("heading", { name: /by ask-site$/ }).waitFor();
     assertEquals(await desktop.violations(), []);

@@ -1,0 +1,56 @@
+/** Asks in the terminal of `sbx agent`: a line that was typed for one ask answers no other. */
+import { assertEquals } from "@std/assert";
+import { showAsks } from "../../../cmd/sbx/agent_asks.ts";
+import type { Client } from "../../../lib/client/mod.ts";
+import { READ_MS } from "../../../lib/policy/ask/mod.ts";
+
+const ask = (ask_id: string) => ({
+  ask_id,
+  digest: `digest-of-${ask_id}`,
+  session_id: "s",
+  event_type: "http.request",
+  subject: ask_id,
+  rule_id: "r",
+  reason: "",
+  status: "pending",
+});
+
+/** Lines that a person types, each with the `ms` after its question. */
+const TYPED = [["y", READ_MS + 10], ["y", 0], ["n", READ_MS + 10]] as const;
+
+Deno.test("a line typed before its question could be read is no answer", async () => {
+  const { stdin } = Deno;
+  const { prompt } = globalThis;
+  const isTerminal = stdin.isTerminal;
+  const lines = [...TYPED];
+  const both = Promise.withResolvers<void>();
+  const answers: unknown[] = [];
+  const client = {
+    socket: () => ({ close() {} }),
+    json(method: string, path: string, options?: { json: unknown }) {
+      if (method === "GET") return Promise.resolve({ asks: [ask("harmless"), ask("dangerous")] });
+      answers.push([path, options?.json]);
+      if (answers.length === 2) both.resolve();
+      return Promise.resolve({});
+    },
+  } as unknown as Client;
+  try {
+    stdin.isTerminal = () => true;
+    globalThis.prompt = () => {
+      const [line, ms] = lines.shift()!;
+      // It blocks, as the terminal does.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+      return line;
+    };
+    using _ = showAsks(client, "s");
+    await both.promise;
+  } finally {
+    stdin.isTerminal = isTerminal;
+    globalThis.prompt = prompt;
+  }
+  const answer = (decision: string, digest: string) => ({ decision, scope: "once", digest });
+  assertEquals(answers, [
+    ["/asks/harmless/resolve", answer("allow", "digest-of-harmless")],
+    ["/asks/dangerous/resolve", answer("deny", "digest-of-dangerous")],
+  ]);
+});
