@@ -58,6 +58,11 @@ export const McpChange = z.object({
 }).openapi("McpChange");
 export type McpChange = z.infer<typeof McpChange>;
 
+export const McpApprove = z.strictObject({
+  after_hash: z.string().describe("hash of the definition that the person read"),
+}).openapi("McpApprove");
+export type McpApprove = z.infer<typeof McpApprove>;
+
 export const McpChanges = z.object({ changes: z.array(McpChange) }).openapi("McpChanges");
 export type McpChanges = z.infer<typeof McpChanges>;
 
@@ -167,7 +172,7 @@ export const mcpRoutes = {
     method: "post",
     path: "/profiles/{id}/mcp/servers/{sid}/tools/{tid}/approve",
     tags,
-    request: { params: tool },
+    request: { params: tool, ...body(McpApprove) },
     responses: answers("the approved change", McpChange),
   }),
 };

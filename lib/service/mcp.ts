@@ -106,10 +106,10 @@ export class ProfileMcp {
     return await Promise.all((await pins.changes()).map(addDiff));
   }
 
-  /** Approves a tool as it was last seen. @throws {SbxError} those of `PinStore.approve` */
-  async approve(profileId: string, server: string, tool: string): Promise<McpChange> {
+  /** Approves a tool as it was shown, by the hash of its definition. @throws {SbxError} those of `PinStore.approve` */
+  async approve(profileId: string, server: string, tool: string, shown: string): Promise<McpChange> {
     const pins = await this.#openPins(profileId);
-    const change = await pins.approve(server, tool);
+    const change = await pins.approve(server, tool, shown);
     await Promise.all(this.#running(profileId).map((vm) => vm.process.call({ t: "McpRecheck" })));
     return await addDiff(change);
   }

@@ -213,7 +213,7 @@ function requireRule(profileId: string, ruleId: string) {
       "policy.rule.not_found",
       `the file of profile "${profileId}" has no rule "${ruleId}"`,
       {
-        hint: "only rules in profile.toml can be changed here",
+        hint: "only rules in profile.toml can be edited; a new one is created with another request",
       },
     );
   };

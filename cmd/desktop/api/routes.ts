@@ -156,8 +156,10 @@ export const api = {
   mcpChanges: (id: string) => ask("GET", "/profiles/{id}/mcp/changes", { id }),
   refreshMcp: (id: string, sid: string) =>
     ask("POST", "/profiles/{id}/mcp/servers/{sid}/refresh", { id, sid }),
-  approveMcp: (id: string, sid: string, name: string) =>
-    ask("POST", "/profiles/{id}/mcp/servers/{sid}/tools/{tid}/approve", { id, sid, tid: toolName(name) }),
+  approveMcp: (id: string, sid: string, name: string, after_hash: string) =>
+    tell("POST", "/profiles/{id}/mcp/servers/{sid}/tools/{tid}/approve", { id, sid, tid: toolName(name) }, {
+      after_hash,
+    }),
   credentials: () => ask("GET", "/credentials/list", {}),
   addCredential: (credential: CredentialAdd) => tell("POST", "/credentials/add", {}, credential),
   revokeCredential: (ref: string) => ask("DELETE", "/credentials/{ref}", { ref }),

@@ -16,6 +16,7 @@ import { LOGIN_COMMANDS } from "../mcp_login.ts";
 import { mcpPath, PROFILE_OPTION } from "../mcp_profile.ts";
 import { formatJson, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
+import { usageError } from "../usage.ts";
 import { UTC_NOTE } from "../usage.ts";
 
 const CALL: Command = {
@@ -37,14 +38,18 @@ const CALL: Command = {
   run: (args) => call(args, args.words[0], args.words[1]),
 };
 
+/** Characters of a definition's hash that `sbx mcp diff` shows, the fewest that approve it. */
+const HASH_SHOWN = 8;
+const HASH = /^[0-9a-f]{8,64}$/;
+
 const APPROVE: Command = {
   name: "mcp approve",
-  usage: "SERVER__TOOL [-p PROFILE] [--json]",
-  summary: "approve the current definition of a changed tool",
+  usage: "SERVER__TOOL HASH [-p PROFILE] [--json]",
+  summary: "approve a changed tool as sbx mcp diff showed it, with the hash that stood there",
   options: [PROFILE_OPTION, JSON_OPTION],
-  words: { min: 1, max: 1 },
-  examples: ["sbx mcp approve -p mine github__search_issues"],
-  run: (args) => approve(args, args.words[0]),
+  words: { min: 2, max: 2 },
+  examples: ["sbx mcp approve -p mine github__search_issues 9c1d2e7a"],
+  run: (args) => approve(args, args.words[0], args.words[1]),
 };
 
 export const command: CommandGroup = {
@@ -170,18 +175,25 @@ async function diff(args: Arguments): Promise<number> {
   return 0;
 }
 
-async function approve(args: Arguments, name: string): Promise<number> {
+async function approve(args: Arguments, name: string, hash: string): Promise<number> {
+  if (!HASH.test(hash)) {
+    throw usageError(APPROVE, `invalid hash "${hash}"`, "sbx mcp diff shows the hash of each change");
+  }
   const client = await connect();
-  const change = await client.json<McpChange>("POST", `${mcpPath(args)}${toolPath(name)}/approve`);
+  const { changes } = await client.json<McpChanges>("GET", `${mcpPath(args)}/changes`);
+  const shown = changes.find(({ server, tool }) => `${server}__${tool}` === name)?.after_hash;
+  const json = { after_hash: shown?.startsWith(hash) ? shown : hash };
+  const change = await client.json<McpChange>("POST", `${mcpPath(args)}${toolPath(name)}/approve`, { json });
   if (args.has("json")) await printJson(change);
-  else await print(`approved the current definition of ${name}`);
+  else await print(`approved ${name} as it was shown`);
   return 0;
 }
 
-function formatChange({ server, tool, kind, before, seen_at, diff }: McpChange): string {
+function formatChange({ server, tool, kind, before, after_hash, seen_at, diff }: McpChange): string {
   const change = kind === "renamed" ? `was ${before.name}` : "changed";
   const fields = diff.map(({ field, text }) => `  ${field}: ${plain(text, true).replaceAll("\n", "\n    ")}`);
-  return [`${server}__${tool} ${change}, seen ${seen_at}`, ...fields].join("\n");
+  const hash = after_hash.slice(0, HASH_SHOWN);
+  return [`${server}__${tool} ${change}, seen ${seen_at}, hash ${hash}`, ...fields].join("\n");
 }
 
 /** Rejects a profile given as a word, with a hint at `-p`. @throws {SbxError} `usage.invalid` */

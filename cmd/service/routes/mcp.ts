@@ -19,7 +19,11 @@ export function routeMcp(app: Hono, mcp: ProfileMcp): void {
   handle(app, mcpRoutes.loginState, ({ params: { id, sid } }) => mcp.logins.state(id, sid));
   handle(app, mcpRoutes.logout, ({ params: { id, sid } }) => mcp.logins.remove(id, sid));
   handle(app, mcpRoutes.changes, async ({ params }) => ({ changes: await mcp.listChanges(params.id) }));
-  handle(app, mcpRoutes.approve, ({ params: { id, sid, tid } }) => mcp.approve(id, sid, toolOf(tid)));
+  handle(
+    app,
+    mcpRoutes.approve,
+    ({ params: { id, sid, tid }, body }) => mcp.approve(id, sid, toolOf(tid), body.after_hash),
+  );
 }
 
 /** Name of the tool in a path: `~1` is `/` and `~2` is `%`, which no segment of a path can hold, and `~0` is `~`. */

@@ -94,6 +94,7 @@ const BY_CODE: Record<string, number> = {
   "mcp.login.failed": 502,
   "mcp.login.forbidden": 403,
   "mcp.login.limit": 409,
+  "mcp.pin.changed": 409,
   "mcp.pins.busy": 503,
   "mcp.too_large": 413,
   "mcp.unavailable": 502,

@@ -121,7 +121,7 @@ export class Aggregator {
       throw new SbxError(
         "mcp.tool.held",
         `${foreignText(name)} differs from its approved definition and is held back`,
-        { hint: "sbx mcp diff shows the change, sbx mcp approve accepts it" },
+        { hint: "sbx mcp diff shows the change, and the hash with which sbx mcp approve accepts it" },
       );
     }
     return (await this.#request("call_tool", { name, arguments: args }, options, this.#timeouts.call)).result;

@@ -1,5 +1,6 @@
 /** Approved tool definitions per profile (docs/contracts.md §8, "Pin"). */
 import { SbxError } from "../../base/error/mod.ts";
+import { foreignText } from "../text.ts";
 import type { ToolDefinition } from "../entry.ts";
 import type { PinChange } from "./change.ts";
 import { type Pin, type PinFile, readPins, updatePins } from "./file.ts";
@@ -57,15 +58,26 @@ export class PinStore {
   /**
    * Approves the latest definition of a tool.
    *
-   * @throws {SbxError} `mcp.pin.not_found`: the tool has no change that waits for approval
+   * @param shown hash of the definition that the person read
+   * @throws {SbxError} `mcp.pin.not_found`: the tool has no change that waits for approval; `mcp.pin.changed`: it has
+   * changed once more
    */
-  approve(server: string, tool: string): Promise<PinChange> {
+  approve(server: string, tool: string, shown: string): Promise<PinChange> {
     return updatePins(this.#path, (file) => {
       const at = file.changes.findIndex((change) => change.server === server && change.tool === tool);
       if (at < 0) {
         throw new SbxError("mcp.pin.not_found", `${server}__${tool} has no change that waits for approval`, {
           hint: "sbx mcp diff lists the tools that have one",
         });
+      }
+      if (file.changes[at].after_hash !== shown) {
+        throw new SbxError(
+          "mcp.pin.changed",
+          `${server}__${foreignText(tool, 64)} has changed since it was shown`,
+          {
+            hint: "sbx mcp diff shows it as it is now",
+          },
+        );
       }
       const [change] = file.changes.splice(at, 1);
       const pins = pinsOf(file, server);

@@ -69,11 +69,14 @@ Deno.test("mcp pins: a new tool is pinned, a change is held back until it is app
     assertEquals(await store.check("fs", [original]), { heldTools: new Set(), newChanges: [] });
     assertEquals(await store.changes(), []);
     assertEquals((await store.check("fs", [poisoned])).newChanges.length, 1);
-    const approved = await store.approve("fs", "read");
+    // The server changes it once more after the person has read it.
+    const unseen = await assertRejects(() => store.approve("fs", "read", "0".repeat(64)), SbxError);
+    assertEquals([unseen.code, (await store.changes()).length], ["mcp.pin.changed", 1]);
+    const approved = await store.approve("fs", "read", poisoned.hash);
     assertEquals(approved.after_hash, poisoned.hash);
     assertEquals(await store.check("fs", [poisoned]), { heldTools: new Set(), newChanges: [] });
     assertEquals((await store.check("fs", [original])).heldTools, new Set(["read"]));
-    const error = await assertRejects(() => store.approve("fs", "none"), SbxError);
+    const error = await assertRejects(() => store.approve("fs", "none", poisoned.hash), SbxError);
     assertEquals(error.code, "mcp.pin.not_found");
   }));
 
@@ -98,7 +101,7 @@ Deno.test("mcp pins: a rename with a near-equal schema is a change, another tool
     const { heldTools, newChanges } = await store.check("fs", [unlike, renamed]);
     assertEquals(heldTools, new Set(["load_file"]));
     assertEquals([newChanges[0].kind, newChanges[0].before.name], ["renamed", "read_file"]);
-    await store.approve("fs", "load_file");
+    await store.approve("fs", "load_file", (await store.changes())[0].after_hash);
     assertEquals((await store.check("fs", [unlike, renamed])).heldTools, new Set());
   }));
 
@@ -188,7 +191,7 @@ Deno.test("mcp pins: a tool that changes while a VM runs is held back, until it 
       assertMatch(error.hint!, /sbx mcp diff/);
       assertEquals(await aggregator.callTool("s__other", {}), { content: [] });
       assertEquals(found.map(({ tool }) => tool), ["do"]);
-      await store.approve("s", "do");
+      await store.approve("s", "do", (await store.changes())[0].after_hash);
       aggregator.recheck();
       assertEquals(await aggregator.callTool("s__do", {}), { content: [] });
     }, { pins: store, onFinding: (change) => found.push(change) });

@@ -19,8 +19,8 @@ Deno.test("every name of a tool reaches the service as it is, also one with a sl
     for (const action of ["call", "approve"]) {
       const path = `/profiles/code/mcp/servers/s/tools/${toolSegment(name)}/${action}`;
       assertEquals(pathMatcher(`/profiles/{id}/mcp/servers/{sid}/tools/{tid}/${action}`)(path), true, path);
-      const body = action === "call" ? "{}" : undefined;
-      const headers: Record<string, string> = body ? { "content-type": "application/json" } : {};
+      const body = action === "call" ? "{}" : JSON.stringify({ after_hash: "0".repeat(64) });
+      const headers = { "content-type": "application/json" };
       const response = await app.request(path, { method: "POST", body, headers });
       assertEquals(response.status, 200, await response.text());
     }

@@ -13,7 +13,8 @@ interface Props {
 export function Change({ profile, change, onApproved }: Props) {
   const words = text.mcp;
   const approve = async () => {
-    await act(() => api.approveMcp(profile, change.server, change.tool), words.approved(change.tool));
+    const { server, tool, after_hash } = change;
+    await act(() => api.approveMcp(profile, server, tool, after_hash), words.approved(tool));
     onApproved();
   };
   return (
