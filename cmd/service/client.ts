@@ -1,4 +1,6 @@
 import type { Context } from "hono";
+import { userName } from "../../lib/base/user/mod.ts";
+import type { AnsweredBy } from "../../lib/policy/mod.ts";
 
 /** Longest name of a client that records keep, in characters (docs/contracts.md §5). */
 const CLIENT_MAX = 128;
@@ -8,4 +10,9 @@ export function clientOf(context: Context): string {
   // deno-lint-ignore no-control-regex
   const name = (context.req.header("user-agent") ?? "").replace(/[\x00-\x1f\x7f-\x9f]/g, "");
   return name.slice(0, CLIENT_MAX) || "unknown";
+}
+
+/** The maker of a change or an answer: the socket and the token of this service belong to its user. */
+export function madeBy(context: Context): AnsweredBy {
+  return { user: userName(), client: clientOf(context) };
 }

@@ -3,7 +3,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { PolicyContextSchema } from "../event/schema.ts";
 import { Ask, AskAnswer, AskShown } from "../policy/ask/schema.ts";
 import { Decision } from "../policy/decision/schema.ts";
-import { FullRuleSchema, RULE_ID, RuleChange, RuleSchema } from "../policy/author/schema.ts";
+import { DetectionChange, FullRuleSchema, RULE_ID, RuleChange, RuleSchema } from "../policy/author/schema.ts";
 import { answers, body, EventRef, VmParam } from "./common.ts";
 import { ProfileInForce } from "./vm.ts";
 
@@ -116,14 +116,20 @@ export type TryResult = z.infer<typeof TryResult>;
 export const RuleChangeView = z.object(RuleChange.shape).openapi("RuleChange");
 export type RuleChangeView = z.infer<typeof RuleChangeView>;
 
+const ChangeView = z.discriminatedUnion("kind", [
+  RuleChangeView,
+  z.object(DetectionChange.shape).openapi("DetectionChange"),
+]);
+export type ChangeView = z.infer<typeof ChangeView>;
+
 /** Most changes of one answer. */
 export const RULE_CHANGES_MAX = 1000;
 
-export const RuleChanges = z.object({ changes: z.array(RuleChangeView) }).openapi("RuleChanges");
+export const RuleChanges = z.object({ changes: z.array(ChangeView) }).openapi("RuleChanges");
 export type RuleChanges = z.infer<typeof RuleChanges>;
 
 export const RuleUndone = z.object({
-  change: RuleChangeView.optional().describe("absent: the rule was already as before"),
+  change: ChangeView.optional().describe("absent: it was already as before"),
 }).openapi("RuleUndone");
 export type RuleUndone = z.infer<typeof RuleUndone>;
 
@@ -235,18 +241,18 @@ export const policyRoutes = {
     tags,
     request: {
       query: z.object({
-        profile: z.string().optional().describe("id; absent: all profiles"),
+        profile: z.string().optional().describe("id; absent: all profiles, and overlays"),
         limit: z.coerce.number().int().min(1).max(RULE_CHANGES_MAX).optional(),
       }),
     },
-    responses: answers("recorded changes of rules, newest first", RuleChanges),
+    responses: answers("recorded changes of rules and overlays, newest first", RuleChanges),
   }),
   undoChange: createRoute({
     method: "post",
     path: "/enforcement/changes/{change_id}/undo",
     tags,
     request: { params: z.object({ change_id: z.string().openapi(inPath("change_id")) }) },
-    responses: answers("the rule is as it was before the change", RuleUndone),
+    responses: answers("the rule or overlay is as it was before the change", RuleUndone),
   }),
   asks: createRoute({
     method: "get",

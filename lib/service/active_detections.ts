@@ -8,9 +8,16 @@ import type {
   OverlaySaved,
   Propagation,
 } from "../api/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import type { CorpStore } from "../corp/mod.ts";
-import { type OverlayInput, overlayView, packViews } from "../detection/live/mod.ts";
+import {
+  isRuleInput,
+  type OverlayInput,
+  type OverlayRecorder,
+  overlayView,
+  packViews,
+} from "../detection/live/mod.ts";
 import {
   type DetectionIr,
   dropDuplicates,
@@ -18,6 +25,8 @@ import {
   mergeCounters,
   type RuleCounter,
 } from "../detection/mod.ts";
+import type { DetectionChange } from "../policy/author/schema.ts";
+import type { AnsweredBy } from "../policy/mod.ts";
 import { type Contract, readContract } from "../session/mod.ts";
 import { listProfiles } from "../profile/mod.ts";
 import { corpLayer, profileLayer } from "./contract.ts";
@@ -25,6 +34,7 @@ import { PastMatches } from "./past_matches.ts";
 import type { Detections } from "./detections.ts";
 import type { ContractRefresh } from "./refresh.ts";
 import type { Registry } from "./registry.ts";
+import { isSame, RuleRecord } from "./rule_record.ts";
 
 /** Sources of the detections in force. */
 export interface ActiveDetectionSources {
@@ -47,11 +57,13 @@ interface Survey {
 export class ActiveDetections {
   readonly #sources: ActiveDetectionSources;
   readonly #past: PastMatches;
+  readonly #record: RuleRecord;
   /** unix milliseconds */
   #lastSync: number | null = null;
 
   constructor(sources: ActiveDetectionSources) {
     this.#sources = sources;
+    this.#record = new RuleRecord(sources.home);
     this.#past = new PastMatches(sources.home);
   }
 
@@ -61,7 +73,11 @@ export class ActiveDetections {
   }
 
   /** Adds an overlay, or with `replace` updates the one of the same id. @throws {SbxError} `detection.invalid`, `detection.conflict` */
-  async put({ replace, ...request }: OverlayRequest): Promise<OverlaySaved> {
+  async put(
+    { replace, ...request }: OverlayRequest,
+    by: AnsweredBy,
+    undoes?: DetectionChange,
+  ): Promise<OverlaySaved> {
     const overlays = await this.#sources.detections.overlays();
     const { contracts } = await this.#survey();
     const [{ user }, corpTerms] = await Promise.all([
@@ -73,14 +89,52 @@ export class ActiveDetections {
       const profiles = contracts.flatMap(({ profile }) => profile.packs);
       const { irs } = dropDuplicates([...corpTerms.packs, ...profiles, ...user, ...others]);
       new Matcher([...irs, added]);
-    }, replace);
+    }, { replaces: replace, record: this.#recorder(by, undoes) });
     return { kind: "detection", rule: overlayView(overlay, []), propagation: await this.#propagate() };
   }
 
   /** Removes an overlay. @throws {SbxError} `detection.not_found` */
-  async remove(id: string): Promise<OverlayRemoved> {
-    await (await this.#sources.detections.overlays()).remove(id);
+  async remove(id: string, by: AnsweredBy, undoes?: DetectionChange): Promise<OverlayRemoved> {
+    await (await this.#sources.detections.overlays()).remove(id, this.#recorder(by, undoes));
     return { kind: "detection", id, removed: true, propagation: await this.#propagate() };
+  }
+
+  /**
+   * Puts an overlay back to what it was before a change.
+   *
+   * @throws {SbxError} `policy.change.conflict`: it has changed since; those of {@linkcode put}
+   */
+  async undo(change: DetectionChange, by: AnsweredBy): Promise<void> {
+    const { detection_id: id, before } = change;
+    if (!before) return void await this.remove(id, by, change);
+    const { definition, enabled } = before;
+    const input = isRuleInput(definition) ? { rule: definition } : { pack: definition };
+    await this.put({ ...input, enabled, replace: true } as OverlayRequest, by, change);
+  }
+
+  /** Records a change before it takes place; refuses an undo of an overlay that has changed since. */
+  #recorder(by: AnsweredBy, undoes?: DetectionChange): OverlayRecorder {
+    return async (was, is) => {
+      const [before, after] = [was, is].map((overlay) =>
+        overlay && { definition: overlay.definition, enabled: overlay.enabled }
+      );
+      const detection_id = (is ?? was)!.id;
+      if (undoes && !isSame(before, undoes.after)) {
+        throw new SbxError(
+          "policy.change.conflict",
+          `the detection "${detection_id}" has changed since ${undoes.change_id}`,
+          { hint: "undo its later change first: sbx policy changes" },
+        );
+      }
+      if (isSame(before, after)) return;
+      const change = { kind: "detection" as const, detection_id, by };
+      await this.#record.add([{
+        ...change,
+        ...(before && { before }),
+        ...(after && { after }),
+        ...(undoes && { undoes: undoes.change_id }),
+      }]);
+    };
   }
 
   /** Puts the user's packs, as they are now, in force in every VM. */

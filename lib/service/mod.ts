@@ -31,6 +31,7 @@ export { SecurityReport } from "./security.ts";
 export { ServiceMetrics } from "./metrics.ts";
 export { type Notice, Notices } from "./notice.ts";
 export { ContractRefresh } from "./refresh.ts";
+export { findChange } from "./rule_record.ts";
 export { Rules } from "./rules.ts";
 export { OneOffVm } from "./run.ts";
 export { type Configuration, Service } from "./service.ts";

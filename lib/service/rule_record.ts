@@ -1,17 +1,19 @@
-/** The record of every change of a profile's rules, oldest first (docs/contracts.md §5, "Changes of rules"). */
+/** The record of every change of rules and overlays, oldest first (docs/contracts.md §5, "Changes of rules"). */
 import { dirname, join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { canonicalJson } from "../base/json/mod.ts";
 import type { RuleTable } from "../policy/author/mod.ts";
-import type { RuleChange } from "../policy/author/schema.ts";
+import type { DetectionChange, RecordedChange, RuleChange } from "../policy/author/schema.ts";
 import { withFileLock } from "../settings/mod.ts";
 
 /** A change before it has an id and a time. */
-export type NewChange = Omit<RuleChange, "change_id" | "at" | "what">;
+export type NewChange =
+  | Omit<RuleChange, "change_id" | "at" | "what">
+  | Omit<DetectionChange, "change_id" | "at" | "what">;
 
-/** Changes of the rules of one home. Each line has the hash of the line before, which shows that one between is gone. */
+/** Changes of one home. Each line has the hash of the line before, which shows that one between is gone. */
 export class RuleRecord {
   readonly path: string;
 
@@ -20,12 +22,12 @@ export class RuleRecord {
   }
 
   /** Changes, oldest first. @throws {SbxError} `policy.record.unreadable`: a line is damaged or gone */
-  async list(): Promise<RuleChange[]> {
-    const { RuleChange } = await import("../policy/author/schema.ts");
+  async list(): Promise<RecordedChange[]> {
+    const { RecordedChange } = await import("../policy/author/schema.ts");
     let previous = "";
     return (await this.#lines()).map((line, at) => {
       const { previous: named, ...change } = jsonOf(line);
-      const { data } = RuleChange.safeParse(change);
+      const { data } = RecordedChange.safeParse(change);
       if (named !== previous || !data) throw this.#unreadable(at + 1);
       previous = blake3(line);
       return data;
@@ -33,13 +35,13 @@ export class RuleRecord {
   }
 
   /** Adds changes; they are on the disk before they take place. */
-  async add(changes: readonly NewChange[]): Promise<RuleChange[]> {
+  async add(changes: readonly NewChange[]): Promise<RecordedChange[]> {
     if (changes.length === 0) return [];
     await Deno.mkdir(dirname(this.path), { recursive: true, mode: 0o700 });
     return await withFileLock(`${this.path}.lock`, async () => {
       let previous = blake3Of((await this.#lines()).at(-1));
       const at = new Date().toISOString();
-      const added = changes.map((change): RuleChange => ({
+      const added = changes.map((change): RecordedChange => ({
         change_id: `c${crypto.randomUUID().replaceAll("-", "").slice(0, 12)}`,
         at,
         what: whatOf(change),
@@ -82,18 +84,28 @@ export class RuleRecord {
 }
 
 /** Rules of each profile after its recorded changes. */
-export function rulesAfter(changes: readonly RuleChange[], profileId: string): Map<string, RuleTable> {
+export function rulesAfter(changes: readonly RecordedChange[], profileId: string): Map<string, RuleTable> {
   const rules = new Map<string, RuleTable>();
-  for (const { profile_id, rule_id, after } of changes) {
-    if (profile_id !== profileId) continue;
+  for (const change of changes) {
+    if (change.kind !== "rule" || change.profile_id !== profileId) continue;
+    const { rule_id, after } = change;
     if (after) rules.set(rule_id, after);
     else rules.delete(rule_id);
   }
   return rules;
 }
 
-/** Tests whether two rules are the same, or both are absent. */
-export function isSameRule(a: RuleTable | undefined, b: RuleTable | undefined): boolean {
+/** The change of an id. @throws {SbxError} `policy.change.not_found` */
+export async function findChange(record: RuleRecord, changeId: string): Promise<RecordedChange> {
+  const change = (await record.list()).find(({ change_id }) => change_id === changeId);
+  if (change) return change;
+  throw new SbxError("policy.change.not_found", `no change ${changeId} is recorded`, {
+    hint: "sbx policy changes lists them",
+  });
+}
+
+/** Tests whether two rules or overlays are the same, or both are absent. */
+export function isSame(a: object | undefined, b: object | undefined): boolean {
   return canonicalJson(a ?? null) === canonicalJson(b ?? null);
 }
 

@@ -4,12 +4,12 @@ import { log } from "../base/log/mod.ts";
 import { userName } from "../base/user/mod.ts";
 import type { CorpStore } from "../corp/mod.ts";
 import type { Lint, RuleDraft, RuleTable } from "../policy/author/mod.ts";
-import type { RuleChange } from "../policy/author/schema.ts";
+import type { RecordedChange, RuleChange } from "../policy/author/schema.ts";
 import type { AnsweredBy, Policy, Rule } from "../policy/mod.ts";
 import { listProfiles, loadProfile, parseProfile, type Profile } from "../profile/mod.ts";
 import { withFileLock } from "../settings/mod.ts";
 import { corpLayer, profileLayer } from "./contract.ts";
-import { isSameRule, type NewChange, RuleRecord, rulesAfter } from "./rule_record.ts";
+import { isSame, type NewChange, RuleRecord, rulesAfter } from "./rule_record.ts";
 
 /** Client of a change that was made in the file, by an editor or another program. */
 const FILE_CLIENT = "profile.toml";
@@ -28,10 +28,10 @@ interface Edit {
 
 /** Reads and edits the rules of profiles. The policy engine is loaded when it is needed. */
 export class Rules {
-  readonly #record: RuleRecord;
+  readonly record: RuleRecord;
 
   constructor(readonly home: Home, readonly corp: CorpStore) {
-    this.#record = new RuleRecord(home);
+    this.record = new RuleRecord(home);
   }
 
   /** Every rule of corp's and the profile's files, disabled ones too. @throws {SbxError} `profile.not_found`, `policy.invalid` */
@@ -72,7 +72,7 @@ export class Rules {
     ruleId: string,
     after: RuleTable,
     by: AnsweredBy,
-  ): Promise<RuleChange | undefined> {
+  ): Promise<RecordedChange | undefined> {
     const check = async (_: RuleTable | undefined, profile: Profile) => {
       const [{ corp, profile: own }, { DEFAULT_RULES }] = await Promise.all([
         this.#layers(profile),
@@ -94,37 +94,34 @@ export class Rules {
     ruleId: string,
     after: RuleTable,
     by: AnsweredBy,
-  ): Promise<RuleChange | undefined> {
+  ): Promise<RecordedChange | undefined> {
     return await this.#edit({ profileId, ruleId, by, after, check: requireRule(profileId, ruleId) });
   }
 
   /** Removes a rule from profile.toml. @throws {SbxError} `policy.rule.not_found` */
-  async delete(profileId: string, ruleId: string, by: AnsweredBy): Promise<RuleChange | undefined> {
+  async delete(profileId: string, ruleId: string, by: AnsweredBy): Promise<RecordedChange | undefined> {
     return await this.#edit({ profileId, ruleId, by, check: requireRule(profileId, ruleId) });
   }
 
-  /** Recorded changes of all profiles or of one, newest first. @throws {SbxError} `policy.record.unreadable` */
-  async changes(profileId?: string): Promise<RuleChange[]> {
+  /** Recorded changes of everything or of one profile, newest first. @throws {SbxError} `policy.record.unreadable` */
+  async changes(profileId?: string): Promise<RecordedChange[]> {
     await this.noticeFiles();
-    const changes = await this.#record.list();
-    return changes.filter(({ profile_id }) => profileId === undefined || profile_id === profileId).reverse();
+    const changes = await this.record.list();
+    return changes.filter((change) =>
+      profileId === undefined || change.kind === "rule" && change.profile_id === profileId
+    ).reverse();
   }
 
   /**
    * Puts a rule back to what it was before a change.
    *
-   * @throws {SbxError} `policy.change.not_found`; `policy.change.conflict`: the rule has changed since; `policy.invalid`
+   * @throws {SbxError} `policy.change.conflict`: the rule has changed since; `policy.invalid`
    */
-  async undo(changeId: string, by: AnsweredBy): Promise<RuleChange | undefined> {
-    const change = (await this.#record.list()).find(({ change_id }) => change_id === changeId);
-    if (!change) {
-      throw new SbxError("policy.change.not_found", `no change ${changeId} of a rule is recorded`, {
-        hint: "sbx policy changes lists them",
-      });
-    }
+  async undo(change: RuleChange, by: AnsweredBy): Promise<RecordedChange | undefined> {
+    const changeId = change.change_id;
     const { profile_id: profileId, rule_id: ruleId, before: after } = change;
     const check = (now: RuleTable | undefined) => {
-      if (isSameRule(now, change.after)) return;
+      if (isSame(now, change.after)) return;
       throw new SbxError("policy.change.conflict", `the rule "${ruleId}" has changed since ${changeId}`, {
         hint: `undo its later change first: sbx policy changes ${profileId}`,
       });
@@ -150,7 +147,7 @@ export class Rules {
   }
 
   /** Records the change before it takes place, and what the file had become without one. */
-  async #edit({ profileId, ruleId, by, after, undoes, check }: Edit): Promise<RuleChange | undefined> {
+  async #edit({ profileId, ruleId, by, after, undoes, check }: Edit): Promise<RecordedChange | undefined> {
     const { path } = await loadProfile(this.home, profileId);
     if (!path) {
       throw new SbxError("profile.conflict", `"${profileId}" is built in, so its rules cannot be changed`, {
@@ -168,6 +165,7 @@ export class Rules {
       await this.#compile(changed);
       await this.#notice(profile);
       const change: NewChange = {
+        kind: "rule",
         profile_id: profileId,
         rule_id: ruleId,
         ...(before && { before }),
@@ -175,21 +173,28 @@ export class Rules {
         by,
         ...(undoes !== undefined && { undoes }),
       };
-      if (isSameRule(change.before, change.after)) return undefined;
-      const [recorded] = await this.#record.add([change]);
+      if (isSame(change.before, change.after)) return undefined;
+      const [recorded] = await this.record.add([change]);
       await writeAtomic(path, edited.text);
       return recorded;
     });
   }
 
   async #notice({ id, rules }: Profile): Promise<void> {
-    const known = rulesAfter(await this.#record.list(), id);
+    const known = rulesAfter(await this.record.list(), id);
     const by = { user: userName(), client: FILE_CLIENT };
     const ids = [...new Set([...known.keys(), ...Object.keys(rules)])];
-    await this.#record.add(
-      ids.filter((rule_id) => !isSameRule(known.get(rule_id), rules[rule_id])).map((rule_id) => {
+    await this.record.add(
+      ids.filter((rule_id) => !isSame(known.get(rule_id), rules[rule_id])).map((rule_id): NewChange => {
         const [before, after] = [known.get(rule_id), rules[rule_id]];
-        return { profile_id: id, rule_id, ...(before && { before }), ...(after && { after }), by };
+        return {
+          kind: "rule",
+          profile_id: id,
+          rule_id,
+          ...(before && { before }),
+          ...(after && { after }),
+          by,
+        };
       }),
     );
   }

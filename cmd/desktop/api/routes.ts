@@ -28,7 +28,7 @@ import type {
   WorkTaken,
   WorkView,
 } from "../../../lib/api/schema.ts";
-import type { Body, Method, PathOf, Query, RouteAt } from "../../../lib/api/schema.ts";
+import type { Answer, Body, Method, PathOf, Query, RouteAt } from "../../../lib/api/schema.ts";
 import { addressOf } from "./address.ts";
 import { ask, send, tell } from "./client.ts";
 
@@ -49,6 +49,7 @@ export type RuleTable =
 /** An event of a record, with what was decided. */
 export type RecordedEvent = EventsResult["events"][number];
 export type { RuleChangeView };
+export type DetectionList = Answer<RouteAt<"GET", "/detection">>;
 export type {
   AskRule,
   AskView,
@@ -123,8 +124,8 @@ export const api = {
   rules: (id: string) => ask("GET", "/profiles/{id}/enforcement/rules/list", { id }),
   createRule: (id: string, draft: RuleDraft) =>
     tell("POST", "/profiles/{id}/enforcement/rules/create", { id }, draft),
-  ruleChanges: (profile: string) => ask("GET", "/enforcement/changes", {}, { profile, limit: "50" }),
-  undoRuleChange: (change_id: string) => ask("POST", "/enforcement/changes/{change_id}/undo", { change_id }),
+  changes: (profile?: string) => ask("GET", "/enforcement/changes", {}, { profile, limit: "50" }),
+  undoChange: (change_id: string) => ask("POST", "/enforcement/changes/{change_id}/undo", { change_id }),
   putRule: (id: string, rule_id: string, table: RuleTable) =>
     tell("PUT", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }, table),
   deleteRule: (id: string, rule_id: string) =>

@@ -25,6 +25,8 @@ export const rules = {
     about: "Every change of these rules, also in the file, the newest first.",
     none: "No change yet.",
     table: "Changes of rules",
+    tableOfDetections: "Changes of detections",
+    definition: "Definition",
     time: "Time",
     what: "Change",
     by: "By",

@@ -1,4 +1,4 @@
-import type { RuleChanges, RuleChangeView, RuleList, RuleUndone } from "../../../lib/api/mod.ts";
+import type { ChangeView, RuleChanges, RuleList, RuleUndone } from "../../../lib/api/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
@@ -36,7 +36,8 @@ export const command: CommandGroup = {
     {
       name: "policy changes",
       usage: "[PROFILE] [--json]",
-      summary: "list the changes of the rules of profiles, newest first, with who made them",
+      summary:
+        "list the changes of rules and of detections put in at run time, newest first, with who made them",
       notes: ["--json has each rule before and after its change.", UTC_NOTE],
       options: [JSON_OPTION],
       words: { min: 0, max: 1 },
@@ -46,7 +47,7 @@ export const command: CommandGroup = {
     {
       name: "policy undo",
       usage: "CHANGE [--json]",
-      summary: "put a rule back to what it was before a change, in running VMs too",
+      summary: "put a rule or detection back to what it was before a change, in running VMs too",
       notes: ["An undo is a change too, which can be undone."],
       options: [JSON_OPTION],
       words: { min: 1, max: 1 },
@@ -125,8 +126,8 @@ async function changes(profile: string | undefined, args: Arguments): Promise<nu
   else if (answer.changes.length === 0) await print("no changes of rules");
   else {
     const rows = answer.changes.map((change) => {
-      const { change_id, at, profile_id, rule_id, by } = change;
-      return [change_id, at, profile_id, rule_id, whatOf(change), `${by.user} (${by.client})`];
+      const { change_id, at, by } = change;
+      return [change_id, at, ...subjectOf(change), whatOf(change), `${by.user} (${by.client})`];
     });
     await print(table(["CHANGE", "TIME", "PROFILE", "RULE", "WHAT", "BY"], rows));
   }
@@ -134,19 +135,29 @@ async function changes(profile: string | undefined, args: Arguments): Promise<nu
 }
 
 /** `edit: allow to block`, and the change that it takes back. */
-function whatOf({ what, before, after, undoes }: RuleChangeView): string {
-  const actions = [...new Set([before?.action, after?.action].filter((action) => action !== undefined))];
-  return `${what}: ${actions.join(" to ")}${undoes === undefined ? "" : `, undoes ${undoes}`}`;
+function whatOf(change: ChangeView): string {
+  const { what, undoes } = change;
+  const actions = change.kind === "rule" ? [change.before?.action, change.after?.action] : [];
+  const shown = [...new Set(actions.filter((action) => action !== undefined))].join(" to ");
+  return `${what}${shown && `: ${shown}`}${undoes === undefined ? "" : `, undoes ${undoes}`}`;
+}
+
+/** The profile of a rule, and the rule; of a detection, no profile. */
+function subjectOf(change: ChangeView): [string, string] {
+  return change.kind === "rule"
+    ? [change.profile_id, change.rule_id]
+    : ["", `detection ${change.detection_id}`];
 }
 
 async function undo(id: string, args: Arguments): Promise<number> {
   const path = `/enforcement/changes/${encodeURIComponent(id)}/undo`;
   const { change } = await (await connect()).json<RuleUndone>("POST", path);
   if (args.has("json")) await printJson({ change: change ?? null });
-  else if (!change) await print("the rule is as it was before: nothing to undo");
+  else if (!change) await print("it is as it was before: nothing to undo");
   else {
-    const { change_id, what, profile_id, rule_id } = change;
-    await print(`${rule_id} of profile "${profile_id}": ${what}, in force in its running VMs (${change_id})`);
+    const [profile, subject] = subjectOf(change);
+    const whole = profile === "" ? subject : `rule "${subject}" of profile "${profile}"`;
+    await print(`${whole}: ${change.what}, in force in running VMs (${change.change_id})`);
   }
   return 0;
 }

@@ -17,6 +17,7 @@ import {
   listFindings,
   type Sessions,
 } from "../../../lib/service/mod.ts";
+import { madeBy } from "../client.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of detections: compiling and trying them, and those in force (docs/contracts.md §6). */
@@ -44,8 +45,8 @@ export function routeDetection(
     findings: await listFindings(await findLedger(params.id), sessions, query.limit),
   }));
   handle(app, detectionRoutes.list, () => active.list());
-  handle(app, detectionRoutes.put, ({ body }) => active.put(body));
-  handle(app, detectionRoutes.delete, ({ params }) => active.remove(params.id));
+  handle(app, detectionRoutes.put, ({ body, context }) => active.put(body, madeBy(context)));
+  handle(app, detectionRoutes.delete, ({ params, context }) => active.remove(params.id, madeBy(context)));
   handle(app, detectionRoutes.stats, () => active.stats());
 }
 

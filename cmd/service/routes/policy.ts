@@ -1,4 +1,4 @@
-import type { Context, Hono } from "hono";
+import type { Hono } from "hono";
 import {
   type AskRule,
   policyRoutes,
@@ -9,24 +9,28 @@ import {
   type RuleUndone,
   type TryResult,
 } from "../../../lib/api/mod.ts";
-import type { PolicyContext } from "../../../lib/event/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import type { AnsweredBy, Rule } from "../../../lib/policy/mod.ts";
-import { type LedgerFinder, ruleOfAsk, type Service, tryDraft } from "../../../lib/service/mod.ts";
-import { userName } from "../../../lib/base/user/mod.ts";
-import { clientOf } from "../client.ts";
+import type { Rule } from "../../../lib/policy/mod.ts";
+import {
+  findChange,
+  type LedgerFinder,
+  ruleOfAsk,
+  type Service,
+  tryDraft,
+} from "../../../lib/service/mod.ts";
+import { madeBy } from "../client.ts";
 import { handle } from "../handle.ts";
 
 /** A rule as the API shows it. */
 type RuleView = Omit<Rule, "match_line">;
 
 /** Parts of the service that these routes use. */
-type PolicyParts = Pick<Service, "rules" | "refresh" | "inForce" | "asks" | "registry">;
+type PolicyParts = Pick<Service, "rules" | "refresh" | "inForce" | "asks" | "registry" | "activeDetections">;
 
 /** Routes of rules, of their evaluation on one event, and of pending asks (docs/contracts.md §2, §5). */
 export function routePolicy(
   app: Hono,
-  { rules, refresh, inForce, asks, registry }: PolicyParts,
+  { rules, refresh, inForce, asks, registry, activeDetections }: PolicyParts,
   findLedger: LedgerFinder,
 ): void {
   handle(app, policyRoutes.listRules, async ({ params }): Promise<RuleList> => {
@@ -51,14 +55,18 @@ export function routePolicy(
     changes: (await rules.changes(profile)).slice(0, limit ?? RULE_CHANGES_MAX),
   }));
   handle(app, policyRoutes.undoChange, async ({ params, context }): Promise<RuleUndone> => {
-    const change = await rules.undo(params.change_id, madeBy(context));
-    if (change) await refresh.refreshProfile(change.profile_id);
-    return { ...(change && { change }) };
+    const change = await findChange(rules.record, params.change_id);
+    if (change.kind === "rule") {
+      await rules.undo(change, madeBy(context));
+      await refresh.refreshProfile(change.profile_id);
+    } else await activeDetections.undo(change, madeBy(context));
+    const undone = (await rules.record.list()).findLast(({ undoes }) => undoes === change.change_id);
+    return { ...(undone && { change: undone }) };
   });
   handle(app, policyRoutes.deleteRule, async ({ params, context }) => {
     await rules.delete(params.id, params.rule_id, madeBy(context));
     await refresh.refreshProfile(params.id);
-    return { id: params.rule_id, deleted: true as const };
+    return { id: params.rule_id, deleted: true };
   });
   handle(app, policyRoutes.reload, async ({ params }) => {
     const vm = registry.get(params.id);
@@ -68,8 +76,7 @@ export function routePolicy(
   });
   handle(app, policyRoutes.evaluate, async ({ params, body }) => {
     const { completeEvent } = await import("../../../lib/policy/author/mod.ts");
-    // The definition of the route has checked it, as a record since the generator of OpenAPI takes no recursive schema.
-    const complete = completeEvent(body.event as unknown as PolicyContext);
+    const complete = completeEvent(body.event);
     const policy = await (body.draft ? rules.policyWith(params.id, body.draft) : rules.policyOf(params.id));
     const { decision, findings, event, failures } = policy.evaluate(complete, { explain: true });
     return { decision, findings, failures, ...(event !== complete && { event }) };
@@ -109,11 +116,6 @@ export function routePolicy(
       hint: `GET /profiles/${profileId}/enforcement/rules/list lists the rules in force`,
     });
   }
-}
-
-/** The socket and the token of this service belong to its user. */
-function madeBy(context: Context): AnsweredBy {
-  return { user: userName(), client: clientOf(context) };
 }
 
 function viewOf({ match_line: _, ...rule }: Rule): RuleView {

@@ -2,9 +2,11 @@
 export { exportRoutes, type LoadedPack, loadPack, loadPinned } from "./load.ts";
 export {
   irOfInput,
+  isRuleInput,
   type Overlay,
   type OverlayInput,
   OverlayInputSchema,
+  type OverlayRecorder,
   OVERLAYS_MAX,
   OverlayStore,
 } from "./overlay.ts";

@@ -47,6 +47,9 @@ export interface Overlay {
   problem?: string;
 }
 
+/** Records a change of an overlay. */
+export type OverlayRecorder = (before: Overlay | undefined, after: Overlay | undefined) => Promise<unknown>;
+
 /** Overlays of one installation, in memory and in files that survive a restart. */
 export class OverlayStore {
   readonly #overlays = new Map<string, Overlay>();
@@ -102,13 +105,14 @@ export class OverlayStore {
    * Adds an overlay or replaces the one with the same id, and writes its file.
    *
    * @param accept checks an enabled overlay beside the IR of the other ones, and throws to reject it
-   * @param replaces false: an overlay of the same id is a `detection.conflict`
+   * @param options `replaces` false: an overlay of the same id is a `detection.conflict`; `record` is called before the
+   * change takes place, and prevents it by throwing
    * @throws {SbxError} `detection.invalid`, `detection.revoked`, `detection.limit`, errors of `accept`
    */
   put(
     input: OverlayInput,
     accept?: (added: DetectionIr, others: DetectionIr[]) => void,
-    replaces = true,
+    { replaces = true, record }: { replaces?: boolean; record?: OverlayRecorder } = {},
   ): Promise<Overlay> {
     return this.#inTurn(async () => {
       const parsed = OverlayInputSchema.safeParse(input);
@@ -133,6 +137,7 @@ export class OverlayStore {
       const others = enabledIrs(this.list().filter(({ id }) => id !== overlay.id));
       if (overlay.enabled && overlay.ir) accept?.(overlay.ir, others);
       const file = { schema: "sbx.detection-overlay.v1", id: overlay.id, overlay: parsed.data };
+      await record?.(this.#overlays.get(overlay.id), overlay);
       await writeAtomic(this.#path(overlay.id), JSON.stringify(file, null, 2) + "\n");
       this.#overlays.set(overlay.id, overlay);
       return overlay;
@@ -140,7 +145,7 @@ export class OverlayStore {
   }
 
   /** Removes an overlay and its file. @throws {SbxError} `detection.not_found` */
-  remove(id: string): Promise<Overlay> {
+  remove(id: string, record?: OverlayRecorder): Promise<Overlay> {
     return this.#inTurn(async () => {
       const overlay = this.#overlays.get(id);
       if (!overlay) {
@@ -148,6 +153,7 @@ export class OverlayStore {
           hint: "list detections with sbx detection list; only those with scope runtime can be removed",
         });
       }
+      await record?.(overlay, undefined);
       await Deno.remove(this.#path(id)).catch((error) => {
         if (!(error instanceof Deno.errors.NotFound)) throw error;
       });
@@ -183,6 +189,11 @@ async function readOverlay(path: string): Promise<Overlay> {
     const definition = "pack" in overlay ? overlay.pack : overlay.rule;
     return { id, enabled: overlay.enabled, definition, export_routes: [], problem: error.message };
   }
+}
+
+/** Tests whether an overlay's definition is a rule; others are packs. */
+export function isRuleInput(definition: unknown): boolean {
+  return RuleInputSchema.safeParse(definition).success;
 }
 
 /** Compiles an overlay's definition, a pack or a rule. @throws {SbxError} `detection.invalid` */

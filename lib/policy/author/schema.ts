@@ -43,19 +43,41 @@ export const RuleSchema = z.strictObject({
 });
 export type RuleTable = z.infer<typeof RuleSchema>;
 
-/** One recorded change of a rule of a profile (docs/contracts.md §5, "Changes of rules"). */
-export const RuleChange = z.strictObject({
+const recorded = {
   change_id: z.string(),
   at: z.iso.datetime(),
-  profile_id: z.string(),
-  rule_id: z.string(),
   what: z.enum(["create", "edit", "enable", "disable", "delete"]),
-  before: RuleSchema.optional().describe("absent: there was no rule of this id"),
-  after: RuleSchema.optional().describe("absent: the rule is gone"),
   by: AnsweredBy.describe("client profile.toml: the file was edited"),
   undoes: z.string().optional().describe("id of the change that this one takes back"),
+};
+
+/** One recorded change of a rule of a profile (docs/contracts.md §5, "Changes of rules"). */
+export const RuleChange = z.strictObject({
+  kind: z.literal("rule"),
+  ...recorded,
+  profile_id: z.string(),
+  rule_id: z.string(),
+  before: RuleSchema.optional().describe("absent: there was no rule of this id"),
+  after: RuleSchema.optional().describe("absent: the rule is gone"),
 });
 export type RuleChange = z.infer<typeof RuleChange>;
+
+/** An overlay as it was put in. */
+const RecordedOverlay = z.strictObject({ definition: z.unknown(), enabled: z.boolean() });
+export type RecordedOverlay = z.infer<typeof RecordedOverlay>;
+
+/** One recorded change of a detection that was put in at run time. */
+export const DetectionChange = z.strictObject({
+  kind: z.literal("detection"),
+  ...recorded,
+  detection_id: z.string(),
+  before: RecordedOverlay.optional().describe("absent: there was no overlay of this id"),
+  after: RecordedOverlay.optional().describe("absent: the overlay is gone"),
+});
+export type DetectionChange = z.infer<typeof DetectionChange>;
+
+export const RecordedChange = z.discriminatedUnion("kind", [RuleChange, DetectionChange]);
+export type RecordedChange = z.infer<typeof RecordedChange>;
 
 /** One rule with its defaults and its place: the form that the engine takes. */
 export const FullRuleSchema = z.strictObject({

@@ -131,9 +131,12 @@ Deno.test("invalid overlays change nothing", () =>
     };
     assertEquals(await codeOf(store.put({ rule: SIGMA }, veto)), "detection.conflict");
     const kept = rule("kept", { "http.request.host": "a.example" });
-    await store.put({ rule: kept }, undefined, false);
+    await store.put({ rule: kept }, undefined, { replaces: false });
     const other = rule("kept", { "http.request.host": "b.example" });
-    assertEquals(await codeOf(store.put({ rule: other }, undefined, false)), "detection.conflict");
+    assertEquals(
+      await codeOf(store.put({ rule: other }, undefined, { replaces: false })),
+      "detection.conflict",
+    );
     assertEquals(store.list().find(({ id }) => id === "kept")?.definition, kept);
     await store.remove("kept");
     assertEquals(store.list(), []);

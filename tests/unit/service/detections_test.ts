@@ -1,12 +1,14 @@
 /** Detections in force, while no VM runs. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { dirname, join } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { CorpStore } from "../../../lib/corp/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { Service } from "../../../lib/service/mod.ts";
 import { sessionPaths } from "../../../lib/session/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { rule as ruleOf } from "../../helper/detection.ts";
 import { requestEvent } from "../../helper/ledger.ts";
 
 const PACK = `schema: sbx.detection-pack.v1
@@ -121,6 +123,53 @@ Deno.test("a pack that is put into the folder by hand is noticed, and one that i
       ["paste-site", "user"],
     ]);
     await service.close();
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("an overlay is replaced when that is asked for, on record, and undone", async () => {
+  const dir = await Deno.makeTempDir();
+  try {
+    const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+    const corp = new CorpStore(home, { managed: join(dir, "corp.toml") });
+    const settings = await SettingsStore.open({
+      home,
+      corp,
+      definitions: await loadDefinitions({ get: () => undefined }),
+    });
+    const { activeDetections, rules } = new Service({ home, settings, corp });
+    const by = { user: "ann", client: "sbx/1" };
+    const put = (host: string, replace = false) =>
+      activeDetections.put(
+        { rule: ruleOf("mine", { "http.request.host": host }), enabled: true, replace },
+        by,
+      );
+    const hosts = async () =>
+      JSON.stringify((await activeDetections.list()).rules.map((each) => each.definition));
+    await put("a.example");
+    const { code } = await assertRejects(() => put("b.example"), SbxError);
+    assertEquals([code, (await hosts()).includes("a.example")], ["detection.conflict", true]);
+    await put("b.example", true);
+    await activeDetections.remove("mine", by);
+    for (const host of ["b.example", "a.example"]) {
+      const what = host === "b.example" ? "delete" : "edit";
+      const change = (await rules.changes()).find((each) => !each.undoes && each.what === what)!;
+      if (change.kind !== "detection") throw new Error(what);
+      assertEquals([change.detection_id, change.by], ["mine", by]);
+      await activeDetections.undo(change, by);
+      assertEquals((await hosts()).includes(host), true);
+      // It has changed since: by the undo.
+      const again = await assertRejects(() => activeDetections.undo(change, by), SbxError);
+      assertEquals(again.code, "policy.change.conflict");
+    }
+    assertEquals((await rules.changes()).map(({ what }) => what), [
+      "edit",
+      "create",
+      "delete",
+      "edit",
+      "create",
+    ]);
   } finally {
     await Deno.remove(dir, { recursive: true });
   }

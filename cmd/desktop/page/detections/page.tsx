@@ -4,6 +4,7 @@ import { Table } from "../../part/table.tsx";
 import { dateOf } from "../../part/time.ts";
 import { act } from "../../store/act.ts";
 import { text } from "../../text/en.ts";
+import { Changes } from "./changes.tsx";
 import { TryDetection } from "./try.tsx";
 
 /** Detections in force, with how often each matched; none of them blocks. */
@@ -44,6 +45,7 @@ export function DetectionsPage() {
         ))}
       </Table>
       <TryDetection onAdded={reload} />
+      <Changes list={value.value} onUndone={reload} />
     </>
   );
 }

@@ -15,12 +15,12 @@ interface Props {
 
 /** The recorded changes of a profile's rules, each of which can be undone. */
 export function Changes({ profile, rules, onUndone }: Props) {
-  const { value } = useLoaded(() => api.ruleChanges(profile), [profile, rules]);
+  const { value } = useLoaded(() => api.changes(profile), [profile, rules]);
   const words = text.rules.changes;
   const undo = async ({ change_id, rule_id }: RuleChangeView) => {
-    if (await act(() => api.undoRuleChange(change_id), words.undone(rule_id))) onUndone();
+    if (await act(() => api.undoChange(change_id), words.undone(rule_id))) onUndone();
   };
-  const list = value.value?.changes ?? [];
+  const list = (value.value?.changes ?? []).filter((change) => change.kind === "rule");
   return (
     <section aria-label={words.title}>
       <h2>{words.title}</h2>
