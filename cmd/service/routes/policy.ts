@@ -9,6 +9,7 @@ import {
   type RuleUndone,
   type TryResult,
 } from "../../../lib/api/mod.ts";
+import type { PolicyContext } from "../../../lib/event/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Rule } from "../../../lib/policy/mod.ts";
 import {
@@ -66,7 +67,7 @@ export function routePolicy(
   handle(app, policyRoutes.deleteRule, async ({ params, context }) => {
     await rules.delete(params.id, params.rule_id, madeBy(context));
     await refresh.refreshProfile(params.id);
-    return { id: params.rule_id, deleted: true };
+    return { id: params.rule_id, deleted: true as const };
   });
   handle(app, policyRoutes.reload, async ({ params }) => {
     const vm = registry.get(params.id);
@@ -76,7 +77,8 @@ export function routePolicy(
   });
   handle(app, policyRoutes.evaluate, async ({ params, body }) => {
     const { completeEvent } = await import("../../../lib/policy/author/mod.ts");
-    const complete = completeEvent(body.event);
+    // The definition of the route has checked it, as a record since the generator of OpenAPI takes no recursive schema.
+    const complete = completeEvent(body.event as unknown as PolicyContext);
     const policy = await (body.draft ? rules.policyWith(params.id, body.draft) : rules.policyOf(params.id));
     const { decision, findings, event, failures } = policy.evaluate(complete, { explain: true });
     return { decision, findings, failures, ...(event !== complete && { event }) };
