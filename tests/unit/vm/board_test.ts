@@ -16,7 +16,7 @@ Deno.test("each architecture has its board, processor and console", () => {
     const args = bareArguments({ ...BOOT, arch, accelerator: "tcg" });
     return [valueOf(args, "-M").split(",")[0], valueOf(args, "-cpu"), valueOf(args, "-append").split(" ")[0]];
   });
-  assertEquals(facts, [["virt", "cortex-a72", "console=ttyAMA0"], ["q35", "max", "console=ttyS0"]]);
+  assertEquals(facts, [["virt", "cortex-a72", "console=ttyAMA0"], ["q35", "max,svm=off,vmx=off", "console=ttyS0"]]);
 });
 
 Deno.test("parameters for emulation of x86_64 stay out of arm64 guests, and those for emulation out of others", () => {
@@ -33,6 +33,21 @@ Deno.test("parameters for emulation of x86_64 stay out of arm64 guests, and thos
   }
   assertStringIncludes(line("x86_64", "kvm"), " tsc=nowatchdog ");
   assert(!line("x86_64", "tcg").includes("nowatchdog"));
+});
+
+Deno.test("no guest has the processor's virtualization, whatever runs it", () => {
+  const facts = (arch: Arch) =>
+    (["kvm", "tcg"] as const).map((accelerator) => {
+      const args = bareArguments({ ...BOOT, arch, accelerator });
+      return [valueOf(args, "-cpu"), valueOf(args, "-M").includes("virtualization=off")];
+    });
+  assertEquals(facts("x86_64"), [["host,svm=off,vmx=off", false], ["max,svm=off,vmx=off", false]]);
+  assertEquals(facts("arm64"), [["host", true], ["cortex-a72", true]]);
+});
+
+Deno.test("guests of x86_64 run no 32-bit programs, whose calls rules cannot read", () => {
+  const line = valueOf(bareArguments({ ...BOOT, arch: "x86_64", accelerator: "kvm" }), "-append");
+  assertStringIncludes(line, " ia32_emulation=0 ");
 });
 
 Deno.test("a guest of another architecture is emulated, whatever this machine has", async () => {
