@@ -14,6 +14,9 @@ export const NAMES_MAX = NAMES + NAMES_ABOVE;
 const MODE_READ = 0x1, MODE_WRITE = 0x2, MODE_CREATED = 0x100000;
 const ATTR_SIZE = 0x8, ATTR_FILE = 0x2000, ATTR_OPEN = 0x8000;
 
+/** Flag of renameat2(2): both files change their names. */
+export const RENAME_EXCHANGE = 2;
+
 /** Files whose reading is told, as patterns of the kernel: all that may be of the class `secret` (lib/event/path.ts). */
 const SECRET_NAMES = [
   ".env*",
@@ -66,7 +69,8 @@ const PLACES = {
     places: [{ at: "vfs_unlink%return", entry: "dentry" }, { at: "vfs_rmdir%return", entry: "dentry" }],
     fields: "ret=$retval",
   },
-  leaves: { places: [{ at: "vfs_rename", entry: "rd->old_dentry" }], fields: "" },
+  leaves: { places: [{ at: "vfs_rename", entry: "rd->old_dentry" }], fields: "flags=rd->flags:u32" },
+  meets: { places: [{ at: "vfs_rename", entry: "rd->new_dentry" }], fields: "flags=rd->flags:u32" },
   // The entry has moved by then.
   arrives: { places: [{ at: "vfs_rename%return", entry: "rd->old_dentry" }], fields: "ret=$retval" },
   cuts: {
@@ -80,7 +84,8 @@ const RECORDS = {
   created: { of: "opens", when: `mode & ${MODE_CREATED}`, fields: "" },
   made: { of: "makes", when: "ret == 0", fields: "" },
   removed: { of: "removes", when: "ret == 0", fields: "" },
-  leaving: { of: "leaves", when: "", fields: "" },
+  leaving: { of: "leaves", when: "", fields: "flags=$flags:u32" },
+  swapping: { of: "meets", when: `flags & ${RENAME_EXCHANGE}`, fields: "" },
   renamed: { of: "arrives", when: "ret == 0", fields: "" },
   written: { of: "closes", when: `mode & ${MODE_WRITE}`, fields: "size=$size:u64" },
   // What was opened for it is closed later, and told then.

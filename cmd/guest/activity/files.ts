@@ -2,7 +2,7 @@
 import { memoize } from "../../../lib/base/memo/mod.ts";
 import { type NamedPaths, pathClass } from "../../../lib/event/mod.ts";
 import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/guest/wire/mod.ts";
-import { type FileEvent, NAMES_MAX } from "./file_probes.ts";
+import { type FileEvent, NAMES_MAX, RENAME_EXCHANGE } from "./file_probes.ts";
 import type { TraceFormat } from "./format.ts";
 import type { TraceRecord } from "./page.ts";
 
@@ -26,6 +26,8 @@ export class Files {
   readonly #report: (report: Report) => void;
   /** path that a thread is about to rename */
   readonly #leaving = new Map<number, string>();
+  /** path that a thread is about to exchange with it */
+  readonly #swapping = new Map<number, string>();
 
   /** @param programOf the process whose program a thread runs */
   constructor(
@@ -59,13 +61,21 @@ export class Files {
       case "removed":
         return report("delete");
       case "leaving":
-        this.#leaving.delete(pid);
-        if (this.#leaving.size >= RENAMING_MAX) this.#leaving.delete(this.#leaving.keys().next().value!);
-        return void this.#leaving.set(pid, path);
+        // Of an exchange, either may be recorded first.
+        if (!(Number(this.#formats[event].number(record, "flags")) & RENAME_EXCHANGE)) {
+          this.#swapping.delete(pid);
+        }
+        return remember(this.#leaving, pid, path);
+      case "swapping":
+        return remember(this.#swapping, pid, path);
       case "renamed": {
         const from = this.#leaving.get(pid) ?? UNKNOWN;
+        const other = this.#swapping.get(pid);
         this.#leaving.delete(pid);
-        return report("rename", { from });
+        this.#swapping.delete(pid);
+        report("rename", { from });
+        if (other !== undefined) report("rename", { path: from, from: other });
+        return;
       }
       case "written":
       case "cut":
@@ -102,6 +112,12 @@ export class Files {
     const { characters } = ACTIVITY_LIMITS;
     return path.length <= characters ? path : UNKNOWN + path.slice(1 - characters);
   }
+}
+
+function remember(paths: Map<number, string>, thread: number, path: string): void {
+  paths.delete(thread);
+  if (paths.size >= RENAMING_MAX) paths.delete(paths.keys().next().value!);
+  paths.set(thread, path);
 }
 
 /** @param paths where file systems are mounted */

@@ -20,6 +20,7 @@ interface Told {
   /** names from the file upwards; a root's is its own parent */
   names: (string | undefined)[];
   size?: number;
+  flags?: number;
   thread?: number;
 }
 
@@ -28,7 +29,7 @@ function reportsOf(records: [FileEvent, Told][], named: NamedPaths = {}): Activi
   const told = new Map<TraceRecord, Told>();
   const of = {
     number: (record: TraceRecord, name: string) =>
-      BigInt(name === "dev" ? told.get(record)!.device ?? WORKSPACE : told.get(record)!.size!),
+      BigInt(name === "dev" ? told.get(record)!.device ?? WORKSPACE : told.get(record)![name as "size"] ?? 0),
     text: (record: TraceRecord, name: string) => {
       const { names } = told.get(record)!;
       const at = Number(name.slice(1));
@@ -85,6 +86,20 @@ Deno.test("a rename has both paths, also beside one of another thread and after 
     ["/workspace/b", "/workspace/d"],
     ["…", "/workspace/e"],
   ]);
+});
+
+Deno.test("an exchange is a rename of both files, whichever was recorded first; one that failed is none", () => {
+  const told = (
+    event: FileEvent,
+    name: string,
+    flags = 0,
+  ): [FileEvent, Told] => [event, { names: [name], flags }];
+  const paths = reportsOf([
+    ...[told("leaving", ".env", 2), told("swapping", "a", 2), told("renamed", "a")],
+    ...[told("swapping", "c", 2), told("leaving", "b", 2), told("renamed", "c")],
+    ...[told("leaving", "d", 2), told("swapping", "e", 2), told("leaving", "f"), told("renamed", "g")],
+  ]).map((frame) => frame.t === "File" && `${frame.from} ${frame.path}`.replaceAll("/workspace/", ""));
+  assertEquals(paths, [".env a", "a .env", "b c", "c b", "f g"]);
 });
 
 Deno.test("reading is told of secrets only, and nothing of temporary files unless it is one", () => {
