@@ -7,7 +7,8 @@ const FAN_MARK_REMOVE = 2;
 /** Of a file: not asked about, also after it was written, for as long as the kernel has it in memory (Linux 5.19). */
 const FAN_MARK_IGNORED = 0x20 | 0x40 | 0x200;
 const FAN_MARK_FLUSH = 0x80;
-const FAN_MARK_FILESYSTEM = 0x100;
+/** All files of a file system, or those that are opened by one mount of it. */
+const SCOPES = { filesystem: 0x100, mount: 0x10 };
 /** What is asked about; a file that is opened to be executed is asked about as both. */
 const MASKS = { open: 0x10000n, exec: 0x40000n };
 const FAN_ALLOW = 1;
@@ -29,6 +30,8 @@ function loadLibc() {
 }
 
 export type Access = keyof typeof MASKS;
+
+export type Scope = keyof typeof SCOPES;
 
 /** A thread that wants a file, and stands still until it is answered. */
 export interface FileQuestion {
@@ -52,14 +55,14 @@ export class FilePermission {
     this.#fd = fd;
   }
 
-  /** Watches the file system of a path. @returns false where the kernel cannot */
-  watch(path: string, access: Access): boolean {
-    return this.#mark(FAN_MARK_ADD, MASKS[access], path);
+  /** Watches the file system of a path, or its mount. @returns false where the kernel cannot */
+  watch(path: string, access: Access, scope: Scope = "filesystem"): boolean {
+    return this.#mark(FAN_MARK_ADD | SCOPES[scope], MASKS[access], path);
   }
 
   /** Watches it no more; what waits goes on waiting. */
-  unwatch(path: string, access: Access): void {
-    this.#mark(FAN_MARK_REMOVE, MASKS[access], path);
+  unwatch(path: string, access: Access, scope: Scope = "filesystem"): void {
+    this.#mark(FAN_MARK_REMOVE | SCOPES[scope], MASKS[access], path);
   }
 
   /** Does not ask about opening the file of a question any more, whatever its path is then. */
@@ -72,8 +75,7 @@ export class FilePermission {
     this.#libc.fanotify_mark(this.#fd, FAN_MARK_FLUSH, 0n, AT_FDCWD, cString("/"));
   }
 
-  #mark(what: number, mask: bigint, path: string): boolean {
-    const flags = what | FAN_MARK_FILESYSTEM;
+  #mark(flags: number, mask: bigint, path: string): boolean {
     return this.#libc.fanotify_mark(this.#fd, flags, mask, AT_FDCWD, cString(path)) === 0;
   }
 

@@ -3,7 +3,7 @@ import { O_CLOEXEC } from "./flags.ts";
 import { loadFunctions } from "./load.ts";
 
 const O_NONBLOCK = 0o4000;
-const POLLIN = 1;
+const POLLIN = 1, POLLPRI = 2;
 /** Size of struct pollfd, in `bytes`. */
 const POLLFD_BYTES = 8;
 
@@ -21,8 +21,11 @@ export class PolledFiles {
   readonly #fds: number[];
   readonly #polled: Uint8Array<ArrayBuffer>;
 
-  /** @throws {Error} one of them cannot be opened */
-  constructor(paths: readonly string[]) {
+  /**
+   * @param awaited input, or a change, of files that have always input, such as mountinfo(5)
+   * @throws {Error} one of them cannot be opened
+   */
+  constructor(paths: readonly string[], awaited: "input" | "change" = "input") {
     this.#fds = paths.map((path) => {
       const fd = this.#libc.open(new TextEncoder().encode(`${path}\0`), O_NONBLOCK | O_CLOEXEC);
       if (fd < 0) throw new Error(`${path} cannot be opened`);
@@ -32,7 +35,7 @@ export class PolledFiles {
     const view = new DataView(this.#polled.buffer);
     this.#fds.forEach((fd, at) => {
       view.setInt32(at * POLLFD_BYTES, fd, true);
-      view.setInt16(at * POLLFD_BYTES + 4, POLLIN, true);
+      view.setInt16(at * POLLFD_BYTES + 4, awaited === "input" ? POLLIN : POLLPRI, true);
     });
   }
 
@@ -41,7 +44,7 @@ export class PolledFiles {
     return this.#fds.length;
   }
 
-  /** Waits until one of them has something to read, or for `ms`. */
+  /** Waits until one of them has what is awaited, or for `ms`. */
   async readable(ms: number): Promise<void> {
     await this.#libc.poll(this.#polled, BigInt(this.#fds.length), ms);
   }

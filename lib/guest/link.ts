@@ -25,6 +25,8 @@ export interface GuestBoot {
   name: string;
   env: Record<string, string>;
   files: BootFile[];
+  /** abilities of the VM; those of its hypervisor are ignored */
+  abilities?: readonly string[];
 }
 
 /** Host end of one guest: its control connection, programs and terminals. */
@@ -90,7 +92,7 @@ export class GuestLink {
   }
 
   /** Sends the guest its boot configuration and waits until it is ready (docs/contracts.md §7, handshake). */
-  async boot({ id, name, env, files }: GuestBoot): Promise<GuestStage[]> {
+  async boot({ id, name, env, files, abilities }: GuestBoot): Promise<GuestStage[]> {
     const version = await this.connected();
     if (version !== GUEST_VERSION) {
       throw new SbxError(
@@ -107,6 +109,7 @@ export class GuestLink {
       seed: crypto.getRandomValues(new Uint8Array(SEED_BYTES)).toBase64(),
       hostname: name,
       machine_id: id.replaceAll("-", ""),
+      ...abilities?.includes("user_namespaces") && { user_namespaces: true },
     });
     for (const [key, value] of Object.entries(env)) await this.#send({ t: "SetEnv", key, value });
     for (const file of files) await this.#send({ t: "FileWrite", ...file });

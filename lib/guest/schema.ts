@@ -184,6 +184,9 @@ export const ActivityFrame = z.discriminatedUnion("t", [
       opened: words.optional().describe(
         "the file itself, where `executable` is a link to it, or a script that it runs",
       ),
+      hidden: z.literal(true).optional().describe(
+        "a file that rules may name was opened by a mount that does not say which one",
+      ),
     }).describe("a program waits to be run; sent again to another host"),
     z.strictObject({
       t: z.literal("Permission"),
@@ -192,6 +195,9 @@ export const ActivityFrame = z.discriminatedUnion("t", [
       ...program,
       operations: z.array(z.enum(["read", "write"])).min(1).max(2).describe("both where it may be either"),
       path: words,
+      hidden: z.literal(true).optional().describe(
+        "a file that rules may name was opened by a mount that does not say which one",
+      ),
     }).describe("a program waits to open a file; sent again to another host"),
   ]),
   z.strictObject({ t: z.literal("Gap"), why: words }).describe("something is missing in the report"),

@@ -83,6 +83,7 @@ const VmResources = z.strictObject({
   scratch_disk_size_gb: z.int().min(1).max(VM_SCRATCH_DISK_GB_MAX).optional(),
   rosetta: z.boolean().optional(),
   nested_virtualization: z.boolean().optional(),
+  user_namespaces: z.boolean().optional(),
 });
 
 const Pack = z.strictObject({

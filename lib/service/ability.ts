@@ -5,16 +5,27 @@ import type { MachineAbility } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import type { Hypervisor } from "../vm/mod.ts";
 
-/** The setting, the key of a profile's `[vm]`, and the words of an ability. */
-const ABILITIES: Record<
-  MachineAbility,
-  { setting: string; key: "rosetta" | "nested_virtualization"; what: string }
-> = {
+interface Ability {
+  setting: string;
+  /** of a profile's `[vm]` */
+  key: "rosetta" | "nested_virtualization" | "user_namespaces";
+  what: string;
+  /** the guest's kernel has it, on every host */
+  isOfGuest?: true;
+}
+
+const ABILITIES: Record<MachineAbility, Ability> = {
   rosetta: { setting: "vm.abilities.rosetta", key: "rosetta", what: "Rosetta" },
   nested: {
     setting: "vm.abilities.nested_virtualization",
     key: "nested_virtualization",
     what: "nested virtualization",
+  },
+  user_namespaces: {
+    setting: "vm.abilities.user_namespaces",
+    key: "user_namespaces",
+    what: "user namespaces",
+    isOfGuest: true,
   },
 };
 
@@ -28,12 +39,12 @@ export function abilitiesOf(
   profile: Profile,
   hypervisor: Pick<Hypervisor, "features" | "lackOf">,
 ): MachineAbility[] {
-  const asked = Object.entries(ABILITIES) as [MachineAbility, typeof ABILITIES[MachineAbility]][];
-  return asked.flatMap(([ability, { setting, key, what }]) => {
+  const asked = Object.entries(ABILITIES) as [MachineAbility, Ability][];
+  return asked.flatMap(([ability, { setting, key, what, isOfGuest }]) => {
     const isLocked = settings.resolved.byId.get(setting)?.corp_locked;
     const chosen = isLocked ? undefined : profile.vm[key];
     if (!(chosen ?? settings.inForce(setting) === true)) return [];
-    if (hypervisor.features[ability]) return [ability];
+    if (isOfGuest || hypervisor.features[ability]) return [ability];
     const asker = chosen === undefined
       ? `sbx settings set ${setting} false`
       : `set ${key} = false in [vm] of the profile "${profile.id}"`;

@@ -137,6 +137,8 @@ export function guestParameters(
 ): string[] {
   const { factor } = TIME_FACTOR;
   return [
+    // Root of a user namespace may mount files under other names; the agent allows these where a VM has the ability.
+    "sysctl.user.max_user_namespaces=0",
     ...scratch ? ["sbx_scratch=1"] : [],
     ...workspace ? [] : ["sbx_template=1"],
     ...factor === 1 ? [] : [`sbx_time_factor=${factor}`],

@@ -39,8 +39,8 @@ export interface MachineSpec {
   /** a folder of the host in the workspace */
   live?: LiveMount;
   accelerator: Accelerator;
-  /** of a hypervisor that has these features */
-  abilities?: readonly ("rosetta" | "nested")[];
+  /** of a hypervisor that has these features; the last one is the guest's own (lib/guest/link.ts) */
+  abilities?: readonly ("rosetta" | "nested" | "user_namespaces")[];
   /** folder for the logs of the machine's programs */
   logs: string;
   /** receives output of the guest's serial console */

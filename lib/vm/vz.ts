@@ -112,7 +112,7 @@ export class Vz implements Hypervisor {
 
   async #specOf(spec: MachineSpec): Promise<Omit<LibrarySpec, keyof typeof SOCKETS>> {
     const { arch, dir, cpus, ramMb, kernel, initrd, rootfs, scratch, workspace, logs, live } = spec;
-    const abilities = Object.fromEntries((spec.abilities ?? []).map((ability) => [ability, true]));
+    const { rosetta, nested } = Object.fromEntries((spec.abilities ?? []).map((ability) => [ability, true]));
     this.requireHost(arch);
     if (live) {
       throw new SbxError("vm.not_supported", "this hypervisor cannot guard a folder of the host", {
@@ -131,7 +131,8 @@ export class Vz implements Hypervisor {
         ? {}
         : { share: { path: workspace, tag: "workspace" }, ports: await listenedPorts(dir) },
       logs,
-      ...abilities,
+      ...rosetta && { rosetta },
+      ...nested && { nested },
     };
   }
 

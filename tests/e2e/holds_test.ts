@@ -11,7 +11,41 @@ reason = "no git"
 [profiles.rules.ask-tac]
 action = "ask"
 match = 'common.actor == "vm" && process.activity.executable == "/usr/bin/tac"'
+
+[profiles.rules.no-shuf]
+action = "block"
+match = 'process.activity.executable == "/usr/bin/shuf"'
 `;
+/** Rules on arguments, of two programs. */
+const ARGUMENT_RULES = `
+[profiles.rules.no-nine]
+action = "block"
+match = 'process.activity.executable == "/usr/bin/seq" && process.activity.argv.exists(word, word == "9")'
+
+[profiles.rules.no-word]
+action = "block"
+match = 'process.activity.executable == "/usr/bin/printf" && process.activity.command.contains("forbidden")'
+`;
+/** Program of x86_64 that starts `seq 9` as 32-bit programs do. */
+const COMPAT = `
+import struct, os
+base = 0x400000
+code = b"\\xb8\\x0b\\0\\0\\0\\xbb%s\\xb9%s\\x31\\xd2\\xcd\\x80\\xb8\\x3c\\0\\0\\0\\xbf\\x07\\0\\0\\0\\x0f\\x05"
+at = base + 120 + len(code) + 4
+text = b"/usr/bin/seq\\0seq\\0" + b"9\\0\\0\\0"
+argv = at + len(text)
+code = code % (struct.pack("<I", at), struct.pack("<I", argv))
+data = code + b"\\0" * (at - base - 120 - len(code)) + text + struct.pack("<III", at + 13, at + 17, 0)
+head = b"\\x7fELF\\x02\\x01\\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, base + 120, 64, 0, 0, 64, 56, 1, 64, 0, 0)
+head += struct.pack("<IIQQQQQQ", 1, 7, 0, base, base, 120 + len(data), 120 + len(data), 4096)
+open("/tmp/compat", "wb").write(head + data)
+os.chmod("/tmp/compat", 0o755)`;
+/** Ways to have arguments that are not read. */
+const ARGUMENTS: Record<string, string> = {
+  "a 32-bit call": `python3 -c '${COMPAT}'; /tmp/compat`,
+  "a long argument": 'env printf "%s" "$(printf %9000s)forbidden"',
+  "many arguments": 'env printf "%s" $(seq 300) forbidden',
+};
 const FILE_RULES = `
 [profiles.rules.no-env]
 action = "block"
@@ -26,6 +60,10 @@ reason = "fixed"
 [profiles.rules.ask-notes]
 action = "ask"
 match = 'file.activity.path == "/root/notes" && file.activity.operation == "read"'
+
+[profiles.rules.no-keys]
+action = "block"
+match = 'file.activity.path in ["/workspace/deep/key", "/srv/key"]'
 `;
 /** Classes of files, without a rule and with one. */
 const NAMED_TOLD = `
@@ -40,12 +78,37 @@ action = "block"
 match = 'file.activity.operation == "read" && file.activity.path_class == "secret"'
 reason = "no secrets"
 `;
+/** Mounts, and says so. */
+const mounted = (how: string, path: string) => `mkdir -p ${path} && mount ${how} ${path} && echo mounted`;
+const at = (how: string, path: string, file: string) => `${mounted(how, path)} && cat ${path}${file}`;
+/** Held from the moment on in which the mount is noticed. */
+const noticed = (how: string, path: string, use: string) =>
+  `${mounted(how, path)}; for n in $(seq 40); do ${use} >/dev/null 2>&1 || break; sleep 0.5; done; ${use}`;
+const AS_NOBODY = "setpriv --reuid 65534 --regid 65534 --clear-groups";
 /** Ways to read or to write what may not be. */
 const OPENS: Record<string, string> = {
   "its name": "cat /workspace/.env",
   "a link": "ln -sf /workspace/.env /tmp/link && cat /tmp/link",
   "another folder": "cd /workspace/deep && cat ../.env",
   "a mount": "mkdir -p /tmp/m && mount --bind /workspace /tmp/m && cat /tmp/m/.env",
+  "a mount of its folder": at("--bind /workspace/deep", "/tmp/m1", "/key"),
+  "a mount of the file": "touch /tmp/m2 && mount --bind /workspace/deep/key /tmp/m2 && cat /tmp/m2",
+  "a second mount of the workspace": at("-t virtiofs workspace", "/tmp/m3", "/deep/key"),
+  "a mount namespace": `unshare -m sh -c '${at("--bind /workspace/deep", "/tmp/m4", "/key")}'`,
+  "a mount that was moved": `unshare -m sh -c '${at("--move /workspace", "/tmp/m5", "/deep/key")}'`,
+  "a mount that is gone": `${
+    mounted("--bind /workspace/deep", "/tmp/m6")
+  } && cd /tmp/m6 && umount -l . && cat key`,
+  "another root": `${mounted("--bind /", "/tmp/m7")} && chroot /tmp/m7 cat /srv/key`,
+  "the disk below the root": "cat /proc/1/root/upper/data/srv/key /proc/1/root/disk/data/srv/key",
+  "a second mount of the disk": noticed("-t ext4 /dev/vdb", "/tmp/m8", "cat /tmp/m8/data/srv/key"),
+  "an overlay": noticed("-t overlay o -o lowerdir=/workspace/deep:/mnt", "/tmp/m9", "cat /tmp/m9/key"),
+  "an overlay in a mount namespace": `unshare -m sh -c '${
+    noticed("-t overlay o -o lowerdir=/workspace/deep:/mnt", "/tmp/m10", "cat /tmp/m10/key")
+  }'`,
+  "root of a user namespace": `mkdir -p -m 0777 /tmp/m11; ${AS_NOBODY} unshare -Urm sh -c '${
+    at("--bind /workspace/deep", "/tmp/m11", "/key").replace("echo mounted", "true")
+  }'`,
   "a copy": "cp /workspace/.env /tmp/copy && cat /tmp/copy",
   "reading and writing": `python3 -c 'import os; print(os.read(os.open("/workspace/.env", os.O_RDWR), 99))'`,
   "openat2": `python3 -c '
@@ -58,6 +121,8 @@ print(os.read(fd, 99))'`,
   "cutting what is fixed":
     `python3 -c 'import os; os.open("/workspace/fixed/a", os.O_TRUNC); print("secret")'`,
 };
+/** Runs a program that is blocked by its path alone. */
+const shuf = (path: string) => `${path} -e "git version"`;
 /** Ways to run git, each of which is its own program's business. */
 const WAYS: Record<string, string> = {
   "its name": "git --version",
@@ -74,6 +139,12 @@ import os
 fd = os.memfd_create("x", 0)
 os.write(fd, open("/usr/bin/git", "rb").read())
 os.execve(fd, ["git", "--version"], {})'`,
+  "a mount of its folder": `${mounted("--bind /usr/bin", "/tmp/e1")} && ${shuf("/tmp/e1/shuf")}`,
+  "a mount namespace": `unshare -m sh -c '${mounted("--bind /usr/bin", "/tmp/e2")} && ${
+    shuf("/tmp/e2/shuf")
+  }'`,
+  "the image below the root": shuf("/proc/1/root/lower/usr/bin/shuf"),
+  "a second mount of the image": noticed("-t erofs -o ro /dev/vda", "/tmp/e3", shuf("/tmp/e3/usr/bin/shuf")),
   // Held from the moment on in which it is noticed.
   "a mount of its own": "mkdir -p /tmp/m && mount -t tmpfs m /tmp/m && cp /usr/bin/git /tmp/m/; " +
     "for n in $(seq 40); do /tmp/m/git --version >/dev/null 2>&1 || break; sleep 0.5; done; /tmp/m/git --version",
@@ -104,6 +175,7 @@ Deno.test("programs of a VM wait for the rules", async (t) => {
       await t.step(`a program that is blocked does not run by way of ${way}`, async () => {
         const { stdout, code } = await run(line);
         assertEquals(stdout.includes("git version"), false, stdout);
+        if (line.includes("echo mounted")) assertStringIncludes(stdout, "mounted");
         assert(code !== 0);
       });
     }
@@ -183,7 +255,30 @@ Deno.test("programs of a VM wait for the rules", async (t) => {
       assertStringIncludes(stderr, "no git");
     });
 
+    await t.step("the guest has no virtualization of its own", async () => {
+      const { stdout } = await run("grep -cwE 'svm|vmx' /proc/cpuinfo; ls /dev/kvm");
+      assertEquals(stdout, "0\n");
+    });
+
+    await use(ARGUMENT_RULES);
+    for (const [way, line] of Object.entries(ARGUMENTS)) {
+      await t.step(`a rule on arguments holds for ${way}`, async () => {
+        const { stdout, code } = await run(line);
+        assertEquals([/forbidden|9/.test(stdout), code !== 0], [false, true], stdout);
+      });
+    }
+
+    await t.step(
+      "programs whose arguments are read run, and so do long ones that no rule means",
+      async () => {
+        const { stdout } = await run("seq 3 | tail -n 1; env printf %s word; /bin/echo $(seq 300) | wc -w");
+        assertEquals(stdout, "3\nword300\n");
+      },
+    );
+
     await Deno.mkdir(`${workspace}/deep`);
+    await Deno.writeTextFile(`${workspace}/deep/key`, "secret");
+    await run("echo secret >/srv/key");
     await Deno.mkdir(`${workspace}/fixed`);
     await Deno.writeTextFile(`${workspace}/.env`, "secret");
     await Deno.writeTextFile(`${workspace}/fixed/a`, "as it is");
@@ -193,6 +288,7 @@ Deno.test("programs of a VM wait for the rules", async (t) => {
       await t.step(`a file that is blocked is not opened by way of ${way}`, async () => {
         const { stdout, code } = await run(line);
         assertEquals(stdout.includes("secret"), false, stdout);
+        if (line.includes("echo mounted")) assertStringIncludes(stdout, "mounted");
         assert(code !== 0);
       });
     }
@@ -212,6 +308,19 @@ Deno.test("programs of a VM wait for the rules", async (t) => {
         "cat /workspace/fixed/a; echo new >/workspace/a; cat /workspace/a; git --version; python3 -c 'import json; print(1)'",
       );
       assertEquals([stdout.replace(/git version.*/, "git"), code], ["as it is" + "new\ngit\n1\n", 0]);
+    });
+
+    await t.step("other files are read by any mount, in any namespace and below any root", async () => {
+      const file = "fixed/a";
+      const { stdout } = await run(
+        [
+          `cat /tmp/m3/${file}; umount /tmp/m3; mount --bind /workspace/fixed /tmp/m3 && cat /tmp/m3/a`,
+          `unshare -m sh -c 'mount --move /workspace /tmp/m3 && cat /tmp/m3/${file}'`,
+          `mount --bind / /tmp/m7; mount --bind /workspace /tmp/m7/workspace; chroot /tmp/m7 cat /workspace/${file}`,
+          `unshare -m chroot /tmp/m7 cat /workspace/${file}; echo on >/srv/disk; cat /tmp/m8/data/srv/disk`,
+        ].join("\n"),
+      );
+      assertEquals(stdout, `${"as it is".repeat(5)}on\n`);
     });
 
     await t.step("one that is asked about waits, and is read once it is allowed", async () => {
@@ -235,7 +344,10 @@ Deno.test("programs of a VM wait for the rules", async (t) => {
       async () => {
         await use(NAMED);
         await run(
-          "mkdir -p /srv/keys/deep /tmp/build; echo secret >/srv/keys/deep/down; echo x >/tmp/build/x; echo y >/run/held",
+          `mkdir -p /srv/keys/deep /tmp/build; echo secret >/srv/keys/deep/down; echo x >/tmp/build/x; echo y >/run/held
+          touch /workspace/one /workspace/two; python3 -c '
+import ctypes
+ctypes.CDLL(None).renameat2(-100, b"/workspace/one", -100, b"/workspace/two", 2)'`,
         );
         const { stdout, stderr } = await run("cat /srv/keys/deep/down; cat /run/held; cat /tmp/build/x");
         assertEquals(stdout, "x\n");
@@ -248,7 +360,14 @@ Deno.test("programs of a VM wait for the rules", async (t) => {
             .map(({ operation, path, path_class }) => `${operation} ${path} ${path_class}`);
         await eventually("it is told", async () => (await told()).includes("read /run/held secret"));
         const lines = await told();
-        for (const line of ["create /tmp/build/x workspace", "read /srv/keys/deep/down secret"]) {
+        for (
+          const line of [
+            "create /tmp/build/x workspace",
+            "read /srv/keys/deep/down secret",
+            "rename /workspace/one workspace",
+            "rename /workspace/two workspace",
+          ]
+        ) {
           assert(lines.includes(line), `${line} of ${lines.join("\n")}`);
         }
       },

@@ -8,13 +8,12 @@ import { sharesMemory } from "../../../ffi/libc/process.ts";
 import { fileNameOf, type NamedPaths, pathClass } from "../../../lib/event/mod.ts";
 import { ACTIVITY_LIMITS, type FileProbe } from "../../../lib/guest/wire/mod.ts";
 import type { Held } from "./holds.ts";
+import type { Places } from "./places.ts";
 import { processAt } from "./proc.ts";
 import { stateOf, ThreadCall } from "./thread.ts";
 
 /** Most files that are known to be allowed always. */
 const ALWAYS_MAX = 65_536;
-/** What the kernel says of a file without a name. */
-const DELETED = " (deleted)";
 
 const OPERATIONS = ["read", "write"] as const;
 type Operation = typeof OPERATIONS[number];
@@ -28,6 +27,7 @@ const TESTS: Record<FileProbe["op"], (text: string, value: string) => boolean> =
 };
 
 export class HeldFiles {
+  readonly #places: Places;
   readonly #programOf: (thread: number) => number;
   readonly #ignore: (question: FileQuestion) => void;
   #probes: Probes = { read: false, write: false };
@@ -40,7 +40,12 @@ export class HeldFiles {
    * @param programOf the process whose program a thread runs
    * @param ignore does not have the kernel ask about a file again until the rules change
    */
-  constructor(programOf: (thread: number) => number, ignore: (question: FileQuestion) => void) {
+  constructor(
+    places: Places,
+    programOf: (thread: number) => number,
+    ignore: (question: FileQuestion) => void,
+  ) {
+    this.#places = places;
     this.#programOf = programOf;
     this.#ignore = ignore;
   }
@@ -59,12 +64,11 @@ export class HeldFiles {
   /** @throws {Error} the thread has ended */
   ask(question: FileQuestion): boolean | Held {
     const { thread, fd } = question;
-    const opened = Deno.readLinkSync(`/proc/self/fd/${fd}`);
-    // A program may open what it has deleted, by a descriptor that it has kept.
-    const path = opened.endsWith(DELETED) ? opened.slice(0, -DELETED.length) : opened;
-    if (this.#always.has(path)) return true;
-    const asked = this.#askedAbout(path);
+    const { path, hidden } = this.#places.nameOf(thread, fd);
+    if (!hidden && this.#always.has(path)) return true;
+    const asked = hidden ? OPERATIONS.filter((each) => this.#probes[each] !== false) : this.#askedAbout(path);
     if (asked.length === 0) {
+      if (hidden) return true;
       this.#allow(path, question);
       return true;
     }
@@ -77,8 +81,14 @@ export class HeldFiles {
     // It is ending.
     if (!process) return false;
     return {
-      frame: { kind: "open", ...process, operations, path: path.slice(0, ACTIVITY_LIMITS.characters) },
-      settle: (_, always) => always && this.#allow(path, question),
+      frame: {
+        kind: "open",
+        ...process,
+        operations,
+        path: path.slice(0, ACTIVITY_LIMITS.characters),
+        ...hidden && { hidden },
+      },
+      settle: (_, always) => always && !hidden && this.#allow(path, question),
     };
   }
 

@@ -6,6 +6,7 @@ import type { FileQuestion } from "../../../ffi/libc/fanotify.ts";
 import { identityOf } from "../../../ffi/libc/inode.ts";
 import { interpreterOf, isLoader } from "./executable.ts";
 import type { Held } from "./holds.ts";
+import type { Places } from "./places.ts";
 import { cwdOf } from "./proc.ts";
 import { stateOf, ThreadCall } from "./thread.ts";
 
@@ -29,6 +30,7 @@ interface Answered {
 }
 
 export class HeldPrograms {
+  readonly #places: Places;
   readonly #programOf: (thread: number) => number;
   /** by path and file: what rules on executables decide by */
   readonly #always = new Set<string>();
@@ -36,7 +38,8 @@ export class HeldPrograms {
   readonly #init = identityOf("/proc/1/exe");
 
   /** @param programOf the process whose program a thread runs */
-  constructor(programOf: (thread: number) => number) {
+  constructor(places: Places, programOf: (thread: number) => number) {
+    this.#places = places;
     this.#programOf = programOf;
   }
 
@@ -55,19 +58,19 @@ export class HeldPrograms {
     this.#answered.delete(thread);
     const follows = before?.call === call.text && !refused;
     if (follows && isLoader(file)) return true;
-    const opened = Deno.readLinkSync(`/proc/self/fd/${fd}`);
+    const { path: opened, hidden } = this.#places.nameOf(thread, fd);
     if (identityOf(`/proc/${thread}/exe`) === this.#init && (opened === RUNTIME || isLoader(file))) {
       return true;
     }
     const isInterpreter = follows && file !== undefined && before.interpreter === file;
     const executable = isInterpreter ? opened : call.program() ?? opened;
-    const key = `${executable}\n${file}`;
+    const key = `${executable}\n${opened}\n${file}`;
     const settle = (isAllowed: boolean) =>
       this.#remember(thread, {
         call: call.text,
         ...isAllowed ? { interpreter: interpreterOf(fd) } : { refused: { file, at: performance.now() } },
       });
-    if (this.#always.has(key)) {
+    if (!hidden && this.#always.has(key)) {
       settle(true);
       return true;
     }
@@ -80,6 +83,7 @@ export class HeldPrograms {
         uid,
         executable,
         ...executable !== opened && { opened },
+        ...hidden && { hidden },
         ...call.argv(),
         cwd: cwdOf(thread),
       },

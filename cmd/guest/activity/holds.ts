@@ -2,16 +2,20 @@
  * Programs and files that wait for the host's answer before they run or are opened. Not asked about is what the agent does
  * itself: the host has decided on that.
  */
-import { type Access, FilePermission, type FileQuestion } from "../../../ffi/libc/fanotify.ts";
+import { type Access, FilePermission, type FileQuestion, type Scope } from "../../../ffi/libc/fanotify.ts";
 import { writeLine } from "../../../ffi/libc/line.ts";
+import { PolledFiles } from "../../../ffi/libc/poll.ts";
 import { sharesMemory } from "../../../ffi/libc/process.ts";
 import type { NamedPaths } from "../../../lib/event/mod.ts";
 import type { ActivityFrame, ActivityOrder } from "../../../lib/guest/wire/mod.ts";
 import { HeldFiles } from "./held_files.ts";
 import { HeldPrograms } from "./held_programs.ts";
-import { mountsIn, watchedMounts } from "./mounts.ts";
+import type { Mount } from "./mountinfo.ts";
+import { mountsOfAll, watchedMounts } from "./mounts.ts";
+import { Places } from "./places.ts";
 
-/** Time between two looks for file systems that were mounted meanwhile, in `ms`. */
+const ACCESSES = ["exec", "open"] as const;
+/** Longest time between two looks for what is mounted in other namespaces, in `ms`. */
 const MOUNTS_MS = 1000;
 /** Refuses memory that can be executed without a file system, which the kernel does not ask about (Linux 6.3). */
 const MEMFD = "/proc/sys/vm/memfd_noexec";
@@ -47,21 +51,29 @@ export interface HoldsOptions {
 
 export class Holds {
   readonly #options: HoldsOptions;
+  readonly #places = new Places();
   readonly #programs: HeldPrograms;
   readonly #files: HeldFiles;
   #permission?: FilePermission;
-  #mounts = "";
+  /** paths of file systems that are watched whole, by their numbers */
+  readonly #mounted: Record<Access, Map<string, string>> = { exec: new Map(), open: new Map() };
+  #changes?: PolledFiles;
   /** file systems whose files are held when they are opened: those whose files are told */
   readonly #watched = watchedMounts({});
-  #timer?: ReturnType<typeof setInterval>;
+  #wanted: Record<Access, boolean> = { exec: false, open: false };
+  #isFollowingMounts = false;
   /** no id of a program that did this work before is good */
   #next = crypto.getRandomValues(new Uint32Array(1))[0];
   readonly #waiting = new Map<number, Held & { question: FileQuestion; frame: Permission }>();
 
   constructor(options: HoldsOptions) {
     this.#options = options;
-    this.#programs = new HeldPrograms(options.programOf);
-    this.#files = new HeldFiles(options.programOf, (question) => this.#permission!.ignore(question));
+    this.#programs = new HeldPrograms(this.#places, options.programOf);
+    this.#files = new HeldFiles(
+      this.#places,
+      options.programOf,
+      (question) => this.#permission!.ignore(question),
+    );
   }
 
   async take(order: ActivityOrder): Promise<void> {
@@ -75,12 +87,13 @@ export class Holds {
       this.#programs.forget();
       this.#files.hold({ read, write });
       this.#permission?.ignoreNone();
-      if (exec) this.#holdPrograms();
-      else this.#releasePrograms();
-      for (const path of this.#watched) {
-        if (open) this.#watch(path, "open");
-        else this.#permission?.unwatch(path, "open");
-      }
+      this.#places.find();
+      allowMemory(!exec);
+      this.#wanted = { exec, open };
+      this.#release(ACCESSES.filter((access) => !this.#wanted[access]));
+      if (open) { for (const path of this.#watched) this.#watch(path, "open"); }
+      this.#watchMounted();
+      this.#followMounts();
     } catch (error) {
       return this.#options.lose(`programs and files cannot be held: ${(error as Error).message}`);
     }
@@ -90,31 +103,67 @@ export class Holds {
 
   /** Puts classes of a profile in force. */
   #use(paths: NamedPaths): void {
+    this.#places.find();
     this.#files.use(paths);
-    for (const path of watchedMounts(paths)) this.#watched.add(path);
+    for (const path of watchedMounts(paths)) {
+      this.#watched.add(path);
+      this.#places.add(path);
+    }
   }
 
-  #holdPrograms(): void {
-    this.#mounts = "";
-    this.#watchMounts();
-    this.#timer ??= setInterval(() => this.#watchMounts(), MOUNTS_MS);
-    allowMemory(false);
+  /** Forgets what is watched; where that is not to be held, also what a killed program before this one has watched. */
+  #release(accesses: Access[]): void {
+    const mounts = accesses.length > 0 ? [...mountsOfAll()] : [];
+    for (const access of accesses) {
+      for (const { mount, path } of mounts) this.#permission?.unwatch(path, access, this.#scopeOf(mount));
+      for (const path of [...this.#watched, ...this.#mounted[access].values()]) {
+        this.#permission?.unwatch(path, access);
+      }
+      for (const path of this.#places.layers) this.#permission?.unwatch(path, access, "mount");
+    }
+    for (const access of ACCESSES) this.#mounted[access].clear();
   }
 
-  #releasePrograms(): void {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
-    for (const path of mountsIn(this.#mounts)) this.#permission?.unwatch(path, "exec");
-    if (this.#mounts) allowMemory(true);
-    this.#mounts = "";
+  /** Watches what is mounted meanwhile in the namespace of this program at once, and in others within `MOUNTS_MS`. */
+  async #followMounts(): Promise<void> {
+    if (this.#isFollowingMounts) return;
+    this.#isFollowingMounts = true;
+    this.#changes ??= new PolledFiles(["/proc/self/mountinfo"], "change");
+    while (this.#wanted.exec || this.#wanted.open) {
+      await this.#changes.readable(MOUNTS_MS);
+      this.#watchMounted();
+    }
+    this.#isFollowingMounts = false;
   }
 
-  /** Watches all file systems, also those that were mounted meanwhile. The kernel's own have no programs, and refuse. */
-  #watchMounts(): void {
-    const mounts = Deno.readTextFileSync("/proc/self/mountinfo");
-    if (mounts === this.#mounts) return;
-    this.#mounts = mounts;
-    for (const path of mountsIn(mounts)) this.#permission!.watch(path, "exec");
+  /**
+   * Watches mounts in every namespace: all for programs; for files, overlays of the guest and mounts of what the root's is made
+   * of. The kernel's own have no programs, and refuse.
+   */
+  #watchMounted(): void {
+    const mounts = [...mountsOfAll()];
+    for (const access of ACCESSES) {
+      if (!this.#wanted[access]) continue;
+      for (const path of this.#places.layers) this.#permission!.watch(path, access, "mount");
+      for (const { mount, path } of mounts) {
+        if (access === "exec" || this.#places.hides(mount) || this.#places.isOfLayer(mount)) {
+          this.#watchOnce(mount, path, access);
+        }
+      }
+    }
+  }
+
+  #watchOnce(mount: Mount, path: string, access: Access): void {
+    const scope = this.#scopeOf(mount);
+    const whole = this.#mounted[access];
+    // Numbers of mounts are used again.
+    if (scope === "filesystem" && whole.has(mount.device)) return;
+    this.#permission!.watch(path, access, scope);
+    if (scope === "filesystem") whole.set(mount.device, path);
+  }
+
+  #scopeOf(mount: Mount): Scope {
+    return this.#places.isOfLayer(mount) ? "mount" : "filesystem";
   }
 
   #watch(path: string, access: Access): void {
@@ -128,7 +177,6 @@ export class Holds {
     // Its library is loaded while the keeper still answers: this program must not wait for itself.
     const permission = new FilePermission(keeper.group);
     await keeper.leave();
-    this.#mounts = Deno.readTextFileSync("/proc/self/mountinfo");
     this.#follow(permission);
     return permission;
   }

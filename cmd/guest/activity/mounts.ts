@@ -1,23 +1,34 @@
 /** File systems of the guest, by where they are mounted. */
 import { GUEST_WORKSPACE, type NamedPaths } from "../../../lib/event/mod.ts";
+import { type Mount, mountsOf } from "./mountinfo.ts";
 
 /** Those whose files are told and held in any case. */
 const ALWAYS = ["/", GUEST_WORKSPACE];
 
-/** A path on each file system of a mountinfo(5). */
-export function mountsIn(mountinfo: string): Iterable<string> {
-  const paths = new Map<string, string>();
-  for (const line of mountinfo.split("\n")) {
-    const [, , device, , path] = line.split(" ");
-    if (path === undefined || paths.has(device)) continue;
-    paths.set(device, path.replace(/\\(\d{3})/g, (_, code) => String.fromCharCode(parseInt(code, 8))));
+/** Mounts in every namespace of the guest, and the path by which this program reaches each. */
+export function* mountsOfAll(): Iterable<{ mount: Mount; path: string }> {
+  const namespaces = new Set<string>();
+  for (const process of ["self", ...processes()]) {
+    try {
+      const namespace = Deno.readLinkSync(`/proc/${process}/ns/mnt`);
+      if (namespaces.has(namespace)) continue;
+      const mounts = mountsOf(Deno.readTextFileSync(`/proc/${process}/mountinfo`));
+      namespaces.add(namespace);
+      const root = process === "self" ? "" : `/proc/${process}/root`;
+      for (const mount of mounts) yield { mount, path: root + mount.point };
+    } catch {
+      // It has ended.
+    }
   }
-  return paths.values();
+}
+
+function* processes(): Iterable<string> {
+  for (const { name } of Deno.readDirSync("/proc")) if (/^\d+$/.test(name)) yield name;
 }
 
 /** Where the file systems are mounted whose files are told and held: of the workspace, the root, and what a profile names. */
 export function watchedMounts(named: NamedPaths): Set<string> {
-  const mounts = [...mountsIn(Deno.readTextFileSync("/proc/self/mountinfo"))];
+  const mounts = mountsOf(Deno.readTextFileSync("/proc/self/mountinfo")).map(({ point }) => point);
   const watched = new Set(ALWAYS);
   for (const path in named) {
     const around = mounts.filter((mount) =>

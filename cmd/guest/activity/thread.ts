@@ -97,12 +97,13 @@ export class ThreadCall {
 
   /** What it is to run, absolute; undefined where that is a file that is open already. @throws {Error} the thread has ended */
   program(): string | undefined {
-    const path = this.#exec && this.#text(this.#exec.path, ACTIVITY_LIMITS.characters);
+    if (!this.#exec) return undefined;
+    const { text: path } = this.#text(this.#exec.path, ACTIVITY_LIMITS.characters);
     if (!path) return undefined;
-    return resolve(path.startsWith("/") ? "/" : Deno.readLinkSync(this.#exec!.folder), path);
+    return resolve(path.startsWith("/") ? "/" : Deno.readLinkSync(this.#exec.folder), path);
   }
 
-  /** Its arguments, as far as the host takes them. */
+  /** Its arguments, as far as the host takes them; `truncated` where they are not all there, or not whole. */
   argv(): { argv: string[]; truncated?: true } {
     const { args, argvCharacters } = ACTIVITY_LIMITS;
     if (!this.#exec) return { argv: [], truncated: true };
@@ -112,8 +113,9 @@ export class ThreadCall {
     for (const pointer of pointers) {
       if (pointer === 0n) return { argv };
       if (left <= 0 || argv.length === args) break;
-      const text = this.#text(pointer, left);
+      const { text, isWhole } = this.#text(pointer, left);
       argv.push(text);
+      if (!isWhole) break;
       left -= text.length + 1;
     }
     return { argv, truncated: true };
@@ -134,17 +136,17 @@ export class ThreadCall {
     return found;
   }
 
-  /** A text up to its NUL; empty where there is no memory. */
-  #text(at: bigint, max: number): string {
-    let text = "";
-    for (let length = 0; length < max;) {
-      const size = this.#read(at + BigInt(length));
-      const end = page.subarray(0, size).indexOf(0);
+  /** A text up to its NUL; not whole where it is longer, or its memory cannot be read, which may be a device's. */
+  #text(at: bigint, max: number): { text: string; isWhole: boolean } {
+    let text = "", end = -1;
+    for (let length = 0, size = 1; length <= max && end < 0 && size > 0; length += size) {
+      size = this.#read(at + BigInt(length));
+      end = page.subarray(0, size).indexOf(0);
       text += decoder.decode(page.subarray(0, end < 0 ? size : end), { stream: end < 0 && size > 0 });
-      if (end >= 0 || size === 0) break;
-      length += size;
     }
-    return text.slice(0, max);
+    // The next text does not begin with a part of a character of this one.
+    if (end < 0) decoder.decode();
+    return { text: text.slice(0, max), isWhole: end >= 0 && text.length <= max };
   }
 
   /** Reads the rest of a page. @returns the number of `bytes` */

@@ -4,6 +4,10 @@ import type { HostMessage } from "../../../lib/guest/wire/mod.ts";
 
 type Identity = Extract<HostMessage, { t: "BootConfig" }>;
 
+const USER_NAMESPACES = "/proc/sys/user/max_user_namespaces";
+/** Most user namespaces of a user where a VM may have them. */
+const USER_NAMESPACES_MAX = 4096;
+
 /**
  * Makes this machine another one than those that were started from the same memory, before any program of a user runs:
  * random numbers, clock and name. The boot id needs nothing: the kernel draws it when it is first read.
@@ -12,12 +16,13 @@ type Identity = Extract<HostMessage, { t: "BootConfig" }>;
  * @param arrived when the message came, by `performance.now()`: the clock of a machine that has booted counts whole seconds from then on
  */
 export function becomeOneself(
-  { epoch_ms, seed, hostname }: Identity,
+  { epoch_ms, seed, hostname, user_namespaces }: Identity,
   { isCopy, arrived }: { isCopy: boolean; arrived: number },
 ): void {
   if (isCopy) reseedKernel(Uint8Array.fromBase64(seed));
   setClock(epoch_ms + performance.now() - arrived);
   Deno.writeTextFileSync("/proc/sys/kernel/hostname", hostname);
+  if (user_namespaces) Deno.writeTextFileSync(USER_NAMESPACES, String(USER_NAMESPACES_MAX));
 }
 
 /** Writes the machine's name and id where programs look for them; a VM that starts again has them already. */

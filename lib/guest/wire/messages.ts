@@ -68,6 +68,8 @@ export type HostMessage =
     hostname: string;
     /** 32 hexadecimal digits, for /etc/machine-id */
     machine_id: string;
+    /** users without root may make user namespaces */
+    user_namespaces?: true;
   }
   | { t: "SetEnv"; key: string; value: string }
   | { t: "FileWrite"; path: string; content: string; mode: number }

@@ -113,6 +113,46 @@ function isFileTest({ path }: Probe): boolean {
   return FILE_FIELDS.some((field) => path === FILE_FIELD + field);
 }
 
+const EXECUTABLE = "process.activity.executable";
+/** Fields with the arguments of a program that starts. */
+const ARGUMENTS = ["process.activity.argv", "process.activity.command", "common.process.command"];
+const PROBES: Record<Probe["op"], (text: string, value: string) => boolean> = {
+  equals: (text, value) => text === value,
+  prefix: (text, value) => text.startsWith(value),
+  suffix: (text, value) => text.endsWith(value),
+  contains: (text, value) => text.includes(value),
+};
+
+/**
+ * True for a rule that reads the arguments of programs of the guest and may match one of this name with arguments that are
+ * not known.
+ *
+ * @param names of the program: its path, the file's, and the last part of each
+ */
+export function needsArguments({ condition, paths, types }: CompiledRule, names: readonly string[]): boolean {
+  const known: Known = { type: "process.exec" };
+  if ((types & maskOf(known.type)) === 0 || !paths.some((path) => ARGUMENTS.includes(path))) return false;
+  const part = partOf(condition, known);
+  return part !== undefined && mayMatch(part, names);
+}
+
+function mayMatch(condition: Condition, names: readonly string[]): boolean {
+  switch (condition.kind) {
+    case "and":
+      return condition.parts.every((part) => mayMatch(part, names));
+    case "or":
+      return condition.parts.some((part) => mayMatch(part, names));
+    case "constant":
+      return condition.value;
+    case "not":
+      return true;
+    case "test":
+      return condition.probes.every(({ path, op, values }) =>
+        path !== EXECUTABLE || values.some((value) => names.some((name) => PROBES[op](name, String(value))))
+      );
+  }
+}
+
 /** Fields that are the same each time when a program of the guest uses a file under the same path. */
 const SAME_FOR_FILE: Partial<Record<EventType, readonly string[]>> = {
   "process.exec": ["process.activity.operation", "process.activity.executable"],

@@ -4,11 +4,18 @@ import { failedEvaluation } from "../decision/mod.ts";
 import type { CompiledRule } from "./compile.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
 import { methodReadings } from "./method.ts";
-import { decidesByFile, filesOf, type FileTest, type HeldOperation, restrictsGuest } from "./guest.ts";
+import {
+  decidesByFile,
+  filesOf,
+  type FileTest,
+  type HeldOperation,
+  needsArguments,
+  restrictsGuest,
+} from "./guest.ts";
 import { readsPart } from "./part.ts";
 import { PassthroughGuard } from "./passthrough.ts";
 import { PrivateAddressGuard } from "./private.ts";
-import { otherReadings } from "./reading.ts";
+import { executablesOf, otherReadings } from "./reading.ts";
 import { compareRules, type Rule } from "./rule.ts";
 import { Run } from "./run.ts";
 
@@ -81,6 +88,12 @@ export class Policy {
       this.#decidesByFile.set(type, decides = this.rules.every((rule) => decidesByFile(rule, type)));
     }
     return decides;
+  }
+
+  /** First rule that needs the arguments of a program of the guest whose event has not all of them. */
+  needsArguments(event: Event): Rule | undefined {
+    const names = [event.process?.activity?.executable ?? "", ...executablesOf(event)];
+    return this.rules.find((rule) => needsArguments(rule, names))?.rule;
   }
 
   /**

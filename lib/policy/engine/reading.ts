@@ -18,7 +18,7 @@ export function otherReadings(event: Event): Event[] {
 }
 
 /** Other paths and names of the program that is started. */
-function executablesOf({ process, common }: Event): string[] {
+export function executablesOf({ process, common }: Event): string[] {
   const given = process?.activity?.executable;
   if (given === undefined) return [];
   const paths = [given, common.labels?.opened ?? given];

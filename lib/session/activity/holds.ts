@@ -18,6 +18,13 @@ type Decided = Pick<Answer, "allow" | "always" | "text">;
 type Deciding = Pick<SessionGate, "preview" | "decide" | "refuse" | "guestRules">;
 type Sender = Pick<Channel, "send">;
 
+/** A file whose name in the guest cannot be found out is one that rules may mean (docs/contracts.md §7, "Activity"). */
+const HIDDEN = {
+  id: "guard-mount",
+  reason:
+    "rules restrict files, and this one was opened by a mount or an overlay that does not say which one it is",
+};
+
 /** What a program may do with a file that it opens. */
 const HELD = ["read", "write"] as const;
 /** Most answers that are kept for a guest that is away (docs/contracts.md §14). */
@@ -131,12 +138,18 @@ export class GuestHolds {
   }
 
   async #decideProgram(frame: Program): Promise<Decided> {
-    const { uid, opened, truncated } = frame;
+    const { uid, opened, truncated, hidden } = frame;
     const draft = held(execDraft(guestProgram(frame), {
       uid: String(uid),
       ...opened !== undefined && { opened },
       ...truncated && { truncated: "true" },
     }));
+    if (hidden) return { allow: false, text: lineOf(this.#gate.refuse(draft, HIDDEN)) };
+    const unknown = truncated && this.#gate.guestRules.needsArguments(this.#gate.preview(draft).event);
+    if (unknown) {
+      const reason = `rule "${unknown.id}" reads arguments, and not all of this program's could be read`;
+      return { allow: false, text: lineOf(this.#gate.refuse(draft, { id: "guard-arguments", reason })) };
+    }
     const { allow, text, event_id } = await this.#decideDraft(
       draft,
       "a rule rewrites this program, which another program of the VM starts: only those that sbx starts can be",
@@ -160,6 +173,9 @@ export class GuestHolds {
           program: isSame ? known : program,
         }),
       );
+    if (frame.hidden) {
+      return { allow: false, text: lineOf(this.#gate.refuse(draftOf(frame.operations[0]), HIDDEN)) };
+    }
     for (const operation of frame.operations) {
       const { allow, text } = await this.#decideDraft(
         draftOf(operation),

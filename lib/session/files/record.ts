@@ -27,8 +27,11 @@ export function madeBy(client = "sbx-service"): MadeBy {
   return { user: userName(), device: deviceName(), client };
 }
 
-/** What a machine is asked for beside processors, memory and disk: programs of x86_64 in a guest of arm64, and machines in it. */
-export const MachineAbility = z.enum(["rosetta", "nested"]);
+/**
+ * What a machine is asked for beside processors, memory and disk: programs of x86_64 in a guest of arm64, machines in it, and
+ * namespaces of users without root.
+ */
+export const MachineAbility = z.enum(["rosetta", "nested", "user_namespaces"]);
 export type MachineAbility = z.infer<typeof MachineAbility>;
 
 /** A VM on disk: enough for its process to boot it and for a restarted service to find it again. */

@@ -61,6 +61,13 @@ type = "bool"
 default = false
 meta = { builtin = true }
 
+[settings.vm.abilities.user_namespaces]
+name = "User namespaces"
+description = "Namespaces of users without root in VMs: browsers' and bubblewrap's sandboxes, rootless containers"
+type = "bool"
+default = false
+meta = { builtin = true }
+
 [settings.vm.templates]
 name = "Templates"
 description = "Guests that were booted once and written down: later VMs start from that memory"

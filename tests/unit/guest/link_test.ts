@@ -137,6 +137,17 @@ Deno.test("the handshake sends variables, then files, then the end, in that orde
     assertEquals(await boot, [{ name: "agent", ms: 5 }]);
   }));
 
+Deno.test("a guest may have user namespaces where its VM has that ability", () =>
+  withLink(async (link, connect) => {
+    const boot = link.boot(bootOf({ abilities: ["rosetta", "user_namespaces"] }));
+    const control = new FrameChannel(await connect(5000));
+    await control.send({ t: "Ready", version: GUEST_VERSION });
+    assertEquals((await control.next() as { user_namespaces?: boolean }).user_namespaces, true);
+    while ((await control.next() as { t: string }).t !== "BootConfigDone");
+    await control.send({ t: "BootReady", stages: [] });
+    await boot;
+  }));
+
 Deno.test("the guest's clock is compared with the middle of its question and its answer; an answer to no question is nothing", () =>
   withLink(async (link, connect) => {
     const booting = link.boot(bootOf());

@@ -28,6 +28,16 @@ Deno.test(
 );
 
 Deno.test(
+  "user namespaces are the guest's own: every host can give them, and only who asks gets them",
+  withBoot(({ settings }) => {
+    const host = { features: {} as Features, lackOf: () => "nothing" };
+    const asked = (vm: Profile["vm"]) => abilitiesOf(settings, profileOf(vm), host);
+    assertEquals([asked({}), asked({ user_namespaces: true })], [[], ["user_namespaces"]]);
+    return Promise.resolve();
+  }),
+);
+
+Deno.test(
   "a host without it starts no VM that asks for it, and names who asks",
   withBoot(async ({ boot, profile, user }) => {
     await boot();

@@ -132,6 +132,47 @@ Deno.test("a program that may run is answered, and is no event of its own; one t
   await served;
 });
 
+Deno.test("a program whose arguments a rule reads does not run where they cannot be read", async () => {
+  const rule = `
+[profiles.rules.no-force]
+action = "block"
+match = 'process.activity.executable == "git" && process.activity.argv.exists(word, word == "--force")'
+`;
+  const { guest, gate, served } = await held(rule);
+  // A 32-bit call, whose arguments the guest cannot read, and a list that is longer than what it reads.
+  guest.say({ ...asks(1), executable: "/usr/bin/git", argv: [], truncated: true });
+  guest.say({ ...asks(2, "x"), opened: "/usr/bin/git", argv: ["x", "push"], truncated: true });
+  guest.say({ ...asks(3, "ld", "a.o"), truncated: true });
+  guest.say(asks(4, "git", "status"));
+  await settled();
+  const answers = guest.got.slice(1).toSorted((a, b) => Number(a.id) - Number(b.id));
+  assertEquals(answers.map(({ allow }) => allow), [false, false, true, true]);
+  assertMatch(String(answers[0].text), /rule "no-force" reads arguments.*guard-arguments/);
+  assertEquals(gate.entries.filter(({ decision }) => decision).map(({ decision }) => decision!.rule.id), [
+    "guard-arguments",
+    "guard-arguments",
+  ]);
+  guest.end();
+  await served;
+});
+
+Deno.test("what was opened by a mount that hides its name is refused, and on record", async () => {
+  const { guest, gate, served } = await held();
+  guest.say({ ...opens(1, "/mnt/x", ["read"], "cat"), hidden: true });
+  guest.say({ ...asks(2, "x"), hidden: true });
+  await settled();
+  assertEquals(guest.got.slice(1).map(({ allow }) => allow), [false, false]);
+  assertEquals(
+    gate.entries.filter(({ decision }) => decision).map(({ event, decision }) => [
+      event.common.event_type,
+      decision!.rule.id,
+    ]),
+    [["file.activity", "guard-mount"], ["process.exec", "guard-mount"]],
+  );
+  guest.end();
+  await served;
+});
+
 Deno.test("classes of a profile are told first, and decide on files", async () => {
   const rule = `
 [profiles.rules.no-secrets]

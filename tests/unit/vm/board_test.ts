@@ -16,7 +16,11 @@ Deno.test("each architecture has its board, processor and console", () => {
     const args = bareArguments({ ...BOOT, arch, accelerator: "tcg" });
     return [valueOf(args, "-M").split(",")[0], valueOf(args, "-cpu"), valueOf(args, "-append").split(" ")[0]];
   });
-  assertEquals(facts, [["virt", "cortex-a72", "console=ttyAMA0"], ["q35", "max,svm=off,vmx=off", "console=ttyS0"]]);
+  assertEquals(facts, [["virt", "cortex-a72", "console=ttyAMA0"], [
+    "q35",
+    "max,svm=off,vmx=off",
+    "console=ttyS0",
+  ]]);
 });
 
 Deno.test("parameters for emulation of x86_64 stay out of arm64 guests, and those for emulation out of others", () => {
