@@ -145,7 +145,10 @@ export class SessionGate implements Gate {
   }
 
   /** What the rules say of programs of the guest and their files. */
-  get guestRules(): Pick<Policy, "restrictsPrograms" | "restrictsFiles" | "decidesByFile" | "needsArguments"> {
+  get guestRules(): Pick<
+    Policy,
+    "restrictsPrograms" | "restrictsFiles" | "decidesByFile" | "needsArguments"
+  > {
     return this.#rules.policy;
   }
 
