@@ -1,5 +1,6 @@
 /** The shipping of one home: finds ledgers that changed, sends their rows, and tells what no row says. */
 import { join } from "node:path";
+import { log } from "../../base/log/mod.ts";
 import { asSbxError, type SbxError } from "../../base/error/mod.ts";
 import { readHeads } from "../../ledger/read/mod.ts";
 import type { SigningKey } from "../../release/mod.ts";
@@ -147,7 +148,13 @@ export class FleetMachine {
 
   /** Gives each new ledger a cursor, so that one that goes before its first row is sent is missed. */
   async #enter(sessions: readonly string[]): Promise<void> {
-    for (const id of sessions) if (!this.#done.has(id)) await this.#shipper.enter(id);
+    for (const id of sessions) {
+      if (this.#done.has(id)) continue;
+      // A full disk does not keep rows from the collector; the next round tries again.
+      await this.#shipper.enter(id).catch((error) =>
+        log.warn(`session ${id} has no cursor yet: ${error.message}`)
+      );
+    }
   }
 
   /** Reports: that the machine lives, with its sessions, and what was lost. */
