@@ -15,6 +15,8 @@ export const CHUNK_LINE_MAX = 1024;
 export const TRAILERS_MAX = 16 * 1024;
 /** Longest ClientHello, in `bytes`; those of browsers with post-quantum keys have 2 KB. */
 export const HELLO_MAX = 32 * 1024;
+/** Most `bytes` of a relayed client that are searched for a ClientHello anywhere; later, the beginning of each turn is. */
+export const HELLO_SEARCH_MAX = 64 * 1024;
 /** Most interim responses (1xx) before the final one. */
 export const INTERIM_MAX = 16;
 

@@ -17,7 +17,7 @@ import { GuestHttp } from "./guest/http.ts";
 import { recognize } from "./guest/sniff.ts";
 import { Terminator } from "./guest/terminator.ts";
 import { type RefusedPacket, transportDraft, transportRefusal } from "./guest/transport.ts";
-import { Tunnel } from "./guest/tunnel.ts";
+import { Tunnel, type TunnelEnd } from "./guest/tunnel.ts";
 import { type NetTimeouts, TIMEOUTS } from "./limit.ts";
 import type { NetOptions } from "./options.ts";
 import { Pool } from "./upstream/pool.ts";
@@ -150,11 +150,11 @@ export class NetProxy {
     by: Requester,
   ): Promise<void> {
     try {
-      const protocol = await recognize(connection, flow.port, this.#timeouts);
+      let protocol = await recognize(connection, flow.port, this.#timeouts);
+      if (protocol === "other") protocol = await this.#serveRaw(connection, conn, flow, by);
       if (protocol === "tls") await this.#serveTls(connection, conn, flow, by);
       else if (protocol === "http") await this.#serveHttp(connection, flow, by);
       else if (protocol === "late") await this.#http(connection, flow, by).refuseSlowHead();
-      else if (protocol === "other") await this.#serveRaw(connection, conn, flow, by);
     } finally {
       connection.close();
     }
@@ -169,19 +169,26 @@ export class NetProxy {
     return new GuestHttp(connection, { context: this.#context, names, timeouts: this.#timeouts, flow, by });
   }
 
-  /** Relays another protocol to the host that its rule names: a server name alone proves nothing. */
+  /**
+   * Relays another protocol to the host that its rule names: a server name alone proves nothing.
+   *
+   * @returns what a client that was silent speaks after all
+   */
   async #serveRaw(
     connection: BufferedConnection,
     conn: ByteStream,
     flow: Flow,
     by: Requester,
-  ): Promise<void> {
+  ): Promise<TunnelEnd["speaks"]> {
     const host = this.#hostOf(flow);
     if (flow.name === undefined || agrees(host, flow.address, this.#options.names)) {
-      return await tellRefusal(conn, await this.#tunnel.relayRaw(connection, flow, by, host));
+      const { refused, speaks } = await this.#tunnel.relayRaw(connection, flow, by, host);
+      await tellRefusal(conn, refused);
+      return speaks;
     }
     const reason = `the connection goes to ${flow.address}, which no DNS answer of this VM gives for ${host}`;
     await tellRefusal(conn, this.#refuse(by, flow, "guard-domain-fronting", reason));
+    return undefined;
   }
 
   /** Terminates TLS, unless a rule passes the host uninspected. */
@@ -202,11 +209,12 @@ export class NetProxy {
     if (!hello) return;
     const inside: Flow = { ...flow, scheme: "https", ...hello };
     const host = this.#hostOf(inside);
-    const { allowed, event } = this.#gate.preview(connectDraft(by, "https", host, flow.port));
+    const { allowed, event } = this.#gate.preview(connectDraft(by, "https", host, flow.port, "tls"));
     const isUninspected = allowed && event.http?.request.scheme === "tls" &&
       agrees(host, flow.address, this.#options.names);
     if (isUninspected) {
-      await tellRefusal(conn, await this.#tunnel.relayUninspected(connection, inside, by, host));
+      const { refused } = await this.#tunnel.relayUninspected(connection, inside, by, host);
+      await tellRefusal(conn, refused);
     } else await this.#serveTerminated(connection.detach(), conn, inside, by);
   }
 
@@ -238,10 +246,10 @@ export class NetProxy {
       }
       connection.onTimeout = undefined;
       // A client that has agreed on HTTP is silent because it is slow, whatever the port.
-      const protocol = await recognize(connection, alpn === null ? flow.port : HTTP_PORT, this.#timeouts);
+      let protocol = await recognize(connection, alpn === null ? flow.port : HTTP_PORT, this.#timeouts);
+      if (protocol === "other") protocol = await this.#serveRaw(connection, conn, flow, by);
       if (protocol === "http" || protocol === "tls") await this.#serveHttp(connection, flow, by);
       else if (protocol === "late") await this.#http(connection, flow, by).refuseSlowHead();
-      else if (protocol === "other") await this.#serveRaw(connection, conn, flow, by);
     } finally {
       connection.close();
       // The last bytes may still be on their way to a guest that does not read them.

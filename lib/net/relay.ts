@@ -1,4 +1,5 @@
 import type { BufferedConnection } from "./connection.ts";
+import { ConnectionLost } from "./fault.ts";
 
 /** Relayed `bytes` in each direction. */
 export interface RelayedBytes {
@@ -6,11 +7,18 @@ export interface RelayedBytes {
   received: number;
 }
 
+/** Reads along: how many of these bytes may pass now; the others wait for more. An error ends the relay. */
+export interface Watch {
+  client(bytes: Uint8Array, ended: boolean): number;
+  server(bytes: Uint8Array, ended: boolean): number;
+}
+
 /**
  * Copies both ways between a client and an upstream until both have ended. Closes both when one of them breaks, or when
  * no bytes move for `idleMs`.
  *
  * @param moved counters, updated while the relay runs
+ * @param watch its errors are thrown before anything is closed
  * @throws {ConnectionLost}
  */
 export async function relay(
@@ -18,25 +26,49 @@ export async function relay(
   upstream: BufferedConnection,
   idleMs: number,
   moved: RelayedBytes,
+  watch?: Watch,
 ): Promise<void> {
+  let isOver = false;
   const keepAlive = () => {
     client.deadline.set(idleMs);
     upstream.deadline.set(idleMs);
   };
-  const pump = async (from: BufferedConnection, to: BufferedConnection, direction: keyof RelayedBytes) => {
-    while (from.count > 0 || await from.fill()) {
+  const pump = async (
+    from: BufferedConnection,
+    to: BufferedConnection,
+    direction: keyof RelayedBytes,
+    look?: (bytes: Uint8Array, ended: boolean) => number,
+  ) => {
+    let waiting = 0;
+    let ended = false;
+    while (!isOver && !ended) {
+      if (from.count === waiting) ended = !await from.fill();
+      if (isOver || from.count === 0) continue;
       keepAlive();
       const { unread } = from;
-      from.skip(unread.length);
-      await to.write(unread);
-      moved[direction] += unread.length;
+      const passing = look ? look(unread, ended) : unread.length;
+      waiting = unread.length - passing;
+      if (passing === 0) continue;
+      from.skip(passing);
+      await to.write(passing === unread.length ? unread : unread.subarray(0, passing));
+      moved[direction] += passing;
     }
-    await to.closeWrite();
+    if (!isOver) await to.closeWrite();
   };
   keepAlive();
   try {
-    await Promise.all([pump(client, upstream, "sent"), pump(upstream, client, "received")]);
-  } finally {
+    await Promise.all([
+      pump(client, upstream, "sent", watch?.client.bind(watch)),
+      pump(upstream, client, "received", watch?.server.bind(watch)),
+    ]);
+  } catch (error) {
+    isOver = true;
+    if (error instanceof ConnectionLost) close();
+    throw error;
+  }
+  close();
+
+  function close() {
     client.close();
     upstream.close();
   }

@@ -20,6 +20,8 @@ export {
   type Layer,
   LAYERS,
   PRIORITY_DEFAULT,
+  type Protocol,
+  PROTOCOLS,
   type RewriteOp,
   type Rule,
 } from "./engine/rule.ts";

@@ -43,7 +43,7 @@ export type RuleView = RuleList["rules"][number];
 export type RuleTable =
   & Pick<
     RuleView,
-    "action" | "match" | "enabled" | "detection_level" | "reason" | "ask_timeout" | "rewrite"
+    "action" | "match" | "enabled" | "detection_level" | "reason" | "ask_timeout" | "protocol" | "rewrite"
   >
   & Partial<Pick<RuleView, "name" | "priority">>;
 /** An event of a record, with what was decided. */

@@ -49,6 +49,8 @@ export const rules = {
     priority: "Priority (10 or higher; optional)",
     reason: "Reason (optional)",
     timeout: "Seconds that an ask waits (optional)",
+    protocol: "Protocol of a connection that is no HTTP",
+    anyProtocol: "any",
     level: "Raises a finding (optional)",
     noLevel: "none",
     rewrite: "Rewrites (JSON; optional)",

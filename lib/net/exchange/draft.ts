@@ -176,9 +176,19 @@ export function httpDraft(by: Requester, request: RequestDescription): Draft {
   };
 }
 
-/** Drafts the event of a connection that is not inspected. */
-export function connectDraft(by: Requester, scheme: string, host: string, port: number): Draft {
-  return httpDraft(by, {
+/**
+ * Drafts the event of a connection that is not inspected.
+ *
+ * @param protocol what its client speaks, as far as its first bytes show
+ */
+export function connectDraft(
+  by: Requester,
+  scheme: string,
+  host: string,
+  port: number,
+  protocol?: string,
+): Draft {
+  const draft = httpDraft(by, {
     method: "CONNECT",
     scheme,
     host,
@@ -188,6 +198,7 @@ export function connectDraft(by: Requester, scheme: string, host: string, port: 
     bytes: 0,
     body: NO_HTTP_BODY,
   });
+  return protocol === undefined ? draft : { ...draft, common: { ...draft.common, labels: { protocol } } };
 }
 
 /** Drafts the event of a substitution by the broker. @param event_id event of its request, once that exists */

@@ -21,18 +21,23 @@ const RECORD_MAX = 1 << 14;
  * @throws {MessageFault} for another message, one longer than {@linkcode HELLO_MAX}, and an ambiguous server name
  */
 export function parseHello(bytes: Uint8Array): ClientHello | undefined {
-  const message = joinHandshake(bytes);
-  if (!message) return undefined;
+  const joined = joinHandshake(bytes);
+  if (!joined) return undefined;
   try {
-    return parseBody(new Cursor(message));
+    return parseBody(new Cursor(joined.message));
   } catch (error) {
     if (error instanceof RangeError) throw new MessageFault("a truncated ClientHello");
     throw error;
   }
 }
 
-/** Joins the first handshake message from its records. */
-function joinHandshake(bytes: Uint8Array): Uint8Array | undefined {
+/** Length of the records at the beginning of `bytes` that have the ClientHello. @throws {MessageFault} as {@linkcode parseHello} */
+export function helloLength(bytes: Uint8Array): number | undefined {
+  return joinHandshake(bytes)?.end;
+}
+
+/** Joins the first handshake message from its records, without the message's head. @returns `end` is that of the records */
+function joinHandshake(bytes: Uint8Array): { message: Uint8Array; end: number } | undefined {
   let message = new Uint8Array();
   for (let at = 0; at + 5 <= bytes.length;) {
     const fragment = bytes[at + 3] << 8 | bytes[at + 4];
@@ -52,7 +57,7 @@ function joinHandshake(bytes: Uint8Array): Uint8Array | undefined {
     if (message.length < 4) continue;
     const length = 4 + (message[1] << 16 | message[2] << 8 | message[3]);
     if (length > HELLO_MAX) throw tooLongFault();
-    if (message.length >= length) return message.subarray(4, length);
+    if (message.length >= length) return { message: message.subarray(4, length), end: at };
   }
   if (bytes.length > HELLO_MAX) throw tooLongFault();
   return undefined;

@@ -6,38 +6,107 @@ import { decodeLatin1 } from "../message/latin1.ts";
 /** `more`: undecided until more bytes are received. */
 export type ClientProtocol = "tls" | "http" | "other" | "more";
 
-const CR = 13;
-const LF = 10;
 /** Most line breaks in front of a request: some servers skip any number of them, so that what follows is a request. */
 const BREAKS_MAX = 8;
 
 /** Content types of TLS records. A server may read alerts before the ClientHello. */
 const TLS_RECORDS = new Set([20, 21, 22, 23, 24]);
-/** A request in the reading of servers that skip or split at other white space, or that speak HTTP/0.9. */
-const LENIENT_REQUEST =
-  /^\s*[!-~]{1,32}\s.*HTTP\/[0-9]|^\s*(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE)\s+(?:\/|https?:)/i;
-/** The beginning of a line that may still become one. */
-const REQUEST_BEGINNING = /^\s*(?:[A-Za-z_-]{0,32}|[A-Za-z_-]{1,32}\s[^\r]*\r?)$/;
+
+/** Characters between words: those of ASCII, and those of the most lenient servers, which Python and C add. */
+const SPACE = "\\t-\\r\\x20";
+const BLANK = "\\0-\\x20\\x85\\xa0";
+/** A word, and behind it a path, a query or a URL; GET and CONNECT, and behind them any word. */
+const targetedBy = (blank: string) =>
+  `^[${blank}]*(?:[^${blank}]+[${blank}]+(?:[/?#]|[a-z][a-z0-9+.-]*://)|(?:GET|CONNECT)[${blank}]+[^${blank}])`;
+/**
+ * A first line that one of the servers of tests/http takes for a request: one that names HTTP, and one of a method and a
+ * target (HTTP/0.9). A load balancer's line names the client of the request behind it.
+ */
+const REQUEST = new RegExp(["HTTP/", targetedBy(BLANK), targetedBy(SPACE), "^PROXY "].join("|"), "i");
+const NAMED = /HTTP\//i;
+/** A first line of a method with any word, which is a request once an empty line follows. */
+const COMMAND = /^[^\x20a-z]+\x20[^\x20]+\s*$/;
+/** A later line that is a request, for servers that skip or answer the lines before it. */
+const LATER_REQUEST = new RegExp(`[^${BLANK}][${BLANK}]+HTTP/[0-9][0-9.]*[${BLANK}]*$`, "i");
+/** The beginning of a first line that may become a request, for some servers by the end of the connection alone. */
+const REQUEST_BEGINNING =
+  // deno-lint-ignore no-control-regex
+  /^[\t-\r\x1c-\x20\x85\xa0]*(?:[A-Za-z_-]{0,32}|[A-Za-z_-]{1,32}[\t-\r\x1c-\x20\x85\xa0].*)$/s;
+/** First bytes of version 2 of the load balancers' PROXY protocol. */
+const PROXY_2 = "\r\n\r\n\0\r\nQUIT\n";
+
+/** Finds a request in the lines of a client, as the most lenient servers read them; its bytes arrive in any pieces. */
+export class RequestFinder {
+  /** the last line so far; of a long one its beginning and its end */
+  #line = "";
+  #isFirst = true;
+  #isCommand = false;
+  /** no line has ended in CRLF: a server that knows no other line break reads one line */
+  #isOneLine = true;
+  #found = false;
+  /** the server has spoken first, which no server of HTTP does: nothing but a line that names HTTP is a request */
+  greeted = false;
+
+  /** @param text more of the client's bytes, as Latin-1 @returns true when they have a request */
+  add(text: string): boolean {
+    if (this.#found) return true;
+    let from = 0;
+    for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", from)) {
+      if (this.#end(this.#line + text.slice(from, end))) return this.#found = true;
+      this.#line = "";
+      from = end + 1;
+    }
+    this.#line += text.slice(from);
+    if (this.#line.length > 2 * FIRST_LINE_MAX) {
+      this.#line = this.#line.slice(0, FIRST_LINE_MAX) + this.#line.slice(-FIRST_LINE_MAX);
+    }
+    if (!this.#isFirst) return false;
+    // Some servers take the end of the connection for that of the line.
+    return this.#found = NAMED.test(this.#line) || this.#line.length >= FIRST_LINE_MAX && this.isOpen;
+  }
+
+  /** True while the first line is incomplete and may become a request. */
+  get isOpen(): boolean {
+    return this.#isFirst && !this.greeted && REQUEST_BEGINNING.test(this.#line);
+  }
+
+  /** @param line a whole one @returns true when it is a request, or completes one */
+  #end(line: string): boolean {
+    const isContinued = !this.#isFirst && this.#isOneLine;
+    this.#isOneLine &&= !line.endsWith("\r");
+    if (this.#isFirst) {
+      // Servers skip lines without a word.
+      if (!/[^\0-\x20\x85\xa0]/.test(line)) return false;
+      this.#isFirst = false;
+      this.#isCommand = COMMAND.test(line) && !this.greeted;
+      return (this.greeted ? NAMED : REQUEST).test(line);
+    }
+    return this.#isCommand && /^\r?$/.test(line) || (isContinued ? NAMED : LATER_REQUEST).test(line);
+  }
+}
 
 /**
- * Tells TLS and HTTP/1 from other protocols. HTTP is recognized by a whole first line that a server may read as a
- * request line, so that SMTP, Redis and the like are not taken for it; faults are left to the parsers of TLS and HTTP,
- * which are strict: bytes that a lenient server reads as either must not pass for another protocol.
+ * Distinguishes TLS and HTTP/1 from other protocols. HTTP is what the most lenient of the servers of tests/http takes for
+ * a request, so that SMTP, Redis and the like are not; faults are left to the parsers of TLS and HTTP, which are strict:
+ * bytes that a lenient server reads as either must not pass for another protocol. Bytes that are `other` so far may have
+ * a request later: `RelayWatch` reads on.
  */
 export function sniff(bytes: Uint8Array): ClientProtocol {
-  const start = bytes.findIndex((byte) => byte !== CR && byte !== LF);
-  if (start < 0) return bytes.length > BREAKS_MAX ? "http" : "more";
-  // No line break is either of these.
-  if (TLS_RECORDS.has(bytes[0])) return bytes.length < 2 ? "more" : bytes[1] === 3 ? "tls" : "other";
-  // The ClientHello of SSL 2, by which clients may still begin TLS.
-  if ((bytes[0] & 0x80) !== 0) {
-    if (bytes.length < 5) return "more";
-    return bytes[2] === 1 && (bytes[3] === 3 || bytes[3] === 0 && bytes[4] === 2) ? "tls" : "other";
+  if (TLS_RECORDS.has(bytes[0])) {
+    if (bytes.length < 2) return "more";
+    if (bytes[1] === 3) return "tls";
   }
-  const end = bytes.indexOf(LF, start);
-  const line = decodeLatin1(bytes.subarray(start, end < 0 ? Math.min(bytes.length, FIRST_LINE_MAX) : end));
-  if (end >= 0) return LENIENT_REQUEST.test(line) ? "http" : "other";
-  return line.length < FIRST_LINE_MAX && REQUEST_BEGINNING.test(line) ? "more" : "other";
+  // The ClientHello of SSL 2, by which clients may still begin TLS.
+  const isSsl2 = (bytes[0] & 0x80) !== 0;
+  if (isSsl2 && bytes.length >= 5) {
+    if (bytes[2] === 1 && (bytes[3] === 3 || bytes[3] === 0 && bytes[4] === 2)) return "tls";
+  }
+  const text = decodeLatin1(bytes);
+  if (/^[\r\n]*$/.test(text)) return bytes.length > BREAKS_MAX ? "http" : "more";
+  if (PROXY_2.startsWith(text)) return "more";
+  const finder = new RequestFinder();
+  if (text.startsWith(PROXY_2) || finder.add(text)) return "http";
+  return finder.isOpen || isSsl2 && bytes.length < 5 ? "more" : "other";
 }
 
 /** Ports whose protocols begin with the client: a silent client there is slow, not waiting for its server. */

@@ -13,6 +13,7 @@ const KEYS = [
   "detection_level",
   "reason",
   "ask_timeout",
+  "protocol",
   "rewrite",
 ] as const;
 

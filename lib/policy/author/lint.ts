@@ -5,10 +5,10 @@ import { type CompiledRule, compileMatch } from "../engine/compile.ts";
 import { ALL_TYPES, type Condition, masksOf, type Probe, TYPES, typesOf } from "../engine/condition.ts";
 import { HELD, NOT_HELD, restrictsFiles, restrictsGuest } from "../engine/guest.ts";
 import type { Policy } from "../engine/policy.ts";
-import type { Rule } from "../engine/rule.ts";
+import { matchOf, type Rule } from "../engine/rule.ts";
 import { findBroadTests } from "./broad.ts";
 import { implies } from "./implies.ts";
-import { findBlinded } from "./passthrough.ts";
+import { findBlinded, findUnread } from "./passthrough.ts";
 import { findMisspelled } from "./spelling.ts";
 import { eventOf, holds, witnessOf } from "./witness.ts";
 
@@ -23,6 +23,7 @@ export type LintCode =
   | "never-true"
   | "other-families"
   | "passthrough"
+  | "raw-connection"
   | "guest-rewrite"
   | "guest-file"
   | "spelling";
@@ -50,7 +51,7 @@ const PAIRS_MAX = 2_000_000;
 /** Lints the rules of a policy, except the built-in ones. */
 export function lintPolicy(policy: Policy): Lint[] {
   const analyzed = policy.rules.map((compiled): AnalyzedRule => {
-    const { condition } = compileMatch(compiled.rule.match);
+    const { condition } = compileMatch(matchOf(compiled.rule));
     return { compiled, condition, witness: witnessOf(condition, compiled.program) };
   });
   const rules = analyzed.filter(({ compiled }) =>
@@ -61,6 +62,7 @@ export function lintPolicy(policy: Policy): Lint[] {
     ...lintRule(rule),
     ...lintSpelling(rule),
     ...lintPassthrough(rule, policy),
+    ...lintRawConnection(rule, rules),
     ...lintGuestRewrite(rule),
     ...lintGuestFile(rule),
     ...lintPairs(rule, rules.slice(Math.max(0, at - limit), at)),
@@ -128,6 +130,20 @@ function* lintPassthrough({ compiled, condition }: AnalyzedRule, { passthrough }
     other: blinded.by,
     witness: blinded.connection,
   });
+}
+
+/** Finds an allow of connections whose protocol it does not name: rules on HTTP have no effect in them. */
+function* lintRawConnection(
+  { compiled, condition }: AnalyzedRule,
+  rules: readonly AnalyzedRule[],
+): Generator<Lint> {
+  const unread = findUnread(compiled, condition, rules.map((each) => each.compiled));
+  if (!unread) return;
+  const { connection, by } = unread;
+  const loss = by ? `${describeRule(by)} has no effect in them` : "rules on HTTP have no effect in them";
+  const message = `it allows connections of any protocol, which are not read: ${loss}; ` +
+    `name the protocol that it is for, such as protocol = "postgres"`;
+  yield createLint("raw-connection", "warning", compiled.rule, message, { other: by, witness: connection });
 }
 
 /** Finds a rewrite of what other programs of the guest start or do: that can be blocked, and not changed. */

@@ -1,12 +1,13 @@
 import type { Event, PolicyContext } from "../../event/mod.ts";
 import { type CompiledRule, compileMatch } from "../engine/compile.ts";
 import type { Condition } from "../engine/condition.ts";
-import { isPassedThrough, type PassthroughGuard } from "../engine/passthrough.ts";
-import type { Rule } from "../engine/rule.ts";
+import { isPassedThrough, PassthroughGuard } from "../engine/passthrough.ts";
+import { matchOf, type Rule } from "../engine/rule.ts";
 import { eventOf, holds } from "./witness.ts";
 
 const HOST = "http.request.host";
 const PORT = "http.request.port";
+const SCHEME = "http.request.scheme";
 
 /** A rule of corp that a rule which passes TLS uninspected would blind, with the connection. */
 export interface Blinded {
@@ -25,7 +26,7 @@ export function findBlinded(
   );
   if (!passes || guard.rules.length === 0) return undefined;
   const named = valuesIn(condition, HOST);
-  const corp = guard.rules.flatMap((each) => valuesIn(compileMatch(each.rule.match).condition, HOST));
+  const corp = guard.rules.flatMap((each) => valuesIn(compileMatch(matchOf(each.rule)).condition, HOST));
   const [port = 443] = valuesIn(condition, PORT);
   for (const host of named.length > 0 ? [...named, ...corp] : [...corp, undefined]) {
     const connection = connectionTo(host, port);
@@ -35,10 +36,45 @@ export function findBlinded(
   }
 }
 
-function connectionTo(host: unknown, port: unknown): PolicyContext {
+/** Connections of any protocol that a rule allows, and a rule whose content they keep from being read. */
+export interface Unread {
+  connection: PolicyContext;
+  by?: Rule;
+}
+
+/**
+ * Finds connections of any protocol that a rule allows by naming them; `undefined` for a rule that names none, or holds
+ * them to a protocol.
+ *
+ * @param rules those of the policy, without the built-in ones
+ */
+export function findUnread(
+  { rule, program }: CompiledRule,
+  condition: Condition,
+  rules: readonly CompiledRule[],
+): Unread | undefined {
+  if (rule.action !== "allow" || rule.protocol !== undefined) return undefined;
+  const names = [...valuesIn(condition, "http.request.method"), ...valuesIn(condition, SCHEME)];
+  if (!names.includes("CONNECT") && !names.includes("tcp")) return undefined;
+  const others = rules.filter((each) => each.rule !== rule);
+  const guard = new PassthroughGuard(others, new Set(others.map((each) => each.rule)));
+  const hosts = [condition, ...others.map((each) => each.condition)].flatMap((each) => valuesIn(each, HOST));
+  const [port = 5432] = valuesIn(condition, PORT);
+  let first: Unread | undefined;
+  for (const host of [...hosts, "a.example"]) {
+    const connection = connectionTo(host, port, "tcp");
+    if (!holds(program, connection)) continue;
+    const by = guard.blinded(rule, connection as Event);
+    if (by) return { connection, by };
+    first ??= { connection };
+  }
+  return first;
+}
+
+function connectionTo(host: unknown, port: unknown, scheme = "https"): PolicyContext {
   const fields: [string, unknown][] = [
     ["http.request.method", "CONNECT"],
-    ["http.request.scheme", "https"],
+    [SCHEME, scheme],
     [PORT, port],
   ];
   if (host !== undefined) fields.push([HOST, host]);

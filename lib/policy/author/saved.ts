@@ -41,6 +41,14 @@ export function savedRule(event: Event, asking: Rule): SavedRule {
   const id = `saved-${event.common.event_id}`;
   return {
     id,
-    rule: { name: scope.covers.slice(0, 200), action: "allow", match, enabled: true, ...priority, reason },
+    rule: {
+      name: scope.covers.slice(0, 200),
+      action: "allow",
+      match,
+      enabled: true,
+      ...priority,
+      reason,
+      ...(asking.protocol !== undefined && { protocol: asking.protocol }),
+    },
   };
 }

@@ -10,6 +10,7 @@ import {
   MATCH_MAX,
   PRIORITY_MAX,
   PRIORITY_MIN,
+  PROTOCOLS,
 } from "../engine/rule.ts";
 
 /** Valid rule ids, which are TOML table names and never file names. Those of guards are reserved. */
@@ -39,6 +40,8 @@ export const RuleSchema = z.strictObject({
   reason: z.string().max(1000).optional(),
   /** `s` that an ask of this rule waits; with action ask only */
   ask_timeout: z.int().min(1).max(ASK_TIMEOUT_MAX).optional(),
+  /** protocol that an allowed connection is held to; with action allow or ask only */
+  protocol: z.enum(PROTOCOLS).optional(),
   rewrite: z.array(RewriteSchema).max(100).optional(),
 });
 export type RuleTable = z.infer<typeof RuleSchema>;

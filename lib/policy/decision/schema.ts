@@ -1,6 +1,7 @@
 /** Zod schemas of a decision record (docs/contracts.md §5), for the API; the engine makes records as plain data. */
 import { z } from "zod";
 import { AnsweredBy } from "../ask/schema.ts";
+import { PROTOCOLS } from "../engine/rule.ts";
 
 /** Field tested by the deciding rule, with the event's value; long text is truncated. */
 export const MatchedField = z.strictObject({ path: z.string(), value: z.unknown() });
@@ -46,6 +47,7 @@ export const Decision = z.strictObject({
   rewrites: z.array(AppliedRewrite),
   evaluated: z.int().describe("rules whose expression was evaluated"),
   near_misses: z.array(NearMiss),
+  protocol: z.enum(PROTOCOLS).optional().describe("protocol that the connection is held to"),
   remedy: z.string().optional().describe("smallest change that would allow the event; only on a denial"),
   answered: Answered.optional().describe("answer to the ask of this event; expired when nobody answered"),
 });

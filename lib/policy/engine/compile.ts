@@ -7,7 +7,7 @@ import { MatchError } from "./field.ts";
 import type { FlatEvent } from "./flat.ts";
 import { lower } from "./lower.ts";
 import { compileRewrites, type Rewrite } from "./rewrite.ts";
-import { MATCH_MAX, type Rule, ruleLabel } from "./rule.ts";
+import { MATCH_MAX, matchOf, type Rule, ruleLabel } from "./rule.ts";
 
 /** Compiled expression. @throws {Error} on an evaluation error */
 export type Program = (event: FlatEvent) => unknown;
@@ -48,11 +48,11 @@ export class CompiledRule {
 
   /** Parsed at each use: few rules are asked for it, and not often. */
   get condition(): Condition {
-    return conditionOf(environment.parse(this.rule.match).ast);
+    return conditionOf(environment.parse(matchOf(this.rule)).ast);
   }
 
   get clauses(): Clause[] {
-    return this.#clauses ??= compileClauses(this.rule.match);
+    return this.#clauses ??= compileClauses(matchOf(this.rule));
   }
 }
 
@@ -75,7 +75,12 @@ export function compileRule(rule: Rule): CompiledRule {
     if (rule.ask_timeout !== undefined && rule.action !== "ask") {
       throw new MatchError(`a rule with action "${rule.action}" must not have ask_timeout`);
     }
-    const { text, paths, condition } = compileMatch(rule.match);
+    if (rule.protocol !== undefined && rule.action !== "allow" && rule.action !== "ask") {
+      throw new MatchError(`a rule with action "${rule.action}" must not have protocol`);
+    }
+    let compiled = compileMatch(rule.match);
+    if (rule.protocol !== undefined) compiled = compileMatch(matchOf(rule));
+    const { text, paths, condition } = compiled;
     const { yes } = masksOf(condition);
     return new CompiledRule(rule, 0, text, paths, yes, alternativesOf(condition), compileRewrites(rule));
   } catch (error) {

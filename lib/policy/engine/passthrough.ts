@@ -11,7 +11,7 @@ import { chainOf } from "./field.ts";
 import { FlatEvent } from "./flat.ts";
 import { lower } from "./lower.ts";
 import { chainsIn } from "./part.ts";
-import type { Rule } from "./rule.ts";
+import { matchOf, type Rule } from "./rule.ts";
 
 /** Fields that a connection has in common with the requests in it. */
 const KNOWN = /^(?:http\.request\.(?:host|port|scheme)|common\.(?!sequence|timestamp|labels|event_id).*)$/;
@@ -118,7 +118,9 @@ export class PassthroughGuard {
 
   #conditionOf(compiled: CompiledRule): Condition {
     let condition = this.#conditions.get(compiled);
-    if (!condition) this.#conditions.set(compiled, condition = compileMatch(compiled.rule.match).condition);
+    if (!condition) {
+      this.#conditions.set(compiled, condition = compileMatch(matchOf(compiled.rule)).condition);
+    }
     return condition;
   }
 }

@@ -152,9 +152,20 @@ function withFindings(first: Evaluation, { findings }: Evaluation): Evaluation {
 function withRestriction(first: Evaluation, second: Evaluation): Evaluation {
   const { decision } = first;
   const isStricter = RESTRICTION.indexOf(second.decision.decision) > RESTRICTION.indexOf(decision.decision);
+  const stricter = isStricter ? second.decision : decision;
+  const protocols = new Set(
+    [decision.protocol, second.decision.protocol].filter((name) => name !== undefined),
+  );
+  const [protocol] = protocols;
   return {
     ...first,
-    decision: { ...(isStricter ? second.decision : decision), rewrites: decision.rewrites },
+    decision: {
+      ...stricter,
+      // A connection cannot speak two.
+      ...(protocols.size > 1 && { decision: "block", remedy: `let its rules name one protocol` }),
+      ...(protocol !== undefined && { protocol }),
+      rewrites: decision.rewrites,
+    },
     decider: isStricter ? second.decider : first.decider,
     failures: [...first.failures, ...second.failures],
   };

@@ -13,6 +13,25 @@ export type Layer = typeof LAYERS[number];
 
 export const DETECTION_LEVELS = ["informational", "low", "medium", "high", "critical"] as const;
 
+/** Protocols that a rule can hold a connection to (docs/contracts.md §5, "Protocols"). */
+export const PROTOCOLS = [
+  "amqp",
+  "git",
+  "imap",
+  "ldap",
+  "mongodb",
+  "mqtt",
+  "mysql",
+  "nats",
+  "pop3",
+  "postgres",
+  "redis",
+  "smtp",
+  "ssh",
+  "tls",
+] as const;
+export type Protocol = typeof PROTOCOLS[number];
+
 export const PRIORITY_MIN = -1000;
 export const PRIORITY_MAX = 1000;
 /** Default priority by layer (docs/contracts.md §5). */
@@ -29,6 +48,16 @@ export function compareRules(a: Rule, b: Rule): number {
     a.priority - b.priority ||
     ACTIONS.indexOf(a.action) - ACTIONS.indexOf(b.action) ||
     (a.id < b.id ? -1 : a.id > b.id ? 1 : LAYERS.indexOf(a.layer) - LAYERS.indexOf(b.layer));
+}
+
+/**
+ * The whole condition of a rule: one with a protocol means connections alone, and none whose client is known to speak
+ * another.
+ */
+export function matchOf({ match, protocol }: Pick<Rule, "match" | "protocol">): string {
+  if (protocol === undefined) return match;
+  // On a line of its own: a comment may end the expression.
+  return `(${match}\n) && http.request.method == "CONNECT" && !(common.labels.protocol != "${protocol}")`;
 }
 
 /** Label of a rule in messages: `file:line: layer rule "id"`. */

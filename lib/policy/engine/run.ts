@@ -9,7 +9,7 @@ import { isWithin } from "./part.ts";
 import { isPassedThrough, type PassthroughGuard } from "./passthrough.ts";
 import type { PrivateAddressGuard } from "./private.ts";
 import type { Rewrite } from "./rewrite.ts";
-import { ruleLabel } from "./rule.ts";
+import { type Protocol, ruleLabel } from "./rule.ts";
 import { matchedFields, nearMisses, remedyFor } from "./why.ts";
 
 /**
@@ -37,6 +37,8 @@ export class Run {
   /** message of the last failure, without the rule's place, which is not for guests */
   #error = "";
   #rewritten: Event;
+  /** protocol that the connection is held to */
+  readonly #protocol?: Protocol;
 
   constructor(
     index: TypeIndex,
@@ -48,7 +50,12 @@ export class Run {
     this.#flat = new FlatEvent(event);
     this.#rewritten = event;
     this.#evaluate(index.find(event), index.always);
-    if (this.#decider?.rule.action === "allow") this.#decider = this.#openAsk ?? this.#decider;
+    this.#protocol = this.#decider?.rule.protocol;
+    if (this.#decider?.rule.action === "allow" && this.#openAsk) {
+      // The allow opens the address, and holds the connection to its protocol.
+      this.#protocol ??= this.#openAsk.rule.protocol;
+      this.#decider = this.#openAsk;
+    }
   }
 
   /** Place of the deciding rule in the order of evaluation. */
@@ -182,6 +189,7 @@ export class Run {
       event_id,
       matched_fields: matchedFields(this.event, decider.paths),
       near_misses: [],
+      ...(this.#protocol !== undefined && { protocol: this.#protocol }),
       rewrites,
       rule: {
         ...(file !== undefined && { file }),

@@ -23,7 +23,11 @@ async function open(first: string): Promise<{ got: string; rule: string | undefi
     got = String.fromCharCode(...buffer.subarray(0, await conn.read(buffer) ?? 0));
     seen.resolve();
   });
-  await using net = await TestNet.open({ rules: RULES, target: () => upstream.target });
+  await using net = await TestNet.open({
+    rules: RULES,
+    timeouts: { head: 1000 },
+    target: () => upstream.target,
+  });
   const client = await net.client();
   await client.send(Uint8Array.from(first, (char) => char.charCodeAt(0)));
   // A refusal answers or closes; a relay reaches the upstream.
@@ -72,7 +76,7 @@ Deno.test("other protocols still pass", async (t) => {
     const first of [
       "SSH-2.0-OpenSSH_9\r\n",
       "*1\r\n$4\r\nPING\r\n",
-      "GET key\r\n",
+      "NICK me\r\n",
       '{"id": 1}',
       "\x80\0\0\0\0\0\0\0",
     ]

@@ -52,10 +52,18 @@ Deno.test("first bytes identify the protocol of a client", async (t) => {
     [" GET / HTTP/1.1\r\n", "http"],
     ["GET / http/1.1\r\n", "http"],
     ["GET /\r\n", "http"],
-    ["GET key\r\n", "other"],
+    ["GET key\r\n", "http"],
+    ["get key\r\n", "http"],
+    ["NICK me\r\nUSER me 0 * :me\r\n", "other"],
+    ["EHLO a\r\n\r\n", "http"],
+    ["\0\0\0\x20\0\x03\0\0user\0a\0database\0/a\0\0", "other"],
+    ["0032git-upload-pack /project.git\0host=example.com\0", "other"],
+    ["PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n", "http"],
+    ["x\nGET / HTTP/1.1\r\n", "http"],
+    ["SSH-2.0-x\r\nGET / HTTP/1.1\r\n", "http"],
     ['{"id": 1}', "other"],
     ["A".repeat(33), "other"],
-    ["GET " + "a".repeat(70_000), "other"],
+    ["GET " + "a".repeat(70_000), "http"],
   ];
   for (const [first, speech] of cases) {
     await t.step(

@@ -26,6 +26,7 @@ export function draftOf(element: HTMLFormElement, match: string, subject: Subjec
       detection_level: word("detection_level") as RuleTable["detection_level"],
       reason: word("reason"),
       ask_timeout: number("ask_timeout"),
+      protocol: word("protocol") as RuleTable["protocol"],
       rewrite: word("rewrite") === undefined ? undefined : JSON.parse(word("rewrite")!),
     },
   };

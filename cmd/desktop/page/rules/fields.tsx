@@ -6,6 +6,22 @@ const ACTIONS = ["block", "ask", "rewrite", "allow"] as const satisfies readonly
 const LEVELS = ["informational", "low", "medium", "high", "critical"] as const satisfies readonly NonNullable<
   RuleTable["detection_level"]
 >[];
+const PROTOCOLS = [
+  "amqp",
+  "git",
+  "imap",
+  "ldap",
+  "mongodb",
+  "mqtt",
+  "mysql",
+  "nats",
+  "pop3",
+  "postgres",
+  "redis",
+  "smtp",
+  "ssh",
+  "tls",
+] as const satisfies readonly NonNullable<RuleTable["protocol"]>[];
 
 /** Id and action of a rule, as fields of a form. */
 export function RuleFields({ rule_id, rule }: Subject) {
@@ -50,6 +66,15 @@ export function OptionalFields({ rule }: Subject) {
       <label>
         {words.timeout}
         <input name="ask_timeout" type="number" min="1" defaultValue={rule?.ask_timeout ?? ""} />
+      </label>
+      <label>
+        {words.protocol}
+        <select name="protocol">
+          <option value="">{words.anyProtocol}</option>
+          {PROTOCOLS.map((protocol) => (
+            <option key={protocol} selected={protocol === rule?.protocol}>{protocol}</option>
+          ))}
+        </select>
       </label>
       <label>
         {words.level}
