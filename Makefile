@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 OUT ?= dist
 ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mcp sbx-tray
 
-.PHONY: demo test unit e2e test-agents test-arm64 test-faults test-hosts test-large test-packages test-swift setup deps check fmt bench mutate test-fleet engines build dylib install deb apt-repo pkg release clean image docs
+.PHONY: demo test unit e2e test-agents test-arm64 test-faults test-hosts test-http test-large test-packages test-swift setup deps check fmt bench mutate test-fleet engines build dylib install deb apt-repo pkg release clean image docs
 
 demo: setup deps image
 	@scripts/demo.sh
@@ -60,6 +60,12 @@ test-fleet: setup engines
 engines:
 	@mkdir -p .deno/engines && cmp -s scripts/engines/package.json .deno/engines/package.json || \
 	  { cp scripts/engines/*.json .deno/engines/ && npm install --no-save --prefix .deno/engines --ignore-scripts --no-audit --no-fund --loglevel=error; }
+
+# What the HTTP servers of Debian take for a request, compared with what a relay of other protocols lets through; installs the
+# servers. COUNT and SEED choose other bytes.
+test-http: setup
+	@HTTP_SERVERS=1 scripts/deps.sh
+	@scripts/test.sh http
 
 # Packages made here, installed, upgraded and purged in a clean bookworm and trixie from an apt repository made here, with VMs in
 # between; a company's package; two builds compared. As root; SUITES chooses some.

@@ -34,6 +34,11 @@ wanted() {
   # What tests alone need: TESTS=1, as make test and make e2e say.
   [ -z "${TESTS:-}" ] || echo "chromium|shows the desktop page to its tests"
   [ -z "${TESTS:-}" ] || echo "dbus|is the bus of the tray's tests"
+  # What make test-http compares sbx with: HTTP_SERVERS=1.
+  [ -z "${HTTP_SERVERS:-}" ] || for package in apache2 busybox caddy default-jre-headless golang-go gunicorn lighttpd nginx-light \
+    python3-aiohttp python3-waitress python3-werkzeug ruby ruby-webrick tomcat10 uvicorn; do
+    echo "$package|is or runs an HTTP server that is compared with"
+  done
   command -v npm >/dev/null || echo "npm|brings Deno and the guest's packages"
 }
 
