@@ -9,6 +9,45 @@ const KEY = "id_ed25519";
 /** File beside the user's own configuration, and the line in that which includes it. */
 const INCLUDED = "sbx.conf";
 const INCLUDE = `Include ${INCLUDED}`;
+/** File for `ssh -F` and editors that forward ports; no other configuration is read with it. */
+const ALONE = "sbx-alone.conf";
+/**
+ * End of the user's configuration. The first value of an option wins, but names of variables are added up: they are
+ * removed behind the last of them.
+ */
+const LAST = `# From here on made by sbx ssh-config; keep it last.
+Match originalhost *${SUFFIX}
+  SendEnv -*
+`;
+/**
+ * Options that would give a server of a VM something of the host, each with the value that gives nothing. They come first,
+ * so no value of the user's or the system's configuration counts.
+ */
+const NOTHING_OF_THE_HOST: Record<string, string> = {
+  // Those that older clients do not know.
+  IgnoreUnknown: "KnownHostsCommand,GSSAPIKeyExchange",
+  CanonicalizeHostname: "no",
+  ForwardAgent: "no",
+  IdentityAgent: "none",
+  AddKeysToAgent: "no",
+  IdentitiesOnly: "yes",
+  PKCS11Provider: "none",
+  PreferredAuthentications: "publickey",
+  PasswordAuthentication: "no",
+  KbdInteractiveAuthentication: "no",
+  HostbasedAuthentication: "no",
+  GSSAPIAuthentication: "no",
+  GSSAPIDelegateCredentials: "no",
+  GSSAPIKeyExchange: "no",
+  ForwardX11: "no",
+  ForwardX11Trusted: "no",
+  Tunnel: "no",
+  // The first SetEnv counts alone.
+  SetEnv: "SBX_SSH=1",
+  PermitLocalCommand: "no",
+  RemoteCommand: "none",
+  KnownHostsCommand: "none",
+};
 
 /** What an SSH client needs to know. */
 export interface SshAccess {
@@ -67,48 +106,63 @@ async function make(folder: string): Promise<void> {
 }
 
 /**
- * Entries for VMs. A server in a VM is nobody to trust: nothing of the host is forwarded to it, and its key need not be known,
- * since the connection is a program that sbx runs in the VM of that name.
+ * Entries for VMs. A server in a VM may be hostile: it gets nothing of the host, and its key need not be known, since the
+ * connection is a program that sbx runs in the VM of that name.
+ *
+ * @param isAlone no other configuration is read with it, so the forwards of a command line are the only ones; beside another
+ * one all are off, since no option refuses that one's alone
  */
-export function sshConfig(names: string[], { sbx, home, identity, publicKey }: SshAccess): string {
+export function sshConfig(names: string[], access: SshAccess, { isAlone = false } = {}): string {
+  const { sbx, home, identity, publicKey } = access;
   const program = `${home === undefined ? "" : `env SBX_HOME=${word(home)} `}${word(sbx)}`;
   const entries = names.map((name) =>
     `Host ${name}${SUFFIX}
+  HostName ${name}${SUFFIX}
   ProxyCommand ${program} exec -i ${name} -- sbx-sshd ${word(publicKey)}
 `
   );
+  const options = { ...NOTHING_OF_THE_HOST, ...!isAlone && { ClearAllForwardings: "yes" } };
   const common = names.length === 0 ? "" : `Host ${names.map((name) => name + SUFFIX).join(" ")}
   User root
   IdentityFile ${JSON.stringify(identity)}
-  IdentitiesOnly yes
   StrictHostKeyChecking no
   UserKnownHostsFile /dev/null
   UpdateHostKeys no
   LogLevel ERROR
-  ForwardAgent no
-  ForwardX11 no
   RequestTTY auto
-`;
+${Object.entries(options).map(([name, value]) => `  ${name} ${value}\n`).join("")}`;
   return ["# Made by sbx ssh-config; it replaces this file.\n", ...entries, common].join("");
 }
 
-/** Puts the entries in a file of their own, which the user's configuration includes from then on. @returns its path */
-export async function installSshConfig(config: string, sshDir: string): Promise<string> {
+/**
+ * Puts the entries into files of their own. The user's configuration includes the first one from then on, at its beginning,
+ * and ends with what has to come last.
+ *
+ * @returns path of the included file
+ * @throws {SbxError} `ssh.config`: the user's configuration is a link
+ */
+export async function installSshConfig(
+  { beside, alone }: { beside: string; alone: string },
+  sshDir: string,
+): Promise<string> {
   await Deno.mkdir(sshDir, { recursive: true, mode: 0o700 });
   const path = join(sshDir, INCLUDED);
-  await writeAtomic(path, config);
+  await writeAtomic(path, beside);
+  await writeAtomic(join(sshDir, ALONE), alone);
   const main = join(sshDir, "config");
   const info = await Deno.lstat(main).catch(() => null);
+  const text = info ? await Deno.readTextFile(main) : "";
+  // After a Host line it would hold for that host alone, and after another value it would not count.
+  const own = text.replaceAll(LAST, "").split("\n").filter((line) => line.trim() !== INCLUDE).join("\n")
+    .trim();
+  const wanted = `${INCLUDE}\n\n${own === "" ? "" : `${own}\n\n`}${LAST}`;
+  if (text === wanted) return path;
   if (info?.isSymlink) {
     throw new SbxError("ssh.config", `${main} is a link, which is not written`, {
-      hint: `add the line "${INCLUDE}" at its beginning`,
+      hint: `add the line "${INCLUDE}" at its beginning, and at its end the lines:\n${LAST.trimEnd()}`,
     });
   }
-  const text = info ? await Deno.readTextFile(main) : "";
-  // After a Host line it would hold for that host alone.
-  if (!text.split("\n").includes(INCLUDE)) {
-    await writeAtomic(main, `${INCLUDE}\n\n${text}`, info?.mode ? info.mode & 0o777 : 0o600);
-  }
+  await writeAtomic(main, wanted, info?.mode ? info.mode & 0o777 : 0o600);
   return path;
 }
 

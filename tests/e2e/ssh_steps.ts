@@ -9,7 +9,7 @@ const BYTES = 3 * 1024 * 1024;
 
 export async function sshSteps(t: Deno.TestContext, sbx: Sbx, vm: string): Promise<void> {
   const config = join(sbx.home, "ssh-config");
-  const text = await sbx.ok("ssh-config", vm);
+  const text = await sbx.ok("ssh-config", vm, "--alone");
   await Deno.writeTextFile(config, text);
   const client = async (program: string, ...args: string[]) => {
     const { code, stdout, stderr } = await runChild(program, { args: ["-F", config, ...args], env: sbx.env });
@@ -39,6 +39,9 @@ export async function sshSteps(t: Deno.TestContext, sbx: Sbx, vm: string): Promi
     const remote = await ssh("-R", "8001:127.0.0.1:1", "-o", "ExitOnForwardFailure=yes", `${vm}.sbx`, "true");
     assertEquals(remote.code, 255);
     assertStringIncludes(remote.stderr, "remote port forwarding failed");
+    await Deno.writeTextFile(config, await sbx.ok("ssh-config", vm));
+    const beside = await ssh("-R", "8001:127.0.0.1:1", "-o", "ExitOnForwardFailure=yes", `${vm}.sbx`, "true");
+    assertEquals([beside.code, beside.stderr], [0, ""], "the client asks for no forward at all");
     const agent = await ssh("-A", `${vm}.sbx`, 'echo "${SSH_AUTH_SOCK-none}"');
     assertEquals(agent.stdout, "none\n");
   });

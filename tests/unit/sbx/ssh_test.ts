@@ -55,20 +55,34 @@ Deno.test("an installation keeps the user's configuration, and is done once", ()
     const folder = join(dir, ".ssh");
     await Deno.mkdir(folder);
     const main = join(folder, "config");
+    const last =
+      "# From here on made by sbx ssh-config; keep it last.\nMatch originalhost *.sbx\n  SendEnv -*\n";
     await Deno.writeTextFile(main, "Host example\n  User me\n", { mode: 0o644 });
-    for (const config of ["# one\n", "# two\n"]) {
-      const path = await installSshConfig(config, folder);
-      assertEquals(await Deno.readTextFile(path), config);
-      assertEquals(await Deno.readTextFile(main), "Include sbx.conf\n\nHost example\n  User me\n");
+    const wanted = `Include sbx.conf\n\nHost example\n  User me\n\n${last}`;
+    for (const beside of ["# one\n", "# two\n"]) {
+      const path = await installSshConfig({ beside, alone: "# alone\n" }, folder);
+      assertEquals(await Deno.readTextFile(path), beside);
+      assertEquals(await Deno.readTextFile(join(folder, "sbx-alone.conf")), "# alone\n");
+      assertEquals(await Deno.readTextFile(main), wanted);
     }
     assertEquals((await Deno.stat(main)).mode! & 0o777, 0o644);
+    // Lines that others have put before and behind.
+    await Deno.writeTextFile(main, `Host *\n  SendEnv A\n${wanted}Host b\n`);
+    const files = { beside: "", alone: "" };
+    await installSshConfig(files, folder);
+    assertEquals(
+      await Deno.readTextFile(main),
+      `Include sbx.conf\n\nHost *\n  SendEnv A\n\nHost example\n  User me\n\nHost b\n\n${last}`,
+    );
+    await Deno.writeTextFile(main, "Host example\n");
     await Deno.rename(main, join(dir, "elsewhere"));
     await Deno.symlink(join(dir, "elsewhere"), main);
-    const error = await assertRejects(() => installSshConfig("", folder), SbxError, "is a link");
+    const error = await assertRejects(() => installSshConfig(files, folder), SbxError, "is a link");
     assertStringIncludes(error.hint!, "Include sbx.conf");
+    assertStringIncludes(error.hint!, "SendEnv -*");
     await Deno.remove(folder, { recursive: true });
-    await installSshConfig("", folder);
-    assertEquals(await Deno.readTextFile(main), "Include sbx.conf\n\n");
+    await installSshConfig(files, folder);
+    assertEquals(await Deno.readTextFile(main), `Include sbx.conf\n\n${last}`);
     assertEquals((await Deno.stat(main)).mode! & 0o777, 0o600);
   }));
 
