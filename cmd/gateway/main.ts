@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { UnixServer } from "../../lib/base/socket/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { home, onRemoval } from "../../lib/base/home/mod.ts";
+import { home, onRemoval, removeIfThere } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections, redactLog, say } from "../../lib/base/log/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
@@ -12,6 +12,7 @@ import {
   DesktopPage,
   dropPermissions,
   gatewayHandler,
+  GatewayRun,
   lockGateway,
   methodMatcher,
   newToken,
@@ -24,12 +25,14 @@ import {
 } from "../../lib/gateway/mod.ts";
 import { Redactor } from "../../lib/redact/mod.ts";
 
+/** Free ports of 127.0.0.1 that are tried until one is free on ::1 too. */
+const FREE_PORT_TRIES = 16;
 /** Default TCP port (docs/contracts.md §14). */
-const DEFAULT_PORT = 19222;
+const GATEWAY_PORT = 19222;
 const NAME = "sbx-gateway";
 const USAGE = `${NAME} [--port N]
 
-Serves the HTTP API of sbx on 127.0.0.1 until SIGTERM. The default port is ${DEFAULT_PORT},
+Serves the HTTP API of sbx on 127.0.0.1 until SIGTERM. The default port is ${GATEWAY_PORT},
 or a free one where another program has it; --port 0 selects a free one.
 `;
 
@@ -51,10 +54,11 @@ async function serve(port: number | undefined): Promise<number> {
   const place = home();
   using _lock = await lockGateway(place);
   const token = newToken();
-  const sessions = await Sessions.open(join(place.runDir, "desktop.json"));
+  // Sessions of earlier versions, which outlived their gateway.
+  removeIfThere(join(place.runDir, "desktop.json"));
   const parts = {
     gate: new TokenGate(token),
-    desktop: new DesktopGate(sessions, new DesktopPage(desktopFolder())),
+    desktop: new DesktopGate(await GatewayRun.make(), new Sessions(), new DesktopPage(desktopFolder())),
     methodsOf: methodMatcher(ROUTES),
     upstream: new Upstream(place.serviceSocket),
     socketClient: Deno.createHttpClient({ proxy: { transport: "unix", path: place.serviceSocket } }),
@@ -67,32 +71,55 @@ async function serve(port: number | undefined): Promise<number> {
   // An unhandled rejection of one request must not end the others.
   outliveRejections();
   await dropPermissions();
-  const server = listen(port ?? DEFAULT_PORT, gatewayHandler(parts), port === undefined);
+  const taken = listen(port ?? GATEWAY_PORT, gatewayHandler(parts), port === undefined);
   const socket = UnixServer.open(place.gatewaySocket, gatewayHandler(parts, "socket"));
-  await writeGatewayFiles(place, token, server.addr.port);
-  say(`sbx-gateway ${VERSION}: http://127.0.0.1:${server.addr.port}`);
+  await writeGatewayFiles(place, token, taken);
+  say(`sbx-gateway ${VERSION}: http://127.0.0.1:${taken}`);
   await Promise.race([stopped, new Promise<void>((resolve) => void onRemoval(place.dir, resolve))]);
   removeGatewayFiles(place);
   void socket.close();
   return 0;
 }
 
-function listen(
-  port: number,
-  handler: (request: Request) => Promise<Response>,
-  orAny: boolean,
-): Deno.HttpServer<Deno.NetAddr> {
-  try {
-    return Deno.serve({ hostname: "127.0.0.1", port, onListen() {} }, handler);
-  } catch (cause) {
-    if (!(cause instanceof Deno.errors.AddrInUse)) throw cause;
-    // Clients read the port from its file, never assume it: whoever has the default one gets no token of ours.
-    if (orAny) return listen(0, handler, false);
-    throw new SbxError("gateway.port_taken", `another program is listening on 127.0.0.1:${port}`, {
-      cause,
-      hint: `stop it ("ss -ltnp sport = :${port}" shows it), or set SBX_GATEWAY_PORT to a free port`,
-    });
+/**
+ * Listens on a port of both loopback addresses: browsers try both for the host of the desktop page, so another user must
+ * not have either.
+ *
+ * @returns the port
+ */
+function listen(port: number, handler: (request: Request) => Promise<Response>, orAny: boolean): number {
+  for (let tries = 0;; tries++) {
+    try {
+      return listenOnBoth(port, handler);
+    } catch (cause) {
+      if (!(cause instanceof Deno.errors.AddrInUse)) throw cause;
+      // Clients read the port from its file, never assume it: whoever has the default one gets no token of ours.
+      if (orAny) port = 0;
+      if (port === 0 && tries < FREE_PORT_TRIES) continue;
+      throw new SbxError(
+        "gateway.port_taken",
+        `another program is listening on port ${port} of this machine`,
+        {
+          cause,
+          hint: `stop it ("ss -ltnp sport = :${port}" shows it), or set SBX_GATEWAY_PORT to a free port`,
+        },
+      );
+    }
   }
+}
+
+function listenOnBoth(port: number, handler: (request: Request) => Promise<Response>): number {
+  const first = Deno.serve({ hostname: "127.0.0.1", port, onListen() {} }, handler);
+  try {
+    Deno.serve({ hostname: "::1", port: first.addr.port, onListen() {} }, handler);
+  } catch (cause) {
+    if (cause instanceof Deno.errors.AddrInUse) {
+      void first.shutdown();
+      throw cause;
+    }
+    log.debug(`no IPv6 on the loopback interface: ${cause}`);
+  }
+  return first.addr.port;
 }
 
 function portOf(args: string[]): number | undefined {

@@ -64,22 +64,25 @@ async function route(
   isOwner: boolean,
 ): Promise<Response> {
   const target = parseTarget(request.url);
-  if (!isOwner) requireLocalHost(request.headers.get("host"), target.authority);
+  const { desktop } = parts;
+  if (!isOwner) {
+    requireLocalHost(request.headers.get("host"), target.authority, (host) => desktop.isHost(host));
+  }
   if (request.method === "OPTIONS" && request.headers.has("access-control-request-method")) {
     requireLocalOrigin(origin);
     return preflight(origin);
   }
   if (target.path === "/health" && request.method === "GET") return await checkHealth(origin, parts);
-  if (isDesktopPath(target.path)) return await parts.desktop.answer(request, target.path);
+  if (isDesktopPath(target.path)) return await desktop.answer(request, target.path);
   const isSocket = isSocketPath(target.path);
-  if (isSocket) requireLocalOrigin(origin);
+  if (isSocket && !desktop.isOrigin(origin)) requireLocalOrigin(origin);
   const token = bearer(request.headers) ?? (isSocket ? target.token : undefined);
-  if (!isOwner && (token !== undefined || !await parts.desktop.admits(request))) parts.gate.check(token);
+  if (!isOwner && (token !== undefined || !await desktop.admits(request))) parts.gate.check(token);
   if (target.path === DESKTOP_CODES && request.method === "POST" && (isOwner || token !== undefined)) {
-    return parts.desktop.issue();
+    return desktop.issue();
   }
   if (isSocket) {
-    const { socketClient, upstream, desktop } = parts;
+    const { socketClient, upstream } = parts;
     const protocol = desktop.protocolOf(request);
     return await proxySocket(request, target.path + target.query, socketClient, upstream, protocol);
   }

@@ -1,6 +1,6 @@
 /** The HTTP gateway: access control between a TCP port and the service (docs/contracts.md §2, "Gateway"). */
 export { BODY_MAX } from "./body.ts";
-export { desktopFolder, DesktopGate, DesktopPage, Sessions } from "./desktop/mod.ts";
+export { desktopFolder, DesktopGate, DesktopPage, GatewayRun, Sessions } from "./desktop/mod.ts";
 export { gatewayHandler, type GatewayParts } from "./handler.ts";
 export { corsHeaders, preflight, requireLocalHost, requireLocalOrigin } from "./origin.ts";
 export { dropPermissions, GATEWAY_PERMISSIONS } from "./permission/mod.ts";

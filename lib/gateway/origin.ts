@@ -11,10 +11,16 @@ const PREFLIGHT_MAX_AGE_SECS = 600;
  * Requires a Host of this machine: a page whose host name resolves to 127.0.0.1 (DNS rebinding) still sends that name.
  *
  * @param authority authority of the request's URL, which differs from Host for an absolute-form target
+ * @param isOwn tests for a further name, such as the desktop page's
  * @throws {SbxError} `auth.bad_host`
  */
-export function requireLocalHost(host: string | null, authority: string): void {
-  if (host !== null && HOST.test(host) && HOST.test(authority)) return;
+export function requireLocalHost(
+  host: string | null,
+  authority: string,
+  isOwn: (host: string) => boolean = () => false,
+): void {
+  const isLocal = (name: string) => HOST.test(name) || isOwn(name);
+  if (host !== null && isLocal(host) && isLocal(authority)) return;
   throw new SbxError(
     "auth.bad_host",
     "invalid Host header: only localhost, 127.0.0.1 and [::1] are allowed",

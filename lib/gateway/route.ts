@@ -44,6 +44,7 @@ const OTHER_PATHS = [
   "/",
   "/desktop/",
   "/desktop/codes",
+  "/desktop/proof",
   "/desktop/session",
   "/terminal/{id}",
   "/program/{id}",

@@ -9,6 +9,7 @@ import {
   DesktopGate,
   DesktopPage,
   gatewayHandler,
+  GatewayRun,
   methodMatcher,
   ROUTES,
   Sessions,
@@ -28,10 +29,8 @@ const socket = join(dir, "s");
 const canned = cannedService(EVENTS);
 Deno.serve({ path: socket, onListen() {} }, canned.serve);
 const upstream = new Upstream(socket);
-const gate = new DesktopGate(
-  await Sessions.open(join(dir, "desktop.json")),
-  new DesktopPage(desktopFolder()),
-);
+const run = await GatewayRun.make();
+const gate = new DesktopGate(run, new Sessions(), new DesktopPage(desktopFolder()));
 const gateway = Deno.serve(
   { hostname: "127.0.0.1", port: 0, onListen() {} },
   gatewayHandler({
@@ -44,7 +43,7 @@ const gateway = Deno.serve(
     log: { error: console.error, debug() {} },
   }),
 );
-const base = `http://127.0.0.1:${gateway.addr.port}/desktop/`;
+const base = `http://${run.hostname}:${gateway.addr.port}/desktop/`;
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
 const page = await browser.newPage();
 await page.goto(`${base}#code=${(await gate.issue().json()).code}`);

@@ -13,10 +13,11 @@ export async function signInSteps(t: Deno.TestContext, { sbx, desktop }: Desktop
 
   await t.step("an address signs one browser in, once, and leaves no code behind", async () => {
     const url = (await sbx.ok("desktop", "--print-url")).trim();
-    assertMatch(url, /^http:\/\/127\.0\.0\.1:\d+\/desktop\/#code=\w{64}$/);
+    assertMatch(url, /^http:\/\/sbx-[0-9a-f]{16}\.localhost:\d+\/desktop\/#code=\w{64}$/);
     await page.goto(url);
     await page.getByRole("heading", { name: "Sessions", exact: true }).waitFor();
     assertEquals(new URL(page.url()).hash, "");
+    assertEquals([...desktop.origins].sort(), [sbx.base, desktop.origin].sort());
     const [cookie] = await context.cookies();
     assertEquals([cookie.httpOnly, cookie.sameSite], [true, "Strict"]);
     const second = await desktop.browser.newContext();
@@ -35,14 +36,15 @@ export async function signInSteps(t: Deno.TestContext, { sbx, desktop }: Desktop
         return new Response("<p>hi", { headers: { "content-type": "text/html" } });
       });
       const other = await context.newPage();
-      await other.goto(`http://127.0.0.1:${site.addr.port}/`);
+      const { hostname } = new URL(desktop.origin);
+      await other.goto(`http://${hostname}:${site.addr.port}/`);
       assertMatch(cookies, /^sbx-desktop-\d+=\w{64}$/);
       const tries = `Promise.all([
-      fetch("${sbx.base}/vms/list", { credentials: "include" }),
-      fetch("${sbx.base}/purge", { method: "POST", credentials: "include", mode: "no-cors" }),
-      fetch("${sbx.base}/vms/list", { credentials: "include", headers: { "x-sbx-desktop": "a" } }),
+      fetch("${desktop.origin}/vms/list", { credentials: "include" }),
+      fetch("${desktop.origin}/purge", { method: "POST", credentials: "include", mode: "no-cors" }),
+      fetch("${desktop.origin}/vms/list", { credentials: "include", headers: { "x-sbx-desktop": "a" } }),
       new Promise((done, failed) => {
-        const socket = new WebSocket("${sbx.base.replace("http", "ws")}/events", "sbx.desktop.a");
+        const socket = new WebSocket("${desktop.origin.replace("http", "ws")}/events", "sbx.desktop.a");
         socket.onopen = () => done({ type: "opened" });
         socket.onerror = failed;
       }),

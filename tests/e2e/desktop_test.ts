@@ -55,7 +55,7 @@ Deno.test("the desktop", async (t) => {
     "a VM is deleted, after the page says what is lost, and is gone in another window",
     async () => {
       const second = await world.desktop.context.newPage();
-      await second.goto(`${world.sbx.base}/desktop/`);
+      await second.goto(`${world.desktop.origin}/desktop/`);
       await second.getByRole("row", { name: /desk/ }).waitFor();
       await world.desktop.open("sessions");
       await page.getByRole("button", { name: "Delete desk" }).click();
@@ -72,6 +72,6 @@ Deno.test("the desktop", async (t) => {
   await t.step("no markup ran, nothing broke the policy, and nobody else was asked", async () => {
     assertEquals(await page.evaluate("globalThis.ran"), undefined);
     assertEquals(problems, []);
-    assertEquals([...origins], [world.sbx.base]);
+    assertEquals([...origins], [world.desktop.origin]);
   });
 });

@@ -59,7 +59,7 @@ export async function vmSteps(t: Deno.TestContext, world: DesktopWorld): Promise
           "WebGL2RenderingContext.prototype.getParameter, { apply: (get, gl, [name]) => " +
           "name === 0x9246 ? 'a processor' : Reflect.apply(get, gl, [name]) })",
       );
-      await second.goto(`${sbx.base}/desktop/#/vm/desk/terminal`);
+      await second.goto(`${desktop.origin}/desktop/#/vm/desk/terminal`);
       await second.locator(".xterm-accessibility-tree").getByText("typed 42").waitFor();
       await second.locator(".xterm-screen canvas").first().waitFor();
       assertEquals(await second.locator(".xterm-rows").count(), 0);

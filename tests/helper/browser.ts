@@ -50,6 +50,11 @@ export class DesktopBrowser {
     await this.page.getByRole("heading", { name: "Sessions", exact: true }).waitFor();
   }
 
+  /** Origin of the page's own gateway, which another gateway's page does not have. */
+  get origin(): string {
+    return new URL(this.page.url()).origin;
+  }
+
   /** Opens a page of the desktop by the words of its address. */
   async open(...words: string[]): Promise<void> {
     await this.page.evaluate(`location.hash = ${JSON.stringify(`#/${words.join("/")}`)}`);

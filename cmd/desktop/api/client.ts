@@ -1,6 +1,7 @@
 /** HTTP client of the gateway, with the session of this page. What the service has no route for does not compile. */
 import type { Answer, Body, Method, Params, PathOf, Query, RouteAt } from "../../../lib/api/schema.ts";
 import { filled } from "./address.ts";
+import { forgetProof, proveGateway, StrangerError } from "./proof.ts";
 import { sessionKey } from "./session.ts";
 
 /** Error of the API: what happened, and what to do next. */
@@ -10,15 +11,24 @@ export class ApiError extends Error {
   }
 }
 
-/** Sends a request; its answer has a 2xx status. @throws {ApiError} the error of the API, or `offline` */
+/**
+ * Sends a request; its answer has a 2xx status.
+ *
+ * @throws {ApiError} the error of the API; `offline`; `stranger`: another program has the gateway's port, and was sent
+ * nothing
+ */
 export async function send(method: string, path: string, json?: unknown, body?: BodyInit): Promise<Response> {
+  // A body may be a key that a person typed: the last proof is not enough.
+  if (json !== undefined || body !== undefined) forgetProof();
+  await requireGateway();
   const headers = new Headers({ "x-sbx-desktop": sessionKey() ?? "" });
   if (json !== undefined) headers.set("content-type", "application/json");
   let response: Response;
   try {
     response = await fetch(path, { method, headers, body: json === undefined ? body : JSON.stringify(json) });
   } catch {
-    throw new ApiError(0, "offline", "sbx does not answer", "start it with sbx start");
+    forgetProof();
+    throw offline();
   }
   if (response.ok) return response;
   const answer = await response.json().catch(() => ({}));
@@ -50,7 +60,31 @@ export async function tell<M extends Method, P extends PathOf<M>>(
   return await (await send(method, filled(path, params), body)).json();
 }
 
-/** Opens a WebSocket of the API; its key is a subprotocol, since pages cannot set headers of sockets. */
-export function openSocket(path: string): WebSocket {
+/**
+ * Opens a WebSocket of the API; its key is a subprotocol, since pages cannot set headers of sockets.
+ *
+ * @throws {ApiError} `offline`, `stranger`
+ */
+export async function openSocket(path: string): Promise<WebSocket> {
+  await requireGateway();
   return new WebSocket(`ws://${location.host}${path}`, `sbx.desktop.${sessionKey()}`);
+}
+
+/** Loads a part of the page, whose code comes from the gateway too. @throws {ApiError} `offline`, `stranger` */
+export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
+  await requireGateway();
+  return await load();
+}
+
+async function requireGateway(): Promise<void> {
+  try {
+    await proveGateway();
+  } catch (error) {
+    if (!(error instanceof StrangerError)) throw offline();
+    throw new ApiError(401, "stranger", error.message, "run sbx desktop to sign in again");
+  }
+}
+
+function offline(): ApiError {
+  return new ApiError(0, "offline", "sbx does not answer", "start it with sbx start");
 }

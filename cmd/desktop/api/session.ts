@@ -1,15 +1,24 @@
 /** Sign-in of this browser (docs/contracts.md §2, "Desktop"). */
 
-/** Place of the key in the storage of this origin, which includes the port. */
-const KEY = "sbx-key";
+/**
+ * Places of the session's key and of the gateway's public key in the storage of this origin. Its host is of one run of the
+ * gateway: a program that has the port afterwards may read them, and no other gateway takes them.
+ */
+const KEY = "sbx-key", GATEWAY_KEY = "sbx-gateway-key";
 
 /** The key that goes with the cookie; absent in a browser that is not signed in. */
 export function sessionKey(): string | null {
   return localStorage.getItem(KEY);
 }
 
+/** The public key of the gateway that this browser signed in to. */
+export function gatewayKey(): string | null {
+  return localStorage.getItem(GATEWAY_KEY);
+}
+
 export function forgetSession(): void {
   localStorage.removeItem(KEY);
+  localStorage.removeItem(GATEWAY_KEY);
 }
 
 /**
@@ -30,6 +39,7 @@ export async function signIn(): Promise<string | undefined> {
   });
   const body = await response.json();
   if (!response.ok) return `${body.error}; ${body.hint}`;
+  localStorage.setItem(GATEWAY_KEY, body.gateway_key);
   localStorage.setItem(KEY, body.key);
 }
 

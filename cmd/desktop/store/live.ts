@@ -1,8 +1,10 @@
 /** Keeps the store true: reads everything, then follows the events socket, and begins anew after a gap. */
 import { ApiError, openSocket } from "../api/client.ts";
+import { forgetProof } from "../api/proof.ts";
 import { api } from "../api/routes.ts";
 import { forgetSession } from "../api/session.ts";
-import { asks, connection, putAsk, putVm, settings, vms } from "./store.ts";
+import { text } from "../text/en.ts";
+import { asks, connection, notice, putAsk, putVm, settings, vms } from "./store.ts";
 
 /** `ms` until the next try; doubles from try to try. */
 const RETRY_FIRST_MS = 250, RETRY_MAX_MS = 4000;
@@ -29,11 +31,14 @@ export async function follow(): Promise<void> {
       wait = RETRY_FIRST_MS;
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) {
-        forgetSession();
+        // What another program answers says nothing about the session; other tabs find it out the same way.
+        if (error.code !== "stranger") forgetSession();
+        else notice.value = { text: text.signIn.stranger, isError: true };
         connection.value = "signed-out";
         return;
       }
     }
+    forgetProof();
     connection.value = "offline";
     await new Promise((resolve) => setTimeout(resolve, wait));
     wait = Math.min(wait * 2, RETRY_MAX_MS);
@@ -46,7 +51,7 @@ async function followOnce(): Promise<void> {
   let take: (message: LiveMessage) => void = (message) => early.push(message);
   // A request says why a socket fails, such as a session that is over.
   await api.settings().then((answer) => settings.value = answer);
-  const socket = openSocket("/events");
+  const socket = await openSocket("/events");
   const closed = new Promise<void>((resolve) => socket.onclose = () => resolve());
   socket.onmessage = ({ data }) => take(JSON.parse(data));
   const opened = new Promise<boolean>((resolve) => {

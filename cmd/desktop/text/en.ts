@@ -29,6 +29,8 @@ export const text = {
     how:
       "This browser is not signed in. Run this command on the machine of sbx, and open the address that it prints:",
     command: "sbx desktop --print-url",
+    stranger:
+      "The program at this address is not the sbx that this browser signed in to: sbx was started again, or another program has its port. It was sent nothing.",
   },
   common: {
     cancel: "Cancel",

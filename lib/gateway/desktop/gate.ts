@@ -2,6 +2,7 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { Codes } from "./codes.ts";
 import type { DesktopPage } from "./page.ts";
+import type { GatewayRun } from "./run.ts";
 import type { Sessions, SessionSecrets } from "./sessions.ts";
 
 export const DESKTOP_PATH = "/desktop/";
@@ -9,28 +10,42 @@ export const DESKTOP_PATH = "/desktop/";
 export const DESKTOP_CODES = "/desktop/codes";
 /** `POST` exchanges a code, `DELETE` signs out. */
 export const DESKTOP_SESSION = "/desktop/session";
+/** Proves this run of the gateway to a page. */
+export const DESKTOP_PROOF = "/desktop/proof";
 /** Header with the key of the page's origin. */
 const KEY_HEADER = "x-sbx-desktop";
 /** Subprotocol with that key: a page cannot give a WebSocket headers. */
 const KEY_PROTOCOL = "sbx.desktop.";
 /** `bytes` of the body with a code. */
 const BODY_MAX = 1024;
-const COOKIE_MAX_AGE_SECS = 30 * 24 * 3600;
 
 export class DesktopGate {
   readonly #codes = new Codes();
+  readonly #run: GatewayRun;
   readonly #sessions: Sessions;
   readonly #page: DesktopPage;
 
-  constructor(sessions: Sessions, page: DesktopPage) {
+  constructor(run: GatewayRun, sessions: Sessions, page: DesktopPage) {
+    this.#run = run;
     this.#sessions = sessions;
     this.#page = page;
+  }
+
+  /** Whether a `Host` header names this run: the only host whose pages can be signed in. */
+  isHost(host: string | null): boolean {
+    return this.#run.isHost(host);
+  }
+
+  /** Whether an `Origin` header is the page's. */
+  isOrigin(origin: string | null): boolean {
+    return origin !== null && origin.startsWith("http://") && this.isHost(origin.slice("http://".length));
   }
 
   /** Answers a request to {@linkcode DESKTOP_PATH} that needs no token: the page's files, signing in and out. */
   async answer(request: Request, path: string): Promise<Response> {
     if (path === DESKTOP_SESSION && request.method === "POST") return await this.#signIn(request);
     if (path === DESKTOP_SESSION && request.method === "DELETE") return await this.#signOut(request);
+    if (path === DESKTOP_PROOF && request.method === "GET") return await this.#prove(request);
     if (request.method === "GET" || request.method === "HEAD") {
       if (path === "/" || path === "/desktop") {
         return new Response(null, { status: 302, headers: { location: DESKTOP_PATH } });
@@ -42,9 +57,9 @@ export class DesktopGate {
     });
   }
 
-  /** A new code, for the URL's fragment. */
+  /** A new code for the URL's fragment, and the URL's host. */
   issue(): Response {
-    return Response.json({ code: this.#codes.issue() });
+    return Response.json({ code: this.#codes.issue(), hostname: this.#run.hostname });
   }
 
   /**
@@ -55,7 +70,7 @@ export class DesktopGate {
   async admits(request: Request): Promise<boolean> {
     const secrets = secretsOf(request);
     if (secrets === undefined) return false;
-    requireOwnOrigin(request);
+    this.#requireOwnOrigin(request);
     if (await this.#sessions.has(secrets, agentOf(request))) return true;
     throw new SbxError("auth.desktop", "this browser is not signed in", {
       hint: "run sbx desktop",
@@ -70,7 +85,7 @@ export class DesktopGate {
   }
 
   async #signIn(request: Request): Promise<Response> {
-    if (request.headers.get("origin") !== ownOrigin(request)) throw badOrigin();
+    if (!this.#isOwnOrigin(request)) throw badOrigin();
     const code = await readCode(request);
     if (code === undefined || !this.#codes.take(code)) {
       throw new SbxError("auth.desktop", "this link was used before, or is older than a minute", {
@@ -78,16 +93,35 @@ export class DesktopGate {
       });
     }
     const { cookie, key } = await this.#sessions.add(agentOf(request));
-    return Response.json({ key }, {
-      headers: { "set-cookie": setCookie(request, cookie, COOKIE_MAX_AGE_SECS), "cache-control": "no-store" },
+    return Response.json({ key, gateway_key: this.#run.publicKey }, {
+      headers: { "set-cookie": setCookie(request, cookie), "cache-control": "no-store" },
     });
+  }
+
+  async #prove(request: Request): Promise<Response> {
+    const challenge = new URL(request.url).searchParams.get("challenge") ?? "";
+    const signature = await this.#run.prove(challenge, request.headers.get("host") ?? "");
+    return Response.json({ signature }, { headers: { "cache-control": "no-store" } });
   }
 
   async #signOut(request: Request): Promise<Response> {
     const secrets = secretsOf(request);
-    if (secrets === undefined || request.headers.get("origin") !== ownOrigin(request)) throw badOrigin();
+    if (secrets === undefined || !this.#isOwnOrigin(request)) throw badOrigin();
     await this.#sessions.remove(secrets, agentOf(request));
-    return Response.json({ ok: true }, { headers: { "set-cookie": setCookie(request, "", 0) } });
+    return Response.json({ ok: true }, { headers: { "set-cookie": setCookie(request, "", "; Max-Age=0") } });
+  }
+
+  /** Browsers send `Origin` with everything but plain reads, and `Sec-Fetch-Site` with those. */
+  #requireOwnOrigin(request: Request): void {
+    const isOwn = request.headers.has("origin")
+      ? this.#isOwnOrigin(request)
+      : this.isHost(request.headers.get("host")) && request.headers.get("sec-fetch-site") === "same-origin";
+    if (!isOwn) throw badOrigin();
+  }
+
+  #isOwnOrigin({ headers }: Request): boolean {
+    const host = headers.get("host");
+    return this.isHost(host) && headers.get("origin") === `http://${host}`;
   }
 }
 
@@ -110,23 +144,9 @@ function cookieName(request: Request): string {
   return `sbx-desktop-${/:(\d+)$/.exec(request.headers.get("host") ?? "")?.[1] ?? "80"}`;
 }
 
-function setCookie(request: Request, value: string, maxAge: number): string {
-  return `${cookieName(request)}=${value}; Path=/; Max-Age=${maxAge}; HttpOnly; SameSite=Strict`;
-}
-
-/** Browsers send `Origin` with everything but plain reads, and `Sec-Fetch-Site` with those. */
-function requireOwnOrigin(request: Request): void {
-  const origin = request.headers.get("origin");
-  if (
-    origin === null ? request.headers.get("sec-fetch-site") === "same-origin" : origin === ownOrigin(request)
-  ) {
-    return;
-  }
-  throw badOrigin();
-}
-
-function ownOrigin(request: Request): string {
-  return `http://${request.headers.get("host")}`;
+/** A cookie of the browser's session, for the run's host alone. */
+function setCookie(request: Request, value: string, age = ""): string {
+  return `${cookieName(request)}=${value}; Path=/; HttpOnly; SameSite=Strict${age}`;
 }
 
 function badOrigin(): SbxError {

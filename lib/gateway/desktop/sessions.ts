@@ -1,11 +1,10 @@
 /** Browsers that are signed in to the desktop page (docs/contracts.md §2, "Desktop"). */
-import { writeAtomic } from "../../base/home/mod.ts";
 import { newToken } from "../token.ts";
 import { digest } from "./digest.ts";
 
 /** Browsers that may be signed in at once; one more replaces the oldest. */
 export const SESSIONS_MAX = 16;
-/** `ms` for which a browser stays signed in. */
+/** `ms` for which a browser stays signed in, at most. */
 export const SESSION_TTL_MS = 30 * 24 * 3600 * 1000;
 
 /** One signed-in browser, by the hashes of its secrets. */
@@ -23,29 +22,16 @@ export interface SessionSecrets {
 }
 
 /**
- * Sessions outlive the gateway, so that a page goes on after a restart; the file holds hashes alone. A session has two
- * secrets: browsers send a cookie to every port of this address, also to one that leads into a VM. The key stays with
- * the page's origin, which includes the port.
+ * Sessions end with the gateway: a program that gets its port afterwards also gets what browsers send there, and none of
+ * that may open the next gateway. A session has two secrets: browsers send a cookie to every port of a host, also to one
+ * that leads into a VM. The key stays with the page's origin, which includes the port.
  */
 export class Sessions {
-  readonly #file: string;
   readonly #now: () => number;
   #sessions: Session[] = [];
 
-  private constructor(file: string, now: () => number) {
-    this.#file = file;
+  constructor(now: () => number = Date.now) {
     this.#now = now;
-  }
-
-  /** Reads the sessions of a file; one that is missing or damaged has none. */
-  static async open(file: string, now: () => number = Date.now): Promise<Sessions> {
-    const sessions = new Sessions(file, now);
-    const text = await Deno.readTextFile(file).catch(() => "[]");
-    try {
-      const list: unknown = JSON.parse(text);
-      if (Array.isArray(list)) sessions.#sessions = list.filter(isSession).slice(-SESSIONS_MAX);
-    } catch { /* everybody signs in again */ }
-    return sessions;
   }
 
   /** Signs a browser in. */
@@ -58,7 +44,6 @@ export class Sessions {
       expires_at: this.#now() + SESSION_TTL_MS,
     };
     this.#sessions = [...this.#live(), session].slice(-SESSIONS_MAX);
-    await this.#write();
     return secrets;
   }
 
@@ -71,7 +56,6 @@ export class Sessions {
   async remove(secrets: SessionSecrets, agent: string): Promise<void> {
     const found = await this.#find(secrets, agent);
     this.#sessions = this.#live().filter((session) => session !== found);
-    await this.#write();
   }
 
   async #find(secrets: SessionSecrets, agent: string): Promise<Session | undefined> {
@@ -83,14 +67,4 @@ export class Sessions {
   #live(): Session[] {
     return this.#sessions.filter(({ expires_at }) => expires_at > this.#now());
   }
-
-  async #write(): Promise<void> {
-    await writeAtomic(this.#file, JSON.stringify(this.#sessions));
-  }
-}
-
-function isSession(value: unknown): value is Session {
-  const { cookie, key, agent, expires_at } = (value ?? {}) as Record<string, unknown>;
-  return [cookie, key, agent].every((hash) => typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)) &&
-    typeof expires_at === "number";
 }

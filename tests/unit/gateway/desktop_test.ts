@@ -3,11 +3,19 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { CODE_TTL_MS, Codes } from "../../../lib/gateway/desktop/codes.ts";
-import { DesktopGate, DesktopPage, isDesktopPath, Sessions } from "../../../lib/gateway/desktop/mod.ts";
+import {
+  DesktopGate,
+  DesktopPage,
+  GatewayRun,
+  isDesktopPath,
+  Sessions,
+} from "../../../lib/gateway/desktop/mod.ts";
 import { SESSION_TTL_MS, SESSIONS_MAX } from "../../../lib/gateway/desktop/sessions.ts";
 
-const BASE = "http://127.0.0.1:19222";
-const OWN = { host: "127.0.0.1:19222", origin: BASE, "user-agent": "browser" };
+const run = await GatewayRun.make();
+const HOST = `${run.hostname}:19222`;
+const BASE = `http://${HOST}`;
+const OWN = { host: HOST, origin: BASE, "user-agent": "browser" };
 
 Deno.test("a code is taken once, and within a minute", () => {
   let now = 0;
@@ -18,16 +26,12 @@ Deno.test("a code is taken once, and within a minute", () => {
   assertEquals(codes.take(second), false);
 });
 
-Deno.test("a session needs both secrets and its browser, outlives the gateway, and ends", async () => {
-  const file = join(await Deno.makeTempDir(), "desktop.json");
+Deno.test("a session needs both secrets and its browser, is no other gateway's, and ends", async () => {
   let now = 1000;
-  const open = () => Sessions.open(file, () => now);
-  const secrets = await (await open()).add("browser");
-  const text = await Deno.readTextFile(file);
-  assert(!text.includes(secrets.cookie) && !text.includes(secrets.key));
-  assertEquals((await Deno.stat(file)).mode! & 0o077, 0);
-  const sessions = await open();
+  const sessions = new Sessions(() => now);
+  const secrets = await sessions.add("browser");
   assert(await sessions.has(secrets, "browser"));
+  assert(!await new Sessions(() => now).has(secrets, "browser"));
   assert(!await sessions.has(secrets, "another browser"));
   assert(!await sessions.has({ ...secrets, key: "" }, "browser"));
   assert(!await sessions.has({ ...secrets, cookie: "" }, "browser"));
@@ -38,24 +42,55 @@ Deno.test("a session needs both secrets and its browser, outlives the gateway, a
   assert(!await sessions.has(secrets, "browser"), "the oldest one makes room");
 });
 
-Deno.test("a damaged file of sessions signs everybody out", async () => {
-  const file = join(await Deno.makeTempDir(), "desktop.json");
-  for (const text of ["", "{}", "[1]", '[{"cookie":"","key":"","agent":"","expires_at":9e15}]']) {
-    await Deno.writeTextFile(file, text);
-    assert(!await (await Sessions.open(file)).has({ cookie: "", key: "" }, ""));
+Deno.test("a gateway's proof counts for its run, one challenge and one address", async () => {
+  await using made = await makeGate();
+  const challenge = crypto.getRandomValues(new Uint8Array(32)).toBase64();
+  const prove = async (text: string) => {
+    const path = `/desktop/proof?challenge=${encodeURIComponent(text)}`;
+    return await made.gate.answer(new Request(BASE + path, { headers: { host: HOST } }), "/desktop/proof");
+  };
+  const { signature } = await (await prove(challenge)).json();
+  const verify = async (key: string, host: string, asked: string) =>
+    await crypto.subtle.verify(
+      { name: "ECDSA", hash: "SHA-256" },
+      await crypto.subtle.importKey(
+        "spki",
+        Uint8Array.fromBase64(key),
+        { name: "ECDSA", namedCurve: "P-256" },
+        false,
+        ["verify"],
+      ),
+      Uint8Array.fromBase64(signature),
+      new TextEncoder().encode(`sbx-desktop-proof-v1\n${host}\n${asked}`),
+    );
+  assertEquals(await verify(run.publicKey, HOST, challenge), true);
+  const other = crypto.getRandomValues(new Uint8Array(32)).toBase64();
+  assertEquals(await verify(run.publicKey, HOST, other), false);
+  assertEquals(await verify(run.publicKey, "127.0.0.1:19222", challenge), false);
+  assertEquals(await verify((await GatewayRun.make()).publicKey, HOST, challenge), false);
+  for (const bad of ["", "x", challenge.slice(1), `${challenge}\n`]) {
+    await assertRejects(() => prove(bad), SbxError, "challenge");
   }
 });
 
 Deno.test("a code becomes a session for the page's own origin alone", async () => {
   await using made = await makeGate();
   const { gate } = made;
-  const code = (await gate.issue().json()).code;
+  const { code, hostname } = await gate.issue().json();
+  assertMatch(hostname, /^sbx-[0-9a-f]{16}\.localhost$/);
   const exchange = (headers: Record<string, string>, body = JSON.stringify({ code })) =>
     gate.answer(
       new Request(`${BASE}/desktop/session`, { method: "POST", headers, body }),
       "/desktop/session",
     );
   const size = String(JSON.stringify({ code }).length);
+  for (const host of ["127.0.0.1:19222", "localhost:19222", "sbx-0000000000000000.localhost:19222"]) {
+    await assertRejects(
+      () => exchange({ ...OWN, host, origin: `http://${host}`, "content-length": size }),
+      SbxError,
+      "only the desktop page",
+    );
+  }
   for (const origin of ["http://localhost:19222", "http://127.0.0.1:8080", "null"]) {
     await assertRejects(
       () => exchange({ ...OWN, origin, "content-length": size }),
@@ -65,8 +100,9 @@ Deno.test("a code becomes a session for the page's own origin alone", async () =
   }
   const answer = await exchange({ ...OWN, "content-length": size });
   const cookie = answer.headers.get("set-cookie")!;
-  assertMatch(cookie, /^sbx-desktop-19222=\w{64}; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Strict$/);
-  const { key } = await answer.json();
+  assertMatch(cookie, /^sbx-desktop-19222=\w{64}; Path=\/; HttpOnly; SameSite=Strict$/);
+  const { key, gateway_key } = await answer.json();
+  assertEquals(gateway_key, run.publicKey);
   await assertRejects(() => exchange({ ...OWN, "content-length": size }), SbxError, "used before");
 
   const ask = (headers: Record<string, string>) => gate.admits(new Request(`${BASE}/vms/list`, { headers }));
@@ -77,6 +113,7 @@ Deno.test("a code becomes a session for the page's own origin alone", async () =
   for (
     const wrong of [
       { ...signed, origin: "http://127.0.0.1:8080", "x-sbx-desktop": key },
+      { ...signed, host: "127.0.0.1:19222", origin: "http://127.0.0.1:19222", "x-sbx-desktop": key },
       { ...signed, "user-agent": "other", "x-sbx-desktop": key },
       { ...signed, cookie: "", "x-sbx-desktop": key },
       { ...signed, "x-sbx-desktop": "" },
@@ -113,9 +150,6 @@ async function makeGate() {
   await Deno.mkdir(join(dir, "page"));
   await Deno.writeTextFile(join(dir, "page/index.html"), "<p>page");
   await Deno.writeTextFile(join(dir, "secret.js"), "secret");
-  const gate = new DesktopGate(
-    await Sessions.open(join(dir, "desktop.json")),
-    new DesktopPage(join(dir, "page")),
-  );
+  const gate = new DesktopGate(run, new Sessions(), new DesktopPage(join(dir, "page")));
   return { gate, [Symbol.asyncDispose]: () => Deno.remove(dir, { recursive: true }) };
 }

@@ -6,6 +6,7 @@ import {
   DesktopGate,
   DesktopPage,
   gatewayHandler,
+  GatewayRun,
   lockGateway,
   methodMatcher,
   preflight,
@@ -38,7 +39,7 @@ class TestGateway implements AsyncDisposable {
     const upstream = new Upstream(path);
     const handler = gatewayHandler({
       gate: new TokenGate("right"),
-      desktop: new DesktopGate(await Sessions.open(`${dir}/desktop.json`), new DesktopPage(dir)),
+      desktop: new DesktopGate(await GatewayRun.make(), new Sessions(), new DesktopPage(dir)),
       methodsOf: methodMatcher(ROUTES),
       upstream,
       socketClient: client,

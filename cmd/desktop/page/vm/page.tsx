@@ -1,6 +1,7 @@
 import type { ComponentType } from "preact";
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { loadPart } from "../../api/client.ts";
 import type { VmSummary } from "../../api/routes.ts";
 import { hrefOf, route } from "../../app/route.ts";
 import { connection, vms } from "../../store/store.ts";
@@ -78,7 +79,7 @@ function ShownView({ view, vm }: { view: View; vm: VmSummary }) {
 function LazyTerminal({ vm }: { vm: VmSummary }) {
   const loaded = useSignal<ComponentType<{ vm: VmSummary }> | undefined>(undefined);
   useEffect(() => {
-    import("./terminal/tabs.tsx").then(({ TerminalTabs }) => loaded.value = TerminalTabs);
+    loadPart(() => import("./terminal/tabs.tsx")).then(({ TerminalTabs }) => loaded.value = TerminalTabs);
   }, []);
   const View = loaded.value;
   return View ? <View vm={vm} /> : <p>{text.common.loading}</p>;

@@ -1,5 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { loadPart } from "../../api/client.ts";
 import { text } from "../../text/en.ts";
 import type { CodeEditor, Mark } from "./editor.ts";
 
@@ -23,7 +24,7 @@ export function CodeField({ label, value, isReadOnly, marks, onChange }: Props) 
       editor.current = openEditor(host.current!, { value, label, isReadOnly, onChange });
       state.value = "ready";
     };
-    import("./editor.ts").then(open, () => state.value = "failed");
+    loadPart(() => import("./editor.ts")).then(open, () => state.value = "failed");
     return () => {
       isOver = true;
       editor.current?.close();

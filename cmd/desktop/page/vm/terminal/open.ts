@@ -11,6 +11,8 @@ allowSpanStyles();
 
 /** Lines that a terminal keeps. */
 const SCROLLBACK = 10_000;
+/** Close code of a socket that never opened (RFC 6455 §7.4.1). */
+const ABNORMAL = 1006;
 
 export interface OpenTerminal {
   find(text: string): void;
@@ -56,28 +58,36 @@ export function openTerminal(
     drawFast(terminal);
   });
   const query = job === undefined ? "" : `?job=${encodeURIComponent(job)}`;
-  const socket = openSocket(`/terminal/${encodeURIComponent(vm)}${query}`);
-  socket.binaryType = "arraybuffer";
+  let socket: WebSocket | undefined;
+  let isClosed = false;
+  const send = (data: string | Uint8Array<ArrayBuffer>) => {
+    if (socket?.readyState === WebSocket.OPEN) socket.send(data);
+  };
   const resize = () => {
     fit.fit();
-    if (socket.readyState === WebSocket.OPEN) {
-      socket.send(JSON.stringify({ cols: terminal.cols, rows: terminal.rows }));
-    }
+    send(JSON.stringify({ cols: terminal.cols, rows: terminal.rows }));
   };
+  const take = (opened: WebSocket) => {
+    if (isClosed) return opened.close();
+    socket = opened;
+    socket.binaryType = "arraybuffer";
+    socket.onopen = resize;
+    socket.onmessage = ({ data }) => terminal.write(new Uint8Array(data));
+    socket.onclose = ({ code }) => onEnd(code);
+  };
+  openSocket(`/terminal/${encodeURIComponent(vm)}${query}`).then(take, () => !isClosed && onEnd(ABNORMAL));
   const encoder = new TextEncoder();
-  socket.onopen = resize;
-  socket.onmessage = ({ data }) => terminal.write(new Uint8Array(data));
-  socket.onclose = ({ code }) => onEnd(code);
-  terminal.onData((text) => socket.readyState === WebSocket.OPEN && socket.send(encoder.encode(text)));
+  terminal.onData((text) => send(encoder.encode(text)));
   const observer = new ResizeObserver(resize);
   observer.observe(host);
   return {
     find: (text) => void search.findNext(text),
     focus: () => terminal.focus(),
     close() {
+      isClosed = true;
       observer.disconnect();
-      socket.onclose = null;
-      socket.close();
+      if (socket) socket.onclose = null;
+      socket?.close();
       terminal.dispose();
     },
   };

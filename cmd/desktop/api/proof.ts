@@ -1,0 +1,69 @@
+/** Proof that this page speaks to the gateway that it signed in to (docs/contracts.md §2, "Desktop"). */
+import { gatewayKey } from "./session.ts";
+
+/** First line of a signed text; the gateway's is in lib/gateway/desktop/run.ts. */
+const PROOF = "sbx-desktop-proof-v1";
+/** `bytes` of a challenge. */
+const CHALLENGE_BYTES = 32;
+
+/** Another program, or another run of sbx, answers at this page's address. */
+export class StrangerError extends Error {}
+
+let proof: Promise<void> | undefined;
+
+/**
+ * Proves the gateway, once for all requests until {@linkcode forgetProof}. Nothing secret may be sent before it resolves,
+ * and no code be loaded.
+ *
+ * @throws {StrangerError}
+ * @throws {TypeError} nothing answers
+ */
+export function proveGateway(): Promise<void> {
+  if (proof === undefined) {
+    const tried = challengeGateway();
+    tried.catch(() => proof === tried && forgetProof());
+    proof = tried;
+  }
+  return proof;
+}
+
+/** Called when a connection ends: the next one may lead to another program. */
+export function forgetProof(): void {
+  proof = undefined;
+}
+
+async function challengeGateway(): Promise<void> {
+  const spki = gatewayKey();
+  if (spki === null) throw new StrangerError("this browser is not signed in");
+  const challenge = base64(crypto.getRandomValues(new Uint8Array(CHALLENGE_BYTES)));
+  // Without the cookie, which a browser would send to whatever listens.
+  const response = await fetch(`/desktop/proof?challenge=${encodeURIComponent(challenge)}`, {
+    credentials: "omit",
+    cache: "no-store",
+    redirect: "error",
+    referrerPolicy: "no-referrer",
+  });
+  if (!await isSigned(spki, challenge, response)) {
+    throw new StrangerError("the program at this address is not the sbx that this browser signed in to");
+  }
+}
+
+async function isSigned(spki: string, challenge: string, response: Response): Promise<boolean> {
+  try {
+    const { signature } = await response.json();
+    const curve = { name: "ECDSA", namedCurve: "P-256" };
+    const key = await crypto.subtle.importKey("spki", bytes(spki), curve, false, ["verify"]);
+    const text = new TextEncoder().encode(`${PROOF}\n${location.host}\n${challenge}`);
+    return await crypto.subtle.verify({ name: "ECDSA", hash: "SHA-256" }, key, bytes(signature), text);
+  } catch {
+    return false;
+  }
+}
+
+function base64(data: Uint8Array): string {
+  return btoa(String.fromCharCode(...data));
+}
+
+function bytes(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}
