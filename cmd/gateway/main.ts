@@ -23,12 +23,11 @@ import {
   Upstream,
   writeGatewayFiles,
 } from "../../lib/gateway/mod.ts";
+import { GATEWAY_PORT, rememberPort } from "../../lib/base/port/mod.ts";
 import { Redactor } from "../../lib/redact/mod.ts";
 
 /** Free ports of 127.0.0.1 that are tried until one is free on ::1 too. */
 const FREE_PORT_TRIES = 16;
-/** Default TCP port (docs/contracts.md §14). */
-const GATEWAY_PORT = 19222;
 const NAME = "sbx-gateway";
 const USAGE = `${NAME} [--port N]
 
@@ -73,6 +72,7 @@ async function serve(port: number | undefined): Promise<number> {
   await dropPermissions();
   const taken = listen(port ?? GATEWAY_PORT, gatewayHandler(parts), port === undefined);
   const socket = UnixServer.open(place.gatewaySocket, gatewayHandler(parts, "socket"));
+  await rememberPort(place, taken);
   await writeGatewayFiles(place, token, taken);
   say(`sbx-gateway ${VERSION}: http://127.0.0.1:${taken}`);
   await Promise.race([stopped, new Promise<void>((resolve) => void onRemoval(place.dir, resolve))]);

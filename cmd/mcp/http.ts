@@ -13,6 +13,7 @@ import {
   requireLocalOrigin,
   TokenGate,
 } from "../../lib/gateway/mod.ts";
+import { rememberPort } from "../../lib/base/port/mod.ts";
 import type { Host } from "./host.ts";
 import { makeServer } from "./server.ts";
 
@@ -26,6 +27,7 @@ const PATH = "/mcp";
 /** Serves until SIGTERM or SIGINT. @throws {SbxError} `mcp.port_taken`: another program uses the port */
 export async function serveHttp(host: Host, port: number): Promise<void> {
   const server = listen(port, handler(host));
+  await rememberPort(home(), server.addr.port);
   say(
     `sbx-mcp: http://127.0.0.1:${server.addr.port}${PATH}, with the gateway's token as bearer token`,
   );

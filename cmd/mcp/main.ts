@@ -3,17 +3,16 @@ import { asSbxError } from "../../lib/base/error/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
 import { parsePort } from "../../lib/client/mod.ts";
+import { MCP_PORT } from "../../lib/base/port/mod.ts";
 import { configFor } from "./config.ts";
 import { Host } from "./host.ts";
 
-/** Default TCP port of --http, next to the gateway's. */
-const HTTP_PORT = 19223;
 const NAME = "sbx-mcp";
 const USAGE = `${NAME} [--all] [--http [--port N]]
 sbx-mcp --print-config claude|codex|vscode
 
 MCP server for agents on this machine: they create VMs, run programs in them, read and write files, and see the decisions
-of policy. Serves on standard input and output; with --http on http://127.0.0.1:${HTTP_PORT}/mcp, with the gateway's token.
+of policy. Serves on standard input and output; with --http on http://127.0.0.1:${MCP_PORT}/mcp, with the gateway's token.
 Agents can touch the VMs that they made through it, and with --all every VM.
 --print-config prints an entry for an agent's configuration. Starts sbx when it is not running.
 `;
@@ -49,7 +48,7 @@ function parseArguments(args: string[]): Invocation {
   const all = args.includes("--all");
   const [first, second, port, ...rest] = args.filter((arg) => arg !== "--all");
   if (first === undefined) return { kind: "stdio", all };
-  if (first === "--http" && second === undefined) return { kind: "http", all, port: HTTP_PORT };
+  if (first === "--http" && second === undefined) return { kind: "http", all, port: MCP_PORT };
   if (first === "--http" && second === "--port" && port !== undefined && rest.length === 0) {
     return { kind: "http", all, port: parsePort("--port", port) };
   }

@@ -7,6 +7,7 @@ import { timeLimit } from "../../lib/base/time/mod.ts";
 import { call, CallServer, NO_SESSION } from "../../lib/ipc/mod.ts";
 import { Jobs } from "../../lib/job/mod.ts";
 import { Ports } from "../../lib/port/mod.ts";
+import { reservedPorts } from "../../lib/base/port/mod.ts";
 import { hasEnded, makeSockets, readRecord, Session, sessionPaths } from "../../lib/session/mod.ts";
 import { hostHypervisor } from "../../lib/vm/mod.ts";
 import { Redactor } from "../../lib/redact/mod.ts";
@@ -56,7 +57,7 @@ async function run(args: string[]): Promise<number> {
   const listener = Deno.listen({ transport: "unix", path: paths.socket });
   const session = new Session(await readRecord(paths), at, hypervisor, spare);
   const jobs = new Jobs(paths.jobs, jobRunner(session));
-  const ports = new Ports(portConnector(session));
+  const ports = new Ports(portConnector(session), () => reservedPorts(at));
   // Before the service learns of the end: the ports of a VM that was stopped are free.
   session.watch(() => {
     if (hasEnded(session.info)) ports.closeAll();

@@ -24,12 +24,15 @@ interface Forward {
 /** Ports of the host that lead to ports of one VM. They end with its process. */
 export class Ports {
   readonly #connect: ConnectPort;
+  readonly #reserved: () => ReadonlySet<number>;
   readonly #forwards = new Map<number, Forward>();
   /** ports that a person has closed */
   readonly #closed = new Set<number>();
 
-  constructor(connect: ConnectPort) {
+  /** @param reserved ports of the host that lead nowhere else than to servers of sbx */
+  constructor(connect: ConnectPort, reserved: () => ReadonlySet<number>) {
     this.#connect = connect;
+    this.#reserved = reserved;
   }
 
   list(): PortRecord[] {
@@ -40,7 +43,7 @@ export class Ports {
    * Opens a port, or returns the one that is open.
    *
    * @param hostPort absent: the same as in the guest, or a free one where that is taken
-   * @throws {SbxError} `port.conflict`, `port.limit`
+   * @throws {SbxError} `port.conflict`, `port.limit`, `port.reserved`
    */
   open(guestPort: number, hostPort?: number): PortRecord {
     const existing = this.#forwards.get(guestPort);
@@ -50,7 +53,8 @@ export class Ports {
         hint: "sbx port NAME PORT --remove ends one",
       });
     }
-    const listener = hostPort ? listen(hostPort) : listenNear(guestPort);
+    const reserved = this.#reserved();
+    const listener = hostPort ? listen(hostPort, reserved) : listenNear(guestPort, reserved);
     const forward: Forward = { listener, connections: new Set() };
     this.#forwards.set(guestPort, forward);
     this.#closed.delete(guestPort);
@@ -143,7 +147,17 @@ function recordOf(guest_port: number, { listener, connections }: Forward): PortR
   return { guest_port, host_port: listener.addr.port, connections: connections.size };
 }
 
-function listen(port: number): Deno.TcpListener {
+/** @throws {SbxError} `port.reserved`, `port.conflict` */
+function listen(port: number, reserved: ReadonlySet<number>): Deno.TcpListener {
+  if (reserved.has(port)) {
+    throw new SbxError(
+      "port.reserved",
+      `port ${port} of this host is kept for the gateway of sbx or sbx-mcp`,
+      {
+        hint: "name another one, such as 5173:8080",
+      },
+    );
+  }
   try {
     return Deno.listen({ hostname: HOSTNAME, port });
   } catch (cause) {
@@ -154,11 +168,20 @@ function listen(port: number): Deno.TcpListener {
   }
 }
 
-/** The same port as in the guest, or a free one. */
-function listenNear(port: number): Deno.TcpListener {
+/** The same port as in the guest, or a free one that is not reserved. */
+function listenNear(port: number, reserved: ReadonlySet<number>): Deno.TcpListener {
   try {
-    return listen(port);
+    return listen(port, reserved);
   } catch {
-    return Deno.listen({ hostname: HOSTNAME, port: 0 });
+    const held: Deno.TcpListener[] = [];
+    try {
+      for (;;) {
+        const listener = Deno.listen({ hostname: HOSTNAME, port: 0 });
+        if (!reserved.has(listener.addr.port)) return listener;
+        held.push(listener);
+      }
+    } finally {
+      for (const listener of held) listener.close();
+    }
   }
 }

@@ -11,6 +11,7 @@ import {
 } from "../../../lib/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { type Context, type Tool, tool } from "../tool.ts";
+import { requireVmEnv } from "../vm_env.ts";
 import { vm } from "./common.ts";
 
 const { name, profile_id, cpus, ram_mb, arch, env, from } = CreateRequest.shape;
@@ -42,12 +43,16 @@ export const VM_TOOLS: Tool[] = [
       ram_mb: ram_mb.describe("256 to 16384 MiB; default: from the settings"),
       arch,
       persistent: z.boolean().default(true).describe("false: the VM is deleted when it stops"),
-      env: env.describe("environment variables of all programs in the VM; never put secrets here"),
+      env: env.describe(
+        "environment variables of all programs in the VM, of common names such as NODE_ENV, TZ or APP_…; others are " +
+          "refused and belong into env of `exec`; never put secrets here",
+      ),
       from: from.describe("stopped VM whose disk and workspace are copied"),
     }),
     output: VmSummary,
     hints: { readOnly: false, destructive: false, idempotent: false, openWorld: false },
     run: async ({ from, ...json }, { client, vms, vm }) => {
+      requireVmEnv(json.env);
       const source = from === undefined ? undefined : await vm(from);
       const made = await client.json<VmSummary>("POST", "/vms/create", { json: { ...json, from: source } });
       vms.add(made);

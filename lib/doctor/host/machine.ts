@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import type { Home } from "../../base/home/mod.ts";
 import { formatBytes } from "../../base/progress/mod.ts";
 import { SOURCE_DATE_EPOCH } from "../../base/version/mod.ts";
+import { GATEWAY_PORT } from "../../base/port/mod.ts";
 import { readCaFile, readProxies } from "../../proxy/mod.ts";
 import { readToml } from "../../toml/mod.ts";
 import { failed, type HostProbe, note, ok, type Outcome, PROBE_MS } from "./check.ts";
@@ -13,8 +14,6 @@ import type { HostSystem } from "./system.ts";
 const MEMORY_MIN = 1024 ** 3;
 /** Least room for images and records, in `bytes`. */
 const DISK_MIN = 2 * 1024 ** 3;
-/** Port of the gateway. */
-const PORT = 19222;
 /** Difference of clocks that breaks TLS, in `ms`. */
 const SKEW_MAX_MS = 5 * 60_000;
 /** Bundle of the system, and the folder of CAs that administrators add to it. */
@@ -57,10 +56,10 @@ async function checkPort({ gatewayPortFile }: Home): Promise<Outcome> {
   const own = await Deno.readTextFile(gatewayPortFile).catch(() => "");
   if (own.trim() !== "") return ok(`the gateway's port is ${own.trim()}`);
   try {
-    Deno.listen({ hostname: "127.0.0.1", port: PORT }).close();
-    return ok(`${PORT} is free`);
+    Deno.listen({ hostname: "127.0.0.1", port: GATEWAY_PORT }).close();
+    return ok(`${GATEWAY_PORT} is free`);
   } catch {
-    return note(`another program has ${PORT}: the gateway takes any free port`);
+    return note(`another program has ${GATEWAY_PORT}: the gateway takes any free port`);
   }
 }
 

@@ -41,6 +41,7 @@ const NAMES = [
 
 /** Calls, and the code of the error that each returns. */
 const FAILING: [string, Record<string, unknown>, string][] = [
+  ["create", { env: { SBX_DEV_PORTS: "19222" } }, "mcp.env_refused"],
   ["info", { vm: "nobody" }, "vm.not_found"],
   ["info", { vm: "a/../b" }, "vm.not_found"],
   ["start", { vm: "nobody" }, "vm.not_found"],

@@ -13,7 +13,7 @@ const echo: ConnectPort = async (_, { input, output }) => {
 };
 
 async function withPorts(connect: ConnectPort, work: (ports: Ports) => Promise<void> | void): Promise<void> {
-  const ports = new Ports(connect);
+  const ports = new Ports(connect, () => new Set([19222]));
   try {
     await work(ports);
   } finally {
@@ -72,6 +72,12 @@ Deno.test("ports listen on 127.0.0.1 only, and on another one where theirs is ta
     assert(host_port !== taken);
     const elsewhere = await Deno.connect({ hostname: "127.0.0.2", port: host_port }).catch(() => undefined);
     assertEquals(elsewhere, undefined);
+  }));
+
+Deno.test("a reserved port of the host leads into no VM", () =>
+  withPorts(echo, (ports) => {
+    assertEquals(assertThrows(() => ports.open(5173, 19222), SbxError).code, "port.reserved");
+    assert(ports.open(19222).host_port !== 19222);
   }));
 
 Deno.test("a refused connection ends without a byte", () =>
