@@ -62,6 +62,7 @@ export {
   standingOfProfile,
 } from "./memory/standing.ts";
 export type { Downgrade, Followed, MemoryFile } from "./memory/schema.ts";
+export { provenRevocations } from "./memory/proof.ts";
 export { ReleaseMemory } from "./memory/store.ts";
 export { parseChannelManifest, parseIndex } from "./read.ts";
 export type {

@@ -1,8 +1,8 @@
 /** Installation from a channel by a program beside the service, which need not run. */
-import { SbxError } from "../base/error/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import type { ProgressSink } from "../base/progress/mod.ts";
-import type { CheckedChannel } from "../release/mod.ts";
+import type { CheckedChannel, ReleaseKeys } from "../release/mod.ts";
 import {
   compareProfiles,
   describeCheck,
@@ -10,9 +10,11 @@ import {
   fetchPins,
   installProfile,
   installProgram,
+  type MachinePlaces,
   type OfferedProfile,
   type ProgramChange,
   programPath,
+  releaseKeysOf,
   requireSource,
   requireUnowned,
   restoreProgram,
@@ -115,26 +117,60 @@ async function fetchAgain(
 export interface ProgramUpdateOptions extends Pick<ChannelUpdateOptions, "home" | "progress" | "onWait"> {
   /** file of the program, by default this one's */
   path?: string;
+  /** where other users' revocations are, by default this machine's places */
+  machine?: MachinePlaces;
   allowDowngrade: boolean;
   /** puts the previous program back instead */
   rollback: boolean;
 }
 
+export interface ProgramUpdate extends ProgramChange {
+  /** what was accepted for `--allow-downgrade`, one sentence each */
+  accepted: string[];
+  /** why the channel could not be asked before a rollback */
+  unasked?: string;
+}
+
 /**
- * Installs the program of the release of the channel that this home follows, or the previous one again.
+ * Installs the program of the release of the channel that this home follows, or the previous one again. Before that the
+ * channel is asked what it has revoked.
  *
  * @throws {SbxError} `update.program.source`, `update.program.owned`, `update.program.not_found`, `update.program.failed`, `assets.downgrade`,
  * `update.source.not_found`, `release.…`
  */
 export async function updateProgram(
   { rollback, ...given }: ProgramUpdateOptions,
-): Promise<ProgramChange & { accepted: string[] }> {
+): Promise<ProgramUpdate> {
   const { home, allowDowngrade, path = await programPath() } = given;
   const options = { ...given, path };
   await requireUnowned(path);
-  if (rollback) return { ...await restoreProgram(options), accepted: [] };
+  if (rollback) {
+    const unasked = await askForRevocations(home);
+    const change = await restoreProgram({ ...options, keys: await keysOf(home) });
+    return { ...change, accepted: [], ...(unasked && { unasked }) };
+  }
   const { source, checked } = await channelOf(home, allowDowngrade, "sbx update program");
-  return { ...await installProgram(checked, source.index, options), accepted: checked.accepted };
+  const change = await installProgram(checked, source.index, { ...options, keys: await keysOf(home) });
+  return { ...change, accepted: checked.accepted };
+}
+
+/** Learns what the channel has revoked since the last check. @returns why it could not be asked */
+async function askForRevocations(home: Home): Promise<string | undefined> {
+  try {
+    await channelOf(home, false, "sbx update program");
+  } catch (error) {
+    // What the index said is remembered before anything else of it is refused.
+    return asSbxError(error, "asking the channel").message;
+  }
+}
+
+/** Keys that verify releases. @returns undefined where none is installed */
+export async function keysOf(home: Home): Promise<ReleaseKeys | undefined> {
+  const { state } = await useNetworkOf(home);
+  return await releaseKeysOf(state).catch((error) => {
+    if ((error as SbxError).code === "release.keys.missing") return undefined;
+    throw error;
+  });
 }
 
 /** Checks the channel that this home follows. @param by who accepts an older release, if that is allowed */

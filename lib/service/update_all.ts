@@ -19,6 +19,7 @@ import type { CheckedChannel } from "../release/mod.ts";
 import {
   fetchChannel,
   installProgram,
+  type MachinePlaces,
   newerProgram,
   programPath,
   recordChange,
@@ -27,7 +28,7 @@ import {
   updateSource,
 } from "../update/mod.ts";
 import { checkBundle } from "./bundles.ts";
-import { installOffered } from "./channel_update.ts";
+import { installOffered, keysOf } from "./channel_update.ts";
 import { useNetworkOf } from "./host_network.ts";
 
 /** One thing that an update looked at. */
@@ -65,6 +66,8 @@ export interface UpdateAllOptions {
   allowDowngrade: boolean;
   /** file of the program, by default this one's */
   path?: string;
+  /** where other users' revocations are, by default this machine's places */
+  machine?: MachinePlaces;
   /** the stages `program`, `assets` and `profiles` count bytes */
   progress: ProgressSink;
   onWait?: () => void;
@@ -225,7 +228,7 @@ async function updateImages(
 async function updateOwnProgram(
   checked: CheckedChannel,
   { index }: UpdateSource,
-  { home, path: given, progress, onWait }: UpdateAllOptions,
+  { home, path: given, machine, progress, onWait }: UpdateAllOptions,
 ): Promise<UpdateResult[]> {
   const version = newerProgram(checked);
   const isReleased = checked.manifest.binaries.some(({ name }) => name === "sbx");
@@ -236,7 +239,8 @@ async function updateOwnProgram(
   try {
     const path = given ?? await programPath();
     await requireUnowned(path);
-    const { from, changed } = await installProgram(checked, index, { home, path, progress, onWait });
+    const options = { home, path, progress, onWait, machine, keys: await keysOf(home) };
+    const { from, changed } = await installProgram(checked, index, options);
     return [{ ...program, ...(from && { from }), state: changed ? "installed" : "newest" }];
   } catch (error) {
     const { code, message: reason, hint } = asSbxError(error, "updating sbx");

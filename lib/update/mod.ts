@@ -2,10 +2,18 @@
 export { Change, readHistory, recordChange } from "./history.ts";
 export { compareProfiles, fetchPins, installProfile, type OfferedProfile } from "./profile.ts";
 export { intervalOf, jittered, parsePolicy } from "./schedule.ts";
-export { fetchChannel, fetchDocument, requireSource, type UpdateSource, updateSource } from "./source.ts";
+export {
+  fetchChannel,
+  fetchDocument,
+  releaseKeysOf,
+  requireSource,
+  type UpdateSource,
+  updateSource,
+} from "./source.ts";
 export { describeCheck, newerProgram, saveCheck, UpdateCheck, UpdateStatus, updateStatus } from "./status.ts";
 export {
   installProgram,
+  type MachinePlaces,
   type ProgramChange,
   programPath,
   requireUnowned,

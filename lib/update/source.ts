@@ -8,6 +8,7 @@ import {
   findKeyFiles,
   parseIndexUrl,
   readReleaseKeys,
+  type ReleaseKeys,
   ReleaseMemory,
 } from "../release/mod.ts";
 import type { Home } from "../base/home/mod.ts";
@@ -66,8 +67,7 @@ export async function fetchChannel(
   { index, channel }: UpdateSource,
   downgrade?: { by: string },
 ): Promise<CheckedChannel> {
-  const terms = "config" in corp ? { release: corp.config.file.release, path: corp.config.path } : undefined;
-  const keys = await readReleaseKeys(await findKeyFiles(terms));
+  const keys = await releaseKeysOf(corp);
   return await checkChannel({
     index,
     channel,
@@ -76,6 +76,12 @@ export async function fetchChannel(
     fetch: fetchDocument,
     ...(downgrade && { downgrade }),
   });
+}
+
+/** Keys that verify releases here. @throws {SbxError} `release.keys.missing`; errors of the files */
+export async function releaseKeysOf(corp: CorpState): Promise<ReleaseKeys> {
+  const terms = "config" in corp ? { release: corp.config.file.release, path: corp.config.path } : undefined;
+  return await readReleaseKeys(await findKeyFiles(terms));
 }
 
 /** Fetches a document of a release. @throws {SbxError} `assets.not_found` */

@@ -1,6 +1,6 @@
 /** A home that follows a channel of a publisher, served on loopback. */
 import { join } from "node:path";
-import { home as findHome } from "../../lib/base/home/mod.ts";
+import { type Home, home as findHome } from "../../lib/base/home/mod.ts";
 import { silent } from "../../lib/base/progress/mod.ts";
 import { corpPlaces, CorpStore } from "../../lib/corp/mod.ts";
 import { markRelease, serveTree, type TreeServer, Workspace } from "../../lib/publish/mod.ts";
@@ -20,6 +20,11 @@ export class Follower implements AsyncDisposable {
     readonly dir: string,
     readonly updates: Updates,
   ) {}
+
+  /** Users of the machine beside root, in the format of passwd(5), and what root shares with them. */
+  get machine() {
+    return { shared: join(this.dir, "shared"), users: join(this.dir, "passwd") };
+  }
 
   readonly home = findHome({ get: (name) => name === "SBX_HOME" ? this.dir : undefined });
 
@@ -57,10 +62,13 @@ export class Follower implements AsyncDisposable {
   }
 
   /** Installs the program of the channel at `path`, or the previous one again. */
-  program(path: string | undefined, options: { allowDowngrade?: boolean; rollback?: boolean } = {}) {
-    const choices = { allowDowngrade: false, rollback: false, ...options };
+  program(
+    path: string | undefined,
+    options: { allowDowngrade?: boolean; rollback?: boolean; home?: Home } = {},
+  ) {
+    const choices = { allowDowngrade: false, rollback: false, home: this.home, ...options };
     return updateProgram({
-      home: this.home,
+      machine: this.machine,
       progress: silent,
       ...(path !== undefined && { path }),
       ...choices,

@@ -245,6 +245,9 @@ async function updateProgram(args: Arguments): Promise<number> {
     progress,
     onWait,
   });
+  if (result.unasked !== undefined) {
+    note(`the channel could not be asked whether sbx ${result.to} was revoked since: ${result.unasked}`);
+  }
   if (args.has("json")) await printJson(result);
   else if (!result.changed) await print(`sbx ${result.to} is the newest`);
   else {

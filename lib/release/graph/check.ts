@@ -2,6 +2,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import type { ReleaseKeys } from "../key/keys.ts";
 import { MANIFEST_BYTES_MAX } from "../limit.ts";
 import { findBreaches, requireNoBreach } from "../memory/breach.ts";
+import { unproven } from "../memory/proof.ts";
 import { findFollowed, remember } from "../memory/remember.ts";
 import type { Followed, RememberedManifest } from "../memory/schema.ts";
 import type { ReleaseMemory } from "../memory/store.ts";
@@ -52,7 +53,7 @@ export interface CheckedChannel {
  */
 export async function checkChannel(options: CheckOptions): Promise<CheckedChannel> {
   const { index: url, channel, keys, fetch, sbx } = options;
-  const { index, records, verifiedBy } = await fetchRecords(url, channel, keys, fetch);
+  const { index, records, document, verifiedBy } = await fetchRecords(url, channel, keys, fetch);
   const accepted = await learn(index, records, new Map(), options);
   const before = findFollowed(await options.memory.read(), url.href, channel);
   const manifests: Manifests = new Map();
@@ -60,6 +61,7 @@ export async function checkChannel(options: CheckOptions): Promise<CheckedChanne
     manifests.set(each.version, await describe(each, await fetchManifest(each, options), before, options));
   }
   if (manifests.size > 0) await learn(index, records, manifests, options);
+  await prove(document, records, options);
   const staged = records.filter((each) => isStagedFor(each, channel, options.machine));
   if (staged.length === 0 && records.length > 0) {
     throw new SbxError("release.not_found", `no release of channel "${channel}" is staged for this machine`, {
@@ -107,9 +109,40 @@ function isToBeKnown({ version, status }: ManifestRecord, before: Followed | und
   return isOut && !(before && Object.hasOwn(before.manifests, version));
 }
 
-async function fetchManifest(record: ManifestRecord, { index, channel, keys, fetch }: CheckOptions) {
-  const bytes = await fetch(resolveReleaseUrl(index, record.url), MANIFEST_BYTES_MAX);
-  return verifyManifest(bytes, record, channel, keys.hmac);
+/**
+ * Keeps what shows other users of the machine that releases are revoked. A manifest that cannot be fetched now is left for
+ * the next check: this home remembers the revocation itself.
+ */
+async function prove(
+  document: Uint8Array,
+  records: readonly ManifestRecord[],
+  options: CheckOptions,
+): Promise<void> {
+  const { index: { href: url }, channel, memory, keys } = options;
+  if (unproven(await memory.proofs(), { url, channel }, records).length === 0) return;
+  const manifests: Record<string, string> = {};
+  for (const record of records.filter(({ status }) => status === "revoked")) {
+    const bytes = await fetchManifestBytes(record, options).catch(() => undefined);
+    if (bytes === undefined) continue;
+    verifyManifest(bytes, record, channel, keys.hmac);
+    manifests[record.version] = bytes.toBase64();
+  }
+  if (Object.keys(manifests).length > 0) {
+    await memory.prove({ url, channel, document: document.toBase64(), manifests });
+  }
+}
+
+async function fetchManifest(record: ManifestRecord, options: CheckOptions) {
+  return verifyManifest(
+    await fetchManifestBytes(record, options),
+    record,
+    options.channel,
+    options.keys.hmac,
+  );
+}
+
+async function fetchManifestBytes({ url }: ManifestRecord, { index, fetch }: CheckOptions) {
+  return await fetch(resolveReleaseUrl(index, url), MANIFEST_BYTES_MAX);
 }
 
 /** What is remembered of a manifest. Documents of profiles that are known already are not fetched again. */

@@ -23,6 +23,8 @@ export type Fetch = (url: URL, max: number) => Promise<Uint8Array>;
 export interface VerifiedRecords {
   index: ChannelIndex;
   records: ManifestRecord[];
+  /** bytes that a publisher signed: the envelope, or the index where HMACs alone are trusted */
+  document: Uint8Array;
   /** ids of the keys that verified it */
   verifiedBy: { hmac: string[]; signatures: string[] };
 }
@@ -39,13 +41,15 @@ export async function fetchRecords(
   { hmac, trusted }: ReleaseKeys,
   fetch: Fetch,
 ): Promise<VerifiedRecords> {
-  const { bytes, signatures } = await fetchIndex(url, trusted, fetch);
-  const index = parseIndex(bytes, url.href);
+  const document = trusted.length === 0
+    ? await fetch(url, INDEX_BYTES_MAX)
+    : await fetch(new URL(`${url.href}.dsse`), ENVELOPE_BYTES_MAX);
+  const { index, signatures } = await readIndex(document, url.href, trusted);
   const records = recordsOf(index, channel);
   const ids = hmac.length === 0
     ? []
     : records.map((record) => requireHmac(hmac, record, nameOfRelease(record.version, channel)));
-  return { index, records, verifiedBy: { hmac: [...new Set(ids)], signatures } };
+  return { index, records, document, verifiedBy: { hmac: [...new Set(ids)], signatures } };
 }
 
 /** `release 1.2.0 of channel "stable"` */
@@ -53,15 +57,24 @@ export function nameOfRelease(version: string, channel: string): string {
   return `release ${version} of channel "${channel}"`;
 }
 
-async function fetchIndex(url: URL, trusted: ReleaseKeys["trusted"], fetch: Fetch) {
-  if (trusted.length === 0) return { bytes: await fetch(url, INDEX_BYTES_MAX), signatures: [] };
-  const envelope = new URL(`${url.href}.dsse`);
-  const { payload, keyIds } = await verifyEnvelope(await fetch(envelope, ENVELOPE_BYTES_MAX), {
+/**
+ * Reads an index: with trusted keys from its verified envelope, else as it is.
+ *
+ * @param href address of the index
+ * @throws {SbxError} `release.invalid`, `release.signature.invalid`
+ */
+export async function readIndex(
+  document: Uint8Array,
+  href: string,
+  trusted: ReleaseKeys["trusted"],
+): Promise<{ index: ChannelIndex; signatures: string[] }> {
+  if (trusted.length === 0) return { index: parseIndex(document, href), signatures: [] };
+  const { payload, keyIds } = await verifyEnvelope(document, {
     payloadType: INDEX_PAYLOAD_TYPE,
     trusted,
-    source: envelope.href,
+    source: `${href}.dsse`,
   });
-  return { bytes: payload, signatures: keyIds };
+  return { index: parseIndex(payload, href), signatures: keyIds };
 }
 
 function recordsOf({ channels }: ChannelIndex, channel: string): ManifestRecord[] {

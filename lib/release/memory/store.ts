@@ -2,6 +2,7 @@ import { dirname, join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { fileStamp } from "../../base/hash/mod.ts";
 import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
+import { addProof, NO_PROOFS, type Proof, ProofFile } from "./proof.ts";
 import { EMPTY, MemoryFile } from "./schema.ts";
 
 /** Longest wait for another process that changes the memory, in `ms`. */
@@ -13,10 +14,13 @@ const LOCK_TIMEOUT_MS = 20_000;
  */
 export class ReleaseMemory {
   readonly path: string;
+  /** signed proof of revocations, which other users of the machine check for themselves */
+  readonly proofPath: string;
   #known?: { stamp: string; content: MemoryFile };
 
   constructor({ dir }: Pick<Home, "dir">) {
     this.path = join(dir, "release", "memory.json");
+    this.proofPath = join(dir, "release", "revocations.json");
   }
 
   /** Reads the memory; one that was not written yet is empty. @throws {SbxError} `release.memory.invalid` */
@@ -43,12 +47,31 @@ export class ReleaseMemory {
 
   /** Replaces the memory by what `change` makes of it; changes of several processes follow each other. */
   async update(change: (content: MemoryFile) => MemoryFile): Promise<void> {
-    await Deno.mkdir(dirname(this.path), { recursive: true, mode: 0o700 });
-    using lock = await Deno.open(`${this.path}.lock`, { write: true, create: true, mode: 0o600 });
-    if (!await lockWithin(lock, LOCK_TIMEOUT_MS)) {
-      throw new SbxError("release.busy", `another process changes ${this.path}`, { hint: "try again" });
-    }
+    using _lock = await this.#lock();
     const content = MemoryFile.parse(change(await this.read()));
     await writeAtomic(this.path, JSON.stringify(content, null, 1) + "\n");
+  }
+
+  /** Reads the proofs; a file that is damaged has none, since the memory itself has what they show. */
+  async proofs(): Promise<ProofFile> {
+    try {
+      return ProofFile.parse(JSON.parse(await Deno.readTextFile(this.proofPath)));
+    } catch {
+      return NO_PROOFS;
+    }
+  }
+
+  /** Keeps a proof beside the others. */
+  async prove(proof: Proof): Promise<void> {
+    using _lock = await this.#lock();
+    await writeAtomic(this.proofPath, JSON.stringify(addProof(await this.proofs(), proof)) + "\n");
+  }
+
+  async #lock(): Promise<Deno.FsFile> {
+    await Deno.mkdir(dirname(this.path), { recursive: true, mode: 0o700 });
+    const lock = await Deno.open(`${this.path}.lock`, { write: true, create: true, mode: 0o600 });
+    if (await lockWithin(lock, LOCK_TIMEOUT_MS)) return lock;
+    lock.close();
+    throw new SbxError("release.busy", `another process changes ${this.path}`, { hint: "try again" });
   }
 }

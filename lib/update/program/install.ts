@@ -10,7 +10,7 @@ import {
   type CheckedChannel,
   digestFile,
   type PackageEntry,
-  ReleaseMemory,
+  type ReleaseKeys,
   requireDigests,
   requireNotRevoked,
   resolveReleaseUrl,
@@ -18,6 +18,7 @@ import {
 } from "../../release/mod.ts";
 import { recordChange } from "../history.ts";
 import { extractProgram } from "./deb.ts";
+import { machineMemory, type MachinePlaces, shareRevocations } from "./revocations.ts";
 import { changeProgram, previousOf, replaceProgram, temporaryBeside } from "./replace.ts";
 import { askVersion } from "./trial.ts";
 
@@ -37,6 +38,10 @@ export interface ProgramOptions {
   /** file of the program */
   path: string;
   allowDowngrade?: boolean;
+  /** keys that verify revocations which other users of the machine know of; absent: this home's memory alone counts */
+  keys?: ReleaseKeys;
+  /** where those are; default this machine's places */
+  machine?: MachinePlaces;
   onWait?: () => void;
 }
 
@@ -46,7 +51,7 @@ export interface ProgramOptions {
  *
  * @param index address of the channel's index
  * @throws {SbxError} `update.program.not_found`, `update.program.failed`, `assets.downgrade`, `release.mismatch`,
- * `assets.…`
+ * `release.revoked`, `assets.…`
  */
 export async function installProgram(
   { manifest }: Pick<CheckedChannel, "manifest">,
@@ -54,6 +59,7 @@ export async function installProgram(
   { progress, ...options }: ProgramOptions & { progress: ProgressSink },
 ): Promise<ProgramChange> {
   const { home, path, onWait } = options;
+  await shareRevocations(home, options.machine);
   const [binary, owner] = findProgram(manifest);
   return await changeProgram(path, async () => {
     const from = await askVersion(path).catch(() => undefined);
@@ -66,6 +72,7 @@ export async function installProgram(
         hint: "if you mean it, add --allow-downgrade; sbx update status keeps a record of it",
       });
     }
+    await requireGood(to, options);
     const deb = await fetchPackage(home, owner, index, progress);
     const fresh = temporaryBeside(path);
     try {
@@ -90,7 +97,9 @@ export async function installProgram(
  *
  * @throws {SbxError} `update.program.not_found`: there is no previous one; `release.revoked`; `update.program.failed`
  */
-export async function restoreProgram({ home, path, onWait }: ProgramOptions): Promise<ProgramChange> {
+export async function restoreProgram(options: ProgramOptions): Promise<ProgramChange> {
+  const { home, path, onWait } = options;
+  await shareRevocations(home, options.machine);
   const previous = previousOf(path);
   return await changeProgram(path, async () => {
     if (!await Deno.stat(previous).then(({ isFile }) => isFile, () => false)) {
@@ -100,7 +109,7 @@ export async function restoreProgram({ home, path, onWait }: ProgramOptions): Pr
     }
     const from = await askVersion(path).catch(() => undefined);
     const to = await askVersion(previous);
-    requireNotRevoked(standingOfBinary(await new ReleaseMemory(home).read(), PROGRAM, to), `sbx ${to}`);
+    await requireGood(to, options);
     const fresh = temporaryBeside(path);
     try {
       await Deno.link(previous, fresh);
@@ -112,6 +121,12 @@ export async function restoreProgram({ home, path, onWait }: ProgramOptions): Pr
     }
     return { path, to, changed: true, ...(from && { from }) };
   }, onWait);
+}
+
+/** @throws {SbxError} `release.revoked`: this home, root or, for root, any user of the machine knows that it is */
+async function requireGood(version: string, { home, keys, machine }: ProgramOptions): Promise<void> {
+  const memory = await machineMemory(home, keys, machine);
+  requireNotRevoked(standingOfBinary(memory, PROGRAM, version), `sbx ${version}`);
 }
 
 function findProgram(
