@@ -5,8 +5,10 @@
 import type { Event } from "../event/mod.ts";
 import {
   type Amounts,
+  billOf,
+  type CallAmounts,
   type Cost,
-  isBilled,
+  exactAmounts,
   type Kind,
   KINDS,
   KINDS_OF,
@@ -14,6 +16,7 @@ import {
   noAmounts,
   usedBy,
 } from "./amount.ts";
+import type { Bill, CallUse, LaterUse } from "./bill.ts";
 import type { DaySpending } from "./day.ts";
 import type { BudgetTerms, BudgetUse } from "./schema.ts";
 
@@ -27,6 +30,24 @@ export interface Limit {
   layer: BudgetLayer;
   reason: string;
   on: BudgetTerms["on_limit"];
+  /** remedy of a block; absent: more budget */
+  remedy?: string;
+}
+
+/** What an event counts for from now on, for the record. */
+export interface Spending extends Partial<CallAmounts> {
+  event_id: string;
+  /** beside those of the event */
+  bytes_out?: number;
+  /** of the session so far */
+  minutes: number;
+}
+
+/** What a session has used before this process. */
+export interface Spent {
+  total: Amounts;
+  /** since midnight, UTC */
+  today: Amounts;
 }
 
 export interface BudgetOptions {
@@ -34,6 +55,10 @@ export interface BudgetOptions {
   cost: Cost;
   /** spending of the profile today; needed for limits per day */
   day?: DaySpending;
+  /** what was used before; a text: why that is unknown, so that everything is refused */
+  before?: Spent | string;
+  /** records what a call counts for: before it is sent, and once that changes */
+  record?(spending: Spending): void;
   /** told once of each limit of which most is used */
   notice(event: Event, text: string): void;
   /** unix `ms`; for tests */
@@ -42,11 +67,15 @@ export interface BudgetOptions {
 
 /** Part of a limit at which people are told. */
 const NOTICE_AT = 0.8;
+/** Answers that may be fetched later whose count is remembered; the oldest keep what they reserved. */
+const LATER_MAX = 1000;
 
-/** What one event has reserved. */
+/** What one event may use. */
 export interface Reservation {
-  /** absent: there is room */
+  /** absent: there is room, and it is reserved */
   limit?: Limit;
+  /** reserves although the limit is met: a person allowed it */
+  take(): void;
   /** gives back what an event reserved that is not sent */
   release(): void;
 }
@@ -58,24 +87,44 @@ interface Bound {
   max: number;
   isDaily: boolean;
   on: BudgetTerms["on_limit"];
+  uncounted: BudgetTerms["uncounted"];
+}
+
+/** A call that is not counted yet, or not for good. */
+interface Counting {
+  bill: Bill;
+  amounts: CallAmounts;
 }
 
 export class Budget {
   readonly #options: BudgetOptions;
   readonly #startedAt: number;
+  readonly #minutesBefore: number;
+  readonly #unknown?: string;
   #bounds: Bound[];
-  readonly #spent = noAmounts();
+  readonly #spent: Amounts;
   /** of calls under way, by event id */
-  readonly #reserved = new Map<string, Pick<Amounts, "usd" | "tokens">>();
+  readonly #reserved = new Map<string, Counting>();
+  /** of calls that count what they reserved, by the key under which their answer can be fetched */
+  readonly #later = new Map<string, Counting & { event: Event }>();
+  /** bytes that events under way sent beside those of their decisions, by event id */
+  readonly #sent = new Map<string, number>();
+  /** events that a person allowed at a limit, by event id */
+  readonly #allowed = new Set<string>();
   /** minutes that the day has counted */
-  #notedMinutes = 0;
+  #notedMinutes: number;
   #waiting: (() => void)[] = [];
   readonly #told = new Set<string>();
 
   constructor(options: BudgetOptions) {
-    this.#options = options;
+    const { before, day } = this.#options = options;
     this.#startedAt = this.#now();
     this.#bounds = boundsOf(options.terms);
+    if (typeof before === "string") this.#unknown = before;
+    const spent = typeof before === "object" ? before : undefined;
+    this.#spent = { ...spent?.total ?? noAmounts(), minutes: 0 };
+    this.#notedMinutes = this.#minutesBefore = spent?.total.minutes ?? 0;
+    if (spent) day?.restore(spent.today);
   }
 
   /** Replaces the limits; what was spent stays. */
@@ -85,28 +134,88 @@ export class Budget {
     this.#wake();
   }
 
+  /** True while a limit counts what model calls use. */
+  get countsModels(): boolean {
+    return this.#bounds.some(isOfCalls);
+  }
+
   /** Reserves what an event can use; waits while calls under way may use up the rest. `undefined` for what no limit counts. */
-  async reserve(event: Event, signal?: AbortSignal): Promise<Reservation | undefined> {
+  async reserve(event: Event, bill?: Bill, signal?: AbortSignal): Promise<Reservation | undefined> {
     const kinds = KINDS_OF[event.common.event_type];
-    if (kinds === undefined) return undefined;
+    if (kinds === undefined || this.#bounds.length === 0) return undefined;
+    const counting = event.model && { bill: bill ?? billOf(event), amounts: { tokens: 0, usd: 0 } };
+    const amounts = counting
+      ? counting.amounts = mostOf(event, counting.bill, this.#options.cost)
+      : exactAmounts(event);
     const bounds = () => this.#bounds.filter(({ kind }) => kinds.includes(kind));
-    if (bounds().length === 0 && this.#bounds.length === 0) return undefined;
-    const amounts = this.#amountsOf(event);
     while (true) {
-      const limit = this.#limitFor(event, bounds(), amounts);
-      if (limit) return { limit, release: () => {} };
-      if (signal?.aborted || !this.#isCrowded(bounds(), amounts)) break;
-      await this.#settled(signal);
+      const limit = this.#limitFor(event, bounds(), amounts, counting?.bill);
+      const reservation = { release: () => this.#release(event, amounts) };
+      const take = () => this.#take(event, amounts, counting);
+      if (limit) {
+        const allow = () => void this.#allowed.add(event.common.event_id);
+        return { limit, ...reservation, take: () => (take(), allow()) };
+      }
+      if (!signal?.aborted && this.#isCrowded(bounds(), amounts)) await this.#settled(signal);
+      else {
+        take();
+        return { ...reservation, take: () => {} };
+      }
     }
-    return this.#take(event, amounts);
   }
 
   /** Counts what a call has used, once its response has ended. */
-  settle(event: Event, response: unknown): void {
-    if (event.common.event_type !== "model.call") return;
-    this.#reserved.delete(event.common.event_id);
-    this.#spend(event, usedBy(event, response, this.#options.cost));
+  settle(event: Event, response: unknown, use: CallUse, bill?: Bill): void {
+    const { event_id, event_type } = event.common;
+    const bytes_out = this.#sent.get(event_id);
+    this.#sent.delete(event_id);
+    this.#allowed.delete(event_id);
+    if (bytes_out !== undefined) this.#options.record?.({ event_id, bytes_out, minutes: this.minutes });
+    if (event_type !== "model.call") return;
+    const counting = this.#reserved.get(event_id);
+    this.#reserved.delete(event_id);
+    const own = counting?.bill ?? bill ?? billOf(event);
+    const amounts = usedBy(event, own, response, use, this.#options.cost);
+    if (use.later !== undefined && (use.pending || !use.complete) && amounts.tokens > 0) {
+      this.#later.set(use.later, { event, bill: own, amounts });
+      if (this.#later.size > LATER_MAX) this.#later.delete(this.#later.keys().next().value!);
+    }
+    this.#record(event, amounts);
+    this.#spend(event, amounts);
     this.#wake();
+  }
+
+  /** Counts bytes that the decision on an event did not know. @returns the limit that they are past */
+  countSent(event: Event, bytes: number): Limit | undefined {
+    const bounds = this.#bounds.filter(({ kind }) => kind === "bytes_out");
+    if (bounds.length === 0) return undefined;
+    const { event_id } = event.common;
+    this.#spend(event, { bytes_out: bytes - (this.#sent.get(event_id) ?? 0) });
+    this.#sent.set(event_id, bytes);
+    const bound = this.#allowed.has(event_id)
+      ? undefined
+      : bounds.find((each) => this.#usedOf(each) > each.max);
+    return bound && usedUp(bound);
+  }
+
+  /** Counts a call again by an answer that was fetched later. */
+  correct({ key, input, output, answers }: LaterUse): void {
+    const counting = this.#later.get(key);
+    if (!counting || answers < (counting.bill.answers ?? 1)) return;
+    this.#later.delete(key);
+    const { event, amounts, bill: { parts } } = counting;
+    const { provider, model } = event.model!.request;
+    // The counts do not say which of several models they are of.
+    const cost = parts.length > 1 ? undefined : this.#options.cost(provider, model, { input, output });
+    const exact = { tokens: input + output, usd: cost === undefined ? amounts.usd : cost / 1e6 };
+    this.#record(event, exact);
+    this.#spend(event, { tokens: exact.tokens - amounts.tokens, usd: exact.usd - amounts.usd });
+    this.#wake();
+  }
+
+  /** True for an answer whose fetch would correct a count. */
+  awaits(key: string): boolean {
+    return this.#later.has(key);
   }
 
   /** How far each limit is used up; corp's first. */
@@ -120,28 +229,44 @@ export class Budget {
     }));
   }
 
-  #amountsOf(event: Event): Partial<Amounts> {
-    if (event.model) return mostOf(event, this.#options.cost);
-    return event.http ? { requests: 1, bytes_out: event.http.request.bytes } : {};
+  /** Minutes of the session, those of its processes before this one too. */
+  get minutes(): number {
+    return this.#minutesBefore + (this.#now() - this.#startedAt) / 60_000;
   }
 
   /** First limit that the event meets, whatever is under way. */
-  #limitFor(event: Event, bounds: readonly Bound[], amounts: Partial<Amounts>): Limit | undefined {
+  #limitFor(
+    event: Event,
+    bounds: readonly Bound[],
+    amounts: Partial<Amounts>,
+    bill: Bill | undefined,
+  ): Limit | undefined {
+    const isFree = bill?.parts.length === 0 && bill.fault === undefined;
     for (const bound of bounds) {
-      const { kind, layer, max, isDaily, on } = bound;
-      const limit = (reason: string): Limit => ({ id: `budget-${keyOf(bound)}`, layer, reason, on });
-      if (kind === "usd" && !this.#hasPrice(event)) {
-        return limit(
-          `the price of ${event.model!.request.model} is not known, so the budget cannot count it; ` +
-            "network.model_price_file adds prices",
-        );
+      const { kind, max, isDaily } = bound;
+      if (isFree && isOfCalls(bound)) continue;
+      const limit = (reason: string) => limitOf(bound, reason);
+      const unknown = this.#unknown ?? (isDaily ? this.#options.day?.unknown() : undefined);
+      if (unknown !== undefined) {
+        return {
+          ...limit(`the budget cannot be kept: ${unknown}`),
+          on: "block",
+          remedy: "sbx verify VM checks its record; then stop and start the VM",
+        };
       }
+      if (bill?.fault !== undefined && isOfCalls(bound) && bound.uncounted !== "allow") {
+        return {
+          ...limit(`the budget cannot count this request to a model: ${bill.fault}`),
+          on: bound.uncounted,
+          remedy: "send it in a form that docs/budgets.md lists as counted, or set uncounted in [budget]",
+        };
+      }
+      const unpriced = kind === "usd" ? this.#unpriced(event, bill) : undefined;
+      if (unpriced !== undefined) return limit(unpriced);
       const used = this.#usedOf(bound);
       // The exact kinds are known before; a call is not, so one may go over.
       const next = kind === "requests" || kind === "bytes_out" ? amounts[kind] ?? 0 : 0;
-      if (next > 0 ? used + next > max : used >= max) {
-        return limit(`the budget of ${max} ${WORDS[kind]}${isDaily ? " a day" : ""} is used up`);
-      }
+      if (next > 0 ? used + next > max : used >= max) return usedUp(bound);
     }
   }
 
@@ -151,30 +276,32 @@ export class Budget {
     return bounds.some((bound) => {
       const { kind, max } = bound;
       if (kind !== "usd" && kind !== "tokens") return false;
-      const reserved = [...this.#reserved.values()].reduce((sum, each) => sum + each[kind], 0);
+      const reserved = [...this.#reserved.values()].reduce((sum, each) => sum + each.amounts[kind], 0);
       return this.#usedOf(bound) + reserved + (amounts[kind] ?? 0) > max;
     });
   }
 
-  #take(event: Event, amounts: Partial<Amounts>): Reservation {
+  #take(event: Event, amounts: Partial<Amounts>, counting: Counting | undefined): void {
+    if (!counting) return this.#spend(event, amounts);
+    this.#record(event, counting.amounts);
+    this.#reserved.set(event.common.event_id, counting);
+  }
+
+  #release(event: Event, amounts: Partial<Amounts>): void {
     const { event_id } = event.common;
-    if (event.model) {
-      this.#reserved.set(event_id, { usd: amounts.usd ?? 0, tokens: amounts.tokens ?? 0 });
-      return {
-        release: () => {
-          this.#reserved.delete(event_id);
-          this.#wake();
-        },
-      };
-    }
-    this.#spend(event, amounts);
-    return { release: () => this.#spend(event, negated(amounts)) };
+    if (!event.model) return this.#spend(event, negated(amounts));
+    if (this.#reserved.delete(event_id)) this.#record(event, { tokens: 0, usd: 0 });
+    this.#wake();
+  }
+
+  #record({ common: { event_id } }: Event, { tokens, usd }: CallAmounts): void {
+    if (this.countsModels) this.#options.record?.({ event_id, tokens, usd, minutes: this.minutes });
   }
 
   #spend(event: Event, amounts: Partial<Amounts>): void {
     for (const kind of KINDS) this.#spent[kind] += amounts[kind] ?? 0;
-    this.#options.day?.add({ ...amounts, minutes: this.#minutes() - this.#notedMinutes });
-    this.#notedMinutes = this.#minutes();
+    this.#options.day?.add({ ...amounts, minutes: this.minutes - this.#notedMinutes });
+    this.#notedMinutes = this.minutes;
     for (const bound of this.#bounds) this.#tell(event, bound);
   }
 
@@ -193,20 +320,22 @@ export class Budget {
 
   #usedOf({ kind, isDaily }: Bound): number {
     if (isDaily) {
-      const since = kind === "minutes" ? this.#minutes() - this.#notedMinutes : 0;
+      const since = kind === "minutes" ? this.minutes - this.#notedMinutes : 0;
       return (this.#options.day?.total(kind) ?? 0) + since;
     }
-    return kind === "minutes" ? this.#minutes() : this.#spent[kind];
+    return kind === "minutes" ? this.minutes : this.#spent[kind];
   }
 
-  #hasPrice(event: Event): boolean {
-    const { model } = event;
-    return !model || !isBilled(event) ||
-      this.#options.cost(model.request.provider, model.request.model, { input: 1, output: 1 }) !== undefined;
-  }
-
-  #minutes(): number {
-    return (this.#now() - this.#startedAt) / 60_000;
+  /** Reason why the price of a call is not known. */
+  #unpriced({ model }: Event, bill: Bill | undefined): string | undefined {
+    if (!model || !bill) return undefined;
+    if (bill.unpriced !== undefined) return `the budget cannot count US dollars: ${bill.unpriced}`;
+    const isPriced = ({ model: name }: { model: string }) =>
+      this.#options.cost(model.request.provider, name, { input: 1, output: 1 }) !== undefined;
+    const part = bill.parts.find((part) => !isPriced(part));
+    if (!part) return undefined;
+    return `the price of ${part.model} is not known, so the budget cannot count it; ` +
+      "network.model_price_file adds prices";
   }
 
   #settled(signal: AbortSignal | undefined): Promise<void> {
@@ -225,6 +354,20 @@ export class Budget {
   #now(): number {
     return this.#options.now?.() ?? Date.now();
   }
+}
+
+function limitOf(bound: Bound, reason: string): Limit {
+  return { id: `budget-${keyOf(bound)}`, layer: bound.layer, reason, on: bound.on };
+}
+
+function usedUp(bound: Bound): Limit {
+  const { kind, max, isDaily } = bound;
+  return limitOf(bound, `the budget of ${max} ${WORDS[kind]}${isDaily ? " a day" : ""} is used up`);
+}
+
+/** True for limits of what model calls use. */
+function isOfCalls({ kind }: Bound): boolean {
+  return kind === "usd" || kind === "tokens";
 }
 
 const WORDS: Record<Kind, string> = {
@@ -246,7 +389,7 @@ function boundsOf(terms: LayeredTerms): Bound[] {
     if (!own) return [];
     return KINDS.flatMap((kind): Bound[] => {
       const [max, daily] = [own[kind], own[`per_day_${kind}`]];
-      const bound = { kind, layer, on: own.on_limit };
+      const bound = { kind, layer, on: own.on_limit, uncounted: own.uncounted };
       return [
         ...(max === undefined ? [] : [{ ...bound, max, isDaily: false }]),
         ...(daily === undefined ? [] : [{ ...bound, max: daily, isDaily: true }]),

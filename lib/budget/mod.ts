@@ -1,5 +1,6 @@
 /** Budgets of sessions (docs/contracts.md §4, "Budgets"). Does not load zod: import `schema.ts` to read one. */
-export type { Cost } from "./amount.ts";
+export { type Cost, DNS_BYTES, OUTPUT_MAX } from "./amount.ts";
+export type { Bill, BillPart, CallUse, LaterUse } from "./bill.ts";
 export {
   Budget,
   type BudgetLayer,
@@ -7,6 +8,8 @@ export {
   type LayeredTerms,
   type Limit,
   type Reservation,
+  type Spending,
+  type Spent,
 } from "./budget.ts";
 export type { BudgetUse } from "./schema.ts";
 export { DaySpending } from "./day.ts";

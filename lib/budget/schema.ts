@@ -16,6 +16,7 @@ export const BudgetTerms = z.strictObject({
   per_day_bytes_out: whole.optional(),
   per_day_minutes: z.number().positive().max(1440).optional(),
   on_limit: z.enum(["ask", "block"]).default("ask"),
+  uncounted: z.enum(["block", "ask", "allow"]).default("block"),
 });
 export type BudgetTerms = z.output<typeof BudgetTerms>;
 

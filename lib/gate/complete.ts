@@ -4,7 +4,7 @@ import type { GateOptions } from "./options.ts";
 
 /** Adds to a draft who, when and where; its place in the ledger follows when it is appended. */
 export function completeDraft(
-  { common, ...family }: Draft,
+  { common, bill: _, ...family }: Draft,
   { id, profile_id, user_id, labels: ofSession }: GateOptions["session"],
   profile_revision: string,
 ): Event {

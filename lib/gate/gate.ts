@@ -1,7 +1,14 @@
 import { SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
 import type { DetectionIr, RuleCounter } from "../detection/mod.ts";
-import { Budget, type BudgetOptions, type Limit } from "../budget/mod.ts";
+import {
+  type Bill,
+  Budget,
+  type BudgetOptions,
+  type LaterUse,
+  type Limit,
+  type Spending,
+} from "../budget/mod.ts";
 import { type Event, familyOf, type Finding } from "../event/mod.ts";
 import {
   type Ask,
@@ -24,7 +31,7 @@ import { askPerson } from "./ask.ts";
 import { completeDraft } from "./complete.ts";
 import { Detector } from "./detector.ts";
 import { credentialFindings, failureFinding } from "./finding.ts";
-import { budgetFinding, limited } from "./limited.ts";
+import { budgetFinding, limited, spendingRow } from "./limited.ts";
 import { recordedOf, type SessionNotice } from "./notice.ts";
 import type { GateOptions, RuleTerms } from "./options.ts";
 import { outlineOf } from "./outline.ts";
@@ -50,6 +57,7 @@ export class SessionGate implements Gate {
   readonly #passages = this.activity.following({
     reviewResponse: (...review) => this.#reviewResponse(...review),
     recordEnd: (event, outcome) => this.#recordEnd(event, outcome),
+    countSent: (event, bytes) => this.#countSent(event, bytes),
   });
 
   /** @throws {SbxError} `detection.conflict` */
@@ -75,11 +83,18 @@ export class SessionGate implements Gate {
     this.#rules = new RulesInForce(policy, detections);
   }
 
-  /** Limits what the session may use; what it has used already counts. */
-  useBudget(options: Omit<BudgetOptions, "notice">): void {
+  /** Limits what the session may use; what it has used already counts. @param options of the first time, but the terms */
+  useBudget(options: Omit<BudgetOptions, "notice" | "record">): void {
     const notice = (event: Event, text: string) => this.report([budgetFinding(event, text)]);
-    if (this.#budget) this.#budget.use(options.terms);
-    else this.#budget = new Budget({ ...options, notice });
+    if (this.#budget) return this.#budget.use(options.terms);
+    const record = (spending: Spending) => this.#recorder.add({ rows: [spendingRow(spending)] });
+    this.#budget = new Budget({ ...options, notice, record });
+  }
+
+  /** Puts the minutes of the session on record. */
+  recordMinutes(): void {
+    const minutes = this.#budget?.minutes;
+    if (minutes !== undefined) this.#safely(() => this.#recorder.add({ rows: [spendingRow({ minutes })] }));
   }
 
   /** Findings so far of each detection rule. */
@@ -90,7 +105,7 @@ export class SessionGate implements Gate {
   async decide(draft: Draft, signal?: AbortSignal, waits?: (ask: Ask) => void): Promise<EventPassage> {
     const complete = this.#complete(draft);
     const passage = this.#budget
-      ? await this.#decideWithin(this.#budget, complete, signal, waits)
+      ? await this.#decideWithin(this.#budget, { event: complete, bill: draft.bill }, signal, waits)
       : await this.#decide(complete, undefined, signal, waits);
     if (passage.allowed) await this.#options.before?.(passage.event);
     return passage;
@@ -99,16 +114,18 @@ export class SessionGate implements Gate {
   /** Decides on an event that may use up a budget: what it can use is reserved first. */
   async #decideWithin(
     budget: Budget,
-    complete: Event,
+    { event: complete, bill }: { event: Event; bill: Bill | undefined },
     signal: AbortSignal | undefined,
     waits: ((ask: Ask) => void) | undefined,
   ): Promise<EventPassage> {
-    const reserved = await budget.reserve(complete, signal);
+    const reserved = await budget.reserve(complete, bill, signal);
     let passage: EventPassage | undefined;
     try {
-      return passage = await this.#decide(complete, reserved?.limit, signal, waits);
+      passage = await this.#decide(complete, reserved?.limit, signal, waits);
+      if (passage.allowed) reserved?.take();
+      return passage;
     } finally {
-      if (!passage?.allowed) reserved?.release();
+      if (!passage?.allowed && !reserved?.limit) reserved?.release();
     }
   }
 
@@ -152,6 +169,18 @@ export class SessionGate implements Gate {
     return this.#rules.policy;
   }
 
+  get countsModels(): boolean {
+    return this.#budget?.countsModels ?? false;
+  }
+
+  awaitsUse(key: string): boolean {
+    return this.#budget?.awaits(key) ?? false;
+  }
+
+  correctUse(use: LaterUse): void {
+    this.#safely(() => this.#budget?.correct(use));
+  }
+
   preview(draft: Draft): Verdict {
     const { event, decision } = this.#rules.policy.evaluate(this.#complete(draft));
     return { allowed: decision.decision === "allow", event, decision };
@@ -173,8 +202,10 @@ export class SessionGate implements Gate {
   observe(draft: Draft, outcome?: Outcome): Event {
     const event = this.#complete({ ...draft, common: { enforceability: "observe_only", ...draft.common } });
     this.#append(event);
-    if (outcome) this.#end(event, this.#redactor.outcome(event, outcome));
-    this.#budget?.settle(event, outcome?.response);
+    const { use, ...end } = outcome ?? {};
+    if (outcome) this.#end(event, this.#redactor.outcome(event, end));
+    const seen = use ?? { complete: end.error === undefined };
+    this.#safely(() => this.#budget?.settle(event, end.response, seen, draft.bill));
     return event;
   }
 
@@ -263,8 +294,16 @@ export class SessionGate implements Gate {
     return this.#redactor.decision(decision, whole, this.#redactor.event(whole));
   }
 
-  #recordEnd(event: Event, outcome: TimedOutcome): void {
-    this.#budget?.settle(event, outcome.response);
+  #countSent(event: Event, bytes: number): void {
+    const limit = this.#budget?.countSent(event, bytes);
+    if (limit) {
+      throw new SbxError("policy.blocked", `${limit.reason}, so the rest of the request is not sent`);
+    }
+  }
+
+  #recordEnd(event: Event, { use, ...outcome }: TimedOutcome): void {
+    const seen = use ?? { complete: outcome.error === undefined };
+    this.#safely(() => this.#budget?.settle(event, outcome.response, seen));
     this.#safely(() => this.#options.ended?.(event, outcome.response));
     let scrubbed = outcome;
     try {

@@ -1,5 +1,6 @@
-import type { Limit } from "../budget/mod.ts";
-import type { Event, Finding } from "../event/mod.ts";
+import type { Limit, Spending } from "../budget/mod.ts";
+import { type Event, type Finding, newEventId } from "../event/mod.ts";
+import type { LedgerRow } from "../ledger/mod.ts";
 import type { Evaluation } from "../policy/mod.ts";
 
 /** An evaluation under a budget: an event that the rules allow is asked about or blocked at the limit. */
@@ -9,6 +10,8 @@ export function limited(evaluation: Evaluation, limit: Limit | undefined): Evalu
   const { id, layer, reason, on } = limit;
   const remedy = on === "ask"
     ? "approve it: sbx asks lists pending asks"
+    : limit.remedy !== undefined
+    ? limit.remedy
     : layer === "corp"
     ? "only your administrator can raise the budget of corp"
     : "raise the limit in [budget] of the profile; sbx costs shows what was spent";
@@ -32,4 +35,10 @@ export function budgetFinding({ common: { event_id } }: Event, title: string): F
     confidence: "high",
     tags: ["budget"],
   };
+}
+
+/** Row of the record that holds what a call counts for, or how long the session has run (docs/contracts.md §12). */
+export function spendingRow(spending: Partial<Spending>): LedgerRow {
+  const record = { statement_id: newEventId(), kind: "spending", at_unix_ms: Date.now(), ...spending };
+  return { table: "statements", record };
 }

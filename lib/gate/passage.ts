@@ -14,6 +14,8 @@ export interface PassageGate {
   /** @returns the decision that blocks the response */
   reviewResponse(event: Event, response: unknown, findings: ReadonlySet<string>): Decision | undefined;
   recordEnd(event: Event, outcome: TimedOutcome): void;
+  /** @throws {SbxError} `policy.blocked` */
+  countSent(event: Event, bytes: number): void;
 }
 
 /** A decided event. */
@@ -54,6 +56,10 @@ export class EventPassage implements Passage {
 
   markFirstByte(): void {
     this.#firstByteMs ??= performance.now() - this.#decidedAt;
+  }
+
+  countSent(bytes: number): void {
+    this.#gate.countSent(this.event, bytes);
   }
 
   review(response: unknown): Decision | undefined {

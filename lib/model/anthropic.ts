@@ -26,12 +26,14 @@ export const anthropic: Api = {
       case "message":
         return readMessage(value, facts);
       case "message_start":
+        facts.isOpen = true;
         return readMessage(objectOf(value.message), facts);
       case "content_block_start":
         return readBlock(`${value.index}`, objectOf(value.content_block), facts);
       case "content_block_delta":
         return facts.appendArguments(`${value.index}`, textOf(objectOf(value.delta).partial_json));
       case "message_delta":
+        facts.isOpen = false;
         facts.stopReason = nameOf(objectOf(value.delta).stop_reason) ?? facts.stopReason;
         return readUsage(objectOf(value.usage), facts);
       case "error":

@@ -1,6 +1,8 @@
 import { parseJson } from "../base/json/mod.ts";
 import { type Event, type ModelEvent, UNKNOWN_PROVIDER } from "../event/mod.ts";
+import type { Bill, CallUse } from "../budget/mod.ts";
 import type { Api } from "./api.ts";
+import { asksForUsage, billOf, kindOf, withUsage } from "./bill.ts";
 import { type Json, objectOf } from "./json.ts";
 import { BODY_TEXT_MAX, JSON_DEPTH_MAX, NAME_MAX } from "./limit.ts";
 import { namesOf } from "./name.ts";
@@ -41,6 +43,9 @@ export class CallReader implements ModelCall {
   #responseFacts = new ResponseFacts();
   #values: ValueReader | undefined;
   #failed = false;
+  /** `bytes` of text in the response */
+  #text = 0;
+  #isTextual = false;
 
   constructor(options: CallOptions) {
     this.#options = options;
@@ -76,17 +81,40 @@ export class CallReader implements ModelCall {
       const isNameless = provider !== undefined && naming !== "perhaps" && names.size === 0;
       return body.fault() ?? fault ?? (isNameless ? "it names no model" : undefined);
     };
+    const countable = { family: api.family, operation: this.#request.operation, body: body.json };
+    this.#isTextual = kindOf(countable).text === true;
     return {
       draft: {
         common: { event_type: "model.call", source_engine: "model" },
         model: { request: this.#request },
       },
       isGuess,
+      bill: () => {
+        const unreadable = naming === "none" ? undefined : body.fault();
+        return this.#scrubBill(billOf({
+          ...countable,
+          model: this.#request!.model,
+          size: bytes.length,
+          ...(unreadable !== undefined && { fault: unreadable }),
+        }));
+      },
+      counted: () => {
+        if (missing !== undefined || !asksForUsage(this.#request!.provider, api.family, body.json)) {
+          return undefined;
+        }
+        if (body.isForm || body.fault() !== undefined) return undefined;
+        return new TextEncoder().encode(withUsage(body.text, body.json));
+      },
       fault: () => {
         const text = faultOf();
         return text === undefined ? undefined : scrub(text);
       },
     };
+  }
+
+  /** A clause may quote a key of the body. */
+  #scrubBill({ fault, ...bill }: Bill): Bill {
+    return { ...bill, ...(fault !== undefined && { fault: this.#scrub(fault) }) };
   }
 
   #describe(size: number, { text, isForm }: RequestBody, isCut: boolean): Request["body"] {
@@ -136,11 +164,29 @@ export class CallReader implements ModelCall {
     const type = headers.find(([name]) => name === "content-type")?.[1];
     this.#responseFacts = new ResponseFacts();
     // Operations without a reader of their own may answer with audio or files.
+    this.#values = undefined;
+    this.#failed = false;
+    this.#text = 0;
     if (this.#api === other && !/json|event-stream/i.test(type ?? "")) return;
     this.#values = new ValueReader(
       framingOf(type),
-      (value) => this.#api?.readResponse(objectOf(value), this.#responseFacts),
+      (value) => {
+        this.#api?.readResponse(objectOf(value), this.#responseFacts);
+        if (this.#isTextual && this.#responseFacts.usage.output === undefined) this.#text += textBytes(value);
+      },
     );
+  }
+
+  use(complete: boolean): CallUse {
+    const { answer, isOpen, stopReason, usage } = this.#responseFacts;
+    // A body without a length looks complete wherever its connection ended.
+    const isCut = isOpen || this.#isTextual && stopReason === undefined && usage.output === undefined;
+    const { host } = this.#options.head;
+    return {
+      complete: complete && !isCut && !this.#failed && this.#values !== undefined,
+      text: this.#text,
+      ...(answer && { later: `${host}/${answer.id}`, pending: answer.pending }),
+    };
   }
 
   /** Reads the next bytes of the response. */
@@ -215,3 +261,27 @@ function jsonOf(text: string): unknown {
     return undefined;
   }
 }
+
+/** Keys of answers whose texts are no output. */
+const NO_OUTPUT = new Set([
+  "id",
+  "object",
+  "model",
+  "type",
+  "role",
+  "status",
+  "system_fingerprint",
+  "service_tier",
+]);
+
+/** `bytes` of the texts of an answer, of which no token has less than one. */
+function textBytes(value: unknown): number {
+  if (typeof value === "string") return utf8.encode(value).length;
+  if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + textBytes(item), 0);
+  let sum = 0;
+  const object = objectOf(value);
+  for (const key in object) if (!NO_OUTPUT.has(key)) sum += textBytes(object[key]);
+  return sum;
+}
+
+const utf8 = new TextEncoder();

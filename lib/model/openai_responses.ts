@@ -26,6 +26,7 @@ export const openaiResponses: Api = {
     const type = textOf(value.type);
     if (value.object === "response") return readFinalResponse(value, facts);
     if (type === "response.output_item.done") return readItem(objectOf(value.item), facts);
+    if (BEGINS.has(type)) return readAnswer(objectOf(value.response), facts);
     if (ENDS.has(type)) return readFinalResponse(objectOf(value.response), facts);
     if (type === "error" || value.error !== undefined) {
       const error = objectOf(value.error ?? value);
@@ -36,13 +37,23 @@ export const openaiResponses: Api = {
 
 const ROLES = new Set(["user", "system", "developer", "assistant"]);
 const ITEMS = new Set(["message", "function_call_output", "item_reference"]);
+const BEGINS = new Set(["response.created", "response.queued", "response.in_progress"]);
 const ENDS = new Set(["response.completed", "response.incomplete", "response.failed"]);
+
+/** States of a response whose tokens are not counted yet. */
+const PENDING = new Set(["queued", "in_progress"]);
+
+function readAnswer({ id, status }: Json, facts: ResponseFacts): void {
+  const name = nameOf(id);
+  if (name !== undefined) facts.answer = { id: name, pending: PENDING.has(textOf(status)) };
+}
 
 function readFinalResponse(value: Json, facts: ResponseFacts): void {
   facts.stopReason = nameOf(objectOf(value.incomplete_details).reason) ??
     nameOf(objectOf(value.error).code) ??
     nameOf(value.status) ?? facts.stopReason;
   facts.tier = nameOf(value.service_tier) ?? facts.tier;
+  readAnswer(value, facts);
   for (const item of listOf(value.output)) readItem(objectOf(item), facts);
   const usage = objectOf(value.usage);
   readUsage(usage, objectOf(usage.input_tokens_details), facts);

@@ -36,6 +36,7 @@ const OPERATIONS: [path: RegExp, name: string, naming: Naming][] = [
   [/\/(?:workflows|image_generation)\/accounts\//, "images.generations", "top"],
   [/\/realtime\/\w+$/, "realtime", "anywhere"],
   [/\/batches$|\/batch\/jobs$|\/batchpredictionjobs$/, "batches", "anywhere"],
+  [/\/cachedcontents$/, "cachedContents", "top"],
   [/\/files$|\/uploads(?:\/[^/]+\/\w+)?$/, "files", "none"],
 ];
 

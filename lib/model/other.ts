@@ -21,6 +21,9 @@ export const other: Api = {
       const error = objectOf(value.error);
       facts.stopReason = nameOf(error.code) ?? nameOf(error.type) ?? nameOf(error.status) ?? "error";
     }
+    const id = nameOf(value.id) ?? nameOf(value.name);
+    // A batch answers with its id, and later with what it used.
+    if (id !== undefined && value.usage === undefined) facts.answer = { id, pending: true };
     readUsage(objectOf(value.usage ?? objectOf(value.response).usage), facts);
     readGoogleUsage(objectOf(value.usageMetadata ?? objectOf(value.response).usageMetadata), facts);
   },

@@ -2,6 +2,7 @@ import { anthropic } from "./anthropic.ts";
 import type { Api } from "./api.ts";
 import { CallReader } from "./call.ts";
 import { google } from "./google.ts";
+import { laterAnswerOf } from "./later.ts";
 import { PROBE_MAX, REQUEST_MAX } from "./limit.ts";
 import { ollamaChat, ollamaGenerate } from "./ollama.ts";
 import { operationOf } from "./operation.ts";
@@ -10,7 +11,7 @@ import { openaiResponses } from "./openai_responses.ts";
 import { BUILT_IN_PRICES, type Prices } from "./price.ts";
 import { isMethodOverride, providerOf } from "../event/mod.ts";
 import { socketOf } from "./socket.ts";
-import type { Header, ModelCall, ModelRequest, ModelSocket } from "./types.ts";
+import type { Header, LaterAnswer, ModelCall, ModelRequest, ModelSocket } from "./types.ts";
 
 /** APIs in the order their shapes are tested: the most distinctive first. */
 const APIS: readonly Api[] = [google, anthropic, ollamaChat, ollamaGenerate, openaiResponses, openaiChat];
@@ -27,6 +28,11 @@ export class ModelReader {
   /** Creates a reader for the messages of a WebSocket; `undefined` for an API that is not read. */
   socket(request: ModelRequest): ModelSocket | undefined {
     return socketOf(request, this.#prices);
+  }
+
+  /** Creates a reader for a request that fetches an answer made before; `undefined` for another request. */
+  later(request: ModelRequest): LaterAnswer | undefined {
+    return laterAnswerOf(request);
   }
 
   /** Creates a reader for a possible model call; `undefined` if the request head excludes one. */

@@ -11,6 +11,10 @@ export class ResponseFacts {
   stopReason?: string;
   /** tokens counted by the provider; `input` excludes cache reads and writes */
   usage: Partial<Usage> = {};
+  /** the counts so far are those of a beginning */
+  isOpen = false;
+  /** an answer that its provider keeps, so that it can be fetched later */
+  answer?: { id: string; pending: boolean };
   /** service tier that the provider charges, as it names it */
   tier?: string;
   readonly #tools = new Map<string, { name: string; json: string; value?: unknown }>();

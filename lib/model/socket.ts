@@ -94,7 +94,7 @@ class SocketReader implements ModelSocket {
     const call = this.#begin({ event, isTurn });
     // A client that asks for the response itself does not wait for the server to hear a turn.
     if (turn) this.#close(turn.call);
-    return { call, ...(turn && { replaces: turn.call }) };
+    return { call, isTurn, ...(turn && { replaces: turn.call }) };
   }
 
   refuse(call: ModelCall, code: string, message: string): string {

@@ -48,6 +48,9 @@ export const STREAM_WINDOW = 1024 * 1024;
 /** Most `bytes` of a refused request that are read and dropped, so that its client reads the response. */
 export const DRAIN_MAX = 1024 * 1024;
 
+/** Most `bytes` of a model's answer that are read for its counts after its client is gone (§4, "Budgets"). */
+export const LINGER_BYTES = 16 * 1024 * 1024;
+
 /** Longest payload of a WebSocket's control frame, in `bytes` (RFC 6455 §5.5). */
 export const CONTROL_PAYLOAD_MAX = 125;
 /** Longest frame of a WebSocket that is held whole and keeps its boundaries, in `bytes`; longer ones become several. */
@@ -78,6 +81,8 @@ export interface NetTimeouts {
   response: number;
   /** `100 Continue` of an upstream, before a body that was announced goes out without it: as long as clients wait */
   proceed: number;
+  /** end of a model's answer whose client is gone, for its counts: then it counts as much as it could */
+  linger: number;
   /** next request on an idle connection to an upstream */
   idle: number;
   /** next bytes of a relayed connection (WebSocket, TCP, uninspected TLS) */
@@ -96,6 +101,7 @@ export const TIMEOUTS: Readonly<NetTimeouts> = {
   connect: timeLimit(15_000),
   response: timeLimit(600_000),
   proceed: timeLimit(1_000),
+  linger: timeLimit(120_000),
   idle: 60_000,
   relay: 3_600_000,
   close: timeLimit(5_000),

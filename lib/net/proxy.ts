@@ -61,6 +61,7 @@ export class NetProxy {
       locate: (host, port, address, actor) => this.#locate(host, port, address, actor),
       relayMs: this.#timeouts.relay,
       closeMs: this.#timeouts.close,
+      lingerMs: this.#timeouts.linger,
       budget: new BufferBudget(this.#timeouts.buffer),
     };
     this.#tunnel = new Tunnel(this.#context);

@@ -1,5 +1,5 @@
+import type { Passage } from "../policy/mod.ts";
 import type { BufferedConnection } from "./connection.ts";
-import { ConnectionLost } from "./fault.ts";
 
 /** Relayed `bytes` in each direction. */
 export interface RelayedBytes {
@@ -13,13 +13,28 @@ export interface Watch {
   server(bytes: Uint8Array, ended: boolean): number;
 }
 
+/** Relayed bytes of an event, which its budget counts: setting `sent` throws when that is used up. */
+export function relayedBytes(passage: Pick<Passage, "countSent">): RelayedBytes {
+  let bytes = 0;
+  return {
+    received: 0,
+    get sent() {
+      return bytes;
+    },
+    set sent(count) {
+      bytes = count;
+      passage.countSent(count);
+    },
+  };
+}
+
 /**
  * Copies both ways between a client and an upstream until both have ended. Closes both when one of them breaks, or when
  * no bytes move for `idleMs`.
  *
  * @param moved counters, updated while the relay runs
  * @param watch its errors are thrown before anything is closed
- * @throws {ConnectionLost}
+ * @throws {ConnectionLost}; {SbxError} `policy.blocked`: a budget is used up
  */
 export async function relay(
   client: BufferedConnection,
@@ -29,6 +44,15 @@ export async function relay(
   watch?: Watch,
 ): Promise<void> {
   let isOver = false;
+  let refusal: unknown;
+  const read = (look: Watch["client"], unread: Uint8Array, ended: boolean) => {
+    try {
+      return look(unread, ended);
+    } catch (error) {
+      refusal = error;
+      throw error;
+    }
+  };
   const keepAlive = () => {
     client.deadline.set(idleMs);
     upstream.deadline.set(idleMs);
@@ -46,12 +70,12 @@ export async function relay(
       if (isOver || from.count === 0) continue;
       keepAlive();
       const { unread } = from;
-      const passing = look ? look(unread, ended) : unread.length;
+      const passing = look ? read(look, unread, ended) : unread.length;
       waiting = unread.length - passing;
       if (passing === 0) continue;
       from.skip(passing);
-      await to.write(passing === unread.length ? unread : unread.subarray(0, passing));
       moved[direction] += passing;
+      await to.write(passing === unread.length ? unread : unread.subarray(0, passing));
     }
     if (!isOver) await to.closeWrite();
   };
@@ -63,7 +87,7 @@ export async function relay(
     ]);
   } catch (error) {
     isOver = true;
-    if (error instanceof ConnectionLost) close();
+    if (error !== refusal) close();
     throw error;
   }
   close();

@@ -1,4 +1,5 @@
 /** The path of every event, whatever its family: bytes → event → decision → ledger → effect. `lib/gate` implements it. */
+import type { Bill, CallUse, LaterUse } from "../budget/mod.ts";
 import type { Event, EventCommon } from "../event/mod.ts";
 import type { Ask } from "./ask/schema.ts";
 import type { Decision } from "./decision/mod.ts";
@@ -9,6 +10,8 @@ export type Draft = Omit<Event, "schema_version" | "common"> & {
     & Pick<EventCommon, "event_type" | "source_engine">
     /** absent: `inline_blockable`, `vm`, no labels */
     & Partial<Pick<EventCommon, "enforceability" | "actor" | "process" | "trace_id" | "labels">>;
+  /** of a model call, for budgets; it is no part of the event */
+  bill?: Bill;
 };
 
 /** The rules' answer to an event. */
@@ -27,6 +30,13 @@ export interface Verdict {
 export interface Passage extends Verdict {
   /** Notes that the first byte of the response is here. */
   markFirstByte(): void;
+  /**
+   * Counts bytes that the decision did not know, before they are sent.
+   *
+   * @param bytes all of them so far
+   * @throws {SbxError} `policy.blocked`: a budget of bytes is used up
+   */
+  countSent(bytes: number): void;
   /**
    * Evaluates the event again, with the response object of its family, before the guest gets that response.
    *
@@ -48,6 +58,8 @@ export interface Outcome {
   error?: string;
   /** a block that came after the event was allowed */
   decision?: Decision;
+  /** of a model call, for budgets; it is not recorded */
+  use?: CallUse;
 }
 
 /** A refusal by code, which no rule can change: a request that cannot be read safely, a name that does not fit. */
@@ -74,6 +86,12 @@ export interface Gate {
    * part are then refused by a guard.
    */
   reads(part: string): boolean;
+  /** True while a budget counts what model calls use. */
+  readonly countsModels: boolean;
+  /** True for an answer of a model whose fetch corrects a count. @param key host and id of the answer */
+  awaitsUse(key: string): boolean;
+  /** Counts a model call again by its answer, which was fetched later. */
+  correctUse(use: LaterUse): void;
   /** Evaluates without recording or asking; `ask` counts as not allowed. */
   preview(draft: Draft): Verdict;
   /** Blocks an event without asking the rules, and records that. @throws {SbxError} `ledger.unavailable` */

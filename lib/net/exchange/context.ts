@@ -25,5 +25,7 @@ export interface ExchangeContext {
   relayMs: number;
   /** time for the closing handshake of a WebSocket in `ms` */
   closeMs: number;
+  /** time for the rest of a model's answer whose client is gone, in `ms` */
+  lingerMs: number;
   budget: BufferBudget;
 }

@@ -3,9 +3,10 @@
  * (docs/network.md, docs/contracts.md §5).
  */
 import { asSbxError } from "../../base/error/mod.ts";
+import { backgroundTimeout } from "../../base/time/mod.ts";
 import type { CredentialSubstitution, Event } from "../../event/mod.ts";
 import type { Decision, Draft, Passage } from "../../policy/mod.ts";
-import { ClientLost } from "../fault.ts";
+import { ClientLost, ConnectionLost } from "../fault.ts";
 import { BUFFERED_BODY_MAX } from "../limit.ts";
 import { AnnouncedBody, type BodySource, NO_BODY } from "../message/body.ts";
 import { NO_BYTES } from "../message/byte_buffer.ts";
@@ -24,6 +25,7 @@ import type { PinnedDestination } from "../upstream/upstream.ts";
 import { formatAuthority } from "./authority.ts";
 import { BodyBuffer, type BufferedBody, emptyBody, replacementBody } from "./body_buffer.ts";
 import type { ExchangeContext } from "./context.ts";
+import { CountedBody } from "./counted_body.ts";
 import {
   type Captured,
   describeBody,
@@ -43,6 +45,7 @@ import { modelRequestOf, ModelTap, type ModelVerdict } from "./model_tap.ts";
 import type { Outlet } from "./outlet.ts";
 import type { CapturedHead, IncomingRequest } from "./request.ts";
 import { errorText, ResponseRelay } from "./response_relay.ts";
+import { LaterTap } from "./response_tap.ts";
 import { Revocation, revokedError } from "./revocation.ts";
 import { rewriteBody, rewriteHead, rewriteUpgrade } from "./rewrite.ts";
 import { SocketExchange } from "./socket.ts";
@@ -57,7 +60,11 @@ export class HttpExchange {
   #by: Requester;
   #passage?: Passage;
   #tap?: ModelTap;
+  /** reader of an answer that is fetched after its call */
+  #later?: LaterTap;
   #bodyBuffer?: BodyBuffer;
+  /** the client is gone, and the answer is read on */
+  #lingering?: number;
 
   constructor(context: ExchangeContext, incoming: IncomingRequest, outlet: Outlet) {
     this.#context = context;
@@ -73,6 +80,7 @@ export class HttpExchange {
     } catch (error) {
       await this.#fail(error);
     } finally {
+      clearTimeout(this.#lingering);
       this.#bodyBuffer?.release();
     }
   }
@@ -110,7 +118,7 @@ export class HttpExchange {
       if (verdict?.allowed === false) return await this.#block(passage, verdict.decision);
       if (verdict) head = { ...head, headers: acceptIdentity(head.headers) };
       bytes = verdict?.body ?? bytes;
-    }
+    } else head = this.#awaitLater(passage.event, head);
     const encoding = bytes ? undefined : encodingOf(head.headers);
     if (encoding !== undefined) {
       const filter = this.#context.broker.bodies(bodyPlaceOf(passage.event, head, "request"));
@@ -123,6 +131,16 @@ export class HttpExchange {
     }
     if (bytes) head = { ...head, headers: dropHeader(head.headers, "content-encoding") };
     await this.#send(passage, head, bytes ? replacementBody(bytes) : request.body);
+  }
+
+  /** Reads the answer to a request that fetches what a budget has yet to count. */
+  #awaitLater(event: Event, head: CapturedHead): CapturedHead {
+    const { gate, models } = this.#context;
+    if (!gate.countsModels) return head;
+    const answer = models?.later?.(modelRequestOf(event.http!.request, head));
+    if (!answer || !gate.awaitsUse(answer.key)) return head;
+    this.#later = new LaterTap(gate, answer);
+    return { ...head, headers: acceptIdentity(head.headers) };
   }
 
   /** Puts refs in place of secrets in the head, and finds its readers. */
@@ -266,13 +284,16 @@ export class HttpExchange {
     decision: Decision,
     error = "the model call was blocked by policy",
   ): Promise<void> {
+    this.#tap?.end(error, { unsent: true });
     passage.finish({ error, decision: attachDecision(decision, passage.event) });
     await this.#outlet.sendBlock(decision);
   }
 
   /** Passes a body through the broker. */
-  #prepare(event: Event, head: CapturedHead, buffered: BufferedBody): OutgoingBody {
+  #prepare(event: Event, head: CapturedHead, content: BufferedBody): OutgoingBody {
     const { broker } = this.#context;
+    const isKnown = content.complete || content.rest.length !== undefined || !this.#passage;
+    const buffered = isKnown ? content : { ...content, rest: new CountedBody(content.rest, this.#passage!) };
     const { scheme, host, port } = event.http!.request;
     const filter = this.#requestFilter(event, head, buffered);
     const body = prepareBody(buffered, filter, (trailers) => {
@@ -300,6 +321,7 @@ export class HttpExchange {
     const destination: PinnedDestination = { scheme, host, port, dial };
     const revocation = this.#watchRevocation(injected, outgoing.filter);
     const place = bodyPlaceOf(event, head, "response");
+    if (this.#tap && this.#flight.aborted) throw new ClientLost(new ConnectionLost("closed the connection"));
     try {
       const reply = await pool.send(destination, {
         method: head.method,
@@ -329,6 +351,7 @@ export class HttpExchange {
     const { event } = passage;
     const record = (rows: Iterable<CredentialSubstitution>) => void this.#recordSubstitutions(rows);
     const upgrade = rewriteUpgrade(this.#incoming.upgrade, event.http!.request);
+    const tap = this.#tap ?? this.#later;
     return new ResponseRelay({
       passage,
       broker,
@@ -337,7 +360,8 @@ export class HttpExchange {
       record,
       rulesRead: gate.reads(RESPONSE_BODY),
       ...(upgrade !== undefined && { socket: new SocketExchange(this.#context, { event, record }) }),
-      ...(this.#tap && { tap: this.#tap }),
+      ...(tap && { tap }),
+      linger: () => this.#linger(),
     }).relay(reply);
   }
 
@@ -353,7 +377,14 @@ export class HttpExchange {
 
   /** After the request's body nothing is read from the client, so its disconnect has to be watched for. */
   #watchClient(): void {
-    this.#outlet.watch(() => this.#flight.abort());
+    this.#outlet.watch(() =>
+      this.#tap?.isCounted && this.#flight.begun ? this.#linger() : this.#flight.abort()
+    );
+  }
+
+  /** Reads the answer of a model on, so that its counts are known, and ends that after a while. */
+  #linger(): void {
+    this.#lingering ??= backgroundTimeout(() => this.#flight.abort(), this.#context.lingerMs);
   }
 
   /** Aborts the exchange when one of its credentials is revoked; `undefined` for the many that use none. */
@@ -401,7 +432,7 @@ export class HttpExchange {
     const passage = this.#passage;
     const decision = denial && passage && attachDecision(denial, passage.event);
     passage?.finish({ error: errorText(cause), ...(decision && { decision }) });
-    this.#tap?.end(errorText(cause));
+    this.#tap?.end(errorText(cause), { unsent: !this.#flight.begun });
     if (cause instanceof ClientLost) throw cause;
     await this.#outlet.sendError(asSbxError(cause, "sending the request"));
   }

@@ -1,22 +1,24 @@
 /** Relays the response of an upstream to the client: reviewed by rules, recorded, and not delayed more than needed. */
+import { joinBytes } from "../../base/bytes/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { CredentialSubstitution, HttpBody, HttpEvent } from "../../event/mod.ts";
 import type { Outcome, Passage } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import { ClientLost, ConnectionLost, MessageFault } from "../fault.ts";
-import { WHOLE_RESPONSE_MAX } from "../limit.ts";
+import { LINGER_BYTES, WHOLE_RESPONSE_MAX } from "../limit.ts";
 import { type BodySource, readWhole } from "../message/body.ts";
 import { type BodyKind, BodyRecorder, isUnreadable, recordBody } from "../message/body_recorder.ts";
 import { NO_BYTES } from "../message/byte_buffer.ts";
 import { encodingOf } from "../message/encoding.ts";
 import { eventHeaders, type Header, headerValue, mayTrail } from "../message/header.ts";
 import type { BodyFilter, BodyPlace, CredentialPort } from "../port/mod.ts";
-import type { RelayedBytes } from "../relay.ts";
+import { relayedBytes } from "../relay.ts";
 import type { ExchangeReply } from "../upstream/pool.ts";
 import { NO_HTTP_BODY } from "./draft.ts";
 import { filterBytes, FilteredBody } from "./filtered_body.ts";
-import type { ModelTap } from "./model_tap.ts";
+import type { TapEnd } from "./model_tap.ts";
 import type { Outlet } from "./outlet.ts";
+import type { ResponseTap } from "./response_tap.ts";
 import type { SocketExchange } from "./socket.ts";
 
 type HttpResponse = NonNullable<HttpEvent["response"]>;
@@ -32,7 +34,9 @@ export interface ResponseRelayOptions {
   socket?: SocketExchange;
   /** rules read the bodies of responses */
   rulesRead: boolean;
-  tap?: ModelTap;
+  tap?: ResponseTap;
+  /** the client is gone, and the response is read on for its counts: ends that after a while */
+  linger(): void;
   /** records substitutions of the broker */
   record(substitutions: Iterable<CredentialSubstitution>): void;
 }
@@ -111,13 +115,22 @@ export class ResponseRelay {
       if (block) {
         outcome.error = BLOCKED;
         await outlet.sendBlock(block);
-      } else await outlet.sendWhole(status, headers, body, body.length === 0 ? declared : undefined);
+      } else await this.#sendWhole(status, headers, body, declared);
     } catch (error) {
       outcome.error = errorText(error);
       throw error;
     } finally {
-      this.#finish(outcome);
+      this.#finish(outcome, { complete: true });
     }
+  }
+
+  async #sendWhole(status: number, headers: Header[], body: Uint8Array, declared?: string): Promise<void> {
+    const { outlet, tap } = this.#options;
+    if (!tap?.strips) {
+      return await outlet.sendWhole(status, headers, body, body.length === 0 ? declared : undefined);
+    }
+    const [first, rest] = [tap.forClient(body), tap.clientEnd()];
+    await outlet.sendWhole(status, headers, joinBytes([first, rest]));
   }
 
   /** Relays a long response as it comes. @returns true when it was complete */
@@ -130,18 +143,40 @@ export class ResponseRelay {
     const source = filter ? new FilteredBody(body, filter) : body;
     const recorder = new BodyRecorder();
     let error: string | undefined;
+    let isRead = false;
+    let lost: ClientLost | undefined;
+    /** Writes to the client; without it, a counted response is read on. */
+    const toClient = async (write: () => Promise<void>) => {
+      if (lost) {
+        if (recorder.size <= LINGER_BYTES) return;
+        throw lost;
+      }
+      try {
+        await write();
+      } catch (cause) {
+        if (!(cause instanceof ClientLost) || !tap?.isCounted) throw cause;
+        lost = cause;
+        this.#options.linger();
+      }
+    };
     try {
-      outlet.begin(status, headers, source.length);
-      if (!source.ready) await outlet.flush();
+      outlet.begin(status, headers, tap?.strips ? undefined : source.length);
+      if (!source.ready) await toClient(() => outlet.flush());
       for (let piece = await source.read(); piece !== null; piece = await source.read()) {
         this.#requireReadable();
         recorder.add(piece);
         tap?.chunk(piece);
-        await outlet.write(piece);
+        const shown = tap?.strips ? tap.forClient(piece) : piece;
+        if (shown.length > 0) await toClient(() => outlet.write(shown));
       }
-      await outlet.end(this.#captureFields(source.trailers.filter(mayTrail)));
+      isRead = true;
+      const rest = tap?.strips ? tap.clientEnd() : NO_BYTES;
+      if (rest.length > 0) await toClient(() => outlet.write(rest));
+      await toClient(() => outlet.end(this.#captureFields(source.trailers.filter(mayTrail))));
+      if (lost) throw lost;
       return true;
-    } catch (cause) {
+    } catch (failure) {
+      const cause = lost ?? failure;
       error = errorText(cause);
       outlet.cut();
       if (cause instanceof ClientLost) throw cause;
@@ -153,16 +188,16 @@ export class ResponseRelay {
         ...this.#describe(status, headers, recorder.size, httpBody),
         ...(body.noCloseNotify && { no_close_notify: true }),
       };
-      this.#finish({ response, ...(error !== undefined && { error }) });
+      this.#finish({ response, ...(error !== undefined && { error }) }, { complete: isRead });
     }
   }
 
   /** Relays the messages of a WebSocket. */
   async #relayUpgraded(upstream: BufferedConnection, headers: Header[]): Promise<void> {
-    const { outlet, socket } = this.#options;
+    const { outlet, socket, passage } = this.#options;
     if (await this.#isBlocked(this.#describe(101, headers, 0, NO_HTTP_BODY))) return;
     if (!outlet.upgrade || !socket) throw new MessageFault("an unexpected protocol switch");
-    const moved: RelayedBytes = { sent: 0, received: 0 };
+    const moved = relayedBytes(passage);
     let error: string | undefined;
     try {
       error = await socket.relay(await outlet.upgrade(headers, "websocket"), upstream, moved);
@@ -225,9 +260,9 @@ export class ResponseRelay {
     };
   }
 
-  #finish(outcome: Outcome): void {
+  #finish(outcome: Outcome, end?: TapEnd): void {
     const { tap, passage } = this.#options;
-    tap?.end(outcome.error);
+    tap?.end(outcome.error, end);
     passage.finish(outcome);
   }
 }

@@ -9,7 +9,7 @@ import { CLOSE, type SocketChannel, SocketEnded, type SocketRelay } from "../web
 import type { BufferBudget } from "./buffer_budget.ts";
 import type { Requester } from "./draft.ts";
 import { MessageBuffer } from "./message_buffer.ts";
-import { ModelTap } from "./model_tap.ts";
+import { ModelTap, type TapEnd } from "./model_tap.ts";
 
 export interface SocketModelOptions {
   gate: Gate;
@@ -28,6 +28,8 @@ const EVENT_LINES: Header[] = [["content-type", "application/x-ndjson"]];
 export class SocketModel {
   readonly #options: SocketModelOptions;
   readonly #taps = new Map<ModelCall, ModelTap>();
+  /** calls of audio */
+  readonly #turns = new WeakSet<ModelCall>();
 
   readonly #requests: MessageBuffer;
   readonly #responses: MessageBuffer;
@@ -77,7 +79,8 @@ export class SocketModel {
   end(error = "the WebSocket was closed before the response was complete"): void {
     this.#requests.release();
     this.#responses.release();
-    for (const tap of this.#taps.values()) tap.end(error);
+    // Audio in which the upstream heard no turn made no response.
+    for (const [call, tap] of this.#taps) tap.end(error, { unsent: this.#turns.has(call) && !tap.begun });
     this.#taps.clear();
   }
 
@@ -86,8 +89,10 @@ export class SocketModel {
     const { gate, broker, by, socket, relay } = this.#options;
     const request = socket.request(isText ? new TextDecoder().decode(bytes) : undefined);
     if (!request) return bytes;
-    const { call, replaces } = request;
-    if (replaces) this.#end(replaces, "the client asked for the response itself");
+    const { call, isTurn, replaces } = request;
+    if (isTurn) this.#turns.add(call);
+    // A response that the server makes all the same is a call of its own.
+    if (replaces) this.#end(replaces, "the client asked for the response itself", { unsent: true });
     if (this.#taps.size >= SOCKET_CALLS_MAX) throw tooMany();
     const tap = new ModelTap(gate, call);
     const scrub: Scrub = (text, isCut) => broker.scrub(text, isCut);
@@ -99,7 +104,7 @@ export class SocketModel {
       return verdict?.body ?? bytes;
     } catch (error) {
       if (!(error instanceof SbxError)) throw error;
-      tap.end(error.message);
+      tap.end(error.message, { unsent: true });
       const { code, error: message } = guestErrorBody(error);
       await relay.tellGuest(socket.refuse(call, code, message));
       return undefined;
@@ -140,8 +145,8 @@ export class SocketModel {
     return tap;
   }
 
-  #end(call: ModelCall, error?: string): void {
-    this.#taps.get(call)?.end(error);
+  #end(call: ModelCall, error?: string, end?: TapEnd): void {
+    this.#taps.get(call)?.end(error, end);
     this.#taps.delete(call);
   }
 }

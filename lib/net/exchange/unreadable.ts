@@ -30,16 +30,17 @@ function gitRefusal(gate: Gate, draft: Draft, git: GitExchange | undefined): Dec
   });
 }
 
-/** Refuses a WebSocket to a model provider whose messages are not read, where rules read models. */
+/** Refuses a WebSocket to a model provider whose messages are not read, where rules read or budgets count models. */
 function socketRefusal(gate: Gate, models: ModelPort | undefined, draft: Draft): Decision | undefined {
   const { headers, host } = draft.http!.request;
-  if (headers["upgrade"] === undefined || providerOf(host) === undefined || !gate.reads("model")) {
+  const reads = gate.reads("model") ? "a rule reads" : gate.countsModels ? "a budget counts" : undefined;
+  if (headers["upgrade"] === undefined || providerOf(host) === undefined || reads === undefined) {
     return undefined;
   }
   if (models?.socket?.(socketRequestOf(draft))) return undefined;
   return gate.refuse(draft, {
     id: "guard-model",
-    reason: "a rule reads models, and the messages of this WebSocket to a provider cannot be read",
+    reason: `${reads} models, and the messages of this WebSocket to a provider cannot be read`,
     remedy: "use the provider's API over HTTPS",
   });
 }

@@ -7,7 +7,7 @@ import type { ExchangeContext } from "../exchange/context.ts";
 import { connectDraft, NO_HTTP_BODY, type Requester } from "../exchange/draft.ts";
 import { errorText } from "../exchange/response_relay.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
-import { relay, type RelayedBytes } from "../relay.ts";
+import { relay, relayedBytes } from "../relay.ts";
 import { protocolOf } from "./protocol.ts";
 import { ClientSpoke, RelayWatch } from "./relay_watch.ts";
 
@@ -80,7 +80,7 @@ export class Tunnel {
     const { pool, locate, relayMs } = this.#context;
     const { host, port } = passage.event.http!.request;
     const isRedirected = host !== named || port !== flow.port;
-    const moved: RelayedBytes = { sent: 0, received: 0 };
+    const moved = relayedBytes(passage);
     let error: string | undefined;
     let upstream: BufferedConnection | undefined;
     try {

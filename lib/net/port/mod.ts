@@ -11,6 +11,7 @@ export {
   type Substituted,
 } from "./credential.ts";
 export type {
+  LaterAnswer,
   ModelCall,
   ModelDraft,
   ModelPort,

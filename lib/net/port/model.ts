@@ -1,5 +1,6 @@
 /** Model port: the network asks it to recognize and read model calls (docs/contracts.md §5). Implemented by lib/model. */
 import type { Event, ModelEvent } from "../../event/mod.ts";
+import type { Bill, CallUse, LaterUse } from "../../budget/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
 import type { Header } from "../message/header.ts";
 
@@ -28,6 +29,10 @@ export interface ModelDraft {
    * Where rules read models, such a call is refused.
    */
   fault(): string | undefined;
+  /** Sums up the most that the call can use. */
+  bill(): Bill;
+  /** Body that asks the provider to count the tokens of its stream; `undefined` where it does, or cannot be asked. */
+  counted(): Uint8Array | undefined;
 }
 
 /**
@@ -61,11 +66,25 @@ export interface ModelCall {
   chunk(bytes: Uint8Array): void;
   /** Response as far as it was read. @param error reason of an early end */
   end(error?: string): ModelEvent["response"] | undefined;
+  /** What budgets need of the response; after {@linkcode ModelCall.end}. @param complete it came to its end */
+  use(complete: boolean): CallUse;
+}
+
+/** Reads what an answer used that the client fetches later. */
+export interface LaterAnswer {
+  /** host and id, as in `CallUse.later` */
+  readonly key: string;
+  head(status: number, headers: Header[]): void;
+  chunk(bytes: Uint8Array): void;
+  /** @returns `undefined` for an answer that is not counted yet */
+  end(): LaterUse | undefined;
 }
 
 /** A message of a guest on a WebSocket that carries model calls. */
 export interface SocketRequest {
   call: ModelCall;
+  /** the upstream may hear no end of a turn in it, and then makes no response */
+  isTurn: boolean;
   /** a call decided on before, which this one takes the place of */
   replaces?: ModelCall;
 }
@@ -107,4 +126,6 @@ export interface ModelPort {
   match(request: ModelRequest): ModelCall | undefined;
   /** Reader for the messages of an upgraded request; `undefined` for one whose messages nobody here can read. */
   socket?(request: ModelRequest): ModelSocket | undefined;
+  /** Reader for a request that fetches an answer made before; `undefined` for another request. */
+  later?(request: ModelRequest): LaterAnswer | undefined;
 }

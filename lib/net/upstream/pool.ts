@@ -27,10 +27,13 @@ export interface ExchangeReply {
 /** The upstream exchange in flight, which can be aborted at any time. */
 export class Flight {
   aborted = false;
+  /** something may have been sent */
+  begun = false;
   #exchange?: UpstreamExchange;
 
   /** Sets the exchange in flight; aborts it when the flight was aborted before. */
   enter(exchange: UpstreamExchange): void {
+    this.begun = true;
     if (this.aborted) exchange.abort();
     this.#exchange = exchange;
   }

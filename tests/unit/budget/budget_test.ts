@@ -3,8 +3,9 @@ import { assert, assertEquals } from "@std/assert";
 import type { Cost, LayeredTerms } from "../../../lib/budget/mod.ts";
 import { DaySpending } from "../../../lib/budget/mod.ts";
 import { BudgetTerms } from "../../../lib/budget/schema.ts";
-import type { Draft } from "../../../lib/policy/mod.ts";
+import type { Draft, Outcome } from "../../../lib/policy/mod.ts";
 import { TestGate } from "../../helper/gate.ts";
+import { modelCall } from "../../helper/budget.ts";
 import { http } from "../../helper/policy.ts";
 
 /** A dollar for a million tokens of either kind; one model is unknown. */
@@ -21,21 +22,10 @@ function gateWith(profile: object, options: { corp?: object; day?: DaySpending; 
   return gate;
 }
 
-const call = (text = "{}", model = "m"): Draft => ({
-  common: { event_type: "model.call", source_engine: "model" },
-  model: {
-    request: {
-      provider: "p",
-      api_family: "f",
-      model,
-      stream: false,
-      operation: "o",
-      messages_count: 1,
-      tools_count: 0,
-      body: { state: "text", text, size: text.length, truncated: false },
-    },
-  },
-});
+const call = (text = "{}", model = "m"): Draft => {
+  const named = JSON.parse(text).max_tokens;
+  return modelCall({ model, text, input: text.length, ...(named && { output: named }) });
+};
 
 /** The response of a call that used tokens. */
 const used = (tokens: number) => ({
@@ -97,17 +87,22 @@ Deno.test("64 calls at the same time overspend by at most one", async () => {
   }
 });
 
-Deno.test("a broken-off call, and one whose provider counted nothing, count what they may have used", async () => {
-  const gate = gateWith({ usd: 0.005, on_limit: "block" });
-  const passage = await gate.decide(call());
-  passage.finish({ response: { status: 200, tool_calls: [] }, error: "broken off" });
-  assertEquals((await gate.decide(call())).allowed, true);
-  const refused = gateWith({ usd: 0.005, on_limit: "block" });
-  for (let at = 0; at < 5; at++) {
-    const failed = await refused.decide(call());
-    assertEquals(failed.allowed, true);
-    failed.finish({ response: { status: 500, tool_calls: [] } });
-  }
+Deno.test("a broken-off call counts what it could use, and one that its provider did not count its text", async () => {
+  const spend = async (body: string, outcome: Outcome) => {
+    const gate = gateWith({ tokens: 1_000_000, on_limit: "block" });
+    (await gate.decide(call(body))).finish(outcome);
+    return gate.budgetUses()[0].used;
+  };
+  const limited = '{"max_tokens":4000}', size = limited.length;
+  const answer = { response: { status: 200, tool_calls: [] } };
+  const begun = { response: { status: 200, input_tokens: 5, output_tokens: 1, tool_calls: [] } };
+  assertEquals(await spend(limited, { ...answer, error: "broken off" }), size + 4000);
+  assertEquals(await spend(limited, { ...begun, error: "broken off" }), 5 + 4000);
+  assertEquals(await spend(limited, { error: "no answer" }), size + 4000);
+  assertEquals(await spend("{}", { error: "no answer" }), 2 + 128_000);
+  assertEquals(await spend(limited, { error: "no way", use: { complete: false, unsent: true } }), 0);
+  assertEquals(await spend(limited, { ...answer, use: { complete: true, text: 300 } }), size + 300);
+  assertEquals(await spend(limited, { response: { status: 500, tool_calls: [] } }), 0);
 });
 
 Deno.test("at the limit a person is asked, and the request is held; a model without a price is asked about too", async () => {
@@ -131,8 +126,7 @@ Deno.test("at the limit a person is asked, and the request is held; a model with
 
 Deno.test("calls that providers do not bill use nothing, and need no price", async () => {
   const gate = gateWith({ tokens: 100, usd: 1, on_limit: "block" });
-  const counting = call("x".repeat(1000), "unknown");
-  counting.model!.request.operation = "messages.count_tokens";
+  const counting = { ...call("{}", "unknown"), bill: { parts: [], textual: false } };
   for (let at = 0; at < 3; at++) {
     const passage = await gate.decide(counting);
     assertEquals(passage.allowed, true);

@@ -279,6 +279,7 @@ Deno.test("an allowed question is finished once, whatever fails after its decisi
           decision,
           allowed,
           markFirstByte() {},
+          countSent() {},
           review() {
             throw error;
           },

@@ -38,6 +38,7 @@ async function relay(broker: CredentialPort, response: Partial<UpstreamResponse>
     place: { scheme: "https", host: "api.example.com", port: 443, path: "/", direction: "response" },
     rulesRead: false,
     record: () => {},
+    linger: () => {},
   });
   const complete = { status: 200, headers: [], body: NO_BODY, ...response };
   const exchange = {

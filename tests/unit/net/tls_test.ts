@@ -75,7 +75,13 @@ function reader(failsAt: string, seen: string[]): ModelCall {
           },
         },
       };
-      return { draft, isGuess: false, fault: () => undefined };
+      return {
+        draft,
+        isGuess: false,
+        fault: () => undefined,
+        bill: () => ({ parts: [], textual: false }),
+        counted: () => undefined,
+      };
     },
     head: (status) => step("head", `${status}`),
     chunk: (bytes) => step("chunk", new TextDecoder().decode(bytes)),
@@ -83,6 +89,7 @@ function reader(failsAt: string, seen: string[]): ModelCall {
       step("end", error);
       return { status: 200, tool_calls: [] };
     },
+    use: (complete) => ({ complete }),
   };
 }
 
