@@ -2,11 +2,12 @@ import { join } from "node:path";
 import type { Home } from "../base/home/mod.ts";
 import { useHostNetwork } from "../proxy/mod.ts";
 import { log } from "../base/log/mod.ts";
+import { backgroundInterval } from "../base/time/mod.ts";
 import { userName } from "../base/user/mod.ts";
 import { CredentialBroker, CredentialStore, Logins, storePath } from "../credential/mod.ts";
 import { SessionGate } from "../gate/mod.ts";
 import { compileLayers, summary } from "../policy/mod.ts";
-import { DaySpending } from "../budget/mod.ts";
+import { type Cost, DaySpending, type Spent } from "../budget/mod.ts";
 import { AccessRequests } from "./access.ts";
 import { ActivityRecord } from "./activity/mod.ts";
 import { DevPorts } from "./dev_ports.ts";
@@ -19,8 +20,12 @@ import type { McpSide } from "./mcp.ts";
 import { NetworkAccess } from "./network_access.ts";
 import { Recording, type RecordingOptions } from "./recording.ts";
 import type { SessionReport } from "./report.ts";
+import { readSpent } from "./spent.ts";
 import { Turns } from "./turns.ts";
 import { Statements } from "./statement.ts";
+
+/** `ms` between records of a session's minutes, which is what a kill of its process may lose of them. */
+const MINUTE_MS = 60_000;
 
 /** The session that a contract is enforced in. */
 export interface EnforcementOptions extends Pick<RecordingOptions, "onUnrecorded" | "onRecorded"> {
@@ -55,6 +60,10 @@ export class Enforcement {
   #mcp?: Promise<McpSide>;
   /** spending of the profile today; from the first budget on */
   #day?: DaySpending;
+  /** what the session used before its first budget */
+  #before?: Promise<Spent | string>;
+  /** puts the minutes of the session on record; from the first limit of minutes on */
+  #minuteTimer?: number;
 
   private constructor(options: EnforcementOptions, { contract, broker, recording, gate }: Parts) {
     this.#options = options;
@@ -184,15 +193,20 @@ export class Enforcement {
     if (!corp.budget && !profile.budget && !this.#day) return;
     const { BUILT_IN_PRICES, loadPrices } = await import("../model/mod.ts");
     const prices = network.price_file === undefined ? BUILT_IN_PRICES : await loadPrices(network.price_file);
-    const { home, record } = this.#options;
-    this.gate.useBudget({
-      terms: {
-        ...(corp.budget && { corp: corp.budget }),
-        ...(profile.budget && { profile: profile.budget }),
-      },
-      cost: (provider, model, usage) => prices.cost(provider, model, usage)?.micros,
-      day: this.#day ??= new DaySpending(join(home.budgetsDir, record.profile_id), record.id),
-    });
+    const { home, paths, record } = this.#options;
+    const cost: Cost = (provider, model, usage) => prices.cost(provider, model, usage)?.micros;
+    const before = await (this.#before ??= this.recording.ledger.flush()
+      .then(() => readSpent(paths.ledger, cost), (error) => (error as Error).message));
+    const day = this.#day ??= new DaySpending(join(home.budgetsDir, record.profile_id), record.id);
+    const terms = {
+      ...(corp.budget && { corp: corp.budget }),
+      ...(profile.budget && { profile: profile.budget }),
+    };
+    this.gate.useBudget({ terms, cost, day, before });
+    const hasMinutes = Object.values(terms).some(({ minutes, per_day_minutes }) =>
+      minutes ?? per_day_minutes
+    );
+    if (hasMinutes) this.#minuteTimer ??= backgroundInterval(() => this.gate.recordMinutes(), MINUTE_MS);
   }
 
   /** Keeps the workspace before a turn of an agent, if it changed. The turn goes on whatever comes of it. */
@@ -242,6 +256,8 @@ export class Enforcement {
 
   async close(): Promise<void> {
     this.#access.close();
+    clearInterval(this.#minuteTimer);
+    if (this.#minuteTimer !== undefined) this.gate.recordMinutes();
     await this.#day?.flush().catch((error) => log.warn(error));
     await this.#mcp?.then((mcp) => mcp.close(), () => {});
     await this.network.close();

@@ -42,5 +42,6 @@ export { type DeniedEvent, type LatestSecurity, readLatest } from "./latest.ts";
 export { type ChainLengths, readHeads, readHeadsAt } from "./heads.ts";
 export { type LedgerRows, readRowsAfter } from "./rows.ts";
 export { sealAbandoned } from "./seal_abandoned.ts";
+export { readSpending, type RecordedSpending } from "./spending.ts";
 export { renameDamagedIndex, type SessionEntry, SessionIndex } from "./sessions.ts";
 export { readOwner, type SealCheck, type SealSigner, type Verification, verifyLedger } from "./verify.ts";
