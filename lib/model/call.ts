@@ -46,6 +46,8 @@ export class CallReader implements ModelCall {
   /** `bytes` of text in the response */
   #text = 0;
   #isTextual = false;
+  /** a budget counts the call */
+  #isCounted = false;
 
   constructor(options: CallOptions) {
     this.#options = options;
@@ -90,6 +92,7 @@ export class CallReader implements ModelCall {
       },
       isGuess,
       bill: () => {
+        this.#isCounted = true;
         const unreadable = naming === "none" ? undefined : body.fault();
         return this.#scrubBill(billOf({
           ...countable,
@@ -172,7 +175,9 @@ export class CallReader implements ModelCall {
       framingOf(type),
       (value) => {
         this.#api?.readResponse(objectOf(value), this.#responseFacts);
-        if (this.#isTextual && this.#responseFacts.usage.output === undefined) this.#text += textBytes(value);
+        const isMissing = this.#isCounted && this.#isTextual &&
+          this.#responseFacts.usage.output === undefined;
+        if (isMissing) this.#text += textBytes(value);
       },
     );
   }
@@ -184,7 +189,7 @@ export class CallReader implements ModelCall {
     const { host } = this.#options.head;
     return {
       complete: complete && !isCut && !this.#failed && this.#values !== undefined,
-      text: this.#text,
+      ...(this.#isCounted && { text: this.#text }),
       ...(answer && { later: `${host}/${answer.id}`, pending: answer.pending }),
     };
   }
