@@ -17,7 +17,7 @@ import {
   usedBy,
 } from "./amount.ts";
 import type { Bill, CallUse, LaterUse } from "./bill.ts";
-import type { DaySpending } from "./day.ts";
+import type { DayLimit, DaySpending } from "./day.ts";
 import type { BudgetTerms, BudgetUse } from "./schema.ts";
 
 /** Author of a budget; both hold. */
@@ -69,6 +69,9 @@ export interface BudgetOptions {
 const NOTICE_AT = 0.8;
 /** Answers that may be fetched later whose count is remembered; the oldest keep what they reserved. */
 const LATER_MAX = 1000;
+
+/** `ms` after which a call looks again whether those of other sessions left it room. */
+const CLAIM_MS = 300;
 
 /** What one event may use. */
 export interface Reservation {
@@ -148,19 +151,30 @@ export class Budget {
       ? counting.amounts = mostOf(event, counting.bill, this.#options.cost)
       : exactAmounts(event);
     const bounds = () => this.#bounds.filter(({ kind }) => kinds.includes(kind));
-    while (true) {
+    const release = () => this.#release(event, amounts);
+    const take = () => this.#take(event, amounts, counting);
+    const { event_id } = event.common;
+    for (let isClaimed = false;;) {
       const limit = this.#limitFor(event, bounds(), amounts, counting?.bill);
-      const reservation = { release: () => this.#release(event, amounts) };
-      const take = () => this.#take(event, amounts, counting);
       if (limit) {
-        const allow = () => void this.#allowed.add(event.common.event_id);
-        return { limit, ...reservation, take: () => (take(), allow()) };
+        this.#options.day?.unclaim(event_id);
+        return { limit, release, take: () => (take(), void this.#allowed.add(event_id)) };
       }
-      if (!signal?.aborted && this.#isCrowded(bounds(), amounts)) await this.#settled(signal);
-      else {
+      // A request whose client is gone is not sent.
+      const mayWait = !signal?.aborted;
+      if (mayWait && this.#isCrowded(bounds(), amounts)) {
+        this.#options.day?.unclaim(event_id);
+        isClaimed = false;
+        await this.#settled(signal);
+        continue;
+      }
+      const daily = counting && mayWait && !isClaimed ? bounds().filter(isDayLimit) : [];
+      if (daily.length === 0 || !this.#options.day) {
         take();
-        return { ...reservation, take: () => {} };
+        return { release, take: () => {} };
       }
+      isClaimed = await this.#options.day.claim(event_id, counting!.amounts, daily);
+      if (!isClaimed) await this.#settled(signal, CLAIM_MS);
     }
   }
 
@@ -174,6 +188,7 @@ export class Budget {
     if (event_type !== "model.call") return;
     const counting = this.#reserved.get(event_id);
     this.#reserved.delete(event_id);
+    this.#options.day?.unclaim(event_id);
     const own = counting?.bill ?? bill ?? billOf(event);
     const amounts = usedBy(event, own, response, use, this.#options.cost);
     if (use.later !== undefined && (use.pending || !use.complete) && amounts.tokens > 0) {
@@ -290,6 +305,7 @@ export class Budget {
   #release(event: Event, amounts: Partial<Amounts>): void {
     const { event_id } = event.common;
     if (!event.model) return this.#spend(event, negated(amounts));
+    this.#options.day?.unclaim(event_id);
     if (this.#reserved.delete(event_id)) this.#record(event, { tokens: 0, usd: 0 });
     this.#wake();
   }
@@ -338,10 +354,16 @@ export class Budget {
       "network.model_price_file adds prices";
   }
 
-  #settled(signal: AbortSignal | undefined): Promise<void> {
+  /** Waits for the end of a call. @param ms most time to wait, for calls of other sessions */
+  #settled(signal: AbortSignal | undefined, ms?: number): Promise<void> {
     return new Promise((resolve) => {
-      this.#waiting.push(resolve);
-      signal?.addEventListener("abort", () => resolve(), { once: true });
+      const timer = ms === undefined ? undefined : setTimeout(resolve, ms);
+      const end = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      this.#waiting.push(end);
+      signal?.addEventListener("abort", end, { once: true });
     });
   }
 
@@ -363,6 +385,10 @@ function limitOf(bound: Bound, reason: string): Limit {
 function usedUp(bound: Bound): Limit {
   const { kind, max, isDaily } = bound;
   return limitOf(bound, `the budget of ${max} ${WORDS[kind]}${isDaily ? " a day" : ""} is used up`);
+}
+
+function isDayLimit(bound: Bound): bound is Bound & DayLimit {
+  return bound.isDaily && isOfCalls(bound);
 }
 
 /** True for limits of what model calls use. */

@@ -112,6 +112,7 @@ const BY_CODE: Record<string, number> = {
   "net.closed": 503,
   "ca.busy": 503,
   "ledger.unavailable": 503,
+  "budget.unavailable": 503,
   "ledger.collector.unavailable": 502,
   "fleet.machine.unknown": 403,
   "fleet.token.invalid": 403,
