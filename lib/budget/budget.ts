@@ -184,8 +184,10 @@ export class Budget {
     const bytes_out = this.#sent.get(event_id);
     this.#sent.delete(event_id);
     this.#allowed.delete(event_id);
-    if (bytes_out !== undefined) this.#options.record?.({ event_id, bytes_out, minutes: this.minutes });
-    if (event_type !== "model.call") return;
+    if (event_type !== "model.call") {
+      if (bytes_out !== undefined) this.#options.record?.({ event_id, bytes_out, minutes: this.minutes });
+      return;
+    }
     const counting = this.#reserved.get(event_id);
     this.#reserved.delete(event_id);
     this.#options.day?.unclaim(event_id);
@@ -195,9 +197,10 @@ export class Budget {
       this.#later.set(use.later, { event, bill: own, amounts });
       if (this.#later.size > LATER_MAX) this.#later.delete(this.#later.keys().next().value!);
     }
-    this.#record(event, amounts);
     this.#spend(event, amounts);
     this.#wake();
+    // Last: where it fails, the record keeps the reservation.
+    this.#record(event, amounts);
   }
 
   /** Counts bytes that the decision on an event did not know. @returns the limit that they are past */
@@ -223,9 +226,9 @@ export class Budget {
     // The counts do not say which of several models they are of.
     const cost = parts.length > 1 ? undefined : this.#options.cost(provider, model, { input, output });
     const exact = { tokens: input + output, usd: cost === undefined ? amounts.usd : cost / 1e6 };
-    this.#record(event, exact);
     this.#spend(event, { tokens: exact.tokens - amounts.tokens, usd: exact.usd - amounts.usd });
     this.#wake();
+    this.#record(event, exact);
   }
 
   /** True for an answer whose fetch would correct a count. */
@@ -298,16 +301,23 @@ export class Budget {
 
   #take(event: Event, amounts: Partial<Amounts>, counting: Counting | undefined): void {
     if (!counting) return this.#spend(event, amounts);
-    this.#record(event, counting.amounts);
-    this.#reserved.set(event.common.event_id, counting);
+    const { event_id } = event.common;
+    try {
+      this.#record(event, counting.amounts);
+    } catch (error) {
+      this.#options.day?.unclaim(event_id);
+      throw error;
+    }
+    this.#reserved.set(event_id, counting);
   }
 
   #release(event: Event, amounts: Partial<Amounts>): void {
     const { event_id } = event.common;
     if (!event.model) return this.#spend(event, negated(amounts));
     this.#options.day?.unclaim(event_id);
-    if (this.#reserved.delete(event_id)) this.#record(event, { tokens: 0, usd: 0 });
+    const wasReserved = this.#reserved.delete(event_id);
     this.#wake();
+    if (wasReserved) this.#record(event, { tokens: 0, usd: 0 });
   }
 
   #record({ common: { event_id } }: Event, { tokens, usd }: CallAmounts): void {
