@@ -25,7 +25,7 @@ export interface Bill {
   unpriced?: string;
 }
 
-/** What the network saw of a call's answer. */
+/** The answer of a call, as the network saw it. */
 export interface CallUse {
   /** nothing of the request was sent */
   unsent?: boolean;

@@ -55,7 +55,7 @@ export interface BudgetOptions {
   cost: Cost;
   /** spending of the profile today; needed for limits per day */
   day?: DaySpending;
-  /** what was used before; a text: why that is unknown, so that everything is refused */
+  /** use before this process; a text: the reason why it is unknown, and everything is refused */
   before?: Spent | string;
   /** records what a call counts for: before it is sent, and once that changes */
   record?(spending: Spending): void;

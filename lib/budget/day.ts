@@ -93,7 +93,7 @@ export class DaySpending {
     return this.#others.reserved;
   }
 
-  /** Counts what the session's own record has of today, where the file has less: it is written later. */
+  /** Raises today's amounts to those of the session's record: the file is written later. */
   restore(today: Partial<Amounts>): void {
     this.#turn();
     const { amounts } = this.#own;

@@ -115,7 +115,7 @@ function batchBill({ body, size, model }: Countable, kind: Kind): Bill | undefin
     parts.set(name, part);
   }
   const list = [...parts.values()];
-  // Which of them is long does not matter, as long as each is priced as if it was.
+  // Each may be the long one.
   for (const part of list) part.input += size;
   return { parts: list, textual: false, answers: items.length, ...(unpriced !== undefined && { unpriced }) };
 }

@@ -235,7 +235,7 @@ Deno.test("a response in the background is reserved until it is fetched", async 
   await spender.ask("/v1/responses/resp_1", undefined);
   assert(spender.used >= 20_000, `${spender.used}`);
   status = "completed";
-  // The client would get it encoded, which nobody here could count.
+  // An encoded answer could not be counted.
   const client = await spender.send("/v1/responses/resp_1", undefined, ["Accept-Encoding: gzip"]);
   await client.answer();
   client.close();
