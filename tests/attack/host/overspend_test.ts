@@ -217,6 +217,19 @@ Deno.test("a provider is asked for the counts of a stream, and the client sees w
       assert(body.includes('"hi"') && body.endsWith("data: [DONE]\n\n"), body);
     });
   }
+  await t.step("the stream has a length", async () => {
+    const data = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
+    const hi = data({ choices: [{ index: 0, delta: { content: "hi" } }] });
+    const text = hi + data({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 93 } });
+    await using spender = await Spender.open(
+      OPENAI,
+      { tokens: 10_000 },
+      () =>
+        `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
+    );
+    const { body } = await spender.ask("/v1/chat/completions", chatCall({ stream: true }));
+    assertEquals([body, spender.used], [hi, 100]);
+  });
 });
 
 Deno.test("a response in the background is reserved until it is fetched", async () => {
