@@ -7,7 +7,7 @@ import { errorBody, SbxError, statusOf } from "../../../lib/base/error/mod.ts";
 
 const app = new Hono();
 for (const route of [vmRoutes.create, detectionRoutes.put, credentialRoutes.add]) {
-  handle(app, route, () => ({}));
+  handle(app, route, () => Response.json({}));
 }
 app.onError((error, context) =>
   error instanceof SbxError
