@@ -39,7 +39,7 @@ export async function serve({ session, jobs, ports }: Served, call: Call, caller
     case "Ports":
     case "PortOpen":
     case "PortClose":
-      return await caller.reply(replyToPortCall(ports, call));
+      return await caller.reply(await replyToPortCall(ports, call));
     case "Jobs":
     case "JobStart":
     case "JobStop":

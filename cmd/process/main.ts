@@ -13,7 +13,7 @@ import { hostHypervisor } from "../../lib/vm/mod.ts";
 import { Redactor } from "../../lib/redact/mod.ts";
 import { serve } from "./calls.ts";
 import { jobRunner } from "./jobs.ts";
-import { portConnector } from "./ports.ts";
+import { portConnector, portRecorder } from "./ports.ts";
 import { type AwaitedSession, awaitSession } from "./spare.ts";
 
 /** Longest wait in `ms` for the first `Boot`: a service that died meanwhile must leave no process behind. */
@@ -57,11 +57,11 @@ async function run(args: string[]): Promise<number> {
   const listener = Deno.listen({ transport: "unix", path: paths.socket });
   const session = new Session(await readRecord(paths), at, hypervisor, spare);
   const jobs = new Jobs(paths.jobs, jobRunner(session));
-  const ports = new Ports(portConnector(session), () => reservedPorts(at));
+  const ports = new Ports(portConnector(session), portRecorder(session), () => reservedPorts(at));
   // Before the service learns of the end: the ports of a VM that was stopped are free.
   session.watch(() => {
     if (hasEnded(session.info)) ports.closeAll();
-    else ports.offer(session.info.dev_ports ?? []);
+    else void ports.offer(session.info.dev_ports ?? [], { client: NAME });
   });
   const orphaned = setTimeout(() => session.stop(true), ORDER_DEADLINE_MS);
   const calls = new CallServer(listener, (request, caller) => {

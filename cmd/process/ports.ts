@@ -1,7 +1,8 @@
 /** Ports of the VM, as the service calls them. */
+import { log } from "../../lib/base/log/mod.ts";
 import { PORT_PROGRAM } from "../../lib/guest/mod.ts";
 import type { Call, Reply } from "../../lib/ipc/mod.ts";
-import type { ConnectPort, Ports } from "../../lib/port/mod.ts";
+import type { ConnectPort, PortRecorder, Ports, PortUser } from "../../lib/port/mod.ts";
 import type { Session } from "../../lib/session/mod.ts";
 
 export type PortCall = Extract<Call, { t: "Ports" | "PortOpen" | "PortClose" }>;
@@ -14,13 +15,29 @@ export function portConnector(session: Session): ConnectPort {
   };
 }
 
-export function replyToPortCall(ports: Ports, call: PortCall): Reply {
+/** Records the ports of a session: rules on `sbx-port` hold from the opening on (docs/ports.md). */
+export function portRecorder({ enforcement }: Pick<Session, "enforcement">): PortRecorder {
+  return {
+    async opening(work) {
+      return await (await enforcement).openPort(work);
+    },
+    closed(work, opened) {
+      enforcement.then((each) => each.portClosed(work, opened)).catch((error) => log.warn(error));
+    },
+  };
+}
+
+export async function replyToPortCall(ports: Ports, call: PortCall): Promise<Reply> {
   switch (call.t) {
     case "Ports":
       return { t: "Ports", ports: ports.list() };
     case "PortOpen":
-      return { t: "Port", port: ports.open(call.guest_port, call.host_port) };
+      return { t: "Port", port: await ports.open(call.guest_port, userOf(call), call.host_port) };
     case "PortClose":
-      return { t: "Port", port: ports.close(call.guest_port) };
+      return { t: "Port", port: ports.close(call.guest_port, userOf(call)) };
   }
+}
+
+function userOf({ client, trace_id }: PortUser): PortUser {
+  return { client, ...(trace_id !== undefined && { trace_id }) };
 }

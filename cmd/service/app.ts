@@ -65,7 +65,7 @@ export function makeApp(service: Service): Hono {
   routeRun(app, supervisor);
   routeJobs(app, supervisor);
   routePorts(app, supervisor);
-  routeFiles(app, home, supervisor);
+  routeFiles(app, service);
   routeSnapshots(app, service);
   routeCredentials(app, home);
   routeRecords(app, service, findLedger);

@@ -66,8 +66,19 @@ export const Call = z.discriminatedUnion("t", [
     ...size,
   }),
   z.strictObject({ t: z.literal("Ports") }),
-  z.strictObject({ t: z.literal("PortOpen"), guest_port: PortNumber, host_port: PortNumber.optional() }),
-  z.strictObject({ t: z.literal("PortClose"), guest_port: PortNumber }),
+  z.strictObject({
+    t: z.literal("PortOpen"),
+    guest_port: PortNumber,
+    host_port: PortNumber.optional(),
+    client: z.string(),
+    trace_id: TraceId,
+  }),
+  z.strictObject({
+    t: z.literal("PortClose"),
+    guest_port: PortNumber,
+    client: z.string(),
+    trace_id: TraceId,
+  }),
   z.strictObject({ t: z.literal("Jobs") }),
   z.strictObject({
     t: z.literal("JobStart"),

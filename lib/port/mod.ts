@@ -1,3 +1,11 @@
 /** Ports of the host that lead into a VM (docs/ports.md). */
-export { type ConnectPort, PORT_CONNECTIONS_MAX, Ports, PORTS_MAX } from "./ports.ts";
+export {
+  type ConnectPort,
+  PORT_CONNECTIONS_MAX,
+  type PortRecorder,
+  Ports,
+  PORTS_MAX,
+  type PortUser,
+  type PortWork,
+} from "./ports.ts";
 export { PortNumber, PortRecord } from "./schema.ts";

@@ -16,7 +16,29 @@ const CHUNK_BYTES = 64 * 1024;
 /** Connects streams to a port of the guest until its side ends. @returns 0 for an end in order */
 export type ConnectPort = (port: number, streams: ExecStreams, gone: AbortSignal) => Promise<number>;
 
+/** Who opens or closes a port, for its record. */
+export interface PortUser {
+  client: string;
+  trace_id?: string;
+}
+
+/** A port on its way to be opened, or closed. */
+export interface PortWork extends PortUser {
+  guest_port: number;
+  host_port: number;
+}
+
+/** Asks the rules about ports, and records them. */
+export interface PortRecorder {
+  /** @returns the id of its event @throws {SbxError} `policy.blocked`, `ledger.unavailable` */
+  opening(work: PortWork): Promise<string>;
+  /** @param opened the event of its opening */
+  closed(work: PortWork, opened: string): void;
+}
+
 interface Forward {
+  /** id of the event of its opening */
+  event: string;
   listener: Deno.TcpListener;
   connections: Set<Deno.TcpConn>;
 }
@@ -24,14 +46,19 @@ interface Forward {
 /** Ports of the host that lead to ports of one VM. They end with its process. */
 export class Ports {
   readonly #connect: ConnectPort;
+  readonly #recorder: PortRecorder;
   readonly #reserved: () => ReadonlySet<number>;
   readonly #forwards = new Map<number, Forward>();
   /** ports that a person has closed */
   readonly #closed = new Set<number>();
+  /** ports that wait for the rules */
+  readonly #opening = new Map<number, Promise<PortRecord>>();
+  #hasEnded = false;
 
   /** @param reserved ports of the host that lead nowhere else than to servers of sbx */
-  constructor(connect: ConnectPort, reserved: () => ReadonlySet<number>) {
+  constructor(connect: ConnectPort, recorder: PortRecorder, reserved: () => ReadonlySet<number>) {
     this.#connect = connect;
+    this.#recorder = recorder;
     this.#reserved = reserved;
   }
 
@@ -40,42 +67,65 @@ export class Ports {
   }
 
   /**
-   * Opens a port, or returns the one that is open.
+   * Opens a port once the rules allow it, or returns the one that is open.
    *
    * @param hostPort absent: the same as in the guest, or a free one where that is taken
-   * @throws {SbxError} `port.conflict`, `port.limit`, `port.reserved`
+   * @throws {SbxError} `port.conflict`, `port.limit`, `port.reserved`; `policy.blocked`, `ledger.unavailable`
    */
-  open(guestPort: number, hostPort?: number): PortRecord {
+  async open(guestPort: number, user: PortUser, hostPort?: number): Promise<PortRecord> {
+    const before = this.#opening.get(guestPort);
+    if (before) {
+      // One that is refused leaves the way to the next request.
+      await before.catch(() => {});
+      return await this.open(guestPort, user, hostPort);
+    }
     const existing = this.#forwards.get(guestPort);
     if (existing) return this.#existing(guestPort, existing, hostPort);
-    if (this.#forwards.size >= PORTS_MAX) {
+    const opening = this.#open(guestPort, user, hostPort).finally(() => this.#opening.delete(guestPort));
+    this.#opening.set(guestPort, opening);
+    return await opening;
+  }
+
+  async #open(guestPort: number, user: PortUser, hostPort?: number): Promise<PortRecord> {
+    if (this.#forwards.size + this.#opening.size >= PORTS_MAX) {
       throw new SbxError("port.limit", `${PORTS_MAX} ports of the VM are forwarded, the limit`, {
         hint: "sbx port NAME PORT --remove ends one",
       });
     }
     const reserved = this.#reserved();
+    // Before the rules are asked, so that the record has the port of the host; it takes nothing until they have answered.
     const listener = hostPort ? listen(hostPort, reserved) : listenNear(guestPort, reserved);
-    const forward: Forward = { listener, connections: new Set() };
+    let event: string;
+    try {
+      event = await this.#recorder.opening({ ...user, guest_port: guestPort, host_port: listener.addr.port });
+      if (this.#hasEnded) throw new SbxError("vm.wrong_state", "the VM has ended");
+    } catch (error) {
+      listener.close();
+      throw error;
+    }
+    const forward: Forward = { event, listener, connections: new Set() };
     this.#forwards.set(guestPort, forward);
     this.#closed.delete(guestPort);
     void this.#serve(guestPort, forward);
     return recordOf(guestPort, forward);
   }
 
-  /** Opens ports that somebody may want, but none that was closed. */
-  offer(guestPorts: readonly number[]): void {
-    for (const port of guestPorts) {
-      if (this.#closed.has(port)) continue;
+  /** Opens ports on which programs of the guest listen, but none that a person has closed, or that was refused before. */
+  async offer(guestPorts: readonly number[], user: PortUser): Promise<void> {
+    await Promise.all(guestPorts.map(async (port) => {
+      if (this.#closed.has(port) || this.#forwards.has(port) || this.#opening.has(port)) return;
       try {
-        this.open(port);
+        await this.open(port, user);
       } catch (error) {
         log.debug(`port ${port}: ${error}`);
+        // Its guest reports each new port with all of them: a person is asked once.
+        if ((error as SbxError).code === "policy.blocked") this.#closed.add(port);
       }
-    }
+    }));
   }
 
   /** Ends a port with its connections. @throws {SbxError} `port.not_found` */
-  close(guestPort: number): PortRecord {
+  close(guestPort: number, user: PortUser): PortRecord {
     const forward = this.#forwards.get(guestPort);
     if (!forward) {
       throw new SbxError("port.not_found", `port ${guestPort} of the VM is not forwarded`, {
@@ -83,15 +133,23 @@ export class Ports {
       });
     }
     const record = recordOf(guestPort, forward);
-    this.#forwards.delete(guestPort);
     this.#closed.add(guestPort);
-    forward.listener.close();
-    for (const conn of forward.connections) closeQuietly(conn);
+    this.#end(guestPort, forward);
+    const { host_port } = record;
+    this.#recorder.closed({ ...user, guest_port: guestPort, host_port }, forward.event);
     return record;
   }
 
+  /** Ends all, with the VM, whose end is on record. */
   closeAll(): void {
-    for (const port of [...this.#forwards.keys()]) this.close(port);
+    this.#hasEnded = true;
+    for (const [port, forward] of this.#forwards) this.#end(port, forward);
+  }
+
+  #end(guestPort: number, { listener, connections }: Forward): void {
+    this.#forwards.delete(guestPort);
+    listener.close();
+    for (const conn of connections) closeQuietly(conn);
   }
 
   #existing(guestPort: number, forward: Forward, hostPort?: number): PortRecord {

@@ -45,6 +45,6 @@ export { Supervisor } from "./supervisor.ts";
 export { comesBack } from "./suspension.ts";
 export { checkCorp, checkSetting } from "./value_check/mod.ts";
 export { actionsOf, type Vm } from "./vm.ts";
-export { isGuestPath, VmFiles } from "./transfer.ts";
+export { type FileParts, isGuestPath, VmFiles } from "./transfer.ts";
 export { templateFor } from "./template_for.ts";
 export { readWork, takeWork } from "./work.ts";

@@ -17,6 +17,7 @@ import { FindingExport } from "./export.ts";
 import { Bin } from "./bin.ts";
 import { FleetBundles } from "./bundles.ts";
 import { FleetShipping } from "./fleet.ts";
+import { HostRecords } from "./host_record.ts";
 import { IdleVms } from "./idle.ts";
 import { Images } from "./images.ts";
 import { LoginStart } from "./login_start.ts";
@@ -25,7 +26,7 @@ import { ProfilesInForce } from "./in_force.ts";
 import { startMaintenance } from "./maintenance.ts";
 import { ProfileMcp } from "./mcp.ts";
 import { ServiceMetrics } from "./metrics.ts";
-import { Notices } from "./notice.ts";
+import { Notices, type ProcessNotice } from "./notice.ts";
 import { writePidFile } from "./pid_file.ts";
 import { ContractRefresh } from "./refresh.ts";
 import { Registry } from "./registry.ts";
@@ -36,6 +37,7 @@ import { ReleaseStanding } from "./standing.ts";
 import { Supervisor } from "./supervisor.ts";
 import { Templates } from "./templates.ts";
 import { Updates } from "./updates.ts";
+import type { Vm } from "./vm.ts";
 
 /** The configuration of one home. */
 export interface Configuration {
@@ -57,6 +59,7 @@ export class Service implements Configuration {
   readonly accelerators: AcceleratorChooser;
   readonly templates: Templates;
   readonly supervisor: Supervisor;
+  readonly records: HostRecords;
   readonly images: Images;
   readonly snapshots: Snapshots;
   readonly idle: IdleVms;
@@ -91,6 +94,11 @@ export class Service implements Configuration {
     this.bundles = new FleetBundles(this);
     this.standing = new ReleaseStanding(home);
     this.updates = new Updates({ home, settings, corp });
+    const onNotice = ({ record }: Pick<Vm, "record">, notice: ProcessNotice) => {
+      if (notice.type === "finding") this.findings.queueSession(record.id);
+      this.notices.tell(notice);
+    };
+    this.records = new HostRecords({ home, settings, corp, onNotice });
     this.supervisor = new Supervisor({
       home,
       settings,
@@ -104,10 +112,7 @@ export class Service implements Configuration {
       hypervisor: this.hypervisor,
       accelerators: this.accelerators,
       templates: this.templates,
-      onNotice: ({ record }, notice) => {
-        if (notice.type === "finding") this.findings.queueSession(record.id);
-        this.notices.tell(notice);
-      },
+      onNotice,
     });
     this.images = new Images({
       home,
@@ -210,6 +215,7 @@ export class Service implements Configuration {
     for (const watch of this.#watches) watch[Symbol.dispose]();
     this.updates.close();
     this.bundles.close();
+    await Promise.all(this.registry.all().map(({ still }) => still?.close()));
     await Promise.all([this.findings.close(), this.fleet.close(), this.supervisor.close()]);
     const { servicePidFile } = this.home;
     if (namesThisProcess(servicePidFile)) removeIfThere(servicePidFile);

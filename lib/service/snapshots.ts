@@ -2,26 +2,31 @@ import type { SnapshotDiff, SnapshotInfo, SnapshotRestored, SnapshotUndo } from 
 import { CHANGES_MAX } from "../api/mod.ts";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
+import { userName } from "../base/user/mod.ts";
 import { backgroundInterval } from "../base/time/mod.ts";
 import { readWhy } from "../ledger/read/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import {
   type Change,
+  eventOf,
   isSnapshotId,
   type Restored,
   type SnapshotLimits,
   SnapshotStore,
+  type SnapshotUser,
   toText,
   viewOf,
 } from "../snapshot/mod.ts";
 import type { Registry } from "./registry.ts";
-import { recordSnapshot } from "./snapshot_event.ts";
+import type { HostRecords } from "./host_record.ts";
 import type { Vm } from "./vm.ts";
 import { awaitFiles } from "./vm_files.ts";
 import { relativePath } from "./workspace/mod.ts";
 
 /** `ms` between looks for VMs whose automatic snapshot is due. */
 const LOOK_MS = 10_000;
+/** Who makes the automatic ones. */
+const BY_SERVICE = { client: "sbx-service" };
 /** Reason of a snapshot before a restore. */
 const BEFORE_RESTORE = "before a restore";
 
@@ -29,11 +34,19 @@ const BEFORE_RESTORE = "before a restore";
 export class Snapshots {
   readonly #settings: SettingsStore;
   readonly #registry: Registry;
+  readonly #records: Pick<HostRecords, "observe">;
   /** when each VM was last looked at, by its id, in unix ms */
   readonly #lastLook = new Map<string, number>();
   #isLooking = false;
 
-  constructor({ settings, registry }: { settings: SettingsStore; registry: Registry }) {
+  constructor(
+    { settings, registry, records }: {
+      settings: SettingsStore;
+      registry: Registry;
+      records: Pick<HostRecords, "observe">;
+    },
+  ) {
+    this.#records = records;
     this.#settings = settings;
     this.#registry = registry;
   }
@@ -44,9 +57,9 @@ export class Snapshots {
   }
 
   /** @throws {SbxError} `snapshot.limit`, `disk.full`, `snapshot.too_large` */
-  async create(vm: Vm, label?: string): Promise<SnapshotInfo> {
+  async create(vm: Vm, label?: string, mover = BY_SERVICE): Promise<SnapshotInfo> {
     const made = await storeOf(vm).create({ kind: "manual", label, limits: snapshotLimits(this.#settings) });
-    await recordSnapshot(vm, made!);
+    await this.#records.observe(vm, eventOf(made!, userOf(mover)));
     return made!;
   }
 
@@ -57,7 +70,7 @@ export class Snapshots {
    * @param reason for people, such as `before a turn of the agent`
    * @returns undefined: nothing changed, or it failed, which is logged
    */
-  async protect(vm: Vm, reason: string): Promise<SnapshotInfo | undefined> {
+  async protect(vm: Vm, reason: string, mover = BY_SERVICE): Promise<SnapshotInfo | undefined> {
     if (this.#settings.inForce("vm.snapshots.enabled") === false) return undefined;
     try {
       const made = await storeOf(vm).create({
@@ -65,7 +78,7 @@ export class Snapshots {
         label: reason,
         limits: snapshotLimits(this.#settings),
       });
-      if (made) await recordSnapshot(vm, made);
+      if (made) await this.#records.observe(vm, eventOf(made, userOf(mover)));
       return made;
     } catch (error) {
       log.warn(`no snapshot of "${vm.record.name}": ${asSbxError(error, "the snapshot").message}`);
@@ -79,20 +92,24 @@ export class Snapshots {
   }
 
   /** Puts files back. A running guest sees them when this returns. */
-  async restore(vm: Vm, id: string, paths?: string[]): Promise<SnapshotRestored> {
+  async restore(vm: Vm, id: string, paths?: string[], mover = BY_SERVICE): Promise<SnapshotRestored> {
     const store = storeOf(vm);
     const request = { kind: "auto" as const, label: BEFORE_RESTORE, limits: snapshotLimits(this.#settings) };
     const snapshot = await infoOf(store, id);
     const restored = await store.restore(id, { ...request, paths: paths?.map(relativePath) });
-    await recordSnapshot(vm, snapshot, restored);
+    await this.#records.observe(vm, eventOf(snapshot, userOf(mover), restored));
     await awaitFiles(vm, restored.changes);
     return { snapshot, before: restored.before, ...viewsOf(restored.changes), failed: failuresOf(restored) };
   }
 
   /** Puts files back to before a time or an event, or to the newest snapshot that differs from what is there. */
-  async undo(vm: Vm, { to, before_unix_ms, paths, dry_run }: SnapshotUndo): Promise<SnapshotRestored> {
+  async undo(
+    vm: Vm,
+    { to, before_unix_ms, paths, dry_run }: SnapshotUndo,
+    mover = BY_SERVICE,
+  ): Promise<SnapshotRestored> {
     const snapshot = await this.#target(vm, to, before_unix_ms);
-    if (!dry_run) return await this.restore(vm, snapshot.id, paths);
+    if (!dry_run) return await this.restore(vm, snapshot.id, paths, mover);
     const changes = await storeOf(vm).preview(snapshot.id, paths?.map(relativePath));
     return { snapshot, ...viewsOf(changes), failed: [] };
   }
@@ -146,6 +163,10 @@ export class Snapshots {
 export function snapshotLimits(settings: SettingsStore): SnapshotLimits {
   const number = (id: string) => Number(settings.resolved.byId.get(id)!.effective_value);
   return { auto: number("vm.snapshots.auto_max"), manual: number("vm.snapshots.manual_max") };
+}
+
+function userOf({ client }: { client: string }): SnapshotUser {
+  return { client, user: userName() };
 }
 
 function storeOf({ paths }: Vm): SnapshotStore {

@@ -1,6 +1,6 @@
 /**
  * Files of a VM that a person brings in or takes out (docs/contracts.md §2, "Files"): below /workspace on the host, elsewhere
- * through the guest's agent. Of a VM that runs, the rules are asked about each, and it is on record with its hash.
+ * through the guest's agent. The rules are asked about each, and it is on record with its hash.
  */
 import { join } from "node:path";
 import { z } from "zod";
@@ -10,6 +10,7 @@ import { SbxError } from "../base/error/mod.ts";
 import { Blake3, blake3 } from "../base/hash/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
 import { GUEST_WORKSPACE } from "../event/mod.ts";
+import type { HostRecords } from "./host_record.ts";
 import type { ReplyTo } from "../ipc/mod.ts";
 import { userName } from "../base/user/mod.ts";
 import type { Supervisor } from "./supervisor.ts";
@@ -39,6 +40,11 @@ const GuestStat = z.strictObject({
 export interface Mover {
   client: string;
   trace_id?: string;
+}
+
+/** Parts of the service that files of a VM involve. */
+export interface FileParts extends Pick<Supervisor, "ready"> {
+  records: Pick<HostRecords, "decide">;
 }
 
 /** A file on its way to a person. */
@@ -76,14 +82,14 @@ function namesOf(path: string): string[] {
 /** The files of one VM. */
 export class VmFiles {
   readonly #vm: Vm;
-  readonly #supervisor: Pick<Supervisor, "ready">;
+  readonly #parts: FileParts;
   readonly #mover: Mover;
   readonly #gone: AbortSignal | undefined;
 
   /** @param gone ends what goes on for a client that went away: the guest decides how long it takes */
-  constructor(supervisor: Pick<Supervisor, "ready">, vm: Vm, mover: Mover, gone?: AbortSignal) {
+  constructor(parts: FileParts, vm: Vm, mover: Mover, gone?: AbortSignal) {
     this.#vm = vm;
-    this.#supervisor = supervisor;
+    this.#parts = parts;
     this.#mover = mover;
     this.#gone = gone;
   }
@@ -244,12 +250,9 @@ export class VmFiles {
     byte_count: number,
     hash?: string,
   ): Promise<void> {
-    const { state } = this.#vm.state;
-    // The record of a VM without a process is closed.
-    if (state !== "Running" && state !== "Paused") return;
+    if (isGuestPath(path)) await this.#parts.ready(this.#vm, "a file");
     const { client, trace_id } = this.#mover;
-    const reply = await this.#vm.process.call({
-      t: "DecideFile",
+    const reply = await this.#parts.records.decide(this.#vm, {
       operation,
       path: isGuestPath(path) ? `/${namesOf(path).join("/")}` : guestPath(relativePath(path)),
       byte_count,
@@ -275,7 +278,7 @@ export class VmFiles {
     output: (bytes: Uint8Array) => Promise<void>,
     input?: AsyncIterable<Uint8Array>,
   ): Promise<void> {
-    await this.#supervisor.ready(this.#vm, "a file");
+    await this.#parts.ready(this.#vm, "a file");
     using call = await this.#vm.process.open({ t: "GuestFile", words, limit, stdin: input !== undefined });
     this.#gone?.throwIfAborted();
     this.#gone?.addEventListener("abort", () => call.close());

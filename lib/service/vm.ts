@@ -3,6 +3,7 @@ import { SbxError } from "../base/error/mod.ts";
 import type { MachineInfo } from "../ipc/mod.ts";
 import type { SessionPaths, VmRecord } from "../session/mod.ts";
 import { PAUSED_HINT } from "../session/mod.ts";
+import type { StillRecord } from "../session/still/mod.ts";
 import type { Features, Hypervisor } from "../vm/mod.ts";
 import { guestPath } from "./workspace/mod.ts";
 import type { VmProcess } from "./vm_process.ts";
@@ -42,6 +43,8 @@ export interface Vm {
   booting?: Promise<void>;
   /** the process whose reports count: another one follows it */
   watch?: symbol;
+  /** its record, in the hands of the service while it has no process; closed before it gets one */
+  still?: { use<T>(work: (record: StillRecord) => Promise<T>): Promise<T>; close(): Promise<void> };
   /** a suspension under way */
   suspending?: Promise<void>;
   /** the resume under way that a request waits for, and why, in words */

@@ -61,15 +61,19 @@ export class VmStates {
  * @throws {SbxError} `vm.busy`
  */
 export async function exclusive<T>(vm: Vm, action: string, work: () => Promise<T>): Promise<T> {
-  if (vm.busy) {
-    throw new SbxError("vm.busy", `"${vm.record.name}" is busy with ${vm.busy}`, {
-      hint: "try again in a moment",
-    });
-  }
+  requireIdle(vm);
   vm.busy = action;
   try {
+    // A ledger has one writer.
+    await vm.still?.close();
     return await work();
   } finally {
     vm.busy = undefined;
   }
+}
+
+/** @throws {SbxError} `vm.busy`: a work on its life is under way */
+export function requireIdle({ busy, record }: Vm): void {
+  if (!busy) return;
+  throw new SbxError("vm.busy", `"${record.name}" is busy with ${busy}`, { hint: "try again in a moment" });
 }

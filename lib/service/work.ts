@@ -22,6 +22,7 @@ import {
   Work,
 } from "../repo/mod.ts";
 import { execBuffered } from "./exec.ts";
+import { byProcess } from "./host_record.ts";
 import type { Vm } from "./vm.ts";
 import { VmFiles } from "./transfer.ts";
 
@@ -48,7 +49,9 @@ class VmGuest implements Guest {
   constructor(vm: Vm) {
     this.name = vm.record.name;
     this.#vm = vm;
-    this.#files = new VmFiles({ ready: () => Promise.resolve() }, vm, { client: "sbx-service" });
+    this.#files = new VmFiles({ ready: () => Promise.resolve(), records: byProcess }, vm, {
+      client: "sbx-service",
+    });
   }
 
   async run(command: string[], timeout_secs: number): Promise<GuestOutput> {

@@ -1,12 +1,12 @@
 import { join } from "node:path";
 import type { Home } from "../base/home/mod.ts";
+import { userName } from "../base/user/mod.ts";
 import { useHostNetwork } from "../proxy/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundInterval } from "../base/time/mod.ts";
-import { userName } from "../base/user/mod.ts";
-import { CredentialBroker, CredentialStore, Logins, storePath } from "../credential/mod.ts";
-import { SessionGate } from "../gate/mod.ts";
-import { compileLayers, summary } from "../policy/mod.ts";
+import { type CredentialBroker, CredentialStore, Logins, storePath } from "../credential/mod.ts";
+import type { SessionGate } from "../gate/mod.ts";
+import { compileLayers } from "../policy/mod.ts";
 import { type Cost, DaySpending, type Spent } from "../budget/mod.ts";
 import { AccessRequests } from "./access.ts";
 import { ActivityRecord } from "./activity/mod.ts";
@@ -18,8 +18,17 @@ import { Lifetime } from "./lifetime.ts";
 import type { VmRecord } from "./files/record.ts";
 import type { McpSide } from "./mcp.ts";
 import { NetworkAccess } from "./network_access.ts";
-import { Recording, type RecordingOptions } from "./recording.ts";
+import { decidePort, recordPortClosed } from "./port_event.ts";
+import type { PortWork } from "../port/mod.ts";
+import type { Recording, RecordingOptions } from "./recording.ts";
 import type { SessionReport } from "./report.ts";
+import {
+  decideFile,
+  type FileDecision,
+  type FileRequest,
+  openGate,
+  type RecordParts,
+} from "./session_gate.ts";
 import { readSpent } from "./spent.ts";
 import { Turns } from "./turns.ts";
 import { Statements } from "./statement.ts";
@@ -35,14 +44,6 @@ export interface EnforcementOptions extends Pick<RecordingOptions, "onUnrecorded
   report: Pick<SessionReport, "tell" | "set" | "change">;
   /** the machine has lived as long as corp allows */
   onLifetime(): void;
-}
-
-/** The parts that stay as long as the session. */
-interface Parts {
-  contract: Contract;
-  broker: CredentialBroker;
-  recording: Recording;
-  gate: SessionGate;
 }
 
 /** Enforces the contract of one session: its gate, and the network and MCP that go through the gate. Loaded while the machine boots. */
@@ -65,7 +66,7 @@ export class Enforcement {
   /** puts the minutes of the session on record; from the first limit of minutes on */
   #minuteTimer?: number;
 
-  private constructor(options: EnforcementOptions, { contract, broker, recording, gate }: Parts) {
+  private constructor(options: EnforcementOptions, { contract, broker, recording, gate }: RecordParts) {
     this.#options = options;
     this.#contract = contract;
     this.#broker = broker;
@@ -100,48 +101,27 @@ export class Enforcement {
     const { home, paths, record, report, onUnrecorded, onRecorded } = options;
     const contract = await readContract(paths);
     useHostNetwork(contract.network);
-    const broker = await CredentialBroker.open({
-      store: new CredentialStore(storePath(home)),
-      providers: grantOf(contract).providers,
-      ...(contract.profile.accounts && { accounts: contract.profile.accounts }),
-      vm: record.id,
-      onError: ({ message }) => log.warn(message),
-    });
-    const policy = compileLayers(contract);
-    const recording = await Recording.open({
+    const turns = new Turns(() => enforcement.#keepTurn());
+    const parts = await openGate({
       home,
       path: paths.ledger,
-      sessionId: record.id,
-      terms: contract.ledger,
+      contract,
+      record,
       onUnrecorded,
       onRecorded,
+      tell: (notice) => report.tell(notice),
+      before: (event) => turns.before(event),
+      ended: (event, response) => turns.ended(event, response),
     });
+    let enforcement: Enforcement;
     try {
-      const turns = new Turns(() => enforcement.#keepTurn());
-      const gate = new SessionGate({
-        // The service may have refreshed the contract since it wrote the record.
-        session: {
-          ...record,
-          profile_revision: contract.profile.revision ?? record.profile_revision,
-          user_id: userName(),
-          labels: labelsOf(record),
-        },
-        policy,
-        detections: detectionsOf(contract),
-        exportRoutes: exportRoutesOf(contract),
-        recorder: recording.ledger,
-        tell: (notice) => report.tell(notice),
-        before: (event) => turns.before(event),
-        ended: (event, response) => turns.ended(event, response),
-        scrubValue: (value) => broker.scrubValue(value),
-      });
-      const enforcement: Enforcement = new Enforcement(options, { contract, broker, recording, gate });
+      enforcement = new Enforcement(options, parts);
       enforcement.statements.contract(contract, [contract.corp.rules, contract.profile.rules]);
       await enforcement.#applyBudget(contract);
       if (hasServers(contract)) enforcement.mcp().catch((error) => log.warn(error));
       return enforcement;
     } catch (error) {
-      await recording.close();
+      await parts.recording.close();
       throw error;
     }
   }
@@ -223,7 +203,7 @@ export class Enforcement {
         actor: "guest",
         limits,
       });
-      if (made) this.observeFile(eventOf(made));
+      if (made) this.observeFile(eventOf(made, { client: "sbx-process", user: userName() }));
     } catch (error) {
       log.warn("no snapshot before a turn of the agent:", (error as Error).message);
     }
@@ -235,16 +215,17 @@ export class Enforcement {
   }
 
   /** Asks the rules about a file that the host is about to put into the VM, or to hand out. */
-  async decideFile(
-    { trace_id, ...file }: HostFile & { trace_id?: string },
-    signal?: AbortSignal,
-  ): Promise<{ event_id: string; refusal?: string }> {
-    const { common, ...family } = fileDraft(file, this.#contract.profile.paths ?? {});
-    const draft = { common: { ...common, ...(trace_id !== undefined && { trace_id }) }, ...family };
-    const passage = await this.gate.decide(draft, signal);
-    const { event_id } = passage.event.common;
-    passage.finish();
-    return passage.allowed ? { event_id } : { event_id, refusal: summary(passage.decision) };
+  decideFile(request: FileRequest, signal?: AbortSignal): Promise<FileDecision> {
+    return decideFile({ gate: this.gate, contract: this.#contract }, request, signal);
+  }
+
+  /** Asks the rules about a port of the host that is about to lead into the VM. @throws {SbxError} `policy.blocked` */
+  openPort(work: PortWork): Promise<string> {
+    return decidePort(this.gate, work);
+  }
+
+  portClosed(work: PortWork, opened: string): void {
+    recordPortClosed(this.gate, work, opened);
   }
 
   /** MCP of the session, loaded at boot if the contract has servers, else when the guest first uses it. */
@@ -301,14 +282,6 @@ export class Enforcement {
       send: async (request) => (await this.network.open()).send(request),
     });
   }
-}
-
-/** Where a session comes from, as all of its events say it. */
-function labelsOf({ parent, forked_from }: VmRecord): Record<string, string> | undefined {
-  if (parent) return { mcp_server: parent.server, parent_session: parent.id };
-  if (!forked_from) return undefined;
-  const { session, event } = forked_from;
-  return { forked_from: session, ...(event && { forked_event: event.id, forked_hash: event.hash }) };
 }
 
 function hasServers({ profile, corp }: Contract): boolean {

@@ -13,4 +13,6 @@ export {
 } from "./suspend.ts";
 export { SpareMachine } from "./spare.ts";
 export type { BootStatement, ContractStatement, SessionStatement } from "./statement.ts";
+export type { HostFile } from "./file_event.ts";
+export type { FileDecision, FileRequest } from "./session_gate.ts";
 export { hasEnded } from "./report.ts";

@@ -89,3 +89,12 @@ export class Recording {
     await this.#options.onRecorded().catch((failure) => log.error(failure));
   }
 }
+
+/** Notes that corp's collecting server lacks rows of a ledger, so that the service sends them. */
+export async function uncollected(path: string, { url, auth_token_file }: LedgerTerms): Promise<void> {
+  if (url === undefined) return;
+  const { uncollectedMark } = await import("../ledger/read/mod.ts");
+  await Deno.writeTextFile(uncollectedMark(path), JSON.stringify({ url, auth_token_file }) + "\n", {
+    mode: 0o600,
+  });
+}

@@ -30,6 +30,7 @@ export interface SnapshotToolParts {
 
 type Args = Record<string, unknown>;
 
+const GUEST = { client: "guest" };
 const ID = { type: "string", pattern: "^s[0-9a-f]{8}$", description: "id of a snapshot" };
 const READ_ONLY = { readOnlyHint: true, openWorldHint: false };
 
@@ -78,7 +79,7 @@ export function snapshotTools({ store, limits, observe }: SnapshotToolParts): Lo
         count(writes, WRITES_PER_MINUTE);
         const request = { kind: "manual" as const, label: labelOf(label), actor: "guest" as const };
         const made = await store.create({ ...request, limits: limitsOfGuest() });
-        observe(eventOf(made!));
+        observe(eventOf(made!, GUEST));
         return made!;
       },
     ),
@@ -114,7 +115,7 @@ export function snapshotTools({ store, limits, observe }: SnapshotToolParts): Lo
           paths: pathsOf(paths),
         });
         const info = (await store.list()).find((each) => each.id === id);
-        if (info) observe(eventOf(info, restored));
+        if (info) observe(eventOf(info, GUEST, restored));
         // The guest's kernel has names of before until then.
         if (restored.changes.length > 0) await new Promise((resolve) => setTimeout(resolve, CACHED_MS));
         const failed = restored.failed.map(({ path, why }) => ({ path: toText(path), why }));

@@ -8,7 +8,7 @@ import { SnapshotInfo } from "./schema.ts";
 import { type Entry, lineOf, objectOfLine, parseLine } from "./entry.ts";
 import type { Pace } from "./pace.ts";
 
-const Header = SnapshotInfo.extend({
+const Header = SnapshotInfo.omit({ blake3: true }).extend({
   version: z.literal(1),
   b3: z.string().describe("BLAKE3 of all that follows the first line"),
 });
@@ -23,12 +23,13 @@ export function newSnapshotId(): string {
   return `s${crypto.getRandomValues(new Uint8Array(4)).toHex()}`;
 }
 
+/** @returns the info with the hash of the entries */
 export async function writeManifest(
   path: string,
-  info: SnapshotInfo,
+  info: Omit<SnapshotInfo, "blake3">,
   entries: Iterable<Entry>,
   pace: Pace,
-): Promise<void> {
+): Promise<SnapshotInfo> {
   const lines: string[] = [];
   for (const entry of entries) {
     lines.push(lineOf(entry));
@@ -36,8 +37,10 @@ export async function writeManifest(
     if (turn) await turn;
   }
   const body = lines.length === 0 ? "" : lines.join("\n") + "\n";
-  const header: z.infer<typeof Header> = { version: 1, b3: hashOf(new TextEncoder().encode(body)), ...info };
+  const b3 = hashOf(new TextEncoder().encode(body));
+  const header: z.infer<typeof Header> = { version: 1, b3, ...info };
   await writeAtomic(path, `${JSON.stringify(header)}\n${body}`);
+  return { ...info, blake3: b3 };
 }
 
 /** @throws {SbxError} `snapshot.damaged` */
@@ -45,8 +48,8 @@ export async function readManifest(
   path: string,
   pace: Pace,
 ): Promise<{ info: SnapshotInfo; entries: Map<string, Entry> }> {
-  const { info, b3, body } = await readParts(path);
-  if (hashOf(new TextEncoder().encode(body)) !== b3) throw damaged(path);
+  const { info, body } = await readParts(path);
+  if (hashOf(new TextEncoder().encode(body)) !== info.blake3) throw damaged(path);
   const entries = new Map<string, Entry>();
   for (const line of linesOf(body)) {
     const entry = parseLine(line);
@@ -83,20 +86,20 @@ export async function readInfo(path: string): Promise<SnapshotInfo> {
   }
   const end = buffer.indexOf(10);
   if (end < 0) throw damaged(path);
-  return headerOf(new TextDecoder().decode(buffer.subarray(0, end)), path).info;
+  return headerOf(new TextDecoder().decode(buffer.subarray(0, end)), path);
 }
 
-async function readParts(path: string): Promise<{ info: SnapshotInfo; b3: string; body: string }> {
+async function readParts(path: string): Promise<{ info: SnapshotInfo; body: string }> {
   const text = await Deno.readTextFile(path);
   const end = text.indexOf("\n");
   if (end < 0) throw damaged(path);
-  return { ...headerOf(text.slice(0, end), path), body: text.slice(end + 1) };
+  return { info: headerOf(text.slice(0, end), path), body: text.slice(end + 1) };
 }
 
-function headerOf(line: string, path: string): { info: SnapshotInfo; b3: string } {
+function headerOf(line: string, path: string): SnapshotInfo {
   try {
     const { version: _, b3, ...info } = Header.parse(JSON.parse(line));
-    return { info, b3 };
+    return { ...info, blake3: b3 };
   } catch (cause) {
     throw damaged(path, cause);
   }

@@ -2,7 +2,7 @@
 export type { Change } from "./diff.ts";
 export type { SnapshotChange, SnapshotInfo } from "./schema.ts";
 export { isSnapshotId } from "./manifest.ts";
-export { eventOf, viewOf } from "./view.ts";
+export { eventOf, type SnapshotUser, viewOf } from "./view.ts";
 export { fromText, toText } from "./path.ts";
 export type { Failure } from "./restore.ts";
 export { type Restored, type SnapshotLimits, type SnapshotRequest, SnapshotStore } from "./store.ts";

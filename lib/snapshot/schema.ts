@@ -17,6 +17,9 @@ export const SnapshotInfo = z.object({
   ),
   left_out_count: z.int(),
   changing: z.int().describe("files that changed while they were read"),
+  blake3: z.string().regex(/^[0-9a-f]{64}$/).describe(
+    "of its manifest, which has each path with its attributes and the BLAKE3 of its content",
+  ),
 });
 export type SnapshotInfo = z.infer<typeof SnapshotInfo>;
 

@@ -169,21 +169,26 @@ export class SnapshotStore {
     keep: string[] = [],
   ): Promise<SnapshotInfo> {
     const { kind, label, actor = "host", limits } = request;
-    const info: SnapshotInfo = {
-      id: newSnapshotId(),
-      kind,
-      ...(label !== undefined && { label }),
-      actor,
-      created_unix_ms: now.started_unix_ms,
-      ...countsOf(now),
-    };
-    await writeManifest(this.#path(info.id), info, now.entries.values(), work.pace);
+    const id = newSnapshotId();
+    const info = await writeManifest(
+      this.#path(id),
+      {
+        id,
+        kind,
+        ...(label !== undefined && { label }),
+        actor,
+        created_unix_ms: now.started_unix_ms,
+        ...countsOf(now),
+      },
+      now.entries.values(),
+      work.pace,
+    );
     if (kind === "auto") {
       const auto = (await this.list()).filter((each) =>
         each.kind === "auto" && each.actor === actor && !keep.includes(each.id)
       );
-      const old = auto.slice(0, Math.max(0, auto.length - limits.auto)).filter(({ id }) => id !== info.id);
-      for (const { id } of old) await Deno.remove(this.#path(id));
+      const old = auto.slice(0, Math.max(0, auto.length - limits.auto)).filter((each) => each.id !== id);
+      for (const each of old) await Deno.remove(this.#path(each.id));
       if (old.length > 0) await this.#sweep(work.objects, work.pace);
     }
     return info;

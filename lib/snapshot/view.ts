@@ -15,8 +15,14 @@ export function viewOf({ path, change, before, after }: Change): SnapshotChange 
   };
 }
 
+/** Who makes or restores a snapshot; `user` of the host, unless the guest does. */
+export interface SnapshotUser {
+  client: string;
+  user?: string;
+}
+
 /** What an event says of a snapshot (`export`) or of a restore (`import`) (docs/contracts.md §2, "Snapshots"). */
-export function eventOf(snapshot: SnapshotInfo, restored?: Restored) {
+export function eventOf(snapshot: SnapshotInfo, { client, user }: SnapshotUser, restored?: Restored) {
   return {
     operation: restored ? "import" as const : "export" as const,
     path: GUEST_WORKSPACE,
@@ -25,6 +31,9 @@ export function eventOf(snapshot: SnapshotInfo, restored?: Restored) {
       : snapshot.bytes,
     labels: {
       snapshot: snapshot.id,
+      blake3: snapshot.blake3,
+      client,
+      ...(user !== undefined && { user }),
       ...(snapshot.label !== undefined && { snapshot_label: snapshot.label }),
       ...(restored && {
         snapshot_before: restored.before.id,

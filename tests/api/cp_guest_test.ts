@@ -7,13 +7,14 @@ import { download } from "../../cmd/sbx/cp_download.ts";
 import { Remote } from "../../cmd/sbx/cp_remote.ts";
 import { upload } from "../../cmd/sbx/cp_upload.ts";
 import { routeFiles } from "../../cmd/service/routes/files.ts";
+import { byProcess } from "../../lib/service/host_record.ts";
 import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/base/error/mod.ts";
 import { blake3 } from "../../lib/base/hash/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { userName } from "../../lib/base/user/mod.ts";
 import { Client } from "../../lib/client/mod.ts";
 import { type Call, type Caller, CallServer } from "../../lib/ipc/mod.ts";
-import type { Supervisor, Vm } from "../../lib/service/mod.ts";
+import type { Service, Vm } from "../../lib/service/mod.ts";
 import { VmProcess } from "../../lib/service/vm_process.ts";
 
 type GuestFile = Extract<Call, { t: "GuestFile" }>;
@@ -104,7 +105,7 @@ async function withGuest(run: (fixture: Fixture) => Promise<void>): Promise<void
     },
   };
   const place = home({ get: (name) => name === "SBX_HOME" ? join(dir, "home") : undefined });
-  routeFiles(app, place, supervisor as unknown as Supervisor);
+  routeFiles(app, { home: place, supervisor, records: byProcess } as unknown as Service);
   app.get("/vms/demo/info", (context) => context.json({ workspace: paths.workspace }));
   app.onError((cause, context) => {
     const error = asSbxError(cause, context.req.path);

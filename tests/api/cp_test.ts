@@ -11,7 +11,7 @@ import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/base/error/
 import { type Home, home } from "../../lib/base/home/mod.ts";
 import { Client } from "../../lib/client/mod.ts";
 import { CredentialStore, refOf, storePath } from "../../lib/credential/mod.ts";
-import type { Supervisor, Vm } from "../../lib/service/mod.ts";
+import type { Service, Vm } from "../../lib/service/mod.ts";
 import { runChild } from "../helper/child.ts";
 import { KEY } from "../helper/credential.ts";
 import { sh } from "../helper/repository.ts";
@@ -35,7 +35,8 @@ async function withVm(run: (fixture: Fixture) => Promise<void>): Promise<void> {
   const vm = { paths: { workspace }, state: { state: "Stopped" }, record: { id: VM } } as Vm;
   const app = new Hono();
   const place = home({ get: (name) => name === "SBX_HOME" ? join(dir, "home") : undefined });
-  routeFiles(app, place, { find: () => vm } as unknown as Supervisor);
+  const records = { decide: () => Promise.resolve({ event_id: "0123456789ab" }) };
+  routeFiles(app, { home: place, supervisor: { find: () => vm }, records } as unknown as Service);
   app.get("/vms/demo/info", (context) => context.json({ workspace }));
   app.onError((cause, context) => {
     const error = asSbxError(cause, context.req.path);

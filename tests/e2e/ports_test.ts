@@ -1,5 +1,5 @@
 /** Ports of the host that lead to programs of a VM: both ways, half-closes, many at once, policy, their end. */
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { closeQuietly } from "../../lib/base/wire/mod.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 
@@ -8,6 +8,14 @@ const DENY_PORT = `
 action = "block"
 match = 'process.activity.executable == "sbx-port" && process.activity.argv[1] == "5432"'
 reason = "no database"
+[profiles.rules.no-connection]
+action = "block"
+match = 'process.activity.command == "sbx-port 5433"'
+reason = "no connection"
+[profiles.rules.no-keys]
+action = "block"
+match = 'file.activity.operation == "export" && file.activity.ext == "key"'
+reason = "keys stay"
 `;
 /** Listens on 7000, on ::1 only on 7001; sends back what it got when the client has ended its side. */
 const ECHO = `
@@ -108,16 +116,31 @@ Deno.test("ports of a VM", async (t) => {
       assertEquals(await Promise.all(texts.map((text) => send(echo, text))), texts);
     });
 
-    await t.step("each connection is an event, and policy forbids some", async () => {
-      const database = await forward(5432);
-      assertEquals(await send(database, "select 1"), "");
+    await t.step("each port and each connection is an event, and policy forbids some", async () => {
+      const { code, stderr } = await sbx.cli("port", "dev", "5432");
+      assertEquals(code, 1);
+      assertStringIncludes(stderr, "no database");
+      assertEquals(await send(await forward(5433), "select 1"), "");
       assertEquals(await send(await forward(7999), "nobody listens"), "");
+      await sbx.ok("port", "dev", "7999", "--remove");
       const { events } = JSON.parse(await sbx.ok("events", "dev", "--json"));
-      const of = (port: number) =>
-        events.filter(({ process }: any) => process?.activity.command === `sbx-port ${port}`);
-      const [refused] = of(5432);
-      assertStringIncludes(await sbx.ok("why", refused.common.event_id), "no-database");
-      assertEquals(of(7001).map(({ common }: any) => common.event_type), ["process.exec", "process.exit"]);
+      const of = (command: string) =>
+        events.filter(({ process }: any) => process?.activity.command === command);
+      assertStringIncludes(await sbx.ok("why", of("sbx-port 5432 open")[0].common.event_id), "no-database");
+      assertStringIncludes(await sbx.ok("why", of("sbx-port 5433")[0].common.event_id), "no-connection");
+      assertEquals(of("sbx-port 7001").map(({ common }: any) => common.event_type), [
+        "process.exec",
+        "process.exit",
+      ]);
+      const [opened, closed] = of("sbx-port 7999 open").map(({ common }: any) => common);
+      assertEquals([opened.event_type, closed.event_type], ["process.exec", "process.exit"]);
+      assertEquals(closed.labels.event_id, opened.event_id);
+      for (const { actor, labels } of [opened, closed]) {
+        assertEquals([actor, labels.host_port], ["host", "7999"]);
+        assert(labels.user && labels.client.startsWith("sbx"), JSON.stringify(labels));
+      }
+      const development = of("sbx-port 5173 open")[0].common.labels;
+      assertEquals([development.port, development.client], ["open", "sbx-process"]);
     });
 
     await t.step("invalid ports are refused", async () => {
@@ -143,6 +166,32 @@ Deno.test("ports of a VM", async (t) => {
           ),
       );
       assertEquals(await sbx.ok("port", "dev", "--json"), '{\n  "ports": []\n}\n');
+    });
+
+    await t.step("files of a stopped VM are on its record, and its rules hold for them", async () => {
+      await Deno.writeTextFile(`${sbx.home}/note.txt`, "note");
+      await Deno.writeTextFile(`${sbx.home}/host.key`, "key");
+      await sbx.ok("cp", `${sbx.home}/note.txt`, "dev:note.txt");
+      await sbx.ok("cp", `${sbx.home}/host.key`, "dev:host.key");
+      assertStringIncludes((await sbx.cli("cp", "dev:host.key", `${sbx.home}/out.key`)).stderr, "keys stay");
+      await assertRejects(() => Deno.lstat(`${sbx.home}/out.key`), Deno.errors.NotFound);
+      const { events } = JSON.parse(await sbx.ok("events", "dev", "--family", "file", "--json"));
+      const moved = events.filter(({ common }: any) => common.actor === "host").map((
+        { common, file, decision }: any,
+      ) => [
+        file.activity.operation,
+        file.activity.path,
+        common.labels.blake3.length,
+        decision,
+      ]);
+      assertEquals(moved, [
+        ["import", "/workspace/note.txt", 64, "allow"],
+        ["import", "/workspace/host.key", 64, "allow"],
+        ["export", "/workspace/host.key", 64, "block"],
+      ]);
+      await sbx.ok("start", "dev");
+      assertEquals(await sbx.ok("exec", "dev", "--", "cat", "/workspace/note.txt"), "note");
+      await sbx.ok("verify", "dev");
     });
   } finally {
     await sbx.dispose();

@@ -4,9 +4,10 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
 import {
   dotEnvWithoutSecrets,
+  type FileParts,
   isDotEnv,
   isGuestPath,
-  type Supervisor,
+  type Service,
   type Vm,
   VmFiles,
 } from "../../../lib/service/mod.ts";
@@ -16,9 +17,13 @@ import { handle, readBody } from "../handle.ts";
 import { traceOf } from "../trace.ts";
 
 /** Routes of a VM's files: of its workspace whether it runs or not, and of its guest while it runs. */
-export function routeFiles(app: Hono, home: Home, supervisor: Supervisor): void {
+export function routeFiles(
+  app: Hono,
+  { home, supervisor, records }: Pick<Service, "home" | "supervisor" | "records">,
+): void {
+  const parts: FileParts = { ready: (...of) => supervisor.ready(...of), records };
   const filesOf = (vm: Vm, context: Context) =>
-    new VmFiles(supervisor, vm, { client: clientOf(context), ...traceOf(context) }, context.req.raw.signal);
+    new VmFiles(parts, vm, { client: clientOf(context), ...traceOf(context) }, context.req.raw.signal);
 
   handle(app, fileRoutes.read, async ({ params, query, context }) => {
     const { body, size, allocated, mode } = await filesOf(supervisor.find(params.id), context).open(

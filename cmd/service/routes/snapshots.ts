@@ -1,23 +1,29 @@
-import type { Hono } from "hono";
+import type { Context, Hono } from "hono";
 import { snapshotRoutes } from "../../../lib/api/mod.ts";
 import type { Service } from "../../../lib/service/mod.ts";
+import { clientOf } from "../client.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of the snapshots of workspaces. */
 export function routeSnapshots(app: Hono, { supervisor, snapshots }: Service): void {
+  const byOf = (context: Context) => ({ client: clientOf(context) });
   handle(app, snapshotRoutes.list, async ({ params }) => ({
     snapshots: await snapshots.list(supervisor.find(params.id)),
   }));
   handle(
     app,
     snapshotRoutes.create,
-    ({ params, body }) => snapshots.create(supervisor.find(params.id), body.label),
+    ({ params, body, context }) => snapshots.create(supervisor.find(params.id), body.label, byOf(context)),
   );
-  handle(app, snapshotRoutes.protect, async ({ params, body }) => {
-    const snapshot = await snapshots.protect(supervisor.find(params.id), body.reason);
+  handle(app, snapshotRoutes.protect, async ({ params, body, context }) => {
+    const snapshot = await snapshots.protect(supervisor.find(params.id), body.reason, byOf(context));
     return { ...(snapshot && { snapshot }) };
   });
-  handle(app, snapshotRoutes.undo, ({ params, body }) => snapshots.undo(supervisor.find(params.id), body));
+  handle(
+    app,
+    snapshotRoutes.undo,
+    ({ params, body, context }) => snapshots.undo(supervisor.find(params.id), body, byOf(context)),
+  );
   handle(
     app,
     snapshotRoutes.diff,
@@ -26,7 +32,8 @@ export function routeSnapshots(app: Hono, { supervisor, snapshots }: Service): v
   handle(
     app,
     snapshotRoutes.restore,
-    ({ params, body }) => snapshots.restore(supervisor.find(params.id), params.snapshot, body.paths),
+    ({ params, body, context }) =>
+      snapshots.restore(supervisor.find(params.id), params.snapshot, body.paths, byOf(context)),
   );
   handle(app, snapshotRoutes.delete, async ({ params }) => {
     await snapshots.remove(supervisor.find(params.id), params.snapshot);

@@ -1,5 +1,5 @@
 /** A guest at the address of the gateway: ports of a VM, chosen by an agent, while the gateway is away. */
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { requireVmEnv } from "../../../cmd/mcp/vm_env.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
@@ -25,10 +25,13 @@ Deno.test("a VM's port never gets the address of a gateway that is away, nor one
   }
   const configured = freePort();
   const reserved = () => reservedPorts(place, { get: () => String(configured) });
-  const ports = new Ports(() => Promise.resolve(0), reserved);
+  const user = { client: "test" };
+  const recorder = { opening: () => Promise.resolve("event"), closed: () => {} };
+  const ports = new Ports(() => Promise.resolve(0), recorder, reserved);
   try {
     const wanted = [...had, configured, 19222, 19223];
-    ports.offer(wanted);
+    await ports.offer(wanted, user);
+    assertEquals(ports.list().length, wanted.length);
     for (const { guest_port, host_port } of ports.list()) {
       assert(
         wanted.includes(guest_port) && !wanted.includes(host_port),
@@ -36,7 +39,7 @@ Deno.test("a VM's port never gets the address of a gateway that is away, nor one
       );
     }
     for (const port of wanted) {
-      assertEquals(assertThrows(() => ports.open(5173, port), SbxError).code, "port.reserved");
+      assertEquals((await assertRejects(() => ports.open(5173, user, port), SbxError)).code, "port.reserved");
     }
     // The gateway gets its own again.
     await sbx("start", "--port", String(had[0]));

@@ -11,6 +11,7 @@ import { VmProcess } from "../../../lib/service/vm_process.ts";
 const ENDLESS = 2 ** 42;
 
 const ready = () => Promise.resolve();
+const records = { decide: () => Promise.resolve({ event_id: "e" }) };
 
 async function withVm(run: (vm: Vm, workspace: string) => Promise<void>, process?: VmProcess): Promise<void> {
   const dir = await Deno.makeTempDir();
@@ -29,11 +30,11 @@ Deno.test("a file with a hole without end is refused as a bundle, and given up w
   withVm(async (vm, workspace) => {
     await Deno.writeTextFile(join(workspace, "f"), "");
     await Deno.truncate(join(workspace, "f"), ENDLESS);
-    const files = new VmFiles({ ready }, vm, { client: "test" });
+    const files = new VmFiles({ ready, records }, vm, { client: "test" });
     const { code } = await assertRejects(() => files.open("f", 1024), SbxError);
     assertEquals(code, "repo.too_large");
     const gone = new AbortController();
-    const opened = new VmFiles({ ready }, vm, { client: "test" }, gone.signal).open("f");
+    const opened = new VmFiles({ ready, records }, vm, { client: "test" }, gone.signal).open("f");
     gone.abort();
     await assertRejects(() => opened, DOMException);
   }));
@@ -47,7 +48,7 @@ Deno.test("an agent that answers nothing is given up when the client goes away",
   });
   await withVm(async (vm) => {
     const gone = new AbortController();
-    const opened = new VmFiles({ ready }, vm, { client: "test" }, gone.signal).open("/root/f");
+    const opened = new VmFiles({ ready, records }, vm, { client: "test" }, gone.signal).open("/root/f");
     await asked.promise;
     gone.abort();
     await assertRejects(() => opened);
