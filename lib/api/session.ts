@@ -58,9 +58,9 @@ export const CostReport = z.object({
     output_tokens: z.int(),
     cost_micros: z.int().describe("millionths of a US dollar, of the calls whose price is known"),
     unpriced_calls: z.int().describe("calls with tokens whose price is not known"),
-    estimated_calls: z.int().describe("calls at the price of another model, which has none of its own"),
-    price_basis: z.enum(["family", "dearest"]).optional().describe(
-      "whose price these are at: the model's family, or the dearest of the provider",
+    estimated_calls: z.int().describe("calls at the price of another model, or at one that no source has"),
+    price_basis: z.enum(["family", "dearest", "unchecked"]).optional().describe(
+      "whose price these are at: the model's family, or the dearest of the provider; or that no source has its own",
     ),
   })).describe("the most expensive first"),
   budgets: z.array(BudgetUse).describe("limits of a running VM, with what is used of each"),

@@ -97,8 +97,8 @@ export const Model = z.strictObject({
     cached_input_tokens: count.optional().describe("of `input_tokens`, those read from a cache"),
     output_tokens: count.optional(),
     estimated_cost_micros: count.optional(),
-    price_basis: z.enum(["family", "dearest"]).optional().describe(
-      "whose price the cost is of, where the model has none: its family's, or the dearest of its provider",
+    price_basis: z.enum(["family", "dearest", "unchecked"]).optional().describe(
+      "whose price the cost is of, where the model has none: its family's, or the dearest of its provider; or that no source has its own",
     ),
     tool_calls: z.array(z.strictObject({
       name: z.string(),

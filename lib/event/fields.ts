@@ -83,7 +83,7 @@ export const FIELDS: Record<string, CatalogueField> = {
   "model.response.cached_input_tokens": {"type":"number","cel":"int","description":"of `input_tokens`, those read from a cache"},
   "model.response.output_tokens": {"type":"number","cel":"int"},
   "model.response.estimated_cost_micros": {"type":"number","cel":"int"},
-  "model.response.price_basis": {"type":"string","cel":"string","values":["family","dearest"],"description":"whose price the cost is of, where the model has none: its family's, or the dearest of its provider"},
+  "model.response.price_basis": {"type":"string","cel":"string","values":["family","dearest","unchecked"],"description":"whose price the cost is of, where the model has none: its family's, or the dearest of its provider; or that no source has its own"},
   "model.response.tool_calls": {"type":"list","cel":"list<dyn>"},
   "file.activity.operation": {"type":"string","cel":"string","values":["read","write","create","delete","rename","import","export"]},
   "file.activity.path": {"type":"string","cel":"string"},

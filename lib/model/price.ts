@@ -32,6 +32,8 @@ interface Price extends Rates {
   above?: Rates & { input_tokens: number };
   /** no longer offered: never the price of another model */
   retired?: boolean;
+  /** no source has this price */
+  unchecked?: boolean;
 }
 
 /** Cost of a call. */
@@ -39,12 +41,12 @@ export interface Estimate {
   /** millionths of a US dollar */
   micros: number;
   /**
-   * Price that was used where the model has none at its provider: that of its family's version before it (`gpt-6.1-sol`
-   * for `gpt-6.2-sol`), or the dearest of the provider. Absent: the model's own price.
+   * Price that was used where the model has none at its provider: that of its family's version before it (`gpt-6.2-sol`
+   * for `gpt-6.3-sol`), or the dearest of the provider; or its own one that no source has. Absent: the model's own price.
    */
   basis?: PriceBasis;
 }
-export type PriceBasis = "family" | "dearest";
+export type PriceBasis = "family" | "dearest" | "unchecked";
 
 /** Price of a one-hour cache entry relative to `input`. */
 const LONG_FACTOR = 2;
@@ -76,7 +78,7 @@ export class Prices {
     const prices = this.#prices.get(provider);
     if (!LIST_TIERS.has(tier) || !prices) return undefined;
     const own = prices.find((entry) => isVersionOf(model, entry.model));
-    if (own) return { micros: costAt(own, usage) };
+    if (own) return { micros: costAt(own, usage), ...(own.unchecked && { basis: "unchecked" }) };
     const offered = prices.filter(({ retired }) => !retired);
     const others = offered.length > 0 ? offered : prices;
     // Clouds sell models of other providers too, such as Claude on Vertex AI.
@@ -86,6 +88,11 @@ export class Prices {
     if (relative) return { micros: costAt(relative, usage), basis: "family" };
     return { micros: Math.max(...others.map((price) => costAt(price, usage))), basis: "dearest" };
   }
+}
+
+function builtIn(): Price[] {
+  const sources: Record<string, { as_of: string; checked?: string } | undefined> = BUILT_IN.sources;
+  return BUILT_IN.models.map(({ source, ...price }) => ({ ...price, unchecked: !sources[source]?.checked }));
 }
 
 function isVersionOf(model: string, name: string): boolean {
@@ -135,7 +142,7 @@ export const PRICES_NOTE =
   `estimates from list prices; those that come with sbx are of ${BUILT_IN.as_of}: check them with the provider`;
 
 /** Prices shipped with sbx. */
-export const BUILT_IN_PRICES = new Prices(BUILT_IN.models);
+export const BUILT_IN_PRICES = new Prices(builtIn());
 
 /**
  * Loads a price table in the format of the built-in one, and adds it to that. Its prices win.
@@ -161,7 +168,7 @@ export async function loadPrices(path: string): Promise<Prices> {
   }
   const index = models.findIndex((model) => !isPrice(model));
   if (index >= 0) throw invalidTable(path, `models[${index}] is not a valid price`);
-  return new Prices([...models, ...BUILT_IN.models]);
+  return new Prices([...models, ...builtIn()]);
 }
 
 function invalidTable(path: string, reason: string, cause?: unknown): SbxError {

@@ -45,9 +45,13 @@ export const calls = {
   cached: "of these cached",
   output: "Output tokens",
   cost: "Estimated cost",
-  dollars: (micros: number | undefined, unpriced: number, basis?: "family" | "dearest") => {
+  dollars: (micros: number | undefined, unpriced: number, basis?: "family" | "dearest" | "unchecked") => {
     if (micros === undefined || micros === 0 && unpriced > 0) return "not known";
-    const marks = { family: ", its family's price", dearest: ", the dearest of its provider" };
+    const marks = {
+      family: ", its family's price",
+      dearest: ", the dearest of its provider",
+      unchecked: ", an unchecked price",
+    };
     const rest = unpriced > 0 ? `, and ${unpriced} calls without a known price` : "";
     return `$${(micros / 1e6).toFixed(4)}${basis ? marks[basis] : ""}${rest}`;
   },

@@ -13,7 +13,7 @@ export const command: Command = {
   summary:
     "show what the model calls of a session, or of every VM, used and cost; also after the VM was deleted",
   notes: [
-    "Costs are estimates from a table of list prices. A model outside of it counts at its family's price, else as the dearest of its provider, and is marked; network.model_price_file adds prices.",
+    "Costs are estimates from a table of list prices. A model outside of it counts at its family's price, else as the dearest of its provider, and is marked, as is a price that no source has; network.model_price_file adds prices.",
   ],
   options: [JSON_OPTION],
   words: { min: 0, max: 1 },
@@ -85,6 +85,8 @@ function priceOf({ provider, cost_micros, unpriced_calls, price_basis }: Line): 
       return `about ${cost}, its family's price`;
     case "dearest":
       return `at most ${cost}, the dearest of ${provider}`;
+    case "unchecked":
+      return `about ${cost}, an unchecked price`;
     default:
       return cost;
   }

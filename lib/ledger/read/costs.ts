@@ -19,7 +19,7 @@ export interface ModelCosts {
   /** calls at the price of another model */
   estimated_calls: number;
   /** whose price these are at; the dearest of the provider where one of them is */
-  price_basis?: "family" | "dearest";
+  price_basis?: "family" | "dearest" | "unchecked";
 }
 
 const NUMBERS = [

@@ -47,12 +47,14 @@ Deno.test("costs: a model's own price, else its family's, else the dearest of it
     // Newer versions: the price of the one before.
     ["anthropic", "claude-sonnet-9", 3000, "family"],
     ["anthropic", "claude-opus-4-9-20260801", 7500, "family"],
-    ["openai", "gpt-6.2-sol", 3000, "family"],
+    ["openai", "gpt-6.3-sol", 3000, "family"],
     ["openai", "gpt-9", 6000, "family"],
     ["google", "gemini-4-flash-preview", 1125, "family"],
     // Older than all that are offered: the dearest of the family.
     ["anthropic", "claude-sonnet-1", 4500, "family"],
     ["google", "claude-sonnet-4-5@20250929", 4500, "family"],
+    // No source has it.
+    ["openai", "gpt-5.1-codex-max", 2250, "unchecked"],
     // Of no family.
     ["anthropic", "claude-sonnet-4-5-turbo", 15000, "dearest"],
     ["anthropic", "gpt-not-theirs", 15000, "dearest"],
@@ -70,6 +72,24 @@ Deno.test("costs: a model's own price, else its family's, else the dearest of it
   assertEquals(tiers, [3500, undefined, undefined, undefined, undefined]);
   const long = BUILT_IN_PRICES.cost("anthropic", "claude-haiku-5-5", { input: 90_000, cacheRead: 20_000 });
   assertEquals(long, { micros: 46_000 });
+});
+
+Deno.test("each built-in price names where it was read and when, and those that no source has are marked", () => {
+  const day = /^20\d\d-\d\d-\d\d$/;
+  const sources: Record<string, { url?: string; as_of: string; read_from: string; checked?: string }> =
+    TABLE.sources;
+  for (const { provider, model, source } of TABLE.models) {
+    const found = sources[source];
+    assert(found && day.test(found.as_of) && found.read_from !== "", `${model}: ${source}`);
+    assertEquals(found.checked !== undefined, URL.canParse(found.url ?? ""), source);
+    if (found.checked !== undefined) assert(day.test(found.checked) && found.checked <= TABLE.as_of, source);
+    const basis = found.checked === undefined ? "unchecked" : undefined;
+    assertEquals(BUILT_IN_PRICES.cost(provider, model, { input: 1 })?.basis, basis, model);
+  }
+  assertEquals(
+    Object.keys(sources).filter((each) => !TABLE.models.some(({ source }) => source === each)),
+    [],
+  );
 });
 
 Deno.test("costs: a price file adds to the table, and wins", async () => {
@@ -161,16 +181,4 @@ Deno.test("costs: every model that a pinned agent starts with has a price of its
       assert(cost && cost.micros > 0 && cost.basis === undefined, `${id}: ${model} has no price`);
     }
   }
-});
-
-Deno.test("costs: the built-in table names the date and the source of each provider's prices", () => {
-  const day = /^\d{4}-\d\d-\d\d$/;
-  const providers = new Set(TABLE.models.map(({ provider }) => provider));
-  assertEquals(new Set(Object.keys(TABLE.sources)), providers);
-  for (const { url, as_of } of Object.values(TABLE.sources)) {
-    assert(URL.canParse(url) && day.test(as_of));
-    assert(as_of <= TABLE.as_of);
-  }
-  const names = TABLE.models.map(({ provider, model }) => `${provider} ${model}`);
-  assertEquals(names.length, new Set(names).size);
 });
