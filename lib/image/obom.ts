@@ -1,6 +1,7 @@
 import type { Arch } from "../base/arch/mod.ts";
-import type { Suite } from "../profile/mod.ts";
+import { GUEST_VERSION_PROPERTY, type Suite } from "../profile/mod.ts";
 import { debianLicense, hashUuid } from "../sbom/mod.ts";
+import { GUEST_VERSION } from "../guest/wire/mod.ts";
 import { archNames } from "./arch.ts";
 import { installedPackages } from "./dpkg.ts";
 import { GUEST_DENO_VERSION, GUEST_PROGRAMS } from "./guest.ts";
@@ -55,6 +56,7 @@ export function generateObom(input: ObomInput): string {
           { name: "sbx:rootfs:arch", value: arch },
           { name: "sbx:rootfs:suite", value: suite },
           { name: "sbx:kernel:version", value: kernelVersion },
+          { name: GUEST_VERSION_PROPERTY, value: GUEST_VERSION },
         ],
       },
     },

@@ -9,6 +9,6 @@ export { type ListedProfile, listProfiles } from "./list.ts";
 export { loadProfile, profilePath, validateProfile } from "./load.ts";
 export { CorpMcpServers, type McpServer, McpServers } from "./mcp/schema.ts";
 export { isAptPackage, type Packages, type Suite, SUITES } from "./package.ts";
-export { missingObom, obomDescriptor, readObom } from "./obom.ts";
+export { GUEST_VERSION_PROPERTY, guestVersion, missingObom, obomDescriptor, readObom } from "./obom.ts";
 export { parseProfile, type Profile, type ProfileOrigin, requireCompatible } from "./profile.ts";
 export { type ArchAssets, type Asset, type Obom, PROFILE_ID, ProfileFile, Provider } from "./schema.ts";

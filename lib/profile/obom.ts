@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { type Arch, currentArch } from "../base/arch/mod.ts";
 import { type AssetFile, verifyFile } from "../asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
@@ -13,6 +14,14 @@ import type { Obom } from "./schema.ts";
 const OBOM_LIMIT = 64 * 1024 * 1024;
 
 const GONE = "is gone";
+
+/** Property of an OBOM's `metadata.component`: version of the messages of the image's guest programs (docs/contracts.md §7). */
+export const GUEST_VERSION_PROPERTY = "sbx:guest:version";
+const Described = z.object({
+  metadata: z.object({
+    component: z.object({ properties: z.array(z.object({ name: z.string(), value: z.string() })) }),
+  }),
+});
 
 /** OBOM with its file on this host. */
 interface LocatedObom {
@@ -89,6 +98,28 @@ export async function missingObom(
   const info = file && await Deno.stat(file.path).catch(() => null);
   if (!file || info?.isFile && info.size === file.size) return undefined;
   return lackError(file, info?.isFile ? `has ${info.size} bytes, not ${file.size}` : GONE, profile, arch);
+}
+
+/**
+ * Version of the guest programs in the image of a profile, as its OBOM has it; undefined where there is none that can be
+ * read, or it was generated before OBOMs had that.
+ */
+export async function guestVersion(
+  home: Home,
+  profile: Profile,
+  arch: Arch = currentArch(),
+): Promise<string | undefined> {
+  const bytes = await readObom(home, profile, arch).catch(() => new Uint8Array());
+  const { data } = Described.safeParse(parseJson(bytes));
+  return data?.metadata.component.properties.find(({ name }) => name === GUEST_VERSION_PROPERTY)?.value;
+}
+
+function parseJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    return undefined;
+  }
 }
 
 /** The message names the file alone: several profiles may have the same image. */

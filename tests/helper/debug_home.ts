@@ -26,10 +26,11 @@ export async function withHealthyHome(test: (home: Home) => Promise<void>): Prom
   }
 }
 
-async function installImage(home: Home): Promise<void> {
+/** Installs an image of no content. @param obom text of its OBOM */
+export async function installImage(home: Home, obom?: string): Promise<void> {
   const files: Record<string, { hash: string; size: number }> = {};
   for (const name of ["vmlinuz", "initrd.img", "rootfs.erofs", "obom.cdx.json"]) {
-    const text = `bytes of ${name}`;
+    const text = obom !== undefined && name === "obom.cdx.json" ? obom : `bytes of ${name}`;
     files[name] = { hash: blake3(text), size: text.length };
     await writeFile(join(home.assetsDir, installedName(name, blake3(text))), text);
   }

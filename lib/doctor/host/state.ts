@@ -9,7 +9,8 @@ import { timeLimit } from "../../base/time/mod.ts";
 import { caFiles, openCa } from "../../ca/mod.ts";
 import { corpPlaces, findCorpPlace, loadCorp } from "../../corp/mod.ts";
 import { CredentialStore, findKeyring, storePath } from "../../credential/mod.ts";
-import { bootAssets, listProfiles, missingObom } from "../../profile/mod.ts";
+import { GUEST_VERSION } from "../../guest/wire/mod.ts";
+import { bootAssets, guestVersion, listProfiles, missingObom } from "../../profile/mod.ts";
 import { readToml } from "../../toml/mod.ts";
 import { failed, failure, type HostProbe, note, ok, type Outcome } from "./check.ts";
 
@@ -175,7 +176,14 @@ async function checkProfiles(home: Home): Promise<Outcome> {
     const gone = await missingObom(home, listed.profile);
     if (gone) noImage.push(failure(gone, INSTALL));
     await bootAssets(home, listed.profile, currentArch()).then(
-      () => ready.push(listed.id),
+      async () => {
+        const version = await guestVersion(home, listed.profile);
+        if (version === undefined || version === GUEST_VERSION) return ready.push(listed.id);
+        noImage.push(failed(
+          `the image of ${listed.id} has guest programs of version ${version}, which do not boot: this sbx needs ${GUEST_VERSION}`,
+          `sbx image build ${listed.id}, or sbx update --assets where it came from a server`,
+        ));
+      },
       (error) => {
         if (error instanceof SbxError && (error.code === NOT_BUILT || error.code === "assets.missing")) {
           return;

@@ -5,6 +5,9 @@ import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import { caFiles, openCa } from "../../../lib/ca/mod.ts";
 import { CredentialStore, storePath } from "../../../lib/credential/mod.ts";
 import { versionCommand } from "../../../lib/vm/mod.ts";
+import { GUEST_VERSION } from "../../../lib/guest/wire/mod.ts";
+import { GUEST_VERSION_PROPERTY } from "../../../lib/profile/mod.ts";
+import { installImage } from "../../helper/debug_home.ts";
 import { hostReport, THIS_SYSTEM } from "../../../lib/doctor/host/mod.ts";
 
 async function withHome(test: (home: Home) => Promise<void>): Promise<void> {
@@ -86,6 +89,23 @@ for (const [what, id, spoil, detail] of BROKEN) {
       assertEquals(report.ok, false);
     }));
 }
+
+Deno.test("an image whose guest programs are of another version is named, with a command", () =>
+  withHome(async (home) => {
+    const lines = async (version?: string) => {
+      const properties = version === undefined ? [] : [{ name: GUEST_VERSION_PROPERTY, value: version }];
+      await installImage(home, JSON.stringify({ metadata: { component: { properties } } }));
+      const { checks } = await hostReport(home);
+      return checks.find(({ id }) => id === "profiles")!;
+    };
+    assertEquals((await lines(GUEST_VERSION)).state, "ok");
+    // Of an image that was built before its OBOM had the version nothing is known.
+    assertEquals((await lines()).state, "ok");
+    const { state, detail, remedy } = await lines("1");
+    assertEquals(state, "failed");
+    assert(/the image of code has guest programs of version 1, .* needs \d+/.test(detail), detail);
+    assert(/^sbx image build \w+/.test(remedy!), remedy);
+  }));
 
 Deno.test("--fix mends permissions, says so, and nothing else", () =>
   withHome(async (home) => {
