@@ -1,7 +1,7 @@
 /** Starts service and gateway, for `sbx start` and for every command that needs them. */
 import { join } from "node:path";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
-import type { Home } from "../base/home/mod.ts";
+import { type Home, makeOwnFolder } from "../base/home/mod.ts";
 import { type Detached, spawnDetached } from "../base/spawn/mod.ts";
 import { timeLimit } from "../base/time/mod.ts";
 import type { Client } from "./client.ts";
@@ -108,7 +108,7 @@ async function awaitPid(place: Home, daemon: Daemon): Promise<void> {
 
 async function makeFolder(path: string): Promise<void> {
   try {
-    await Deno.mkdir(path, { recursive: true, mode: 0o700 });
+    await makeOwnFolder(path);
   } catch (cause) {
     const reason = cause instanceof Deno.errors.AlreadyExists || cause instanceof Deno.errors.NotADirectory
       ? "part of the path is not a folder"

@@ -1,7 +1,8 @@
 /** Deleted VMs, kept for a day where the disk has room (docs/contracts.md §2, "Deleted VMs"). */
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import type { DeletedVm } from "../api/mod.ts";
+import { copySparse } from "../base/copy/mod.ts";
 import { freeBytes } from "../base/disk/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { type Home, removeFolder, removeIfThere, writeAtomic } from "../base/home/mod.ts";
@@ -20,8 +21,17 @@ const FREE_BYTES = 4 * 1024 ** 3;
 /** Time between two looks for VMs whose day is over, and at the disk, in `ms`. */
 const SWEEP_MS = 60_000;
 const NOTE = "deleted.json";
+/** Name of a copy from another disk that is not complete. */
+const PART = /^\..*\.part$/;
 
 const Note = z.strictObject({ name: z.string(), profile_id: z.string(), deleted_at: z.iso.datetime() });
+
+/** A VM on its way into the bin. */
+interface BinnedVm {
+  record: Pick<Vm["record"], "id" | "name" | "profile_id">;
+  /** its folder */
+  dir: string;
+}
 
 /** The folder of deleted VMs of one home, each with the files that it had. */
 export class Bin {
@@ -70,19 +80,25 @@ export class Bin {
     return await this.#free(this.#home.dir).catch(() => 0) >= FREE_BYTES;
   }
 
-  /** Takes the files of a VM without a process. */
-  put({ record: { id, name, profile_id }, paths }: Pick<Vm, "record" | "paths">): Promise<void> {
+  /** Takes the files of a VM without a process. @param deletedAt absent: now */
+  put({ record, dir }: BinnedVm, deletedAt = new Date().toISOString()): Promise<void> {
+    const { id, name, profile_id } = record;
     return this.#next(async () => {
       await Deno.mkdir(this.#dir, { recursive: true, mode: 0o700 });
-      const note: z.infer<typeof Note> = { name, profile_id, deleted_at: new Date().toISOString() };
-      await writeAtomic(join(paths.dir, NOTE), JSON.stringify(note));
-      await Deno.rename(paths.dir, join(this.#dir, id));
+      const note: z.infer<typeof Note> = { name, profile_id, deleted_at: deletedAt };
+      await writeAtomic(join(dir, NOTE), JSON.stringify(note));
+      await move(dir, join(this.#dir, id), this.#removeFiles);
       await this.#sweep(Date.now());
     });
   }
 
   /** The newest first; a VM that is being removed is not one of them. */
-  async list(): Promise<DeletedVm[]> {
+  async list(now = Date.now()): Promise<DeletedVm[]> {
+    return (await this.#all()).filter(({ expires_at }) => Date.parse(expires_at) > now);
+  }
+
+  /** With those whose day is over, which the next sweep removes. */
+  async #all(): Promise<DeletedVm[]> {
     const vms = await Promise.all((await this.#ids()).map((id) => this.#read(id)));
     return vms.filter((vm) => vm !== undefined).sort((a, b) => b.deleted_at.localeCompare(a.deleted_at));
   }
@@ -103,7 +119,8 @@ export class Bin {
 
   async #takeOut(id: string): Promise<void> {
     const dir = join(this.#home.sessionsDir, id);
-    await Deno.rename(join(this.#dir, id), dir).catch((cause) => {
+    await move(join(this.#dir, id), dir, this.#removeFiles).catch((cause) => {
+      if (!(cause instanceof Deno.errors.NotFound)) throw cause;
       throw new SbxError("vm.not_found", "this deleted VM is not there any more", {
         cause,
         hint: "sbx list --deleted shows those that can be restored; sbx list shows the VMs",
@@ -131,10 +148,13 @@ export class Bin {
   }
 
   async #sweep(now: number): Promise<void> {
-    const kept = await this.list();
+    const kept = await this.#all();
     const listed = new Set(kept.map(({ id }) => id));
     // A removal that was broken off has left files without a note.
     for (const id of await this.#ids()) if (!listed.has(id)) await this.#remove(id);
+    for (const name of await this.#names()) {
+      if (PART.test(name)) await this.#removeFiles(join(this.#dir, name)).catch((error) => log.warn(error));
+    }
     while (kept.length > 0) {
       const oldest = kept.at(-1)!;
       const isOver = Date.parse(oldest.expires_at) <= now;
@@ -147,17 +167,20 @@ export class Bin {
   /** Removes every deleted VM. @returns their names */
   empty(): Promise<string[]> {
     return this.#next(async () => {
-      const all = await this.list();
+      const all = await this.#all();
       for (const { id } of all) await this.#remove(id);
       return all.map(({ name }) => name);
     });
   }
 
   async #ids(): Promise<string[]> {
+    return (await this.#names()).filter((name) => SESSION_ID.test(name));
+  }
+
+  async #names(): Promise<string[]> {
     try {
       const entries = await Array.fromAsync(Deno.readDir(this.#dir));
-      return entries.filter(({ name, isDirectory }) => isDirectory && SESSION_ID.test(name))
-        .map(({ name }) => name);
+      return entries.filter(({ isDirectory }) => isDirectory).map(({ name }) => name);
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return [];
       throw error;
@@ -185,4 +208,23 @@ export class Bin {
   #paths(id: string): VmPaths {
     return vmPaths(join(this.#dir, id));
   }
+}
+
+/** Moves a folder, also to another disk: `deleted` or `sessions` may be a link to one. Such a copy is there whole or not at all. */
+async function move(from: string, to: string, remove: (dir: string) => Promise<void>): Promise<void> {
+  try {
+    return await Deno.rename(from, to);
+  } catch (error) {
+    if ((error as { code?: string }).code !== "EXDEV") throw error;
+  }
+  const part = join(dirname(to), `.${basename(to)}.part`);
+  try {
+    await remove(part);
+    await copySparse(from, part);
+    await Deno.rename(part, to);
+  } catch (error) {
+    await remove(part).catch((failure) => log.warn(failure));
+    throw error;
+  }
+  await remove(from);
 }

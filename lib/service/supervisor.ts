@@ -9,7 +9,7 @@ import type {
 } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { writeContract, writeRecord } from "../session/mod.ts";
+import { sessionPaths, writeContract, writeRecord } from "../session/mod.ts";
 import type { SettingsStore } from "../settings/mod.ts";
 import type { Hypervisor } from "../vm/mod.ts";
 import type { Bin } from "./bin.ts";
@@ -282,16 +282,18 @@ export class Supervisor {
     const deleted = await bin.get(idOrName);
     this.#registry.requireName(name ?? deleted.name);
     await bin.takeOut(deleted.id);
-    const vm = await this.#registry.open(deleted.id, (id) => sessions.get(id).catch(() => undefined));
-    if (name !== undefined && !vm.damaged) {
-      vm.record = { ...vm.record, name };
-      await writeRecord(vm.paths, vm.record);
-    }
+    let vm: Vm;
     try {
+      vm = await this.#registry.open(deleted.id, (id) => sessions.get(id).catch(() => undefined));
+      if (name !== undefined && !vm.damaged) {
+        vm.record = { ...vm.record, name };
+        await writeRecord(vm.paths, vm.record);
+      }
       // Another VM may have got the name meanwhile.
       this.#registry.requireName(vm.record.name);
     } catch (error) {
-      await bin.put(vm);
+      const { dir } = sessionPaths(this.#options.home, deleted.id);
+      await bin.put({ record: deleted, dir }, deleted.deleted_at).catch((failure) => log.error(failure));
       throw error;
     }
     this.#registry.add(vm);

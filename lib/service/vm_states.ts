@@ -45,7 +45,7 @@ export class VmStates {
   /** Removes a VM without a process; its ledger stays. @param keeps its files go to the bin for a day */
   async erase(vm: Vm, keeps = false): Promise<void> {
     await settle(vm.paths, vm.state);
-    if (keeps) await this.#options.bin.put(vm);
+    if (keeps) await this.#options.bin.put({ record: vm.record, dir: vm.paths.dir });
     else await removeFolder(vm.paths.dir);
     this.#options.registry.remove(vm);
     this.#options.sessions.put(vm.record, new Date().toISOString());

@@ -157,7 +157,7 @@ function checkEntries(
     const place = (...key: string[]) => document.placeOf(["settings", id, ...key]);
     if (!leaf) {
       entries.delete(id);
-      if (issues.isFull) continue;
+      if (issues.isFull && (layer === "user" || issues.hasError)) continue;
       const near = nearestSetting(id, definitions);
       const retired = retiredMessage(id);
       const problem = retired ?? `unknown setting${near ? `; did you mean "${near}"?` : ""}`;
@@ -188,7 +188,13 @@ class Issues {
     return this.list.length >= ISSUES_MAX;
   }
 
+  get hasError(): boolean {
+    return this.list.some(({ severity }) => severity === "error");
+  }
+
+  /** The first error has a place in a full list too: it makes corp.toml a broken file. */
   add(issue: ConfigIssue) {
     if (!this.isFull) this.list.push(issue);
+    else if (issue.severity === "error" && !this.hasError) this.list[ISSUES_MAX - 1] = issue;
   }
 }

@@ -70,8 +70,13 @@ export function home(env?: { get(name: string): string | undefined }): Home {
  * @throws {SbxError} `home.foreign`: another user was first, since {@linkcode home} looked
  */
 export async function makeRunDir({ runDir }: Pick<Home, "runDir">): Promise<void> {
-  await Deno.mkdir(runDir, { recursive: true, mode: 0o700 });
-  requireOwn(runDir);
+  await makeOwnFolder(runDir);
+}
+
+/** Makes a folder, unless it is there, and looks whose it is then: another user may be faster. @throws {SbxError} `home.foreign` */
+export async function makeOwnFolder(path: string): Promise<void> {
+  await Deno.mkdir(path, { recursive: true, mode: 0o700 });
+  requireOwn(path);
 }
 
 /** A folder that is not there is made later, for this user alone. */

@@ -2,6 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
+import { start } from "../../../lib/client/mod.ts";
 import { lockGateway } from "../../../lib/gateway/mod.ts";
 
 Deno.test("a run folder that another user made after the home was looked at is refused", async () => {
@@ -14,6 +15,8 @@ Deno.test("a run folder that another user made after the home was looked at is r
   else await Deno.chmod(runDir, 0o777);
   const { code } = await assertRejects(() => lockGateway(place), SbxError);
   assertEquals([code, Array.from(Deno.readDirSync(runDir))], ["home.foreign", []]);
+  assertEquals((await assertRejects(() => start(place), SbxError)).code, "home.foreign");
+  assertEquals(Array.from(Deno.readDirSync(runDir)), []);
   await Deno.remove(runDir);
   using _lock = await lockGateway(place);
   assertEquals(Deno.statSync(runDir).mode! & 0o777, 0o700);

@@ -1,5 +1,5 @@
 /** Deleted VMs on disk: kept for a day, bounded, and removed where the disk gets short of room. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { Bin, KEEP_MAX, KEEP_MS } from "../../../lib/service/bin.ts";
 import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
@@ -28,7 +28,7 @@ class World implements AsyncDisposable {
     await Deno.mkdir(paths.workspace, { recursive: true });
     await writeRecord(paths, record);
     await writeState(paths, { state, boot_stages: [], pid: 0 });
-    return { record, paths };
+    return { record, paths, dir: paths.dir };
   }
 
   async delete(name: string, state?: "Stopped" | "Suspended") {
@@ -85,7 +85,7 @@ Deno.test("VMs of MCP servers and damaged ones are not kept", async () => {
   assertEquals(await world.bin.takes({ record: { ...record, parent } as typeof record }), false);
   assertEquals(await world.bin.takes({ record, damaged: true }), false);
   assert(await world.bin.takes({ record }));
-  await world.bin.put({ record, paths });
+  await world.bin.put({ record, dir: paths.dir });
   assertEquals(await world.bin.empty(), ["a"]);
   assertEquals(world.files(), []);
 });
@@ -120,6 +120,33 @@ Deno.test("a VM whose files cannot be removed keeps neither others nor itself in
   await bin.put(await world.vm("next"));
   assertEquals(await bin.empty(), ["next"]);
   assertEquals(world.files(), [id]);
+});
+
+Deno.test("a VM whose day is over is not listed, also before the sweep that removes it", async () => {
+  await using world = await World.make();
+  await world.delete("a");
+  const [{ expires_at, id }] = await world.bin.list();
+  assertEquals(await world.bin.list(Date.parse(expires_at)), []);
+  assertEquals(world.files(), [id]);
+});
+
+Deno.test("a bin on another disk takes VMs and gives them back, whole or not at all", async () => {
+  await using world = await World.make();
+  const other = await Deno.makeTempDir({ dir: "/dev/shm" });
+  try {
+    assert((await Deno.stat(other)).dev !== (await Deno.stat(world.dir)).dev, "needs a second file system");
+    await Deno.symlink(other, `${world.dir}/deleted`);
+    const { record: { id }, paths } = await world.vm("a");
+    await Deno.writeTextFile(`${paths.workspace}/f`, "text");
+    await Deno.mkdir(`${other}/.${id}.part/left by a process that was killed`, { recursive: true });
+    await world.bin.put({ record: { id, name: "a", profile_id: "code" }, dir: paths.dir });
+    assertEquals([await world.names(), world.files()], [["a"], [id]]);
+    await assertRejects(() => Deno.lstat(paths.dir), Deno.errors.NotFound);
+    await world.bin.takeOut(id);
+    assertEquals([await Deno.readTextFile(`${paths.workspace}/f`), world.files()], ["text", []]);
+  } finally {
+    await Deno.remove(other, { recursive: true });
+  }
 });
 
 Deno.test("a suspended VM keeps its assets from being pruned", async () => {

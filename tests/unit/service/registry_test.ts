@@ -163,6 +163,23 @@ Deno.test("a deleted VM comes back as it was, under another name where its own i
     assertEquals(await code(supervisor.restore(id)), "vm.not_found");
   }));
 
+Deno.test("a deleted VM that cannot be brought back stays in the bin, as long as it would have", () =>
+  after(() => Promise.resolve(), async (supervisor, id, { dir }) => {
+    await supervisor.delete(supervisor.find(id), { force: false });
+    const note = await Deno.readTextFile(`${dir}/deleted/${id}/deleted.json`);
+    const { open } = Registry.prototype;
+    Registry.prototype.open = () => Promise.reject(new SbxError("disk.full", "no room"));
+    try {
+      await assertRejects(() => supervisor.restore(id), SbxError, "no room");
+    } finally {
+      Registry.prototype.open = open;
+    }
+    assertEquals(supervisor.list().some((vm) => vm.id === id), false);
+    assertEquals(JSON.parse(await Deno.readTextFile(`${dir}/deleted/${id}/deleted.json`)), JSON.parse(note));
+    await supervisor.restore(id);
+    assertEquals(supervisor.summary(supervisor.find(id)).status, "Stopped");
+  }));
+
 Deno.test("a VM into which something was brought is not deleted without force while its work cannot be seen", () =>
   after(async ({ repository }) => {
     const unit = { path: "", is_repository: true, work: "a".repeat(40), pulled: {} };

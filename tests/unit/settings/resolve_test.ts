@@ -54,6 +54,19 @@ Deno.test("each setting resolves independently: corp, then the user, then the de
   }]);
 });
 
+Deno.test("an error of corp counts behind any number of warnings, and of an unknown setting too", () => {
+  const ids = Array.from({ length: 120 }, (_, at) => `k${at}`);
+  const keys = ids.map((id) => `[settings.${id}]\nname = "${id}"\ntype = "apikey"\ndefault = ""\n`).join("");
+  const definitions = define(keys + bool("lock"));
+  const warned = ids.map((id) => `[settings.${id}]\nvalue = "a b"\n`).join("");
+  for (const broken of ['[settings.lock]\nvalue = "false"\n', "[settings.unknown]\nvalue = false\n"]) {
+    const { issues, leaves } = resolveTexts(definitions, "", warned + broken);
+    assertEquals(issues.length, 100);
+    assertEquals(issues.filter(({ severity }) => severity === "error").length, 1, broken);
+    assertEquals(leaves.every(({ corp_locked }) => corp_locked), true, broken);
+  }
+});
+
 Deno.test("enabled resolves from corp, then the user, then the defaults, and the toggle chain", () => {
   const definitions = define(
     bool("a") + bool("b", 'enabled_by = "a"') + bool("c", 'enabled_by = "b"') + bool("d", "enabled = false"),
