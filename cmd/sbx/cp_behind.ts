@@ -8,28 +8,45 @@ const OBEYED =
 
 /** Paths of a listing that are left behind; `.git` in any spelling, and bare repositories under any name. */
 export function findBehind(entries: FileEntry[]): Set<string> {
+  const names = namesOf(entries);
+  const isGitFolder = (folder: string) => isNamedGit(folder) || isRepository(names.get(folder) ?? new Set());
+  /** folders of git above a path, by its folder: few, however deep that is */
+  const above = new Map<string, string[]>();
+  const gitAbove = (folder: string): string[] => {
+    const unknown: string[] = [];
+    for (let each = folder; !above.has(each); [each] = split(each)) {
+      unknown.push(each);
+      if (each === "") break;
+    }
+    let found = above.get(split(unknown.at(-1) ?? folder)[0]) ?? [];
+    for (const each of unknown.reverse()) {
+      above.set(each, found = isGitFolder(each) ? [...found, each] : found);
+    }
+    return above.get(folder)!;
+  };
+  const behind = new Set<string>();
+  for (const { path, type } of entries) {
+    if (type !== "directory" && isNamedGit(path)) behind.add(path);
+    const isObeyed = (folder: string) =>
+      OBEYED.test((folder === "" ? path : path.slice(folder.length + 1)).toLowerCase());
+    if (gitAbove(split(path)[0]).some(isObeyed)) behind.add(path);
+  }
+  return behind;
+}
+
+/** Names in each folder. A guest may list what is in a folder, which the copy makes, and not the folder. */
+function namesOf(entries: FileEntry[]): Map<string, Set<string>> {
   const names = new Map<string, Set<string>>();
+  const seen = new Set<string>();
   for (const { path } of entries) {
-    // A guest may list what is in a folder, which the copy makes, and not the folder.
-    for (let rest = path; rest !== "";) {
+    for (let rest = path; rest !== "" && !seen.has(rest);) {
+      seen.add(rest);
       const [folder, name] = split(rest);
       names.set(folder, (names.get(folder) ?? new Set()).add(name.toLowerCase()));
       rest = folder;
     }
   }
-  const isGitFolder = (folder: string) => isNamedGit(folder) || isRepository(names.get(folder) ?? new Set());
-  const behind = new Set<string>();
-  for (const { path, type } of entries) {
-    if (type !== "directory" && isNamedGit(path)) behind.add(path);
-    for (let [folder] = split(path);; [folder] = split(folder)) {
-      if (isGitFolder(folder)) {
-        const below = folder === "" ? path : path.slice(folder.length + 1);
-        if (OBEYED.test(below.toLowerCase())) behind.add(path);
-      }
-      if (folder === "") break;
-    }
-  }
-  return behind;
+  return names;
 }
 
 /** What git takes for a repository (gitrepository-layout(5)). */

@@ -48,6 +48,9 @@ function modeOf(header: string | null): number | undefined {
   return header !== null && /^[0-7]{1,4}$/.test(header) ? parseInt(header, 8) & 0o777 : undefined;
 }
 
+/** Most entries of one copied folder (docs/contracts.md §14): a hostile guest lists as many as it likes. */
+export const ENTRIES_MAX = 1_000_000;
+
 /** A VM's files, accessed through the API. */
 export class Remote {
   readonly #client: Client;
@@ -59,15 +62,34 @@ export class Remote {
     this.#vm = vm;
   }
 
-  /** Lists everything below a folder, page by page; undefined if `path` is a file. */
+  /**
+   * Lists everything below a folder, page by page; undefined if `path` is a file.
+   *
+   * @throws {SbxError} `guest.failed`, `repo.too_large`: a listing without an end
+   */
   async list(path: string): Promise<Tree | undefined> {
     const tree: Tree = { entries: [], leftOut: [], leftOutCount: 0 };
+    let count = 0;
     const folders = [path];
     try {
       for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
         for (let cursor: string | undefined, more = true; more;) {
           const query = { path: folder, depth: DEPTH_MAX, cursor };
           const page = await this.#client.json<FileList>("GET", this.#url("list"), { query });
+          const listed = page.entries.length + page.left_out_count;
+          // Pages of a guest: it says when the last one is reached.
+          if (
+            page.truncated && (listed === 0 || page.next_cursor === undefined || page.next_cursor === cursor)
+          ) {
+            throw new SbxError("guest.failed", `the VM lists "${folder}" without an end`, {
+              hint: "sbx logs NAME shows the guest's console",
+            });
+          }
+          if ((count += listed) > ENTRIES_MAX) {
+            throw new SbxError("repo.too_large", `"${path}" has more than ${ENTRIES_MAX} files and folders`, {
+              hint: "copy the folders in it one by one, or pack them in the VM first: tar -cf FILE FOLDER",
+            });
+          }
           tree.entries.push(...page.entries);
           tree.leftOut.push(...page.left_out);
           tree.leftOutCount += page.left_out_count;

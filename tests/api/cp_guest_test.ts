@@ -239,6 +239,18 @@ Deno.test("a guest that lies leads the host nowhere else", () =>
       lies.list = lie;
       assertEquals(await code(download(remote, guest, join(local, "out"))), "guest.failed");
     }
+    // A listing without an end, and one of more than any machine holds.
+    for (
+      const [more, expected] of [
+        [{ truncated: true, next_cursor: "a" }, "guest.failed"],
+        [{ truncated: true }, "guest.failed"],
+        [{ truncated: true, next_cursor: "b", entries: [] }, "guest.failed"],
+        [{ truncated: true, next_cursor: "a", left_out_count: 1_000_001 }, "repo.too_large"],
+      ] as const
+    ) {
+      lies.list = JSON.stringify({ ...JSON.parse(page("a")), ...more });
+      assertEquals(await code(download(remote, guest, join(local, "out"))), expected, lies.list);
+    }
     delete lies.list;
     await Deno.writeTextFile(`${guest}/f`, "12345");
     for (

@@ -67,3 +67,12 @@ Deno.test("other files come along", () => {
   ];
   assertEquals(findBehind(entries(...good, "r/.git/refs/heads/hooks/x", "r/.git/logs/HEAD")), new Set());
 });
+
+Deno.test("deep folders are looked at once each, whatever their number of files", () => {
+  const deep = Array.from({ length: 400 }, (_, at) => `d${at}`).join("/");
+  const files = Array.from({ length: 2000 }, (_, at) => `${deep}/f${at}`);
+  assertEquals(
+    findBehind(entries(...files, `${deep}/.git/config`, `${deep}/.git/x`)),
+    new Set([`${deep}/.git/config`]),
+  );
+});
