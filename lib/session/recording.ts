@@ -30,6 +30,7 @@ export class Recording {
   readonly #options: RecordingOptions;
   #terms: LedgerTerms;
   #collecting?: Collecting;
+  #isClosed = false;
 
   private constructor(options: RecordingOptions, ledger: Ledger) {
     this.#options = options;
@@ -59,6 +60,7 @@ export class Recording {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     await this.ledger.close().catch(() => {});
     await this.#collecting?.end();
   }
@@ -84,6 +86,8 @@ export class Recording {
     );
     do {
       await backgroundDelay(RETRY_MS);
+      // The service, which opens records of stopped VMs, lives on.
+      if (this.#isClosed) return;
     } while (!await this.ledger.flush().then(() => true, () => false));
     log.info("the ledger is written again");
     await this.#options.onRecorded().catch((failure) => log.error(failure));
