@@ -206,21 +206,12 @@ export class CallListener {
   }
 }
 
-/** Opens a file to be given away, by number: the kernel gives none away that is open as a place (`O_PATH`). @throws {Error} it cannot */
-export function openToGive(path: string): number {
-  return openWith(path, O_CLOEXEC, 0);
-}
-
 /** Makes a new file, with the flags of another program's call. @throws {Error} it exists, or cannot be made */
 export function makeFile(path: string, flags: number, mode: number): Disposable & { fd: number } {
-  const fd = openWith(path, flags | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  const text = new TextEncoder().encode(`${path}\0`);
+  const fd = libc().open(text, flags | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  if (fd < 0) throw new Error(`cannot make ${path}`);
   return { fd, [Symbol.dispose]: () => void libc().close(fd) };
-}
-
-function openWith(path: string, flags: number, mode: number): number {
-  const fd = libc().open(new TextEncoder().encode(`${path}\0`), flags, mode);
-  if (fd < 0) throw new Error(`cannot open ${path}`);
-  return fd;
 }
 
 function archOf(): CallArch {

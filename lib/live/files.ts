@@ -22,7 +22,7 @@ export function shareOf(
     share: {
       dir,
       top,
-      ...is_repository && { gitfile: join(live, "gitfile") },
+      ...is_repository && { gitfile: `gitdir: ${guestGitDir({ name })}\n` },
       withSecrets: with_secrets,
       made: join(live, "made"),
     },
@@ -32,9 +32,8 @@ export function shareOf(
 
 /** Makes the files that a share needs before its VM starts. No guest may run meanwhile: the workspace is the guest's. */
 export async function prepareShare(record: LiveRecord, places: LivePlaces): Promise<void> {
-  const { share: { gitfile }, at } = shareOf(record, places);
+  const { at } = shareOf(record, places);
   await Deno.mkdir(places.live, { recursive: true, mode: 0o700 });
-  if (gitfile) await Deno.writeTextFile(gitfile, `gitdir: ${guestGitDir(record)}\n`, { mode: 0o444 });
   const found = await Deno.lstat(at).catch(() => undefined);
   // The folder is mounted on it: it must be a folder, never a link of the guest's.
   if (found?.isDirectory) return;

@@ -1,5 +1,5 @@
 /** Decides on names of files in the calls of a file server, whose names are a guest's. */
-import { SECRET_SEARCHED } from "../repo/name/mod.ts";
+import { endsSecretPath, isSecretPart, SECRET_SEARCHED, waysToSecrets } from "../repo/name/mod.ts";
 import { identityOf, type MadeFiles } from "./made.ts";
 import { maskOf } from "./mask.ts";
 
@@ -57,6 +57,7 @@ export class Guard {
       return this.#options.hasGitfile && name === ".git" && this.#isTop(folder) ? "gitfile" : ENOENT;
     }
     if (this.#top.has(name.toLowerCase()) && this.#isTop(folder)) return does === "look" ? ENOENT : EPERM;
+    if (does !== "look" && this.#leadsToSecret(named)) return EACCES;
     if (!this.#isSecret(named)) return "allowed";
     const path = pathOf(named);
     if (path === undefined) return EACCES;
@@ -76,7 +77,23 @@ export class Guard {
   #isSecret(named: Named): boolean {
     if (this.#options.withSecrets) return false;
     const mask = maskOf(named.name);
-    return mask instanceof RegExp ? mask.test(beginning(pathOf(named) ?? "")) : mask === "secret";
+    if (mask instanceof RegExp ? mask.test(beginning(pathOf(named) ?? "")) : mask === "secret") return true;
+    if (!isSecretPart(named.name)) return false;
+    const parts = partsOf(named);
+    return parts === undefined || endsSecretPath(parts);
+  }
+
+  /** Whether a folder has a secret of the host below it, which under another name of the folder would be none. */
+  #leadsToSecret(named: Named): boolean {
+    if (this.#options.withSecrets || !isSecretPart(named.name)) return false;
+    const parts = partsOf(named);
+    if (parts === undefined) return true;
+    return waysToSecrets(parts).flatMap((way) => findAlong(`${named.folder}/${named.name}`, way)).some(
+      (path) => {
+        const identity = identityOf(path);
+        return identity !== undefined && !this.#options.made.has(identity);
+      },
+    );
   }
 
   #isTop(folder: string): boolean {
@@ -92,6 +109,29 @@ export function pathOf({ folder, name }: Named): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Parts of a name's path, in lower case; undefined where the kernel gives no path: it is too long, or not UTF-8. */
+function partsOf({ folder, name }: Named): string[] | undefined {
+  try {
+    const path = folder.startsWith("/proc/") ? Deno.readLinkSync(folder) : folder;
+    return `${path}/${name}`.toLowerCase().split("/");
+  } catch {
+    return undefined;
+  }
+}
+
+/** Paths below a folder whose names are these in any case. */
+function findAlong(folder: string, [name, ...rest]: string[]): string[] {
+  let names: string[];
+  try {
+    names = Array.from(Deno.readDirSync(folder), (entry) => entry.name);
+  } catch {
+    // A folder that cannot be listed may still be gone through.
+    names = [name];
+  }
+  const found = names.filter((each) => each.toLowerCase() === name).map((each) => `${folder}/${each}`);
+  return rest.length === 0 ? found : found.flatMap((path) => findAlong(path, rest));
 }
 
 /** First part of a regular file, as text; empty when it cannot be read. */

@@ -8,7 +8,7 @@ export type Mask = "runs" | "secret" | RegExp | undefined;
  * Names of what version control runs programs of: `HEAD`, without which no folder is a repository for git whatever its
  * name; names of bare repositories; other systems' folders.
  */
-const RUNS = /^(?:head|\.hg|\.jj|\.sl|\.bzr|\.svn)$|\.git$/;
+const RUNS = /^(?:head|\.hg|\.jj|\.sl|\.bzr|\.svn|_darcs|\.pijul|\.repo)$|\.git$/;
 
 /**
  * Judges a name in any folder. `runs`: a program of the host that merely looks at the folder could run what is there;
@@ -25,4 +25,4 @@ export function maskOf(name: string): Mask {
 }
 
 /** Names at the top of a folder whose programs editors run, and git where it is configured to. */
-export const TOP_NAMES = [".vscode", ".idea", ".husky", ".githooks"];
+export const TOP_NAMES = [".vscode", ".idea", ".zed", ".helix", ".husky", ".githooks"];

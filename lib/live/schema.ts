@@ -4,7 +4,7 @@ import { z } from "zod";
 export const LiveShare = z.strictObject({
   dir: z.string().describe("the folder"),
   top: z.array(z.string()).describe("masked names at its top"),
-  gitfile: z.string().optional().describe("file that leads to the guest's own repository"),
+  gitfile: z.string().optional().describe("text of the file that leads to the guest's own repository"),
   withSecrets: z.boolean(),
   made: z.string().describe("file with the identities of the guest's own files that look like secrets"),
 });

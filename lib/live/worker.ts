@@ -1,5 +1,6 @@
 /** Thread that answers the calls of a file server. It must not be filtered itself, and waits for calls without end. */
-import { CallListener, openToGive } from "../../ffi/libc/notify.ts";
+import { CallListener } from "../../ffi/libc/notify.ts";
+import { sealedFile } from "../../ffi/libc/sealed.ts";
 import { answerCalls } from "./calls.ts";
 import { Guard } from "./guard.ts";
 import { MadeFiles } from "./made.ts";
@@ -19,7 +20,7 @@ port.onmessage = ({ data }) => {
   if (typeof data === "number") return prepared!(data);
   const made = new MadeFiles(data.made);
   const guard = new Guard({ ...data, made, hasGitfile: data.gitfile !== undefined });
-  const gitfile = data.gitfile === undefined ? -1 : openToGive(data.gitfile);
+  const gitfile = data.gitfile === undefined ? -1 : sealedFile("gitfile", data.gitfile);
   prepared = (listener) => answerCalls(new CallListener(listener), { guard, made, gitfile });
   port.postMessage("ready");
 };

@@ -1,5 +1,4 @@
 /** Files that look like secrets, by their names, and some by what they hold. */
-import { basename } from "node:path";
 
 /** Names of files that hold secrets. */
 const NAMES = new Set([
@@ -12,11 +11,70 @@ const NAMES = new Set([
   ".vault-token",
   "kubeconfig",
   "credentials.tfrc.json",
+  ".terraformrc",
+  ".databrickscfg",
+  ".s3cfg",
+  ".boto",
+  "application_default_credentials.json",
   "terraform.tfstate",
   "terraform.tfstate.backup",
 ]);
-/** Paths whose last parts hold secrets. */
-const TAILS = [".aws/credentials", ".docker/config.json", ".kube/config", ".config/gh/hosts.yml"];
+/** Last parts of the paths of files that hold secrets, and of folders full of them; in lower case. */
+const TAILS = [
+  ".aws/credentials",
+  ".azure/accesstokens.json",
+  ".azure/msal_token_cache.bin",
+  ".azure/msal_token_cache.json",
+  ".azure/service_principal_entries.json",
+  ".cache/huggingface/token",
+  ".cargo/credentials",
+  ".cargo/credentials.toml",
+  ".claude/.credentials.json",
+  ".codex/auth.json",
+  ".composer/auth.json",
+  ".config/.wrangler",
+  ".config/composer/auth.json",
+  ".config/containers/auth.json",
+  ".config/doctl",
+  ".config/gcloud",
+  ".config/gh",
+  ".config/git/credentials",
+  ".config/github-copilot",
+  ".config/glab-cli",
+  ".config/hcloud",
+  ".config/helm/registry/config.json",
+  ".config/hub",
+  ".config/linode-cli",
+  ".config/netlify",
+  ".config/ngrok",
+  ".config/op",
+  ".config/rclone",
+  ".config/scw",
+  ".config/sops",
+  ".config/stripe",
+  ".config/tea",
+  ".docker/config.json",
+  ".fly/config.yml",
+  ".gem/credentials",
+  ".gemini/oauth_creds.json",
+  ".gradle/gradle.properties",
+  ".huggingface/token",
+  ".kaggle/kaggle.json",
+  ".kube/config",
+  ".local/share/gem/credentials",
+  ".local/share/keyrings",
+  ".local/share/opencode/auth.json",
+  ".m2/settings-security.xml",
+  ".m2/settings.xml",
+  ".ngrok2/ngrok.yml",
+  ".oci/config",
+  ".pulumi/credentials.json",
+  ".snowflake/connections.toml",
+  ".snowsql/config",
+  ".subversion/auth",
+  ".supabase/access-token",
+].map((tail) => tail.split("/"));
+const TAIL_PARTS = new Set(TAILS.flat());
 const ENDINGS = /\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc\.key)$/i;
 const SSH_KEY = /^id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?$/;
 const DOT_ENV = /^\.env(?:\..*|rc)?$/;
@@ -29,23 +87,60 @@ const CONTENTS: [RegExp, RegExp][] = [
   [/^\.yarnrc\.yml$/, /npmAuthToken|npmAuthIdent/],
   [/^\.pypirc$/, /password/],
   [/^\.dockercfg$/, /auth/],
+  [/^pip\.conf$/, /:\/\/[^\s/:@]*:[^\s/@]+@/],
+  [/^nuget\.config$/, /password/i],
+  [/^gradle\.properties$/, /password|token|secret/i],
+  [/^auth\.json$/, /"(?:http-basic|github-oauth|gitlab-token|gitlab-oauth|bearer)"|"private_key"/],
   [/\.json$/, /"private_key"\s*:\s*"-----BEGIN/],
 ];
 /** `bytes` of a file that are searched. */
 export const SECRET_SEARCHED = 64 * 1024;
 
 /** Folders of a person that hold secrets. */
-const FOLDERS = new Set([".ssh", ".gnupg", ".aws", ".kube", ".docker"]);
+const FOLDERS = new Set([
+  ".ssh",
+  ".gnupg",
+  ".password-store",
+  ".aws",
+  ".azure",
+  ".oci",
+  ".fly",
+  ".terraform.d",
+  ".kube",
+  ".docker",
+]);
 
 /**
- * Whether a file looks like one of secrets by its path; a pattern where what it holds decides.
+ * Whether a file looks like one of secrets by its path, in any case; a pattern where what it holds decides.
  */
 export function secretPattern(path: string): boolean | RegExp {
-  const name = basename(path);
+  const parts = path.toLowerCase().split("/");
+  const name = parts.at(-1)!;
   if (DOT_ENV.test(name)) return !SAMPLE.test(name);
   if (NAMES.has(name) || SSH_KEY.test(name) || ENDINGS.test(name)) return true;
-  if (TAILS.some((tail) => path === tail || path.endsWith(`/${tail}`))) return true;
+  if (parts.some((_, at) => endsSecretPath(parts.slice(0, at + 1)))) return true;
   return CONTENTS.find(([names]) => names.test(name))?.[1] ?? false;
+}
+
+/** Whether a name is a part of a secret's path, in any case; only then its folder matters. */
+export function isSecretPart(name: string): boolean {
+  return TAIL_PARTS.has(name.toLowerCase());
+}
+
+/** Whether parts of a path, in lower case, end in a file or folder of secrets. */
+export function endsSecretPath(parts: readonly string[]): boolean {
+  return TAIL_PARTS.has(parts.at(-1) ?? "") &&
+    TAILS.some((tail) => tail.every((part, at) => parts.at(at - tail.length) === part));
+}
+
+/** Ways from a folder to files and folders of secrets. @param parts of the folder's path, in lower case */
+export function waysToSecrets(parts: readonly string[]): string[][] {
+  return TAILS.flatMap((tail) =>
+    tail.slice(1).flatMap((_, at) => {
+      const first = tail.slice(0, at + 1);
+      return first.every((part, i) => parts.at(i - first.length) === part) ? [tail.slice(at + 1)] : [];
+    })
+  );
 }
 
 /**

@@ -23,6 +23,11 @@ const WAYS = [
   "mv src .git",
   "mv nested/.git src/.git",
   "cat nested/.git/config",
+  "echo 'gitdir: /root/own/.git' >.git",
+  "echo x >>.git",
+  "truncate -s 0 .git",
+  "chmod 666 .git && echo x >>.git",
+  `python3 -c 'import os; os.pwrite(os.open(".git", os.O_RDWR), b"x", 0)'`,
   "echo x >nested/.git/hooks/post-checkout",
   "mkdir link && ln -s ../nested/.git link/to && cat link/to/config",
   "mv src .vscode",
@@ -46,6 +51,21 @@ const WAYS = [
   "mv src moved && mv moved src && rm .env",
   "cat /workspace/project/../project/.env",
   "cat sub/id_rsa",
+  "cat sub/.config/gh/hosts.yml",
+  "cat sub/.config/git/credentials",
+  "mv sub/.config c && cat c/git/credentials",
+  "mv sub/.config/gh x && cat x/hosts.yml",
+  "mv sub/.config/git x && cat x/credentials",
+  "mv sub/.config/git/credentials z && cat z",
+  "mv sub moved; mv moved/.config/git x && cat x/credentials; s=$?; mv moved sub; exit $s",
+  "ln -s ../sub/.config/git link/way && cat link/way/credentials",
+  "cp -r sub/.config/git zz",
+  `mkdir c; python3 -c 'import ctypes; l = ctypes.CDLL(None); exit(l.renameat2(-100, b"c", -100, b"sub/.config", 2) != 0 and 1)' && cat c/git/credentials`,
+  "mkdir _darcs",
+  "mkdir src/.pijul",
+  "mv src .repo",
+  "mkdir .zed",
+  "mkdir .helix",
   "mkdir -p node_modules && mv sub node_modules/sub; cat node_modules/sub/id_rsa; s=$?; mv node_modules/sub sub; exit $s",
 ];
 
@@ -56,7 +76,7 @@ async function git(dir: string, ...args: string[]): Promise<string> {
 }
 
 async function makeProject(dir: string): Promise<void> {
-  for (const each of ["src", "sub", ".vscode", "nested"]) {
+  for (const each of ["src", "sub/.config/gh", "sub/.config/git", ".vscode", "nested"]) {
     await Deno.mkdir(join(dir, each), { recursive: true });
   }
   await git(dir, "init", "-q", "-b", "main");
@@ -66,9 +86,11 @@ async function makeProject(dir: string): Promise<void> {
       "src/a.txt": "one\n",
       ".env": "KEY=secret-of-the-host\n",
       "sub/id_rsa": "secret-of-the-host\n",
+      "sub/.config/gh/hosts.yml": "secret-of-the-host\n",
+      "sub/.config/git/credentials": "secret-of-the-host\n",
       "sub/tracked.pem": "secret-of-the-host\n",
       ".vscode/tasks.json": "{}\n",
-      ".gitignore": ".env\nid_rsa\nnested\n",
+      ".gitignore": ".env\nid_rsa\n.config\nnested\n",
     })
   ) await Deno.writeTextFile(join(dir, path), text);
   await git(dir, "add", "-f", ".gitignore", "src", "sub/tracked.pem", ".vscode");
@@ -126,6 +148,10 @@ Deno.test("a folder that is shared live", async (t) => {
       const own = paths.filter((path) => !/^(?:nested\/)?\.git(?:\/|$)/.test(path));
       assertEquals(own, [".gitignore"]);
       assertEquals(await git(dir, "config", "--list", "--local"), before);
+      assertEquals(
+        (await inGuest("cat .git && git rev-parse --show-toplevel")).stdout,
+        "gitdir: /root/.sbx-live/project.git\n/workspace/project\n",
+      );
       assertEquals(await Deno.readTextFile(join(dir, ".env")), "KEY=secret-of-the-host\n");
     });
 

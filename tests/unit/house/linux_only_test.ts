@@ -11,6 +11,7 @@ const LINUX_ONLY: Record<string, string> = {
   "ffi/libc/beneath.ts": "ffi/posix/beneath.ts: one component after the other",
   "ffi/libc/descriptor.ts": "ffi/posix/descriptor.ts",
   "ffi/libc/memory.ts": "the framework has the guest's memory",
+  "ffi/libc/sealed.ts": "no --live",
   "lib/base/process/mod.ts": "ps, which is there already",
   "lib/base/spawn/argument.ts": "no process is started ahead (lib/service/spare.ts)",
   "lib/debug/report.ts": "ps, which is there already",
@@ -20,6 +21,7 @@ const LINUX_ONLY: Record<string, string> = {
   "lib/image/keeper.ts": "runs in the guest",
   "lib/image/tree.ts": "images are built on Linux",
   "lib/live/calls.ts": "the framework shares folders itself: no masks there yet",
+  "lib/live/guard.ts": "no --live",
   "lib/package/script.ts": "runs where a Debian package is installed",
   "lib/vm/accelerator.ts": "there is no KVM to try",
   "lib/vm/child.ts": "no helper programs: the framework runs in the process",
@@ -36,6 +38,7 @@ const LINUX_CALLS: Record<string, string> = {
   "memory.ts": "the framework has the guest's memory",
   "notify.ts": "the framework shares folders itself: no --live",
   "output.ts": "no process is started ahead (lib/service/spare.ts)",
+  "sealed.ts": "no --live",
   "stat.ts": "a type",
   "tree.ts": "ffi/posix/folder.ts",
 };

@@ -38,7 +38,7 @@ Deno.test("no name of a repository is made, removed or seen, in any spelling", (
       "a\\.git",
       ".g\u00e2\u0080\u008cit",
     ];
-    for (const name of [...names, "HEAD", "head", "bare.git", ".hg", ".jj"]) {
+    for (const name of [...names, "HEAD", "head", "bare.git", ".hg", ".jj", "_darcs", ".pijul", ".repo"]) {
       for (const folder of [dir, join(dir, "sub")]) {
         assertEquals(guard.decide(make(folder, name)), EPERM, name);
         assertEquals(guard.decide(remove(folder, name)), EPERM, name);
@@ -57,7 +57,7 @@ Deno.test("without a repository there is no file that leads to one", () =>
 
 Deno.test("names at the top are masked there only, in any case", () =>
   inFolder((dir, guard) => {
-    for (const name of [".vscode", ".husky", "tools", ".VSCode"]) {
+    for (const name of [".vscode", ".husky", ".zed", ".helix", "tools", ".VSCode"]) {
       assertEquals(guard.decide(make(dir, name)), EPERM, name);
       assertEquals(guard.decide(look(dir, name)), ENOENT, name);
       assertEquals(guard.decide(make(join(dir, "sub"), name)), "allowed", name);
@@ -112,3 +112,50 @@ Deno.test("with secrets only what runs on the host is masked", () =>
     assertEquals(guard.decide(look(dir, ".env")), "allowed");
     assertEquals(guard.decide(make(dir, ".git")), EPERM);
   }, { withSecrets: true }));
+
+Deno.test("secrets by the parts of their path are the host's, also through an open folder", () =>
+  inFolder(async (dir, guard, made) => {
+    const config = join(dir, "sub/.config");
+    await Deno.mkdir(join(config, "gh"), { recursive: true });
+    await Deno.mkdir(join(config, "git"));
+    await Deno.writeTextFile(join(config, "gh/hosts.yml"), "secret");
+    await Deno.writeTextFile(join(config, "git/credentials"), "secret");
+    await Deno.writeTextFile(join(dir, "hosts.yml"), "plain");
+    using _open = await Deno.open(join(config, "git"));
+    const fd = (await Array.fromAsync(Deno.readDir("/proc/self/fd"))).map(({ name }) => name)
+      .findLast((name) => linkOf(name) === join(config, "git"));
+    for (const folder of [join(config, "git"), `/proc/${Deno.pid}/fd/${fd}`]) {
+      for (const name of ["credentials", "CREDENTIALS"]) {
+        const verdict = name === "credentials" ? EACCES : "allowed";
+        assertEquals(guard.decide(look(folder, name)), verdict, `${folder} ${name}`);
+      }
+    }
+    assertEquals(guard.decide(look(config, "gh")), EACCES, "a folder of secrets");
+    assertEquals(guard.decide(look(dir, "hosts.yml")), "allowed");
+    assertEquals(guard.decide(look(join(dir, "sub"), ".config")), "allowed");
+    // Under another name of a folder above it the file would be readable.
+    for (const does of [make, remove]) {
+      assertEquals(guard.decide(does(join(dir, "sub"), ".config")), EACCES);
+      assertEquals(guard.decide(does(config, "git")), EACCES);
+    }
+    assertEquals(guard.decide(remove(dir, "sub")), "allowed", "the path ends as before");
+
+    await Deno.mkdir(join(dir, ".config/git"), { recursive: true });
+    assertEquals(guard.decide(remove(dir, ".config")), "allowed", "without a secret");
+    assertEquals(guard.decide(make(join(dir, ".config/git"), "credentials")), "made");
+    await Deno.writeTextFile(join(dir, ".config/git/credentials"), "of the guest");
+    made.add(join(dir, ".config/git/credentials"));
+    assertEquals(guard.decide(remove(dir, ".config")), "allowed", "the guest's own");
+    await Deno.mkdir(join(dir, ".config/git/Credentials"));
+    assertEquals(guard.decide(remove(dir, ".config")), EACCES, "in any case");
+    assertEquals(guard.decide(look("/proc/1/fd/none", "credentials")), "allowed", "nothing is there");
+    assertEquals(guard.decide(remove("/proc/1/fd/none", ".config")), EACCES, "no path, no way");
+  }));
+
+function linkOf(fd: string): string | undefined {
+  try {
+    return Deno.readLinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    return undefined;
+  }
+}

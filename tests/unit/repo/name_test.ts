@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { latin1 } from "../../../lib/repo/text.ts";
-import { nameProblem, targetProblem } from "../../../lib/repo/name/mod.ts";
+import { nameProblem, secretPattern, targetProblem } from "../../../lib/repo/name/mod.ts";
 
 const bytes = (text: string) => latin1(new TextEncoder().encode(text));
 
@@ -55,4 +55,22 @@ Deno.test("a link may go up only through real folders, and not above its reposit
     0,
   ]];
   for (const [target, depth] of good) assertEquals(targetProblem(target, depth), undefined, target);
+});
+
+Deno.test("files look like secrets by the last parts of their path, in any case, and below folders of secrets", () => {
+  const secrets = [
+    ".config/gh/hosts.yml",
+    "home/.Config/GH/hosts.yml",
+    "dotfiles/.config/gcloud/legacy_credentials/a@example.com/adc.json",
+    ".cargo/credentials.toml",
+    ".local/share/keyrings/login.keyring",
+    "sub/.ENV",
+    "ID_RSA",
+  ];
+  for (const path of secrets) assertEquals(secretPattern(path), true, path);
+  for (
+    const path of ["config/gh/hosts.yml", ".config/ghost", "gh/hosts.yml", ".cargo/config.toml", ".config"]
+  ) {
+    assertEquals(secretPattern(path), false, path);
+  }
 });
