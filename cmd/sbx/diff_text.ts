@@ -32,6 +32,28 @@ export function formatStat(units: UnitChanges[]): string {
   ].join("\n");
 }
 
+/** Changed files that a line of {@linkcode formatNotable} names; the others are counted. */
+const NOTABLE_NAMED = 3;
+
+/** Lines that name changed files which programs of the host act on, by those programs; none where there is no such file. */
+export function formatNotable(units: UnitChanges[]): string[] {
+  const paths = new Map<string, string[]>();
+  for (const unit of units) {
+    for (const { path, notable_by: by } of unit.files) {
+      if (by !== undefined) paths.set(by, [...paths.get(by) ?? [], shown(fullPath(unit, path))]);
+    }
+  }
+  if (paths.size === 0) return [];
+  return [
+    "sbx: programs of this host run or obey these files; look at them before you go on:",
+    ...Array.from(paths, ([by, each]) => {
+      const rest = each.length - NOTABLE_NAMED;
+      const named = each.slice(0, NOTABLE_NAMED).join(", ");
+      return `  ${by}: ${named}${rest > 0 ? ` and ${rest} more` : ""}`;
+    }),
+  ];
+}
+
 function formatCounts({ added, removed, status, new_mode }: FileChange, most: number): string {
   const what = status === "modified" ? "" : ` ${status}`;
   const kind = new_mode === "120000" ? " (link)" : new_mode === "160000" ? " (submodule)" : "";

@@ -5,6 +5,7 @@ import { note } from "../../lib/base/print/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../lib/client/mod.ts";
 import { changesOf, pullWork } from "../../lib/repo/mod.ts";
+import { formatNotable } from "./diff_text.ts";
 import { waitUntilRunning } from "./boot.ts";
 import { streamProgram } from "./program.ts";
 import { bringFolder, collectWork, formatBrought, formatPulled } from "./repository.ts";
@@ -49,8 +50,12 @@ export async function runInFolder(
 /** Takes the work, or says how much of it goes with the VM. */
 async function takeWork(client: Client, name: string, isWanted: boolean): Promise<void> {
   await using work = await collectWork(client, name);
-  if (isWanted) return note(formatPulled(await pullWork(work)));
   const units = await Promise.all(work.units.map(changesOf));
+  if (isWanted) {
+    note(formatPulled(await pullWork(work)));
+    for (const line of formatNotable(units)) note(line);
+    return;
+  }
   const files = units.reduce((sum, unit) => sum + unit.files.length, 0);
   if (files > 0) note(`sbx: ${count(files, "changed file")} went with the VM; --pull takes them`);
 }

@@ -15,7 +15,8 @@ const WorkFile = z.object({
   added: z.int().optional().describe("lines; absent for a binary file"),
   removed: z.int().optional(),
   mode: z.string().optional().describe("of git, as it is now"),
-  notable: z.boolean().describe("programs of the host act on such a file by themselves"),
+  notable: z.boolean().describe("programs of the host run or obey such a file"),
+  notable_by: z.string().optional().describe("those programs: agents, editors, git, …"),
   hunks: z.array(z.object({ lines: z.array(z.string()).describe("of the diff, its @@ line first") }))
     .describe(
       "pieces that can be taken one by one; none of a file that is taken whole",

@@ -1,6 +1,7 @@
 /** What a guest changed, against what was brought in. */
 import { exactText, latin1, shown, splitNul } from "./text.ts";
 import { CHANGES_MAX, DIFF_MAX } from "./limit.ts";
+import { notableBy } from "./notable.ts";
 import { tooLarge } from "./bundle.ts";
 import type { UnitWork } from "./work.ts";
 
@@ -17,6 +18,8 @@ export interface FileChange {
   /** lines; absent for a binary file */
   added?: number;
   removed?: number;
+  /** programs of the host that act on it when it is merely there, or at their usual command */
+  notable_by?: string;
 }
 
 /** A commit of the guest, in its own words. */
@@ -34,7 +37,7 @@ export interface UnitChanges {
   tip: string;
   commits: CommitLine[];
   files: FileChange[];
-  /** changed files that programs of the host act on by themselves */
+  /** changed files with `notable_by`, as text */
   notable: string[];
 }
 
@@ -47,10 +50,6 @@ const STATUS: Record<string, FileChange["status"]> = {
 
 /** Options of every diff: nothing of the person or the guest decides how it is made. */
 const DIFF = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--ignore-submodules=none"];
-
-/** Files that git, editors or shells act on when they are merely there. */
-const NOTABLE =
-  /(?:^|\/)(?:\.gitattributes|\.gitmodules|\.envrc|\.husky\/.*|\.vscode\/.*|\.idea\/.*|\.devcontainer\/.*|\.pre-commit-config\.yaml|\.github\/workflows\/.*|\.mcp\.json|\.claude\/.*|CLAUDE\.md|AGENTS\.md)$/;
 
 /** Summarizes the changes of one unit. */
 export async function changesOf(work: UnitWork): Promise<UnitChanges> {
@@ -74,7 +73,7 @@ export async function changesOf(work: UnitWork): Promise<UnitChanges> {
     tip,
     commits: await Promise.all(commits.slice(0, COMMITS_SHOWN).map((id) => lineOf(work, id))),
     files,
-    notable: files.filter(({ path }) => NOTABLE.test(path)).map(({ path }) => shown(path)),
+    notable: files.filter(({ notable_by }) => notable_by !== undefined).map(({ path }) => shown(path)),
   };
 }
 
@@ -108,6 +107,7 @@ async function diffTree({ store: { git }, unit, tip }: UnitWork, paths: string[]
 function changeOf(head: string, path: string, counts: Map<string, [string, string]>): FileChange {
   const [oldMode, newMode, oldId, newId, status] = head.slice(1).split(" ");
   const [added, removed] = counts.get(path) ?? [];
+  const by = notableBy(path);
   return {
     path,
     status: STATUS[status[0]] ?? "modified",
@@ -116,6 +116,7 @@ function changeOf(head: string, path: string, counts: Map<string, [string, strin
     old_id: oldId,
     new_id: newId,
     ...added !== undefined && added !== "-" && { added: Number(added), removed: Number(removed) },
+    ...by !== undefined && { notable_by: by },
   };
 }
 

@@ -118,10 +118,10 @@ async function treeOf({ store: { git }, tip }: UnitWork): Promise<string> {
 }
 
 async function viewOf(unit: UnitWork, room: { files: number; chars: number }): Promise<UnitView> {
-  const { commits, files: changed, notable } = await changesOf(unit);
+  const { commits, files: changed } = await changesOf(unit);
   const files: FileView[] = [];
   for (const change of changed.slice(0, FILES_LISTED)) {
-    files.push(await fileOf(unit, change, new Set(notable), room));
+    files.push(await fileOf(unit, change, room));
   }
   const { path, is_repository } = unit.unit;
   return { path, is_repository, tree: await treeOf(unit), commits, files, files_count: changed.length };
@@ -130,16 +130,16 @@ async function viewOf(unit: UnitWork, room: { files: number; chars: number }): P
 async function fileOf(
   unit: UnitWork,
   change: FileChange,
-  notable: ReadonlySet<string>,
   room: { files: number; chars: number },
 ): Promise<FileView> {
-  const { path, status, added, removed, new_mode } = change;
+  const { path, status, added, removed, new_mode, notable_by } = change;
   const view = {
     path: shown(path),
     status,
     ...added !== undefined && { added, removed },
     ...new_mode !== undefined && { mode: new_mode },
-    notable: notable.has(shown(path)),
+    notable: notable_by !== undefined,
+    ...notable_by !== undefined && { notable_by },
     hunks: [],
     is_cut: true,
   };

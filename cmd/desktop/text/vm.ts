@@ -13,7 +13,7 @@ export const work = {
   files: (path: string) => path === "" ? "Changed files" : `Changed files of ${path}`,
   status: { added: "new", modified: "changed", deleted: "deleted", retyped: "of another type" },
   lines: (added: number, removed: number) => `+${added} −${removed}`,
-  notable: "programs act on it by themselves",
+  notable: (by: string) => `run or obeyed by ${by}`,
   piece: (at: number, count: number, path: string) => `Piece ${at} of ${count} of ${path}`,
   cut: "Not all of it is shown; sbx diff shows it.",
   more: (count: number) => `${count} more files: sbx diff --stat`,

@@ -1,8 +1,8 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { changesOf, patchOf } from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
-import { formatStat, jsonOf, patchText } from "../diff_text.ts";
+import { formatNotable, formatStat, jsonOf, patchText } from "../diff_text.ts";
 import { collectWork } from "../repository.ts";
 
 export const command: Command = {
@@ -24,11 +24,15 @@ export const command: Command = {
     const units = await Promise.all(work.units.map(changesOf));
     const wantsPatch = !args.has("stat");
     const patches = wantsPatch ? await Promise.all(work.units.map((unit) => patchOf(unit))) : [];
-    if (args.has("json")) await printJson({ units: units.map((unit, at) => jsonOf(unit, patches[at])) });
-    else if (!wantsPatch) await print(formatStat(units));
+    if (args.has("json")) {
+      await printJson({ units: units.map((unit, at) => jsonOf(unit, patches[at])) });
+      return 0;
+    }
+    if (!wantsPatch) await print(formatStat(units));
     else if (patches.some((patch) => patch !== "")) {
       await print(patches.map(patchText).join("").replace(/\n$/, ""));
     }
+    for (const line of formatNotable(units)) note(line);
     return 0;
   },
 };

@@ -3,6 +3,7 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { changesOf, pullWork, requireRepository } from "../../../lib/repo/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
+import { formatNotable } from "../diff_text.ts";
 import { collectWork, formatPulled, isLive } from "../repository.ts";
 
 export const command: Command = {
@@ -29,11 +30,7 @@ export const command: Command = {
     const branch = args.text("branch");
     if (branch !== undefined) requireRepository(work, "--branch");
     const pulled = await pullWork(work, { branch, paths });
-    for (const unit of work.units) {
-      for (const path of (await changesOf(unit)).notable) {
-        note(`sbx: look at ${path} before you go on: programs act on it by themselves`);
-      }
-    }
+    for (const line of formatNotable(await Promise.all(work.units.map(changesOf)))) note(line);
     await (args.has("json") ? printJson(pulled) : print(formatPulled(pulled, await isLive(client, name))));
     return pulled.folder && pulled.folder.conflicts.length > 0 ? 1 : 0;
   },

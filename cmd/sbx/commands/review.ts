@@ -2,7 +2,7 @@ import type { Command } from "../../../lib/base/args/mod.ts";
 import { note, print } from "../../../lib/base/print/mod.ts";
 import { changesOf, patchOf, pullAccepted, requireRepository } from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
-import { formatStat, patchText } from "../diff_text.ts";
+import { formatNotable, formatStat, patchText } from "../diff_text.ts";
 import { collectWork, formatPulled, isLive } from "../repository.ts";
 import { reviewWork } from "../review_walk.ts";
 
@@ -25,6 +25,7 @@ export const command: Command = {
     if (branch !== undefined) requireRepository(work, "--branch");
     const units = await Promise.all(work.units.map(changesOf));
     await print(formatStat(units));
+    for (const line of formatNotable(units)) note(line);
     if (units.every(({ files }) => files.length === 0)) return 0;
     if (!Deno.stdin.isTerminal() || !Deno.stdout.isTerminal()) {
       for (const unit of work.units) await print(patchText(await patchOf(unit)));

@@ -25,10 +25,15 @@ export function nameProblem(name: string): string | undefined {
 
 /** Whether a name, as `latin1`, is `.git` on some file system. */
 export function isDotGit(part: string): boolean {
+  const bare = foldedName(part);
+  return bare === ".git" || NTFS_SHORT.test(bare);
+}
+
+/** A name, as `latin1`, as the least exact file systems compare it. */
+export function foldedName(part: string): string {
   const text = textOf(part).replace(HFS_IGNORED, "");
   // NTFS drops dots and spaces at the end.
-  const bare = text.normalize("NFKC").toLowerCase().replace(/[. ]+$/, "");
-  return bare === ".git" || NTFS_SHORT.test(bare);
+  return text.normalize("NFKC").toLowerCase().replace(/[. ]+$/, "");
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Names of files and targets of links that are dangerous on the host, and names of files that look like secrets. */
-export { isDotGit, nameProblem, targetProblem } from "./dangerous.ts";
+export { foldedName, isDotGit, nameProblem, targetProblem } from "./dangerous.ts";
 export {
   endsSecretPath,
   isSecretFolder,

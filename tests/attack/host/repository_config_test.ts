@@ -1,6 +1,6 @@
 /** Programs that a repository's configuration names, and text for the terminal of the person. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { formatStat, patchText } from "../../../cmd/sbx/diff_text.ts";
+import { formatNotable, formatStat, patchText } from "../../../cmd/sbx/diff_text.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { changesOf, patchOf, pullWork } from "../../../lib/repo/mod.ts";
 import { exists } from "../../helper/exists.ts";
@@ -39,6 +39,7 @@ Deno.test("configuration, hooks, filters and attributes of the guest run nothing
   await using work = await world.collect();
   const changes = await changesOf(work.units[0]);
   assertEquals(changes.notable, [".gitattributes"]);
+  assertEquals(formatNotable([changes]).slice(1), ["  git: .gitattributes"]);
   assertStringIncludes(await patchOf(work.units[0]), "+three");
   await pullWork(work);
   await sh(

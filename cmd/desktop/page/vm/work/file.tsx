@@ -15,7 +15,7 @@ interface Props {
 export function WorkFile({ file, chosen, onFile, onPiece }: Props) {
   const isOpen = useSignal(false);
   const words = text.work;
-  const { path, status, added, removed, notable, hunks } = file;
+  const { path, status, added, removed, notable_by, hunks } = file;
   return (
     <li class="change">
       <div class="buttons">
@@ -30,7 +30,7 @@ export function WorkFile({ file, chosen, onFile, onPiece }: Props) {
         </label>
         <span class={`change-${status}`}>{words.status[status]}</span>
         {added !== undefined && <span class="hint">{words.lines(added, removed ?? 0)}</span>}
-        {notable && <span class="tag">{words.notable}</span>}
+        {notable_by && <span class="tag">{words.notable(notable_by)}</span>}
         <button
           type="button"
           aria-expanded={isOpen.value}
