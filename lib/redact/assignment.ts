@@ -1,6 +1,6 @@
 /** Values assigned to names that say what they are: `token=…`, `"password": "…"`, `--api-key …`, headers. */
 import { isUuid, looksRandom } from "./entropy.ts";
-import { type Strength, strengthOf } from "./name.ts";
+import { FOREIGN_LETTER, FOREIGN_NAMES, isPassword, type Strength, strengthOf } from "./name.ts";
 import { REDACTED, type Span } from "./span.ts";
 
 /** A quote, also escaped in JSON and in URLs. */
@@ -12,6 +12,11 @@ const SEPARATOR = "(?::{1,3}=|=>|\\?=|\\|\\||[=:>,]|%3[DdAa])";
 const ASSIGNED = new RegExp(
   `(?<![\\w.$-])(${NAME})${QUOTE}?[ \\t]{0,3}(${SEPARATOR})([ \\t=]{0,5})(${QUOTE}?)`,
   "g",
+);
+/** Place of a value behind such a name in another language. */
+const FOREIGN = new RegExp(
+  `(?:${FOREIGN_NAMES})${QUOTE}?[ \\t]{0,3}(?:=>|[=:\uff1a\uff1d\u306f\u662f\u4e3a\u70ba])[ \\t]{0,5}(${QUOTE}?)(?=[^\\s])`,
+  "gi",
 );
 /** Place of a value behind an option of a command line. */
 const OPTION = /(?<![\w-])(--?[A-Za-z][\w-]{1,40})([ \t]{1,3}|=)(["']?)/g;
@@ -44,10 +49,16 @@ const VERSION_OR_TIME = /^v?\d{1,6}(?:[.:-]\d{1,6}){1,6}(?:[-+.TZ]\S{0,30})?$/;
 const PATH = /^(?:~|\.{1,2})?\/[\w.~@[\]-]+(?:\/|$)|^[a-z]{2,10}:\/\//;
 const BLAKE3_REF = /^blake3:[0-9a-f]{64}$/;
 
+/** Placeholders, literals, variables, and what this redaction wrote. */
+export function isPlaceholder(value: string): boolean {
+  return NO_SECRET.test(value);
+}
+
 /** Values of names that hold secret words or the name of a service, and of headers and schemes of credentials. */
 export function findAssigned(text: string): Span[] {
   return [
     ...findNamed(text),
+    ...findForeign(text),
     ...findOptions(text),
     ...findHeaders(text),
     ...findSchemes(text),
@@ -61,7 +72,7 @@ function findNamed(text: string): Span[] {
     const strength = index < endOfLast(spans) ? undefined : strengthOf(name);
     if (strength === undefined) continue;
     const start = index + whole.length;
-    const isPass = /pass|pwd/i.test(name);
+    const isPass = isPassword(name);
     const end = endOf(text, start, quote, isPass && separator === ":" && space !== "");
     const value = text.slice(start, end);
     const isExact = /^(?:[:?]*=|=>|:|%3)/.test(separator) && (strength === "strong" || isPass);
@@ -74,6 +85,16 @@ function findNamed(text: string): Span[] {
     if (!isProse) spans.push({ start, end });
   }
   return spans;
+}
+
+/** Values of names that are not of ASCII. */
+function findForeign(text: string): Span[] {
+  if (!FOREIGN_LETTER.test(text)) return [];
+  return Array.from(text.matchAll(FOREIGN)).flatMap(({ index, 0: whole, 1: quote }) => {
+    const start = index + whole.length;
+    const end = endOf(text, start, quote, false);
+    return isSecret(text.slice(start, end), "strong") ? [{ start, end }] : [];
+  });
 }
 
 function findOptions(text: string): Span[] {
@@ -113,6 +134,7 @@ function findInDocuments(text: string): Span[] {
 
 /** Values in sections whose names are those of secrets: `[settings."ai.api_key"]` and `value = "…"` below it. */
 function findInSections(text: string): Span[] {
+  if (!text.includes("[")) return [];
   const headers = Array.from(text.matchAll(SECTION));
   return headers.flatMap(({ index, 0: { length }, 1: name }, at) => {
     const strength = strengthOf(name);
@@ -163,7 +185,7 @@ function endOf(text: string, start: number, quote: string, isLine: boolean): num
 }
 
 function isSecret(value: string, strength: Strength): boolean {
-  if (value === "" || NO_SECRET.test(value) || BLAKE3_REF.test(value)) return false;
+  if (value === "" || isPlaceholder(value) || BLAKE3_REF.test(value)) return false;
   if (PATH.test(value) && !looksRandom(value)) return false;
   if (strength === "strong") return true;
   return value.length >= 8 && /^[\w.=+/~:%@|!$^-]+$/.test(value) && !VERSION_OR_TIME.test(value) &&

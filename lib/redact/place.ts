@@ -8,11 +8,17 @@ const HOME =
 const USERINFO =
   /(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}:(?:\\?\/){2}((?:[^\s/?#"'`<>@:]{0,128}:[^\s"'`<>]{0,256}|[^\s/?#"'`<>]{1,256})(?=@))/g;
 const EMAIL = /(?<![\w.+%-])[\w.+%-]{1,64}(?:@|%40)(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])/g;
+/** Without one of these no user and no address is in a text. */
+const AT = /@|%40/;
 const URL_HOST = /(?<=:(?:\\?\/){2}(?:\[redacted\]@)?)(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z0-9-]{1,63}/g;
 const IPV4 = /(?<![\w.])(?!127\.|0\.0\.0\.0)(?:\d{1,3}\.){3}\d{1,3}(?![\w.])/g;
 
 /** User names of home folders, passwords of URLs, e-mail addresses. */
 export function findPlaces(text: string): Span[] {
+  return AT.test(text) ? [...findUserinfo(text), ...findUsers(text)] : findUsers(text);
+}
+
+function findUserinfo(text: string): Span[] {
   const users = Array.from(text.matchAll(USERINFO), ({ index, 0: whole, 1: info }) => ({
     start: index + whole.length - info.length,
     end: index + whole.length,
@@ -20,7 +26,6 @@ export function findPlaces(text: string): Span[] {
   const inUrls = new Set(users.map(({ end }) => end));
   return [
     ...users.filter(({ start, end }) => text.slice(start, end) !== REDACTED),
-    ...findUsers(text),
     // What looks like an address in a URL is its user and host.
     ...findAll(EMAIL, text, "[email]").filter(({ start, end }) =>
       !inUrls.has(start + text.slice(start, end).search(/@|%40/))

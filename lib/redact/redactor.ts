@@ -1,8 +1,11 @@
 import { isObject } from "../base/object/mod.ts";
 import { findAssigned } from "./assignment.ts";
+import { findInCommands } from "./command.ts";
+import { findDigits } from "./digit.ts";
 import { looksRandom } from "./entropy.ts";
 import { readingsOf } from "./escape.ts";
 import { strengthOf } from "./name.ts";
+import { findMnemonics } from "./mnemonic.ts";
 import { findAll, findHosts, findPlaces } from "./place.ts";
 import { findPrivateKeys } from "./private_key.ts";
 import { REDACTED, replaceSpans, type Span } from "./span.ts";
@@ -91,6 +94,9 @@ export class Redactor {
       ...findPrivateKeys(text),
       ...findTokens(text),
       ...findAssigned(text),
+      ...findInCommands(text),
+      ...findDigits(text),
+      ...findMnemonics(text),
       ...findPlaces(text),
       ...findRandom(text),
       ...(this.#user ? findAll(this.#user, text, "[user]") : []),

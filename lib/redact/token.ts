@@ -80,7 +80,8 @@ const PREFIXES: readonly (readonly [prefix: string, char: string, least: number]
   ["xox[a-z](?:\\.xox[bp])?-", WORD, 8], // Slack
   ["xapp-", WORD, 20],
   ["sgp_", "\\w", 30], // Sourcegraph
-  ["(?:sk|rk|whsec)_(?:test|live|prod)_", ALNUM, 10], // Stripe
+  ["(?:sk|rk)_(?:test|live|prod)_", ALNUM, 10], // Stripe
+  ["whsec_", BASE64, 5],
   ["pat(?=[A-Za-z0-9]{14}\\.)", DOTTED, 60], // Airtable
   ["(?:SK|AC)", HEX, 32], // Twilio
   ["hv[bsr]\\.", WORD, 40], // Vault
