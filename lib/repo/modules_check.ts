@@ -14,6 +14,9 @@ const URLS = [
   /^(?:[A-Za-z0-9_][\w.-]*@)?[A-Za-z0-9][\w.-]*:(?!:|\/\/)[^\s\\]*$/,
   /^\.\.?\/[^\s\\]*$/,
 ];
+/** Controls end a value early where git writes it into a configuration, and rewrite a prompt. */
+// deno-lint-ignore no-control-regex
+const CONTROLS = /[\x00-\x1f\x7f-\x9f]/;
 const UPDATES = new Set(["none", "checkout", "rebase", "merge"]);
 
 /**
@@ -55,7 +58,7 @@ async function checkBlob(store: Store, id: string): Promise<void> {
     const [key, value] = end < 0 ? [setting, ""] : [setting.slice(0, end), setting.slice(end + 1)];
     const [, name, field] = /^submodule\.([^]*)\.([^.]*)$/.exec(key) ?? [];
     if (name === undefined) continue;
-    const isSafe = isInside(name) &&
+    const isSafe = isInside(name) && !CONTROLS.test(name + value) &&
       (field !== "url" || isFetchable(value)) &&
       (field !== "path" || isInside(value)) &&
       (field !== "update" || UPDATES.has(value));
@@ -64,9 +67,17 @@ async function checkBlob(store: Store, id: string): Promise<void> {
 }
 
 function isFetchable(url: string): boolean {
-  const decoded = url.replace(/%[0-9a-f]{2}/gi, (code) => String.fromCharCode(parseInt(code.slice(1), 16)));
+  const decoded = decodedUrl(url);
+  // A path may hold letters of UTF-8; what a prompt for a password shows may not.
+  const authority = decodedUrl(/^\w+:\/\/[^/?#]*/.exec(url)?.[0] ?? "");
   // deno-lint-ignore no-control-regex
-  return URLS.some((form) => form.test(url)) && !/[\x00-\x20]/.test(decoded) && !/:\/\/-|@-/.test(url);
+  return URLS.some((form) => form.test(url)) && !/[\x00-\x20]/.test(decoded) && !CONTROLS.test(authority) &&
+    !/:\/\/-|@-/.test(url);
+}
+
+/** A URL with each escape as one character, of its byte. */
+function decodedUrl(url: string): string {
+  return url.replace(/%[0-9a-f]{2}/gi, (code) => String.fromCharCode(parseInt(code.slice(1), 16)));
 }
 
 function isInside(path: string): boolean {
