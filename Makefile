@@ -23,7 +23,7 @@ unit: setup
 # Tests that boot VMs; TEST and FILTER as above.
 e2e: setup deps image
 	@TESTS=1 scripts/deps.sh
-	@scripts/test.sh attack/vm e2e
+	@scripts/test.sh attack/vm attack/cve e2e
 
 # VMs on each Debian suite, with its own QEMU: COUNT cold boots and COUNT starts from a template, as root and as another user.
 # Prints the table of docs/hosts.md; SUITES chooses some.

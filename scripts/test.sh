@@ -94,7 +94,7 @@ else
     check "types" scripts/types.sh
     check "lint" "$deno" lint --quiet
     check "format" "$deno" fmt --quiet --check
-    set -- unit fuzz attack/host api compiled attack/vm e2e
+    set -- unit fuzz attack/host api compiled attack/vm attack/cve e2e
   fi
   for suite in "$@"; do run "$suite" "tests/$suite/"; done
 fi

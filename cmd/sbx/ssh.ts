@@ -168,5 +168,15 @@ export async function installSshConfig(
 
 /** One word of a shell's command line; `%` begins what an SSH client replaces. */
 function word(text: string): string {
+  // deno-lint-ignore no-control-regex
+  if (/[\x00-\x1f\x7f]/.test(text)) {
+    throw new SbxError(
+      "usage.invalid",
+      `ssh cannot be given ${JSON.stringify(text)}: it has a control character`,
+      {
+        hint: "move sbx, or its home, to a folder without one in its path",
+      },
+    );
+  }
   return `'${text.replaceAll("'", `'\\''`).replaceAll("%", "%%")}'`;
 }

@@ -1,4 +1,4 @@
-/** Published weaknesses of archives, copies and temporary files, tried where sbx moves files between guest and host. docs/cves.md */
+/** Published weaknesses of archives, copies and temporary files, tried where sbx moves files between guest and host. docs/security/cves.md */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { download } from "../../../cmd/sbx/cp_download.ts";
@@ -201,6 +201,52 @@ async function withWorkspace(run: (workspace: Workspace, dir: string, outside: s
 }
 
 const ROUNDS = 300;
+
+Deno.test("CVE-2025-53110: a folder whose name begins like the workspace's is outside of it", () =>
+  withWorkspace(async (workspace, dir) => {
+    await sh(dir, "mkdir ../workspace-evil; echo host >../workspace-evil/f; ln -s ../workspace-evil/f l");
+    for (
+      const path of [
+        "/workspace-evil/f",
+        "../workspace-evil/f",
+        "/workspace/../workspace-evil/f",
+        `${dir}-evil/f`,
+        "l",
+      ]
+    ) {
+      const code = await workspace.open(path).then(() => "opened", (error) => error.code);
+      assertEquals(code, "path.outside_workspace", path);
+      if (path === "l") continue;
+      assertEquals(
+        await workspace.write(path, new Response("x").body!).catch((error) => error.code),
+        "path.outside_workspace",
+      );
+    }
+    assertEquals(await sh(dir, "cat ../workspace-evil/f; ls ../workspace-evil"), "host\nf\n");
+  }));
+
+Deno.test("CVE-2025-53109: no link of a workspace leads a reader or a writer out of it", () =>
+  withWorkspace(async (workspace, dir, outside) => {
+    await sh(
+      dir,
+      'ln -s ../outside a; ln -s a/sub b; ln -s "$PWD/../outside/f" c; ln -s /proc/self/root/etc/hostname e; mkdir x; ln -s ../.. x/up',
+    );
+    for (const path of ["a/f", "b/f", "c", "e", "x/up/outside/f", "a/sub/f"]) {
+      assertEquals(
+        await workspace.open(path).then(() => "opened", (error) => error.code),
+        "path.outside_workspace",
+        path,
+      );
+    }
+    for (const path of ["a/new", "b/new", "x/up/outside/new", "a/sub/deep/new"]) {
+      assertEquals(
+        await workspace.write(path, new Response("x").body!).catch((error) => error.code),
+        "path.outside_workspace",
+        path,
+      );
+    }
+    assertEquals(await sh(outside, "find . -type f | sort; cat f"), "./f\n./sub/f\nhost\n");
+  }));
 
 Deno.test("CVE-2024-45310: a folder that is swapped while a file is made in it makes none on the host", () =>
   withWorkspace(async (workspace, dir, outside) => {

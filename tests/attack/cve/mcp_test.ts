@@ -1,4 +1,4 @@
-/** Published weaknesses of MCP clients, servers and logins, tried on the real aggregator, login and pins. docs/cves.md */
+/** Published weaknesses of MCP clients, servers and logins, tried on the real aggregator, login and pins. docs/security/cves.md */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { PinStore } from "../../../lib/mcp/mod.ts";
@@ -104,9 +104,10 @@ Deno.test("CVE-2025-54136: a tool that changes after it was approved is held bac
   const server = scriptedServer({ tools: () => tools });
   const held = async () => {
     const aggregator = await TestAggregator.start([definition("s", server.url)]);
-    const { result: listed } = await aggregator.request("list_tools");
+    const listed = await aggregator.request("list_tools");
+    assertEquals(listed.tools?.length, 1, JSON.stringify(listed));
     await aggregator.close();
-    const definitions = (listed.tools ?? listed).map((entry: any) => ({
+    const definitions = listed.tools.map((entry: any) => ({
       definition: {
         name: entry.original_name ?? entry.name,
         description: entry.description,

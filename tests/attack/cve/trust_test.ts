@@ -1,4 +1,4 @@
-/** Published weaknesses of updates, signatures, parsers and logs, tried on sbx's own. docs/cves.md */
+/** Published weaknesses of updates, signatures, parsers and logs, tried on sbx's own. docs/security/cves.md */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { sshConfig } from "../../../cmd/sbx/ssh.ts";
@@ -196,14 +196,17 @@ Deno.test("CVE-2025-61984: no name of a VM is a command of the SSH client's conf
     "*",
   ];
   for (const name of names) assertEquals(CreateRequest.shape.name.safeParse(name).success, false, name);
-  const lines = sshConfig(["web-1"], {
-    sbx: "/opt/sbx\n  ProxyCommand id",
-    home: "/h",
-    identity: "/i",
-    publicKey: "ssh-ed25519 AAAA",
-  })
-    .split("\n").filter((line) => /^\s*ProxyCommand/i.test(line));
-  assert(lines.length <= 1, lines.join("\n"));
+  const access = { sbx: "/opt/sbx", home: "/h", identity: "/i", publicKey: "ssh-ed25519 AAAA" };
+  const inserted = "\n  ProxyCommand id";
+  for (const key of ["sbx", "home", "publicKey"] as const) {
+    const error = assertThrows(
+      () => sshConfig(["web-1"], { ...access, [key]: access[key] + inserted }),
+      SbxError,
+    );
+    assertEquals(error.code, "usage.invalid", key);
+  }
+  const lines = sshConfig(["web-1"], { ...access, identity: access.identity + inserted }).split("\n");
+  assertEquals(lines.filter((line) => line.startsWith("  ProxyCommand")).length, 1);
 });
 
 Deno.test("CVE-2025-58160: what a guest writes into logs and records moves no cursor when it is shown", async () => {

@@ -1,14 +1,17 @@
-/** Published weaknesses of sandboxes and of agents' permission checks, tried by root of a real VM. One boot. docs/cves.md */
+/** Published weaknesses of sandboxes and of agents' permission checks, tried by root of a real VM. One boot. docs/security/cves.md */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
-import { runChild } from "../../helper/child.ts";
+import { limitChild } from "../../helper/child.ts";
+import { sh } from "../../helper/repository.ts";
+import { machineArguments } from "../../../lib/vm/command.ts";
 import { Sbx } from "../../helper/sbx.ts";
 
 const RULES = `
 [profiles.rules.no-git]
 action = "block"
 match = 'process.activity.executable == "git"'
-
+`;
+const FILE_RULES = `
 [profiles.rules.no-change]
 action = "block"
 match = 'file.activity.operation == "write" && file.activity.path.startsWith("/workspace/fixed/")'
@@ -24,7 +27,9 @@ Deno.test("weaknesses of sandboxes and permission checks, in a VM", async (t) =>
     await Deno.mkdir(join(dir, "src"), { recursive: true });
     await Deno.writeTextFile(join(dir, ".env"), secret);
     await Deno.writeTextFile(join(root, "outside"), secret);
-    await runChild("git", { args: ["init", "-q", dir] });
+    await Deno.writeTextFile(join(dir, "src/a.txt"), "one\n");
+    await Deno.writeTextFile(join(dir, ".gitignore"), ".env\n");
+    await sh(dir, "git init -q -b main; git add .gitignore src; git commit -qm first");
     await sbx.ok("profile", "copy", "code", "mine");
     const profile = join(sbx.home, "profiles/mine/profile.toml");
     await Deno.writeTextFile(profile, await Deno.readTextFile(profile) + RULES);
@@ -116,10 +121,33 @@ Deno.test("weaknesses of sandboxes and permission checks, in a VM", async (t) =>
       }
     });
 
+    await t.step("CVE-2025-53355: an argument or a path of a caller is no command for a shell", async () => {
+      const { body } = await sbx.api("POST", "/vms/dev/exec", {
+        command: ["echo", "$(touch /tmp/ran)", "; touch /tmp/ran", "`touch /tmp/ran`", "| touch /tmp/ran"],
+        cwd: "/tmp/$(touch ran)",
+      });
+      const plain = await sbx.api("POST", "/vms/dev/exec", {
+        command: ["echo", "$(touch /tmp/ran)", "; touch /tmp/ran", "`touch /tmp/ran`"],
+      });
+      assert(body.exit_code !== 0, JSON.stringify(body));
+      assertEquals(plain.body.stdout, "$(touch /tmp/ran) ; touch /tmp/ran `touch /tmp/ran`\n");
+      for (const path of ["/root/$(touch /tmp/ran)", "/root/x; touch /tmp/ran", "-exec touch /tmp/ran"]) {
+        await sbx.fetch(`/vms/dev/files/list?path=${encodeURIComponent(path)}`).then((it) =>
+          it.body?.cancel()
+        );
+        await sbx.fetch(`/vms/dev/files/content?path=${encodeURIComponent(path)}`).then((it) =>
+          it.body?.cancel()
+        );
+      }
+      assertEquals((await run("ls /tmp/ran")).stdout, "");
+    });
+
     await t.step("CVE-2025-64755: a program that is only known as a reader writes no held file", async () => {
       await sbx.fetch("/vms/dev/files/content?path=fixed/a", { method: "POST", body: "fixed\n" }).then((
         answer,
       ) => answer.body?.cancel());
+      await Deno.writeTextFile(profile, (await Deno.readTextFile(profile)) + FILE_RULES);
+      await sbx.ok("policy", "reload", "dev");
       const lines = [
         "sed -n 'w /workspace/fixed/a' /etc/hostname",
         "echo x | sed 's/x/id >>\\/workspace\\/fixed\\/a/e'",
@@ -137,4 +165,71 @@ Deno.test("weaknesses of sandboxes and permission checks, in a VM", async (t) =>
     await sbx.dispose();
     await Deno.remove(root, { recursive: true });
   }
+});
+
+Deno.test("CVE-2024-4467: a disk of a guest is bytes to QEMU, whatever format it claims", async () => {
+  const dir = await Deno.makeTempDir();
+  await Deno.writeTextFile(join(dir, "secret"), "secret of the host");
+  const named = `json:{"driver":"raw","file":{"driver":"file","filename":"${dir}/secret"}}`;
+  await sh(dir, "truncate -s 1M rootfs");
+  // The header of a qcow2 file with a backing file, as a guest that writes to its disk would put one there.
+  const bytes = new Uint8Array(1024 * 1024);
+  const view = new DataView(bytes.buffer);
+  bytes.set([0x51, 0x46, 0x49, 0xfb]);
+  view.setUint32(4, 2);
+  view.setBigUint64(8, 0x200n);
+  view.setUint32(16, named.length);
+  view.setUint32(20, 16);
+  view.setBigUint64(24, BigInt(bytes.length));
+  view.setUint32(36, 1);
+  view.setBigUint64(40, 0x30000n);
+  view.setBigUint64(48, 0x10000n);
+  view.setUint32(56, 1);
+  bytes.set(new TextEncoder().encode(named), 0x200);
+  await Deno.writeFile(join(dir, "scratch"), bytes);
+  const spec = {
+    dir,
+    arch: "x86_64",
+    cpus: 1,
+    ramMb: 64,
+    accelerator: "tcg",
+    rootfs: join(dir, "rootfs"),
+    scratch: join(dir, "scratch"),
+  };
+  const args = machineArguments(
+    spec as unknown as Parameters<typeof machineArguments>[0],
+    join(dir, "memory"),
+    {
+      from: "memory",
+      plugged: [],
+    },
+  );
+  const qemu = limitChild(
+    new Deno.Command("qemu-system-x86_64", { args, stdin: "null", stdout: "null", stderr: "piped" }).spawn(),
+  );
+  const said = new Response(qemu.stderr).text();
+  const ended = qemu.status.then(async () => Promise.reject(new Error(await said)));
+  ended.catch(() => {});
+  let monitor: Deno.UnixConn | undefined;
+  while (!monitor) {
+    monitor = await Promise.race([
+      ended,
+      Deno.connect({ transport: "unix", path: join(dir, "qmp.sock") }).catch(() => undefined),
+    ]);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  const lines = monitor.readable.pipeThrough(new TextDecoderStream()).getReader();
+  const writer = monitor.writable.getWriter();
+  const command = (name: string) =>
+    writer.write(new TextEncoder().encode(`${JSON.stringify({ execute: name })}\n`));
+  await command("qmp_capabilities");
+  await command("query-named-block-nodes");
+  let text = "";
+  while (!text.includes('"return": [')) text += (await lines.read()).value ?? "";
+  while (!text.trimEnd().endsWith("]}")) text += (await lines.read()).value ?? "";
+  qemu.kill("SIGKILL");
+  await qemu.status;
+  await Deno.remove(dir, { recursive: true });
+  assert(text.includes(join(dir, "scratch")), text);
+  assert(!text.includes("qcow2") && !text.includes("secret"), text);
 });
