@@ -303,11 +303,11 @@ Deno.test("CVE-2025-68146: a link in the place of a lock or of a file that is re
     "new",
   ]);
   assertEquals((await Deno.lstat(join(dir, "settings.toml"))).isSymlink, false);
-  const places = { ca: join(dir, "ca"), store: join(dir, "credentials") };
-  for (const place of Object.values(places)) await Deno.mkdir(place, { mode: 0o700 });
+  const places = { ca: join(dir, "home/ca"), store: join(dir, "credentials") };
+  for (const place of Object.values(places)) await Deno.mkdir(place, { recursive: true, mode: 0o700 });
   await Deno.symlink(victim, join(places.ca, "lock"));
   await Deno.symlink(victim, join(places.store, "store.json.lock"));
-  await openCa({ dir: places.ca });
+  await openCa({ dir: join(dir, "home") });
   await new CredentialStore(join(places.store, "store.json")).add([{
     provider: "openai",
     secret: KEY.openai,

@@ -7,9 +7,9 @@ import { machineArguments } from "../../../lib/vm/command.ts";
 import { Sbx } from "../../helper/sbx.ts";
 
 const RULES = `
-[profiles.rules.no-git]
+[profiles.rules.no-factor]
 action = "block"
-match = 'process.activity.executable == "git"'
+match = 'process.activity.executable == "factor"'
 `;
 const FILE_RULES = `
 [profiles.rules.no-change]
@@ -36,12 +36,17 @@ Deno.test("weaknesses of sandboxes and permission checks, in a VM", async (t) =>
     await sbx.ok("create", "dev", "--profile", "mine", "--live", dir);
 
     await t.step("CVE-2024-21626: no open file of a program or of init leads to the host", async () => {
-      const script = `for n in $(seq 0 40); do
-          for p in self 1 $(pgrep sbx-pty-agent) $(pgrep -x deno | head -3); do
-            cat /proc/$p/fd/$n/../../..${root}/outside /proc/$p/fd/$n/../../../../..${root}/outside /proc/$p/cwd/${root}/outside 2>/dev/null
-            (cd /proc/$p/fd/$n 2>/dev/null && cat ./..${root}/outside ../../../..${root}/outside 2>/dev/null)
-          done
-        done; readlink /proc/self/fd/* | grep -vE '^(/dev/null|pipe:|socket:|/proc/)' | head -3; echo done`;
+      const script = `python3 -c '
+import os
+for pid in [name for name in os.listdir("/proc") if name.isdigit()] + ["self"]:
+    places = ["cwd", "root"]
+    try: places += ["fd/" + name for name in os.listdir(f"/proc/{pid}/fd")]
+    except OSError: pass
+    for place in places:
+        for up in range(9):
+            try: print(open(f"/proc/{pid}/{place}/" + "../" * up + "${root.slice(1)}/outside").read())
+            except OSError: pass
+print("done")'`;
       const { stdout } = await run(script);
       assert(!stdout.includes(secret), stdout);
       assert(stdout.endsWith("done\n"), stdout);
@@ -90,34 +95,34 @@ Deno.test("weaknesses of sandboxes and permission checks, in a VM", async (t) =>
       async () => {
         for (
           const line of [
-            'echo "\\"; git --version; echo \\""',
-            "echo $(git --version)",
-            "echo x; git --version",
+            'echo "\\"; factor 12; echo \\""',
+            "echo $(factor 12)",
+            "echo x; factor 12",
           ]
         ) {
           const { stdout } = await run(line);
-          assert(!stdout.includes("git version"), line);
+          assert(!stdout.includes("2 2 3"), line);
         }
       },
     );
 
     await t.step("CVE-2025-66032: no spelling of a command passes the rule on its program", async () => {
       const lines = [
-        "git$IFS--version",
-        "g''it --version",
-        "x=gi; ${x}t --version",
-        "\\git -v",
-        "/usr/bin/g?t --version",
+        "factor${IFS}12",
+        "fac''tor 12",
+        "x=fac; ${x}tor 12",
+        "\\factor 12",
+        "/usr/bin/fact?r 12",
       ];
       for (
         const line of [
           ...lines,
-          "eval $(echo Z2l0IC0tdmVyc2lvbg== | base64 -d)",
-          "printf 'git --version' | sh",
+          "eval $(echo ZmFjdG9yIDEy | base64 -d)",
+          "printf 'factor 12' | sh",
         ]
       ) {
         const { stdout } = await run(line);
-        assert(!stdout.includes("git version"), line);
+        assert(!stdout.includes("2 2 3"), line);
       }
     });
 
