@@ -318,10 +318,13 @@ Deno.test("CVE-2025-68146: a link in the place of a lock or of a file that is re
 
 Deno.test("CVE-2025-54798: a link in the place of the folder for temporary files is not used", async () => {
   const dir = await Deno.makeTempDir();
-  await sh(dir, "mkdir tmp elsewhere home; chmod 1777 tmp; ln -s ../elsewhere tmp/sbx-4242");
+  await sh(
+    dir,
+    `mkdir tmp home; mkdir -m 700 elsewhere; chmod 1777 tmp; ln -s ../elsewhere tmp/sbx-${Deno.uid()}`,
+  );
   const env = { get: (name: string) => ({ TMPDIR: join(dir, "tmp"), HOME: join(dir, "home") })[name] };
-  const found = privateTemp({ uid: 4242, env });
-  assert(found.dir !== join(dir, "tmp/sbx-4242"), JSON.stringify(found));
+  const found = privateTemp({ uid: Deno.uid()!, env });
+  assert(found.dir !== join(dir, `tmp/sbx-${Deno.uid()}`), JSON.stringify(found));
   assertEquals(await Array.fromAsync(Deno.readDir(join(dir, "elsewhere"))), []);
   await Deno.remove(dir, { recursive: true });
 });

@@ -83,7 +83,7 @@ Deno.test("CVE-2025-4144: a login without PKCE, or with its weak form, does not 
 Deno.test("CVE-2025-66414: the listener of a login answers no page that reaches it under another name", () =>
   withLogin({}, async ({ server }) => {
     const waiting = await beginLogin({ url: new URL(server.url) });
-    const redirect = waiting.url instanceof URL ? waiting.url : new URL(waiting.url);
+    const redirect = new URL(waiting.url);
     const back = new URL(redirect.searchParams.get("redirect_uri")!);
     for (const host of [`rebound.example.com:${back.port}`, "rebound.example.com", `0.0.0.0:${back.port}`]) {
       using conn = await Deno.connect({ hostname: "127.0.0.1", port: Number(back.port) });
