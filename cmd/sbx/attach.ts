@@ -38,16 +38,24 @@ export async function attach(
   socket.binaryType = "arraybuffer";
   const closed = Promise.withResolvers<Detached>();
   let terminal: RawTerminal | undefined;
-  socket.onclose = ({ code, reason }) => closed.resolve({ code, reason });
-  // The first output may be here before the opening is seen.
+  // A client that sends while the other side closes fails at that, and never sees the reason: so it sends nothing before the first
+  // message, which says that the terminal is there.
+  const opened = Promise.withResolvers<boolean>();
+  socket.onclose = ({ code, reason }) => {
+    opened.resolve(false);
+    closed.resolve({ code, reason });
+  };
   const early: Uint8Array<ArrayBuffer>[] = [];
   socket.onmessage = ({ data }) => {
+    opened.resolve(true);
     const bytes = new Uint8Array(data);
     if (terminal) terminal.write(bytes);
     else early.push(bytes);
   };
   try {
-    if (!(await waitUntilOpen(socket, doing))) {
+    if (!(await waitFor(opened.promise, doing))) {
+      const end = await closed.promise;
+      if (end.reason !== "") return end;
       throw new SbxError("terminal.unavailable", `${what} cannot be opened`, {
         hint: `the VM must be Running; sbx list shows its status`,
       });
@@ -67,13 +75,9 @@ export async function attach(
   }
 }
 
-async function waitUntilOpen(socket: WebSocket, doing?: string): Promise<boolean> {
+async function waitFor(opened: Promise<boolean>, doing?: string): Promise<boolean> {
   using _spinner = doing === undefined ? undefined : new Spinner(doing);
-  return await new Promise((resolve) => {
-    socket.onopen = () => resolve(true);
-    socket.addEventListener("close", () => resolve(false));
-    socket.onerror = () => resolve(false);
-  });
+  return await opened;
 }
 
 /** Sends the input; at its end ctrl-D, or nothing. */

@@ -22,6 +22,8 @@ function createService(argvs: (string | undefined)[], ignored: number): Hono {
     const { socket, response } = Deno.upgradeWebSocket(c.req.raw);
     socket.binaryType = "arraybuffer";
     let ends = 0;
+    // The terminal is there.
+    socket.onopen = () => socket.send(new Uint8Array());
     socket.onmessage = ({ data }) => {
       if (typeof data === "string") return;
       const bytes = new Uint8Array(data);

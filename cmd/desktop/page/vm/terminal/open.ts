@@ -60,8 +60,11 @@ export function openTerminal(
   const query = job === undefined ? "" : `?job=${encodeURIComponent(job)}`;
   let socket: WebSocket | undefined;
   let isClosed = false;
+  /** what was typed before the terminal is there; then undefined */
+  let early: Uint8Array<ArrayBuffer>[] | undefined = [];
   const send = (data: string | Uint8Array<ArrayBuffer>) => {
-    if (socket?.readyState === WebSocket.OPEN) socket.send(data);
+    if (early) typeof data === "string" || early.push(data);
+    else if (socket?.readyState === WebSocket.OPEN) socket.send(data);
   };
   const resize = () => {
     fit.fit();
@@ -71,8 +74,15 @@ export function openTerminal(
     if (isClosed) return opened.close();
     socket = opened;
     socket.binaryType = "arraybuffer";
-    socket.onopen = resize;
-    socket.onmessage = ({ data }) => terminal.write(new Uint8Array(data));
+    socket.onmessage = ({ data }) => {
+      if (early) {
+        const typed = early;
+        early = undefined;
+        resize();
+        typed.forEach(send);
+      }
+      terminal.write(new Uint8Array(data));
+    };
     socket.onclose = ({ code }) => onEnd(code);
   };
   openSocket(`/terminal/${encodeURIComponent(vm)}${query}`).then(take, () => !isClosed && onEnd(ABNORMAL));
