@@ -67,6 +67,8 @@ export interface BudgetOptions {
 
 /** Part of a limit at which people are told. */
 const NOTICE_AT = 0.8;
+/** Part of a limit of bytes after which those of events under way are recorded: a kill gives back no more. */
+const RECORD_AT = 0.01;
 /** Answers that may be fetched later whose count is remembered; the oldest keep what they reserved. */
 const LATER_MAX = 1000;
 
@@ -109,9 +111,12 @@ export class Budget {
   /** of calls under way, by event id */
   readonly #reserved = new Map<string, Counting>();
   /** of calls that count what they reserved, by the key under which their answer can be fetched */
-  readonly #later = new Map<string, Counting & { event: Event }>();
+  readonly #later = new Map<string, Counting & { event: Event; date?: string }>();
   /** bytes that events under way sent beside those of their decisions, by event id */
   readonly #sent = new Map<string, number>();
+  /** of these, events whose bytes have changed since they were recorded, and by how much in all */
+  readonly #unrecorded = new Set<string>();
+  #unrecordedBytes = 0;
   /** events that a person allowed at a limit, by event id */
   readonly #allowed = new Set<string>();
   /** minutes that the day has counted */
@@ -151,8 +156,12 @@ export class Budget {
       ? counting.amounts = mostOf(event, counting.bill, this.#options.cost)
       : exactAmounts(event);
     const bounds = () => this.#bounds.filter(({ kind }) => kinds.includes(kind));
-    const release = () => this.#release(event, amounts);
-    const take = () => this.#take(event, amounts, counting);
+    let date: string | undefined;
+    const release = () => this.#release(event, amounts, date);
+    const take = () => {
+      date = this.#options.day?.date;
+      this.#take(event, amounts, counting);
+    };
     const { event_id } = event.common;
     for (let isClaimed = false;;) {
       const limit = this.#limitFor(event, bounds(), amounts, counting?.bill);
@@ -183,6 +192,7 @@ export class Budget {
     const { event_id, event_type } = event.common;
     const bytes_out = this.#sent.get(event_id);
     this.#sent.delete(event_id);
+    this.#unrecorded.delete(event_id);
     this.#allowed.delete(event_id);
     if (event_type !== "model.call") {
       if (bytes_out !== undefined) this.#options.record?.({ event_id, bytes_out, minutes: this.minutes });
@@ -194,7 +204,7 @@ export class Budget {
     const own = counting?.bill ?? bill ?? billOf(event);
     const amounts = usedBy(event, own, response, use, this.#options.cost);
     if (use.later !== undefined && (use.pending || !use.complete) && amounts.tokens > 0) {
-      this.#later.set(use.later, { event, bill: own, amounts });
+      this.#later.set(use.later, { event, bill: own, amounts, date: this.#options.day?.date });
       if (this.#later.size > LATER_MAX) this.#later.delete(this.#later.keys().next().value!);
     }
     this.#spend(event, amounts);
@@ -208,12 +218,24 @@ export class Budget {
     const bounds = this.#bounds.filter(({ kind }) => kind === "bytes_out");
     if (bounds.length === 0) return undefined;
     const { event_id } = event.common;
-    this.#spend(event, { bytes_out: bytes - (this.#sent.get(event_id) ?? 0) });
+    const more = bytes - (this.#sent.get(event_id) ?? 0);
+    this.#spend(event, { bytes_out: more });
     this.#sent.set(event_id, bytes);
+    this.#unrecorded.add(event_id);
+    this.#unrecordedBytes += more;
+    if (this.#unrecordedBytes >= RECORD_AT * Math.min(...bounds.map(({ max }) => max))) this.#recordSent();
     const bound = this.#allowed.has(event_id)
       ? undefined
       : bounds.find((each) => this.#usedOf(each) > each.max);
     return bound && usedUp(bound);
+  }
+
+  #recordSent(): void {
+    for (const event_id of this.#unrecorded) {
+      this.#options.record?.({ event_id, bytes_out: this.#sent.get(event_id)!, minutes: this.minutes });
+    }
+    this.#unrecorded.clear();
+    this.#unrecordedBytes = 0;
   }
 
   /** Counts a call again by an answer that was fetched later. */
@@ -221,12 +243,12 @@ export class Budget {
     const counting = this.#later.get(key);
     if (!counting || answers < (counting.bill.answers ?? 1)) return;
     this.#later.delete(key);
-    const { event, amounts, bill: { parts } } = counting;
+    const { event, amounts, bill: { parts }, date } = counting;
     const { provider, model } = event.model!.request;
     // The counts do not say which of several models they are of.
     const cost = parts.length > 1 ? undefined : this.#options.cost(provider, model, { input, output });
     const exact = { tokens: input + output, usd: cost === undefined ? amounts.usd : cost / 1e6 };
-    this.#spend(event, { tokens: exact.tokens - amounts.tokens, usd: exact.usd - amounts.usd });
+    this.#spend(event, { tokens: exact.tokens - amounts.tokens, usd: exact.usd - amounts.usd }, date);
     this.#wake();
     this.#record(event, exact);
   }
@@ -311,9 +333,9 @@ export class Budget {
     this.#reserved.set(event_id, counting);
   }
 
-  #release(event: Event, amounts: Partial<Amounts>): void {
+  #release(event: Event, amounts: Partial<Amounts>, date: string | undefined): void {
     const { event_id } = event.common;
-    if (!event.model) return this.#spend(event, negated(amounts));
+    if (!event.model) return this.#spend(event, negated(amounts), date);
     this.#options.day?.unclaim(event_id);
     const wasReserved = this.#reserved.delete(event_id);
     this.#wake();
@@ -324,9 +346,10 @@ export class Budget {
     if (this.countsModels) this.#options.record?.({ event_id, tokens, usd, minutes: this.minutes });
   }
 
-  #spend(event: Event, amounts: Partial<Amounts>): void {
+  /** @param date of the day that counted what is given back; absent: today */
+  #spend(event: Event, amounts: Partial<Amounts>, date?: string): void {
     for (const kind of KINDS) this.#spent[kind] += amounts[kind] ?? 0;
-    this.#options.day?.add({ ...amounts, minutes: this.minutes - this.#notedMinutes });
+    this.#options.day?.add({ ...amounts, minutes: this.minutes - this.#notedMinutes }, date);
     this.#notedMinutes = this.minutes;
     for (const bound of this.#bounds) this.#tell(event, bound);
   }

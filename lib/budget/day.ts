@@ -43,9 +43,19 @@ export class DaySpending {
     this.#now = now;
   }
 
-  add(amounts: Partial<Amounts>): void {
+  /** The day that counts now. */
+  get date(): string {
     this.#turn();
-    for (const kind of KINDS) this.#own.amounts[kind] += amounts[kind] ?? 0;
+    return this.#own.date;
+  }
+
+  /** @param of day that counted what a negative amount gives back: on another one that would be room for more */
+  add(amounts: Partial<Amounts>, of = this.date): void {
+    const isToday = of === this.date;
+    for (const kind of KINDS) {
+      const amount = amounts[kind] ?? 0;
+      if (isToday || amount > 0) this.#own.amounts[kind] += amount;
+    }
     if (this.#isWriting) return;
     this.#isWriting = true;
     backgroundTimeout(() => this.flush().catch((error) => log.warn(error)), FRESH_MS);

@@ -3,10 +3,12 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { DaySpending } from "../../../lib/budget/mod.ts";
 import { BudgetTerms } from "../../../lib/budget/schema.ts";
 import { DnsService } from "../../../lib/dns/mod.ts";
+import type { Draft } from "../../../lib/policy/mod.ts";
 import { modelCall } from "../../helper/budget.ts";
 import { TestGate } from "../../helper/gate.ts";
 import { TestNet } from "../../helper/net.ts";
 import { rawUpstream } from "../../helper/net_client.ts";
+import { http } from "../../helper/policy.ts";
 import { eventually } from "../../helper/sbx.ts";
 import { cost } from "../../helper/spender.ts";
 
@@ -128,4 +130,47 @@ Deno.test("a day whose spending cannot be read is a day that is spent", async ()
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
+});
+
+Deno.test("what a day counted too much gives the next one no room", async (t) => {
+  const midnight = Date.UTC(2026, 0, 2);
+  const dayOf = (dir: string, now: () => number) => new DaySpending(dir, "own", now);
+  await t.step("a response in the background that is fetched after midnight", async () => {
+    const dir = await Deno.makeTempDir();
+    try {
+      let now = midnight - 60_000;
+      const day = dayOf(dir, () => now);
+      const gate = new TestGate();
+      const terms = { profile: BudgetTerms.parse({ per_day_tokens: 10_000, on_limit: "block" }) };
+      gate.useBudget({ terms, cost, day, now: () => now });
+      const passage = await gate.decide(modelCall({ output: 9000 }));
+      const response = { status: 200, tool_calls: [] };
+      passage.finish({ response, use: { complete: false, pending: true, later: "h/r" } });
+      now = midnight + 60_000;
+      gate.correctUse({ key: "h/r", input: 0, output: 1, answers: 1 });
+      assertEquals(gate.budgetUses()[0].used, 0);
+      await day.flush();
+    } finally {
+      await Deno.remove(dir, { recursive: true });
+    }
+  });
+  await t.step("a request that a person denies after midnight", async () => {
+    const dir = await Deno.makeTempDir();
+    try {
+      let now = midnight - 60_000;
+      const day = dayOf(dir, () => now);
+      const gate = new TestGate('[profiles.rules.ask]\naction = "ask"\nmatch = "has(http.request)"\n');
+      const terms = { profile: BudgetTerms.parse({ per_day_bytes_out: 10_000, on_limit: "block" }) };
+      gate.useBudget({ terms, cost, day, now: () => now });
+      const deciding = gate.decide(http({ bytes: 9000, host: "x.example" }) as Draft);
+      await eventually("a person is asked", () => gate.asks.pending().length === 1, 20);
+      now = midnight + 60_000;
+      gate.asks.resolve(gate.asks.pending()[0].ask_id, { decision: "deny", scope: "once" });
+      assertEquals((await deciding).allowed, false);
+      assertEquals(gate.budgetUses()[0].used, 0);
+      await day.flush();
+    } finally {
+      await Deno.remove(dir, { recursive: true });
+    }
+  });
 });

@@ -73,6 +73,24 @@ Deno.test("a start goes on with what was spent, also of calls that a kill cut of
     });
   }));
 
+Deno.test("a kill gives back little of what a relay, a WebSocket or a body without a length had sent", () =>
+  withLedgerPath(async (path) => {
+    const terms = { bytes_out: 1_000_000 };
+    await run(path, terms, async (gate) => {
+      const open = await Promise.all(
+        [1, 2].map(() => gate.decide(http({ bytes: 0, host: "x.example" }) as Draft)),
+      );
+      for (let sent = 4096; sent <= 400_000; sent += 4096) {
+        for (const passage of open) passage.countSent(sent);
+      }
+    });
+    await run(path, terms, (gate) => {
+      const [bytes] = used(gate);
+      assert(bytes >= 770_000 && bytes <= 800_000, `${bytes}`);
+      return Promise.resolve();
+    });
+  }));
+
 Deno.test("a budget that comes later counts what was spent before it", () =>
   withLedgerPath(async (path) => {
     await run(path, undefined, async (gate) => {
