@@ -157,7 +157,7 @@ export class Rules {
     const { withoutRule, withRule } = await import("../policy/author/mod.ts");
     return await withFileLock(`${path}.lock`, async () => {
       const profile = await loadProfile(this.home, profileId);
-      const before = profile.rules[ruleId];
+      const before = ruleOf(profile.rules, ruleId);
       await check(before, profile);
       const { document } = profile;
       const edited = after ? await withRule(document, ruleId, after) : withoutRule(document, ruleId);
@@ -185,17 +185,19 @@ export class Rules {
     const by = { user: userName(), client: FILE_CLIENT };
     const ids = [...new Set([...known.keys(), ...Object.keys(rules)])];
     await this.record.add(
-      ids.filter((rule_id) => !isSame(known.get(rule_id), rules[rule_id])).map((rule_id): NewChange => {
-        const [before, after] = [known.get(rule_id), rules[rule_id]];
-        return {
-          kind: "rule",
-          profile_id: id,
-          rule_id,
-          ...(before && { before }),
-          ...(after && { after }),
-          by,
-        };
-      }),
+      ids.filter((rule_id) => !isSame(known.get(rule_id), ruleOf(rules, rule_id))).map(
+        (rule_id): NewChange => {
+          const [before, after] = [known.get(rule_id), ruleOf(rules, rule_id)];
+          return {
+            kind: "rule",
+            profile_id: id,
+            rule_id,
+            ...(before && { before }),
+            ...(after && { after }),
+            by,
+          };
+        },
+      ),
     );
   }
 
@@ -208,6 +210,11 @@ export class Rules {
     const [profile, corp] = await Promise.all([profileLayer(source), corpLayer(this.corp)]);
     return { profile, corp };
   }
+}
+
+/** The rule of an id, which may be `constructor`: that of no object's prototype. */
+function ruleOf(rules: Profile["rules"], id: string): RuleTable | undefined {
+  return Object.hasOwn(rules, id) ? rules[id] : undefined;
 }
 
 /** Refuses the edit of a rule that is not in profile.toml. */

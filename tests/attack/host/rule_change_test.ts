@@ -145,3 +145,20 @@ Deno.test("a record in which a change is missing or altered is not believed", ()
       assertEquals(await codeOf(() => rules.put("mine", "no", ALLOW, ANN)), "policy.record.unreadable");
     }
   }));
+
+Deno.test("a rule that has the name of an object's own method is a rule like another", () =>
+  withRules(async ({ rules, path, undo }) => {
+    const id = "constructor";
+    const before = await Deno.readTextFile(path);
+    assertEquals(await codeOf(() => rules.put("mine", id, ALLOW, ANN)), "policy.rule.not_found");
+    assertEquals(await codeOf(() => rules.delete("mine", id, ANN)), "policy.rule.not_found");
+    assertEquals(await Deno.readTextFile(path), before);
+    const made = await rules.create("mine", id, ALLOW, ANN);
+    assertEquals([made?.what, made?.before], ["create", undefined]);
+    await undo(made!.change_id);
+    assertEquals((await rules.all("mine")).some((each) => each.id === id), false);
+    assertEquals((await summaryOf(rules)).filter(([rule]) => rule === id).map(([, what]) => what), [
+      "delete",
+      "create",
+    ]);
+  }));
