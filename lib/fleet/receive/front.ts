@@ -3,10 +3,11 @@
  * are taken, the one that has waited longest for an answer loses its own. A sender that only holds connections open keeps nobody out.
  */
 import { acceptAll } from "../../base/accept/mod.ts";
+import { addressBytes, formatAddress } from "../../base/address/mod.ts";
 import { backgroundInterval, timeLimit } from "../../base/time/mod.ts";
 import { writeAll } from "../../base/wire/mod.ts";
 
-/** Connections at once, and those of one address that is not this machine's (docs/contracts.md §14). */
+/** Connections at once, and those of one address, or network of IPv6, that is not this machine's (docs/contracts.md §14). */
 export const CONNECTIONS_MAX = 512, CONNECTIONS_PER_ADDRESS_MAX = 32;
 /** Time without a byte either way after which a connection ends, in `ms`. */
 const IDLE_MS = timeLimit(60_000);
@@ -61,7 +62,7 @@ export class Front {
   }
 
   async #pass(conn: Deno.Conn): Promise<void> {
-    const address = (conn.remoteAddr as Deno.NetAddr).hostname;
+    const address = senderOf((conn.remoteAddr as Deno.NetAddr).hostname);
     const same = [...this.#passages].filter((passage) => passage.address === address);
     // A proxy before this receiver is one address for all machines.
     const isProxy = /^(127\.|::1$)/.test(address);
@@ -104,6 +105,13 @@ export class Front {
     const now = performance.now();
     for (const passage of this.#passages) if (now - passage.movedAt > IDLE_MS) passage.end();
   }
+}
+
+/** The part of an address that its owner cannot choose: of IPv6 the first 64 bits, behind which one has every address. */
+function senderOf(address: string): string {
+  const bytes = addressBytes(address);
+  if (bytes?.length !== 16 || address === "::1") return bytes ? formatAddress(bytes) : address;
+  return formatAddress(bytes.slice().fill(0, 8));
 }
 
 function endLongestWaiting(passages: Passage[]): void {

@@ -3,7 +3,7 @@
  * not signed or signed for something else.
  */
 import { assert, assertEquals } from "@std/assert";
-import { CONNECTIONS_MAX } from "../../../lib/fleet/receive/front.ts";
+import { CONNECTIONS_MAX, Front } from "../../../lib/fleet/receive/front.ts";
 import { makeToken } from "../../../lib/fleet/receive/mod.ts";
 import { signUpload, UPLOAD_HEADER } from "../../../lib/fleet/ship/upload.ts";
 import { HttpTarget } from "../../../lib/fleet/ship/mod.ts";
@@ -154,5 +154,42 @@ Deno.test("connections that say nothing keep nobody out", async () => {
     assertEquals(await silent[0].read(new Uint8Array(1)).catch(() => null), null);
   } finally {
     for (const conn of silent) conn.close();
+  }
+});
+
+Deno.test("a sender with a network of IPv6 has the places of one address", async () => {
+  const dir = await Deno.makeTempDir();
+  const path = `${dir}/http.sock`;
+  await using _server = Deno.serve({ path, onListen() {} }, () => new Response("ok\n"));
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr;
+  // Connections come from loopback here: their addresses are given to them.
+  const addresses: string[] = [];
+  const accept = listener.accept.bind(listener);
+  Object.defineProperty(listener, "accept", {
+    value: async () =>
+      Object.defineProperty(await accept(), "remoteAddr", { value: { hostname: addresses.shift() } }),
+  });
+  const front = new Front(listener, path);
+  const conns: Deno.Conn[] = [];
+  const open = async (address: string) => {
+    addresses.push(address);
+    const conn = await Deno.connect({ port });
+    conns.push(conn);
+    return conn;
+  };
+  try {
+    const honest = await open("2001:db8:9::1");
+    await honest.write(encoder.encode("GET / HTTP/1.1\r\n"));
+    for (let at = 0; at < CONNECTIONS_MAX + 20; at++) await open(`2001:db8:6:6:${at.toString(16)}::1`);
+    await honest.write(encoder.encode("host: fleet.test\r\n\r\n"));
+    const bytes = new Uint8Array(4096);
+    const text = new TextDecoder().decode(bytes.subarray(0, await honest.read(bytes) ?? 0));
+    assertEquals(text.split("\r\n")[0], "HTTP/1.1 200 OK");
+  } finally {
+    for (const conn of conns) conn.close();
+    front.close();
+    front.end();
+    await Deno.remove(dir, { recursive: true });
   }
 });
