@@ -120,22 +120,40 @@ const isAlwaysPrivate = memoize((host: string): boolean => {
 /** Age at which the addresses of this machine are read again, in `ms`: a laptop changes networks. */
 const OWN_MAX_AGE_MS = 1000;
 
-/** Addresses of one machine, as they change. */
+/**
+ * Shortest prefix of a network of IPv6 that is one's neighbours: that of a link has 64 bits, and behind a shorter one, such as
+ * a tunnel's, is much else.
+ */
+const LINK_BITS_MIN = 56;
+
+/** An address of an interface, and its network. */
+interface OwnAddress {
+  address: string;
+  cidr?: string;
+}
+
+/**
+ * Addresses of one machine, as they change, with its neighbours' of IPv6: a printer has a global address there, and nothing but
+ * the network's router between it and others. Of IPv4 such neighbours have private addresses.
+ */
 export class OwnAddresses {
-  readonly #read: () => { address: string }[];
+  readonly #read: () => OwnAddress[];
   readonly #now: () => number;
   #has = (_host: string): boolean => false;
   #readAt = -Infinity;
 
-  constructor(read: () => { address: string }[], now: () => number) {
+  constructor(read: () => OwnAddress[], now: () => number) {
     this.#read = read;
     this.#now = now;
   }
 
-  /** True for an address of this machine, in every spelling, now or {@linkcode OWN_MAX_AGE_MS} ago. */
+  /** True for an address of this machine or link, in every spelling, now or {@linkcode OWN_MAX_AGE_MS} ago. */
   has(host: string): boolean {
     if (this.#now() - this.#readAt >= OWN_MAX_AGE_MS) {
-      const addresses = this.#read().flatMap(({ address }) => parseCidr(address) ?? []);
+      const addresses = this.#read().flatMap(({ address, cidr }) => {
+        const link = cidr?.includes(":") ? parseCidr(cidr) : undefined;
+        return link && link.bits >= LINK_BITS_MIN ? link : parseCidr(address) ?? [];
+      });
       this.#has = memoize((host) => addresses.some((own) => isInCidr(host, own)));
       this.#readAt = this.#now();
     }
@@ -145,7 +163,7 @@ export class OwnAddresses {
 
 const OWN = new OwnAddresses(interfaces, () => performance.now());
 
-function interfaces(): { address: string }[] {
+function interfaces(): OwnAddress[] {
   try {
     return Deno.networkInterfaces();
   } catch (error) {

@@ -138,6 +138,18 @@ Deno.test("this machine's own addresses are private, in every spelling, also tho
   assertEquals(["203.0.113.7", "198.51.100.9"].map((host) => own.has(host)), [false, true]);
 });
 
+Deno.test("neighbours of this machine are private where IPv6 gives them global addresses", () => {
+  const own = new OwnAddresses(() => [
+    { address: "2001:db8:5::7", cidr: "2001:db8:5::7/64" },
+    { address: "2001:db8:6::7", cidr: "2001:db8:6::7/32" },
+    { address: "203.0.113.7", cidr: "203.0.113.7/24" },
+  ], () => 0);
+  for (const host of ["2001:db8:5::7", "2001:db8:5::9", "2001:DB8:5:0:1::", "2001:db8:6::7", "203.0.113.7"]) {
+    assert(own.has(host), host);
+  }
+  for (const host of ["2001:db8:5:1::9", "2001:db8:6::9", "203.0.113.8"]) assert(!own.has(host), host);
+});
+
 Deno.test("services of clouds at addresses that look public are private", () => {
   for (const host of ["168.63.129.16", "0xa83f8110", "::ffff:168.63.129.16", "161.26.0.10", "166.9.250.1"]) {
     assert(isPrivateHost(host), host);
