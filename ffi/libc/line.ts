@@ -1,5 +1,5 @@
-/** A line for whoever reads a file, which never waits. Linux only. */
-import { O_CLOEXEC } from "./flags.ts";
+/** A line for whoever reads a terminal or a pipe, which never waits. Linux only. */
+import { O_CLOEXEC, O_PATH } from "./flags.ts";
 import { cString } from "./descriptor.ts";
 import { loadFunctions } from "./load.ts";
 
@@ -15,12 +15,27 @@ function loadLibc() {
   });
 }
 
-/** Writes a line into a terminal or a pipe; it is lost where that is full, or nobody reads it. */
+/** Places of terminals and pipes, as the kernel names what is open. */
+const TERMINAL_OR_PIPE = /^(?:pipe:|\/dev\/(?:pts|tty|console))/;
+
+/**
+ * Writes a line where a path leads to a terminal or a pipe; it is lost where that is full, or has no reader. A file is the
+ * program's, and may be one that it must not write: its descriptor leads to another one at any moment, so what is looked at is
+ * held first, and what is held is opened.
+ */
 export function writeLine(path: string, line: string): void {
   libc ??= loadLibc();
-  const fd = libc.open(cString(path), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return;
-  const bytes = new TextEncoder().encode(`${line}\n`);
-  libc.write(fd, bytes, BigInt(bytes.length));
-  libc.close(fd);
+  const held = libc.open(cString(path), O_PATH | O_CLOEXEC);
+  if (held < 0) return;
+  try {
+    const place = `/proc/self/fd/${held}`;
+    if (!TERMINAL_OR_PIPE.test(Deno.readLinkSync(place)) || Deno.statSync(place).isFile) return;
+    const fd = libc.open(cString(place), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return;
+    const bytes = new TextEncoder().encode(`${line}\n`);
+    libc.write(fd, bytes, BigInt(bytes.length));
+    libc.close(fd);
+  } finally {
+    libc.close(held);
+  }
 }

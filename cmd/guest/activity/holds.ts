@@ -213,11 +213,10 @@ export class Holds {
   }
 }
 
-/** Tells a program's user why it does not run, where its errors go to a terminal or a pipe: a file stays the program's. */
+/** Tells a program's user why it does not run, where its errors go to a terminal or a pipe. */
 function tellProgram(thread: number, text: string): void {
-  const path = `/proc/${thread}/fd/2`;
   try {
-    if (/^(pipe:|\/dev\/(pts|tty|console))/.test(Deno.readLinkSync(path))) writeLine(path, text);
+    writeLine(`/proc/${thread}/fd/2`, text);
   } catch {
     // It has none, or has ended.
   }

@@ -10,6 +10,7 @@ const PROC = /["'`(]\/proc\b|\/proc\/[$\[a-z]/;
 const LINUX_ONLY: Record<string, string> = {
   "ffi/libc/beneath.ts": "ffi/posix/beneath.ts: one component after the other",
   "ffi/libc/descriptor.ts": "ffi/posix/descriptor.ts",
+  "ffi/libc/line.ts": "runs in the guest",
   "ffi/libc/memory.ts": "the framework has the guest's memory",
   "ffi/libc/sealed.ts": "no --live",
   "lib/base/process/mod.ts": "ps, which is there already",
