@@ -46,6 +46,43 @@ const ARGUMENTS: Record<string, string> = {
   "a long argument": 'env printf "%s" "$(printf %9000s)forbidden"',
   "many arguments": 'env printf "%s" $(seq 300) forbidden',
 };
+/** Rules that name what may run, and block the rest. */
+const ALLOW_RULES = `
+[profiles.rules.may-run]
+action = "allow"
+match = 'process.activity.executable in ["/usr/bin/true", "/usr/bin/python3"]'
+
+[profiles.rules.the-rest]
+action = "block"
+priority = 50
+match = 'common.actor == "vm" && has(process.activity)'
+`;
+/** Makes another program at a path that ends like that of one that may run, and a link into a folder two below. */
+const OTHER =
+  "mkdir -p /tmp/o/a/b /tmp/o/usr/bin && cp /usr/bin/seq /tmp/o/usr/bin/true && ln -s /tmp/o/a/b /tmp/in";
+/** Starts a program, and writes another one's path into its memory while the kernel asks. */
+const SWAP = `
+import ctypes, os, threading
+libc = ctypes.CDLL(None)
+for attempt in range(20):
+    child = os.fork()
+    if child == 0:
+        path = ctypes.create_string_buffer(b"/tmp/o/usr/bin/true", 64)
+        def swap():
+            while True:
+                path.value = b"/usr/bin/true"
+        argv = (ctypes.c_char_p * 3)(b"true", b"77", None)
+        threading.Thread(target=swap, daemon=True).start()
+        for each in range(200):
+            path.value = b"/tmp/o/usr/bin/true"
+            libc.execve(path, argv, None)
+        os._exit(0)
+    os.waitpid(child, 0)`;
+/** Ways to run another program by the name of one that may run. */
+const NAMES: Record<string, string> = {
+  "a link in front of ..": "/tmp/in/../../usr/bin/true 77",
+  "a path that changes in memory": `/usr/bin/python3 -c '${SWAP}'`,
+};
 const FILE_RULES = `
 [profiles.rules.no-env]
 action = "block"
@@ -255,6 +292,20 @@ Deno.test("programs of a VM wait for the rules", async (t) => {
       assertStringIncludes(stderr, "no git");
     });
 
+    await run(OTHER);
+    await use(ALLOW_RULES);
+    await t.step("a program that may run does, by its path and by a link", async () => {
+      const { code, stderr } = await run(
+        "/usr/bin/true && /usr/bin/python3 -c 'print()' && cd / && usr/bin/true",
+      );
+      assertEquals([code, stderr], [0, ""]);
+    });
+    for (const [way, line] of Object.entries(NAMES)) {
+      await t.step(`another program does not run in its place by ${way}`, async () => {
+        assertEquals((await run(line)).stdout, "");
+      });
+    }
+    await use(RULES);
     await t.step("the guest has no virtualization of its own", async () => {
       const { stdout } = await run("grep -cwE 'svm|vmx' /proc/cpuinfo; ls /dev/kvm");
       assertEquals(stdout, "0\n");

@@ -63,7 +63,8 @@ export class HeldPrograms {
       return true;
     }
     const isInterpreter = follows && file !== undefined && before.interpreter === file;
-    const executable = isInterpreter ? opened : call.program() ?? opened;
+    const named = isInterpreter ? undefined : call.program();
+    const executable = named !== undefined && isAt(thread, named, file) ? named : opened;
     const key = `${executable}\n${opened}\n${file}`;
     const settle = (isAllowed: boolean) =>
       this.#remember(thread, {
@@ -98,4 +99,12 @@ export class HeldPrograms {
     this.#answered.set(thread, answered);
     if (this.#answered.size > ANSWERED_MAX) this.#answered.delete(this.#answered.keys().next().value!);
   }
+}
+
+/**
+ * True where a path leads a thread to the file that it executes. The path is what its memory has now, without the links in front of
+ * its `..`: it may be that of a program that may run, and the file another one.
+ */
+function isAt(thread: number, path: string, file: string | undefined): boolean {
+  return file !== undefined && identityOf(`/proc/${thread}/root${path}`) === file;
 }
