@@ -19,6 +19,17 @@ export function contentOf({ common, schema_version: _, ...families }: Event): st
   return blake3(canonicalJson({ event_type: common.event_type, ...families }));
 }
 
+/**
+ * True where equal content means an equal event: the event holds its body whole, and as text. Of a push, the objects' names are
+ * as good.
+ */
+export function isWhole({ http, model }: Event): boolean {
+  const bodies = [http?.request.git?.updates ? undefined : http?.request.body, model?.request.body];
+  return bodies.every((body) =>
+    !body || body.state === "missing" || body.state === "text" && !body.truncated
+  );
+}
+
 /** The id and the digest of an ask about an event of this content. */
 export function identityOf(ask: AskContent, content: string): Pick<Ask, "ask_id" | "digest"> {
   const digest = blake3(canonicalJson({ ...ask, content }));

@@ -5,7 +5,7 @@ import type { Answered, Decision } from "../decision/mod.ts";
 import { subjectLine } from "../decision/mod.ts";
 import { applyAnswer } from "../decision/mod.ts";
 import type { Layer } from "../engine/rule.ts";
-import { contentOf, identityOf } from "./digest.ts";
+import { contentOf, identityOf, isWhole } from "./digest.ts";
 import { APPROVAL_MINUTES_MAX, ASK_TIMEOUT, ASKS_MAX, SUBJECT_MAX } from "./limit.ts";
 import type { AnsweredBy, Ask, AskAnswer, KeptAsk } from "./schema.ts";
 import { scopeOf } from "./scope.ts";
@@ -42,7 +42,7 @@ interface Pending {
 /** Whatever is held until an ask is answered. */
 interface Waiter {
   eventId: string;
-  /** a request, which the guest can send again */
+  /** a request, which the guest can send again, and which the next one like it can be compared with */
   canRepeat: boolean;
   settle(answered: Answered): void;
 }
@@ -100,7 +100,7 @@ export class AskQueue {
     const earlier = scope && this.#earlier(scope.key, content);
     if (earlier) return applyAnswer(decision, earlier);
     const { event_id, enforceability } = event.common;
-    const canRepeat = enforceability !== "observe_only";
+    const canRepeat = enforceability !== "observe_only" && isWhole(shown);
     const left = [...this.#pending.values()].find((each) =>
       each.key === scope?.key && each.content === content && !each.waiter
     );

@@ -239,3 +239,26 @@ Deno.test("an answer for one request does not let another one of its scope pass 
     assertEquals((await forged).allowed, false);
   }
 });
+
+Deno.test("an ask about a body that is not shown whole does not outlive its request", async () => {
+  for (
+    const body of [
+      { state: "text", text: "the beginning", size: 100_000, truncated: true },
+      { state: "binary", size: 13, truncated: false },
+    ] as const
+  ) {
+    const gate = new TestGate(rule("profiles", "ask", "ask", ANY));
+    const upload = request({ method: "POST", path: "/upload", body });
+    const reset = new AbortController();
+    const first = gate.decide(upload, reset.signal);
+    gate.asks.hold();
+    reset.abort();
+    await first;
+    gate.asks.release();
+    const left = gate.asks.pending();
+    for (const { ask_id } of left) gate.asks.resolve(ask_id, { decision: "allow", scope: "once" });
+    const other = gate.decide(upload);
+    gate.close();
+    assertEquals([left.length, (await other).allowed], [0, false], body.state);
+  }
+});
