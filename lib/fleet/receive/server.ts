@@ -16,7 +16,10 @@ const REPORT_BYTES_MAX = 4 * 1024 * 1024;
 const ENROL_BYTES_MAX = 4096;
 /** Time for the body of an enrolment, in `ms`. */
 const ENROL_MS = timeLimit(10_000);
-/** Failed enrolments of one minute, after which all are refused: nobody guesses tokens. */
+/**
+ * Failed enrolments of one minute, after which others are not told why. A good token is taken after any number of them: otherwise a
+ * stranger could keep machines out.
+ */
 const ENROL_FAILURES_MAX = 20;
 
 export interface ServeOptions {
@@ -67,19 +70,18 @@ export async function serveFleet(
     },
     "POST /v1/machines": async (request) => {
       const bytes = await readSmall(request, ENROL_BYTES_MAX);
-      const minute = Math.floor(Date.now() / 60_000);
-      if (failures.minute !== minute) Object.assign(failures, { minute, count: 0 });
-      if (failures.count >= ENROL_FAILURES_MAX) {
-        throw new SbxError("auth.too_many_failures", "too many enrolments failed in this minute", {
-          hint: "try again in a minute",
-        });
-      }
       try {
         const { machine_id } = await enrol(dir, JSON.parse(new TextDecoder().decode(bytes)));
         log.info(`machine ${machine_id} is enrolled`);
         return Response.json({ machine_id }, { status: 201 });
       } catch (error) {
-        failures.count++;
+        const minute = Math.floor(Date.now() / 60_000);
+        if (failures.minute !== minute) Object.assign(failures, { minute, count: 0 });
+        if (++failures.count > ENROL_FAILURES_MAX) {
+          throw new SbxError("auth.too_many_failures", "too many enrolments failed in this minute", {
+            hint: "try again in a minute",
+          });
+        }
         if (error instanceof SyntaxError) {
           throw new SbxError("fleet.machine.invalid", "the request is not JSON");
         }

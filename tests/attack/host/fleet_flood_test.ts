@@ -157,6 +157,26 @@ Deno.test("connections that say nothing keep nobody out", async () => {
   }
 });
 
+Deno.test("enrolments that fail keep out no machine with a token", async () => {
+  await using fleet = await TestFleet.start();
+  const url = `${fleet.url}/v1/machines`;
+  const statuses = new Set<number>();
+  for (let at = 0; at < 50; at++) {
+    const answer = await fetch(url, { method: "POST", body: "{" });
+    statuses.add(answer.status);
+    await answer.body?.cancel();
+  }
+  assertEquals([...statuses], [400, 429]);
+  const { token } = await makeToken(fleet.store);
+  const key = await newKey();
+  const public_key = formatPublicKey(key.publicKey);
+  const answer = await fetch(url, {
+    method: "POST",
+    body: JSON.stringify({ token, public_key, name: "new" }),
+  });
+  assertEquals([answer.status, Object.keys(await answer.json())], [201, ["machine_id"]]);
+});
+
 Deno.test("a sender with a network of IPv6 has the places of one address", async () => {
   const dir = await Deno.makeTempDir();
   const path = `${dir}/http.sock`;
