@@ -170,6 +170,8 @@ function unpricedOf(body: Json): string | undefined {
 /** True for a request whose input is more than its body: by an id or an address, or from a tool of the provider. */
 function namesInput(body: Json): boolean {
   return [body, objectOf(body.request)].some((part) => toolsOf(part).some(isServerTool)) ||
+    // One that is stored at the provider; another is a text.
+    isObject(body.prompt) ||
     hasReference(body, 0);
 }
 
@@ -182,6 +184,7 @@ function hasReference(value: unknown, depth: number): boolean {
   if (depth > JSON_DEPTH_MAX) return true;
   if (Array.isArray(value)) return value.some((item) => hasReference(item, depth + 1));
   if (!isObject(value)) return false;
+  if (value.type === "item_reference") return true;
   const isToolCall = /tool_use$/.test(textOf(value.type));
   for (const key in value) {
     const item = value[key];

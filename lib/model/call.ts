@@ -3,6 +3,7 @@ import { type Event, type ModelEvent, UNKNOWN_PROVIDER } from "../event/mod.ts";
 import type { Bill, CallUse } from "../budget/mod.ts";
 import type { Api } from "./api.ts";
 import { asksForUsage, billOf, kindOf, withUsage } from "./bill.ts";
+import { asksForPart } from "./google.ts";
 import { type Json, objectOf } from "./json.ts";
 import { BODY_TEXT_MAX, JSON_DEPTH_MAX, NAME_MAX } from "./limit.ts";
 import { namesOf } from "./name.ts";
@@ -16,6 +17,8 @@ import { framingOf, ValueReader } from "./value_reader.ts";
 
 /** `stop_reason` of a response that could not be parsed. */
 export const PARSE_ERROR = "parse_error";
+
+const PART_FAULT = "it asks for a part of its answer (fields), which may leave the counts out";
 
 /** Properties of a call known from its request head. */
 export interface CallOptions {
@@ -93,7 +96,8 @@ export class CallReader implements ModelCall {
       isGuess,
       bill: () => {
         this.#isCounted = true;
-        const unreadable = naming === "none" ? undefined : body.fault();
+        const isPart = provider === "google" && asksForPart(head);
+        const unreadable = naming === "none" ? undefined : isPart ? PART_FAULT : body.fault();
         return this.#scrubBill(billOf({
           ...countable,
           model: this.#request!.model,

@@ -1,6 +1,7 @@
 import type { Api } from "./api.ts";
 import { countOf, type Json, listOf, nameOf, objectOf } from "./json.ts";
 import type { ResponseFacts } from "./response_facts.ts";
+import type { ModelRequest } from "./types.ts";
 
 /** Google's generateContent, in the Gemini API and Vertex AI. */
 export const google: Api = {
@@ -27,6 +28,12 @@ export const google: Api = {
     readUsage(objectOf(value.usageMetadata), facts);
   },
 };
+
+/** True for a request that has Google answer with chosen fields alone: its counts may not be among them. */
+export function asksForPart({ query, headers }: Pick<ModelRequest, "query" | "headers">): boolean {
+  return [...new URLSearchParams(query).keys()].some((name) => /^\$?fields$/i.test(name)) ||
+    headers.some(([name]) => /^x-goog-field-?mask$/i.test(name));
+}
 
 function functionsOf(tool: unknown): unknown[] {
   const { functionDeclarations, function_declarations } = objectOf(tool);

@@ -3,7 +3,7 @@ import type { LaterUse } from "../budget/mod.ts";
 import { providerOf } from "../event/mod.ts";
 import { anthropic } from "./anthropic.ts";
 import type { Api } from "./api.ts";
-import { google } from "./google.ts";
+import { asksForPart, google } from "./google.ts";
 import { type Json, listOf, objectOf } from "./json.ts";
 import { openaiResponses } from "./openai_responses.ts";
 import { ResponseFacts } from "./response_facts.ts";
@@ -39,8 +39,12 @@ const PLACES: readonly Place[] = [
 ];
 
 /** Creates a reader for a request that fetches an answer; `undefined` for another request. */
-export function laterAnswerOf({ method, host, path }: ModelRequest): LaterAnswer | undefined {
-  if (method !== "GET" || providerOf(host) === undefined) return undefined;
+export function laterAnswerOf(request: ModelRequest): LaterAnswer | undefined {
+  const { method, host, path } = request;
+  const provider = providerOf(host);
+  if (method !== "GET" || provider === undefined || provider === "google" && asksForPart(request)) {
+    return undefined;
+  }
   for (const place of PLACES) {
     const id = place.path.exec(path)?.[1];
     if (id !== undefined) return new LaterReader(`${host}/${id}`, place);

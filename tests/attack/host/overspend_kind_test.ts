@@ -96,6 +96,24 @@ Deno.test("a request reserves every answer that it asks for, and input that it o
       max_output_tokens: 1,
       tools: [{ type: "web_search" }],
     }, 1_000_000],
+    ["an item that is stored", "/v1/responses", {
+      model: "m",
+      input: [{ type: "item_reference", id: "msg_0" }],
+      max_output_tokens: 1,
+    }, 1_000_000],
+    ["a prompt that is stored", "/v1/responses", {
+      model: "m",
+      prompt: { id: "pmpt_0" },
+      max_output_tokens: 1,
+    }, 1_000_000],
+    ...["web_search_options", "search_parameters", "data_sources", "plugins"].map((
+      key,
+    ): [string, string, object, number] => [
+      key,
+      "/v1/chat/completions",
+      chatCall({ max_tokens: 1, [key]: {} }),
+      1_000_000,
+    ]),
   ];
   for (const [name, path, body, least] of cases) {
     await t.step(name, async () => {
@@ -132,5 +150,45 @@ Deno.test("a request reserves every answer that it asks for, and input that it o
     client.close();
     await spender.net.idle();
     assert(spender.used < 1000, `${spender.used}`);
+  });
+});
+
+Deno.test("a request that has Google leave the counts out of its answer is not counted by them", async (t) => {
+  const call = { contents: [{ parts: [{ text: "hi" }] }], generationConfig: { maxOutputTokens: 900 } };
+  const path = "/v1beta/models/gemini-2.5-flash:generateContent";
+  const masks: [string, string[]][] = [
+    [`${path}?fields=candidates`, []],
+    [`${path}?a=b&%24f%69elds=candidates,usageMetadata.candidatesTokenCount`, []],
+    [path, ["X-Goog-FieldMask: candidates"]],
+  ];
+  for (const [target, more] of masks) {
+    await t.step(`${target} ${more}`, async () => {
+      await using spender = await Spender.open(
+        GOOGLE,
+        { tokens: 10_000 },
+        () => json({ candidates: [{ finishReason: "STOP", content: { parts: [{ text: "x" }] } }] }),
+      );
+      const client = await spender.send(target, call, more);
+      const { status, body } = await client.answer();
+      client.close();
+      assertEquals([status, spender.received.length], [403, 0]);
+      assertStringIncludes(body, "a part of its answer");
+    });
+  }
+  await t.step("the results of a batch", async () => {
+    const batch = { batch: { input_config: { requests: { requests: [{ request: call }] } } } };
+    const inlined = { response: { inlinedResponses: { inlinedResponses: [{ response: {} }] } } };
+    await using spender = await Spender.open(
+      GOOGLE,
+      { tokens: 10_000 },
+      ({ line }) => json(line.startsWith("GET") ? { name: "batches/1", ...inlined } : { name: "batches/1" }),
+    );
+    await spender.ask("/v1beta/models/gemini-2.5-flash:batchGenerateContent", batch);
+    const { used } = spender;
+    assertEquals(
+      (await spender.ask("/v1beta/batches/1?fields=response.inlinedResponses.foo", undefined)).status,
+      200,
+    );
+    assertEquals([spender.used, used >= 900], [used, true]);
   });
 });
