@@ -73,18 +73,7 @@ export class Rules {
     after: RuleTable,
     by: AnsweredBy,
   ): Promise<RecordedChange | undefined> {
-    const check = async (_: RuleTable | undefined, profile: Profile) => {
-      const [{ corp, profile: own }, { DEFAULT_RULES }] = await Promise.all([
-        this.#layers(profile),
-        import("../policy/mod.ts"),
-      ]);
-      const taken = [...own.rules, ...corp.rules, ...DEFAULT_RULES].find(({ id }) => id === ruleId);
-      if (!taken) return;
-      const owner = { profile: `profile "${profileId}"`, corp: "corp", default: "sbx" }[taken.layer];
-      throw new SbxError("policy.rule.conflict", `${owner} has a rule "${ruleId}" already`, {
-        hint: taken.layer === "profile" ? "choose another id, or edit that rule" : "choose another id",
-      });
-    };
+    const check = (_: RuleTable | undefined, profile: Profile) => this.#requireFree(ruleId, profile);
     return await this.#edit({ profileId, ruleId, by, after, check });
   }
 
@@ -115,13 +104,15 @@ export class Rules {
   /**
    * Puts a rule back to what it was before a change.
    *
-   * @throws {SbxError} `policy.change.conflict`: the rule has changed since; `policy.invalid`
+   * @throws {SbxError} `policy.change.conflict`: the rule has changed since; `policy.rule.conflict`: another has its id;
+   * `policy.invalid`
    */
   async undo(change: RuleChange, by: AnsweredBy): Promise<RecordedChange | undefined> {
     const changeId = change.change_id;
     const { profile_id: profileId, rule_id: ruleId, before: after } = change;
-    const check = (now: RuleTable | undefined) => {
-      if (isSame(now, change.after)) return;
+    const check = async (now: RuleTable | undefined, profile: Profile) => {
+      // Corp may have taken the id of a rule that was deleted.
+      if (isSame(now, change.after)) return now ? undefined : await this.#requireFree(ruleId, profile);
       throw new SbxError("policy.change.conflict", `the rule "${ruleId}" has changed since ${changeId}`, {
         hint: `undo its later change first: sbx policy changes ${profileId}`,
       });
@@ -199,6 +190,20 @@ export class Rules {
         },
       ),
     );
+  }
+
+  /** @throws {SbxError} `policy.rule.conflict` */
+  async #requireFree(ruleId: string, profile: Profile): Promise<void> {
+    const [{ corp, profile: own }, { DEFAULT_RULES }] = await Promise.all([
+      this.#layers(profile),
+      import("../policy/mod.ts"),
+    ]);
+    const taken = [...own.rules, ...corp.rules, ...DEFAULT_RULES].find(({ id }) => id === ruleId);
+    if (!taken) return;
+    const owner = { profile: `profile "${profile.id}"`, corp: "corp", default: "sbx" }[taken.layer];
+    throw new SbxError("policy.rule.conflict", `${owner} has a rule "${ruleId}" already`, {
+      hint: taken.layer === "profile" ? "choose another id, or edit that rule" : "choose another id",
+    });
   }
 
   async #compile(profile: Profile): Promise<Policy> {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { CorpStore } from "../../../lib/corp/mod.ts";
+import type { RuleChange } from "../../../lib/policy/author/schema.ts";
 import { findChange } from "../../../lib/service/rule_record.ts";
 import { Rules } from "../../../lib/service/rules.ts";
 import { rule } from "../../helper/session_gate.ts";
@@ -144,6 +145,21 @@ Deno.test("a record in which a change is missing or altered is not believed", ()
       assertEquals(await codeOf(() => rules.changes()), "policy.record.unreadable");
       assertEquals(await codeOf(() => rules.put("mine", "no", ALLOW, ANN)), "policy.record.unreadable");
     }
+  }));
+
+Deno.test("a rule that is deleted does not come back in the place of one that has its id since", () =>
+  withRules(async ({ rules, path }) => {
+    const { home } = rules;
+    const deleted = await rules.delete("mine", "no", ANN);
+    const before = await Deno.readTextFile(path);
+    const corp = join(home.dir, "corp.toml");
+    await Deno.writeTextFile(corp, rule("corp", "no", "block", MATCH));
+    const store = new CorpStore(home, { managed: corp });
+    await store.load();
+    const later = new Rules(home, store);
+    const change = await findChange(later.record, deleted!.change_id);
+    const undo = () => later.undo(change as RuleChange, ANN);
+    assertEquals([await codeOf(undo), await Deno.readTextFile(path)], ["policy.rule.conflict", before]);
   }));
 
 Deno.test("a rule that has the name of an object's own method is a rule like another", () =>
