@@ -50,7 +50,7 @@ const ARGUMENTS: Record<string, string> = {
 const ALLOW_RULES = `
 [profiles.rules.may-run]
 action = "allow"
-match = 'process.activity.executable in ["/usr/bin/true", "/usr/bin/python3"]'
+match = 'process.activity.executable in ["/usr/bin/true", "/usr/bin/python3", "/usr/bin/ldd"]'
 
 [profiles.rules.the-rest]
 action = "block"
@@ -78,10 +78,20 @@ for attempt in range(20):
             libc.execve(path, argv, None)
         os._exit(0)
     os.waitpid(child, 0)`;
+/** Has a script that may run fail, since it is closed before its interpreter opens it, and repeats the call with the loader. */
+const LOADER = `
+import ctypes, os
+libc = ctypes.CDLL(None)
+argv = (ctypes.c_char_p * 4)(b"ld.so", b"/tmp/o/usr/bin/true", b"77", None)
+empty = ctypes.create_string_buffer(b"", 8)
+for path in ["/usr/bin/ldd", "/lib64/ld-linux-x86-64.so.2"] * 3:
+    os.dup2(os.open(path, os.O_RDONLY), 9, inheritable=False)
+    libc.syscall(322, 9, empty, argv, None, 0x1000)`;
 /** Ways to run another program by the name of one that may run. */
 const NAMES: Record<string, string> = {
   "a link in front of ..": "/tmp/in/../../usr/bin/true 77",
   "a path that changes in memory": `/usr/bin/python3 -c '${SWAP}'`,
+  "the loader in a call that failed before": `/usr/bin/python3 -c '${LOADER}'`,
 };
 const FILE_RULES = `
 [profiles.rules.no-env]

@@ -7,6 +7,7 @@ const LOADERS = [
   "/lib/ld-linux.so.2",
   "/lib/ld-linux-aarch64.so.1",
 ];
+const ELF = [0x7f, 0x45, 0x4c, 0x46];
 const HASH = 0x23, BANG = 0x21;
 const decoder = new TextDecoder();
 /** What the kernel reads of a script for its interpreter. */
@@ -18,6 +19,12 @@ const head = new Uint8Array(256);
  */
 export function isLoader(file: string | undefined): boolean {
   return file !== undefined && LOADERS.some((path) => identityOf(path) === file);
+}
+
+/** True for an open program that the kernel may open a loader for: a script has an interpreter, of which that is true. */
+export function mayHaveLoader(fd: number): boolean {
+  const size = readHead(fd, head);
+  return size >= ELF.length && ELF.every((byte, at) => head[at] === byte);
 }
 
 /** Identity of the interpreter that an open script names. */

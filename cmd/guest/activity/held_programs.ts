@@ -4,7 +4,7 @@
  */
 import type { FileQuestion } from "../../../ffi/libc/fanotify.ts";
 import { identityOf } from "../../../ffi/libc/inode.ts";
-import { interpreterOf, isLoader } from "./executable.ts";
+import { interpreterOf, isLoader, mayHaveLoader } from "./executable.ts";
 import type { Held } from "./holds.ts";
 import type { Places } from "./places.ts";
 import { cwdOf } from "./proc.ts";
@@ -25,6 +25,8 @@ interface Answered {
   call: string;
   /** of a file that may run: its interpreter, which is opened next */
   interpreter?: string;
+  /** the loader of a program that may run follows, once: after a call that failed, a loader is a program of its own */
+  hasLoader?: boolean;
   /** a file that may not run, and when that was said */
   refused?: { file?: string; at: number };
 }
@@ -57,7 +59,7 @@ export class HeldPrograms {
     if (refused && refused.file === file && performance.now() - refused.at < RETRY_MS) return false;
     this.#answered.delete(thread);
     const follows = before?.call === call.text && !refused;
-    if (follows && isLoader(file)) return true;
+    if (follows && before.hasLoader && isLoader(file)) return true;
     const { path: opened, hidden } = this.#places.nameOf(thread, fd);
     if (identityOf(`/proc/${thread}/exe`) === this.#init && (opened === RUNTIME || isLoader(file))) {
       return true;
@@ -69,7 +71,9 @@ export class HeldPrograms {
     const settle = (isAllowed: boolean) =>
       this.#remember(thread, {
         call: call.text,
-        ...isAllowed ? { interpreter: interpreterOf(fd) } : { refused: { file, at: performance.now() } },
+        ...isAllowed
+          ? { interpreter: interpreterOf(fd), hasLoader: mayHaveLoader(fd) }
+          : { refused: { file, at: performance.now() } },
       });
     if (!hidden && this.#always.has(key)) {
       settle(true);
