@@ -24,10 +24,16 @@ type ClockLink = Pick<GuestLink, "booted" | "readClock" | "shiftClock" | "isOver
 /** The clock of one guest. */
 export class GuestClock {
   readonly #link: ClockLink;
+  readonly #isStill: () => boolean;
   readonly #times: typeof TIMES;
 
-  constructor(link: ClockLink, times: Partial<typeof TIMES> = {}) {
+  /**
+   * @param isStill the guest stands still. It is asked for nothing: where the hypervisor has stopped its machine for lack of room on
+   * the disk, what is sent to it ends its vsock, and it could not be reached any more (lib/vm/machine.ts)
+   */
+  constructor(link: ClockLink, isStill: () => boolean, times: Partial<typeof TIMES> = {}) {
     this.#link = link;
+    this.#isStill = isStill;
     this.#times = { ...TIMES, ...times };
   }
 
@@ -37,7 +43,10 @@ export class GuestClock {
     try {
       await this.#link.booted();
       await backgroundDelay(first);
-      while (!this.#link.isOver) await backgroundDelay(await this.#correct() ? interval : again);
+      while (!this.#link.isOver) {
+        const isRight = !this.#isStill() && await this.#correct();
+        await backgroundDelay(isRight ? interval : again);
+      }
     } catch (error) {
       // A guest that ended, or was left, gets the time with its next boot configuration.
       log.debug(`clock of a guest: ${error}`);

@@ -279,7 +279,7 @@ export class Session {
     await before?.close();
     if (!made) link.listen();
     serveGuest(link, this.enforcement);
-    this.#clock = new GuestClock(link);
+    this.#clock = new GuestClock(link, () => this.#report.info.state === "Paused");
     this.#clock.follow();
     return link;
   }
