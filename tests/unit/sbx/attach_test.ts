@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { fromRoot } from "../../helper/repo.ts";
 import { runChild } from "../../helper/child.ts";
 
-/** A socket that opens and has its first output in one turn of the event loop. */
+/** A socket whose first frames come in the turn of the event loop in which the terminal is there. */
 const PROGRAM = `
 import { attach } from "${new URL("../../../cmd/sbx/attach.ts", import.meta.url)}";
 class Socket extends EventTarget {
@@ -14,7 +14,7 @@ class Socket extends EventTarget {
 const socket = new Socket();
 const text = (words) => ({ data: new TextEncoder().encode(words).buffer });
 setTimeout(() => {
-  socket.onopen();
+  socket.onmessage(text(""));
   socket.onmessage(text("first "));
   setTimeout(() => {
     socket.onmessage(text("second"));
