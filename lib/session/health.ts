@@ -174,9 +174,10 @@ export class SessionHealth {
     this.#pausedItself = false;
     if (!pausedItself || this.#state !== "Paused") return;
     await this.#machine.absence().written;
+    // Before it does: a program may end at once.
+    for (const streams of this.#programs) write(streams, `"${this.#machine.name}" goes on`);
     await this.#machine.resume();
     this.#set({ state: "Running" });
-    for (const streams of this.#programs) write(streams, `"${this.#machine.name}" goes on`);
   }
 
   #set(change: Partial<MachineInfo>): void {
