@@ -25,7 +25,7 @@ import type { PinnedDestination } from "../upstream/upstream.ts";
 import { formatAuthority } from "./authority.ts";
 import { BodyBuffer, type BufferedBody, emptyBody, replacementBody } from "./body_buffer.ts";
 import type { ExchangeContext } from "./context.ts";
-import { CountedBody } from "./counted_body.ts";
+import { CountedBody } from "./client_body.ts";
 import {
   type Captured,
   describeBody,
