@@ -18,7 +18,6 @@ const LOOK_MS = 1000;
 const CHUNK = 64 * 1024;
 
 interface Passage {
-  readonly conn: Deno.Conn;
   readonly address: string;
   /** when it last got a byte of an answer, or began */
   answeredAt: number;
@@ -71,7 +70,6 @@ export class Front {
     let inner: Deno.UnixConn | undefined;
     const now = performance.now();
     const passage: Passage = {
-      conn,
       address,
       answeredAt: now,
       movedAt: now,

@@ -51,11 +51,11 @@ export async function serveFleet(
   const take = async <T>(
     request: Request,
     max: number,
-    work: (bytes: Uint8Array, from: string) => Promise<T>,
+    work: (bytes: Uint8Array) => Promise<T>,
   ) => {
     const path = new URL(request.url).pathname.slice(1);
     const upload = await openUpload(request.headers, path, (id) => receiver.keyOf(id));
-    return await intake.take(upload, request.body, max, (bytes) => work(bytes, upload.machine_id));
+    return await intake.take(upload, request.body, max, work);
   };
   const routes: Record<string, (request: Request) => Promise<Response>> = {
     "POST /v1/segments": async (request) => {
