@@ -93,7 +93,7 @@ function listen(port: number, handler: (request: Request) => Promise<Response>, 
       return listenOnBoth(port, handler);
     } catch (cause) {
       if (!(cause instanceof Deno.errors.AddrInUse)) throw cause;
-      // Clients read the port from its file, never assume it: whoever has the default one gets no token of ours.
+      // Clients read the port from its file, never assume it: another program on the default one gets no token.
       if (orAny) port = 0;
       if (port === 0 && tries < FREE_PORT_TRIES) continue;
       throw new SbxError(

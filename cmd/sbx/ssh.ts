@@ -24,7 +24,7 @@ Match originalhost *${SUFFIX}
  * so no value of the user's or the system's configuration counts.
  */
 const NOTHING_OF_THE_HOST: Record<string, string> = {
-  // Those that older clients do not know.
+  // Options that older clients do not know.
   IgnoreUnknown: "KnownHostsCommand,GSSAPIKeyExchange",
   CanonicalizeHostname: "no",
   ForwardAgent: "no",

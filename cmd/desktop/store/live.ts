@@ -31,7 +31,7 @@ export async function follow(): Promise<void> {
       wait = RETRY_FIRST_MS;
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) {
-        // What another program answers says nothing about the session; other tabs find it out the same way.
+        // An answer of another program says nothing about the session; other tabs find out the same way.
         if (error.code !== "stranger") forgetSession();
         else notice.value = { text: text.signIn.stranger, isError: true };
         connection.value = "signed-out";

@@ -10,7 +10,7 @@ import { below, joined, type Mount, mountsOf } from "./mountinfo.ts";
 const INIT_ROOT = "/proc/1/root";
 /** Folder of the files on the disk of an overlay. */
 const UPPER_DATA = "/data";
-/** What the kernel says of a file without a name. */
+/** Ending that the kernel adds to the path of a deleted file. */
 const DELETED = " (deleted)";
 
 /** A file system with files that rules name, at its first mount. */

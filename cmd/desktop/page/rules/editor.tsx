@@ -20,7 +20,7 @@ interface Props {
   lock?: keyof typeof text.rules.editor.locked;
   /** whether there is a rule of the profile that can be deleted */
   isSaved?: boolean;
-  /** whether it takes the place of a rule of the profile; a new one takes none */
+  /** edits a rule of the profile; otherwise it is new */
   replaces?: boolean;
   /** session that the rule is tried on at once */
   session?: string;

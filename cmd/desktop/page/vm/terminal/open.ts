@@ -60,7 +60,7 @@ export function openTerminal(
   const query = job === undefined ? "" : `?job=${encodeURIComponent(job)}`;
   let socket: WebSocket | undefined;
   let isClosed = false;
-  /** what was typed before the terminal is there; then undefined */
+  /** keys typed before the first frame; undefined from then on */
   let early: Uint8Array<ArrayBuffer>[] | undefined = [];
   const send = (data: string | Uint8Array<ArrayBuffer>) => {
     if (early) typeof data === "string" || early.push(data);
