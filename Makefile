@@ -26,7 +26,7 @@ e2e: setup deps image
 	@scripts/test.sh attack/vm attack/cve e2e
 
 # VMs on each Debian suite, with its own QEMU: COUNT cold boots and COUNT starts from a template, as root and as another user.
-# Prints the table of docs/hosts.md; SUITES chooses some.
+# Prints the table of docs/guides/hosts.md; SUITES chooses some.
 test-hosts: setup deps image
 	@scripts/contained.sh $(DENO) run -A --quiet tests/hosts/main.ts $(or $(COUNT),20) $(or $(SUITES),bookworm trixie sid)
 
@@ -119,7 +119,7 @@ install: build
 	@for role in $(ROLES); do ln -sfn sbx "$(DESTDIR)$(PREFIX)/bin/$$role"; done
 
 # The Debian package in $(OUT), with its SBOM; ARCH=arm64 for another architecture, PROGRAM and RUNTIME for a program that is
-# built already. docs/packages.md
+# built already. docs/guides/packages.md
 deb: setup
 	@$(DENO) run -A --quiet --cached-only scripts/deb.ts --out "$(OUT)" $(if $(ARCH),--arch $(ARCH)) \
 	  $(if $(BUILD_VERSION),--version "$(BUILD_VERSION)") $(if $(PROGRAM),--program "$(PROGRAM)") $(if $(RUNTIME),--runtime $(RUNTIME))
@@ -129,7 +129,7 @@ apt-repo: setup
 	@test -n "$(KEY)" || { echo "apt-repo: KEY=FILE names the secret OpenPGP key" >&2; exit 2; }
 	@bin/sbx-admin package repository "$(OUT)/apt" "$(OUT)"/*.deb --key "$(KEY)"
 
-# On a Mac: the library that runs its VMs, in bin/; Deno gets the entitlement to use it. docs/macos.md
+# On a Mac: the library that runs its VMs, in bin/; Deno gets the entitlement to use it. docs/design/macos.md
 dylib: setup
 	@scripts/dylib.sh bin/libsbxvm.dylib
 
@@ -137,7 +137,8 @@ dylib: setup
 pkg: setup
 	@$(DENO) run -A --quiet --cached-only scripts/pkg.ts --out "$(OUT)" $(FLAGS)
 
-# A release of the tag vVERSION, from preflight to publication; RELEASE_FLAGS as scripts/release/main.ts says. docs/packages.md
+# A release of the tag vVERSION, from preflight to publication; RELEASE_FLAGS as scripts/release/main.ts says.
+# docs/guides/packages.md
 release: setup
 	@test -n "$(VERSION)" || { echo "release: VERSION names the tag, without its v" >&2; exit 2; }
 	@$(DENO) run -A --quiet --cached-only scripts/release/main.ts "$(VERSION)" $(RELEASE_FLAGS)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The published MCP conformance suite, as server against the guest's endpoint and as client against the aggregator's client
-# (docs/mcp-conformance.md). Fails when a scenario fails, or passes, that tests/conformance/known.yml does not say it of.
-# No part of `make test`: the suite comes from npm at each run and wants Node 22.
+# (docs/design/mcp-conformance.md). Fails when a scenario fails, or passes, that tests/conformance/known.yml
+# does not say it of. No part of `make test`: the suite comes from npm at each run and wants Node 22.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 export DENO_DIR="$root/.deno/cache" DENO_NO_UPDATE_CHECK=1 NO_COLOR=1

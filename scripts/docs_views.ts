@@ -7,7 +7,7 @@ export function viewsPage(): string {
     const rows = Object.entries(columns).map(([column, path]) => [`\`${column}\``, `\`${path}\``]);
     return `## ${view}\n\n${table(["column", "field of the event"], rows)}`;
   });
-  return `# Views of a session's record\n\nGenerated; [queries.md](../queries.md) says how to ask. Every view has \`sequence\`, \`event_id\`, ` +
+  return `# Views of a session's record\n\nGenerated; [queries.md](../guides/queries.md) says how to ask. Every view has \`sequence\`, \`event_id\`, ` +
     `\`decision\` and \`rule_id\` too; the views of families have \`first_byte_ms\`, \`duration_ms\` and \`error\`, ` +
     `\`security_events\` has \`family\`, \`event\`, \`prev_hash\` and \`hash\`, and \`decisions\` has \`layer\`, ` +
     `\`reason\` and \`record\`.\n\n${parts.join("\n")}`;

@@ -17,7 +17,9 @@ const args = parseArgs(Deno.args, {
 });
 const { out = "dist", application, installer, profile } = args;
 if (!application || !installer || !profile) {
-  console.error("pkg: --application, --installer and --profile name the credentials (docs/packages.md)");
+  console.error(
+    "pkg: --application, --installer and --profile name the credentials (docs/guides/packages.md)",
+  );
   Deno.exit(2);
 }
 if (Deno.build.os !== "darwin" && !args["dry-run"]) {

@@ -1,8 +1,9 @@
 #!/bin/bash
-# verify-mac.sh MANIFEST: twenty checks of sbx on a Mac, once: what only a Mac can tell (docs/macos.md). MANIFEST is the manifest.json
-# of an image for arm64, built on Linux (scripts/image.sh arm64), with its files beside it. Prints a table, and exits with 1 when a
-# check failed; a check that needs a failed one is skipped. Takes ten minutes. Works in a home of its own.
-# verify-mac.sh --list: the checks and what each proves, on any system.
+# verify-mac.sh MANIFEST: twenty checks of sbx on a Mac, once: what only a Mac can tell
+# (docs/design/macos.md). MANIFEST is the manifest.json of an image for arm64, built on Linux
+# (scripts/image.sh arm64), with its files beside it. Prints a table, and exits with 1 when a check failed; a
+# check that needs a failed one is skipped. Takes ten minutes. Works in a home of its own. verify-mac.sh
+# --list: the checks and what each proves, on any system.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 list= manifest=

@@ -21,8 +21,8 @@ const FINDINGS_PRINTED = 20;
 const LIMIT_MAX = 9_999_999;
 
 /**
- * `sbx-admin detection backtest` (docs/contracts.md §13): exits with 1 when the pack does not compile, an
- * event line is invalid, or the labels of a line do not match its findings.
+ * `sbx-admin detection backtest` (docs/design/contracts/13-command-line.md §13): exits with 1 when the pack
+ * does not compile, an event line is invalid, or the labels of a line do not match its findings.
  */
 export const detectionBacktest: Command = {
   name: "detection backtest",

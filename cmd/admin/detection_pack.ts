@@ -10,7 +10,10 @@ import { createCompileReport } from "../../lib/detection/compile/mod.ts";
 import { formatIr } from "../../lib/detection/mod.ts";
 import { readPack, validationOf } from "../../lib/detection/pack/mod.ts";
 
-/** `sbx-admin detection validate` (docs/contracts.md §13): exits with 1 when the envelope is invalid. */
+/**
+ * `sbx-admin detection validate` (docs/design/contracts/13-command-line.md §13): exits with 1 when the
+ * envelope is invalid.
+ */
 export const detectionValidate: Command = {
   name: "detection validate",
   usage: "PACK_FILE [--json]",
@@ -32,8 +35,8 @@ export const detectionValidate: Command = {
 };
 
 /**
- * `sbx-admin detection compile` (docs/contracts.md §13): exits with 1 when the pack uses anything
- * unsupported.
+ * `sbx-admin detection compile` (docs/design/contracts/13-command-line.md §13): exits with 1 when the pack
+ * uses anything unsupported.
  */
 export const detectionCompile: Command = {
   name: "detection compile",

@@ -4,7 +4,8 @@ import { withHashProgress } from "./manifest_generate.ts";
 import { printReport } from "./manifest_report.ts";
 
 /**
- * `sbx-admin manifest check` (docs/contracts.md §13): exits with 1 when a file does not match the manifest.
+ * `sbx-admin manifest check` (docs/design/contracts/13-command-line.md §13): exits with 1 when a file does
+ * not match the manifest.
  */
 export const manifestCheck: Command = {
   name: "manifest check",

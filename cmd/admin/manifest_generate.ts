@@ -5,7 +5,7 @@ import { VERSION } from "../../lib/base/version/mod.ts";
 import { printReport } from "./manifest_report.ts";
 import { VERSION_OPTION } from "./version_option.ts";
 
-/** `sbx-admin manifest generate` (docs/contracts.md §13). */
+/** `sbx-admin manifest generate` (docs/design/contracts/13-command-line.md §13). */
 export const manifestGenerate: Command = {
   name: "manifest generate",
   usage: "ASSETS_DIR [--version VERSION] [--json]",

@@ -1,6 +1,6 @@
 /**
- * sbx-mcp-aggregator: client of every external MCP server, in a process without other permissions (docs/contracts.md
- * §8).
+ * sbx-mcp-aggregator: client of every external MCP server, in a process without other permissions
+ * (docs/design/contracts/08-mcp.md §8).
  */
 import { log } from "../../lib/base/log/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";

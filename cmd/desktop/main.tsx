@@ -1,4 +1,4 @@
-/** The desktop page: signs in, follows the service, and draws (docs/desktop.md). */
+/** The desktop page: signs in, follows the service, and draws (docs/guides/desktop.md). */
 import { render } from "preact";
 import { sessionKey, signIn } from "./api/session.ts";
 import { followLook } from "./app/look.ts";

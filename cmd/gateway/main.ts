@@ -1,4 +1,7 @@
-/** sbx-gateway: HTTP and WebSocket on the loopback address, in front of sbx-service (docs/contracts.md §2). */
+/**
+ * sbx-gateway: HTTP and WebSocket on the loopback address, in front of sbx-service
+ * (docs/design/contracts/02-http.md §2).
+ */
 import { join } from "node:path";
 import { UnixServer } from "../../lib/base/socket/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";

@@ -1,4 +1,4 @@
-/** sbx-live: guards the file server of a VM that has a folder of the host (docs/live.md). */
+/** sbx-live: guards the file server of a VM that has a folder of the host (docs/guides/live.md). */
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
 import { LiveShare, serveLive } from "../../lib/live/mod.ts";
 

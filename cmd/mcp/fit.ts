@@ -1,6 +1,6 @@
 /** Results that fit an agent's context. */
 
-/** `bytes` of a result as JSON (docs/contracts.md §14). */
+/** `bytes` of a result as JSON (docs/design/contracts/14-limits.md §14). */
 export const RESULT_BYTES_MAX = 512 * 1024;
 /** Characters of a text that is always kept: names, ids and times stay whole. */
 const CHARS_MIN = 256;

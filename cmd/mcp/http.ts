@@ -18,8 +18,8 @@ import type { Host } from "./host.ts";
 import { makeServer } from "./server.ts";
 
 /**
- * `bytes` of one request, the limit of the gateway (docs/contracts.md §2); enough for a file of 7 MiB as base64 in
- * JSON.
+ * `bytes` of one request, the limit of the gateway (docs/design/contracts/02-http.md §2); enough for a file
+ * of 7 MiB as base64 in JSON.
  */
 const BODY_MAX = 10 * 1024 * 1024;
 const PATH = "/mcp";

@@ -1,4 +1,4 @@
-/** sbx-mcp: MCP server on the host through which an agent controls VMs (docs/mcp-host.md). */
+/** sbx-mcp: MCP server on the host through which an agent controls VMs (docs/guides/mcp-host.md). */
 import { asSbxError } from "../../lib/base/error/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";

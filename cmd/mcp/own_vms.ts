@@ -2,7 +2,10 @@ import type { VmInfo } from "../../lib/api/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { type Client, segment } from "../../lib/client/mod.ts";
 
-/** VMs that the clients of this process may touch: those that they made, or all (docs/contracts.md §8, "sbx-mcp"). */
+/**
+ * VMs that the clients of this process may touch: those that they made, or all
+ * (docs/design/contracts/08-mcp.md §8, "sbx-mcp").
+ */
 export class OwnVms {
   /** id → name, the newest last; deleted VMs stay, for their records */
   readonly #names = new Map<string, string>();

@@ -1,6 +1,9 @@
 import type { Caller } from "../../lib/ipc/mod.ts";
 
-/** Base64 characters of input that wait for a program (docs/contracts.md §14); a whole request with input has fewer. */
+/**
+ * Base64 characters of input that wait for a program (docs/design/contracts/14-limits.md §14); a whole
+ * request with input has fewer.
+ */
 const WAITING_MAX = 16 * 1024 * 1024;
 
 /**

@@ -20,7 +20,7 @@ export async function serveTerminal(
     write: (bytes) => caller.reply({ t: "Output", stream: "stdout", data: bytes.toBase64() }),
     end: (reason) => reason ? over.reject(reason) : over.resolve(),
   };
-  // It is there: until then a client sends nothing (docs/contracts.md §2, "Terminal").
+  // It is there: until then a client sends nothing (docs/design/contracts/02-http.md §2, "Terminal").
   await viewer.write(new Uint8Array());
   await terminal.attach(viewer);
   await terminal.resize(cols, rows);

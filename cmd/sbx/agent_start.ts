@@ -57,7 +57,7 @@ export async function agentProfile(id: string): Promise<AgentProfile> {
   throw new SbxError("agent.not_found", `there is no agent "${id}"`, {
     hint: near
       ? `did you mean sbx agent ${near}?`
-      : `agents are ${ids.join(", ")}; docs/agents.md says how to add one`,
+      : `agents are ${ids.join(", ")}; docs/guides/agents.md says how to add one`,
   });
 }
 

@@ -48,7 +48,10 @@ function modeOf(header: string | null): number | undefined {
   return header !== null && /^[0-7]{1,4}$/.test(header) ? parseInt(header, 8) & 0o777 : undefined;
 }
 
-/** Most entries of one copied folder (docs/contracts.md §14): a hostile guest lists as many as it likes. */
+/**
+ * Most entries of one copied folder (docs/design/contracts/14-limits.md §14): a hostile guest lists as many
+ * as it likes.
+ */
 export const ENTRIES_MAX = 1_000_000;
 
 /** A VM's files, accessed through the API. */

@@ -3,7 +3,10 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import { formatBytes } from "../../lib/base/progress/mod.ts";
 import { plain } from "../../lib/base/print/mod.ts";
 
-/** Room that a copy leaves on its disk, in `bytes` (docs/contracts.md §14): VMs that cannot write their record stop. */
+/**
+ * Room that a copy leaves on its disk, in `bytes` (docs/design/contracts/14-limits.md §14): VMs that cannot
+ * write their record stop.
+ */
 const KEPT_BYTES = 128 * 1024 * 1024;
 
 /**

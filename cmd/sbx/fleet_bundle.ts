@@ -1,4 +1,4 @@
-/** `sbx fleet update`: the bundle of the fleet on this machine (docs/fleet.md). */
+/** `sbx fleet update`: the bundle of the fleet on this machine (docs/guides/fleet.md). */
 import { type Arguments, type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { print, printJson } from "../../lib/base/print/mod.ts";

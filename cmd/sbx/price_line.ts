@@ -2,7 +2,7 @@ import { count } from "../../lib/base/text/mod.ts";
 
 /** Remedy for calls without a price of their own. */
 export const PRICE_HINT =
-  'sbx settings set network.model_price_file FILE adds prices; docs/policy.md, "Prices", has the format';
+  'sbx settings set network.model_price_file FILE adds prices; docs/guides/policy.md, "Prices", has the format';
 
 /** Sum of costs, never $0 for calls whose price is not known. */
 export function formatTotal(

@@ -25,7 +25,7 @@ export const FROM_DIR_OPTIONS: Option[] = [
   {
     name: "from-dir",
     value: "DIR",
-    about: "bring this git repository or folder in (docs/repositories.md)",
+    about: "bring this git repository or folder in (docs/guides/repositories.md)",
   },
 ];
 export const BRING_OPTIONS: Option[] = [

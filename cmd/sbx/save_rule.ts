@@ -40,7 +40,7 @@ async function printEffect(client: Client, session: string, saved: AskRule): Pro
   await print(text === "" ? "the linter has no remarks" : plain(text, true));
   if (lints.some(({ severity, rule_id }) => severity === "error" && rule_id === draft.rule_id)) {
     throw new SbxError("policy.invalid", "the linter takes this rule for an error: nothing was saved", {
-      hint: "write the rule yourself: docs/policy.md",
+      hint: "write the rule yourself: docs/guides/policy.md",
     });
   }
   const { decided, changes } = effect!;

@@ -4,7 +4,10 @@ import type { FileValue, LeafNode, SettingsNode, SettingValue } from "../../lib/
 // Not through mod.ts, which loads zod.
 import { isSecret } from "../../lib/settings/node/mod.ts";
 
-/** Most `bytes` of a file setting: the limit of all files of a VM together (docs/contracts.md §7). */
+/**
+ * Most `bytes` of a file setting: the limit of all files of a VM together
+ * (docs/design/contracts/07-guest-wire.md §7).
+ */
 export const SETTING_FILE_MAX = 10 * 1024 * 1024;
 /** Most characters of a value in a table. */
 const VALUE_MAX = 48;

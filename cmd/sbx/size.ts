@@ -10,7 +10,7 @@ export const ARCH_OPTION: Option = {
   about: "x86_64 or arm64; default this machine's, the other one is emulated",
 };
 
-/** Options for the size of a new VM (limits: docs/contracts.md §2). */
+/** Options for the size of a new VM (limits: docs/design/contracts/02-http.md §2). */
 export const SIZE_OPTIONS: Option[] = [
   { name: "profile", value: "PROFILE", about: "profile of the VM; default code" },
   { name: "cpus", value: "N", about: "number of CPUs, 1 to 8" },
@@ -36,7 +36,7 @@ export function sizeOf(args: Arguments): Pick<CreateRequest, "profile_id" | "cpu
   };
 }
 
-/** Bounds of a VM's memory, in `MiB` (docs/contracts.md §2). */
+/** Bounds of a VM's memory, in `MiB` (docs/design/contracts/02-http.md §2). */
 const RAM_MIN = 256, RAM_MAX = 16 * 1024;
 /** Most `GiB`: a larger number without a unit is one of MiB, as older versions took it. */
 const RAM_GIB_MAX = RAM_MAX / 1024;

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { userName } from "../../lib/base/user/mod.ts";
 import type { AnsweredBy } from "../../lib/policy/mod.ts";
 
-/** Longest name of a client that records keep, in characters (docs/contracts.md §5). */
+/** Longest name of a client that records keep, in characters (docs/design/contracts/05-policy.md §5). */
 const CLIENT_MAX = 128;
 
 /** The program that a request came from, as its `User-Agent` says; any client of this user can claim any. */

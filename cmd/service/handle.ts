@@ -20,7 +20,7 @@ export interface Input<R extends RouteConfig> {
   context: Context;
 }
 
-/** Limit of a JSON body in `bytes` (docs/contracts.md §2). */
+/** Limit of a JSON body in `bytes` (docs/design/contracts/02-http.md §2). */
 const BODY_LIMIT = 10 * 1024 * 1024;
 
 /**

@@ -20,7 +20,10 @@ const STATUSES = {
 
 let document: object | undefined;
 
-/** OpenAPI 3.1 document of every route, from the definitions that validate requests (docs/contracts.md §2). */
+/**
+ * OpenAPI 3.1 document of every route, from the definitions that validate requests
+ * (docs/design/contracts/02-http.md §2).
+ */
 export function openApi(): object {
   if (document) return document;
   const app = new OpenAPIHono();

@@ -23,7 +23,7 @@ export function eventStream(produce: (send: Send, gone: AbortSignal) => Promise<
   });
 }
 
-/** Checks for a client that reads a stream of events (docs/contracts.md §2). */
+/** Checks for a client that reads a stream of events (docs/design/contracts/02-http.md §2). */
 export function acceptsEvents(request: Request): boolean {
   return request.headers.get("accept")?.includes("text/event-stream") ?? false;
 }

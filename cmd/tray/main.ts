@@ -1,4 +1,7 @@
-/** sbx-tray: state, running VMs and asks of one home in the tray of a Linux desktop (docs/desktop.md, "Tray"). */
+/**
+ * sbx-tray: state, running VMs and asks of one home in the tray of a Linux desktop (docs/guides/desktop.md,
+ * "Tray").
+ */
 import { join } from "node:path";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import {

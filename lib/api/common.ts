@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 
-/** Error body of every route (docs/contracts.md §2). */
+/** Error body of every route (docs/design/contracts/02-http.md §2). */
 export const ErrorSchema = z.object({
   error: z.string().describe("message for people"),
   code: z.string().describe("stable code for programs"),

@@ -1,4 +1,7 @@
-/** Routes of the credential broker (docs/contracts.md §9). Requests may contain secrets, responses never do. */
+/**
+ * Routes of the credential broker (docs/design/contracts/09-credentials.md §9). Requests may contain secrets,
+ * responses never do.
+ */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers, body } from "./common.ts";
 

@@ -1,4 +1,4 @@
-/** The debug report, `sbx.debug.v2` (docs/contracts.md §11). */
+/** The debug report, `sbx.debug.v2` (docs/design/contracts/11-debug-report.md §11). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers } from "./common.ts";
 

@@ -1,4 +1,4 @@
-/** Routes of detections (docs/contracts.md §6, "Detection routes"). */
+/** Routes of detections (docs/design/contracts/06-detection.md §6, "Detection routes"). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { RuleCounter } from "../detection/match/schema.ts";
 import {

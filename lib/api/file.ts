@@ -1,4 +1,4 @@
-/** Routes of files in a VM's shared workspace (docs/contracts.md §2, "Files"). */
+/** Routes of files in a VM's shared workspace (docs/design/contracts/02-http.md §2, "Files"). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers, ErrorSchema, VmParam } from "./common.ts";
 

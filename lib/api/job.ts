@@ -1,4 +1,4 @@
-/** Routes of jobs (docs/contracts.md §2, "Jobs"). */
+/** Routes of jobs (docs/design/contracts/02-http.md §2, "Jobs"). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { JobRecord } from "../job/schema.ts";
 import { answers, body, VmParam } from "./common.ts";

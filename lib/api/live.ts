@@ -1,4 +1,4 @@
-/** A folder of the host in a VM (docs/live.md). */
+/** A folder of the host in a VM (docs/guides/live.md). */
 import { z } from "@hono/zod-openapi";
 
 export const LiveRequest = z.strictObject({

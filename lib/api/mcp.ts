@@ -1,4 +1,4 @@
-/** Routes of a profile's MCP servers and their tools (docs/contracts.md §8, "MCP routes"). */
+/** Routes of a profile's MCP servers and their tools (docs/design/contracts/08-mcp.md §8, "MCP routes"). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { ServerStatus, ToolEntry } from "../mcp/schema.ts";
 import { answers, body } from "./common.ts";

@@ -1,4 +1,4 @@
-/** Routes of enforcement rules, asks and decisions (docs/contracts.md §2, §5). */
+/** Routes of enforcement rules, asks and decisions (docs/design/contracts/05-policy.md §5). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { PolicyContextSchema } from "../event/schema.ts";
 import { Ask, AskAnswer, AskShown } from "../policy/ask/schema.ts";

@@ -1,4 +1,4 @@
-/** Routes of forwarded ports (docs/contracts.md §2, "Ports"). */
+/** Routes of forwarded ports (docs/design/contracts/02-http.md §2, "Ports"). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { PortRecord } from "../port/schema.ts";
 import { answers, body, VmParam } from "./common.ts";

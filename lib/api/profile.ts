@@ -1,4 +1,4 @@
-/** Routes of profiles (docs/contracts.md §2, §4). */
+/** Routes of profiles (docs/design/contracts/04-profiles.md §4). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers } from "./common.ts";
 

@@ -1,4 +1,4 @@
-/** Routes of the state of security (docs/contracts.md §2, "Status"). */
+/** Routes of the state of security (docs/design/contracts/02-http.md §2, "Status"). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers, VmParam } from "./common.ts";
 import { VmStatus } from "./vm.ts";

@@ -1,4 +1,4 @@
-/** Routes of a session's ledger (docs/contracts.md §2, §12). */
+/** Routes of a session's ledger (docs/design/contracts/12-ledger.md §12). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { BudgetUse } from "../budget/schema.ts";
 import { EVENT_FAMILIES } from "../event/mod.ts";
@@ -10,7 +10,7 @@ export const EventsResult = z.object({
 }).openapi("Events");
 export type EventsResult = z.infer<typeof EventsResult>;
 
-/** Longest text of a condition, in characters (docs/contracts.md §2, "Records"). */
+/** Longest text of a condition, in characters (docs/design/contracts/02-http.md §2, "Records"). */
 const CONDITION_MAX = 1024;
 const text = z.string().min(1).max(CONDITION_MAX).optional();
 const time = z.coerce.number().int().min(0).optional();

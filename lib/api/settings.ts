@@ -1,4 +1,6 @@
-/** Routes of settings and corp, with their requests and responses (docs/contracts.md §3). */
+/**
+ * Routes of settings and corp, with their requests and responses (docs/design/contracts/03-settings.md §3).
+ */
 import { createRoute, z } from "@hono/zod-openapi";
 // Not through mod.ts: the gateway loads these definitions too, and must not load the resolver of settings.
 import {

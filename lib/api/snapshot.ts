@@ -1,9 +1,9 @@
-/** Routes of a workspace's snapshots (docs/contracts.md §2, "Snapshots"). */
+/** Routes of a workspace's snapshots (docs/design/contracts/02-http.md §2, "Snapshots"). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { SnapshotChange, SnapshotInfo as Info } from "../snapshot/schema.ts";
 import { answers, body, VmParam } from "./common.ts";
 
-/** Most changes in an answer (docs/contracts.md §14); all are counted. */
+/** Most changes in an answer (docs/design/contracts/14-limits.md §14); all are counted. */
 export const CHANGES_MAX = 10_000;
 /** Longest label, in characters. */
 const LABEL_MAX = 128;

@@ -7,7 +7,7 @@ const socket = (description: string) => ({
   default: { description: "error", content: { "application/json": { schema: ErrorSchema } } },
 });
 
-/** The WebSockets (docs/contracts.md §2); a browser gives the token as a parameter. */
+/** The WebSockets (docs/design/contracts/02-http.md §2); a browser gives the token as a parameter. */
 export const SOCKET_ROUTES = {
   events: createRoute({
     method: "get",

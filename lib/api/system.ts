@@ -1,4 +1,4 @@
-/** Routes of the service itself (docs/contracts.md §2). */
+/** Routes of the service itself (docs/design/contracts/02-http.md §2). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers } from "./common.ts";
 import { UpdateStatus } from "./update.ts";
@@ -53,7 +53,7 @@ export const SystemStatus = ServiceStatus.extend({
   update: UpdateStatus.describe("as of GET /update/status"),
   corp: z.string().describe("state of corp.toml, one sentence"),
   setup: z.object({ completed_steps: z.array(z.string()).describe("assets, vm, providers") }).describe(
-    "what of the set-up of this home is done (docs/contracts.md §11)",
+    "what of the set-up of this home is done (docs/design/contracts/11-debug-report.md §11)",
   ),
 }).openapi("SystemStatus");
 export type SystemStatus = z.infer<typeof SystemStatus>;
@@ -74,7 +74,7 @@ export const systemRoutes = {
     tags: ["system"],
     responses: {
       200: {
-        description: "metrics in the text format of Prometheus (docs/metrics.md)",
+        description: "metrics in the text format of Prometheus (docs/guides/metrics.md)",
         content: { "text/plain": { schema: z.string() } },
       },
       default: answers("", z.string()).default,

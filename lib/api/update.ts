@@ -1,4 +1,4 @@
-/** Routes of updates (docs/contracts.md §2, "Updates"). */
+/** Routes of updates (docs/design/contracts/02-http.md §2, "Updates"). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { UpdateStatus as Status } from "../update/schema.ts";
 import { answers } from "./common.ts";

@@ -1,11 +1,16 @@
-/** Routes of VMs, with their requests and responses (docs/contracts.md §2, "Virtual machines"). */
+/**
+ * Routes of VMs, with their requests and responses (docs/design/contracts/02-http.md §2, "Virtual machines").
+ */
 import { ARCHES } from "../base/arch/mod.ts";
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers, body, VmParam } from "./common.ts";
 import { LiveInfo, LiveRequest } from "./live.ts";
 import { HistoryResult, LogsResult, PageQuery, TimelineResult } from "./vm_record.ts";
 
-/** First character alphanumeric, then `[A-Za-z0-9_-]`, at most 64 characters (docs/contracts.md §14). */
+/**
+ * First character alphanumeric, then `[A-Za-z0-9_-]`, at most 64 characters
+ * (docs/design/contracts/14-limits.md §14).
+ */
 export const VM_NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
 export const VmStatus = z.enum(["Booting", "Running", "Paused", "Stopped", "Suspended", "Defunct"]).openapi(
@@ -74,7 +79,7 @@ export type VmSummary = z.infer<typeof VmSummary>;
 export const BootStage = z.object({ name: z.string(), ms: z.number() }).openapi("BootStage");
 export type BootStage = z.infer<typeof BootStage>;
 
-/** The profile that a running VM enforces (docs/contracts.md §4, "Refresh"). */
+/** The profile that a running VM enforces (docs/design/contracts/04-profiles.md §4, "Refresh"). */
 export const ProfileInForce = z.object({
   revision: z.string().describe("revision that its events name"),
   outdated: z.boolean().describe("the profile's files have changed since, and are not in force in this VM"),
@@ -175,7 +180,7 @@ export const RunResult = ExecResult.extend({
 export type RunResult = z.infer<typeof RunResult>;
 
 export const SaveRequest = z.strictObject({ name: CreateRequest.shape.name }).openapi("VmSave");
-/** Most VMs of one fork (docs/contracts.md §14). */
+/** Most VMs of one fork (docs/design/contracts/14-limits.md §14). */
 export const FORK_COUNT_MAX = 16;
 
 export const ForkRequest = z.strictObject({

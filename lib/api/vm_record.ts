@@ -1,4 +1,7 @@
-/** What a VM has left so far: logs, events, programs (docs/contracts.md §2, "Virtual machines"). */
+/**
+ * What a VM has left so far: logs, events, programs (docs/design/contracts/02-http.md §2, "Virtual
+ * machines").
+ */
 import { z } from "@hono/zod-openapi";
 
 export const LogsResult = z.object({

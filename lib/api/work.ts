@@ -1,4 +1,7 @@
-/** Routes of the work of a VM on what was brought in (docs/repositories.md; docs/contracts.md §2, "Work"). */
+/**
+ * Routes of the work of a VM on what was brought in (docs/guides/repositories.md;
+ * docs/design/contracts/02-http.md §2, "Work").
+ */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers, body, VmParam } from "./common.ts";
 

@@ -20,7 +20,7 @@ export interface ReportedAsset {
   blake3_ok: boolean;
 }
 
-/** Report of `sbx-admin manifest generate` and `check` (docs/contracts.md §10). */
+/** Report of `sbx-admin manifest generate` and `check` (docs/design/contracts/10-release.md §10). */
 export interface ManifestReport {
   schema: "sbx.admin.manifest_report.v1";
   /** every file of the current release is present, and all present files match the manifest */

@@ -6,7 +6,8 @@ import { compareAssetVersions } from "./version.ts";
 
 /**
  * Checks that this sbx and the current release of a manifest go together: the release's `min_binary`, and the
- * `min_assets` that the manifest has for this version of sbx; both inclusive (docs/contracts.md §10).
+ * `min_assets` that the manifest has for this version of sbx; both inclusive
+ * (docs/design/contracts/10-release.md §10).
  *
  * @throws {SbxError} `assets.incompatible`
  */

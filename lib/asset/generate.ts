@@ -36,7 +36,7 @@ const PUBLISHED_MODE = 0o644;
 
 /**
  * Hashes `<dir>/<arch>/{vmlinuz,initrd.img,rootfs.erofs,obom.cdx.json}` and writes `<dir>/manifest.json` and
- * `<dir>/B3SUMS` (docs/contracts.md §10).
+ * `<dir>/B3SUMS` (docs/design/contracts/10-release.md §10).
  *
  * @returns path of the manifest
  * @throws {SbxError} `manifest.version.invalid`; `assets.not_found`: a file is missing or empty

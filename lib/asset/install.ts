@@ -66,9 +66,9 @@ export interface InstallResult {
 }
 
 /**
- * Implements `sbx update --assets --manifest URL` (docs/contracts.md §10): fetches and verifies the missing
- * files of the manifest's current release, then replaces manifest and origin of the same profile's image. On any failure,
- * and after a crash at any moment, the old set or the new one is whole.
+ * Implements `sbx update --assets --manifest URL` (docs/design/contracts/10-release.md §10): fetches and
+ * verifies the missing files of the manifest's current release, then replaces manifest and origin of the same
+ * profile's image. On any failure, and after a crash at any moment, the old set or the new one is whole.
  *
  * @throws {SbxError} `manifest.invalid`, `manifest.mismatch`, `manifest.url.insecure`, `assets.incompatible`,
  * `assets.downgrade`, `assets.arch.not_found`, `release.revoked`, `assets.mismatch`, `assets.download_failed`, `disk.full`

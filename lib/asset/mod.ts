@@ -1,6 +1,6 @@
 /**
  * The VM asset manifest: generates, checks and installs it, and resolves the boot files of a VM
- * (docs/contracts.md §10).
+ * (docs/design/contracts/10-release.md §10).
  */
 export { checkManifest, type ManifestReport, type ReportedAsset } from "./check.ts";
 export { fileError } from "./file_error.ts";

@@ -1,6 +1,6 @@
 import { parse } from "node:path";
 
-/** Logical names of the files of one architecture (docs/contracts.md §10). */
+/** Logical names of the files of one architecture (docs/design/contracts/10-release.md §10). */
 export const KERNEL = "vmlinuz", INITRD = "initrd.img", ROOTFS = "rootfs.erofs", OBOM = "obom.cdx.json";
 /** Every logical name, in display order. */
 export const LOGICAL_NAMES = [KERNEL, INITRD, ROOTFS, OBOM];
@@ -18,7 +18,7 @@ export function manifestNames(profile = DEFAULT_IMAGE): { manifest: string; orig
   return { manifest: `${prefix}${MANIFEST}`, origin: `${prefix}${MANIFEST_ORIGIN}` };
 }
 
-/** Characters of the hash in an installed file's name (docs/contracts.md §10). */
+/** Characters of the hash in an installed file's name (docs/design/contracts/10-release.md §10). */
 const NAME_HASH_LENGTH = 16;
 
 /** Name of an installed file: `rootfs-<first 16 of hash>.erofs` for `rootfs.erofs`. */
@@ -27,7 +27,10 @@ export function installedName(logicalName: string, hash: string): string {
   return `${name}-${hash.slice(0, NAME_HASH_LENGTH)}${ext}`;
 }
 
-/** Names of a published file relative to its manifest: arch-prefixed (docs/contracts.md §10), or as built. */
+/**
+ * Names of a published file relative to its manifest: arch-prefixed (docs/design/contracts/10-release.md
+ * §10), or as built.
+ */
 export function publishedNames(arch: string, logicalName: string): string[] {
   return [`${arch}-${logicalName}`, `${arch}/${logicalName}`];
 }

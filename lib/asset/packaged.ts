@@ -1,7 +1,7 @@
 import { parseJson } from "../base/json/mod.ts";
 import { ManifestOrigin } from "./schema.ts";
 
-/** Where a package names the manifest that its installer fetches (docs/packages.md). */
+/** Where a package names the manifest that its installer fetches (docs/guides/packages.md). */
 export const PACKAGED_ORIGIN = "/usr/share/sbx/manifest-origin.json";
 
 /**

@@ -1,5 +1,6 @@
 /**
- * Manifest and origin of an installed image, replaced together (docs/contracts.md §10, "Manifest origin and update").
+ * Manifest and origin of an installed image, replaced together (docs/design/contracts/10-release.md §10,
+ * "Manifest origin and update").
  *
  * Two files cannot be renamed at once. The new pair is first one file, the pending one: from its rename on it is what is
  * installed, also for a program that finds it after a crash.

@@ -127,7 +127,8 @@ export async function resolveAssets(home: Home, arch: Arch, profile = DEFAULT_IM
 }
 
 /**
- * Hashes kernel, initrd and rootfs concurrently, before every boot (docs/contracts.md §10, "Verification").
+ * Hashes kernel, initrd and rootfs concurrently, before every boot (docs/design/contracts/10-release.md §10,
+ * "Verification").
  *
  * @throws {SbxError} `assets.mismatch` (412): names the file, the expected and the actual hash;
  * `assets.missing`

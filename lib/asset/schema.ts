@@ -2,31 +2,31 @@ import { z } from "zod";
 import { isSemVer } from "../base/semver/mod.ts";
 import { BOOT_NAMES } from "./name.ts";
 
-/** Format of the asset manifest (docs/contracts.md §10). */
+/** Format of the asset manifest (docs/design/contracts/10-release.md §10). */
 export const MANIFEST_FORMAT = 2;
 /** Refresh interval of an installed manifest, unless its author sets another. */
 export const DEFAULT_REFRESH_POLICY = "24h";
 
-/** BLAKE3: exactly 64 hexadecimal characters (docs/contracts.md §14). */
+/** BLAKE3: exactly 64 hexadecimal characters (docs/design/contracts/14-limits.md §14). */
 export const Hash = z.string().regex(
   /^[0-9a-f]{64}$/,
   "a hash is exactly 64 hexadecimal characters, in lower case",
 );
 
-/** File name without `/`, `\` or `..` (docs/contracts.md §14). */
+/** File name without `/`, `\` or `..` (docs/design/contracts/14-limits.md §14). */
 export const FileName = z.string().min(1).max(255).regex(
   // deno-lint-ignore no-control-regex -- a NUL or a newline in a file name is never meant
   /^(?!\.$)(?!.*\.\.)[^/\\\x00-\x1f]+$/,
   "a file name must not contain /, \\ or ..",
 );
 
-/** Version without `..`, `/` or `\` (docs/contracts.md §14). */
+/** Version without `..`, `/` or `\` (docs/design/contracts/14-limits.md §14). */
 export const VersionString = z.string().min(1).max(64).regex(
   /^(?!.*\.\.)[0-9A-Za-z.+~_-]+$/,
   "a version must not contain .., / or \\",
 );
 
-/** `YYYY.MMDD.N` (docs/contracts.md §10). */
+/** `YYYY.MMDD.N` (docs/design/contracts/10-release.md §10). */
 export const AssetVersion = VersionString.regex(
   /^\d{4}\.(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])\.(0|[1-9]\d{0,8})$/,
   "an asset version is YYYY.MMDD.N",
@@ -52,7 +52,10 @@ const ImagePackages = z.strictObject({
 });
 export type ImagePackages = z.infer<typeof ImagePackages>;
 
-/** What an image was built of, and the hash of each npm package in it (docs/contracts.md §10). */
+/**
+ * What an image was built of, and the hash of each npm package in it (docs/design/contracts/10-release.md
+ * §10).
+ */
 export const ImageRecord = z.strictObject({
   profile: z.string().regex(/^[a-z0-9_-]{1,64}$/, "a profile id is 1 to 64 of a-z 0-9 _ -"),
   packages: ImagePackages,
@@ -77,14 +80,14 @@ const AssetRelease = z.strictObject({
 
 const BinaryRelease = z.strictObject({ date: day, deprecated: z.boolean(), min_assets: AssetVersion });
 
-/** Releases by version, at least one, one of them current (docs/contracts.md §10). */
+/** Releases by version, at least one, one of them current (docs/design/contracts/10-release.md §10). */
 const releases = <V extends z.ZodType>(version: z.ZodType<string, string>, release: V) =>
   z.strictObject({ current: version, releases: nonEmpty(version, release, "releases") }).refine(
     ({ current, releases }) => Object.hasOwn(releases, current),
     { message: "current must be one of the releases", path: ["current"] },
   );
 
-/** The VM asset manifest, `manifest.json` (docs/contracts.md §10). */
+/** The VM asset manifest, `manifest.json` (docs/design/contracts/10-release.md §10). */
 export const Manifest = z.strictObject({
   format: z.literal(MANIFEST_FORMAT, `format must be ${MANIFEST_FORMAT}`),
   refresh_policy: z.string().min(1).max(64),
@@ -93,7 +96,7 @@ export const Manifest = z.strictObject({
 });
 export type Manifest = z.infer<typeof Manifest>;
 
-/** Origin of the installed manifest, `manifest-origin.json` (docs/contracts.md §10). */
+/** Origin of the installed manifest, `manifest-origin.json` (docs/design/contracts/10-release.md §10). */
 export const ManifestOrigin = z.strictObject({
   schema: z.literal("sbx.manifest_origin.v1"),
   origin: z.enum(["package", "update"]),

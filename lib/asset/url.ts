@@ -1,7 +1,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import { displayUrl } from "../download/mod.ts";
 
-/** Protocols of `sbx update --assets --manifest` (docs/contracts.md §13). */
+/** Protocols of `sbx update --assets --manifest` (docs/design/contracts/13-command-line.md §13). */
 const PROTOCOLS = ["file:", "https:", "http:"];
 
 /** Reads the expected hash of a manifest, with or without `blake3:`. @throws {SbxError} `manifest.hash.invalid` */

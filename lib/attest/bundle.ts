@@ -7,7 +7,7 @@ import { Statement } from "./statement.ts";
 
 const MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const PAYLOAD_TYPE = "application/vnd.in-toto+json";
-/** Largest bundle, in `bytes`: an SBOM or OBOM is in it (docs/contracts.md §14). */
+/** Largest bundle, in `bytes`: an SBOM or OBOM is in it (docs/design/contracts/14-limits.md §14). */
 export const BUNDLE_BYTES_MAX = 16 * 1024 * 1024;
 
 const Bundle = z.strictObject({

@@ -12,7 +12,10 @@ import { BUNDLE_BYTES_MAX, readBundle } from "./bundle.ts";
 import { attestationPath, attestationsBeside } from "./file.ts";
 import { type Kind, PREDICATES, type Statement } from "./statement.ts";
 
-/** Attestations that a file of a release must have (docs/contracts.md §10, "Release pipeline"). */
+/**
+ * Attestations that a file of a release must have (docs/design/contracts/10-release.md §10, "Release
+ * pipeline").
+ */
 export function kindsFor({ kind, name }: Artifact): Kind[] {
   if (kind === "package") return ["provenance", "sbom"];
   if (kind !== "image") return [];

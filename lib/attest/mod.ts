@@ -1,4 +1,7 @@
-/** Attestations of released files: in-toto statements in Sigstore bundles, verified offline (docs/contracts.md §10). */
+/**
+ * Attestations of released files: in-toto statements in Sigstore bundles, verified offline
+ * (docs/design/contracts/10-release.md §10).
+ */
 export { type Attested, type AttestOptions, attestRelease, subjectOf } from "./release.ts";
 export { attestationCheck, kindsFor } from "./check.ts";
 export { attestationsBeside } from "./file.ts";

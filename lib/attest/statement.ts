@@ -9,7 +9,10 @@ export const PREDICATES = {
 } as const;
 export type Kind = keyof typeof PREDICATES;
 
-/** How sbx is built: external parameters are the source and its commit; docs/packages.md, "Reproducible builds". */
+/**
+ * How sbx is built: external parameters are the source and its commit; docs/guides/packages.md, "Reproducible
+ * builds".
+ */
 const BUILD_TYPE = "urn:sbx:build-type:v1";
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);

@@ -1,4 +1,7 @@
-/** What one model call may use and has used, beside its event (docs/contracts.md §4, "Budgets"). */
+/**
+ * What one model call may use and has used, beside its event (docs/design/contracts/04-profiles.md §4,
+ * "Budgets").
+ */
 
 /** Most that the calls of one model in a request can use. */
 export interface BillPart {

@@ -1,6 +1,6 @@
 /**
- * Budgets of one session (docs/contracts.md §4, "Budgets"): what an event can use is reserved before it is sent, so that
- * calls at the same time overspend by at most one of them.
+ * Budgets of one session (docs/design/contracts/04-profiles.md §4, "Budgets"): what an event can use is
+ * reserved before it is sent, so that calls at the same time overspend by at most one of them.
  */
 import type { Event } from "../event/mod.ts";
 import {
@@ -298,7 +298,8 @@ export class Budget {
         return {
           ...limit(`the budget cannot count this request to a model: ${bill.fault}`),
           on: bound.uncounted,
-          remedy: "send it in a form that docs/budgets.md lists as counted, or set uncounted in [budget]",
+          remedy:
+            "send it in a form that docs/guides/budgets.md lists as counted, or set uncounted in [budget]",
         };
       }
       const unpriced = kind === "usd" ? this.#unpriced(event, bill) : undefined;

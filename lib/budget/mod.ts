@@ -1,4 +1,7 @@
-/** Budgets of sessions (docs/contracts.md §4, "Budgets"). Does not load zod: import `schema.ts` to read one. */
+/**
+ * Budgets of sessions (docs/design/contracts/04-profiles.md §4, "Budgets"). Does not load zod: import
+ * `schema.ts` to read one.
+ */
 export { type Cost, DNS_BYTES, OUTPUT_MAX } from "./amount.ts";
 export type { Bill, BillPart, CallUse, LaterUse } from "./bill.ts";
 export {

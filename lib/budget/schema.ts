@@ -1,4 +1,6 @@
-/** Schema of `[budget]` in profile.toml and corp.toml (docs/contracts.md §4, "Budgets"). */
+/**
+ * Schema of `[budget]` in profile.toml and corp.toml (docs/design/contracts/04-profiles.md §4, "Budgets").
+ */
 import { z } from "zod";
 
 const whole = z.int().positive().max(Number.MAX_SAFE_INTEGER);

@@ -35,7 +35,10 @@ export interface Bundle {
   files: { path: string; bytes: Uint8Array; size: number; blake3: string }[];
 }
 
-/** Collects and redacts a bundle (docs/contracts.md §11, "Bundles"). Nothing is written. */
+/**
+ * Collects and redacts a bundle (docs/design/contracts/11-debug-report.md §11, "Bundles"). Nothing is
+ * written.
+ */
 export async function collectBundle(home: Home, sources: BundleSources): Promise<Bundle> {
   const { redactor } = await machineRedactor(home, { hosts: sources.hosts });
   const evidence = sources.session === undefined ? [] : await sessionParts(home, sources.session);

@@ -1,2 +1,5 @@
-/** Support bundles (docs/contracts.md §11): report, doctor, logs, configuration and evidence in one redacted archive. */
+/**
+ * Support bundles (docs/design/contracts/11-debug-report.md §11): report, doctor, logs, configuration and
+ * evidence in one redacted archive.
+ */
 export { type Bundle, type BundleSources, collectBundle, writeBundle } from "./bundle.ts";

@@ -73,7 +73,10 @@ export class Client {
     return new WebSocket(this.socketUrl(path, query), { client: this.http });
   }
 
-  /** URL of a WebSocket, whose API has no headers: the token goes into the query (docs/contracts.md §2). */
+  /**
+   * URL of a WebSocket, whose API has no headers: the token goes into the query
+   * (docs/design/contracts/02-http.md §2).
+   */
   socketUrl(path: string, query: Record<string, string | undefined> = {}): string {
     return this.base.replace(/^http/, "ws") + path + queryOf({ ...query, token: this.token });
   }

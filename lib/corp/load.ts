@@ -11,7 +11,7 @@ export interface CorpConfig {
   document: TomlDocument;
   /** absolute path of the file it was written as; relative paths in it begin there */
   path: string;
-  /** the bundle of the fleet that it was joined with (docs/fleet.md) */
+  /** the bundle of the fleet that it was joined with (docs/guides/fleet.md) */
   bundle?: { channel: string; version: string; blake3: string };
 }
 

@@ -1,4 +1,7 @@
-/** Corp configuration: an administrator's overrides of settings, servers and rules (docs/contracts.md §3). */
+/**
+ * Corp configuration: an administrator's overrides of settings, servers and rules
+ * (docs/design/contracts/03-settings.md §3).
+ */
 export { type CorpInfo, corpInfo, corpSummary } from "./info.ts";
 export {
   type CorpCheck,

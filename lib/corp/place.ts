@@ -1,4 +1,4 @@
-/** The place of corp.toml (docs/contracts.md §3, "Corp file states"). */
+/** The place of corp.toml (docs/design/contracts/03-settings.md §3, "Corp file states"). */
 
 /** Path of corp.toml as installed by device management. */
 const MANAGED = "/etc/sbx/corp.toml";

@@ -1,4 +1,4 @@
-/** Schema of corp.toml (docs/contracts.md §3). */
+/** Schema of corp.toml (docs/design/contracts/03-settings.md §3). */
 import { z } from "zod";
 import { BudgetTerms } from "../budget/schema.ts";
 import { rulesSchema } from "../policy/author/schema.ts";
@@ -10,7 +10,7 @@ import { CorpMcpServers, PROFILE_ID, Provider } from "../profile/mod.ts";
 /** Longest limit of the life of a VM, in minutes: three weeks, which timers can hold. */
 const VM_MINUTES_MAX = 30_240;
 
-/** How often updates are looked for: `off`, or a count of minutes, hours or days (docs/updates.md). */
+/** How often updates are looked for: `off`, or a count of minutes, hours or days (docs/guides/updates.md). */
 export const REFRESH_POLICY = /^(?:off|([1-9]\d{0,5})([mhd]))$/;
 
 /** Value of any setting; checked later against the setting's own type. */
@@ -44,7 +44,7 @@ const releaseUrl = z.string().refine(
   (value) => /^(https?|file):$/.test(URL.parse(value)?.protocol ?? ""),
   "must be an http, https or file URL",
 );
-/** Collectors of docs/fleet.md; lib/fleet/machine opens each of them. */
+/** Collectors of docs/guides/fleet.md; lib/fleet/machine opens each of them. */
 const collectorUrl = z.string().refine(
   (value) => {
     const url = URL.parse(value);
@@ -99,7 +99,7 @@ export const CorpFile = z.strictObject({
       vm_minutes: z.int().min(1).max(VM_MINUTES_MAX).optional(),
     }).optional(),
   }).prefault({}),
-  /** collector of events from many hosts (docs/contracts.md §12) */
+  /** collector of events from many hosts (docs/design/contracts/12-ledger.md §12) */
   ledger: z.strictObject({
     url: z.string().refine(
       (value) =>
@@ -108,7 +108,7 @@ export const CorpFile = z.strictObject({
     ).optional(),
     auth_token_file: path.optional(),
   }).prefault({}),
-  /** collector of signed segments (docs/fleet.md) */
+  /** collector of signed segments (docs/guides/fleet.md) */
   fleet: z.strictObject({
     url: collectorUrl.optional(),
     credential_ref: credentialRef.optional(),
@@ -120,7 +120,10 @@ export const CorpFile = z.strictObject({
         .max(256)
         .optional(),
     })).max(64).default([]),
-    /** channel index with bundles of policy, and the channel of it (docs/contracts.md §10, "Fleet bundles") */
+    /**
+     * channel index with bundles of policy, and the channel of it (docs/design/contracts/10-release.md §10,
+     * "Fleet bundles")
+     */
     bundles_url: releaseUrl.optional(),
     bundles_channel: z.string().regex(/^[a-z0-9-]{1,64}$/, "must be a channel id: 1 to 64 of a-z 0-9 -")
       .default("fleet"),

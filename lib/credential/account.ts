@@ -1,6 +1,7 @@
 /**
- * Accounts at providers (docs/contracts.md §9, "Accounts"): with `stored`, a VM speaks to a provider's hosts as the
- * accounts of the store or as nobody, so that nobody's data leaves to somebody else's account.
+ * Accounts at providers (docs/design/contracts/09-credentials.md §9, "Accounts"): with `stored`, a VM speaks
+ * to a provider's hosts as the accounts of the store or as nobody, so that nobody's data leaves to somebody
+ * else's account.
  */
 import type { CredentialSubstitution } from "../event/mod.ts";
 import type { BodyFilter, BodyPlace, Destination } from "../net/port/mod.ts";

@@ -1,4 +1,7 @@
-/** Body filters (docs/contracts.md §9): secrets pass only at the OAuth token endpoints of their provider. */
+/**
+ * Body filters (docs/design/contracts/09-credentials.md §9): secrets pass only at the OAuth token endpoints
+ * of their provider.
+ */
 import type { CredentialSubstitution } from "../event/mod.ts";
 import type { BodyFilter, BodyPlace } from "../net/port/mod.ts";
 import { Capture } from "./capture.ts";

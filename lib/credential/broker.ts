@@ -53,8 +53,8 @@ const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+)$/;
 const JWT = /(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}/g;
 
 /**
- * Keeps secrets on the host (docs/contracts.md §9): guests and records hold refs, upstreams get secrets. The
- * caller writes the returned substitutions to the ledger.
+ * Keeps secrets on the host (docs/design/contracts/09-credentials.md §9): guests and records hold refs,
+ * upstreams get secrets. The caller writes the returned substitutions to the ledger.
  */
 export class CredentialBroker implements CredentialPort {
   readonly #vault: Vault;
@@ -196,9 +196,9 @@ export class CredentialBroker implements CredentialPort {
   }
 
   /**
-   * Secret behind a ref for a request of the host itself, to a remote MCP server (docs/contracts.md §9). The
-   * ref in the server's definition grants its use; the destination is checked as for guests. Plain http is
-   * allowed only to servers on this machine.
+   * Secret behind a ref for a request of the host itself, to a remote MCP server
+   * (docs/design/contracts/09-credentials.md §9). The ref in the server's definition grants its use; the
+   * destination is checked as for guests. Plain http is allowed only to servers on this machine.
    *
    * @param login the login that the ref belongs to; the token of a login is granted to it only
    * @throws {CredentialDenied} with the substitutions for the ledger

@@ -15,7 +15,7 @@ const LIST_MAX = 64;
 /** Part of a login: the token for requests, the one that renews it, the secret of the client. */
 export type LoginPart = "access" | "refresh" | "client";
 
-/** The login that a secret belongs to (docs/contracts.md §9, "Logins"). */
+/** The login that a secret belongs to (docs/design/contracts/09-credentials.md §9, "Logins"). */
 export interface LoginPlace {
   profile: string;
   /** id of the MCP server in the profile or corp */
@@ -51,7 +51,7 @@ export interface StoredLogin extends LoginPlace {
 
 /** One credential in the store's file. */
 export interface StoredEntry {
-  /** docs/contracts.md §9 */
+  /** docs/design/contracts/09-credentials.md §9 */
   ref: string;
   provider: Provider;
   label?: string;

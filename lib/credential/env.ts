@@ -1,4 +1,6 @@
-/** Environment variables of guests, and secrets in `.env` files (docs/contracts.md §9). */
+/**
+ * Environment variables of guests, and secrets in `.env` files (docs/design/contracts/09-credentials.md §9).
+ */
 import type { CredentialSubstitution } from "../event/mod.ts";
 import { Capture } from "./capture.ts";
 import { isSecret } from "./form.ts";

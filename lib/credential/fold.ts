@@ -1,6 +1,7 @@
 /**
- * Normal form of text in which secrets are searched (docs/contracts.md §9): lower case, escapes undone, white space
- * and separators dropped. UTF-16, wrapped base64 and escapes of escapes become the same text as a plain secret.
+ * Normal form of text in which secrets are searched (docs/design/contracts/09-credentials.md §9): lower case,
+ * escapes undone, white space and separators dropped. UTF-16, wrapped base64 and escapes of escapes become
+ * the same text as a plain secret.
  */
 
 /** White space and NUL. */

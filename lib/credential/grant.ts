@@ -1,5 +1,6 @@
 /**
- * Decides whether a credential may be used at a destination; the only code that does (docs/contracts.md §9).
+ * Decides whether a credential may be used at a destination; the only code that does
+ * (docs/design/contracts/09-credentials.md §9).
  */
 import type { CredentialSubstitution } from "../event/mod.ts";
 import { CredentialDenied, type Destination } from "../net/port/mod.ts";

@@ -1,4 +1,7 @@
-/** Logins of the host at MCP servers (docs/contracts.md §9, "Logins"), over the store; who uses a token asks the broker. */
+/**
+ * Logins of the host at MCP servers (docs/design/contracts/09-credentials.md §9, "Logins"), over the store;
+ * who uses a token asks the broker.
+ */
 import { dirname } from "node:path";
 import { lockWithin } from "../base/home/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";

@@ -1,4 +1,7 @@
-/** Filters for the messages of WebSockets (docs/contracts.md §9): no secret passes, in one message or cut into several. */
+/**
+ * Filters for the messages of WebSockets (docs/design/contracts/09-credentials.md §9): no secret passes, in
+ * one message or cut into several.
+ */
 import { Buffer } from "node:buffer";
 import type { CredentialSubstitution } from "../event/mod.ts";
 import type { MessageFilter, MessagePlace } from "../net/port/mod.ts";

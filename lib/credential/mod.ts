@@ -1,4 +1,7 @@
-/** The credential broker (docs/contracts.md §9): secrets stay on the host, guests and records hold refs. */
+/**
+ * The credential broker (docs/design/contracts/09-credentials.md §9): secrets stay on the host, guests and
+ * records hold refs.
+ */
 export { type BrokerOptions, CredentialBroker } from "./broker.ts";
 export { placeholderOf, TOKEN_BODY_MAX } from "./body.ts";
 export { decoySecret } from "./decoy.ts";

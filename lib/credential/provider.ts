@@ -1,4 +1,7 @@
-/** Providers (docs/contracts.md §9): their hosts, and the places where their secrets may be sent. */
+/**
+ * Providers (docs/design/contracts/09-credentials.md §9): their hosts, and the places where their secrets may
+ * be sent.
+ */
 import { memoize } from "../base/memo/mod.ts";
 import { lenientPath } from "../base/url/mod.ts";
 
@@ -74,7 +77,7 @@ const FACTS: Record<Provider, ProviderFacts> = {
   mcp: { hosts: [], headers: ["authorization", "x-api-key"], queries: [], tokens: [], env: [] },
 };
 
-/** Headers whose value is a secret whatever its shape (docs/contracts.md §9). */
+/** Headers whose value is a secret whatever its shape (docs/design/contracts/09-credentials.md §9). */
 export const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set(
   PROVIDERS.flatMap((name) => FACTS[name].headers),
 );

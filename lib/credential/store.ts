@@ -43,7 +43,7 @@ export interface Snapshot {
 
 /**
  * Path of the store: `SBX_CREDENTIAL_STORE_PATH`, default `$SBX_HOME/credentials/store.json`
- * (docs/contracts.md §1).
+ * (docs/design/contracts/01-homes.md §1).
  */
 export function storePath(
   home: { dir: string },
@@ -53,9 +53,9 @@ export function storePath(
 }
 
 /**
- * Credential store file (docs/contracts.md §9): mode 0600, each secret sealed separately, written atomically
- * under a lock so that several processes can use it. Everything but the secrets can be read without the key;
- * a revoked credential has no secret.
+ * Credential store file (docs/design/contracts/09-credentials.md §9): mode 0600, each secret sealed
+ * separately, written atomically under a lock so that several processes can use it. Everything but the
+ * secrets can be read without the key; a revoked credential has no secret.
  */
 export class CredentialStore {
   readonly path: string;

@@ -1,4 +1,4 @@
-/** Secrets recognized by their shape (docs/contracts.md §9). */
+/** Secrets recognized by their shape (docs/design/contracts/09-credentials.md §9). */
 import type { Provider } from "./provider.ts";
 
 /** Most characters of one token; real ones have a few hundred at most. */

@@ -1,4 +1,7 @@
-/** Words of a command line that look like secrets: no error repeats them (docs/contracts.md §13). */
+/**
+ * Words of a command line that look like secrets: no error repeats them
+ * (docs/design/contracts/13-command-line.md §13).
+ */
 import { SbxError } from "../base/error/mod.ts";
 import { bitsOf, hasRun, isUuid } from "../redact/mod.ts";
 import { REF } from "./ref.ts";

@@ -9,9 +9,11 @@ type Disk = DebugReport["disk"]["home"];
 type HostBinary = DebugReport["host_binaries"][string];
 type Log = DebugReport["logs"][number];
 
-/** Longest probe, in `ms` (docs/contracts.md §11). */
+/** Longest probe, in `ms` (docs/design/contracts/11-debug-report.md §11). */
 const PROBE_MS = timeLimit(2000);
-/** Most bytes of a log's end: five logs have less than 256 KiB (docs/contracts.md §11). */
+/**
+ * Most bytes of a log's end: five logs have less than 256 KiB (docs/design/contracts/11-debug-report.md §11).
+ */
 export const LOG_TAIL = 48 * 1024;
 /** Longest content of a runtime file that is shown, in `bytes`. */
 const CONTENT_MAX = 64;

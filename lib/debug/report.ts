@@ -44,8 +44,9 @@ function hypervisorFiles(os: string): (readonly [name: string, path: string | un
 }
 
 /**
- * The debug report of a home (docs/contracts.md §11). Each part has its deadline and a value for the case that it cannot
- * be looked at: a broken home, a full disk or files of another user make a report too.
+ * The debug report of a home (docs/design/contracts/11-debug-report.md §11). Each part has its deadline and a
+ * value for the case that it cannot be looked at: a broken home, a full disk or files of another user make a
+ * report too.
  *
  * @param os the system, which is another one in tests alone
  */

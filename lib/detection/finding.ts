@@ -1,4 +1,4 @@
-/** Finding: a rule's match on one event (docs/contracts.md §6). */
+/** Finding: a rule's match on one event (docs/design/contracts/06-detection.md §6). */
 import type { Finding } from "../event/mod.ts";
 import type { IrRule } from "./ir/ir.ts";
 import type { Matchable } from "./match/index_node.ts";

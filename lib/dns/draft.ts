@@ -1,4 +1,4 @@
-/** Drafts of DNS events (docs/contracts.md §5). */
+/** Drafts of DNS events (docs/design/contracts/05-policy.md §5). */
 import { canonicalHost } from "../base/address/mod.ts";
 import { processOf } from "../event/mod.ts";
 import type { Draft } from "../policy/mod.ts";

@@ -1,4 +1,7 @@
-/** Limits of the DNS path (docs/contracts.md §14): they bound the bytes of guests and resolvers. */
+/**
+ * Limits of the DNS path (docs/design/contracts/14-limits.md §14): they bound the bytes of guests and
+ * resolvers.
+ */
 
 /** Longest query in `bytes`; a real one has one name, and an OPT record. */
 export const QUERY_BYTES_MAX = 4096;

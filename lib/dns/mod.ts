@@ -1,4 +1,7 @@
-/** DNS of guests, answered on the host under policy (docs/contracts.md §5, §7). Takes 25 ms to load: import it during a boot. */
+/**
+ * DNS of guests, answered on the host under policy (docs/design/contracts/05-policy.md §5). Takes 25 ms
+ * to load: import it during a boot.
+ */
 export type { DnsClient } from "./draft.ts";
 export { CACHE_LIMITS, type CacheLimits } from "./limit.ts";
 export { Overrides, type OverrideTarget } from "./override.ts";

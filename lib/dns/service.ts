@@ -33,9 +33,10 @@ type Resolution =
   | { failed: { code: number; text: string } };
 
 /**
- * DNS of one guest (docs/contracts.md §5). Every question is a `dns.query` event before any of it leaves the host. An
- * answer of a resolver is reviewed before the guest gets it, so that no name leads into a private network. A block is
- * NXDOMAIN with an Extended DNS Error 15 that gives the reason, a failure is SERVFAIL with an Extended DNS Error.
+ * DNS of one guest (docs/design/contracts/05-policy.md §5). Every question is a `dns.query` event before any
+ * of it leaves the host. An answer of a resolver is reviewed before the guest gets it, so that no name leads
+ * into a private network. A block is NXDOMAIN with an Extended DNS Error 15 that gives the reason, a failure
+ * is SERVFAIL with an Extended DNS Error.
  */
 export class DnsService {
   readonly #gate: Gate;

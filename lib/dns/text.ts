@@ -2,7 +2,10 @@ import { canonicalHost } from "../base/address/mod.ts";
 import { ANSWER_TEXT_MAX } from "./limit.ts";
 import { type DnsRecord, plainName } from "./packet.ts";
 
-/** Text of a record in an event (docs/contracts.md §5, `dns.response.answers`): an address, a name, or its text. */
+/**
+ * Text of a record in an event (docs/design/contracts/05-policy.md §5, `dns.response.answers`): an address, a
+ * name, or its text.
+ */
 export function answerText({ type, data }: DnsRecord): string {
   return textOf(type, data).slice(0, ANSWER_TEXT_MAX);
 }

@@ -1,4 +1,7 @@
-/** Downloads of the host: bounded, verified, resumed, from untrusted servers (docs/contracts.md §10, "Downloads"). */
+/**
+ * Downloads of the host: bounded, verified, resumed, from untrusted servers
+ * (docs/design/contracts/10-release.md §10, "Downloads").
+ */
 export { displayUrl, fromFileUrl } from "./address.ts";
 export { type Content } from "./content.ts";
 export { download, type DownloadOptions } from "./download.ts";

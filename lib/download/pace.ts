@@ -1,4 +1,4 @@
-/** Slowest download that is waited for (docs/contracts.md §10, "Downloads"). */
+/** Slowest download that is waited for (docs/design/contracts/10-release.md §10, "Downloads"). */
 export interface Pace {
   /** `ms` in which {@linkcode Pace.bytes} have to arrive */
   ms: number;

@@ -4,7 +4,7 @@ import { displayUrl, followRedirect, fromFileUrl } from "./address.ts";
 import { hostFetch } from "../proxy/mod.ts";
 import { PACE, type Pace, PaceWatch } from "./pace.ts";
 
-/** Most redirects of one download (docs/contracts.md §10). */
+/** Most redirects of one download (docs/design/contracts/10-release.md §10). */
 const REDIRECTS_MAX = 5;
 
 /** `fetch` of this host: through its proxy, with its certificate authorities. */

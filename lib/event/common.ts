@@ -1,4 +1,7 @@
-/** The `common` object of every event (docs/contracts.md §5), as zod. Validates files and user input only. */
+/**
+ * The `common` object of every event (docs/design/contracts/05-policy.md §5), as zod. Validates files and
+ * user input only.
+ */
 import { z } from "zod";
 
 /** Event types; the family is the part before the dot. */

@@ -4,8 +4,8 @@ import type { PolicyContext } from "./schema.ts";
 type Headers = Record<string, string[]>;
 
 /**
- * A context from outside as events are written (docs/contracts.md §5): header names in lower case, hosts and DNS names
- * canonical. Parts without a change are shared with the context given.
+ * A context from outside as events are written (docs/design/contracts/05-policy.md §5): header names in lower
+ * case, hosts and DNS names canonical. Parts without a change are shared with the context given.
  */
 export function normalizeContext<T extends Partial<PolicyContext>>(context: T): T {
   const { request, response } = context.http ?? {};

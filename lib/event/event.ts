@@ -35,8 +35,8 @@ const SPACE = 2 ** 48;
 let lastId = randomStart();
 
 /**
- * Creates an event id, 12 hex characters (docs/contracts.md §5). Ids count up from a random start: collisions between
- * sessions are rarer than with random ids, and the ledger's index grows at its end.
+ * Creates an event id, 12 hex characters (docs/design/contracts/05-policy.md §5). Ids count up from a random
+ * start: collisions between sessions are rarer than with random ids, and the ledger's index grows at its end.
  */
 export function newEventId(): string {
   lastId = (lastId + 1) % SPACE;

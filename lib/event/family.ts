@@ -1,4 +1,4 @@
-/** The object that each family adds to an event (docs/contracts.md §5), as zod. */
+/** The object that each family adds to an event (docs/design/contracts/05-policy.md §5), as zod. */
 import { z } from "zod";
 
 const count = z.int().min(0);
@@ -15,7 +15,7 @@ export const Body = z.strictObject({
 
 const Headers = z.record(z.string(), z.array(z.string())).describe("values by lower-case name");
 
-/** A request of git over HTTP (docs/contracts.md §5, "Git"). */
+/** A request of git over HTTP (docs/design/contracts/05-policy.md §5, "Git"). */
 export const Git = z.strictObject({
   service: z.enum(["git-upload-pack", "git-receive-pack"]).describe("fetch, push"),
   updates: z.array(z.strictObject({
@@ -129,7 +129,10 @@ export const Process = z.strictObject({
   }),
 });
 
-/** Action of the credential broker on one secret (docs/contracts.md §9), named by ref only. */
+/**
+ * Action of the credential broker on one secret (docs/design/contracts/09-credentials.md §9), named by ref
+ * only.
+ */
 export const Credential = z.strictObject({
   substitution: z.strictObject({
     provider: z.string(),

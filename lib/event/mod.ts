@@ -1,4 +1,7 @@
-/** Normalized security event (docs/contracts.md §5). Does not load zod: import `schema.ts` to validate. */
+/**
+ * Normalized security event (docs/design/contracts/05-policy.md §5). Does not load zod: import `schema.ts` to
+ * validate.
+ */
 export { catalogue, type CatalogueField, fieldsOfFamily, nearestField, valueAt } from "./catalogue.ts";
 export { normalizeContext } from "./context.ts";
 export * from "./event.ts";

@@ -1,7 +1,9 @@
 /** Class of a guest path; the value of `path_class`. */
 export type PathClass = "workspace" | "secret" | "home" | "temp" | "device" | "system" | "other";
 
-/** Classes that a profile can give to paths of a guest (docs/contracts.md §4, "Activity"). */
+/**
+ * Classes that a profile can give to paths of a guest (docs/design/contracts/04-profiles.md §4, "Classes of paths").
+ */
 export const NAMED_CLASSES = ["workspace", "secret", "system", "temp"] as const satisfies PathClass[];
 /** Class of a file or folder, by its absolute path. */
 export type NamedPaths = Readonly<Record<string, typeof NAMED_CLASSES[number]>>;

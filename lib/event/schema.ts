@@ -1,6 +1,6 @@
 /**
- * Normalized security event, schema_version 1 (docs/contracts.md §5): the source of the types, the field catalogue
- * and the JSON Schema. Importing this file loads zod; `mod.ts` does not.
+ * Normalized security event, schema_version 1 (docs/design/contracts/05-policy.md §5): the source of the
+ * types, the field catalogue and the JSON Schema. Importing this file loads zod; `mod.ts` does not.
  */
 import { z } from "zod";
 import { Common } from "./common.ts";

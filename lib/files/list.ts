@@ -2,7 +2,7 @@
 import { decodeUtf8, escapeBytes } from "../base/text/mod.ts";
 import type { FileCalls, OpenPath } from "./calls.ts";
 
-/** Most entries of a page (docs/contracts.md §14). */
+/** Most entries of a page (docs/design/contracts/14-limits.md §14). */
 const ENTRIES_MAX = 10_000;
 /** Most names of a page that are not UTF-8; all are counted. */
 const LEFT_OUT_MAX = 1000;

@@ -7,7 +7,8 @@ type Body = Record<string, unknown>;
 const KEYS = ["part", "request", "response", "body"];
 
 /**
- * Leaves out the texts of binary bodies: rules read them, the record does not hold them (docs/contracts.md §5, "Families").
+ * Leaves out the texts of binary bodies: rules read them, the record does not hold them
+ * (docs/design/contracts/05-policy.md §5, "Families").
  *
  * @param part the object of a family, or its response
  * @returns the same object if it has no such text

@@ -3,7 +3,7 @@ import { REASON } from "../credential/mod.ts";
 import type { Event, Finding } from "../event/mod.ts";
 import type { RuleFailure } from "../policy/mod.ts";
 
-/** Refusals of the broker that are findings, by their reason (docs/contracts.md §9). */
+/** Refusals of the broker that are findings, by their reason (docs/design/contracts/09-credentials.md §9). */
 const REFUSALS: Record<string, (provider: string) => Pick<Finding, "rule_id" | "title" | "severity">> = {
   // A program tries credentials that nobody gave it.
   [REASON.decoy]: () => ({

@@ -37,7 +37,10 @@ export function budgetFinding({ common: { event_id } }: Event, title: string): F
   };
 }
 
-/** Row of the record that holds what a call counts for, or how long the session has run (docs/contracts.md §12). */
+/**
+ * Row of the record that holds what a call counts for, or how long the session has run
+ * (docs/design/contracts/12-ledger.md §12).
+ */
 export function spendingRow(spending: Partial<Spending>): LedgerRow {
   const record = { statement_id: newEventId(), kind: "spending", at_unix_ms: Date.now(), ...spending };
   return { table: "statements", record };

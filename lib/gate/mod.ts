@@ -1,4 +1,4 @@
-/** The gate of a session: event → decision → ledger → effect (docs/contracts.md §5). */
+/** The gate of a session: event → decision → ledger → effect (docs/design/contracts/05-policy.md §5). */
 export { SessionGate } from "./gate.ts";
 export type { GateOptions } from "./options.ts";
 export type { SessionNotice } from "./notice.ts";

@@ -1,4 +1,7 @@
-/** Events, decisions and outcomes as they are recorded: with refs in place of secrets (docs/contracts.md §9). */
+/**
+ * Events, decisions and outcomes as they are recorded: with refs in place of secrets
+ * (docs/design/contracts/09-credentials.md §9).
+ */
 import { type Event, familyOf, type HttpEvent } from "../event/mod.ts";
 import { type Decision, type Outcome, withValuesOf } from "../policy/mod.ts";
 import { withoutBinaryText, withoutTexts, withTextsOf } from "./body.ts";

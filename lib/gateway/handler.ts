@@ -33,8 +33,8 @@ export interface GatewayParts {
 export type Entrance = "tcp" | "socket";
 
 /**
- * Makes the HTTP handler: checks Host, Origin, token and allow-list, then forwards to the service (docs/contracts.md
- * §2). The file system has checked who comes by the socket.
+ * Makes the HTTP handler: checks Host, Origin, token and allow-list, then forwards to the service
+ * (docs/design/contracts/02-http.md §2). The file system has checked who comes by the socket.
  */
 export function gatewayHandler(
   parts: GatewayParts,

@@ -1,4 +1,7 @@
-/** The HTTP gateway: access control between a TCP port and the service (docs/contracts.md §2, "Gateway"). */
+/**
+ * The HTTP gateway: access control between a TCP port and the service (docs/design/contracts/02-http.md §2,
+ * "Gateway").
+ */
 export { BODY_MAX } from "./body.ts";
 export { desktopFolder, DesktopGate, DesktopPage, GatewayRun, Sessions } from "./desktop/mod.ts";
 export { gatewayHandler, type GatewayParts } from "./handler.ts";

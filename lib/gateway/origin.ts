@@ -1,4 +1,7 @@
-/** Checks of Host and Origin: only pages of this machine may use the gateway (docs/contracts.md §2). */
+/**
+ * Checks of Host and Origin: only pages of this machine may use the gateway (docs/design/contracts/02-http.md
+ * §2).
+ */
 import { SbxError } from "../base/error/mod.ts";
 
 const LOCAL = "(?:localhost|127\\.0\\.0\\.1|\\[::1\\])(?::\\d{1,5})?";

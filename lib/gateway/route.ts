@@ -1,4 +1,4 @@
-/** The gateway's allow-list: the service's own route table (docs/contracts.md §2). */
+/** The gateway's allow-list: the service's own route table (docs/design/contracts/02-http.md §2). */
 import { errorBody, SbxError } from "../base/error/mod.ts";
 
 /** Method and OpenAPI path of a route (`/vms/{id}/info`). */

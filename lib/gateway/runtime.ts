@@ -1,4 +1,4 @@
-/** The gateway's files in the run directory (docs/contracts.md §1). */
+/** The gateway's files in the run directory (docs/design/contracts/01-homes.md §1). */
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import {

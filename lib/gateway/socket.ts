@@ -1,4 +1,7 @@
-/** WebSockets through the gateway: `/terminal/{id}`, `/program/{id}` and `/events` (docs/contracts.md §2). */
+/**
+ * WebSockets through the gateway: `/terminal/{id}`, `/program/{id}` and `/events`
+ * (docs/design/contracts/02-http.md §2).
+ */
 import { SbxError } from "../base/error/mod.ts";
 import { timeLimit } from "../base/time/mod.ts";
 import { pathMatcher } from "./route.ts";

@@ -1,11 +1,14 @@
 import { timingSafeEqual } from "@std/crypto";
 import { SbxError } from "../base/error/mod.ts";
 
-/** Characters of the gateway's token (docs/contracts.md §2). */
+/** Characters of the gateway's token (docs/design/contracts/02-http.md §2). */
 export const TOKEN_LENGTH = 64;
-/** Invalid tokens within {@linkcode BAD_TOKEN_WINDOW_MS} before the response is 429 (docs/contracts.md §2). */
+/**
+ * Invalid tokens within {@linkcode BAD_TOKEN_WINDOW_MS} before the response is 429
+ * (docs/design/contracts/02-http.md §2).
+ */
 export const BAD_TOKENS_MAX = 20;
-/** `ms` for which an invalid token counts (docs/contracts.md §2). */
+/** `ms` for which an invalid token counts (docs/design/contracts/02-http.md §2). */
 export const BAD_TOKEN_WINDOW_MS = 60_000;
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";

@@ -1,4 +1,7 @@
-/** Git's smart HTTP protocol, as far as policy reads it: requests, the commands of pushes, refusals (docs/contracts.md §5). */
+/**
+ * Git's smart HTTP protocol, as far as policy reads it: requests, the commands of pushes, refusals
+ * (docs/design/contracts/05-policy.md §5).
+ */
 export { COMMANDS_MAX } from "./limit.ts";
 export { type GitUpdate, type PushReading, readPush } from "./push.ts";
 export { type GitRequest, gitRequestOf, type GitService, mayBeGit } from "./request.ts";

@@ -9,9 +9,15 @@ import { GuestMessage, TerminalAttach } from "./schema.ts";
 import { type ShellState, Terminal, type TerminalProgram } from "./terminal.ts";
 import { type BootFile, GUEST_VERSION, type GuestStage, type HostMessage, PORTS } from "./wire/mod.ts";
 
-/** Most terminals of a guest at once (docs/contracts.md §14): half the connections of their port. */
+/**
+ * Most terminals of a guest at once (docs/design/contracts/14-limits.md §14): half the connections of their
+ * port.
+ */
 export const TERMINALS_MAX = 128;
-/** Longest wait for the guest's word on a file, in `ms` (docs/contracts.md §14); the agent gives up before. */
+/**
+ * Longest wait for the guest's word on a file, in `ms` (docs/design/contracts/14-limits.md §14); the agent
+ * gives up before.
+ */
 const FILE_DEADLINE_MS = timeLimit(5000);
 
 /** Random `bytes` for the kernel of a guest. */
@@ -91,7 +97,10 @@ export class GuestLink {
     return this.#send({ t: "Rehearse" });
   }
 
-  /** Sends the guest its boot configuration and waits until it is ready (docs/contracts.md §7, handshake). */
+  /**
+   * Sends the guest its boot configuration and waits until it is ready
+   * (docs/design/contracts/07-guest-wire.md §7, handshake).
+   */
   async boot({ id, name, env, files, abilities }: GuestBoot): Promise<GuestStage[]> {
     const version = await this.connected();
     if (version !== GUEST_VERSION) {

@@ -1,4 +1,7 @@
-/** Wire between sbx-process and the guest (docs/contracts.md §7), and its end on the host. */
+/**
+ * Wire between sbx-process and the guest (docs/design/contracts/07-guest-wire.md §7), and its end on the
+ * host.
+ */
 export * from "./wire/mod.ts";
 export { type GuestBoot, GuestLink, TERMINALS_MAX } from "./link.ts";
 export type { ActivityFrame } from "./schema.ts";

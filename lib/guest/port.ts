@@ -5,11 +5,17 @@ import { backgroundTimeout, timeLimit } from "../base/time/mod.ts";
 import { FrameChannel } from "../base/wire/mod.ts";
 import { vsockPath } from "../vm/mod.ts";
 
-/** Most open connections of a guest on one port (docs/contracts.md §14); more would be an attack or a bug. */
+/**
+ * Most open connections of a guest on one port (docs/design/contracts/14-limits.md §14); more would be an
+ * attack or a bug.
+ */
 const CONNECTIONS_MAX = 256;
-/** Time for a connection to send its first frame, in `ms` (docs/contracts.md §14). */
+/** Time for a connection to send its first frame, in `ms` (docs/design/contracts/14-limits.md §14). */
 const FIRST_FRAME_MS = timeLimit(10_000);
-/** Most `bytes` of a first frame, which any program of the guest may send (docs/contracts.md §14). */
+/**
+ * Most `bytes` of a first frame, which any program of the guest may send (docs/design/contracts/14-limits.md
+ * §14).
+ */
 const FIRST_FRAME_LIMIT = 4096;
 /** Time for the vsock to deliver what was written before its guest is paused, in `ms`. */
 const DRAIN_MS = 20;

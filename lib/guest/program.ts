@@ -18,7 +18,7 @@ const OVERDUE_MS = timeLimit(10_000);
 /** Time after a program's end for the connection of its streams to appear, in `ms`. */
 const STREAMS_MS = timeLimit(10_000);
 
-/** Most programs at once (docs/contracts.md §14): half of the connections of their port. */
+/** Most programs at once (docs/design/contracts/14-limits.md §14): half of the connections of their port. */
 const PROGRAMS_MAX = 128;
 
 /** One program to run in the guest. */

@@ -1,6 +1,6 @@
 /**
- * Frames of the guest (docs/contracts.md §7), schemas and types. Its bytes are hostile: any other frame
- * closes the connection.
+ * Frames of the guest (docs/design/contracts/07-guest-wire.md §7), schemas and types. Its bytes are hostile:
+ * any other frame closes the connection.
  */
 import { z } from "zod";
 import { isAddress } from "../base/address/mod.ts";

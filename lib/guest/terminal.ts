@@ -3,7 +3,7 @@ import { backgroundTimeout, timeLimit } from "../base/time/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
 import type { HostMessage } from "./wire/mod.ts";
 
-/** Output replayed to a newly attached client, in `bytes` (docs/contracts.md §2). */
+/** Output replayed to a newly attached client, in `bytes` (docs/design/contracts/02-http.md §2). */
 const REPLAY_BYTES = 64 * 1024;
 const CHUNK = 32 * 1024;
 /** Time for the last output of a program that has exited: its connection's end may get lost, in `ms`. */

@@ -47,8 +47,8 @@ export interface BuildOptions {
 }
 
 /**
- * Builds kernel, initrd, rootfs and OBOM, and their manifest (docs/contracts.md §10). Works in a folder
- * beside `out`, so that `out` holds either a whole new image or its old content.
+ * Builds kernel, initrd, rootfs and OBOM, and their manifest (docs/design/contracts/10-release.md §10). Works
+ * in a folder beside `out`, so that `out` holds either a whole new image or its old content.
  *
  * @returns path of the manifest
  * @throws {SbxError} `image.*`, `disk.full`, `assets.*`

@@ -7,7 +7,10 @@ import { archNames } from "./arch.ts";
 import { run } from "./command.ts";
 import { requireTools } from "./tool.ts";
 
-/** Programs required in the rootfs before it is packaged (docs/contracts.md §10, "Guest programs"). */
+/**
+ * Programs required in the rootfs before it is packaged (docs/design/contracts/10-release.md §10, "Guest
+ * programs").
+ */
 export const GUEST_PROGRAMS = [
   "sbx-pty-agent",
   "sbx-net-proxy",

@@ -8,7 +8,8 @@ import { GUEST_DENO_VERSION, GUEST_PROGRAMS } from "./guest.ts";
 import { keyOf, type LockedPackage } from "./npm.ts";
 
 /**
- * Input of an OBOM, which describes the base image without additions of a session (docs/contracts.md §10).
+ * Input of an OBOM, which describes the base image without additions of a session
+ * (docs/design/contracts/10-release.md §10).
  */
 export interface ObomInput {
   arch: Arch;

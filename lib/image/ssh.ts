@@ -2,9 +2,9 @@
 export const SSHD_PATH = "usr/bin/sbx-sshd";
 
 /**
- * Serves one SSH connection on its standard streams, for the public key that is its argument (docs/editors.md). No port is
- * opened: who can run programs in the VM can run this one. Its sessions have the variables that it has; one whose value has
- * several lines is left out.
+ * Serves one SSH connection on its standard streams, for the public key that is its argument
+ * (docs/guides/editors.md). No port is opened: who can run programs in the VM can run this one. Its sessions
+ * have the variables that it has; one whose value has several lines is left out.
  *
  * The key of the VM is made for its first connection and is gone when it stops.
  */

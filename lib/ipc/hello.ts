@@ -4,7 +4,7 @@ import { timeLimit } from "../base/time/mod.ts";
 import type { Channel } from "../base/wire/mod.ts";
 import { Call, Hello, Input, IPC_VERSION, REPLIES, Reply } from "./schema.ts";
 
-/** Longest wait for a peer's greeting, in `ms` (docs/contracts.md §7). */
+/** Longest wait for a peer's greeting, in `ms` (docs/design/contracts/07-guest-wire.md §7). */
 const HELLO_DEADLINE_MS = timeLimit(5000);
 
 let hash: Promise<string> | undefined;

@@ -1,4 +1,4 @@
-/** Frames between sbx-service and the sbx-process of each VM (docs/contracts.md §7). */
+/** Frames between sbx-service and the sbx-process of each VM (docs/design/contracts/07-guest-wire.md §7). */
 export { call, CallStream } from "./client.ts";
 export { greet, schemaHash } from "./hello.ts";
 export {

@@ -1,6 +1,7 @@
 /**
- * Messages between sbx-service and the sbx-process of a VM (docs/contracts.md §7). Each call has a connection of its own,
- * and so its own back-pressure and its own end. A VM's process loads this before it answers: only light schemas here.
+ * Messages between sbx-service and the sbx-process of a VM (docs/design/contracts/07-guest-wire.md §7). Each
+ * call has a connection of its own, and so its own back-pressure and its own end. A VM's process loads this
+ * before it answers: only light schemas here.
  */
 import { z } from "zod";
 import { BudgetUse } from "../budget/schema.ts";

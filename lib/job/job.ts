@@ -8,7 +8,7 @@ import type { JobRecord } from "./schema.ts";
 import type { Stream } from "./segment.ts";
 import { jobDir, writeJob } from "./store.ts";
 
-/** Exit code of a program that policy blocked (docs/contracts.md §2). */
+/** Exit code of a program that policy blocked (docs/design/contracts/02-http.md §2). */
 const NOT_PERMITTED = 126;
 
 /** One program in the background, with its output on disk. */

@@ -1,4 +1,4 @@
-/** Limits of jobs (docs/contracts.md §14). */
+/** Limits of jobs (docs/design/contracts/14-limits.md §14). */
 
 /** Most `bytes` of a job's output on disk; the oldest are dropped. */
 export const JOB_OUTPUT_BYTES = 8 * 1024 * 1024;

@@ -1,4 +1,4 @@
-/** Jobs: programs in the background of a VM, with their output on disk (docs/jobs.md). */
+/** Jobs: programs in the background of a VM, with their output on disk (docs/guides/jobs.md). */
 export { endedWithVm, jobEnded, Jobs, noTerminal } from "./jobs.ts";
 export { JOB_OUTPUT_BYTES, JOBS_KEPT, JOBS_RUNNING_MAX } from "./limit.ts";
 export { OutputReader, type Piece } from "./output_reader.ts";

@@ -1,4 +1,7 @@
-/** Shape of a job (docs/contracts.md §2, "Jobs"). Light: a VM's process loads it before it answers. */
+/**
+ * Shape of a job (docs/design/contracts/02-http.md §2, "Jobs"). Light: a VM's process loads it before it
+ * answers.
+ */
 import { z } from "zod";
 
 export const JobId = z.string().regex(/^[0-9a-f]{8}$/, "must be the id of a job: 8 characters of 0-9a-f");

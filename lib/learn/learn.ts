@@ -57,7 +57,7 @@ export class Learner {
         "learn.unnamed",
         `no rule can name what these events have:\n${this.#unnamed.join("\n")}`,
         {
-          hint: "leave the session out, or write a profile yourself: docs/policy.md",
+          hint: "leave the session out, or write a profile yourself: docs/guides/policy.md",
         },
       );
     }

@@ -5,7 +5,7 @@ import { withoutRule } from "../policy/author/mod.ts";
 import { parseToml, setKey } from "../toml/mod.ts";
 import { type LearnedProfile, REST } from "./profile.ts";
 
-/** Most commands that are run again (docs/contracts.md §14). */
+/** Most commands that are run again (docs/design/contracts/14-limits.md §14). */
 const COMMANDS_MAX = 200;
 
 /** A program that the host ran in a session. */

@@ -1,12 +1,18 @@
 import type { Event } from "../event/mod.ts";
 
-/** Fields of a decision record that the ledger reads; the whole record is stored (docs/contracts.md §5). */
+/**
+ * Fields of a decision record that the ledger reads; the whole record is stored
+ * (docs/design/contracts/05-policy.md §5).
+ */
 export interface LedgerDecision {
   decision: string;
   rule?: { id: string } | null;
 }
 
-/** Fields of a finding that the ledger reads; the whole finding is stored (docs/contracts.md §6). */
+/**
+ * Fields of a finding that the ledger reads; the whole finding is stored
+ * (docs/design/contracts/06-detection.md §6).
+ */
 export interface LedgerFinding {
   finding_id: string;
   event_id: string;
@@ -19,7 +25,10 @@ export type LedgerRow =
   | { table: "approvals"; record: { ask_id: string; event_id: string } }
   | { table: "statements"; record: LedgerStatement };
 
-/** What the host states of the session beside its events: how it booted, what is in force (docs/contracts.md §12). */
+/**
+ * What the host states of the session beside its events: how it booted, what is in force
+ * (docs/design/contracts/12-ledger.md §12).
+ */
 export interface LedgerStatement {
   statement_id: string;
   kind: string;

@@ -7,7 +7,10 @@ import type { Opened } from "./message.ts";
 import { writeSignedSeal } from "./seal.ts";
 import { LedgerThread } from "./thread.ts";
 
-/** `ms` that an event waits here at most. Together with the wait of the thread: half of the flush time of docs/contracts.md §12. */
+/**
+ * `ms` that an event waits here at most. Together with the wait of the thread: half of the flush time of
+ * docs/design/contracts/12-ledger.md §12.
+ */
 const SEND_MS = 10;
 
 /** `bytes` of a row in the file beyond its text: ids, hashes, indexes. */
@@ -25,9 +28,9 @@ export interface LedgerOptions {
 }
 
 /**
- * The writer of one session's ledger (docs/contracts.md §12). `append` sets order, sequence and text immediately, in
- * memory; a thread hashes the rows and writes them in batches. A failed write loses nothing, and `append` throws until a
- * `flush` succeeds.
+ * The writer of one session's ledger (docs/design/contracts/12-ledger.md §12). `append` sets order, sequence
+ * and text immediately, in memory; a thread hashes the rows and writes them in batches. A failed write loses
+ * nothing, and `append` throws until a `flush` succeeds.
  */
 export class Ledger {
   readonly #path: string;

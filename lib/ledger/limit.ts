@@ -1,4 +1,7 @@
-/** Size limit of a ledger, and the part of it that is kept for the end of the session (docs/contracts.md §12). */
+/**
+ * Size limit of a ledger, and the part of it that is kept for the end of the session
+ * (docs/design/contracts/12-ledger.md §12).
+ */
 import { SbxError } from "../base/error/mod.ts";
 import { PAGE_BYTES } from "./schema.ts";
 

@@ -1,6 +1,6 @@
 /**
- * The record of a session (docs/contracts.md §12): its one writer, and the types of its rows. Loads no database, which only
- * the writing thread needs; `read/mod.ts` has the readers.
+ * The record of a session (docs/design/contracts/12-ledger.md §12): its one writer, and the types of its
+ * rows. Loads no database, which only the writing thread needs; `read/mod.ts` has the readers.
  */
 export type {
   LastEvent,

@@ -1,6 +1,6 @@
 /**
- * Tables of `session.db` (docs/contracts.md §12). An event is one row, and its end another one; everything else in the
- * contract is a view of them (`views.ts`).
+ * Tables of `session.db` (docs/design/contracts/12-ledger.md §12). An event is one row, and its end another
+ * one; everything else in the contract is a view of them (`views.ts`).
  */
 import { SbxError } from "../base/error/mod.ts";
 import { timeLimit } from "../base/time/mod.ts";

@@ -1,6 +1,7 @@
 /**
- * The thread that hashes and writes the rows of one ledger (docs/contracts.md §12), so that no decision waits for a disk.
- * Rows that could not be written are kept in order, and written by the next flush.
+ * The thread that hashes and writes the rows of one ledger (docs/design/contracts/12-ledger.md §12), so that
+ * no decision waits for a disk. Rows that could not be written are kept in order, and written by the next
+ * flush.
  */
 import { SbxError } from "../base/error/mod.ts";
 import { Chain } from "./chain.ts";

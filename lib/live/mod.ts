@@ -1,4 +1,4 @@
-/** A folder of the host shared with a guest as it is, with masks by name (docs/live.md). */
+/** A folder of the host shared with a guest as it is, with masks by name (docs/guides/live.md). */
 export { guestGitDir, prepareShare, shareOf } from "./files.ts";
 export { TOP_NAMES } from "./mask.ts";
 export { serveLive } from "./serve.ts";

@@ -1,4 +1,4 @@
-/** Server definitions as the aggregator receives them (docs/contracts.md §8). */
+/** Server definitions as the aggregator receives them (docs/design/contracts/08-mcp.md §8). */
 import { z } from "zod";
 import { McpServers } from "../profile/mcp/schema.ts";
 import { SERVERS_MAX } from "./limit.ts";

@@ -1,4 +1,4 @@
-/** Entries of the aggregator's lists (docs/contracts.md §8). */
+/** Entries of the aggregator's lists (docs/design/contracts/08-mcp.md §8). */
 import type { ToolEntry } from "./schema.ts";
 
 export type { ServerStatus, ToolEntry } from "./schema.ts";

@@ -1,10 +1,16 @@
 /** Limits of the aggregator, and of data from servers it does not trust. */
 import { timeLimit } from "../base/time/mod.ts";
 
-/** Longest line of the aggregator protocol in `bytes`, without its newline (docs/contracts.md §14). */
+/**
+ * Longest line of the aggregator protocol in `bytes`, without its newline (docs/design/contracts/14-limits.md
+ * §14).
+ */
 export const LINE_BYTES_MAX = 1024 * 1024;
 
-/** `bytes` of an answer in parts, and of the parts that the parent holds for all answers (docs/contracts.md §14). */
+/**
+ * `bytes` of an answer in parts, and of the parts that the parent holds for all answers
+ * (docs/design/contracts/14-limits.md §14).
+ */
 export const RESULT_BYTES_MAX = 4 * 1024 * 1024;
 export const PARTS_TOTAL_MAX = 64 * 1024 * 1024;
 /** Characters of one part: as JSON text within JSON each takes at most 3 `bytes`, apart from halves of pairs at its ends. */
@@ -15,9 +21,9 @@ export const SERVERS_MAX = 512;
 /** Concurrent requests of the parent process. */
 export const REQUESTS_MAX = 1024;
 
-/** `ms` for a server to answer a request (docs/contracts.md §8). */
+/** `ms` for a server to answer a request (docs/design/contracts/08-mcp.md §8). */
 export const REQUEST_TIMEOUT_MS = timeLimit(60_000);
-/** `ms` for a server to answer `tools/call` (docs/contracts.md §8). */
+/** `ms` for a server to answer `tools/call` (docs/design/contracts/08-mcp.md §8). */
 export const CALL_TIMEOUT_MS = timeLimit(300_000);
 /** `ms` for initialize and the first lists together: the first list of all servers waits this long for a slow one. */
 export const CONNECT_TIMEOUT_MS = timeLimit(10_000);
@@ -60,7 +66,7 @@ export const STREAM_INTERVAL_MS = 500;
 /** `ms` after the end of a response body before a request without an answer fails. */
 export const ANSWER_GRACE_MS = timeLimit(250);
 
-/** Starts of the program of a stdio server within a minute (docs/contracts.md §14). */
+/** Starts of the program of a stdio server within a minute (docs/design/contracts/14-limits.md §14). */
 export const PROGRAM_STARTS_PER_MINUTE = 10;
 
 /** Requests of servers that wait for an answer at once. */
@@ -73,7 +79,7 @@ export const FOREIGN_CHARS_MAX = 300;
 /** Log lines per minute. */
 export const LOG_LINES_PER_MINUTE = 120;
 
-/** `ms` for a person to log in at a server (docs/contracts.md §14). */
+/** `ms` for a person to log in at a server (docs/design/contracts/14-limits.md §14). */
 export const LOGIN_WAIT_MS = 600_000;
 /** Logins that wait for a person at once. */
 export const LOGINS_MAX = 8;

@@ -1,4 +1,6 @@
-/** Namespaced names of tools, prompts and resources of several servers (docs/contracts.md §8). */
+/**
+ * Namespaced names of tools, prompts and resources of several servers (docs/design/contracts/08-mcp.md §8).
+ */
 import { NAME_CHARS_MAX } from "./limit.ts";
 
 /** Separator between a server name and its tool or prompt name. */

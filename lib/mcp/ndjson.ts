@@ -1,4 +1,4 @@
-/** Lines of JSON over a pipe, in both directions (docs/contracts.md §8). */
+/** Lines of JSON over a pipe, in both directions (docs/design/contracts/08-mcp.md §8). */
 import { parseJson } from "../base/json/mod.ts";
 import { joinBytes } from "../base/bytes/mod.ts";
 import { LINE_BYTES_MAX, LINE_DEPTH_MAX } from "./limit.ts";

@@ -1,4 +1,4 @@
-/** Requests of the aggregator protocol (docs/contracts.md §8). */
+/** Requests of the aggregator protocol (docs/design/contracts/08-mcp.md §8). */
 import { z } from "zod";
 import { valueOf } from "./ndjson.ts";
 

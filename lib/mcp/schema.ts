@@ -1,6 +1,6 @@
 /**
- * Zod schemas of the aggregator's lists (docs/contracts.md §8), for messages; unknown keys of the aggregator are
- * dropped.
+ * Zod schemas of the aggregator's lists (docs/design/contracts/08-mcp.md §8), for messages; unknown keys of
+ * the aggregator are dropped.
  */
 import { z } from "zod";
 

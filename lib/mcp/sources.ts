@@ -2,9 +2,10 @@ import { type CorpMcpServers, type McpServers, transportOf } from "../profile/mc
 import type { AggregatorDefinition } from "./definition.ts";
 
 /**
- * The servers of a session in trust order: corp, then profile (docs/contracts.md §8). A profile can neither replace
- * nor remove a corp server, nor enable a server that corp disables. Built-in servers are omitted: they run in the host
- * process. The definition's name is the server id, the prefix of its tool names.
+ * The servers of a session in trust order: corp, then profile (docs/design/contracts/08-mcp.md §8). A profile
+ * can neither replace nor remove a corp server, nor enable a server that corp disables. Built-in servers are
+ * omitted: they run in the host process. The definition's name is the server id, the prefix of its tool
+ * names.
  */
 export function definitionsOf(profile: McpServers, corp: CorpMcpServers = {}): AggregatorDefinition[] {
   const definitions: AggregatorDefinition[] = [];

@@ -1,4 +1,6 @@
-/** The most that a call can use, from its whole request (docs/budgets.md); counting.json has the rules. */
+/**
+ * The most that a call can use, from its whole request (docs/guides/budgets.md); counting.json has the rules.
+ */
 import { type Bill, type BillPart, OUTPUT_MAX } from "../budget/mod.ts";
 import { isObject } from "../base/object/mod.ts";
 import COUNTING from "./counting.json" with { type: "json" };

@@ -1,4 +1,6 @@
-/** Answers that a client fetches after their call: of the background, and of batches (docs/budgets.md). */
+/**
+ * Answers that a client fetches after their call: of the background, and of batches (docs/guides/budgets.md).
+ */
 import type { LaterUse } from "../budget/mod.ts";
 import { providerOf } from "../event/mod.ts";
 import { anthropic } from "./anthropic.ts";

@@ -4,7 +4,7 @@
 export const REQUEST_MAX = 8 * 1024 * 1024;
 /** Maximum `bytes` of a request body elsewhere, where a call is recognized by its shape. */
 export const PROBE_MAX = 1024 * 1024;
-/** Maximum characters of a request body in an event (docs/contracts.md §5). */
+/** Maximum characters of a request body in an event (docs/design/contracts/05-policy.md §5). */
 export const BODY_TEXT_MAX = 64 * 1024;
 /** Maximum characters of a response that is one JSON text. */
 export const RESPONSE_MAX = 16 * 1024 * 1024;

@@ -1,4 +1,7 @@
-/** Model calls read from bytes in transit (docs/contracts.md §5): requests, streams, token counts and costs. */
+/**
+ * Model calls read from bytes in transit (docs/design/contracts/05-policy.md §5): requests, streams, token
+ * counts and costs.
+ */
 export { PARSE_ERROR } from "./call.ts";
 export * from "./limit.ts";
 export { BUILT_IN_PRICES, loadPrices, Prices, PRICES_NOTE, type Usage } from "./price.ts";

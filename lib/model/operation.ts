@@ -1,4 +1,7 @@
-/** Operations of providers by their path, beside the calls that an {@linkcode Api} reads (docs/contracts.md §5, "Models"). */
+/**
+ * Operations of providers by their path, beside the calls that an {@linkcode Api} reads
+ * (docs/design/contracts/05-policy.md §5, "Models").
+ */
 
 /** Where a request names its model. */
 export type Naming =

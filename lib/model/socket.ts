@@ -1,4 +1,7 @@
-/** Model calls on WebSockets: the Responses API and the Realtime API of OpenAI (docs/contracts.md §5, "Models"). */
+/**
+ * Model calls on WebSockets: the Responses API and the Realtime API of OpenAI
+ * (docs/design/contracts/05-policy.md §5, "Models").
+ */
 import { providerOf } from "../event/mod.ts";
 import type { ModelSocket, SocketRequest, SocketResponse } from "../net/port/mod.ts";
 import type { Api } from "./api.ts";

@@ -1,4 +1,7 @@
-/** Limits of the network path (docs/contracts.md §14): nothing else bounds the bytes of guests and upstreams. */
+/**
+ * Limits of the network path (docs/design/contracts/14-limits.md §14): nothing else bounds the bytes of
+ * guests and upstreams.
+ */
 import { timeLimit } from "../base/time/mod.ts";
 
 /** Longest head of a request or a response with all its fields, in `bytes`. */
@@ -20,7 +23,10 @@ export const HELLO_SEARCH_MAX = 64 * 1024;
 /** Most interim responses (1xx) before the final one. */
 export const INTERIM_MAX = 16;
 
-/** Most `bytes` of a body in its event (docs/contracts.md §5), with and without its content encoding. */
+/**
+ * Most `bytes` of a body in its event (docs/design/contracts/05-policy.md §5), with and without its content
+ * encoding.
+ */
 export const CAPTURE_MAX = 64 * 1024;
 /** Most content encodings of one body; a body with more is not decoded. */
 export const ENCODINGS_MAX = 4;

@@ -1,4 +1,6 @@
-/** The network of one VM: TCP, TLS and HTTP of its guest, and requests of its host (docs/network.md). */
+/**
+ * The network of one VM: TCP, TLS and HTTP of its guest, and requests of its host (docs/concepts/network.md).
+ */
 export {
   type BodyFilter,
   type BodyPlace,

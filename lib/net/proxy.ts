@@ -23,7 +23,7 @@ import type { NetOptions } from "./options.ts";
 import { Pool } from "./upstream/pool.ts";
 import type { DialAddress } from "./upstream/upstream.ts";
 
-/** Fields of the first frame of a guest's TCP stream (docs/contracts.md §7). */
+/** Fields of the first frame of a guest's TCP stream (docs/design/contracts/07-guest-wire.md §7). */
 export interface TcpOpen {
   /** destination address */
   host_ip: string;
@@ -33,8 +33,8 @@ export interface TcpOpen {
 }
 
 /**
- * The network of one guest (docs/contracts.md §5, "Network path"): every TCP connection of the guest ends here, and is
- * recorded as events before any of its bytes go out.
+ * The network of one guest (docs/design/contracts/05-policy.md §5, "Network path"): every TCP connection of
+ * the guest ends here, and is recorded as events before any of its bytes go out.
  */
 export class NetProxy {
   readonly #options: NetOptions;

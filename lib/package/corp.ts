@@ -34,8 +34,8 @@ const RULE_FILE = /^[A-Za-z0-9][A-Za-z0-9._/-]*$/;
 const VERSION = /^[0-9][A-Za-z0-9.+~]*$/;
 
 /**
- * A company's package (docs/contracts.md §10, "Packages"): the origin of the manifest, corp.toml with the rule files that
- * it names, certificates and release keys.
+ * A company's package (docs/design/contracts/10-release.md §10, "Packages"): the origin of the manifest,
+ * corp.toml with the rule files that it names, certificates and release keys.
  *
  * The installer copies them to /etc/sbx as root's files. They are no conffiles: what somebody changed there by hand is
  * what the company wants replaced.

@@ -1,4 +1,6 @@
-/** Debian packages of sbx and of a company's settings for it, and apt repositories (docs/packages.md). */
+/**
+ * Debian packages of sbx and of a company's settings for it, and apt repositories (docs/guides/packages.md).
+ */
 export { type Deb, type DebArch, debianVersion, writeDeb } from "./deb.ts";
 export { ROLES, sbxDeb, type SbxParts } from "./sbx.ts";
 export { runTool } from "./tool.ts";

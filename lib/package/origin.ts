@@ -4,8 +4,8 @@ import { SbxError } from "../base/error/mod.ts";
 const PLAIN = /^[A-Za-z0-9._~:/?#[\]@!&'()*+,;=%-]+$/;
 
 /**
- * Text of a packaged `manifest-origin.json` (docs/contracts.md §10, "Manifest origin and update"), one field a line: the
- * installer reads it with sed.
+ * Text of a packaged `manifest-origin.json` (docs/design/contracts/10-release.md §10, "Manifest origin and
+ * update"), one field a line: the installer reads it with sed.
  *
  * @throws {SbxError} `manifest.url.invalid`
  */

@@ -27,7 +27,7 @@ export interface SbxParts {
   sourceDateEpoch: number;
 }
 
-/** The package `sbx` (docs/packages.md). */
+/** The package `sbx` (docs/guides/packages.md). */
 export function sbxDeb(parts: SbxParts): Deb {
   const { version, arch, maintainer, vsock, sourceDateEpoch } = parts;
   const doc = "usr/share/doc/sbx";

@@ -1,6 +1,6 @@
 /**
- * Policy engine for all event families (docs/contracts.md §5): rules → compiled set → decision. Does not load zod:
- * import `author/mod.ts` to read rule files.
+ * Policy engine for all event families (docs/design/contracts/05-policy.md §5): rules → compiled set →
+ * decision. Does not load zod: import `author/mod.ts` to read rule files.
  */
 export { coveredMatch } from "./ask/covered.ts";
 export { ASK_TIMEOUT, ASK_TIMEOUT_MAX } from "./ask/limit.ts";

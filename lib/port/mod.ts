@@ -1,4 +1,4 @@
-/** Ports of the host that lead into a VM (docs/ports.md). */
+/** Ports of the host that lead into a VM (docs/guides/ports.md). */
 export {
   type ConnectPort,
   PORT_CONNECTIONS_MAX,

@@ -5,7 +5,7 @@ import { closeQuietly, writeAll } from "../base/wire/mod.ts";
 import type { ExecStreams } from "../guest/mod.ts";
 import type { PortRecord } from "./schema.ts";
 
-/** Most ports of a VM that are forwarded (docs/contracts.md §14). */
+/** Most ports of a VM that are forwarded (docs/design/contracts/14-limits.md §14). */
 export const PORTS_MAX = 32;
 /** Most connections to the ports of a VM at once; the guest runs 128 programs for its host, and jobs need some. */
 export const PORT_CONNECTIONS_MAX = 110;

@@ -1,4 +1,4 @@
-/** Shape of a forwarded port (docs/contracts.md §2, "Ports"). */
+/** Shape of a forwarded port (docs/design/contracts/02-http.md §2, "Ports"). */
 import { z } from "zod";
 
 export const PortNumber = z.int().min(1).max(65_535);

@@ -1,8 +1,10 @@
-/** Schema of `[activity]`: classes of the guest's files (docs/contracts.md §4, "Activity"). */
+/**
+ * Schema of `[activity]`: classes of the guest's files (docs/design/contracts/04-profiles.md §4, "Classes of paths").
+ */
 import { z } from "zod";
 import { NAMED_CLASSES, pathClass } from "../event/mod.ts";
 
-/** Most paths of a profile, and most characters of each (docs/contracts.md §14). */
+/** Most paths of a profile, and most characters of each (docs/design/contracts/14-limits.md §14). */
 const PATHS_MAX = 32;
 const PATH_CHARACTERS_MAX = 512;
 /** The only folder of /dev whose files are like others. */

@@ -1,4 +1,4 @@
-/** Schema of `[agent]`: how a coding agent is started in a VM of the profile (docs/agents.md). */
+/** Schema of `[agent]`: how a coding agent is started in a VM of the profile (docs/guides/agents.md). */
 import { z } from "zod";
 
 /** Argument that stands for the task of a run without a terminal. */

@@ -32,7 +32,7 @@ apt = ["ca-certificates", "git", "curl", "python3", "less", "procps", "jq", "zip
 providers = ["anthropic", "openai", "google"]
 `;
 
-/** Id → profile.toml of each built-in profile (docs/contracts.md §4). */
+/** Id → profile.toml of each built-in profile (docs/design/contracts/04-profiles.md §4). */
 export const BUILTIN_PROFILES: ReadonlyMap<string, string> = new Map([
   ["code", CODE],
   ["co-work", CO_WORK],

@@ -1,4 +1,6 @@
-/** The locked profile, and profiles of published coding agents, which are locked too (docs/agents.md). */
+/**
+ * The locked profile, and profiles of published coding agents, which are locked too (docs/guides/agents.md).
+ */
 
 /** Node and npm of the guests. */
 export const NODE = ["node-linux-{cpu}@24.21.0", "npm@12.2.0"];

@@ -20,7 +20,7 @@ const OBOM = "obom.cdx.json";
 
 /**
  * Generates a profile that boots from the files of an asset manifest: their addresses, hashes and sizes replace `[assets]`
- * and `[obom]` (docs/contracts.md §10, "Verification").
+ * and `[obom]` (docs/design/contracts/10-release.md §10, "Verification").
  *
  * @throws {SbxError} `assets.not_found`: an architecture has no OBOM, which a generated profile needs
  */

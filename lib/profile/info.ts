@@ -3,7 +3,7 @@ import type { SbxError } from "../base/error/mod.ts";
 import type { Profile } from "./profile.ts";
 import type { Obom } from "./schema.ts";
 
-/** Answer of `GET /profiles/{id}/info` (docs/contracts.md §4). */
+/** Answer of `GET /profiles/{id}/info` (docs/design/contracts/04-profiles.md §4). */
 export interface ProfileInfo {
   profile: {
     id: string;

@@ -1,4 +1,4 @@
-/** Profiles: contracts of VMs (docs/contracts.md §4). */
+/** Profiles: contracts of VMs (docs/design/contracts/04-profiles.md §4). */
 export { Agent, agentFiles, PROMPT } from "./agent.ts";
 export { bootAssets, pinnedNames } from "./asset.ts";
 export { copyProfile, saveProfile } from "./copy.ts";

@@ -15,7 +15,10 @@ const OBOM_LIMIT = 64 * 1024 * 1024;
 
 const GONE = "is gone";
 
-/** Property of an OBOM's `metadata.component`: version of the messages of the image's guest programs (docs/contracts.md §7). */
+/**
+ * Property of an OBOM's `metadata.component`: version of the messages of the image's guest programs
+ * (docs/design/contracts/07-guest-wire.md §7).
+ */
 export const GUEST_VERSION_PROPERTY = "sbx:guest:version";
 const Described = z.object({
   metadata: z.object({

@@ -4,7 +4,7 @@ import { isCompatible, isSemVer } from "../base/semver/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
 import { ProfileFile } from "./schema.ts";
 
-/** Contract of a VM: its resources and its permissions (docs/contracts.md §4). */
+/** Contract of a VM: its resources and its permissions (docs/design/contracts/04-profiles.md §4). */
 export interface Profile extends Omit<ProfileFile, "profiles"> {
   /** `[profiles.rules.<id>]` by id */
   rules: ProfileFile["profiles"]["rules"];

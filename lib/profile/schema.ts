@@ -1,4 +1,4 @@
-/** Schema of profile.toml (docs/contracts.md §4). */
+/** Schema of profile.toml (docs/design/contracts/04-profiles.md §4). */
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { BudgetTerms } from "../budget/schema.ts";
@@ -10,9 +10,9 @@ import { Agent } from "./agent.ts";
 import { McpServers } from "./mcp/schema.ts";
 import { Packages } from "./package.ts";
 
-/** Profile id, equal to the folder's name (docs/contracts.md §4). */
+/** Profile id, equal to the folder's name (docs/design/contracts/04-profiles.md §4). */
 export const PROFILE_ID = /^[a-z0-9_-]{1,64}$/;
-/** Largest resources of a VM (docs/contracts.md §3 `vm.resources`, §4). */
+/** Largest resources of a VM (docs/design/contracts/03-settings.md §3 `vm.resources`, §4). */
 export const VM_CPU_MAX = 8;
 export const VM_RAM_GB_MAX = 16;
 export const VM_SCRATCH_DISK_GB_MAX = 128;
@@ -26,7 +26,7 @@ export const text = (max = 4096) =>
 /** SemVer 2.0 */
 const semVer = text(128).refine(isSemVer, "must be a SemVer version such as 1.2.0");
 
-/** File name without `/`, `\` or `..` (docs/contracts.md §14). */
+/** File name without `/`, `\` or `..` (docs/design/contracts/14-limits.md §14). */
 const fileName = text(255).refine(
   (name) => name !== "" && !/[/\\]/.test(name) && !name.includes(".."),
   "must be a bare file name, without / \\ or ..",
@@ -51,7 +51,7 @@ function isFileUrl(value: string): boolean {
   }
 }
 
-/** `blake3:` and exactly 64 hexadecimal characters (docs/contracts.md §14). */
+/** `blake3:` and exactly 64 hexadecimal characters (docs/design/contracts/14-limits.md §14). */
 const hash = text().regex(/^blake3:[0-9a-f]{64}$/, 'must be "blake3:" and 64 lower-case hex characters');
 const size = z.int().min(1);
 
@@ -61,7 +61,7 @@ export type Asset = z.output<typeof Asset>;
 const ArchAssets = z.strictObject({ kernel: Asset, initrd: Asset, rootfs: Asset });
 export type ArchAssets = z.output<typeof ArchAssets>;
 
-/** Descriptor of the base image's bill of materials (docs/contracts.md §4, §10). */
+/** Base image's bill of materials (docs/design/contracts/10-release.md §10, "OBOM descriptor"). */
 const Obom = z.strictObject({
   ...Asset.shape,
   generator: text(128),
@@ -73,7 +73,7 @@ export type Obom = z.output<typeof Obom>;
 const byArch = <S extends z.ZodType>(schema: S) =>
   z.strictObject({ arch: z.strictObject({ arm64: schema.optional(), x86_64: schema.optional() }) });
 
-/** Providers of the credential broker (docs/contracts.md §9). */
+/** Providers of the credential broker (docs/design/contracts/09-credentials.md §9). */
 export const Provider = z.enum(["anthropic", "openai", "google", "github", "mcp"]);
 
 /** Resources and abilities of a VM; the settings `vm.resources.*` and `vm.abilities.*` fill the missing ones. */
@@ -102,7 +102,8 @@ export const ProfileFile = z.strictObject({
     "must be an <svg> without scripts",
   ).optional(),
   revision: semVer,
-  // Any text: an unparseable version makes the profile incompatible, not invalid (docs/contracts.md §4).
+  // Any text: an unparseable version makes the profile incompatible, not invalid
+  // (docs/design/contracts/04-profiles.md §4).
   min_sbx_version: text(128).optional(),
   refresh_policy: text(64).min(1).optional(),
   vm: VmResources.prefault({}),

@@ -1,4 +1,7 @@
-/** The host's way to the network: its proxy, and its certificate authorities (docs/network.md, "A proxy"). */
+/**
+ * The host's way to the network: its proxy, and its certificate authorities (docs/concepts/network.md, "A
+ * proxy").
+ */
 export { readCaFile } from "./ca_file.ts";
 export {
   hostEnvironment,

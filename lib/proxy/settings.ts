@@ -1,4 +1,7 @@
-/** The proxy of this host: from the settings, else from the environment (docs/contracts.md §3, "Proxy"). */
+/**
+ * The proxy of this host: from the settings, else from the environment (docs/design/contracts/03-settings.md
+ * §3, "Proxy").
+ */
 import { isAbsolute } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";

@@ -1,4 +1,7 @@
-/** The publisher's side of the release graph: a workspace, its keys, and the tree that a web server serves (docs/releases.md). */
+/**
+ * The publisher's side of the release graph: a workspace, its keys, and the tree that a web server serves
+ * (docs/guides/releases.md).
+ */
 export { describeBundle } from "./bundle.ts";
 export { addEntries, type Entries, openRelease, type Target } from "./add.ts";
 export { checkWorkspace } from "./check.ts";

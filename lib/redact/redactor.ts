@@ -34,8 +34,8 @@ const WORDS = /[A-Za-z0-9_.~+/=-]{20,}/g;
 const PATH = /^(?:~|\.{1,2})?\/|^[\w.-]+\/[\w.-]+\//;
 
 /**
- * Replaces secrets, user names and addresses in text (docs/contracts.md §11, "Redaction"). Idempotent; takes time in
- * proportion to the text.
+ * Replaces secrets, user names and addresses in text (docs/design/contracts/11-debug-report.md §11,
+ * "Redaction"). Idempotent; takes time in proportion to the text.
  */
 export class Redactor {
   readonly #known?: KnownSecrets;

@@ -1,7 +1,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import { Digest, HASH_CHUNK } from "../base/hash/mod.ts";
 
-/** Digests of an artifact (docs/contracts.md §10, "Verification"). */
+/** Digests of an artifact (docs/design/contracts/10-release.md §10, "Verification"). */
 export interface Digests {
   /** 64 hex characters */
   sha256: string;

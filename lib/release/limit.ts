@@ -1,4 +1,7 @@
-/** Limits of release documents (docs/contracts.md §14). A document over one is refused before it is parsed. */
+/**
+ * Limits of release documents (docs/design/contracts/14-limits.md §14). A document over one is refused before
+ * it is parsed.
+ */
 
 /** Largest channel index, in `bytes`. */
 export const INDEX_BYTES_MAX = 4 * 1024 * 1024;

@@ -1,6 +1,6 @@
 /**
  * The release graph: channels, manifests and profiles that a publisher signs, verified by whoever installs them
- * (docs/contracts.md §10, docs/releases.md).
+ * (docs/design/contracts/10-release.md §10, docs/guides/releases.md).
  */
 export { digestBytes, digestFile, type Digests, type Expected, requireDigests } from "./digest.ts";
 export { Envelope, type EnvelopeJson, parseEnvelope, signedBytes } from "./dsse/envelope.ts";

@@ -1,4 +1,6 @@
-/** Shapes of the release graph (docs/contracts.md §10). Strict: an unknown key is refused. */
+/**
+ * Shapes of the release graph (docs/design/contracts/10-release.md §10). Strict: an unknown key is refused.
+ */
 import { z } from "zod";
 import { compareSemVer, isSemVer } from "../base/semver/mod.ts";
 import {
@@ -20,7 +22,10 @@ export const STATUSES = ["current", "supported", "deprecated", "revoked"] as con
 export const Status = z.enum(STATUSES);
 export type Status = z.infer<typeof Status>;
 
-/** SHA-256, BLAKE3 or HMAC-SHA-256: exactly 64 hex characters, in lower case (docs/contracts.md §14). */
+/**
+ * SHA-256, BLAKE3 or HMAC-SHA-256: exactly 64 hex characters, in lower case
+ * (docs/design/contracts/14-limits.md §14).
+ */
 const hex = z.string().regex(/^[0-9a-f]{64}$/, "must be exactly 64 hexadecimal characters, in lower case");
 
 /**
@@ -32,13 +37,13 @@ export const ReleaseVersion = z.string().max(64).refine(
   { abort: true, error: "must be a SemVer version without build metadata, such as 1.2.0" },
 );
 
-/** Version that others gave, such as that of a binary (docs/contracts.md §14). */
+/** Version that others gave, such as that of a binary (docs/design/contracts/14-limits.md §14). */
 const versionString = z.string().min(1).max(64).regex(
   /^(?!.*\.\.)[0-9A-Za-z.+~_-]+$/,
   "must not contain .., / or \\",
 );
 
-/** File name without `/`, `\` or `..` (docs/contracts.md §14). */
+/** File name without `/`, `\` or `..` (docs/design/contracts/14-limits.md §14). */
 const name = z.string().min(1).max(255).regex(
   /^(?!\.$)(?!.*\.\.)[\x21-\x5b\x5d-\x7e]+$/,
   "must not contain /, \\, .., spaces or control characters",
@@ -108,7 +113,7 @@ export type ChannelIndex = z.infer<typeof ChannelIndex>;
 
 const digests = { sha256: hex, blake3: hex, hmac: hex };
 
-/** Kinds of packages (docs/contracts.md §10). */
+/** Kinds of packages (docs/design/contracts/10-release.md §10). */
 export const PACKAGE_KINDS = ["macos-pkg", "deb"] as const;
 
 export const PackageEntry = z.strictObject({
@@ -140,7 +145,10 @@ export const ProfileEntry = z.strictObject({
 });
 export type ProfileEntry = z.infer<typeof ProfileEntry>;
 
-/** Policy of a company in one file: corp.toml, and the rules and packs that it names (docs/contracts.md §10, "Fleet bundles"). */
+/**
+ * Policy of a company in one file: corp.toml, and the rules and packs that it names
+ * (docs/design/contracts/10-release.md §10, "Fleet bundles").
+ */
 export const BundleEntry = z.strictObject({
   name,
   url,

@@ -1,4 +1,6 @@
-/** Stages of releases: the machines that one is for (docs/contracts.md §10, "Selection"). */
+/**
+ * Stages of releases: the machines that one is for (docs/design/contracts/10-release.md §10, "Selection").
+ */
 import { blake3 } from "../base/hash/mod.ts";
 import type { ManifestRecord, Stage } from "./schema.ts";
 

@@ -6,7 +6,7 @@ const RELATIVE = /^(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~+@-]+(?:\/(?!\.{1,2}(?:\/|$))
 
 /**
  * Tests an address of a release document: a path relative to the index, without `..`, or an http(s) URL without a user,
- * password or fragment (docs/contracts.md §10, "Channel index").
+ * password or fragment (docs/design/contracts/10-release.md §10, "Channel index").
  */
 export function isReleaseUrl(text: string): boolean {
   if (text.length === 0 || text.length > URL_MAX) return false;

@@ -61,7 +61,8 @@ export interface Part {
 }
 
 /**
- * Where a folder goes by default: on the disk of the guest, several times faster than its workspace (docs/repositories.md).
+ * Where a folder goes by default: on the disk of the guest, several times faster than its workspace
+ * (docs/guides/repositories.md).
  */
 export function defaultPlace(dir: string): string {
   return `/root/${basename(dir).replaceAll(/[^A-Za-z0-9._-]/g, "_").replace(/^[.-]+/, "") || "folder"}`;

@@ -1,4 +1,7 @@
-/** Limits of what a guest may send as its work (docs/contracts.md §14); more is refused, and nothing of it stays. */
+/**
+ * Limits of what a guest may send as its work (docs/design/contracts/14-limits.md §14); more is refused, and
+ * nothing of it stays.
+ */
 
 /** Most `bytes` of a bundle. */
 export const BUNDLE_MAX = 4 * 1024 ** 3;

@@ -1,4 +1,7 @@
-/** A repository or folder of a person into a VM, and the work on it back, checked (docs/repositories.md). */
+/**
+ * A repository or folder of a person into a VM, and the work on it back, checked
+ * (docs/guides/repositories.md).
+ */
 export { BRING_STAGES, bringIn, type BringOptions, type BroughtIn, defaultPlace } from "./bring.ts";
 export { bringLive, LIVE_STAGES } from "./live.ts";
 export {

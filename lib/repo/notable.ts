@@ -10,7 +10,10 @@ export interface NotableKind {
   patterns: readonly string[];
 }
 
-/** The one list for diff, pull, review, the page and docs/repositories.md. The first that matches counts. */
+/**
+ * The one list for diff, pull, review, the page and docs/guides/repositories.md. The first that matches
+ * counts.
+ */
 export const NOTABLE: readonly NotableKind[] = [
   {
     by: "agents",

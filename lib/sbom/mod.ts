@@ -1,4 +1,7 @@
-/** What a program is made of: SPDX documents of it, their rules, and SPDX names of licences (docs/contracts.md §10). */
+/**
+ * What a program is made of: SPDX documents of it, their rules, and SPDX names of licences
+ * (docs/design/contracts/10-release.md §10).
+ */
 export { type Component, generateSpdx, type SbomInput } from "./spdx.ts";
 export { spdxProblems } from "./check.ts";
 export { debianLicense } from "./license.ts";

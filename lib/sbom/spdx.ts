@@ -28,7 +28,10 @@ export interface SbomInput {
   created: number;
 }
 
-/** Generates SPDX 2.3 JSON (docs/contracts.md §10, "Release pipeline"); same input, same text. */
+/**
+ * Generates SPDX 2.3 JSON (docs/design/contracts/10-release.md §10, "Release pipeline"); same input, same
+ * text.
+ */
 export function generateSpdx({ components, generatorVersion, created }: SbomInput): string {
   const [root, ...others] = components;
   const ids = new Map(components.map(({ id }) => [id, `SPDXRef-${elementName(id)}`]));

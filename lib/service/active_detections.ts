@@ -53,7 +53,7 @@ interface Survey {
   failed: string[];
 }
 
-/** Detections in force in the running VMs of one home (docs/contracts.md §6). */
+/** Detections in force in the running VMs of one home (docs/design/contracts/06-detection.md §6). */
 export class ActiveDetections {
   readonly #sources: ActiveDetectionSources;
   readonly #past: PastMatches;

@@ -1,4 +1,6 @@
-/** Deleted VMs, kept for a day where the disk has room (docs/contracts.md §2, "Deleted VMs"). */
+/**
+ * Deleted VMs, kept for a day where the disk has room (docs/design/contracts/02-http.md §2, "Deleted VMs").
+ */
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import type { DeletedVm } from "../api/mod.ts";
@@ -12,7 +14,7 @@ import { readRecord, readState, type VmPaths, vmPaths } from "../session/mod.ts"
 import { SESSION_ID } from "./session_scan.ts";
 import type { Vm } from "./vm.ts";
 
-/** Time that a deleted VM is kept, in `ms` (docs/contracts.md §14). */
+/** Time that a deleted VM is kept, in `ms` (docs/design/contracts/14-limits.md §14). */
 export const KEEP_MS = 24 * 3600 * 1000;
 /** Most deleted VMs: the oldest goes for the next one. */
 export const KEEP_MAX = 32;

@@ -21,7 +21,7 @@ import { requireNetwork } from "./value_check/mod.ts";
 /** Profile of a VM that names none. */
 export const DEFAULT_PROFILE = "code";
 
-/** Limit of running VMs without the setting (docs/contracts.md §2). */
+/** Limit of running VMs without the setting (docs/design/contracts/02-http.md §2). */
 const MAX_RUNNING = 10;
 const MAX_RUNNING_SETTING = "vm.resources.max_concurrent_vms";
 

@@ -1,4 +1,7 @@
-/** Bundles of the fleet as the service follows them: a check by itself, and what is wrong (docs/fleet.md). */
+/**
+ * Bundles of the fleet as the service follows them: a check by itself, and what is wrong
+ * (docs/guides/fleet.md).
+ */
 import { asSbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";

@@ -1,4 +1,7 @@
-/** Secrets that a person brings for a VM: they are stored, and the guest gets refs (docs/contracts.md §9). */
+/**
+ * Secrets that a person brings for a VM: they are stored, and the guest gets refs
+ * (docs/design/contracts/09-credentials.md §9).
+ */
 import { Buffer } from "node:buffer";
 import { basename } from "node:path";
 import { SbxError } from "../base/error/mod.ts";

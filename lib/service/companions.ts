@@ -7,7 +7,7 @@ import type { Contract, VmParent } from "../session/mod.ts";
 import type { Registry } from "./registry.ts";
 import { isAlive, type Vm } from "./vm.ts";
 
-/** VMs of the MCP servers of one VM (docs/contracts.md §14). */
+/** VMs of the MCP servers of one VM (docs/design/contracts/14-limits.md §14). */
 const COMPANIONS_MAX = 8;
 /** CPUs and memory of such a VM. */
 const CPUS = 1;

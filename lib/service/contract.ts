@@ -13,7 +13,7 @@ import type { TomlDocument } from "../toml/mod.ts";
 import type { Detections } from "./detections.ts";
 
 const MIB = 1024 * 1024;
-/** Limit of a ledger whose setting is switched off (docs/contracts.md §12). */
+/** Limit of a ledger whose setting is switched off (docs/design/contracts/12-ledger.md §12). */
 const LEDGER_MIB = 1024;
 
 /** Setting by which corp forbids logins at MCP servers, and a person can switch them off. */

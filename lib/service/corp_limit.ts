@@ -1,4 +1,7 @@
-/** Limits of corp on what this host runs: the version of sbx, and the profiles of VMs (docs/contracts.md §3, "Corp limits"). */
+/**
+ * Limits of corp on what this host runs: the version of sbx, and the profiles of VMs
+ * (docs/design/contracts/03-settings.md §3, "Corp limits").
+ */
 import { SbxError } from "../base/error/mod.ts";
 import { isCompatible } from "../base/semver/mod.ts";
 import { VERSION } from "../base/version/mod.ts";

@@ -1,4 +1,7 @@
-/** Credentials as the API shows and takes them, and the audit of their use (docs/contracts.md §9). */
+/**
+ * Credentials as the API shows and takes them, and the audit of their use
+ * (docs/design/contracts/09-credentials.md §9).
+ */
 import { join } from "node:path";
 import type { z } from "zod";
 import type {

@@ -15,7 +15,7 @@ export interface Pipes {
 /** Sends one event of a program's output; awaiting it is the back-pressure. */
 export type Send = (event: string, data: unknown) => Promise<void>;
 
-/** `bytes` of each stream in a buffered reply (docs/contracts.md §2). */
+/** `bytes` of each stream in a buffered reply (docs/design/contracts/02-http.md §2). */
 const OUTPUT_LIMIT = 10 * 1024 * 1024;
 /** `bytes` of input in one frame. */
 const INPUT_CHUNK = 256 * 1024;

@@ -1,4 +1,7 @@
-/** Export of findings to the sinks (docs/contracts.md §6, "Sinks"). They are read from the ledgers, so none is lost while no service runs. */
+/**
+ * Export of findings to the sinks (docs/design/contracts/06-detection.md §6, "Sinks"). They are read from the
+ * ledgers, so none is lost while no service runs.
+ */
 import { join } from "node:path";
 import { type Home, writeAtomic } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";

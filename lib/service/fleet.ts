@@ -1,4 +1,4 @@
-/** Shipping of this home's ledgers to the collector that corp names (docs/fleet.md). */
+/** Shipping of this home's ledgers to the collector that corp names (docs/guides/fleet.md). */
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { count } from "../base/text/mod.ts";

@@ -1,4 +1,7 @@
-/** Refs that a guest has in place of secrets, and the certificate that it trusts (docs/contracts.md §9). */
+/**
+ * Refs that a guest has in place of secrets, and the certificate that it trusts
+ * (docs/design/contracts/09-credentials.md §9).
+ */
 import type { Home } from "../base/home/mod.ts";
 import { openCa } from "../ca/mod.ts";
 import { CredentialBroker, CredentialStore, type Provider, storePath } from "../credential/mod.ts";

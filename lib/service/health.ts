@@ -15,7 +15,7 @@ import type { Sessions } from "./sessions.ts";
 import type { Templates } from "./templates.ts";
 import { type VmHealthSources, vmProbes } from "./vm_health.ts";
 
-/** Longest that one probe may take, in `ms` (docs/contracts.md §2, "Status"). */
+/** Longest that one probe may take, in `ms` (docs/design/contracts/02-http.md §2, "Status"). */
 export const PROBE_MS = timeLimit(2000);
 
 /** Parts of the service that the probes look at. */

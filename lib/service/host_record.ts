@@ -1,6 +1,6 @@
 /**
- * What the host does with files of a VM, asked about and recorded (docs/contracts.md §2, "Files"): by the VM's process, or
- * by this service while there is none.
+ * What the host does with files of a VM, asked about and recorded (docs/design/contracts/02-http.md §2,
+ * "Files"): by the VM's process, or by this service while there is none.
  */
 import { asSbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";

@@ -11,7 +11,10 @@ import type { Vm } from "./vm.ts";
 const SETTING = "vm.idle_suspend_minutes";
 /** A minute of the setting in `s`; `SBX_IDLE_MINUTE_SECS` replaces it, for tests. */
 const MINUTE_SECS = 60;
-/** Time between two looks at a VM, in `ms` (docs/contracts.md §14); a short limit has so many looks, none in less than the least. */
+/**
+ * Time between two looks at a VM, in `ms` (docs/design/contracts/14-limits.md §14); a short limit has so many
+ * looks, none in less than the least.
+ */
 const LOOK_MS = 20_000;
 const LOOKS = 4;
 const LEAST_LOOK_MS = 2000;

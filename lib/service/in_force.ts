@@ -1,4 +1,7 @@
-/** Profiles as running VMs enforce them, compared with their files (docs/contracts.md §4, "Refresh"). */
+/**
+ * Profiles as running VMs enforce them, compared with their files (docs/design/contracts/04-profiles.md §4,
+ * "Refresh").
+ */
 import type { Home } from "../base/home/mod.ts";
 import { canonicalJson } from "../base/json/mod.ts";
 import { loadProfile } from "../profile/mod.ts";

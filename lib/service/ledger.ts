@@ -69,7 +69,7 @@ export async function* eventsOf(
   }
 }
 
-/** A page of a session's events as fixtures of detections (docs/contracts.md §6). */
+/** A page of a session's events as fixtures of detections (docs/design/contracts/06-detection.md §6). */
 export function contextsOf({ events, next_cursor }: EventPage): PolicyContexts {
   return {
     contexts: events.map(({ decision: _, rule_id: __, outcome: ___, ...context }) => {

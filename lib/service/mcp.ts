@@ -1,4 +1,6 @@
-/** MCP servers of profiles, reached through a running VM of the profile (docs/contracts.md §8). */
+/**
+ * MCP servers of profiles, reached through a running VM of the profile (docs/design/contracts/08-mcp.md §8).
+ */
 import type {
   McpCall,
   McpCallResult,

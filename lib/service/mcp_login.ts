@@ -1,4 +1,4 @@
-/** Logins of people at the MCP servers of profiles (docs/contracts.md §8, "Logins"). */
+/** Logins of people at the MCP servers of profiles (docs/design/contracts/08-mcp.md §8, "Logins"). */
 import type { McpLogin, McpLoginRequest, McpLoginState } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";

@@ -1,4 +1,7 @@
-/** Metrics of one service (docs/metrics.md). Counters begin with the service; gauges are read when somebody asks. */
+/**
+ * Metrics of one service (docs/guides/metrics.md). Counters begin with the service; gauges are read when
+ * somebody asks.
+ */
 import { ROUTES } from "../gateway/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { timeLimit } from "../base/time/mod.ts";

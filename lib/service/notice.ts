@@ -4,7 +4,7 @@ import type { ReplyTo } from "../ipc/mod.ts";
 /** News of a session from its VM's process; an ask is reported when it begins to wait and when it ends. */
 export type ProcessNotice = Omit<Extract<ReplyTo<"Watch">, { t: "Notice" }>, "t">;
 
-/** Message to the listeners of `/events` (docs/contracts.md §2). */
+/** Message to the listeners of `/events` (docs/design/contracts/02-http.md §2). */
 export type Notice =
   | ProcessNotice
   | { type: "vm-state-changed"; payload: VmSummary }

@@ -50,7 +50,7 @@ export class ContractRefresh {
     );
   }
 
-  /** Puts a profile as it is now in force in every VM of it (docs/contracts.md §4). */
+  /** Puts a profile as it is now in force in every VM of it (docs/design/contracts/04-profiles.md §4). */
   async refreshProfile(id: string, call?: RefreshCall): Promise<RefreshResult> {
     const { registry, home } = this.#sources;
     const change: Change = async (current) => ({

@@ -1,4 +1,7 @@
-/** The record of every change of rules and overlays, oldest first (docs/contracts.md §5, "Changes of rules"). */
+/**
+ * The record of every change of rules and overlays, oldest first (docs/design/contracts/05-policy.md §5,
+ * "Changes of rules").
+ */
 import { dirname, join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";

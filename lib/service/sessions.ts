@@ -101,7 +101,10 @@ export class Sessions {
     return count;
   }
 
-  /** Sends the uncollected rest of ended sessions (docs/contracts.md §12); a failure is logged, and the rest stays for the next call. */
+  /**
+   * Sends the uncollected rest of ended sessions (docs/design/contracts/12-ledger.md §12); a failure is
+   * logged, and the rest stays for the next call.
+   */
   async collect(running: ReadonlySet<string>): Promise<void> {
     for await (const { name: id } of readDir(join(this.#home.dir, "ledgers"))) {
       const { ledger } = sessionPaths(this.#home, id);

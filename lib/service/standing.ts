@@ -17,7 +17,10 @@ import type { Vm } from "./vm.ts";
 /** Boot files of a machine, by their paths and hashes. */
 type BootFiles = Pick<VmRecord["assets"], "kernel" | "initrd" | "rootfs" | "hashes">;
 
-/** Answers from the release graphs that a home remembers (docs/contracts.md §10, "Record statuses"). */
+/**
+ * Answers from the release graphs that a home remembers (docs/design/contracts/10-release.md §10, "Record
+ * statuses").
+ */
 export class ReleaseStanding {
   readonly #home: Pick<Home, "dir" | "profilesDir">;
   readonly #memory: ReleaseMemory;

@@ -1,6 +1,7 @@
 /**
- * Files of a VM that a person brings in or takes out (docs/contracts.md §2, "Files"): below /workspace on the host, elsewhere
- * through the guest's agent. The rules are asked about each, and it is on record with its hash.
+ * Files of a VM that a person brings in or takes out (docs/design/contracts/02-http.md §2, "Files"): below
+ * /workspace on the host, elsewhere through the guest's agent. The rules are asked about each, and it is on
+ * record with its hash.
  */
 import { join } from "node:path";
 import { z } from "zod";
@@ -20,7 +21,7 @@ import { guestPath, relativePath, Workspace } from "./workspace/mod.ts";
 
 /** `bytes` of one piece of a file. */
 const CHUNK = 256 * 1024;
-/** `bytes` of the disk that a copy out of a guest leaves free (docs/contracts.md §2). */
+/** `bytes` of the disk that a copy out of a guest leaves free (docs/design/contracts/02-http.md §2). */
 const KEEP_FREE = 128 * 1024 * 1024;
 /** Most `bytes` of an agent's answer that is no file: a page of a listing. */
 const ANSWER_MAX = 64 * 1024 * 1024;

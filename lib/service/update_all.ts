@@ -1,4 +1,4 @@
-/** `sbx update`: everything that a home follows, by a program beside the service (docs/updates.md). */
+/** `sbx update`: everything that a home follows, by a program beside the service (docs/guides/updates.md). */
 import {
   imageFolder,
   installAssets,

@@ -8,7 +8,9 @@ import type { Features, Hypervisor } from "../vm/mod.ts";
 import { guestPath } from "./workspace/mod.ts";
 import type { VmProcess } from "./vm_process.ts";
 
-/** Legal actions in each state (docs/contracts.md §2); some need a feature of the hypervisor. */
+/**
+ * Legal actions in each state (docs/design/contracts/02-http.md §2); some need a feature of the hypervisor.
+ */
 const ACTIONS: Record<VmStatus, VmAction[]> = {
   Booting: ["stop", "delete"],
   Running: ["exec", "shell", "stop", "pause", "suspend", "fork", "save", "delete"],

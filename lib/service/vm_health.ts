@@ -10,7 +10,10 @@ import { isAlive, type Vm } from "./vm.ts";
 
 /** Longest wait for a VM's process, in `ms`. */
 const ANSWER_MS = timeLimit(1000);
-/** Age up to which a gap is an issue, in `ms`: nothing mends one (docs/contracts.md §2, "Status"). */
+/**
+ * Age up to which a gap is an issue, in `ms`: nothing mends one (docs/design/contracts/02-http.md §2,
+ * "Status").
+ */
 export const GAP_RECENT_MS = 3600_000;
 
 /** Parts of the service that these probes look at. */

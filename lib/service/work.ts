@@ -1,4 +1,7 @@
-/** Work of a VM on what was brought in: shown piece by piece, and taken in part (docs/contracts.md §2, "Work"). */
+/**
+ * Work of a VM on what was brought in: shown piece by piece, and taken in part
+ * (docs/design/contracts/02-http.md §2, "Work").
+ */
 import { dirname, join } from "node:path";
 import type { WorkTake, WorkTaken, WorkView } from "../api/mod.ts";
 import { SbxError } from "../base/error/mod.ts";

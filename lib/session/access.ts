@@ -1,6 +1,7 @@
 /**
- * Access that a program of the guest asks for (docs/contracts.md §8, "Built-in server"): a person answers, and a rule
- * for exactly what the question showed holds for the time of the answer. Rules of corp stay in force.
+ * Access that a program of the guest asks for (docs/design/contracts/08-mcp.md §8, "Built-in server"): a
+ * person answers, and a rule for exactly what the question showed holds for the time of the answer. Rules of
+ * corp stay in force.
  */
 import { canonicalHost, isPrivateHost } from "../base/address/mod.ts";
 import { SbxError } from "../base/error/mod.ts";

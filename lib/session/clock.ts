@@ -1,9 +1,9 @@
-/** Keeps the clock of a guest beside the host's (docs/contracts.md §7, "Clock"). */
+/** Keeps the clock of a guest beside the host's (docs/design/contracts/07-guest-wire.md §7, "Clock"). */
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay } from "../base/time/mod.ts";
 import type { GuestLink } from "../guest/mod.ts";
 
-/** Times in `ms` (docs/contracts.md §14). */
+/** Times in `ms` (docs/design/contracts/14-limits.md §14). */
 const TIMES = {
   /** after the guest is ready: its first programs have priority */
   first: 1000,

@@ -13,7 +13,9 @@ import {
 
 /** Longest wait in `ms` for a collecting server at the end of a session; the service sends the rest later. */
 const END_DEADLINE_MS = timeLimit(3000);
-/** `ms` between two heads of the record that are sent away (docs/contracts.md §12, "Heads"). */
+/**
+ * `ms` between two heads of the record that are sent away (docs/design/contracts/12-ledger.md §12, "Heads").
+ */
 export const HEAD_MS = 60_000;
 
 /** The record that is collected. */

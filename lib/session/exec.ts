@@ -7,7 +7,7 @@ import type { ActivityRecord } from "./activity/mod.ts";
 import type { SessionHealth } from "./health.ts";
 import { execDraft, exitDraft, type Program, programOf } from "./program.ts";
 
-/** Exit code of a program that may not run (docs/contracts.md §2). */
+/** Exit code of a program that may not run (docs/design/contracts/02-http.md §2). */
 const NOT_PERMITTED = 126;
 const LOGIN_SHELL = ["/bin/bash", "--login"];
 
@@ -48,7 +48,8 @@ export interface ExecContext {
 }
 
 /**
- * Runs a program. One that policy blocks exits with 126 and a line on its standard error (docs/contracts.md §5).
+ * Runs a program. One that policy blocks exits with 126 and a line on its standard error
+ * (docs/design/contracts/05-policy.md §5).
  *
  * @throws {SbxError} `ledger.unavailable`
  */

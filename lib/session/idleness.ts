@@ -4,7 +4,8 @@ import type { Machine } from "../vm/mod.ts";
 
 /**
  * Part of one processor that an idle guest stays under, with a busy host's share of it: 1 to 4 % under emulation for a
- * guest in which nothing runs, 11 % for one with a loop of `sleep 0.1` (docs/contracts.md §14).
+ * guest in which nothing runs, 11 % for one with a loop of `sleep 0.1` (docs/design/contracts/14-limits.md
+ * §14).
  */
 const BUSY_SHARE = 0.05;
 /** Shortest time that processor time is compared with, in `ms`: the kernel counts in steps of 10. */

@@ -1,4 +1,6 @@
-/** Longest life of a machine, where corp sets one (docs/contracts.md §3, "Corp limits"). */
+/**
+ * Longest life of a machine, where corp sets one (docs/design/contracts/03-settings.md §3, "Corp limits").
+ */
 
 /** Ends a machine when its time is over; a new limit counts from the same start. */
 export class Lifetime implements Disposable {

@@ -94,7 +94,7 @@ export class McpSide {
     return new McpSide(gate, aggregator, local, programs);
   }
 
-  /** One connection of the guest (docs/contracts.md §7, port 5002). */
+  /** One connection of the guest (docs/design/contracts/07-guest-wire.md §7, port 5002). */
   serve(channel: Channel): Promise<void> {
     return this.#endpoint.serve(channel);
   }
@@ -142,7 +142,10 @@ export class McpSide {
     });
   }
 
-  /** Disconnects all servers and connects to those of the contract (docs/contracts.md §8, "Hot reload"). */
+  /**
+   * Disconnects all servers and connects to those of the contract (docs/design/contracts/08-mcp.md §8, "Hot
+   * reload").
+   */
   async refresh(contract: Contract): Promise<void> {
     this.#local.isEnabled = isLocalEnabled(contract.profile.mcp, contract.corp.mcp);
     this.#programs.use(programsIn(contract));

@@ -1,4 +1,7 @@
-/** Logins of people at MCP servers, as one session uses them (docs/contracts.md §9, "Logins"). */
+/**
+ * Logins of people at MCP servers, as one session uses them (docs/design/contracts/09-credentials.md §9,
+ * "Logins").
+ */
 import { SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
 import type { LoginPlace, Logins, LoginView, OpenLogin } from "../credential/mod.ts";

@@ -80,7 +80,10 @@ export class Network {
     return new Network(gate, broker, dns, proxy);
   }
 
-  /** Serves one connection to the TCP port (docs/contracts.md §7): a program's, or the one for notes. */
+  /**
+   * Serves one connection to the TCP port (docs/design/contracts/07-guest-wire.md §7): a program's, or the
+   * one for notes.
+   */
   async serveTcp(channel: FrameChannel, conn: Deno.Conn): Promise<void> {
     const first = await channel.next();
     if (first === null) return;

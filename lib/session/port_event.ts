@@ -1,4 +1,4 @@
-/** Events of ports of the host that lead into a VM (docs/contracts.md §2, "Ports"). */
+/** Events of ports of the host that lead into a VM (docs/design/contracts/02-http.md §2, "Ports"). */
 import { SbxError } from "../base/error/mod.ts";
 import { userName } from "../base/user/mod.ts";
 import { PORT_PROGRAM } from "../guest/mod.ts";

@@ -2,7 +2,7 @@ import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { writeAll } from "../base/wire/mod.ts";
 
-/** Room for the record of a session on a full disk, in `bytes` (docs/contracts.md §14). */
+/** Room for the record of a session on a full disk, in `bytes` (docs/design/contracts/14-limits.md §14). */
 const RESERVE_BYTES = 8 * 1024 * 1024;
 /** Free `bytes` of a disk that a reserve is taken from; a smaller one is left to what people want on it. */
 const PLENTY_BYTES = 128 * 1024 * 1024;

@@ -1,6 +1,7 @@
 /**
- * Snapshots of its own workspace for a guest: tools of the built-in MCP server (docs/contracts.md §8, "Built-in server"),
- * which the guest's program `snapshots` calls too. The guest cannot delete any, and its own push out none of the host's.
+ * Snapshots of its own workspace for a guest: tools of the built-in MCP server
+ * (docs/design/contracts/08-mcp.md §8, "Built-in server"), which the guest's program `snapshots` calls too.
+ * The guest cannot delete any, and its own push out none of the host's.
  */
 import { SbxError } from "../base/error/mod.ts";
 import { GUEST_WORKSPACE } from "../event/mod.ts";
@@ -11,7 +12,7 @@ import type { HostFile } from "./file_event.ts";
 
 export { SnapshotStore };
 
-/** Calls in a minute: of those that write, and of all (docs/contracts.md §14). */
+/** Calls in a minute: of those that write, and of all (docs/design/contracts/14-limits.md §14). */
 const WRITES_PER_MINUTE = 10;
 const CALLS_PER_MINUTE = 60;
 /** Longest label, in characters; most paths of a restore; most changes in an answer. */

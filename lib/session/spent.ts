@@ -1,4 +1,7 @@
-/** What a session used in its processes before this one, by its record (docs/contracts.md §4, "Budgets"). */
+/**
+ * What a session used in its processes before this one, by its record (docs/design/contracts/04-profiles.md
+ * §4, "Budgets").
+ */
 import { log } from "../base/log/mod.ts";
 import { type Cost, DNS_BYTES, OUTPUT_MAX, type Spent } from "../budget/mod.ts";
 

@@ -1,4 +1,7 @@
-/** What the host states of a session in its record: how it booted, and what was in force when (docs/contracts.md §12). */
+/**
+ * What the host states of a session in its record: how it booted, and what was in force when
+ * (docs/design/contracts/12-ledger.md §12).
+ */
 import { blake3 } from "../base/hash/mod.ts";
 import { canonicalJson } from "../base/json/mod.ts";
 import { log } from "../base/log/mod.ts";

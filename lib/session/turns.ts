@@ -3,7 +3,10 @@ import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
 import type { Event, ModelEvent } from "../event/mod.ts";
 import { PerMinute } from "../mcp/mod.ts";
 
-/** Turns in a minute that are kept, and longest wait of a model call for that, in `ms` (docs/contracts.md §14). */
+/**
+ * Turns in a minute that are kept, and longest wait of a model call for that, in `ms`
+ * (docs/design/contracts/14-limits.md §14).
+ */
 const TURNS_PER_MINUTE = 10;
 const WAIT_MS = timeLimit(2000);
 

@@ -24,11 +24,12 @@ export interface BootConfig {
 }
 
 /**
- * Builds the guest environment and boot files from resolved settings (docs/contracts.md §7). Omits passwords and keys
- * whatever their metadata, and disabled or empty settings. Corp-locked settings come last, so that no user setting can
- * take the same file or variable; a locked empty value removes both.
+ * Builds the guest environment and boot files from resolved settings (docs/design/contracts/07-guest-wire.md
+ * §7). Omits passwords and keys whatever their metadata, and disabled or empty settings. Corp-locked settings
+ * come last, so that no user setting can take the same file or variable; a locked empty value removes both.
  *
- * @throws {SbxError} `settings.boot.invalid`: over a limit of docs/contracts.md §7; never drops entries silently
+ * @throws {SbxError} `settings.boot.invalid`: over a limit of docs/design/contracts/07-guest-wire.md §7;
+ * never drops entries silently
  */
 export function bootConfig({ leaves }: Pick<Resolved, "leaves">): BootConfig {
   const env = new Map<string, string>();

@@ -20,7 +20,7 @@ export type SettingChanges = Record<string, unknown>;
 export type ValueCheck = (id: string, value: SettingValue) => Promise<string | undefined>;
 
 /**
- * Rejects a batch of changes as a whole, listing every problem (docs/contracts.md §3).
+ * Rejects a batch of changes as a whole, listing every problem (docs/design/contracts/03-settings.md §3).
  *
  * @param current settings in force
  * @param check further check of values valid by their definition

@@ -49,7 +49,7 @@ export const EMPTY_LAYER: Layer = { entries: new Map(), issues: [] };
 
 /** Maximum issues per file. */
 const ISSUES_MAX = 100;
-/** Top-level keys that belong to profiles or corp (docs/contracts.md §3). */
+/** Top-level keys that belong to profiles or corp (docs/design/contracts/03-settings.md §3). */
 export const FOREIGN_KEYS: ReadonlySet<string> = new Set([
   "rule_files",
   "profiles",

@@ -1,4 +1,4 @@
-/** User settings, within the limits set by corp (docs/contracts.md §3). */
+/** User settings, within the limits set by corp (docs/design/contracts/03-settings.md §3). */
 export { type BootConfig, bootConfig, type BootFile } from "./boot.ts";
 export { DEFAULTS_TOML } from "./defaults/mod.ts";
 export { type Definitions, type LeafDefinition, loadDefinitions, parseDefinitions } from "./definition.ts";

@@ -14,8 +14,9 @@ export interface Resolved {
 }
 
 /**
- * Resolves each setting independently: corp, then the user, then the defaults (docs/contracts.md §3). One pass over a
- * flat list; layers are already parsed and checked.
+ * Resolves each setting independently: corp, then the user, then the defaults
+ * (docs/design/contracts/03-settings.md §3). One pass over a flat list; layers are already parsed and
+ * checked.
  */
 export function resolve(definitions: Definitions, user: Layer, corp: Layer): Resolved {
   const { chains: { parents, order } } = definitions;

@@ -1,4 +1,7 @@
-/** Settings that are gone, and what to do instead. A file that has them still loads (docs/contracts.md §3). */
+/**
+ * Settings that are gone, and what to do instead. A file that has them still loads
+ * (docs/design/contracts/03-settings.md §3).
+ */
 const SECRET =
   "is retired: it was never sent, and a secret does not belong in a file. Delete the entry, revoke the " +
   "secret where it came from, add a new one with sbx credentials add mcp --host HOST, and set " +

@@ -81,7 +81,7 @@ export class SettingsStore {
 
   /**
    * Value of a setting that is switched on. Readers of settings that do not go to the guest use this: a value whose
-   * setting corp or the user switched off has no effect (docs/contracts.md §3).
+   * setting corp or the user switched off has no effect (docs/design/contracts/03-settings.md §3).
    *
    * @returns undefined where the setting is switched off, or absent from the file in `SBX_DEFAULTS_CONFIG`
    */
@@ -126,7 +126,8 @@ export class SettingsStore {
   }
 
   /**
-   * Changes settings, all or none of them (docs/contracts.md §3). A null value removes the user's override.
+   * Changes settings, all or none of them (docs/design/contracts/03-settings.md §3). A null value removes the
+   * user's override.
    *
    * @throws {SbxError} `settings.corp_locked`, `settings.invalid`, `settings.busy`; `settings.conflict`: while
    * settings.toml is broken

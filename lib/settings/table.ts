@@ -1,4 +1,4 @@
-/** Tables of defaults.toml (docs/contracts.md §3). */
+/** Tables of defaults.toml (docs/design/contracts/03-settings.md §3). */
 import { z } from "zod";
 import { ACTION_KINDS, SETTING_TYPES, SIDE_EFFECTS, VALIDATORS, WIDGETS } from "./node/mod.ts";
 import { isGuestVariable } from "./variable.ts";

@@ -20,7 +20,9 @@ interface Kind {
   metadata: Metadata;
 }
 
-/** Checks one value of any layer: first its type, then the lints of docs/contracts.md §3. */
+/**
+ * Checks one value of any layer: first its type, then the lints of docs/design/contracts/03-settings.md §3.
+ */
 export function checkValue(kind: Kind, value: unknown): CheckedValue {
   const mismatch = typeProblem(kind.type, value);
   if (mismatch) return { problems: [{ severity: "error", message: mismatch }] };

@@ -1,4 +1,6 @@
-/** What of the set-up of a home is done: `setup-state.json` (docs/contracts.md §11). */
+/**
+ * What of the set-up of a home is done: `setup-state.json` (docs/design/contracts/11-debug-report.md §11).
+ */
 import { join } from "node:path";
 import { asSbxError } from "../base/error/mod.ts";
 import { type Home, lockWithin, writeAtomic } from "../base/home/mod.ts";

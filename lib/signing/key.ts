@@ -1,6 +1,7 @@
 /**
- * The key of this machine: Ed25519, with which it signs seals, heads and certificates (docs/certify.md). Its private part is
- * in the OS keyring, or without one in a file of mode 0600; its public part is beside it and may be handed out.
+ * The key of this machine: Ed25519, with which it signs seals, heads and certificates
+ * (docs/guides/certify.md). Its private part is in the OS keyring, or without one in a file of mode 0600; its
+ * public part is beside it and may be handed out.
  */
 import { join } from "node:path";
 import { z } from "zod";

@@ -1,4 +1,4 @@
-/** Signatures of this machine over its records (docs/certify.md). */
+/** Signatures of this machine over its records (docs/guides/certify.md). */
 export {
   CERTIFICATE_TYPE,
   HEAD_TYPE,

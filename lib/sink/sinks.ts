@@ -23,9 +23,9 @@ export interface SinksOptions extends DeliveryOptions {
 }
 
 /**
- * Sinks of findings in addition to the ledger (docs/detection.md, "Where findings go"). Each has its own queue on disk:
- * `send` returns at once, an unreachable sink does not block the others, and receives the queued findings later, also
- * after a restart. A finding may arrive twice, with the same id.
+ * Sinks of findings in addition to the ledger (docs/guides/detection.md, "Where findings go"). Each has its
+ * own queue on disk: `send` returns at once, an unreachable sink does not block the others, and receives the
+ * queued findings later, also after a restart. A finding may arrive twice, with the same id.
  *
  * @example
  * ```ts

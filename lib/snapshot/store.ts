@@ -23,7 +23,10 @@ import { apply, type Failure } from "./restore.ts";
 
 /** Longest wait for another snapshot of the same VM, in `ms`. */
 const LOCK_MS = 60_000;
-/** `bytes` that a snapshot leaves free on its disk (docs/contracts.md §14): VMs that cannot write their record stop. */
+/**
+ * `bytes` that a snapshot leaves free on its disk (docs/design/contracts/14-limits.md §14): VMs that cannot
+ * write their record stop.
+ */
 const KEPT_BYTES = 512 * 1024 * 1024;
 const SUFFIX = ".manifest";
 
@@ -49,8 +52,8 @@ export interface Restored {
 }
 
 /**
- * Snapshots of one workspace (docs/contracts.md §2, "Snapshots"). Processes that use the same store take turns. A store
- * whose process is killed at any moment holds every snapshot that was complete.
+ * Snapshots of one workspace (docs/design/contracts/02-http.md §2, "Snapshots"). Processes that use the same
+ * store take turns. A store whose process is killed at any moment holds every snapshot that was complete.
  */
 export class SnapshotStore {
   readonly #dir: string;

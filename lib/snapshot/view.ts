@@ -21,7 +21,10 @@ export interface SnapshotUser {
   user?: string;
 }
 
-/** What an event says of a snapshot (`export`) or of a restore (`import`) (docs/contracts.md §2, "Snapshots"). */
+/**
+ * What an event says of a snapshot (`export`) or of a restore (`import`) (docs/design/contracts/02-http.md
+ * §2, "Snapshots").
+ */
 export function eventOf(snapshot: SnapshotInfo, { client, user }: SnapshotUser, restored?: Restored) {
   return {
     operation: restored ? "import" as const : "export" as const,

@@ -5,7 +5,10 @@ import { type Entry, entryOf, leftOut } from "./entry.ts";
 import type { Pace } from "./pace.ts";
 import { type BytePath, bytesOf, join, pathOf, toText } from "./path.ts";
 
-/** Most entries of a workspace that snapshots take (docs/contracts.md §14): a guest must not fill the service's memory. */
+/**
+ * Most entries of a workspace that snapshots take (docs/design/contracts/14-limits.md §14): a guest must not
+ * fill the service's memory.
+ */
 export const ENTRIES_MAX = 500_000;
 /** Longest path, in `bytes` (PATH_MAX). */
 const PATH_MAX = 4096;

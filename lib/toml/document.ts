@@ -77,7 +77,7 @@ export function parseToml(text: string, path: string): TomlDocument {
       hint: "correct that line",
     });
   }
-  // The parser accepts any day up to 31 and rolls it over into the next month (docs/toml.md).
+  // The parser accepts any day up to 31 and rolls it over into the next month (docs/design/toml.md).
   if (ROLLING_DAY.test(text)) rejectRollingDays(text, path);
   return new TomlDocument(path, text, value);
 }

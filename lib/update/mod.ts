@@ -1,4 +1,4 @@
-/** Updates of a home from a release channel: checks, profiles, history (docs/updates.md). */
+/** Updates of a home from a release channel: checks, profiles, history (docs/guides/updates.md). */
 export { Change, readHistory, recordChange } from "./history.ts";
 export { compareProfiles, fetchPins, installProfile, type OfferedProfile } from "./profile.ts";
 export { intervalOf, jittered, parsePolicy } from "./schedule.ts";

@@ -1,4 +1,4 @@
-/** When updates are looked for: `refresh_policy` of corp, manifest and profiles (docs/updates.md). */
+/** When updates are looked for: `refresh_policy` of corp, manifest and profiles (docs/guides/updates.md). */
 
 import { REFRESH_POLICY } from "../corp/schema.ts";
 

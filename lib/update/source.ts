@@ -1,4 +1,4 @@
-/** Where updates come from: corp's channel, else that of the environment (docs/updates.md). */
+/** Where updates come from: corp's channel, else that of the environment (docs/guides/updates.md). */
 import { SbxError } from "../base/error/mod.ts";
 import type { CorpState } from "../corp/mod.ts";
 import { fetchSmall } from "../download/mod.ts";

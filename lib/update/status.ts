@@ -1,4 +1,4 @@
-/** State of a home's updates (docs/contracts.md §2, "Updates"). */
+/** State of a home's updates (docs/design/contracts/02-http.md §2, "Updates"). */
 import { join } from "node:path";
 import { z } from "zod";
 import { imageManifest, installedImages, type InstalledManifest } from "../asset/mod.ts";

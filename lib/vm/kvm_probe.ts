@@ -14,7 +14,7 @@ export interface ProbeBoot {
   initrd: string;
 }
 
-/** Limits of a trial, in `ms`; docs/contracts.md §2, "Accelerators". */
+/** Limits of a trial, in `ms`; docs/design/contracts/02-http.md §2, "Accelerators". */
 export interface ProbeLimits {
   /** from QEMU's start to the first word of init */
   boot: number;

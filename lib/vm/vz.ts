@@ -154,7 +154,7 @@ export class Vz implements Hypervisor {
     } catch (cause) {
       throw new SbxError("host.tools_missing", `${this.#path} cannot be loaded`, {
         cause,
-        hint: "make dylib builds it on a Mac (docs/macos.md)",
+        hint: "make dylib builds it on a Mac (docs/design/macos.md)",
       });
     }
   }

@@ -9,7 +9,7 @@ const TOOLS = [["deno", "--version"], ["dpkg-deb", "--version"], ["mmdebstrap", 
 
 /**
  * Writes `ledger-<arch>.json`: what the build of an architecture ran with. Evidence for people who look into a build, and no
- * inventory of a release (docs/contracts.md §10, "OBOM descriptor").
+ * inventory of a release (docs/design/contracts/10-release.md §10, "OBOM descriptor").
  */
 export async function writeLedger(
   work: string,

@@ -1,6 +1,6 @@
 /**
  * The installer for macOS: layout, entitlements, signatures, notarization. `make pkg` runs it alone; `--dry-run` prints each
- * command. No Mac has run it yet (docs/macos.md).
+ * command. No Mac has run it yet (docs/design/macos.md).
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -29,7 +29,7 @@ export interface MacParts {
   out: string;
 }
 
-/** Longest wait for the platform vendor's answer, in `minutes` (docs/contracts.md §14). */
+/** Longest wait for the platform vendor's answer, in `minutes` (docs/design/contracts/14-limits.md §14). */
 const NOTARIZE_MINUTES = 30;
 const IDENTIFIER = "dev.sbx.pkg";
 

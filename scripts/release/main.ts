@@ -1,5 +1,6 @@
 /**
- * `make release`: a release from its tag to the published tree, in the order of docs/contracts.md §10, "Release pipeline".
+ * `make release`: a release from its tag to the published tree, in the order of
+ * docs/design/contracts/10-release.md §10, "Release pipeline".
  *
  *     deno run -A scripts/release/main.ts VERSION --work DIR --releases WORKSPACE --publish DIR --source URI --builder URI
  *       [--channel stable] [--arch x86_64]… [--apt-key FILE] [--keys DIR] [--mac-application NAME --mac-installer NAME

@@ -1,4 +1,4 @@
-/** `SBX_LOG` in every role (docs/contracts.md §1). */
+/** `SBX_LOG` in every role (docs/design/contracts/01-homes.md §1). */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { limitChild, runChild } from "../helper/child.ts";

@@ -1,4 +1,6 @@
-/** The rules of `PATCH /settings/edit` and its neighbours over HTTP (docs/contracts.md §3). */
+/**
+ * The rules of `PATCH /settings/edit` and its neighbours over HTTP (docs/design/contracts/03-settings.md §3).
+ */
 import { currentArch } from "../../lib/base/arch/mod.ts";
 import { assert, assertEquals } from "@std/assert";
 import { Hono } from "hono";

@@ -1,4 +1,4 @@
-/** Every page in both themes: what axe-core finds, and the pictures of docs/desktop.md. */
+/** Every page in both themes: what axe-core finds, and the pictures of docs/guides/desktop.md. */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import type { DesktopBrowser } from "../helper/browser.ts";
@@ -28,7 +28,7 @@ export const PAGES = [
 /** `ms` for a page to read what it shows. */
 const SETTLE_MS = 300;
 /** Where DESKTOP_PICTURES is set, pictures are made anew. */
-const PICTURES = Deno.env.get("DESKTOP_PICTURES") ? fromRoot("docs/desktop") : undefined;
+const PICTURES = Deno.env.get("DESKTOP_PICTURES") ? fromRoot("docs/guides/desktop") : undefined;
 
 /** Makes the pictures of the page as it is, in both themes, where they are wanted. */
 export async function takePicture({ page }: DesktopBrowser, name: string): Promise<void> {

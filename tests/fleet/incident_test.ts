@@ -1,6 +1,7 @@
 /**
- * The incident of docs/fleet.md through JetStream and ClickHouse, with the commands that its page has: ledgers of four machines from
- * three weeks ago, one receiver. What the commands print is what the page says, but for ids and times. PRINT=1 prints it.
+ * The incident of docs/guides/fleet.md through JetStream and ClickHouse, with the commands that its page has:
+ * ledgers of four machines from three weeks ago, one receiver. What the commands print is what the page says,
+ * but for ids and times. PRINT=1 prints it.
  */
 import { assert, assertEquals } from "@std/assert";
 import type { Event } from "../../lib/event/mod.ts";
@@ -123,7 +124,7 @@ Deno.test("a package was malicious three weeks ago: which machines, which secret
     const { machines } = await checkFleet(store);
     if (machines.every(({ sessions }) => sessions.every(({ state }) => state === "complete"))) break;
   }
-  const page = await Deno.readTextFile(fromRoot("docs/fleet.md"));
+  const page = await Deno.readTextFile(fromRoot("docs/guides/fleet.md"));
   const section = page.slice(page.indexOf("### The same through JetStream and ClickHouse"));
   const blocks = [...section.slice(0, section.indexOf("\n## ")).matchAll(/^```\n(\$ [^]*?)^```$/gm)];
   const commands = blocks.flatMap(([, text]) => text.split(/^(?=\$ )/m));
@@ -131,7 +132,7 @@ Deno.test("a package was malicious three weeks ago: which machines, which secret
     "/srv/fleet": store,
     "clickhouse://ch.example.com": clickhouse.url,
     "SESSION": session(2),
-    "malicious-package.pack.yaml": fromRoot("docs/examples/malicious-package.pack.yaml"),
+    "malicious-package.pack.yaml": fromRoot("docs/guides/examples/malicious-package.pack.yaml"),
   };
   for (const block of commands) {
     const [first, ...lines] = block.split("\n");

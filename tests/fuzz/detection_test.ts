@@ -73,7 +73,7 @@ function set(event: Record<string, unknown>, path: string, value: unknown): void
   inner[last] = value;
 }
 
-/** Reference implementation of docs/contracts.md §6. */
+/** Reference implementation of docs/design/contracts/06-detection.md §6. */
 function matchNaively(rules: readonly IrRule[], event: Matchable): string[] {
   const family = event.common.event_type.split(".")[0];
   return rules.filter(({ event_family, matchers }) =>

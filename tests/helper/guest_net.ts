@@ -20,7 +20,7 @@ export class GuestNet {
   readonly queries: DnsFrame[] = [];
   /** packets refused by the guest's kernel */
   readonly refused: PacketRefusal[] = [];
-  /** invalid frames (docs/contracts.md §7), and connections that broke unexpectedly */
+  /** invalid frames (docs/design/contracts/07-guest-wire.md §7), and connections that broke unexpectedly */
   readonly problems: string[] = [];
   #closed = false;
   readonly #listeners: Deno.Listener[] = [];

@@ -1,4 +1,7 @@
-/** Starts VMs on each Debian suite as root and as another user: `main.ts COUNT SUITE…` prints the table of docs/hosts.md. */
+/**
+ * Starts VMs on each Debian suite as root and as another user: `main.ts COUNT SUITE…` prints the table of
+ * docs/guides/hosts.md.
+ */
 import { table } from "../../scripts/docs_table.ts";
 import { type HostReport, reportOf, type Starts } from "./host.ts";
 

@@ -9,7 +9,7 @@ import { fleetTables } from "./tables.ts";
 import { fleetToken } from "./token.ts";
 import { fleetVerify } from "./verify.ts";
 
-/** `sbx-admin fleet`: records of many machines in one place (docs/fleet.md). */
+/** `sbx-admin fleet`: records of many machines in one place (docs/guides/fleet.md). */
 export const FLEET: CommandGroup = {
   name: "fleet",
   summary: "receive and verify the records of many machines",

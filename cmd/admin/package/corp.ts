@@ -11,7 +11,7 @@ export const packageCorp: Command = {
   usage: "--manifest-url URL --corp FILE --out DIR [OPTIONS]",
   summary: "make a company's package: corp.toml, the images of its machines, what it trusts",
   notes: [
-    "Rule files that corp.toml names by relative paths come with it. docs/administrators.md goes through all steps.",
+    "Rule files that corp.toml names by relative paths come with it. docs/guides/administrators.md goes through all steps.",
   ],
   options: [
     { name: "manifest-url", value: "URL", about: "manifest of the images, https:// or file://" },

@@ -1,4 +1,6 @@
-/** `sbx-admin release`: releases from a workspace to a tree that web servers serve (docs/releases.md). */
+/**
+ * `sbx-admin release`: releases from a workspace to a tree that web servers serve (docs/guides/releases.md).
+ */
 import type { CommandGroup } from "../../../lib/base/args/mod.ts";
 import { releaseAdd } from "./add.ts";
 import { releaseAttest } from "./attest.ts";

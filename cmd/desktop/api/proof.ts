@@ -1,4 +1,7 @@
-/** Proof that this page speaks to the gateway that it signed in to (docs/contracts.md §2, "Desktop"). */
+/**
+ * Proof that this page speaks to the gateway that it signed in to (docs/design/contracts/02-http.md §2,
+ * "Desktop").
+ */
 import { gatewayKey } from "./session.ts";
 
 /** First line of a signed text; the gateway's is in lib/gateway/desktop/run.ts. */

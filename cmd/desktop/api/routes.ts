@@ -69,7 +69,7 @@ export type {
   WorkView,
 };
 
-/** A tool's name as one segment (docs/contracts.md §8, "MCP routes"). */
+/** A tool's name as one segment (docs/design/contracts/08-mcp.md §8, "MCP routes"). */
 const toolName = (name: string) => name.replaceAll("~", "~0").replaceAll("/", "~1").replaceAll("%", "~2");
 
 type Conditions<P extends PathOf<"GET">> = Query<RouteAt<"GET", P>>;

@@ -1,4 +1,4 @@
-/** Sign-in of this browser (docs/contracts.md §2, "Desktop"). */
+/** Sign-in of this browser (docs/design/contracts/02-http.md §2, "Desktop"). */
 
 /**
  * Places of the session's key and of the gateway's public key in the storage of this origin. Its host is of one run of the

@@ -226,6 +226,6 @@ function allowMemory(isAllowed: boolean): void {
   try {
     Deno.writeTextFileSync(MEMFD, isAllowed ? "0" : "2");
   } catch {
-    // An older kernel has no such switch (docs/activity.md, "What it is worth").
+    // An older kernel has no such switch (docs/concepts/activity.md, "What it is worth").
   }
 }

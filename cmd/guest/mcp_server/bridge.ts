@@ -1,5 +1,6 @@
 /**
- * Bridge between an MCP client's stdin and stdout and the host's frames (docs/contracts.md §7, port 5002).
+ * Bridge between an MCP client's stdin and stdout and the host's frames
+ * (docs/design/contracts/07-guest-wire.md §7, port 5002).
  */
 import { FrameError, writeAll } from "../../../lib/base/wire/mod.ts";
 import { Host, type HostOptions } from "./host.ts";

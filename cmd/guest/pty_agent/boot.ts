@@ -28,7 +28,10 @@ const DEFAULTS = {
   npm_package_config_node_gyp_devdir: "/usr/local/share/node-gyp",
 };
 
-/** Applies the boot configuration, between `Ready` and `BootReady` (docs/contracts.md §7). */
+/**
+ * Applies the boot configuration, between `Ready` and `BootReady` (docs/design/contracts/07-guest-wire.md
+ * §7).
+ */
 export class BootConfig {
   readonly #environment: Record<string, string>;
   readonly #isCopy: boolean;

@@ -2,7 +2,10 @@
 import { CallError } from "../../../ffi/libc/descriptor.ts";
 import { ERROR_CHARACTERS } from "../../../lib/guest/wire/mod.ts";
 
-/** Time for the last output of a program's children once it has ended, in `ms` (docs/contracts.md §7). */
+/**
+ * Time for the last output of a program's children once it has ended, in `ms`
+ * (docs/design/contracts/07-guest-wire.md §7).
+ */
 export const LAST_OUTPUT_MS = 500;
 
 /** Where output comes from; null at its end. */

@@ -9,10 +9,10 @@ import { vm } from "./common.ts";
 /** `bytes` of a file in one result, by default and at most. */
 const READ_BYTES = 64 * 1024;
 const READ_BYTES_MAX = 256 * 1024;
-/** `bytes` of one request (docs/contracts.md §2). */
+/** `bytes` of one request (docs/design/contracts/02-http.md §2). */
 const WRITE_BYTES_MAX = 10 * 1024 * 1024;
 
-/** Entries of a folder in one result, and levels of folders (docs/contracts.md §2). */
+/** Entries of a folder in one result, and levels of folders (docs/design/contracts/02-http.md §2). */
 const ENTRIES_MAX = 1000;
 const DEPTH_MAX = 32;
 

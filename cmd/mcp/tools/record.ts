@@ -10,7 +10,7 @@ import { commonOf, eventLine, fetchEvents, type ListedEvent } from "./event.ts";
 /** Events of one page, by default and at most. */
 const EVENTS = 50;
 const EVENTS_MAX = 200;
-/** `bytes` of a page of whole events (docs/contracts.md §14). */
+/** `bytes` of a page of whole events (docs/design/contracts/14-limits.md §14). */
 const EVENTS_BYTES = 128 * 1024;
 /** Lines of each log, by default and at most. */
 const LINES = 50;

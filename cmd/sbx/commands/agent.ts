@@ -40,7 +40,7 @@ const RUN: Command = {
     { name: "name", value: "NAME", about: "name of the VM; default AGENT-FOLDER" },
     { name: "build", about: "build the agent's image without a question if it is missing" },
     ...BRING_OPTIONS,
-    { name: "live", about: "give the VM the folder itself, read-write, with masks (docs/live.md)" },
+    { name: "live", about: "give the VM the folder itself, read-write, with masks (docs/guides/live.md)" },
     JSON_OPTION,
   ],
   words: { min: 1, max: 2 },
@@ -56,7 +56,7 @@ const RUN: Command = {
 
 export const command: CommandGroup = {
   name: "agent",
-  summary: "run a coding agent on a folder, in a VM of its own (docs/agents.md)",
+  summary: "run a coding agent on a folder, in a VM of its own (docs/guides/agents.md)",
   fallback: "run",
   subcommands: [
     RUN,

@@ -33,7 +33,7 @@ export const command: Command = {
     {
       name: "live",
       value: "DIR",
-      about: "give the VM this folder itself, read-write, with masks (docs/live.md)",
+      about: "give the VM this folder itself, read-write, with masks (docs/guides/live.md)",
     },
     ...BRING_OPTIONS,
     { name: "no-wait", about: "do not wait until the VM is running" },

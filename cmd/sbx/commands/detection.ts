@@ -8,7 +8,7 @@ import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
 import { usageError } from "../usage.ts";
 
-/** Most rows of a hunt (docs/contracts.md §6). */
+/** Most rows of a hunt (docs/design/contracts/06-detection.md §6). */
 export const ROWS_MAX = 1000;
 
 const HUNT: Command = {

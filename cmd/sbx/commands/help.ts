@@ -24,4 +24,4 @@ export const command: Command = {
 const TITLE = "sbx COMMAND: isolated VMs for AI agents, and a record of their actions";
 const END =
   `sbx COMMAND --help shows the options of a command. ${UTC_NOTE} Start with: sbx run -- uname -a\n` +
-  "sbx --host ssh://NAME COMMAND speaks to the sbx of another machine (docs/remote.md).";
+  "sbx --host ssh://NAME COMMAND speaks to the sbx of another machine (docs/guides/remote.md).";

@@ -12,7 +12,7 @@ import { usageError } from "../usage.ts";
 
 /** Profile whose machine a learned one has when its sessions do not agree on another. */
 const BASE_DEFAULT = "code";
-/** VMs of --minimise: without --runs, and most (docs/contracts.md §14). */
+/** VMs of --minimise: without --runs, and most (docs/design/contracts/14-limits.md §14). */
 const RUNS_DEFAULT = 30;
 const RUNS_MAX = 500;
 /** Id of a learned profile that is only printed. */

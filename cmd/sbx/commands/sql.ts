@@ -10,7 +10,7 @@ export const command: Command = {
   name: "sql",
   usage: "NAME|SESSION|FILE 'SELECT …' [--json]",
   summary: "ask a session's record a question in SQL; nothing is changed",
-  notes: ["docs/queries.md has the views, their columns and questions to begin with."],
+  notes: ["docs/guides/queries.md has the views, their columns and questions to begin with."],
   options: [JSON_OPTION],
   words: { min: 2, max: 2 },
   completesNames: true,

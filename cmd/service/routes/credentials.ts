@@ -7,7 +7,7 @@ import { auditCredentials, credentialView, newCredential } from "../../../lib/se
 import { recordStep } from "../../../lib/setup/mod.ts";
 import { handle } from "../handle.ts";
 
-/** Routes of the credential store and of its audit (docs/contracts.md §9). */
+/** Routes of the credential store and of its audit (docs/design/contracts/09-credentials.md §9). */
 export function routeCredentials(app: Hono, home: Home): void {
   const store = new CredentialStore(storePath(home));
 

@@ -20,7 +20,10 @@ import {
 import { madeBy } from "../client.ts";
 import { handle } from "../handle.ts";
 
-/** Routes of detections: compiling and trying them, and those in force (docs/contracts.md §6). */
+/**
+ * Routes of detections: compiling and trying them, and those in force (docs/design/contracts/06-detection.md
+ * §6).
+ */
 export function routeDetection(
   app: Hono,
   active: ActiveDetections,

@@ -66,7 +66,10 @@ export function routeFiles(
   );
 }
 
-/** Content of a file to write; the guest gets refs in place of the secrets of a `.env` file (docs/contracts.md §9). */
+/**
+ * Content of a file to write; the guest gets refs in place of the secrets of a `.env` file
+ * (docs/design/contracts/09-credentials.md §9).
+ */
 async function contentOf(
   home: Home,
   { record }: Vm,

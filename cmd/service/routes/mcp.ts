@@ -4,7 +4,7 @@ import type { ProfileMcp } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 import { traceOf } from "../trace.ts";
 
-/** Routes of the MCP servers of profiles (docs/contracts.md §8). */
+/** Routes of the MCP servers of profiles (docs/design/contracts/08-mcp.md §8). */
 export function routeMcp(app: Hono, mcp: ProfileMcp): void {
   handle(app, mcpRoutes.servers, ({ params }) => mcp.listServers(params.id));
   handle(app, mcpRoutes.tools, ({ params: { id, sid } }) => mcp.listTools(id, sid));

@@ -28,7 +28,10 @@ type RuleView = Omit<Rule, "match_line">;
 /** Parts of the service that these routes use. */
 type PolicyParts = Pick<Service, "rules" | "refresh" | "inForce" | "asks" | "registry" | "activeDetections">;
 
-/** Routes of rules, of their evaluation on one event, and of pending asks (docs/contracts.md §2, §5). */
+/**
+ * Routes of rules, of their evaluation on one event, and of pending asks (docs/design/contracts/02-http.md
+ * §2, §5).
+ */
 export function routePolicy(
   app: Hono,
   { rules, refresh, inForce, asks, registry, activeDetections }: PolicyParts,

@@ -19,7 +19,7 @@ const Control = z.union([
 /** Times its window that a client may have under way: it sends a piece when anything of the window is free. */
 const EXCESS = 2;
 
-/** `WS /program/{id}`: a program whose input comes while it runs (docs/contracts.md §2). */
+/** `WS /program/{id}`: a program whose input comes while it runs (docs/design/contracts/02-http.md §2). */
 export function routePrograms(app: Hono, supervisor: Supervisor): void {
   app.get("/program/:id", (context) => {
     const vm = supervisor.find(context.req.param("id"));

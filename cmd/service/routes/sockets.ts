@@ -18,7 +18,7 @@ const LISTENER_BACKLOG = 4 * 1024 * 1024;
 /** Limit of a terminal's columns and rows. */
 const MAX_CELLS = 1000;
 
-/** The WebSockets of terminals and events (docs/contracts.md §2). */
+/** The WebSockets of terminals and events (docs/design/contracts/02-http.md §2). */
 export function routeSockets(app: Hono, supervisor: Supervisor, notices: Notices): void {
   app.get("/events", (context) => {
     const { socket, response } = upgrade(context);

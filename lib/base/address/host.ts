@@ -1,4 +1,4 @@
-/** Hosts in the one spelling that rules match (docs/contracts.md §5, "Hosts"). */
+/** Hosts in the one spelling that rules match (docs/design/contracts/05-policy.md §5, "Hosts"). */
 import { memoize } from "../memo/mod.ts";
 import { addressBytes, formatAddress } from "./parse.ts";
 

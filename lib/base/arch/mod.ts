@@ -1,7 +1,7 @@
 /** Processor architectures: this machine's, and those of the guests for which there are images. */
 import { SbxError } from "../error/mod.ts";
 
-/** Architectures of guest assets (docs/contracts.md §10). */
+/** Architectures of guest assets (docs/design/contracts/10-release.md §10). */
 export const ARCHES = ["arm64", "x86_64"] as const;
 export type Arch = typeof ARCHES[number];
 

@@ -1,6 +1,6 @@
 import type { SbxError } from "./error.ts";
 
-/** JSON body of every error response (docs/contracts.md §2). */
+/** JSON body of every error response (docs/design/contracts/02-http.md §2). */
 export interface ErrorBody {
   error: string;
   code: string;

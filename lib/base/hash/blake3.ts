@@ -1,7 +1,7 @@
 import { Blake3Hasher } from "@napi-rs/blake-hash";
 import { Buffer } from "node:buffer";
 
-/** Size of one read while hashing a file, in `bytes` (docs/contracts.md §14). */
+/** Size of one read while hashing a file, in `bytes` (docs/design/contracts/14-limits.md §14). */
 export const HASH_CHUNK = 256 * 1024;
 
 /** BLAKE3 as 64 lower-case hex characters. */

@@ -1,4 +1,4 @@
-/** Locations of sbx's files (docs/contracts.md §1). */
+/** Locations of sbx's files (docs/design/contracts/01-homes.md §1). */
 import { join } from "node:path";
 import { SbxError } from "../error/mod.ts";
 
@@ -40,7 +40,10 @@ export interface Home {
   trayPidFile: string;
 }
 
-/** Where a Debian package has its program, and the assets that it installs for all users (docs/packages.md). */
+/**
+ * Where a Debian package has its program, and the assets that it installs for all users
+ * (docs/guides/packages.md).
+ */
 const PACKAGED_PROGRAM = "/usr/bin/sbx", SHARED_ASSETS = "/var/lib/sbx/assets";
 
 /** Whether a Debian package installed this program. */

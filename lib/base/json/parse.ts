@@ -1,6 +1,6 @@
 import { isDeeper } from "./depth.ts";
 
-/** Nesting levels of JSON from outside (docs/contracts.md §14). */
+/** Nesting levels of JSON from outside (docs/design/contracts/14-limits.md §14). */
 export const JSON_DEPTH_MAX = 64;
 
 /** JSON nested too deep to be read. To whoever knows no better it is JSON that cannot be parsed. */

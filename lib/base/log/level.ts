@@ -1,4 +1,4 @@
-/** Levels of `SBX_LOG` (docs/contracts.md §1), from the fewest lines to the most. */
+/** Levels of `SBX_LOG` (docs/design/contracts/01-homes.md §1), from the fewest lines to the most. */
 export const LOG_LEVELS = ["error", "warn", "info", "debug"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { type Home, writeAtomic } from "../home/mod.ts";
 
-/** Default port of the gateway, and of sbx-mcp over HTTP (docs/contracts.md §14). */
+/** Default port of the gateway, and of sbx-mcp over HTTP (docs/design/contracts/14-limits.md §14). */
 export const GATEWAY_PORT = 19222, MCP_PORT = 19223;
 /** Ports that are remembered; one more replaces the oldest. */
 const REMEMBERED_MAX = 64;

@@ -1,4 +1,7 @@
-/** Entry of a role that has no commands: help, version, errors and exit codes (docs/contracts.md §1). */
+/**
+ * Entry of a role that has no commands: help, version, errors and exit codes
+ * (docs/design/contracts/01-homes.md §1).
+ */
 import { asSbxError, SbxError } from "../error/mod.ts";
 import { log, say } from "../log/mod.ts";
 import { print } from "../print/mod.ts";

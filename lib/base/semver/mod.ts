@@ -24,8 +24,9 @@ export function compareSemVer(a: string, b: string): number {
 }
 
 /**
- * Tests whether this sbx is at least `minimum`: `min_sbx_version` of a profile (docs/contracts.md §4), `min_binary` of an
- * asset release (§10). An invalid version is never satisfied.
+ * Tests whether this sbx is at least `minimum`: `min_sbx_version` of a profile
+ * (docs/design/contracts/04-profiles.md §4), `min_binary` of an asset release (§10). An invalid version is
+ * never satisfied.
  */
 export function isCompatible(minimum: string | undefined, version = VERSION): boolean {
   if (minimum === undefined) return true;

@@ -9,7 +9,8 @@ export interface TempPlace {
 /**
  * Makes `sbx-<uid>` the folder for temporary files of this process and its children. A compiled Deno unpacks native
  * libraries there, under names that everybody can foresee: in a folder of all users the first one's files would be in the
- * way of the others, or loaded by them (docs/contracts.md §1). Ends the process where no such folder can be had.
+ * way of the others, or loaded by them (docs/design/contracts/01-homes.md §1). Ends the process where no such
+ * folder can be had.
  */
 export function usePrivateTemp(): void {
   const { dir, refused } = privateTemp({ uid: Deno.uid() ?? 0, env: Deno.env });

@@ -1,6 +1,8 @@
 /** Timers: most do not keep the process alive. */
 
-/** Variable that multiplies limits of time, and its range (docs/contracts.md §14, "Time"). */
+/**
+ * Variable that multiplies limits of time, and its range (docs/design/contracts/14-limits.md §14, "Time").
+ */
 export const TIME_FACTOR_VARIABLE = "SBX_TIME_FACTOR";
 const FACTOR_MIN = 1, FACTOR_MAX = 100;
 

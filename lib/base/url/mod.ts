@@ -1,4 +1,7 @@
-/** Paths of URLs: the one spelling that is sent and matched, and how lenient servers read it (docs/contracts.md §5). */
+/**
+ * Paths of URLs: the one spelling that is sent and matched, and how lenient servers read it
+ * (docs/design/contracts/05-policy.md §5).
+ */
 
 /** A path in its canonical spelling, or the reason why it has none, as a noun phrase. */
 export type CanonicalPath = { path: string; fault?: undefined } | { path?: undefined; fault: string };

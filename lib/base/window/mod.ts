@@ -1,6 +1,9 @@
 /** Flow control for a connection that has none of its own, such as a WebSocket. */
 
-/** `bytes` that one side of a program's socket sends before the other has taken them (docs/contracts.md §14). */
+/**
+ * `bytes` that one side of a program's socket sends before the other has taken them
+ * (docs/design/contracts/14-limits.md §14).
+ */
 export const PROGRAM_WINDOW = 1024 * 1024;
 
 /** One direction of a connection. A piece is sent whole as soon as anything of the window is free. */

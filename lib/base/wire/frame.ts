@@ -1,7 +1,10 @@
-/** Maximum size of one frame, in `bytes` (docs/contracts.md §7). */
+/** Maximum size of one frame, in `bytes` (docs/design/contracts/07-guest-wire.md §7). */
 export const FRAME_LIMIT = 2 * 1024 * 1024;
 
-/** Nesting levels of one frame: an MCP result of 200 levels in its messages (docs/contracts.md §14). */
+/**
+ * Nesting levels of one frame: an MCP result of 200 levels in its messages
+ * (docs/design/contracts/14-limits.md §14).
+ */
 export const FRAME_DEPTH_MAX = 256;
 
 /** Framing violation by the peer. Later bytes cannot be trusted, so the connection is closed. */

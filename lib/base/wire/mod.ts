@@ -1,4 +1,7 @@
-/** Frame format of every sbx wire (docs/contracts.md §7), independent of the messages, writes of every byte, and closing twice. */
+/**
+ * Frame format of every sbx wire (docs/design/contracts/07-guest-wire.md §7), independent of the messages,
+ * writes of every byte, and closing twice.
+ */
 export { encodeFrame, FRAME_LIMIT, FrameCut, FrameError } from "./frame.ts";
 export { FrameReader } from "./reader.ts";
 export { type Channel, FrameChannel } from "./channel.ts";

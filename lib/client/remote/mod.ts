@@ -1,4 +1,7 @@
-/** Connections to the gateway of another machine: through SSH, or by HTTPS to a server in front of it (docs/remote.md). */
+/**
+ * Connections to the gateway of another machine: through SSH, or by HTTPS to a server in front of it
+ * (docs/guides/remote.md).
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Client } from "../client.ts";
 import { connectByHttps } from "./https.ts";

@@ -1,4 +1,7 @@
-/** Compiler from pack to IR (docs/contracts.md §6). Constructs without exact support are errors. */
+/**
+ * Compiler from pack to IR (docs/design/contracts/06-detection.md §6). Constructs without exact support are
+ * errors.
+ */
 import { blake3 } from "../../base/hash/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import { EVENT_FAMILIES } from "../../event/mod.ts";
@@ -61,7 +64,10 @@ export async function compilePack(pack: Pack): Promise<CompileResult> {
   };
 }
 
-/** Identifies an evaluation plan: packs with the same plan produce the same findings (docs/contracts.md §6). */
+/**
+ * Identifies an evaluation plan: packs with the same plan produce the same findings
+ * (docs/design/contracts/06-detection.md §6).
+ */
 export function planOf(ir: DetectionIr): string {
   return `ir:${blake3(canonicalJson(ir))}`;
 }

@@ -17,7 +17,7 @@ export interface Problem {
   line?: number;
 }
 
-/** Problem as reports show it (docs/contracts.md §6). */
+/** Problem as reports show it (docs/design/contracts/06-detection.md §6). */
 export interface Diagnostic {
   /** path of the value in its document, `field_mapping.http.Host`; in an events file, `<path>:<line>` */
   path: string;
@@ -57,6 +57,6 @@ export function detectionError(problems: readonly Problem[]): SbxError {
     return path && !message.includes(path) ? `${message} [${path}]` : message;
   }).join("\n");
   return new SbxError("detection.invalid", message, {
-    hint: "correct the pack (docs/detection.md) and check it with sbx-admin detection compile FILE",
+    hint: "correct the pack (docs/guides/detection.md) and check it with sbx-admin detection compile FILE",
   });
 }

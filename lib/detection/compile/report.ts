@@ -1,4 +1,4 @@
-/** Report of compiling a pack (docs/contracts.md §6, `sbx.detection-compile.v1`). */
+/** Report of compiling a pack (docs/design/contracts/06-detection.md §6, `sbx.detection-compile.v1`). */
 import type { CompileResult } from "./compile.ts";
 import { type Diagnostic, diagnosticsOf } from "./problem.ts";
 

@@ -1,4 +1,7 @@
-/** Overlays: detections added while VMs run (docs/contracts.md §6), stored as a folder of JSON files. */
+/**
+ * Overlays: detections added while VMs run (docs/design/contracts/06-detection.md §6), stored as a folder of
+ * JSON files.
+ */
 import { join } from "node:path";
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";

@@ -11,7 +11,7 @@ export interface PackPin {
 export type PackIdentity = Pick<DetectionIr, "pack_id" | "pack_version" | "pack_status">;
 
 /**
- * Checks that a pack may be installed and launched (docs/contracts.md §6).
+ * Checks that a pack may be installed and launched (docs/design/contracts/06-detection.md §6).
  *
  * @throws {SbxError} `detection.revoked`: the pack is revoked
  */

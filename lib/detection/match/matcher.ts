@@ -21,8 +21,9 @@ export interface LoadedRule {
 }
 
 /**
- * Evaluates events against detections with one index per family, without zod (docs/contracts.md §6).
- * Only its counters change; a changed set of packs needs a new matcher.
+ * Evaluates events against detections with one index per family, without zod
+ * (docs/design/contracts/06-detection.md §6). Only its counters change; a changed set of packs needs a new
+ * matcher.
  *
  * @example
  * ```ts

@@ -26,7 +26,7 @@ export interface PackReadResult {
 /** Maximum number of envelope problems. */
 const PROBLEMS_MAX = 200;
 
-/** Report of `validate` (docs/contracts.md §6). */
+/** Report of `validate` (docs/design/contracts/06-detection.md §6). */
 export interface PackValidation {
   schema: "sbx.detection-pack-validation.v1";
   ok: boolean;

@@ -1,4 +1,4 @@
-/** Zod schema of detection packs `sbx.detection-pack.v1` (docs/contracts.md §6). */
+/** Zod schema of detection packs `sbx.detection-pack.v1` (docs/design/contracts/06-detection.md §6). */
 import { z } from "zod";
 import { EVENT_FAMILIES } from "../../event/mod.ts";
 import { CONFIDENCES, OWNERS, PACK_STATUSES, SEVERITIES, TAG_MAX, TAGS_MAX } from "../ir/ir.ts";

@@ -1,4 +1,7 @@
-/** Backtest of events in a request (docs/contracts.md §6); `check.ts` runs a file of events. */
+/**
+ * Backtest of events in a request (docs/design/contracts/06-detection.md §6); `check.ts` runs a file of
+ * events.
+ */
 import { normalizeContext, type PolicyContext } from "../../event/mod.ts";
 import type { DetectionIr } from "../ir/ir.ts";
 import type { Matchable } from "../match/index_node.ts";

@@ -1,4 +1,7 @@
-/** Backtest of an events file of any size (docs/contracts.md §6, `sbx.detection-check.v1`). */
+/**
+ * Backtest of an events file of any size (docs/design/contracts/06-detection.md §6,
+ * `sbx.detection-check.v1`).
+ */
 import { type ProgressSink, silent } from "../../base/progress/mod.ts";
 import { valueAt } from "../../event/mod.ts";
 import { type Diagnostic, DIAGNOSTICS_MAX } from "../compile/mod.ts";

@@ -1,4 +1,7 @@
-/** Evidence of a backtest or hunt: counts, and one row per distinct signature (docs/contracts.md §6). */
+/**
+ * Evidence of a backtest or hunt: counts, and one row per distinct signature
+ * (docs/design/contracts/06-detection.md §6).
+ */
 import { blake3 } from "../../base/hash/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import { valueAt } from "../../event/mod.ts";

@@ -1,4 +1,7 @@
-/** Lines of events files: policy-context fixtures (docs/contracts.md §6), or bare contexts. */
+/**
+ * Lines of events files: policy-context fixtures (docs/design/contracts/06-detection.md §6), or bare
+ * contexts.
+ */
 import { NestingError, parseJson, ReservedKeyError } from "../../base/json/mod.ts";
 import { normalizeContext, type PolicyContext } from "../../event/mod.ts";
 import { isObject } from "../../base/object/mod.ts";

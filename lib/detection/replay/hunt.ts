@@ -1,4 +1,4 @@
-/** Hunt: detections over the recorded events of a session (docs/contracts.md §6). */
+/** Hunt: detections over the recorded events of a session (docs/design/contracts/06-detection.md §6). */
 import type { DetectionIr } from "../ir/ir.ts";
 import type { Matchable } from "../match/index_node.ts";
 import { Matcher } from "../match/matcher.ts";

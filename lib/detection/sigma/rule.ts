@@ -1,4 +1,7 @@
-/** Reader of Sigma rules (docs/contracts.md §6). Constructs outside the supported subset are errors with a location. */
+/**
+ * Reader of Sigma rules (docs/design/contracts/06-detection.md §6). Constructs outside the supported subset
+ * are errors with a location.
+ */
 import { nearest } from "../../base/text/mod.ts";
 import { type Severity, TAG_MAX, TAGS_MAX, TITLE_MAX, UUID } from "../ir/ir.ts";
 import { entryOf, type MapNode, scalarOf as scalar, type TreeNode } from "../tree/mod.ts";

@@ -1,4 +1,4 @@
-/** Detections as SQL over records of many sessions (docs/fleet.md). */
+/** Detections as SQL over records of many sessions (docs/guides/fleet.md). */
 export {
   columnOf,
   type Dialect,

@@ -1,6 +1,6 @@
 /**
- * Hunts in SQL: IR → one statement for ClickHouse, or one for DuckDB (docs/fleet.md, "Hunts"). Values of rules are parameters, so
- * that no pack can write SQL.
+ * Hunts in SQL: IR → one statement for ClickHouse, or one for DuckDB (docs/guides/fleet.md, "Hunts"). Values
+ * of rules are parameters, so that no pack can write SQL.
  */
 import { catalogue } from "../../event/mod.ts";
 import type { DetectionIr, IrRule, MatchValue } from "../ir/ir.ts";

@@ -1,4 +1,7 @@
-/** Bundles: corp.toml with the rules and packs that it names, in one file (docs/contracts.md §10, "Fleet bundles"). */
+/**
+ * Bundles: corp.toml with the rules and packs that it names, in one file (docs/design/contracts/10-release.md
+ * §10, "Fleet bundles").
+ */
 import { join, relative } from "node:path";
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";

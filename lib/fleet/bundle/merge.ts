@@ -1,4 +1,7 @@
-/** corp.toml of a machine joined with that of a bundle: whatever the machine's own says holds (docs/fleet.md). */
+/**
+ * corp.toml of a machine joined with that of a bundle: whatever the machine's own says holds
+ * (docs/guides/fleet.md).
+ */
 import { dirname, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";

@@ -1,4 +1,7 @@
-/** Bundles of a company's policy out to its machines, through the release graph (docs/fleet.md, docs/contracts.md §10). */
+/**
+ * Bundles of a company's policy out to its machines, through the release graph (docs/guides/fleet.md,
+ * docs/design/contracts/10-release.md §10).
+ */
 export { applyBundle, parseCorp } from "./apply.ts";
 export { type BundleFiles, CORP_NAME, packBundle, parseBundle } from "./document.ts";
 export { type BundleStatus, readActive, readBundleStatus, writeFiles } from "./files.ts";

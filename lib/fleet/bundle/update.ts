@@ -1,4 +1,7 @@
-/** Bundles from the release graph into a home: checked, staged, verified and tried before one takes effect (docs/fleet.md). */
+/**
+ * Bundles from the release graph into a home: checked, staged, verified and tried before one takes effect
+ * (docs/guides/fleet.md).
+ */
 import { join } from "node:path";
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";

@@ -1,4 +1,4 @@
-/** Bundles of a release graph, verified from the index down (docs/contracts.md §10). */
+/** Bundles of a release graph, verified from the index down (docs/design/contracts/10-release.md §10). */
 import { SbxError } from "../../base/error/mod.ts";
 import {
   BUNDLE_BYTES_MAX,

@@ -12,7 +12,10 @@ import { fleetPaths, type FleetStatus, readStatus, writeStatus } from "./status.
 const ALIVE_MS = 60_000, NEWS_MS = 5_000;
 /** `ms` until rows that were refused are sent again. */
 const REFUSED_MS = 10 * 60_000;
-/** Bytes of ledgers that are kept for a collector that is away, past their time (docs/contracts.md §14). */
+/**
+ * Bytes of ledgers that are kept for a collector that is away, past their time
+ * (docs/design/contracts/14-limits.md §14).
+ */
 export const BACKLOG_BYTES = 4 * 1024 * 1024 * 1024;
 
 export interface FleetMachineOptions {

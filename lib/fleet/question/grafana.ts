@@ -1,4 +1,4 @@
-/** The questions as a dashboard of Grafana over a ClickHouse server (docs/fleet.md, "Grafana"). */
+/** The questions as a dashboard of Grafana over a ClickHouse server (docs/guides/fleet.md, "Grafana"). */
 import { writingOf } from "./ask.ts";
 import { type Question, QUESTIONS } from "./questions.ts";
 

@@ -1,4 +1,7 @@
-/** Prepared questions about a fleet (docs/fleet.md, "Questions"): SQL that ClickHouse and DuckDB both take. */
+/**
+ * Prepared questions about a fleet (docs/guides/fleet.md, "Questions"): SQL that ClickHouse and DuckDB both
+ * take.
+ */
 import type { Dialect } from "../../detection/sql/mod.ts";
 
 /** What a statement is written with. */

@@ -1,4 +1,7 @@
-/** Completeness of a store: every row of every session of every machine, against what the machines signed (docs/fleet.md). */
+/**
+ * Completeness of a store: every row of every session of every machine, against what the machines signed
+ * (docs/guides/fleet.md).
+ */
 import { join } from "node:path";
 import type { ChainHeads } from "../../ledger/mod.ts";
 import { openSegment, sameHeads, verifyRows } from "../segment/mod.ts";

@@ -7,7 +7,10 @@ import { addressBytes, formatAddress } from "../../base/address/mod.ts";
 import { backgroundInterval, timeLimit } from "../../base/time/mod.ts";
 import { writeAll } from "../../base/wire/mod.ts";
 
-/** Connections at once, and those of one address, or network of IPv6, that is not this machine's (docs/contracts.md §14). */
+/**
+ * Connections at once, and those of one address, or network of IPv6, that is not this machine's
+ * (docs/design/contracts/14-limits.md §14).
+ */
 export const CONNECTIONS_MAX = 512, CONNECTIONS_PER_ADDRESS_MAX = 32;
 /** Time without a byte either way after which a connection ends, in `ms`. */
 const IDLE_MS = timeLimit(60_000);

@@ -10,7 +10,7 @@ import { writeAll } from "../../base/wire/mod.ts";
 import type { Upload } from "../ship/mod.ts";
 import { storePaths } from "../store/mod.ts";
 
-/** Bodies that come at once, of all machines and of one (docs/contracts.md §14). */
+/** Bodies that come at once, of all machines and of one (docs/design/contracts/14-limits.md §14). */
 const UPLOADS_MAX = 64, UPLOADS_PER_MACHINE_MAX = 2;
 /** Bodies that are in memory, to be verified. */
 const OPEN_MAX = 2;

@@ -1,4 +1,4 @@
-/** The receiver of a fleet (docs/fleet.md): enrolment, segments and reports, into a folder. */
+/** The receiver of a fleet (docs/guides/fleet.md): enrolment, segments and reports, into a folder. */
 export {
   enrol,
   findMachine,

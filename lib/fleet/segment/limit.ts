@@ -1,4 +1,4 @@
-/** Limits of segments (docs/contracts.md §14). */
+/** Limits of segments (docs/design/contracts/14-limits.md §14). */
 
 /** Largest segment as it is sent, and largest one unpacked, in `bytes`: one event can have 32 MiB of text. */
 export const SEGMENT_BYTES_MAX = 64 * 1024 * 1024;

@@ -1,4 +1,7 @@
-/** Segments: parts of a ledger on their way from a machine to a collector, signed and verified (docs/fleet.md). */
+/**
+ * Segments: parts of a ledger on their way from a machine to a collector, signed and verified
+ * (docs/guides/fleet.md).
+ */
 export { SEGMENT_BYTES_MAX } from "./limit.ts";
 export type { Line } from "./line.ts";
 export { headerOf, type OpenedSegment, openSegment, sameHeads, verifyChains, verifyRows } from "./read.ts";

@@ -1,4 +1,4 @@
-/** Shipping ledgers from a machine to a collector (docs/fleet.md). */
+/** Shipping ledgers from a machine to a collector (docs/guides/fleet.md). */
 export { type Cursor, readCursor, removeCursor, START, writeCursor } from "./cursor.ts";
 export { ClickHouseTarget } from "./clickhouse.ts";
 export { FolderTarget } from "./folder.ts";

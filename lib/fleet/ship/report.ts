@@ -1,4 +1,7 @@
-/** Signed reports of a machine: what a collector cannot see in segments (docs/contracts.md §12). */
+/**
+ * Signed reports of a machine: what a collector cannot see in segments (docs/design/contracts/12-ledger.md
+ * §12).
+ */
 import { z } from "zod";
 import type { SigningKey } from "../../release/mod.ts";
 import { openSigned, REPORT_TYPE, signText } from "../../signing/mod.ts";

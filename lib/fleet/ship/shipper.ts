@@ -1,4 +1,7 @@
-/** Ships ledgers of one machine, session by session, each row exactly once by its position (docs/fleet.md). */
+/**
+ * Ships ledgers of one machine, session by session, each row exactly once by its position
+ * (docs/guides/fleet.md).
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import type { ChainHeads } from "../../ledger/mod.ts";
 import { type LedgerRows, readHeadsAt, readRowsAfter } from "../../ledger/read/mod.ts";

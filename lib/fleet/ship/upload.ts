@@ -1,6 +1,7 @@
 /**
  * The head of an upload, by which a receiver knows before the first byte of a body whose it is, how long it is, and what it hashes to:
- * `sbx-fleet-upload: <machine id> <BLAKE3 of the body> <signature, base64>` (docs/contracts.md §12).
+ * `sbx-fleet-upload: <machine id> <BLAKE3 of the body> <signature, base64>`
+ * (docs/design/contracts/12-ledger.md §12).
  */
 import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";

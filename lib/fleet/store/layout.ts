@@ -1,4 +1,4 @@
-/** Files of a fleet's store (docs/contracts.md §12). */
+/** Files of a fleet's store (docs/design/contracts/12-ledger.md §12). */
 import { join } from "node:path";
 import type { SegmentHeader } from "../segment/schema.ts";
 

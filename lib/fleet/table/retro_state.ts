@@ -1,4 +1,7 @@
-/** What retro-hunts of a pack did so far, beside their findings in a store (docs/contracts.md §12, "Fleet"). */
+/**
+ * What retro-hunts of a pack did so far, beside their findings in a store (docs/design/contracts/12-ledger.md
+ * §12, "Fleet").
+ */
 import { join } from "node:path";
 import { z } from "zod";
 import { writeAtomic } from "../../base/home/mod.ts";

@@ -1,4 +1,7 @@
-/** Sign-in of the desktop page: codes become sessions, and sessions open the API (docs/contracts.md §2, "Desktop"). */
+/**
+ * Sign-in of the desktop page: codes become sessions, and sessions open the API
+ * (docs/design/contracts/02-http.md §2, "Desktop").
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import { Codes } from "./codes.ts";
 import type { DesktopPage } from "./page.ts";

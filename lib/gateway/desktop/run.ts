@@ -1,4 +1,7 @@
-/** Identity of one run of the gateway towards the desktop page (docs/contracts.md §2, "Desktop"). */
+/**
+ * Identity of one run of the gateway towards the desktop page (docs/design/contracts/02-http.md §2,
+ * "Desktop").
+ */
 import { SbxError } from "../../base/error/mod.ts";
 
 const ALGORITHM = { name: "ECDSA", namedCurve: "P-256" };

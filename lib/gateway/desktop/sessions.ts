@@ -1,4 +1,4 @@
-/** Browsers that are signed in to the desktop page (docs/contracts.md §2, "Desktop"). */
+/** Browsers that are signed in to the desktop page (docs/design/contracts/02-http.md §2, "Desktop"). */
 import { newToken } from "../token.ts";
 import { digest } from "./digest.ts";
 

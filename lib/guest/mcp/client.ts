@@ -6,7 +6,9 @@ export function mcpChannel(conn: Deno.Conn): FrameChannel {
   return new FrameChannel(conn, MCP_RESULT_FRAME_LIMIT, MCP_RESULT_FRAME_LIMIT, MCP_FRAME_LIMIT);
 }
 
-/** One MCP connection of a guest program to the host (docs/contracts.md §7, port 5002). */
+/**
+ * One MCP connection of a guest program to the host (docs/design/contracts/07-guest-wire.md §7, port 5002).
+ */
 export class McpClient implements Disposable {
   readonly #channel: FrameChannel;
   #id = 0;

@@ -1,4 +1,4 @@
-/** Limits of the guest wire (docs/contracts.md §7). */
+/** Limits of the guest wire (docs/design/contracts/07-guest-wire.md §7). */
 import { SbxError } from "../../base/error/mod.ts";
 
 /** Most TCP streams of a guest at once; further ones are refused. */
@@ -17,7 +17,7 @@ export const MAX_BOOT_VARIABLES = 128;
 export const MAX_BOOT_FILES = 64;
 /** Total size of all boot variables and files with their names, in `bytes`. */
 export const MAX_BOOT_BYTES = 10 * 1024 * 1024;
-/** Default mode of a boot file (docs/contracts.md §14). */
+/** Default mode of a boot file (docs/design/contracts/14-limits.md §14). */
 export const BOOT_FILE_MODE = 0o600;
 
 const encoder = new TextEncoder();
@@ -25,7 +25,10 @@ const encoder = new TextEncoder();
 /** Variables that change how programs load or how a shell starts. */
 const FORBIDDEN_VARIABLE = /^(LD_.*|IFS|BASH_ENV|ENV|PROMPT_COMMAND|BASH_FUNC_.*)$/;
 
-/** Tests whether a variable must never be set in a guest (docs/contracts.md §7, "Never set"). */
+/**
+ * Tests whether a variable must never be set in a guest (docs/design/contracts/07-guest-wire.md §7, "Never
+ * set").
+ */
 export function isForbiddenVariable(name: string): boolean {
   return FORBIDDEN_VARIABLE.test(name);
 }

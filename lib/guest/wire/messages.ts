@@ -1,6 +1,6 @@
 /**
- * Wire between sbx-process and the guest's programs (docs/contracts.md §7). Types of the guest's frames come
- * from `schema.ts`, with which the host validates them.
+ * Wire between sbx-process and the guest's programs (docs/design/contracts/07-guest-wire.md §7). Types of the
+ * guest's frames come from `schema.ts`, with which the host validates them.
  */
 export type {
   ActivityFrame,
@@ -19,7 +19,7 @@ export type {
 } from "../schema.ts";
 import type { NamedPaths } from "../../event/mod.ts";
 
-/** vsock ports of the host, CID 2 (docs/contracts.md §7). */
+/** vsock ports of the host, CID 2 (docs/design/contracts/07-guest-wire.md §7). */
 export const PORTS = {
   control: 5000,
   terminal: 5001,
@@ -29,18 +29,25 @@ export const PORTS = {
   activity: 5006,
   dns: 5007,
 } as const;
-/** Longest text of a guest's error, in characters; the host takes no longer one (docs/contracts.md §7). */
+/**
+ * Longest text of a guest's error, in characters; the host takes no longer one
+ * (docs/design/contracts/07-guest-wire.md §7).
+ */
 export const ERROR_CHARACTERS = 4096;
-/** Most `bytes` of a program's output on the control connection (docs/contracts.md §7); the rest has a connection of its own. */
+/**
+ * Most `bytes` of a program's output on the control connection (docs/design/contracts/07-guest-wire.md §7);
+ * the rest has a connection of its own.
+ */
 export const INLINE_BYTES = 4096;
 /**
- * `bytes` of a program's input that the guest has not taken yet (docs/contracts.md §7), less than its vsock buffers: a
- * vhost-user vsock with bytes for a guest that reads none stops what that guest sends, for ever.
+ * `bytes` of a program's input that the guest has not taken yet (docs/design/contracts/07-guest-wire.md §7),
+ * less than its vsock buffers: a vhost-user vsock with bytes for a guest that reads none stops what that
+ * guest sends, for ever.
  */
 export const INPUT_WINDOW = 96 * 1024;
 /** Most `bytes` of input in one frame. */
 export const INPUT_PIECE = 24 * 1024;
-/** Limits of what a guest reports of its programs (docs/contracts.md §7, "Activity"). */
+/** Limits of what a guest reports of its programs (docs/design/contracts/07-guest-wire.md §7, "Activity"). */
 export const ACTIVITY_LIMITS = {
   /** processes that ran before the report began */
   processes: 1024,
@@ -131,15 +138,18 @@ export type ActivityOrder =
 /** Exec port, host to guest: base64 of a program's input, or its end. */
 export type ExecInput = { stream: "stdin"; data: string } | { stream: "stdin"; end: true };
 
-/** Program of the agent that connects its streams to a port of the guest, its only argument (docs/ports.md). */
+/**
+ * Program of the agent that connects its streams to a port of the guest, its only argument
+ * (docs/guides/ports.md).
+ */
 export const PORT_PROGRAM = "sbx-port";
 /** Program of the agent that reads and writes files of the guest: `stat`, `read`, `list`, `write`, `folder` or `link`, a path. */
 export const FILE_PROGRAM = "sbx-file";
 
 /**
  * Exit code of a program that cannot run: missing, not executable, or without its directory
- * (docs/contracts.md §2).
+ * (docs/design/contracts/02-http.md §2).
  */
 export const EXIT_CANNOT_RUN = 126;
-/** Exit code of a program that exceeded its time limit (docs/contracts.md §2). */
+/** Exit code of a program that exceeded its time limit (docs/design/contracts/02-http.md §2). */
 export const EXIT_TIMED_OUT = 124;

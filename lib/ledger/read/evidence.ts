@@ -114,7 +114,10 @@ export function readEvidence(path: string, { events, outcomes, journal }: ChainL
   });
 }
 
-/** The statements of the host (docs/contracts.md §12), in order, of the first `journal` rows of the journal. */
+/**
+ * The statements of the host (docs/design/contracts/12-ledger.md §12), in order, of the first `journal` rows
+ * of the journal.
+ */
 export function readStatements<T>(path: string, journal: number): Promise<T[]> {
   return withLedger(path, async (client) => {
     const rows = await selectText(

@@ -1,4 +1,7 @@
-/** Conditions on the events of a list, as SQL over {@linkcode EVENTS_WITH_OUTCOMES} (docs/contracts.md §2, "Records"). */
+/**
+ * Conditions on the events of a list, as SQL over {@linkcode EVENTS_WITH_OUTCOMES}
+ * (docs/design/contracts/02-http.md §2, "Records").
+ */
 import type { InValue } from "@libsql/client/sqlite3";
 import type { EventFamily } from "../../event/mod.ts";
 import { DECISION, EVENTS_WITH_OUTCOMES, FAMILY } from "../views.ts";

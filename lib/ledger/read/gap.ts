@@ -1,7 +1,7 @@
 import { withLedger } from "./open.ts";
 import { selectText } from "./text.ts";
 
-/** Rule of the finding about each gap (docs/activity.md). */
+/** Rule of the finding about each gap (docs/concepts/activity.md). */
 const RULE = "activity-gap";
 
 /** Time of the last gap in the report of a guest's programs, in `ms` since 1970. */

@@ -1,4 +1,7 @@
-/** Readers of ledgers (docs/contracts.md §12): queries, proofs, collection, and the index of sessions. Loads the database. */
+/**
+ * Readers of ledgers (docs/design/contracts/12-ledger.md §12): queries, proofs, collection, and the index of
+ * sessions. Loads the database.
+ */
 export { readApproval } from "./approvals.ts";
 export {
   collect,

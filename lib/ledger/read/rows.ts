@@ -1,6 +1,7 @@
 /**
  * Rows of a ledger behind a position, as they leave a machine: lines of the texts and hashes of its chains
- * (docs/contracts.md §12). SQLite joins them, because a row that becomes an object costs more than all else of its way.
+ * (docs/design/contracts/12-ledger.md §12). SQLite joins them, because a row that becomes an object costs
+ * more than all else of its way.
  */
 import type { Client, InValue } from "@libsql/client/sqlite3";
 import { BOUND_VERSION } from "../schema.ts";
@@ -9,7 +10,10 @@ import { type ChainLengths, headsAt } from "./heads.ts";
 import { withLedger } from "./open.ts";
 import { selectText } from "./text.ts";
 
-/** Most rows of each chain at once, and `bytes` of their texts after which there are fewer (docs/contracts.md §14). */
+/**
+ * Most rows of each chain at once, and `bytes` of their texts after which there are fewer
+ * (docs/design/contracts/14-limits.md §14).
+ */
 const ROWS_MAX = 4096;
 export const ROWS_BYTES_MAX = 8 * 1024 * 1024;
 

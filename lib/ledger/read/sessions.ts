@@ -1,4 +1,6 @@
-/** `main.db`: the index of sessions (docs/contracts.md §12), including those of deleted VMs. */
+/**
+ * `main.db`: the index of sessions (docs/design/contracts/12-ledger.md §12), including those of deleted VMs.
+ */
 import type { Client, Row } from "@libsql/client/sqlite3";
 import { SbxError } from "../../base/error/mod.ts";
 import { ledgerError } from "../failure.ts";

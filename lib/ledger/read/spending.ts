@@ -2,7 +2,7 @@ import { EVENTS_WITH_OUTCOMES, selectFamily } from "../views.ts";
 import { withLedger } from "./open.ts";
 import { selectText } from "./text.ts";
 
-/** What a session has used, by its record (docs/contracts.md §4, "Budgets"). */
+/** What a session has used, by its record (docs/design/contracts/04-profiles.md §4, "Budgets"). */
 export interface SpendingSums {
   requests: number;
   bytes_out: number;

@@ -44,9 +44,9 @@ const UNREADABLE = /^SQLITE_(READONLY|CANTOPEN|BUSY|LOCKED|PERM|FULL|NOMEM)/;
 const SESSION_FOLDER = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
- * Verifies a ledger offline (docs/contracts.md §12): that it is this session's; events with their decisions, outcomes and
- * the journal against their hashes and chains; columns, findings, answers and bodies against their sources; the structure
- * of the database; the seal.
+ * Verifies a ledger offline (docs/design/contracts/12-ledger.md §12): that it is this session's; events with
+ * their decisions, outcomes and the journal against their hashes and chains; columns, findings, answers and
+ * bodies against their sources; the structure of the database; the seal.
  *
  * @param expected session that the ledger must belong to; by default the one that its folder is named by, if it is
  * @param checkSeal checks the signature of the seal

@@ -1,6 +1,7 @@
 /**
- * Questions in SQL about one ledger (docs/queries.md), asked in the process of the person who asks. Deno's own SQLite and
- * not libsql, whose functions read and write files; a process that opens the ledger with both would lose locks.
+ * Questions in SQL about one ledger (docs/guides/queries.md), asked in the process of the person who asks.
+ * Deno's own SQLite and not libsql, whose functions read and write files; a process that opens the ledger
+ * with both would lose locks.
  */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { SbxError } from "../../base/error/mod.ts";
@@ -8,7 +9,7 @@ import { copyLedger, type LedgerCopy } from "../copy.ts";
 import { isOutdated } from "../schema.ts";
 import { CREATE_TEMP_VIEWS } from "../views.ts";
 
-/** Most rows of an answer (docs/contracts.md §12). */
+/** Most rows of an answer (docs/design/contracts/12-ledger.md §12). */
 export const SQL_ROWS_MAX = 100_000;
 
 /** Columns by name, and rows of their values; `truncated` where there were more rows. */
@@ -117,6 +118,6 @@ function valueOf(value: unknown): SqlValue {
   return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
 }
 
-function refused(reason: string, hint = "docs/queries.md has the views and their columns"): SbxError {
+function refused(reason: string, hint = "docs/guides/queries.md has the views and their columns"): SbxError {
   return new SbxError("sql.invalid", `the statement cannot be run: ${reason}`, { hint });
 }

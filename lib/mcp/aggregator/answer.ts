@@ -1,4 +1,4 @@
-/** Answer lines of the aggregator protocol (docs/contracts.md §8, "Aggregator errors"). */
+/** Answer lines of the aggregator protocol (docs/design/contracts/08-mcp.md §8, "Aggregator errors"). */
 import { isDeeper } from "../../base/json/mod.ts";
 import { DEPTH_MAX, LINE_BYTES_MAX, PART_CHARS, RESULT_BYTES_MAX } from "../limit.ts";
 import { byteLength, fitsLine } from "../ndjson.ts";

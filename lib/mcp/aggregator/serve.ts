@@ -1,4 +1,6 @@
-/** The aggregator protocol over a pair of pipes (docs/contracts.md §8, "Aggregator protocol"). */
+/**
+ * The aggregator protocol over a pair of pipes (docs/design/contracts/08-mcp.md §8, "Aggregator protocol").
+ */
 import { REQUESTS_MAX } from "../limit.ts";
 import { LineWriter, readLines, valueOf } from "../ndjson.ts";
 import { readRequest, type RequestLine } from "../protocol.ts";

@@ -1,4 +1,7 @@
-/** The methods of the aggregator protocol over all servers (docs/contracts.md §8, "Aggregator protocol"). */
+/**
+ * The methods of the aggregator protocol over all servers (docs/design/contracts/08-mcp.md §8, "Aggregator
+ * protocol").
+ */
 import { isObject } from "../../base/object/mod.ts";
 import type { z } from "zod";
 import { type AggregatorDefinition, readDefinitions } from "../definition.ts";

@@ -1,4 +1,7 @@
-/** Driver of the aggregator process in sbx-process (docs/contracts.md §8, "Aggregator subprocess lifecycle"). */
+/**
+ * Driver of the aggregator process in sbx-process (docs/design/contracts/08-mcp.md §8, "Aggregator subprocess
+ * lifecycle").
+ */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { siblingProgram } from "../../base/spawn/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";

@@ -15,7 +15,7 @@ export interface AggregatorOptions extends ListsOptions {
   startStdio?: StdioStarter;
   /** program and arguments; default: the program installed beside this one; null: not installed */
   command?: string[] | null;
-  /** `ms` (docs/contracts.md §8) */
+  /** `ms` (docs/design/contracts/08-mcp.md §8) */
   timeouts?: { request: number; call: number };
   /** receives failures that no caller waits for */
   log?(line: string): void;

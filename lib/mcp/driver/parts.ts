@@ -1,4 +1,7 @@
-/** Answers that come in parts, since they are longer than a line (docs/contracts.md §8, "Aggregator protocol"). */
+/**
+ * Answers that come in parts, since they are longer than a line (docs/design/contracts/08-mcp.md §8,
+ * "Aggregator protocol").
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import { PARTS_TOTAL_MAX, RESULT_BYTES_MAX } from "../limit.ts";
 import { byteLength } from "../ndjson.ts";

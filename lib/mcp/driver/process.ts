@@ -193,7 +193,10 @@ class PipeSource {
   }
 }
 
-/** Failure of every request while the aggregator is down (docs/contracts.md §8, "Aggregator subprocess lifecycle"). */
+/**
+ * Failure of every request while the aggregator is down (docs/design/contracts/08-mcp.md §8, "Aggregator
+ * subprocess lifecycle").
+ */
 export function channelClosed(): SbxError {
   return new SbxError("mcp.channel_closed", "the MCP aggregator is not running: its channel is closed", {
     hint: "it restarts automatically; try again",

@@ -1,7 +1,7 @@
 /** Interface between the endpoint and the MCP servers; the aggregator's driver implements it. */
 import type { CompletionRequest, EntryKind, Progress, RequestAnswerer, ServerNotice } from "../entry.ts";
 
-/** A tool (docs/contracts.md §8), the part visible to a guest. */
+/** A tool (docs/design/contracts/08-mcp.md §8), the part visible to a guest. */
 export interface ToolEntry {
   /** `<server>__<tool>` */
   namespaced_name: string;
@@ -9,13 +9,16 @@ export interface ToolEntry {
   /** JSON Schema from the server */
   input_schema: unknown;
   annotations?: unknown;
-  /** the tool differs from its approved definition and is held back (docs/contracts.md §8, "Pin") */
+  /**
+   * the tool differs from its approved definition and is held back (docs/design/contracts/08-mcp.md §8,
+   * "Pin")
+   */
   pin_changed?: boolean;
   title?: string;
   output_schema?: unknown;
 }
 
-/** A resource (docs/contracts.md §8). */
+/** A resource (docs/design/contracts/08-mcp.md §8). */
 export interface ResourceEntry {
   /** `sbx://<server>/<original_uri>` */
   namespaced_uri: string;
@@ -33,7 +36,7 @@ export interface ResourceTemplateEntry {
   mime_type?: string;
 }
 
-/** A prompt (docs/contracts.md §8), named like tools. */
+/** A prompt (docs/design/contracts/08-mcp.md §8), named like tools. */
 export interface PromptEntry {
   namespaced_name: string;
   description?: string;

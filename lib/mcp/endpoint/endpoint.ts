@@ -19,8 +19,8 @@ export interface EndpointParts {
 }
 
 /**
- * The MCP endpoint of one guest (docs/contracts.md §7, "MCP port"; §8, "Guest endpoint"): the policy boundary between
- * the guest's MCP clients and external servers.
+ * The MCP endpoint of one guest (docs/design/contracts/07-guest-wire.md §7, "MCP port"; §8, "Guest
+ * endpoint"): the policy boundary between the guest's MCP clients and external servers.
  */
 export class McpEndpoint {
   readonly #shared: GuestState;

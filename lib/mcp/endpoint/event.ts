@@ -1,4 +1,7 @@
-/** Events of MCP requests (docs/contracts.md §5): the request for policy, and the response for the ledger. */
+/**
+ * Events of MCP requests (docs/design/contracts/05-policy.md §5): the request for policy, and the response
+ * for the ledger.
+ */
 import { isObject } from "../../base/object/mod.ts";
 import { type EventProcess, type EventType, type McpEvent, readTraceparent } from "../../event/mod.ts";
 import type { Draft } from "../../policy/mod.ts";

@@ -1,9 +1,15 @@
-/** Limits of the guest's MCP endpoint (docs/contracts.md §7, §8, §14). Input from the guest is untrusted. */
+/**
+ * Limits of the guest's MCP endpoint (docs/design/contracts/14-limits.md §14). Input from the
+ * guest is untrusted.
+ */
 import { timeLimit } from "../../base/time/mod.ts";
 
-/** `ms` for a list or a read (docs/contracts.md §8). */
+/** `ms` for a list or a read (docs/design/contracts/08-mcp.md §8). */
 export const REQUEST_TIMEOUT_MS = timeLimit(60_000);
-/** `ms` for `tools/call` (docs/contracts.md §8); the time in which a person is asked does not count. */
+/**
+ * `ms` for `tools/call` (docs/design/contracts/08-mcp.md §8); the time in which a person is asked does not
+ * count.
+ */
 export const CALL_TIMEOUT_MS = timeLimit(300_000);
 /** `ms` in which a guest has to read at least one of the frames that wait for it. */
 export const WRITE_TIMEOUT_MS = timeLimit(60_000);

@@ -1,6 +1,6 @@
 /**
- * Built-in server `local` in the host process (docs/contracts.md §8, "Built-in server"); policy applies to its tools
- * too.
+ * Built-in server `local` in the host process (docs/design/contracts/08-mcp.md §8, "Built-in server"); policy
+ * applies to its tools too.
  */
 import { asSbxError, guestErrorBody, SbxError } from "../../base/error/mod.ts";
 import { LOCAL } from "../sources.ts";

@@ -1,6 +1,6 @@
 /**
- * The guest's MCP endpoint: policy applies to every call, list and read before it leaves the VM (docs/contracts.md §7,
- * §8).
+ * The guest's MCP endpoint: policy applies to every call, list and read before it leaves the VM
+ * (docs/design/contracts/08-mcp.md §8).
  */
 export type {
   CompletionRequest,

@@ -1,4 +1,4 @@
-/** Names in guests' requests, split for the event (docs/contracts.md §8, "Namespacing"). */
+/** Names in guests' requests, split for the event (docs/design/contracts/08-mcp.md §8, "Namespacing"). */
 import type { McpEvent } from "../../event/mod.ts";
 
 /** The three names of an MCP event. */

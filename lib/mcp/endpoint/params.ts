@@ -55,7 +55,8 @@ export function progressToken({ _meta }: Params): string | number | undefined {
 }
 
 /**
- * Process name of `Hello{process_name}`, the first frame of a connection (docs/contracts.md §7).
+ * Process name of `Hello{process_name}`, the first frame of a connection
+ * (docs/design/contracts/07-guest-wire.md §7).
  *
  * @returns `undefined` for any other frame
  */

@@ -1,4 +1,7 @@
-/** JSON-RPC 2.0 for MCP: messages of a guest, and error answers (docs/contracts.md §8, "JSON-RPC errors"). */
+/**
+ * JSON-RPC 2.0 for MCP: messages of a guest, and error answers (docs/design/contracts/08-mcp.md §8, "JSON-RPC
+ * errors").
+ */
 import { guestErrorBody, SbxError } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import { type Decision, guestLine, guestRefusal } from "../../policy/mod.ts";

@@ -17,7 +17,7 @@ export interface LoginToken {
   secret: string;
 }
 
-/** Logins at servers (docs/contracts.md §9, "Logins"). */
+/** Logins at servers (docs/design/contracts/09-credentials.md §9, "Logins"). */
 export interface ServerLogins {
   /**
    * Token for a request to a server, renewed when it ends soon.
@@ -111,7 +111,7 @@ export class Credentials {
   async #resolve(ref: string, to: URL, rejected: boolean): Promise<string> {
     requireSafe(to);
     const secret = await this.#options.resolve?.(ref, to, rejected).catch(() => undefined);
-    // An unresolved reference is refused, never sent (docs/contracts.md §9).
+    // An unresolved reference is refused, never sent (docs/design/contracts/09-credentials.md §9).
     if (!secret) throw new OutboundRefusal(`credential ${ref} is unknown or not valid for ${to.host}`);
     this.#secrets.add(ref, secret);
     return secret;

@@ -1,7 +1,8 @@
 /**
- * The private wire between the aggregator and its parent (docs/contracts.md §8, "Privilege boundary"). Carries HTTP
- * requests, because the aggregator has no network of its own, and the messages that the NDJSON protocol lacks: progress,
- * cancellation, changed lists. A frame is u32 big-endian length of the rest, u8 kind, u32 big-endian id, payload.
+ * The private wire between the aggregator and its parent (docs/design/contracts/08-mcp.md §8, "Privilege
+ * boundary"). Carries HTTP requests, because the aggregator has no network of its own, and the messages that
+ * the NDJSON protocol lacks: progress, cancellation, changed lists. A frame is u32 big-endian length of the
+ * rest, u8 kind, u32 big-endian id, payload.
  */
 import { closeQuietly, writeAll } from "../../base/wire/mod.ts";
 

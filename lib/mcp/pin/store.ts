@@ -1,4 +1,4 @@
-/** Approved tool definitions per profile (docs/contracts.md §8, "Pin"). */
+/** Approved tool definitions per profile (docs/design/contracts/08-mcp.md §8, "Pin"). */
 import { SbxError } from "../../base/error/mod.ts";
 import { foreignText } from "../text.ts";
 import type { ToolDefinition } from "../entry.ts";

@@ -4,7 +4,7 @@ import type { NamePort } from "../port/mod.ts";
 
 /** A host and its port, as in `host` and in URLs. */
 export interface Authority {
-  /** canonical (docs/contracts.md §5, "Hosts") */
+  /** canonical (docs/design/contracts/05-policy.md §5, "Hosts") */
   host: string;
   /** absent for the default port of the scheme */
   port?: number;

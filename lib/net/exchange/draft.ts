@@ -1,4 +1,4 @@
-/** Drafts of the network's events (docs/contracts.md §5). */
+/** Drafts of the network's events (docs/design/contracts/05-policy.md §5). */
 import {
   type CredentialSubstitution,
   type EventProcess,

@@ -1,6 +1,6 @@
 /**
  * One request in five steps: describe it, decide on it, decide on its model call, send it, relay the response
- * (docs/network.md, docs/contracts.md §5).
+ * (docs/concepts/network.md, docs/design/contracts/05-policy.md §5).
  */
 import { asSbxError } from "../../base/error/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";

@@ -1,4 +1,7 @@
-/** Git in HTTP requests: what a push changes is known before its first byte is sent (docs/contracts.md §5, "Git"). */
+/**
+ * Git in HTTP requests: what a push changes is known before its first byte is sent
+ * (docs/design/contracts/05-policy.md §5, "Git").
+ */
 import { plain } from "../../base/print/mod.ts";
 import type { HttpGit } from "../../event/mod.ts";
 import {

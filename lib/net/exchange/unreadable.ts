@@ -1,4 +1,7 @@
-/** Requests that hide what rules read: refused, so that no encoding and no WebSocket gets past them (docs/contracts.md §5, "Guards"). */
+/**
+ * Requests that hide what rules read: refused, so that no encoding and no WebSocket gets past them
+ * (docs/design/contracts/05-policy.md §5, "Guards").
+ */
 import { providerOf } from "../../event/mod.ts";
 import type { Decision, Draft, Gate } from "../../policy/mod.ts";
 import { isUnreadable } from "../message/body_recorder.ts";

@@ -1,5 +1,8 @@
 // deno-lint-ignore-file no-control-regex
-/** Protocols that a rule can hold a relayed connection to (docs/contracts.md §5, "Protocols"), by their first bytes. */
+/**
+ * Protocols that a rule can hold a relayed connection to (docs/design/contracts/05-policy.md §5,
+ * "Protocols"), by their first bytes.
+ */
 import type { Protocol } from "../../policy/mod.ts";
 import { decodeLatin1 } from "../message/latin1.ts";
 

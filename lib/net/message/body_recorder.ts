@@ -1,4 +1,4 @@
-/** Bodies of events (docs/contracts.md §5): text up to a limit, without secrets. */
+/** Bodies of events (docs/design/contracts/05-policy.md §5): text up to a limit, without secrets. */
 import type { HttpBody } from "../../event/mod.ts";
 import { CAPTURE_MAX } from "../limit.ts";
 import { ByteBuffer } from "./byte_buffer.ts";

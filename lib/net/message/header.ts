@@ -111,8 +111,8 @@ export function isSensitive(name: string): boolean {
 const REDACTED = "[redacted]";
 
 /**
- * Header fields of an event (docs/contracts.md §5). Values of sensitive fields are redacted, unless the broker put a ref
- * there; the scheme of an authorization stays.
+ * Header fields of an event (docs/design/contracts/05-policy.md §5). Values of sensitive fields are redacted,
+ * unless the broker put a ref there; the scheme of an authorization stays.
  */
 export function eventHeaders(headers: readonly Header[]): Record<string, string[]> {
   const map: Record<string, string[]> = {};

@@ -1,4 +1,7 @@
-/** Credential port: the network asks it to keep secrets on the host (docs/contracts.md §9). Implemented by lib/credential. */
+/**
+ * Credential port: the network asks it to keep secrets on the host (docs/design/contracts/09-credentials.md
+ * §9). Implemented by lib/credential.
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import type { CredentialSubstitution } from "../../event/mod.ts";
 import type { Header } from "../message/header.ts";

@@ -1,4 +1,7 @@
-/** Model port: the network asks it to recognize and read model calls (docs/contracts.md §5). Implemented by lib/model. */
+/**
+ * Model port: the network asks it to recognize and read model calls (docs/design/contracts/05-policy.md §5).
+ * Implemented by lib/model.
+ */
 import type { Event, ModelEvent } from "../../event/mod.ts";
 import type { Bill, CallUse, LaterUse } from "../../budget/mod.ts";
 import type { Draft } from "../../policy/mod.ts";

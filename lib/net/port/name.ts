@@ -1,4 +1,7 @@
-/** Name port: the network asks it about the names and addresses of a guest (docs/contracts.md §5). Implemented by lib/dns. */
+/**
+ * Name port: the network asks it about the names and addresses of a guest (docs/design/contracts/05-policy.md
+ * §5). Implemented by lib/dns.
+ */
 
 /** Names that a guest resolved. Names are lower case without the last dot; addresses are plain text. */
 export interface NamePort {

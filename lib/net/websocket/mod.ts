@@ -1,4 +1,7 @@
-/** WebSockets of a guest: a strict parser of frames, and a relay that writes each of them anew (docs/network.md). */
+/**
+ * WebSockets of a guest: a strict parser of frames, and a relay that writes each of them anew
+ * (docs/concepts/network.md).
+ */
 export { CLOSE } from "./close.ts";
 export { checkAccept, EXTENSIONS, upgradeOf } from "./handshake.ts";
 export type { DataPiece } from "./reader.ts";

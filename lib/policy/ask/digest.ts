@@ -1,4 +1,7 @@
-/** Digest of an ask: an answer names it, and so goes to the ask that its person read (docs/contracts.md §5, "Asks"). */
+/**
+ * Digest of an ask: an answer names it, and so goes to the ask that its person read
+ * (docs/design/contracts/05-policy.md §5, "Asks").
+ */
 import { blake3 } from "../../base/hash/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import type { Event } from "../../event/mod.ts";

@@ -1,4 +1,4 @@
-/** Limits of asks (docs/contracts.md §5, "Asks"). */
+/** Limits of asks (docs/design/contracts/05-policy.md §5, "Asks"). */
 
 /** `s` after which an unanswered ask is a denial, unless its rule has `ask_timeout`. */
 export const ASK_TIMEOUT = 60;

@@ -1,4 +1,4 @@
-/** Asks: decisions that wait for a person (docs/contracts.md §5). */
+/** Asks: decisions that wait for a person (docs/design/contracts/05-policy.md §5). */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import type { Answered, Decision } from "../decision/mod.ts";

@@ -1,4 +1,7 @@
-/** Zod schemas of an ask and its answer (docs/contracts.md §5), for messages; the queue takes them as plain data. */
+/**
+ * Zod schemas of an ask and its answer (docs/design/contracts/05-policy.md §5), for messages; the queue takes
+ * them as plain data.
+ */
 import { z } from "zod";
 import { LAYERS } from "../engine/rule.ts";
 import { APPROVAL_MINUTES_MAX } from "./limit.ts";

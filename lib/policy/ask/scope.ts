@@ -1,4 +1,7 @@
-/** The events that a lasting answer covers: exactly those that its question names (docs/contracts.md §5, "Asks"). */
+/**
+ * The events that a lasting answer covers: exactly those that its question names
+ * (docs/design/contracts/05-policy.md §5, "Asks").
+ */
 import { blake3 } from "../../base/hash/mod.ts";
 import { type Event, familyOf, valueAt } from "../../event/mod.ts";
 import { type DecidingRule, updatesLine } from "../decision/mod.ts";

@@ -1,4 +1,7 @@
-/** Rules made of answers: later events like an asked one pass without a question (docs/contracts.md §5, "Asks"). */
+/**
+ * Rules made of answers: later events like an asked one pass without a question
+ * (docs/design/contracts/05-policy.md §5, "Asks").
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import { coveredMatch } from "../ask/covered.ts";
@@ -28,7 +31,7 @@ export function savedRule(event: Event, asking: Rule): SavedRule {
   const scope = scopeOf(event, asking);
   if (!scope) {
     throw new SbxError("ask.invalid", "the event is too long for a rule that covers events like it", {
-      hint: "write a rule yourself: docs/policy.md",
+      hint: "write a rule yourself: docs/guides/policy.md",
     });
   }
   const match = coveredMatch(event);

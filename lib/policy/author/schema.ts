@@ -1,4 +1,4 @@
-/** Rules in TOML (docs/contracts.md §5), as zod. */
+/** Rules in TOML (docs/design/contracts/05-policy.md §5), as zod. */
 import { z } from "zod";
 import { ASK_TIMEOUT_MAX } from "../ask/limit.ts";
 import { AnsweredBy } from "../ask/schema.ts";
@@ -54,7 +54,7 @@ const recorded = {
   undoes: z.string().optional().describe("id of the change that this one takes back"),
 };
 
-/** One recorded change of a rule of a profile (docs/contracts.md §5, "Changes of rules"). */
+/** One recorded change of a rule of a profile (docs/design/contracts/05-policy.md §5, "Changes of rules"). */
 export const RuleChange = z.strictObject({
   kind: z.literal("rule"),
   ...recorded,

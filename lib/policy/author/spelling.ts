@@ -1,4 +1,7 @@
-/** Literals in spellings that no event has (docs/contracts.md §5): tests with them never match. */
+/**
+ * Literals in spellings that no event has (docs/design/contracts/05-policy.md §5): tests with them never
+ * match.
+ */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { canonicalHost } from "../../base/address/mod.ts";
 import { canonicalPath } from "../../base/url/mod.ts";

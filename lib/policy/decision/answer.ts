@@ -1,4 +1,4 @@
-/** The part of a decision record that tells how its ask ended (docs/contracts.md §5). */
+/** The part of a decision record that tells how its ask ended (docs/design/contracts/05-policy.md §5). */
 import type { AskRecord } from "../ask/queue.ts";
 import type { Answered, Decision } from "./decision.ts";
 

@@ -1,4 +1,4 @@
-/** Decisions of policy on events (docs/contracts.md §5). */
+/** Decisions of policy on events (docs/design/contracts/05-policy.md §5). */
 import type { z } from "zod";
 import type { Event, Finding } from "../../event/mod.ts";
 import type { Rule } from "../engine/rule.ts";

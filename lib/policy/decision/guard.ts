@@ -1,4 +1,7 @@
-/** Guards: hard-coded blocks that no rule can allow, `guard-…` in decision records (docs/contracts.md §5). */
+/**
+ * Guards: hard-coded blocks that no rule can allow, `guard-…` in decision records
+ * (docs/design/contracts/05-policy.md §5).
+ */
 import type { Event } from "../../event/mod.ts";
 import type { Refusal } from "../gate.ts";
 import type { Decision, Evaluation } from "./decision.ts";
@@ -10,7 +13,7 @@ export const GUARD_EVALUATION = "guard-evaluation";
 const REMEDIES: Record<string, string> = {
   "guard-connections": "close unused connections and try again",
   "guard-credential":
-    "sbx credentials list shows the refs and their hosts; docs/credentials.md explains where a secret may be sent",
+    "sbx credentials list shows the refs and their hosts; docs/guides/credentials.md explains where a secret may be sent",
   [GUARD_EVALUATION]: "the finding on this event has the error; report it with the rules in force",
   "guard-malformed-tls": "use TLS on this port, with the host name in the ClientHello",
 };
@@ -49,5 +52,6 @@ export function isGuard(ruleId: string): boolean {
 
 /** Remedy for a block by a guard. */
 export function guardRemedy(ruleId: string): string {
-  return REMEDIES[ruleId] ?? "no rule can allow it; docs/network.md lists the guards and their reasons";
+  return REMEDIES[ruleId] ??
+    "no rule can allow it; docs/concepts/network.md lists the guards and their reasons";
 }

@@ -1,4 +1,7 @@
-/** A refusal as its guest gets it (docs/contracts.md §5, "Decision record"): the whole record is for people on the host. */
+/**
+ * A refusal as its guest gets it (docs/design/contracts/05-policy.md §5, "Decision record"): the whole record
+ * is for people on the host.
+ */
 import { ASK_USER } from "../../base/error/mod.ts";
 import type { Decision } from "./decision.ts";
 import { isGuard } from "./guard.ts";

@@ -1,4 +1,4 @@
-/** Decision records and their words (docs/contracts.md §5). Loads no rule engine. */
+/** Decision records and their words (docs/design/contracts/05-policy.md §5). Loads no rule engine. */
 export { afterAsk, answerLine, applyAnswer } from "./answer.ts";
 export * from "./decision.ts";
 export { guestLine, type GuestRefusal, guestRefusal } from "./guest.ts";

@@ -1,4 +1,7 @@
-/** Zod schemas of a decision record (docs/contracts.md §5), for the API; the engine makes records as plain data. */
+/**
+ * Zod schemas of a decision record (docs/design/contracts/05-policy.md §5), for the API; the engine makes
+ * records as plain data.
+ */
 import { z } from "zod";
 import { AnsweredBy } from "../ask/schema.ts";
 import { PROTOCOLS } from "../engine/rule.ts";

@@ -45,7 +45,10 @@ type Any = any;
 /** Error codes for absent values. */
 const ABSENT = new Set(["unknown_variable", "no_such_key", "index_out_of_bounds"]);
 
-/** `__is(f…, e)`: e, or false if a field f or any value read by e is absent (docs/contracts.md §5). */
+/**
+ * `__is(f…, e)`: e, or false if a field f or any value read by e is absent
+ * (docs/design/contracts/05-policy.md §5).
+ */
 function isMacro({ args }: Any) {
   const expression = args[args.length - 1];
   const fields: string[] = args.slice(0, -1).map((node: Any) => node.args);

@@ -1,4 +1,4 @@
-/** Built-in rules (docs/contracts.md §5), evaluated last. */
+/** Built-in rules (docs/design/contracts/05-policy.md §5), evaluated last. */
 import { familyOf, GOVERNED_FAMILIES } from "../../event/mod.ts";
 import { TYPES } from "./condition.ts";
 import { PRIORITY_DEFAULT, type Rule } from "./rule.ts";

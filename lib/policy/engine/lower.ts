@@ -1,6 +1,6 @@
 /**
  * Lowers a match expression to CEL for the library: fields become flat variables, every test is wrapped so that an
- * absent field makes it false (docs/contracts.md §5), and loops are metered.
+ * absent field makes it false (docs/design/contracts/05-policy.md §5), and loops are metered.
  */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { parseCidr } from "../../base/address/mod.ts";

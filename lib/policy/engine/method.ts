@@ -1,6 +1,6 @@
 /**
- * Methods that servers take instead of a request's own (docs/contracts.md §5, "Methods"): frameworks read one from a
- * header, from the query or from a form, so that browsers can send it.
+ * Methods that servers take instead of a request's own (docs/design/contracts/05-policy.md §5, "Methods"):
+ * frameworks read one from a header, from the query or from a form, so that browsers can send it.
  */
 import { type Event, type HttpBody, isMethodOverride } from "../../event/mod.ts";
 import { withValue } from "./rewrite.ts";

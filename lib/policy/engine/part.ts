@@ -1,4 +1,7 @@
-/** Parts of events that rules read, so that bytes that hide such a part can be refused (docs/contracts.md §5, "Guards"). */
+/**
+ * Parts of events that rules read, so that bytes that hide such a part can be refused
+ * (docs/design/contracts/05-policy.md §5, "Guards").
+ */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { environment } from "./cel.ts";
 import type { CompiledRule } from "./compile.ts";

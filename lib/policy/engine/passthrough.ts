@@ -1,6 +1,6 @@
 /**
  * Connections that pass uninspected. Nobody reads their content then, so only corp may pass a host of whose content its
- * rules speak (docs/contracts.md §5, "Rewrites").
+ * rules speak (docs/design/contracts/05-policy.md §5, "Rewrites").
  */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { type Event, familyOf, getterOf } from "../../event/mod.ts";

@@ -97,8 +97,9 @@ export class Policy {
   }
 
   /**
-   * Decides on one event (docs/contracts.md §5). Never throws: a rule that fails or exceeds its budget blocks the
-   * event, any other error is a block by `guard-evaluation`; both are reported in `failures`.
+   * Decides on one event (docs/design/contracts/05-policy.md §5). Never throws: a rule that fails or exceeds
+   * its budget blocks the event, any other error is a block by `guard-evaluation`; both are reported in
+   * `failures`.
    */
   evaluate(event: Event, options: EvaluateOptions = {}): Evaluation {
     try {

@@ -1,6 +1,6 @@
 /**
- * Private addresses (docs/contracts.md §5, "Private addresses"): a rule on a name, a method or a time opens none of them.
- * Only a rule that tells the address from a public one does.
+ * Private addresses (docs/design/contracts/05-policy.md §5, "Private addresses"): a rule on a name, a method
+ * or a time opens none of them. Only a rule that tells the address from a public one does.
  */
 import type { Event } from "../../event/mod.ts";
 import { isPrivateHost } from "../../base/address/mod.ts";

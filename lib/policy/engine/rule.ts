@@ -1,4 +1,4 @@
-/** Rules as plain data (docs/contracts.md §5), without zod at run time. */
+/** Rules as plain data (docs/design/contracts/05-policy.md §5), without zod at run time. */
 import type { Rule } from "../author/schema.ts";
 
 export type { RewriteOp, Rule } from "../author/schema.ts";
@@ -13,7 +13,7 @@ export type Layer = typeof LAYERS[number];
 
 export const DETECTION_LEVELS = ["informational", "low", "medium", "high", "critical"] as const;
 
-/** Protocols that a rule can hold a connection to (docs/contracts.md §5, "Protocols"). */
+/** Protocols that a rule can hold a connection to (docs/design/contracts/05-policy.md §5, "Protocols"). */
 export const PROTOCOLS = [
   "amqp",
   "git",
@@ -34,7 +34,7 @@ export type Protocol = typeof PROTOCOLS[number];
 
 export const PRIORITY_MIN = -1000;
 export const PRIORITY_MAX = 1000;
-/** Default priority by layer (docs/contracts.md §5). */
+/** Default priority by layer (docs/design/contracts/05-policy.md §5). */
 export const PRIORITY_DEFAULT: Record<Layer, number> = { corp: -10, profile: 10, default: 0 };
 
 /** Maximum length of a match expression, in characters. */

@@ -1,15 +1,15 @@
-/** Schema of `[mcp.<server_id>]` (docs/contracts.md §4, "MCP server entry"). */
+/** Schema of `[mcp.<server_id>]` (docs/design/contracts/04-profiles.md §4, "MCP server entry"). */
 import { z } from "zod";
 import { holdsToken } from "../../credential/mod.ts";
 
-/** Headers that carry secrets, which belong to the credential broker (docs/contracts.md §8). */
+/** Headers that carry secrets, which belong to the credential broker (docs/design/contracts/08-mcp.md §8). */
 const SECRET_HEADER =
   /^(authorization|proxy-authorization|cookie|x-api-key|api-key|.*[-_](token|key|secret))$/i;
 
 /** Names of variables that carry secrets. */
 const SECRET_VARIABLE = /(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$/i;
 const REF = /^credential:blake3:[0-9a-f]{64}$/;
-/** Most variables of a program, and `characters` of one (docs/contracts.md §14). */
+/** Most variables of a program, and `characters` of one (docs/design/contracts/14-limits.md §14). */
 const VARIABLES_MAX = 64;
 const VARIABLE_CHARS_MAX = 32 * 1024;
 /** Most arguments of a program, and `characters` of all together. */
@@ -98,8 +98,8 @@ export function transportOf({ transport, url }: Pick<McpServer, "transport" | "u
 }
 
 /**
- * Server definitions by id. Ids prefix the names of tools, so they do not contain `__` (docs/contracts.md §8,
- * "Namespacing").
+ * Server definitions by id. Ids prefix the names of tools, so they do not contain `__`
+ * (docs/design/contracts/08-mcp.md §8, "Namespacing").
  */
 export const McpServers = z.record(
   z.string().regex(
@@ -124,7 +124,10 @@ function refuseReserved(
 
 export type McpServers = z.output<typeof McpServers>;
 
-/** Servers of corp: its own, or `enabled = false` to disable a profile's server (docs/contracts.md §3). */
+/**
+ * Servers of corp: its own, or `enabled = false` to disable a profile's server
+ * (docs/design/contracts/03-settings.md §3).
+ */
 export const CorpMcpServers = z.record(
   McpServers.keyType,
   z.union([McpServer, z.strictObject({ enabled: z.literal(false) })]),

@@ -46,8 +46,9 @@ export interface CheckedChannel {
 
 /**
  * Checks a channel: fetches and verifies the index, refuses rollbacks and freezes, remembers what is deprecated and revoked,
- * and selects the record to install (docs/contracts.md §10). Statuses of known releases are remembered before anything
- * else is fetched, so that a server cannot keep a revocation back by withholding another file. Nothing is installed.
+ * and selects the record to install (docs/design/contracts/10-release.md §10). Statuses of known releases are
+ * remembered before anything else is fetched, so that a server cannot keep a revocation back by withholding
+ * another file. Nothing is installed.
  *
  * @throws {SbxError} `release.…`, and the errors of `fetch`
  */

@@ -48,7 +48,10 @@ export function parseHmacKeys(text: string, path: string): HmacKey[] {
   return keys;
 }
 
-/** HMAC-SHA-256 in hex over the canonical JSON of a record without its `hmac` (docs/contracts.md §10, "HMAC"). */
+/**
+ * HMAC-SHA-256 in hex over the canonical JSON of a record without its `hmac`
+ * (docs/design/contracts/10-release.md §10, "HMAC").
+ */
 export function recordHmac(key: HmacKey, record: SignedRecord | UnsignedRecord<SignedRecord>): string {
   return createHmac("sha256", key.bytes).update(canonicalJson(withoutHmac(record))).digest("hex");
 }

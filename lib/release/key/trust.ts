@@ -1,7 +1,7 @@
 /**
  * The trust document: public keys whose signatures a machine believes. It comes with the package or from corp, never from
  * the release server. Keys rotate by several of them: machines get the new key beside the old one, releases are signed
- * with both, then the old one goes (docs/releases.md).
+ * with both, then the old one goes (docs/guides/releases.md).
  */
 import { z } from "zod";
 import { KEYS_MAX } from "../limit.ts";
@@ -21,7 +21,7 @@ const TrustedKey = z.strictObject({ id: z.string(), public_key: rawKey }).refine
   "the id is not the SHA-256 of the key",
 );
 
-/** `sbx.release_trust.v1` (docs/contracts.md §10, "Signatures"). */
+/** `sbx.release_trust.v1` (docs/design/contracts/10-release.md §10, "Signatures"). */
 export const TrustDocument = z.strictObject({
   schema: z.literal("sbx.release_trust.v1"),
   keys: z.array(TrustedKey).min(1).max(KEYS_MAX).refine(

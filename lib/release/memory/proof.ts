@@ -1,4 +1,7 @@
-/** Signed proof of revocations, which any other user of the machine can check (docs/contracts.md §10, "Memory"). */
+/**
+ * Signed proof of revocations, which any other user of the machine can check
+ * (docs/design/contracts/10-release.md §10, "Memory").
+ */
 import { z } from "zod";
 import { nameOfRelease, readIndex } from "../graph/index.ts";
 import { verifyManifest } from "../graph/manifest.ts";

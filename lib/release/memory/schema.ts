@@ -1,4 +1,7 @@
-/** What a home remembers of the release graphs that it follows (docs/contracts.md §10, "Memory"). */
+/**
+ * What a home remembers of the release graphs that it follows (docs/design/contracts/10-release.md §10,
+ * "Memory").
+ */
 import { z } from "zod";
 import { ChannelId, ReleaseVersion, Status } from "../schema.ts";
 

@@ -19,7 +19,9 @@ import {
   type VerifiedTree,
 } from "./tree.ts";
 
-/** Report of `sbx-admin release verify` and `check` (docs/contracts.md §10, "Publishing"). */
+/**
+ * Report of `sbx-admin release verify` and `check` (docs/design/contracts/10-release.md §10, "Publishing").
+ */
 export interface TreeReport {
   schema: "sbx.admin.release_report.v1";
   /** everything in the tree is verified */

@@ -1,7 +1,12 @@
-/** Recorded one by one: so many at once, and then so many per second (docs/contracts.md §14). */
+/**
+ * Recorded one by one: so many at once, and then so many per second (docs/design/contracts/14-limits.md §14).
+ */
 const BURST = 4000;
 const PER_SECOND = 20;
-/** Time for which further ones are counted before the counts are recorded, in `ms` (docs/contracts.md §14). */
+/**
+ * Time for which further ones are counted before the counts are recorded, in `ms`
+ * (docs/design/contracts/14-limits.md §14).
+ */
 export const FOLD_MS = 10_000;
 /** Most names with a count of their own, and most that are new in that time and recorded all the same. */
 const COUNTED_MAX = 256;

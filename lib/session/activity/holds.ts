@@ -1,4 +1,7 @@
-/** Programs of a guest that wait for the rules before they run or open files (docs/contracts.md §7, "Activity"). */
+/**
+ * Programs of a guest that wait for the rules before they run or open files
+ * (docs/design/contracts/07-guest-wire.md §7, "Activity").
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
@@ -18,7 +21,10 @@ type Decided = Pick<Answer, "allow" | "always" | "text">;
 type Deciding = Pick<SessionGate, "preview" | "decide" | "refuse" | "guestRules">;
 type Sender = Pick<Channel, "send">;
 
-/** A file whose name in the guest cannot be found out is one that rules may mean (docs/contracts.md §7, "Activity"). */
+/**
+ * A file whose name in the guest cannot be found out is one that rules may mean
+ * (docs/design/contracts/07-guest-wire.md §7, "Activity").
+ */
 const HIDDEN = {
   id: "guard-mount",
   reason:
@@ -27,7 +33,7 @@ const HIDDEN = {
 
 /** What a program may do with a file that it opens. */
 const HELD = ["read", "write"] as const;
-/** Most answers that are kept for a guest that is away (docs/contracts.md §14). */
+/** Most answers that are kept for a guest that is away (docs/design/contracts/14-limits.md §14). */
 const KEPT_MAX = 4096;
 
 /** What a guest has to hold. */

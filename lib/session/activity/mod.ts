@@ -1,3 +1,6 @@
-/** What a guest reports of its programs, as events of its session (docs/contracts.md §7, "Activity"). */
+/**
+ * What a guest reports of its programs, as events of its session (docs/design/contracts/07-guest-wire.md §7,
+ * "Activity").
+ */
 export type { ActivityLink } from "./link.ts";
 export { ActivityRecord } from "./record.ts";

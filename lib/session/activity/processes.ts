@@ -1,6 +1,9 @@
 import type { GuestProgram } from "./draft.ts";
 
-/** Most processes that are remembered, and characters of all of them; the oldest are forgotten (docs/contracts.md §14). */
+/**
+ * Most processes that are remembered, and characters of all of them; the oldest are forgotten
+ * (docs/design/contracts/14-limits.md §14).
+ */
 const PROCESSES_MAX = 65_536;
 /** Most processes that are remembered after their end, when their files are closed. */
 const ENDED_MAX = 1024;

@@ -14,7 +14,7 @@ import { GuestHolds } from "./holds.ts";
 import { Fold, FOLD_MS } from "./fold.ts";
 import { KnownProcesses } from "./processes.ts";
 
-/** Waits for a report, in `ms` (docs/contracts.md §14). */
+/** Waits for a report, in `ms` (docs/design/contracts/14-limits.md §14). */
 const TIMES = {
   /** longest, for it to begin: an emulated guest that boots cold is busy with other things */
   start: timeLimit(120_000),

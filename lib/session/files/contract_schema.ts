@@ -12,7 +12,9 @@ import { CorpMcpServers, McpServers } from "../../profile/mcp/schema.ts";
 /** Reaction to a ledger that cannot be written: the VM is paused, or every action that needs a record is refused. */
 const OnFull = z.enum(["pause", "block"]);
 
-/** Sinks for the findings of each pack that names some (docs/contracts.md §6, "Sinks"). */
+/**
+ * Sinks for the findings of each pack that names some (docs/design/contracts/06-detection.md §6, "Sinks").
+ */
 const exportRoutes = z.record(z.string(), z.array(z.enum(EXPORT_ROUTES))).optional();
 
 /** Rules and detections of one layer of trust. */
@@ -24,7 +26,7 @@ const layer = {
 
 /** Everything that a VM's process needs to govern its guest. */
 export const Contract = z.strictObject({
-  /** the profile at the VM's boot, or at its last refresh (docs/contracts.md §4) */
+  /** the profile at the VM's boot, or at its last refresh (docs/design/contracts/04-profiles.md §4) */
   profile: z.strictObject({
     ...layer,
     /** revision that events name */

@@ -1,4 +1,4 @@
-/** Files of a session on disk (docs/session-files.md): where they are, and their shapes. */
+/** Files of a session on disk (docs/design/session-files.md): where they are, and their shapes. */
 export {
   type Contract,
   detectionsOf,

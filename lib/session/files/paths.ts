@@ -2,7 +2,10 @@ import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 
-/** Longest path of a UDS in the run folder, in `bytes` (docs/contracts.md §1); the kernel's own limit is 107. */
+/**
+ * Longest path of a UDS in the run folder, in `bytes` (docs/design/contracts/01-homes.md §1); the kernel's
+ * own limit is 107.
+ */
 const SOCKET_PATH_LIMIT = 90;
 
 /** Files of a VM, in a folder of its own. */

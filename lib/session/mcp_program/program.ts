@@ -3,7 +3,10 @@ import { CallStream } from "../../ipc/mod.ts";
 import { type Program, RateWatch, type StdioProgram } from "../../mcp/mod.ts";
 import { ConsoleLog } from "../console.ts";
 
-/** `bytes` kept of what a program writes to its standard error, since its latest start (docs/contracts.md §14). */
+/**
+ * `bytes` kept of what a program writes to its standard error, since its latest start
+ * (docs/design/contracts/14-limits.md §14).
+ */
 const LOG_BYTES_MAX = 1024 * 1024;
 /** Characters of the end of its standard error that the reason of its end repeats. */
 const LAST_WORDS_MAX = 200;

@@ -1,4 +1,7 @@
-/** The record of a session without a machine, for what the host does with its files meanwhile (docs/contracts.md §2, "Files"). */
+/**
+ * The record of a session without a machine, for what the host does with its files meanwhile
+ * (docs/design/contracts/02-http.md §2, "Files").
+ */
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import type { SessionNotice } from "../../gate/mod.ts";

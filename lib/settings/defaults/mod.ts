@@ -1,4 +1,7 @@
-/** Built-in settings (docs/contracts.md §3), embedded so that the program never runs without them. */
+/**
+ * Built-in settings (docs/design/contracts/03-settings.md §3), embedded so that the program never runs
+ * without them.
+ */
 import { APP_DEFAULTS } from "./app.ts";
 import { HOST_DEFAULTS } from "./host.ts";
 import { VM_DEFAULTS } from "./vm.ts";

@@ -1,4 +1,4 @@
-/** Nodes of the settings tree in `GET /settings/info` (docs/contracts.md §3). */
+/** Nodes of the settings tree in `GET /settings/info` (docs/design/contracts/03-settings.md §3). */
 
 /** Types of leaves. */
 export const SETTING_TYPES = [

@@ -1,4 +1,7 @@
-/** Revocations that any user of this machine has learned of (docs/contracts.md §10, "Memory"). */
+/**
+ * Revocations that any user of this machine has learned of (docs/design/contracts/10-release.md §10,
+ * "Memory").
+ */
 import { join } from "node:path";
 import { log } from "../../base/log/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";

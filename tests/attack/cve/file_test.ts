@@ -1,4 +1,7 @@
-/** Published weaknesses of archives, copies and temporary files, tried where sbx moves files between guest and host. docs/security/cves.md */
+/**
+ * Published weaknesses of archives, copies and temporary files, tried where sbx moves files between guest and
+ * host. docs/design/cves.md
+ */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { download } from "../../../cmd/sbx/cp_download.ts";

@@ -1,4 +1,7 @@
-/** Published weaknesses of APIs on a person's own machine, tried on the real gateway, CLI and page. docs/security/cves.md */
+/**
+ * Published weaknesses of APIs on a person's own machine, tried on the real gateway, CLI and page.
+ * docs/design/cves.md
+ */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

@@ -1,4 +1,7 @@
-/** Published weaknesses of git and of tools around it, tried on the way of a repository into a VM and back. docs/security/cves.md */
+/**
+ * Published weaknesses of git and of tools around it, tried on the way of a repository into a VM and back.
+ * docs/design/cves.md
+ */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { formatStat, patchText } from "../../../cmd/sbx/diff_text.ts";

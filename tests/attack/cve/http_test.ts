@@ -1,4 +1,7 @@
-/** Published weaknesses of HTTP servers, clients and proxies, sent by a guest through the real proxy. docs/security/cves.md */
+/**
+ * Published weaknesses of HTTP servers, clients and proxies, sent by a guest through the real proxy.
+ * docs/design/cves.md
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { gzipSync } from "node:zlib";
 import { isPrivateHost } from "../../../lib/base/address/mod.ts";

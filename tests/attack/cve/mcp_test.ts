@@ -1,4 +1,7 @@
-/** Published weaknesses of MCP clients, servers and logins, tried on the real aggregator, login and pins. docs/security/cves.md */
+/**
+ * Published weaknesses of MCP clients, servers and logins, tried on the real aggregator, login and pins.
+ * docs/design/cves.md
+ */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { PinStore } from "../../../lib/mcp/mod.ts";

@@ -1,4 +1,4 @@
-/** Published weaknesses of updates, signatures, parsers and logs, tried on sbx's own. docs/security/cves.md */
+/** Published weaknesses of updates, signatures, parsers and logs, tried on sbx's own. docs/design/cves.md */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { sshConfig } from "../../../cmd/sbx/ssh.ts";

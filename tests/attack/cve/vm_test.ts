@@ -1,4 +1,7 @@
-/** Published weaknesses of sandboxes and of agents' permission checks, tried by root of a real VM. One boot. docs/security/cves.md */
+/**
+ * Published weaknesses of sandboxes and of agents' permission checks, tried by root of a real VM. One boot.
+ * docs/design/cves.md
+ */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { limitChild } from "../../helper/child.ts";

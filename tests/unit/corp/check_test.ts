@@ -248,7 +248,7 @@ Deno.test("corp: every problem is reported at once, and a valid file passes", ()
     assertEquals((await store.load()).status, "ok");
   }));
 
-/** Addresses of docs/fleet.md, each with its scheme. */
+/** Addresses of docs/guides/fleet.md, each with its scheme. */
 const COLLECTORS = [
   "https://fleet.example.com:8443",
   "http://127.0.0.1:8443",
@@ -264,7 +264,7 @@ const SOURCES = [
   "[release]\nchannels_url = URL\n",
 ];
 
-Deno.test("corp: each collector of docs/fleet.md is taken and opened, and no other", () =>
+Deno.test("corp: each collector of docs/guides/fleet.md is taken and opened, and no other", () =>
   inHome(async ({ file, write, store }) => {
     for (const url of COLLECTORS) {
       await write({ "corp.toml": `[fleet]\nurl = "${url}"\n` });

@@ -1,4 +1,7 @@
-/** Secrets in bodies and environments, and the refs guests get instead (docs/contracts.md §9). */
+/**
+ * Secrets in bodies and environments, and the refs guests get instead
+ * (docs/design/contracts/09-credentials.md §9).
+ */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { placeholderOf, refOf } from "../../../lib/credential/mod.ts";

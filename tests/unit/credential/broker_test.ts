@@ -1,6 +1,6 @@
 /**
- * The broker at the upstream boundary: refs for guests, secrets for upstreams, and denials (docs/contracts.md
- * §9).
+ * The broker at the upstream boundary: refs for guests, secrets for upstreams, and denials
+ * (docs/design/contracts/09-credentials.md §9).
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";

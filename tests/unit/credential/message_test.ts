@@ -1,4 +1,4 @@
-/** Filters for the messages of WebSockets (docs/contracts.md §9, "Messages"). */
+/** Filters for the messages of WebSockets (docs/design/contracts/09-credentials.md §9, "Messages"). */
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import { added, ALL, decode, encode, KEY, to, world } from "../../helper/credential.ts";
 

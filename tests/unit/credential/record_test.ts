@@ -1,4 +1,4 @@
-/** Secrets in the texts of records (docs/contracts.md §9). */
+/** Secrets in the texts of records (docs/design/contracts/09-credentials.md §9). */
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { refOf, SECRET_MIN } from "../../../lib/credential/mod.ts";
 import { added, KEY, world } from "../../helper/credential.ts";

@@ -1,4 +1,7 @@
-/** Routes of the service for credentials, whose answers never hold a secret (docs/contracts.md §9). */
+/**
+ * Routes of the service for credentials, whose answers never hold a secret
+ * (docs/design/contracts/09-credentials.md §9).
+ */
 import { assert, assertEquals } from "@std/assert";
 import { Hono } from "hono";
 import { join } from "node:path";

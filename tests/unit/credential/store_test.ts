@@ -1,4 +1,4 @@
-/** The store's file: modes, seals, damage, several processes (docs/contracts.md §9). */
+/** The store's file: modes, seals, damage, several processes (docs/design/contracts/09-credentials.md §9). */
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { dirname, join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
@@ -50,7 +50,7 @@ async function errorCodeOf(path: string): Promise<string | undefined> {
   }
 }
 
-Deno.test("the ref of a secret never changes (docs/contracts.md §9)", () => {
+Deno.test("the ref of a secret never changes (docs/design/contracts/09-credentials.md §9)", () => {
   assertEquals(
     refOf("anthropic", "sk-ant-test"),
     "credential:blake3:" + "082284ebdb621997bcdb3d08bd477797d013c50a9364231cb501785b0c3ffab8",

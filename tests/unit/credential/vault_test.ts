@@ -1,4 +1,6 @@
-/** The credentials of a running broker, which follow the store (docs/contracts.md §9). */
+/**
+ * The credentials of a running broker, which follow the store (docs/design/contracts/09-credentials.md §9).
+ */
 import { assert, assertEquals } from "@std/assert";
 import { CredentialStore, refOf } from "../../../lib/credential/mod.ts";
 import { CAPTURED_MAX, Vault } from "../../../lib/credential/vault.ts";

@@ -48,7 +48,7 @@ Deno.test("values are compared with their type; absent and structured values nev
   assertEquals(idsOf(matcher, { common: { event_type: "constructor" } }), []);
 });
 
-Deno.test("a finding has exactly the fields of docs/contracts.md §6", () => {
+Deno.test("a finding has exactly the fields of docs/design/contracts/06-detection.md §6", () => {
   const more = {
     sigma_id: "0b4c7a3e-5d1f-4e2a-9c6b-8f7e6d5c4b3a",
     severity: "critical",

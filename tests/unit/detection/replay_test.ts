@@ -62,7 +62,7 @@ Deno.test("evidence: all matches are counted, rows are distinct, and truncation 
   assertEquals(report.rows[0].matched_fields, [{ path: "http.request.host", value: "a.example" }]);
   assertEquals(report.rows[0].outcome, { outcome: "matched" });
   assertEquals(backtest(PACK, same).truncated, false);
-  // The default limit is 100 rows (docs/contracts.md §14).
+  // The default limit is 100 rows (docs/design/contracts/14-limits.md §14).
   const many = Array.from(
     { length: 150 },
     (_, at) => ({ context: httpEvent(at + 1, { host: "a.example", path: `/${at}` }) }),

@@ -1,4 +1,7 @@
-/** Secrets in what programs and tools are called with: they are used, and nobody keeps them (docs/contracts.md §9). */
+/**
+ * Secrets in what programs and tools are called with: they are used, and nobody keeps them
+ * (docs/design/contracts/09-credentials.md §9).
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { readEvents, readWhy } from "../../../lib/ledger/read/mod.ts";
 import type { Draft } from "../../../lib/policy/mod.ts";

@@ -1,4 +1,7 @@
-/** Input of a program: no more is under way to a guest than it has room for (docs/contracts.md §7). */
+/**
+ * Input of a program: no more is under way to a guest than it has room for
+ * (docs/design/contracts/07-guest-wire.md §7).
+ */
 import { assert, assertEquals } from "@std/assert";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import { Programs } from "../../../lib/guest/program.ts";

@@ -1,16 +1,16 @@
-/** docs/code-map.md has one line for every folder of code, and none for a folder that is gone. */
+/** docs/reference/code-map.md has one line for every folder of code, and none for a folder that is gone. */
 import { assertEquals } from "@std/assert";
 import { fromRoot } from "../../helper/repo.ts";
 
-Deno.test("docs/code-map.md names every folder of lib, cmd and ffi", async () => {
-  const page = await Deno.readTextFile(fromRoot("docs/code-map.md"));
+Deno.test("docs/reference/code-map.md names every folder of lib, cmd and ffi", async () => {
+  const page = await Deno.readTextFile(fromRoot("docs/reference/code-map.md"));
   const named = [...page.matchAll(/^\| `((?:lib|cmd|ffi)\/[^`]+)` /gm)].map(([, folder]) => folder);
   const folders = (await Promise.all(["lib", "cmd", "ffi"].map((root) => foldersWithCode(root)))).flat();
   assertEquals(named.toSorted(), folders.filter((folder) => folder !== "cmd").toSorted());
 });
 
-Deno.test("docs/code-map.md names every folder of tests", async () => {
-  const page = await Deno.readTextFile(fromRoot("docs/code-map.md"));
+Deno.test("docs/reference/code-map.md names every folder of tests", async () => {
+  const page = await Deno.readTextFile(fromRoot("docs/reference/code-map.md"));
   const named = [...page.matchAll(/^\| `(tests\/[^`/]+)` /gm)].map(([, folder]) => folder);
   const folders: string[] = [];
   for await (const { name, isDirectory } of Deno.readDir(fromRoot("tests"))) {

@@ -1,11 +1,11 @@
-/** The tables of docs/security/cves.md: one test for each number, and one number for each test. */
+/** The tables of docs/design/cves.md: one test for each number, and one number for each test. */
 import { assert, assertEquals } from "@std/assert";
 import { fromRoot } from "../../helper/repo.ts";
 
 /** Fewest published weaknesses that are tried. */
 const TRIED_MIN = 40;
 
-const page = await Deno.readTextFile(fromRoot("docs/security/cves.md"));
+const page = await Deno.readTextFile(fromRoot("docs/design/cves.md"));
 const [tried, rest] = page.split("\n## Do not apply\n");
 const cells = (text: string) =>
   text.split("\n").filter((line) => /^\| (?:CVE|GHSA)-/.test(line)).map((line) =>

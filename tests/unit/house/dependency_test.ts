@@ -1,11 +1,14 @@
-/** deno.json names what is imported, docs/dependencies.md says why, and nothing is imported past deno.json. */
+/**
+ * deno.json names what is imported, docs/design/dependencies.md says why, and nothing is imported past
+ * deno.json.
+ */
 import { assert, assertEquals } from "@std/assert";
 import config from "../../../deno.json" with { type: "json" };
 import { fromRoot } from "../../helper/repo.ts";
 
 const NAMED = Object.keys(config.imports).map((name) => name.replace(/\/$/, ""));
 
-Deno.test("every dependency of deno.json is imported somewhere, and named in docs/dependencies.md", async () => {
+Deno.test("every dependency of deno.json is imported somewhere, and named in docs/design/dependencies.md", async () => {
   const imported = new Set<string>();
   for (const root of ["cmd", "lib", "scripts", "tests", "ffi"]) {
     for await (const text of sources(root)) {
@@ -19,7 +22,7 @@ Deno.test("every dependency of deno.json is imported somewhere, and named in doc
     ![...imported].some((each) => each === name || each.startsWith(`${name}/`))
   );
   assertEquals(unused, []);
-  const page = await Deno.readTextFile(fromRoot("docs/dependencies.md"));
+  const page = await Deno.readTextFile(fromRoot("docs/design/dependencies.md"));
   for (const name of NAMED) {
     assert(page.includes(name.replace("@modelcontextprotocol/server-", "server-")), name);
   }

@@ -1,4 +1,4 @@
-/** Places that every family and every type of events needs: fields, a draft, a view, and docs/contracts.md. */
+/** Places that every family and every type of events needs: fields, a draft, a view, and the contracts. */
 import { assert, assertEquals } from "@std/assert";
 import { EVENT_TYPES } from "../../../lib/event/common.ts";
 import { catalogue, EVENT_FAMILIES, type EventFamily, familyOf } from "../../../lib/event/mod.ts";
@@ -6,7 +6,10 @@ import { RESPONDING } from "../../../lib/gate/response.ts";
 import { viewOf } from "../../../lib/ledger/views.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
-/** Source file with the draft of each family's events; `undefined`: not built yet (docs/contracts.md §15). */
+/**
+ * Source file with the draft of each family's events; `undefined`: not built yet
+ * (docs/design/contracts/15-open.md §15).
+ */
 const DRAFTS: Record<EventFamily, string | undefined> = {
   http: "lib/net/exchange/draft.ts",
   dns: "lib/dns/draft.ts",
@@ -19,22 +22,27 @@ const DRAFTS: Record<EventFamily, string | undefined> = {
 
 const FIELDS = [...catalogue.keys()];
 
-/** Text between two headings of docs/contracts.md. */
+/** Text between two headings of §5. */
 async function contractsSection(from: string, to: string): Promise<string> {
-  const text = await Deno.readTextFile(fromRoot("docs/contracts.md"));
-  const [start, end] = [from, to].map((heading) => text.indexOf(`\n### ${heading}\n`));
-  assert(start >= 0 && end > start, `docs/contracts.md has no headings "${from}" and "${to}" in this order`);
+  const text = await Deno.readTextFile(fromRoot("docs/design/contracts/05-policy.md"));
+  const [start, end] = [from, to].map((heading) => text.indexOf(`\n## ${heading}\n`));
+  assert(start >= 0 && end > start, `§5 has no headings "${from}" and "${to}" in this order`);
   return text.slice(start, end);
 }
 
-Deno.test("docs/contracts.md §5 names every event field and every event type", async () => {
+Deno.test("docs/design/contracts/05-policy.md §5 names every event field and every event type", async () => {
   const types = await contractsSection("Event", "Sources of events");
   const missing = FIELDS.filter((path) => !new RegExp(`\\b${path.split(".").at(-1)}\\??:`).test(types));
-  assertEquals(missing, [], "add them to docs/contracts.md §5, Event or Families");
-  for (const type of EVENT_TYPES) assert(types.includes(`"${type}"`), `docs/contracts.md §5 lacks ${type}`);
+  assertEquals(missing, [], "add them to docs/design/contracts/05-policy.md §5, Event or Families");
+  for (const type of EVENT_TYPES) {
+    assert(types.includes(`"${type}"`), `docs/design/contracts/05-policy.md §5 lacks ${type}`);
+  }
   const sources = await contractsSection("Sources of events", "Gate");
   for (const type of EVENT_TYPES) {
-    assert(sources.includes(`\`${type}\``), `docs/contracts.md §5, "Sources of events" lacks ${type}`);
+    assert(
+      sources.includes(`\`${type}\``),
+      `docs/design/contracts/05-policy.md §5, "Sources of events" lacks ${type}`,
+    );
   }
 });
 
@@ -55,9 +63,12 @@ for (const family of EVENT_FAMILIES) {
       );
     }
     const rows = (await contractsSection("Event", "Families")).includes(`\n  ${family}?: `);
-    assert(rows, `add ${family} to the type Event in docs/contracts.md §5`);
-    const ledger = await Deno.readTextFile(fromRoot("docs/contracts.md"));
-    assert(ledger.includes(`\`${viewOf(family)}\``), `add ${viewOf(family)} to docs/contracts.md §12, Views`);
+    assert(rows, `add ${family} to the type Event in docs/design/contracts/05-policy.md §5`);
+    const ledger = await Deno.readTextFile(fromRoot("docs/design/contracts/12-ledger.md"));
+    assert(
+      ledger.includes(`\`${viewOf(family)}\``),
+      `add ${viewOf(family)} to docs/design/contracts/12-ledger.md §12, Views`,
+    );
     const hasResponse = FIELDS.some((path) => path.startsWith(`${family}.response.`));
     assertEquals(RESPONDING.has(family), hasResponse, "correct RESPONDING in lib/gate/response.ts");
   });

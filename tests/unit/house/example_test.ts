@@ -15,7 +15,7 @@ type Any = any;
 
 /** Memory of sbx, QEMU and what they hold beside the VM's, in `MiB`. */
 const OVERHEAD_MB = 1024;
-const read = (path: string) => Deno.readTextFile(fromRoot(`docs/examples/${path}`));
+const read = (path: string) => Deno.readTextFile(fromRoot(`docs/guides/examples/${path}`));
 const KINDS: Record<string, new (data: Any) => { validate(): void }> = {
   StatefulSet: StatefulSet as Any,
   NetworkPolicy: NetworkPolicy as Any,
@@ -120,9 +120,11 @@ Deno.test("the Nomad example parses, fits the profile's VM, and leaves time to s
 
 Deno.test("the entry point is a shell script that suspends on SIGTERM", async () => {
   const script = await read("workload.sh");
-  const { success } = await new Deno.Command("sh", { args: ["-n", fromRoot("docs/examples/workload.sh")] })
+  const { success } = await new Deno.Command("sh", {
+    args: ["-n", fromRoot("docs/guides/examples/workload.sh")],
+  })
     .output();
   assert(success);
   assert(script.includes("trap leave TERM INT") && script.includes("sbx suspend workload"));
-  assert((await read("Containerfile")).includes("docs/examples/workload.sh"));
+  assert((await read("Containerfile")).includes("docs/guides/examples/workload.sh"));
 });

@@ -1,11 +1,14 @@
-/** docs/contracts.md §7, "Service and process", has every call with its fields, and every answer. */
+/**
+ * docs/design/contracts/07-guest-wire.md §7, "Service and process", has every call with its fields, and every
+ * answer.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { Call, MachineInfo, REPLIES } from "../../../lib/ipc/schema.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 Deno.test("each call of the service to a VM's process, its fields and its answers are in the contract", async () => {
-  const contract = await Deno.readTextFile(fromRoot("docs/contracts.md"));
-  const section = contract.slice(contract.indexOf("### Service and process"), contract.indexOf("\n## 8."));
+  const contract = await Deno.readTextFile(fromRoot("docs/design/contracts/07-guest-wire.md"));
+  const section = contract.slice(contract.indexOf("## Service and process"));
   const rows = section.split("\n").filter((line) => line.startsWith("| `")).map((line) =>
     line.split(/(?<!\\)\|/)
   );

@@ -118,10 +118,15 @@ Deno.test("every hint that names a command names one that is accepted as written
 
 async function pages(): Promise<string[]> {
   const names: string[] = ["README.md", "CONTRIBUTING.md"];
-  for await (const { name } of Deno.readDir(fromRoot("docs"))) {
-    if (name.endsWith(".md")) names.push(`docs/${name}`);
-  }
+  await below("docs");
   return names;
+
+  async function below(folder: string): Promise<void> {
+    for await (const { name, isDirectory } of Deno.readDir(fromRoot(folder))) {
+      if (isDirectory) await below(`${folder}/${name}`);
+      else if (name.endsWith(".md")) names.push(`${folder}/${name}`);
+    }
+  }
 }
 
 /** Calls of a line of shell, split as a shell does, without redirections and comments. */

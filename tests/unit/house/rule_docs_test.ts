@@ -4,7 +4,7 @@ import { DEFAULT_RULES } from "../../../lib/policy/engine/defaults.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 const pages = (await Promise.all(
-  ["policy", "network"].map((name) => Deno.readTextFile(fromRoot(`docs/${name}.md`))),
+  ["guides/policy", "concepts/network"].map((name) => Deno.readTextFile(fromRoot(`docs/${name}.md`))),
 )).join("\n");
 
 /** Ids of guards that code below `folder` names. */

@@ -1,13 +1,13 @@
-/** The tables of docs/threat-model.md: attacks and guarantees with the tests that are there. */
+/** The tables of docs/concepts/threat-model.md: attacks and guarantees with the tests that are there. */
 import { assert, assertEquals } from "@std/assert";
 import { fromRoot } from "../../helper/repo.ts";
 
-const page = await Deno.readTextFile(fromRoot("docs/threat-model.md"));
+const page = await Deno.readTextFile(fromRoot("docs/concepts/threat-model.md"));
 const attacks = rowsOf(sectionOf("Attacks, and the tests that keep them out"));
 
 function sectionOf(title: string): string {
   const [, rest] = page.split(`\n## ${title}\n`);
-  assert(rest !== undefined, `docs/threat-model.md has no section "${title}"`);
+  assert(rest !== undefined, `docs/concepts/threat-model.md has no section "${title}"`);
   return rest.split(/\n## /)[0];
 }
 

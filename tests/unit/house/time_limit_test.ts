@@ -1,4 +1,6 @@
-/** Limits of time grow with SBX_TIME_FACTOR on slow machines (docs/contracts.md §14, "Time"). */
+/**
+ * Limits of time grow with SBX_TIME_FACTOR on slow machines (docs/design/contracts/14-limits.md §14, "Time").
+ */
 import { assertEquals } from "@std/assert";
 import { codeBelow, fromRoot } from "../../helper/repo.ts";
 

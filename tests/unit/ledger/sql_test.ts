@@ -82,9 +82,9 @@ Deno.test("a file that is no ledger is named", async () => {
   }
 });
 
-Deno.test("every question of docs/queries.md is answered, and every column of the reference exists", () =>
+Deno.test("every question of docs/guides/queries.md is answered, and every column of the reference exists", () =>
   withQuestions((ask) => {
-    const page = Deno.readTextFileSync(new URL("../../../docs/queries.md", import.meta.url));
+    const page = Deno.readTextFileSync(new URL("../../../docs/guides/queries.md", import.meta.url));
     const questions = [...page.matchAll(/```sql\n([\s\S]*?)```/g)].map(([, sql]) => sql);
     assertEquals(questions.length, 10);
     const answers = questions.map(ask);

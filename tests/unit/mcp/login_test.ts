@@ -1,4 +1,7 @@
-/** Logins at MCP servers: discovery, registration, the code, renewal, scopes (docs/contracts.md §9, "Logins"). */
+/**
+ * Logins at MCP servers: discovery, registration, the code, renewal, scopes
+ * (docs/design/contracts/09-credentials.md §9, "Logins").
+ */
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { beginLogin } from "../../../lib/mcp/oauth/mod.ts";

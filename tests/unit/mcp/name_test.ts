@@ -1,4 +1,4 @@
-/** Namespacing, server definitions and their sources (docs/contracts.md §8). */
+/** Namespacing, server definitions and their sources (docs/design/contracts/08-mcp.md §8). */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { readDefinitions } from "../../../lib/mcp/definition.ts";
 import {

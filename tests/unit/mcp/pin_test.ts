@@ -1,4 +1,7 @@
-/** Pins of tools: a tool that differs from its approved definition is held back (docs/contracts.md §8, "Pin"). */
+/**
+ * Pins of tools: a tool that differs from its approved definition is held back
+ * (docs/design/contracts/08-mcp.md §8, "Pin").
+ */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";

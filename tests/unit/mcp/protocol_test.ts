@@ -1,5 +1,6 @@
 /**
- * The program started by hand: lines in, lines out (docs/contracts.md §8, "Aggregator protocol", "Aggregator errors").
+ * The program started by hand: lines in, lines out (docs/design/contracts/08-mcp.md §8, "Aggregator
+ * protocol", "Aggregator errors").
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { resultLine } from "../../../lib/mcp/aggregator/answer.ts";

@@ -5,8 +5,8 @@ import COUNTING from "../../../lib/model/counting.json" with { type: "json" };
 import { operationOf } from "../../../lib/model/operation.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
-Deno.test("docs/budgets.md has a row for each kind, with how it is counted", async () => {
-  const rows = (await Deno.readTextFile(fromRoot("docs/budgets.md"))).split("\n").filter((line) =>
+Deno.test("docs/guides/budgets.md has a row for each kind, with how it is counted", async () => {
+  const rows = (await Deno.readTextFile(fromRoot("docs/guides/budgets.md"))).split("\n").filter((line) =>
     line.startsWith("|")
   );
   const words: Record<string, string[]> = { usage: ["counted"], free: ["free"], refused: ["refused"] };

@@ -1,4 +1,4 @@
-/** Costs of model calls (docs/contracts.md §5). */
+/** Costs of model calls (docs/design/contracts/05-policy.md §5). */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { BUILT_IN_PRICES, loadPrices } from "../../../lib/model/mod.ts";

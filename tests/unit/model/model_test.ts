@@ -1,4 +1,4 @@
-/** Model calls read from bytes in transit, however they are split (docs/contracts.md §5). */
+/** Model calls read from bytes in transit, however they are split (docs/design/contracts/05-policy.md §5). */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { canonicalJson } from "../../../lib/base/json/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";

@@ -1,4 +1,4 @@
-/** Requests that receivers may read differently (docs/contracts.md §5, "Models"). */
+/** Requests that receivers may read differently (docs/design/contracts/05-policy.md §5, "Models"). */
 import { assertEquals } from "@std/assert";
 import { readForm } from "../../../lib/model/form.ts";
 import { findAmbiguity } from "../../../lib/model/key.ts";

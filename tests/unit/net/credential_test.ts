@@ -1,4 +1,4 @@
-/** Secrets and refs through the proxy, with the real broker (docs/contracts.md §9). */
+/** Secrets and refs through the proxy, with the real broker (docs/design/contracts/09-credentials.md §9). */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { gzipSync } from "node:zlib";
 import { added, KEY, world } from "../../helper/credential.ts";

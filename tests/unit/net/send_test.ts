@@ -1,4 +1,7 @@
-/** Requests of the host, on the guest's path and under its rules (docs/contracts.md §5, actor `host`). */
+/**
+ * Requests of the host, on the guest's path and under its rules (docs/design/contracts/05-policy.md §5, actor
+ * `host`).
+ */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { RequestBlocked } from "../../../lib/net/mod.ts";

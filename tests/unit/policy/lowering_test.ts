@@ -1,4 +1,7 @@
-/** What becomes of expressions before they run: literals, keys, fields, errors (docs/contracts.md §5). */
+/**
+ * What becomes of expressions before they run: literals, keys, fields, errors
+ * (docs/design/contracts/05-policy.md §5).
+ */
 import { assertEquals, assertThrows } from "@std/assert";
 import { environment } from "../../../lib/policy/engine/cel.ts";
 import { conjunctsOf, SourceText } from "../../../lib/policy/engine/clause.ts";

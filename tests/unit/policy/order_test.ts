@@ -1,10 +1,10 @@
-/** Trust order, priorities and ties (docs/contracts.md §5), and the defaults. */
+/** Trust order, priorities and ties (docs/design/contracts/05-policy.md §5), and the defaults. */
 import { assertEquals } from "@std/assert";
 import { completeEvent } from "../../../lib/policy/author/mod.ts";
 import { compilePolicy, type Rule } from "../../../lib/policy/mod.ts";
 import { decided, HOST, http, rule } from "../../helper/policy.ts";
 
-/** Rules with the expected decision and deciding rule (docs/contracts.md §5). */
+/** Rules with the expected decision and deciding rule (docs/design/contracts/05-policy.md §5). */
 const ORDER: [title: string, rules: Rule[], decision: string, decider: string][] = [
   ["the defaults allow without rules", [], "allow", "default:allow-http"],
   ["a profile allow", [rule("profile", "a", "allow", HOST)], "allow", "profile:a"],

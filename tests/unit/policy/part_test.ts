@@ -1,4 +1,7 @@
-/** The parts of events that rules read: guards refuse what would hide them (docs/contracts.md §5). */
+/**
+ * The parts of events that rules read: guards refuse what would hide them (docs/design/contracts/05-policy.md
+ * §5).
+ */
 import { assertEquals } from "@std/assert";
 import { parseRules } from "../../../lib/policy/author/mod.ts";
 import { compilePolicy } from "../../../lib/policy/mod.ts";

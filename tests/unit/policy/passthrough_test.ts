@@ -1,4 +1,7 @@
-/** TLS that a rule passes uninspected, where corp's rules read the content (docs/contracts.md §5, "Rewrites"). */
+/**
+ * TLS that a rule passes uninspected, where corp's rules read the content (docs/design/contracts/05-policy.md
+ * §5, "Rewrites").
+ */
 import { assertEquals } from "@std/assert";
 import { lintPolicy, parseRules } from "../../../lib/policy/author/mod.ts";
 import { compileLayers, compilePolicy } from "../../../lib/policy/mod.ts";

@@ -1,4 +1,7 @@
-/** The words of decisions: for people, and the part that a guest is told (docs/contracts.md §5). */
+/**
+ * The words of decisions: for people, and the part that a guest is told (docs/design/contracts/05-policy.md
+ * §5).
+ */
 import { assertEquals } from "@std/assert";
 import { ASK_USER } from "../../../lib/base/error/mod.ts";
 import {
@@ -90,7 +93,7 @@ Deno.test("the block of a guard has its reason, and its remedy if it has one", (
   );
   assertEquals(
     guardRemedy("guard-x"),
-    "no rule can allow it; docs/network.md lists the guards and their reasons",
+    "no rule can allow it; docs/concepts/network.md lists the guards and their reasons",
   );
   for (const error of [new Error("x"), "x"]) {
     const { decision: blocked, failures, findings, event } = failedEvaluation(http(), error);

@@ -1,4 +1,4 @@
-/** Rule files with their tests, and the lines that `sbx policy` prints (docs/policy.md). */
+/** Rule files with their tests, and the lines that `sbx policy` prints (docs/guides/policy.md). */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import {

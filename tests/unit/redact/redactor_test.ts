@@ -240,10 +240,10 @@ Deno.test("text of people and programs stays: licenses, the manual, and lists of
     const path of [
       "LICENSE",
       "CONTRIBUTING.md",
-      "docs/policy.md",
-      "docs/network.md",
-      "docs/live.md",
-      "docs/toml.md",
+      "docs/guides/policy.md",
+      "docs/concepts/network.md",
+      "docs/guides/live.md",
+      "docs/design/toml.md",
     ]
   ) {
     const text = await Deno.readTextFile(fromRoot(path));

@@ -74,7 +74,7 @@ Deno.test("a screen names few of many such files, by the programs that act on th
 });
 
 Deno.test("repositories.md has the list of files that programs act on", async () => {
-  const page = await Deno.readTextFile(fromRoot("docs/repositories.md"));
+  const page = await Deno.readTextFile(fromRoot("docs/guides/repositories.md"));
   const section = /^## Files that programs act on\n(.*?)^## /ms.exec(page)?.[1] ?? "";
   const listed = Array.from(
     section.matchAll(/^- \*\*(.+?)\*\*:(.*?)(?=^- |$(?![^]))/gms),

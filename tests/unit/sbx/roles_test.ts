@@ -1,4 +1,7 @@
-/** Every role, by its name and as a subcommand of sbx: help, version and refusal of unknown arguments (docs/contracts.md §1). */
+/**
+ * Every role, by its name and as a subcommand of sbx: help, version and refusal of unknown arguments
+ * (docs/design/contracts/01-homes.md §1).
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../../helper/child.ts";

@@ -1,4 +1,6 @@
-/** Limits of corp.toml, and attempts to exceed them (docs/contracts.md §3, "Corp limits"). */
+/**
+ * Limits of corp.toml, and attempts to exceed them (docs/design/contracts/03-settings.md §3, "Corp limits").
+ */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

@@ -1,4 +1,4 @@
-/** Requests for credentials: which fields fit together (docs/contracts.md §9). */
+/** Requests for credentials: which fields fit together (docs/design/contracts/09-credentials.md §9). */
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import type { CredentialAdd } from "../../../lib/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";

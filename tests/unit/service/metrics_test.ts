@@ -121,9 +121,9 @@ Deno.test("events that are not in the ledger's file yet are its lag; of a VM tha
     assertEquals(value(await metrics.render(), "sbx_ledger_lag_events"), 0);
   }));
 
-Deno.test("docs/metrics.md names every metric with its type and labels, and no other", () =>
+Deno.test("docs/guides/metrics.md names every metric with its type and labels, and no other", () =>
   withMetrics(async (metrics, notices, registry, dir) => {
-    const page = await Deno.readTextFile(fromRoot("docs/metrics.md"));
+    const page = await Deno.readTextFile(fromRoot("docs/guides/metrics.md"));
     const documented = [...page.matchAll(/^\| `(\w+)` +\| (\w+) +\|/gm)].map(([, name, type]) =>
       `${name} ${type}`
     );

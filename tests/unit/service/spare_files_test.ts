@@ -1,4 +1,4 @@
-/** Folders of machines that are started ahead (docs/templates.md). */
+/** Folders of machines that are started ahead (docs/concepts/templates.md). */
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";

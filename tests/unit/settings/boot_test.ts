@@ -116,7 +116,7 @@ Deno.test("variables that change what programs load cannot be defined", () => {
   }
 });
 
-Deno.test("values at the limits of docs/contracts.md §7 are accepted, one more is rejected", () => {
+Deno.test("values at the limits of docs/design/contracts/07-guest-wire.md §7 are accepted, one more is rejected", () => {
   const variables = (count: number) =>
     define(
       ...Array.from({ length: count }, (_, i) =>

@@ -1,4 +1,4 @@
-/** The examples of docs/settings.md are valid files. */
+/** The examples of docs/guides/settings.md are valid files. */
 import { assert, assertEquals } from "@std/assert";
 import { leavesOf, parseSetting } from "../../../cmd/sbx/settings_value.ts";
 import { CorpFile } from "../../../lib/corp/mod.ts";
@@ -31,8 +31,8 @@ const PROBLEMS: Record<string, (document: TomlDocument) => unknown[]> = {
   },
 };
 
-Deno.test("the TOML examples of docs/settings.md", async () => {
-  const text = await Deno.readTextFile(fromRoot("docs/settings.md"));
+Deno.test("the TOML examples of docs/guides/settings.md", async () => {
+  const text = await Deno.readTextFile(fromRoot("docs/guides/settings.md"));
   const examples = [...text.matchAll(/^```toml\n# (\S+)\n([^`]*)```$/gm)];
   assertEquals(examples.map(([, name]) => name), Object.keys(PROBLEMS));
   for (const [, name, toml] of examples) assertEquals(PROBLEMS[name](parseToml(toml, name)), [], name);

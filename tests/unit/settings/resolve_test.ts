@@ -151,7 +151,7 @@ Deno.test("the children of an unnamed group move into the parent group; an empty
   assertEquals(tree.map(outline), [["G", "g.quiet.x"]]);
 });
 
-Deno.test("the built-in tree has every kind, every type but secret ones, and the settings of docs/contracts.md §3", () => {
+Deno.test("the built-in tree has every kind, every type but secret ones, and the settings of docs/design/contracts/03-settings.md §3", () => {
   const { leaves, tree, issues } = resolveTexts(BUILTIN);
   assertEquals(issues, []);
   assertEquals([...new Set(leaves.map(({ setting_type }) => setting_type))].sort(), [

@@ -1,4 +1,4 @@
-/** `sbx update` without arguments: everything that a home follows (docs/updates.md). */
+/** `sbx update` without arguments: everything that a home follows (docs/guides/updates.md). */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { generateManifest, installAssets } from "../../../lib/asset/mod.ts";

@@ -1,4 +1,4 @@
-/** A channel that a publisher makes, served on loopback, followed by a home (docs/updates.md). */
+/** A channel that a publisher makes, served on loopback, followed by a home (docs/guides/updates.md). */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { dirname, join } from "node:path";
 import { ARCHES, currentArch } from "../../../lib/base/arch/mod.ts";

@@ -1,4 +1,4 @@
-/** The program itself, installed from a channel (docs/updates.md, "The program"). */
+/** The program itself, installed from a channel (docs/guides/updates.md, "The program"). */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

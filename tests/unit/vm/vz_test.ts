@@ -16,7 +16,7 @@ Deno.test("a library that is missing, or is none, is an error with a remedy", as
       const error = assertThrows(call, SbxError, path);
       assertEquals([error.code, error.hint], [
         "host.tools_missing",
-        "make dylib builds it on a Mac (docs/macos.md)",
+        "make dylib builds it on a Mac (docs/design/macos.md)",
       ]);
     }
     await assertRejects(

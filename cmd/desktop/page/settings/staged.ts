@@ -1,4 +1,7 @@
-/** Edits that wait for Save; a toggle is sent at once (docs/contracts.md §3, "PATCH /settings/edit"). */
+/**
+ * Edits that wait for Save; a toggle is sent at once (docs/design/contracts/03-settings.md §3, "PATCH
+ * /settings/edit").
+ */
 import { signal } from "@preact/signals";
 import { api } from "../../api/routes.ts";
 import { act } from "../../store/act.ts";

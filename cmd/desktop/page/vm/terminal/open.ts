@@ -1,4 +1,7 @@
-/** One terminal of a VM: xterm on the page, the service's socket behind it (docs/contracts.md §2, "Terminal"). */
+/**
+ * One terminal of a VM: xterm on the page, the service's socket behind it (docs/design/contracts/02-http.md
+ * §2, "Terminal").
+ */
 import { FitAddon } from "@xterm/addon-fit";
 import { SearchAddon } from "@xterm/addon-search";
 import { WebLinksAddon } from "@xterm/addon-web-links";
