@@ -90,7 +90,7 @@ async function findGroup(word = ""): Promise<CommandGroup> {
 async function printOverview(): Promise<void> {
   await print(formatOverview(
     `${PROGRAM} COMMAND: guest images, and the parts of releases`,
-    COMMANDS.flatMap(({ subcommands }) => subcommands),
+    [{ title: "Commands", commands: COMMANDS.flatMap(({ subcommands }) => subcommands) }],
     `${PROGRAM} COMMAND --help shows the options of a command.`,
   ));
 }

@@ -19,8 +19,8 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
   const command: Command = {
     name: decision,
     usage: decision === "allow" ? "ASK [--for TIME] [--save-as-rule]" : "ASK [--for TIME]",
-    summary: `${decision} a waiting event: once, or with --for every event that sbx asks shows as covered`,
-    notes: [UTC_NOTE],
+    summary: `${decision} a waiting event, or with --for those like it`,
+    notes: ["With --for it answers every event that sbx asks shows as covered.", UTC_NOTE],
     options: [
       {
         name: "for",

@@ -56,7 +56,8 @@ const RUN: Command = {
 
 export const command: CommandGroup = {
   name: "agent",
-  summary: "run a coding agent on a folder, in a VM of its own (docs/guides/agents.md)",
+  summary: "run a coding agent on a folder, in a VM of its own",
+  notes: ["docs/guides/agents.md explains it."],
   fallback: "run",
   subcommands: [
     RUN,

@@ -13,8 +13,9 @@ const ROUNDS_MAX = 100;
 export const command: Command = {
   name: "bench",
   usage: "NAME [--rounds N] [--json]",
-  summary: "measure a running VM beside this machine: CPU, memory, disks, program starts, network",
+  summary: "compare the speed of a running VM with this machine's",
   notes: [
+    "Measures CPU, memory, disks, program starts and the network.",
     "VM and machine take turns; a ratio is the median of the rounds, and 1 is as fast as this machine.",
     "The network is measured with requests to sbx-bench.invalid, which sbx refuses itself and records.",
   ],

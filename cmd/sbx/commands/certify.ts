@@ -14,7 +14,7 @@ import { usageError } from "../usage.ts";
 export const command: Command = {
   name: "certify",
   usage: "NAME|SESSION|FILE [--out FILE] | --verify FILE [LEDGER] [--key FILE] | --public-key [--out FILE]",
-  summary: "sign what a session did and what held it, or verify such a certificate offline",
+  summary: "sign what a session did, or verify such a certificate offline",
   notes: [
     "A certificate says what a session was started from, which rules were in force when, what they decided, the " +
     "hosts and credentials it used, its findings and gaps, and where its record ended. The key of this machine signs it.",

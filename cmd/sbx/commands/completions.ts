@@ -23,7 +23,8 @@ const NAMES = "names", JOBS_ALL = "jobs-all", JOBS_RUNNING = "jobs-running";
 export const command: Command = {
   name: "completions",
   usage: "bash|zsh|fish",
-  summary: "print a shell script that completes commands, options, names of VMs and ids of jobs",
+  summary: "print a shell script that completes commands and options",
+  notes: ["It completes names of VMs and ids of jobs too."],
   options: [],
   words: { min: 1, max: 1 },
   examples: [

@@ -6,7 +6,7 @@ import { pairs } from "../output.ts";
 
 export const command: CommandGroup = {
   name: "corp",
-  summary: "show the administrator's corp.toml in force, or validate a new one",
+  summary: "show the administrator's corp.toml, or validate a new one",
   subcommands: [
     {
       name: "corp info",

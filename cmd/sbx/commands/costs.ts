@@ -10,9 +10,9 @@ import { table } from "../output.ts";
 export const command: Command = {
   name: "costs",
   usage: "[NAME] [--json]",
-  summary:
-    "show what the model calls of a session, or of every VM, used and cost; also after the VM was deleted",
+  summary: "show what the model calls of one VM, or of all, used and cost",
   notes: [
+    "Also after the VM was deleted.",
     "Costs are estimates from a table of list prices. A model outside of it counts at its family's price, else as the dearest of its provider, and is marked, as is a price that no source has; network.model_price_file adds prices.",
   ],
   options: [JSON_OPTION],

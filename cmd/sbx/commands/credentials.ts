@@ -30,7 +30,7 @@ const ADD: Command = {
 
 export const command: CommandGroup = {
   name: "credentials",
-  summary: "add, list, revoke and audit API keys, which VMs use without having them",
+  summary: "manage API keys, which VMs use without having them",
   subcommands: [
     {
       name: "credentials list",

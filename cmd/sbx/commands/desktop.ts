@@ -13,7 +13,7 @@ interface DesktopCode {
 export const command: Command = {
   name: "desktop",
   usage: "[--print-url] [--json]",
-  summary: "open the desktop: sessions, approvals, terminals and settings in a window",
+  summary: "open sessions, approvals, terminals and settings in a window",
   notes: [
     "The address signs one browser in; it is good for one minute and one use. The browser stays signed in until the gateway ends.",
     "Where no window can be opened, the address is printed, as with --print-url.",

@@ -29,7 +29,7 @@ const HUNT: Command = {
 
 export const command: CommandGroup = {
   name: "detection",
-  summary: "list the detections in force, add or remove packs at runtime, and hunt in a session's record",
+  summary: "list detections, add or remove packs, hunt in one session",
   subcommands: [
     {
       name: "detection list",

@@ -9,7 +9,7 @@ import { usageError } from "../usage.ts";
 export const command: Command = {
   name: "doctor",
   usage: "[NAME] [--fix] [--bundle] [--json]",
-  summary: "check whether this machine can run VMs, or with NAME a running VM from inside",
+  summary: "check this machine, or with NAME a running VM from inside",
   notes: [
     "The exit code is 1 if something is wrong; the line below says what to do.",
     "With NAME: clock, mounts, disk, memory, network, trust in the CA, MCP. The VM looks up sbx-doctor.invalid; " +

@@ -12,8 +12,11 @@ import { UTC_NOTE } from "../usage.ts";
 export const command: Command = {
   name: "events",
   usage: "NAME [--family FAMILY] [--since TIME] [--host HOST] [--grep TEXT] [--denied] [--follow] [--json]",
-  summary: "list the events of a session, oldest first; also after the VM was deleted",
-  notes: [UTC_NOTE],
+  summary: "list the events of a session, oldest first",
+  notes: [
+    "Also after the VM was deleted.",
+    UTC_NOTE,
+  ],
   options: [
     FAMILY_OPTION,
     ...FILTER_OPTIONS,

@@ -9,8 +9,11 @@ import { UTC_NOTE } from "../usage.ts";
 export const command: Command = {
   name: "findings",
   usage: "NAME [--json]",
-  summary: "list the findings of detections and rules in a session; also after the VM was deleted",
-  notes: [UTC_NOTE],
+  summary: "list the findings of detections and rules in a session",
+  notes: [
+    "Also after the VM was deleted.",
+    UTC_NOTE,
+  ],
   options: [JSON_OPTION],
   words: { min: 1, max: 1 },
   completesNames: true,

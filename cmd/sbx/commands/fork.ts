@@ -8,7 +8,10 @@ import { connect } from "../connect.ts";
 export const command: Command = {
   name: "fork",
   usage: "NAME [NEW] [-n COUNT] [--no-wait] [--json]",
-  summary: "make new VMs from one moment of a VM: memory, programs, disk and workspace of one that runs",
+  summary: "make new VMs from one moment of a VM",
+  notes: [
+    "Of a running or suspended VM they have memory, programs, disk and workspace; of a stopped one, disk and workspace.",
+  ],
   options: [
     {
       name: "count",

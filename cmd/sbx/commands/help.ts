@@ -1,7 +1,7 @@
 import { type Command, formatHelp, formatOverview, unknownCommand } from "../../../lib/base/args/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
 import { PROGRAM, UTC_NOTE } from "../usage.ts";
-import { allCommands, COMMANDS, loadCommand } from "./mod.ts";
+import { COMMANDS, loadCommand, TOPICS } from "./mod.ts";
 
 export const command: Command = {
   name: "help",
@@ -13,15 +13,21 @@ export const command: Command = {
   async run({ words: [name] }) {
     if (name !== undefined && !COMMANDS.includes(name)) throw await unknownCommand(PROGRAM, name, COMMANDS);
     await print(
-      name === undefined
-        ? formatOverview(TITLE, await allCommands(), END)
-        : formatHelp(PROGRAM, await loadCommand(name)),
+      name === undefined ? await overview() : formatHelp(PROGRAM, await loadCommand(name)),
     );
     return 0;
   },
 };
 
 const TITLE = "sbx COMMAND: isolated VMs for AI agents, and a record of their actions";
-const END =
-  `sbx COMMAND --help shows the options of a command. ${UTC_NOTE} Start with: sbx run -- uname -a\n` +
-  "sbx --host ssh://NAME COMMAND speaks to the sbx of another machine (docs/guides/remote.md).";
+const END = `sbx COMMAND --help shows the options of a command. ${UTC_NOTE}
+sbx --host ssh://NAME COMMAND uses another machine (docs/guides/remote.md).
+Start with: sbx run -- uname -a`;
+
+/** The commands by topic, one line each. */
+async function overview(): Promise<string> {
+  const topics = await Promise.all(TOPICS.map(async ({ title, commands }) => (
+    { title, commands: await Promise.all(commands.map(loadCommand)) }
+  )));
+  return formatOverview(TITLE, topics, END);
+}

@@ -27,7 +27,7 @@ export const command: Command = {
   name: "hunt",
   usage:
     "PACK_FILE… [--over sessions|duckdb://PATH|chdb://PATH|clickhouse://HOST] [--credential REF] [--limit N] [--fail] [--json]",
-  summary: "evaluate packs over the records of many sessions or of a whole fleet",
+  summary: "evaluate packs over many sessions or a whole fleet",
   notes: [
     "sessions are the ledgers of this machine; duckdb:// and chdb:// take the store of a fleet, chdb:// also a folder of ledgers.",
     "clickhouse://[USER@]HOST[:PORT][/DATABASE] is a server that fleet serve --clickhouse fills; TLS unless it is on this machine.",

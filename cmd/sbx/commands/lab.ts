@@ -10,9 +10,9 @@ import { usageError } from "../usage.ts";
 export const command: Command = {
   name: "lab",
   usage: "SESSION|FILE… --pack FILE [--rules FILE] [--corp FILE] [--baseline live|FILE]",
-  summary:
-    "replay recorded sessions with other detections and rules: matches gained and lost, events blocked",
+  summary: "replay recorded sessions with other detections and rules",
   notes: [
+    "Shows matches gained and lost, and events newly blocked.",
     FILE_NOTE,
     "The exit code is 1 if a match is lost or an event is newly blocked.",
   ],

@@ -21,8 +21,9 @@ const ID_DEFAULT = "learned";
 export const command: Command = {
   name: "learn",
   usage: "SESSION|FILE… [--base PROFILE] [--save ID] [--minimise] | --check PROFILE SESSION|FILE…",
-  summary: "make the smallest profile that allows what sessions did, and asks about everything else",
+  summary: "make the smallest profile that allows what sessions did",
   notes: [
+    "The profile asks about everything else.",
     FILE_NOTE,
     "A profile is printed, or saved as a new one, only if a replay proves that it refuses nothing recorded.",
     "--minimise runs the commands of one session again, with everything they do outside, in a fresh VM for each trial, and " +

@@ -54,8 +54,7 @@ const APPROVE: Command = {
 
 export const command: CommandGroup = {
   name: "mcp",
-  summary:
-    "list the MCP servers and tools of a profile, call tools through policy, and approve changed tools",
+  summary: "list MCP servers and tools, call tools, approve changed ones",
   subcommands: [
     {
       name: "mcp servers",

@@ -16,8 +16,11 @@ const WIDTHS = [12, 8, 6, 6, 10, 12, 0];
 export const command: Command = {
   name: "net",
   usage: "NAME [--host HOST] [--path PATH] [--since TIME] [--follow] [--denied] [--json]",
-  summary: "list the HTTP requests of a session, and the names that led to no address",
-  notes: [UTC_NOTE],
+  summary: "list the HTTP requests of a session",
+  notes: [
+    "Also names that led to no address.",
+    UTC_NOTE,
+  ],
   options: [
     {
       name: "follow",

@@ -9,7 +9,7 @@ import { usageError } from "../usage.ts";
 export const command: Command = {
   name: "open",
   usage: "NAME PORT",
-  summary: "forward a port of a VM like sbx port, and open it in the browser",
+  summary: "forward a port like sbx port, and open it in the browser",
   options: [],
   words: { min: 2, max: 2 },
   completesNames: true,

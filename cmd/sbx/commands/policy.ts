@@ -11,8 +11,7 @@ const CORP_OPTION: Option = { name: "corp", value: "FILE", about: "rules of corp
 
 export const command: CommandGroup = {
   name: "policy",
-  summary:
-    "list and lint the rules in force with a profile, test rules without a VM, and undo changes of rules",
+  summary: "list, lint and test rules, and undo changes of them",
   subcommands: [
     {
       name: "policy list",

@@ -9,7 +9,7 @@ import { usageError } from "../usage.ts";
 export const command: Command = {
   name: "port",
   usage: "NAME [PORT[:HOST_PORT]] [--remove] [--json]",
-  summary: "forward a port of 127.0.0.1 to one in a VM; without PORT, list them",
+  summary: "forward a port of 127.0.0.1 to a VM; without PORT, list them",
   notes: [
     "It ends with the VM. Policy decides on each connection as on a program sbx-port with PORT as its argument.",
     "Without HOST_PORT it is the same as PORT, or a free one if that is taken.",

@@ -9,8 +9,9 @@ import { collectWork, formatPulled, isLive } from "../repository.ts";
 export const command: Command = {
   name: "pull",
   usage: "NAME [PATH…] [--branch B]",
-  summary: "take a VM's work on what was brought in: as a branch of your repository, or into your folder",
+  summary: "take a VM's work as a branch of your repository",
   notes: [
+    "Takes changes of what sbx push brought in.",
     "Into a repository only objects and a branch are written, after checks; what the VM did not commit is one more commit on that branch. With PATH, only those as one commit.",
     "Into a folder without a repository, files that you changed too stay as they are. The exit code is 1 if there were any.",
   ],

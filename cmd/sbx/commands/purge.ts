@@ -7,7 +7,7 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 export const command: Command = {
   name: "purge",
   usage: "[--all [--force] | --deleted] [--yes] [--json]",
-  summary: "remove stopped VMs that are not persistent; with --all every VM",
+  summary: "remove stopped VMs that are not persistent",
   options: [
     { name: "all", about: "also persistent and running VMs" },
     { name: "force", about: "also VMs with work that was not pulled" },

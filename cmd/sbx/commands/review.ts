@@ -9,7 +9,7 @@ import { reviewWork } from "../review_walk.ts";
 export const command: Command = {
   name: "review",
   usage: "NAME [--branch B]",
-  summary: "go through a VM's changes piece by piece, and take what you accept",
+  summary: "take a VM's changes piece by piece",
   notes: [
     "What was accepted becomes one commit on the state that went in, on the branch sbx/NAME; in a folder without a repository, its files. Without a terminal the changes are printed and nothing is taken.",
   ],

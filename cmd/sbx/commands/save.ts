@@ -7,7 +7,8 @@ import { connect } from "../connect.ts";
 export const command: Command = {
   name: "save",
   usage: "NAME [NEW] [--json]",
-  summary: "keep a VM that would be removed when it stops, and everything that runs in it; NEW renames it",
+  summary: "keep a VM that would be removed when it stops",
+  notes: ["Its programs keep running. NEW renames it."],
   options: [JSON_OPTION],
   words: { min: 1, max: 2 },
   completesNames: true,

@@ -13,7 +13,7 @@ import { installSshConfig, sshConfig, sshKey } from "../ssh.ts";
 export const command: Command = {
   name: "ssh-config",
   usage: "[NAME…] [--install | --alone] [--json]",
-  summary: "print a configuration by which SSH clients reach VMs, as NAME.sbx",
+  summary: "print a configuration for SSH clients; a VM is NAME.sbx",
   notes: [
     "Editors, scp and rsync use it too. Without NAME it is for all VMs. No port is opened: each connection is a program sbx-sshd in the VM, which policy decides on.",
     "--install puts it into ~/.ssh/sbx.conf, which ~/.ssh/config includes from then on; do it again for new VMs.",

@@ -10,7 +10,7 @@ import { print, printJson } from "../../../lib/base/print/mod.ts";
 export const command: Command = {
   name: "start",
   usage: "[NAME…] [--port N] [--json]",
-  summary: "start the service and the gateway if they are not running, and stopped VMs",
+  summary: "start the service and the gateway, or stopped VMs",
   options: [
     {
       name: "port",

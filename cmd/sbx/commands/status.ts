@@ -20,7 +20,7 @@ import { formatRam } from "../size.ts";
 export const command: Command = {
   name: "status",
   usage: "[--watch] [--json]",
-  summary: "show the service, the gateway, the hypervisor, the assets and the permissions",
+  summary: "show service, gateway, hypervisor, assets and permissions",
   notes: ["The exit code is 1 if there is a problem."],
   options: [{ name: "watch", about: "show it again every two seconds, until ctrl-c" }, JSON_OPTION],
   examples: ["sbx status", "sbx status --json"],

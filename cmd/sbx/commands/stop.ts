@@ -12,7 +12,8 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 export const command: Command = {
   name: "stop",
   usage: "[NAME… | --all] [--json]",
-  summary: "stop VMs; without names, stop the gateway and the service, but leave VMs running",
+  summary: "stop VMs; without names, the gateway and the service",
+  notes: ["VMs keep running without the service; --all stops them too."],
   options: [
     { name: "all", about: "stop the running VMs, then the gateway and the service" },
     JSON_OPTION,

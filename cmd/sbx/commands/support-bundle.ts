@@ -5,7 +5,7 @@ import { makeBundle } from "../support_bundle.ts";
 export const command: Command = {
   name: "support-bundle",
   usage: "[--session ID] --out FILE.tar.zst [--hide-hosts] [--json]",
-  summary: "write a redacted archive for whoever helps: report, checks, logs, configuration",
+  summary: "write a redacted archive: report, checks, logs, configuration",
   notes: [
     "What is in it is listed before it is written. With --session: the VM's logs, and its events without bodies.",
   ],

@@ -15,7 +15,7 @@ const MARKS: Record<string, string> = { block: "✗", ask: "?", allow: "·" };
 export const command: Command = {
   name: "timeline",
   usage: "NAME [--family FAMILY] [--since TIME] [--until TIME] [--json]",
-  summary: "draw the events of a session on a time axis, with the decision on each",
+  summary: "draw the events of a session and their decisions over time",
   notes: ["Times are in seconds since the first event; with --json they are UTC."],
   options: [FAMILY_OPTION, ...FILTER_OPTIONS, JSON_OPTION],
   words: { min: 1, max: 1 },

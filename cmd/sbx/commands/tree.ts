@@ -11,7 +11,7 @@ const COMMAND_SHOWN = 160;
 export const command: Command = {
   name: "tree",
   usage: "NAME|FILE [--json]",
-  summary: "show the recorded programs of a session as a tree, with what each did",
+  summary: "show the programs of a session as a tree, with their actions",
   notes: [
     "A program that only its requests name stands alone, as the guest names it.",
     FILE_NOTE,

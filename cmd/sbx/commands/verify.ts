@@ -11,8 +11,9 @@ import { findLedger } from "../ledger_path.ts";
 export const command: Command = {
   name: "verify",
   usage: "NAME|SESSION|FILE [--head FILE] [--key FILE] [--json]",
-  summary: "verify a session's record: every event against the hash chain, the record against its seal",
+  summary: "verify the record of a session",
   notes: [
+    "Checks every event against the hash chain, and the record against its seal.",
     "The exit code is 1 if the record is invalid.",
     "--head compares it with a seal, a collected head or a certificate that was kept elsewhere: what was recorded until then must be the same.",
   ],

@@ -18,8 +18,11 @@ const EVENT_ID = /^[0-9a-f]{12}$/;
 export const command: Command = {
   name: "why",
   usage: "EVENT [SESSION] [--json]",
-  summary: "explain the decision on an event: its rule, the matched fields, near misses and the remedy",
-  notes: [UTC_NOTE],
+  summary: "explain why an event was allowed or blocked, and the remedy",
+  notes: [
+    "Shows the rule, the matched fields and near misses.",
+    UTC_NOTE,
+  ],
   options: [JSON_OPTION],
   words: { min: 1, max: 2 },
   examples: ["sbx why 3f2a90c1d7e4", "sbx why 3f2a90c1d7e4 demo --json"],

@@ -30,9 +30,22 @@ export function formatHelp(program: string, command: Command | CommandGroup): st
   ].join("\n");
 }
 
-/** Formats the commands of a program, one line each. */
-export function formatOverview(title: string, commands: (Command | CommandGroup)[], end: string): string {
-  return [title, "", ...columns(commands.map(({ name, summary }) => [name, summary])), "", end].join("\n");
+/** Commands below one title of an overview. */
+export interface OverviewTopic {
+  title: string;
+  commands: (Command | CommandGroup)[];
+}
+
+/** Formats the commands of a program by topic, one line each. */
+export function formatOverview(title: string, topics: OverviewTopic[], end: string): string {
+  const names = topics.flatMap(({ commands }) => commands.map(({ name }) => name.length));
+  const width = Math.max(...names);
+  const blocks = topics.map(({ title, commands }) => [
+    `${title}:`,
+    ...columns(commands.map(({ name, summary }) => [name, summary]), width),
+    "",
+  ]);
+  return [title, "", ...blocks.flat(), end].join("\n");
 }
 
 /** `-t, --timeout SECONDS`. */
@@ -41,7 +54,9 @@ export function formatFlags(option: Option): string {
 }
 
 /** Indented rows of two columns. */
-function columns(rows: [string, string][]): string[] {
-  const width = Math.max(...rows.map(([left]) => left.length));
+function columns(
+  rows: [string, string][],
+  width = Math.max(...rows.map(([left]) => left.length)),
+): string[] {
   return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`);
 }

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { ROWS_MAX } from "../../../cmd/sbx/commands/detection.ts";
 import { command as exec } from "../../../cmd/sbx/commands/exec.ts";
 import { command as list } from "../../../cmd/sbx/commands/list.ts";
-import { allCommands, COMMANDS } from "../../../cmd/sbx/commands/mod.ts";
+import { allCommands, COMMANDS, TOPICS } from "../../../cmd/sbx/commands/mod.ts";
 import { command as run } from "../../../cmd/sbx/commands/run.ts";
 import { parseEnv, programRequest, TIMEOUT_MAX_SECS } from "../../../cmd/sbx/program.ts";
 import { formatRam, sizeOf } from "../../../cmd/sbx/size.ts";
@@ -149,6 +149,18 @@ Deno.test("commands: each is in the file of its name, with help and examples", a
       for (const { name } of leaf.options) assert(formatHelp("sbx", leaf).includes(`--${name}`), leaf.name);
     }
   }
+});
+
+Deno.test("help: every command is in one topic, on one line of at most 80 columns", async () => {
+  const lines = (await runSbx(["help"])).trimEnd().split("\n");
+  assertEquals(lines.filter((line) => line.length > 80), []);
+  assertEquals(
+    lines.flatMap((line) => /^ {2}([a-z-]+) {2,}\S/.exec(line)?.[1] ?? []),
+    [...COMMANDS],
+  );
+  assertEquals(new Set(COMMANDS).size, COMMANDS.length);
+  const titles = lines.filter((line) => /^[A-Z].*:$/.test(line));
+  assertEquals(titles, TOPICS.map(({ title }) => `${title}:`));
 });
 
 Deno.test("subcommands: found also after options, with help of their own and of their group", async () => {

@@ -24,7 +24,7 @@ Deno.test("completions: the bash script completes commands, options and words", 
     return new TextDecoder().decode(stdout).trim().split("\n");
   };
   assertEquals((await runChild("bash", { args: ["-n", "-c", script] })).code, 0);
-  assertEquals(await complete("sbx", "st"), ["start", "stop", "status"]);
+  assertEquals(await complete("sbx", "st"), ["status", "start", "stop"]);
   assertEquals(await complete("sbx", "run", "--ti"), ["--timeout"]);
   assertEquals(await complete("sbx", "exec", "vm"), ["vm-one"]);
   assertEquals(await complete("sbx", "jobs", "list", "vm"), ["vm-one"]);
