@@ -15,6 +15,7 @@ export const PAGES: GeneratedPage[] = [
   { file: "cli.md", text: async () => (await import("./docs_cli.ts")).cliPage() },
   { file: "api.md", text: async () => (await import("./docs_api.ts")).apiPage() },
   { file: "settings.md", text: async () => (await import("./docs_settings.ts")).settingsPage() },
+  { file: "code-map.md", text: async () => (await import("./docs_code_map.ts")).codeMapPage() },
   { file: "views.md", text: async () => (await import("./docs_views.ts")).viewsPage() },
 ];
 

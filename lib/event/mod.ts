@@ -1,5 +1,5 @@
 /**
- * Normalized security event (docs/design/contracts/05-policy.md §5). Does not load zod: import `schema.ts` to
+ * Normalized security events: types, fields and families (docs/design/contracts/05-policy.md §5). Does not load zod: import `schema.ts` to
  * validate.
  */
 export { catalogue, type CatalogueField, fieldsOfFamily, nearestField, valueAt } from "./catalogue.ts";

@@ -1,3 +1,4 @@
+/** `sbx-admin fleet`: records of many machines in one place (docs/guides/fleet.md). */
 import type { CommandGroup } from "../../../lib/base/args/mod.ts";
 import { fleetGrafana } from "./grafana.ts";
 import { fleetHunt } from "./hunt.ts";
@@ -9,7 +10,6 @@ import { fleetTables } from "./tables.ts";
 import { fleetToken } from "./token.ts";
 import { fleetVerify } from "./verify.ts";
 
-/** `sbx-admin fleet`: records of many machines in one place (docs/guides/fleet.md). */
 export const FLEET: CommandGroup = {
   name: "fleet",
   summary: "receive and verify the records of many machines",

@@ -1,8 +1,8 @@
+/** `sbx-admin package`: Debian packages, and repositories of them. */
 import type { CommandGroup } from "../../../lib/base/args/mod.ts";
 import { packageCorp } from "./corp.ts";
 import { packageRepository } from "./repository.ts";
 
-/** `sbx-admin package`: Debian packages, and repositories of them. */
 export const PACKAGE: CommandGroup = {
   name: "package",
   summary: "make a company's package, and apt repositories",

@@ -1,7 +1,7 @@
 /**
- * sbx-activity: tells the host which programs run in the guest, what they do with files, and on which ports they listen, from the kernel's trace. What it says is testimony: root
- * in the guest can end it, or change what the kernel tells it. Where rules of the host restrict programs, they wait for its
- * answer. It starts no program itself, which would wait for itself.
+ * sbx-activity: reports programs, files and listening ports of the guest from the kernel's trace. What it says is
+ * testimony: root in the guest can end it, or change what the kernel reports to it. Where rules of the host restrict
+ * programs, they wait for its answer. It starts no program itself, which would wait for itself.
  */
 import type { NamedPaths } from "../../../lib/event/mod.ts";
 import { FrameReader } from "../../../lib/base/wire/mod.ts";

@@ -1,5 +1,5 @@
 /**
- * sbx-mcp-server: MCP server of this VM on stdin and stdout, for the configuration of any agent:
+ * sbx-mcp-server: MCP server of this VM on stdin and stdout. Configuration of an agent:
  *
  *     {"mcpServers": {"sbx": {"command": "sbx-mcp-server"}}}
  *

@@ -1,4 +1,4 @@
-/** Names of the commands; each command is in the file of that name, loaded on use. */
+/** Commands of sbx by topic; each is in the file of its name, loaded on use. */
 import type { Command, CommandGroup } from "../../../lib/base/args/mod.ts";
 
 /** Commands of one topic, in the order of help. */

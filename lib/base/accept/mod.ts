@@ -1,3 +1,5 @@
+/** Accepting connections, also after errors. */
+
 /** Time before the next attempt after an error, in `ms`. */
 const RETRY_MS = 100;
 

@@ -1,3 +1,4 @@
+/** Copies of files and folders, with their holes or shared blocks. */
 import { cloneTree } from "../../../ffi/posix/mod.ts";
 import { SbxError } from "../error/mod.ts";
 

@@ -1,4 +1,4 @@
-/** Locations of sbx's files (docs/design/contracts/01-homes.md §1). */
+/** Locations of sbx's files; atomic writes; file locks (docs/design/contracts/01-homes.md §1). */
 import { join } from "node:path";
 import { SbxError } from "../error/mod.ts";
 

@@ -1,3 +1,5 @@
+/** Checks of values of unknown types. */
+
 /** True for objects other than null and arrays. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);

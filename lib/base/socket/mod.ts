@@ -1,3 +1,4 @@
+/** An HTTP server at a Unix socket, which takes no other server's place. */
 import { removeIfThere } from "../home/mod.ts";
 
 /**

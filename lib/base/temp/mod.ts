@@ -1,3 +1,4 @@
+/** The private folder for temporary files of this process and its children. */
 import { dirname } from "node:path";
 
 /** Environment in which a private folder is looked for; another one in tests. */

@@ -1,7 +1,9 @@
 /**
- * The kernel's trace of programs: an instance of its own, which init prepares before the first program (lib/image/trace.ts), the
- * agent switches on when the guest is ready, and sbx-activity reads. Guest programs bundle this folder.
+ * The kernel's trace of programs, which init prepares and sbx-activity reads. It is an instance of its own: init
+ * makes it before the first program (lib/image/trace.ts), and the agent switches it on when the guest is ready.
+ * Guest programs bundle this folder.
  */
+
 export const TRACING = "/sys/kernel/tracing";
 export const INSTANCE = `${TRACING}/instances/sbx`;
 /** Ring buffer of each processor, in `KiB`. */

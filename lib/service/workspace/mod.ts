@@ -1,3 +1,6 @@
-/** The folder that a VM shares with its host, from the host's side: the guest may put any link, pipe or device into it. */
+/**
+ * The folder that a VM shares with its host, from the host's side. The guest may put any link, pipe or device
+ * into it.
+ */
 export { guestPath, relativePath } from "./path.ts";
 export { Workspace } from "./workspace.ts";

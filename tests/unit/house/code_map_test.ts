@@ -1,16 +1,29 @@
-/** docs/reference/code-map.md has one line for every folder of code, and none for a folder that is gone. */
-import { assertEquals } from "@std/assert";
-import { fromRoot } from "../../helper/repo.ts";
+/** Folders state their purpose in the header of their mod.ts, from which docs/reference/code-map.md is generated. */
+import { assert, assertEquals } from "@std/assert";
+import { codeFolders } from "../../../scripts/docs_code_map.ts";
+import { codeBelow, fromRoot } from "../../helper/repo.ts";
 
-Deno.test("docs/reference/code-map.md names every folder of lib, cmd and ffi", async () => {
-  const page = await Deno.readTextFile(fromRoot("docs/reference/code-map.md"));
-  const named = [...page.matchAll(/^\| `((?:lib|cmd|ffi)\/[^`]+)` /gm)].map(([, folder]) => folder);
-  const folders = (await Promise.all(["lib", "cmd", "ffi"].map((root) => foldersWithCode(root)))).flat();
-  assertEquals(named.toSorted(), folders.filter((folder) => folder !== "cmd").toSorted());
+/** Longest purpose, in characters: one line of a table. */
+const PURPOSE_MAX = 110;
+
+Deno.test("every folder with a mod.ts or main.ts, at any depth, states its purpose in one line", async () => {
+  const folders = await codeFolders();
+  assert(folders.length > 100);
+  assertEquals(
+    folders.filter(({ purpose = "" }) => purpose.length < 8 || purpose.length > PURPOSE_MAX)
+      .map(({ path, entry, purpose }) => `${path}/${entry}: ${purpose ?? "no header"}`),
+    [],
+  );
+  const files = (await Promise.all(["cmd", "lib", "ffi"].map(codeBelow))).flat();
+  const withEntry = files.filter((path) => path.endsWith("/mod.ts")).map((path) =>
+    path.slice(0, -"/mod.ts".length)
+  );
+  const found = new Set(folders.map(({ path }) => path));
+  assertEquals(withEntry.filter((path) => !found.has(path)), []);
 });
 
-Deno.test("docs/reference/code-map.md names every folder of tests", async () => {
-  const page = await Deno.readTextFile(fromRoot("docs/reference/code-map.md"));
+Deno.test("CONTRIBUTING.md names every folder of tests", async () => {
+  const page = await Deno.readTextFile(fromRoot("CONTRIBUTING.md"));
   const named = [...page.matchAll(/^\| `(tests\/[^`/]+)` /gm)].map(([, folder]) => folder);
   const folders: string[] = [];
   for await (const { name, isDirectory } of Deno.readDir(fromRoot("tests"))) {
@@ -18,12 +31,3 @@ Deno.test("docs/reference/code-map.md names every folder of tests", async () => 
   }
   assertEquals(named.toSorted(), folders.toSorted());
 });
-
-/** Folders that hold a TypeScript file, below `root`, relative to the repository. */
-async function foldersWithCode(root: string): Promise<string[]> {
-  const entries = await Array.fromAsync(Deno.readDir(fromRoot(root)));
-  const below = await Promise.all(
-    entries.filter(({ isDirectory }) => isDirectory).map(({ name }) => foldersWithCode(`${root}/${name}`)),
-  );
-  return [...entries.some(({ name }) => /\.tsx?$/.test(name)) ? [root] : [], ...below.flat()];
-}
