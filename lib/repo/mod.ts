@@ -19,6 +19,7 @@ export type { Entry, Landed } from "./land.ts";
 export { BUNDLE_MAX } from "./limit.ts";
 export {
   type Accepted,
+  changesToPull,
   pullAccepted,
   type Pulled,
   type PullOptions,

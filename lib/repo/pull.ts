@@ -1,5 +1,6 @@
 /** The work of a VM into the folder of the person. */
 import { SbxError } from "../base/error/mod.ts";
+import { changesOf, type UnitChanges } from "./changes.ts";
 import { type FolderLanded, landFolder } from "./folder_land.ts";
 import { commitOf, entriesOf, type Entry, landBranch, type Landed } from "./land.ts";
 import { shown } from "./text.ts";
@@ -50,6 +51,27 @@ export async function pullAccepted(
     const entries = accepted.get(unit.unit.path) ?? [];
     if (entries.length === 0) return undefined;
     return unit.unit.is_repository ? await commitOf(unit, entries, `Work of ${work.vm}`) : entries;
+  });
+}
+
+/**
+ * The changes that {@linkcode pullWork} takes. A pull into a folder makes them the base of later comparisons, so read them
+ * first.
+ *
+ * @throws {SbxError} `repo.no_change`: a path is not among the changes
+ */
+export async function changesToPull(work: Work, paths: string[] = []): Promise<UnitChanges[]> {
+  const changes = await Promise.all(work.units.map(changesOf));
+  if (paths.length === 0) return changes;
+  const accepted = await acceptPaths(work, paths);
+  return changes.map((unit) => {
+    const taken = new Set(accepted.get(unit.path)?.map(({ path }) => path));
+    const notable = new Set(Array.from(taken, shown));
+    return {
+      ...unit,
+      files: unit.files.filter(({ path }) => taken.has(path)),
+      notable: unit.notable.filter((path) => notable.has(path)),
+    };
   });
 }
 

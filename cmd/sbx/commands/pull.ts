@@ -1,6 +1,6 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
-import { changesOf, pullWork, requireRepository } from "../../../lib/repo/mod.ts";
+import { changesToPull, pullWork, requireRepository } from "../../../lib/repo/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { formatNotable } from "../diff_text.ts";
@@ -30,8 +30,9 @@ export const command: Command = {
     await using work = await collectWork(client, name);
     const branch = args.text("branch");
     if (branch !== undefined) requireRepository(work, "--branch");
+    const changes = await changesToPull(work, paths);
     const pulled = await pullWork(work, { branch, paths });
-    for (const line of formatNotable(await Promise.all(work.units.map(changesOf)))) note(line);
+    for (const line of formatNotable(changes)) note(line);
     await (args.has("json") ? printJson(pulled) : print(formatPulled(pulled, await isLive(client, name))));
     return pulled.folder && pulled.folder.conflicts.length > 0 ? 1 : 0;
   },

@@ -1,7 +1,7 @@
 /** A repository into a guest, and the work on it back. */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { changesOf, patchOf, pullWork, untakenOf } from "../../../lib/repo/mod.ts";
+import { changesOf, changesToPull, patchOf, pullWork, untakenOf } from "../../../lib/repo/mod.ts";
 import { git, listing, sh, World } from "../../helper/repository.ts";
 
 Deno.test("a repository goes in with history, branches, tags, links, modes, odd names and uncommitted work", async () => {
@@ -118,6 +118,18 @@ Deno.test("single paths come back as one commit on what was brought in", async (
     const { code } = await assertRejects(() => pullWork(work, { paths: [path] }), SbxError);
     assertEquals(code, "repo.no_change", path);
   }
+});
+
+Deno.test("the changes of a pull are of the paths that it takes, in each repository and below each folder", async () => {
+  await using world = await World.ofRepository("mkdir d; echo 1 >d/a; echo 1 >b");
+  await sh(world.inside, "echo x >Makefile; echo x >d/Makefile; echo 2 >d/a; echo 2 >b");
+  await using work = await world.collect();
+  const named = async (...paths: string[]) =>
+    (await changesToPull(work, paths)).map(({ files, notable }) => [files.map(({ path }) => path), notable]);
+  assertEquals(await named(), [[["Makefile", "b", "d/Makefile", "d/a"], ["Makefile", "d/Makefile"]]]);
+  assertEquals(await named("b"), [[["b"], []]]);
+  assertEquals(await named("d", "b"), [[["b", "d/Makefile", "d/a"], ["d/Makefile"]]]);
+  assertEquals((await assertRejects(() => named("no"), SbxError)).code, "repo.no_change");
 });
 
 Deno.test("parts taken one after the other, or at once, are all there", async () => {
