@@ -7,6 +7,7 @@ import { SbxError } from "../base/error/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { canonicalJson } from "../base/json/mod.ts";
+import { objectOf } from "../base/object/mod.ts";
 import type { RuleTable } from "../policy/author/mod.ts";
 import type { DetectionChange, RecordedChange, RuleChange } from "../policy/author/schema.ts";
 import { withFileLock } from "../settings/mod.ts";
@@ -127,7 +128,7 @@ function blake3Of(line: string | undefined): string {
 
 function jsonOf(line: string): Record<string, unknown> {
   try {
-    return JSON.parse(line);
+    return objectOf(JSON.parse(line));
   } catch {
     return {};
   }

@@ -134,6 +134,17 @@ Deno.test("a rule that does not compile leaves no change on record; one cut off 
     ]);
   }));
 
+Deno.test("a line of the record that is no object is no change", () =>
+  withRules(async ({ rules, record }) => {
+    await rules.put("mine", "no", ALLOW, ANN);
+    const before = await summaryOf(rules);
+    const text = await Deno.readTextFile(record);
+    for (const line of ["null", "5", '"text"', "[1]"]) {
+      await Deno.writeTextFile(record, `${line}\n${text}${line}\n`);
+      assertEquals(await summaryOf(rules), before, line);
+    }
+  }));
+
 Deno.test("a record in which a change is missing or altered is not believed", () =>
   withRules(async ({ rules, record }) => {
     await rules.put("mine", "no", ALLOW, ANN);
