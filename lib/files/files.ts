@@ -70,6 +70,7 @@ export class Files {
    * @param mode permission bits; set-user-id and the like are never set
    * @param complete called with all of the bytes written, before the file has its name; its failure leaves no file
    * @returns its size in `bytes`
+   * @throws {SbxError} `file.conflict`: another program removed its folder meanwhile
    */
   async write(
     path: string,
@@ -82,14 +83,14 @@ export class Files {
       throw new SbxError("file.invalid", `"${path}" names a folder: a file needs a name`);
     }
     requireNames(relative);
-    await this.#makeFolders(folderOf(relative), path);
-    using folder = this.#find(folderOf(relative), path, true);
+    using folder = await this.#openFolder(folderOf(relative), path);
     const target = `${folder.path}/${nameOf(relative)}`;
     requireNoFolder(await Deno.lstat(target).catch(() => undefined), path);
     const temporary = `${folder.path}/.sbx-${crypto.randomUUID()}`;
     let size = 0;
     try {
-      using file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
+      const create = () => Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
+      using file = await writeInto(folder, path, create);
       // No pipeTo(file.writable): it settles without an error when the last write finds no space.
       for await (const chunk of bytes) {
         await writeAll(file, chunk);
@@ -101,9 +102,11 @@ export class Files {
         });
       }
       await complete?.(size);
-      using written = this.#find([folderOf(relative), nameOf(temporary)].filter(Boolean).join("/"), path);
-      await Deno.chmod(written.path, mode & 0o777);
-      await Deno.rename(temporary, target);
+      await writeInto(folder, path, async () => {
+        using written = this.#find([folderOf(relative), nameOf(temporary)].filter(Boolean).join("/"), path);
+        await Deno.chmod(written.path, mode & 0o777);
+        await Deno.rename(temporary, target);
+      });
     } catch (error) {
       await Deno.remove(temporary).catch(() => {});
       throw error;
@@ -114,7 +117,8 @@ export class Files {
   /**
    * Makes a symbolic link atomically, and the folders above it. Only the guest follows it.
    *
-   * @throws {SbxError} `file.invalid`: an empty or long target, a folder is in the way
+   * @throws {SbxError} `file.invalid`: an empty or long target, a folder is in the way; `file.conflict`: another program
+   * removed its folder meanwhile
    */
   async makeLink(path: string, target: string): Promise<void> {
     const relative = this.relative(path);
@@ -125,15 +129,16 @@ export class Files {
     ) {
       throw new SbxError("file.invalid", `"${path}" cannot be a link to that path`);
     }
-    await this.#makeFolders(folderOf(relative), path);
-    using folder = this.#find(folderOf(relative), path, true);
+    using folder = await this.#openFolder(folderOf(relative), path);
     const place = `${folder.path}/${nameOf(relative)}`;
     requireNoFolder(await Deno.lstat(place).catch(() => undefined), path);
     const temporary = `${folder.path}/.sbx-${crypto.randomUUID()}`;
-    await Deno.symlink(target, temporary);
-    await Deno.rename(temporary, place).catch(async (error) => {
-      await Deno.remove(temporary).catch(() => {});
-      throw error;
+    await writeInto(folder, path, async () => {
+      await Deno.symlink(target, temporary);
+      await Deno.rename(temporary, place).catch(async (error) => {
+        await Deno.remove(temporary).catch(() => {});
+        throw error;
+      });
     });
   }
 
@@ -145,8 +150,7 @@ export class Files {
   async makeFolder(path: string): Promise<void> {
     const relative = this.relative(path);
     requireNames(relative);
-    await this.#makeFolders(relative, path);
-    using _folder = this.#find(relative, path, true);
+    using _folder = await this.#openFolder(relative, path);
   }
 
   /**
@@ -166,13 +170,23 @@ export class Files {
     return await new FileLister(open, this.#calls.readNames).list(relative, depth, cursor);
   }
 
+  /** Makes a folder and those above it, and opens it. */
+  async #openFolder(relative: string, userPath: string): Promise<OpenPath> {
+    try {
+      await this.#makeFolders(relative, userPath);
+      return this.#find(relative, userPath, true);
+    } catch (error) {
+      throw isNotFound(error) ? removedFolder(userPath, error) : error;
+    }
+  }
+
   async #makeFolders(relative: string, userPath: string): Promise<void> {
     if (relative === "") return;
     const parts = relative.split("/");
     for (let i = 0; i < parts.length; i++) {
       using parent = this.#find(parts.slice(0, i).join("/"), userPath, true);
       try {
-        await Deno.mkdir(`${parent.path}/${parts[i]}`);
+        await writeInto(parent, userPath, () => Deno.mkdir(`${parent.path}/${parts[i]}`));
       } catch (error) {
         if (error instanceof Deno.errors.AlreadyExists) continue;
         throw error;
@@ -203,6 +217,43 @@ export class Files {
       throw new SbxError("file.invalid", `"${userPath}" cannot be opened (${error.code})`, { cause: error });
     }
   }
+}
+
+/**
+ * Runs a step of a write into an open folder.
+ *
+ * @throws {SbxError} `file.conflict`: a program of the VM removed the folder
+ */
+async function writeInto<T>(folder: OpenPath, userPath: string, step: () => Promise<T>): Promise<T> {
+  try {
+    return await step();
+  } catch (error) {
+    const isMissing = error instanceof Deno.errors.NotFound || isNotFound(error);
+    // Not every folder takes new names: /proc has none for a folder that exists.
+    if (isMissing && await isRemoved(folder)) throw removedFolder(userPath, error);
+    throw error;
+  }
+}
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof SbxError && error.code === "file.not_found";
+}
+
+/** Tests whether an open folder has lost its name. */
+async function isRemoved({ path }: OpenPath): Promise<boolean> {
+  try {
+    return (await Deno.stat(path)).nlink === 0;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return true;
+    throw error;
+  }
+}
+
+function removedFolder(userPath: string, cause: unknown): SbxError {
+  return new SbxError("file.conflict", `the folder of "${userPath}" was removed while it was written`, {
+    cause,
+    hint: "write it again; a program of the VM removed the folder",
+  });
 }
 
 /** @throws {SbxError} `file.invalid` */

@@ -1,6 +1,9 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
+import { openBeneath } from "../../../ffi/libc/beneath.ts";
+import { readNames } from "../../../ffi/libc/directory.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { Files } from "../../../lib/files/mod.ts";
 import { relativePath, Workspace } from "../../../lib/service/workspace/mod.ts";
 import { runChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";
@@ -80,6 +83,43 @@ Deno.test("pipes, folders and missing files are errors that say what they are, a
     assertEquals(await code(() => workspace.write("folder", text("x"))), "file.invalid");
     assertEquals(await code(() => workspace.write("pipe/x", text("x"))), "file.invalid");
     assertEquals(await code(() => workspace.write("", text("x"))), "file.invalid");
+  }));
+
+/** A workspace of which a program removes the folder `sub` as soon as a write has opened it for the `turn`th time. */
+function withRemovals(dir: string, turn: number): Files {
+  let opened = 0;
+  return new Files(dir, {
+    openBeneath(root, path, options) {
+      const found = openBeneath(root, path, options);
+      if (path === "sub" && ++opened === turn) Deno.removeSync(join(dir, "sub"), { recursive: true });
+      return found;
+    },
+    readNames,
+  });
+}
+
+Deno.test("a write into a folder that is removed at the same time is an error that says so", () =>
+  withWorkspace(async (_, dir) => {
+    for (const turn of [1, 2]) {
+      assertEquals(await code(() => withRemovals(dir, turn).write("sub/f", text("x"))), "file.conflict");
+      assertEquals(await code(() => withRemovals(dir, turn).makeLink("sub/l", "x")), "file.conflict");
+    }
+    for (const turn of [1, 2]) {
+      assertEquals(
+        await code(() => withRemovals(dir, turn).write("sub/below/f", text("x"))),
+        "file.conflict",
+      );
+      assertEquals(await code(() => withRemovals(dir, turn).makeFolder("sub/below")), "file.conflict");
+    }
+    const removing = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        await Deno.remove(join(dir, "sub"), { recursive: true });
+        controller.enqueue(new TextEncoder().encode("x"));
+        controller.close();
+      },
+    });
+    assertEquals(await code(() => new Workspace(dir).write("sub/f", removing)), "file.conflict");
+    assertEquals(await Array.fromAsync(Deno.readDir(dir), ({ name }) => name), []);
   }));
 
 Deno.test("a write that fails in the middle leaves the old file and nothing else", () =>
