@@ -9,8 +9,8 @@
 import { parseArgs } from "@std/cli";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { debianVersion, sbxDeb, writeDeb } from "../lib/package/mod.ts";
-import { generateSpdx, spdxProblems } from "../lib/sbom/mod.ts";
+import { debianVersion, sbxDeb, writeDeb } from "../lib/publish/package/mod.ts";
+import { generateSpdx, spdxProblems } from "../lib/release/sbom/mod.ts";
 import { readStamp } from "./build_stamp.ts";
 import { text } from "./command.ts";
 import { notices } from "./notices.ts";

@@ -1,5 +1,5 @@
 import { COMMANDS as ADMIN_GROUPS } from "../cmd/admin/main.ts";
-import { allCommands } from "../cmd/sbx/commands/mod.ts";
+import { allCommands } from "../cmd/sbx/commands.ts";
 import { type Command, type CommandGroup, formatFlags, HELP_OPTION, isGroup } from "../lib/base/args/mod.ts";
 import { table } from "./docs_table.ts";
 

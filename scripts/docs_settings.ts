@@ -1,5 +1,5 @@
-import { formOf } from "../lib/settings/form.ts";
-import { type LeafDefinition, loadDefinitions } from "../lib/settings/mod.ts";
+import { formOf } from "../lib/config/settings/form.ts";
+import { type LeafDefinition, loadDefinitions } from "../lib/config/settings/mod.ts";
 import { table } from "./docs_table.ts";
 
 /** Values to show for settings whose default is empty or says nothing of the form; as `sbx settings set` takes them. */

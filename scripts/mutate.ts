@@ -29,7 +29,7 @@ const NOUNS: Record<string, string[]> = {
   ],
   dns: ["address", "answer"].map(attack),
   credential: ["echo", "mcp_secret", "oauth", "sink", "websocket"].map(attack),
-  ledger: ["tests/unit/gate/fault_test.ts", attack("rule")],
+  ledger: ["tests/unit/session/gate/fault_test.ts", attack("rule")],
   gateway: [],
   template: [],
   release: [
@@ -38,6 +38,19 @@ const NOUNS: Record<string, string[]> = {
     "tests/unit/publish/publish_test.ts",
     "tests/unit/service/standing_test.ts",
   ],
+};
+
+/** Folders of the nouns, below `lib` and `tests/unit`. */
+const FOLDERS: Record<string, string> = {
+  policy: "policy",
+  gate: "session/gate",
+  net: "network",
+  dns: "network/dns",
+  credential: "credential",
+  ledger: "ledger",
+  gateway: "client/gateway",
+  template: "machine/template",
+  release: "release",
 };
 
 /** Tests that start the noun's code in a process of its own, where coverage cannot see it: they run for each mutation. */
@@ -177,7 +190,7 @@ async function copyCheckout(to: string): Promise<void> {
 
 async function placesOf(noun: string): Promise<Place[]> {
   const places: Place[] = [];
-  for await (const file of sources(`lib/${noun}`)) {
+  for await (const file of sources(`lib/${FOLDERS[noun]}`)) {
     const source = await Deno.readTextFile(join(copies[0], file));
     for (const mutation of mutationsOf(source)) places.push({ noun, file, mutation });
   }
@@ -189,6 +202,8 @@ async function* sources(folder: string): AsyncGenerator<string> {
     a.name < b.name ? -1 : 1
   );
   for (const { name, isDirectory } of entries) {
+    // A noun's folder may lie in another one's.
+    if (Object.values(FOLDERS).some((each) => `${folder}/${name}`.endsWith(`/${each}`))) continue;
     if (isDirectory) yield* sources(`${folder}/${name}`);
     else if (name.endsWith(".ts") && name !== "mod.ts") yield `${folder}/${name}`;
   }
@@ -222,7 +237,7 @@ function closest(file: string, tests: string[], { lines, times }: Coverage): str
 
 /** Test files of a noun. */
 async function testsOf(noun: string): Promise<string[]> {
-  const files = (await Array.fromAsync(sources(`tests/unit/${noun}`))).filter((file) =>
+  const files = (await Array.fromAsync(sources(`tests/unit/${FOLDERS[noun]}`))).filter((file) =>
     file.endsWith("_test.ts")
   );
   const others = [`tests/fuzz/${noun}_test.ts`, ...NOUNS[noun]];

@@ -8,7 +8,7 @@ import { parseArgs } from "@std/cli";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import parseLicense from "spdx-expression-parse";
-import { type Component, generateSpdx, spdxProblems } from "../lib/sbom/mod.ts";
+import { type Component, generateSpdx, spdxProblems } from "../lib/release/sbom/mod.ts";
 import { readStamp } from "./build_stamp.ts";
 import { HOST_ROOTS, type HostPackage, hostPackages } from "./host_packages.ts";
 import { npmFolder } from "./npm_folder.ts";

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Component } from "../lib/sbom/mod.ts";
+import type { Component } from "../lib/release/sbom/mod.ts";
 
 /** SHA-256 of a file in hexadecimal. */
 export async function sha256File(path: string): Promise<string> {

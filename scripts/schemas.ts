@@ -4,15 +4,15 @@
  */
 import { z } from "zod";
 import { openApi } from "../cmd/service/openapi.ts";
-import { DebugReport } from "../lib/api/debug.ts";
-import { SettingsResponse } from "../lib/api/settings.ts";
-import { CorpFile } from "../lib/corp/mod.ts";
+import { DebugReport } from "../lib/client/api/debug.ts";
+import { SettingsResponse } from "../lib/client/api/settings.ts";
+import { CorpFile } from "../lib/config/corp/mod.ts";
 import { IrSchema } from "../lib/detection/ir/schema.ts";
 import { PackSchema } from "../lib/detection/pack/schema.ts";
-import { ProfileFile } from "../lib/profile/mod.ts";
+import { ProfileFile } from "../lib/config/profile/mod.ts";
 import { ChannelIndex, ChannelManifest } from "../lib/release/schema.ts";
 import { TrustDocument } from "../lib/release/mod.ts";
-import { loadDefinitions, settingsFile } from "../lib/settings/mod.ts";
+import { loadDefinitions, settingsFile } from "../lib/config/settings/mod.ts";
 
 /** One generated file of schemas/. */
 export interface GeneratedSchema {

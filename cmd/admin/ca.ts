@@ -1,7 +1,7 @@
 import { formatJson, note, print } from "../../lib/base/print/mod.ts";
 import { type Arguments, type Command, JSON_OPTION, type Option } from "../../lib/base/args/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
-import { type Ca, openCa, rotateCa } from "../../lib/ca/mod.ts";
+import { type Ca, openCa, rotateCa } from "../../lib/network/ca/mod.ts";
 
 const OPTIONS: Option[] = [{ name: "pem", about: "print the certificate as PEM" }, JSON_OPTION];
 

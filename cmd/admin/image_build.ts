@@ -1,13 +1,13 @@
 import { currentArch, parseArch } from "../../lib/base/arch/mod.ts";
 import { formatJson, print } from "../../lib/base/print/mod.ts";
-import { readManifest } from "../../lib/asset/mod.ts";
+import { readManifest } from "../../lib/release/asset/mod.ts";
 import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { formatBytes, Progress } from "../../lib/base/progress/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
-import { BUILD_STAGES, buildImage, withInterrupts } from "../../lib/image/mod.ts";
-import { loadProfile, type Suite, SUITES } from "../../lib/profile/mod.ts";
-import { useNetworkOf } from "../../lib/service/mod.ts";
+import { BUILD_STAGES, buildImage, withInterrupts } from "../../lib/publish/image/mod.ts";
+import { loadProfile, type Suite, SUITES } from "../../lib/config/profile/mod.ts";
+import { useNetworkOf } from "../../lib/home/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { VERSION_OPTION } from "./version_option.ts";
 

@@ -1,4 +1,4 @@
-import { checkManifest } from "../../lib/asset/mod.ts";
+import { checkManifest } from "../../lib/release/asset/mod.ts";
 import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { withHashProgress } from "./manifest_generate.ts";
 import { printReport } from "./manifest_report.ts";

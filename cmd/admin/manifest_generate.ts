@@ -1,4 +1,4 @@
-import { checkManifest, generateManifest } from "../../lib/asset/mod.ts";
+import { checkManifest, generateManifest } from "../../lib/release/asset/mod.ts";
 import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { Progress } from "../../lib/base/progress/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";

@@ -1,5 +1,5 @@
 import { print, printJson } from "../../lib/base/print/mod.ts";
-import type { ManifestReport } from "../../lib/asset/mod.ts";
+import type { ManifestReport } from "../../lib/release/asset/mod.ts";
 import { formatBytes } from "../../lib/base/progress/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 

@@ -1,7 +1,7 @@
 import { brief, formatJson, note, print } from "../../lib/base/print/mod.ts";
 import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { requireCompatible, validateProfile } from "../../lib/profile/mod.ts";
+import { requireCompatible, validateProfile } from "../../lib/config/profile/mod.ts";
 
 /** `sbx-admin profile validate`: exits with 1 when the profile is invalid or needs a newer sbx. */
 export const profileValidate: Command = {
@@ -38,7 +38,7 @@ async function check(path: string): Promise<Report> {
   try {
     const profile = await validateProfile(path);
     requireCompatible(profile);
-    const { profileProblems } = await import("../../lib/service/mod.ts");
+    const { profileProblems } = await import("../../lib/home/mod.ts");
     const problems = await profileProblems(profile);
     return { schema, ok: problems.length === 0, path, id: profile.id, revision: profile.revision, problems };
   } catch (error) {

@@ -25,9 +25,9 @@ import {
   TokenGate,
   Upstream,
   writeGatewayFiles,
-} from "../../lib/gateway/mod.ts";
+} from "../../lib/client/gateway/mod.ts";
 import { GATEWAY_PORT, rememberPort } from "../../lib/base/port/mod.ts";
-import { Redactor } from "../../lib/redact/mod.ts";
+import { Redactor } from "../../lib/base/redact/mod.ts";
 
 /** Free ports of 127.0.0.1 that are tried until one is free on ::1 too. */
 const FREE_PORT_TRIES = 16;

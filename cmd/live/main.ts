@@ -1,6 +1,6 @@
 /** sbx-live: guards the file server of a VM that has a folder of the host (docs/guides/live.md). */
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
-import { LiveShare, serveLive } from "../../lib/live/mod.ts";
+import { LiveShare, serveLive } from "../../lib/machine/live/mod.ts";
 
 const NAME = "sbx-live";
 const USAGE = `${NAME} SHARE SERVER…

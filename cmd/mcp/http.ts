@@ -12,7 +12,7 @@ import {
   requireLocalHost,
   requireLocalOrigin,
   TokenGate,
-} from "../../lib/gateway/mod.ts";
+} from "../../lib/client/gateway/mod.ts";
 import { rememberPort } from "../../lib/base/port/mod.ts";
 import type { Host } from "./host.ts";
 import { makeServer } from "./server.ts";

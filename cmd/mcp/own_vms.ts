@@ -1,4 +1,4 @@
-import type { VmInfo } from "../../lib/api/mod.ts";
+import type { VmInfo } from "../../lib/client/api/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { type Client, segment } from "../../lib/client/mod.ts";
 

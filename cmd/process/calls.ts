@@ -1,6 +1,6 @@
-import type { Call, Caller, ExecCall, GuestFileCall, Reply, SingleKind } from "../../lib/ipc/mod.ts";
-import type { Jobs } from "../../lib/job/mod.ts";
-import type { Ports } from "../../lib/port/mod.ts";
+import type { Call, Caller, ExecCall, GuestFileCall, Reply, SingleKind } from "../../lib/session/ipc/mod.ts";
+import type { Jobs } from "../../lib/session/job/mod.ts";
+import type { Ports } from "../../lib/session/forward/mod.ts";
 import type { Session } from "../../lib/session/mod.ts";
 import { CallInput } from "./input.ts";
 import { followJob, type JobCall, replyToJobCall } from "./jobs.ts";

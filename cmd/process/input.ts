@@ -1,4 +1,4 @@
-import type { Caller } from "../../lib/ipc/mod.ts";
+import type { Caller } from "../../lib/session/ipc/mod.ts";
 
 /**
  * Base64 characters of input that wait for a program (docs/design/contracts/14-limits.md §14); a whole

@@ -1,8 +1,8 @@
 /** Jobs of the VM, as the service calls them. */
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { timeLimit } from "../../lib/base/time/mod.ts";
-import type { Call, Caller, Reply } from "../../lib/ipc/mod.ts";
-import type { JobRunner, Jobs } from "../../lib/job/mod.ts";
+import type { Call, Caller, Reply } from "../../lib/session/ipc/mod.ts";
+import type { JobRunner, Jobs } from "../../lib/session/job/mod.ts";
 import type { Session } from "../../lib/session/mod.ts";
 
 export type JobCall = Extract<Call, { t: "Jobs" | "JobStart" | "JobStop" }>;

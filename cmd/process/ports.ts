@@ -1,8 +1,8 @@
 /** Ports of the VM, as the service calls them. */
 import { log } from "../../lib/base/log/mod.ts";
-import { PORT_PROGRAM } from "../../lib/guest/mod.ts";
-import type { Call, Reply } from "../../lib/ipc/mod.ts";
-import type { ConnectPort, PortRecorder, Ports, PortUser } from "../../lib/port/mod.ts";
+import { PORT_PROGRAM } from "../../lib/machine/guest/mod.ts";
+import type { Call, Reply } from "../../lib/session/ipc/mod.ts";
+import type { ConnectPort, PortRecorder, Ports, PortUser } from "../../lib/session/forward/mod.ts";
 import type { Session } from "../../lib/session/mod.ts";
 
 export type PortCall = Extract<Call, { t: "Ports" | "PortOpen" | "PortClose" }>;

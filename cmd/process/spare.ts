@@ -1,9 +1,9 @@
 import { redirectOutput } from "../../ffi/libc/output.ts";
 import type { Home } from "../../lib/base/home/mod.ts";
 import { replaceArgument } from "../../lib/base/spawn/mod.ts";
-import { NO_SESSION, receiveOrders } from "../../lib/ipc/mod.ts";
+import { NO_SESSION, receiveOrders } from "../../lib/session/ipc/mod.ts";
 import { loadAhead, sessionPaths, SpareMachine } from "../../lib/session/mod.ts";
-import type { Hypervisor } from "../../lib/vm/mod.ts";
+import type { Hypervisor } from "../../lib/machine/vm/mod.ts";
 
 /** The session of a process that was started ahead. */
 export interface AwaitedSession {

@@ -1,6 +1,6 @@
-import type { Viewer } from "../../lib/guest/mod.ts";
-import type { Call, Caller } from "../../lib/ipc/mod.ts";
-import type { Jobs } from "../../lib/job/mod.ts";
+import type { Viewer } from "../../lib/machine/guest/mod.ts";
+import type { Call, Caller } from "../../lib/session/ipc/mod.ts";
+import type { Jobs } from "../../lib/session/job/mod.ts";
 import type { Session } from "../../lib/session/mod.ts";
 
 type TerminalCall = Extract<Call, { t: "Terminal" }>;

@@ -1,4 +1,4 @@
-import type { Caller } from "../../lib/ipc/mod.ts";
+import type { Caller } from "../../lib/session/ipc/mod.ts";
 import type { Session } from "../../lib/session/mod.ts";
 
 /** Most events that wait for a slow watcher; further ones are dropped, and stay in the ledger. */

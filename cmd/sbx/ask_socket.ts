@@ -1,4 +1,4 @@
-import type { AskView } from "../../lib/api/mod.ts";
+import type { AskView } from "../../lib/client/api/mod.ts";
 import type { Client } from "../../lib/client/mod.ts";
 
 /** Calls `onAsk` for every ask that is new or answered. @returns the connection, to be closed */

@@ -9,7 +9,7 @@ import {
 import { asSbxError, type SbxError } from "../../lib/base/error/mod.ts";
 import { isLogged } from "../../lib/base/log/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
-import { COMMANDS, loadCommand } from "./commands/mod.ts";
+import { COMMANDS, loadCommand } from "./commands.ts";
 import { takeHost } from "./host.ts";
 import { printError } from "./output.ts";
 import { PROGRAM } from "./usage.ts";

@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
 import { isLogged, log } from "../../lib/base/log/mod.ts";
-import { methodMatcher, noRoute, pathNamer, ROUTES } from "../../lib/gateway/mod.ts";
+import { methodMatcher, noRoute, pathNamer, ROUTES } from "../../lib/client/gateway/mod.ts";
 import { ledgerFinder, SecurityReport, type Service, StatusReport } from "../../lib/service/mod.ts";
 import { openApi } from "./openapi.ts";
 import { routeCredentials } from "./routes/credentials.ts";

@@ -3,8 +3,8 @@ import type { Context, Hono } from "hono";
 import type { z } from "zod";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { NestingError, parseJson, ReservedKeyError } from "../../lib/base/json/mod.ts";
-import type { Params } from "../../lib/api/mod.ts";
-import { describe, pathText } from "../../lib/toml/mod.ts";
+import type { Params } from "../../lib/client/api/mod.ts";
+import { describe, pathText } from "../../lib/base/toml/mod.ts";
 
 type JsonOf<S> = { content: { "application/json": { schema: S } } };
 type QueryOf<R> = R extends { request: { query: infer Q extends z.ZodType } } ? z.output<Q>

@@ -3,9 +3,11 @@ import { UnixServer } from "../../lib/base/socket/mod.ts";
 import { type Home, home as findHome, makeRunDir, onRemoval } from "../../lib/base/home/mod.ts";
 import { outliveRejections, redactLog } from "../../lib/base/log/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
-import { Redactor } from "../../lib/redact/mod.ts";
-import { checkSetting, openCorp, Service, takeLock } from "../../lib/service/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
+import { Redactor } from "../../lib/base/redact/mod.ts";
+import { Service, takeLock } from "../../lib/service/mod.ts";
+import { openCorp } from "../../lib/home/mod.ts";
+import { checkSetting } from "../../lib/home/value_check/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../lib/config/settings/mod.ts";
 import { makeApp } from "./app.ts";
 
 const NAME = "sbx-service";

@@ -1,5 +1,5 @@
 import { OpenAPIHono, type RouteConfig } from "@hono/zod-openapi";
-import { ErrorSchema, ROUTE_GROUPS, SOCKET_ROUTES } from "../../lib/api/mod.ts";
+import { ErrorSchema, ROUTE_GROUPS, SOCKET_ROUTES } from "../../lib/client/api/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
 
 /** Name of the security scheme: the gateway's token. */

@@ -17,9 +17,9 @@ import { plain } from "../../lib/base/print/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
 import { selfCommand } from "../../lib/base/spawn/mod.ts";
 import { gatewayClient, start } from "../../lib/client/mod.ts";
-import { busAddress } from "../../lib/dbus/mod.ts";
-import { Redactor } from "../../lib/redact/mod.ts";
-import { follow, Tray } from "../../lib/tray/mod.ts";
+import { busAddress } from "../../lib/base/dbus/mod.ts";
+import { Redactor } from "../../lib/base/redact/mod.ts";
+import { follow, Tray } from "../../lib/client/tray/mod.ts";
 
 /** `ms` to wait for the lock of another tray; one that is exiting releases it at once. */
 const LOCK_DEADLINE_MS = 500;

@@ -56,7 +56,7 @@ export class Client {
     }
     if (isLogged("debug")) {
       // Loaded for the log alone: commands start without it.
-      const { pathNamer, ROUTES } = await import("../gateway/mod.ts");
+      const { pathNamer, ROUTES } = await import("./gateway/mod.ts");
       log.debug(`${method} ${pathNamer(ROUTES)(path)} ${response.status}`);
     }
     if (!response.ok) throw await responseError(response);

@@ -4,7 +4,7 @@
  * else's account.
  */
 import type { CredentialSubstitution } from "../event/mod.ts";
-import type { BodyFilter, BodyPlace, Destination } from "../net/port/mod.ts";
+import type { BodyFilter, BodyPlace, Destination } from "../network/interface/mod.ts";
 import { splitPair } from "./capture.ts";
 import { deniedError, REASON } from "./grant.ts";
 import { basicText } from "./header.ts";

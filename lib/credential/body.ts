@@ -3,7 +3,7 @@
  * of their provider.
  */
 import type { CredentialSubstitution } from "../event/mod.ts";
-import type { BodyFilter, BodyPlace } from "../net/port/mod.ts";
+import type { BodyFilter, BodyPlace } from "../network/interface/mod.ts";
 import { Capture } from "./capture.ts";
 import type { Finder, SecretMatch } from "./finder.ts";
 import { isSecret, jsonForm } from "./form.ts";

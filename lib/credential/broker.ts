@@ -1,6 +1,6 @@
 import type { SbxError } from "../base/error/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
-import type { Header } from "../net/mod.ts";
+import type { Header } from "../network/mod.ts";
 import type {
   BodyFilter,
   BodyPlace,
@@ -10,7 +10,7 @@ import type {
   MessageFilter,
   MessagePlace,
   Substituted,
-} from "../net/port/mod.ts";
+} from "../network/interface/mod.ts";
 import { type Accounts, requireStoredHead, storedTokenBody } from "./account.ts";
 import { requestBody, responseBody } from "./body.ts";
 import { Capture } from "./capture.ts";

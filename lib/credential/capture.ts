@@ -1,6 +1,6 @@
 import type { CredentialSubstitution } from "../event/mod.ts";
-import type { Header } from "../net/mod.ts";
-import type { Substituted } from "../net/port/mod.ts";
+import type { Header } from "../network/mod.ts";
+import type { Substituted } from "../network/interface/mod.ts";
 import type { SecretMatch } from "./finder.ts";
 import { isSecret } from "./form.ts";
 import { REASON } from "./grant.ts";

@@ -3,7 +3,7 @@
  * (docs/design/contracts/09-credentials.md §9).
  */
 import type { CredentialSubstitution } from "../event/mod.ts";
-import { CredentialDenied, type Destination } from "../net/port/mod.ts";
+import { CredentialDenied, type Destination } from "../network/interface/mod.ts";
 import type { LoginPlace } from "./entry.ts";
 import { isSamePlace } from "./login_entry.ts";
 import { ownerOf, plainHost, type Provider } from "./provider.ts";

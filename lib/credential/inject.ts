@@ -1,6 +1,6 @@
 import type { CredentialSubstitution } from "../event/mod.ts";
-import type { Header } from "../net/mod.ts";
-import type { Injected } from "../net/port/mod.ts";
+import type { Header } from "../network/mod.ts";
+import type { Injected } from "../network/interface/mod.ts";
 import { splitPair } from "./capture.ts";
 import { deniedError, type Grant, grantSecret, type GrantTo, REASON } from "./grant.ts";
 import { basicText, basicValue } from "./header.ts";

@@ -4,7 +4,7 @@
  */
 import { Buffer } from "node:buffer";
 import type { CredentialSubstitution } from "../event/mod.ts";
-import type { MessageFilter, MessagePlace } from "../net/port/mod.ts";
+import type { MessageFilter, MessagePlace } from "../network/interface/mod.ts";
 import { placeholderOf, UniqueRows } from "./body.ts";
 import { Finder, type Scan, type SecretMatch } from "./finder.ts";
 import { SECRET_MAX } from "./form.ts";

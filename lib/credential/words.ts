@@ -3,7 +3,7 @@
  * (docs/design/contracts/13-command-line.md §13).
  */
 import { SbxError } from "../base/error/mod.ts";
-import { bitsOf, hasRun, isUuid } from "../redact/mod.ts";
+import { bitsOf, hasRun, isUuid } from "../base/redact/mod.ts";
 import { REF } from "./ref.ts";
 import { REDACTED } from "./scrub.ts";
 import { TOKEN_IN_TEXT } from "./token.ts";

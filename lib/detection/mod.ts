@@ -5,7 +5,7 @@
  */
 export { type DetectionFinding, findingOf } from "./finding.ts";
 export * from "./ir/ir.ts";
-export { type PackIdentity, type PackPin, requireInstallable, requirePinned } from "./live/pin.ts";
+export { type PackIdentity, type PackPin, requireInstallable, requirePinned } from "./active/pin.ts";
 export { dropDuplicates, type DroppedRule } from "./unique.ts";
 export { mergeCounters, type RuleCounter } from "./match/counter.ts";
 export type { Matchable } from "./match/index_node.ts";

@@ -2,7 +2,7 @@
  * A seal is a small file beside a ledger that was closed in order: the BLAKE3 of the database file and the heads of its
  * chains. It shows what the chains cannot: events cut off at the end, and bits flipped where SQLite keeps no row. Where
  * this machine has a key, the seal is the payload of a signed envelope (DSSE), which is made and checked outside
- * (`lib/signing`): who rewrites both files without the key is found out.
+ * (`lib/release/signing`): who rewrites both files without the key is found out.
  */
 import { blake3File } from "../base/hash/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";

@@ -1,6 +1,6 @@
 /** Server definitions as the aggregator receives them (docs/design/contracts/08-mcp.md §8). */
 import { z } from "zod";
-import { McpServers } from "../profile/mcp/schema.ts";
+import { McpServers } from "../config/profile/mcp/schema.ts";
 import { SERVERS_MAX } from "./limit.ts";
 import { serverNameProblem } from "./name.ts";
 import { foreignText } from "./text.ts";

@@ -1,4 +1,4 @@
-import { type CorpMcpServers, type McpServers, transportOf } from "../profile/mcp/schema.ts";
+import { type CorpMcpServers, type McpServers, transportOf } from "../config/profile/mcp/schema.ts";
 import type { AggregatorDefinition } from "./definition.ts";
 
 /**

@@ -1,5 +1,5 @@
-/** The path of every event, whatever its family: bytes → event → decision → ledger → effect. `lib/gate` implements it. */
-import type { Bill, CallUse, LaterUse } from "../budget/mod.ts";
+/** The path of every event, whatever its family: bytes → event → decision → ledger → effect. `lib/session/gate` implements it. */
+import type { Bill, CallUse, LaterUse } from "./budget/mod.ts";
 import type { Event, EventCommon } from "../event/mod.ts";
 import type { Ask } from "./ask/schema.ts";
 import type { Decision } from "./decision/mod.ts";

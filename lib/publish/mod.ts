@@ -2,7 +2,7 @@
  * The publisher's side of the release graph: a workspace, its keys, and the tree that a web server serves
  * (docs/guides/releases.md).
  */
-export { describeBundle } from "./bundle.ts";
+export { describeBundle } from "./fleet_bundle.ts";
 export { addEntries, type Entries, openRelease, type Target } from "./add.ts";
 export { checkWorkspace } from "./check.ts";
 export { initWorkspace, type NewWorkspace } from "./init.ts";

@@ -1,7 +1,7 @@
 import { basename, join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { type BinaryEntry, digestFile, type PackageEntry } from "../release/mod.ts";
-import { extractProgram, linkTarget } from "../update/program/mod.ts";
+import { extractProgram, linkTarget } from "./update/program/mod.ts";
 import { copyInto, readInput } from "./file.ts";
 import { readComponents } from "./sbom.ts";
 import { UNSIGNED, type Workspace } from "./workspace.ts";

@@ -1,6 +1,12 @@
 import { type Arch, ARCHES } from "../base/arch/mod.ts";
 import { basename, dirname, resolve } from "node:path";
-import { DEFAULT_IMAGE, LOGICAL_NAMES, MANIFEST, publishedNames, readManifest } from "../asset/mod.ts";
+import {
+  DEFAULT_IMAGE,
+  LOGICAL_NAMES,
+  MANIFEST,
+  publishedNames,
+  readManifest,
+} from "../release/asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { blake3File } from "../base/hash/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
@@ -12,10 +18,10 @@ import {
   generateProfile,
   parseProfile,
   type Profile,
-} from "../profile/mod.ts";
+} from "../config/profile/mod.ts";
 import { digestBytes, type ProfileEntry } from "../release/mod.ts";
 import { ReleaseVersion } from "../release/schema.ts";
-import { parseToml, readToml, setKey, type TomlDocument } from "../toml/mod.ts";
+import { parseToml, readToml, setKey, type TomlDocument } from "../base/toml/mod.ts";
 import { copyInto, readInput } from "./file.ts";
 import { FILE_MODE, FOLDER_MODE, UNSIGNED, type Workspace } from "./workspace.ts";
 

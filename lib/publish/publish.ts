@@ -14,8 +14,8 @@ import {
   type TreeReport,
   verifyTree,
 } from "../release/mod.ts";
-import { MANIFEST } from "../asset/mod.ts";
-import { attestationsBeside, kindsFor } from "../attest/mod.ts";
+import { MANIFEST } from "../release/asset/mod.ts";
+import { attestationsBeside, kindsFor } from "../release/attest/mod.ts";
 import { FILE_MODE, FOLDER_MODE, Workspace } from "./workspace.ts";
 
 /** What {@linkcode publishTree} did. */

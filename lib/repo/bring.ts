@@ -2,7 +2,7 @@
 import { basename, dirname } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import type { ProgressSink } from "../base/progress/mod.ts";
-import { writeBundle } from "./bundle.ts";
+import { writeBundle } from "./git_bundle.ts";
 import { type Guest, runScript } from "./guest.ts";
 import { STEP_SECONDS } from "./limit.ts";
 import { type RepositoryRecord, Room, type Unit } from "./record.ts";

@@ -2,7 +2,7 @@
 import { exactText, latin1, shown, splitNul } from "./text.ts";
 import { CHANGES_MAX, DIFF_MAX } from "./limit.ts";
 import { notableBy } from "./notable.ts";
-import { tooLarge } from "./bundle.ts";
+import { tooLarge } from "./git_bundle.ts";
 import type { UnitWork } from "./work.ts";
 
 /** A changed file. */

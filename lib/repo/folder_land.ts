@@ -5,7 +5,7 @@ import { openBeneath, OpenError, type PathHandle } from "../../ffi/host/beneath.
 import { SbxError } from "../base/error/mod.ts";
 import { decodeUtf8 } from "../base/text/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
-import { refused } from "./bundle.ts";
+import { refused } from "./git_bundle.ts";
 import { exactText, shown, splitNul } from "./text.ts";
 import type { Entry } from "./land.ts";
 import type { UnitWork } from "./work.ts";

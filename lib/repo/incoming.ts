@@ -1,7 +1,7 @@
 /** A guest's work in a store of its own, checked before anything else sees it. */
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import { readBundle, refused, tooLarge } from "./bundle.ts";
+import { readBundle, refused, tooLarge } from "./git_bundle.ts";
 import { splitNul } from "./text.ts";
 import { checkModules } from "./modules_check.ts";
 import { BUNDLE_MAX, COMMITS_MAX, INFLATED_MAX, OBJECT_MAX, TREE_MAX } from "./limit.ts";

@@ -1,7 +1,7 @@
 /** A repository beside its own files: the guest has the files of the host, and a repository of its own for them. */
 import type { ProgressSink } from "../base/progress/mod.ts";
 import { type BroughtIn, carry, nameRefs, reportOf, sizeOf } from "./bring.ts";
-import { writeBundle } from "./bundle.ts";
+import { writeBundle } from "./git_bundle.ts";
 import { type Guest, runScript } from "./guest.ts";
 import { STEP_SECONDS } from "./limit.ts";
 import { Room } from "./record.ts";

@@ -1,5 +1,5 @@
 /** Submodules that a guest names: git would run or fetch what their URLs say when a person initializes them. */
-import { refused } from "./bundle.ts";
+import { refused } from "./git_bundle.ts";
 import { shown, splitNul } from "./text.ts";
 import { nameProblem } from "./name/mod.ts";
 import type { ObjectReader } from "./object.ts";

@@ -1,5 +1,5 @@
 /** What the trees of new commits would put on the host's disk. */
-import { refused, tooLarge } from "./bundle.ts";
+import { refused, tooLarge } from "./git_bundle.ts";
 import { shown } from "./text.ts";
 import { DEPTH_MAX, FILES_MAX, NEW_ENTRIES_MAX, PATH_MAX, TARGET_MAX, TREE_MAX } from "./limit.ts";
 import { nameProblem, targetProblem } from "./name/mod.ts";

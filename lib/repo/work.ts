@@ -1,7 +1,7 @@
 /** Takes the work of a guest onto the host, into stores that nothing else sees. */
 import { SbxError } from "../base/error/mod.ts";
 import { folderStore } from "./bring.ts";
-import { refused } from "./bundle.ts";
+import { refused } from "./git_bundle.ts";
 import type { Git } from "./git.ts";
 import { type Guest, runScript } from "./guest.ts";
 import { receive } from "./incoming.ts";

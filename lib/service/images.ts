@@ -1,13 +1,13 @@
 import { currentArch } from "../base/arch/mod.ts";
 import { join } from "node:path";
-import { type Freed, pruneAssets, removeImage } from "../asset/mod.ts";
+import { type Freed, pruneAssets, removeImage } from "../release/asset/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { bootAssets, listProfiles, pinnedNames } from "../profile/mod.ts";
-import type { Bin } from "./bin.ts";
-import type { Registry } from "./registry.ts";
-import { isAlive, type Vm } from "./vm.ts";
+import { bootAssets, listProfiles, pinnedNames } from "../config/profile/mod.ts";
+import type { Bin } from "./vm/bin.ts";
+import type { Registry } from "./vm/registry.ts";
+import { isAlive, type Vm } from "./vm/vm.ts";
 
 /** Age of files that the service removes unasked, in `ms`: a person may have put one there for a pin to come. */
 const OLD_MS = 24 * 3600 * 1000;

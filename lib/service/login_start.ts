@@ -1,10 +1,10 @@
 /** The setting `app.start_service_at_login`: keeps the file by which logins start this service as the setting says. */
-import { applyAutostart, autostartPlace } from "../autostart/mod.ts";
+import { applyAutostart, autostartPlace } from "./autostart/mod.ts";
 import { asSbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { homeVariables, machineTrust, siblingProgram } from "../base/spawn/mod.ts";
-import type { SettingsStore } from "../settings/mod.ts";
+import type { SettingsStore } from "../config/settings/mod.ts";
 
 export class LoginStart {
   readonly #home: Home;

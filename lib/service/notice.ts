@@ -1,5 +1,5 @@
-import type { VmSummary } from "../api/mod.ts";
-import type { ReplyTo } from "../ipc/mod.ts";
+import type { VmSummary } from "../client/api/mod.ts";
+import type { ReplyTo } from "../session/ipc/mod.ts";
 
 /** News of a session from its VM's process; an ask is reported when it begins to wait and when it ends. */
 export type ProcessNotice = Omit<Extract<ReplyTo<"Watch">, { t: "Notice" }>, "t">;

@@ -1,13 +1,13 @@
 /** Updates as the service sees them: status, checks on demand, and checks by themselves. */
-import { imageManifest } from "../asset/mod.ts";
+import { imageManifest } from "../release/asset/mod.ts";
 import { asSbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundTimeout } from "../base/time/mod.ts";
-import type { CorpStore } from "../corp/mod.ts";
-import { displayUrl } from "../download/mod.ts";
-import { listProfiles } from "../profile/mod.ts";
-import type { SettingsStore } from "../settings/mod.ts";
+import type { CorpStore } from "../config/corp/mod.ts";
+import { displayUrl } from "../base/download/mod.ts";
+import { listProfiles } from "../config/profile/mod.ts";
+import type { SettingsStore } from "../config/settings/mod.ts";
 import {
   describeCheck,
   fetchChannel,
@@ -19,7 +19,7 @@ import {
   updateSource,
   type UpdateStatus,
   updateStatus,
-} from "../update/mod.ts";
+} from "../publish/update/mod.ts";
 
 const SETTING = "app.auto_update";
 /** Wait before the first check of a service, past its busy start, in `s`. */

@@ -7,7 +7,7 @@ import { canonicalHost, isPrivateHost } from "../base/address/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { canonicalPath } from "../base/url/mod.ts";
 import { httpPathClass } from "../event/mod.ts";
-import type { SessionGate } from "../gate/mod.ts";
+import type { SessionGate } from "./gate/mod.ts";
 import type { AccessRequest, AskAccess } from "../mcp/endpoint/mod.ts";
 import { coveredMatch, type Decision, type Draft, guestLine, isGuard, type Rule } from "../policy/mod.ts";
 

@@ -1,7 +1,7 @@
 /** Keeps the clock of a guest beside the host's (docs/design/contracts/07-guest-wire.md §7, "Clock"). */
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay } from "../base/time/mod.ts";
-import type { GuestLink } from "../guest/mod.ts";
+import type { GuestLink } from "../machine/guest/mod.ts";
 
 /** Times in `ms` (docs/design/contracts/14-limits.md §14). */
 const TIMES = {
@@ -29,7 +29,7 @@ export class GuestClock {
 
   /**
    * @param isStill the guest stands still. It is asked for nothing: where the hypervisor has stopped its machine for lack of room on
-   * the disk, what is sent to it ends its vsock, and it could not be reached any more (lib/vm/machine.ts)
+   * the disk, what is sent to it ends its vsock, and it could not be reached any more (lib/machine/vm/machine.ts)
    */
   constructor(link: ClockLink, isStill: () => boolean, times: Partial<typeof TIMES> = {}) {
     this.#link = link;

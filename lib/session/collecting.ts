@@ -81,7 +81,7 @@ export class Collecting {
     const { home, path, sessionId } = this.#record;
     const heads = await readHeads(path);
     if (JSON.stringify(heads) === this.#sent) return;
-    const { signHead } = await import("../signing/mod.ts");
+    const { signHead } = await import("../release/signing/mod.ts");
     const envelope = await signHead(home, sessionId, heads);
     if (envelope === undefined) return;
     const authToken = await readToken(this.#target.auth_token_file);

@@ -1,13 +1,13 @@
 import { join } from "node:path";
 import type { Home } from "../base/home/mod.ts";
 import { userName } from "../base/user/mod.ts";
-import { useHostNetwork } from "../proxy/mod.ts";
+import { useHostNetwork } from "../base/proxy/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundInterval } from "../base/time/mod.ts";
 import { type CredentialBroker, CredentialStore, Logins, storePath } from "../credential/mod.ts";
-import type { SessionGate } from "../gate/mod.ts";
+import type { SessionGate } from "./gate/mod.ts";
 import { compileLayers } from "../policy/mod.ts";
-import { type Cost, DaySpending, type Spent } from "../budget/mod.ts";
+import { type Cost, DaySpending, type Spent } from "../policy/budget/mod.ts";
 import { AccessRequests } from "./access.ts";
 import { ActivityRecord } from "./activity/mod.ts";
 import { DevPorts } from "./dev_ports.ts";
@@ -19,7 +19,7 @@ import type { VmRecord } from "./files/record.ts";
 import type { McpSide } from "./mcp.ts";
 import { NetworkAccess } from "./network_access.ts";
 import { decidePort, recordPortClosed } from "./port_event.ts";
-import type { PortWork } from "../port/mod.ts";
+import type { PortWork } from "./forward/mod.ts";
 import type { Recording, RecordingOptions } from "./recording.ts";
 import type { SessionReport } from "./report.ts";
 import {
@@ -29,8 +29,8 @@ import {
   openGate,
   type RecordParts,
 } from "./session_gate.ts";
-import { readSpent } from "./spent.ts";
-import { Turns } from "./turns.ts";
+import { readSpent } from "./earlier_use.ts";
+import { Turns } from "./agent_turns.ts";
 import { Statements } from "./statement.ts";
 
 /** `ms` between records of a session's minutes, which is what a kill of its process may lose of them. */
@@ -171,7 +171,7 @@ export class Enforcement {
   /** Puts the budgets of a contract in force. Prices are loaded where there is one. */
   async #applyBudget({ corp, profile, network }: Contract): Promise<void> {
     if (!corp.budget && !profile.budget && !this.#day) return;
-    const { BUILT_IN_PRICES, loadPrices } = await import("../model/mod.ts");
+    const { BUILT_IN_PRICES, loadPrices } = await import("../network/model/mod.ts");
     const prices = network.price_file === undefined ? BUILT_IN_PRICES : await loadPrices(network.price_file);
     const { home, paths, record } = this.#options;
     const cost: Cost = (provider, model, usage) => prices.cost(provider, model, usage)?.micros;
@@ -194,7 +194,7 @@ export class Enforcement {
     const limits = this.#contract.snapshots;
     if (!limits?.turns) return;
     try {
-      const { eventOf, SnapshotStore } = await import("../snapshot/mod.ts");
+      const { eventOf, SnapshotStore } = await import("../machine/snapshot/mod.ts");
       const { snapshots, workspace } = this.#options.paths;
       const made = await new SnapshotStore(snapshots, workspace).create({
         kind: "auto",

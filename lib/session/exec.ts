@@ -1,7 +1,7 @@
 /** Programs that the host starts in a guest, each an event before the guest hears of it. */
 import { SbxError } from "../base/error/mod.ts";
-import type { ExecStreams, GuestLink, Terminal, TerminalProgram } from "../guest/mod.ts";
-import type { ExecCall } from "../ipc/mod.ts";
+import type { ExecStreams, GuestLink, Terminal, TerminalProgram } from "../machine/guest/mod.ts";
+import type { ExecCall } from "./ipc/mod.ts";
 import { type Gate, guestLine, type Passage, summary } from "../policy/mod.ts";
 import type { ActivityRecord } from "./activity/mod.ts";
 import type { SessionHealth } from "./health.ts";

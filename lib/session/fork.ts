@@ -1,10 +1,10 @@
 /** A copy of a running VM: machine, disk and workspace of one moment, in the folder of another VM. */
 import { copySparse } from "../base/copy/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
-import type { GuestLink } from "../guest/mod.ts";
-import { GO_ON } from "../guest/wire/mod.ts";
+import type { GuestLink } from "../machine/guest/mod.ts";
+import { GO_ON } from "../machine/guest/wire/mod.ts";
 import type { LastEvent } from "../ledger/mod.ts";
-import type { Machine } from "../vm/mod.ts";
+import type { Machine } from "../machine/vm/mod.ts";
 import type { VmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import { type MemoryOrigin, suspendedImage, writeBeside } from "./suspend.ts";

@@ -1,4 +1,4 @@
-import { type GuestLink, PORTS } from "../guest/mod.ts";
+import { type GuestLink, PORTS } from "../machine/guest/mod.ts";
 import {
   ACTIVITY_FRAME_LIMIT,
   DNS_FRAME_LIMIT,
@@ -6,7 +6,7 @@ import {
   MCP_RESULT_FRAME_LIMIT,
   TCP_FRAME_LIMIT,
   TCP_STREAMS_MAX,
-} from "../guest/wire/mod.ts";
+} from "../machine/guest/wire/mod.ts";
 import type { Enforcement } from "./enforcement.ts";
 
 /** Listens for a guest's connections for MCP, TCP, DNS and activity. No other link listens in its folder. */

@@ -1,5 +1,5 @@
 import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
-import type { ByteStream } from "../net/mod.ts";
+import type { ByteStream } from "../network/mod.ts";
 
 /** `ms` in which a guest resets a refused connection. */
 const REFUSE_MS = timeLimit(1000);

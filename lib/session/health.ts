@@ -3,9 +3,9 @@ import { statfs } from "node:fs/promises";
 import { SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
-import type { ExecStreams } from "../guest/mod.ts";
-import type { MachineInfo } from "../ipc/mod.ts";
-import type { Absence } from "./absence.ts";
+import type { ExecStreams } from "../machine/guest/mod.ts";
+import type { MachineInfo } from "./ipc/mod.ts";
+import type { Absence } from "./guest_absence.ts";
 import type { SessionReport } from "./report.ts";
 import type { DiskReserve } from "./reserve.ts";
 

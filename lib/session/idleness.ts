@@ -1,6 +1,6 @@
-import type { SessionGate } from "../gate/mod.ts";
-import type { GuestLink } from "../guest/mod.ts";
-import type { Machine } from "../vm/mod.ts";
+import type { SessionGate } from "./gate/mod.ts";
+import type { GuestLink } from "../machine/guest/mod.ts";
+import type { Machine } from "../machine/vm/mod.ts";
 
 /**
  * Part of one processor that an idle guest stays under, with a busy host's share of it: 1 to 4 % under emulation for a

@@ -1,5 +1,5 @@
-import { shareOf } from "../live/mod.ts";
-import type { Accelerator, MachineSpec } from "../vm/mod.ts";
+import { shareOf } from "../machine/live/mod.ts";
+import type { Accelerator, MachineSpec } from "../machine/vm/mod.ts";
 import { ConsoleLog } from "./console.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";

@@ -1,6 +1,6 @@
 import { log } from "../base/log/mod.ts";
 import type { Channel } from "../base/wire/mod.ts";
-import type { SessionGate } from "../gate/mod.ts";
+import type { SessionGate } from "./gate/mod.ts";
 import {
   type AskAccess,
   callForHost,
@@ -22,7 +22,7 @@ import {
   type ServerStatus,
   type ToolEntry,
 } from "../mcp/mod.ts";
-import type { McpNeed } from "../ipc/mod.ts";
+import type { McpNeed } from "./ipc/mod.ts";
 import type { Contract } from "./files/contract.ts";
 import type { AssignedVm, ProgramVms } from "./mcp_program/mod.ts";
 

@@ -1,5 +1,5 @@
 /** The kernel's own last words, on the console of a machine that has ended. */
-import { panicIn } from "../vm/mod.ts";
+import { panicIn } from "../machine/vm/mod.ts";
 
 /** Most `bytes` of a console's end that are looked at. */
 const TAIL = 64 * 1024;

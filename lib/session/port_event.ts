@@ -1,8 +1,8 @@
 /** Events of ports of the host that lead into a VM (docs/design/contracts/02-http.md §2, "Ports"). */
 import { SbxError } from "../base/error/mod.ts";
 import { userName } from "../base/user/mod.ts";
-import { PORT_PROGRAM } from "../guest/mod.ts";
-import type { PortWork } from "../port/mod.ts";
+import { PORT_PROGRAM } from "../machine/guest/mod.ts";
+import type { PortWork } from "./forward/mod.ts";
 import { type Draft, type Gate, summary } from "../policy/mod.ts";
 import { execDraft, exitDraft, type Program } from "./program.ts";
 

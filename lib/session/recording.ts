@@ -45,7 +45,7 @@ export class Recording {
       sessionId,
       maxBytes: terms.max_bytes,
       // Loaded at the end: no boot waits for signatures.
-      sign: async (text) => await (await import("../signing/mod.ts")).signSeal(home, text),
+      sign: async (text) => await (await import("../release/signing/mod.ts")).signSeal(home, text),
       onError: (error) => void recording.#retry(error),
     });
     const recording: Recording = new Recording(options, ledger);

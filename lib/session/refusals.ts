@@ -1,4 +1,4 @@
-import type { PacketRefusal } from "../guest/mod.ts";
+import type { PacketRefusal } from "../machine/guest/mod.ts";
 
 /** Most destinations per second with an event each; one more event stands for the rest. */
 export const REFUSALS_MAX = 32;

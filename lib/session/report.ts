@@ -1,7 +1,7 @@
 import { asSbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
-import type { SessionNotice } from "../gate/mod.ts";
-import type { MachineInfo } from "../ipc/mod.ts";
+import type { SessionNotice } from "./gate/mod.ts";
+import type { MachineInfo } from "./ipc/mod.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import { writeState } from "./files/record.ts";
 

@@ -2,7 +2,7 @@ import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { timeLimit } from "../base/time/mod.ts";
-import type { SessionNotice } from "../gate/mod.ts";
+import type { SessionNotice } from "./gate/mod.ts";
 import {
   checkBootConfig,
   type ExecResult,
@@ -10,11 +10,11 @@ import {
   FILE_PROGRAM,
   GuestLink,
   type Terminal,
-} from "../guest/mod.ts";
-import type { BootCall, ExecCall, GuestFileCall, MachineInfo } from "../ipc/mod.ts";
-import type { Accelerator, Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
+} from "../machine/guest/mod.ts";
+import type { BootCall, ExecCall, GuestFileCall, MachineInfo } from "./ipc/mod.ts";
+import type { Accelerator, Hypervisor, Machine, MachineSpec } from "../machine/vm/mod.ts";
 import { GuestClock } from "./clock.ts";
-import { Absence, type PresentGuest } from "./absence.ts";
+import { Absence, type PresentGuest } from "./guest_absence.ts";
 import type { Enforcement } from "./enforcement.ts";
 import type { ExecOutcome, ProgramStreams, TerminalRequest, TerminalSize } from "./exec.ts";
 import { type SessionPaths, sessionPaths, vmPaths } from "./files/paths.ts";
@@ -24,7 +24,7 @@ import { serveGuest } from "./guest_ports.ts";
 import { liveStart } from "./file_event.ts";
 import { SessionHealth } from "./health.ts";
 import { Idleness } from "./idleness.ts";
-import { endOf } from "./end.ts";
+import { endOf } from "./machine_end.ts";
 import { specOf } from "./machine_spec.ts";
 import { SessionReport } from "./report.ts";
 import { DiskReserve } from "./reserve.ts";

@@ -2,7 +2,7 @@
 import { log } from "../base/log/mod.ts";
 import { userName } from "../base/user/mod.ts";
 import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.ts";
-import { type GateOptions, SessionGate } from "../gate/mod.ts";
+import { type GateOptions, SessionGate } from "./gate/mod.ts";
 import { compileLayers, summary } from "../policy/mod.ts";
 import { fileDraft, type HostFile } from "./file_event.ts";
 import { type Contract, detectionsOf, exportRoutesOf, grantOf } from "./files/contract.ts";

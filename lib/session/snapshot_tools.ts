@@ -7,7 +7,14 @@ import { SbxError } from "../base/error/mod.ts";
 import { GUEST_WORKSPACE } from "../event/mod.ts";
 import type { LocalTool } from "../mcp/endpoint/mod.ts";
 import { PerMinute } from "../mcp/mod.ts";
-import { CACHED_MS, eventOf, type SnapshotLimits, SnapshotStore, toText, viewOf } from "../snapshot/mod.ts";
+import {
+  CACHED_MS,
+  eventOf,
+  type SnapshotLimits,
+  SnapshotStore,
+  toText,
+  viewOf,
+} from "../machine/snapshot/mod.ts";
 import type { HostFile } from "./file_event.ts";
 
 export { SnapshotStore };

@@ -1,8 +1,8 @@
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { GuestLink } from "../guest/mod.ts";
-import type { BootCall, SpareMachineOrder } from "../ipc/mod.ts";
-import type { Accelerator, Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
+import { GuestLink } from "../machine/guest/mod.ts";
+import type { BootCall, SpareMachineOrder } from "./ipc/mod.ts";
+import type { Accelerator, Hypervisor, Machine, MachineSpec } from "../machine/vm/mod.ts";
 import { templateDeadline } from "./boot_deadline.ts";
 import { makeSockets, sessionPaths } from "./files/paths.ts";
 import { type MachineFacts, specOf } from "./machine_spec.ts";

@@ -1,4 +1,4 @@
-import type { MachineInfo } from "../ipc/mod.ts";
+import type { MachineInfo } from "./ipc/mod.ts";
 
 export type Stage = MachineInfo["boot_stages"][number];
 

@@ -1,8 +1,8 @@
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
-import type { GuestLink, ShellState } from "../guest/mod.ts";
-import type { BootCall, MachineInfo } from "../ipc/mod.ts";
-import type { Hypervisor, Machine, MachineSpec } from "../vm/mod.ts";
+import type { GuestLink, ShellState } from "../machine/guest/mod.ts";
+import type { BootCall, MachineInfo } from "./ipc/mod.ts";
+import type { Hypervisor, Machine, MachineSpec } from "../machine/vm/mod.ts";
 import { bootDeadline, rejoinDeadline, templateDeadline } from "./boot_deadline.ts";
 import type { Enforcement } from "./enforcement.ts";
 import type { SessionPaths } from "./files/paths.ts";

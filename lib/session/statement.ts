@@ -7,7 +7,7 @@ import { canonicalJson } from "../base/json/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { BUILD_HASH, VERSION } from "../base/version/mod.ts";
 import { newEventId } from "../event/mod.ts";
-import type { MachineInfo } from "../ipc/mod.ts";
+import type { MachineInfo } from "./ipc/mod.ts";
 import type { Ledger } from "../ledger/mod.ts";
 import type { Rule } from "../policy/mod.ts";
 import type { Contract } from "./files/contract.ts";

@@ -4,10 +4,10 @@ import { dirname, join } from "node:path";
 import { z } from "zod";
 import { SbxError } from "../base/error/mod.ts";
 import { formatBytes } from "../base/progress/mod.ts";
-import type { GuestLink, ShellState } from "../guest/mod.ts";
+import type { GuestLink, ShellState } from "../machine/guest/mod.ts";
 import type { AskQueue } from "../policy/mod.ts";
 import { KeptAsk } from "../policy/ask/schema.ts";
-import type { Hypervisor, Machine, MachineImage, MachineSpec } from "../vm/mod.ts";
+import type { Hypervisor, Machine, MachineImage, MachineSpec } from "../machine/vm/mod.ts";
 import type { SessionPaths } from "./files/paths.ts";
 
 /** What the link knew, beside the machine. */

@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { ROLES } from "../../lib/package/mod.ts";
+import { ROLES } from "../../lib/publish/package/mod.ts";
 import type { Runner } from "./runner.ts";
 
 /** Names of secrets in the keychain: none of them is a secret itself. */

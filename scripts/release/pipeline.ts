@@ -1,7 +1,7 @@
 /** The stages of a release, in order. */
 import { join } from "node:path";
 import { blake3File } from "../../lib/base/hash/mod.ts";
-import { debianVersion } from "../../lib/package/mod.ts";
+import { debianVersion } from "../../lib/publish/package/mod.ts";
 import { writeLedger } from "./ledger.ts";
 import { type MacCredentials, macNotarize, macPreflight, macSign } from "./mac.ts";
 import { preflight } from "./preflight.ts";

@@ -2,8 +2,8 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Hono } from "hono";
 import { join } from "node:path";
-import { download } from "../../cmd/sbx/cp_download.ts";
-import { Remote } from "../../cmd/sbx/cp_remote.ts";
+import { download } from "../../cmd/sbx/files/cp_download.ts";
+import { Remote } from "../../cmd/sbx/files/cp_remote.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { Client } from "../../lib/client/mod.ts";
 

@@ -1,8 +1,8 @@
 /** `sbx cp` with paths outside the workspace: through the service, a VM's process and the agent's code; and a hostile guest. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
-import { download } from "../../cmd/sbx/cp_download.ts";
-import { upload } from "../../cmd/sbx/cp_upload.ts";
+import { download } from "../../cmd/sbx/files/cp_download.ts";
+import { upload } from "../../cmd/sbx/files/cp_upload.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { blake3 } from "../../lib/base/hash/mod.ts";
 import { userName } from "../../lib/base/user/mod.ts";

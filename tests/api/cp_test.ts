@@ -2,10 +2,10 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Hono } from "hono";
 import { dirname, join } from "node:path";
-import { download } from "../../cmd/sbx/cp_download.ts";
-import { requireRoom } from "../../cmd/sbx/disk_room.ts";
-import { Remote } from "../../cmd/sbx/cp_remote.ts";
-import { upload } from "../../cmd/sbx/cp_upload.ts";
+import { download } from "../../cmd/sbx/files/cp_download.ts";
+import { requireRoom } from "../../cmd/sbx/files/disk_room.ts";
+import { Remote } from "../../cmd/sbx/files/cp_remote.ts";
+import { upload } from "../../cmd/sbx/files/cp_upload.ts";
 import { routeFiles } from "../../cmd/service/routes/files.ts";
 import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/base/error/mod.ts";
 import { type Home, home } from "../../lib/base/home/mod.ts";

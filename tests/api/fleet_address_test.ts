@@ -4,7 +4,7 @@
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";
-import { openCa } from "../../lib/ca/mod.ts";
+import { openCa } from "../../lib/network/ca/mod.ts";
 import { listMachines, makeToken, serveFleet } from "../../lib/fleet/receive/mod.ts";
 import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";
-import { BODY_MAX } from "../../lib/gateway/mod.ts";
+import { BODY_MAX } from "../../lib/client/gateway/mod.ts";
 import { exists } from "../helper/exists.ts";
 import { Gateway, gatewayProcess, options } from "./gateway_harness.ts";
 

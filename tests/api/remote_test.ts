@@ -1,7 +1,7 @@
 /** The CLI with the gateway of another machine, by HTTPS to a server in front of it. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { openCa } from "../../lib/ca/mod.ts";
+import { openCa } from "../../lib/network/ca/mod.ts";
 import { Place } from "./cli_harness.ts";
 
 /** A server that ends TLS in front of a gateway, as a person would set one up. */

@@ -1,6 +1,6 @@
 /** Every route of the service, through the real gateway: nothing without the token, and a clear error for what is not there. */
 import { assertEquals } from "@std/assert";
-import { routeTable } from "../../lib/api/mod.ts";
+import { routeTable } from "../../lib/client/api/mod.ts";
 import { parseExposition } from "../helper/exposition.ts";
 import { Sbx } from "../helper/sbx.ts";
 

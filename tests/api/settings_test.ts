@@ -10,9 +10,9 @@ import { routeSettings } from "../../cmd/service/routes/settings.ts";
 import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
 import { blake3 } from "../../lib/base/hash/mod.ts";
 import { home as homeOf } from "../../lib/base/home/mod.ts";
-import { CorpStore } from "../../lib/corp/mod.ts";
-import { checkSetting } from "../../lib/service/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
+import { CorpStore } from "../../lib/config/corp/mod.ts";
+import { checkSetting } from "../../lib/home/value_check/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../lib/config/settings/mod.ts";
 
 interface Api {
   dir: string;

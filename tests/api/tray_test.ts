@@ -1,6 +1,6 @@
 /** sbx-tray on a D-Bus of the test's own, through a real gateway, with a small upstream in place of the service. */
 import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
-import { closeBus, connectBus } from "../../lib/dbus/mod.ts";
+import { closeBus, connectBus } from "../../lib/base/dbus/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { READ_MS } from "../../lib/policy/ask/limit.ts";
 import { OddBus, ODDITIES } from "../helper/odd_bus.ts";

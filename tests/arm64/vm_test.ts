@@ -1,7 +1,7 @@
 /** A VM of another architecture: the whole guest, on a processor that is emulated instruction by instruction. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { generateManifest, installAssets, readManifest } from "../../lib/asset/mod.ts";
+import { generateManifest, installAssets, readManifest } from "../../lib/release/asset/mod.ts";
 import { ARCHES, currentArch } from "../../lib/base/arch/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";

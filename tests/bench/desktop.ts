@@ -15,7 +15,7 @@ import {
   Sessions,
   TokenGate,
   Upstream,
-} from "../../lib/gateway/mod.ts";
+} from "../../lib/client/gateway/mod.ts";
 import { cannedService } from "../helper/desktop_service.ts";
 
 const EVENTS = 100_000;

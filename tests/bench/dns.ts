@@ -5,7 +5,7 @@
 import packet from "dns-packet";
 import { Buffer } from "node:buffer";
 import { join } from "node:path";
-import { DnsService } from "../../lib/dns/mod.ts";
+import { DnsService } from "../../lib/network/dns/mod.ts";
 import { ask, TestResolver } from "../helper/resolver.ts";
 import { contractOf, openGate } from "../helper/session_gate.ts";
 import { median, rounded } from "../helper/statistics.ts";

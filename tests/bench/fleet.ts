@@ -12,7 +12,7 @@ import { Shipper } from "../../lib/fleet/ship/mod.ts";
 import { hunt, openOver, writeTables } from "../../lib/fleet/table/mod.ts";
 import { Ledger } from "../../lib/ledger/mod.ts";
 import { readEvents } from "../../lib/ledger/read/mod.ts";
-import { formatPublicKey } from "../../lib/signing/mod.ts";
+import { formatPublicKey } from "../../lib/release/signing/mod.ts";
 import { ir, rule } from "../helper/detection.ts";
 import { eventCommon, httpRequest, processExec } from "../helper/event.ts";
 import { newKey } from "../helper/fleet.ts";

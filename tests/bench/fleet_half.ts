@@ -5,7 +5,7 @@
 import { join } from "node:path";
 import { enrol, makeToken, Receiver } from "../../lib/fleet/receive/mod.ts";
 import { FolderTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
-import { formatPublicKey } from "../../lib/signing/mod.ts";
+import { formatPublicKey } from "../../lib/release/signing/mod.ts";
 import { newKey } from "../helper/fleet.ts";
 
 const [half, dir] = Deno.args;

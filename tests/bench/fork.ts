@@ -4,8 +4,8 @@
  * turns in every round. A host that cannot fork a running VM says what it lacks: `scripts/root.sh trixie` enters one that
  * can.
  */
-import type { ForkResult, VmInfo } from "../../lib/api/mod.ts";
-import { Qemu } from "../../lib/vm/mod.ts";
+import type { ForkResult, VmInfo } from "../../lib/client/api/mod.ts";
+import { Qemu } from "../../lib/machine/vm/mod.ts";
 import { bareBoot } from "../helper/floor.ts";
 import { Sbx } from "../helper/sbx.ts";
 import { median, rounded, timed } from "../helper/statistics.ts";

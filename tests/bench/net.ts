@@ -3,7 +3,7 @@
  * requests in the same run, and beside the upstream alone. Prints one JSON object. nginx and mitmproxy are Debian
  * packages; without one of them its ratio is left out, and `missing` names it.
  */
-import { openCa } from "../../lib/ca/mod.ts";
+import { openCa } from "../../lib/network/ca/mod.ts";
 import { median, rounded } from "../helper/statistics.ts";
 import type { Job, Result } from "./net/load.ts";
 import { type Peer, startMitmproxy, startNginx } from "./net/peer.ts";

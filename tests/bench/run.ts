@@ -6,7 +6,7 @@
  * gone and the process for the next one is there, as between two commands of a person. Last, the memory of idle VMs of one template.
  */
 import { join } from "node:path";
-import type { VmInfo } from "../../lib/api/mod.ts";
+import type { VmInfo } from "../../lib/client/api/mod.ts";
 import { bareBoot } from "../helper/floor.ts";
 import { Sbx } from "../helper/sbx.ts";
 import { median, rounded, timed } from "../helper/statistics.ts";

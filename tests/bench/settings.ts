@@ -2,9 +2,9 @@
  * Cost of resolving 5,000 leaves with corp and user overrides, beside one structuredClone of the tree that comes out,
  * in the same run (at most 10 ×). Prints one JSON object.
  */
-import { CorpFile } from "../../lib/corp/mod.ts";
-import { corpLayer, parseDefinitions, resolve, userLayer } from "../../lib/settings/mod.ts";
-import { parseToml } from "../../lib/toml/mod.ts";
+import { CorpFile } from "../../lib/config/corp/mod.ts";
+import { corpLayer, parseDefinitions, resolve, userLayer } from "../../lib/config/settings/mod.ts";
+import { parseToml } from "../../lib/base/toml/mod.ts";
 
 const LEAVES = 5_000;
 const ROUNDS = 30;

@@ -6,9 +6,9 @@ import { Hono } from "hono";
 import { join } from "node:path";
 import { routeSettings } from "../../cmd/service/routes/settings.ts";
 import { versionInfo } from "../../lib/base/version/mod.ts";
-import { CorpStore } from "../../lib/corp/mod.ts";
-import { parseDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
-import { parseToml } from "../../lib/toml/mod.ts";
+import { CorpStore } from "../../lib/config/corp/mod.ts";
+import { parseDefinitions, SettingsStore } from "../../lib/config/settings/mod.ts";
+import { parseToml } from "../../lib/base/toml/mod.ts";
 
 const LEAVES = 1_000;
 const SECONDS = 2;

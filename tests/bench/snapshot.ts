@@ -3,7 +3,7 @@
  * beside reading and writing those. Medians of paired rounds. Prints one JSON object.
  */
 import { cpuUsage } from "node:process";
-import { SnapshotStore } from "../../lib/snapshot/mod.ts";
+import { SnapshotStore } from "../../lib/machine/snapshot/mod.ts";
 import { runChild } from "../helper/child.ts";
 
 const FILES = 50_000;

@@ -2,8 +2,8 @@
  * A VM of 1 GiB with 300 MB in use is suspended and comes back: from the request to resume it to the end of a first
  * program by the API, beside bare QEMU as in run.ts, in turns. A host that cannot suspend says what it lacks.
  */
-import type { VmInfo } from "../../lib/api/mod.ts";
-import { Qemu } from "../../lib/vm/mod.ts";
+import type { VmInfo } from "../../lib/client/api/mod.ts";
+import { Qemu } from "../../lib/machine/vm/mod.ts";
 import { bareBoot } from "../helper/floor.ts";
 import { Sbx } from "../helper/sbx.ts";
 import { median, rounded, timed } from "../helper/statistics.ts";

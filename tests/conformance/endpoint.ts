@@ -5,7 +5,7 @@
  */
 // @ts-types="@modelcontextprotocol/sdk/server/webStandardStreamableHttp"
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";
-import { requireLocalHost, requireLocalOrigin } from "../../lib/gateway/mod.ts";
+import { requireLocalHost, requireLocalOrigin } from "../../lib/client/gateway/mod.ts";
 import { TestGate } from "../helper/gate.ts";
 import { SdkCatalogue } from "../helper/mcp_endpoint_catalogue.ts";
 import { GuestSide, GuestTransport } from "../helper/mcp_endpoint_guest.ts";

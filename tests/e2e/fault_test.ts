@@ -2,7 +2,7 @@
 import { currentArch } from "../../lib/base/arch/mod.ts";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { generateManifest, installAssets } from "../../lib/asset/mod.ts";
+import { generateManifest, installAssets } from "../../lib/release/asset/mod.ts";
 import { home as homeOf } from "../../lib/base/home/mod.ts";
 import { runChild } from "../helper/child.ts";
 import { exists } from "../helper/exists.ts";

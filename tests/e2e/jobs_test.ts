@@ -1,7 +1,7 @@
 /** Jobs of one VM: they outlive terminal, service and gateway, keep their output, and end with the VM. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import type { Job, JobLogs } from "../../lib/api/mod.ts";
-import { JOB_OUTPUT_BYTES } from "../../lib/job/mod.ts";
+import type { Job, JobLogs } from "../../lib/client/api/mod.ts";
+import { JOB_OUTPUT_BYTES } from "../../lib/session/job/mod.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { attachTerminal } from "./terminal.ts";
 import { traceSteps } from "./trace_steps.ts";

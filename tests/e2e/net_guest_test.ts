@@ -6,10 +6,10 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { home } from "../../lib/base/home/mod.ts";
 import { writeAll } from "../../lib/base/wire/mod.ts";
-import { DnsService, Overrides } from "../../lib/dns/mod.ts";
-import { PORTS } from "../../lib/guest/mod.ts";
+import { DnsService, Overrides } from "../../lib/network/dns/mod.ts";
+import { PORTS } from "../../lib/machine/guest/mod.ts";
 import { sessionPaths } from "../../lib/session/files/mod.ts";
-import { vsockPath } from "../../lib/vm/mod.ts";
+import { vsockPath } from "../../lib/machine/vm/mod.ts";
 import { TestGate } from "../helper/gate.ts";
 import { type GuestConnection, GuestNet } from "../helper/guest_net.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";

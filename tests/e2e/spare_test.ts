@@ -1,6 +1,6 @@
 /** The sbx-process that waits for the next VM. */
 import { assert, assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
-import { NO_SESSION } from "../../lib/ipc/mod.ts";
+import { NO_SESSION } from "../../lib/session/ipc/mod.ts";
 import { fromRoot } from "../helper/repo.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 

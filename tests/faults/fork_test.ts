@@ -1,5 +1,5 @@
 /** kill −9 at random moments: `make test-faults COUNT=100 SEED=1`. Not part of `make test`. */
-import { Qemu } from "../../lib/vm/mod.ts";
+import { Qemu } from "../../lib/machine/vm/mod.ts";
 import { ForkFaults } from "../helper/fork_fault.ts";
 import { Random } from "../helper/random.ts";
 import { passesInTrixie } from "../helper/trixie.ts";

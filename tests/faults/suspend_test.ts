@@ -1,5 +1,5 @@
 /** kill −9 at random moments: `make test-faults COUNT=100 SEED=1`. Not part of `make test`. */
-import { Qemu } from "../../lib/vm/mod.ts";
+import { Qemu } from "../../lib/machine/vm/mod.ts";
 import { Random } from "../helper/random.ts";
 import { SuspendFaults } from "../helper/suspend_fault.ts";
 import { passesInTrixie } from "../helper/trixie.ts";

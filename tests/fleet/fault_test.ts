@@ -8,7 +8,7 @@ import { sessionFolder } from "../../lib/fleet/store/mod.ts";
 import { openOver, writeTables } from "../../lib/fleet/table/mod.ts";
 import { readHeads } from "../../lib/ledger/read/mod.ts";
 import type { SigningKey } from "../../lib/release/mod.ts";
-import { formatPublicKey } from "../../lib/signing/mod.ts";
+import { formatPublicKey } from "../../lib/release/signing/mod.ts";
 import { newKey, record, SESSION_A, SESSION_B, webEvent } from "../helper/fleet.ts";
 import { Random } from "../helper/random.ts";
 import { ReceiverProcess } from "../helper/receiver_process.ts";

@@ -5,7 +5,7 @@ import { readEnd } from "../../lib/fleet/receive/mod.ts";
 import { headerOf } from "../../lib/fleet/segment/mod.ts";
 import { HttpTarget, NatsTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
 import { sessionFolder } from "../../lib/fleet/store/mod.ts";
-import { SEGMENT_TYPE, signText } from "../../lib/signing/mod.ts";
+import { SEGMENT_TYPE, signText } from "../../lib/release/signing/mod.ts";
 import { record, SESSION_A, TestFleet } from "../helper/fleet.ts";
 import { NatsServer } from "../helper/nats.ts";
 import { arrived, entries, pause, problemsOf, pulling } from "../helper/pulling.ts";

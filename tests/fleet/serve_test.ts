@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { checkFleet, enrol, makeToken } from "../../lib/fleet/receive/mod.ts";
 import { HttpTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
 import { openOver } from "../../lib/fleet/table/mod.ts";
-import { formatPublicKey } from "../../lib/signing/mod.ts";
+import { formatPublicKey } from "../../lib/release/signing/mod.ts";
 import { newKey, record, SESSION_A, webEvent } from "../helper/fleet.ts";
 import { fromRoot } from "../helper/repo.ts";
 import { ReceiverProcess } from "../helper/receiver_process.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { parseManifest } from "../../lib/asset/mod.ts";
+import { parseManifest } from "../../lib/release/asset/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { damage } from "../helper/damage.ts";
 import { manifestOf } from "../helper/manifest.ts";

@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { COMMANDS as ADMIN } from "../../cmd/admin/main.ts";
-import { allCommands } from "../../cmd/sbx/commands/mod.ts";
+import { allCommands } from "../../cmd/sbx/commands.ts";
 import { type Command, type CommandGroup, isGroup } from "../../lib/base/args/mod.ts";
 import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";

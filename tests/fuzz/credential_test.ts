@@ -16,8 +16,8 @@ import {
   refOf,
 } from "../../lib/credential/mod.ts";
 import { StreamReplacer } from "../../lib/credential/stream.ts";
-import type { Header } from "../../lib/net/mod.ts";
-import { CredentialDenied } from "../../lib/net/port/mod.ts";
+import type { Header } from "../../lib/network/mod.ts";
+import { CredentialDenied } from "../../lib/network/interface/mod.ts";
 import { Random } from "../helper/random.ts";
 
 const ROUNDS = 1500;

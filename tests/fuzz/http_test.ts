@@ -3,7 +3,7 @@
  * that are there anyway. None passes a relay of other protocols.
  */
 import { assertEquals } from "@std/assert";
-import { sniff } from "../../lib/net/guest/sniff.ts";
+import { sniff } from "../../lib/network/guest/sniff.ts";
 import { Random } from "../helper/random.ts";
 import { cuts, encode, passes, probes } from "../http/probes.ts";
 import { KINDS, Servers, takes } from "../http/servers.ts";

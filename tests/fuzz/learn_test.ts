@@ -5,10 +5,10 @@
 import { assert, assertEquals } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import type { LabEvent } from "../../lib/lab/mod.ts";
-import { learnProfile, profileRules } from "../../lib/learn/mod.ts";
+import { learnProfile, profileRules } from "../../lib/lab/learn/mod.ts";
 import { compilePolicy } from "../../lib/policy/mod.ts";
-import { parseProfile } from "../../lib/profile/mod.ts";
-import { parseToml } from "../../lib/toml/mod.ts";
+import { parseProfile } from "../../lib/config/profile/mod.ts";
+import { parseToml } from "../../lib/base/toml/mod.ts";
 import { Random } from "../helper/random.ts";
 import { call, git, lookup, program, tool, touch, web } from "../helper/recording.ts";
 

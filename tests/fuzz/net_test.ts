@@ -1,16 +1,16 @@
 /** Damaged bytes of guests and upstreams: each input is parsed, refused, or waited for. */
 import { assert, assertEquals } from "@std/assert";
-import { BufferedConnection } from "../../lib/net/connection.ts";
-import { DeadlineWatch } from "../../lib/net/deadline.ts";
-import { parseAuthority } from "../../lib/net/exchange/authority.ts";
-import { ConnectionLost, MessageFault } from "../../lib/net/fault.ts";
-import { parseHello } from "../../lib/net/guest/hello.ts";
-import { sniff } from "../../lib/net/guest/sniff.ts";
-import { WireBody } from "../../lib/net/message/body.ts";
-import { requestFraming, responseFraming } from "../../lib/net/message/framing.ts";
-import { headEnd, parseRequestHead, parseResponseHead } from "../../lib/net/message/head.ts";
-import { HeaderDecoder } from "../../lib/net/upstream/http2/hpack.ts";
-import { encodeHeaders } from "../../lib/net/upstream/http2/hpack.ts";
+import { BufferedConnection } from "../../lib/network/connection.ts";
+import { DeadlineWatch } from "../../lib/network/deadline.ts";
+import { parseAuthority } from "../../lib/network/exchange/authority.ts";
+import { ConnectionLost, MessageFault } from "../../lib/network/fault.ts";
+import { parseHello } from "../../lib/network/guest/hello.ts";
+import { sniff } from "../../lib/network/guest/sniff.ts";
+import { WireBody } from "../../lib/network/message/body.ts";
+import { requestFraming, responseFraming } from "../../lib/network/message/framing.ts";
+import { headEnd, parseRequestHead, parseResponseHead } from "../../lib/network/message/head.ts";
+import { HeaderDecoder } from "../../lib/network/upstream/http2/hpack.ts";
+import { encodeHeaders } from "../../lib/network/upstream/http2/hpack.ts";
 import { Random } from "../helper/random.ts";
 
 const ROUNDS = 4000;

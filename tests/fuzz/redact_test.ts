@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { Finder } from "../../lib/credential/mod.ts";
-import { Redactor } from "../../lib/redact/mod.ts";
+import { Redactor } from "../../lib/base/redact/mod.ts";
 import { Random } from "../helper/random.ts";
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&()*+,-./:;<=>?@[]^_{|}~";

@@ -19,8 +19,8 @@ import {
   signRecord,
   verifyEnvelope,
 } from "../../lib/release/mod.ts";
-import { parseProfile } from "../../lib/profile/mod.ts";
-import { parseToml } from "../../lib/toml/mod.ts";
+import { parseProfile } from "../../lib/config/profile/mod.ts";
+import { parseToml } from "../../lib/base/toml/mod.ts";
 import { damage } from "../helper/damage.ts";
 import { lackingEach } from "../helper/missing.ts";
 import { Random } from "../helper/random.ts";

@@ -6,7 +6,7 @@ import { blake3 } from "../../lib/base/hash/mod.ts";
 import { openSegment, verifyChains, verifyRows } from "../../lib/fleet/segment/mod.ts";
 import { START } from "../../lib/fleet/ship/mod.ts";
 import { digestText } from "../../lib/ledger/mod.ts";
-import { SEGMENT_TYPE, signText } from "../../lib/signing/mod.ts";
+import { SEGMENT_TYPE, signText } from "../../lib/release/signing/mod.ts";
 import { newKey, SESSION_A, webEvent } from "../helper/fleet.ts";
 import { Random } from "../helper/random.ts";
 

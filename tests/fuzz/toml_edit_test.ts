@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { parseToml, removeTable, scanKeys, setKey, type TomlDocument } from "../../lib/toml/mod.ts";
+import { parseToml, removeTable, scanKeys, setKey, type TomlDocument } from "../../lib/base/toml/mod.ts";
 import { Random } from "../helper/random.ts";
 
 const SEED = 0x5bc0de;

@@ -1,13 +1,13 @@
 /** Frames of WebSockets, valid and damaged, in any pieces; and secrets cut anywhere into frames and messages. */
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { BufferedConnection, type ByteStream } from "../../lib/net/connection.ts";
-import { DeadlineWatch } from "../../lib/net/deadline.ts";
-import { ConnectionLost } from "../../lib/net/fault.ts";
-import { SocketFault } from "../../lib/net/websocket/fault.ts";
-import { parseFrameHead } from "../../lib/net/websocket/frame.ts";
-import { FrameReader } from "../../lib/net/websocket/reader.ts";
-import { FrameWriter } from "../../lib/net/websocket/writer.ts";
+import { BufferedConnection, type ByteStream } from "../../lib/network/connection.ts";
+import { DeadlineWatch } from "../../lib/network/deadline.ts";
+import { ConnectionLost } from "../../lib/network/fault.ts";
+import { SocketFault } from "../../lib/network/websocket/fault.ts";
+import { parseFrameHead } from "../../lib/network/websocket/frame.ts";
+import { FrameReader } from "../../lib/network/websocket/reader.ts";
+import { FrameWriter } from "../../lib/network/websocket/writer.ts";
 import { added, ALL, KEY, to, world } from "../helper/credential.ts";
 import { Random } from "../helper/random.ts";
 import { frameBytes, type WireFrame } from "../helper/websocket.ts";

@@ -1,16 +1,16 @@
 /** Boots as the service makes them, from a corp.toml, a settings.toml and a profile in a folder of their own. */
 import { currentArch } from "../../lib/base/arch/mod.ts";
 import { join } from "node:path";
-import { installedName } from "../../lib/asset/mod.ts";
+import { installedName } from "../../lib/release/asset/mod.ts";
 import { blake3 } from "../../lib/base/hash/mod.ts";
 import { type Home, home as homeOf } from "../../lib/base/home/mod.ts";
-import { CorpStore } from "../../lib/corp/mod.ts";
-import { type BootSources, makeBoot } from "../../lib/service/boot.ts";
-import { Detections } from "../../lib/service/detections.ts";
-import { ReleaseStanding } from "../../lib/service/standing.ts";
-import type { VmRequest } from "../../lib/service/request.ts";
-import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
-import { Qemu } from "../../lib/vm/mod.ts";
+import { CorpStore } from "../../lib/config/corp/mod.ts";
+import { type BootSources, makeBoot } from "../../lib/service/vm/boot.ts";
+import { Detections } from "../../lib/home/mod.ts";
+import { ReleaseStanding } from "../../lib/service/contract/publisher_status.ts";
+import type { VmRequest } from "../../lib/service/vm/request.ts";
+import { loadDefinitions, SettingsStore } from "../../lib/config/settings/mod.ts";
+import { Qemu } from "../../lib/machine/vm/mod.ts";
 
 /** A home whose profile `p` boots. */
 export interface BootHome {

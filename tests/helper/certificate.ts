@@ -1,7 +1,7 @@
 /** Certificates for tests: a home with a key, and a record with every kind of row. */
 import { join } from "node:path";
-import { CERTIFICATE_TYPE, ensureSigningKey, signSeal, signText } from "../../lib/signing/mod.ts";
-import { makeCertificate } from "../../lib/certify/mod.ts";
+import { CERTIFICATE_TYPE, ensureSigningKey, signSeal, signText } from "../../lib/release/signing/mod.ts";
+import { makeCertificate } from "../../lib/lab/certify/mod.ts";
 import type { Event } from "../../lib/event/mod.ts";
 import { Ledger } from "../../lib/ledger/mod.ts";
 import type { PublicKey, SigningKey } from "../../lib/release/mod.ts";

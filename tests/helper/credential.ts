@@ -9,7 +9,7 @@ import {
   type Provider,
   refOf,
 } from "../../lib/credential/mod.ts";
-import type { Destination } from "../../lib/net/port/mod.ts";
+import type { Destination } from "../../lib/network/interface/mod.ts";
 
 /** A secret of each provider. */
 export const KEY = {

@@ -1,13 +1,13 @@
 /** Homes for debug reports: a healthy one, and what can be wrong with one. */
 import { currentArch } from "../../lib/base/arch/mod.ts";
 import { dirname, join } from "node:path";
-import { installedName } from "../../lib/asset/mod.ts";
+import { installedName } from "../../lib/release/asset/mod.ts";
 import { blake3 } from "../../lib/base/hash/mod.ts";
 import { type Home, home as homeOf } from "../../lib/base/home/mod.ts";
-import { caFiles, openCa } from "../../lib/ca/mod.ts";
+import { caFiles, openCa } from "../../lib/network/ca/mod.ts";
 import { CredentialStore, storePath } from "../../lib/credential/mod.ts";
 import { sessionPaths, writeRecord, writeState } from "../../lib/session/mod.ts";
-import { recordStep, setupPath } from "../../lib/setup/mod.ts";
+import { recordStep, setupPath } from "../../lib/release/setup/mod.ts";
 import { manifestOf } from "./manifest.ts";
 import { recordOf } from "./vm.ts";
 

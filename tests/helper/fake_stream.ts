@@ -1,5 +1,5 @@
 /** Byte streams in memory. */
-import type { ByteStream } from "../../lib/net/connection.ts";
+import type { ByteStream } from "../../lib/network/connection.ts";
 
 /** A stream whose peer is the test. */
 export class FakeStream implements ByteStream {

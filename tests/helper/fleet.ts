@@ -4,7 +4,7 @@ import { enrol, type FleetServer, makeToken, serveFleet } from "../../lib/fleet/
 import { HttpTarget, Shipper, type ShipperOptions } from "../../lib/fleet/ship/mod.ts";
 import { Ledger, type LedgerEntry } from "../../lib/ledger/mod.ts";
 import { generateSigningKey, parseSigningKey, type SigningKey } from "../../lib/release/mod.ts";
-import { formatPublicKey } from "../../lib/signing/mod.ts";
+import { formatPublicKey } from "../../lib/release/signing/mod.ts";
 import { eventCommon, httpRequest } from "./event.ts";
 
 export const SESSION_A = "0192f0c1-2222-7333-8444-5555aaaa0001";

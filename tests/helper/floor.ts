@@ -1,9 +1,9 @@
 /** Floor of what a VM costs: bare QEMU, from its start to the guest's first program and powered off. */
 import { currentArch } from "../../lib/base/arch/mod.ts";
-import type { VmInfo } from "../../lib/api/mod.ts";
+import type { VmInfo } from "../../lib/client/api/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
-import { bootAssets, loadProfile } from "../../lib/profile/mod.ts";
-import { type Accelerator, bareArguments, findTools, FLOOR_REACHED } from "../../lib/vm/mod.ts";
+import { bootAssets, loadProfile } from "../../lib/config/profile/mod.ts";
+import { type Accelerator, bareArguments, findTools, FLOOR_REACHED } from "../../lib/machine/vm/mod.ts";
 import type { Sbx } from "./sbx.ts";
 
 /** @returns a boot with kernel, initrd, processors, memory and accelerator of a VM */

@@ -2,11 +2,12 @@
 import { join } from "node:path";
 import { type Home, home as findHome } from "../../lib/base/home/mod.ts";
 import { silent } from "../../lib/base/progress/mod.ts";
-import { corpPlaces, CorpStore } from "../../lib/corp/mod.ts";
+import { corpPlaces, CorpStore } from "../../lib/config/corp/mod.ts";
 import { markRelease, serveTree, type TreeServer, Workspace } from "../../lib/publish/mod.ts";
 import { formatTrust } from "../../lib/release/mod.ts";
-import { updateFromChannel, updateProgram, Updates } from "../../lib/service/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
+import { Updates } from "../../lib/service/mod.ts";
+import { updateFromChannel, updateProgram } from "../../lib/home/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../lib/config/settings/mod.ts";
 import { ReleaseWorkspace } from "./release_workspace.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,7 +1,12 @@
 /** The product's gate, over rules and detections that are real, with a record in memory. */
 import type { DetectionIr } from "../../lib/detection/mod.ts";
 import type { Event, Finding } from "../../lib/event/mod.ts";
-import { type GateOptions, type Recorder, SessionGate, type SessionNotice } from "../../lib/gate/mod.ts";
+import {
+  type GateOptions,
+  type Recorder,
+  SessionGate,
+  type SessionNotice,
+} from "../../lib/session/gate/mod.ts";
 import type { LedgerEntry, LedgerOutcome } from "../../lib/ledger/mod.ts";
 import { parseRules } from "../../lib/policy/author/mod.ts";
 import { compilePolicy, type Decision } from "../../lib/policy/mod.ts";

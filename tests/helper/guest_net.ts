@@ -3,11 +3,11 @@
  * real DnsService answers its DNS queries (port 5007).
  */
 import { FrameChannel } from "../../lib/base/wire/mod.ts";
-import type { DnsService } from "../../lib/dns/mod.ts";
-import { type DnsFrame, type PacketRefusal, PORTS, type StreamOpen } from "../../lib/guest/mod.ts";
-import * as schema from "../../lib/guest/schema.ts";
+import type { DnsService } from "../../lib/network/dns/mod.ts";
+import { type DnsFrame, type PacketRefusal, PORTS, type StreamOpen } from "../../lib/machine/guest/mod.ts";
+import * as schema from "../../lib/machine/guest/schema.ts";
 import { GuestStream } from "../../lib/session/guest_stream.ts";
-import { vsockPath } from "../../lib/vm/hypervisor.ts";
+import { vsockPath } from "../../lib/machine/vm/hypervisor.ts";
 
 /** A connection of the guest. */
 export interface GuestConnection {

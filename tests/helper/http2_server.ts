@@ -1,13 +1,13 @@
 /** A server of HTTP/2 that writes hand-made frames, at the other end of a session. */
-import { BufferedConnection } from "../../lib/net/connection.ts";
-import { DeadlineWatch } from "../../lib/net/deadline.ts";
-import { TIMEOUTS } from "../../lib/net/limit.ts";
-import { WholeBody } from "../../lib/net/message/body.ts";
-import type { Header } from "../../lib/net/message/header.ts";
-import * as h2 from "../../lib/net/upstream/http2/frame.ts";
-import { HeaderDecoder } from "../../lib/net/upstream/http2/hpack.ts";
-import { Http2Session } from "../../lib/net/upstream/http2/mod.ts";
-import type { OutgoingRequest } from "../../lib/net/upstream/upstream.ts";
+import { BufferedConnection } from "../../lib/network/connection.ts";
+import { DeadlineWatch } from "../../lib/network/deadline.ts";
+import { TIMEOUTS } from "../../lib/network/limit.ts";
+import { WholeBody } from "../../lib/network/message/body.ts";
+import type { Header } from "../../lib/network/message/header.ts";
+import * as h2 from "../../lib/network/upstream/http2/frame.ts";
+import { HeaderDecoder } from "../../lib/network/upstream/http2/hpack.ts";
+import { Http2Session } from "../../lib/network/upstream/http2/mod.ts";
+import type { OutgoingRequest } from "../../lib/network/upstream/upstream.ts";
 
 /** A received frame. */
 export interface ReceivedH2Frame {

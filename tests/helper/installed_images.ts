@@ -1,9 +1,9 @@
 /** Images on a home's disk: small files, but for that installed as real ones are. */
 import { join } from "node:path";
-import { generateManifest, type ImageRecord, installAssets } from "../../lib/asset/mod.ts";
+import { generateManifest, type ImageRecord, installAssets } from "../../lib/release/asset/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { type Home, home as homeOf } from "../../lib/base/home/mod.ts";
-import { bootAssets, loadProfile } from "../../lib/profile/mod.ts";
+import { bootAssets, loadProfile } from "../../lib/config/profile/mod.ts";
 
 /** A home whose images are installed, and whose profiles are written, by their packages. */
 export class InstalledImages implements AsyncDisposable {

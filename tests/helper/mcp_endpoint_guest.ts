@@ -8,8 +8,8 @@ import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
 import { bridge, MESSAGE_LIMIT } from "../../cmd/guest/mcp_server/bridge.ts";
 import { readLines } from "../../cmd/guest/mcp_server/line.ts";
 import { FrameChannel } from "../../lib/base/wire/mod.ts";
-import { mcpChannel } from "../../lib/guest/mcp/mod.ts";
-import { MCP_FRAME_LIMIT, MCP_RESULT_FRAME_LIMIT } from "../../lib/guest/wire/mod.ts";
+import { mcpChannel } from "../../lib/machine/guest/mcp/mod.ts";
+import { MCP_FRAME_LIMIT, MCP_RESULT_FRAME_LIMIT } from "../../lib/machine/guest/wire/mod.ts";
 import { type EndpointParts, McpEndpoint } from "../../lib/mcp/endpoint/mod.ts";
 
 /** Bytes that one side writes and the other reads. */

@@ -1,7 +1,7 @@
 /** A person's login at an MCP server, its store, and the aggregator that uses it. */
 import { join } from "node:path";
 import { CredentialBroker, CredentialStore, type LoginPlace, Logins } from "../../lib/credential/mod.ts";
-import { CredentialDenied } from "../../lib/net/port/mod.ts";
+import { CredentialDenied } from "../../lib/network/interface/mod.ts";
 import { type SessionLoginOptions, SessionLogins } from "../../lib/session/mcp_login.ts";
 import { beginLogin, type LoginRequest } from "../../lib/mcp/oauth/mod.ts";
 import { TestAggregator } from "./mcp_aggregator.ts";

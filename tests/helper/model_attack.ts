@@ -1,5 +1,5 @@
 /** Requests to a model API past a rule on one model, through the real proxy. */
-import { ModelReader } from "../../lib/model/mod.ts";
+import { ModelReader } from "../../lib/network/model/mod.ts";
 import { TestNet } from "./net.ts";
 import { rawUpstream } from "./net_client.ts";
 

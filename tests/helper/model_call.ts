@@ -1,5 +1,5 @@
 /** Model calls of requests that a test states. */
-import { ModelReader } from "../../lib/model/mod.ts";
+import { ModelReader } from "../../lib/network/model/mod.ts";
 
 export const reader = new ModelReader();
 

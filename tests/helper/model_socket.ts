@@ -1,5 +1,5 @@
 /** A guest's WebSockets to a model API, through the real proxy, with an upstream that answers events. */
-import { ModelReader } from "../../lib/model/mod.ts";
+import { ModelReader } from "../../lib/network/model/mod.ts";
 import { TestNet, type TestNetOptions } from "./net.ts";
 import { type GuestSocket, openSocket, socketServer } from "./websocket.ts";
 

@@ -1,8 +1,8 @@
 /** A guest's network for tests: the real proxy behind a Unix socket in place of vsock, and real upstreams on loopback. */
 import { join } from "node:path";
-import { openCa } from "../../lib/ca/mod.ts";
+import { openCa } from "../../lib/network/ca/mod.ts";
 import { CredentialBroker, CredentialStore, type Provider } from "../../lib/credential/mod.ts";
-import { type CredentialPort, type NetOptions, NetProxy, type NetTimeouts } from "../../lib/net/mod.ts";
+import { type CredentialPort, type NetOptions, NetProxy, type NetTimeouts } from "../../lib/network/mod.ts";
 import { runChild } from "./child.ts";
 import { TestGate } from "./gate.ts";
 import { RawClient } from "./net_client.ts";

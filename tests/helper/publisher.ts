@@ -1,6 +1,6 @@
 /** A folder of published assets, a home, and a web server over the folder that can misbehave. */
 import { join } from "node:path";
-import { generateManifest, installAssets, type InstallOptions } from "../../lib/asset/mod.ts";
+import { generateManifest, installAssets, type InstallOptions } from "../../lib/release/asset/mod.ts";
 import { type Home, home as findHome } from "../../lib/base/home/mod.ts";
 import { Random } from "./random.ts";
 

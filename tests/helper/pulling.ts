@@ -5,7 +5,7 @@ import { checkFleet, enrol, makeToken, readEnd, Receiver } from "../../lib/fleet
 import { sessionFolder } from "../../lib/fleet/store/mod.ts";
 import { readHeads } from "../../lib/ledger/read/mod.ts";
 import type { SigningKey } from "../../lib/release/mod.ts";
-import { formatPublicKey } from "../../lib/signing/mod.ts";
+import { formatPublicKey } from "../../lib/release/signing/mod.ts";
 import { newKey, webEvent } from "./fleet.ts";
 
 export const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,7 +1,7 @@
 /** A publisher's workspace on disk with a small image, a package and an SBOM. */
 import { join } from "node:path";
 import type { Arch } from "../../lib/base/arch/mod.ts";
-import { generateManifest } from "../../lib/asset/mod.ts";
+import { generateManifest } from "../../lib/release/asset/mod.ts";
 import {
   addEntries,
   describePackage,
@@ -13,7 +13,7 @@ import {
   signWorkspace,
   Workspace,
 } from "../../lib/publish/mod.ts";
-import { writeDeb } from "../../lib/package/mod.ts";
+import { writeDeb } from "../../lib/publish/package/mod.ts";
 import type { Fetch, ReleaseKeys } from "../../lib/release/mod.ts";
 
 export class ReleaseWorkspace implements AsyncDisposable {

@@ -1,4 +1,4 @@
-/** Samples of secrets that scanners know, generated from the table of tests/unit/redact/secret_kinds.txt. */
+/** Samples of secrets that scanners know, generated from the table of tests/unit/base/redact/secret_kinds.txt. */
 import type { Random } from "./random.ts";
 import { fromRoot } from "./repo.ts";
 
@@ -32,7 +32,7 @@ const ALPHABETS: Record<string, string> = {
 
 /** The kinds of the table. */
 export async function readSecretKinds(): Promise<SecretKind[]> {
-  const text = await Deno.readTextFile(fromRoot("tests/unit/redact/secret_kinds.txt"));
+  const text = await Deno.readTextFile(fromRoot("tests/unit/base/redact/secret_kinds.txt"));
   return text.split("\n").filter((line) => line !== "" && !line.startsWith("#")).map((line) => {
     const [id, name, shape] = line.split(" ");
     return { id, name, shape };

@@ -1,5 +1,5 @@
 /** The gate of a session over a real ledger, and drafts of events. */
-import { SessionGate, type SessionNotice } from "../../lib/gate/mod.ts";
+import { SessionGate, type SessionNotice } from "../../lib/session/gate/mod.ts";
 import { Ledger } from "../../lib/ledger/mod.ts";
 import { parseRules } from "../../lib/policy/author/mod.ts";
 import type { Draft } from "../../lib/policy/mod.ts";

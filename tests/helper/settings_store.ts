@@ -1,7 +1,7 @@
 /** Stores of settings over real files, in a folder of their own. */
 import { join } from "node:path";
-import { CorpStore } from "../../lib/corp/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../lib/settings/mod.ts";
+import { CorpStore } from "../../lib/config/corp/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../lib/config/settings/mod.ts";
 
 const DEFINITIONS = await loadDefinitions({ get: () => undefined });
 

@@ -1,6 +1,6 @@
 /** Workspaces with their snapshot store, on a real file system. */
 import { join } from "node:path";
-import { type SnapshotLimits, SnapshotStore, toText } from "../../lib/snapshot/mod.ts";
+import { type SnapshotLimits, SnapshotStore, toText } from "../../lib/machine/snapshot/mod.ts";
 import { runChild } from "./child.ts";
 
 /** A workspace, a folder outside it, and the store. */

@@ -1,5 +1,5 @@
-/** Makes snapshots until it is killed: `snapshot_program.ts STORE WORKSPACE`. Says `ready` before the first. */
-import { SnapshotStore } from "../../lib/snapshot/mod.ts";
+/** Makes snapshots until it is killed: `snapshot_program.ts STORE WORKSPACE`. Says `ready` before the first, and `made` after each. */
+import { SnapshotStore } from "../../lib/machine/snapshot/mod.ts";
 
 const [dir, workspace] = Deno.args;
 const store = new SnapshotStore(dir, workspace, 0);
@@ -10,4 +10,5 @@ for (let i = 0;; i++) {
     await Deno.writeTextFile(`${workspace}/f${n}`, `${i} ${n}`.repeat(n === 0 ? 1e5 : 10));
   }
   await store.create({ kind: "auto", limits: { auto: 4, manual: 1 } });
+  console.log("made");
 }

@@ -1,7 +1,7 @@
 /** A guest that spends a budget at a provider, behind TLS on loopback. */
-import type { Cost } from "../../lib/budget/mod.ts";
-import { BudgetTerms } from "../../lib/budget/schema.ts";
-import { ModelReader } from "../../lib/model/mod.ts";
+import type { Cost } from "../../lib/policy/budget/mod.ts";
+import { BudgetTerms } from "../../lib/policy/budget/schema.ts";
+import { ModelReader } from "../../lib/network/model/mod.ts";
 import { TestNet, type TestNetOptions } from "./net.ts";
 import { type RawClient, type RawUpstream, rawUpstream } from "./net_client.ts";
 

@@ -1,5 +1,5 @@
 /** Tests of VMs that are written to disk: where the host cannot do it, `make test` and `make test-large` run them in Debian trixie. */
-import { Qemu } from "../../lib/vm/mod.ts";
+import { Qemu } from "../../lib/machine/vm/mod.ts";
 
 /** Registers a test for hosts that can suspend VMs; SBX_REQUIRE_SUSPEND claims that this one can. */
 export function suspendTest(name: string, fn: (t: Deno.TestContext) => Promise<void>): void {

@@ -1,6 +1,6 @@
 /** A host for templates without QEMU: its machines are ready at once, and are written down as two small files. */
 import { join } from "node:path";
-import { type Hypervisor, type Machine, type MachineSpec, TEMPLATE_READY } from "../../lib/vm/mod.ts";
+import { type Hypervisor, type Machine, type MachineSpec, TEMPLATE_READY } from "../../lib/machine/vm/mod.ts";
 
 export class TemplateHost {
   identityNow = { hypervisor: "qemu 1", processor: "p", machine: "m" };

@@ -1,7 +1,7 @@
 /** kill −9 of updates, and what must hold afterwards: the old set or the new one, whole. */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
-import { installAssets, readInstalled, resolveAssets, verifyAssets } from "../../lib/asset/mod.ts";
+import { installAssets, readInstalled, resolveAssets, verifyAssets } from "../../lib/release/asset/mod.ts";
 import { Publisher } from "./publisher.ts";
 import type { Random } from "./random.ts";
 import { fromRoot } from "./repo.ts";

@@ -1,7 +1,7 @@
 /** A program for kills: installs one release after the other, without end. Arguments: the home, and their manifests. */
-import { installAssets } from "../../lib/asset/mod.ts";
+import { installAssets } from "../../lib/release/asset/mod.ts";
 import { home as findHome } from "../../lib/base/home/mod.ts";
-import { recordChange } from "../../lib/update/mod.ts";
+import { recordChange } from "../../lib/publish/update/mod.ts";
 
 const [dir, ...manifests] = Deno.args;
 const home = findHome({ get: (name) => name === "SBX_HOME" ? dir : undefined });

@@ -1,6 +1,6 @@
 /** Servers on loopback in place of the internet, with a CA of their own. */
 import { join } from "node:path";
-import { openCa } from "../../lib/ca/mod.ts";
+import { openCa } from "../../lib/network/ca/mod.ts";
 
 /** A received request. */
 export interface ReceivedRequest {

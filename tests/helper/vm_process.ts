@@ -1,6 +1,6 @@
 /** The socket of a VM's process, served as a test wants it. */
 import { join } from "node:path";
-import { type Call, type Caller, CallServer } from "../../lib/ipc/mod.ts";
+import { type Call, type Caller, CallServer } from "../../lib/session/ipc/mod.ts";
 
 /** Runs `work` with sockets of processes in a folder of their own. @param handle serves every call, by the socket's name */
 export async function withProcesses(

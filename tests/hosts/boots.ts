@@ -1,6 +1,6 @@
 /** Starts of VMs on this host, one after another, as the user who runs it: `boots.ts COUNT` prints one JSON object. */
 import { join } from "node:path";
-import { findTools } from "../../lib/vm/mod.ts";
+import { findTools } from "../../lib/machine/vm/mod.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { median, rounded } from "../helper/statistics.ts";
 import type { HostReport, StartedBy, Starts } from "./host.ts";

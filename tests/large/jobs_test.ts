@@ -1,6 +1,6 @@
 /** A gigabyte of output of one job, and 1,000 jobs of one VM: `make test-large`. */
 import { assert, assertEquals } from "@std/assert";
-import { JOB_OUTPUT_BYTES, JOBS_KEPT } from "../../lib/job/mod.ts";
+import { JOB_OUTPUT_BYTES, JOBS_KEPT } from "../../lib/session/job/mod.ts";
 import { Sbx } from "../helper/sbx.ts";
 
 const MB = Number(Deno.env.get("JOB_MB") ?? 1024);

@@ -104,7 +104,7 @@ async function show(report: RetroReport, args: Arguments): Promise<void> {
 }
 
 async function load(paths: readonly string[]): Promise<{ irs: DetectionIr[]; problems: unknown[] }> {
-  const { loadPack } = await import("../../../lib/detection/live/mod.ts");
+  const { loadPack } = await import("../../../lib/detection/active/mod.ts");
   const loaded = await Promise.allSettled(paths.map((path) => loadPack(path)));
   const irs = loaded.flatMap((each) => each.status === "fulfilled" ? [each.value.ir] : []);
   const problems = loaded.flatMap((each) => each.status === "rejected" ? [each.reason] : []);

@@ -6,7 +6,7 @@ import { count } from "../../../lib/base/text/mod.ts";
 import { deviceName } from "../../../lib/base/user/mod.ts";
 import { enrol, findMachine, makeToken } from "../../../lib/fleet/receive/mod.ts";
 import { FolderTarget, Shipper } from "../../../lib/fleet/ship/mod.ts";
-import { formatPublicKey } from "../../../lib/signing/mod.ts";
+import { formatPublicKey } from "../../../lib/release/signing/mod.ts";
 
 /** `sbx-admin fleet import`: ledgers that were copied here, signed by the key of this machine. */
 export const fleetImport: Command = {
@@ -22,7 +22,7 @@ export const fleetImport: Command = {
   async run(args) {
     const [{ readOwner, verifyLedger }, { ensureSigningKey }] = await Promise.all([
       import("../../../lib/ledger/read/mod.ts"),
-      import("../../../lib/signing/mod.ts"),
+      import("../../../lib/release/signing/mod.ts"),
     ]);
     const [dir, ...paths] = args.words;
     const key = await ensureSigningKey(home());

@@ -1,7 +1,7 @@
 import { type Command, JSON_OPTION, usageError } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { VERSION } from "../../../lib/base/version/mod.ts";
-import { corpDeb, debianVersion, writeDeb } from "../../../lib/package/mod.ts";
+import { corpDeb, debianVersion, writeDeb } from "../../../lib/publish/package/mod.ts";
 import { PROGRAM } from "../program.ts";
 import { buildTime } from "./time.ts";
 

@@ -1,7 +1,7 @@
 import { type Command, JSON_OPTION, usageError } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
-import { writeRepository } from "../../../lib/package/mod.ts";
+import { writeRepository } from "../../../lib/publish/package/mod.ts";
 import { PROGRAM } from "../program.ts";
 
 /** Time after which apt refuses an index, in days. */

@@ -130,8 +130,8 @@ async function bundleEntries(args: Arguments, workspace: Workspace, folder: stri
   if (source === undefined) return {};
   const [{ packBundle, parseBundle, parseCorp }, { loadCorp }, { checkCorp }] = await Promise.all([
     import("../../../lib/fleet/bundle/mod.ts"),
-    import("../../../lib/corp/mod.ts"),
-    import("../../../lib/service/mod.ts"),
+    import("../../../lib/config/corp/mod.ts"),
+    import("../../../lib/home/value_check/mod.ts"),
   ]);
   const content = await packBundle(source);
   await parseCorp(parseBundle(content, source), source);

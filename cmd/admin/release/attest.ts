@@ -1,7 +1,7 @@
 import { type Command, JSON_OPTION, usageError } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
-import { attestRelease, subjectOf } from "../../../lib/attest/mod.ts";
+import { attestRelease, subjectOf } from "../../../lib/release/attest/mod.ts";
 import { PROGRAM } from "../program.ts";
 import { CHANNEL_OPTION, channelOf, KEYS_OPTION, publisherKeys, verifying } from "./options.ts";
 

@@ -1,5 +1,5 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { attestationCheck } from "../../../lib/attest/mod.ts";
+import { attestationCheck } from "../../../lib/release/attest/mod.ts";
 import { findKeyFiles, readReleaseKeys, type TreeCheck, verifyTree } from "../../../lib/release/mod.ts";
 import { withProgress } from "./options.ts";
 import { printTreeReport } from "./report.ts";

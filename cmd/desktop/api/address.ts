@@ -1,5 +1,5 @@
 /** Addresses of routes. */
-import type { Method, Params, PathOf, Query, RouteAt } from "../../../lib/api/schema.ts";
+import type { Method, Params, PathOf, Query, RouteAt } from "../../../lib/client/api/schema.ts";
 
 /** The address of a route: its parameters each as one segment, and what its query asks for. */
 export function addressOf<M extends Method, P extends PathOf<M>>(

@@ -1,5 +1,5 @@
 /** HTTP client of the gateway, with the session of this page. What the service has no route for does not compile. */
-import type { Answer, Body, Method, Params, PathOf, Query, RouteAt } from "../../../lib/api/schema.ts";
+import type { Answer, Body, Method, Params, PathOf, Query, RouteAt } from "../../../lib/client/api/schema.ts";
 import { filled } from "./address.ts";
 import { forgetProof, proveGateway, StrangerError } from "./proof.ts";
 import { sessionKey } from "./session.ts";

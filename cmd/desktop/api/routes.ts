@@ -27,8 +27,8 @@ import type {
   WorkTake,
   WorkTaken,
   WorkView,
-} from "../../../lib/api/schema.ts";
-import type { Answer, Body, Method, PathOf, Query, RouteAt } from "../../../lib/api/schema.ts";
+} from "../../../lib/client/api/schema.ts";
+import type { Answer, Body, Method, PathOf, Query, RouteAt } from "../../../lib/client/api/schema.ts";
 import { addressOf } from "./address.ts";
 import { ask, send, tell } from "./client.ts";
 

@@ -1,7 +1,7 @@
 /** Joins the kernel's records to what happens to files. */
 import { memoize } from "../../../lib/base/memo/mod.ts";
 import { type NamedPaths, pathClass } from "../../../lib/event/mod.ts";
-import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/guest/wire/mod.ts";
+import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/machine/guest/wire/mod.ts";
 import { type FileEvent, NAMES_MAX, RENAME_EXCHANGE } from "./file_probes.ts";
 import type { TraceFormat } from "./format.ts";
 import type { TraceRecord } from "./page.ts";

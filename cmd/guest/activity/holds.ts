@@ -7,7 +7,7 @@ import { writeLine } from "../../../ffi/libc/line.ts";
 import { PolledFiles } from "../../../ffi/libc/poll.ts";
 import { sharesMemory } from "../../../ffi/libc/process.ts";
 import type { NamedPaths } from "../../../lib/event/mod.ts";
-import type { ActivityFrame, ActivityOrder } from "../../../lib/guest/wire/mod.ts";
+import type { ActivityFrame, ActivityOrder } from "../../../lib/machine/guest/wire/mod.ts";
 import { HeldFiles } from "./held_files.ts";
 import { HeldPrograms } from "./held_programs.ts";
 import type { Mount } from "./mountinfo.ts";

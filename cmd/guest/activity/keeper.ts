@@ -1,5 +1,5 @@
 /**
- * The keeper, which has started this program (lib/image/keeper.ts). It has the group of fanotify(7) that this program inherits,
+ * The keeper, which has started this program (lib/publish/image/keeper.ts). It has the group of fanotify(7) that this program inherits,
  * and answers what the kernel asks until this program does.
  */
 import type { Keeper } from "./holds.ts";

@@ -5,8 +5,13 @@
  */
 import type { NamedPaths } from "../../../lib/event/mod.ts";
 import { FrameReader } from "../../../lib/base/wire/mod.ts";
-import type { TraceEvent } from "../../../lib/guest/trace/mod.ts";
-import { ACTIVITY_KEYS, type ActivityOrder, connectHost, PORTS } from "../../../lib/guest/wire/mod.ts";
+import type { TraceEvent } from "../../../lib/machine/guest/trace/mod.ts";
+import {
+  ACTIVITY_KEYS,
+  type ActivityOrder,
+  connectHost,
+  PORTS,
+} from "../../../lib/machine/guest/wire/mod.ts";
 import { FILE_EVENTS, type FileEvent } from "./file_probes.ts";
 import { Files, mountsOf } from "./files.ts";
 import { Holds } from "./holds.ts";

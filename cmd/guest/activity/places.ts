@@ -6,7 +6,7 @@ import { holdMount, identityOf, mountOf } from "../../../ffi/libc/inode.ts";
 import { GUEST_WORKSPACE } from "../../../lib/event/mod.ts";
 import { below, joined, type Mount, mountsOf } from "./mountinfo.ts";
 
-/** Root file system of init, whose mounts lie under the guest's own (lib/image/init.ts). */
+/** Root file system of init, whose mounts lie under the guest's own (lib/publish/image/init.ts). */
 const INIT_ROOT = "/proc/1/root";
 /** Folder of the files on the disk of an overlay. */
 const UPPER_DATA = "/data";

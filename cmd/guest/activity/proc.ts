@@ -1,5 +1,5 @@
 /** What /proc tells of processes that are there. */
-import { ACTIVITY_LIMITS } from "../../../lib/guest/wire/mod.ts";
+import { ACTIVITY_LIMITS } from "../../../lib/machine/guest/wire/mod.ts";
 
 /** A process that runs a program. */
 export interface RunningProcess {

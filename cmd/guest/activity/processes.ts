@@ -1,9 +1,9 @@
 /** Joins the kernel's records to execs and exits of processes. */
 import { resolve } from "./path.ts";
-import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/guest/wire/mod.ts";
+import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/machine/guest/wire/mod.ts";
 import { cwdOf, ownerOf, programOf, type RunningProcess } from "./proc.ts";
 import type { TraceRecord } from "./page.ts";
-import { ARGS_MAX, type TraceEvent } from "../../../lib/guest/trace/mod.ts";
+import { ARGS_MAX, type TraceEvent } from "../../../lib/machine/guest/trace/mod.ts";
 import type { TraceFormats } from "./trace.ts";
 
 /** What happens to processes. */

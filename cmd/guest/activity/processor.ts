@@ -1,4 +1,4 @@
-/** Parameter of the kernel of an emulated guest, whose other processors init has brought online (lib/vm/command.ts). */
+/** Parameter of the kernel of an emulated guest, whose other processors init has brought online (lib/machine/vm/command.ts). */
 const EMULATED = "maxcpus=1";
 const PROCESSORS = "/sys/devices/system/cpu";
 

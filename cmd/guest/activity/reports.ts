@@ -1,6 +1,6 @@
 import { closeQuietly, encodeFrame, writeAll } from "../../../lib/base/wire/mod.ts";
-import type { ActivityFrame, ActivityHello } from "../../../lib/guest/wire/mod.ts";
-import { ACTIVITY_LIMITS } from "../../../lib/guest/wire/mod.ts";
+import type { ActivityFrame, ActivityHello } from "../../../lib/machine/guest/wire/mod.ts";
+import { ACTIVITY_LIMITS } from "../../../lib/machine/guest/wire/mod.ts";
 import { listeningPorts, type RunningProcess } from "./proc.ts";
 
 /** Most `bytes` of one write. */

@@ -1,7 +1,7 @@
 /** A thread that stands still in a call of the kernel: what it is, and what it wants to run or to open. */
 import { resolve } from "./path.ts";
 import { readMemory } from "../../../ffi/libc/process.ts";
-import { ACTIVITY_LIMITS } from "../../../lib/guest/wire/mod.ts";
+import { ACTIVITY_LIMITS } from "../../../lib/machine/guest/wire/mod.ts";
 
 const X86 = Deno.build.arch === "x86_64";
 const EXECVE = X86 ? 59 : 221;

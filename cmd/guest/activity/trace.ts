@@ -10,7 +10,7 @@ import {
   PROBES,
   type TraceEvent,
   TRACING,
-} from "../../../lib/guest/trace/mod.ts";
+} from "../../../lib/machine/guest/trace/mod.ts";
 import { FILE_EVENTS, FILE_PROBES, type FileEvent, readFilter } from "./file_probes.ts";
 import { TraceFormat } from "./format.ts";
 import { PAGE_BYTES, readPage, type TraceRecord } from "./page.ts";

@@ -1,5 +1,5 @@
 /** sbx-bench: measures this guest, as JSON, for `sbx bench NAME`, which measures the host in the same way. */
-import { type GuestBench, measure, MEASURE_NAMES, RUNS_DEFAULT } from "../../../lib/bench/mod.ts";
+import { type GuestBench, measure, MEASURE_NAMES, RUNS_DEFAULT } from "../../../lib/machine/bench/mod.ts";
 import { GUEST_WORKSPACE } from "../../../lib/event/mod.ts";
 import { writeAll } from "../../../lib/base/wire/mod.ts";
 

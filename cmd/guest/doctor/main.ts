@@ -5,7 +5,7 @@ import {
   type CheckResult,
   CHECKS,
   type GuestReport,
-} from "../../../lib/doctor/mod.ts";
+} from "../../../lib/support/doctor/mod.ts";
 import { check } from "./check.ts";
 import { checkClient, CLIENTS } from "./client.ts";
 import { checkDns, checkMcp, handshake } from "./network.ts";

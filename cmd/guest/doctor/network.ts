@@ -1,8 +1,8 @@
 /** Checks of the ways to the host. */
 import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { closeQuietly } from "../../../lib/base/wire/mod.ts";
-import { McpClient } from "../../../lib/guest/mcp/mod.ts";
-import { GUEST_NETWORK } from "../../../lib/guest/wire/mod.ts";
+import { McpClient } from "../../../lib/machine/guest/mcp/mod.ts";
+import { GUEST_NETWORK } from "../../../lib/machine/guest/wire/mod.ts";
 import { failed, ok, type Seen } from "./check.ts";
 import { PROBE_ADDRESS, PROBE_NAME, PROBE_PORT } from "./probe.ts";
 

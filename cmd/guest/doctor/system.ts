@@ -19,7 +19,7 @@ const MOUNTS: [path: string, type: string][] = [
 const FREE_MIN = 0.05;
 /** A kernel whose random numbers are ready has this many bits. */
 const ENTROPY_BITS = 256;
-/** npm of the image, and the headers with which it compiles what packages have in C++ (lib/image/npm.ts). */
+/** npm of the image, and the headers with which it compiles what packages have in C++ (lib/publish/image/npm.ts). */
 const NPM = "/usr/local/lib/node_modules/npm/package.json";
 const HEADERS = "/usr/local/share/node-gyp";
 const ACTIVITY_PROGRAM = "sbx-activity";

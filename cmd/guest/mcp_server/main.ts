@@ -6,8 +6,8 @@
  * Only relays messages: the servers run outside the VM, and the host decides which calls are allowed.
  */
 import type { FrameChannel } from "../../../lib/base/wire/mod.ts";
-import { mcpChannel } from "../../../lib/guest/mcp/mod.ts";
-import { connectHost, PORTS } from "../../../lib/guest/wire/mod.ts";
+import { mcpChannel } from "../../../lib/machine/guest/mcp/mod.ts";
+import { connectHost, PORTS } from "../../../lib/machine/guest/wire/mod.ts";
 import { bridge } from "./bridge.ts";
 
 const ABOUT = `sbx-mcp-server

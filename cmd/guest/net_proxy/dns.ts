@@ -1,6 +1,6 @@
 import { acceptAll } from "../../../lib/base/accept/mod.ts";
 import { FrameChannel, writeAll } from "../../../lib/base/wire/mod.ts";
-import { connectHost, type DnsFrame, PORTS } from "../../../lib/guest/wire/mod.ts";
+import { connectHost, type DnsFrame, PORTS } from "../../../lib/machine/guest/wire/mod.ts";
 import { portOwner } from "./owner.ts";
 
 /** Most queries waiting for the host; beyond it the oldest is dropped, whose client has given up already. */

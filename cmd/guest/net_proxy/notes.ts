@@ -1,5 +1,5 @@
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
-import { connectHost, type Note, PORTS, type StreamBlocked } from "../../../lib/guest/wire/mod.ts";
+import { connectHost, type Note, PORTS, type StreamBlocked } from "../../../lib/machine/guest/wire/mod.ts";
 
 /** A note that says nothing: no stream has this number. It tells the host which connection is for notes. */
 const NOTHING: Note = { t: "End", stream: 0, bytes: 0 };

@@ -1,4 +1,4 @@
-import { LOG_GROUP, type PacketRefusal } from "../../../lib/guest/wire/mod.ts";
+import { LOG_GROUP, type PacketRefusal } from "../../../lib/machine/guest/wire/mod.ts";
 import { receivePackets } from "./nflog.ts";
 import type { Notes } from "./notes.ts";
 import { portOwner, UNKNOWN } from "./owner.ts";

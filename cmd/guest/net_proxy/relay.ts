@@ -1,6 +1,6 @@
 import { acceptAll } from "../../../lib/base/accept/mod.ts";
 import { encodeFrame, writeAll } from "../../../lib/base/wire/mod.ts";
-import { connectHost, PORTS, type StreamOpen } from "../../../lib/guest/wire/mod.ts";
+import { connectHost, PORTS, type StreamOpen } from "../../../lib/machine/guest/wire/mod.ts";
 import type { Notes } from "./notes.ts";
 import { tcpOwner } from "./owner.ts";
 import { originalDestination, reset } from "./socket.ts";

@@ -1,5 +1,5 @@
-import { INSTANCE } from "../../../lib/guest/trace/mod.ts";
-import { ACTIVITY_KEYS } from "../../../lib/guest/wire/mod.ts";
+import { INSTANCE } from "../../../lib/machine/guest/trace/mod.ts";
+import { ACTIVITY_KEYS } from "../../../lib/machine/guest/wire/mod.ts";
 
 /** Held open both ways: what is written waits for a reader, also for one that is started again. */
 let pipe: Deno.FsFile | undefined;

@@ -4,7 +4,7 @@ import {
   type GuestMessage,
   type GuestStage,
   type HostMessage,
-} from "../../../lib/guest/wire/mod.ts";
+} from "../../../lib/machine/guest/wire/mod.ts";
 import { becomeOneself, writeIdentity } from "./identity.ts";
 import { CA_PATH, trust } from "./trust.ts";
 
@@ -24,7 +24,7 @@ const DEFAULTS = {
   HOME: "/root",
   USER: "root",
   LANG: "C.UTF-8",
-  // Headers of the image's Node, for every user (lib/image/npm.ts).
+  // Headers of the image's Node, for every user (lib/publish/image/npm.ts).
   npm_package_config_node_gyp_devdir: "/usr/local/share/node-gyp",
 };
 

@@ -1,5 +1,5 @@
-import { connectHost, PORTS } from "../../../lib/guest/wire/mod.ts";
-import { COME_BACK, VSOCK_LEFT } from "../../../lib/vm/schema.ts";
+import { connectHost, PORTS } from "../../../lib/machine/guest/wire/mod.ts";
+import { COME_BACK, VSOCK_LEFT } from "../../../lib/machine/vm/schema.ts";
 import { ROOTED } from "./boot.ts";
 import { onLine, sayLine } from "./console.ts";
 

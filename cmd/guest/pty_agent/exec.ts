@@ -12,7 +12,7 @@ import {
   INLINE_BYTES,
   PORT_PROGRAM,
   PORTS,
-} from "../../../lib/guest/wire/mod.ts";
+} from "../../../lib/machine/guest/wire/mod.ts";
 import { FileAction } from "./guest_file.ts";
 import type { Host } from "./host.ts";
 import { PortConnection } from "./port.ts";

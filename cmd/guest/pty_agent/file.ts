@@ -1,5 +1,5 @@
 import { timeLimit } from "../../../lib/base/time/mod.ts";
-import type { GuestMessage, HostMessage } from "../../../lib/guest/wire/mod.ts";
+import type { GuestMessage, HostMessage } from "../../../lib/machine/guest/wire/mod.ts";
 
 type AwaitFile = Extract<HostMessage, { t: "AwaitFile" }>;
 

@@ -1,7 +1,7 @@
 import { openBeneath } from "../../../ffi/libc/beneath.ts";
 import { readNames } from "../../../ffi/libc/directory.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { Files } from "../../../lib/files/mod.ts";
+import { Files } from "../../../lib/base/files/mod.ts";
 import type { RunningProgram, Sink, Source } from "./program.ts";
 
 const encoder = new TextEncoder();

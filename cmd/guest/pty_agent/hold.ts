@@ -4,7 +4,7 @@
  */
 import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { mount } from "../../../ffi/libc/mount.ts";
-import { GO_ON } from "../../../lib/guest/wire/mod.ts";
+import { GO_ON } from "../../../lib/machine/guest/wire/mod.ts";
 import { onLine } from "./console.ts";
 
 /** Where the kernel's groups of processes are seen; each can be frozen. */

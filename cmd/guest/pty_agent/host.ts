@@ -1,4 +1,4 @@
-import type { GuestMessage } from "../../../lib/guest/wire/mod.ts";
+import type { GuestMessage } from "../../../lib/machine/guest/wire/mod.ts";
 
 /** The host, as programs and terminals of the agent use it. */
 export interface Host {

@@ -1,6 +1,6 @@
 import { setClock } from "../../../ffi/libc/clock.ts";
 import { reseedKernel } from "../../../ffi/libc/identity.ts";
-import type { HostMessage } from "../../../lib/guest/wire/mod.ts";
+import type { HostMessage } from "../../../lib/machine/guest/wire/mod.ts";
 
 type Identity = Extract<HostMessage, { t: "BootConfig" }>;
 

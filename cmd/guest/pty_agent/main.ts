@@ -11,7 +11,7 @@ import {
   GUEST_VERSION,
   type GuestMessage,
   type HostMessage,
-} from "../../../lib/guest/wire/mod.ts";
+} from "../../../lib/machine/guest/wire/mod.ts";
 import { passKey, switchTraceOn } from "./activity.ts";
 import { BootConfig } from "./boot.ts";
 import { connectControl, ejectVsock, reconnectControl } from "./connect.ts";

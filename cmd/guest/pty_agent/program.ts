@@ -1,6 +1,6 @@
 /** What the host runs in the guest. */
 import { CallError } from "../../../ffi/libc/descriptor.ts";
-import { ERROR_CHARACTERS } from "../../../lib/guest/wire/mod.ts";
+import { ERROR_CHARACTERS } from "../../../lib/machine/guest/wire/mod.ts";
 
 /**
  * Time for the last output of a program's children once it has ended, in `ms`

@@ -7,7 +7,7 @@ import {
   type HostMessage,
   PORTS,
   type TerminalAttach,
-} from "../../../lib/guest/wire/mod.ts";
+} from "../../../lib/machine/guest/wire/mod.ts";
 import type { Host } from "./host.ts";
 import { describeFailure } from "./program.ts";
 

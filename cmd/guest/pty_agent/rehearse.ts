@@ -1,6 +1,6 @@
 import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
-import type { GuestMessage } from "../../../lib/guest/wire/mod.ts";
+import type { GuestMessage } from "../../../lib/machine/guest/wire/mod.ts";
 import { appeared, BootConfig, MOUNTED, ROOTED } from "./boot.ts";
 import { Executions } from "./exec.ts";
 import { Terminals } from "./pty.ts";

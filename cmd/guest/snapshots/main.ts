@@ -1,5 +1,5 @@
 /** snapshots: states of /workspace to go back to, from inside the VM. They are kept on the host, which decides on each call. */
-import { McpClient } from "../../../lib/guest/mcp/mod.ts";
+import { McpClient } from "../../../lib/machine/guest/mcp/mod.ts";
 import { changesText, listText, madeText, type Restored, restoredText } from "./text.ts";
 
 const ABOUT = `snapshots list

@@ -1,6 +1,6 @@
 /** Asks that wait for a person while a tool of sbx-mcp works. */
 import { z } from "zod";
-import { type AskList, AskView } from "../../../lib/api/mod.ts";
+import { type AskList, AskView } from "../../../lib/client/api/mod.ts";
 import { type Context, type Tool, tool } from "../tool.ts";
 import { printable } from "./event.ts";
 

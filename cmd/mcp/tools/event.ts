@@ -1,5 +1,5 @@
 /** Events of a session as an agent reads them: a line each. */
-import type { EventsResult } from "../../../lib/api/mod.ts";
+import type { EventsResult } from "../../../lib/client/api/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 // Not through lib/policy/mod.ts, which loads the rule engine.

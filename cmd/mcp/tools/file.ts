@@ -1,6 +1,6 @@
 /** Tools for files in a VM's workspace. */
 import { z } from "zod";
-import { FileList, FileWritten } from "../../../lib/api/mod.ts";
+import { FileList, FileWritten } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { type Tool, tool } from "../tool.ts";

@@ -1,6 +1,6 @@
 /** Tools for programs in the background of a VM. */
 import { z } from "zod";
-import { Job, JobLogs, JobRequest } from "../../../lib/api/mod.ts";
+import { Job, JobLogs, JobRequest } from "../../../lib/client/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { type Context, type Tool, tool } from "../tool.ts";
 import { vm } from "./common.ts";

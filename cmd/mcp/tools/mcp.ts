@@ -7,7 +7,7 @@ import {
   type McpToolList,
   McpToolView,
   type VmInfo,
-} from "../../../lib/api/mod.ts";
+} from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Client, segment, toolSegment } from "../../../lib/client/mod.ts";
 import { type Tool, tool } from "../tool.ts";

@@ -1,5 +1,5 @@
 /** Output of a program, streamed by the service and limited to a size that an agent can use. */
-import type { VmInfo } from "../../../lib/api/mod.ts";
+import type { VmInfo } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { serverEvents } from "../../../lib/client/mod.ts";
 import type { ListedEvent } from "./event.ts";

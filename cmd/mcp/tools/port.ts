@@ -1,6 +1,6 @@
 /** Tools for ports of 127.0.0.1 that lead into a VM. */
 import { z } from "zod";
-import { Port, PortList, PortRequest } from "../../../lib/api/mod.ts";
+import { Port, PortList, PortRequest } from "../../../lib/client/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { type Context, type Tool, tool } from "../tool.ts";
 import { vm } from "./common.ts";

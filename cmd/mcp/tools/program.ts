@@ -1,6 +1,6 @@
 /** Tools that run programs: in an existing VM, or in a temporary one. */
 import { z } from "zod";
-import { EXEC_TIMEOUT_MAX_SECS, ExecRequest, RunRequest } from "../../../lib/api/mod.ts";
+import { EXEC_TIMEOUT_MAX_SECS, ExecRequest, RunRequest } from "../../../lib/client/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { type Context, type Tool, tool } from "../tool.ts";
 import { AskSummary, AskWatch } from "./ask.ts";

@@ -1,6 +1,6 @@
 /** Tools for a VM's logs, its events, and the decisions on them. */
 import { z } from "zod";
-import { EventsQuery, EventsResult, LogsResult, WhyResult } from "../../../lib/api/mod.ts";
+import { EventsQuery, EventsResult, LogsResult, WhyResult } from "../../../lib/client/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { jsonBytes } from "../fit.ts";
 import { type Tool, tool } from "../tool.ts";

@@ -6,7 +6,7 @@ import {
   SnapshotInfo,
   SnapshotList,
   SnapshotRestored,
-} from "../../../lib/api/mod.ts";
+} from "../../../lib/client/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { type Tool, tool } from "../tool.ts";
 import { vm } from "./common.ts";

@@ -8,7 +8,7 @@ import {
   ProfileList,
   VmInfo,
   VmSummary,
-} from "../../../lib/api/mod.ts";
+} from "../../../lib/client/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { type Context, type Tool, tool } from "../tool.ts";
 import { requireVmEnv } from "../vm_env.ts";

@@ -1,10 +1,10 @@
 import type { Hono } from "hono";
-import { credentialRoutes } from "../../../lib/api/mod.ts";
+import { credentialRoutes } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
 import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
 import { auditCredentials, credentialView, newCredential } from "../../../lib/service/mod.ts";
-import { recordStep } from "../../../lib/setup/mod.ts";
+import { recordStep } from "../../../lib/release/setup/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of the credential store and of its audit (docs/design/contracts/09-credentials.md §9). */

@@ -1,6 +1,6 @@
 import type { Hono } from "hono";
-import { debugRoutes } from "../../../lib/api/mod.ts";
-import { debugReport } from "../../../lib/debug/mod.ts";
+import { debugRoutes } from "../../../lib/client/api/mod.ts";
+import { debugReport } from "../../../lib/support/debug/mod.ts";
 import { liveState, type Service, type StatusReport } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 

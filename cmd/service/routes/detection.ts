@@ -4,9 +4,9 @@ import {
   detectionRoutes,
   type EvidenceResult,
   type HuntRequest,
-} from "../../../lib/api/mod.ts";
+} from "../../../lib/client/api/mod.ts";
 import { compileOrThrow, planOf } from "../../../lib/detection/compile/mod.ts";
-import { irOfRule, type RuleInput } from "../../../lib/detection/live/mod.ts";
+import { irOfRule, type RuleInput } from "../../../lib/detection/active/mod.ts";
 import type { DetectionIr } from "../../../lib/detection/mod.ts";
 import { packOf, validationOf } from "../../../lib/detection/pack/mod.ts";
 import { backtest, hunt } from "../../../lib/detection/replay/mod.ts";

@@ -1,5 +1,5 @@
 import type { Context, Hono } from "hono";
-import { fileRoutes } from "../../../lib/api/mod.ts";
+import { fileRoutes } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
 import {
@@ -11,7 +11,7 @@ import {
   type Vm,
   VmFiles,
 } from "../../../lib/service/mod.ts";
-import { relativePath } from "../../../lib/service/workspace/mod.ts";
+import { relativePath } from "../../../lib/service/run/workspace/mod.ts";
 import { clientOf } from "../client.ts";
 import { handle, readBody } from "../handle.ts";
 import { traceOf } from "../trace.ts";

@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { imageRoutes } from "../../../lib/api/mod.ts";
+import { imageRoutes } from "../../../lib/client/api/mod.ts";
 import type { Service } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 

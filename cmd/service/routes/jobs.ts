@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { jobRoutes } from "../../../lib/api/mod.ts";
+import { jobRoutes } from "../../../lib/client/api/mod.ts";
 import {
   findJob,
   listJobs,

@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { mcpRoutes } from "../../../lib/api/mod.ts";
+import { mcpRoutes } from "../../../lib/client/api/mod.ts";
 import type { ProfileMcp } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 import { traceOf } from "../trace.ts";

@@ -8,7 +8,7 @@ import {
   type RuleSaved,
   type RuleUndone,
   type TryResult,
-} from "../../../lib/api/mod.ts";
+} from "../../../lib/client/api/mod.ts";
 import type { PolicyContext } from "../../../lib/event/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Rule } from "../../../lib/policy/mod.ts";

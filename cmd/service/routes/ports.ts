@@ -1,5 +1,5 @@
 import type { Context, Hono } from "hono";
-import { type PortRequest, portRoutes } from "../../../lib/api/mod.ts";
+import { type PortRequest, portRoutes } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Supervisor } from "../../../lib/service/mod.ts";
 import { clientOf } from "../client.ts";

@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { type ProfileInfo, type ProfileList, profileRoutes } from "../../../lib/api/mod.ts";
+import { type ProfileInfo, type ProfileList, profileRoutes } from "../../../lib/client/api/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
 import {
   listProfiles,
@@ -8,7 +8,7 @@ import {
   obomDescriptor,
   profileInfo,
   readObom,
-} from "../../../lib/profile/mod.ts";
+} from "../../../lib/config/profile/mod.ts";
 import { handle } from "../handle.ts";
 
 /**

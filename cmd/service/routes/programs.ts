@@ -1,6 +1,6 @@
 import type { Hono } from "hono";
 import { z } from "zod";
-import { PipedRequest } from "../../../lib/api/mod.ts";
+import { PipedRequest } from "../../../lib/client/api/mod.ts";
 import { asSbxError, errorBody, SbxError } from "../../../lib/base/error/mod.ts";
 import { parseJson } from "../../../lib/base/json/mod.ts";
 import { log } from "../../../lib/base/log/mod.ts";

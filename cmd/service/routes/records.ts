@@ -5,7 +5,7 @@ import {
   sessionRoutes,
   vmRoutes,
   type WhyResult,
-} from "../../../lib/api/mod.ts";
+} from "../../../lib/client/api/mod.ts";
 import { readCosts, readEvents } from "../../../lib/ledger/read/mod.ts";
 import {
   budgetsOf,
@@ -43,7 +43,7 @@ export function routeRecords(
     async ({ params, query }) => readEvents(await findLedger(params.id), query),
   );
   handle(app, sessionRoutes.costs, async ({ params }): Promise<CostReport> => {
-    const { PRICES_NOTE } = await import("../../../lib/model/mod.ts");
+    const { PRICES_NOTE } = await import("../../../lib/network/model/mod.ts");
     const models = await readCosts(await findLedger(params.id));
     return { prices: PRICES_NOTE, models, budgets: await budgetsOf(registry, params.id) };
   });

@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { vmRoutes } from "../../../lib/api/mod.ts";
+import { vmRoutes } from "../../../lib/client/api/mod.ts";
 import {
   comesBack,
   execBuffered,

@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { securityRoutes } from "../../../lib/api/mod.ts";
+import { securityRoutes } from "../../../lib/client/api/mod.ts";
 import type { SecurityReport, Supervisor } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 

@@ -1,7 +1,7 @@
 import type { Hono } from "hono";
-import { type CorpInfo, type SettingExplanation, settingsRoutes } from "../../../lib/api/mod.ts";
-import { corpInfo, type CorpStore } from "../../../lib/corp/mod.ts";
-import type { SettingsStore } from "../../../lib/settings/mod.ts";
+import { type CorpInfo, type SettingExplanation, settingsRoutes } from "../../../lib/client/api/mod.ts";
+import { corpInfo, type CorpStore } from "../../../lib/config/corp/mod.ts";
+import type { SettingsStore } from "../../../lib/config/settings/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of the settings and of corp. */

@@ -1,5 +1,5 @@
 import type { Context, Hono } from "hono";
-import { snapshotRoutes } from "../../../lib/api/mod.ts";
+import { snapshotRoutes } from "../../../lib/client/api/mod.ts";
 import type { Service } from "../../../lib/service/mod.ts";
 import { clientOf } from "../client.ts";
 import { handle } from "../handle.ts";

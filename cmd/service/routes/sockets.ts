@@ -1,7 +1,7 @@
 import type { Context, Hono } from "hono";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseJson } from "../../../lib/base/json/mod.ts";
-import type { CallStream } from "../../../lib/ipc/mod.ts";
+import type { CallStream } from "../../../lib/session/ipc/mod.ts";
 import {
   findJob,
   type Notices,

@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { METRICS_TYPE, systemRoutes, type Version } from "../../../lib/api/mod.ts";
+import { METRICS_TYPE, systemRoutes, type Version } from "../../../lib/client/api/mod.ts";
 import { versionInfo } from "../../../lib/base/version/mod.ts";
 import type { ServiceMetrics, StatusReport } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";

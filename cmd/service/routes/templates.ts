@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { type TemplateInfo, templateRoutes } from "../../../lib/api/mod.ts";
+import { type TemplateInfo, templateRoutes } from "../../../lib/client/api/mod.ts";
 import { type Service, templateFor } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 

@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { workRoutes, type WorkTaken, type WorkView } from "../../../lib/api/mod.ts";
+import { workRoutes, type WorkTaken, type WorkView } from "../../../lib/client/api/mod.ts";
 import { readWork, type Service, takeWork } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 

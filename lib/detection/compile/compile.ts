@@ -5,7 +5,7 @@
 import { blake3 } from "../../base/hash/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import { EVENT_FAMILIES } from "../../event/mod.ts";
-import { describe } from "../../toml/mod.ts";
+import { describe } from "../../base/toml/mod.ts";
 import { checkField } from "../field.ts";
 import { type DetectionIr, IR_SCHEMA, type IrRule } from "../ir/ir.ts";
 import { IrSchema } from "../ir/schema.ts";

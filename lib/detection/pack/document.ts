@@ -1,5 +1,5 @@
 import { SbxError } from "../../base/error/mod.ts";
-import { parseToml, type TomlDocument } from "../../toml/mod.ts";
+import { parseToml, type TomlDocument } from "../../base/toml/mod.ts";
 import type { Problem } from "../compile/mod.ts";
 import { parseJson, parseYaml, TreeError, type TreeNode, valueOf, walk } from "../tree/mod.ts";
 

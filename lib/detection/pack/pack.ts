@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
-import { describe } from "../../toml/mod.ts";
+import { describe } from "../../base/toml/mod.ts";
 import { detectionError, type Diagnostic, diagnosticsOf, hasErrors, type Problem } from "../compile/mod.ts";
 import { EXPORT_ROUTES, isExportRoute } from "../ir/ir.ts";
 import { documentOf, formatOf, type PackDocument, parseDocument } from "./document.ts";

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
-import { type CorpConfig, loadCorp, readCorpFile } from "../../corp/mod.ts";
+import { type CorpConfig, loadCorp, readCorpFile } from "../../config/corp/mod.ts";
 import {
   fetchRecords,
   findKeyFiles,
@@ -10,7 +10,7 @@ import {
   readReleaseKeys,
   verifyManifest,
 } from "../../release/mod.ts";
-import { parseToml } from "../../toml/mod.ts";
+import { parseToml } from "../../base/toml/mod.ts";
 import { type BundleFiles, CORP_NAME } from "./document.ts";
 import { type Active, CONTENT, damaged, FILES, MANIFEST, writeFiles } from "./files.ts";
 import { joinCorp } from "./merge.ts";

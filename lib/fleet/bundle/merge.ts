@@ -5,9 +5,9 @@
 import { dirname, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
-import type { CorpConfig } from "../../corp/mod.ts";
+import type { CorpConfig } from "../../config/corp/mod.ts";
 import { PRIORITY_DEFAULT } from "../../policy/mod.ts";
-import { stringifyToml } from "../../toml/mod.ts";
+import { stringifyToml } from "../../base/toml/mod.ts";
 
 type Table = Record<string, unknown>;
 

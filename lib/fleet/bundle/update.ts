@@ -7,8 +7,8 @@ import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { silent } from "../../base/progress/mod.ts";
 import { compareSemVer } from "../../base/semver/mod.ts";
-import type { CorpCheck, CorpConfig } from "../../corp/mod.ts";
-import { displayUrl } from "../../download/mod.ts";
+import type { CorpCheck, CorpConfig } from "../../config/corp/mod.ts";
+import { displayUrl } from "../../base/download/mod.ts";
 import {
   BUNDLE_BYTES_MAX,
   checkChannel,
@@ -22,7 +22,7 @@ import {
   ReleaseMemory,
   resolveReleaseUrl,
 } from "../../release/mod.ts";
-import { compareProfiles, fetchDocument, installProfile, recordChange } from "../../update/mod.ts";
+import { compareProfiles, fetchDocument, installProfile, recordChange } from "../../publish/update/mod.ts";
 import { type Active, type BundleStatus, CONTENT, MANIFEST, readActive, writeStatus } from "./files.ts";
 import { applyBundle } from "./apply.ts";
 import { bundlePaths } from "../layer/mod.ts";

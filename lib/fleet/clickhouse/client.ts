@@ -2,7 +2,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import type { SqlParameter } from "../../detection/sql/mod.ts";
-import { hostFetch } from "../../proxy/mod.ts";
+import { hostFetch } from "../../base/proxy/mod.ts";
 import type { ClickHouseAddress } from "./address.ts";
 import { formatParameter } from "./parameter.ts";
 

@@ -1,7 +1,7 @@
 /** The bundle in force as a layer of corp.toml. What verifies it is loaded only where corp.toml names a channel of bundles. */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
-import type { CorpLayer } from "../../corp/mod.ts";
+import type { CorpLayer } from "../../config/corp/mod.ts";
 import { bundlePaths } from "./paths.ts";
 
 /** Joins corp.toml with the bundle of its channel that is installed in a home. */

@@ -3,7 +3,7 @@ import type { NatsConnection } from "@nats-io/transport-node";
 import { SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
-import { hostNetwork } from "../../proxy/mod.ts";
+import { hostNetwork } from "../../base/proxy/mod.ts";
 import { type NatsAddress, refuseClear } from "./address.ts";
 import { checkGreeting } from "./greeting.ts";
 

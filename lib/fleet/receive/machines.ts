@@ -4,7 +4,7 @@ import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
-import { parsePublicKeys } from "../../signing/mod.ts";
+import { parsePublicKeys } from "../../release/signing/mod.ts";
 import { HEX64 } from "../segment/mod.ts";
 import { readReport } from "../ship/mod.ts";
 import { keepFile, reportPath, storePaths } from "../store/mod.ts";

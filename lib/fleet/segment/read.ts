@@ -5,7 +5,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { type ChainHeads, digestText, journalLink } from "../../ledger/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
-import { openSigned, SEGMENT_TYPE } from "../../signing/mod.ts";
+import { openSigned, SEGMENT_TYPE } from "../../release/signing/mod.ts";
 import { BODY_BYTES_MAX, HEADER_BYTES_MAX } from "./limit.ts";
 import { type Line, parseLine } from "./line.ts";
 import { SegmentHeader } from "./schema.ts";

@@ -5,7 +5,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import type { LedgerRows } from "../../ledger/read/mod.ts";
 import type { SigningKey } from "../../release/mod.ts";
-import { SEGMENT_TYPE, signText } from "../../signing/mod.ts";
+import { SEGMENT_TYPE, signText } from "../../release/signing/mod.ts";
 import { formatLine, type Line, parseLine } from "./line.ts";
 import type { SegmentHeader } from "./schema.ts";
 import {

@@ -1,7 +1,7 @@
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
-import { hostFetch } from "../../proxy/mod.ts";
+import { hostFetch } from "../../base/proxy/mod.ts";
 import { Heads } from "../segment/mod.ts";
 import type { SigningKey } from "../../release/mod.ts";
 import type { Receipt, SegmentTarget } from "./target.ts";

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import type { SigningKey } from "../../release/mod.ts";
-import { openSigned, REPORT_TYPE, signText } from "../../signing/mod.ts";
+import { openSigned, REPORT_TYPE, signText } from "../../release/signing/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { Heads, HEX64, SESSION_ID } from "../segment/mod.ts";

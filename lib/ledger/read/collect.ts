@@ -5,7 +5,7 @@
 import type { Client } from "@libsql/client/sqlite3";
 import { SbxError } from "../../base/error/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
-import { hostFetch } from "../../proxy/mod.ts";
+import { hostFetch } from "../../base/proxy/mod.ts";
 import { BATCH_ROWS, EVENT_COLUMNS, OUTCOME_COLUMNS } from "../schema.ts";
 import { withLedger } from "./open.ts";
 import { selectText, type TextRow } from "./text.ts";

@@ -1,7 +1,7 @@
 /** A libSQL server of another machine, by its HTTP interface. Its library is loaded only where there is a server. */
 import { timeLimit } from "../../base/time/mod.ts";
 import type { Client, InValue } from "@libsql/client";
-import { hostFetch } from "../../proxy/mod.ts";
+import { hostFetch } from "../../base/proxy/mod.ts";
 
 /** Longest wait for one answer, in `ms`. */
 const ANSWER_MS = timeLimit(30_000);

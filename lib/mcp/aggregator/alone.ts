@@ -4,7 +4,7 @@ import { type AggregatorDefinition, readDefinitions } from "../definition.ts";
 import { spawnAggregator } from "../driver/spawn.ts";
 import { LineWriter, readLines, valueOf } from "../ndjson.ts";
 import { OutboundServer } from "../outbound/mod.ts";
-import { hostNetwork } from "../../proxy/mod.ts";
+import { hostNetwork } from "../../base/proxy/mod.ts";
 import { readRequest } from "../protocol.ts";
 import { dropPermissions } from "./permission.ts";
 

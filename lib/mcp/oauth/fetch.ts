@@ -2,7 +2,7 @@
 import { isPrivateHost } from "../../base/address/mod.ts";
 import { isDeeper } from "../../base/json/mod.ts";
 import { joinBytes } from "../../base/bytes/mod.ts";
-import { hostFetch } from "../../proxy/mod.ts";
+import { hostFetch } from "../../base/proxy/mod.ts";
 import { OAUTH_BYTES_MAX, OAUTH_DEPTH_MAX, OAUTH_REQUEST_MS } from "../limit.ts";
 import { loginFailed } from "./problem.ts";
 

@@ -1,5 +1,5 @@
 /** Credentials of requests to servers: named by the definition, or of a login. */
-import { hostFetch } from "../../proxy/mod.ts";
+import { hostFetch } from "../../base/proxy/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
 import { OutboundRefusal } from "./refusal.ts";
 import type { SecretFilter } from "./secret.ts";

@@ -1,6 +1,6 @@
 /** Adds and removes rules in a TOML file, for the API and the desktop. Loads zod. */
 import { SbxError } from "../../base/error/mod.ts";
-import { appendTable, removeTable, type TomlDocument, type TomlValue } from "../../toml/mod.ts";
+import { appendTable, removeTable, type TomlDocument, type TomlValue } from "../../base/toml/mod.ts";
 import { RULE_ID, type RuleTable } from "./schema.ts";
 
 /** Keys in output order. */

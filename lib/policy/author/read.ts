@@ -1,6 +1,6 @@
 /** Reads rules from TOML. Loads zod; the engine takes rules as plain data. */
 import { SbxError } from "../../base/error/mod.ts";
-import { checkToml, parseToml, type TomlDocument } from "../../toml/mod.ts";
+import { checkToml, parseToml, type TomlDocument } from "../../base/toml/mod.ts";
 import { type Layer, PRIORITY_DEFAULT, type Rule } from "../engine/rule.ts";
 import { RuleFileSchema, type RuleTable } from "./schema.ts";
 

@@ -25,7 +25,7 @@ const PRIVATE = [
   "the address is private, loopback, link-local or a metadata service",
 ] as const;
 
-/** OpenAI's Responses and Realtime APIs, whose messages are decided on one by one (lib/model/socket.ts). */
+/** OpenAI's Responses and Realtime APIs, whose messages are decided on one by one (lib/network/model/socket.ts). */
 const READ_SOCKET =
   '(in_domain(http.request.host, "api.openai.com") || http.request.host == "chatgpt.com") && ' +
   'http.request.path.matches("^/(v1|backend-api/codex)/(responses|realtime)$")';

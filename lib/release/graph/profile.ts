@@ -1,7 +1,7 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import { decodeUtf8 } from "../../base/text/mod.ts";
-import { parseToml } from "../../toml/mod.ts";
+import { parseToml } from "../../base/toml/mod.ts";
 import { digestBytes, requireDigests } from "../digest.ts";
 import type { RememberedProfile } from "../memory/schema.ts";
 import type { ProfileEntry } from "../schema.ts";

@@ -3,7 +3,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { blake3File } from "../../base/hash/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import { decodeUtf8 } from "../../base/text/mod.ts";
-import { parseToml } from "../../toml/mod.ts";
+import { parseToml } from "../../base/toml/mod.ts";
 import { digestFile, requireDigests } from "../digest.ts";
 import { readProfileDocument } from "../graph/profile.ts";
 import type { ChannelManifest } from "../schema.ts";

@@ -6,11 +6,11 @@ import {
   pathClass,
   type ProcessActivity,
 } from "../../event/mod.ts";
-import type { ActivityFrame } from "../../guest/mod.ts";
+import type { ActivityFrame } from "../../machine/guest/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
 import type { KnownProcess } from "./processes.ts";
 
-/** Folder of the programs of sbx in a guest, and how init is run (lib/image/init.ts). */
+/** Folder of the programs of sbx in a guest, and how init is run (lib/publish/image/init.ts). */
 const PROGRAMS = "/usr/lib/sbx/";
 const INIT = "/bin/busybox sh /init";
 /** Program that runs the guest's other programs. */

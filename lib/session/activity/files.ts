@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { type NamedPaths, pathClass } from "../../event/mod.ts";
-import type { SessionGate } from "../../gate/mod.ts";
-import type { ActivityFrame } from "../../guest/mod.ts";
+import type { SessionGate } from "../gate/mod.ts";
+import type { ActivityFrame } from "../../machine/guest/mod.ts";
 import { fileDraft } from "./draft.ts";
 import { Fold } from "./fold.ts";
 import type { KnownProcesses } from "./processes.ts";

@@ -1,13 +1,13 @@
 /** Zod schema of a contract. Loaded with the first contract that is read or written: a VM's process answers before that. */
 import { z } from "zod";
-import { BudgetTerms } from "../../budget/schema.ts";
+import { BudgetTerms } from "../../policy/budget/schema.ts";
 import { ACCOUNTS, PROVIDERS } from "../../credential/mod.ts";
 import { NAMED_CLASSES } from "../../event/mod.ts";
 import { EXPORT_ROUTES } from "../../detection/mod.ts";
 import { IrSchema } from "../../detection/ir/schema.ts";
 import { FullRuleSchema } from "../../policy/author/schema.ts";
 // Past mod.ts, which reads profiles: a VM's process reads none.
-import { CorpMcpServers, McpServers } from "../../profile/mcp/schema.ts";
+import { CorpMcpServers, McpServers } from "../../config/profile/mcp/schema.ts";
 
 /** Reaction to a ledger that cannot be written: the VM is paused, or every action that needs a record is refused. */
 const OnFull = z.enum(["pause", "block"]);

@@ -2,8 +2,8 @@ import { ARCHES, currentArch } from "../../base/arch/mod.ts";
 import { z } from "zod";
 import { writeAtomic } from "../../base/home/mod.ts";
 import { deviceName, userName } from "../../base/user/mod.ts";
-import { LiveRecord } from "../../live/schema.ts";
-import { LastEvent, MachineInfo, McpNeed } from "../../ipc/schema.ts";
+import { LiveRecord } from "../../machine/live/schema.ts";
+import { LastEvent, MachineInfo, McpNeed } from "../ipc/schema.ts";
 import type { VmPaths } from "./paths.ts";
 import { readJson } from "./read.ts";
 

@@ -1,5 +1,5 @@
 import { asSbxError } from "../../base/error/mod.ts";
-import { CallStream } from "../../ipc/mod.ts";
+import { CallStream } from "../ipc/mod.ts";
 import { type Program, RateWatch, type StdioProgram } from "../../mcp/mod.ts";
 import { ConsoleLog } from "../console.ts";
 

@@ -1,6 +1,6 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
-import type { McpNeed } from "../../ipc/mod.ts";
+import type { McpNeed } from "../ipc/mod.ts";
 import type { Program, StdioProgram } from "../../mcp/mod.ts";
 import { VmProgram } from "./program.ts";
 

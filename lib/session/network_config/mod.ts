@@ -1,9 +1,9 @@
 /** The network settings of a VM, read and checked: before the VM is made, and when its network opens. */
 import { isAbsolute } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
-import { Overrides, parseResolvers, type Resolver, systemResolvers } from "../../dns/mod.ts";
-import { HostNetwork, readCaFile, readProxies } from "../../proxy/mod.ts";
-import { BUILT_IN_PRICES, loadPrices, type Prices } from "../../model/mod.ts";
+import { Overrides, parseResolvers, type Resolver, systemResolvers } from "../../network/dns/mod.ts";
+import { HostNetwork, readCaFile, readProxies } from "../../base/proxy/mod.ts";
+import { BUILT_IN_PRICES, loadPrices, type Prices } from "../../network/model/mod.ts";
 import type { Contract } from "../files/contract.ts";
 
 /** Network settings, ready for use. */

@@ -4,13 +4,13 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
-import { download } from "../../../cmd/sbx/cp_download.ts";
+import { download } from "../../../cmd/sbx/files/cp_download.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { writeAtomic } from "../../../lib/base/home/mod.ts";
 import { privateTemp } from "../../../lib/base/temp/mod.ts";
-import { openCa } from "../../../lib/ca/mod.ts";
+import { openCa } from "../../../lib/network/ca/mod.ts";
 import { CredentialStore } from "../../../lib/credential/mod.ts";
-import { Workspace } from "../../../lib/service/workspace/mod.ts";
+import { Workspace } from "../../../lib/service/run/workspace/mod.ts";
 import { limitChild } from "../../helper/child.ts";
 import { KEY } from "../../helper/credential.ts";
 import { type CpFixture, withGuest } from "../../helper/cp_guest.ts";

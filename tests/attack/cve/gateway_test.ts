@@ -5,7 +5,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { DesktopPage } from "../../../lib/gateway/desktop/mod.ts";
+import { DesktopPage } from "../../../lib/client/gateway/desktop/mod.ts";
 import { Gateway, gatewayProcess, options, sleep } from "../../api/gateway_harness.ts";
 import { runChild } from "../../helper/child.ts";
 import { exists } from "../../helper/exists.ts";

@@ -4,7 +4,7 @@
  */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { join } from "node:path";
-import { formatStat, patchText } from "../../../cmd/sbx/diff_text.ts";
+import { formatStat, patchText } from "../../../cmd/sbx/files/diff_text.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { changesOf, patchOf, pullWork } from "../../../lib/repo/mod.ts";
 import { exists } from "../../helper/exists.ts";

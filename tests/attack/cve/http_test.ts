@@ -5,7 +5,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { gzipSync } from "node:zlib";
 import { isPrivateHost } from "../../../lib/base/address/mod.ts";
-import { DnsService } from "../../../lib/dns/mod.ts";
+import { DnsService } from "../../../lib/network/dns/mod.ts";
 import { added, KEY, world } from "../../helper/credential.ts";
 import { TestGate } from "../../helper/gate.ts";
 import { TestNet } from "../../helper/net.ts";

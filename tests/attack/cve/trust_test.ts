@@ -1,13 +1,13 @@
 /** Published weaknesses of updates, signatures, parsers and logs, tried on sbx's own. docs/design/cves.md */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
-import { sshConfig } from "../../../cmd/sbx/ssh.ts";
-import { CreateRequest } from "../../../lib/api/schema.ts";
+import { sshConfig } from "../../../cmd/sbx/vm/ssh.ts";
+import { CreateRequest } from "../../../lib/client/api/schema.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseJson } from "../../../lib/base/json/mod.ts";
-import { DnsService } from "../../../lib/dns/mod.ts";
+import { DnsService } from "../../../lib/network/dns/mod.ts";
 import { signRecord } from "../../../lib/release/mod.ts";
-import { parseToml } from "../../../lib/toml/mod.ts";
+import { parseToml } from "../../../lib/base/toml/mod.ts";
 import { Place } from "../../api/cli_harness.ts";
 import { TestGate } from "../../helper/gate.ts";
 import { Publisher as AssetPublisher } from "../../helper/publisher.ts";

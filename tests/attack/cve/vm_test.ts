@@ -6,7 +6,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { limitChild } from "../../helper/child.ts";
 import { sh } from "../../helper/repository.ts";
-import { machineArguments } from "../../../lib/vm/command.ts";
+import { machineArguments } from "../../../lib/machine/vm/command.ts";
 import { Sbx } from "../../helper/sbx.ts";
 
 const RULES = `

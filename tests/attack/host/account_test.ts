@@ -1,8 +1,8 @@
 /** Ways of a guest to speak to a provider as an account that nobody added: none reaches it where accounts are `stored`. */
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import type { CredentialBroker } from "../../../lib/credential/mod.ts";
-import { CredentialDenied, type Destination } from "../../../lib/net/port/mod.ts";
-import type { Header } from "../../../lib/net/mod.ts";
+import { CredentialDenied, type Destination } from "../../../lib/network/interface/mod.ts";
+import type { Header } from "../../../lib/network/mod.ts";
 import { added, KEY, to, world } from "../../helper/credential.ts";
 import { TestGate } from "../../helper/gate.ts";
 

@@ -1,7 +1,7 @@
 /** Spellings of a host that a rule names, by which connections passed the rule. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { StreamOpen } from "../../../lib/guest/schema.ts";
+import { StreamOpen } from "../../../lib/machine/guest/schema.ts";
 import { TestNet } from "../../helper/net.ts";
 import { fixedUpstream } from "../../helper/net_client.ts";
 

@@ -3,8 +3,8 @@
 import { McpError } from "@modelcontextprotocol/sdk/types.js";
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { DnsService } from "../../../lib/dns/mod.ts";
-import type { GuestLink } from "../../../lib/guest/mod.ts";
+import { DnsService } from "../../../lib/network/dns/mod.ts";
+import type { GuestLink } from "../../../lib/machine/guest/mod.ts";
 import { guestLine } from "../../../lib/policy/mod.ts";
 import { execProgram } from "../../../lib/session/exec.ts";
 import type { SessionHealth } from "../../../lib/session/health.ts";

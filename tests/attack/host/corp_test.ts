@@ -1,14 +1,13 @@
 /** A user of a managed machine against corp's configuration. */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { corpInfo, CorpStore, corpSummary } from "../../../lib/corp/mod.ts";
-import { makeContract, profileLayer } from "../../../lib/service/contract.ts";
-import { Detections } from "../../../lib/service/detections.ts";
+import { corpInfo, CorpStore, corpSummary } from "../../../lib/config/corp/mod.ts";
+import { Detections, makeContract, profileLayer } from "../../../lib/home/mod.ts";
 import { isLocalEnabled } from "../../../lib/mcp/mod.ts";
 import { LocalServer } from "../../../lib/mcp/endpoint/mod.ts";
-import { CorpMcpServers, loadProfile, McpServers } from "../../../lib/profile/mod.ts";
+import { CorpMcpServers, loadProfile, McpServers } from "../../../lib/config/profile/mod.ts";
 import { detectionsOf } from "../../../lib/session/files/contract.ts";
-import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 import { withSettings } from "../../helper/settings_store.ts";
 
 const LOCK = '[settings."appearance.theme"]\nvalue = "dark"\n';

@@ -1,7 +1,7 @@
 /** Attacks on installs of assets: what a server, a mirror or a disk does must leave the installed set whole. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
-import { installAssets, resolveAssets, verifyAssets } from "../../../lib/asset/mod.ts";
+import { installAssets, resolveAssets, verifyAssets } from "../../../lib/release/asset/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as findHome } from "../../../lib/base/home/mod.ts";
 import { runChild } from "../../helper/child.ts";
@@ -95,7 +95,7 @@ Deno.test({
       await install();
       await Deno.writeFile(join(dir, "filler"), new Uint8Array(200_000));
       await Deno.writeFile(join(publisher.dir, "x86_64/vmlinuz"), new Uint8Array(400_000).fill(7));
-      const { generateManifest } = await import("../../../lib/asset/mod.ts");
+      const { generateManifest } = await import("../../../lib/release/asset/mod.ts");
       await generateManifest(publisher.dir, { binaryVersion: "0.1.0", version: "2026.0101.2" });
       assertEquals(await code(install), "disk.full");
       const assets = await resolveAssets(home, "x86_64");

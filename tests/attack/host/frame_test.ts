@@ -1,7 +1,7 @@
 /** Any program of the guest announces long frames and never ends them: the host keeps little of each. */
 import { assert, assertEquals } from "@std/assert";
-import { GuestLink, PORTS, TCP_FRAME_LIMIT, TCP_STREAMS_MAX } from "../../../lib/guest/mod.ts";
-import { vsockPath } from "../../../lib/vm/mod.ts";
+import { GuestLink, PORTS, TCP_FRAME_LIMIT, TCP_STREAMS_MAX } from "../../../lib/machine/guest/mod.ts";
+import { vsockPath } from "../../../lib/machine/vm/mod.ts";
 
 /** Connections of each port, and most `bytes` that the host keeps for each. */
 const COUNT = 100;

@@ -1,11 +1,11 @@
 /** A guest opens as many connections as it may and leaves them idle: the host pays little for each. */
 import { assert } from "@std/assert";
 import { encodeFrame, type FrameChannel } from "../../../lib/base/wire/mod.ts";
-import { GuestLink, PORTS, TCP_STREAMS_MAX } from "../../../lib/guest/mod.ts";
-import { BufferedConnection } from "../../../lib/net/connection.ts";
-import { DeadlineWatch } from "../../../lib/net/deadline.ts";
+import { GuestLink, PORTS, TCP_STREAMS_MAX } from "../../../lib/machine/guest/mod.ts";
+import { BufferedConnection } from "../../../lib/network/connection.ts";
+import { DeadlineWatch } from "../../../lib/network/deadline.ts";
 import { GuestStream } from "../../../lib/session/guest_stream.ts";
-import { vsockPath } from "../../../lib/vm/mod.ts";
+import { vsockPath } from "../../../lib/machine/vm/mod.ts";
 
 /** Connections of this test, and most `bytes` of buffers for each. */
 const COUNT = 800;

@@ -1,7 +1,7 @@
 /** Encoded bodies that were too long to be searched, and were sent all the same. */
 import { assert, assertEquals } from "@std/assert";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
-import { BUFFERED_BODY_MAX } from "../../../lib/net/limit.ts";
+import { BUFFERED_BODY_MAX } from "../../../lib/network/limit.ts";
 import { TestNet } from "../../helper/net.ts";
 import { rawUpstream } from "../../helper/net_client.ts";
 

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { beginLogin } from "../../../lib/mcp/oauth/mod.ts";
-import { CredentialDenied } from "../../../lib/net/port/mod.ts";
+import { CredentialDenied } from "../../../lib/network/interface/mod.ts";
 import { withLogin } from "../../helper/mcp_login.ts";
 import { definition, result } from "../../helper/mcp_server.ts";
 import { browse, oauthServer } from "../../helper/oauth_server.ts";

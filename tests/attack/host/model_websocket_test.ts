@@ -1,6 +1,6 @@
 /** Model calls on WebSockets of the Responses API and of APIs that are not read: none passes without a decision. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { ModelReader } from "../../../lib/model/mod.ts";
+import { ModelReader } from "../../../lib/network/model/mod.ts";
 import { added, ALL, KEY, world } from "../../helper/credential.ts";
 import { TestNet } from "../../helper/net.ts";
 import { eventually } from "../../helper/sbx.ts";

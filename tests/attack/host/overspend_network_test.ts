@@ -1,8 +1,8 @@
 /** Ways past a budget beside models: DNS, bodies without a length, relayed connections, several VMs. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { DaySpending } from "../../../lib/budget/mod.ts";
-import { BudgetTerms } from "../../../lib/budget/schema.ts";
-import { DnsService } from "../../../lib/dns/mod.ts";
+import { DaySpending } from "../../../lib/policy/budget/mod.ts";
+import { BudgetTerms } from "../../../lib/policy/budget/schema.ts";
+import { DnsService } from "../../../lib/network/dns/mod.ts";
 import type { Draft } from "../../../lib/policy/mod.ts";
 import { modelCall } from "../../helper/budget.ts";
 import { TestGate } from "../../helper/gate.ts";

@@ -1,6 +1,6 @@
 /** Ways past a budget of tokens: answers that are broken off, late, in batches or without counts. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { BudgetTerms } from "../../../lib/budget/schema.ts";
+import { BudgetTerms } from "../../../lib/policy/budget/schema.ts";
 import { talk, until } from "../../helper/model_socket.ts";
 import { eventually } from "../../helper/sbx.ts";
 import {

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { requireVmEnv } from "../../../cmd/mcp/vm_env.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { Ports } from "../../../lib/port/mod.ts";
+import { Ports } from "../../../lib/session/forward/mod.ts";
 import { reservedPorts } from "../../../lib/base/port/mod.ts";
 import { limitChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";

@@ -1,6 +1,6 @@
 /** Rules on names or methods, behind which a guest reached the host's own network and metadata services. */
 import { assertEquals } from "@std/assert";
-import { DnsService } from "../../../lib/dns/mod.ts";
+import { DnsService } from "../../../lib/network/dns/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
 import { completeEvent, parseRules } from "../../../lib/policy/author/mod.ts";
 import { compilePolicy, type Rule } from "../../../lib/policy/mod.ts";

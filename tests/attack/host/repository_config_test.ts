@@ -1,6 +1,6 @@
 /** Programs that a repository's configuration names, and text for the terminal of the person. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { formatNotable, formatStat, patchText } from "../../../cmd/sbx/diff_text.ts";
+import { formatNotable, formatStat, patchText } from "../../../cmd/sbx/files/diff_text.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { changesOf, patchOf, pullWork } from "../../../lib/repo/mod.ts";
 import { exists } from "../../helper/exists.ts";

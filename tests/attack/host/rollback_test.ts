@@ -5,7 +5,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { markRelease, serveTree, Workspace } from "../../../lib/publish/mod.ts";
 import { checkChannel, parseIndexUrl, ReleaseMemory } from "../../../lib/release/mod.ts";
-import { fetchDocument } from "../../../lib/update/mod.ts";
+import { fetchDocument } from "../../../lib/publish/update/mod.ts";
 import { runChild } from "../../helper/child.ts";
 import { Follower } from "../../helper/follower.ts";
 import { ReleaseWorkspace } from "../../helper/release_workspace.ts";

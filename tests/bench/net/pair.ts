@@ -6,7 +6,7 @@
  *     deno run -A tests/bench/net/pair.ts CHECKOUT BASELINE [ROUNDS] [REQUESTS]
  */
 import { join, resolve } from "node:path";
-import { openCa } from "../../../lib/ca/mod.ts";
+import { openCa } from "../../../lib/network/ca/mod.ts";
 import { median, rounded } from "../../helper/statistics.ts";
 import type { Job, Result } from "./load.ts";
 import type { Peer } from "./peer.ts";

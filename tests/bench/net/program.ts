@@ -1,6 +1,6 @@
 /** Our own programs of the network's bench. */
 import { join } from "node:path";
-import { caFiles, openCa } from "../../../lib/ca/mod.ts";
+import { caFiles, openCa } from "../../../lib/network/ca/mod.ts";
 import { fromRoot } from "../../helper/repo.ts";
 import { Peer } from "./peer.ts";
 

@@ -5,12 +5,12 @@
 import { join } from "node:path";
 import { stdin } from "node:process";
 import { createInterface } from "node:readline";
-import { openCa } from "../../../lib/ca/mod.ts";
+import { openCa } from "../../../lib/network/ca/mod.ts";
 import { CredentialBroker, CredentialStore } from "../../../lib/credential/mod.ts";
-import { SessionGate } from "../../../lib/gate/mod.ts";
+import { SessionGate } from "../../../lib/session/gate/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { BUILT_IN_PRICES, ModelReader } from "../../../lib/model/mod.ts";
-import { NetProxy } from "../../../lib/net/mod.ts";
+import { BUILT_IN_PRICES, ModelReader } from "../../../lib/network/model/mod.ts";
+import { NetProxy } from "../../../lib/network/mod.ts";
 import { compilePolicy } from "../../../lib/policy/mod.ts";
 
 const [dir, upstreamPort, rootFile] = Deno.args;

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { formatJson, plain } from "../../../lib/base/print/mod.ts";
-import { fromRoot } from "../../helper/repo.ts";
+import { codeBelow, fromRoot } from "../../helper/repo.ts";
 
 /** One of each kind: C0, DEL, C1 (CSI), Arabic letter mark, right-to-left override, isolate, line separator, BOM, tag. */
 const HOSTILE = [
@@ -36,11 +36,8 @@ Deno.test("JSON has none of them either, and is the same value", () => {
 });
 
 Deno.test("commands print through lib/base/print only", async () => {
-  for (const role of ["cmd/sbx", "cmd/sbx/commands", "cmd/admin"]) {
-    for await (const { name, isFile } of Deno.readDir(fromRoot(role))) {
-      if (!isFile) continue;
-      const text = await Deno.readTextFile(fromRoot(`${role}/${name}`));
-      assertEquals(text.match(/console\.\w+\(|print\(JSON\.stringify/g), null, `${role}/${name}`);
-    }
+  for (const path of [...await codeBelow("cmd/sbx"), ...await codeBelow("cmd/admin")]) {
+    const text = await Deno.readTextFile(fromRoot(path));
+    assertEquals(text.match(/console\.\w+\(|print\(JSON\.stringify/g), null, path);
   }
 });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { start } from "../../../lib/client/mod.ts";
-import { lockGateway } from "../../../lib/gateway/mod.ts";
+import { lockGateway } from "../../../lib/client/gateway/mod.ts";
 
 Deno.test("a run folder that another user made after the home was looked at is refused", async () => {
   const dir = await Deno.makeTempDir();

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { home as findHome } from "../../../lib/base/home/mod.ts";
-import { removeGatewayFiles, writeGatewayFiles } from "../../../lib/gateway/mod.ts";
+import { removeGatewayFiles, writeGatewayFiles } from "../../../lib/client/gateway/mod.ts";
 import { UnixServer } from "../../../lib/base/socket/mod.ts";
 import { exists } from "../../helper/exists.ts";
 

@@ -5,8 +5,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { placeholderOf, refOf } from "../../../lib/credential/mod.ts";
-import type { Header } from "../../../lib/net/mod.ts";
-import { CredentialDenied } from "../../../lib/net/port/mod.ts";
+import type { Header } from "../../../lib/network/mod.ts";
+import { CredentialDenied } from "../../../lib/network/interface/mod.ts";
 import { added, decode, encode, KEY, to, world } from "../../helper/credential.ts";
 
 Deno.test(

@@ -5,8 +5,8 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { CredentialStore, DecoyUsed, type Provider, REASON, refOf } from "../../../lib/credential/mod.ts";
-import type { Header } from "../../../lib/net/mod.ts";
-import { CredentialDenied, type Destination } from "../../../lib/net/port/mod.ts";
+import type { Header } from "../../../lib/network/mod.ts";
+import { CredentialDenied, type Destination } from "../../../lib/network/interface/mod.ts";
 import { added, ALL, basic, KEY, to, world } from "../../helper/credential.ts";
 
 Deno.test(

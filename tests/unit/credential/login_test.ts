@@ -3,7 +3,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { dirname } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { Logins, REASON, refOf } from "../../../lib/credential/mod.ts";
-import { CredentialDenied } from "../../../lib/net/port/mod.ts";
+import { CredentialDenied } from "../../../lib/network/interface/mod.ts";
 import { KEY, world } from "../../helper/credential.ts";
 
 const PLACE = { profile: "p", server: "s", url: "https://mcp.example.com/x" };

@@ -11,13 +11,13 @@ import {
   type CredentialAudit,
   CredentialList,
   credentialRoutes,
-} from "../../../lib/api/credential.ts";
+} from "../../../lib/client/api/credential.ts";
 import { errorBody, type SbxError, statusOf } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { PROVIDERS, refOf } from "../../../lib/credential/mod.ts";
 import type { CredentialSubstitution, Event } from "../../../lib/event/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { Provider } from "../../../lib/profile/mod.ts";
+import { Provider } from "../../../lib/config/profile/mod.ts";
 import { KEY } from "../../helper/credential.ts";
 
 const SECRET = "sk-ant-api03-" + "route".repeat(10);

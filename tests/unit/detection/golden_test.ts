@@ -6,7 +6,7 @@ import { IrSchema } from "../../../lib/detection/schema.ts";
 import { formatIr, TAGS_MAX } from "../../../lib/detection/mod.ts";
 import { packOf, readPack } from "../../../lib/detection/pack/mod.ts";
 import { checkEvents } from "../../../lib/detection/replay/mod.ts";
-import { readToml } from "../../../lib/toml/mod.ts";
+import { readToml } from "../../../lib/base/toml/mod.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 const fixture = (name: string) => fromRoot(`fixtures/detection/${name}`);

@@ -9,7 +9,7 @@ import {
   OverlayStore,
   overlayView,
   packViews,
-} from "../../../lib/detection/live/mod.ts";
+} from "../../../lib/detection/active/mod.ts";
 import { type DetectionIr, Matcher, mergeCounters, requirePinned } from "../../../lib/detection/mod.ts";
 import { httpEvent, ir, rule } from "../../helper/detection.ts";
 import { fromRoot } from "../../helper/repo.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { home as findHome } from "../../../lib/base/home/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { type CorpConfig, CorpStore, loadCorp } from "../../../lib/corp/mod.ts";
+import { type CorpConfig, CorpStore, loadCorp } from "../../../lib/config/corp/mod.ts";
 import { packBundle, readActive, readBundleStatus, updateBundle } from "../../../lib/fleet/bundle/mod.ts";
 import { bundleLayer, bundlePaths } from "../../../lib/fleet/layer/mod.ts";
 import {
@@ -17,7 +17,7 @@ import {
   Workspace,
 } from "../../../lib/publish/mod.ts";
 import { isStagedFor, placeOf, type Stage } from "../../../lib/release/mod.ts";
-import { checkCorp } from "../../../lib/service/mod.ts";
+import { checkCorp } from "../../../lib/home/value_check/mod.ts";
 import { ReleaseWorkspace } from "../../helper/release_workspace.ts";
 
 const CHANNEL = "fleet";

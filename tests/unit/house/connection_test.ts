@@ -17,34 +17,34 @@ const PLACES: Record<string, "itself" | "world" | string> = {
   "cmd/desktop/api/proof.ts": "itself",
   "cmd/desktop/api/session.ts": "itself",
   "cmd/gateway/main.ts": "itself",
-  "cmd/sbx/commands/bench.ts": "itself",
-  "cmd/sbx/commands/stop.ts": "itself",
+  "cmd/sbx/admin/bench.ts": "itself",
+  "cmd/sbx/vm/stop.ts": "itself",
   "lib/client/client.ts": "itself",
   "lib/client/remote/ssh.ts": "itself",
-  "lib/debug/state.ts": "itself",
+  "lib/support/debug/state.ts": "itself",
   "lib/fleet/receive/front.ts": "itself",
-  "lib/gateway/socket.ts": "itself",
-  "lib/gateway/upstream.ts": "itself",
-  "lib/ipc/client.ts": "itself",
-  "lib/net/guest/terminator.ts": "itself",
-  "lib/service/spawn.ts": "itself",
-  "lib/vm/qmp.ts": "itself",
-  "lib/vm/state.ts": "itself",
-  "lib/net/upstream/connect.ts": "world",
-  "lib/proxy/connect.ts": "world",
-  "lib/proxy/host_network.ts": "world",
+  "lib/client/gateway/socket.ts": "itself",
+  "lib/client/gateway/upstream.ts": "itself",
+  "lib/session/ipc/client.ts": "itself",
+  "lib/network/guest/terminator.ts": "itself",
+  "lib/service/vm/spawn.ts": "itself",
+  "lib/machine/vm/qmp.ts": "itself",
+  "lib/machine/vm/state.ts": "itself",
+  "lib/network/upstream/connect.ts": "world",
+  "lib/base/proxy/connect.ts": "world",
+  "lib/base/proxy/host_network.ts": "world",
   "lib/client/remote/https.ts":
     "another machine's gateway by HTTPS, through the environment's proxy: the token is inside TLS",
-  "lib/dns/transport.ts": "resolvers, which no HTTP proxy serves",
-  "lib/doctor/host/machine.ts": "the proxy itself, to see whether it is there",
+  "lib/network/dns/transport.ts": "resolvers, which no HTTP proxy serves",
+  "lib/support/doctor/host/machine.ts": "the proxy itself, to see whether it is there",
   "lib/fleet/nats/greeting.ts": "a NATS server, which no HTTP proxy serves",
-  "lib/proxy/ca_file.ts": "nothing: it parses certificates",
+  "lib/base/proxy/ca_file.ts": "nothing: it parses certificates",
 };
 
 Deno.test("every place that opens a connection is in this table, with whose connection it is", async () => {
   const found: string[] = [];
   for (const path of [...await codeBelow("cmd"), ...await codeBelow("lib")]) {
-    if (/^cmd\/guest\/|^lib\/guest\//.test(path)) continue;
+    if (/^cmd\/guest\/|^lib\/machine\/guest\//.test(path)) continue;
     const lines = (await Deno.readTextFile(fromRoot(path))).split("\n");
     const handed = lines.some((line) => /^import .*\bfetch\b|\(fetch\b|, fetch\b|fetch: /.test(line));
     if (

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { COMMANDS as ADMIN } from "../../../cmd/admin/main.ts";
-import { allCommands } from "../../../cmd/sbx/commands/mod.ts";
-import { routeTable } from "../../../lib/api/mod.ts";
+import { allCommands } from "../../../cmd/sbx/commands.ts";
+import { routeTable } from "../../../lib/client/api/mod.ts";
 import { isGroup } from "../../../lib/base/args/mod.ts";
 import { PAGES } from "../../../scripts/docs.ts";
 import { ROUTES_FILE, routesModule } from "../../../scripts/gateway_routes.ts";

@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { EVENT_TYPES } from "../../../lib/event/common.ts";
 import { catalogue, EVENT_FAMILIES, type EventFamily, familyOf } from "../../../lib/event/mod.ts";
-import { RESPONDING } from "../../../lib/gate/response.ts";
+import { RESPONDING } from "../../../lib/session/gate/response.ts";
 import { viewOf } from "../../../lib/ledger/views.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
@@ -11,13 +11,13 @@ import { fromRoot } from "../../helper/repo.ts";
  * (docs/design/contracts/15-open.md §15).
  */
 const DRAFTS: Record<EventFamily, string | undefined> = {
-  http: "lib/net/exchange/draft.ts",
-  dns: "lib/dns/draft.ts",
+  http: "lib/network/exchange/draft.ts",
+  dns: "lib/network/dns/draft.ts",
   mcp: "lib/mcp/endpoint/event.ts",
-  model: "lib/model/call.ts",
+  model: "lib/network/model/call.ts",
   file: undefined,
   process: "lib/session/program.ts",
-  credential: "lib/net/exchange/draft.ts",
+  credential: "lib/network/exchange/draft.ts",
 };
 
 const FIELDS = [...catalogue.keys()];
@@ -70,7 +70,7 @@ for (const family of EVENT_FAMILIES) {
       `add ${viewOf(family)} to docs/design/contracts/12-ledger.md §12, Views`,
     );
     const hasResponse = FIELDS.some((path) => path.startsWith(`${family}.response.`));
-    assertEquals(RESPONDING.has(family), hasResponse, "correct RESPONDING in lib/gate/response.ts");
+    assertEquals(RESPONDING.has(family), hasResponse, "correct RESPONDING in lib/session/gate/response.ts");
   });
 }
 

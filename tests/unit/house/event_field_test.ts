@@ -11,7 +11,7 @@ import { Ledger } from "../../../lib/ledger/mod.ts";
 import { VIEW_FIELDS } from "../../../lib/ledger/views.ts";
 import { compileRewrites } from "../../../lib/policy/engine/rewrite.ts";
 import type { Draft, RewriteOp, Rule } from "../../../lib/policy/mod.ts";
-import { recordOf } from "../../../lib/sink/record.ts";
+import { recordOf } from "../../../lib/ledger/sink/record.ts";
 import { eventCommon } from "../../helper/event.ts";
 import { TestGate } from "../../helper/gate.ts";
 import { select, SESSION, withLedgerPath } from "../../helper/ledger.ts";
@@ -232,7 +232,7 @@ Deno.test("secrets in every text field of an event are replaced, or there is a r
   assertDecided(
     (path) => scrubbed.has(path),
     Object.fromEntries(Object.entries(NOT_SCRUBBED).filter(([path]) => isText(path))),
-    "let lib/gate/redact.ts scrub it, or where the event is drafted (SCRUBBED_BY_PARSER), or add a reason to NOT_SCRUBBED",
+    "let lib/session/gate/redact.ts scrub it, or where the event is drafted (SCRUBBED_BY_PARSER), or add a reason to NOT_SCRUBBED",
     FIELDS.filter(isText),
   );
 });
@@ -261,7 +261,7 @@ Deno.test("every event field leaves the machine with a finding, or has a reason 
   assertDecided(
     (path) => exported.has(path),
     NOT_EXPORTED,
-    "add it to EXPORTED_FIELDS of lib/sink/record.ts, or a reason to NOT_EXPORTED",
+    "add it to EXPORTED_FIELDS of lib/ledger/sink/record.ts, or a reason to NOT_EXPORTED",
     FIELDS.filter((path) => EVENT_FAMILIES.some((family) => path.startsWith(`${family}.`))),
   );
 });

@@ -7,7 +7,7 @@ import { StatefulSet } from "kubernetes-models/apps/v1/StatefulSet";
 import { NetworkPolicy } from "kubernetes-models/networking.k8s.io/v1/NetworkPolicy";
 import { PodDisruptionBudget } from "kubernetes-models/policy/v1/PodDisruptionBudget";
 import { parse as parseToml } from "@std/toml";
-import { BUILTIN_PROFILES } from "../../../lib/profile/mod.ts";
+import { BUILTIN_PROFILES } from "../../../lib/config/profile/mod.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 // deno-lint-ignore no-explicit-any

@@ -1,6 +1,7 @@
 /**
- * The law of imports: main → cmd → lib → ffi, never back; a role imports no other; no cycles between folders of lib; a
- * folder of lib is entered by a `mod.ts` or a `schema.ts`; `base` and `redact` know no domain; the gateway reads nothing but HTTP.
+ * The law of imports: main → cmd → lib → ffi, never back; a role imports no other; no cycles between areas of lib or
+ * between their rooms; a room is entered by a `mod.ts` or a `schema.ts`; `base` knows no domain; the gateway reads
+ * only HTTP.
  */
 import { assert, assertEquals } from "@std/assert";
 import { fromRoot, runDeno } from "../../helper/repo.ts";
@@ -26,15 +27,30 @@ const ROOTS = [
   "cmd/all.ts",
   "cmd/desktop/main.tsx",
   "lib/ledger/worker.ts",
-  "lib/live/worker.ts",
+  "lib/machine/live/worker.ts",
   ...GUEST.map((name) => `cmd/guest/${name}/main.ts`),
 ];
 
 const LAYERS = ["main.ts", "cmd", "lib", "ffi"];
-/** Folders that may open the database. */
+/** Areas of lib that have folders with a life of their own: each is a room beside the area's own files, entered by its mod.ts. */
+const ROOMS: Record<string, readonly string[]> = {
+  policy: ["budget"],
+  ledger: ["sink"],
+  machine: ["bench", "guest", "live", "snapshot", "template", "vm"],
+  network: ["ca", "dns", "git", "model"],
+  config: ["corp", "profile", "settings"],
+  release: ["asset", "attest", "sbom", "setup", "signing"],
+  publish: ["image", "package", "update"],
+  session: ["forward", "gate", "ipc", "job"],
+  service: ["autostart"],
+  client: ["api", "gateway", "tray"],
+  lab: ["certify", "learn"],
+  support: ["bundle", "debug", "doctor"],
+};
+/** Rooms that may open the database. */
 const DATABASE_USERS = ["ledger"];
-/** Folders of lib that guest programs load from. */
-const GUEST_FOLDERS = ["base", "bench", "event", "files", "guest", "vm"];
+/** Rooms of lib that guest programs load from. */
+const GUEST_ROOMS = ["event", "machine/bench", "machine/guest", "machine/vm"];
 const imports = await allImports(ROOTS);
 
 Deno.test("imports go down the layers, and a role imports no other", () => {
@@ -47,27 +63,28 @@ Deno.test("imports go down the layers, and a role imports no other", () => {
   assertEquals(broken, []);
 });
 
-Deno.test("folders of lib do not import each other in circles", () => {
-  const edges = new Map<string, Set<string>>();
-  for (const { from, to, local } of imports) {
-    if (!local || !isLib(from) || !isLib(to) || nounOf(from) === nounOf(to)) continue;
-    edges.set(nounOf(from), (edges.get(nounOf(from)) ?? new Set()).add(nounOf(to)));
-  }
-  assertEquals(cyclesOf(edges), []);
-});
+for (const [unit, of] of [["areas", areaOf], ["rooms", roomOf]] as const) {
+  Deno.test(`${unit} of lib do not import each other in circles`, () => {
+    const edges = new Map<string, Set<string>>();
+    for (const { from, to, local } of imports) {
+      if (!local || of(from) === of(to) || !isLib(from) || !isLib(to)) continue;
+      edges.set(of(from), (edges.get(of(from)) ?? new Set()).add(of(to)));
+    }
+    assertEquals(cyclesOf(edges), []);
+  });
+}
 
-Deno.test("base and redact know no domain, and event is below policy and detection", () => {
+Deno.test("base knows no domain, and event is below policy and detection", () => {
   const broken = imports.filter(({ from, to, local }) =>
     local && isLib(from) && isLib(to) && (
-      nounOf(from) === "base" && nounOf(to) !== "base" ||
-      nounOf(from) === "redact" && !["redact", "base"].includes(nounOf(to)) ||
-      nounOf(from) === "event" && !["event", "base"].includes(nounOf(to))
+      areaOf(from) === "base" && areaOf(to) !== "base" ||
+      areaOf(from) === "event" && !["event", "base"].includes(areaOf(to))
     )
   );
   assertEquals(broken.map(({ from, to }) => `${from} → ${to}`), []);
 });
 
-Deno.test("a folder of lib is entered by a mod.ts or a schema.ts", () => {
+Deno.test("a room of lib is entered by a mod.ts or a schema.ts", () => {
   const deep = imports.filter(({ from, to, local }) =>
     local && isLib(to) && roomOf(from) !== roomOf(to) && !/\/(mod|schema)\.ts$/.test(to)
   );
@@ -76,18 +93,18 @@ Deno.test("a folder of lib is entered by a mod.ts or a schema.ts", () => {
 
 Deno.test("only the ledger opens the database", () => {
   const broken = imports.filter(({ from, to, local }) =>
-    !local && to.includes("libsql") && !(isLib(from) && DATABASE_USERS.includes(nounOf(from)))
+    !local && to.includes("libsql") && !(isLib(from) && DATABASE_USERS.includes(roomOf(from)))
   );
   assertEquals(broken, []);
 });
 
-Deno.test("the gateway, which faces the network, loads only base, redact, itself and the comparison of tokens", async () => {
+Deno.test("the gateway, which faces the network, loads only base, itself and the comparison of tokens", async () => {
   const reached = (await allImports(["cmd/gateway/main.ts"])).filter(({ from }) =>
     !isCmd(from) || from.includes("gateway")
   );
   const foreign = reached.filter(({ to, local }) =>
     local
-      ? !isCmd(to) && !["base", "gateway", "redact"].includes(nounOf(to))
+      ? !isCmd(to) && areaOf(to) !== "base" && roomOf(to) !== "client/gateway"
       : !/^(node:|npm:deno-std@[^/]+\/crypto\/)/.test(to)
   );
   assertEquals(foreign.map(({ from, to }) => `${from} → ${to}`), []);
@@ -95,8 +112,8 @@ Deno.test("the gateway, which faces the network, loads only base, redact, itself
 
 Deno.test("guest programs load the wire, small tools and Linux's calls, and nothing of the host", () => {
   const foreign = imports.filter(({ from, to, local }) =>
-    local && from.startsWith("cmd/guest/") && isLib(to) && !GUEST_FOLDERS.includes(nounOf(to)) ||
-    from.startsWith("lib/files/") && isLib(to) && !["base", "files"].includes(nounOf(to))
+    local && from.startsWith("cmd/guest/") && isLib(to) && areaOf(to) !== "base" &&
+    !GUEST_ROOMS.includes(roomOf(to))
   );
   assertEquals(foreign.map(({ from, to }) => `${from} → ${to}`), []);
 });
@@ -110,8 +127,9 @@ for (const name of GUEST.filter((name) => name !== "bench")) {
 }
 
 Deno.test("every folder that this law names is there", async () => {
-  for (const noun of [...DATABASE_USERS, ...GUEST_FOLDERS, "gateway", "redact"]) {
-    assert((await Deno.stat(fromRoot(`lib/${noun}`))).isDirectory, noun);
+  const rooms = Object.entries(ROOMS).flatMap(([area, names]) => names.map((name) => `${area}/${name}`));
+  for (const room of [...DATABASE_USERS, ...GUEST_ROOMS, ...rooms]) {
+    assert((await Deno.stat(fromRoot(`lib/${room}`))).isDirectory, room);
   }
 });
 
@@ -148,14 +166,15 @@ function isCmd(path: string): boolean {
 }
 
 /** `policy` of `lib/policy/engine/cel.ts`. */
-function nounOf(path: string): string {
+function areaOf(path: string): string {
   return path.split("/")[1];
 }
 
-/** The folder that shares its files freely: a noun of lib, or one of base's. */
+/** The folder whose files import each other freely: an area, a room of it, or one of base's folders. */
 function roomOf(path: string): string {
-  const [root, noun, room] = path.split("/");
-  return root !== "lib" ? root : noun === "base" ? `base/${room}` : noun;
+  const [root, area, name] = path.split("/");
+  if (root !== "lib") return root;
+  return area === "base" || ROOMS[area]?.includes(name) ? `${area}/${name}` : area;
 }
 
 function roleOf(path: string): string {
@@ -163,7 +182,7 @@ function roleOf(path: string): string {
   return role === "guest" ? `guest/${program}` : role;
 }
 
-/** Folders that reach themselves. */
+/** Units that reach themselves. */
 function cyclesOf(edges: Map<string, Set<string>>): string[] {
   const reach = (from: string, seen = new Set<string>()): Set<string> => {
     for (const to of edges.get(from) ?? []) if (!seen.has(to)) reach(to, seen.add(to));

@@ -3,7 +3,7 @@
  * answer.
  */
 import { assert, assertEquals } from "@std/assert";
-import { Call, MachineInfo, REPLIES } from "../../../lib/ipc/schema.ts";
+import { Call, MachineInfo, REPLIES } from "../../../lib/session/ipc/schema.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 Deno.test("each call of the service to a VM's process, its fields and its answers are in the contract", async () => {

@@ -1,6 +1,6 @@
 /**
  * Host code that only Linux can run is named here, with what macOS has instead: what is not named is meant to run on both.
- * Guests are Linux: cmd/guest and lib/guest are not looked at.
+ * Guests are Linux: cmd/guest and lib/machine/guest are not looked at.
  */
 import { assert, assertEquals } from "@std/assert";
 import { codeBelow, fromRoot } from "../../helper/repo.ts";
@@ -14,20 +14,20 @@ const LINUX_ONLY: Record<string, string> = {
   "ffi/libc/memory.ts": "the framework has the guest's memory",
   "ffi/libc/sealed.ts": "no --live",
   "lib/base/process/mod.ts": "ps, which is there already",
-  "lib/base/spawn/argument.ts": "no process is started ahead (lib/service/spare.ts)",
-  "lib/debug/report.ts": "ps, which is there already",
-  "lib/doctor/host/programs.ts": "lib/doctor/host/mac.ts: the library and its entitlement",
-  "lib/image/arch.ts": "images are built on Linux",
-  "lib/image/init.ts": "runs in the guest",
-  "lib/image/keeper.ts": "runs in the guest",
-  "lib/image/tree.ts": "images are built on Linux",
-  "lib/live/calls.ts": "the framework shares folders itself: no masks there yet",
-  "lib/live/guard.ts": "no --live",
-  "lib/package/script.ts": "runs where a Debian package is installed",
-  "lib/vm/accelerator.ts": "there is no KVM to try",
-  "lib/vm/child.ts": "no helper programs: the framework runs in the process",
-  "lib/vm/clock.ts": "the framework's guests are not emulated",
-  "lib/vm/identity.ts": "the framework's version and the chip",
+  "lib/base/spawn/argument.ts": "no process is started ahead (lib/service/vm/spare.ts)",
+  "lib/support/debug/report.ts": "ps, which is there already",
+  "lib/support/doctor/host/programs.ts": "lib/support/doctor/host/mac.ts: the library and its entitlement",
+  "lib/publish/image/arch.ts": "images are built on Linux",
+  "lib/publish/image/init.ts": "runs in the guest",
+  "lib/publish/image/keeper.ts": "runs in the guest",
+  "lib/publish/image/tree.ts": "images are built on Linux",
+  "lib/machine/live/calls.ts": "the framework shares folders itself: no masks there yet",
+  "lib/machine/live/guard.ts": "no --live",
+  "lib/publish/package/script.ts": "runs where a Debian package is installed",
+  "lib/machine/vm/accelerator.ts": "there is no KVM to try",
+  "lib/machine/vm/child.ts": "no helper programs: the framework runs in the process",
+  "lib/machine/vm/clock.ts": "the framework's guests are not emulated",
+  "lib/machine/vm/identity.ts": "the framework's version and the chip",
 };
 
 /** Modules of Linux's calls that host code imports, and what macOS has instead. */
@@ -38,7 +38,7 @@ const LINUX_CALLS: Record<string, string> = {
   "directory.ts": "ffi/posix/names.ts",
   "memory.ts": "the framework has the guest's memory",
   "notify.ts": "the framework shares folders itself: no --live",
-  "output.ts": "no process is started ahead (lib/service/spare.ts)",
+  "output.ts": "no process is started ahead (lib/service/vm/spare.ts)",
   "sealed.ts": "no --live",
   "stat.ts": "a type",
   "tree.ts": "ffi/posix/folder.ts",
@@ -46,24 +46,24 @@ const LINUX_CALLS: Record<string, string> = {
 
 /** Programs of Linux alone that host code starts, and what macOS has instead. */
 const LINUX_PROGRAMS: Record<string, string> = {
-  "lib/live/serve.ts": "setpriv: no --live",
-  "lib/service/scratch.ts": "mkfs.ext4: the guest formats its disk",
-  "lib/update/program/place.ts": "dpkg-query: a program that no package owns is updated by hand",
-  "lib/vm/child.ts": "setpriv: no helper programs, and the framework's machine ends with the process",
-  "lib/vm/kvm_probe.ts": "setpriv: there is no KVM to try",
+  "lib/machine/live/serve.ts": "setpriv: no --live",
+  "lib/service/vm/scratch.ts": "mkfs.ext4: the guest formats its disk",
+  "lib/publish/update/program/place.ts": "dpkg-query: a program that no package owns is updated by hand",
+  "lib/machine/vm/child.ts": "setpriv: no helper programs, and the framework's machine ends with the process",
+  "lib/machine/vm/kvm_probe.ts": "setpriv: there is no KVM to try",
 };
 const PROGRAM = /Command\("(?:setpriv|mkfs|dpkg|systemctl|unshare|mount)/;
 
 Deno.test("host code calls Linux only where these lists say what macOS has instead", async () => {
   const paths = (await Promise.all(["lib", "cmd", "ffi/host", "ffi/posix"].map(codeBelow))).flat();
   const [modules, programs] = [new Set<string>(), new Set<string>()];
-  for (const path of paths.filter((path) => !/^(cmd|lib)\/guest\//.test(path))) {
+  for (const path of paths.filter((path) => !/^(cmd|lib\/machine)\/guest\//.test(path))) {
     const text = await Deno.readTextFile(fromRoot(path));
     for (const [, name] of text.matchAll(/from "[\w./]+\/libc\/([\w.]+)"/g)) modules.add(name);
     if (PROGRAM.test(text)) programs.add(path);
   }
-  assertEquals([...modules].sort(), Object.keys(LINUX_CALLS));
-  assertEquals([...programs].sort(), Object.keys(LINUX_PROGRAMS));
+  assertEquals([...modules].sort(), Object.keys(LINUX_CALLS).sort());
+  assertEquals([...programs].sort(), Object.keys(LINUX_PROGRAMS).sort());
 });
 
 Deno.test("what the lists name in place of Linux is there", async () => {
@@ -75,7 +75,7 @@ Deno.test("what the lists name in place of Linux is there", async () => {
 Deno.test("host code uses /proc only where this list says what macOS has instead", async () => {
   const paths = (await Promise.all(["lib", "cmd", "ffi"].map(codeBelow))).flat();
   const found: string[] = [];
-  for (const path of paths.filter((path) => !/^(cmd|lib)\/guest\//.test(path))) {
+  for (const path of paths.filter((path) => !/^(cmd|lib\/machine)\/guest\//.test(path))) {
     if (code(await Deno.readTextFile(fromRoot(path))).some((line) => PROC.test(line))) found.push(path);
   }
   assertEquals(found.sort(), Object.keys(LINUX_ONLY).sort());

@@ -1,7 +1,7 @@
 /** Commands named by errors, hints and docs are accepted by the parsers of sbx and sbx-admin. */
 import { assert, assertEquals } from "@std/assert";
 import { COMMANDS as ADMIN } from "../../../cmd/admin/main.ts";
-import { allCommands } from "../../../cmd/sbx/commands/mod.ts";
+import { allCommands } from "../../../cmd/sbx/commands.ts";
 import {
   type Command,
   type CommandGroup,

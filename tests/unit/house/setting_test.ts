@@ -1,17 +1,23 @@
 /** Every setting that is offered does something: service or desktop read it, or each boot passes it to the guest. */
 import { assertEquals } from "@std/assert";
-import { bootConfig, EMPTY_LAYER, loadDefinitions, resolve, userLayer } from "../../../lib/settings/mod.ts";
-import { parseToml } from "../../../lib/toml/mod.ts";
+import {
+  bootConfig,
+  EMPTY_LAYER,
+  loadDefinitions,
+  resolve,
+  userLayer,
+} from "../../../lib/config/settings/mod.ts";
+import { parseToml } from "../../../lib/base/toml/mod.ts";
 import { exampleOf } from "../../../scripts/docs_settings.ts";
-import { fromRoot } from "../../helper/repo.ts";
+import { codeBelow, fromRoot } from "../../helper/repo.ts";
 
 const definitions = await loadDefinitions({ get: () => undefined });
 
 /** Text of the modules that act on settings: the service, without what only checks values, and the desktop's look. */
 async function readerText(): Promise<string> {
   const texts = [await Deno.readTextFile(fromRoot("cmd/desktop/app/look.ts"))];
-  for await (const { name, isFile } of Deno.readDir(fromRoot("lib/service"))) {
-    if (isFile && name.endsWith(".ts")) texts.push(await Deno.readTextFile(fromRoot(`lib/service/${name}`)));
+  for (const path of [...await codeBelow("lib/home"), ...await codeBelow("lib/service")]) {
+    texts.push(await Deno.readTextFile(fromRoot(path)));
   }
   return texts.join("\n");
 }

@@ -16,8 +16,8 @@ const NAMED = /const (\w*(?:DEADLINE|TIMEOUT)_(?:MS|SECS)) = ([^;]+);/g;
 
 /** Limits that a slow machine does not change, and why. */
 const FIXED: Record<string, string> = {
-  "lib/api/vm.ts EXEC_TIMEOUT_MAX_SECS": "largest value of a request",
-  "cmd/sbx/program.ts TIMEOUT_MAX_SECS": "largest value of an option",
+  "lib/client/api/vm.ts EXEC_TIMEOUT_MAX_SECS": "largest value of a request",
+  "cmd/sbx/vm/program.ts TIMEOUT_MAX_SECS": "largest value of an option",
   "cmd/mcp/tools/program.ts TIMEOUT_SECS": "value of a request that names none",
 };
 

@@ -1,10 +1,10 @@
 /** Costs of a session by model, from its ledger, and as people see them. */
 import { assertEquals, assertMatch } from "@std/assert";
-import { formatCosts } from "../../../cmd/sbx/commands/costs.ts";
-import type { BudgetUse } from "../../../lib/budget/mod.ts";
+import { formatCosts } from "../../../cmd/sbx/record/costs.ts";
+import type { BudgetUse } from "../../../lib/policy/budget/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { readCosts } from "../../../lib/ledger/read/mod.ts";
-import { PRICES_NOTE } from "../../../lib/model/mod.ts";
+import { PRICES_NOTE } from "../../../lib/network/model/mod.ts";
 import { requestEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
 
 const USE: BudgetUse = {

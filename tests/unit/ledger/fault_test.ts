@@ -116,7 +116,8 @@ Deno.test("a batch that fails half way is rolled back, and written completely la
     ledger.append({ event: first });
     await ledger.flush();
     await runSql(path, "ALTER TABLE outcomes RENAME TO elsewhere");
-    const events = Array.from({ length: 250 }, () => execEvent());
+    // Few enough for one batch.
+    const events = Array.from({ length: 150 }, () => execEvent());
     for (const event of events) ledger.append({ event });
     ledger.end({ event_id: first.common.event_id, duration_ms: 1 });
     assertEquals((await assertRejects(() => ledger.flush(), SbxError)).code, "ledger.unavailable");
@@ -124,7 +125,7 @@ Deno.test("a batch that fails half way is rolled back, and written completely la
     assertThrows(() => ledger.end({ event_id: first.common.event_id }), SbxError);
     await runSql(path, "ALTER TABLE elsewhere RENAME TO outcomes");
     await ledger.close();
-    assertEquals(await verifyLedger(path), { ok: true, events: 251, sealed: true });
+    assertEquals(await verifyLedger(path), { ok: true, events: 151, sealed: true });
     assertEquals((await readEvents(path)).events[0].outcome, { duration_ms: 1 });
   }));
 

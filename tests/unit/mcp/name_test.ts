@@ -10,7 +10,7 @@ import {
   splitName,
   splitUri,
 } from "../../../lib/mcp/mod.ts";
-import { McpServers } from "../../../lib/profile/mod.ts";
+import { McpServers } from "../../../lib/config/profile/mod.ts";
 
 Deno.test("mcp names: tool names split at the first __, resource URIs after the server", () => {
   const names: [string, [string, string] | undefined][] = [

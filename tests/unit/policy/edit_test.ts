@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseRules, withoutRule, withRule } from "../../../lib/policy/author/mod.ts";
-import { parseToml } from "../../../lib/toml/mod.ts";
+import { parseToml } from "../../../lib/base/toml/mod.ts";
 
 const FILE = `# rules of mine
 

@@ -2,10 +2,10 @@
 import { assertEquals } from "@std/assert";
 import { parseRules } from "../../../lib/policy/author/mod.ts";
 import { compilePolicy } from "../../../lib/policy/mod.ts";
-import { parseProfile } from "../../../lib/profile/mod.ts";
-import { BUILTIN_PROFILES } from "../../../lib/profile/builtin.ts";
-import { profileRules } from "../../../lib/learn/profile.ts";
-import { parseToml } from "../../../lib/toml/mod.ts";
+import { parseProfile } from "../../../lib/config/profile/mod.ts";
+import { BUILTIN_PROFILES } from "../../../lib/config/profile/builtin.ts";
+import { profileRules } from "../../../lib/lab/learn/profile.ts";
+import { parseToml } from "../../../lib/base/toml/mod.ts";
 import { TestGate } from "../../helper/gate.ts";
 
 const rule = (match: string, action = "block", more = "") =>

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { writeDeb } from "../../../lib/package/mod.ts";
+import { writeDeb } from "../../../lib/publish/package/mod.ts";
 import {
   addEntries,
   checkWorkspace,

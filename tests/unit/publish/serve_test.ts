@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { fetchSmall } from "../../../lib/download/mod.ts";
+import { fetchSmall } from "../../../lib/base/download/mod.ts";
 import { serveTree } from "../../../lib/publish/mod.ts";
 import { checkChannel, parseIndexUrl, ReleaseMemory } from "../../../lib/release/mod.ts";
 import { ReleaseWorkspace } from "../../helper/release_workspace.ts";

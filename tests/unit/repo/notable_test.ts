@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { formatNotable } from "../../../cmd/sbx/diff_text.ts";
+import { formatNotable } from "../../../cmd/sbx/files/diff_text.ts";
 import type { FileChange } from "../../../lib/repo/mod.ts";
 import { NOTABLE, notableBy } from "../../../lib/repo/notable.ts";
 import { latin1 } from "../../../lib/repo/text.ts";

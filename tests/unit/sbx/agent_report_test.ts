@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { formatReport, sumOf } from "../../../cmd/sbx/agent_report.ts";
+import { formatReport, sumOf } from "../../../cmd/sbx/start/agent_report.ts";
 
 const PRICED = {
   provider: "anthropic",

@@ -1,13 +1,13 @@
 /** Arguments of sbx: options, words, subcommands, and the requests that they make. */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { ROWS_MAX } from "../../../cmd/sbx/commands/detection.ts";
-import { command as exec } from "../../../cmd/sbx/commands/exec.ts";
-import { command as list } from "../../../cmd/sbx/commands/list.ts";
-import { allCommands, COMMANDS, TOPICS } from "../../../cmd/sbx/commands/mod.ts";
-import { command as run } from "../../../cmd/sbx/commands/run.ts";
-import { parseEnv, programRequest, TIMEOUT_MAX_SECS } from "../../../cmd/sbx/program.ts";
-import { formatRam, sizeOf } from "../../../cmd/sbx/size.ts";
-import { CreateRequest, EXEC_TIMEOUT_MAX_SECS, RunRequest } from "../../../lib/api/mod.ts";
+import { ROWS_MAX } from "../../../cmd/sbx/rules/detection.ts";
+import { command as exec } from "../../../cmd/sbx/vm/exec.ts";
+import { command as list } from "../../../cmd/sbx/vm/list.ts";
+import { allCommands, COMMANDS, TOPICS } from "../../../cmd/sbx/commands.ts";
+import { command as run } from "../../../cmd/sbx/start/run.ts";
+import { parseEnv, programRequest, TIMEOUT_MAX_SECS } from "../../../cmd/sbx/vm/program.ts";
+import { formatRam, sizeOf } from "../../../cmd/sbx/vm/size.ts";
+import { CreateRequest, EXEC_TIMEOUT_MAX_SECS, RunRequest } from "../../../lib/client/api/mod.ts";
 import { findSubcommand, formatHelp, isGroup } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { EVIDENCE_ROWS_MAX } from "../../../lib/detection/schema.ts";
@@ -133,8 +133,11 @@ Deno.test("arguments: the resulting requests are valid for the API", async () =>
 Deno.test("commands: each is in the file of its name, with help and examples", async () => {
   const commands = await allCommands();
   assertEquals(commands.map(({ name }) => name), COMMANDS);
-  const all = await Deno.readTextFile(new URL("../../../cmd/sbx/commands/all.ts", import.meta.url));
-  for (const name of COMMANDS) assert(all.includes(`"./${name}.ts"`), `all.ts does not name ${name}`);
+  const all = await Deno.readTextFile(new URL("../../../cmd/sbx/all.ts", import.meta.url));
+  assertEquals(
+    [...all.matchAll(/^import "(.*)";$/gm)].map(([, file]) => file),
+    TOPICS.flatMap(({ folder, commands }) => commands.map((name) => `./${folder}/${name}.ts`)),
+  );
   for (const command of commands) {
     const help = formatHelp("sbx", command);
     const leaves = isGroup(command) ? command.subcommands : [command];

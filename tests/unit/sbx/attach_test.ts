@@ -5,7 +5,7 @@ import { runChild } from "../../helper/child.ts";
 
 /** A socket whose first frames come in the turn of the event loop in which the terminal is there. */
 const PROGRAM = `
-import { attach } from "${new URL("../../../cmd/sbx/attach.ts", import.meta.url)}";
+import { attach } from "${new URL("../../../cmd/sbx/vm/attach.ts", import.meta.url)}";
 class Socket extends EventTarget {
   readyState = WebSocket.OPEN;
   send() {}

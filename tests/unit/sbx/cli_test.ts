@@ -1,19 +1,19 @@
 /** Parts of sbx: its output, terminal, setting files, copies and the version. */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { command as agent } from "../../../cmd/sbx/commands/agent.ts";
-import { command as verify } from "../../../cmd/sbx/commands/verify.ts";
-import { Remote } from "../../../cmd/sbx/cp_remote.ts";
-import { upload } from "../../../cmd/sbx/cp_upload.ts";
+import { command as agent } from "../../../cmd/sbx/start/agent.ts";
+import { command as verify } from "../../../cmd/sbx/record/verify.ts";
+import { Remote } from "../../../cmd/sbx/files/cp_remote.ts";
+import { upload } from "../../../cmd/sbx/files/cp_upload.ts";
 import { plain } from "../../../lib/base/print/mod.ts";
 import { table } from "../../../cmd/sbx/output.ts";
-import { parseSetting, SETTING_FILE_MAX } from "../../../cmd/sbx/settings_value.ts";
-import { ModeTracker } from "../../../cmd/sbx/terminal.ts";
+import { parseSetting, SETTING_FILE_MAX } from "../../../cmd/sbx/admin/settings_value.ts";
+import { ModeTracker } from "../../../cmd/sbx/vm/terminal.ts";
 import config from "../../../deno.json" with { type: "json" };
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { runChild } from "../../helper/child.ts";
 import { VERSION } from "../../../lib/base/version/mod.ts";
 import { Client } from "../../../lib/client/mod.ts";
-import type { LeafNode } from "../../../lib/settings/node/mod.ts";
+import type { LeafNode } from "../../../lib/config/settings/node/mod.ts";
 import { parse } from "../../helper/sbx_command.ts";
 
 Deno.test("version: the constant equals the version in deno.json", () => {

@@ -1,7 +1,7 @@
 /** Completions of shells: commands, options and words. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { command as completions } from "../../../cmd/sbx/commands/completions.ts";
-import { allCommands } from "../../../cmd/sbx/commands/mod.ts";
+import { command as completions } from "../../../cmd/sbx/admin/completions.ts";
+import { allCommands } from "../../../cmd/sbx/commands.ts";
 import { isGroup } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { runChild } from "../../helper/child.ts";

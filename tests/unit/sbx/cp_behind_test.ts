@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { findBehind } from "../../../cmd/sbx/cp_behind.ts";
-import type { FileEntry } from "../../../lib/api/mod.ts";
+import { findBehind } from "../../../cmd/sbx/files/cp_behind.ts";
+import type { FileEntry } from "../../../lib/client/api/mod.ts";
 
 /** Entries of paths: a slash at the end is a folder, an @ a link. */
 function entries(...paths: string[]): FileEntry[] {

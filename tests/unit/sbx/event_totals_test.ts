@@ -1,7 +1,7 @@
 /** The line of totals below the events of a session. */
 import { assertEquals } from "@std/assert";
-import type { ListedEvent } from "../../../cmd/sbx/event_row.ts";
-import { formatTotals, totalsOf } from "../../../cmd/sbx/event_totals.ts";
+import type { ListedEvent } from "../../../cmd/sbx/record/event_row.ts";
+import { formatTotals, totalsOf } from "../../../cmd/sbx/record/event_totals.ts";
 
 const model = (response?: Record<string, unknown>, decision = "allow"): ListedEvent => ({
   common: {},

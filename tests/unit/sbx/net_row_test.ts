@@ -1,6 +1,6 @@
 /** Rows of `sbx net`. */
 import { assertEquals } from "@std/assert";
-import { row } from "../../../cmd/sbx/commands/net.ts";
+import { row } from "../../../cmd/sbx/record/net.ts";
 
 Deno.test("sbx net shows names that led to no address with the answer", () => {
   const dns = (response: object | undefined, outcome: object) =>

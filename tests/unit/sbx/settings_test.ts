@@ -1,8 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { formatExplanation } from "../../../cmd/sbx/settings_explanation.ts";
-import { formatValue, parseSetting } from "../../../cmd/sbx/settings_value.ts";
+import { formatExplanation } from "../../../cmd/sbx/admin/settings_explanation.ts";
+import { formatValue, parseSetting } from "../../../cmd/sbx/admin/settings_value.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { EMPTY_LAYER, type LeafNode, loadDefinitions, resolve } from "../../../lib/settings/mod.ts";
+import { EMPTY_LAYER, type LeafNode, loadDefinitions, resolve } from "../../../lib/config/settings/mod.ts";
 
 const { byId } = resolve(await loadDefinitions({ get: () => undefined }), EMPTY_LAYER, EMPTY_LAYER);
 const leaf = (id: string): LeafNode => byId.get(id)!;

@@ -1,13 +1,13 @@
 /** Output of commands: tables, records and lines, from the responses of the API. */
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
-import { askLine, askTable, type NamedAsk } from "../../../cmd/sbx/commands/asks.ts";
-import { packsInForce } from "../../../cmd/sbx/commands/lab.ts";
-import { command as mcp } from "../../../cmd/sbx/commands/mcp.ts";
-import { formatWhy } from "../../../cmd/sbx/commands/why.ts";
+import { askLine, askTable, type NamedAsk } from "../../../cmd/sbx/rules/asks.ts";
+import { packsInForce } from "../../../cmd/sbx/rules/lab.ts";
+import { command as mcp } from "../../../cmd/sbx/rules/mcp.ts";
+import { formatWhy } from "../../../cmd/sbx/record/why.ts";
 import { type CommandGroup, findSubcommand, parseArguments } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
-import { OverlayStore, overlayView, packViews } from "../../../lib/detection/live/mod.ts";
+import { OverlayStore, overlayView, packViews } from "../../../lib/detection/active/mod.ts";
 import { readApproval, readWhy } from "../../../lib/ledger/read/mod.ts";
 import { afterAsk } from "../../../lib/policy/decision/mod.ts";
 import type { AskRecord } from "../../../lib/policy/mod.ts";

@@ -1,9 +1,9 @@
 /** Rosetta and nested virtualization: who asks for them, and hosts that have none. */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { abilitiesOf } from "../../../lib/service/ability.ts";
-import type { Profile } from "../../../lib/profile/mod.ts";
-import type { Features } from "../../../lib/vm/mod.ts";
+import { abilitiesOf } from "../../../lib/service/vm/machine_ability.ts";
+import type { Profile } from "../../../lib/config/profile/mod.ts";
+import type { Features } from "../../../lib/machine/vm/mod.ts";
 import { set, withBoot } from "../../helper/boot.ts";
 
 const profileOf = (vm: Profile["vm"]) => ({ id: "p", vm }) as Profile;

@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
-import type { Assets } from "../../../lib/asset/mod.ts";
+import type { Assets } from "../../../lib/release/asset/mod.ts";
 import { currentArch } from "../../../lib/base/arch/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { AcceleratorChooser } from "../../../lib/service/accelerator.ts";
-import type { AcceleratorChoice } from "../../../lib/vm/mod.ts";
+import { AcceleratorChooser } from "../../../lib/service/vm/accelerator.ts";
+import type { AcceleratorChoice } from "../../../lib/machine/vm/mod.ts";
 
 const KVM: AcceleratorChoice = { accelerator: "kvm", reason: "KVM booted a kernel" };
 const BUSY: AcceleratorChoice = { accelerator: "tcg", reason: "busy", isUnsure: true };

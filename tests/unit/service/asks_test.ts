@@ -6,12 +6,12 @@ import { join } from "node:path";
 import { routePolicy } from "../../../cmd/service/routes/policy.ts";
 import { errorBody, SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
-import { type Call, CallServer, type ReplyTo } from "../../../lib/ipc/mod.ts";
-import { AskInbox } from "../../../lib/service/asks.ts";
+import { type Call, CallServer, type ReplyTo } from "../../../lib/session/ipc/mod.ts";
+import { AskInbox } from "../../../lib/service/contract/asks.ts";
 import type { Service } from "../../../lib/service/mod.ts";
-import { Registry } from "../../../lib/service/registry.ts";
-import type { Vm } from "../../../lib/service/vm.ts";
-import { VmProcess } from "../../../lib/service/vm_process.ts";
+import { Registry } from "../../../lib/service/vm/registry.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
+import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 type Ask = ReplyTo<"Resolve">["ask"];

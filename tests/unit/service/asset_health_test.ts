@@ -1,11 +1,11 @@
 /** An image whose files are others than its manifest names boots no VM, and a look at the profile says so. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
-import { installedName } from "../../../lib/asset/mod.ts";
+import { installedName } from "../../../lib/release/asset/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
-import { loadProfile } from "../../../lib/profile/mod.ts";
-import { requireAssets } from "../../../lib/service/asset_health.ts";
+import { loadProfile } from "../../../lib/config/profile/mod.ts";
+import { requireAssets } from "../../../lib/service/health/asset_health.ts";
 import { FILES, withBoot } from "../../helper/boot.ts";
 
 Deno.test(

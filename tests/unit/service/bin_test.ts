@@ -1,7 +1,7 @@
 /** Deleted VMs on disk: kept for a day, bounded, and removed where the disk gets short of room. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
-import { Bin, KEEP_MAX, KEEP_MS } from "../../../lib/service/bin.ts";
+import { Bin, KEEP_MAX, KEEP_MS } from "../../../lib/service/vm/bin.ts";
 import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
 import { recordOf } from "../../helper/vm.ts";
 

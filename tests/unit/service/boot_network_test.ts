@@ -2,7 +2,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { SbxError, statusOf } from "../../../lib/base/error/mod.ts";
-import { caFiles, openCa } from "../../../lib/ca/mod.ts";
+import { caFiles, openCa } from "../../../lib/network/ca/mod.ts";
 import { readNetworkConfig } from "../../../lib/session/network_config/mod.ts";
 import { set, withBoot } from "../../helper/boot.ts";
 

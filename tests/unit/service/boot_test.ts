@@ -2,14 +2,14 @@
 import { currentArch } from "../../../lib/base/arch/mod.ts";
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
-import { installedName } from "../../../lib/asset/mod.ts";
+import { installedName } from "../../../lib/release/asset/mod.ts";
 import { SbxError, statusOf } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
-import { CorpStore } from "../../../lib/corp/mod.ts";
+import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
-import { maxRunning, requireUnlocked } from "../../../lib/service/boot.ts";
-import { withoutSecrets } from "../../../lib/service/captured.ts";
-import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { maxRunning, requireUnlocked } from "../../../lib/service/vm/boot.ts";
+import { withoutSecrets } from "../../../lib/service/contract/captured_secrets.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 import { FILES, set, withBoot } from "../../helper/boot.ts";
 
 Deno.test(

@@ -2,17 +2,16 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { CorpStore } from "../../../lib/corp/mod.ts";
-import { CallServer } from "../../../lib/ipc/mod.ts";
+import { CorpStore } from "../../../lib/config/corp/mod.ts";
+import { CallServer } from "../../../lib/session/ipc/mod.ts";
 import { parseRules } from "../../../lib/policy/author/mod.ts";
-import { loadProfile } from "../../../lib/profile/mod.ts";
-import { corpLayer, makeContract, profileLayer } from "../../../lib/service/contract.ts";
-import { Detections } from "../../../lib/service/detections.ts";
-import { refreshVm } from "../../../lib/service/refresh.ts";
-import type { Vm } from "../../../lib/service/vm.ts";
-import { VmProcess } from "../../../lib/service/vm_process.ts";
+import { loadProfile } from "../../../lib/config/profile/mod.ts";
+import { corpLayer, Detections, makeContract, profileLayer } from "../../../lib/home/mod.ts";
+import { refreshVm } from "../../../lib/service/contract/refresh.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
+import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
 import { readContract, writeContract } from "../../../lib/session/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 
 const PROFILE = 'id = "p"\nname = "P"\ndescription = ""\nrevision = "1.0.0"\n';
 

@@ -2,9 +2,10 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { home as findHome } from "../../../lib/base/home/mod.ts";
-import { CorpStore } from "../../../lib/corp/mod.ts";
-import { checkCorp, Service } from "../../../lib/service/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { CorpStore } from "../../../lib/config/corp/mod.ts";
+import { Service } from "../../../lib/service/mod.ts";
+import { checkCorp } from "../../../lib/home/value_check/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 
 Deno.test("listeners hear that corp.toml came, changed, failed and went", async () => {
   const dir = await Deno.makeTempDir();

@@ -1,8 +1,8 @@
 /** Requests for credentials: which fields fit together (docs/design/contracts/09-credentials.md §9). */
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import type { CredentialAdd } from "../../../lib/api/mod.ts";
+import type { CredentialAdd } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { newCredential } from "../../../lib/service/credentials.ts";
+import { newCredential } from "../../../lib/service/contract/credentials.ts";
 import { KEY } from "../../helper/credential.ts";
 
 Deno.test("a credential has a host exactly where its provider has none, and a secret unless it is a decoy", () => {

@@ -3,11 +3,11 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { dirname, join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
-import { CorpStore } from "../../../lib/corp/mod.ts";
+import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { Service } from "../../../lib/service/mod.ts";
 import { sessionPaths } from "../../../lib/session/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 import { rule as ruleOf } from "../../helper/detection.ts";
 import { requestEvent } from "../../helper/ledger.ts";
 

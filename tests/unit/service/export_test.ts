@@ -2,12 +2,12 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { dirname, join } from "node:path";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
-import { CorpStore } from "../../../lib/corp/mod.ts";
+import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { FindingExport } from "../../../lib/service/export.ts";
+import { FindingExport } from "../../../lib/service/record/export.ts";
 import { Sessions } from "../../../lib/service/mod.ts";
 import { sessionPaths } from "../../../lib/session/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 import { requestEvent } from "../../helper/ledger.ts";
 import { recordOf } from "../../helper/vm.ts";
 

@@ -1,7 +1,7 @@
 /** Probes of `sbx status`: each is bounded, and a late one or a failing one is an issue itself. */
 import { assertEquals, assertMatch } from "@std/assert";
-import { healthProbes, runProbes } from "../../../lib/service/health.ts";
-import type { Vm } from "../../../lib/service/vm.ts";
+import { healthProbes, runProbes } from "../../../lib/service/health/health.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { recordOf } from "../../helper/vm.ts";
 

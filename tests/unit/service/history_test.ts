@@ -2,8 +2,8 @@
 import { assertEquals } from "@std/assert";
 import { dirname } from "node:path";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { sessionEvents, sessionHistory } from "../../../lib/service/ledger.ts";
-import type { Vm } from "../../../lib/service/vm.ts";
+import { sessionEvents, sessionHistory } from "../../../lib/service/record/ledger.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
 import { execEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
 
 /** Records `start` and `end` of programs: `+a` starts a, `-a` ends it, `!a` is a start that was blocked. */

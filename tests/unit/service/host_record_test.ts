@@ -5,13 +5,13 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import { userName } from "../../../lib/base/user/mod.ts";
-import { CorpStore } from "../../../lib/corp/mod.ts";
+import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { readEvents, verifyLedger } from "../../../lib/ledger/read/mod.ts";
 import { type FileParts, Service, VmFiles } from "../../../lib/service/mod.ts";
-import type { Vm } from "../../../lib/service/vm.ts";
-import { exclusive } from "../../../lib/service/vm_states.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
+import { exclusive } from "../../../lib/service/vm/vm_states.ts";
 import { sessionPaths, writeContract, writeRecord, writeState } from "../../../lib/session/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 import { contractOf } from "../../helper/session_gate.ts";
 import { recordOf } from "../../helper/vm.ts";
 

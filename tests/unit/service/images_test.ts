@@ -3,11 +3,11 @@ import { assert, assertEquals, assertObjectMatch, assertRejects } from "@std/ass
 import { join } from "node:path";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { bootAssets, loadProfile } from "../../../lib/profile/mod.ts";
+import { bootAssets, loadProfile } from "../../../lib/config/profile/mod.ts";
 import { Images } from "../../../lib/service/images.ts";
-import { Registry } from "../../../lib/service/registry.ts";
-import type { Vm } from "../../../lib/service/vm.ts";
-import { VmProcess } from "../../../lib/service/vm_process.ts";
+import { Registry } from "../../../lib/service/vm/registry.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
+import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
 import { sessionPaths } from "../../../lib/session/mod.ts";
 import { InstalledImages } from "../../helper/installed_images.ts";
 import { recordOf } from "../../helper/vm.ts";

@@ -2,16 +2,16 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
-import { CorpStore } from "../../../lib/corp/mod.ts";
-import { loadProfile } from "../../../lib/profile/mod.ts";
-import { makeContract } from "../../../lib/service/contract.ts";
-import { listIssues } from "../../../lib/service/issue.ts";
+import { CorpStore } from "../../../lib/config/corp/mod.ts";
+import { loadProfile } from "../../../lib/config/profile/mod.ts";
+import { makeContract } from "../../../lib/home/mod.ts";
+import { listIssues } from "../../../lib/service/health/issues.ts";
 import { Service } from "../../../lib/service/mod.ts";
-import type { Vm } from "../../../lib/service/vm.ts";
-import { VmProcess } from "../../../lib/service/vm_process.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
+import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
 import { makeApp } from "../../../cmd/service/app.ts";
 import { sessionPaths, writeContract } from "../../../lib/session/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 import { rule } from "../../helper/session_gate.ts";
 import { recordOf } from "../../helper/vm.ts";
 

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { SessionIndex } from "../../../lib/ledger/read/mod.ts";
-import { Sessions } from "../../../lib/service/sessions.ts";
+import { Sessions } from "../../../lib/service/record/sessions.ts";
 import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
 import { execEvent } from "../../helper/ledger.ts";
 import { recordOf } from "../../helper/vm.ts";

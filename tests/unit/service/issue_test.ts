@@ -3,14 +3,14 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { dirname, join } from "node:path";
 import { currentArch } from "../../../lib/base/arch/mod.ts";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
-import { caFiles, openCa } from "../../../lib/ca/mod.ts";
-import { CorpStore } from "../../../lib/corp/mod.ts";
+import { caFiles, openCa } from "../../../lib/network/ca/mod.ts";
+import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { storePath } from "../../../lib/credential/mod.ts";
-import { listIssues } from "../../../lib/service/issue.ts";
+import { listIssues } from "../../../lib/service/health/issues.ts";
 import { Service } from "../../../lib/service/mod.ts";
 import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
-import { ensureSigningKey, keyPaths } from "../../../lib/signing/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
+import { ensureSigningKey, keyPaths } from "../../../lib/release/signing/mod.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 /** Issues of a home that only this is wrong with; every home of this test has no assets. */

@@ -1,10 +1,10 @@
 /** Processes of VMs, followed by the service. */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
-import type { MachineInfo } from "../../../lib/ipc/mod.ts";
-import { Launcher, type LauncherOptions } from "../../../lib/service/launch.ts";
-import type { Vm } from "../../../lib/service/vm.ts";
-import { VmProcess } from "../../../lib/service/vm_process.ts";
+import type { MachineInfo } from "../../../lib/session/ipc/mod.ts";
+import { Launcher, type LauncherOptions } from "../../../lib/service/vm/launch.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
+import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
 import { withProcesses } from "../../helper/vm_process.ts";
 
 const RUNNING: MachineInfo = { state: "Running", boot_stages: [], pid: 1 };

@@ -3,11 +3,11 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { CorpStore } from "../../../lib/corp/mod.ts";
+import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { CredentialStore, Logins, storePath } from "../../../lib/credential/mod.ts";
-import { corpLayer } from "../../../lib/service/contract.ts";
-import { McpLogins } from "../../../lib/service/mcp_login.ts";
-import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { corpLayer } from "../../../lib/home/mod.ts";
+import { McpLogins } from "../../../lib/service/contract/mcp_login.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 import {
   browse,
   type OauthScript,

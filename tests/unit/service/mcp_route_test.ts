@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { Hono } from "hono";
 import { routeMcp } from "../../../cmd/service/routes/mcp.ts";
 import { toolSegment } from "../../../lib/client/mod.ts";
-import { pathMatcher } from "../../../lib/gateway/route.ts";
+import { pathMatcher } from "../../../lib/client/gateway/route.ts";
 import type { ProfileMcp } from "../../../lib/service/mod.ts";
 
 Deno.test("every name of a tool reaches the service as it is, also one with a slash", async () => {

@@ -3,13 +3,13 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import type { Notice } from "../../../lib/service/mod.ts";
 import { Notices, ServiceMetrics } from "../../../lib/service/mod.ts";
-import { Registry } from "../../../lib/service/registry.ts";
+import { Registry } from "../../../lib/service/vm/registry.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { fromRoot } from "../../helper/repo.ts";
 import { parseExposition } from "../../helper/exposition.ts";
 import { requestEvent, writeEvents } from "../../helper/ledger.ts";
 import { recordOf } from "../../helper/vm.ts";
-import type { Vm } from "../../../lib/service/vm.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
 
 async function withMetrics(
   run: (metrics: ServiceMetrics, notices: Notices, registry: Registry, dir: string) => Promise<void>,

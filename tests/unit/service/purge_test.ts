@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { MachineInfo } from "../../../lib/ipc/schema.ts";
-import { isLeftBehind } from "../../../lib/service/vm.ts";
+import { MachineInfo } from "../../../lib/session/ipc/schema.ts";
+import { isLeftBehind } from "../../../lib/service/vm/vm.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 Deno.test("purge without all: neither what is persistent nor what runs, boots or stands still", () => {

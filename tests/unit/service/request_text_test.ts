@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { Hono } from "hono";
 import { handle } from "../../../cmd/service/handle.ts";
-import { credentialRoutes, detectionRoutes, vmRoutes } from "../../../lib/api/mod.ts";
+import { credentialRoutes, detectionRoutes, vmRoutes } from "../../../lib/client/api/mod.ts";
 import { errorBody, SbxError, statusOf } from "../../../lib/base/error/mod.ts";
 
 const app = new Hono();

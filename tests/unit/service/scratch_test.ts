@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { makeScratch } from "../../../lib/service/scratch.ts";
+import { makeScratch } from "../../../lib/service/vm/scratch.ts";
 
 const GIB = 1024 ** 3;
 /** Place of ext4's magic number in a file system. */

@@ -1,12 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { dirname } from "node:path";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
-import { CorpStore } from "../../../lib/corp/mod.ts";
-import { securityRoutes } from "../../../lib/api/mod.ts";
+import { CorpStore } from "../../../lib/config/corp/mod.ts";
+import { securityRoutes } from "../../../lib/client/api/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { SecurityReport, Service } from "../../../lib/service/mod.ts";
 import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 import { requestEvent } from "../../helper/ledger.ts";
 import { recordOf } from "../../helper/vm.ts";
 

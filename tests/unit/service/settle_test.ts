@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { dirname } from "node:path";
 import { home } from "../../../lib/base/home/mod.ts";
-import type { MachineInfo } from "../../../lib/ipc/mod.ts";
-import { settle } from "../../../lib/service/settle.ts";
+import type { MachineInfo } from "../../../lib/session/ipc/mod.ts";
+import { settle } from "../../../lib/service/vm/cleanup.ts";
 import { sessionPaths } from "../../../lib/session/mod.ts";
 import { writeBeside } from "../../../lib/session/suspend.ts";
 import { exists } from "../../helper/exists.ts";

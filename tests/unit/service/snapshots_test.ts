@@ -3,11 +3,11 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
-import { CorpStore } from "../../../lib/corp/mod.ts";
+import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { Service } from "../../../lib/service/mod.ts";
-import type { Vm } from "../../../lib/service/vm.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
 import { sessionPaths, writeRecord, writeState } from "../../../lib/session/mod.ts";
-import { loadDefinitions, SettingsStore } from "../../../lib/settings/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 interface World {

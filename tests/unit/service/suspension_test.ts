@@ -1,10 +1,10 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { acceleratorOf, lackOfProcessor } from "../../../lib/service/suspension.ts";
+import { acceleratorOf, lackOfProcessor } from "../../../lib/service/vm/suspension.ts";
 import { type VmPaths, vmPaths } from "../../../lib/session/mod.ts";
 import { writeBeside } from "../../../lib/session/suspend.ts";
-import type { Accelerator, AcceleratorChoice } from "../../../lib/vm/mod.ts";
+import type { Accelerator, AcceleratorChoice } from "../../../lib/machine/vm/mod.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 const CPU = "vendor_id : Intel\nmodel name : Xeon\nflags : sse avx avx512f";

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
-import { type TemplateFor, Templates } from "../../../lib/service/templates.ts";
+import { type TemplateFor, Templates } from "../../../lib/service/vm/templates.ts";
 import { set, withBoot } from "../../helper/boot.ts";
 import { TemplateHost } from "../../helper/template_host.ts";
 

@@ -2,10 +2,10 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { CallServer } from "../../../lib/ipc/mod.ts";
-import { VmFiles } from "../../../lib/service/transfer.ts";
-import type { Vm } from "../../../lib/service/vm.ts";
-import { VmProcess } from "../../../lib/service/vm_process.ts";
+import { CallServer } from "../../../lib/session/ipc/mod.ts";
+import { VmFiles } from "../../../lib/service/run/transfer.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
+import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
 
 /** `bytes` of a hole that takes hours to read. */
 const ENDLESS = 2 ** 42;

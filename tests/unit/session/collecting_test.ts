@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { createClient } from "@libsql/client/sqlite3";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { ensureSigningKey, openSigned } from "../../../lib/signing/mod.ts";
+import { ensureSigningKey, openSigned } from "../../../lib/release/signing/mod.ts";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import type { PublicKey } from "../../../lib/release/mod.ts";
 import { Collecting, HEAD_MS } from "../../../lib/session/collecting.ts";

@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
-import type { GuestLink } from "../../../lib/guest/mod.ts";
-import { endOf } from "../../../lib/session/end.ts";
-import type { Machine } from "../../../lib/vm/mod.ts";
+import type { GuestLink } from "../../../lib/machine/guest/mod.ts";
+import { endOf } from "../../../lib/session/machine_end.ts";
+import type { Machine } from "../../../lib/machine/vm/mod.ts";
 
 /** @param console its text */
 async function end(console: string, code = 0, isStopping = false) {

@@ -1,6 +1,6 @@
 /** Programs that the host starts in a guest. */
 import { assertEquals } from "@std/assert";
-import type { GuestLink } from "../../../lib/guest/mod.ts";
+import type { GuestLink } from "../../../lib/machine/guest/mod.ts";
 import { execProgram } from "../../../lib/session/exec.ts";
 import type { SessionHealth } from "../../../lib/session/health.ts";
 import { TestGate } from "../../helper/gate.ts";

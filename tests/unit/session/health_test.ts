@@ -1,6 +1,6 @@
 /** A machine that pauses while its record or its disk cannot be written, also while its guest is away. */
 import { assertEquals, assertRejects } from "@std/assert";
-import type { MachineInfo } from "../../../lib/ipc/mod.ts";
+import type { MachineInfo } from "../../../lib/session/ipc/mod.ts";
 import { SessionHealth } from "../../../lib/session/health.ts";
 import type { DiskReserve } from "../../../lib/session/reserve.ts";
 

@@ -1,7 +1,7 @@
 /** Programs of stdio MCP servers in VMs that the service provides. */
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import type { Call, Caller, McpNeed } from "../../../lib/ipc/mod.ts";
+import type { Call, Caller, McpNeed } from "../../../lib/session/ipc/mod.ts";
 import type { Program } from "../../../lib/mcp/mod.ts";
 import { ProgramVms } from "../../../lib/session/mcp_program/mod.ts";
 import { withProcesses } from "../../helper/vm_process.ts";

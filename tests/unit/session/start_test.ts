@@ -2,12 +2,12 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
-import { GuestLink } from "../../../lib/guest/mod.ts";
-import { GUEST_VERSION, PORTS } from "../../../lib/guest/wire/mod.ts";
-import type { BootCall } from "../../../lib/ipc/mod.ts";
+import { GuestLink } from "../../../lib/machine/guest/mod.ts";
+import { GUEST_VERSION, PORTS } from "../../../lib/machine/guest/wire/mod.ts";
+import type { BootCall } from "../../../lib/session/ipc/mod.ts";
 import { type StartingSession, startMachine } from "../../../lib/session/start.ts";
 import { isSuspended, writeBeside } from "../../../lib/session/suspend.ts";
-import { type Hypervisor, type Machine, vsockPath } from "../../../lib/vm/mod.ts";
+import { type Hypervisor, type Machine, vsockPath } from "../../../lib/machine/vm/mod.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 /** A machine without a guest, which runs until it is killed. */

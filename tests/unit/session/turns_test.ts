@@ -1,7 +1,7 @@
 /** Turns of an agent, told by its model calls. */
 import { assertEquals } from "@std/assert";
 import type { Event } from "../../../lib/event/mod.ts";
-import { Turns } from "../../../lib/session/turns.ts";
+import { Turns } from "../../../lib/session/agent_turns.ts";
 
 const call = (tools_count: number) => ({ model: { request: { tools_count } } }) as Event;
 const answer = (...tools: string[]) => ({ status: 200, tool_calls: tools.map((name) => ({ name })) });

@@ -1,5 +1,5 @@
 /** The way from a new home to an agent that works: what of it is done, as far as the service knows. */
-import type { SystemStatus } from "../../../../lib/api/schema.ts";
+import type { SystemStatus } from "../../../../lib/client/api/schema.ts";
 
 export const STEPS = ["machine", "image", "credential", "agent"] as const;
 export type StepName = typeof STEPS[number];

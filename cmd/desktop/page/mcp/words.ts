@@ -1,5 +1,5 @@
 /** The word diff of a held-back tool, trusted only where it is true: a server can write the diff's own marks into its texts. */
-import type { McpChange } from "../../../../lib/api/schema.ts";
+import type { McpChange } from "../../../../lib/client/api/schema.ts";
 
 export interface Part {
   op: "same" | "add" | "remove";

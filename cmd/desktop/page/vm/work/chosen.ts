@@ -1,5 +1,5 @@
 /** What a person chose of a VM's work: whole files, and pieces of files. */
-import type { WorkTake, WorkView } from "../../../../../lib/api/schema.ts";
+import type { WorkTake, WorkView } from "../../../../../lib/client/api/schema.ts";
 
 /** By the places of unit and file: everything, or the places of pieces. */
 export type Chosen = ReadonlyMap<string, "all" | ReadonlySet<number>>;

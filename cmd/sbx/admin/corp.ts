@@ -1,0 +1,64 @@
+import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import type { CorpInfo } from "../../../lib/config/corp/mod.ts";
+import { connect } from "../connect.ts";
+import { brief, note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { pairs } from "../output.ts";
+
+export const command: CommandGroup = {
+  name: "corp",
+  summary: "show the administrator's corp.toml, or validate a new one",
+  subcommands: [
+    {
+      name: "corp info",
+      usage: "[--json]",
+      summary: "show what the corp.toml in force locks, hides and adds",
+      options: [JSON_OPTION],
+      examples: ["sbx corp info"],
+      run: info,
+    },
+    {
+      name: "corp validate",
+      usage: "FILE [--json]",
+      summary: "validate a corp.toml before deploying it",
+      notes: ["The exit code is 1 if the file is invalid."],
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx corp validate ./corp.toml"],
+      run: (args) => validate(args.words[0], args),
+    },
+  ],
+};
+
+async function info(args: Arguments): Promise<number> {
+  const corp = await (await connect()).json<CorpInfo>("GET", "/corp/info");
+  if (args.has("json")) {
+    await printJson(corp);
+    return 0;
+  }
+  const ids = (items: { id: string }[]) => items.length ? items.map(({ id }) => id).join(" ") : undefined;
+  await print(pairs([
+    ["corp", corp.summary],
+    ...(corp.error?.split("\n") ?? []).map((problem): [string, string] => ["error", problem]),
+    ["locks", ids(corp.settings.filter(({ locked }) => locked))],
+    ["hides", ids(corp.settings.filter(({ hidden }) => hidden))],
+    ["disables", ids(corp.settings.filter(({ enabled }) => enabled === false))],
+    ["MCP servers", ids(corp.mcp_servers.filter(({ enabled }) => enabled))],
+    ["disabled MCP servers", ids(corp.mcp_servers.filter(({ enabled }) => !enabled))],
+    ["rules", corp.rule_count ? String(corp.rule_count) : undefined],
+  ]));
+  return 0;
+}
+
+/** Validates locally, without the service: the file may not be deployed yet. */
+async function validate(file: string, args: Arguments): Promise<number> {
+  const { validateCorp } = await import("../../../lib/config/corp/mod.ts");
+  const { checkCorp } = await import("../../../lib/home/value_check/mod.ts");
+  const result = await validateCorp(file, checkCorp);
+  if (args.has("json")) await printJson(result);
+  else {
+    for (const problem of result.problems) note(brief(problem));
+    for (const warning of result.warnings) note(`warning: ${warning}`);
+    if (result.ok) await print(`${file} is valid`);
+  }
+  return result.ok ? 0 : 1;
+}

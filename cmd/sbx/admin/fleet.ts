@@ -1,0 +1,227 @@
+import { fileURLToPath } from "node:url";
+import {
+  type Arguments,
+  type Command,
+  type CommandGroup,
+  daysOption,
+  JSON_OPTION,
+  sinceOf,
+} from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { shownAddress } from "../../../lib/base/url/mod.ts";
+import { deviceName } from "../../../lib/base/user/mod.ts";
+import { bundlePairs, FLEET_UPDATE } from "./fleet_bundle.ts";
+import { SIMULATE } from "./fleet_simulate.ts";
+import { pairs, table } from "../output.ts";
+import { CREDENTIAL, recordsAuthorization } from "../record/records.ts";
+import { readSecret } from "../rules/secret.ts";
+
+const ASK: Command = {
+  name: "fleet ask",
+  usage: "[QUESTION [VALUE] --over RECORDS [--credential REF]] [--days N] [--json]",
+  summary: "answer a prepared question about a fleet; without one, list the questions",
+  options: [
+    {
+      name: "over",
+      value: "RECORDS",
+      about: "duckdb:// or chdb:// and the store of a fleet, or clickhouse://HOST",
+    },
+    ...CREDENTIAL,
+    daysOption(),
+    JSON_OPTION,
+  ],
+  words: { min: 0, max: 2 },
+  examples: ["sbx fleet ask", "sbx fleet ask reached-host evil.example.com --over duckdb:///srv/fleet"],
+  run: ask,
+};
+
+export const command: CommandGroup = {
+  name: "fleet",
+  summary: "send this machine's records to the company's collector",
+  subcommands: [
+    {
+      name: "fleet status",
+      usage: "[--json]",
+      summary: "show what the collector has of this machine's records, and which bundle is in force",
+      notes: [
+        "The exit code is 1 while records are missing at the collector, or the last check of the bundle failed.",
+      ],
+      options: [JSON_OPTION],
+      examples: ["sbx fleet status"],
+      run: status,
+    },
+    {
+      name: "fleet enrol",
+      usage: "[--name NAME] [--at URL] [--json]",
+      summary: "introduce this machine to the collector, with a one-time token from standard input",
+      notes: ["Where corp.toml names a stream or a database, --at names the receiver that reads from it."],
+      options: [
+        { name: "at", value: "URL", about: "the receiver; default the collector of corp.toml" },
+        { name: "name", value: "NAME", about: "name of this machine; default its host name" },
+        JSON_OPTION,
+      ],
+      examples: ["sbx fleet enrol < token.txt"],
+      run: enrol,
+    },
+    FLEET_UPDATE,
+    ASK,
+    SIMULATE,
+  ],
+};
+
+async function status(args: Arguments): Promise<number> {
+  const [{ readStatus }, { readBundleStatus }] = await Promise.all([
+    import("../../../lib/fleet/machine/mod.ts"),
+    import("../../../lib/fleet/bundle/mod.ts"),
+  ]);
+  const now = await readStatus(home());
+  const bundle = await readBundleStatus(home());
+  if (args.has("json")) {
+    await printJson({ ...now ?? { schema: "sbx.fleet-status.v1", target: null }, ...(bundle && { bundle }) });
+  } else if (!now) {
+    await print("nothing is sent from here: corp.toml names no collector, or the service has not run since");
+  } else {
+    const { all, behind, forked, refused, lost } = now.sessions;
+    await print(pairs([
+      ["collector", now.target],
+      ["machine", now.machine_id],
+      ["last complete", now.last_good_at ?? "never"],
+      ["sessions", `${all}, ${behind} behind`],
+      [
+        "sent",
+        `${count(now.shipped.events, "event")}, ${
+          count(now.shipped.segments, "segment")
+        }, ${now.shipped.bytes} bytes`,
+      ],
+      ["differ from the collector", forked.join(" ") || undefined],
+      ["refused", refused.join(" ") || undefined],
+      ["lost", lost ? String(lost) : undefined],
+      ["error", now.error ?? undefined],
+    ]));
+  }
+  if (bundle && !args.has("json")) await print(pairs(bundlePairs(bundle)));
+  const isSent = !now || now.error === null && now.sessions.behind + now.sessions.forked.length === 0;
+  return isSent && bundle?.state !== "failed" ? 0 : 1;
+}
+
+async function enrol(args: Arguments): Promise<number> {
+  const [{ useNetworkOf }, { HttpTarget }, { ensureSigningKey, formatPublicKey }] = await Promise.all([
+    import("../../../lib/home/mod.ts"),
+    import("../../../lib/fleet/ship/mod.ts"),
+    import("../../../lib/release/signing/mod.ts"),
+  ]);
+  const { state } = await useNetworkOf(home());
+  const { url: configured, credential_ref, user } = "config" in state ? state.config.file.fleet : {};
+  const url = args.text("at") ?? configured;
+  if (url === undefined) {
+    throw new SbxError("fleet.url.missing", "corp.toml names no collector", {
+      hint: 'an administrator sets [fleet] url = "https://HOST" in corp.toml',
+    });
+  }
+  const { publicKey } = await ensureSigningKey(home());
+  const name = args.text("name") ?? deviceName();
+  const parsed = URL.parse(url);
+  if (!parsed || !/^(https?|file):$/.test(parsed.protocol)) {
+    throw new SbxError("fleet.url.invalid", `no machine is enrolled at "${shownAddress(url)}"`, {
+      hint: "name the receiver: sbx fleet enrol --at https://HOST < token.txt",
+    });
+  }
+  const token = await readSecret("token: ");
+  const request = { token, public_key: formatPublicKey(publicKey), name };
+  if (parsed.protocol === "file:") {
+    const { enrol: enrolInFolder } = await import("../../../lib/fleet/receive/mod.ts");
+    await enrolInFolder(fileURLToPath(parsed), request);
+  } else {
+    const { sinkAuthorization } = await import("../../../lib/credential/mod.ts");
+    // The credential of the collector is not one of another receiver.
+    const authorize = credential_ref && url === configured &&
+      sinkAuthorization(home(), { credential_ref, ...(user && { user }) });
+    await new HttpTarget(url, undefined, authorize || undefined).enrol(request);
+  }
+  const enrolled = {
+    machine_id: publicKey.id,
+    name,
+    collector: parsed.protocol === "file:" ? parsed.pathname : parsed.origin,
+  };
+  if (args.has("json")) await printJson(enrolled);
+  else await print(`enrolled ${name} (${publicKey.id.slice(0, 16)}) at ${enrolled.collector}`);
+  return 0;
+}
+
+async function ask(args: Arguments): Promise<number> {
+  const { ANSWER_ROWS, ask: answer, findQuestion, QUESTIONS } = await import(
+    "../../../lib/fleet/question/mod.ts"
+  );
+  const [name, value] = args.words;
+  if (name === undefined) {
+    const idle = ["over", "credential", "days"].find((option) => args.has(option));
+    if (idle) {
+      throw new SbxError("usage.invalid", `--${idle} needs a question`, {
+        hint: "sbx fleet ask lists the questions",
+      });
+    }
+    if (args.has("json")) {
+      await printJson(QUESTIONS.map(({ name, value, about }) => ({ name, value, about })));
+    } else {await print(
+        table(["QUESTION", "VALUE", ""], QUESTIONS.map((each) => [each.name, each.value ?? "", each.about])),
+      );}
+    return 0;
+  }
+  const question = findQuestion(name);
+  const over = args.text("over");
+  if (over === undefined) {
+    throw new SbxError("usage.invalid", "missing option --over RECORDS", {
+      hint: `sbx fleet ask ${name} --over duckdb:///srv/fleet`,
+    });
+  }
+  const [{ openOver }, { listMachines }] = await Promise.all([
+    import("../../../lib/fleet/table/mod.ts"),
+    import("../../../lib/fleet/receive/mod.ts"),
+  ]);
+  await (await import("../../../lib/home/mod.ts")).useNetworkOf(home());
+  await using opened = await openOver(over, recordsAuthorization(args));
+  const { engine, store, table: tableOf, hasMachines } = opened;
+  if (!tableOf) {
+    throw new SbxError(
+      "fleet.over.invalid",
+      `${over} has ledgers only; questions need the tables of a store`,
+      {
+        hint: "sbx-admin fleet import DIR LEDGER and sbx-admin fleet tables DIR make a store of ledgers",
+      },
+    );
+  }
+  const since = sinceOf(args);
+  const rows = await answer(
+    {
+      engine,
+      table: tableOf,
+      ...(!hasMachines && { machines: store ? await listMachines(store) : [] }),
+    },
+    question,
+    {
+      ...(value !== undefined && { value }),
+      ...(since !== undefined && { since }),
+    },
+  );
+  if (args.has("json")) await printJson({ question: name, rows });
+  else if (rows.length === 0) await print("nothing");
+  else {
+    const columns = Object.keys(rows[0]);
+    await print(
+      table(
+        columns.map((column) => column.toUpperCase()),
+        rows.map((row) => columns.map((column) => cell(row[column]))),
+      ),
+    );
+    if (rows.length === ANSWER_ROWS) note(`only the first ${ANSWER_ROWS} rows`);
+  }
+  return 0;
+}
+
+function cell(value: string | number | boolean | null): string {
+  if (typeof value === "number" && !Number.isInteger(value)) return value.toFixed(3);
+  return value === null ? "" : String(value);
+}

@@ -1,0 +1,149 @@
+import { currentArch } from "../../../lib/base/arch/mod.ts";
+import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import type { PrunedAssets, RemovedImage } from "../../../lib/client/api/mod.ts";
+import { asSbxError } from "../../../lib/base/error/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { formatBytes } from "../../../lib/base/progress/mod.ts";
+import {
+  bootAssets,
+  type ListedProfile,
+  listProfiles,
+  loadProfile,
+} from "../../../lib/config/profile/mod.ts";
+import { segment } from "../../../lib/client/mod.ts";
+import { connect } from "../connect.ts";
+import { buildProfileImage } from "../installed_image.ts";
+import { ARCH_OPTION, archOf } from "../vm/size.ts";
+import { table } from "../output.ts";
+
+export const command: CommandGroup = {
+  name: "image",
+  summary: "list, build and remove the images that VMs boot",
+  subcommands: [
+    {
+      name: "image list",
+      usage: "[--json]",
+      summary: "list each profile's image",
+      notes: ["Profiles with the same packages share an image."],
+      options: [JSON_OPTION],
+      examples: ["sbx image list"],
+      run: list,
+    },
+    {
+      name: "image build",
+      usage: "PROFILE [--arch ARCH] [--json]",
+      summary: "build the image of a profile from its packages, and install it",
+      notes: [
+        "It takes about a minute and 2.5 GB of disk space meanwhile. VMs that run keep the image that they booted.",
+      ],
+      options: [ARCH_OPTION, JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx image build co-work", "sbx image build code --arch arm64"],
+      run: build,
+    },
+    {
+      name: "image remove",
+      usage: "PROFILE [--json]",
+      summary: "remove the image of a profile, and the files that nothing else boots from",
+      notes: [
+        "VMs that run or are suspended keep its files until they stop; sbx image build makes it again.",
+      ],
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx image remove co-work"],
+      run: remove,
+    },
+    {
+      name: "image prune",
+      usage: "[--json]",
+      summary: "remove files of earlier images, which no VM uses any more",
+      notes: ["The service does so when it starts, with files that have been there for a day."],
+      options: [JSON_OPTION],
+      examples: ["sbx image prune"],
+      run: prune,
+    },
+  ],
+};
+
+/** The image of one profile. */
+interface ListedImage {
+  profile_id: string;
+  /** profile whose image it is, and its version */
+  image?: string;
+  version?: string;
+  suite?: string;
+  bytes?: number;
+  /** why there is none */
+  problem?: string;
+}
+
+async function list(args: Arguments): Promise<number> {
+  const images = await Promise.all((await listProfiles(home())).map(imageOf));
+  if (args.has("json")) await printJson({ images });
+  else await print(table(["PROFILE", "IMAGE", "VERSION", "SUITE", "SIZE"], images.map(rowOf)));
+  return 0;
+}
+
+async function imageOf(listed: ListedProfile): Promise<ListedImage> {
+  const profile_id = listed.id;
+  if ("error" in listed) return { profile_id, problem: listed.error.message };
+  try {
+    const { image, version, rootfs } = await bootAssets(home(), listed.profile, currentArch());
+    return {
+      profile_id,
+      image: image?.profile ?? (listed.profile.assets ? "pinned" : "any"),
+      version,
+      suite: image?.packages.suite,
+      bytes: rootfs.size,
+    };
+  } catch (cause) {
+    const { message, hint } = asSbxError(cause, "looking for an image");
+    return { profile_id, problem: [message, hint].filter(Boolean).join("; ") };
+  }
+}
+
+function rowOf({ profile_id, image, version, suite, bytes, problem }: ListedImage): string[] {
+  if (problem) return [profile_id, problem, "", "", ""];
+  return [profile_id, image ?? "", version ?? "", suite ?? "", formatBytes(bytes ?? 0)];
+}
+
+async function build(args: Arguments): Promise<number> {
+  const profile = await loadProfile(home(), args.words[0]);
+  const built = await buildProfileImage(profile, archOf(args));
+  if (args.has("json")) await printJson(built);
+  else {await print(
+      `image ${built.version} of ${built.profile} is installed: sbx create NAME --profile ${built.profile}`,
+    );}
+  return 0;
+}
+
+async function remove(args: Arguments): Promise<number> {
+  const [profile] = args.words;
+  const client = await connect();
+  const removed = await client.json<RemovedImage>("DELETE", `/images/${segment(profile, "profile")}`);
+  if (args.has("json")) {
+    await printJson(removed);
+    return 0;
+  }
+  await print(`removed the image of ${profile}: ${freedText(removed)}`);
+  if (removed.used_by.length > 0) {
+    await print(`in use until they stop, and kept: the files of ${removed.used_by.join(", ")}`);
+  }
+  for (const id of removed.without_image) {
+    await print(`VMs of ${id} cannot start until it has an image again: sbx image build ${id}`);
+  }
+  return 0;
+}
+
+async function prune(args: Arguments): Promise<number> {
+  const freed = await (await connect()).json<PrunedAssets>("POST", "/images/prune");
+  await (args.has("json") ? printJson(freed) : print(freedText(freed)));
+  return 0;
+}
+
+function freedText({ files, bytes }: PrunedAssets): string {
+  if (files.length === 0) return "no file was left over";
+  return `${count(files.length, "file")}, ${formatBytes(bytes)} freed`;
+}

@@ -1,0 +1,120 @@
+/** Commands of sbx by topic; each is in the file of its name, in the folder of its topic, loaded on use. */
+import type { Command, CommandGroup } from "../../lib/base/args/mod.ts";
+
+/** Commands of one topic, in the order of help. */
+export interface Topic {
+  title: string;
+  /** beside this file, with the helpers of its commands */
+  folder: string;
+  commands: readonly string[];
+}
+
+/** Topics in the order of help; each command is in one. */
+export const TOPICS: readonly Topic[] = [
+  {
+    title: "Start here",
+    folder: "start",
+    commands: ["run", "agent", "desktop", "status", "doctor", "help"],
+  },
+  {
+    title: "VMs",
+    folder: "vm",
+    commands: [
+      "create",
+      "list",
+      "info",
+      "exec",
+      "shell",
+      "jobs",
+      "port",
+      "open",
+      "ssh-config",
+      "start",
+      "stop",
+      "pause",
+      "resume",
+      "suspend",
+      "fork",
+      "save",
+      "delete",
+      "restore",
+      "purge",
+    ],
+  },
+  {
+    title: "Files and work",
+    folder: "files",
+    commands: ["push", "diff", "review", "pull", "cp", "snapshots", "undo"],
+  },
+  {
+    title: "Record",
+    folder: "record",
+    commands: [
+      "events",
+      "timeline",
+      "tree",
+      "net",
+      "why",
+      "costs",
+      "findings",
+      "logs",
+      "sessions",
+      "sql",
+      "verify",
+      "certify",
+    ],
+  },
+  {
+    title: "Rules",
+    folder: "rules",
+    commands: [
+      "asks",
+      "allow",
+      "deny",
+      "profile",
+      "policy",
+      "credentials",
+      "mcp",
+      "detection",
+      "hunt",
+      "lab",
+      "learn",
+    ],
+  },
+  {
+    title: "Administration",
+    folder: "admin",
+    commands: [
+      "settings",
+      "corp",
+      "fleet",
+      "template",
+      "image",
+      "update",
+      "debug",
+      "support-bundle",
+      "bench",
+      "version",
+      "completions",
+    ],
+  },
+];
+
+/** Command names, in the order of help. */
+export const COMMANDS: readonly string[] = TOPICS.flatMap(({ commands }) => commands);
+
+/**
+ * Loads a command of {@linkcode COMMANDS}. The specifier is computed, since Deno reads every module of a literal one
+ * before it runs anything, which doubles the time of `sbx version`. all.ts names the modules for
+ * `deno compile --include` and for import checks.
+ */
+export async function loadCommand(name: string): Promise<Command | CommandGroup> {
+  const { folder } = TOPICS.find(({ commands }) => commands.includes(name))!;
+  const file = `./${folder}/${name}.ts`;
+  return (await import(file)).command;
+}
+
+/** Loads all commands, for help and completions. */
+export async function allCommands(): Promise<(Command | CommandGroup)[]> {
+  return await Promise.all(COMMANDS.map(loadCommand));
+}

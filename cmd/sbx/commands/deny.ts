@@ -1,3 +1,0 @@
-import { answerCommand } from "../answer.ts";
-
-export const command = answerCommand("deny");

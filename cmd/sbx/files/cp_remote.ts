@@ -1,0 +1,213 @@
+import type { FileEntry, FileList, FileWritten, VmInfo } from "../../../lib/client/api/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { note } from "../../../lib/base/print/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import type { Client } from "../../../lib/client/mod.ts";
+
+const DEPTH_MAX = 32;
+
+/** Reason why a file is skipped whose name cannot be written in a request. */
+export const NOT_UTF8 = "its name is not UTF-8; rename it to copy it";
+
+/** A copied file. */
+export interface CopiedFile {
+  from: string;
+  to: string;
+  /** `bytes` */
+  size: number;
+}
+
+/** Result of a copy. */
+export interface CopyResult {
+  copied: CopiedFile[];
+  /** paths */
+  skipped: string[];
+  /** paths of a repository that stay in the VM on purpose */
+  behind?: string[];
+}
+
+/** Everything below a folder of a workspace. */
+export interface Tree {
+  entries: FileEntry[];
+  /** escaped paths whose names are not UTF-8, and so cannot be copied */
+  leftOut: string[];
+  /** number of such names; `leftOut` may have fewer */
+  leftOutCount: number;
+}
+
+/** A file of a VM, with what the service says of it. */
+export interface OpenRemote {
+  body: AsyncIterable<Uint8Array>;
+  size?: number;
+  allocated?: number;
+  /** permission bits */
+  mode?: number;
+}
+
+function modeOf(header: string | null): number | undefined {
+  return header !== null && /^[0-7]{1,4}$/.test(header) ? parseInt(header, 8) & 0o777 : undefined;
+}
+
+/**
+ * Most entries of one copied folder (docs/design/contracts/14-limits.md §14): a hostile guest lists as many
+ * as it likes.
+ */
+export const ENTRIES_MAX = 1_000_000;
+
+/** A VM's files, accessed through the API. */
+export class Remote {
+  readonly #client: Client;
+  readonly #vm: string;
+
+  /** @param vm name or id, encoded for a path */
+  constructor(client: Client, vm: string) {
+    this.#client = client;
+    this.#vm = vm;
+  }
+
+  /**
+   * Lists everything below a folder, page by page; undefined if `path` is a file.
+   *
+   * @throws {SbxError} `guest.failed`, `repo.too_large`: a listing without an end
+   */
+  async list(path: string): Promise<Tree | undefined> {
+    const tree: Tree = { entries: [], leftOut: [], leftOutCount: 0 };
+    let count = 0;
+    const folders = [path];
+    try {
+      for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+        for (let cursor: string | undefined, more = true; more;) {
+          const query = { path: folder, depth: DEPTH_MAX, cursor };
+          const page = await this.#client.json<FileList>("GET", this.#url("list"), { query });
+          const listed = page.entries.length + page.left_out_count;
+          // Pages of a guest: it says when the last one is reached.
+          if (
+            page.truncated && (listed === 0 || page.next_cursor === undefined || page.next_cursor === cursor)
+          ) {
+            throw new SbxError("guest.failed", `the VM lists "${folder}" without an end`, {
+              hint: "sbx logs NAME shows the guest's console",
+            });
+          }
+          if ((count += listed) > ENTRIES_MAX) {
+            throw new SbxError("repo.too_large", `"${path}" has more than ${ENTRIES_MAX} files and folders`, {
+              hint: "copy the folders in it one by one, or pack them in the VM first: tar -cf FILE FOLDER",
+            });
+          }
+          tree.entries.push(...page.entries);
+          tree.leftOut.push(...page.left_out);
+          tree.leftOutCount += page.left_out_count;
+          folders.push(...page.entries.filter((entry) => isDeepest(entry, folder!)).map(({ path }) => path));
+          more = page.truncated;
+          cursor = page.next_cursor;
+        }
+      }
+      return tree;
+    } catch (error) {
+      if (error instanceof SbxError && error.code === "file.invalid") return undefined;
+      throw error;
+    }
+  }
+
+  /** What is at a path; undefined for nothing. */
+  async kindOf(path: string): Promise<"folder" | "file" | undefined> {
+    try {
+      await this.#client.json<FileList>("GET", this.#url("list"), { query: { path, depth: 1 } });
+      return "folder";
+    } catch (error) {
+      if (error instanceof SbxError && error.code === "file.invalid") return "file";
+      if (error instanceof SbxError && error.code === "file.not_found") return undefined;
+      throw error;
+    }
+  }
+
+  /** Opens a file; `size`, and `allocated` without its holes, in `bytes`, where the service says them. */
+  async read(path: string): Promise<OpenRemote> {
+    const { body, headers } = await this.#client.send("GET", this.#url("content"), { query: { path } });
+    const bytesOf = (name: string) => headers.has(name) ? Number(headers.get(name)) : undefined;
+    return {
+      body: named(body!, path),
+      size: bytesOf("content-length"),
+      allocated: bytesOf("sbx-allocated-bytes"),
+      mode: modeOf(headers.get("sbx-mode")),
+    };
+  }
+
+  /**
+   * Writes a file from a stream, of any size.
+   *
+   * @param mode permission bits
+   * @returns the `bytes` that were sent
+   * @throws {SbxError} `file.conflict`: the VM has fewer or more
+   */
+  async write(path: string, bytes: AsyncIterable<Uint8Array>, mode: number): Promise<number> {
+    let sent = 0;
+    const counted = async function* () {
+      for await (const chunk of bytes) {
+        sent += chunk.length;
+        yield chunk;
+      }
+    };
+    const { size, captured } = await this.#client.json<FileWritten>("POST", this.#url("content"), {
+      query: { path, mode: mode.toString(8).padStart(4, "0") },
+      body: ReadableStream.from(counted()),
+    });
+    if (captured !== undefined) {
+      note(
+        `sbx: ${path}: ${
+          count(captured, "secret")
+        } stored; the VM has refs in their place (sbx credentials list)`,
+      );
+    } else if (size !== sent) throw incompleteError(path, size, sent);
+    return sent;
+  }
+
+  /** Makes a symbolic link; what is there is replaced. */
+  async writeLink(path: string, target: string): Promise<void> {
+    await this.#client.json("POST", this.#url("content"), { query: { path, type: "symlink" }, body: target });
+  }
+
+  /** Creates a folder and its parents. */
+  async createFolder(path: string): Promise<void> {
+    await this.#client.json("POST", this.#url("content"), { query: { path, type: "directory" } });
+  }
+
+  /** Path of the workspace on this machine. */
+  async folder(): Promise<string> {
+    return (await this.#client.json<VmInfo>("GET", `/vms/${this.#vm}/info`)).workspace;
+  }
+
+  #url(action: string): string {
+    return `/vms/${this.#vm}/files/${action}`;
+  }
+}
+
+/** Tests whether an entry is a folder so deep below another that a listing of that one ends there. */
+function isDeepest({ path, type }: FileEntry, folder: string): boolean {
+  if (type !== "directory") return false;
+  const below = folder === "" ? path : path.slice(folder.length + 1);
+  return below.split("/").length === DEPTH_MAX;
+}
+
+/** The stream with an error that says what was lost. */
+async function* named(body: ReadableStream<Uint8Array>, path: string): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body;
+  } catch (cause) {
+    throw new SbxError("service.unreachable", `the connection was lost while "${path}" was copied`, {
+      cause,
+      hint: "copy it again; sbx list starts the service again",
+    });
+  }
+}
+
+/** Joins path parts with single slashes. */
+export function joinPath(...parts: string[]): string {
+  return parts.filter((part) => part !== "").join("/").replace(/\/+/g, "/");
+}
+
+/** Error of a copy that has fewer or more bytes than its source. */
+export function incompleteError(path: string, written: number, size: number): SbxError {
+  return new SbxError("file.conflict", `"${path}" was copied with ${written} of ${size} bytes`, {
+    hint: "copy it again; a file that changes meanwhile cannot be copied",
+  });
+}

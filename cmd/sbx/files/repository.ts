@@ -1,0 +1,183 @@
+/** A VM as what lib/repo needs of it, and reports of what went in and out, for several commands. */
+import { basename, dirname, join } from "node:path";
+import type { ExecResult, FileWritten, VmInfo } from "../../../lib/client/api/mod.ts";
+import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
+import { note } from "../../../lib/base/print/mod.ts";
+import { Progress } from "../../../lib/base/progress/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
+import { guestGitDir } from "../../../lib/machine/live/mod.ts";
+import {
+  BRING_STAGES,
+  bringIn,
+  bringLive,
+  type BroughtIn,
+  type Guest,
+  type GuestOutput,
+  LIVE_STAGES,
+  type Pulled,
+  Work,
+} from "../../../lib/repo/mod.ts";
+import { incompleteError } from "./cp_remote.ts";
+
+/** Options of commands that bring a folder in. */
+export const FROM_DIR_OPTIONS: Option[] = [
+  {
+    name: "from-dir",
+    value: "DIR",
+    about: "bring this git repository or folder in (docs/guides/repositories.md)",
+  },
+];
+export const BRING_OPTIONS: Option[] = [
+  { name: "to", value: "PATH", about: "its folder in the VM; default /root/NAME, on the VM's own disk" },
+  { name: "with-secrets", about: "also files that look like secrets, such as .env and *.pem" },
+];
+
+/** Brings what a VM with a folder of this host lacks: a repository for that, where it has one. */
+export async function bringLiveFolder(client: Client, name: string): Promise<BroughtIn | undefined> {
+  const guest = new VmGuest(client, name);
+  const { live, workspace } = await guest.info();
+  if (!live?.is_repository) return undefined;
+  using progress = new Progress(LIVE_STAGES);
+  const gitDir = guestGitDir({ name: basename(live.place) });
+  const brought = await bringLive(guest, { ...live, room: roomOf({ workspace }), gitDir, progress });
+  progress[Symbol.dispose]();
+  for (const path of brought.secrets_left_out) {
+    note(`sbx: ${path} looks like a secret: the VM cannot read it`);
+  }
+  return brought;
+}
+
+/** What a VM has of this host, in one line. */
+export function formatLive({ dir, place, is_repository }: NonNullable<VmInfo["live"]>): string {
+  const git = is_repository ? "; its repository is one of the VM" : "";
+  return `${dir} = ${place} (live: what the VM writes there, it writes on this host${git})`;
+}
+
+/** Folder beside a VM's record with what was brought in. */
+export function roomOf({ workspace }: Pick<VmInfo, "workspace">): string {
+  return join(dirname(workspace), "repository");
+}
+
+/** A VM as a place for a repository. @param vm name or id */
+export class VmGuest implements Guest {
+  readonly workspace = "/workspace";
+  readonly #client: Client;
+  readonly #path: string;
+
+  constructor(client: Client, readonly name: string) {
+    this.#client = client;
+    this.#path = `/vms/${segment(name)}`;
+  }
+
+  async run(command: string[], timeout_secs: number): Promise<GuestOutput> {
+    const json = { command, timeout_secs };
+    const { exit_code, stdout, stderr } = await this.#client.json<ExecResult>("POST", `${this.#path}/exec`, {
+      json,
+    });
+    return { code: exit_code, stdout, stderr };
+  }
+
+  async upload(path: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
+    let sent = 0;
+    const counted = async function* () {
+      for await (const chunk of bytes) {
+        sent += chunk.length;
+        yield chunk as Uint8Array<ArrayBuffer>;
+      }
+    };
+    const written = await this.#client.json<FileWritten>("POST", `${this.#path}/files/content`, {
+      query: { path, mode: "0600" },
+      body: ReadableStream.from(counted()),
+    });
+    if (written.size !== sent) throw incompleteError(path, written.size, sent);
+  }
+
+  async download(path: string) {
+    const { body } = await this.#client.send("GET", `${this.#path}/files/content`, { query: { path } });
+    return { body: body as AsyncIterable<Uint8Array> };
+  }
+
+  async info(): Promise<VmInfo> {
+    return await this.#client.json<VmInfo>("GET", `${this.#path}/info`);
+  }
+
+  async room(): Promise<string> {
+    return roomOf(await this.info());
+  }
+}
+
+/** Brings a folder into a running VM, with a progress bar, and reports what stayed outside. */
+export async function bringFolder(
+  client: Client,
+  name: string,
+  dir: string,
+  args: Arguments,
+): Promise<BroughtIn> {
+  const guest = new VmGuest(client, name);
+  using progress = new Progress(BRING_STAGES);
+  const brought = await bringIn(guest, {
+    dir,
+    room: await guest.room(),
+    place: args.text("to"),
+    withSecrets: args.has("with-secrets"),
+    progress,
+  });
+  progress[Symbol.dispose]();
+  reportLeftOut(brought);
+  return brought;
+}
+
+/** Collects the work of a running VM; to be disposed. */
+export async function collectWork(client: Client, name: string): Promise<Work> {
+  const guest = new VmGuest(client, name);
+  return await Work.collect(guest, await guest.room());
+}
+
+/** Whether a VM has a folder of this host itself. */
+export async function isLive(client: Client, name: string): Promise<boolean> {
+  return (await new VmGuest(client, name).info()).live !== undefined;
+}
+
+function reportLeftOut({ secrets_left_out, secrets_committed, left_out }: BroughtIn): void {
+  for (const path of secrets_left_out) {
+    note(`sbx: left out ${path}: looks like a secret (--with-secrets takes it)`);
+  }
+  for (const path of secrets_committed) {
+    note(`sbx: ${path} looks like a secret and is in a commit: the VM has it`);
+  }
+  for (const path of left_out) note(`sbx: left out ${path}`);
+}
+
+/** What went in, in one line. */
+export function formatBrought(
+  { dir, place, branch, head, has_changes, submodules, is_repository }: BroughtIn,
+): string {
+  const parts = [
+    is_repository
+      ? branch ? `branch ${branch}` : `commit ${head?.slice(0, 12)}`
+      : "a folder without a repository",
+    ...is_repository && has_changes ? ["with uncommitted changes"] : [],
+    ...submodules.length > 0 ? [count(submodules.length, "submodule")] : [],
+  ];
+  return `${dir} → ${place} (${parts.join(", ")})`;
+}
+
+/** What a pull did, in lines. @param isLive the files are in the person's folder already */
+export function formatPulled({ branches, folder, is_unchanged }: Pulled, isLive = false): string {
+  if (is_unchanged) return "the VM changed nothing";
+  const lines = branches.map(({ path, branch, commits }) =>
+    `${path === "" ? "" : `${path}: `}branch ${branch}: ${count(commits, "commit")}; ${
+      isLive
+        ? `git reset ${branch} takes them, whose files you have, if your branch has no commits since`
+        : `git merge ${branch} takes them`
+    }`
+  );
+  if (folder) {
+    lines.push(`wrote ${count(folder.written.length, "file")}, removed ${folder.removed.length}`);
+    lines.push(
+      ...folder.conflicts.map((path) => `conflict: ${path} was changed here too, and stays as it is`),
+    );
+  }
+  return lines.length > 0 ? lines.join("\n") : "nothing was taken";
+}

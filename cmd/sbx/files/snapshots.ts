@@ -1,0 +1,146 @@
+import type {
+  SnapshotDiff,
+  SnapshotInfo,
+  SnapshotList,
+  SnapshotRestored,
+} from "../../../lib/client/api/mod.ts";
+import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { formatBytes } from "../../../lib/base/progress/mod.ts";
+import { segment } from "../../../lib/client/mod.ts";
+import { connect } from "../connect.ts";
+import { table } from "../output.ts";
+import { changeLines, restoredLines, snapshotName } from "./snapshot_text.ts";
+import { UTC_NOTE } from "../usage.ts";
+
+export const command: CommandGroup = {
+  name: "snapshots",
+  summary: "list, make, compare and restore states of a VM's workspace",
+  subcommands: [
+    {
+      name: "snapshots list",
+      usage: "NAME [--json]",
+      summary: "list the snapshots of a VM's workspace",
+      notes: [
+        "Automatic ones are made while a VM runs and its files change, and before each restore.",
+        UTC_NOTE,
+      ],
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      completesNames: true,
+      examples: ["sbx snapshots list dev"],
+      run: list,
+    },
+    {
+      name: "snapshots create",
+      usage: "NAME [LABEL] [--json]",
+      summary: "make a snapshot, which stays until it is deleted",
+      options: [JSON_OPTION],
+      words: { min: 1, max: 2 },
+      completesNames: true,
+      examples: ['sbx snapshots create dev "before the upgrade"'],
+      run: create,
+    },
+    {
+      name: "snapshots diff",
+      usage: "NAME ID [ID] [--json]",
+      summary: "show what changed from a snapshot to another one, or to the workspace as it is",
+      notes: ["+ created, - deleted, M modified, m permissions."],
+      options: [JSON_OPTION],
+      words: { min: 2, max: 3 },
+      completesNames: true,
+      examples: ["sbx snapshots diff dev s3f2a9c51", "sbx snapshots diff dev s3f2a9c51 s81d2c0aa"],
+      run: diff,
+    },
+    {
+      name: "snapshots restore",
+      usage: "NAME ID [PATH…] [--json]",
+      summary: "put a workspace, or some paths of it, back as a snapshot has them",
+      notes: [
+        "Files that came later are removed. What is there becomes a snapshot first, so that sbx undo brings it back.",
+        "The exit code is 1 if a file was not put back.",
+      ],
+      options: [JSON_OPTION],
+      words: { min: 2, max: 1000 },
+      completesNames: true,
+      examples: ["sbx snapshots restore dev s3f2a9c51", "sbx snapshots restore dev s3f2a9c51 src notes.txt"],
+      run: restore,
+    },
+    {
+      name: "snapshots delete",
+      usage: "NAME ID [--json]",
+      summary: "delete a snapshot, and the contents that only it has",
+      options: [JSON_OPTION],
+      words: { min: 2, max: 2 },
+      completesNames: true,
+      examples: ["sbx snapshots delete dev s3f2a9c51"],
+      run: remove,
+    },
+  ],
+};
+
+async function list(args: Arguments): Promise<number> {
+  const answer = await (await connect()).json<SnapshotList>("GET", `${urlOf(args)}/list`);
+  if (args.has("json")) await printJson(answer);
+  else if (answer.snapshots.length === 0) await print("no snapshots yet");
+  else {await print(
+      table(["SNAPSHOT", "MADE", "KIND", "FILES", "SIZE", "LABEL"], answer.snapshots.map(rowOf)),
+    );}
+  return 0;
+}
+
+async function create(args: Arguments): Promise<number> {
+  const [, label] = args.words;
+  const made = await (await connect()).json<SnapshotInfo>("POST", `${urlOf(args)}/create`, {
+    json: { label },
+  });
+  if (args.has("json")) await printJson(made);
+  else {
+    await print(
+      `snapshot ${snapshotName(made)}: ${made.files} files, ${formatBytes(made.bytes)}${leftOut(made)}`,
+    );
+  }
+  return 0;
+}
+
+async function diff(args: Arguments): Promise<number> {
+  const [, from, to] = args.words;
+  const url = `${urlOf(args)}/${segment(from, "snapshot")}/diff`;
+  const answer = await (await connect()).json<SnapshotDiff>("GET", url, { query: { to } });
+  await (args.has("json") ? printJson(answer) : print(changeLines(answer)));
+  return 0;
+}
+
+async function restore(args: Arguments): Promise<number> {
+  const [name, id, ...paths] = args.words;
+  const url = `${urlOf(args)}/${segment(id, "snapshot")}/restore`;
+  const json = paths.length > 0 ? { paths } : {};
+  const answer = await (await connect()).json<SnapshotRestored>("POST", url, { json });
+  await (args.has("json") ? printJson(answer) : print(restoredLines(answer, name)));
+  return answer.failed.length > 0 ? 1 : 0;
+}
+
+async function remove(args: Arguments): Promise<number> {
+  const [, id] = args.words;
+  const answer = await (await connect()).json("DELETE", `${urlOf(args)}/${segment(id, "snapshot")}`);
+  await (args.has("json") ? printJson(answer) : print(`deleted the snapshot ${id}`));
+  return 0;
+}
+
+function urlOf(args: Arguments): string {
+  return `/vms/${segment(args.words[0])}/snapshots`;
+}
+
+function rowOf({ id, created_unix_ms, kind, files, bytes, label }: SnapshotInfo): string[] {
+  const made = new Date(created_unix_ms).toISOString().slice(0, 19) + "Z";
+  return [id, made, kind, String(files), formatBytes(bytes), label ?? ""];
+}
+
+function leftOut({ left_out, left_out_count, changing }: SnapshotInfo): string {
+  const lines = left_out.map(({ path, why }) => `\nleft out: ${path} (${why})`);
+  if (left_out_count > left_out.length) {
+    lines.push(`\n… and ${left_out_count - left_out.length} more left out`);
+  }
+  if (changing > 0) lines.push(`\n${changing} files changed while they were read`);
+  return lines.join("");
+}

@@ -1,0 +1,93 @@
+import type { CostReport, VmSummary } from "../../../lib/client/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
+import { connect } from "../connect.ts";
+import { budgetLine } from "./budget_line.ts";
+import { formatTotal, PRICE_HINT } from "./price_line.ts";
+import { table } from "../output.ts";
+
+export const command: Command = {
+  name: "costs",
+  usage: "[NAME] [--json]",
+  summary: "show what the model calls of one VM, or of all, used and cost",
+  notes: [
+    "Also after the VM was deleted.",
+    "Costs are estimates from a table of list prices. A model outside of it counts at its family's price, else as the dearest of its provider, and is marked, as is a price that no source has; network.model_price_file adds prices.",
+  ],
+  options: [JSON_OPTION],
+  words: { min: 0, max: 1 },
+  completesNames: true,
+  examples: ["sbx costs", "sbx costs dev"],
+  async run(args) {
+    const client = await connect();
+    const names = args.words.length > 0 ? args.words : await vmNames(client);
+    const reports = await Promise.all(
+      names.map(async (vm) => ({
+        vm,
+        ...await client.json<CostReport>("GET", `/sessions/${segment(vm)}/costs`),
+      })),
+    );
+    await (args.has("json") ? printJson({ costs: reports }) : print(formatCosts(reports)));
+    return 0;
+  },
+};
+
+async function vmNames(client: Client): Promise<string[]> {
+  const { vms } = await client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
+  return vms.map(({ name }) => name);
+}
+
+/** Formats costs, one model of a VM a line, and their sum; then a line for each limit of a budget. */
+export function formatCosts(reports: (CostReport & { vm: string })[]): string {
+  return [formatModels(reports), ...formatBudgets(reports)].join("\n");
+}
+
+function formatBudgets(reports: (CostReport & { vm: string })[]): string[] {
+  return reports.flatMap(({ vm, budgets }) => budgets.map((use) => `${vm}: ${budgetLine(use)}`));
+}
+
+function formatModels(reports: (CostReport & { vm: string })[]): string {
+  const lines = reports.flatMap(({ vm, models }) => models.map((each) => ({ vm, ...each })));
+  if (lines.length === 0) return "no model calls";
+  const rows = lines.map((line) => [
+    line.vm,
+    line.provider,
+    line.model,
+    ...[line.calls, line.input_tokens, line.cached_input_tokens, line.output_tokens].map(String),
+    priceOf(line),
+  ]);
+  const sum = (key: "cost_micros" | "unpriced_calls" | "estimated_calls") =>
+    lines.reduce((total, line) => total + line[key], 0);
+  const [unpriced, estimated] = [sum("unpriced_calls"), sum("estimated_calls")];
+  const total = formatTotal({
+    usd: sum("cost_micros") / 1e6,
+    unpriced_calls: unpriced,
+    estimated_calls: estimated,
+  });
+  const head = ["VM", "PROVIDER", "MODEL", "CALLS", "INPUT", "OF IT CACHED", "OUTPUT", "COST"];
+  return [
+    table(head, rows),
+    `total ${total}; ${reports[0].prices}`,
+    ...unpriced + estimated > 0 ? [PRICE_HINT] : [],
+  ].join("\n");
+}
+
+type Line = CostReport["models"][number];
+
+function priceOf({ provider, cost_micros, unpriced_calls, price_basis }: Line): string {
+  const cost = `$${(cost_micros / 1e6).toFixed(4)}`;
+  if (unpriced_calls > 0) {
+    return cost_micros === 0 ? "price not known" : `${cost}, ${unpriced_calls} without a known price`;
+  }
+  switch (price_basis) {
+    case "family":
+      return `about ${cost}, its family's price`;
+    case "dearest":
+      return `at most ${cost}, the dearest of ${provider}`;
+    case "unchecked":
+      return `about ${cost}, an unchecked price`;
+    default:
+      return cost;
+  }
+}

@@ -1,0 +1,89 @@
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { checkSeal } from "../../../lib/release/signing/mod.ts";
+import type { Heads } from "../../../lib/lab/certify/mod.ts";
+import { type Verification, verifyLedger } from "../../../lib/ledger/read/mod.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import type { PublicKey } from "../../../lib/release/mod.ts";
+import { readInput, trustedKeys } from "./certificate.ts";
+import { findLedger } from "./ledger_path.ts";
+
+export const command: Command = {
+  name: "verify",
+  usage: "NAME|SESSION|FILE [--head FILE] [--key FILE] [--json]",
+  summary: "verify the record of a session",
+  notes: [
+    "Checks every event against the hash chain, and the record against its seal.",
+    "The exit code is 1 if the record is invalid.",
+    "--head compares it with a seal, a collected head or a certificate that was kept elsewhere: what was recorded until then must be the same.",
+  ],
+  options: [
+    { name: "head", value: "FILE", about: "signed head, seal or certificate of this record" },
+    {
+      name: "key",
+      value: "FILE",
+      about:
+        "public keys (PEM) that must have signed the seal; default: that of this machine, if it is signed",
+    },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: 1 },
+  completesNames: true,
+  examples: [
+    "sbx verify demo",
+    "sbx verify 0d9f4a1e-8f5c-4d57-9e6b-1f2a3b4c5d6e",
+    "sbx verify ./session.db --json",
+  ],
+  async run(args) {
+    const { path, session } = await findLedger(args.words[0]);
+    const [keyFile, headFile] = [args.text("key"), args.text("head")];
+    const trusted = await trustedKeys(keyFile);
+    const checked = await verifyLedger(
+      path,
+      session,
+      (seal) => checkSeal(seal, trusted, keyFile !== undefined),
+    );
+    // Without a seal nothing signed the record.
+    const { ok, events, sealed, signed_by, first_bad } =
+      keyFile !== undefined && checked.ok && !checked.sealed
+        ? { ...checked, ok: false, first_bad: { reason: "it has no seal that a key could have signed" } }
+        : checked;
+    const head = ok && headFile !== undefined ? await compareHead(path, headFile, trusted) : undefined;
+    if (args.has("json")) await printJson({ ok, path, events, sealed, signed_by, head, first_bad });
+    else if (!ok) {
+      await print(`${path}: INVALID after ${count(events, "valid event")}: ${describe(first_bad)}`);
+    } else {
+      await print(`${path}: valid, ${count(events, "event")} as recorded`);
+      if (head) await print(`It has the ${count(head.events, "event")} of ${headFile}, unchanged.`);
+      if (!sealed) await print(NOT_SEALED);
+      else if (!signed_by) await print(NOT_SIGNED);
+      else {await print(
+          signed_by.trusted ? `The seal is signed by ${signed_by.id}.` : UNKNOWN_SIGNER + signed_by.id,
+        );}
+    }
+    return ok ? 0 : 1;
+  },
+};
+
+async function compareHead(path: string, file: string, trusted: PublicKey[]): Promise<Heads> {
+  const { compareWithHead } = await import("../../../lib/lab/certify/mod.ts");
+  return await compareWithHead(path, await readInput(file), trusted, file);
+}
+
+const NOT_SIGNED = "The seal is not signed: whoever can write both files could have changed the record.";
+const UNKNOWN_SIGNER =
+  "The seal is signed by a key that is not known here, so the signature proves nothing (--key): ";
+
+/** Limits of a record without a seal. */
+const NOT_SEALED =
+  "It is NOT sealed, so its end is not proven: events, findings or answers could have been removed from it.\n" +
+  "A record is sealed when its VM stops, or by the service when the VM's process is gone.";
+
+function describe(bad: Verification["first_bad"]): string {
+  const place = bad?.event_id
+    ? `event ${bad.event_id}: `
+    : bad?.sequence
+    ? `event number ${bad.sequence}: `
+    : "";
+  return place + (bad?.reason ?? "unknown reason");
+}

@@ -1,0 +1,186 @@
+import type {
+  AuditRow,
+  CredentialAudit,
+  CredentialList,
+  CredentialView,
+} from "../../../lib/client/api/mod.ts";
+import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import type { Client } from "../../../lib/client/mod.ts";
+import { connect } from "../connect.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
+import { readSecret } from "./secret.ts";
+import { usageError, UTC_NOTE } from "../usage.ts";
+
+const ADD: Command = {
+  name: "credentials add",
+  usage: "PROVIDER [--host HOST] [--label TEXT] [--decoy] [--json]",
+  summary: "add a key, read from the terminal or standard input",
+  options: [
+    { name: "label", value: "TEXT", about: "label of the credential" },
+    { name: "host", value: "HOST", about: "for mcp: the only host that may receive it" },
+    { name: "decoy", about: "create a key that grants no access; any use of it raises a finding" },
+    JSON_OPTION,
+  ],
+  // More words are read, so that the error explains where keys are typed and repeats none, however short.
+  words: { min: 1, max: 64 },
+  examples: [
+    "sbx credentials add anthropic",
+    "sbx credentials add github --label work < token.txt",
+    "sbx credentials add mcp --host mcp.example.com",
+  ],
+  run: add,
+};
+
+export const command: CommandGroup = {
+  name: "credentials",
+  summary: "manage API keys, which VMs use without having them",
+  subcommands: [
+    {
+      name: "credentials list",
+      usage: "[--json]",
+      summary: "list credentials, without their secrets",
+      options: [JSON_OPTION],
+      examples: ["sbx credentials list"],
+      run: list,
+    },
+    ADD,
+    {
+      name: "credentials revoke",
+      usage: "REF [--json]",
+      summary: "revoke a credential; the first digits of its ref are enough",
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx credentials revoke 3f9a12cd"],
+      run: revoke,
+    },
+    {
+      name: "credentials audit",
+      usage: "[--ref REF] [--limit N] [--json]",
+      summary: "list uses of credentials, including denied ones",
+      notes: [UTC_NOTE],
+      options: [
+        { name: "ref", value: "REF", about: "only this credential" },
+        { name: "limit", value: "N", about: "number of the latest uses; default 100" },
+        JSON_OPTION,
+      ],
+      examples: ["sbx credentials audit --limit 20"],
+      run: audit,
+    },
+  ],
+};
+
+const PROVIDERS = ["anthropic", "openai", "google", "github", "mcp"];
+const KEY_HINT =
+  "a key is no argument, which other programs and the shell's history could read; sbx prompts for it";
+/** Fewest digits that select a credential. */
+const SHORT_MIN = 6;
+/** Digits of a ref in tables. */
+const SHORT_LENGTH = 12;
+
+async function list(args: Arguments): Promise<number> {
+  const answer = await fetchCredentials(await connect());
+  if (args.has("json")) await printJson(answer);
+  else if (answer.credentials.length === 0) {
+    await print("no credentials; add one with sbx credentials add PROVIDER");
+  } else await print(table(["REF", "PROVIDER", "LABEL", "FROM", "SINCE", ""], answer.credentials.map(row)));
+  return 0;
+}
+
+function row(
+  { ref, provider, label, hosts, source, created_at, decoy, revoked_at }: CredentialView,
+): string[] {
+  const marks = [decoy ? "decoy" : "", hosts ? `for ${hosts.join(" ")}` : "", revoked_at ? "revoked" : ""];
+  return [
+    shortRef(ref),
+    provider,
+    label ?? "",
+    source,
+    created_at.slice(0, 10),
+    marks.filter(Boolean).join(", "),
+  ];
+}
+
+async function add(args: Arguments): Promise<number> {
+  const [provider, ...more] = args.words;
+  if (more.length > 0) {
+    throw usageError(ADD, "unexpected argument after the provider", KEY_HINT);
+  }
+  if (!PROVIDERS.includes(provider)) {
+    throw usageError(
+      ADD,
+      "unknown provider",
+      `give one of ${PROVIDERS.join(", ")}; sbx prompts for the key`,
+    );
+  }
+  const decoy = args.has("decoy");
+  const host = args.text("host");
+  if (provider === "mcp" && host === undefined) {
+    throw usageError(ADD, "a credential for mcp needs --host HOST");
+  }
+  const client = await connect();
+  // The service generates the key of a decoy.
+  const secret = decoy ? undefined : await readSecret(`${provider} key: `);
+  const json = { provider, secret, label: args.text("label"), host, ...(decoy && { decoy }) };
+  const added = await client.json<CredentialView>("POST", "/credentials/add", { json });
+  await (args.has("json") ? printJson(added) : print(added.ref));
+  return 0;
+}
+
+async function revoke(args: Arguments): Promise<number> {
+  const client = await connect();
+  const ref = await findRef(client, args.words[0]);
+  const revoked = await client.json<CredentialView>("DELETE", `/credentials/${encodeURIComponent(ref)}`);
+  await (args.has("json") ? printJson(revoked) : print(`revoked ${revoked.ref}`));
+  return 0;
+}
+
+/** Finds the ref that begins with the given digits. */
+async function findRef(client: Client, word: string): Promise<string> {
+  const digits = word.replace(/^credential:blake3:/, "");
+  if (!/^[0-9a-f]+$/.test(digits) || digits.length < SHORT_MIN) {
+    throw new SbxError("usage.invalid", `invalid ref "${word}"`, {
+      hint: `give at least its first ${SHORT_MIN} digits; sbx credentials list shows them`,
+    });
+  }
+  const { credentials } = await fetchCredentials(client);
+  const matches = credentials.filter(({ ref }) => ref.startsWith(`credential:blake3:${digits}`));
+  if (matches.length === 1) return matches[0].ref;
+  throw new SbxError(
+    matches.length ? "credential.conflict" : "credential.not_found",
+    matches.length
+      ? `${matches.length} credentials begin with ${digits}`
+      : `no credential begins with ${digits}`,
+    { hint: "sbx credentials list --json shows the full refs" },
+  );
+}
+
+async function audit(args: Arguments): Promise<number> {
+  const client = await connect();
+  const limit = args.number("limit", { min: 1, max: 1000 });
+  const ref = args.text("ref") === undefined ? undefined : await findRef(client, args.text("ref")!);
+  const answer = await client.json<CredentialAudit>("GET", "/credentials/audit", { query: { ref, limit } });
+  if (args.has("json")) await printJson(answer);
+  else if (answer.rows.length === 0) await print("no uses of credentials");
+  else {
+    const headings = ["TIME", "OUTCOME", "PROVIDER", "REF", "HOST", "LOCATION", "REASON"];
+    await print(table(headings, answer.rows.map(auditRow)));
+  }
+  return 0;
+}
+
+function auditRow(
+  { timestamp_unix_ms, outcome, provider, credential_ref, host, location, reason }: AuditRow,
+): string[] {
+  const time = new Date(timestamp_unix_ms).toISOString().slice(0, 19).replace("T", " ");
+  return [time, outcome, provider, shortRef(credential_ref), host ?? "", location ?? "", reason ?? ""];
+}
+
+function shortRef(ref: string): string {
+  return ref.replace(/^credential:blake3:/, "").slice(0, SHORT_LENGTH);
+}
+
+async function fetchCredentials(client: Client): Promise<CredentialList> {
+  return await client.json<CredentialList>("GET", "/credentials/list");
+}

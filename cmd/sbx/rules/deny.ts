@@ -1,0 +1,3 @@
+import { answerCommand } from "./answer.ts";
+
+export const command = answerCommand("deny");

@@ -1,0 +1,144 @@
+import type {
+  DetectionList,
+  EvidenceResult,
+  OverlayRemoved,
+  OverlaySaved,
+} from "../../../lib/client/api/mod.ts";
+import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { segment } from "../../../lib/client/mod.ts";
+import { connect } from "../connect.ts";
+import { formatEvidence } from "../record/evidence.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
+import { usageError } from "../usage.ts";
+
+/** Most rows of a hunt (docs/design/contracts/06-detection.md §6). */
+export const ROWS_MAX = 1000;
+
+const HUNT: Command = {
+  name: "detection hunt",
+  usage: "SESSION --pack FILE [--limit N] [--json]",
+  summary: "evaluate a pack over the record of a session",
+  notes: ["The exit code is 0 with or without matches."],
+  options: [
+    { name: "pack", value: "FILE", about: "the pack to evaluate" },
+    { name: "limit", value: "N", about: "most rows of different evidence; default 100" },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: 1 },
+  completesNames: true,
+  examples: ["sbx detection hunt demo --pack exfiltration.yaml"],
+  run: hunt,
+};
+
+export const command: CommandGroup = {
+  name: "detection",
+  summary: "list detections, add or remove packs, hunt in one session",
+  subcommands: [
+    {
+      name: "detection list",
+      usage: "[--json]",
+      summary: "list the detections in force with their match counts",
+      options: [JSON_OPTION],
+      examples: ["sbx detection list"],
+      run: list,
+    },
+    {
+      name: "detection add",
+      usage: "PACK_FILE [--replace] [--json]",
+      summary: "add a pack to all running and future VMs",
+      options: [
+        { name: "replace", about: "update the pack of this id that was added before" },
+        JSON_OPTION,
+      ],
+      words: { min: 1, max: 1 },
+      examples: ["sbx detection add exfiltration.yaml"],
+      run: (args) => add(args.words[0], args),
+    },
+    {
+      name: "detection remove",
+      usage: "ID [--json]",
+      summary: "remove a pack added with sbx detection add",
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx detection remove corp.exfiltration"],
+      run: (args) => remove(args.words[0], args),
+    },
+    HUNT,
+  ],
+};
+
+async function list(args: Arguments): Promise<number> {
+  const answer = await (await connect()).json<DetectionList>("GET", "/detection");
+  if (args.has("json")) await printJson(answer);
+  else if (answer.rules.length === 0) await print("no detections in force");
+  else {
+    const rows = answer.rules.map((
+      { id, pack_id, scope, enabled, compiled, match_count, last_matched_event },
+    ) => [
+      id,
+      pack_id,
+      scope,
+      compiled ? enabled ? "" : "disabled" : "does not compile",
+      String(match_count),
+      last_matched_event ?? "",
+    ]);
+    await print(table(["DETECTION", "PACK", "SCOPE", "", "MATCHES", "LAST EVENT"], rows));
+  }
+  return 0;
+}
+
+async function add(path: string, args: Arguments): Promise<number> {
+  const json = { pack: await readPackFile(path), replace: args.has("replace") };
+  const answer = await (await connect()).json<OverlaySaved>("POST", "/detection", { json });
+  if (args.has("json")) await printJson(answer);
+  else await print(`added ${answer.rule.id}${formatReach(answer)}`);
+  return answer.propagation.failed_session_count === 0 ? 0 : 1;
+}
+
+async function remove(id: string, args: Arguments): Promise<number> {
+  const answer = await (await connect()).json<OverlayRemoved>(
+    "DELETE",
+    `/detection/${encodeURIComponent(id)}`,
+  );
+  if (args.has("json")) await printJson(answer);
+  else await print(`removed ${id}${formatReach(answer)}`);
+  return 0;
+}
+
+/** @returns exit code 0 with or without matches */
+async function hunt(args: Arguments): Promise<number> {
+  const path = args.text("pack");
+  if (path === undefined) throw usageError(HUNT, "missing option --pack FILE");
+  const limit = args.number("limit", { min: 1, max: ROWS_MAX });
+  const json = { pack: await readPackFile(path), ...(limit !== undefined && { limit }) };
+  const url = `/sessions/${segment(args.words[0])}/detection/hunt`;
+  const result = await (await connect()).json<EvidenceResult>("POST", url, { json });
+  await (args.has("json") ? printJson(result) : print(formatEvidence(result)));
+  return 0;
+}
+
+/**
+ * Reads a pack from YAML, TOML or JSON. Compiles it too: the service gets no file, so its errors have no lines.
+ *
+ * @throws {SbxError} the errors of the file
+ */
+async function readPackFile(path: string): Promise<unknown> {
+  const [{ readPackData }, { loadPack }] = await Promise.all([
+    import("../../../lib/detection/pack/mod.ts"),
+    import("../../../lib/detection/active/mod.ts"),
+  ]);
+  await loadPack(path);
+  return await readPackData(path);
+}
+
+function formatReach(
+  { propagation: { target_count, failed_session_count } }: OverlayRemoved | OverlaySaved,
+): string {
+  return failed_session_count === 0
+    ? ` in ${count(target_count, "running VM")}`
+    : `; ${failed_session_count} of ${
+      count(target_count, "running VM")
+    } did not take the change; sbx status shows why`;
+}

@@ -1,0 +1,135 @@
+import { join } from "node:path";
+import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import type { DetectionIr } from "../../../lib/detection/mod.ts";
+import { table } from "../output.ts";
+import { CREDENTIAL, recordsAuthorization } from "../record/records.ts";
+
+/** Most matches that are printed or returned. */
+const ROWS_MAX = 100_000;
+const ROWS = 1000;
+
+/** A match, wherever it was looked for. */
+interface Match {
+  machine_id: string;
+  session_id: string;
+  event_id: string;
+  timestamp_unix_ms: number;
+  rule_id: string;
+  severity: string;
+  title: string;
+  retro?: true;
+}
+
+export const command: Command = {
+  name: "hunt",
+  usage:
+    "PACK_FILE… [--over sessions|duckdb://PATH|chdb://PATH|clickhouse://HOST] [--credential REF] [--limit N] [--fail] [--json]",
+  summary: "evaluate packs over many sessions or a whole fleet",
+  notes: [
+    "sessions are the ledgers of this machine; duckdb:// and chdb:// take the store of a fleet, chdb:// also a folder of ledgers.",
+    "clickhouse://[USER@]HOST[:PORT][/DATABASE] is a server that fleet serve --clickhouse fills; TLS unless it is on this machine.",
+    "The exit code is 0 with or without matches; with --fail it is 1 if there are any.",
+  ],
+  options: [
+    { name: "over", value: "RECORDS", about: "where to hunt; default sessions" },
+    ...CREDENTIAL,
+    { name: "limit", value: "N", about: `most matches in the answer; default ${ROWS}` },
+    { name: "fail", about: "exit with 1 if anything matches, for CI" },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: 100 },
+  examples: ["sbx hunt exfiltration.yaml", "sbx hunt exfiltration.yaml --over duckdb:///srv/fleet --fail"],
+  run,
+};
+
+async function run(args: Arguments): Promise<number> {
+  const limit = args.number("limit", { min: 1, max: ROWS_MAX }) ?? ROWS;
+  const irs = await readPacks(args.words);
+  const over = args.text("over") ?? "sessions";
+  const matches = over === "sessions" ? await huntSessions(irs) : await huntFleet(args, over, irs);
+  const shown = matches.slice(0, limit).map((match) => ({ ...match, retro: true }));
+  if (args.has("json")) await printJson({ over, match_count: matches.length, matches: shown });
+  else if (matches.length === 0) await print("no matches");
+  else {
+    await print(table(
+      ["TIME", "SEVERITY", "RULE", "SESSION", "EVENT", "MACHINE"],
+      shown.map(({ timestamp_unix_ms, severity, rule_id, session_id, event_id, machine_id }) => [
+        new Date(timestamp_unix_ms).toISOString(),
+        severity,
+        rule_id,
+        session_id,
+        event_id,
+        machine_id.slice(0, 16),
+      ]),
+    ));
+    const rest = matches.length - shown.length;
+    note(`${count(matches.length, "match", "matches")}${rest ? `; ${rest} not shown: --limit` : ""}`);
+  }
+  return args.has("fail") && matches.length > 0 ? 1 : 0;
+}
+
+async function readPacks(paths: readonly string[]): Promise<DetectionIr[]> {
+  const { loadPack } = await import("../../../lib/detection/active/mod.ts");
+  return await Promise.all(paths.map(async (path) => (await loadPack(path)).ir));
+}
+
+async function huntFleet(args: Arguments, over: string, irs: DetectionIr[]): Promise<Match[]> {
+  const { hunt, openOver } = await import("../../../lib/fleet/table/mod.ts");
+  await (await import("../../../lib/home/mod.ts")).useNetworkOf(home());
+  await using opened = await openOver(over, recordsAuthorization(args));
+  return await hunt(opened, irs);
+}
+
+/** Hunts in the ledgers of this home, by the matcher. */
+async function huntSessions(irs: DetectionIr[]): Promise<Match[]> {
+  const [{ Matcher }, { readEvents }] = await Promise.all([
+    import("../../../lib/detection/mod.ts"),
+    import("../../../lib/ledger/read/mod.ts"),
+  ]);
+  const matcher = new Matcher(irs);
+  const matches: Match[] = [];
+  for (const session_id of await sessionIds()) {
+    for (let cursor: string | undefined = "0"; cursor !== undefined;) {
+      const page = await readEvents(join(home().dir, "ledgers", session_id, "session.db"), {
+        cursor,
+        limit: 1000,
+      });
+      for (const event of page.events) {
+        const { event_id, timestamp_unix_ms } = event.common;
+        for (const { rule: { id, severity, title } } of matcher.hits(event)) {
+          matches.push({
+            machine_id: "",
+            session_id,
+            event_id,
+            timestamp_unix_ms,
+            rule_id: id,
+            severity,
+            title,
+          });
+        }
+      }
+      cursor = page.next_cursor;
+    }
+  }
+  return matches;
+}
+
+async function sessionIds(): Promise<string[]> {
+  const ids: string[] = [];
+  try {
+    for await (const { name, isDirectory } of Deno.readDir(join(home().dir, "ledgers"))) {
+      if (
+        isDirectory &&
+        await Deno.stat(join(home().dir, "ledgers", name, "session.db")).then(() => true, () => false)
+      ) {
+        ids.push(name);
+      }
+    }
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  return ids.sort();
+}

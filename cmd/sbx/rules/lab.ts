@@ -1,0 +1,82 @@
+import type { DetectionList } from "../../../lib/client/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import type { Client } from "../../../lib/client/mod.ts";
+import type { DetectionIr, IrRule } from "../../../lib/detection/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { formatReport, readCandidates } from "./lab_report.ts";
+import { FILE_NOTE, RecordedEvents } from "../record/recorded_events.ts";
+import { usageError } from "../usage.ts";
+
+export const command: Command = {
+  name: "lab",
+  usage: "SESSION|FILE… --pack FILE [--rules FILE] [--corp FILE] [--baseline live|FILE]",
+  summary: "replay recorded sessions with other detections and rules",
+  notes: [
+    "Shows matches gained and lost, and events newly blocked.",
+    FILE_NOTE,
+    "The exit code is 1 if a match is lost or an event is newly blocked.",
+  ],
+  options: [
+    { name: "pack", value: "FILE", many: true, about: "a pack to evaluate" },
+    { name: "rules", value: "FILE", about: "profile rules to evaluate" },
+    { name: "corp", value: "FILE", about: "corp rules to evaluate" },
+    {
+      name: "baseline",
+      value: "live|FILE",
+      about: "compare with the detections in force (live), or with a pack",
+    },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: 1000 },
+  completesNames: true,
+  examples: ["sbx lab demo --pack new.yaml --baseline live", "sbx lab demo --rules rules.toml --json"],
+  async run(args) {
+    const [{ runLab }, { loadPack }] = await Promise.all([
+      import("../../../lib/lab/mod.ts"),
+      import("../../../lib/detection/active/mod.ts"),
+    ]);
+    const [rules, corp] = [args.text("rules"), args.text("corp")];
+    if (args.list("pack").length === 0 && !rules && !corp) {
+      throw usageError(command, "missing option: give --pack, --rules or --corp");
+    }
+    const recorded = new RecordedEvents();
+    const baseline = args.text("baseline");
+    const packs = await Promise.all(args.list("pack").map(async (path) => (await loadPack(path)).ir));
+    const baselinePacks = baseline === undefined
+      ? []
+      : baseline === "live"
+      ? await fetchLivePacks(await recorded.client())
+      : [(await loadPack(baseline)).ir];
+    const report = await runLab({
+      sessions: args.words.map((id) => ({ id, events: recorded.of(id) })),
+      packs,
+      ...((rules || corp) && { rules: await readCandidates(rules, corp) }),
+      baseline: { packs: baselinePacks },
+      onSession: (id) => note(`reading ${id}`),
+    });
+    await (args.has("json") ? printJson(report) : print(formatReport(report)));
+    return report.ok ? 0 : 1;
+  },
+};
+
+async function fetchLivePacks(client: Client): Promise<DetectionIr[]> {
+  return await packsInForce((await client.json<DetectionList>("GET", "/detection")).rules);
+}
+
+/** Groups the detections in force into packs; those added at runtime keep their own form. */
+export async function packsInForce(views: DetectionList["rules"]): Promise<DetectionIr[]> {
+  const { irOfInput } = await import("../../../lib/detection/active/mod.ts");
+  const packs = Map.groupBy(views.filter(({ scope }) => scope !== "runtime"), ({ pack_id }) => pack_id);
+  const overlays = views.filter(({ scope, enabled, compiled }) => scope === "runtime" && enabled && compiled);
+  return [
+    ...[...packs].map(([pack_id, views]): DetectionIr => ({
+      schema: "sbx.detection.ir.v1",
+      pack_id,
+      pack_version: "live",
+      pack_status: "active",
+      owner: "user",
+      rules: views.map(({ definition }) => definition as IrRule),
+    })),
+    ...await Promise.all(overlays.map(({ definition }) => irOfInput(definition))),
+  ];
+}

@@ -1,0 +1,188 @@
+import type { ChangeView, RuleChanges, RuleList, RuleUndone } from "../../../lib/client/api/mod.ts";
+import { type Arguments, type CommandGroup, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
+import { segment } from "../../../lib/client/mod.ts";
+import { connect } from "../connect.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
+import { UTC_NOTE } from "../usage.ts";
+
+const RULES_OPTION: Option = { name: "rules", value: "FILE", about: "rules of the profile" };
+const CORP_OPTION: Option = { name: "corp", value: "FILE", about: "rules of corp" };
+
+export const command: CommandGroup = {
+  name: "policy",
+  summary: "list, lint and test rules, and undo changes of them",
+  subcommands: [
+    {
+      name: "policy list",
+      usage: "[PROFILE] [--json]",
+      summary: "list the rules in force with a profile; default code",
+      options: [JSON_OPTION],
+      words: { min: 0, max: 1 },
+      examples: ["sbx policy list code"],
+      run: (args) => list(args.words[0] ?? "code", args),
+    },
+    {
+      name: "policy reload",
+      usage: "VM",
+      summary: "put the profile of a running VM in force as its files are now",
+      options: [],
+      words: { min: 1, max: 1 },
+      completesNames: true,
+      examples: ["sbx policy reload dev"],
+      run: (args) => reload(args.words[0]),
+    },
+    {
+      name: "policy changes",
+      usage: "[PROFILE] [--json]",
+      summary:
+        "list the changes of rules and of detections put in at run time, newest first, with who made them",
+      notes: ["--json has each rule before and after its change.", UTC_NOTE],
+      options: [JSON_OPTION],
+      words: { min: 0, max: 1 },
+      examples: ["sbx policy changes", "sbx policy changes mine --json"],
+      run: (args) => changes(args.words[0], args),
+    },
+    {
+      name: "policy undo",
+      usage: "CHANGE [--json]",
+      summary: "put a rule or detection back to what it was before a change, in running VMs too",
+      notes: ["An undo is a change too, which can be undone."],
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx policy undo c3f2a90c1d7e"],
+      run: (args) => undo(args.words[0], args),
+    },
+    {
+      name: "policy lint",
+      usage: "[PROFILE] [--json]",
+      summary: "lint the rules in force with a profile",
+      notes: ["The exit code is 1 if a remark is an error."],
+      options: [JSON_OPTION],
+      words: { min: 0, max: 1 },
+      examples: ["sbx policy lint mine"],
+      run: (args) => lint(args.words[0] ?? "code", args),
+    },
+    {
+      name: "policy test",
+      usage: "FILE [--rules FILE] [--corp FILE] [--junit FILE] [--json]",
+      summary: "run given/when/then tests of rules without a VM",
+      notes: ["The exit code is 1 if a test fails."],
+      options: [
+        RULES_OPTION,
+        CORP_OPTION,
+        { name: "junit", value: "FILE", about: "also write a JUnit report" },
+        JSON_OPTION,
+      ],
+      words: { min: 1, max: 1 },
+      examples: ["sbx policy test rules_test.jsonl --rules rules.toml"],
+      run: (args) => test(args.words[0], args),
+    },
+  ],
+};
+
+async function fetchRules(profile: string): Promise<RuleList> {
+  return await (await connect()).json(
+    "GET",
+    `/profiles/${segment(profile, "profile")}/enforcement/rules/list`,
+  );
+}
+
+async function list(profile: string, args: Arguments): Promise<number> {
+  const answer = await fetchRules(profile);
+  if (args.has("json")) await printJson(answer);
+  else {
+    const rows = answer.rules.map(({ layer, priority, action, id, match }) => [
+      layer,
+      String(priority),
+      action,
+      id,
+      match.replaceAll(/\s+/g, " "),
+    ]);
+    await print(table(["LAYER", "PRIORITY", "ACTION", "RULE", "MATCH"], rows));
+    for (const { name, revision, outdated } of answer.vms) {
+      if (!outdated) continue;
+      note(
+        `VM "${name}" is running with revision ${revision} of the profile as it was at its start, not with these rules: ` +
+          `sbx policy reload ${name} puts them in force`,
+      );
+    }
+  }
+  return 0;
+}
+
+async function reload(name: string): Promise<number> {
+  const path = `/vms/${segment(name)}/policy/reload`;
+  const { revision } = await (await connect()).json<{ revision: string }>("POST", path);
+  await print(`${name} enforces revision ${revision} of its profile`);
+  return 0;
+}
+
+async function changes(profile: string | undefined, args: Arguments): Promise<number> {
+  const query = profile === undefined ? "" : `?profile=${encodeURIComponent(profile)}`;
+  const answer = await (await connect()).json<RuleChanges>("GET", `/enforcement/changes${query}`);
+  if (args.has("json")) await printJson(answer);
+  else if (answer.changes.length === 0) await print("no changes of rules");
+  else {
+    const rows = answer.changes.map((change) => {
+      const { change_id, at, by } = change;
+      return [change_id, at, ...subjectOf(change), whatOf(change), `${by.user} (${by.client})`];
+    });
+    await print(table(["CHANGE", "TIME", "PROFILE", "RULE", "WHAT", "BY"], rows));
+  }
+  return 0;
+}
+
+/** `edit: allow to block`, and the change that it takes back. */
+function whatOf(change: ChangeView): string {
+  const { what, undoes } = change;
+  const actions = change.kind === "rule" ? [change.before?.action, change.after?.action] : [];
+  const shown = [...new Set(actions.filter((action) => action !== undefined))].join(" to ");
+  return `${what}${shown && `: ${shown}`}${undoes === undefined ? "" : `, undoes ${undoes}`}`;
+}
+
+/** The profile of a rule, and the rule; of a detection, no profile. */
+function subjectOf(change: ChangeView): [string, string] {
+  return change.kind === "rule"
+    ? [change.profile_id, change.rule_id]
+    : ["", `detection ${change.detection_id}`];
+}
+
+async function undo(id: string, args: Arguments): Promise<number> {
+  const path = `/enforcement/changes/${encodeURIComponent(id)}/undo`;
+  const { change } = await (await connect()).json<RuleUndone>("POST", path);
+  if (args.has("json")) await printJson({ change: change ?? null });
+  else if (!change) await print("it is as it was before: nothing to undo");
+  else {
+    const [profile, subject] = subjectOf(change);
+    const whole = profile === "" ? subject : `rule "${subject}" of profile "${profile}"`;
+    await print(`${whole}: ${change.what}, in force in running VMs (${change.change_id})`);
+  }
+  return 0;
+}
+
+/** @returns exit code 1 if a remark is an error; warnings do not count */
+async function lint(profile: string, args: Arguments): Promise<number> {
+  const { lints } = await fetchRules(profile);
+  const { formatLint } = await import("../../../lib/policy/author/mod.ts");
+  if (args.has("json")) await printJson({ lints });
+  else await print(lints.length ? lints.map((each) => formatLint(each as never)).join("\n") : "no remarks");
+  return lints.some(({ severity }) => severity === "error") ? 1 : 0;
+}
+
+/** @returns exit code 1 if a test fails */
+async function test(path: string, args: Arguments): Promise<number> {
+  const { formatFailures, runTestFile } = await import("../../../lib/policy/author/mod.ts");
+  const report = await runTestFile(path, { rules: args.text("rules"), corp: args.text("corp") });
+  const file = args.text("junit");
+  if (file) {
+    const { junitOf } = await import("../../../lib/policy/author/mod.ts");
+    await Deno.writeTextFile(file, junitOf(report));
+  }
+  if (args.has("json")) await printJson({ schema: "sbx.policy-test.v1", ...report });
+  else {
+    for (const failure of formatFailures(report)) note(failure);
+    await print(`${report.passed} passed, ${report.failed} failed`);
+  }
+  return report.ok ? 0 : 1;
+}

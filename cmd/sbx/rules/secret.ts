@@ -1,0 +1,66 @@
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { note } from "../../../lib/base/print/mod.ts";
+
+/** Most `bytes` of a secret. */
+const SECRET_BYTES_MAX = 64 * 1024;
+const [ENTER, NEWLINE, CTRL_C, CTRL_D, BACKSPACE, DELETE] = [0x0d, 0x0a, 0x03, 0x04, 0x08, 0x7f];
+
+/**
+ * Reads a secret from standard input, or from a terminal without echo; never from an argument, which every program of
+ * the machine can read.
+ *
+ * @throws {SbxError} `credential.invalid`: empty or too long, or cancelled with ctrl-C
+ */
+export async function readSecret(prompt: string): Promise<string> {
+  const secret = (Deno.stdin.isTerminal() ? await readTyped(prompt) : await readPiped()).trim();
+  if (secret !== "") return secret;
+  throw new SbxError("credential.invalid", "the key is empty", {
+    hint: "type it at the prompt, or redirect it: sbx credentials add anthropic < key.txt",
+  });
+}
+
+async function readPiped(): Promise<string> {
+  const bytes: number[] = [];
+  for await (const chunk of Deno.stdin.readable) {
+    bytes.push(...chunk);
+    if (bytes.length > SECRET_BYTES_MAX) {
+      throw new SbxError(
+        "credential.invalid",
+        `standard input is larger than ${SECRET_BYTES_MAX} bytes, the limit of a key`,
+        { hint: "redirect a file that has only the key: sbx credentials add anthropic < key.txt" },
+      );
+    }
+  }
+  return new TextDecoder().decode(Uint8Array.from(bytes));
+}
+
+async function readTyped(prompt: string): Promise<string> {
+  await Deno.stderr.write(new TextEncoder().encode(prompt));
+  Deno.stdin.setRaw(true);
+  try {
+    return await readLine();
+  } finally {
+    Deno.stdin.setRaw(false);
+    note("");
+  }
+}
+
+async function readLine(): Promise<string> {
+  const bytes: number[] = [];
+  const chunk = new Uint8Array(1024);
+  for (let read = await Deno.stdin.read(chunk); read !== null; read = await Deno.stdin.read(chunk)) {
+    for (const byte of chunk.subarray(0, read)) {
+      if (byte === CTRL_C) {
+        throw new SbxError("credential.invalid", "cancelled: no credential was added", {
+          hint: "run the command again to add one",
+        });
+      }
+      if (byte === ENTER || byte === NEWLINE || byte === CTRL_D) {
+        return new TextDecoder().decode(Uint8Array.from(bytes));
+      }
+      if (byte === BACKSPACE || byte === DELETE) bytes.pop();
+      else if (bytes.length < SECRET_BYTES_MAX) bytes.push(byte);
+    }
+  }
+  return new TextDecoder().decode(Uint8Array.from(bytes));
+}

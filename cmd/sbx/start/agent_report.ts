@@ -1,0 +1,129 @@
+/** What an agent did, when it has ended: its changes, what policy refused, and the cost of its model calls. */
+import type { CostReport } from "../../../lib/client/api/mod.ts";
+import { objectOf } from "../../../lib/base/object/mod.ts";
+import { plain } from "../../../lib/base/print/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
+import type { BudgetUse } from "../../../lib/policy/budget/schema.ts";
+import { changesOf } from "../../../lib/repo/mod.ts";
+import { budgetLine } from "../record/budget_line.ts";
+import { formatTotal, PRICE_HINT } from "../record/price_line.ts";
+import { eventPages } from "../record/event_pages.ts";
+import { subjectWithError } from "../record/event_row.ts";
+import { collectWork, VmGuest } from "../files/repository.ts";
+
+/** Most refused events that are listed one by one. */
+const REFUSED_SHOWN = 10;
+const MICROS = 1e6;
+
+/** Report of one run; numbers for `--json`. */
+export interface AgentReport {
+  /** the VM has a folder of the host itself */
+  live: boolean;
+  /** absent: the VM has a folder of the host, without a repository that could tell */
+  changes?: { files: number; added: number; removed: number; commits: number };
+  /** refused events with how often each occurred */
+  refused: { subject: string; times: number }[];
+  cost: AgentCost;
+  /** limits of `[budget]` */
+  budgets: BudgetUse[];
+}
+
+/** Sum of the model calls of a session. */
+export interface AgentCost {
+  calls: number;
+  input_tokens: number;
+  /** of the input */
+  cached_input_tokens: number;
+  output_tokens: number;
+  /** of the calls whose price is known */
+  usd: number;
+  unpriced_calls: number;
+  /** at the price of another model */
+  estimated_calls: number;
+}
+
+/** Collects the report of a running VM. */
+export async function reportOf(client: Client, vm: { name: string; session: string }): Promise<AgentReport> {
+  const { live } = await new VmGuest(client, vm.name).info();
+  const [changes, refused, { models, budgets }] = await Promise.all([
+    live && !live.is_repository ? undefined : changesIn(client, vm.name),
+    refusedIn(client, vm.session),
+    client.json<CostReport>("GET", `/sessions/${segment(vm.session)}/costs`),
+  ]);
+  return { live: live !== undefined, changes, refused, cost: sumOf(models), budgets };
+}
+
+export function formatReport({ live, changes, refused, cost, budgets }: AgentReport, name: string): string {
+  const changed = changes === undefined
+    ? "has ended; what it changed is in the folder"
+    : changes.files === 0
+    ? "changed nothing"
+    : `changed ${count(changes.files, "file")} (+${changes.added} -${changes.removed}), ${
+      count(changes.commits, "commit")
+    }`;
+  const more = refused.length - REFUSED_SHOWN;
+  return [
+    `${name} ${changed}`,
+    refused.length === 0 ? "nothing was refused" : `refused ${count(refused.length, "event")}:`,
+    ...refused.slice(0, REFUSED_SHOWN).map(({ subject, times }) =>
+      `  ${plain(subject)}${times > 1 ? ` (${times} times)` : ""}`
+    ),
+    ...more > 0 ? [`  and ${more} more: sbx events ${name} --decision block`] : [],
+    formatCost(cost),
+    ...cost.unpriced_calls + cost.estimated_calls > 0 ? [PRICE_HINT] : [],
+    ...budgets.map(budgetLine),
+    ...changes && changes.files > 0
+      ? [`sbx review ${name} shows the changes, sbx pull ${name} takes ${live ? "their commits" : "them"}`]
+      : [],
+    `sbx delete ${name} removes the VM`,
+  ].join("\n");
+}
+
+function formatCost(cost: AgentCost): string {
+  if (cost.calls === 0) return "no model calls";
+  const cached = cost.cached_input_tokens > 0 ? ` (${cost.cached_input_tokens} of them cached)` : "";
+  const tokens = `${cost.input_tokens}${cached} + ${cost.output_tokens} tokens`;
+  return `${count(cost.calls, "model call")}: ${tokens}, cost ${formatTotal(cost)}`;
+}
+
+async function changesIn(client: Client, name: string): Promise<AgentReport["changes"]> {
+  await using work = await collectWork(client, name);
+  const changes = { files: 0, added: 0, removed: 0, commits: 0 };
+  for (const unit of work.units) {
+    const { files } = await changesOf(unit);
+    changes.files += files.length;
+    changes.commits += unit.commits.length;
+    for (const { added = 0, removed = 0 } of files) {
+      changes.added += added;
+      changes.removed += removed;
+    }
+  }
+  return changes;
+}
+
+async function refusedIn(client: Client, session: string): Promise<AgentReport["refused"]> {
+  const times = new Map<string, number>();
+  for await (const page of eventPages(client, session, { denied: "true" })) {
+    for (const event of page) {
+      const subject = `${objectOf(event.common).event_type} ${subjectWithError(event)} (${event.rule_id})`;
+      times.set(subject, (times.get(subject) ?? 0) + 1);
+    }
+  }
+  return [...times].map(([subject, times]) => ({ subject, times }));
+}
+
+/** Sums up the costs of every model. */
+export function sumOf(models: CostReport["models"]): AgentCost {
+  const sum = (key: Exclude<keyof CostReport["models"][number], "provider" | "model" | "price_basis">) =>
+    models.reduce((total, model) => total + model[key], 0);
+  return {
+    calls: sum("calls"),
+    input_tokens: sum("input_tokens"),
+    cached_input_tokens: sum("cached_input_tokens"),
+    output_tokens: sum("output_tokens"),
+    usd: sum("cost_micros") / MICROS,
+    unpriced_calls: sum("unpriced_calls"),
+    estimated_calls: sum("estimated_calls"),
+  };
+}

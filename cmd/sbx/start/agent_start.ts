@@ -1,0 +1,174 @@
+/** The VM of an agent: its image, its key, its files, and the folder that it works on. */
+import { currentArch } from "../../../lib/base/arch/mod.ts";
+import { basename, resolve } from "node:path";
+import type { CredentialList, VmInfo, VmSummary } from "../../../lib/client/api/mod.ts";
+import type { Arguments } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import { nearest } from "../../../lib/base/text/mod.ts";
+import { note } from "../../../lib/base/print/mod.ts";
+import type { Client } from "../../../lib/client/mod.ts";
+import {
+  type Agent,
+  agentFiles,
+  bootAssets,
+  listProfiles,
+  loadProfile,
+  type Profile,
+} from "../../../lib/config/profile/mod.ts";
+import { waitUntilRunning } from "../vm/boot.ts";
+import { completeVm } from "../vm/complete_vm.ts";
+import { buildProfileImage } from "../installed_image.ts";
+import { bringFolder, bringLiveFolder, formatBrought, formatLive, VmGuest } from "../files/repository.ts";
+
+/** A profile that says how its agent is started. */
+export type AgentProfile = Profile & { agent: Agent };
+
+/** A VM in which an agent can start. */
+export interface AgentVm {
+  id: string;
+  name: string;
+  /** folder of the work, in the guest */
+  place: string;
+}
+
+/** Words behind `sbx agent` that name no agent. */
+const SUBCOMMANDS = ["run", "list", "attach"];
+
+/** Most characters of a VM's name, less those of a number behind it. */
+const NAME_MAX = 40;
+
+/** Profiles with an `[agent]`, by id. */
+export async function agentProfiles(): Promise<AgentProfile[]> {
+  const profiles = await listProfiles(home());
+  return profiles.flatMap((each) => "profile" in each && isAgent(each.profile) ? [each.profile] : []);
+}
+
+/** @throws {SbxError} `agent.not_found`, and those of {@linkcode loadProfile} */
+export async function agentProfile(id: string): Promise<AgentProfile> {
+  const profile = await loadProfile(home(), id).catch((error) => {
+    if (error instanceof SbxError && error.code === "profile.not_found") return undefined;
+    throw error;
+  });
+  if (profile && isAgent(profile)) return profile;
+  const ids = (await agentProfiles()).map(({ id }) => id);
+  // "sbx agent WORD" takes any word that is no subcommand for an agent.
+  const near = nearest(id, [...ids, ...SUBCOMMANDS]);
+  throw new SbxError("agent.not_found", `there is no agent "${id}"`, {
+    hint: near
+      ? `did you mean sbx agent ${near}?`
+      : `agents are ${ids.join(", ")}; docs/guides/agents.md says how to add one`,
+  });
+}
+
+function isAgent(profile: Profile): profile is AgentProfile {
+  return profile.agent !== undefined;
+}
+
+/** Builds the profile's image if there is none with its packages, after a question. @throws {SbxError} `image.*` */
+export async function requireImage(profile: Profile, isAgreed: boolean): Promise<void> {
+  try {
+    await bootAssets(home(), profile, currentArch());
+  } catch (error) {
+    const isMissing = error instanceof SbxError && ["image.missing", "image.mismatch"].includes(error.code);
+    if (!isMissing || !(isAgreed || askToBuild(error.message))) throw error;
+    await buildProfileImage(profile);
+  }
+}
+
+function askToBuild(why: string): boolean {
+  if (!Deno.stdin.isTerminal()) return false;
+  const answer = prompt(`${why}. Build it now, in about a minute? [Y/n]`);
+  return ["", "y", "yes"].includes((answer ?? "n").trim().toLowerCase());
+}
+
+/**
+ * Requires a key of the agent's provider in the store.
+ *
+ * @returns the ref that the VM gets, of the key that was added last; undefined where the agent needs none
+ * @throws {SbxError} `agent.no_key`
+ */
+export async function requireKey(
+  client: Client,
+  { agent: { provider }, name }: AgentProfile,
+): Promise<string | undefined> {
+  if (!provider) return undefined;
+  const { credentials } = await client.json<CredentialList>("GET", "/credentials/list");
+  const added = credentials.findLast((credential) =>
+    credential.provider === provider && credential.source === "added" && !credential.decoy &&
+    credential.revoked_at === undefined
+  );
+  if (added) return added.ref;
+  throw new SbxError("agent.no_key", `${name} needs a key of ${provider}, and none is stored`, {
+    hint: `sbx credentials add ${provider}: it stays on this host, and the VM gets a ref`,
+  });
+}
+
+/**
+ * Creates the agent's VM, brings the folder in, and writes the agent's files.
+ *
+ * @param ref of the key of the agent's provider
+ */
+export async function createVm(
+  client: Client,
+  profile: AgentProfile,
+  { dir, ref }: { dir: string; ref?: string },
+  args: Arguments,
+): Promise<AgentVm> {
+  const name = args.text("name") ?? await freeName(client, profile.id, dir);
+  const json = {
+    name,
+    profile_id: profile.id,
+    persistent: true,
+    env: profile.agent.env,
+    ...args.has("live") && { live: { dir: resolve(dir), with_secrets: args.has("with-secrets") } },
+  };
+  const created = await client.json<VmSummary>("POST", "/vms/create", { json });
+  await waitUntilRunning(client, created);
+  const place = await completeVm(client, created, async () => {
+    const place = await bring(client, name, dir, args);
+    const files = { "/root/.gitconfig": gitConfig(profile), ...agentFiles(profile.agent, { place, ref }) };
+    await writeFiles(new VmGuest(client, name), files);
+    return place;
+  });
+  return { id: created.id, name, place };
+}
+
+/** Brings the folder in, or its repository where the VM has the folder itself. @returns the folder in the guest */
+async function bring(client: Client, name: string, dir: string, args: Arguments): Promise<string> {
+  if (!args.has("live")) {
+    const brought = await bringFolder(client, name, dir, args);
+    note(`${name}: ${formatBrought(brought)}`);
+    return brought.place;
+  }
+  await bringLiveFolder(client, name);
+  const { live } = await new VmGuest(client, name).info();
+  note(`${name}: ${formatLive(live!)}`);
+  return live!.place;
+}
+
+/** Author of the agent's commits, where neither the repository nor its person's git names one. */
+function gitConfig({ id, name }: Profile): string {
+  return `[user]\n\tname = ${name}\n\temail = ${id}@sbx.invalid\n`;
+}
+
+async function writeFiles(guest: VmGuest, files: Record<string, string>): Promise<void> {
+  for (const [path, text] of Object.entries(files)) {
+    const script = 'mkdir -p "$(dirname "$1")" && printf %s "$2" >"$1"';
+    const { code, stderr } = await guest.run(["sh", "-c", script, "sh", path, text], 60);
+    if (code !== 0) {
+      throw new SbxError("agent.failed", `cannot write ${path} in "${guest.name}": ${stderr.trim()}`);
+    }
+  }
+}
+
+/** `claude-project`, or with a number behind it the first that is free. */
+async function freeName(client: Client, id: string, dir: string): Promise<string> {
+  const folder = basename(resolve(dir)).replaceAll(/[^A-Za-z0-9_-]+/g, "-").replaceAll(/^-+|-+$/g, "");
+  const name = [id, folder].filter(Boolean).join("-").slice(0, NAME_MAX);
+  const { vms } = await client.json<{ vms: VmInfo[] }>("GET", "/vms/list");
+  const taken = new Set(vms.map(({ name }) => name));
+  let free = name;
+  for (let number = 2; taken.has(free); number++) free = `${name}-${number}`;
+  return free;
+}

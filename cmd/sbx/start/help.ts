@@ -1,0 +1,33 @@
+import { type Command, formatHelp, formatOverview, unknownCommand } from "../../../lib/base/args/mod.ts";
+import { print } from "../../../lib/base/print/mod.ts";
+import { PROGRAM, UTC_NOTE } from "../usage.ts";
+import { COMMANDS, loadCommand, TOPICS } from "../commands.ts";
+
+export const command: Command = {
+  name: "help",
+  usage: "[COMMAND]",
+  summary: "list the commands, or show the help of one",
+  options: [],
+  words: { min: 0, max: 1 },
+  examples: ["sbx help", "sbx help run"],
+  async run({ words: [name] }) {
+    if (name !== undefined && !COMMANDS.includes(name)) throw await unknownCommand(PROGRAM, name, COMMANDS);
+    await print(
+      name === undefined ? await overview() : formatHelp(PROGRAM, await loadCommand(name)),
+    );
+    return 0;
+  },
+};
+
+const TITLE = "sbx COMMAND: isolated VMs for AI agents, and a record of their actions";
+const END = `sbx COMMAND --help shows the options of a command. ${UTC_NOTE}
+sbx --host ssh://NAME COMMAND uses another machine (docs/guides/remote.md).
+Start with: sbx run -- uname -a`;
+
+/** The commands by topic, one line each. */
+async function overview(): Promise<string> {
+  const topics = await Promise.all(TOPICS.map(async ({ title, commands }) => (
+    { title, commands: await Promise.all(commands.map(loadCommand)) }
+  )));
+  return formatOverview(TITLE, topics, END);
+}

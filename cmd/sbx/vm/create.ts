@@ -1,0 +1,95 @@
+import { resolve } from "node:path";
+import type { CreateRequest, VmInfo, VmSummary } from "../../../lib/client/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { sourcesOf } from "../../../lib/repo/mod.ts";
+import { waitUntilRunning } from "./boot.ts";
+import { completeVm } from "./complete_vm.ts";
+import { connect } from "../connect.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { requireThisMachine } from "../host.ts";
+import { parseEnv } from "./program.ts";
+import { formatImage } from "./info.ts";
+import {
+  BRING_OPTIONS,
+  bringFolder,
+  bringLiveFolder,
+  formatBrought,
+  formatLive,
+  FROM_DIR_OPTIONS,
+} from "../files/repository.ts";
+import { SIZE_OPTIONS, sizeOf } from "./size.ts";
+import { usageError } from "../usage.ts";
+
+export const command: Command = {
+  name: "create",
+  usage: "NAME [OPTIONS]",
+  summary: "create a VM and boot it",
+  options: [
+    ...SIZE_OPTIONS,
+    { name: "env", short: "e", value: "K=V", many: true, about: "set an environment variable of the VM" },
+    { name: "rm", about: "remove the VM when it stops (not persistent)" },
+    { name: "from", value: "VM", about: "copy the disk and workspace of a stopped VM" },
+    ...FROM_DIR_OPTIONS,
+    {
+      name: "live",
+      value: "DIR",
+      about: "give the VM this folder itself, read-write, with masks (docs/guides/live.md)",
+    },
+    ...BRING_OPTIONS,
+    { name: "no-wait", about: "do not wait until the VM is running" },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: 1 },
+  examples: [
+    "sbx create demo",
+    "sbx create big --cpus 4 --ram 4",
+    "sbx create copy --from demo",
+    "sbx create demo --from-dir .",
+    "sbx create demo --live .",
+  ],
+  async run(args) {
+    const [name] = args.words;
+    const live = args.text("live");
+    const dir = args.text("from-dir");
+    if (live !== undefined && dir !== undefined) {
+      throw usageError(command, "--live and --from-dir exclude each other");
+    }
+    if (live !== undefined) requireThisMachine(`--live ${live}`);
+    if (live !== undefined && args.has("to")) throw usageError(command, "--to is for --from-dir");
+    const json: CreateRequest = {
+      name,
+      ...sizeOf(args),
+      persistent: !args.has("rm"),
+      env: parseEnv(command, args.list("env")),
+      from: args.text("from"),
+      ...live !== undefined && { live: { dir: resolve(live), with_secrets: args.has("with-secrets") } },
+    };
+    if ((dir ?? live) !== undefined && args.has("no-wait")) {
+      throw usageError(command, "--from-dir and --live need a VM that is running");
+    }
+    if (dir !== undefined) await sourcesOf(dir);
+    const client = await connect();
+    const created = await client.json<VmSummary>("POST", "/vms/create", { json });
+    if (!args.has("no-wait")) await waitUntilRunning(client, created);
+    const brought = await completeVm(client, created, async () => {
+      if (dir !== undefined) return await bringFolder(client, created.name, dir, args);
+      return live === undefined ? undefined : await bringLiveFolder(client, created.name);
+    });
+    const info = await client.json<VmInfo>("GET", `/vms/${created.id}/info`);
+    if (args.has("json")) await printJson(brought ? { ...info, brought_in: brought } : info);
+    else {
+      const lines = info.live ? [formatLive(info.live)] : brought ? [formatBrought(brought)] : [];
+      await print([formatCreated(info), ...lines].join("\n"));
+    }
+    return 0;
+  },
+};
+
+function formatCreated(info: VmInfo): string {
+  const { name, status, hypervisor, accelerator } = info;
+  const image = formatImage(info);
+  const facts = [hypervisor, accelerator, image && `image ${image}`];
+  return `${name}: ${status} (${facts.filter(Boolean).join(", ")})\n` +
+    (info.deprecated ?? []).map((sentence) => `${sentence}\n`).join("") +
+    `sbx exec ${name} -- CMD… runs a program in it, sbx shell ${name} opens a terminal`;
+}

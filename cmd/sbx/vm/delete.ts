@@ -1,0 +1,53 @@
+import type { DeleteResult } from "../../../lib/client/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
+import { connect } from "../connect.ts";
+import { eachVm } from "./each_vm.ts";
+
+export const command: Command = {
+  name: "delete",
+  usage: "NAME… [--force] [--json]",
+  summary: "delete VMs with their disks and workspaces",
+  notes: [
+    "A VM with work that sbx pull would bring is deleted with --force only; on a terminal sbx asks. Deleted VMs can be",
+    "restored for a day where the disk has room: sbx list --deleted, sbx restore NAME.",
+  ],
+  options: [
+    { name: "force", short: "f", about: "also VMs with work that was not pulled" },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: Infinity },
+  completesNames: true,
+  examples: ["sbx delete demo", "sbx delete --force demo copy"],
+  async run(args) {
+    const json = args.has("json");
+    const client = await connect();
+    const names = await eachVm(args.words, "deleting", json, async (vm) => {
+      const { restorable_until } = await deleteVm(client, vm, args.has("force"), !json && isAttended());
+      if (json) return;
+      await print(`deleted ${vm}`);
+      if (restorable_until && isAttended()) note(`sbx: sbx restore ${vm} brings it back within a day`);
+    });
+    if (json) await printJson({ deleted: names });
+    return names.length === args.words.length ? 0 : 1;
+  },
+};
+
+function isAttended(): boolean {
+  return Deno.stdin.isTerminal() && Deno.stderr.isTerminal();
+}
+
+/** @throws {SbxError} `vm.unlanded`: it has work that was not pulled, and nobody agreed to lose it */
+async function deleteVm(client: Client, vm: string, force: boolean, asks: boolean): Promise<DeleteResult> {
+  const path = `/vms/${segment(vm)}/delete`;
+  try {
+    return await client.json<DeleteResult>("DELETE", `${path}${force ? "?force=true" : ""}`);
+  } catch (error) {
+    if (!asks || !(error instanceof SbxError) || error.code !== "vm.unlanded") throw error;
+    note(`sbx: ${error.message}`);
+    if (!/^y(es)?$/i.test(prompt(`delete ${vm} all the same? [y/N]`)?.trim() ?? "")) throw error;
+    return await client.json<DeleteResult>("DELETE", `${path}?force=true`);
+  }
+}

@@ -1,0 +1,65 @@
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { asSbxError } from "../../../lib/base/error/mod.ts";
+import { segment } from "../../../lib/client/mod.ts";
+import { connect } from "../connect.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { printError } from "../output.ts";
+
+/**
+ * Runs an action on each VM of a list. Failures are reported and do not stop the others.
+ *
+ * @param doing gerund of the action for errors, such as `deleting`
+ * @returns names of the VMs without a failure
+ */
+export async function eachVm(
+  names: readonly string[],
+  doing: string,
+  json: boolean,
+  action: (name: string) => Promise<void>,
+): Promise<string[]> {
+  const done: string[] = [];
+  for (const name of names) {
+    try {
+      await action(name);
+      done.push(name);
+    } catch (error) {
+      printError(asSbxError(error, `${doing} ${name}`), json);
+    }
+  }
+  return done;
+}
+
+/** Action on VMs. */
+export interface VmAction {
+  /** name of the command, and last segment of its route */
+  name: string;
+  summary: string;
+  /** gerund, such as `deleting` */
+  doing: string;
+  /** past participle, such as `deleted`; key of the names in the JSON output */
+  done: string;
+  examples: string[];
+}
+
+/** Creates a command that runs an action on one or more VMs. */
+export function vmCommand({ name, summary, doing, done, examples }: VmAction): Command {
+  return {
+    name,
+    usage: "NAME… [--json]",
+    summary,
+    options: [JSON_OPTION],
+    words: { min: 1, max: Infinity },
+    completesNames: true,
+    examples,
+    async run(args) {
+      const json = args.has("json");
+      const client = await connect();
+      const names = await eachVm(args.words, doing, json, async (vm) => {
+        await client.json("POST", `/vms/${segment(vm)}/${name}`);
+        if (!json) await print(`${done} ${vm}`);
+      });
+      if (json) await printJson({ [done]: names });
+      return names.length === args.words.length ? 0 : 1;
+    },
+  };
+}

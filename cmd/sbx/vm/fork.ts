@@ -1,0 +1,51 @@
+import {
+  FORK_COUNT_MAX,
+  type ForkRequest,
+  type ForkResult,
+  type VmInfo,
+} from "../../../lib/client/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { segment } from "../../../lib/client/mod.ts";
+import { waitUntilRunning } from "./boot.ts";
+import { connect } from "../connect.ts";
+
+export const command: Command = {
+  name: "fork",
+  usage: "NAME [NEW] [-n COUNT] [--no-wait] [--json]",
+  summary: "make new VMs from one moment of a VM",
+  notes: [
+    "Of a running or suspended VM they have memory, programs, disk and workspace; of a stopped one, disk and workspace.",
+  ],
+  options: [
+    {
+      name: "count",
+      short: "n",
+      value: "COUNT",
+      about: `number of new VMs, at most ${FORK_COUNT_MAX}; they are called NEW-1, NEW-2, …; default 1`,
+    },
+    { name: "no-wait", about: "do not wait until the new VMs are running" },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: 2 },
+  completesNames: true,
+  examples: ["sbx fork demo", "sbx fork demo try -n 3"],
+  async run(args) {
+    const [name, newName] = args.words;
+    const count = args.number("count", { min: 1, max: FORK_COUNT_MAX });
+    const json: ForkRequest = { name: newName, count };
+    const client = await connect();
+    const made = await client.json<ForkResult>("POST", `/vms/${segment(name)}/fork`, { json });
+    const infos: VmInfo[] = [];
+    for (const vm of made.vms) {
+      if (!args.has("no-wait")) await waitUntilRunning(client, vm);
+      infos.push(await client.json<VmInfo>("GET", `/vms/${vm.id}/info`));
+    }
+    if (args.has("json")) await printJson({ ...made, vms: infos });
+    else {
+      for (const info of infos) await print(`${info.name}: ${info.status}, forked from ${name}`);
+      if (made.still_ms !== undefined) await print(`${name} stood still for ${Math.round(made.still_ms)} ms`);
+    }
+    return 0;
+  },
+};

@@ -1,0 +1,59 @@
+import type { DeletedVm, VmSummary } from "../../../lib/client/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { connect } from "../connect.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { table } from "../output.ts";
+
+export const command: Command = {
+  name: "list",
+  usage: "[--all | --deleted] [--json]",
+  summary: "list the VMs with their states and possible actions",
+  options: [
+    { name: "all", about: "also the VMs of stdio MCP servers, which end with the VM they belong to" },
+    { name: "deleted", about: "the VMs that sbx restore brings back, and until when" },
+    JSON_OPTION,
+  ],
+  examples: ["sbx list", "sbx list --all", "sbx list --deleted", "sbx list --json"],
+  async run(args) {
+    const client = await connect();
+    const all = args.has("all");
+    if (args.has("deleted")) {
+      if (all) {
+        throw new SbxError("usage.invalid", "--all and --deleted list different VMs", {
+          hint: "give one of them",
+        });
+      }
+      const { vms } = await client.json<{ vms: DeletedVm[] }>("GET", "/vms/deleted");
+      if (args.has("json")) await printJson({ vms });
+      else if (vms.length === 0) await print("no deleted VMs that can be restored");
+      else await print(table(["NAME", "PROFILE", "DELETED", "KEPT UNTIL", "ID"], vms.map(deletedRow)));
+      return 0;
+    }
+    const { vms } = await client.json<{ vms: VmSummary[] }>("GET", `/vms/list${all ? "?all=true" : ""}`);
+    if (args.has("json")) await printJson({ vms });
+    else if (vms.length === 0) {
+      await print("no VMs; sbx create NAME creates one, sbx run -- CMD runs a program in a temporary one");
+    } else if (all) {
+      await print(table([...COLUMNS, "SERVER OF"], vms.map((vm) => [...row(vm), ownerOf(vm, vms)])));
+    } else await print(table(COLUMNS, vms.map(row)));
+    return 0;
+  },
+};
+
+function deletedRow({ name, profile_id, deleted_at, expires_at, id }: DeletedVm): string[] {
+  const [deleted, until] = [deleted_at, expires_at].map((time) => time.slice(0, 19).replace("T", " "));
+  return [name, profile_id, deleted, until, id];
+}
+
+const COLUMNS = ["NAME", "STATUS", "PROFILE", "PERSISTENT", "ACTIONS"];
+
+/** The MCP server of a VM, and the VM that it belongs to. */
+function ownerOf({ parent }: VmSummary, vms: VmSummary[]): string {
+  const owner = vms.find(({ id }) => id === parent?.id);
+  return parent ? `${parent.server} of ${owner?.name ?? parent.id}` : "";
+}
+
+function row({ name, status, profile_id, persistent, available_actions }: VmSummary): string[] {
+  return [name, status, profile_id, persistent ? "yes" : "no", available_actions.join(" ")];
+}

@@ -1,0 +1,155 @@
+/** Shared by `sbx run` and `sbx exec`: a program's request, and its streamed output. */
+import type { ExecRequest, ExecResult, VmInfo } from "../../../lib/client/api/mod.ts";
+import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
+import type { ErrorBody } from "../../../lib/base/error/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { serverEvents } from "../../../lib/client/mod.ts";
+import { note } from "../../../lib/base/print/mod.ts";
+import { writeAll } from "../../../lib/base/wire/mod.ts";
+import { Spinner } from "../spinner.ts";
+import { usageError } from "../usage.ts";
+
+/** Exit code of a failure of sbx itself; the program uses the others. */
+export const SBX_FAILED = 125;
+/** Exit code of a program that exceeded its timeout (docs/design/contracts/02-http.md §2). */
+export const TIMED_OUT = 124;
+/** Longest timeout of the API, in `s` (lib/client/api, EXEC_TIMEOUT_MAX_SECS; a test compares them). */
+export const TIMEOUT_MAX_SECS = 24 * 3600;
+/** Most `bytes` of input: as base64 they fit into a request of 10 MiB. */
+const STDIN_MAX = 7 * 1024 * 1024;
+
+export const EXIT_NOTE =
+  `The exit code is the program's; ${TIMED_OUT} after its timeout, 126 if it cannot run or policy blocked it, ${SBX_FAILED} if sbx failed.`;
+
+export const PROGRAM_OPTIONS: Option[] = [
+  { name: "env", short: "e", value: "K=V", many: true, about: "set an environment variable of the program" },
+  {
+    name: "timeout",
+    value: "SECONDS",
+    about: `kill the program after SECONDS; the exit code is ${TIMED_OUT}`,
+  },
+  { name: "cwd", value: "DIR", about: "working directory in the VM" },
+];
+
+/** Of programs whose input is part of the request. */
+export const INPUT_OPTION: Option = {
+  name: "interactive",
+  short: "i",
+  about: `pass sbx's standard input to the program; at most ${
+    STDIN_MAX / 1024 / 1024
+  } MiB, read to its end first`,
+};
+
+/**
+ * Builds the request from the options and `-- CMD…` or a shell line.
+ *
+ * @param readsInput the request contains standard input
+ * @throws {SbxError} `usage.invalid`; `request.too_large`: standard input over the limit
+ */
+export async function programRequest(
+  command: Command,
+  args: Arguments,
+  line: string | undefined,
+  readsInput: boolean,
+): Promise<ExecRequest> {
+  if (line !== undefined && args.program !== undefined) {
+    throw usageError(command, "-c and -- cannot be combined");
+  }
+  const program = line ?? args.program;
+  if (program === undefined || program.length === 0) {
+    throw usageError(command, "missing program", `sbx ${command.name} ${command.usage}`);
+  }
+  return {
+    command: program,
+    cwd: args.text("cwd"),
+    env: parseEnv(command, args.list("env")),
+    timeout_secs: args.number("timeout", { min: 0.001, max: TIMEOUT_MAX_SECS, whole: false }),
+    ...readsInput && { stdin: (await readStdin()).toBase64(), stdin_encoding: "base64" as const },
+  };
+}
+
+/** Parses `K=V` pairs; `K` alone takes its value from the environment of sbx. */
+export function parseEnv(command: Command, settings: string[]): Record<string, string> | undefined {
+  if (settings.length === 0) return undefined;
+  return Object.fromEntries(settings.map((setting) => {
+    const [, name, value] = /^([A-Za-z_][A-Za-z0-9_]*)(?:=([^]*))?$/.exec(setting) ?? [];
+    if (name === undefined) {
+      throw usageError(command, `invalid environment variable "${setting}"`, "write -e NAME=VALUE");
+    }
+    const content = value ?? Deno.env.get(name);
+    if (content === undefined) {
+      throw usageError(
+        command,
+        `${name} is not set in the environment of sbx`,
+        `set it, or write -e ${name}=VALUE`,
+      );
+    }
+    return [name, content];
+  }));
+}
+
+async function readStdin(): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of Deno.stdin.readable) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size <= STDIN_MAX) continue;
+    throw new SbxError("request.too_large", `standard input is larger than ${STDIN_MAX / 1024 / 1024} MiB`, {
+      hint:
+        "put it into a file in the VM's workspace: with sbx cp SRC DST, or in the folder shown by sbx info NAME",
+    });
+  }
+  return new Uint8Array(await new Blob(chunks as BlobPart[]).arrayBuffer());
+}
+
+/** Payload of the `exit` event. */
+export type Exit = Omit<ExecResult, "stdout" | "stderr">;
+
+/** Handlers of events other than output. */
+export interface StreamHandlers {
+  booted?(vm: VmInfo): void;
+  events?(events: Record<string, unknown>[]): void;
+}
+
+/**
+ * Copies a program's streamed output to stdout and stderr, byte for byte. What comes after the program's end is read only
+ * if there is a handler of events: the service removes the VM of `sbx run` by itself.
+ *
+ * @returns its exit code
+ * @throws {SbxError} the service's error; `process.gone`: the stream ended before the program
+ */
+export async function streamProgram(response: Response, handlers: StreamHandlers = {}): Promise<number> {
+  let exit: Exit | undefined;
+  let spinner: Spinner | undefined;
+  using _ = { [Symbol.dispose]: () => spinner?.[Symbol.dispose]() };
+  for await (const { event, data } of serverEvents(response.body!)) {
+    const value = JSON.parse(data);
+    spinner?.[Symbol.dispose]();
+    spinner = undefined;
+    if (event === "stdout") await writeAll(Deno.stdout, Uint8Array.fromBase64(value.data));
+    else if (event === "stderr") await writeAll(Deno.stderr, Uint8Array.fromBase64(value.data));
+    else if (event === "exit") {
+      exit = value;
+      if (!handlers.events) break;
+    } else if (event === "resuming") spinner = new Spinner(`resuming ${value.name}`);
+    else if (event === "booted") handlers.booted?.(value);
+    else if (event === "events") handlers.events?.(value.events);
+    else if (event === "error") throw serverError(value);
+  }
+  if (exit !== undefined) return reportExit(exit);
+  throw new SbxError("process.gone", "the connection was lost before the program ended", {
+    hint: "sbx list shows whether the VM is still running",
+  });
+}
+
+/** Returns the program's exit code; notes truncation and timeout on stderr. */
+export function reportExit({ exit_code, truncated }: Exit): number {
+  if (truncated) note("sbx: the output was truncated at 10 MiB");
+  if (exit_code === TIMED_OUT) note("sbx: the program exceeded its timeout, or exited with 124 itself");
+  return exit_code;
+}
+
+export function serverError({ error, code, hint }: ErrorBody): SbxError {
+  return new SbxError(code, error, { hint });
+}

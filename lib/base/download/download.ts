@@ -1,0 +1,149 @@
+/** One file of known size and hash, from the first of several addresses that has it. */
+import { SbxError } from "../error/mod.ts";
+import { Digest, HASH_CHUNK } from "../hash/mod.ts";
+import { type ProgressSink, silent } from "../progress/mod.ts";
+import { displayUrl, fromFileUrl } from "./address.ts";
+import { type Content, differenceOf } from "./content.ts";
+import { failed, type FetchOptions, openSource } from "./source.ts";
+
+/** A download. */
+export interface DownloadOptions extends FetchOptions {
+  /** name in errors, such as `rootfs.erofs` */
+  what: string;
+  /** addresses of the same bytes, tried in this order */
+  sources: readonly URL[];
+  /** file to write; `<path>.part` beside it until it is complete */
+  path: string;
+  content: Content;
+  /** its current stage counts bytes */
+  progress?: ProgressSink;
+}
+
+/**
+ * Fetches a file. An interrupted download stays as `.part` and is continued, also from another address. The file has
+ * its name only when size and hashes match, so that whoever finds it finds it whole.
+ *
+ * @throws {SbxError} `assets.not_found`: no address has it; `assets.mismatch`; `assets.download_failed`
+ * @throws the error of the file system, when the file cannot be written
+ */
+export async function download(options: DownloadOptions): Promise<void> {
+  const { sources, path, what } = options;
+  const part = new Part(options);
+  const problems: SbxError[] = [];
+  for (const url of sources) {
+    try {
+      if (!await part.fetch(url)) continue;
+      await Deno.rename(part.path, path);
+      return;
+    } catch (error) {
+      if (!(error instanceof SbxError)) throw error;
+      problems.push(error);
+    }
+  }
+  if (problems.length === 0) {
+    throw new SbxError("assets.not_found", `${what} not found; tried ${sources.map(displayUrl).join(", ")}`, {
+      hint: "publish the files of a manifest beside it",
+    });
+  }
+  // Wrong bytes are worse than none: they are the error that a person should see.
+  const [first] = problems.toSorted((a, b) => rank(a) - rank(b));
+  const others = problems.filter((each) => each !== first).map(({ message }) => message);
+  if (others.length === 0) throw first;
+  throw new SbxError(first.code, [first.message, ...others].join("; "), { cause: first, hint: first.hint });
+}
+
+function rank({ code }: SbxError): number {
+  return code === "assets.mismatch" ? 0 : 1;
+}
+
+/** The part of a file that has arrived. */
+class Part {
+  readonly path: string;
+  readonly #options: DownloadOptions;
+  readonly #progress: ProgressSink;
+  #shown = 0;
+
+  constructor(options: DownloadOptions) {
+    this.#options = options;
+    this.#progress = options.progress ?? silent;
+    this.path = `${options.path}.part`;
+  }
+
+  /** Completes the part from one address. @returns false when nothing is there */
+  async fetch(url: URL): Promise<boolean> {
+    const { content, what } = this.#options;
+    const old = await Deno.stat(this.path).then(({ size }) => size, () => 0);
+    const start = old <= content.size ? old : 0;
+    let difference = await this.#complete(url, start);
+    // An old part, from another server or a fault, may be bad; a complete new download decides.
+    if (difference && start > 0) difference = await this.#complete(url, 0);
+    if (difference === null) return false;
+    if (difference === undefined) return true;
+    await Deno.remove(this.path).catch(() => {});
+    throw new SbxError("assets.mismatch", `${what} from ${displayUrl(url)} does not match: ${difference}`, {
+      hint: "its publisher must correct it; what is installed is unchanged",
+    });
+  }
+
+  /** @returns the difference from the content, `undefined` without one, null when nothing is at `url` */
+  async #complete(url: URL, start: number): Promise<string | undefined | null> {
+    const { content } = this.#options;
+    const digest = new Digest({ sha256: content.sha256 !== undefined });
+    if (start === content.size) {
+      await this.#hash(digest, start);
+      return differenceOf(digest, content);
+    }
+    if (url.protocol === "file:" && start === 0) return await this.#copy(url, digest);
+    const source = await openSource(url, { start, size: content.size }, this.#options);
+    if (!source) return null;
+    await this.#hash(digest, source.start);
+    using out = await Deno.open(this.path, { write: true, create: true, mode: 0o600 });
+    await out.truncate(source.start);
+    await out.seek(source.start, Deno.SeekMode.Start);
+    for await (const chunk of source.chunks) {
+      digest.update(chunk);
+      // Endless data ends here.
+      if (digest.size > content.size) break;
+      for (let at = 0; at < chunk.length;) at += await out.write(chunk.subarray(at));
+      this.#show(digest.size);
+    }
+    await out.sync();
+    if (digest.size < content.size && url.protocol !== "file:") {
+      throw failed(url, `it ended after ${digest.size} of ${content.size} bytes`);
+    }
+    return differenceOf(digest, content);
+  }
+
+  /** Copies a local file in the kernel, which shares its blocks where the file system can: 300 MB at no cost. */
+  async #copy(url: URL, digest: Digest): Promise<string | undefined | null> {
+    const { content } = this.#options;
+    const from = fromFileUrl(url);
+    const info = await Deno.stat(from).catch(() => null);
+    if (!info) return null;
+    if (!info.isFile) throw failed(url, "it is not a regular file");
+    if (info.size !== content.size) return `expected ${content.size} bytes, got ${info.size}`;
+    await Deno.remove(this.path).catch(() => {});
+    await Deno.copyFile(from, this.path);
+    await Deno.chmod(this.path, 0o600);
+    await this.#hash(digest, content.size + 1);
+    return differenceOf(digest, content);
+  }
+
+  /** Hashes the first `end` bytes of the part. */
+  async #hash(digest: Digest, end: number): Promise<void> {
+    this.#show(0);
+    if (end === 0) return;
+    using file = await Deno.open(this.path);
+    const chunk = new Uint8Array(HASH_CHUNK);
+    for (let read; digest.size < end && (read = await file.read(chunk)) !== null;) {
+      digest.update(chunk.subarray(0, Math.min(read, end - digest.size)));
+      this.#show(digest.size);
+    }
+  }
+
+  /** Moves the progress to a position, also back. */
+  #show(position: number): void {
+    this.#progress.advance(position - this.#shown);
+    this.#shown = position;
+  }
+}

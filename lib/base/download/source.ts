@@ -1,0 +1,164 @@
+/** Bytes at one address: a local file, or the answer of a server that is not trusted. */
+import { SbxError } from "../error/mod.ts";
+import { displayUrl, followRedirect, fromFileUrl } from "./address.ts";
+import { hostFetch } from "../proxy/mod.ts";
+import { PACE, type Pace, PaceWatch } from "./pace.ts";
+
+/** Most redirects of one download (docs/design/contracts/10-release.md §10). */
+const REDIRECTS_MAX = 5;
+
+/** `fetch` of this host: through its proxy, with its certificate authorities. */
+export type HostFetch = (url: URL, init: RequestInit) => Promise<Response>;
+
+/** How an address is fetched. */
+export interface FetchOptions {
+  fetch?: HostFetch;
+  /** slowest server that is waited for */
+  pace?: Pace;
+}
+
+/** What is asked of an address. */
+export interface Question {
+  /** offset of the first byte, to continue an interrupted download */
+  start: number;
+  /** size of the whole, in `bytes`; absent: the bytes have no known hash either */
+  size?: number;
+}
+
+/** Bytes at one address. */
+export interface Source {
+  /** offset of the first byte: 0 when the server does not resume */
+  start: number;
+  chunks: AsyncIterable<Uint8Array<ArrayBuffer>>;
+}
+
+/**
+ * Opens a `file:`, `http:` or `https:` address.
+ *
+ * @returns null when nothing exists at `url`
+ * @throws {SbxError} `assets.download_failed`
+ */
+export async function openSource(
+  url: URL,
+  question: Question,
+  options: FetchOptions = {},
+): Promise<Source | null> {
+  return url.protocol === "file:" ? await openFile(url, question) : await openHttp(url, question, options);
+}
+
+async function openFile(url: URL, { start }: Question): Promise<Source | null> {
+  const path = fromFileUrl(url);
+  try {
+    // A pipe would wait for its writer.
+    if (!(await Deno.stat(path)).isFile) throw failed(url, "it is not a regular file");
+    const file = await Deno.open(path);
+    await file.seek(start, Deno.SeekMode.Start);
+    return { start, chunks: file.readable };
+  } catch (cause) {
+    if (cause instanceof Deno.errors.NotFound) return null;
+    throw cause instanceof SbxError ? cause : failed(url, "the file cannot be read", cause);
+  }
+}
+
+async function openHttp(url: URL, question: Question, options: FetchOptions): Promise<Source | null> {
+  const watch = new PaceWatch(options.pace ?? PACE);
+  try {
+    const response = await follow(url, question, watch, options.fetch ?? hostFetch);
+    const { status, body } = response;
+    if (status === 200 || status === 206) {
+      const start = rangeStart(response, question);
+      if (start !== undefined && body) {
+        await refuseUseless(url, response, question);
+        return { start, chunks: readChunks(body, watch, url) };
+      }
+    }
+    await body?.cancel();
+    watch[Symbol.dispose]();
+    if (status === 404 || status === 410) return null;
+    // 416: the part is as long as the server's file, or longer. A wrong range is of another file. The whole file is
+    // fetched again, and its hash decides.
+    if (question.start > 0 && (status === 416 || status === 206)) {
+      return await openHttp(url, { ...question, start: 0 }, options);
+    }
+    throw failed(url, `the server answered ${status}`);
+  } catch (cause) {
+    watch[Symbol.dispose]();
+    if (cause instanceof SbxError) throw cause;
+    throw failed(url, watch.signal.aborted ? "the server is too slow" : "the connection failed", cause);
+  }
+}
+
+/** Sends the request, and again to where the answer redirects. */
+async function follow(
+  url: URL,
+  { start, size }: Question,
+  watch: PaceWatch,
+  fetch: HostFetch,
+): Promise<Response> {
+  const headers = { "accept-encoding": "identity", ...(start > 0 && { range: `bytes=${start}-` }) };
+  for (let at = url, hops = 0;; hops++) {
+    const response = await fetch(at, { headers, redirect: "manual", signal: watch.signal });
+    if (![301, 302, 303, 307, 308].includes(response.status)) return response;
+    await response.body?.cancel();
+    if (hops === REDIRECTS_MAX) throw failed(url, `the server redirects more than ${REDIRECTS_MAX} times`);
+    const next = followRedirect(at, response.headers.get("location"), size !== undefined);
+    if (typeof next === "string") throw failed(url, next);
+    at = next;
+  }
+}
+
+/** Offset at which the body starts; `undefined` for another range than the one that was asked for. */
+function rangeStart({ status, headers }: Response, { start, size }: Question): number | undefined {
+  if (status === 200) return 0;
+  const range = headers.get("content-range")?.match(/^bytes (\d+)-(\d+)\/(\d+|\*)$/);
+  const isAsked = range && start > 0 && Number(range[1]) === start &&
+    (size === undefined || range[3] === "*" || Number(range[3]) === size);
+  return isAsked ? start : undefined;
+}
+
+/** Refuses a body before its first byte: of another length, or compressed, which nobody asked for. */
+async function refuseUseless(
+  url: URL,
+  { status, headers, body }: Response,
+  question: Question,
+): Promise<void> {
+  const { start, size } = question;
+  const encoding = headers.get("content-encoding") ?? "identity";
+  if (encoding !== "identity") {
+    await body?.cancel();
+    throw failed(url, `the server sends it as ${encoding.slice(0, 32)}, which was not asked for`);
+  }
+  const length = headers.get("content-length");
+  const expected = size === undefined ? undefined : status === 206 ? size - start : size;
+  if (length === null || expected === undefined || Number(length) === expected) return;
+  await body?.cancel();
+  throw new SbxError(
+    "assets.mismatch",
+    `${displayUrl(url)} does not match: expected ${expected} bytes, the server has ${length.slice(0, 32)}`,
+    { hint: "check the address; its publisher may have to correct it; what is installed is unchanged" },
+  );
+}
+
+async function* readChunks(
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  watch: PaceWatch,
+  url: URL,
+): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  using _watch = watch;
+  try {
+    for await (const chunk of body) {
+      watch.count(chunk.length);
+      yield chunk;
+    }
+  } catch (cause) {
+    throw failed(url, watch.signal.aborted ? "the server is too slow" : "the connection broke", cause);
+  }
+}
+
+/** Error of one address. */
+export function failed(url: URL, reason: string, cause?: unknown): SbxError {
+  return new SbxError("assets.download_failed", `cannot fetch ${displayUrl(url)}: ${reason}`, {
+    cause,
+    hint: "try again: the download continues where it stopped, and what is installed is unchanged",
+  });
+}

@@ -1,0 +1,137 @@
+/**
+ * The proxy of this host: from the settings, else from the environment (docs/design/contracts/03-settings.md
+ * §3, "Proxy").
+ */
+import { isAbsolute } from "node:path";
+import { SbxError } from "../error/mod.ts";
+import { log } from "../log/mod.ts";
+import { NoProxy } from "./no_proxy.ts";
+
+/** Longest file with a user and a password, in `bytes`. */
+const AUTH_FILE_MAX = 4096;
+
+/** Values of the settings `network.upstream_proxy` and those beside it. */
+export interface ProxySettings {
+  /** `http://HOST:PORT`; `none`: no proxy, whatever the environment says; absent: that of the environment */
+  url?: string;
+  /** hosts without a proxy, in place of `NO_PROXY` */
+  no_proxy?: string[];
+  /** file with `USER:PASSWORD` */
+  auth_file?: string;
+  /** guests' connections are asked for by name, which the proxy resolves */
+  by_name?: boolean;
+}
+
+/** A proxy. Its password is in no message. */
+export interface Proxy {
+  hostname: string;
+  port: number;
+  user?: { username: string; password: string };
+}
+
+/** Proxies of this host. */
+export interface Proxies {
+  /** for https, and for connections */
+  https?: Proxy;
+  /** for plain http */
+  http?: Proxy;
+  noProxy: NoProxy;
+  byName: boolean;
+}
+
+type Env = { get(name: string): string | undefined };
+
+/**
+ * Reads the settings, or the environment where they are empty.
+ *
+ * @throws {SbxError} `network.proxy.invalid`
+ */
+export async function readProxies(settings: ProxySettings, env: Env = Deno.env): Promise<Proxies> {
+  const { url = "", no_proxy = [], auth_file, by_name = false } = settings;
+  if (url === "") return { ...fromEnvironment(env), byName: by_name };
+  const noProxy = readNoProxy(no_proxy, "network.no_proxy");
+  if (url === "none") return { noProxy, byName: by_name };
+  const proxy = parseProxy(url, "network.upstream_proxy");
+  if (proxy.user) {
+    throw invalid(
+      "network.upstream_proxy holds a password",
+      "put USER:PASSWORD into a file of mode 0600, and name it: network.upstream_proxy_auth_file",
+    );
+  }
+  const user = auth_file === undefined ? undefined : await readUser(auth_file);
+  const complete = { ...proxy, ...(user && { user }) };
+  return { https: complete, http: complete, noProxy, byName: by_name };
+}
+
+/** Proxies as most programs find them: names in lower case first. */
+function fromEnvironment(env: Env): Omit<Proxies, "byName"> {
+  const valueOf = (name: string) => env.get(name.toLowerCase()) || env.get(name);
+  const proxyOf = (name: string) => {
+    const text = valueOf(name) || valueOf("ALL_PROXY");
+    return text ? parseProxy(text.includes("://") ? text : `http://${text}`, name) : undefined;
+  };
+  const [https, http] = [proxyOf("HTTPS_PROXY"), proxyOf("HTTP_PROXY")];
+  const words = (valueOf("NO_PROXY") ?? "").split(/[\s,]+/);
+  const noProxy = https || http ? readNoProxy(words, "NO_PROXY") : new NoProxy(words);
+  return { ...(https && { https }), ...(http && { http }), noProxy };
+}
+
+/** Warns of entries that can match nothing: their hosts go through the proxy, the safe way. */
+function readNoProxy(words: readonly string[], source: string): NoProxy {
+  const noProxy = new NoProxy(words);
+  for (const problem of noProxy.problems) log.warn(`${source}: ${problem}`);
+  return noProxy;
+}
+
+/** Describes the first entry of `network.no_proxy` that can match no host. */
+export function noProxyProblem(entries: readonly string[]): string | undefined {
+  return new NoProxy(entries).problems[0];
+}
+
+function parseProxy(text: string, source: string): Proxy {
+  const url = URL.parse(text);
+  // Without the text: it may hold a password.
+  if (
+    !url || url.protocol !== "http:" || url.hostname === "" || url.pathname !== "/" || url.search || url.hash
+  ) {
+    throw invalid(
+      `${source} is not http://HOST:PORT`,
+      "name an HTTP proxy with CONNECT; TLS to the proxy and SOCKS are not supported",
+    );
+  }
+  const proxy = { hostname: url.hostname.replace(/^\[|\]$/g, ""), port: Number(url.port || 80) };
+  if (!url.username && !url.password) return proxy;
+  return { ...proxy, user: { username: decode(url.username), password: decode(url.password) } };
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Reads the file with user and password. */
+async function readUser(path: string): Promise<Proxy["user"]> {
+  const hint = "write USER:PASSWORD on one line, and chmod 600 the file";
+  if (!isAbsolute(path)) throw invalid(`"${path}" is not an absolute path`, hint);
+  const info = await Deno.stat(path).catch(() => null);
+  if (!info?.isFile || info.size > AUTH_FILE_MAX) {
+    throw invalid(`${path} is not a file with USER:PASSWORD`, hint);
+  }
+  const isForeign = info.uid !== 0 && info.uid !== Deno.uid();
+  const mode = info.mode ?? 0;
+  if (isForeign || (mode & 0o022) !== 0 || (info.uid !== 0 && (mode & 0o077) !== 0)) {
+    throw invalid(`${path} can be changed or read by others`, hint);
+  }
+  const line = await Deno.readTextFile(path).then((text) => text.replace(/\r?\n$/, ""), () => "");
+  const colon = line.indexOf(":");
+  // deno-lint-ignore no-control-regex -- what a header cannot hold
+  if (colon < 1 || /[\x00-\x1f\x7f]/.test(line)) throw invalid(`${path} does not hold USER:PASSWORD`, hint);
+  return { username: line.slice(0, colon), password: line.slice(colon + 1) };
+}
+
+function invalid(message: string, hint: string): SbxError {
+  return new SbxError("network.proxy.invalid", message, { hint });
+}

@@ -1,0 +1,237 @@
+/** Routes of detections (docs/design/contracts/06-detection.md §6, "Detection routes"). */
+import { createRoute, z } from "@hono/zod-openapi";
+import { RuleCounter } from "../../detection/match/schema.ts";
+import {
+  EVIDENCE_ROWS,
+  EVIDENCE_ROWS_MAX,
+  IrRuleSchema,
+  IrSchema,
+  SigmaInputSchema,
+} from "../../detection/schema.ts";
+import { answers, body, EventRef, VmParam } from "./common.ts";
+import { FindingView } from "./policy.ts";
+
+/** A pack in a request. Any object: `validate` reports an invalid pack in its response, not as a request error. */
+const PackBody = z.record(z.string(), z.unknown()).describe("sbx.detection-pack.v1").openapi("DetectionPack");
+
+/** A single detection: Sigma with its field mapping, or a rule of the IR. */
+const RuleBody = z.union([SigmaInputSchema, IrRuleSchema]).openapi("DetectionRule");
+
+export const PackValidation = z.object({
+  schema: z.literal("sbx.detection-pack-validation.v1"),
+  ok: z.boolean(),
+  path: z.string(),
+  diagnostics: z.array(z.object({ path: z.string(), message: z.string() })),
+  pack_id: z.string().nullable(),
+  version: z.string().nullable(),
+}).openapi("DetectionPackValidation");
+export type PackValidation = z.infer<typeof PackValidation>;
+
+export const PackCompiled = z.object({
+  compiled: z.boolean(),
+  pack_id: z.string(),
+  pack_version: z.string(),
+  rule_count: z.int(),
+  // A copy: `openapi` exists only on schemas made after zod was extended.
+  ir: z.strictObject(IrSchema.shape).openapi("DetectionIr"),
+  plan: z.string().describe("ir:<BLAKE3 of the IR>"),
+}).openapi("DetectionPackCompiled");
+export type PackCompiled = z.infer<typeof PackCompiled>;
+
+const limit = z.int().min(1).max(EVIDENCE_ROWS_MAX).default(EVIDENCE_ROWS);
+
+/** Requires exactly one of two keys. */
+function requireOneOf(a: string, b: string) {
+  return (value: Record<string, unknown>, context: z.core.$RefinementCtx) => {
+    if ((value[a] === undefined) === (value[b] === undefined)) {
+      context.addIssue({ code: "custom", path: [a], message: `exactly one of ${a} and ${b} is required` });
+    }
+  };
+}
+
+export const BacktestRequest = z.strictObject({
+  pack: PackBody.optional(),
+  rule: RuleBody.optional(),
+  events: z.array(z.strictObject({
+    event_ref: EventRef.partial().strict().optional(),
+    context: z.record(z.string(), z.unknown()).describe("sbx.policy-context.v1"),
+    expected: z.union([z.boolean(), z.array(z.string())]).optional().describe(
+      "true if any rule must match, or the labels of the rules that must: rule id, Sigma id, title or tag",
+    ),
+  })),
+  limit,
+}).superRefine(requireOneOf("pack", "rule")).openapi("DetectionBacktest");
+export type BacktestRequest = z.infer<typeof BacktestRequest>;
+
+export const HuntRequest = z.strictObject({
+  pack: PackBody.optional(),
+  rules: z.array(RuleBody).min(1).optional(),
+  limit,
+}).superRefine(requireOneOf("pack", "rules")).openapi("DetectionHunt");
+export type HuntRequest = z.infer<typeof HuntRequest>;
+
+export const EvidenceResult = z.object({
+  total_matches: z.int().describe("matching pairs of event and rule"),
+  unique_evidence_matches: z.int().describe("distinct evidence signatures"),
+  truncated: z.boolean().describe("more distinct signatures exist than rows"),
+  rows: z.array(z.object({
+    event_ref: EventRef,
+    rule_id: z.string(),
+    pack_id: z.string(),
+    evidence_signature: z.string().describe("BLAKE3 of the event's type and subject"),
+    matched_fields: z.array(z.object({ path: z.string(), value: z.unknown() })),
+    outcome: z.object({
+      outcome: z.enum(["matched", "no_match", "mismatch", "error"]),
+      message: z.string().optional(),
+    }),
+  })),
+}).openapi("DetectionEvidence");
+export type EvidenceResult = z.infer<typeof EvidenceResult>;
+
+const { match_count, last_matched_event, last_matched_unix_ms } = RuleCounter.shape;
+const counters = { match_count, last_matched_event, last_matched_unix_ms };
+const scope = z.enum(["profile", "user", "corp", "runtime"]);
+
+export const DetectionView = z.object({
+  id: z.string(),
+  pack_id: z.string(),
+  scope,
+  enabled: z.boolean(),
+  compiled: z.boolean(),
+  ...counters,
+  definition: z.unknown(),
+}).openapi("Detection");
+export type DetectionView = z.infer<typeof DetectionView>;
+
+const kind = z.literal("detection");
+
+export const DetectionList = z.object({ kind, rules: z.array(DetectionView) }).openapi("DetectionList");
+export type DetectionList = z.infer<typeof DetectionList>;
+
+/** A runtime overlay; takes the place of one with the same id with `replace` only. */
+export const OverlayRequest = z.strictObject({
+  pack: PackBody.optional(),
+  rule: RuleBody.optional(),
+  enabled: z.boolean().default(true),
+  replace: z.boolean().default(false).describe("takes the place of an overlay of this id"),
+}).superRefine(requireOneOf("pack", "rule")).openapi("DetectionOverlay");
+export type OverlayRequest = z.infer<typeof OverlayRequest>;
+
+const Propagation = z.object({
+  target_count: z.int().describe("running VMs"),
+  failed_session_count: z.int(),
+  failed_session_ids: z.array(z.string()),
+}).openapi("DetectionPropagation");
+export type Propagation = z.infer<typeof Propagation>;
+
+export const OverlaySaved = z.object({ kind, rule: DetectionView, propagation: Propagation })
+  .openapi("DetectionOverlaySaved");
+export type OverlaySaved = z.infer<typeof OverlaySaved>;
+
+export const OverlayRemoved = z.object({
+  kind,
+  id: z.string(),
+  removed: z.boolean(),
+  propagation: Propagation,
+})
+  .openapi("DetectionOverlayRemoved");
+export type OverlayRemoved = z.infer<typeof OverlayRemoved>;
+
+export const DetectionStats = z.object({
+  kind,
+  rules: z.array(z.object({ id: z.string(), pack_id: z.string(), scope, ...counters })),
+  sync: z.object({
+    target_count: z.int().describe("running VMs"),
+    synced_count: z.int().describe("running VMs with the current detections"),
+    failed_session_ids: z.array(z.string()),
+    last_sync_unix_ms: z.int().nullable(),
+  }),
+}).openapi("DetectionStats");
+export type DetectionStats = z.infer<typeof DetectionStats>;
+
+export const ListedFinding = FindingView.extend({
+  timestamp_unix_ms: z.int().optional().describe("time of the event"),
+  event_type: z.string().optional(),
+  subject: z.string().optional().describe("subject of the event on one line"),
+  made_by: z.object({ user: z.string(), device: z.string(), client: z.string() }).optional().describe(
+    "maker of the session: user and name of the host, and the program that asked for the VM",
+  ),
+}).openapi("ListedFinding");
+export type ListedFinding = z.infer<typeof ListedFinding>;
+
+export const FindingList = z.object({ findings: z.array(ListedFinding) }).openapi("FindingList");
+export type FindingList = z.infer<typeof FindingList>;
+
+/** Findings in one response. */
+export const FINDINGS_MAX = 1000;
+
+const tags = ["detection"];
+
+export const detectionRoutes = {
+  validate: createRoute({
+    method: "post",
+    path: "/detection/validate",
+    tags,
+    request: body(PackBody),
+    responses: answers("diagnostics of a pack's envelope", PackValidation),
+  }),
+  compile: createRoute({
+    method: "post",
+    path: "/detection/compile",
+    tags,
+    request: body(PackBody),
+    responses: answers("the compiled IR of a pack", PackCompiled),
+  }),
+  backtest: createRoute({
+    method: "post",
+    path: "/detection/backtest",
+    tags,
+    request: body(BacktestRequest),
+    responses: answers("matches of detections over the events", EvidenceResult),
+  }),
+  list: createRoute({
+    method: "get",
+    path: "/detection",
+    tags,
+    responses: answers("active detections with their match counters", DetectionList),
+  }),
+  put: createRoute({
+    method: "post",
+    path: "/detection",
+    tags,
+    request: body(OverlayRequest),
+    responses: answers("the runtime overlay, and its propagation to running VMs", OverlaySaved),
+  }),
+  delete: createRoute({
+    method: "delete",
+    path: "/detection/{id}",
+    tags,
+    request: {
+      params: z.object({ id: z.string().min(1).max(256).openapi({ param: { name: "id", in: "path" } }) }),
+    },
+    responses: answers("the runtime overlay is removed", OverlayRemoved),
+  }),
+  stats: createRoute({
+    method: "get",
+    path: "/detection/stats",
+    tags,
+    responses: answers("match counters, and the running VMs with the current detections", DetectionStats),
+  }),
+  hunt: createRoute({
+    method: "post",
+    path: "/sessions/{id}/detection/hunt",
+    tags,
+    request: { params: VmParam, ...body(HuntRequest) },
+    responses: answers("matches of detections over a session's events", EvidenceResult),
+  }),
+  findings: createRoute({
+    method: "get",
+    path: "/sessions/{id}/findings",
+    tags: ["session"],
+    request: {
+      params: VmParam,
+      query: z.object({ limit: z.coerce.number().int().min(1).max(FINDINGS_MAX).optional() }),
+    },
+    responses: answers("findings of a session, oldest first", FindingList),
+  }),
+};

@@ -1,0 +1,100 @@
+/** Routes of jobs (docs/design/contracts/02-http.md §2, "Jobs"). */
+import { createRoute, z } from "@hono/zod-openapi";
+import { JobRecord } from "../../session/job/schema.ts";
+import { answers, body, VmParam } from "./common.ts";
+import { ExecRequest } from "./vm.ts";
+
+/** Lines of `?tail=` at most. */
+const TAIL_MAX = 1_000_000;
+
+export const Job = z.object({
+  ...JobRecord.shape,
+  id: z.string(),
+  vm: z.string().describe("name of its VM"),
+  state: z.enum(["Waiting", "Running", "Paused", "Suspended", "Ended"]).describe(
+    "Waiting: policy asks a person; Paused, Suspended: its VM is",
+  ),
+}).openapi("Job");
+export type Job = z.infer<typeof Job>;
+
+export const JobList = z.object({ jobs: z.array(Job) }).openapi("JobList");
+export type JobList = z.infer<typeof JobList>;
+
+const { command, cwd, env, timeout_secs } = ExecRequest.shape;
+export const JobRequest = z.strictObject({
+  command,
+  cwd,
+  env,
+  timeout_secs: timeout_secs.describe("not with tty"),
+  tty: z.boolean().optional().describe("on a terminal, which WS /terminal/{id}?job= attaches to"),
+}).refine(
+  ({ tty, timeout_secs }) => !tty || timeout_secs === undefined,
+  { path: ["timeout_secs"], message: "must be absent for a job with a terminal" },
+).openapi("JobStart");
+export type JobRequest = z.infer<typeof JobRequest>;
+
+export const JobLogsQuery = z.object({
+  tail: z.coerce.number().int().min(0).max(TAIL_MAX).optional().describe("only the last lines"),
+  from: z.coerce.number().int().min(0).optional().describe("position in the output to begin at; default 0"),
+  follow: z.enum(["true", "false"]).optional().describe(
+    "event stream only: also output that is still to come, until the job ends",
+  ),
+});
+
+export const JobLogs = z.object({
+  stdout: z.string(),
+  stderr: z.string().describe("empty for a job with a terminal"),
+  missing_bytes: z.int().describe("bytes that were not kept: the oldest, or for want of space"),
+  next: z.int().describe("?from= for the output after this"),
+  job: Job,
+}).openapi("JobLogs");
+export type JobLogs = z.infer<typeof JobLogs>;
+
+const tags = ["job"];
+const JobParam = VmParam.extend({
+  job: z.string().openapi({ param: { name: "job", in: "path" }, example: "3f2a90c1" }),
+});
+
+export const jobRoutes = {
+  all: createRoute({
+    method: "get",
+    path: "/jobs",
+    tags,
+    responses: answers("the jobs of all VMs, by VM, the oldest first", JobList),
+  }),
+  list: createRoute({
+    method: "get",
+    path: "/vms/{id}/jobs",
+    tags,
+    request: { params: VmParam },
+    responses: answers("the VM's jobs, the oldest first", JobList),
+  }),
+  start: createRoute({
+    method: "post",
+    path: "/vms/{id}/jobs",
+    tags,
+    request: { params: VmParam, ...body(JobRequest) },
+    responses: answers("the job; Ended with exit code 126 when policy blocked it", Job),
+  }),
+  get: createRoute({
+    method: "get",
+    path: "/vms/{id}/jobs/{job}",
+    tags,
+    request: { params: JobParam },
+    responses: answers("the job", Job),
+  }),
+  logs: createRoute({
+    method: "get",
+    path: "/vms/{id}/jobs/{job}/logs",
+    tags,
+    request: { params: JobParam, query: JobLogsQuery },
+    responses: answers("output that is kept, or an event stream of it", JobLogs),
+  }),
+  stop: createRoute({
+    method: "post",
+    path: "/vms/{id}/jobs/{job}/stop",
+    tags,
+    request: { params: JobParam },
+    responses: answers("the job; still Running when its program does not end in 5 s", Job),
+  }),
+};

@@ -1,0 +1,91 @@
+/** Routes of a session's ledger (docs/design/contracts/12-ledger.md §12). */
+import { createRoute, z } from "@hono/zod-openapi";
+import { BudgetUse } from "../../policy/budget/schema.ts";
+import { EVENT_FAMILIES } from "../../event/mod.ts";
+import { answers, VmParam } from "./common.ts";
+
+export const EventsResult = z.object({
+  events: z.array(z.record(z.string(), z.unknown())),
+  next_cursor: z.string().optional().describe("?cursor= of the next page; absent at the end"),
+}).openapi("Events");
+export type EventsResult = z.infer<typeof EventsResult>;
+
+/** Longest text of a condition, in characters (docs/design/contracts/02-http.md §2, "Records"). */
+const CONDITION_MAX = 1024;
+const text = z.string().min(1).max(CONDITION_MAX).optional();
+const time = z.coerce.number().int().min(0).optional();
+
+export const EventsQuery = z.object({
+  cursor: z.string().optional(),
+  limit: z.coerce.number().int().min(1).max(1000).optional(),
+  family: z.enum(EVENT_FAMILIES).optional(),
+  network: z.enum(["true", "false"]).transform((value) => value === "true").optional()
+    .describe("only HTTP requests, and DNS questions that led to no address"),
+  denied: z.enum(["true", "false"]).transform((value) => value === "true").optional()
+    .describe("only refused events"),
+  decision: z.enum(["allow", "ask", "block"]).optional().describe("only events with this final decision"),
+  since: time.describe("only events from this time on, unix milliseconds"),
+  until: time.describe("only events before this time, unix milliseconds"),
+  host: text.describe("only requests to this host, `*` for any characters; also DNS names and credentials"),
+  process: text.describe("only events of this executable: its path, or the last part of it"),
+  path: text.describe("only requests and files of this path, `*` for any characters"),
+  grep: text.describe("only events that have this text anywhere, upper and lower case being the same"),
+});
+
+export const SessionList = z.object({
+  sessions: z.array(z.object({
+    id: z.string(),
+    name: z.string(),
+    profile_id: z.string(),
+    profile_revision: z.string(),
+    created_at: z.iso.datetime(),
+    ended_at: z.iso.datetime().optional(),
+    user: z.string().optional().describe("user of the host; absent, as the next two: made by an older sbx"),
+    device: z.string().optional().describe("name of the host"),
+    client: z.string().optional().describe("program that asked for the VM, as it named itself"),
+  })),
+}).openapi("SessionList");
+export type SessionList = z.infer<typeof SessionList>;
+
+export const CostReport = z.object({
+  prices: z.string().describe("the table of prices, its date and its source"),
+  models: z.array(z.object({
+    provider: z.string(),
+    model: z.string(),
+    calls: z.int().describe("that were answered"),
+    input_tokens: z.int(),
+    cached_input_tokens: z.int().describe("of the input, read from a cache"),
+    output_tokens: z.int(),
+    cost_micros: z.int().describe("millionths of a US dollar, of the calls whose price is known"),
+    unpriced_calls: z.int().describe("calls with tokens whose price is not known"),
+    estimated_calls: z.int().describe("calls at the price of another model, or at one that no source has"),
+    price_basis: z.enum(["family", "dearest", "unchecked"]).optional().describe(
+      "whose price these are at: the model's family, or the dearest of the provider; or that no source has its own",
+    ),
+  })).describe("the most expensive first"),
+  budgets: z.array(BudgetUse).describe("limits of a running VM, with what is used of each"),
+}).openapi("CostReport");
+export type CostReport = z.infer<typeof CostReport>;
+
+export const sessionRoutes = {
+  costs: createRoute({
+    method: "get",
+    path: "/sessions/{id}/costs",
+    tags: ["session"],
+    request: { params: VmParam },
+    responses: answers("model calls by model, with their tokens and estimated costs", CostReport),
+  }),
+  list: createRoute({
+    method: "get",
+    path: "/sessions/list",
+    tags: ["session"],
+    responses: answers("all recorded sessions, newest first", SessionList),
+  }),
+  events: createRoute({
+    method: "get",
+    path: "/sessions/{id}/events",
+    tags: ["session"],
+    request: { params: VmParam, query: EventsQuery },
+    responses: answers("normalized events, oldest first", EventsResult),
+  }),
+};

@@ -1,0 +1,316 @@
+/**
+ * Routes of VMs, with their requests and responses (docs/design/contracts/02-http.md §2, "Virtual machines").
+ */
+import { ARCHES } from "../../base/arch/mod.ts";
+import { createRoute, z } from "@hono/zod-openapi";
+import { answers, body, VmParam } from "./common.ts";
+import { LiveInfo, LiveRequest } from "./live.ts";
+import { HistoryResult, LogsResult, PageQuery, TimelineResult } from "./vm_record.ts";
+
+/**
+ * First character alphanumeric, then `[A-Za-z0-9_-]`, at most 64 characters
+ * (docs/design/contracts/14-limits.md §14).
+ */
+export const VM_NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+
+export const VmStatus = z.enum(["Booting", "Running", "Paused", "Stopped", "Suspended", "Defunct"]).openapi(
+  "VmStatus",
+);
+export type VmStatus = z.infer<typeof VmStatus>;
+
+export const VmAction = z.enum([
+  "exec",
+  "shell",
+  "stop",
+  "start",
+  "pause",
+  "resume",
+  "suspend",
+  "fork",
+  "save",
+  "delete",
+]);
+export type VmAction = z.infer<typeof VmAction>;
+
+/** Environment variables of a VM or of one program in it. */
+export const EnvSchema = z.record(
+  z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/).max(128),
+  z.string().max(128 * 1024).regex(/^[^\0]*$/, "must not contain NUL"),
+);
+
+export const CreateRequest = z.strictObject({
+  name: z.string().regex(
+    VM_NAME,
+    "must start with a letter or digit, then letters, digits, _ and -, at most 64 characters",
+  ).optional(),
+  profile_id: z.string().regex(/^[a-z0-9_-]{1,64}$/).optional(),
+  cpus: z.int().min(1).max(8).optional(),
+  ram_mb: z.int().min(256).max(16384).optional(),
+  arch: z.enum(ARCHES).optional().describe(
+    "default: this machine's; the other one is emulated, and needs an image for it",
+  ),
+  persistent: z.boolean().optional(),
+  env: EnvSchema.optional(),
+  from: z.string().optional().describe(
+    "id or name of a stopped VM whose disk and workspace are copied",
+  ),
+  live: LiveRequest.optional(),
+}).openapi("VmCreate");
+export type CreateRequest = z.infer<typeof CreateRequest>;
+
+export const VmSummary = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  profile_id: z.string(),
+  status: VmStatus,
+  persistent: z.boolean(),
+  parent: z.object({ id: z.uuid(), server: z.string() }).optional().describe(
+    "the VM whose stdio MCP server runs in this one",
+  ),
+  available_actions: z.array(VmAction),
+  last_error: z.string().optional(),
+  suspended_by: z.enum(["person", "idle"]).optional().describe(
+    "of a suspended VM: one that was idle comes back by itself when something is asked of it",
+  ),
+}).openapi("Vm");
+export type VmSummary = z.infer<typeof VmSummary>;
+
+/** One stage of a boot; `ms` since the boot began on the host. */
+export const BootStage = z.object({ name: z.string(), ms: z.number() }).openapi("BootStage");
+export type BootStage = z.infer<typeof BootStage>;
+
+/** The profile that a running VM enforces (docs/design/contracts/04-profiles.md §4, "Refresh"). */
+export const ProfileInForce = z.object({
+  revision: z.string().describe("revision that its events name"),
+  outdated: z.boolean().describe("the profile's files have changed since, and are not in force in this VM"),
+}).openapi("ProfileInForce");
+
+/** The VM that another one is a copy of, and the end of its ledger's chain of events at that moment. */
+export const ForkedFrom = z.object({
+  session: z.uuid(),
+  event: z.object({ id: z.string(), hash: z.string() }).optional().describe("absent: it had no events"),
+}).openapi("ForkedFrom");
+
+export const VmInfo = VmSummary.extend({
+  created_at: z.iso.datetime(),
+  session_id: z.string(),
+  image: z.object({ profile_id: z.string().optional(), version: z.string() }).optional().describe(
+    "image that it booted; without a profile: pinned by its own, or for every profile",
+  ),
+  arch: z.enum(ARCHES),
+  cpus: z.int(),
+  ram_mb: z.int(),
+  accelerator: z.string().optional().describe("kvm, tcg, or vz on a Mac; absent before the first boot"),
+  forked_from: ForkedFrom.optional().describe("the VM that this one is a copy of"),
+  started_by: z.enum(["cold", "template", "resume", "fork"]).optional().describe(
+    "absent before the first boot",
+  ),
+  started_why: z.string().optional().describe(
+    "why it did not start from memory, or what a suspended VM came back for",
+  ),
+  hypervisor: z.string(),
+  features: z.record(z.string(), z.boolean()),
+  pid: z.int().optional().describe("pid of the VM's sbx-process"),
+  live: LiveInfo.optional(),
+  workspace: z.string().describe("path of the shared folder on the host"),
+  logs: z.string().describe("path of the VM's log folder on the host"),
+  boot_stages: z.array(BootStage),
+  profile_in_force: ProfileInForce.optional().describe("profile that a running VM enforces"),
+  deprecated: z.array(z.string()).optional().describe(
+    "its profile, image and detection packs, where their publisher deprecated or revoked them, one sentence each",
+  ),
+}).openapi("VmInfo");
+export type VmInfo = z.infer<typeof VmInfo>;
+
+/** Longest timeout of a program in `s`. */
+export const EXEC_TIMEOUT_MAX_SECS = 24 * 3600;
+
+/** Characters of a command line, or of all arguments together; the guest's kernel has a limit of the same order. */
+export const COMMAND_LIMIT = 128 * 1024;
+const word = z.string().regex(/^[^\0]*$/, "must not contain NUL");
+
+export const ExecRequest = z.strictObject({
+  command: z.union([
+    word.min(1).max(COMMAND_LIMIT),
+    z.array(word).min(1).refine(
+      (argv) => argv.join(" ").length <= COMMAND_LIMIT,
+      `at most ${COMMAND_LIMIT} characters`,
+    ),
+  ]).describe(
+    "a shell command line, or a list of a program and its arguments",
+  ),
+  cwd: z.string().optional(),
+  env: EnvSchema.optional(),
+  timeout_secs: z.number().positive().max(EXEC_TIMEOUT_MAX_SECS).optional(),
+  stdin: z.string().optional(),
+  stdin_encoding: z.enum(["utf8", "base64"]).optional(),
+}).openapi("Exec");
+export type ExecRequest = z.infer<typeof ExecRequest>;
+
+/** First message of `WS /program/{id}`. */
+export const PipedRequest = ExecRequest.omit({ stdin: true, stdin_encoding: true }).openapi("ExecPiped");
+export type PipedRequest = z.infer<typeof PipedRequest>;
+
+export const ExecResult = z.object({
+  stdout: z.string(),
+  stderr: z.string(),
+  exit_code: z.int(),
+  truncated: z.boolean().describe("a stream exceeded 10 MiB and was cut"),
+  duration_ms: z.number(),
+  event_id: z.string(),
+}).openapi("ExecResult");
+export type ExecResult = z.infer<typeof ExecResult>;
+
+export const RunRequest = z.strictObject({
+  ...ExecRequest.shape,
+  profile_id: CreateRequest.shape.profile_id,
+  cpus: CreateRequest.shape.cpus,
+  ram_mb: CreateRequest.shape.ram_mb,
+  arch: CreateRequest.shape.arch,
+}).openapi("Run");
+export type RunRequest = z.infer<typeof RunRequest>;
+
+export const RunResult = ExecResult.extend({
+  vm: VmInfo,
+  events: z.array(z.record(z.string(), z.unknown())).describe(
+    "the first events of the session, oldest first",
+  ),
+  next_cursor: z.string().optional().describe("?cursor= of GET /sessions/{id}/events for the rest"),
+}).openapi("RunResult");
+export type RunResult = z.infer<typeof RunResult>;
+
+export const SaveRequest = z.strictObject({ name: CreateRequest.shape.name }).openapi("VmSave");
+/** Most VMs of one fork (docs/design/contracts/14-limits.md §14). */
+export const FORK_COUNT_MAX = 16;
+
+export const ForkRequest = z.strictObject({
+  name: CreateRequest.shape.name.describe("of the new VM, or of several with -1, -2, … behind it"),
+  count: z.int().min(1).max(FORK_COUNT_MAX).optional().describe("number of new VMs; default 1"),
+}).openapi("VmFork");
+export type ForkRequest = z.infer<typeof ForkRequest>;
+
+export const ForkResult = z.object({
+  vms: z.array(VmSummary),
+  still_ms: z.number().optional().describe("time that a running source stood still"),
+}).openapi("VmForks");
+export type ForkResult = z.infer<typeof ForkResult>;
+export const PurgeRequest = z.strictObject({
+  all: z.boolean().optional().describe(
+    "delete all VMs, including persistent and running ones; default: only temporary VMs that are not running",
+  ),
+  force: z.boolean().optional().describe("also VMs with work that was not pulled"),
+  deleted: z.boolean().optional().describe("remove the VMs that were deleted, and no others"),
+}).openapi("Purge");
+export type PurgeRequest = z.infer<typeof PurgeRequest>;
+export const PurgeResult = z.object({
+  removed: z.array(z.string()),
+  kept: z.array(z.string()).describe("VMs with work that was not pulled, which stay"),
+}).openapi("PurgeResult");
+export type PurgeResult = z.infer<typeof PurgeResult>;
+
+export const DeletedVm = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  profile_id: z.string(),
+  deleted_at: z.iso.datetime(),
+  expires_at: z.iso.datetime().describe("removed then, or before if the disk gets short of room"),
+}).openapi("DeletedVm");
+export type DeletedVm = z.infer<typeof DeletedVm>;
+export const DeleteResult = z.object({
+  id: z.uuid(),
+  deleted: z.literal(true),
+  restorable_until: z.iso.datetime().optional().describe("absent: it is gone"),
+}).openapi("DeleteResult");
+export type DeleteResult = z.infer<typeof DeleteResult>;
+export const RestoreRequest = z.strictObject({
+  name: CreateRequest.shape.name.describe("new name; default: the one that it had"),
+}).openapi("Restore");
+
+export const StatusResult = z.object({ id: z.uuid(), status: VmStatus, last_error: z.string().optional() });
+
+const tags = ["vm"];
+const vm = <
+  M extends "get" | "post" | "delete",
+  A extends string,
+  S extends z.ZodType,
+  R extends object = Record<never, never>,
+>(
+  method: M,
+  action: A,
+  description: string,
+  schema: S,
+  request = {} as R,
+) =>
+  createRoute({
+    method,
+    path: `/vms/{id}/${action}`,
+    tags,
+    request: { params: VmParam, ...request },
+    responses: answers(description, schema),
+  });
+
+export const vmRoutes = {
+  create: createRoute({
+    method: "post",
+    path: "/vms/create",
+    tags,
+    request: body(CreateRequest),
+    responses: answers("the new VM, booting", VmSummary),
+  }),
+  list: createRoute({
+    method: "get",
+    path: "/vms/list",
+    tags,
+    request: {
+      query: z.object({
+        all: z.enum(["true", "false"]).optional().describe(
+          "also the VMs of stdio MCP servers; default false",
+        ),
+      }),
+    },
+    responses: answers("VMs, the oldest first", z.object({ vms: z.array(VmSummary) })),
+  }),
+  info: vm("get", "info", "details of one VM", VmInfo),
+  status: vm("get", "status", "status of the VM", StatusResult),
+  logs: vm("get", "logs", "last lines of the VM's logs", LogsResult),
+  timeline: vm("get", "timeline", "events of the VM's session, oldest first", TimelineResult, {
+    query: PageQuery,
+  }),
+  history: vm("get", "history", "programs that were run in the VM, oldest first", HistoryResult, {
+    query: PageQuery,
+  }),
+  exec: vm("post", "exec", "output and exit code of the program", ExecResult, body(ExecRequest)),
+  stop: vm("post", "stop", "the VM, stopped", VmSummary),
+  start: vm("post", "start", "the VM, booting", VmSummary),
+  pause: vm("post", "pause", "the VM, paused", VmSummary),
+  resume: vm("post", "resume", "the VM, running", VmSummary),
+  suspend: vm("post", "suspend", "the VM, its memory on disk", VmSummary),
+  fork: vm("post", "fork", "the new VMs, booting", ForkResult, body(ForkRequest)),
+  save: vm("post", "save", "the VM, persistent from now on", VmSummary, body(SaveRequest)),
+  delete: vm("delete", "delete", "the VM is deleted", DeleteResult, {
+    query: z.object({
+      force: z.enum(["true", "false"]).optional().describe("also with work that was not pulled"),
+    }),
+  }),
+  deleted: createRoute({
+    method: "get",
+    path: "/vms/deleted",
+    tags,
+    responses: answers("deleted VMs, the newest first", z.object({ vms: z.array(DeletedVm) })),
+  }),
+  restore: vm("post", "restore", "the VM, as it was", VmSummary, body(RestoreRequest)),
+  run: createRoute({
+    method: "post",
+    path: "/run",
+    tags,
+    request: body(RunRequest),
+    responses: answers("output and exit code of the program", RunResult),
+  }),
+  purge: createRoute({
+    method: "post",
+    path: "/purge",
+    tags,
+    request: body(PurgeRequest),
+    responses: answers("names of the deleted VMs", PurgeResult),
+  }),
+};

@@ -1,0 +1,99 @@
+/** The tray's menu: what it shows of a state, and what each of its entries does. */
+import { plain } from "../../base/print/mod.ts";
+import { count } from "../../base/text/mod.ts";
+import type { TrayState, TrayVm } from "./state.ts";
+
+/** VMs and asks that the menu shows; the desktop shows all. */
+const VMS_SHOWN = 10, ASKS_SHOWN = 5;
+/** Characters of an ask's subject that are shown. */
+const SUBJECT_SHOWN = 80;
+
+/** What a chosen entry does. */
+export type TrayAction =
+  | { do: "open" | "start" | "pause" | "resume" | "quit" }
+  | { do: "answer"; ask: string; digest: string; decision: "allow" | "deny" };
+
+export interface MenuEntry {
+  /** Name of the entry while the tray runs: another entry never has it. */
+  key: string;
+  /** absent: a line between entries */
+  label?: string;
+  action?: TrayAction;
+  children?: MenuEntry[];
+}
+
+/** State in one line, without a text of a guest: hosts may read it as markup. */
+export function summaryOf({ isOnline, vms, asks }: TrayState): string {
+  if (!isOnline) return "sbx is not running";
+  const running = vms.filter(isRunning).length;
+  const paused = vms.filter(({ status }) => status === "Paused").length;
+  return [
+    `${running === 0 ? "no VM" : count(running, "VM")} running`,
+    ...paused > 0 ? [`${paused} paused`] : [],
+    ...asks.length > 0 ? [`${count(asks.length, "ask")} waiting`] : [],
+  ].join(", ");
+}
+
+/** Entries of the menu for a state. */
+export function menuOf(state: TrayState): MenuEntry[] {
+  const line = (key: string): MenuEntry => ({ key });
+  const shown = state.vms.filter(({ status }) => status !== "Stopped" && status !== "Defunct");
+  return [
+    { key: "summary", label: summaryOf(state) },
+    ...asksOf(state),
+    ...shown.length > 0 ? [line("line-vms")] : [],
+    ...shown.slice(0, VMS_SHOWN).map(({ id, name, status }) => ({
+      key: `vm-${id}`,
+      label: `${name}: ${status.toLowerCase()}`,
+    })),
+    ...shown.length > VMS_SHOWN
+      ? [{ key: "vms-more", label: `${shown.length - VMS_SHOWN} more in the desktop` }]
+      : [],
+    line("line-actions"),
+    { key: "open", label: "Open the desktop", action: { do: "open" } },
+    ...state.isOnline ? [] : [{ key: "start", label: "Start sbx", action: { do: "start" } } as const],
+    ...pausable(state).length > 0
+      ? [{ key: "pause", label: "Pause all VMs", action: { do: "pause" } } as const]
+      : [],
+    ...paused(state).length > 0
+      ? [{ key: "resume", label: "Resume paused VMs", action: { do: "resume" } } as const]
+      : [],
+    line("line-quit"),
+    { key: "quit", label: "Quit (VMs go on)", action: { do: "quit" } },
+  ];
+}
+
+/** VMs that can be paused, and VMs that are. */
+export function pausable({ vms }: TrayState): TrayVm[] {
+  return vms.filter(({ available_actions }) => available_actions.includes("pause"));
+}
+
+export function paused({ vms }: TrayState): TrayVm[] {
+  return vms.filter(({ status, available_actions }) =>
+    status === "Paused" && available_actions.includes("resume")
+  );
+}
+
+function asksOf({ asks, vms }: TrayState): MenuEntry[] {
+  const names = new Map(vms.map(({ id, name }) => [id, name]));
+  const entries = asks.slice(0, ASKS_SHOWN).map(({ ask_id, digest, session_id, subject }): MenuEntry => ({
+    key: `ask-${ask_id}`,
+    label: `${names.get(session_id) ?? "a VM"} asks: ${plain(subject).slice(0, SUBJECT_SHOWN)}`,
+    children: (["allow", "deny"] as const).map((decision) => ({
+      key: `${decision}-${ask_id}`,
+      label: decision === "allow" ? "Allow once" : "Deny",
+      action: { do: "answer", ask: ask_id, digest, decision },
+    })),
+  }));
+  if (entries.length === 0) return [];
+  const more = asks.length - entries.length;
+  return [
+    { key: "line-asks" },
+    ...entries,
+    ...more > 0 ? [{ key: "asks-more", label: `${more} more in the desktop` }] : [],
+  ];
+}
+
+function isRunning({ status }: TrayVm): boolean {
+  return status === "Running" || status === "Booting";
+}

@@ -1,0 +1,145 @@
+/** Schema of corp.toml (docs/design/contracts/03-settings.md §3). */
+import { z } from "zod";
+import { BudgetTerms } from "../../policy/budget/schema.ts";
+import { rulesSchema } from "../../policy/author/schema.ts";
+import { isSemVer } from "../../base/semver/mod.ts";
+import { isLoopbackHost } from "../../base/url/mod.ts";
+import { MachineLabel } from "../../release/schema.ts";
+import { CorpMcpServers, PROFILE_ID, Provider } from "../profile/mod.ts";
+
+/** Longest limit of the life of a VM, in minutes: three weeks, which timers can hold. */
+const VM_MINUTES_MAX = 30_240;
+
+/** How often updates are looked for: `off`, or a count of minutes, hours or days (docs/guides/updates.md). */
+export const REFRESH_POLICY = /^(?:off|([1-9]\d{0,5})([mhd]))$/;
+
+/** Value of any setting; checked later against the setting's own type. */
+const SettingValue = z.union([
+  z.string(),
+  z.number(),
+  z.boolean(),
+  z.array(z.union([z.string(), z.number()])),
+  z.strictObject({ path: z.string(), content: z.string() }),
+]);
+
+/** `[settings."<id>"]`: forces a value, hides the setting, or disables it. */
+const SettingEntry = z.strictObject({
+  value: SettingValue.optional(),
+  hidden: z.boolean().optional(),
+  enabled: z.boolean().optional(),
+});
+
+const path = z.string().min(1).refine(
+  (value) => !value.split("/").includes("..") && !value.includes("\0"),
+  "must be a path without ..",
+);
+const httpUrl = z.string().refine(
+  (value) => {
+    const url = URL.parse(value);
+    return url !== null && /^https?:$/.test(url.protocol) && !url.username && !url.password;
+  },
+  "must be an http or https URL without a user or password; a credential_ref beside it names a credential",
+);
+const releaseUrl = z.string().refine(
+  (value) => /^(https?|file):$/.test(URL.parse(value)?.protocol ?? ""),
+  "must be an http, https or file URL",
+);
+/** Collectors of docs/guides/fleet.md; lib/fleet/machine opens each of them. */
+const collectorUrl = z.string().refine(
+  (value) => {
+    const url = URL.parse(value);
+    return url !== null && /^(https?|file|nats|tls|clickhouse|libsql):$/.test(url.protocol) &&
+      !url.username &&
+      !url.password;
+  },
+  "must be an http, https, file, nats, tls, clickhouse or libsql URL without a user or password; credential_ref names a credential",
+);
+/** True for NATS without TLS on another machine. */
+const isClear = (text?: string) => {
+  const url = text === undefined ? null : URL.parse(text);
+  return url?.protocol === "nats:" && !isLoopbackHost(url.hostname);
+};
+const credentialRef = z.string().regex(
+  /^credential:blake3:[0-9a-f]{64}$/,
+  'must be "credential:blake3:" and 64 hex characters, never the secret',
+);
+const user = z.string().regex(/^[^:\p{Cc}]{1,256}$/u, "must be a user name without a colon");
+
+/** Complete corp.toml. */
+export const CorpFile = z.strictObject({
+  refresh_policy: z.string().regex(
+    REFRESH_POLICY,
+    'must be "off", or an interval such as "30m", "24h" or "7d"',
+  )
+    .optional(),
+  settings: z.record(z.string(), SettingEntry).prefault({}),
+  mcp: CorpMcpServers.prefault({}),
+  corp_rule_files: z.strictObject({
+    enforcement: path.optional(),
+    sigma: path.optional(),
+    sigma_output_endpoint: httpUrl.optional(),
+    sigma_output_credential_ref: credentialRef.optional(),
+    sigma_output_user: user.optional(),
+    open_telemetry: httpUrl.optional(),
+    open_telemetry_credential_ref: credentialRef.optional(),
+    open_telemetry_user: user.optional(),
+  }).prefault({}),
+  budget: BudgetTerms.optional(),
+  corp: z.strictObject({
+    rules: rulesSchema("corp").prefault({}),
+    require: z.strictObject({
+      sbx: z.string().refine(
+        (value) => /^>=\s*/.test(value) && isSemVer(value.replace(/^>=\s*/, "")),
+        'must be ">=" and a SemVer version, such as ">=1.2.0"',
+      ).optional(),
+    }).optional(),
+    limits: z.strictObject({
+      profiles: z.array(z.string().regex(PROFILE_ID, "must be 1 to 64 of a-z 0-9 _ -")).max(256).optional(),
+      providers: z.array(Provider).optional(),
+      vm_minutes: z.int().min(1).max(VM_MINUTES_MAX).optional(),
+    }).optional(),
+  }).prefault({}),
+  /** collector of events from many hosts (docs/design/contracts/12-ledger.md §12) */
+  ledger: z.strictObject({
+    url: z.string().refine(
+      (value) =>
+        /^(libsql|https?|file):$/.test(URL.parse(value)?.protocol ?? "") && !URL.parse(value)?.password,
+      "must be a libsql, http(s) or file URL without a password; auth_token_file names a file with the token",
+    ).optional(),
+    auth_token_file: path.optional(),
+  }).prefault({}),
+  /** collector of signed segments (docs/guides/fleet.md) */
+  fleet: z.strictObject({
+    url: collectorUrl.optional(),
+    credential_ref: credentialRef.optional(),
+    user: user.optional(),
+    /** bodies that leave the machine; without an entry none do */
+    bodies: z.array(z.strictObject({
+      family: z.enum(["http", "model", "mcp"]),
+      hosts: z.array(z.string().regex(/^(\*\.)?[a-z0-9_.:-]{1,253}$/, "must be a host, or *. and a domain"))
+        .max(256)
+        .optional(),
+    })).max(64).default([]),
+    /**
+     * channel index with bundles of policy, and the channel of it (docs/design/contracts/10-release.md §10,
+     * "Fleet bundles")
+     */
+    bundles_url: releaseUrl.optional(),
+    bundles_channel: z.string().regex(/^[a-z0-9-]{1,64}$/, "must be a channel id: 1 to 64 of a-z 0-9 -")
+      .default("fleet"),
+    /** of this machine, for stages of releases */
+    labels: z.array(MachineLabel).max(32).default([]),
+  }).refine(({ url, credential_ref }) => credential_ref === undefined || !isClear(url), {
+    path: ["url"],
+    message: "would get its credential without TLS; use tls://",
+  }).prefault({}),
+  release: z.strictObject({
+    manifest_url: releaseUrl.optional(),
+    /** channel index, and the channel of it that this host follows */
+    channels_url: releaseUrl.optional(),
+    channel: z.string().regex(/^[a-z0-9-]{1,64}$/, "must be a channel id: 1 to 64 of a-z 0-9 -").optional(),
+    hmac_key_file: path.optional(),
+    trust_file: path.optional(),
+  }).prefault({}),
+});
+export type CorpFile = z.output<typeof CorpFile>;

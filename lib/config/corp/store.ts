@@ -1,0 +1,151 @@
+import { join } from "node:path";
+import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { type Home, writeAtomic } from "../../base/home/mod.ts";
+import { type CorpCheck, type CorpConfig, loadCorp } from "./load.ts";
+import { type CorpPlaces, corpPlaces, findCorpPlace } from "./place.ts";
+
+/**
+ * State of the corp configuration.
+ *
+ * - `absent`: no corp.toml
+ * - `ok`: corp.toml is in force
+ * - `last_good`: corp.toml is broken, its last good version stays in force
+ * - `closed`: corp.toml is broken and has no known good version, so everything corp could lock is locked
+ *
+ * A well-formed file with invalid content, such as rules that do not compile, is broken too; `rejected` holds it.
+ */
+export type CorpState =
+  | { status: "absent" }
+  | { status: "ok"; config: CorpConfig }
+  | { status: "last_good"; config: CorpConfig; error: SbxError; rejected?: CorpConfig }
+  | { status: "closed"; error: SbxError; rejected?: CorpConfig };
+
+/** What is joined with corp.toml before it takes effect: the bundle of a fleet. */
+export interface CorpLayer {
+  /** file that changes with the layer */
+  path: string;
+  /** @throws {SbxError} the layer is damaged: corp.toml counts as broken then */
+  apply(config: CorpConfig): Promise<CorpConfig>;
+}
+
+/**
+ * Corp configuration in force. An unreadable corp.toml never unlocks anything: the last good version, held in memory
+ * and as a copy in the home, stays in force.
+ */
+export class CorpStore {
+  /** every place that corp.toml may have, to be watched */
+  readonly paths: readonly string[];
+  readonly #places: CorpPlaces;
+  readonly #copyPath: string;
+  /** file with the path that the copy is of */
+  readonly #originPath: string;
+  readonly #check: CorpCheck;
+  readonly #layer?: CorpLayer;
+  #path: string;
+  #state: CorpState = { status: "absent" };
+  #lastGood?: CorpConfig;
+  #loading: Promise<unknown> = Promise.resolve();
+
+  /**
+   * @param check content check required before a file takes effect; by default all pass
+   * @param layer joined with the file; by default nothing is
+   */
+  constructor(
+    { dir }: Pick<Home, "dir">,
+    places = corpPlaces(),
+    check: CorpCheck = () => Promise.resolve([]),
+    layer?: CorpLayer,
+  ) {
+    const { managed, named } = this.#places = places;
+    this.paths = [managed, ...(named === undefined ? [] : [named]), ...(layer ? [layer.path] : [])];
+    if (layer) this.#layer = layer;
+    this.#path = named ?? managed;
+    this.#check = check;
+    this.#copyPath = join(dir, "corp.last-good.toml");
+    this.#originPath = join(dir, "corp.last-good.path");
+  }
+
+  /** Place of corp.toml at the last {@linkcode load}. */
+  get path(): string {
+    return this.#path;
+  }
+
+  /** State after the last {@linkcode load}. */
+  get state(): CorpState {
+    return this.#state;
+  }
+
+  /** Reads the file again. Loads run one at a time, so an older one cannot overtake a newer one. */
+  load(): Promise<CorpState> {
+    const loading = this.#loading.then(() => this.#load());
+    this.#loading = loading.catch(() => {});
+    return loading;
+  }
+
+  async #load(): Promise<CorpState> {
+    const place = await findCorpPlace(this.#places);
+    this.#path = place.path;
+    let candidate: CorpConfig | undefined;
+    try {
+      candidate = await loadCorp(this.path);
+      if (this.#layer) candidate = await this.#layer.apply(candidate);
+      const problems = await this.#check(candidate, this.path);
+      if (problems.length > 0) throw new SbxError("corp.invalid", problems.join("\n"));
+      await this.#saveCopy(candidate);
+      return this.#state = { status: "ok", config: candidate };
+    } catch (thrown) {
+      const error = asSbxError(thrown, `reading ${this.path}`);
+      if (error.code === "corp.not_found" && !place.isRequired) return await this.#forget();
+      const config = this.#lastGood ?? await this.#readCopy();
+      const failure = {
+        error: sayMissing(error),
+        ...(candidate && { rejected: candidate }),
+      };
+      return this.#state = config
+        ? { status: "last_good", config, ...failure }
+        : { status: "closed", ...failure };
+    }
+  }
+
+  async #saveCopy(config: CorpConfig) {
+    const isChanged = this.#lastGood?.document.text !== config.document.text ||
+      this.#lastGood.path !== config.path;
+    this.#lastGood = config;
+    if (!isChanged) return;
+    try {
+      await writeAtomic(this.#originPath, config.path);
+      await writeAtomic(this.#copyPath, config.document.text);
+    } catch {
+      // Without a copy, a later start with a broken file locks everything, which is safe. The old copy might unlock
+      // settings this file locks, so it must go.
+      await Deno.remove(this.#copyPath).catch(() => {});
+    }
+  }
+
+  /** Drops the last good version: the administrator removed the file on purpose. */
+  async #forget(): Promise<CorpState> {
+    this.#lastGood = undefined;
+    for (const path of [this.#copyPath, this.#originPath]) await Deno.remove(path).catch(() => {});
+    return this.#state = { status: "absent" };
+  }
+
+  async #readCopy(): Promise<CorpConfig | undefined> {
+    try {
+      const copy = await loadCorp(this.#copyPath);
+      // Copies of an earlier version have no origin; they were of the file in force.
+      const path = await Deno.readTextFile(this.#originPath).catch(() => this.#path);
+      return this.#lastGood = { ...copy, path };
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+/** Says of a file that is required and missing how to be without it. */
+function sayMissing(error: SbxError): SbxError {
+  if (error.code !== "corp.not_found") return error;
+  return new SbxError(error.code, error.message, {
+    cause: error,
+    hint: "put the file back; to be without it, start the service without SBX_CORP_CONFIG",
+  });
+}

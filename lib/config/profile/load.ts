@@ -1,0 +1,52 @@
+import { basename, dirname, join, resolve } from "node:path";
+import { SbxError } from "../../base/error/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+import { parseToml, readToml, type TomlDocument } from "../../base/toml/mod.ts";
+import { BUILTIN_PROFILES } from "./builtin.ts";
+import { parseProfile, type Profile } from "./profile.ts";
+import { PROFILE_ID } from "./schema.ts";
+
+/** Path of the user's profile of this id, existing or not. */
+export function profilePath(home: Pick<Home, "profilesDir">, id: string): string {
+  return join(home.profilesDir, id, "profile.toml");
+}
+
+/**
+ * Loads the profile of this id: the user's own, else the built-in one. The required sbx version is not
+ * enforced here; see `compatible` and {@linkcode requireCompatible}.
+ *
+ * @throws {SbxError} `profile.not_found`; `profile.invalid`: names file, line and path
+ */
+export async function loadProfile(home: Pick<Home, "profilesDir">, id: string): Promise<Profile> {
+  if (!PROFILE_ID.test(id)) throw notFoundError(id);
+  const path = profilePath(home, id);
+  const document = await readProfile(path);
+  if (document) return parseProfile(document, { id, source: "user", path });
+  const text = BUILTIN_PROFILES.get(id);
+  if (text === undefined) throw notFoundError(id);
+  return parseProfile(parseToml(text, `built-in profile ${id}`), { id, source: "builtin" });
+}
+
+/** Reads the document at `path`, `undefined` if there is none; TOML errors become `profile.invalid`. */
+async function readProfile(path: string): Promise<TomlDocument | undefined> {
+  try {
+    return await readToml(path);
+  } catch (error) {
+    if (!(error instanceof SbxError)) throw error;
+    if (error.code === "toml.not_found") return undefined;
+    throw new SbxError("profile.invalid", error.message, { cause: error, hint: error.hint });
+  }
+}
+
+/** Checks one profile.toml at any path; its folder's name must be its id. */
+export async function validateProfile(path: string): Promise<Profile> {
+  const document = await readProfile(path);
+  if (!document) throw new SbxError("profile.not_found", `${path}: no such file`);
+  return parseProfile(document, { id: basename(dirname(resolve(path))), source: "user", path });
+}
+
+function notFoundError(id: string): SbxError {
+  return new SbxError("profile.not_found", `there is no profile ${JSON.stringify(id)}`, {
+    hint: "sbx profile list shows the existing ones",
+  });
+}

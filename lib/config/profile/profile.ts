@@ -1,0 +1,74 @@
+import { SbxError } from "../../base/error/mod.ts";
+import { checkToml, type TomlDocument } from "../../base/toml/mod.ts";
+import { isCompatible, isSemVer } from "../../base/semver/mod.ts";
+import { VERSION } from "../../base/version/mod.ts";
+import { ProfileFile } from "./schema.ts";
+
+/** Contract of a VM: its resources and its permissions (docs/design/contracts/04-profiles.md §4). */
+export interface Profile extends Omit<ProfileFile, "profiles"> {
+  /** `[profiles.rules.<id>]` by id */
+  rules: ProfileFile["profiles"]["rules"];
+  /** this sbx is at least `min_sbx_version` */
+  compatible: boolean;
+  source: "builtin" | "user";
+  /** path of the profile.toml; absent for a built-in profile */
+  path?: string;
+  /** source document, with the line of each key */
+  document: TomlDocument;
+}
+
+/** Origin of a profile's text. */
+export interface ProfileOrigin {
+  id: string;
+  source: Profile["source"];
+  path?: string;
+}
+
+/**
+ * Parses a profile.toml.
+ *
+ * @throws {SbxError} `profile.invalid`: names file, line and path of every problem
+ */
+export function parseProfile(document: TomlDocument, { id, source, path }: ProfileOrigin): Profile {
+  const { profiles, ...file } = checkToml(document, ProfileFile, "profile.invalid");
+  if (file.id !== id) {
+    throw new SbxError(
+      "profile.invalid",
+      `${document.placeOf(["id"])}: id: "${file.id}" is not the name of its folder, "${id}"`,
+      { hint: "rename the folder or change the id, so that both are the same" },
+    );
+  }
+  return {
+    ...file,
+    rules: profiles.rules,
+    compatible: isCompatible(file.min_sbx_version),
+    source,
+    ...(path && { path }),
+    document,
+  };
+}
+
+/**
+ * Refuses a profile that needs a newer sbx, or whose `min_sbx_version` is no version.
+ *
+ * @throws {SbxError} `profile.incompatible`
+ */
+export function requireCompatible(profile: Profile): void {
+  if (profile.compatible) return;
+  const { id, revision, document: { path: file } } = profile;
+  const minimum = profile.min_sbx_version!;
+  if (!isSemVer(minimum)) {
+    throw new SbxError(
+      "profile.incompatible",
+      `profile "${id}" ${revision} is for no version of sbx: its min_sbx_version is ${
+        JSON.stringify(minimum)
+      }`,
+      { hint: `write a version such as ${VERSION} into ${file}, or remove min_sbx_version` },
+    );
+  }
+  throw new SbxError(
+    "profile.incompatible",
+    `profile "${id}" ${revision} needs sbx ${minimum} or newer; this is sbx ${VERSION}`,
+    { hint: "update sbx: sbx update" },
+  );
+}

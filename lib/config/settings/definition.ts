@@ -1,0 +1,224 @@
+import type { z } from "zod";
+import { nearestId } from "../../base/text/mod.ts";
+import {
+  describe,
+  isTable,
+  parseToml,
+  problemError,
+  readToml,
+  type TomlDocument,
+} from "../../base/toml/mod.ts";
+import { type Chains, linkChains } from "./chain.ts";
+import { DEFAULTS_TOML } from "./defaults/mod.ts";
+import type { ActionNode, ConfigIssue, Metadata, SettingType, SettingValue, Widget } from "./node/mod.ts";
+import { ActionTable, GroupTable, LeafTable, type MetaTable } from "./table.ts";
+import { checkValue } from "./value.ts";
+
+/** Setting defined in defaults.toml. */
+export interface LeafDefinition {
+  kind: "leaf";
+  id: string;
+  category: string;
+  name: string;
+  description: string;
+  type: SettingType;
+  default: SettingValue;
+  /** `enabled` in defaults.toml, default true */
+  enabled: boolean;
+  /** `enabled_by` of the setting, or of the nearest group around it */
+  enabledBy: string | null;
+  collapsed: boolean;
+  metadata: Metadata;
+}
+
+export interface GroupDefinition {
+  kind: "group";
+  key: string;
+  /** absent: the children move into the parent group */
+  name?: string;
+  description?: string;
+  enabled: boolean;
+  enabledBy?: string;
+  collapsed: boolean;
+  children: NodeDefinition[];
+}
+
+export type NodeDefinition =
+  | LeafDefinition
+  | GroupDefinition
+  | { kind: "action"; node: ActionNode; hidden: boolean };
+
+/** Content of defaults.toml. */
+export interface Definitions {
+  document: TomlDocument;
+  tree: NodeDefinition[];
+  /** leaves in file order, the order of resolution */
+  leaves: LeafDefinition[];
+  byId: ReadonlyMap<string, LeafDefinition>;
+  chains: Chains;
+  issues: ConfigIssue[];
+}
+
+/**
+ * Loads the definitions from the file named by `SBX_DEFAULTS_CONFIG`, or else the embedded ones.
+ *
+ * @throws {SbxError} `settings.defaults.invalid`, and the errors of {@linkcode readToml}
+ */
+export async function loadDefinitions(
+  env: { get(name: string): string | undefined } = Deno.env,
+): Promise<Definitions> {
+  const path = env.get("SBX_DEFAULTS_CONFIG");
+  return parseDefinitions(path ? await readToml(path) : parseToml(DEFAULTS_TOML, "defaults.toml"));
+}
+
+/** Parses a defaults.toml. @throws {SbxError} `settings.defaults.invalid` */
+export function parseDefinitions(document: TomlDocument): Definitions {
+  const { settings, ...others } = document.value;
+  const unknown = Object.keys(others)[0];
+  if (!isTable(settings) || unknown !== undefined) {
+    const path = unknown === undefined ? [] : [unknown];
+    throw problemError(document, [{
+      path,
+      line: document.positionOf(path).line,
+      message: "only [settings] is allowed here",
+    }], "settings.defaults.invalid");
+  }
+  const builder = new Builder(document);
+  const tree = builder.children(settings, ["settings"], { enabled: true });
+  const { leaves } = builder;
+  const chains = linkChains(leaves);
+  return {
+    document,
+    tree,
+    leaves,
+    byId: new Map(leaves.map((leaf) => [leaf.id, leaf])),
+    chains,
+    issues: [...builder.issues, ...chains.issues],
+  };
+}
+
+/** Path of a leaf in the defaults document. */
+export function definitionPath(leaf: Pick<LeafDefinition, "id">): string[] {
+  return ["settings", ...leaf.id.split(".")];
+}
+
+/** The visible setting whose id is nearest to an unknown one, for "did you mean". */
+export function nearestSetting(id: string, { leaves }: Pick<Definitions, "leaves">): string | undefined {
+  return nearestId(id, leaves.filter(({ metadata }) => !metadata.hidden).map((leaf) => leaf.id));
+}
+
+/** Properties inherited from the groups around a node. */
+interface Context {
+  category?: string;
+  enabledBy?: string;
+  /** false inside a disabled group */
+  enabled: boolean;
+}
+
+class Builder {
+  leaves: LeafDefinition[] = [];
+  issues: ConfigIssue[] = [];
+
+  constructor(readonly document: TomlDocument) {}
+
+  children(table: Record<string, unknown>, path: string[], context: Context): NodeDefinition[] {
+    return Object.entries(table).filter(([, value]) => isTable(value)).map(([key, value]) =>
+      this.#node(key, value as Record<string, unknown>, [...path, key], context)
+    );
+  }
+
+  #node(key: string, table: Record<string, unknown>, path: string[], context: Context): NodeDefinition {
+    const id = path.slice(1).join(".");
+    if (!/^[a-z0-9_-]+$/.test(key)) this.#reject(path, "keys may contain only a-z 0-9 _ -");
+    if ("type" in table) return this.#leaf(id, this.#check(LeafTable, table, path), path, context);
+    if ("action" in table) {
+      const { name, description, action, hidden = false } = this.#check(ActionTable, table, path);
+      return {
+        kind: "action",
+        node: { kind: "action", key: id, name, ...(description && { description }), action },
+        hidden,
+      };
+    }
+    const scalars = Object.fromEntries(Object.entries(table).filter(([, value]) => !isTable(value)));
+    const { name, description, enabled, enabled_by, collapsed } = this.#check(GroupTable, scalars, path);
+    const enabledBy = enabled_by ?? context.enabledBy;
+    const category = context.category ?? name;
+    return {
+      kind: "group",
+      key: id,
+      ...(name && { name }),
+      ...(description && { description }),
+      enabled,
+      ...(enabledBy && { enabledBy }),
+      collapsed,
+      children: this.children(table, path, { category, enabledBy, enabled: context.enabled && enabled }),
+    };
+  }
+
+  #leaf(id: string, table: LeafTable, path: string[], context: Context): LeafDefinition {
+    // A toggle inside the group it controls does not control itself.
+    const inherited = context.enabledBy === id ? undefined : context.enabledBy;
+    const leaf: LeafDefinition = {
+      kind: "leaf",
+      id,
+      category: context.category ?? id.split(".")[0],
+      name: table.name,
+      description: table.description,
+      type: table.type,
+      default: table.default as SettingValue,
+      enabled: context.enabled && table.enabled,
+      enabledBy: table.enabled_by ?? inherited ?? null,
+      collapsed: table.collapsed,
+      metadata: metadataOf(table.type, table.meta),
+    };
+    const { value, problems } = checkValue(leaf, table.default);
+    if (value === undefined) this.#reject([...path, "default"], problems[0].message);
+    this.issues.push(...problems.map((problem) => ({ id, ...problem })));
+    this.leaves.push({ ...leaf, default: value! });
+    return this.leaves.at(-1)!;
+  }
+
+  #check<S extends z.ZodType>(schema: S, table: unknown, path: string[]): z.output<S> {
+    const result = schema.safeParse(table);
+    if (result.success) return result.data;
+    const [{ path: at, message }] = describe(result.error.issues[0], schema);
+    this.#reject([...path, ...at.map(String)], message);
+  }
+
+  #reject(path: string[], message: string): never {
+    const { line } = this.document.positionOf(path);
+    throw problemError(this.document, [{ path, line, message }], "settings.defaults.invalid");
+  }
+}
+
+const WIDGET_OF: Record<SettingType, Widget | null> = {
+  text: "text_input",
+  number: "number_input",
+  bool: "toggle",
+  password: "password_input",
+  apikey: "password_input",
+  file: "file_editor",
+  string_list: "string_chips",
+  int_list: null,
+  float_list: null,
+};
+
+function metadataOf(type: SettingType, meta: MetaTable): Metadata {
+  const choices = meta.choices ?? [];
+  return {
+    choices,
+    min: meta.min ?? null,
+    max: meta.max ?? null,
+    step: meta.step ?? null,
+    widget: meta.widget ?? (type === "text" && choices.length ? "select" : WIDGET_OF[type]),
+    side_effect: meta.side_effect ?? null,
+    hidden: meta.hidden ?? false,
+    builtin: meta.builtin ?? false,
+    mask: meta.mask ?? (type === "password" || type === "apikey"),
+    prefix: meta.prefix ?? null,
+    filetype: meta.filetype ?? null,
+    validator: meta.validator ?? null,
+    docs_url: meta.docs_url ?? null,
+    env_vars: meta.env_vars ?? [],
+  };
+}

@@ -1,0 +1,200 @@
+import { nearest } from "../../base/text/mod.ts";
+import { isTable, type TomlDocument } from "../../base/toml/mod.ts";
+import { type Definitions, nearestSetting } from "./definition.ts";
+import type { ConfigIssue, SettingValue } from "./node/mod.ts";
+import { retiredMessage } from "./retired.ts";
+import { checkValue } from "./value.ts";
+
+/** Entry of one layer for one setting. */
+export interface Entry {
+  /** only if valid */
+  value?: SettingValue;
+  hidden?: boolean;
+  enabled?: boolean;
+  modified?: string;
+  /** true if corp sets a value, even an invalid one */
+  locked?: boolean;
+}
+
+/** Settings of corp.toml as {@linkcode SettingsStore} gets them. */
+export type CorpSettings =
+  | { status: "absent" }
+  | { status: "ok"; config: CorpSettingsFile }
+  | { status: "last_good"; config: CorpSettingsFile; error: Error }
+  | { status: "closed"; error: Error };
+
+/** Content of a corp.toml, as far as it concerns settings. */
+export interface CorpSettingsFile {
+  file: { settings: Record<string, Pick<Entry, "hidden" | "enabled"> & { value?: unknown }> };
+  document: TomlDocument;
+}
+
+/** Source of {@linkcode CorpSettings}; lib/config/corp implements it. */
+export interface CorpSource {
+  /** files to watch */
+  readonly paths: readonly string[];
+  load(): Promise<CorpSettings>;
+}
+
+/** Overrides by the user or by corp, checked once when their file is read. */
+export interface Layer {
+  entries: ReadonlyMap<string, Entry>;
+  /** corp only: locks every setting, since corp.toml exists but has no known good version */
+  locksAll?: boolean;
+  document?: TomlDocument;
+  issues: ConfigIssue[];
+}
+
+export const EMPTY_LAYER: Layer = { entries: new Map(), issues: [] };
+
+/** Maximum issues per file. */
+const ISSUES_MAX = 100;
+/** Top-level keys that belong to profiles or corp (docs/design/contracts/03-settings.md §3). */
+export const FOREIGN_KEYS: ReadonlySet<string> = new Set([
+  "rule_files",
+  "profiles",
+  "corp",
+  "mcp",
+  "plugins",
+  "network",
+  "ai",
+]);
+
+/** Reads the overrides of a settings.toml; problems become issues, and the other entries stay valid. */
+export function userLayer(document: TomlDocument, definitions: Definitions): Layer {
+  const issues = new Issues();
+  const at = (...path: string[]) => document.placeOf(path);
+  for (const key of Object.keys(document.value)) {
+    if (key === "settings") continue;
+    const message = FOREIGN_KEYS.has(key)
+      ? `${at(key)}: [${key}] belongs to profiles or corp and is not allowed here`
+      : `${at(key)}: unknown key; only [settings."<id>"] is allowed here`;
+    issues.add({ id: key, severity: "error", message });
+  }
+  const { settings = {} } = document.value;
+  if (!isTable(settings)) {
+    issues.add({ id: "settings", severity: "error", message: `${at("settings")}: must be a table` });
+    return { entries: new Map(), document, issues: issues.list };
+  }
+  const entries = new Map<string, Entry>();
+  for (const [id, table] of Object.entries(settings)) {
+    const report = (severity: ConfigIssue["severity"], message: string, key?: string) =>
+      issues.add({ id, severity, message: `${at("settings", id, ...(key ? [key] : []))}: ${message}` });
+    if (!isTable(table)) report("error", `must be a table: [settings.${JSON.stringify(id)}]`);
+    else entries.set(id, userEntry(table, report));
+  }
+  checkEntries(entries, document, definitions, issues, "user");
+  return { entries, document, issues: issues.list };
+}
+
+function userEntry(
+  table: Record<string, unknown>,
+  report: (severity: "error" | "warning", message: string, key?: string) => void,
+): Entry {
+  const entry: Entry = {};
+  for (const [key, value] of Object.entries(table)) {
+    if (key === "value") entry.value = value as SettingValue;
+    else if ((key === "hidden" || key === "enabled") && typeof value === "boolean") entry[key] = value;
+    else if (key === "hidden" || key === "enabled") report("error", `${key} must be true or false`, key);
+    else if (key === "modified" && (typeof value === "string" || value instanceof Date)) {
+      entry.modified = typeof value === "string" ? value : value.toISOString();
+    } else if (key === "modified") report("warning", "modified must be a time", key);
+    else {
+      const near = nearest(key, ["value", "modified", "hidden", "enabled"]);
+      report("error", `unknown key ${JSON.stringify(key)}${near ? `; did you mean "${near}"?` : ""}`, key);
+    }
+  }
+  return entry;
+}
+
+/**
+ * Reads corp's overrides, whatever the state of its file. lib/config/corp refuses files with invalid entries; if one gets here
+ * regardless, every setting is locked.
+ */
+export function corpLayer(state: CorpSettings, definitions: Definitions): Layer {
+  if (state.status === "absent") return EMPTY_LAYER;
+  const issues = new Issues();
+  if (state.status === "closed") {
+    const message = `${state.error.message}\nNo good version is known, so every setting is locked.`;
+    issues.add({ id: "corp.toml", severity: "error", message });
+    return { entries: new Map(), locksAll: true, issues: issues.list };
+  }
+  if (state.status === "last_good") {
+    const message = `${state.error.message}\nThe last good version stays in force.`;
+    issues.add({ id: "corp.toml", severity: "error", message });
+  }
+  const { document } = state.config;
+  const { entries, issues: found } = checkCorpSettings(state.config, definitions);
+  for (const issue of found) issues.add(issue);
+  const isInvalid = found.some(({ severity }) => severity === "error");
+  return { entries, ...(isInvalid && { locksAll: true }), document, issues: issues.list };
+}
+
+/** Checks the settings of a corp.toml. An issue of severity `error` makes the file a broken one. */
+export function checkCorpSettings(
+  { file, document }: CorpSettingsFile,
+  definitions: Definitions,
+): Pick<Layer, "entries" | "issues"> {
+  const issues = new Issues();
+  const entries = new Map<string, Entry>();
+  for (const [id, { value, hidden, enabled }] of Object.entries(file.settings)) {
+    entries.set(id, { value: value as SettingValue, hidden, enabled, locked: value !== undefined });
+  }
+  checkEntries(entries, document, definitions, issues, "corp");
+  return { entries, issues: issues.list };
+}
+
+/** Checks each value against its setting and removes invalid ones, so that resolution need not check again. */
+function checkEntries(
+  entries: Map<string, Entry>,
+  document: TomlDocument,
+  definitions: Definitions,
+  issues: Issues,
+  layer: "user" | "corp",
+): void {
+  for (const [id, entry] of entries) {
+    const leaf = definitions.byId.get(id);
+    const place = (...key: string[]) => document.placeOf(["settings", id, ...key]);
+    if (!leaf) {
+      entries.delete(id);
+      if (issues.isFull && (layer === "user" || issues.hasError)) continue;
+      const near = nearestSetting(id, definitions);
+      const retired = retiredMessage(id);
+      const problem = retired ?? `unknown setting${near ? `; did you mean "${near}"?` : ""}`;
+      // A person's misspelt preference is lost alone; a misspelt lock of corp would leave its setting open.
+      const severity = layer === "corp" && retired === undefined ? "error" : "warning";
+      issues.add({ id, severity, message: `${place()}: ${layer === "corp" ? `${id}: ` : ""}${problem}` });
+    } else if (entry.value !== undefined) {
+      const { value, problems } = checkValue(leaf, entry.value);
+      entry.value = value;
+      for (const problem of problems) {
+        const isIgnored = layer === "user" && problem.severity === "error";
+        const message = `${layer === "corp" ? `${id}: ` : ""}${problem.message}`;
+        issues.add({
+          id,
+          ...problem,
+          message: `${place("value")}: ${message}${isIgnored ? "; the value is ignored" : ""}`,
+        });
+      }
+    }
+  }
+}
+
+/** Issues of one file, up to the maximum. */
+class Issues {
+  readonly list: ConfigIssue[] = [];
+
+  get isFull(): boolean {
+    return this.list.length >= ISSUES_MAX;
+  }
+
+  get hasError(): boolean {
+    return this.list.some(({ severity }) => severity === "error");
+  }
+
+  /** The first error has a place in a full list too: it makes corp.toml a broken file. */
+  add(issue: ConfigIssue) {
+    if (!this.isFull) this.list.push(issue);
+    else if (issue.severity === "error" && !this.hasError) this.list[ISSUES_MAX - 1] = issue;
+  }
+}

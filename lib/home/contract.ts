@@ -1,0 +1,242 @@
+/** The contract of a VM's session, made from its profile, corp and the settings (`Contract`). */
+import { dirname, resolve } from "node:path";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
+import type { CorpConfig, CorpStore } from "../config/corp/mod.ts";
+import { exportRoutes, type LoadedPack, loadPack, loadPinned } from "../detection/active/mod.ts";
+import type { RuleTable } from "../policy/author/mod.ts";
+import type { Rule, RuleLayers } from "../policy/mod.ts";
+import type { Profile } from "../config/profile/mod.ts";
+import type { Contract, OnFull } from "../session/mod.ts";
+import type { SettingsStore } from "../config/settings/mod.ts";
+import type { SnapshotLimits } from "../machine/snapshot/mod.ts";
+import type { TomlDocument } from "../base/toml/mod.ts";
+import type { Detections } from "./detections.ts";
+
+const MIB = 1024 * 1024;
+/** Limit of a ledger whose setting is switched off (docs/design/contracts/12-ledger.md §12). */
+const LEDGER_MIB = 1024;
+
+/** Setting by which corp forbids logins at MCP servers, and a person can switch them off. */
+export const LOGIN_SETTING = "network.mcp_logins";
+
+/** Sources of a contract, besides the profile. */
+export interface ContractSources {
+  settings: SettingsStore;
+  corp: CorpStore;
+  detections: Detections;
+}
+
+/**
+ * Makes a contract and checks it.
+ *
+ * @throws {SbxError} `policy.invalid`, `policy.not_found`, `corp.closed`: a VM does not start without its rules
+ */
+export async function makeContract(
+  { settings, corp, detections }: ContractSources,
+  profile: Profile,
+): Promise<Contract> {
+  const [profileTerms, corpTerms, detection] = await Promise.all([
+    profileLayer(profile),
+    corpLayer(corp),
+    detections.irs(),
+  ]);
+  const contract = {
+    detection,
+    profile: profileTerms,
+    corp: corpTerms,
+    network: networkOf(settings),
+    ledger: ledgerOf(settings, corp),
+    snapshots: {
+      ...snapshotLimits(settings),
+      ...settings.inForce("vm.snapshots.enabled") !== false && { turns: true as const },
+    },
+  };
+  await requireGood(contract);
+  detections.noteDropped(profile.id, contract);
+  return contract;
+}
+
+/** The part of a contract that is the profile's. @throws {SbxError} `policy.invalid`, `policy.not_found` */
+export async function profileLayer(profile: Profile): Promise<Contract["profile"]> {
+  const packs = await profilePacks(profile);
+  return {
+    rules: await profileRules(profile),
+    packs: packs.map(({ ir }) => ir),
+    export_routes: exportRoutes(packs),
+    revision: profile.revision,
+    mcp: profile.mcp,
+    providers: profile.credentials.providers,
+    ...(profile.credentials.accounts === "stored" && { accounts: "stored" }),
+    ...(profile.budget && { budget: profile.budget }),
+    ...(profile.activity && { paths: profile.activity.paths }),
+  };
+}
+
+/**
+ * Checks everything that a VM of this profile needs of its files: rules, rule files, packs.
+ *
+ * @returns one line for each problem, with its place
+ */
+export async function profileProblems(profile: Profile): Promise<string[]> {
+  const checks: [path: string[], check: () => Promise<unknown>][] = [
+    [
+      ["rule_files"],
+      async () => await requireGood({ profile: { rules: await profileRules(profile) }, corp: { rules: [] } }),
+    ],
+    [["detection"], () => profilePacks(profile)],
+  ];
+  const problems = await Promise.all(checks.map(async ([path, check]) => {
+    try {
+      await check();
+      return [];
+    } catch (error) {
+      const { message } = asSbxError(error, `reading the files of profile "${profile.id}"`);
+      const place = profile.document.placeOf(path);
+      return message.split("\n").map((line) => /^\S+:\d+: /.test(line) ? line : `${place}: ${line}`);
+    }
+  }));
+  return problems.flat();
+}
+
+/**
+ * The part of a contract that is corp's, from the corp.toml in force: the last good one if it is broken now.
+ *
+ * @throws {SbxError} `corp.closed`: it is broken, and there is no last good one; `policy.invalid`, `policy.not_found`
+ */
+export async function corpLayer(
+  { state, path }: Pick<CorpStore, "state" | "path">,
+): Promise<Contract["corp"]> {
+  if (state.status === "absent") return { rules: [], packs: [], mcp: {} };
+  if (state.status === "closed") {
+    throw new SbxError("corp.closed", `corp's rules are unknown: ${state.error.message}`, {
+      cause: state.error,
+      hint: `ask your administrator to repair ${path}`,
+    });
+  }
+  const { file, document, path: origin } = state.config;
+  const { enforcement, sigma } = file.corp_rule_files;
+  const packs = sigma ? [await loadPack(besideOf(origin, sigma))] : [];
+  return {
+    rules: await readLayer(
+      { document, layer: "corp", at: ["corp", "rules"], rules: file.corp.rules },
+      enforcement && besideOf(origin, enforcement),
+    ),
+    packs: packs.map(({ ir }) => ir),
+    export_routes: exportRoutes(packs),
+    mcp: file.mcp,
+    ...(file.budget && { budget: file.budget }),
+    ...(isSwitchedOff(file.settings[LOGIN_SETTING]) && { logins: false }),
+    ...(file.corp.limits?.providers && { providers: file.corp.limits.providers }),
+    ...(file.corp.limits?.vm_minutes && { vm_minutes: file.corp.limits.vm_minutes }),
+  };
+}
+
+/** A setting that permits something is off by its value, or because it is switched off itself. */
+function isSwitchedOff(entry: { value?: unknown; enabled?: boolean } | undefined): boolean {
+  return entry?.value === false || entry?.enabled === false;
+}
+
+/** Rules in a document that was read. */
+interface RuleTables {
+  document: TomlDocument;
+  layer: "corp" | "profile";
+  /** path of the tables in the document */
+  at: string[];
+  rules: Record<string, RuleTable>;
+}
+
+/** Reads the rules of a layer: of its document, and of the rule file that this names. The reader is loaded only for rules. */
+async function readLayer(tables: RuleTables, ruleFile: string | undefined): Promise<Rule[]> {
+  const { document, layer, at, rules } = tables;
+  if (Object.keys(rules).length === 0 && !ruleFile) return [];
+  const { readRules, rulesOf } = await import("../policy/author/mod.ts");
+  const inDocument = rulesOf(document, layer, at, rules);
+  return ruleFile ? [...inDocument, ...await readRules(ruleFile, [layer, "default"])] : inDocument;
+}
+
+/** Rules of a profile and of the rule file that it names. */
+async function profileRules({ document, rules, rule_files, path }: Profile): Promise<Rule[]> {
+  return await readLayer(
+    { document, layer: "profile", at: ["profiles", "rules"], rules },
+    rule_files?.enforcement && besideOf(path, rule_files.enforcement),
+  );
+}
+
+/** Packs that a profile pins, and the pack that is its rule file. */
+async function profilePacks({ detection, rule_files, path }: Profile): Promise<LoadedPack[]> {
+  const pinned = await loadPinned(detection.packs, path ? dirname(path) : ".");
+  const ruleFile = rule_files?.sigma ? [await loadPack(besideOf(path, rule_files.sigma))] : [];
+  return [...pinned, ...ruleFile];
+}
+
+/** Files that corp.toml names; relative paths start at its folder. */
+export function corpFiles({ file, path }: CorpConfig): string[] {
+  const { enforcement, sigma } = file.corp_rule_files;
+  return [enforcement, sigma].flatMap((each) => each ? [besideOf(path, each)] : []);
+}
+
+/**
+ * Refuses rules that do not compile, before any process gets them.
+ *
+ * @throws {SbxError} `policy.invalid`
+ */
+export async function requireGood(
+  { corp, profile }: RuleLayers,
+): Promise<void> {
+  // A VM without rules of its own has the built-in ones, which need no check.
+  if (corp.rules.length + profile.rules.length === 0) return;
+  const { compileLayers } = await import("../policy/mod.ts");
+  compileLayers({ corp, profile });
+}
+
+/** Settings of the network of VMs; the service itself uses its proxy and authorities too. */
+export function networkOf(settings: SettingsStore): Contract["network"] {
+  const extraCaFile = settings.inForce("network.extra_ca_file");
+  const proxy = proxyOf(settings);
+  const priceFile = settings.inForce("network.model_price_file");
+  return {
+    resolvers: (settings.inForce("network.dns_resolvers") ?? []) as string[],
+    overrides: (settings.inForce("network.upstream_overrides") ?? []) as string[],
+    ...(proxy && { proxy }),
+    ...(extraCaFile ? { extra_ca_file: extraCaFile as string } : {}),
+    ...(priceFile ? { price_file: priceFile as string } : {}),
+  };
+}
+
+/** Settings of the proxy; `undefined` while all are empty. */
+function proxyOf(settings: SettingsStore): Contract["network"]["proxy"] {
+  const url = settings.inForce("network.upstream_proxy");
+  const noProxy = settings.inForce("network.no_proxy") as string[] | undefined;
+  const authFile = settings.inForce("network.upstream_proxy_auth_file");
+  const byName = settings.inForce("network.upstream_proxy_by_name");
+  if (!url && byName !== true) return undefined;
+  return {
+    ...(url ? { url: url as string } : {}),
+    ...(noProxy?.length && { no_proxy: noProxy }),
+    ...(authFile ? { auth_file: authFile as string } : {}),
+    ...(byName === true && { by_name: true }),
+  };
+}
+
+/** Limits of a VM's snapshots, as the settings have them. */
+export function snapshotLimits(settings: SettingsStore): SnapshotLimits {
+  const number = (id: string) => Number(settings.resolved.byId.get(id)!.effective_value);
+  return { auto: number("vm.snapshots.auto_max"), manual: number("vm.snapshots.manual_max") };
+}
+
+/** Limit of a session's ledger, the reaction to a full one, and corp's collecting server. */
+export function ledgerOf(settings: SettingsStore, { state }: CorpStore): Contract["ledger"] {
+  const size = settings.inForce("ledger.max_size_mb") ?? LEDGER_MIB;
+  const corp = "config" in state ? state.config : undefined;
+  const { url, auth_token_file } = corp?.file.ledger ?? {};
+  return {
+    on_full: (settings.inForce("ledger.on_full") ?? "pause") as OnFull,
+    ...(typeof size === "number" && size > 0 && { max_bytes: size * MIB }),
+    ...(url !== undefined && { url }),
+    ...(auth_token_file !== undefined && { auth_token_file: besideOf(corp?.path, auth_token_file) }),
+  };
+}
+
+function besideOf(file: string | undefined, path: string): string {
+  return file ? resolve(dirname(file), path) : path;
+}

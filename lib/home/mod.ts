@@ -1,0 +1,19 @@
+/** Configuration and updates of one home, for the service and programs beside it: VM terms, network, updates. */
+export { type ChannelUpdate, updateFromChannel, updatePins, updateProgram } from "./channel_update.ts";
+export {
+  type ContractSources,
+  corpFiles,
+  corpLayer,
+  ledgerOf,
+  LOGIN_SETTING,
+  makeContract,
+  networkOf,
+  profileLayer,
+  profileProblems,
+  requireGood,
+  snapshotLimits,
+} from "./contract.ts";
+export { Detections } from "./detections.ts";
+export { checkBundle, FleetBundles } from "./fleet_bundles.ts";
+export { openCorp, useNetworkOf } from "./network.ts";
+export { updateAll, type UpdateReport, type UpdateResult } from "./update_all.ts";

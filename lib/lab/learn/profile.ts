@@ -1,0 +1,188 @@
+/** The profile.toml of what was learned. */
+import { SbxError } from "../../base/error/mod.ts";
+import { count } from "../../base/text/mod.ts";
+import type { Rule } from "../../policy/mod.ts";
+import { rulesOf, withoutRule } from "../../policy/author/mod.ts";
+import { parseProfile, type Profile, PROFILE_ID } from "../../config/profile/mod.ts";
+import { encodeKey, encodeValue, parseToml, setKey, type TomlDocument } from "../../base/toml/mod.ts";
+import type { LabSession } from "../mod.ts";
+import { checkProfile, type LearnCheck, ProfileCheck } from "./check.ts";
+import { Learner } from "./learn.ts";
+import type { LearnedRule } from "./rule.ts";
+import { shown } from "./text.ts";
+
+/** Id of the rule that asks about everything else, and its priority: behind the rules of the profile. */
+export const REST = { id: "everything-else", priority: 900 };
+
+export interface LearnOptions {
+  /** id of the new profile */
+  id: string;
+  /** the profile whose machine, credentials and servers it keeps */
+  base: Profile;
+  /** read twice: to learn, and to prove */
+  sessions(): Iterable<LabSession> | AsyncIterable<LabSession>;
+}
+
+/** A rule with what it allows beyond the record. */
+export interface ProvedRule extends LearnedRule {
+  /** the engine allows the witness by this rule */
+  witness_allowed: boolean;
+}
+
+export interface LearnedProfile {
+  schema: "sbx.learn.v1";
+  id: string;
+  base: string;
+  /** profile.toml */
+  text: string;
+  event_count: number;
+  rules: ProvedRule[];
+  /** of the text, over the same events */
+  check: LearnCheck;
+}
+
+/**
+ * Makes the profile that allows what the sessions needed and asks about everything else, and proves it by a replay.
+ *
+ * @throws {SbxError} `learn.empty`, `learn.unnamed`; `learn.base`: the base has rules elsewhere; `learn.failed`: the profile
+ * would refuse something recorded; `profile.invalid`
+ */
+export async function learnProfile({ id, base, sessions }: LearnOptions): Promise<LearnedProfile> {
+  if (!PROFILE_ID.test(id)) {
+    throw new SbxError("profile.invalid", `invalid profile id "${id}"`, {
+      hint: "use 1 to 64 of a-z 0-9 _ -",
+    });
+  }
+  const machine = machineOf(base, id);
+  const learner = new Learner();
+  const counts = new Map<string, number>();
+  for await (const { id: session, events } of sessions()) {
+    let number = 0;
+    for await (const event of events) {
+      number++;
+      learner.add(event);
+    }
+    counts.set(session, number);
+  }
+  const learned = learner.learned([...Object.keys(machine.rules), REST.id]);
+  const draft = textOf(machine.document, learned.rules, learned.rest, learned.needed_count);
+  const proof = new ProfileCheck(rulesIn(draft, id));
+  const rules = learned.rules.map((rule): ProvedRule => ({
+    ...rule,
+    witness_allowed: proof.allowingRule(rule.witness) === rule.id,
+  }));
+  const text = textOf(machine.document, rules, learned.rest, learned.needed_count);
+  // The text as it will be read, over the events as they were recorded: a VM that runs on has more by now.
+  const check = await checkProfile(rulesIn(text, id), firstOf(sessions(), counts));
+  if (!check.ok) throw failedError(check);
+  return { schema: "sbx.learn.v1", id, base: base.id, text, event_count: learned.event_count, rules, check };
+}
+
+/** The base without what it allows and asks about; its blocks and rewrites stay. */
+function machineOf(base: Profile, id: string): Profile {
+  const { rule_files, detection } = base;
+  if (rule_files?.enforcement || rule_files?.sigma || (detection?.packs ?? []).length > 0) {
+    throw new SbxError("learn.base", `profile "${base.id}" has rules or detections in other files`, {
+      hint: "name a profile without [rule_files] and [detection]: sbx learn NAME --base code",
+    });
+  }
+  let { document } = base;
+  for (const [ruleId, { action }] of Object.entries(base.rules)) {
+    if (action === "allow" || action === "ask") document = withoutRule(document, ruleId);
+  }
+  document = setKey(document, [], "id", id);
+  document = setKey(document, [], "name", `${base.name} (learned)`);
+  document = setKey(
+    document,
+    [],
+    "description",
+    `What recorded sessions of the profile ${base.id} needed, and no more.`,
+  );
+  document = setKey(document, [], "revision", "1.0.0");
+  return parseProfile(document, { id, source: "user" });
+}
+
+function textOf(
+  machine: TomlDocument,
+  rules: readonly (LearnedRule & { witness_allowed?: boolean })[],
+  rest: string,
+  needed: number,
+): string {
+  return [
+    "# Made by sbx learn: it allows what recorded sessions needed, and asks about everything else.",
+    machine.text.trimEnd(),
+    "",
+    `# ${count(needed, "recorded event")} by ${
+      count(rules.length, "rule")
+    }, each the smallest that sbx finds. Change or remove any.`,
+    "",
+    ...rules.map(ruleText),
+    "# Everything else is a question.",
+    `[profiles.rules.${REST.id}]`,
+    'name = "Everything else"',
+    'action = "ask"',
+    `priority = ${REST.priority}`,
+    `match = '${rest}'`,
+    "",
+  ].join("\n");
+}
+
+function ruleText(
+  { id, name, match, needed_by, also, witness_allowed }: LearnedRule & { witness_allowed?: boolean },
+) {
+  const { count: events, event_ids } = needed_by;
+  return [
+    `# needed by ${count(events, "event")}: ${event_ids.map((eventId) => shown(eventId, 20)).join(", ")}${
+      events > event_ids.length ? ", …" : ""
+    }`,
+    ...witness_allowed === false ? [] : [`# would also allow: ${also}`],
+    `[profiles.rules.${encodeKey(id)}]`,
+    `name = ${encodeValue(name)}`,
+    'action = "allow"',
+    // A literal string: the match has no single quote and no control character.
+    `match = '${match}'`,
+    "",
+  ].join("\n");
+}
+
+/** Rules of a profile's text. @throws {SbxError} `profile.invalid`, `policy.invalid` */
+function rulesIn(text: string, id: string): Rule[] {
+  const document = parseToml(text, `profile ${id}`);
+  return profileRules(parseProfile(document, { id, source: "user" }));
+}
+
+/** Rules in the profile.toml of a profile. */
+export function profileRules({ document, rules }: Profile): Rule[] {
+  return rulesOf(document, "profile", ["profiles", "rules"], rules);
+}
+
+async function* firstOf(
+  sessions: Iterable<LabSession> | AsyncIterable<LabSession>,
+  counts: ReadonlyMap<string, number>,
+): AsyncGenerator<LabSession> {
+  for await (const { id, events } of sessions) yield { id, events: take(events, counts.get(id) ?? 0) };
+}
+
+async function* take<T>(items: Iterable<T> | AsyncIterable<T>, number: number): AsyncGenerator<T> {
+  let taken = 0;
+  for await (const item of items) {
+    if (taken++ === number) return;
+    yield item;
+  }
+}
+
+function failedError({ refused, refused_count }: LearnCheck): SbxError {
+  const lines = refused.slice(0, 5).map(({ event_id, subject, reason }) =>
+    `${event_id}: ${shown(subject, 80)}: ${shown(reason, 120)}`
+  );
+  return new SbxError(
+    "learn.failed",
+    `the learned profile would refuse ${count(refused_count, "recorded event")}, so it is not written:\n${
+      lines.join("\n")
+    }`,
+    {
+      hint:
+        "a block or rewrite that the base keeps may be in the way: sbx learn NAME --base PROFILE starts from another profile",
+    },
+  );
+}

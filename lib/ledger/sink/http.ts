@@ -1,0 +1,98 @@
+import { asSbxError } from "../../base/error/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
+import { hostFetch } from "../../base/proxy/mod.ts";
+import { DeliveryError } from "./sender.ts";
+
+/** Timeout of a request, in `ms`. */
+const REQUEST_MS = timeLimit(10_000);
+/** Maximum characters read of a response body. */
+const RESPONSE_MAX = 64 * 1024;
+
+/** Address of a receiver. */
+export interface Endpoint {
+  /** http or https URL, without a user or password */
+  endpoint: string;
+  /** makes the `authorization` header of each request; a failure is a failed delivery */
+  authorize?: (url: URL) => Promise<string>;
+}
+
+/** HTTP receiver of findings. Its credential is in no message. */
+export class HttpReceiver {
+  readonly #url: URL;
+  readonly #authorize: Endpoint["authorize"];
+  /** origin of the URL, for messages */
+  readonly origin: string;
+
+  /** @throws {TypeError} an invalid URL */
+  constructor(url: URL, authorize?: Endpoint["authorize"]) {
+    this.#url = new URL(url);
+    this.#url.username = this.#url.password = "";
+    this.#authorize = authorize;
+    this.origin = url.origin;
+  }
+
+  /**
+   * Posts JSON. 2xx is success; 400, 413, 415 and 422 reject the body for good; anything else is retried, also a wrong
+   * address or password, because it can be corrected.
+   *
+   * @returns the beginning of the response body
+   * @throws {DeliveryError}
+   */
+  async post(body: unknown, headers: Record<string, string>, signal: AbortSignal): Promise<string> {
+    const authorization = await this.#authorize?.(this.#url).catch((error) => {
+      const { message, hint } = asSbxError(error, `authenticating to ${this.origin}`);
+      throw new DeliveryError(hint ? `${message} (${hint})` : message);
+    });
+    const deadline = AbortSignal.timeout(REQUEST_MS);
+    let response: Response;
+    try {
+      response = await hostFetch(this.#url, {
+        method: "POST",
+        headers: {
+          "content-type": "application/json",
+          ...headers,
+          ...(authorization && { authorization }),
+        },
+        body: JSON.stringify(body),
+        // A redirect would lead to a receiver that is not configured.
+        redirect: "manual",
+        signal: AbortSignal.any([signal, deadline]),
+      });
+    } catch {
+      const reason = deadline.aborted ? `did not respond within ${REQUEST_MS / 1000} s` : "cannot be reached";
+      throw new DeliveryError(`${this.origin} ${reason}`);
+    }
+    const { status } = response;
+    const text = await readShortText(response);
+    if (status >= 200 && status < 300) return text;
+    const isRejected = [400, 413, 415, 422].includes(status);
+    throw new DeliveryError(
+      `${this.origin} responded with status ${status}`,
+      isRejected,
+      parseRetryAfter(response.headers.get("retry-after")),
+    );
+  }
+}
+
+/** Parses a Retry-After header, in seconds or as a date. @returns `ms` */
+function parseRetryAfter(value: string | null): number | undefined {
+  if (value === null) return undefined;
+  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
+  return Number.isFinite(ms) && ms > 0 ? ms : undefined;
+}
+
+/** Reads the beginning of a body. */
+async function readShortText({ body }: Response): Promise<string> {
+  if (!body) return "";
+  const decoder = new TextDecoder();
+  let text = "";
+  try {
+    for await (const chunk of body) {
+      text += decoder.decode(chunk, { stream: true });
+      if (text.length > RESPONSE_MAX) break;
+    }
+  } catch {
+    // An interrupted body; the status is enough.
+  }
+  return text;
+}

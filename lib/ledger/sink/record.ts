@@ -1,0 +1,69 @@
+/** Finding record for sinks: the finding, and enough of its event to locate it. */
+import type { DetectionFinding } from "../../detection/mod.ts";
+import { type Event, type EventCommon, type EventFamily, familyOf } from "../../event/mod.ts";
+
+/** Maximum `bytes` of a record's JSON; a record beyond it is stored without its subject. */
+export const RECORD_MAX = 64 * 1024;
+
+/** User and machine of a session, and the program that asked for it, as that named itself. */
+export interface Maker {
+  user: string;
+  device: string;
+  client: string;
+}
+
+/** One line of a queue and of the audit file. */
+export interface FindingRecord {
+  schema: "sbx.finding-record.v1";
+  finding: DetectionFinding;
+  common: EventCommon;
+  /** absent for sessions of an older sbx */
+  made_by?: Maker;
+  /** exported fields of the event, without bodies, headers and arguments, which stay on this machine */
+  subject?: Record<string, unknown>;
+}
+
+/** Fields of each family that may leave the machine. */
+const EXPORTED_FIELDS: Record<EventFamily, string[]> = {
+  http: ["method", "scheme", "host", "port", "path", "path_class", "bytes", "status"],
+  dns: ["qname", "qtype", "transport", "rcode", "answers"],
+  mcp: ["method", "server_name", "tool_name", "namespaced_tool_name", "is_error"],
+  model: [
+    "provider",
+    "api_family",
+    "model",
+    "operation",
+    "status",
+    "input_tokens",
+    "cached_input_tokens",
+    "output_tokens",
+  ],
+  file: ["operation", "path", "path_class", "name", "ext", "byte_count"],
+  process: ["operation", "executable", "command", "cwd", "exit_code"],
+  credential: ["provider", "credential_ref", "host", "location", "outcome"],
+};
+
+/** Builds the record of a finding. @param made_by of its session */
+export function recordOf(finding: DetectionFinding, event: Event, made_by?: Maker): FindingRecord {
+  const family = familyOf(event.common.event_type);
+  const parts = event[family] as Record<string, Record<string, unknown>> | undefined;
+  const subject: Record<string, unknown> = {};
+  for (const part of Object.values(parts ?? {})) {
+    for (const key of EXPORTED_FIELDS[family]) if (part?.[key] !== undefined) subject[key] = part[key];
+  }
+  return {
+    schema: "sbx.finding-record.v1",
+    finding,
+    common: event.common,
+    ...(made_by && { made_by }),
+    subject,
+  };
+}
+
+/** Formats a record as one line, without a line end. */
+export function lineOf(record: FindingRecord): string {
+  const text = JSON.stringify(record);
+  if (new TextEncoder().encode(text).length <= RECORD_MAX) return text;
+  const { subject: _, common: { process: __, labels: ___, ...common }, ...rest } = record;
+  return JSON.stringify({ ...rest, common: { ...common, labels: {} } });
+}

@@ -1,0 +1,333 @@
+import { SbxError } from "../../base/error/mod.ts";
+import { backgroundTimeout, timeLimit } from "../../base/time/mod.ts";
+import type { FrameChannel } from "../../base/wire/mod.ts";
+import { leftError, protocolError } from "./error.ts";
+import { newId } from "./id.ts";
+import { GuestPorts, type PortLimits } from "./port.ts";
+import { type ExecRequest, type ExecResult, type ExecStreams, Programs } from "./program.ts";
+import { GuestMessage, TerminalAttach } from "./schema.ts";
+import { type ShellState, Terminal, type TerminalProgram } from "./terminal.ts";
+import { type BootFile, GUEST_VERSION, type GuestStage, type HostMessage, PORTS } from "./wire/mod.ts";
+
+/**
+ * Most terminals of a guest at once (docs/design/contracts/14-limits.md §14): half the connections of their
+ * port.
+ */
+export const TERMINALS_MAX = 128;
+/**
+ * Longest wait for the guest's word on a file, in `ms` (docs/design/contracts/14-limits.md §14); the agent
+ * gives up before.
+ */
+const FILE_DEADLINE_MS = timeLimit(5000);
+
+/** Random `bytes` for the kernel of a guest. */
+const SEED_BYTES = 64;
+
+/** What a guest is told before any program runs in it. */
+export interface GuestBoot {
+  /** UUID of the session */
+  id: string;
+  /** of the VM, and of the guest as a host */
+  name: string;
+  env: Record<string, string>;
+  files: BootFile[];
+  /** abilities of the VM; those of its hypervisor are ignored */
+  abilities?: readonly string[];
+}
+
+/** Host end of one guest: its control connection, programs and terminals. */
+export class GuestLink {
+  /** rejects when the guest breaks the protocol or ends; the guest is not trusted afterwards */
+  readonly lost: Promise<never>;
+  #lose: (error: unknown) => void;
+  readonly #ports: GuestPorts;
+  readonly #programs: Programs;
+  #control: FrameChannel | undefined;
+  #ready = Promise.withResolvers<string>();
+  #booted = Promise.withResolvers<GuestStage[]>();
+  #files = new Map<string, (visible: boolean) => void>();
+  #clocks = new Map<string, (epochMs: number) => void>();
+  #terminals = new Map<string, Terminal>();
+  #shell: Terminal | undefined;
+  /** rejects when the guest is left for a while; it is trusted, and its programs go on */
+  readonly #left = Promise.withResolvers<never>();
+  #isOver = false;
+  #activityKey?: string;
+  #isDetaching = false;
+
+  /** @param dir folder of the machine's sockets */
+  constructor(dir: string) {
+    const { promise, reject } = Promise.withResolvers<never>();
+    this.lost = promise;
+    this.#lose = reject;
+    const lost = Promise.race([promise, this.#left.promise]);
+    lost.catch(() => this.#isOver = true);
+    for (const each of [promise, lost, this.#ready.promise, this.#booted.promise]) each.catch(() => {});
+    this.#ports = new GuestPorts(dir);
+    this.#programs = new Programs({
+      send: (message) => this.#send(message),
+      lost,
+      newId,
+    });
+  }
+
+  /** Listens on the ports of the agent; to be called before the machine starts. */
+  listen(): void {
+    this.accept(PORTS.control, (channel) => this.#serveControl(channel));
+    this.accept(PORTS.exec, (channel) => this.#programs.serve(channel));
+    this.accept(PORTS.terminal, (channel, conn) => this.#serveTerminal(channel, conn));
+  }
+
+  /** Serves another port of the guest; to be called before the machine starts. */
+  accept(
+    port: number,
+    serve: (channel: FrameChannel, conn: Deno.Conn) => Promise<void>,
+    limits?: PortLimits,
+  ): Promise<void> {
+    return this.#ports.accept(port, serve, limits);
+  }
+
+  /** Waits for the guest's agent. @returns its version @throws {SbxError} the guest is lost */
+  connected(): Promise<string> {
+    return Promise.race([this.#ready.promise, this.lost]);
+  }
+
+  /** Lets a guest that waits for its boot configuration go through one by itself: the real one is faster then. */
+  rehearse(): Promise<void> {
+    return this.#send({ t: "Rehearse" });
+  }
+
+  /**
+   * Sends the guest its boot configuration and waits until it is ready
+   * (docs/design/contracts/07-guest-wire.md §7, handshake).
+   */
+  async boot({ id, name, env, files, abilities }: GuestBoot): Promise<GuestStage[]> {
+    const version = await this.connected();
+    if (version !== GUEST_VERSION) {
+      throw new SbxError(
+        "vm.boot_failed",
+        `the image's guest programs have version ${version}; this sbx needs version ${GUEST_VERSION}`,
+        {
+          hint: "build the image of its profile again: sbx image build PROFILE",
+        },
+      );
+    }
+    await this.#send({
+      t: "BootConfig",
+      epoch_ms: Date.now(),
+      seed: crypto.getRandomValues(new Uint8Array(SEED_BYTES)).toBase64(),
+      hostname: name,
+      machine_id: id.replaceAll("-", ""),
+      ...abilities?.includes("user_namespaces") && { user_namespaces: true },
+    });
+    for (const [key, value] of Object.entries(env)) await this.#send({ t: "SetEnv", key, value });
+    for (const file of files) await this.#send({ t: "FileWrite", ...file });
+    await this.#send({ t: "BootConfigDone" });
+    return await Promise.race([this.#booted.promise, this.lost]);
+  }
+
+  /** Settles when the guest is ready; rejects when it is lost. */
+  booted(): Promise<unknown> {
+    return Promise.race([this.#booted.promise, this.lost, this.#left.promise]);
+  }
+
+  /** The guest is lost, or was left for a while. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Has the guest report what its programs do, under a key that no other program of it can guess. */
+  askActivity(): Promise<void> {
+    const key = this.#activityKey = newId();
+    return this.#send({ t: "Activity", key });
+  }
+
+  /** Whether it is the last key; it is good once. */
+  admitsActivity(key: string): boolean {
+    if (key !== this.#activityKey) return false;
+    this.#activityKey = undefined;
+    return true;
+  }
+
+  /** Runs a program to its end. */
+  exec(request: ExecRequest, streams: ExecStreams, cancelled?: AbortSignal): Promise<ExecResult> {
+    return this.#programs.run(request, streams, cancelled);
+  }
+
+  /** The VM's shell terminal while its program runs. */
+  get shell(): Terminal | undefined {
+    return this.#shell?.ended ? undefined : this.#shell;
+  }
+
+  /**
+   * Opens a terminal for a program; without one the VM's shell terminal, a new one if its program has
+   * ended.
+   *
+   * @throws {SbxError} `vm.busy`
+   */
+  terminal(size: { cols: number; rows: number }, program?: TerminalProgram): Terminal {
+    if (!program && this.shell) return this.shell;
+    this.requireRoom();
+    const id = newId();
+    const terminal = new Terminal(id, (message) => this.#send(message));
+    this.#terminals.set(id, terminal);
+    if (!program) this.#shell = terminal;
+    this.#send({ t: "PtyOpen", id, ...size, ...program }).catch(() => terminal.lose());
+    return terminal;
+  }
+
+  /** Checks that one more terminal may open; one that was hung up counts until the guest has closed it. @throws {SbxError} `vm.busy` */
+  requireRoom(): void {
+    if (this.#terminals.size < TERMINALS_MAX) return;
+    throw new SbxError("vm.busy", `the VM has ${TERMINALS_MAX} open terminals, the limit`, {
+      hint: "close one of them",
+    });
+  }
+
+  /** Waits until a file written by the host shows its size in the guest; false when the guest says nothing in time. */
+  async awaitFile(path: string, size: number, deadlineMs = FILE_DEADLINE_MS): Promise<boolean> {
+    const id = newId();
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+    this.#files.set(id, resolve);
+    const deadline = backgroundTimeout(() => resolve(false), deadlineMs);
+    // A guest that takes no frames, paused or not, holds up the write itself.
+    this.#send({ t: "AwaitFile", id, path, size }).catch(reject);
+    try {
+      return await Promise.race([promise, this.lost]);
+    } finally {
+      clearTimeout(deadline);
+      this.#files.delete(id);
+    }
+  }
+
+  /**
+   * Compares the guest's clock with the host's. Settles when the guest answers, also after a pause.
+   *
+   * @returns `ms` by which it is slow, and the error of that: half of the time that the answer took
+   */
+  async readClock(): Promise<{ slowMs: number; errorMs: number }> {
+    const id = newId();
+    const { promise, resolve } = Promise.withResolvers<number>();
+    this.#clocks.set(id, resolve);
+    try {
+      const [sent, hostMs] = [performance.now(), Date.now()];
+      await this.#send({ t: "Clock", id });
+      const guestMs = await Promise.race([promise, this.lost, this.#left.promise]);
+      const errorMs = (performance.now() - sent) / 2;
+      return { slowMs: hostMs + errorMs - guestMs, errorMs };
+    } finally {
+      this.#clocks.delete(id);
+    }
+  }
+
+  /** Moves the guest's clock forward, or back where `ms` is negative. */
+  shiftClock(ms: number): Promise<void> {
+    return this.#send({ t: "ClockShift", ms });
+  }
+
+  /** Somebody waits for a program or a file of the guest, or watches a terminal. */
+  get isInUse(): boolean {
+    return this.#programs.count > 0 || this.#files.size > 0 ||
+      this.#terminals.values().some(({ isWatched }) => isWatched);
+  }
+
+  /** Holds back writes to the guest until {@linkcode release}; to be called before its machine is paused. */
+  hold(): Promise<void> {
+    return this.#ports.hold();
+  }
+
+  /** Lets held writes continue; to be called after the machine resumes. */
+  release(): void {
+    this.#ports.release();
+  }
+
+  /** Asks the agent to eject its vsock, so that the machine can be written down; the link ends with it. */
+  async detach(): Promise<void> {
+    this.#isDetaching = true;
+    await this.#send({ t: "Detach" });
+    // From here on the agent kills no program for a client that leaves.
+    const left = leftError();
+    this.#left.reject(left);
+    for (const terminal of this.#terminals.values()) terminal.end(left);
+  }
+
+  /** The VM's shell terminal of before the machine was written down: its program still runs. */
+  adoptShell({ id, replay }: ShellState): void {
+    const shell = new Terminal(id, (message) => this.#send(message), replay);
+    this.#terminals.set(id, shell);
+    this.#shell = shell;
+  }
+
+  /** What {@linkcode adoptShell} takes; undefined when there is no shell. */
+  get shellState(): ShellState | undefined {
+    return this.shell && { id: this.shell.id, replay: this.shell.replay };
+  }
+
+  /** Asks the guest to write out its data and power off. */
+  shutDown(): Promise<void> {
+    return this.#send({ t: "Shutdown" });
+  }
+
+  /** Ends everything at once; another link may listen in the same folder when this settles. */
+  async close(): Promise<void> {
+    this.release();
+    this.#lose(new SbxError("process.gone", "the VM has ended"));
+    for (const terminal of this.#terminals.values()) terminal.lose();
+    await this.#ports.close();
+  }
+
+  #send(message: HostMessage): Promise<void> {
+    if (!this.#control) {
+      return Promise.reject(new SbxError("vm.wrong_state", "the guest is not connected yet"));
+    }
+    return this.#control.send(message);
+  }
+
+  async #serveControl(channel: FrameChannel): Promise<void> {
+    // The agent connects once and first; any later connection comes from another program of the guest.
+    if (this.#control) return;
+    this.#control = channel;
+    try {
+      for (let frame = await channel.next(); frame !== null; frame = await channel.next()) {
+        this.#handle(GuestMessage.parse(frame));
+      }
+      throw new SbxError("guest.failed", "the guest's agent ended");
+    } catch (error) {
+      if (this.#isDetaching) return;
+      this.#lose(protocolError(error));
+    }
+  }
+
+  #handle(message: GuestMessage): void {
+    switch (message.t) {
+      case "Ready":
+        return this.#ready.resolve(message.version);
+      case "BootReady":
+        return this.#booted.resolve(message.stages);
+      case "BootFailed":
+        return this.#booted.reject(
+          new SbxError("vm.boot_failed", `the guest failed to boot: ${message.error}`),
+        );
+      case "ExecExited":
+        return this.#programs.finish(message);
+      case "ExecInline":
+        return this.#programs.receive(message);
+      case "Running":
+        this.#programs.started(message);
+        return this.#terminals.get(message.id)?.started(message.pid);
+      case "FileVisible":
+        return this.#files.get(message.id)?.(message.visible);
+      case "Clock":
+        return this.#clocks.get(message.id)?.(message.epoch_ms);
+      case "PtyExited":
+        this.#terminals.get(message.id)?.exited(message.exit_code);
+        this.#terminals.delete(message.id);
+        if (this.#shell?.id === message.id) this.#shell = undefined;
+    }
+  }
+
+  async #serveTerminal(channel: FrameChannel, conn: Deno.Conn): Promise<void> {
+    const { id } = TerminalAttach.parse(await channel.next());
+    await this.#terminals.get(id)?.serve(conn, channel.reader.rest());
+  }
+}

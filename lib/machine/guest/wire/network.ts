@@ -1,0 +1,21 @@
+/** Addresses and ports used only inside the guest. */
+export const GUEST_NETWORK = {
+  interface: "dummy0",
+  /**
+   * in TEST-NET-1 (RFC 5737), which nobody uses; with a private address clients would prefer IPv6 or no
+   * network
+   */
+  ipv4: "192.0.2.2",
+  /** on no interface, so that early queries are lost and repeated instead of refused */
+  resolver: "192.0.2.53",
+  ipv6: "fd73:6278::2",
+  /** ports of sbx-net-proxy on 127.0.0.1 and ::1, above the kernel's range for clients */
+  tcpPort: 61003,
+  dnsPort: 61007,
+} as const;
+
+/** Path in the image of the rules for `nft -f`, written by lib/publish/image and loaded by sbx-net-proxy. */
+export const RULES_PATH = "/usr/lib/sbx/net.nft";
+
+/** nfnetlink_log group for refused packets, read by sbx-net-proxy. */
+export const LOG_GROUP = 1;

@@ -1,0 +1,130 @@
+/** Programs beside QEMU that serve a machine's vsock and shared folder. */
+import { SbxError } from "../../base/error/mod.ts";
+import { removeIfThere } from "../../base/home/mod.ts";
+import { kill, spawnBound, waitForSocket } from "./child.ts";
+import { SOCKETS } from "./command.ts";
+import type { MachineSpec } from "./hypervisor.ts";
+import { AS_ROOT_OF_A_NAMESPACE, liveArguments } from "./live.ts";
+import type { Tools } from "./tools.ts";
+
+/** CID of every guest; each machine has its own vsock, so that all can share it. */
+const GUEST_CID = "3";
+
+type HelperSpec = Pick<MachineSpec, "dir" | "logs" | "live"> & { workspace: string };
+
+/** Both programs; neither needs a kernel module or root on the host. */
+export class Helpers {
+  /** settles when one of them has ended that was not told to */
+  readonly failed: Promise<void>;
+  readonly #tools: Tools;
+  readonly #spec: HelperSpec;
+  #vsock: Deno.ChildProcess;
+  readonly #files: Deno.ChildProcess;
+  /** whose end is no failure */
+  #expected: Deno.ChildProcess | undefined;
+  #listened: Promise<void> | undefined;
+  readonly #fail = Promise.withResolvers<void>();
+
+  constructor(tools: Tools, spec: HelperSpec) {
+    this.#tools = tools;
+    this.#spec = spec;
+    this.failed = this.#fail.promise;
+    // A machine that failed before this one leaves its sockets.
+    for (const name of Object.values(SOCKETS)) removeIfThere(`${spec.dir}/${name}`);
+    this.#vsock = this.#watch(spawnVsock(tools, spec));
+    this.#files = this.#watch(spawnFiles(tools, spec));
+  }
+
+  /** Waits until both can be connected to. @throws {SbxError} `vm.boot_failed`: names the one that cannot */
+  listening(): Promise<void> {
+    // Looked at once: each listens no more when its first connection is there.
+    return this.#listened ??= Promise.all([
+      this.#listening("virtiofsd", SOCKETS.files, this.#files),
+      this.#listening("vhost-device-vsock", SOCKETS.vsock, this.#vsock),
+    ]).then(() => {});
+  }
+
+  /** A new vsock in place of one that was ejected. */
+  async renewVsock(): Promise<void> {
+    const before = this.#vsock;
+    this.#expected = before;
+    await kill(before);
+    removeIfThere(`${this.#spec.dir}/${SOCKETS.vsock}`);
+    this.#vsock = this.#watch(spawnVsock(this.#tools, this.#spec));
+    await this.#listening("vhost-device-vsock", SOCKETS.vsock, this.#vsock);
+  }
+
+  /** The vsock may end: its device was taken out of the machine. */
+  expectVsockEnd(): void {
+    this.#expected = this.#vsock;
+  }
+
+  async kill(): Promise<void> {
+    await Promise.all([this.#vsock, this.#files].map(kill));
+  }
+
+  #watch(child: Deno.ChildProcess): Deno.ChildProcess {
+    child.status.then(() => {
+      if (child !== this.#expected) this.#fail.resolve();
+    });
+    return child;
+  }
+
+  async #listening(name: string, socket: string, child: Deno.ChildProcess): Promise<void> {
+    const { dir, logs } = this.#spec;
+    if (await waitForSocket(`${dir}/${socket}`, child)) return;
+    throw new SbxError("vm.boot_failed", `${name} did not start`, { hint: `its log is ${logs}/${name}.log` });
+  }
+}
+
+function spawnVsock(tools: Tools, { dir, logs }: HelperSpec): Deno.ChildProcess {
+  const args = ["--guest-cid", GUEST_CID, "--socket", `${dir}/${SOCKETS.vsock}`, "--uds-path", `${dir}/v`];
+  return spawnHelper("vhost-device-vsock", tools.vsock, args, logs);
+}
+
+/**
+ * A virtiofsd finds the files of its predecessor by their names. A file that is gone is an error for the guest's programs
+ * that use it, not the end of all others: the workspace is a folder of the host, where anybody may remove one.
+ */
+const MIGRATION = ["--migration-mode", "find-paths", "--migration-on-error", "guest-error"];
+
+function spawnFiles(tools: Tools, { dir, logs, workspace, live }: HelperSpec): Deno.ChildProcess {
+  const isRoot = Deno.uid() === 0;
+  // Without root it gets its user namespace from newuidmap.
+  const options = { mayGainPrivileges: !isRoot };
+  const socket = `--socket-path=${dir}/${SOCKETS.files}`;
+  const { virtiofsd, virtiofsdIsLegacy: isLegacy } = tools;
+  const args = isLegacy
+    ? [socket, "-o", `source=${workspace}`, "-o", "cache=auto", "-o", "no_posix_lock"]
+    : [socket, "--shared-dir", workspace, "--cache", "auto", "--sandbox", "namespace"];
+  if (tools.virtiofsdCanMigrate) args.push(...MIGRATION);
+  // A listing must not look up what is masked: it would end there.
+  if (live) args.push(...isLegacy ? ["-o", "no_readdirplus"] : ["--no-readdirplus"]);
+  // Only the host's root may raise it.
+  if (!isRoot && (isLegacy || live)) args.push("--rlimit-nofile=0");
+  const first = isLegacy && !isRoot ? PRIVATE_RUN : "";
+  if (live) {
+    const command = liveArguments(live, [virtiofsd, ...args], first);
+    return spawnHelper("virtiofsd", "unshare", command, logs, options);
+  }
+  if (!isLegacy || isRoot) return spawnHelper("virtiofsd", virtiofsd, args, logs, options);
+  const script = `${first}exec setpriv --pdeathsig KILL -- "$@"`;
+  return spawnHelper(
+    "virtiofsd",
+    "unshare",
+    [...AS_ROOT_OF_A_NAMESPACE, "--", "/bin/sh", "-c", script, "sh", virtiofsd, ...args],
+    logs,
+    options,
+  );
+}
+
+/** QEMU's own virtiofsd needs root and writes below /run: for other users it runs as root of a namespace with its own. */
+const PRIVATE_RUN = "mount -t tmpfs run /run && ";
+
+function spawnHelper(
+  ...[name, program, args, logs, options]: Parameters<typeof spawnBound>
+): Deno.ChildProcess {
+  const child = spawnBound(name, program, args, logs, options);
+  child.stdout.cancel();
+  return child;
+}

@@ -1,0 +1,231 @@
+import { join } from "node:path";
+import type { MemoryFile } from "../../../ffi/libc/memory.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import { rejectAfter, timeLimit } from "../../base/time/mod.ts";
+import { cpuMs, kill, waitForSocket } from "./child.ts";
+import { deviceId, PLUGGABLE, type Pluggable, PORT, SOCKETS } from "./command.ts";
+import type { Helpers } from "./helper.ts";
+import type { Machine, MachineExit, MachineImage, MachineSpec, TakenCopy } from "./hypervisor.ts";
+import { ramPath, statePath, writePlugged } from "./image.ts";
+import { Qmp, type QmpEvent } from "./qmp.ts";
+import { loadState, saveState } from "./state.ts";
+
+/** Longest time between the end of a helper and the end of QEMU, if QEMU ended first, in `ms`. */
+const EXIT_GRACE_MS = timeLimit(1000);
+/** Longest wait for a guest to take a device out, in `ms`. */
+const EJECT_MS = timeLimit(10_000);
+/** Room for the state of a machine's devices, in `bytes`; those of four devices take 320 KB. */
+const STATE_BYTES = 8 * 1024 * 1024;
+
+/** Programs and memory of one machine. */
+interface MachineParts {
+  child: Deno.ChildProcess;
+  helpers?: Helpers;
+  memory: MemoryFile;
+  spec: MachineSpec;
+  /** devices that are plugged in from the start */
+  plugged: readonly Pluggable["id"][];
+}
+
+/** One QEMU process and its helpers. */
+export class QemuMachine implements Machine {
+  readonly exited: Promise<MachineExit>;
+  readonly #child: Deno.ChildProcess;
+  readonly #input: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
+  readonly #memory: MemoryFile;
+  readonly #spec: MachineSpec;
+  readonly #helpers: Helpers | undefined;
+  readonly #plugged: Set<Pluggable["id"]>;
+  #monitor: Promise<Qmp> | undefined;
+
+  constructor({ child, helpers, memory, spec, plugged }: MachineParts) {
+    this.#child = child;
+    this.#input = child.stdin.getWriter();
+    this.#helpers = helpers;
+    this.#plugged = new Set(plugged);
+    this.#memory = memory;
+    this.#spec = spec;
+    relayConsole(child.stdout, spec.onConsole);
+    this.exited = this.#waitForExit();
+    // Connected from the start to receive events of a full disk.
+    if (spec.scratch) this.#connect().catch(() => {});
+  }
+
+  /** Fills the memory of a machine that waits for its state. @throws {Error} it cannot be read, or has another size */
+  async fill(image: MachineImage): Promise<void> {
+    await this.#memory.read(ramPath(image));
+  }
+
+  /** Gives a machine with its memory its state and the devices of its VM, and lets it run. */
+  async load(image: MachineImage): Promise<void> {
+    const [qmp, state] = await Promise.all([this.#connect(), Deno.readFile(statePath(image))]);
+    await loadState(qmp, this.#path("state"), state);
+    if (this.#helpers) await this.#plug(qmp);
+    await qmp.execute("cont");
+  }
+
+  cpuMs(): Promise<number> {
+    return cpuMs(this.#child.pid);
+  }
+
+  /**
+   * Freezes the whole QEMU process. Its own `stop` would also stop the rings shared with vhost-device-vsock,
+   * whose thread ends on any activity on a stopped ring, and the guest would be unreachable afterwards. The
+   * guest's clock keeps running.
+   */
+  // deno-lint-ignore require-await -- errors must reject, not throw
+  async pause(): Promise<void> {
+    this.#signal("SIGSTOP");
+  }
+
+  /** Resumes the machine, also one that QEMU stopped for lack of disk space. */
+  async resume(): Promise<void> {
+    this.#signal("SIGCONT");
+    await this.#execute("cont");
+  }
+
+  async snapshot(image: MachineImage, eject?: () => Promise<void>): Promise<void> {
+    const qmp = await this.#connect();
+    if (eject) await this.#unplugVsock(qmp, eject);
+    await qmp.execute("stop");
+    const state = await saveState(qmp, this.#path("state"));
+    await Deno.writeFile(statePath(image), state, { createNew: true, mode: 0o600 });
+    await writePlugged(image, [...this.#plugged]);
+    await this.#memory.write(ramPath(image));
+  }
+
+  async copy(
+    image: MachineImage,
+    eject: () => Promise<void>,
+    whileStill: () => Promise<void>,
+  ): Promise<TakenCopy> {
+    const qmp = await this.#connect();
+    const memory = await this.#memory.prepareCopy();
+    try {
+      await this.#unplugVsock(qmp, eject);
+      const began = performance.now();
+      await qmp.execute("stop");
+      const state = await saveState(qmp, this.#path("state"));
+      // Whatever fails, nothing of it goes on beside the machine.
+      const copies = await Promise.allSettled([memory.take(), whileStill()]);
+      const failed = copies.find((copy) => copy.status === "rejected");
+      if (failed) throw failed.reason;
+      await qmp.execute("cont");
+      const stillMs = performance.now() - began;
+      await Deno.writeFile(statePath(image), state, { createNew: true, mode: 0o600 });
+      await writePlugged(image, [...this.#plugged]);
+      return { stillMs, write: () => memory.write(ramPath(image)).finally(memory.release) };
+    } catch (error) {
+      await memory.release();
+      throw error;
+    }
+  }
+
+  async imageBytes(): Promise<number> {
+    return await this.#memory.allocated() + STATE_BYTES;
+  }
+
+  async rejoin(): Promise<void> {
+    const qmp = await this.#connect();
+    await qmp.execute("cont");
+    if (this.#plugged.has("vsock")) return;
+    await this.#helpers?.renewVsock();
+    await this.#plug(qmp);
+  }
+
+  async tell(line: string): Promise<void> {
+    await this.#input.write(new TextEncoder().encode(`${line}\n`));
+  }
+
+  async kill(): Promise<void> {
+    await kill(this.#child);
+    await this.exited;
+  }
+
+  /** Waits until the guest has ejected its vsock, which QEMU cannot write down. */
+  async #unplugVsock(qmp: Qmp, eject: () => Promise<void>): Promise<void> {
+    this.#helpers?.expectVsockEnd();
+    const gone = qmp.until(({ event, data }) =>
+      event === "DEVICE_DELETED" && data?.device === deviceId("vsock")
+    );
+    await eject();
+    const tooLate = () => new SbxError("guest.failed", "the guest did not let go of its vsock");
+    await Promise.race([gone, rejectAfter(EJECT_MS, tooLate)]);
+    await qmp.execute("chardev-remove", { id: "vsock" });
+    this.#plugged.delete("vsock");
+  }
+
+  /** Plugs in the devices that are missing; their helpers listen. */
+  async #plug(qmp: Qmp): Promise<void> {
+    for (const { id, driver, options } of PLUGGABLE) {
+      if (this.#plugged.has(id)) continue;
+      const addr = { type: "unix", data: { path: this.#path(id) } };
+      await qmp.execute("chardev-add", {
+        id,
+        backend: { type: "socket", data: { addr, server: false } },
+      });
+      await qmp.execute("device_add", { ...options, driver, id: deviceId(id), bus: PORT[id], chardev: id });
+      this.#plugged.add(id);
+    }
+  }
+
+  /** Waits for the end of QEMU or of a helper, which QEMU needs to run, and kills the others. */
+  async #waitForExit(): Promise<MachineExit> {
+    const qemu = this.#child.status;
+    await Promise.race([qemu, ...this.#helpers ? [this.#helpers.failed] : []]);
+    // After an end of QEMU its helpers end too and may be seen first; the exit status is QEMU's.
+    const timeout = new Promise<null>((resolve) => setTimeout(() => resolve(null), EXIT_GRACE_MS));
+    const status = await Promise.race([qemu, timeout]);
+    await Promise.all([kill(this.#child), this.#helpers?.kill()]);
+    this.#memory.close();
+    await this.#input.abort().catch(() => {});
+    return status ? { code: status.code, signal: status.signal } : { code: 1, signal: null };
+  }
+
+  #signal(signal: "SIGSTOP" | "SIGCONT"): void {
+    try {
+      this.#child.kill(signal);
+    } catch (cause) {
+      throw new SbxError("process.gone", "the machine has ended", { cause });
+    }
+  }
+
+  #path(name: keyof typeof SOCKETS): string {
+    return join(this.#spec.dir, SOCKETS[name]);
+  }
+
+  #connect(): Promise<Qmp> {
+    if (this.#monitor) return this.#monitor;
+    const monitor = this.#monitor = this.#open();
+    monitor.catch(() => {
+      if (this.#monitor === monitor) this.#monitor = undefined;
+    });
+    return monitor;
+  }
+
+  async #open(): Promise<Qmp> {
+    const path = this.#path("monitor");
+    await waitForSocket(path, this.#child);
+    return await Qmp.connect(path, (event) => this.#onEvent(event));
+  }
+
+  #onEvent({ event, data }: QmpEvent): void {
+    if (event === "BLOCK_IO_ERROR" && data?.nospace && data.action === "stop") this.#spec.onDiskFull();
+  }
+
+  async #execute(command: string): Promise<void> {
+    try {
+      await (await this.#connect()).execute(command);
+    } catch (cause) {
+      this.#monitor = undefined;
+      throw new SbxError("process.gone", `QEMU did not execute "${command}"`, { cause });
+    }
+  }
+}
+
+async function relayConsole(
+  from: ReadableStream<Uint8Array>,
+  onConsole: (bytes: Uint8Array) => void,
+): Promise<void> {
+  for await (const chunk of from) onConsole(chunk);
+}

@@ -1,0 +1,244 @@
+import { canonicalHost, isPrivateHost } from "../../base/address/mod.ts";
+import { guestErrorBody, SbxError } from "../../base/error/mod.ts";
+import { type Decision, type Gate, guestLine } from "../../policy/mod.ts";
+import { type DnsAnswer, DnsCache } from "./cache.ts";
+import { chainOf } from "./chain.ts";
+import { type Actor, type DnsClient, draftOf, qnameOf, responseOf } from "./draft.ts";
+import { PacketError } from "./guard.ts";
+import { type CacheLimits, OVERRIDE_TTL, PENDING_MAX, UDP_HELD_MS } from "./limit.ts";
+import type { Overrides, OverrideTarget } from "./override.ts";
+import { type DnsQuestion, type DnsRecord, EDE, isAlwaysEmpty, isName, plainName } from "./packet.ts";
+import { readQuery, readQuestion } from "./read.ts";
+import { ResolvedAddresses } from "./resolved_addresses.ts";
+import type { Resolver } from "./resolver.ts";
+import { ResolverClient, ResolverError } from "./resolver_client.ts";
+import { type DnsReply, writeReferral, writeRefusal, writeReply } from "./write.ts";
+
+export interface DnsOptions {
+  gate: Gate;
+  resolvers: readonly Resolver[];
+  overrides?: Overrides;
+  cacheLimits?: Partial<CacheLimits>;
+  /** timeout of one try at a resolver in `ms` */
+  tryMs?: number;
+}
+
+/** Encodes an answer for a client. */
+type Reply = (proto: DnsClient["proto"]) => Uint8Array<ArrayBuffer>;
+
+/** Outcome of a question. */
+type Resolution =
+  | { answer: DnsAnswer }
+  | { blocked: Decision }
+  | { failed: { code: number; text: string } };
+
+/**
+ * DNS of one guest (docs/design/contracts/05-policy.md §5). Every question is a `dns.query` event before any
+ * of it leaves the host. An answer of a resolver is reviewed before the guest gets it, so that no name leads
+ * into a private network. A block is NXDOMAIN with an Extended DNS Error 15 that gives the reason, a failure
+ * is SERVFAIL with an Extended DNS Error.
+ */
+export class DnsService {
+  readonly #gate: Gate;
+  readonly #cache: DnsCache;
+  readonly #resolvers: ResolverClient;
+  readonly #overrides?: Overrides;
+  readonly #addresses = new ResolvedAddresses();
+  /** pending queries by client and bytes: a client that repeats a query, also over TCP, waits for the same answer */
+  readonly #pending = new Map<string, Promise<Reply>>();
+
+  constructor({ gate, resolvers, overrides, cacheLimits, tryMs }: DnsOptions) {
+    this.#gate = gate;
+    this.#cache = new DnsCache(cacheLimits);
+    this.#resolvers = new ResolverClient(resolvers, tryMs);
+    this.#overrides = overrides;
+  }
+
+  /**
+   * Answers a query of the guest, of any bytes. Never throws. A client gives up on UDP within seconds, a person takes longer:
+   * a query that is not answered soon is referred to TCP, where the client waits.
+   */
+  async answer(query: Uint8Array, client: DnsClient): Promise<Uint8Array<ArrayBuffer>> {
+    const key = `${client.process_name} ${latin1.decode(query)}`;
+    let pending = this.#pending.get(key);
+    if (!pending) {
+      pending = this.#answer(query, client).finally(() => this.#pending.delete(key));
+      this.#pending.set(key, pending);
+    }
+    if (client.proto === "tcp") return (await pending)("tcp");
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const held = new Promise<undefined>((resolve) =>
+      timer = setTimeout(() => resolve(undefined), UDP_HELD_MS)
+    );
+    const reply = await Promise.race([pending, held]);
+    clearTimeout(timer);
+    return reply ? reply("udp") : writeReferral(readQuery(query));
+  }
+
+  /** True when this guest received `address` for `name`; a private one while the rules in force allow that answer. */
+  agrees(name: string, address: string): boolean {
+    return this.#addresses.agrees(name, address) && this.#mayLeadTo(name, address);
+  }
+
+  /** Latest name for which this guest received `address`, as {@linkcode agrees} has it. */
+  nameOf(address: string): string | undefined {
+    const name = this.#addresses.nameOf(address);
+    return name !== undefined && this.#mayLeadTo(name, address) ? name : this.#overrides?.nameOf(address);
+  }
+
+  /** Evaluates the answer again: names and addresses are kept longer than rules. */
+  #mayLeadTo(name: string, address: string): boolean {
+    if (!isPrivateHost(address)) return true;
+    const type = address.includes(":") ? "AAAA" : "A";
+    const answer: DnsAnswer = {
+      rcode: "NOERROR",
+      records: [{ name, type, ttl: 0, data: canonicalHost(address)! }],
+    };
+    const draft = draftOf({ name, type }, { proto: "udp", process_name: "" }, "vm", answer);
+    return this.#gate.preview(draft).decision.decision !== "block";
+  }
+
+  /** Target of a connection to a name of `network.upstream_overrides`, or to its made-up address. */
+  target(name: string | undefined, address: string, port: number): OverrideTarget | undefined {
+    const host = name ?? this.#overrides?.nameOf(address);
+    return host === undefined ? undefined : this.#overrides?.target(host, port);
+  }
+
+  /**
+   * Resolves a name for a request of the host. A `dns.query` event, like the guest's own.
+   *
+   * @throws {SbxError} `policy.blocked`; `dns.not_found` without an address; `dns.upstream` without an answer of a
+   * resolver; `ledger.unavailable`
+   */
+  async lookup(name: string, actor: Actor = "host"): Promise<string[]> {
+    for (const type of ["A", "AAAA"]) {
+      const resolution = await this.#resolve({ name, type }, { proto: "udp", process_name: "" }, actor);
+      if ("blocked" in resolution) {
+        throw new SbxError(
+          "policy.blocked",
+          `the lookup of ${name} was blocked: ${guestLine(resolution.blocked)}`,
+        );
+      }
+      if ("failed" in resolution) {
+        throw new SbxError("dns.upstream", `${name} cannot be looked up: ${resolution.failed.text}`, {
+          hint: "check that this machine's DNS resolver can be reached",
+        });
+      }
+      const addresses = addressesOf(resolution.answer.records);
+      if (addresses.length > 0) return addresses;
+      if (resolution.answer.rcode === "NXDOMAIN") break;
+    }
+    throw new SbxError("dns.not_found", `${name} has no address`, { hint: "check the spelling of the name" });
+  }
+
+  async #answer(bytes: Uint8Array, client: DnsClient): Promise<Reply> {
+    try {
+      const query = readQuery(bytes);
+      if (this.#pending.size > PENDING_MAX) {
+        throw new PacketError("questions", `${PENDING_MAX} queries are pending, the limit`);
+      }
+      const resolution = await this.#resolve(query, client, "vm");
+      return (proto) => writeReply(query, replyOf(resolution), proto);
+    } catch (error) {
+      const refusal = error instanceof PacketError
+        ? this.#refuse(bytes, client, error)
+        : writeRefusal(bytes, "SERVFAIL", errorText(error), EDE.OTHER);
+      return () => refusal;
+    }
+  }
+
+  /** Refuses an unreadable query: an event too, with the question as far as it can be read. */
+  #refuse(bytes: Uint8Array, client: DnsClient, { guard, message }: PacketError): Uint8Array<ArrayBuffer> {
+    const { name = "", type = "" } = readQuestion(bytes);
+    try {
+      const decision = this.#gate.refuse(draftOf({ name, type }, client, "vm"), {
+        id: `guard-dns-${guard}`,
+        reason: `the DNS query was refused: ${message}`,
+      });
+      const rcode = guard === "type" ? "NOTIMP" : guard === "questions" ? "REFUSED" : "FORMERR";
+      return writeRefusal(bytes, rcode, guestLine(decision), EDE.BLOCKED);
+    } catch (error) {
+      return writeRefusal(bytes, "SERVFAIL", errorText(error), EDE.OTHER);
+    }
+  }
+
+  /** Decides on a question, then answers it. @throws {SbxError} `ledger.unavailable`: without its record nothing is sent */
+  async #resolve(question: DnsQuestion, client: DnsClient, actor: Actor): Promise<Resolution> {
+    const local = this.#answerLocally(question);
+    const passage = await this.#gate.decide(draftOf(question, client, actor, local));
+    if (!passage.allowed) return { blocked: passage.decision };
+    const { qname, qtype } = passage.event.dns!.request;
+    const isSame = qname === qnameOf(question.name) && qtype === question.type;
+    if (isSame && local) {
+      passage.finish();
+      return this.#deliver(question, local);
+    }
+    try {
+      // A rule may have changed the question: the answer to the new name is given under the guest's own.
+      const effective = isSame ? question : { ...question, name: qname, type: qtype };
+      const answer = this.#answerLocally(effective) ?? await this.#query(effective);
+      const records = isSame
+        ? answer.records
+        : answer.records.map((record) => renameRecord(record, effective, question));
+      const response = responseOf({ ...answer, records });
+      const block = passage.review(response);
+      passage.finish({ response });
+      if (block) return { blocked: block };
+      return this.#deliver(question, { ...answer, records });
+    } catch (error) {
+      passage.finish({ error: error instanceof SbxError ? error.message : errorText(error) });
+      if (!(error instanceof ResolverError)) throw error;
+      return { failed: { code: error.code, text: error.message } };
+    }
+  }
+
+  /** Answers without a resolver: from overrides, for types that are always empty, and from the cache. */
+  #answerLocally(question: DnsQuestion): DnsAnswer | undefined {
+    const address = this.#overrides?.addressOf(question.name);
+    if (address !== undefined) {
+      const record = { name: question.name, type: "A", ttl: OVERRIDE_TTL, data: address };
+      return { rcode: "NOERROR", records: question.type === "A" ? [record] : [] };
+    }
+    if (isAlwaysEmpty(question.type)) return { rcode: "NOERROR", records: [] };
+    return this.#cache.get(question);
+  }
+
+  /** @throws {ResolverError} */
+  async #query(question: DnsQuestion): Promise<DnsAnswer> {
+    if (question.name !== "." && !isName(question.name)) {
+      throw new ResolverError(`invalid name "${question.name}"`);
+    }
+    const { rcode, records, negativeTtl, bytes } = await this.#resolvers.query(question);
+    return this.#cache.set(question, { rcode, records: chainOf(question, records) }, bytes, negativeTtl);
+  }
+
+  /** Remembers the addresses that the guest receives. */
+  #deliver({ name }: DnsQuestion, answer: DnsAnswer): Resolution {
+    this.#addresses.remember(name, addressesOf(answer.records));
+    return { answer };
+  }
+}
+
+const latin1 = new TextDecoder("latin1");
+
+function renameRecord(record: DnsRecord, from: DnsQuestion, to: DnsQuestion): DnsRecord {
+  return plainName(record.name) === plainName(from.name) ? { ...record, name: to.name } : record;
+}
+
+function addressesOf(records: readonly DnsRecord[]): string[] {
+  return records.filter(({ type }) => type === "A" || type === "AAAA").map(({ data }) => data);
+}
+
+function replyOf(resolution: Resolution): DnsReply {
+  if ("answer" in resolution) return resolution.answer;
+  if ("blocked" in resolution) {
+    return { rcode: "NXDOMAIN", error: { code: EDE.BLOCKED, text: guestLine(resolution.blocked) } };
+  }
+  return { rcode: "SERVFAIL", error: resolution.failed };
+}
+
+/** Text of an error that a guest may see. */
+function errorText(error: unknown): string {
+  if (error instanceof SbxError) return guestErrorBody(error).error;
+  return error instanceof ResolverError ? error.message : "sbx could not answer this query";
+}

@@ -1,0 +1,317 @@
+import { canonicalHost, isAddress } from "../base/address/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { processOf } from "../event/mod.ts";
+import { TCP_STREAMS_MAX } from "../machine/guest/wire/mod.ts";
+import { type Decision, type Gate, guestLine } from "../policy/mod.ts";
+import { BufferedConnection, type ByteStream } from "./connection.ts";
+import { closeQuietly } from "../base/wire/mod.ts";
+import { DeadlineWatch } from "./deadline.ts";
+import { agrees, type Flow } from "./exchange/authority.ts";
+import { BufferBudget } from "./exchange/buffer_budget.ts";
+import type { ExchangeContext } from "./exchange/context.ts";
+import { connectDraft, type Requester } from "./exchange/draft.ts";
+import { type HostRequest, sendFromHost } from "./exchange/host.ts";
+import { MessageFault } from "./fault.ts";
+import { type ClientHello, parseHello } from "./guest/hello.ts";
+import { GuestHttp } from "./guest/http.ts";
+import { recognize } from "./guest/sniff.ts";
+import { Terminator } from "./guest/terminator.ts";
+import { type RefusedPacket, transportDraft, transportRefusal } from "./guest/transport.ts";
+import { Tunnel, type TunnelEnd } from "./guest/tunnel.ts";
+import { type NetTimeouts, TIMEOUTS } from "./limit.ts";
+import type { NetOptions } from "./options.ts";
+import { Pool } from "./upstream/pool.ts";
+import type { DialAddress } from "./upstream/upstream.ts";
+
+/** Fields of the first frame of a guest's TCP stream (docs/design/contracts/07-guest-wire.md §7). */
+export interface TcpOpen {
+  /** destination address */
+  host_ip: string;
+  port: number;
+  process_name: string;
+  pid: number;
+}
+
+/**
+ * The network of one guest (docs/design/contracts/05-policy.md §5, "Network path"): every TCP connection of
+ * the guest ends here, and is recorded as events before any of its bytes go out.
+ */
+export class NetProxy {
+  readonly #options: NetOptions;
+  readonly #gate: Gate;
+  readonly #timeouts: NetTimeouts;
+  readonly #watch = new DeadlineWatch();
+  readonly #terminator: Terminator;
+  readonly #context: ExchangeContext;
+  readonly #tunnel: Tunnel;
+  /** open streams of the guest */
+  readonly #guests = new Set<ByteStream>();
+  #closed = false;
+
+  constructor(options: NetOptions) {
+    this.#options = options;
+    this.#gate = options.gate;
+    this.#timeouts = { ...TIMEOUTS, ...options.timeouts };
+    this.#terminator = new Terminator(options.ca);
+    this.#context = {
+      gate: options.gate,
+      broker: options.broker,
+      ...(options.models && { models: options.models }),
+      pool: new Pool(this.#watch, this.#timeouts, options.caCerts ?? [], options.connect),
+      locate: (host, port, address, actor) => this.#locate(host, port, address, actor),
+      relayMs: this.#timeouts.relay,
+      closeMs: this.#timeouts.close,
+      lingerMs: this.#timeouts.linger,
+      budget: new BufferBudget(this.#timeouts.buffer),
+    };
+    this.#tunnel = new Tunnel(this.#context);
+  }
+
+  /** Number of open connections of the guest and to upstreams. */
+  get size(): { guests: number; upstreams: number } {
+    return { guests: this.#guests.size, upstreams: this.#context.pool.size };
+  }
+
+  /**
+   * Serves one TCP stream of the guest until it ends. Faults of the guest or an upstream are handled here.
+   *
+   * @param conn the vsock stream after its first frame
+   * @param rest bytes already read after that frame
+   * @throws {SbxError} `ledger.unavailable`, and other failures of this host; the stream is closed
+   */
+  async serve(
+    conn: ByteStream,
+    { host_ip, port, process_name, pid }: TcpOpen,
+    rest: Uint8Array,
+  ): Promise<void> {
+    const by = requesterOf(process_name, pid);
+    const address = isAddress(host_ip) ? canonicalHost(host_ip) : undefined;
+    if (address === undefined) {
+      // The frames are checked where they are read; this host must not look up what a guest sends as an address.
+      closeQuietly(conn);
+      throw new SbxError("net.address.invalid", "a guest opened a stream to something that is no address");
+    }
+    const flow: Flow = { scheme: "http", address, port };
+    if (this.#closed) return closeQuietly(conn);
+    if (this.#guests.size >= TCP_STREAMS_MAX) {
+      closeQuietly(conn);
+      this.#refuse(
+        by,
+        flow,
+        "guard-connections",
+        `the VM has ${TCP_STREAMS_MAX} open connections, the limit`,
+      );
+      return;
+    }
+    this.#guests.add(conn);
+    try {
+      await this.#serveStream(new BufferedConnection(conn, this.#watch, rest), conn, flow, by);
+    } finally {
+      this.#guests.delete(conn);
+      closeQuietly(conn);
+    }
+  }
+
+  /**
+   * Sends a request of the host, on the guest's path and under its rules (actor `host`). Redirects are not followed: each
+   * is another request.
+   *
+   * @throws {RequestBlocked} policy blocks the request or its response
+   * @throws {SbxError} `request.invalid`, `request.cancelled`, `upstream.failed`, `upstream.timeout`,
+   * `credential.denied`, `net.closed`
+   */
+  async send(request: HostRequest): Promise<Response> {
+    if (this.#closed) throw new SbxError("net.closed", "the VM's network is closed");
+    return await sendFromHost(this.#context, request);
+  }
+
+  /**
+   * Records a packet that the guest's kernel refused: only TCP connections and DNS may leave a VM.
+   *
+   * @param packets number of packets that it stands for
+   * @throws {SbxError} `ledger.unavailable`
+   */
+  refuseTransport(packet: RefusedPacket, packets: number): void {
+    const by = requesterOf(packet.process_name, packet.pid);
+    this.#gate.refuse(transportDraft(by, packet), transportRefusal(packet, packets));
+  }
+
+  /** Closes every connection. */
+  close(): void {
+    this.#closed = true;
+    this.#terminator.close();
+    this.#context.pool.close();
+    for (const conn of this.#guests) closeQuietly(conn);
+  }
+
+  async #serveStream(
+    connection: BufferedConnection,
+    conn: ByteStream,
+    flow: Flow,
+    by: Requester,
+  ): Promise<void> {
+    try {
+      let protocol = await recognize(connection, flow.port, this.#timeouts);
+      if (protocol === "other") protocol = await this.#serveRaw(connection, conn, flow, by);
+      if (protocol === "tls") await this.#serveTls(connection, conn, flow, by);
+      else if (protocol === "http") await this.#serveHttp(connection, flow, by);
+      else if (protocol === "late") await this.#http(connection, flow, by).refuseSlowHead();
+    } finally {
+      connection.close();
+    }
+  }
+
+  #serveHttp(connection: BufferedConnection, flow: Flow, by: Requester): Promise<void> {
+    return this.#http(connection, flow, by).serve();
+  }
+
+  #http(connection: BufferedConnection, flow: Flow, by: Requester): GuestHttp {
+    const { names } = this.#options;
+    return new GuestHttp(connection, { context: this.#context, names, timeouts: this.#timeouts, flow, by });
+  }
+
+  /**
+   * Relays another protocol to the host that its rule names: a server name alone proves nothing.
+   *
+   * @returns what a client that was silent speaks after all
+   */
+  async #serveRaw(
+    connection: BufferedConnection,
+    conn: ByteStream,
+    flow: Flow,
+    by: Requester,
+  ): Promise<TunnelEnd["speaks"]> {
+    const host = this.#hostOf(flow);
+    if (flow.name === undefined || agrees(host, flow.address, this.#options.names)) {
+      const { refused, speaks } = await this.#tunnel.relayRaw(connection, flow, by, host);
+      await tellRefusal(conn, refused);
+      return speaks;
+    }
+    const reason = `the connection goes to ${flow.address}, which no DNS answer of this VM gives for ${host}`;
+    await tellRefusal(conn, this.#refuse(by, flow, "guard-domain-fronting", reason));
+    return undefined;
+  }
+
+  /** Terminates TLS, unless a rule passes the host uninspected. */
+  async #serveTls(
+    connection: BufferedConnection,
+    conn: ByteStream,
+    flow: Flow,
+    by: Requester,
+  ): Promise<void> {
+    let hello: ClientHello | undefined;
+    try {
+      hello = await this.#readHello(connection);
+    } catch (error) {
+      if (!(error instanceof MessageFault)) throw error;
+      const reason = `the connection cannot be read safely: ${error.reason}`;
+      await tellRefusal(conn, this.#refuse(by, flow, "guard-malformed-tls", reason));
+    }
+    if (!hello) return;
+    const inside: Flow = { ...flow, scheme: "https", ...hello };
+    const host = this.#hostOf(inside);
+    const { allowed, event } = this.#gate.preview(connectDraft(by, "https", host, flow.port, "tls"));
+    const isUninspected = allowed && event.http?.request.scheme === "tls" &&
+      agrees(host, flow.address, this.#options.names);
+    if (isUninspected) {
+      const { refused } = await this.#tunnel.relayUninspected(connection, inside, by, host);
+      await tellRefusal(conn, refused);
+    } else await this.#serveTerminated(connection.detach(), conn, inside, by);
+  }
+
+  async #serveTerminated(first: Uint8Array, conn: ByteStream, flow: Flow, by: Requester): Promise<void> {
+    const { inside, drained, close } = await this.#terminator.accept(
+      conn,
+      first,
+      flow.name,
+      flow.address,
+    );
+    const connection = new BufferedConnection(inside, this.#watch);
+    try {
+      const { handshake } = this.#timeouts;
+      let isOverdue = false;
+      connection.deadline.set(handshake);
+      // Closing the decrypted stream alone does not end a handshake.
+      connection.onTimeout = () => {
+        isOverdue = true;
+        close();
+      };
+      let alpn: string | null;
+      try {
+        ({ alpnProtocol: alpn } = await inside.handshake());
+      } catch {
+        const reason = isOverdue
+          ? `the client did not complete the TLS handshake within ${handshake / 1000} s`
+          : DISTRUST;
+        return this.#recordHandshake(flow, by, reason);
+      }
+      connection.onTimeout = undefined;
+      // A client that has agreed on HTTP is silent because it is slow, whatever the port.
+      let protocol = await recognize(connection, alpn === null ? flow.port : HTTP_PORT, this.#timeouts);
+      if (protocol === "other") protocol = await this.#serveRaw(connection, conn, flow, by);
+      if (protocol === "http" || protocol === "tls") await this.#serveHttp(connection, flow, by);
+      else if (protocol === "late") await this.#http(connection, flow, by).refuseSlowHead();
+    } finally {
+      connection.close();
+      // The last bytes may still be on their way to a guest that does not read them.
+      const deadline = this.#watch.add(close);
+      deadline.set(this.#timeouts.head);
+      await drained;
+      this.#watch.remove(deadline);
+      close();
+    }
+  }
+
+  /** Records a TLS handshake that was not completed. */
+  #recordHandshake(flow: Flow, by: Requester, error: string): void {
+    const draft = connectDraft(by, "https", this.#hostOf(flow), flow.port);
+    const common = { ...draft.common, enforceability: "observe_only" as const };
+    this.#gate.observe({ ...draft, common }, { error });
+  }
+
+  async #readHello(connection: BufferedConnection): Promise<ClientHello | undefined> {
+    connection.deadline.set(this.#timeouts.head);
+    while (true) {
+      const hello = parseHello(connection.unread);
+      if (hello) return hello;
+      if (!await connection.fill().catch(() => false)) return undefined;
+    }
+  }
+
+  #hostOf({ name, address }: Flow): string {
+    return name ?? this.#options.names.nameOf(address) ?? address;
+  }
+
+  async #locate(
+    host: string,
+    port: number,
+    address: string | undefined,
+    actor: "vm" | "host",
+  ): Promise<DialAddress> {
+    const override = this.#options.dialOverride?.(host, port);
+    if (override) return { ...override, isOverride: true };
+    if (address !== undefined) return { hostname: address, port };
+    const [hostname] = await this.#options.names.lookup(host, actor);
+    return { hostname, port };
+  }
+
+  #refuse(by: Requester, flow: Flow, id: string, reason: string): Decision {
+    return this.#gate.refuse(connectDraft(by, "tcp", this.#hostOf(flow), flow.port), { id, reason });
+  }
+}
+
+/** A client that distrusts this machine's CA: it pins its host's certificate, or has roots of its own. */
+const DISTRUST =
+  "the client aborted the TLS handshake; if it pins the host's certificate, a rule can pass it uninspected";
+/** A port whose clients speak first. */
+const HTTP_PORT = 443;
+
+/** Tells a guest why policy ends its connection: nothing else reaches a program that speaks no HTTP. */
+async function tellRefusal(conn: ByteStream, decision: Decision | undefined): Promise<void> {
+  if (decision) await conn.refuse?.(guestLine(decision));
+}
+
+function requesterOf(process_name: string, pid: number): Requester {
+  const process = processOf(process_name, pid);
+  return { actor: "vm", ...(process && { process }) };
+}

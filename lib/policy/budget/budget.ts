@@ -1,0 +1,463 @@
+/**
+ * Budgets of one session (docs/design/contracts/04-profiles.md §4, "Budgets"): what an event can use is
+ * reserved before it is sent, so that calls at the same time overspend by at most one of them.
+ */
+import type { Event } from "../../event/mod.ts";
+import {
+  type Amounts,
+  billOf,
+  type CallAmounts,
+  type Cost,
+  exactAmounts,
+  type Kind,
+  KINDS,
+  KINDS_OF,
+  mostOf,
+  noAmounts,
+  usedBy,
+} from "./amount.ts";
+import type { Bill, CallUse, LaterUse } from "./bill.ts";
+import type { DayLimit, DaySpending } from "./day.ts";
+import type { BudgetTerms, BudgetUse } from "./schema.ts";
+
+/** Author of a budget; both hold. */
+export type BudgetLayer = "corp" | "profile";
+export type LayeredTerms = Partial<Record<BudgetLayer, BudgetTerms>>;
+
+/** A limit that an event meets. */
+export interface Limit {
+  id: string;
+  layer: BudgetLayer;
+  reason: string;
+  on: BudgetTerms["on_limit"];
+  /** remedy of a block; absent: more budget */
+  remedy?: string;
+}
+
+/** What an event counts for from now on, for the record. */
+export interface Spending extends Partial<CallAmounts> {
+  event_id: string;
+  /** beside those of the event */
+  bytes_out?: number;
+  /** of the session so far */
+  minutes: number;
+}
+
+/** What a session has used before this process. */
+export interface Spent {
+  total: Amounts;
+  /** since midnight, UTC */
+  today: Amounts;
+}
+
+export interface BudgetOptions {
+  terms: LayeredTerms;
+  cost: Cost;
+  /** spending of the profile today; needed for limits per day */
+  day?: DaySpending;
+  /** use before this process; a text: the reason why it is unknown, and everything is refused */
+  before?: Spent | string;
+  /** records what a call counts for: before it is sent, and once that changes */
+  record?(spending: Spending): void;
+  /** told once of each limit of which most is used */
+  notice(event: Event, text: string): void;
+  /** unix `ms`; for tests */
+  now?(): number;
+}
+
+/** Part of a limit at which people are told. */
+const NOTICE_AT = 0.8;
+/** Part of a limit of bytes after which those of events under way are recorded: a kill gives back no more. */
+const RECORD_AT = 0.01;
+/** Answers that may be fetched later whose count is remembered; the oldest keep what they reserved. */
+const LATER_MAX = 1000;
+
+/** `ms` after which a call looks again whether those of other sessions left it room. */
+const CLAIM_MS = 300;
+
+/** What one event may use. */
+export interface Reservation {
+  /** absent: there is room, and it is reserved */
+  limit?: Limit;
+  /** reserves although the limit is met: a person allowed it */
+  take(): void;
+  /** gives back what an event reserved that is not sent */
+  release(): void;
+}
+
+/** One limit of one author. */
+interface Bound {
+  kind: Kind;
+  layer: BudgetLayer;
+  max: number;
+  isDaily: boolean;
+  on: BudgetTerms["on_limit"];
+  uncounted: BudgetTerms["uncounted"];
+}
+
+/** A call that is not counted yet, or not for good. */
+interface Counting {
+  bill: Bill;
+  amounts: CallAmounts;
+}
+
+export class Budget {
+  readonly #options: BudgetOptions;
+  readonly #startedAt: number;
+  readonly #minutesBefore: number;
+  readonly #unknown?: string;
+  #bounds: Bound[];
+  readonly #spent: Amounts;
+  /** of calls under way, by event id */
+  readonly #reserved = new Map<string, Counting>();
+  /** of calls that count what they reserved, by the key under which their answer can be fetched */
+  readonly #later = new Map<string, Counting & { event: Event; date?: string }>();
+  /** bytes that events under way sent beside those of their decisions, by event id */
+  readonly #sent = new Map<string, number>();
+  /** of these, events whose bytes have changed since they were recorded, and by how much in all */
+  readonly #unrecorded = new Set<string>();
+  #unrecordedBytes = 0;
+  /** events that a person allowed at a limit, by event id */
+  readonly #allowed = new Set<string>();
+  /** minutes that the day has counted */
+  #notedMinutes: number;
+  #waiting: (() => void)[] = [];
+  readonly #told = new Set<string>();
+
+  constructor(options: BudgetOptions) {
+    const { before, day } = this.#options = options;
+    this.#startedAt = this.#now();
+    this.#bounds = boundsOf(options.terms);
+    if (typeof before === "string") this.#unknown = before;
+    const spent = typeof before === "object" ? before : undefined;
+    this.#spent = { ...spent?.total ?? noAmounts(), minutes: 0 };
+    this.#notedMinutes = this.#minutesBefore = spent?.total.minutes ?? 0;
+    if (spent) day?.restore(spent.today);
+  }
+
+  /** Replaces the limits; what was spent stays. */
+  use(terms: LayeredTerms): void {
+    this.#bounds = boundsOf(terms);
+    this.#told.clear();
+    this.#wake();
+  }
+
+  /** True while a limit counts what model calls use. */
+  get countsModels(): boolean {
+    return this.#bounds.some(isOfCalls);
+  }
+
+  /** Reserves what an event can use; waits while calls under way may use up the rest. `undefined` for what no limit counts. */
+  async reserve(event: Event, bill?: Bill, signal?: AbortSignal): Promise<Reservation | undefined> {
+    const kinds = KINDS_OF[event.common.event_type];
+    if (kinds === undefined || this.#bounds.length === 0) return undefined;
+    const counting = event.model && { bill: bill ?? billOf(event), amounts: { tokens: 0, usd: 0 } };
+    const amounts = counting
+      ? counting.amounts = mostOf(event, counting.bill, this.#options.cost)
+      : exactAmounts(event);
+    const bounds = () => this.#bounds.filter(({ kind }) => kinds.includes(kind));
+    let date: string | undefined;
+    const release = () => this.#release(event, amounts, date);
+    const take = () => {
+      date = this.#options.day?.date;
+      this.#take(event, amounts, counting);
+    };
+    const { event_id } = event.common;
+    for (let isClaimed = false;;) {
+      const limit = this.#limitFor(event, bounds(), amounts, counting?.bill);
+      if (limit) {
+        this.#options.day?.unclaim(event_id);
+        return { limit, release, take: () => (take(), void this.#allowed.add(event_id)) };
+      }
+      // A request whose client is gone is not sent.
+      const mayWait = !signal?.aborted;
+      if (mayWait && this.#isCrowded(bounds(), amounts)) {
+        this.#options.day?.unclaim(event_id);
+        isClaimed = false;
+        await this.#settled(signal);
+        continue;
+      }
+      const daily = counting && mayWait && !isClaimed ? bounds().filter(isDayLimit) : [];
+      if (daily.length === 0 || !this.#options.day) {
+        take();
+        return { release, take: () => {} };
+      }
+      isClaimed = await this.#options.day.claim(event_id, counting!.amounts, daily);
+      if (!isClaimed) await this.#settled(signal, CLAIM_MS);
+    }
+  }
+
+  /** Counts what a call has used, once its response has ended. */
+  settle(event: Event, response: unknown, use: CallUse, bill?: Bill): void {
+    const { event_id, event_type } = event.common;
+    const bytes_out = this.#sent.get(event_id);
+    this.#sent.delete(event_id);
+    this.#unrecorded.delete(event_id);
+    this.#allowed.delete(event_id);
+    if (event_type !== "model.call") {
+      if (bytes_out !== undefined) this.#options.record?.({ event_id, bytes_out, minutes: this.minutes });
+      return;
+    }
+    const counting = this.#reserved.get(event_id);
+    this.#reserved.delete(event_id);
+    this.#options.day?.unclaim(event_id);
+    const own = counting?.bill ?? bill ?? billOf(event);
+    const amounts = usedBy(event, own, response, use, this.#options.cost);
+    if (use.later !== undefined && (use.pending || !use.complete) && amounts.tokens > 0) {
+      this.#later.set(use.later, { event, bill: own, amounts, date: this.#options.day?.date });
+      if (this.#later.size > LATER_MAX) this.#later.delete(this.#later.keys().next().value!);
+    }
+    this.#spend(event, amounts);
+    this.#wake();
+    // Last: where it fails, the record keeps the reservation.
+    this.#record(event, amounts);
+  }
+
+  /** Counts bytes that the decision on an event did not know. @returns the limit that they are past */
+  countSent(event: Event, bytes: number): Limit | undefined {
+    const bounds = this.#bounds.filter(({ kind }) => kind === "bytes_out");
+    if (bounds.length === 0) return undefined;
+    const { event_id } = event.common;
+    const more = bytes - (this.#sent.get(event_id) ?? 0);
+    this.#spend(event, { bytes_out: more });
+    this.#sent.set(event_id, bytes);
+    this.#unrecorded.add(event_id);
+    this.#unrecordedBytes += more;
+    if (this.#unrecordedBytes >= RECORD_AT * Math.min(...bounds.map(({ max }) => max))) this.#recordSent();
+    const bound = this.#allowed.has(event_id)
+      ? undefined
+      : bounds.find((each) => this.#usedOf(each) > each.max);
+    return bound && usedUp(bound);
+  }
+
+  #recordSent(): void {
+    for (const event_id of this.#unrecorded) {
+      this.#options.record?.({ event_id, bytes_out: this.#sent.get(event_id)!, minutes: this.minutes });
+    }
+    this.#unrecorded.clear();
+    this.#unrecordedBytes = 0;
+  }
+
+  /** Counts a call again by an answer that was fetched later. */
+  correct({ key, input, output, answers }: LaterUse): void {
+    const counting = this.#later.get(key);
+    if (!counting || answers < (counting.bill.answers ?? 1)) return;
+    this.#later.delete(key);
+    const { event, amounts, bill: { parts }, date } = counting;
+    const { provider, model } = event.model!.request;
+    // The counts do not say which of several models they are of.
+    const cost = parts.length > 1 ? undefined : this.#options.cost(provider, model, { input, output });
+    const exact = { tokens: input + output, usd: cost === undefined ? amounts.usd : cost / 1e6 };
+    this.#spend(event, { tokens: exact.tokens - amounts.tokens, usd: exact.usd - amounts.usd }, date);
+    this.#wake();
+    this.#record(event, exact);
+  }
+
+  /** True for an answer whose fetch would correct a count. */
+  awaits(key: string): boolean {
+    return this.#later.has(key);
+  }
+
+  /** How far each limit is used up; corp's first. */
+  uses(): BudgetUse[] {
+    return this.#bounds.map((bound) => ({
+      layer: bound.layer,
+      limit: keyOf(bound),
+      used: this.#usedOf(bound),
+      max: bound.max,
+      on_limit: bound.on,
+    }));
+  }
+
+  /** Minutes of the session, those of its processes before this one too. */
+  get minutes(): number {
+    return this.#minutesBefore + (this.#now() - this.#startedAt) / 60_000;
+  }
+
+  /** First limit that the event meets, whatever is under way. */
+  #limitFor(
+    event: Event,
+    bounds: readonly Bound[],
+    amounts: Partial<Amounts>,
+    bill: Bill | undefined,
+  ): Limit | undefined {
+    const isFree = bill?.parts.length === 0 && bill.fault === undefined;
+    for (const bound of bounds) {
+      const { kind, max, isDaily } = bound;
+      if (isFree && isOfCalls(bound)) continue;
+      const limit = (reason: string) => limitOf(bound, reason);
+      const unknown = this.#unknown ?? (isDaily ? this.#options.day?.unknown() : undefined);
+      if (unknown !== undefined) {
+        return {
+          ...limit(`the budget cannot be kept: ${unknown}`),
+          on: "block",
+          remedy: "sbx verify VM checks its record; then stop and start the VM",
+        };
+      }
+      if (bill?.fault !== undefined && isOfCalls(bound) && bound.uncounted !== "allow") {
+        return {
+          ...limit(`the budget cannot count this request to a model: ${bill.fault}`),
+          on: bound.uncounted,
+          remedy:
+            "send it in a form that docs/guides/budgets.md lists as counted, or set uncounted in [budget]",
+        };
+      }
+      const unpriced = kind === "usd" ? this.#unpriced(event, bill) : undefined;
+      if (unpriced !== undefined) return limit(unpriced);
+      const used = this.#usedOf(bound);
+      // The exact kinds are known before; a call is not, so one may go over.
+      const next = kind === "requests" || kind === "bytes_out" ? amounts[kind] ?? 0 : 0;
+      if (next > 0 ? used + next > max : used >= max) return usedUp(bound);
+    }
+  }
+
+  /** True while calls under way, with this one, may use more than there is. */
+  #isCrowded(bounds: readonly Bound[], amounts: Partial<Amounts>): boolean {
+    if (this.#reserved.size === 0) return false;
+    return bounds.some((bound) => {
+      const { kind, max } = bound;
+      if (kind !== "usd" && kind !== "tokens") return false;
+      const reserved = [...this.#reserved.values()].reduce((sum, each) => sum + each.amounts[kind], 0);
+      return this.#usedOf(bound) + reserved + (amounts[kind] ?? 0) > max;
+    });
+  }
+
+  #take(event: Event, amounts: Partial<Amounts>, counting: Counting | undefined): void {
+    if (!counting) return this.#spend(event, amounts);
+    const { event_id } = event.common;
+    try {
+      this.#record(event, counting.amounts);
+    } catch (error) {
+      this.#options.day?.unclaim(event_id);
+      throw error;
+    }
+    this.#reserved.set(event_id, counting);
+  }
+
+  #release(event: Event, amounts: Partial<Amounts>, date: string | undefined): void {
+    const { event_id } = event.common;
+    if (!event.model) return this.#spend(event, negated(amounts), date);
+    this.#options.day?.unclaim(event_id);
+    const wasReserved = this.#reserved.delete(event_id);
+    this.#wake();
+    if (wasReserved) this.#record(event, { tokens: 0, usd: 0 });
+  }
+
+  #record({ common: { event_id } }: Event, { tokens, usd }: CallAmounts): void {
+    if (this.countsModels) this.#options.record?.({ event_id, tokens, usd, minutes: this.minutes });
+  }
+
+  /** @param date of the day that counted what is given back; absent: today */
+  #spend(event: Event, amounts: Partial<Amounts>, date?: string): void {
+    for (const kind of KINDS) this.#spent[kind] += amounts[kind] ?? 0;
+    this.#options.day?.add({ ...amounts, minutes: this.minutes - this.#notedMinutes }, date);
+    this.#notedMinutes = this.minutes;
+    for (const bound of this.#bounds) this.#tell(event, bound);
+  }
+
+  #tell(event: Event, bound: Bound): void {
+    const { kind, layer, max, isDaily } = bound;
+    const key = `${layer} ${kind} ${isDaily}`;
+    const used = this.#usedOf(bound);
+    if (used < max * NOTICE_AT || this.#told.has(key)) return;
+    this.#told.add(key);
+    const share = Math.floor(used / max * 100);
+    this.#options.notice(
+      event,
+      `${share} % of the budget of ${max} ${WORDS[kind]}${isDaily ? " a day" : ""} is used`,
+    );
+  }
+
+  #usedOf({ kind, isDaily }: Bound): number {
+    if (isDaily) {
+      const since = kind === "minutes" ? this.minutes - this.#notedMinutes : 0;
+      return (this.#options.day?.total(kind) ?? 0) + since;
+    }
+    return kind === "minutes" ? this.minutes : this.#spent[kind];
+  }
+
+  /** Reason why the price of a call is not known. */
+  #unpriced({ model }: Event, bill: Bill | undefined): string | undefined {
+    if (!model || !bill) return undefined;
+    if (bill.unpriced !== undefined) return `the budget cannot count US dollars: ${bill.unpriced}`;
+    const isPriced = ({ model: name }: { model: string }) =>
+      this.#options.cost(model.request.provider, name, { input: 1, output: 1 }) !== undefined;
+    const part = bill.parts.find((part) => !isPriced(part));
+    if (!part) return undefined;
+    return `the price of ${part.model} is not known, so the budget cannot count it; ` +
+      "network.model_price_file adds prices";
+  }
+
+  /** Waits for the end of a call. @param ms most time to wait, for calls of other sessions */
+  #settled(signal: AbortSignal | undefined, ms?: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = ms === undefined ? undefined : setTimeout(resolve, ms);
+      const end = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      this.#waiting.push(end);
+      signal?.addEventListener("abort", end, { once: true });
+    });
+  }
+
+  #wake(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  #now(): number {
+    return this.#options.now?.() ?? Date.now();
+  }
+}
+
+function limitOf(bound: Bound, reason: string): Limit {
+  return { id: `budget-${keyOf(bound)}`, layer: bound.layer, reason, on: bound.on };
+}
+
+function usedUp(bound: Bound): Limit {
+  const { kind, max, isDaily } = bound;
+  return limitOf(bound, `the budget of ${max} ${WORDS[kind]}${isDaily ? " a day" : ""} is used up`);
+}
+
+function isDayLimit(bound: Bound): bound is Bound & DayLimit {
+  return bound.isDaily && isOfCalls(bound);
+}
+
+/** True for limits of what model calls use. */
+function isOfCalls({ kind }: Bound): boolean {
+  return kind === "usd" || kind === "tokens";
+}
+
+const WORDS: Record<Kind, string> = {
+  usd: "US dollars",
+  tokens: "tokens",
+  requests: "requests",
+  bytes_out: "bytes sent",
+  minutes: "minutes",
+};
+
+/** Its key in `[budget]`. */
+function keyOf({ kind, isDaily }: Bound): keyof BudgetTerms {
+  return isDaily ? `per_day_${kind}` : kind;
+}
+
+function boundsOf(terms: LayeredTerms): Bound[] {
+  return (["corp", "profile"] as const).flatMap((layer) => {
+    const own = terms[layer];
+    if (!own) return [];
+    return KINDS.flatMap((kind): Bound[] => {
+      const [max, daily] = [own[kind], own[`per_day_${kind}`]];
+      const bound = { kind, layer, on: own.on_limit, uncounted: own.uncounted };
+      return [
+        ...(max === undefined ? [] : [{ ...bound, max, isDaily: false }]),
+        ...(daily === undefined ? [] : [{ ...bound, max: daily, isDaily: true }]),
+      ];
+    });
+  });
+}
+
+function negated(amounts: Partial<Amounts>): Partial<Amounts> {
+  return Object.fromEntries(Object.entries(amounts).map(([kind, amount]) => [kind, -amount]));
+}

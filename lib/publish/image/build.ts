@@ -1,0 +1,209 @@
+import type { Arch } from "../../base/arch/mod.ts";
+import { basename, dirname, join, resolve } from "node:path";
+import {
+  fileError,
+  generateManifest,
+  MANIFEST,
+  readManifest,
+  requireAssetVersion,
+} from "../../release/asset/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import { blake3File } from "../../base/hash/mod.ts";
+import { type ProgressSink, silent, type Stage } from "../../base/progress/mod.ts";
+import { archNames, requireRunnable } from "./arch.ts";
+import { throwIfInterrupted } from "./command.ts";
+import { bundleGuestPrograms, placeDeno } from "./guest.ts";
+import { buildInitrd } from "./initrd.ts";
+import { unpackKernel } from "./kernel.ts";
+import { ModuleTree } from "./module.ts";
+import { generateObom } from "./obom.ts";
+import { isAptPackage, type Packages } from "../../config/profile/mod.ts";
+import { installNpm, keyOf, type LockedPackage, requireExact } from "./npm.ts";
+import { debianSources, GuestApt } from "./packages.ts";
+import { buildRootfs } from "./rootfs.ts";
+import { requireSpace } from "./space.ts";
+import { requireTools } from "./tool.ts";
+import { moveAside, removeTree } from "./tree.ts";
+
+/** Stages of a build, weighted by their measured duration. */
+export const BUILD_STAGES: Stage[] = [
+  { name: "guest programs", weight: 2 },
+  { name: "npm packages", weight: 4 },
+  { name: "kernel", weight: 8 },
+  { name: "rootfs", weight: 24 },
+  { name: "hash", weight: 1 },
+];
+
+/** Options for building an image. */
+export interface BuildOptions {
+  arch: Arch;
+  /** id of the profile that the image belongs to */
+  profile: string;
+  /** packages of the profile, for the rootfs */
+  packages: Packages;
+  /** output folder for `<arch>/…`, `manifest.json` and `B3SUMS` */
+  out: string;
+  /** version of the assets; default is the next one */
+  version?: string;
+  /** version of sbx the image is for */
+  binaryVersion: string;
+  progress?: ProgressSink;
+  /** stops the build and removes its partial output */
+  signal?: AbortSignal;
+}
+
+/**
+ * Builds kernel, initrd, rootfs and OBOM, and their manifest (docs/design/contracts/10-release.md §10). Works
+ * in a folder beside `out`, so that `out` holds either a whole new image or its old content.
+ *
+ * @returns path of the manifest
+ * @throws {SbxError} `image.*`, `disk.full`, `assets.*`
+ */
+export async function buildImage(options: BuildOptions): Promise<string> {
+  const { packages, arch } = options;
+  requireExact(packages.npm);
+  const bad = packages.apt.find((name) => !isAptPackage(name));
+  if (bad !== undefined) {
+    throw new SbxError("image.package.invalid", `invalid Debian package name "${bad}"`, {
+      hint: "correct packages.apt of the profile",
+    });
+  }
+  if (options.version !== undefined) requireAssetVersion(options.version);
+  await requireRunnable(arch);
+  await requireTools();
+  const out = resolve(options.out);
+  const work = join(dirname(out), `.${basename(out)}.${crypto.randomUUID()}.tmp`);
+  await requireOwn(out, options.profile);
+  const existed = await Deno.stat(out).then(() => true, () => false);
+  try {
+    await Deno.mkdir(out, { recursive: true });
+    await requireSpace(out);
+    // The helper user of mmdebstrap needs access.
+    await Deno.mkdir(work, { mode: 0o755 });
+    const { built, npm } = await buildIn(work, options);
+    return await publish(built, out, options, npm);
+  } catch (error) {
+    if (!existed) await Deno.remove(out).catch(() => {});
+    throw fileError(error, `building an image in ${out}`);
+  } finally {
+    await removeTree(work);
+  }
+}
+
+/** Requires that a folder has no image of another profile, since its manifest describes one image for every architecture. */
+async function requireOwn(out: string, profile: string): Promise<void> {
+  const old = await readManifest(join(out, MANIFEST)).then(
+    ({ manifest }) => manifest.assets,
+    () => undefined,
+  );
+  const other = old?.releases[old.current].image?.profile ?? profile;
+  if (other === profile) return;
+  throw new SbxError("image.out.taken", `${out} has the image of profile "${other}"`, {
+    hint: "give another output folder, or remove this one",
+  });
+}
+
+/** Builds into `<work>/out`. @returns that folder, and the npm packages of the image */
+async function buildIn(
+  work: string,
+  options: BuildOptions,
+): Promise<{ built: string; npm: LockedPackage[] }> {
+  const { arch, packages, binaryVersion, progress = silent, signal } = options;
+  const folder = async (name: string) => {
+    await Deno.mkdir(join(work, name));
+    return join(work, name);
+  };
+  const built = await folder("out");
+  progress.stage("guest programs");
+  const guestDir = await folder("guest");
+  await bundleGuestPrograms(guestDir, signal);
+  const deno = join(work, "deno");
+  await placeDeno(arch, deno, guestDir, signal);
+
+  progress.stage("npm packages");
+  const overlay = await folder("overlay");
+  const npm = await installNpm(packages, arch, { work: await folder("npm"), overlay, signal });
+
+  progress.stage("kernel");
+  const sources = await debianSources(arch, packages.suite, signal);
+  const apt = await GuestApt.open(await folder("apt"), arch, sources, signal);
+  const tree = await apt.unpack([
+    await apt.dependency(archNames(arch).kernelPackage, /^linux-image-\d/),
+    "busybox-static",
+  ]);
+  const modules = await ModuleTree.open(await onlyEntry(await merged(tree, "lib/modules")), signal);
+  const image = await Deno.readFile(join(tree, "boot", `vmlinuz-${modules.version}`));
+  await Deno.writeFile(join(built, "vmlinuz"), await unpackKernel(image, signal), { mode: 0o644 });
+  const busybox = await Deno.readFile(await merged(tree, "bin/busybox"));
+  await Deno.writeFile(join(built, "initrd.img"), await buildInitrd(busybox, modules), { mode: 0o644 });
+
+  progress.stage("rootfs");
+  const parts = {
+    arch,
+    suite: packages.suite,
+    packages: packages.apt,
+    sources,
+    modules,
+    deno,
+    guestDir,
+    overlay,
+  };
+  const rootfs = await buildRootfs(parts, await folder("rootfs"), signal);
+  await Deno.rename(rootfs.path, join(built, "rootfs.erofs"));
+  await Deno.chmod(join(built, "rootfs.erofs"), 0o644);
+  const { hash: rootfsHash } = await blake3File(join(built, "rootfs.erofs"));
+  const { status, licenses } = rootfs;
+  const obom = generateObom({
+    arch,
+    suite: packages.suite,
+    generatorVersion: binaryVersion,
+    rootfsHash,
+    kernelVersion: modules.version,
+    status,
+    licenses,
+    npm,
+  });
+  await Deno.writeTextFile(join(built, "obom.cdx.json"), obom, { mode: 0o644 });
+  throwIfInterrupted(signal);
+  return { built, npm };
+}
+
+/** Replaces the old files with the new ones; restores the old ones if the manifest cannot be generated. */
+async function publish(
+  built: string,
+  out: string,
+  options: BuildOptions,
+  npm: LockedPackage[],
+): Promise<string> {
+  const { arch, version, binaryVersion, progress, profile, packages } = options;
+  const npm_lock = Object.fromEntries(npm.map((each) => [keyOf(each), each.integrity]));
+  const target = join(out, arch);
+  await Deno.chmod(built, 0o755);
+  const old = await moveAside(target);
+  try {
+    await Deno.rename(built, target);
+    const path = await generateManifest(out, {
+      version,
+      binaryVersion,
+      progress,
+      image: { profile, packages, npm_lock },
+    });
+    await old.discard();
+    return path;
+  } catch (error) {
+    await old.restore();
+    throw error;
+  }
+}
+
+/** Path of a package's file: below /usr since trixie's packages are built merged. */
+async function merged(tree: string, path: string): Promise<string> {
+  const below = join(tree, "usr", path);
+  return await Deno.stat(below).then(() => below, () => join(tree, path));
+}
+
+async function onlyEntry(dir: string): Promise<string> {
+  const entries = await Array.fromAsync(Deno.readDir(dir));
+  if (entries.length === 1) return join(dir, entries[0].name);
+  throw new SbxError("image.kernel.invalid", "the kernel package does not contain the modules of one kernel");
+}

@@ -1,0 +1,66 @@
+import { SbxError } from "../../base/error/mod.ts";
+
+/** Options for running a tool. */
+export interface RunOptions {
+  /** purpose, as the start of an error message: "downloading the kernel" */
+  doing: string;
+  /** variables added to this process's environment */
+  env?: Record<string, string>;
+  cwd?: string;
+  /** standard input; default is this process's own, so that sudo can ask for a password */
+  input?: Uint8Array;
+  /** kills the tool */
+  signal?: AbortSignal;
+  hint?: string;
+}
+
+/**
+ * Runs a tool and returns its standard output.
+ *
+ * @throws {SbxError} `image.tool_failed`: quotes the first error line of the tool; `image.interrupted`
+ */
+export async function run(command: string[], options: RunOptions): Promise<Uint8Array> {
+  const { doing, env, cwd, input, signal, hint } = options;
+  throwIfInterrupted(signal);
+  const child = new Deno.Command(command[0], {
+    args: command.slice(1),
+    env: { LC_ALL: "C.UTF-8", ...env },
+    cwd,
+    signal,
+    stdin: input ? "piped" : "inherit",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  if (input) {
+    const writer = child.stdin.getWriter();
+    // A tool that ends early closes its input; its exit code is reported below.
+    writer.write(input).then(() => writer.close()).catch(() => {});
+  }
+  const { success, code, stdout, stderr } = await child.output();
+  throwIfInterrupted(signal);
+  if (success) return stdout;
+  const errors = new TextDecoder().decode(stderr).trimEnd();
+  const lines = errors.split("\n");
+  const line = lines.find((line) => /^E: |error(?! code)|fail|cannot|unable/i.test(line)) ?? lines.at(-1) ??
+    "";
+  throw new SbxError(
+    "image.tool_failed",
+    `${doing} failed: ${command[0]} exited with ${code}${line && `: ${line.trim().slice(0, 300)}`}`,
+    { cause: errors, hint },
+  );
+}
+
+/** Runs a tool and returns its standard output as text. */
+export async function runText(command: string[], options: RunOptions): Promise<string> {
+  return new TextDecoder().decode(await run(command, options));
+}
+
+/** @throws {SbxError} `image.interrupted`: `signal` is aborted */
+export function throwIfInterrupted(signal?: AbortSignal): void {
+  if (signal?.aborted) {
+    throw new SbxError(
+      "image.interrupted",
+      "the image build was interrupted; its partial output was removed",
+    );
+  }
+}

@@ -1,0 +1,189 @@
+import { TRACING } from "../../machine/guest/trace/mod.ts";
+import { GUEST_NETWORK } from "../../machine/guest/wire/mod.ts";
+import { FLOOR_READY, PORT_ADDRESS, SCRATCH_OPTIONS, TEMPLATE_READY } from "../../machine/vm/mod.ts";
+import { HELD_FILES_MAX, KEEPER_PATH } from "./keeper.ts";
+import { MODULES_PATH } from "./network.ts";
+import { TRACE_FUNCTIONS } from "./trace.ts";
+
+/** PCI address of the port that a copy's vsock is plugged into. */
+const VSOCK_PORT = `0000:00:${PORT_ADDRESS.vsock.slice(2)}.0`;
+
+const { interface: dummy, ipv4, ipv6 } = GUEST_NETWORK;
+
+/**
+ * The kernel's rule for programs of x86_64 (Documentation/admin-guide/binfmt-misc.rst): Rosetta, which a Mac shares, runs them. It is
+ * opened once (F), gets the program opened (O) and with the program's own credentials (C).
+ */
+const ROSETTA =
+  String.raw`:rosetta:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x3e\x00:` +
+  String
+    .raw`\xff\xff\xff\xff\xff\xfe\xfe\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:/run/rosetta/rosetta:OCF`;
+
+/**
+ * `/init` of the initrd: PID 1 of the guest, run by busybox. It mounts the root file system, starts
+ * sbx-pty-agent in it, and reaps orphans for the life of the VM.
+ *
+ * Its cost is part of every boot, and under emulation a fork takes 10 ms. Mounts the agent does not need to
+ * start (workspace, pseudo-terminals, loopback) run beside it, and the agent waits for `/run/sbx/mounted`
+ * before it sends `BootReady`. Network modules and sbx-net-proxy take as long again: they wait until the
+ * agent writes to `/run/sbx/booted`. Kernel parameters arrive as environment: `sbx_floor` says that init runs, and powers off
+ * (the trial of KVM, and the floor that benchmarks compare with), `sbx_scratch` says that there is a disk for the guest's writes, `sbx_template`
+ * that the machine will be written down and started many times, `sbx_hvc` that the console needs the driver of group 3,
+ * `sbx_poweroff` that a restart does not end the machine, `sbx_rosetta` that Rosetta is shared, `sbx_fixed` that the vsock cannot be ejected, `sbx_blank` that the disk may not be formatted yet, `sbx_time_factor` multiplies the guest's limits of time, and `sbx_v8_flags` adapts the agent to the accelerator.
+ * Commands without a path are busybox applets, which its shell runs without an exec; that needs /proc. Modules are
+ * `/modules/<group><order>-<name>.ko`; the root file system needs group 1.
+ */
+export const INIT = `#!/bin/busybox sh
+b=/bin/busybox
+off() { [ -n "$sbx_poweroff" ] && $b poweroff -f; $b reboot -f; }
+[ -n "$sbx_floor" ] && { printf '\n%s\n' '${FLOOR_READY}'; off; }
+
+stage() { read -r up _ </proc/uptime; stages="$stages$1 $up
+"; }
+die() { echo "sbx-init: $1" >/dev/console; off; }
+
+$b mount -t proc proc /proc
+stage kernel
+mount -t sysfs sys /sys
+${TRACE_FUNCTIONS}
+# An emulated guest has booted with one processor (lib/machine/vm/command.ts).
+(trace_events
+for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do [ -e $cpu ] && echo 1 >$cpu; done
+trace_buffer) 2>/dev/null &
+for m in /modules/1*.ko; do insmod $m || die "cannot load module $m"; done
+mount -t devtmpfs dev /dev
+if [ -n "$sbx_hvc" ]; then
+  # Until its driver is there, nothing can be said: this shell began without a console.
+  for m in /modules/3*.ko; do [ ! -e $m ] || insmod $m; done
+  tries=0
+  until (: <>/dev/console) 2>/dev/null || [ $tries -gt 200 ]; do tries=$((tries + 1)); usleep 5000; done
+  [ $tries -gt 200 ] || exec <>/dev/console >&0 2>&0
+fi
+[ -z "$sbx_rosetta" ] || for m in /modules/4*.ko; do [ ! -e $m ] || insmod $m; done
+(for m in /modules/2*.ko; do insmod $m || die "cannot load module $m"; done) &
+modules=$!
+stage modules
+
+tries=0
+factor=\${sbx_time_factor%%.*}
+until [ -b /dev/vda ]; do
+  tries=$((tries + 1)); [ $tries -gt $((2000 * \${factor:-1})) ] && die "the root disk did not appear"
+  usleep 5000
+done
+mount -t erofs -o ro /dev/vda /lower || die "cannot mount the root file system"
+# Read Deno's pages ahead, in parallel; faulting them in one by one takes longer. A template keeps only those that it needs.
+[ -n "$sbx_template" ] || cat /lower/usr/bin/deno >/dev/null &
+if [ -n "$sbx_scratch" ]; then
+  # Two zeros where ext4 has its magic number: nobody has formatted it.
+  if [ -n "$sbx_blank" ] && [ "$(dd if=/dev/vdb bs=1 skip=1080 count=2 2>/dev/null | od -An -tx1 | tr -d ' ')" = 0000 ]; then
+    mount --bind /dev /lower/dev
+    chroot /lower /sbin/mkfs.ext4 ${
+  SCRATCH_OPTIONS.join(" ")
+} /dev/vdb >/dev/null || die "cannot format the scratch disk"
+    umount /lower/dev
+  fi
+  mount -t ext4 -o noatime /dev/vdb /upper || die "cannot mount the scratch disk"
+else
+  mount -t tmpfs -o mode=0755 scratch /upper
+fi
+[ -d /upper/data ] || mkdir -p /upper/data /upper/work
+mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work root /new || die "cannot mount the overlay"
+mount -t tmpfs -o mode=0755 run /new/run
+mkdir -p /new/run/sbx
+mount -t devtmpfs dev /new/dev
+mount -t proc proc /new/proc
+stage rootfs
+
+# This shell's root stays the empty initramfs under the moved mount: from here on, paths of the guest are relative.
+cd /new
+mount --move . /
+printf '%s' "$stages" >./run/sbx/stages
+[ -z "$sbx_template" ] || mkfifo ./run/sbx/plugged
+[ -z "$sbx_fixed" ] || echo >./run/sbx/fixed
+guest="env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
+  DENO_NO_UPDATE_CHECK=1 \${sbx_time_factor:+SBX_TIME_FACTOR=$sbx_time_factor} $b chroot ."
+deno="/usr/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock \\
+  --no-remote --no-npm --quiet \${sbx_v8_flags:+--v8-flags=$sbx_v8_flags}"
+$guest $deno /usr/lib/sbx/sbx-pty-agent.js &
+agent=$!
+mkfifo ./run/sbx/booted ./run/sbx/activity-keys
+chmod 600 ./run/sbx/activity-keys
+
+# Moves everything to another root file system, also the programs that run: pivot_root takes along whoever has the old root.
+reroot() {
+  for m in dev proc run sys; do mount --move ./$m ./mnt/$m; done
+  chroot . /mnt/run/sbx/busybox pivot_root mnt mnt/mnt || die "cannot change the root file system"
+  umount -l ./mnt
+}
+
+network() {
+  while read -r m; do insmod ./$m 2>/dev/null; done <.${MODULES_PATH}
+  # Connections stay in the table for two minutes after their end, and a full table drops packets. A half-closed
+  # connection must not expire while it waits for its answer.
+  echo 65536 >./proc/sys/net/netfilter/nf_conntrack_max
+  echo 3600 >./proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait
+  while :; do $guest $deno /usr/lib/sbx/sbx-net-proxy.js; sleep 1; done
+}
+
+# Tells the host of programs, and holds them; it must not be the one that starts them.
+activity() {
+  ulimit -n ${HELD_FILES_MAX}
+  while :; do $guest /usr/bin/perl ${KEEPER_PATH} $agent $deno; sleep 1; done
+}
+
+wait $modules
+mkdir -p ./dev/pts ./dev/shm
+mount -t devpts -o gid=5,mode=0620,ptmxmode=0666 devpts ./dev/pts
+mount -t tmpfs -o mode=1777 shm ./dev/shm
+mount -t sysfs sys ./sys
+mount -t tracefs tracefs .${TRACING}
+ln -sfn /proc/self/fd ./dev/fd
+ifconfig lo 127.0.0.1 up
+read -r m <.${MODULES_PATH}
+insmod ./$m || echo "sbx-init: cannot load the network module" >/dev/console
+# Without this the kernel would solicit routers, and each packet would be refused and recorded.
+echo 0 >./proc/sys/net/ipv6/conf/${dummy}/router_solicitations
+ifconfig ${dummy} ${ipv4} netmask 255.255.255.255 up
+route add default dev ${dummy}
+ip -6 addr add ${ipv6}/128 dev ${dummy}
+ip -6 route add default dev ${dummy}
+
+if [ -n "$sbx_template" ]; then
+  # Everything that all copies need runs when the machine is written down; what belongs to one VM is plugged in later.
+  cp $b ./run/sbx/busybox
+  mkfifo ./run/sbx/tick
+  network &
+  activity &
+  until [ -e ./run/sbx/waiting ] && [ -e ./run/sbx/network ] && [ -e ./run/sbx/activity ]; do usleep 20000; done
+  printf '\n%s\n' '${TEMPLATE_READY}' >/dev/console
+  # Nothing is forked until the agent can talk to its host; other devices are found while it does.
+  exec 9<>./run/sbx/tick
+  until [ -e ./sys/bus/virtio/drivers/vmw_vsock_virtio_transport/virtio* ]; do
+    read -r -t 0.005 m <&9
+    echo 1 >./sys/bus/pci/devices/${VSOCK_PORT}/rescan
+  done
+  exec 9<&-
+  echo >./run/sbx/plugged
+  echo 1 >./sys/bus/pci/rescan
+  if [ -b ./dev/vdb ]; then
+    mount -t ext4 -o noatime ./dev/vdb /disk || die "cannot mount the scratch disk"
+    mkdir -p /disk/data /disk/work
+    mount -t overlay -o lowerdir=/lower,upperdir=/disk/data,workdir=/disk/work root ./mnt || die "cannot mount the overlay"
+    reroot
+  fi
+fi
+echo >./run/sbx/rooted
+if [ -n "$sbx_rosetta" ]; then
+  mkdir -p ./run/rosetta
+  mount -t virtiofs rosetta ./run/rosetta && mount -t binfmt_misc binfmt ./proc/sys/fs/binfmt_misc &&
+    printf '%s' '${ROSETTA}' >./proc/sys/fs/binfmt_misc/register || echo "sbx-init: Rosetta is not there" >/dev/console
+fi
+mount -t virtiofs workspace ./workspace || echo "sbx-init: cannot mount the workspace" >/dev/console
+echo >./run/sbx/mounted
+
+# The VM's first program has priority; a short one has ended by then.
+[ -n "$sbx_template" ] || (read -r m <./run/sbx/booted; usleep 300000; activity & network) &
+
+wait $agent || die "sbx-pty-agent ended"
+off
+`;

@@ -1,0 +1,114 @@
+import { basename, join } from "node:path";
+import { SbxError } from "../../base/error/mod.ts";
+import { run } from "./command.ts";
+import { requireTools, UNPACKERS } from "./tool.ts";
+
+/** Suffix of modules that are packed, as trixie's are. */
+const PACKED = ".xz";
+
+/** Kernel modules in one `/lib/modules/<version>`. */
+export class ModuleTree {
+  readonly version: string;
+  /** the folder `/lib/modules/<version>` */
+  readonly dir: string;
+  readonly #files: Map<string, string>;
+  readonly #builtin: Set<string>;
+  readonly #signal?: AbortSignal;
+
+  private constructor(dir: string, files: Map<string, string>, builtin: Set<string>, signal?: AbortSignal) {
+    this.#signal = signal;
+    this.version = basename(dir);
+    this.dir = dir;
+    this.#files = files;
+    this.#builtin = builtin;
+  }
+
+  /** Lists the modules of `dir`, a folder named after the kernel's version. */
+  static async open(dir: string, signal?: AbortSignal): Promise<ModuleTree> {
+    const builtin = await Deno.readTextFile(join(dir, "modules.builtin"));
+    const files = new Map<string, string>();
+    for await (const path of walk(dir, "kernel")) {
+      if (path.endsWith(".ko") || path.endsWith(`.ko${PACKED}`)) files.set(moduleName(path), path);
+    }
+    return new ModuleTree(dir, files, new Set(builtin.trim().split("\n").map(moduleName)), signal);
+  }
+
+  /**
+   * Modules of these names with their dependencies, in load order. Omits modules built into the kernel.
+   *
+   * @throws {SbxError} `image.module.not_found`
+   */
+  async loadOrder(names: string[]): Promise<KernelModule[]> {
+    const order = new Map<string, KernelModule>();
+    const visit = async (name: string) => {
+      if (order.has(name) || this.#builtin.has(name)) return;
+      const path = this.#files.get(name);
+      if (!path) {
+        throw new SbxError("image.module.not_found", `the kernel ${this.version} has no module ${name}`);
+      }
+      const bytes = await this.#read(path);
+      const dependencies = dependenciesOf(bytes);
+      for (const dependency of dependencies) await visit(dependency);
+      order.set(name, { name, path: path.replace(/\.xz$/, ""), dependencies, bytes: stripSignature(bytes) });
+    };
+    for (const name of names) await visit(name);
+    return [...order.values()];
+  }
+
+  /** Content of a module; the guest's busybox loads only unpacked ones, and unpacking takes time of each boot. */
+  async #read(path: string): Promise<Uint8Array> {
+    const file = join(this.dir, path);
+    if (!path.endsWith(PACKED)) return await Deno.readFile(file);
+    await requireTools({ xz: UNPACKERS.xz });
+    return await run(["xz", "-dc", file], { doing: `unpacking ${path}`, signal: this.#signal });
+  }
+}
+
+/** One kernel module. */
+export interface KernelModule {
+  /** with underscores, as the kernel spells it */
+  name: string;
+  /** relative to `/lib/modules/<version>` */
+  path: string;
+  /** names of the modules it depends on */
+  dependencies: string[];
+  bytes: Uint8Array;
+}
+
+/** Module name of a path: `kernel/fs/erofs/erofs.ko` → `erofs`, with `_` for every `-`. */
+export function moduleName(path: string): string {
+  return basename(path).replace(/\.ko(\.xz)?$/, "").replaceAll("-", "_");
+}
+
+/** Dependencies in a module's `.modinfo`: NUL-terminated strings, one of which is `depends=a,b`. */
+function dependenciesOf(bytes: Uint8Array): string[] {
+  const depends = new TextDecoder("latin1").decode(bytes).match(/\0depends=([\w,-]*)\0/)?.[1] ?? "";
+  return depends.split(",").filter(Boolean).map(moduleName);
+}
+
+const SIGNATURE_MAGIC = "~Module signature appended~\n";
+/**
+ * Length of `struct module_signature` before the magic, in `bytes`; its last four are the signature's length.
+ */
+const SIGNATURE_INFO = 12;
+
+/**
+ * Removes the appended signature of a module: checking it costs time at every boot, and the guest does not
+ * require it.
+ */
+export function stripSignature(bytes: Uint8Array): Uint8Array {
+  const end = bytes.length - SIGNATURE_MAGIC.length;
+  if (end < SIGNATURE_INFO || new TextDecoder("latin1").decode(bytes.subarray(end)) !== SIGNATURE_MAGIC) {
+    return bytes;
+  }
+  const length = new DataView(bytes.buffer, bytes.byteOffset + end - 4, 4).getUint32(0);
+  return bytes.subarray(0, Math.max(end - SIGNATURE_INFO - length, 0));
+}
+
+async function* walk(root: string, folder: string): AsyncGenerator<string> {
+  for await (const entry of Deno.readDir(join(root, folder))) {
+    const path = `${folder}/${entry.name}`;
+    if (entry.isDirectory) yield* walk(root, path);
+    else if (entry.isFile) yield path;
+  }
+}

@@ -1,0 +1,186 @@
+import type { Arch } from "../../base/arch/mod.ts";
+import { GUEST_VERSION_PROPERTY, type Suite } from "../../config/profile/mod.ts";
+import { debianLicense, hashUuid } from "../../release/sbom/mod.ts";
+import { GUEST_VERSION } from "../../machine/guest/wire/mod.ts";
+import { archNames } from "./arch.ts";
+import { installedPackages } from "./dpkg.ts";
+import { GUEST_DENO_VERSION, GUEST_PROGRAMS } from "./guest.ts";
+import { keyOf, type LockedPackage } from "./npm.ts";
+
+/**
+ * Input of an OBOM, which describes the base image without additions of a session
+ * (docs/design/contracts/10-release.md §10).
+ */
+export interface ObomInput {
+  arch: Arch;
+  /** Debian release of the rootfs */
+  suite: Suite;
+  /** version of the generating `sbx-admin` */
+  generatorVersion: string;
+  /** BLAKE3 of the described rootfs */
+  rootfsHash: string;
+  kernelVersion: string;
+  /** `/var/lib/dpkg/status` of the rootfs */
+  status: string;
+  /** lines `<package>/copyright:License: <name>` */
+  licenses: string;
+  /** npm packages of the rootfs */
+  npm: LockedPackage[];
+}
+
+/** Licences of npm packages that are SPDX expressions of ids. */
+const NPM_LICENSE = /^(?!UNLICENSED|SEE )\(?[A-Za-z0-9.-]+(?: (?:OR|AND|WITH) [A-Za-z0-9.-]+)*\)?$/;
+
+/** Name of the generator in `metadata.tools`. */
+export const OBOM_GENERATOR = "sbx-admin";
+
+/** Generates CycloneDX 1.6 JSON of the rootfs's packages, Deno and guest programs; same input, same text. */
+export function generateObom(input: ObomInput): string {
+  const { arch, suite, generatorVersion, rootfsHash, kernelVersion } = input;
+  const components = [...packageComponents(input), ...npmComponents(input), ...guestComponents(input)];
+  const document = {
+    $schema: "http://cyclonedx.org/schema/bom-1.6.schema.json",
+    bomFormat: "CycloneDX",
+    specVersion: "1.6",
+    serialNumber: `urn:uuid:${hashUuid(`${rootfsHash}${generatorVersion}`)}`,
+    version: 1,
+    metadata: {
+      tools: { components: [{ type: "application", name: OBOM_GENERATOR, version: generatorVersion }] },
+      component: {
+        type: "operating-system",
+        "bom-ref": "rootfs",
+        name: `sbx-rootfs-${arch}`,
+        version: rootfsHash.slice(0, 16),
+        hashes: [{ alg: "BLAKE3", content: rootfsHash }],
+        properties: [
+          { name: "sbx:rootfs:blake3", value: rootfsHash },
+          { name: "sbx:rootfs:arch", value: arch },
+          { name: "sbx:rootfs:suite", value: suite },
+          { name: "sbx:kernel:version", value: kernelVersion },
+          { name: GUEST_VERSION_PROPERTY, value: GUEST_VERSION },
+        ],
+      },
+    },
+    components,
+    dependencies: [
+      { ref: "rootfs", dependsOn: components.map((each) => each["bom-ref"]) },
+      ...dependenciesOf(input),
+    ],
+  };
+  return JSON.stringify(document, null, 2) + "\n";
+}
+
+function packageComponents(input: ObomInput) {
+  const byPackage = licenseNames(input.licenses);
+  return installedPackages(input.status).map((each) => {
+    const { name, version, maintainer } = each;
+    const purl = debianPurl(each, input);
+    return {
+      type: "library",
+      "bom-ref": purl,
+      ...(maintainer && { supplier: { name: maintainer.replace(/ <.*/, "") } }),
+      name,
+      version,
+      ...licensesOf([...byPackage.get(name) ?? []].map(debianLicense)),
+      purl,
+    };
+  });
+}
+
+function debianPurl(
+  { name, version, arch }: { name: string; version: string; arch: string },
+  { suite }: ObomInput,
+): string {
+  return `pkg:deb/debian/${encodeURIComponent(name)}@${
+    encodeURIComponent(version)
+  }?arch=${arch}&distro=${suite}`;
+}
+
+/** One id where that is all, else one expression: files of a package have licences of their own, and all of them hold. */
+function licensesOf(expressions: string[]) {
+  const unique = [...new Set(expressions)].sort();
+  if (unique.length === 0) return {};
+  if (unique.length === 1 && /^(?!LicenseRef)[^\s()]+$/.test(unique[0])) {
+    return { licenses: [{ license: { id: unique[0] } }] };
+  }
+  const parts = unique.length === 1 ? unique : unique.map((each) => / OR /.test(each) ? `(${each})` : each);
+  return { licenses: [{ expression: parts.join(" AND ") }] };
+}
+
+/** What each component needs of the others; guest programs need Deno. */
+function dependenciesOf(input: ObomInput) {
+  const packages = installedPackages(input.status);
+  const refs = new Map(packages.map((each) => [each.name, debianPurl(each, input)]));
+  const locked = new Map(input.npm.map((each) => [keyOf(each), npmPurl(each)]));
+  const guests = guestComponents(input);
+  return [
+    ...packages.map((each) => ({
+      ref: debianPurl(each, input),
+      dependsOn: each.depends.map((name) => refs.get(name)!),
+    })),
+    ...input.npm.map((each) => ({
+      ref: npmPurl(each),
+      dependsOn: (each.dependencies ?? []).flatMap((key) => locked.get(key) ?? []),
+    })),
+    ...guests.map((each) => ({
+      ref: each["bom-ref"],
+      dependsOn: each === guests[0] ? [] : [guests[0]["bom-ref"]],
+    })),
+  ];
+}
+
+/** Licences by package, from machine-readable copyright files, with Debian's short names. */
+function licenseNames(lines: string): Map<string, Set<string>> {
+  const names = new Map<string, Set<string>>();
+  for (const line of lines.split("\n")) {
+    const [, name, license] = line.match(/^([a-z0-9.+-]+)\/copyright:License: *(\S.*)$/) ?? [];
+    if (name) names.set(name, (names.get(name) ?? new Set()).add(license.trim()));
+  }
+  return names;
+}
+
+function npmPurl({ name, version }: LockedPackage): string {
+  return `pkg:npm/${name.replace("@", "%40")}@${version}`;
+}
+
+function npmComponents({ npm }: ObomInput) {
+  return npm.map((each) => {
+    const { name, version, integrity, license } = each;
+    const purl = npmPurl(each);
+    return {
+      type: "library",
+      "bom-ref": purl,
+      name,
+      version,
+      hashes: [{
+        alg: "SHA-512",
+        content: Uint8Array.fromBase64(integrity.slice("sha512-".length)).toHex(),
+      }],
+      // npm's field is an SPDX expression by its rules, and any text in fact.
+      ...(license &&
+        (NPM_LICENSE.test(license) ? licensesOf([license]) : { licenses: [{ license: { name: license } }] })),
+      purl,
+    };
+  });
+}
+
+function guestComponents({ arch, generatorVersion }: ObomInput) {
+  const deno = `pkg:npm/%40deno/linux-${archNames(arch).npm}-glibc@${GUEST_DENO_VERSION}`;
+  return [
+    {
+      type: "application",
+      "bom-ref": deno,
+      name: "deno",
+      version: GUEST_DENO_VERSION,
+      licenses: [{ license: { id: "MIT" } }],
+      purl: deno,
+    },
+    ...GUEST_PROGRAMS.map((name) => ({
+      type: "application",
+      "bom-ref": `sbx:${name}`,
+      name,
+      version: generatorVersion,
+      licenses: [{ license: { id: "Apache-2.0" } }],
+    })),
+  ];
+}

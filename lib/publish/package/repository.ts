@@ -1,0 +1,159 @@
+import { createHash } from "node:crypto";
+import { basename, join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { SbxError } from "../../base/error/mod.ts";
+import { writeAtomic } from "../../base/home/mod.ts";
+import { openSigner } from "./gpg.ts";
+import { runTool } from "./tool.ts";
+
+/** Options of an apt repository. */
+export interface RepositoryOptions {
+  /** packages that are added */
+  debs: readonly string[];
+  /** folder of the repository; what is in it stays */
+  out: string;
+  /** file with the secret OpenPGP key that signs it */
+  key: string;
+  /** such as `stable` */
+  suite: string;
+  /** who publishes it, in one word */
+  origin: string;
+  /** time after which apt refuses the signed index, in days: a mirror cannot serve an old one for longer */
+  validDays: number;
+  /** default is now */
+  date?: Date;
+}
+
+/** A repository that was written. */
+export interface Repository {
+  out: string;
+  suite: string;
+  architectures: string[];
+  /** of all architectures */
+  packages: number;
+  valid_until: string;
+  /** fingerprint of the key */
+  signed_by: string;
+  /** file with the public key, for `Signed-By` */
+  keyring: string;
+}
+
+const COMPONENT = "main";
+const ARCHITECTURES = ["amd64", "arm64"];
+const DAY_MS = 86_400_000;
+/** Hashes of the index, as apt names them. */
+const HASHES = ["SHA256", "SHA512"] as const;
+
+/**
+ * Adds packages to a repository that any web server serves, and signs its index anew: indices by hash, so that a client
+ * never mixes two states, and a time until which the index is valid. `InRelease` is written last.
+ *
+ * @throws {SbxError} `package.repository_conflict`: another file with this name is published; `package.key_invalid`,
+ * `package.tool_missing`, `package.tool_failed`
+ */
+export async function writeRepository(options: RepositoryOptions): Promise<Repository> {
+  const { debs, out, suite, origin, validDays, date = new Date() } = options;
+  await using signer = await openSigner(options.key);
+  await publishDebs(debs, out);
+  const dist = join(out, "dists", suite);
+  const indices = new Map<string, Uint8Array>();
+  const architectures: string[] = [];
+  let packages = 0;
+  for (const arch of ARCHITECTURES) {
+    const text = await packageIndex(out, arch);
+    if (text.length === 0) continue;
+    architectures.push(arch);
+    packages += new TextDecoder().decode(text).match(/^Package: /gm)!.length;
+    const name = `${COMPONENT}/binary-${arch}/Packages`;
+    indices.set(name, text).set(`${name}.gz`, new Uint8Array(gzipSync(text, { level: 9 })));
+  }
+  for (const [name, bytes] of indices) await writeIndex(dist, name, bytes);
+  const until = new Date(date.getTime() + validDays * DAY_MS);
+  const release = releaseText({ origin, suite, architectures, date, until, indices });
+  await write(join(dist, "Release"), release);
+  await write(join(dist, "Release.gpg"), await signer.detach(release));
+  const keyring = join(out, `${origin}-archive-keyring.pgp`);
+  await write(keyring, signer.publicKey);
+  await write(join(dist, "InRelease"), await signer.clear(release));
+  return {
+    out,
+    suite,
+    architectures,
+    packages,
+    valid_until: until.toISOString(),
+    signed_by: signer.fingerprint,
+    keyring,
+  };
+}
+
+/** Copies packages into the pool. A published version never changes. */
+async function publishDebs(debs: readonly string[], out: string): Promise<void> {
+  for (const path of debs) {
+    const bytes = await Deno.readFile(path);
+    const [, name] = basename(path).match(/^([a-z0-9][a-z0-9+.-]+)_[^_/]+_[a-z0-9]+\.deb$/) ?? [];
+    if (!name) {
+      throw new SbxError("package.file_invalid", `${path} is not named like a Debian package`, {
+        hint: "its name is NAME_VERSION_ARCHITECTURE.deb",
+      });
+    }
+    const target = join(out, "pool", COMPONENT, name[0], name, basename(path));
+    const old = await Deno.readFile(target).catch(() => undefined);
+    if (old && hashOf("SHA256", old) !== hashOf("SHA256", bytes)) {
+      throw new SbxError(
+        "package.repository_conflict",
+        `${basename(path)} is published already, with other bytes`,
+        {
+          hint:
+            "build it with another version: machines that have the published one would never get this one",
+        },
+      );
+    }
+    if (!old) await write(target, bytes);
+  }
+}
+
+async function packageIndex(out: string, arch: string): Promise<Uint8Array> {
+  const doing = `listing the packages of ${arch}`;
+  return await runTool(["apt-ftparchive", "--arch", arch, "packages", "pool"], { doing, cwd: out });
+}
+
+/** Writes an index under its name, and under its hash, where earlier ones stay. */
+async function writeIndex(dist: string, name: string, bytes: Uint8Array): Promise<void> {
+  const folder = join(dist, name, "..");
+  for (const kind of HASHES) await write(join(folder, "by-hash", kind, hashOf(kind, bytes)), bytes);
+  await write(join(dist, name), bytes);
+}
+
+function releaseText({ origin, suite, architectures, date, until, indices }: {
+  origin: string;
+  suite: string;
+  architectures: string[];
+  date: Date;
+  until: Date;
+  indices: Map<string, Uint8Array>;
+}): string {
+  const time = (date: Date) => date.toUTCString().replace("GMT", "+0000");
+  const hashes = HASHES.map((kind) => {
+    const lines = [...indices].map(([name, bytes]) => ` ${hashOf(kind, bytes)} ${bytes.length} ${name}\n`);
+    return `${kind}:\n${lines.join("")}`;
+  });
+  return `Origin: ${origin}
+Label: ${origin}
+Suite: ${suite}
+Codename: ${suite}
+Date: ${time(date)}
+Valid-Until: ${time(until)}
+Acquire-By-Hash: yes
+Architectures: ${architectures.join(" ")}
+Components: ${COMPONENT}
+${hashes.join("")}`;
+}
+
+function hashOf(kind: (typeof HASHES)[number], bytes: Uint8Array): string {
+  return createHash(kind).update(bytes).digest("hex");
+}
+
+async function write(path: string, data: string | Uint8Array): Promise<void> {
+  await Deno.mkdir(join(path, ".."), { recursive: true });
+  await writeAtomic(path, data, 0o644);
+}

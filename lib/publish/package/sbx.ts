@@ -1,0 +1,181 @@
+import { gzipSync } from "node:zlib";
+import { ROLE_PROGRAMS } from "../../base/spawn/mod.ts";
+import { type Deb, type DebArch, debianVersion } from "./deb.ts";
+import { POSTINST, POSTRM, PRERM, UPDATE_ASSETS } from "./script.ts";
+import type { PackageFile } from "./tree.ts";
+import { ASSETS_TIMER, ASSETS_UNIT, INSTANCE_UNIT, USER_UNIT } from "./unit.ts";
+
+/** Programs beside `sbx`, each the same file under a name of its own. */
+export const ROLES = ROLE_PROGRAMS.filter((name) => name !== "sbx");
+
+/** What the package of sbx is made of. */
+export interface SbxParts {
+  version: string;
+  arch: Exclude<DebArch, "all">;
+  maintainer: string;
+  /** path of the program */
+  program: string;
+  /** path of vhost-device-vsock, and its source package as Debian names it, with its version */
+  vsock: { program: string; builtUsing: string };
+  completions: string;
+  /** text of LICENSES of everything in the program */
+  notices: string;
+  readme: string;
+  changelog: string;
+  /** SPDX document */
+  sbom: string;
+  sourceDateEpoch: number;
+}
+
+/** The package `sbx` (docs/guides/packages.md). */
+export function sbxDeb(parts: SbxParts): Deb {
+  const { version, arch, maintainer, vsock, sourceDateEpoch } = parts;
+  const doc = "usr/share/doc/sbx";
+  const unit = (path: string, text: string): PackageFile => ({
+    path: `usr/lib/systemd/${path}`,
+    content: { text },
+  });
+  const gzip = (path: string, text: string): PackageFile => ({
+    path: `${doc}/${path}.gz`,
+    content: { bytes: new Uint8Array(gzipSync(text, { level: 9 })) },
+  });
+  return {
+    control: {
+      Package: "sbx",
+      Version: debianVersion(version),
+      Architecture: arch,
+      Maintainer: maintainer,
+      Depends: [
+        "libc6 (>= 2.34)",
+        "libgcc-s1",
+        arch === "amd64" ? "qemu-system-x86" : "qemu-system-arm",
+        // bookworm's virtiofsd is a part of its QEMU.
+        "virtiofsd | qemu-system-common (<< 1:8.0)",
+        "uidmap",
+        "mount",
+        "e2fsprogs",
+        "erofs-utils",
+        "ca-certificates",
+      ].join(", "),
+      Recommends: "mmdebstrap, lz4, zstd, xz-utils, npm, openssh-client",
+      "Built-Using": vsock.builtUsing,
+      Section: "utils",
+      Priority: "optional",
+      Description: DESCRIPTION,
+    },
+    scripts: { postinst: POSTINST, prerm: PRERM, postrm: POSTRM },
+    files: [
+      { path: "usr/bin/sbx", content: { copyOf: parts.program }, mode: 0o755 },
+      ...ROLES.map((role) => ({ path: `usr/bin/${role}`, content: { linkTo: "sbx" } })),
+      { path: "usr/lib/sbx/vhost-device-vsock", content: { copyOf: vsock.program }, mode: 0o755 },
+      { path: "usr/lib/sbx/update-assets", content: { text: UPDATE_ASSETS }, mode: 0o755 },
+      unit("user/sbx.service", USER_UNIT),
+      unit("system/sbx-service@.service", INSTANCE_UNIT),
+      unit("system/sbx-assets.service", ASSETS_UNIT),
+      unit("system/sbx-assets.timer", ASSETS_TIMER),
+      { path: "usr/share/bash-completion/completions/sbx", content: { text: parts.completions } },
+      { path: "usr/share/lintian/overrides/sbx", content: { text: OVERRIDES } },
+      { path: `${doc}/copyright`, content: { text: COPYRIGHT } },
+      { path: `${doc}/sbx-sbom.spdx.json`, content: { text: parts.sbom } },
+      gzip("changelog", changelog(parts)),
+      gzip("CHANGELOG.md", parts.changelog),
+      gzip("README.md", parts.readme),
+      gzip("third-party-notices", parts.notices),
+    ],
+    sourceDateEpoch,
+  };
+}
+
+const DESCRIPTION = `virtual machines for AI agents, governed
+ sbx runs each agent in a virtual machine of its own and decides on what the
+ agent does: programs, network, files, models, MCP and credentials. Every
+ event is recorded.
+ .
+ The program holds its runtime and its libraries, which sbx-sbom.spdx.json
+ lists. Debian's vhost-device-vsock, which is in no release yet, comes with it.`;
+
+/** What lintian says of a program with its runtime in front and its files behind. */
+const OVERRIDES = `# Deno's runtime, with the program behind its last section: stripping would cut that off.
+sbx: unstripped-binary-or-object [usr/bin/sbx]
+# Libraries of Deno, as Deno publishes it.
+sbx: embedded-library *
+# The commands are in sbx --help.
+sbx: no-manual-page *
+`;
+
+const COPYRIGHT = `Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: sbx
+Comment: usr/bin/sbx holds npm packages under the MIT, ISC, BSD, 0BSD, Apache-2.0 and PSF-2.0 licences.
+ sbx-sbom.spdx.json names each with its licence; third-party-notices.gz has their texts.
+
+Files: *
+Copyright: 2026 the authors of sbx
+License: Apache-2.0
+
+Files: usr/bin/sbx
+Copyright: 2026 the authors of sbx
+ 2018-2026 the Deno authors
+License: Apache-2.0 and Expat
+
+Files: usr/lib/sbx/vhost-device-vsock
+Copyright: 2021-2026 the authors of rust-vmm/vhost-device
+Comment: Debian's build of rust-vhost-device-vsock, unchanged.
+License: Apache-2.0 and BSD-3-clause
+
+License: Apache-2.0
+ On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.
+
+License: Expat
+ Permission is hereby granted, free of charge, to any person obtaining a copy
+ of this software and associated documentation files (the "Software"), to deal
+ in the Software without restriction, including without limitation the rights
+ to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
+ copies of the Software, and to permit persons to whom the Software is
+ furnished to do so, subject to the following conditions:
+ .
+ The above copyright notice and this permission notice shall be included in all
+ copies or substantial portions of the Software.
+ .
+ THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+ IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+ FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+ AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+ LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+ OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+ SOFTWARE.
+
+License: BSD-3-clause
+ Redistribution and use in source and binary forms, with or without
+ modification, are permitted provided that the following conditions are met:
+ .
+ 1. Redistributions of source code must retain the above copyright notice, this
+    list of conditions and the following disclaimer.
+ 2. Redistributions in binary form must reproduce the above copyright notice,
+    this list of conditions and the following disclaimer in the documentation
+    and/or other materials provided with the distribution.
+ 3. Neither the name of the copyright holder nor the names of its contributors
+    may be used to endorse or promote products derived from this software
+    without specific prior written permission.
+ .
+ THIS SOFTWARE IS PROVIDED BY THE COPYRIGHT HOLDERS AND CONTRIBUTORS "AS IS" AND
+ ANY EXPRESS OR IMPLIED WARRANTIES, INCLUDING, BUT NOT LIMITED TO, THE IMPLIED
+ WARRANTIES OF MERCHANTABILITY AND FITNESS FOR A PARTICULAR PURPOSE ARE
+ DISCLAIMED. IN NO EVENT SHALL THE COPYRIGHT HOLDER OR CONTRIBUTORS BE LIABLE
+ FOR ANY DIRECT, INDIRECT, INCIDENTAL, SPECIAL, EXEMPLARY, OR CONSEQUENTIAL
+ DAMAGES (INCLUDING, BUT NOT LIMITED TO, PROCUREMENT OF SUBSTITUTE GOODS OR
+ SERVICES; LOSS OF USE, DATA, OR PROFITS; OR BUSINESS INTERRUPTION) HOWEVER
+ CAUSED AND ON ANY THEORY OF LIABILITY, WHETHER IN CONTRACT, STRICT LIABILITY,
+ OR TORT (INCLUDING NEGLIGENCE OR OTHERWISE) ARISING IN ANY WAY OUT OF THE USE
+ OF THIS SOFTWARE, EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE.
+`;
+
+function changelog({ version, maintainer, sourceDateEpoch }: SbxParts): string {
+  // RFC 5322, as Debian writes it.
+  const date = new Date(sourceDateEpoch * 1000).toUTCString().replace("GMT", "+0000");
+  return `sbx (${debianVersion(version)}) unstable; urgency=medium
+
+  * What changed is in CHANGELOG.md.gz.
+
+ -- ${maintainer}  ${date}
+`;
+}

@@ -1,0 +1,188 @@
+import { dirname, join } from "node:path";
+import { type Arch, currentArch } from "../../../base/arch/mod.ts";
+import { asSbxError, SbxError } from "../../../base/error/mod.ts";
+import { type Home, removeIfThere } from "../../../base/home/mod.ts";
+import type { ProgressSink } from "../../../base/progress/mod.ts";
+import { compareSemVer } from "../../../base/semver/mod.ts";
+import { displayUrl, download, requireRoom } from "../../../base/download/mod.ts";
+import {
+  type BinaryEntry,
+  type CheckedChannel,
+  digestFile,
+  type PackageEntry,
+  type ReleaseKeys,
+  requireDigests,
+  requireNotRevoked,
+  resolveReleaseUrl,
+  standingOfBinary,
+} from "../../../release/mod.ts";
+import { recordChange } from "../history.ts";
+import { extractProgram } from "./deb.ts";
+import { machineMemory, type MachinePlaces, shareRevocations } from "./revocations.ts";
+import { changeProgram, previousOf, replaceProgram, temporaryBeside } from "./replace.ts";
+import { askVersion } from "./trial.ts";
+
+const PROGRAM = "sbx";
+const DEBIAN: Record<Arch, string> = { x86_64: "amd64", arm64: "arm64" };
+
+/** A change of the program; `from` is absent where the old one did not run. */
+export interface ProgramChange {
+  path: string;
+  from?: string;
+  to: string;
+  changed: boolean;
+}
+
+export interface ProgramOptions {
+  home: Home;
+  /** file of the program */
+  path: string;
+  allowDowngrade?: boolean;
+  /** keys that verify revocations which other users of the machine know of; absent: this home's memory alone counts */
+  keys?: ReleaseKeys;
+  /** where those are; default this machine's places */
+  machine?: MachinePlaces;
+  onWait?: () => void;
+}
+
+/**
+ * Installs the program of a verified release: its package is fetched and verified, the program taken out, verified and
+ * started once, and only then put in the place of the old one, which stays as `<path>.previous`.
+ *
+ * @param index address of the channel's index
+ * @throws {SbxError} `update.program.not_found`, `update.program.failed`, `assets.downgrade`, `release.mismatch`,
+ * `release.revoked`, `assets.…`
+ */
+export async function installProgram(
+  { manifest }: Pick<CheckedChannel, "manifest">,
+  index: URL,
+  { progress, ...options }: ProgramOptions & { progress: ProgressSink },
+): Promise<ProgramChange> {
+  const { home, path, onWait } = options;
+  await shareRevocations(home, options.machine);
+  const [binary, owner] = findProgram(manifest);
+  return await changeProgram(path, async () => {
+    const from = await askVersion(path).catch(() => undefined);
+    const { blake3 } = await digestFile(path);
+    const to = binary.version;
+    if (blake3 === binary.blake3) return { path, to, changed: false, ...(from && { from }) };
+    const downgrade = from !== undefined && compareSemVer(to, from) < 0;
+    if (downgrade && !options.allowDowngrade) {
+      throw new SbxError("assets.downgrade", `sbx ${to} of the channel is older than the installed ${from}`, {
+        hint: "if you mean it, add --allow-downgrade; sbx update status keeps a record of it",
+      });
+    }
+    await requireGood(to, options);
+    const deb = await fetchPackage(home, owner, index, progress);
+    const fresh = temporaryBeside(path);
+    try {
+      requireDigests(
+        await extractProgram(deb, binary.path, fresh),
+        binary,
+        `${binary.path} of ${owner.name}`,
+      );
+      await requireVersion(fresh, to);
+      await record(home, { from, to, source: displayUrl(index), downgrade });
+      await replaceProgram(path, fresh);
+    } finally {
+      removeIfThere(fresh);
+    }
+    removeIfThere(deb);
+    return { path, to, changed: true, ...(from && { from }) };
+  }, onWait);
+}
+
+/**
+ * Puts the previous program back; the one that it replaces becomes the previous one.
+ *
+ * @throws {SbxError} `update.program.not_found`: there is no previous one; `release.revoked`; `update.program.failed`
+ */
+export async function restoreProgram(options: ProgramOptions): Promise<ProgramChange> {
+  const { home, path, onWait } = options;
+  await shareRevocations(home, options.machine);
+  const previous = previousOf(path);
+  return await changeProgram(path, async () => {
+    if (!await Deno.stat(previous).then(({ isFile }) => isFile, () => false)) {
+      throw new SbxError("update.program.not_found", `there is no previous program at ${previous}`, {
+        hint: "sbx update program --allow-downgrade installs what the channel has",
+      });
+    }
+    const from = await askVersion(path).catch(() => undefined);
+    const to = await askVersion(previous);
+    await requireGood(to, options);
+    const fresh = temporaryBeside(path);
+    try {
+      await Deno.link(previous, fresh);
+      const downgrade = from !== undefined && compareSemVer(to, from) < 0;
+      await record(home, { from, to, source: previous, downgrade });
+      await replaceProgram(path, fresh);
+    } finally {
+      removeIfThere(fresh);
+    }
+    return { path, to, changed: true, ...(from && { from }) };
+  }, onWait);
+}
+
+/** @throws {SbxError} `release.revoked`: this home, root or, for root, any user of the machine knows that it is */
+async function requireGood(version: string, { home, keys, machine }: ProgramOptions): Promise<void> {
+  const memory = await machineMemory(home, keys, machine);
+  requireNotRevoked(standingOfBinary(memory, PROGRAM, version), `sbx ${version}`);
+}
+
+function findProgram(
+  { version, packages, binaries }: CheckedChannel["manifest"],
+): [BinaryEntry, PackageEntry] {
+  const ending = `_${DEBIAN[currentArch()]}.deb`;
+  for (const owner of packages) {
+    if (owner.kind !== "deb" || !owner.name.endsWith(ending)) continue;
+    const binary = binaries.find((each) => each.name === PROGRAM && each.package === owner.name);
+    if (binary) return [binary, owner];
+  }
+  throw new SbxError("update.program.not_found", `release ${version} has no sbx for ${currentArch()}`, {
+    hint: "sbx update check shows what the channel has",
+  });
+}
+
+async function fetchPackage(
+  { dir }: Home,
+  { name, url, bytes, blake3, sha256 }: PackageEntry,
+  index: URL,
+  progress: ProgressSink,
+): Promise<string> {
+  const folder = join(dir, "release");
+  await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
+  await requireRoom(folder, bytes);
+  progress.stage("program", bytes);
+  const path = join(folder, "program.deb");
+  await download({
+    what: name,
+    sources: [resolveReleaseUrl(index, url)],
+    path,
+    content: { size: bytes, blake3, sha256 },
+    progress,
+  });
+  return path;
+}
+
+async function requireVersion(path: string, version: string): Promise<void> {
+  const actual = await askVersion(path);
+  if (actual === version) return;
+  throw new SbxError("update.program.failed", `the program says that it is sbx ${actual}, not ${version}`, {
+    hint: "the installed program is unchanged; tell its publisher",
+  });
+}
+
+async function record(
+  home: Home,
+  { from, to, source, downgrade }: { from?: string; to: string; source: string; downgrade: boolean },
+): Promise<void> {
+  await recordChange(home, {
+    what: "program",
+    ...(from && { from }),
+    to,
+    source,
+    ...(downgrade && { downgrade }),
+  }).catch((error) => {
+    throw asSbxError(error, `recording the update in ${dirname(home.dir)}`);
+  });
+}

@@ -1,0 +1,195 @@
+import type { Arch } from "../../base/arch/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import { blake3 } from "../../base/hash/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+import { type ProgressSink, silent } from "../../base/progress/mod.ts";
+import { readSetup, recordStep } from "../setup/mod.ts";
+import { displayUrl, type FetchOptions, fetchSmall, requireRoom } from "../../base/download/mod.ts";
+import { ReleaseMemory, requireNotRevoked, standingOfAssets } from "../mod.ts";
+import { requireCompatibleAssets } from "./compatible.ts";
+import { installFile, isInstalled, type ReleaseFile } from "./file.ts";
+import { changeAssets } from "./lock.ts";
+import { MANIFEST_LIMIT, parseManifest } from "./manifest.ts";
+import { DEFAULT_IMAGE, installedName } from "./name.ts";
+import { readInstalled, replacePair } from "./pair.ts";
+import { packagedOrigin } from "./packaged.ts";
+import { resolveAssets, verifyAssets } from "./resolve.ts";
+import type { Manifest } from "./schema.ts";
+import { parseManifestHash, parseManifestUrl, requireTrustworthy } from "./url.ts";
+import { compareAssetVersions } from "./version.ts";
+
+/** Options for installing assets. */
+export interface InstallOptions extends FetchOptions {
+  /** `file://`, `http://` or `https://` */
+  manifestUrl: string;
+  /** BLAKE3 of the manifest: needed where it comes over plain http from another machine */
+  manifestHash?: string;
+  /** further addresses of the folder of the manifest, for its files only */
+  mirrors?: readonly string[];
+  home: Home;
+  /** architecture whose files are installed */
+  arch: Arch;
+  /** installs a release older than the installed one */
+  allowDowngrade?: boolean;
+  /** file in which a package names its manifest: an update from that address has the package as its origin */
+  packagedOriginPath?: string;
+  /** the stage `assets` counts bytes */
+  progress?: ProgressSink;
+  /** called when another change is under way, which this one waits for */
+  onWait?: () => void;
+  /** notes a change before it takes place; a failure prevents it */
+  record?: (change: AssetChange) => Promise<void>;
+}
+
+/** A change of the installed release. */
+export interface AssetChange {
+  /** profile that the image belongs to */
+  profile: string;
+  /** absent: the first release of this profile */
+  from?: string;
+  to: string;
+  /** origin of the manifest, without a password */
+  source: string;
+  /** older than the installed release, which boots; a person allowed it */
+  isDowngrade: boolean;
+}
+
+/** Result of an installation. */
+export interface InstallResult {
+  version: string;
+  /** profile that the image belongs to */
+  profile: string;
+  /** version that was installed before */
+  previous?: string;
+  /** files fetched, without those already installed */
+  fetched: string[];
+}
+
+/**
+ * Implements `sbx update --assets --manifest URL` (docs/design/contracts/10-release.md §10): fetches and
+ * verifies the missing files of the manifest's current release, then replaces manifest and origin of the same
+ * profile's image. On any failure, and after a crash at any moment, the old set or the new one is whole.
+ *
+ * @throws {SbxError} `manifest.invalid`, `manifest.mismatch`, `manifest.url.insecure`, `assets.incompatible`,
+ * `assets.downgrade`, `assets.arch.not_found`, `release.revoked`, `assets.mismatch`, `assets.download_failed`, `disk.full`
+ */
+export async function installAssets(options: InstallOptions): Promise<InstallResult> {
+  const { home, arch, progress = silent } = options;
+  const url = parseManifestUrl(options.manifestUrl);
+  // A mirror sends bytes whose hashes the manifest has.
+  const bases = [
+    url,
+    ...(options.mirrors ?? []).map((text) => new URL("./", parseManifestUrl(folderOf(text)))),
+  ];
+  const bytes = await fetchManifest(url, options);
+  const manifest = parseManifest(bytes, displayUrl(url));
+  requireCompatibleAssets(manifest);
+  const files = releaseFiles(manifest, arch);
+  const { current, releases } = manifest.assets;
+  const profile = releases[current].image?.profile ?? DEFAULT_IMAGE;
+  const standing = standingOfAssets(await new ReleaseMemory(home).read(), files.map(({ file }) => file.hash));
+  requireNotRevoked(standing, `the asset release ${current}`);
+  return await changeAssets(home, "installing VM assets", async () => {
+    const previous = await installedVersion(home, profile);
+    const isDowngrade = previous !== undefined && compareAssetVersions(current, previous) < 0 &&
+      await boots(home, arch, profile);
+    if (isDowngrade && !options.allowDowngrade) throw downgradeError(profile, previous, current);
+    const fetched = await fetchMissing(home.assetsDir, bases, files, progress, options);
+    const source = displayUrl(url);
+    await options.record?.({
+      profile,
+      ...(previous && { from: previous }),
+      to: current,
+      source,
+      isDowngrade,
+    });
+    await replacePair(home.assetsDir, profile, {
+      manifest: new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes),
+      origin: {
+        schema: "sbx.manifest_origin.v1",
+        origin: "update",
+        source,
+        fetched_at: new Date().toISOString(),
+        ...await packagedOrigin(options.manifestUrl, options.packagedOriginPath),
+      },
+    });
+    const isNew = previous !== current || fetched.length > 0;
+    if (isNew || !(await readSetup(home)).install_completed) await recordStep(home, "assets");
+    return { version: current, profile, ...(previous && { previous }), fetched };
+  }, options.onWait);
+}
+
+async function fetchManifest(url: URL, options: InstallOptions): Promise<Uint8Array> {
+  const manifestHash = options.manifestHash && parseManifestHash(options.manifestHash);
+  requireTrustworthy(url, manifestHash);
+  const bytes = await fetchSmall(url, MANIFEST_LIMIT, options);
+  if (!bytes) {
+    throw new SbxError("manifest.not_found", `there is no asset manifest at ${displayUrl(url)}`, {
+      hint: "check the address after --manifest",
+    });
+  }
+  const actual = blake3(bytes);
+  if (manifestHash === undefined || actual === manifestHash) return bytes;
+  throw new SbxError(
+    "manifest.mismatch",
+    `the manifest at ${
+      displayUrl(url)
+    } is not the expected one: expected BLAKE3 ${manifestHash}, got ${actual}`,
+    { hint: "sbx-admin manifest check MANIFEST prints the hash of a manifest; nothing was changed" },
+  );
+}
+
+/** Version of the installed release; one that cannot be read is replaced by whatever comes. */
+async function installedVersion({ assetsDir }: Home, profile: string): Promise<string | undefined> {
+  return await readInstalled(assetsDir, profile).then(
+    ({ manifest }) => manifest.assets.current,
+    () => undefined,
+  );
+}
+
+/** Whether the installed release could boot a VM: one that could not is no reason to refuse an older one. */
+async function boots(home: Home, arch: Arch, profile: string): Promise<boolean> {
+  return await resolveAssets(home, arch, profile).then(verifyAssets).then(() => true, () => false);
+}
+
+/** An old release has the faults that newer ones mended: whoever offers it again may want them back. */
+function downgradeError(profile: string, from: string, to: string): SbxError {
+  return new SbxError(
+    "assets.downgrade",
+    `the release ${to} is older than the installed release ${from} of "${profile}"`,
+    { hint: "if you mean it, add --allow-downgrade; sbx update status keeps a record of it" },
+  );
+}
+
+function releaseFiles(manifest: Manifest, arch: string): ReleaseFile[] {
+  const { current, releases } = manifest.assets;
+  const files = releases[current].arches[arch];
+  if (!files) {
+    throw new SbxError("assets.arch.not_found", `the asset release ${current} has no files for ${arch}`, {
+      hint: `the release has ${Object.keys(releases[current].arches).join(", ")}`,
+    });
+  }
+  return Object.entries(files).map(([name, file]) => ({ arch, name, file }));
+}
+
+async function fetchMissing(
+  dir: string,
+  bases: URL[],
+  files: ReleaseFile[],
+  progress: ProgressSink,
+  options: FetchOptions,
+): Promise<string[]> {
+  const present = await Promise.all(files.map((item) => isInstalled(dir, item)));
+  const missing = files.filter((_, at) => !present[at]);
+  const total = missing.reduce((sum, { file }) => sum + file.size, 0);
+  // Copies of local files may share their blocks, and take no room.
+  if (bases[0].protocol !== "file:") await requireRoom(dir, total);
+  progress.stage("assets", total);
+  for (const item of missing) await installFile(dir, bases, item, progress, options);
+  return missing.map(({ name, file }) => installedName(name, file.hash));
+}
+
+/** Address of a folder, with its slash. */
+function folderOf(text: string): string {
+  return text.endsWith("/") ? text : `${text}/`;
+}

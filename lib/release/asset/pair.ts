@@ -1,0 +1,136 @@
+/**
+ * Manifest and origin of an installed image, replaced together (docs/design/contracts/10-release.md §10,
+ * "Manifest origin and update").
+ *
+ * Two files cannot be renamed at once. The new pair is first one file, the pending one: from its rename on it is what is
+ * installed, also for a program that finds it after a crash.
+ */
+import { join } from "node:path";
+import { writeAtomic } from "../../base/home/mod.ts";
+import { parseJson } from "../../base/json/mod.ts";
+import { parseManifest, readManifest } from "./manifest.ts";
+import { DEFAULT_IMAGE, MANIFEST, manifestNames } from "./name.ts";
+import { type Manifest, ManifestOrigin } from "./schema.ts";
+
+/** An installed manifest and where it came from. */
+export interface InstalledManifest {
+  manifest: Manifest;
+  bytes: Uint8Array;
+  /** absent: put there by hand, or damaged */
+  origin?: ManifestOrigin;
+}
+
+/** Content of a pending file. */
+interface Pair {
+  /** text of the manifest */
+  manifest: string;
+  origin: ManifestOrigin;
+}
+
+/** Files of {@linkcode writeAtomic}, which nobody else writes while the lock is held. */
+const TEMPORARY = /^\.[0-9a-f-]{36}\.tmp$/;
+const PENDING = /^\.(.*)\.pending$/;
+
+/**
+ * Writes both or neither. The caller holds the lock of the folder.
+ *
+ * @throws the error of the file system; the old pair is in force then
+ */
+export async function replacePair(dir: string, profile: string, pair: Pair): Promise<void> {
+  const names = manifestNames(profile);
+  const paths = [join(dir, names.manifest), join(dir, names.origin)];
+  const old = await Promise.all(paths.map((path) => Deno.readFile(path).catch(() => null)));
+  const pending = pendingPath(dir, profile);
+  await writeAtomic(pending, JSON.stringify(pair));
+  try {
+    await apply(paths, pair);
+  } catch (error) {
+    for (const [at, path] of paths.entries()) {
+      const before = old[at];
+      await (before ? writeAtomic(path, before) : Deno.remove(path)).catch(() => {});
+    }
+    await Deno.remove(pending);
+    throw error;
+  }
+  await Deno.remove(pending);
+}
+
+/** Ends replacements that a crash cut off, and removes what it left. The caller holds the lock of the folder. */
+export async function settlePairs(dir: string): Promise<void> {
+  for await (const { name } of Deno.readDir(dir)) {
+    if (TEMPORARY.test(name)) await Deno.remove(join(dir, name));
+    const manifest = PENDING.exec(name)?.[1];
+    if (manifest === undefined) continue;
+    const profile = profileOf(manifest);
+    const pair = profile === undefined ? undefined : await readPending(dir, profile);
+    if (pair) {
+      const names = manifestNames(profile);
+      await apply([join(dir, names.manifest), join(dir, names.origin)], pair);
+    }
+    await Deno.remove(join(dir, name));
+  }
+}
+
+/**
+ * Reads the installed manifest of a profile's image, with its origin.
+ *
+ * @throws {SbxError} `manifest.not_found`, `manifest.invalid`
+ */
+export async function readInstalled(dir: string, profile = DEFAULT_IMAGE): Promise<InstalledManifest> {
+  const names = manifestNames(profile);
+  const path = join(dir, names.manifest);
+  const pair = await readPending(dir, profile);
+  if (pair) {
+    return {
+      manifest: parseManifest(pair.manifest, path),
+      bytes: new TextEncoder().encode(pair.manifest),
+      origin: pair.origin,
+    };
+  }
+  const origin = await Deno.readTextFile(join(dir, names.origin)).then(parseOrigin, () => undefined);
+  const hint = "install one that boots: sbx update --assets --manifest <URL>; an older one needs no flag";
+  return { ...await readManifest(path, hint), ...(origin && { origin }) };
+}
+
+/** Profiles that have a manifest in a folder. */
+export async function installedProfiles(dir: string): Promise<string[]> {
+  const names = await Array.fromAsync(Deno.readDir(dir), ({ name }) => name).catch(() => []);
+  const profiles = names.map((name) => profileOf(PENDING.exec(name)?.[1] ?? name));
+  return [...new Set(profiles.filter((profile) => profile !== undefined))];
+}
+
+/** Profile whose manifest has this name. */
+function profileOf(name: string): string | undefined {
+  if (name === MANIFEST) return DEFAULT_IMAGE;
+  return name.endsWith(`.${MANIFEST}`) ? name.slice(0, -MANIFEST.length - 1) : undefined;
+}
+
+function pendingPath(dir: string, profile: string): string {
+  return join(dir, `.${manifestNames(profile).manifest}.pending`);
+}
+
+async function apply(paths: string[], { manifest, origin }: Pair): Promise<void> {
+  await writeAtomic(paths[0], manifest);
+  await writeAtomic(paths[1], JSON.stringify(origin, null, 2) + "\n");
+}
+
+/** A pending pair that is damaged was never in force: its file is written whole or not at all. */
+async function readPending(dir: string, profile: string): Promise<Pair | undefined> {
+  const text = await Deno.readTextFile(pendingPath(dir, profile)).catch(() => undefined);
+  if (text === undefined) return undefined;
+  try {
+    const { manifest, origin } = parseJson(text) as Pair;
+    parseManifest(manifest, "pending");
+    return { manifest, origin: ManifestOrigin.parse(origin) };
+  } catch {
+    return undefined;
+  }
+}
+
+function parseOrigin(text: string): ManifestOrigin | undefined {
+  try {
+    return ManifestOrigin.safeParse(parseJson(text)).data;
+  } catch {
+    return undefined;
+  }
+}

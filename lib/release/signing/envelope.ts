@@ -1,0 +1,81 @@
+/** Signed envelopes (DSSE) in exactly one spelling, so that a file has no byte that nobody vouches for. */
+import { Buffer } from "node:buffer";
+import { SbxError } from "../../base/error/mod.ts";
+import {
+  type Envelope,
+  parseEnvelope,
+  type PublicKey,
+  type SigningKey,
+  signPayload,
+  verifyParsed,
+} from "../mod.ts";
+
+/** Types of what a machine signs. */
+export const SEAL_TYPE = "application/vnd.sbx.ledger-seal+json";
+export const HEAD_TYPE = "application/vnd.sbx.ledger-head+json";
+export const CERTIFICATE_TYPE = "application/vnd.in-toto+json";
+export const SEGMENT_TYPE = "application/vnd.sbx.ledger-segment+json";
+export const REPORT_TYPE = "application/vnd.sbx.fleet-report+json";
+const TYPES = [SEAL_TYPE, HEAD_TYPE, CERTIFICATE_TYPE, SEGMENT_TYPE, REPORT_TYPE];
+
+/** What a machine signed. */
+export interface Signed {
+  type: string;
+  /** text of the payload */
+  text: string;
+  /** id of the key, and whether it is one of those that were expected */
+  key: { id: string; trusted: boolean };
+}
+
+/** Signs a text. @returns the envelope, as its file has it */
+export async function signText(key: SigningKey, type: string, text: string): Promise<string> {
+  return spell(await signPayload(type, new TextEncoder().encode(text), [key]));
+}
+
+/**
+ * Opens an envelope with one signature. That of an unknown key is told, not checked: nobody can say what it is worth.
+ *
+ * @param source origin, for errors
+ * @throws {SbxError} `attest.invalid`: it is no such envelope, or was changed; `release.invalid`
+ */
+export async function openSigned(
+  bytes: Uint8Array,
+  trusted: readonly PublicKey[],
+  source: string,
+): Promise<Signed> {
+  const envelope = parseEnvelope(bytes, source);
+  const [signature, ...others] = envelope.signatures;
+  if (others.length > 0 || !TYPES.includes(envelope.payloadType)) {
+    throw refuse(source, "it is nothing that one machine signs");
+  }
+  // Other spaces, key orders or unused bits of base64 would be bytes that no signature covers.
+  if (!Buffer.from(spell(toJson(envelope))).equals(bytes)) {
+    throw refuse(source, "it was changed after it was signed");
+  }
+  const key = { id: signature.keyid, trusted: trusted.some(({ id }) => id === signature.keyid) };
+  if (key.trusted) {
+    const { payloadType } = envelope;
+    await verifyParsed(envelope, { payloadType, trusted, source }).catch(() => {
+      throw refuse(source, `its signature is not that of key ${key.id}`);
+    });
+  }
+  return { type: envelope.payloadType, text: new TextDecoder().decode(envelope.payload), key };
+}
+
+function toJson({ payload, payloadType, signatures }: Envelope) {
+  return {
+    payload: payload.toBase64(),
+    payloadType,
+    signatures: signatures.map(({ keyid, sig }) => ({ keyid, sig: sig.toBase64() })),
+  };
+}
+
+function spell(envelope: unknown): string {
+  return JSON.stringify(envelope) + "\n";
+}
+
+function refuse(source: string, problem: string): SbxError {
+  return new SbxError("attest.invalid", `${source} proves nothing: ${problem}`, {
+    hint: "take the file again from where it was kept; do not rely on this one",
+  });
+}

@@ -1,0 +1,151 @@
+/**
+ * The key of this machine: Ed25519, with which it signs seals, heads and certificates
+ * (docs/guides/certify.md). Its private part is in the OS keyring, or without one in a file of mode 0600; its
+ * public part is beside it and may be handed out.
+ */
+import { join } from "node:path";
+import { z } from "zod";
+import { SbxError } from "../../base/error/mod.ts";
+import { blake3 } from "../../base/hash/mod.ts";
+import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
+import { findKeyring, type Keyring } from "../../credential/mod.ts";
+import {
+  generateSigningKey,
+  keyIdOf,
+  parseSigningKey,
+  type PublicKey,
+  readKeyFile,
+  type SigningKey,
+} from "../mod.ts";
+
+/** Longest wait in `ms` for another process that makes the key. */
+const LOCK_MS = 10_000;
+
+/** Public part, and where the private one is. */
+const KeyRecord = z.strictObject({
+  schema: z.literal("sbx.machine-key.v1"),
+  in: z.enum(["keyring", "file"]),
+  id: z.string(),
+  public_key: z.base64(),
+});
+type KeyRecord = z.infer<typeof KeyRecord>;
+
+/** Files of the key of one home. */
+export function keyPaths({ dir }: Pick<Home, "dir">) {
+  const folder = join(dir, "attest");
+  return {
+    folder,
+    record: join(folder, "machine-key.json"),
+    secret: join(folder, "machine-key.pem"),
+    lock: join(folder, "lock"),
+  };
+}
+
+/** Reads the public key of this machine; `undefined` if it has none yet. @throws {SbxError} `attest.key.invalid` */
+export async function readMachineKey(home: Pick<Home, "dir">): Promise<PublicKey | undefined> {
+  const record = await readRecord(home);
+  return record && publicOf(record);
+}
+
+/**
+ * Finds the key that signs; `undefined` if this machine has none yet.
+ *
+ * @throws {SbxError} `attest.key.missing`: there is a public part only; `attest.key.invalid`, `release.keys.insecure`
+ */
+export async function findSigningKey(
+  home: Pick<Home, "dir">,
+  keyring: Keyring | undefined = findKeyring(),
+): Promise<SigningKey | undefined> {
+  const record = await readRecord(home);
+  if (!record) return undefined;
+  const { secret } = keyPaths(home);
+  const pem = record.in === "file"
+    ? await readKeyFile(secret, "sign").catch((error) => {
+      if ((error as SbxError).code === "release.keys.not_found") return undefined;
+      throw error;
+    })
+    : toPem(await keyring?.get(accountOf(home)));
+  const where = record.in === "file" ? secret : "the OS keyring";
+  if (pem === undefined) throw missing(where, "is missing", home);
+  const key = await parseSigningKey(pem, where);
+  if (key.publicKey.id !== record.id) throw missing(where, "is another one", home);
+  return key;
+}
+
+/** As {@linkcode findSigningKey}; makes a key if there is none. One that is lost is never replaced silently. */
+export async function ensureSigningKey(
+  home: Pick<Home, "dir">,
+  keyring: Keyring | undefined = findKeyring(),
+): Promise<SigningKey> {
+  const existing = await findSigningKey(home, keyring);
+  if (existing) return existing;
+  const { folder, lock } = keyPaths(home);
+  await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
+  using file = await Deno.open(lock, { create: true, write: true, mode: 0o600 });
+  if (!await lockWithin(file, LOCK_MS)) {
+    throw new SbxError("attest.key.busy", "another sbx is making the key of this machine", {
+      hint: "try again in a moment",
+    });
+  }
+  return await findSigningKey(home, keyring) ?? await make(home, keyring);
+}
+
+async function make(home: Pick<Home, "dir">, keyring: Keyring | undefined): Promise<SigningKey> {
+  const { record, secret } = keyPaths(home);
+  const pem = await generateSigningKey();
+  const key = await parseSigningKey(pem, secret);
+  const line = toLine(pem);
+  await keyring?.set(accountOf(home), line);
+  // A locked or broken keyring accepts a key and does not return it.
+  const isKept = keyring !== undefined && await keyring.get(accountOf(home)) === line;
+  if (!isKept) await writeAtomic(secret, pem);
+  const { id, raw } = key.publicKey;
+  const content: KeyRecord = {
+    schema: "sbx.machine-key.v1",
+    in: isKept ? "keyring" : "file",
+    id,
+    public_key: raw.toBase64(),
+  };
+  await writeAtomic(record, JSON.stringify(content, null, 2) + "\n");
+  return key;
+}
+
+async function readRecord(home: Pick<Home, "dir">): Promise<KeyRecord | undefined> {
+  const path = keyPaths(home).record;
+  try {
+    const record = KeyRecord.parse(JSON.parse(await Deno.readTextFile(path)));
+    if (publicOf(record).id === record.id) return record;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+  }
+  throw new SbxError("attest.key.invalid", `${path} does not hold the public key of this machine`, {
+    hint: "restore it from a backup; without it, move the folder away and sbx makes another key",
+  });
+}
+
+function publicOf({ public_key }: KeyRecord): PublicKey {
+  const raw = Uint8Array.fromBase64(public_key);
+  return { id: keyIdOf(raw), raw };
+}
+
+/** Account in the keyring: each home has a key of its own. */
+function accountOf({ dir }: Pick<Home, "dir">): string {
+  return `machine-key-${blake3(dir).slice(0, 16)}`;
+}
+
+/** The body of a PEM text: keyrings keep one line. */
+function toLine(pem: string): string {
+  return pem.split("\n").filter((line) => !line.startsWith("-----")).join("");
+}
+
+function toPem(line: string | undefined): string | undefined {
+  return line && `-----BEGIN PRIVATE KEY-----\n${line}\n-----END PRIVATE KEY-----\n`;
+}
+
+function missing(where: string, problem: string, home: Pick<Home, "dir">): SbxError {
+  return new SbxError("attest.key.missing", `the private key of this machine (${where}) ${problem}`, {
+    hint: `unlock the keyring or restore the key; to begin with another one, move ${
+      keyPaths(home).folder
+    } away`,
+  });
+}

@@ -1,0 +1,258 @@
+/** Detections in force in running VMs: a view of them, and changes to the runtime overlays. */
+import type {
+  DetectionList,
+  DetectionStats,
+  DetectionView,
+  OverlayRemoved,
+  OverlayRequest,
+  OverlaySaved,
+  Propagation,
+} from "../../client/api/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+import type { CorpStore } from "../../config/corp/mod.ts";
+import {
+  isRuleInput,
+  type OverlayInput,
+  type OverlayRecorder,
+  overlayView,
+  packViews,
+} from "../../detection/active/mod.ts";
+import {
+  type DetectionIr,
+  dropDuplicates,
+  Matcher,
+  mergeCounters,
+  type RuleCounter,
+} from "../../detection/mod.ts";
+import type { DetectionChange } from "../../policy/author/schema.ts";
+import type { AnsweredBy } from "../../policy/mod.ts";
+import { type Contract, readContract } from "../../session/mod.ts";
+import { listProfiles } from "../../config/profile/mod.ts";
+import { corpLayer, type Detections, profileLayer } from "../../home/mod.ts";
+import { PastMatches } from "../record/past_matches.ts";
+import type { ContractRefresh } from "./refresh.ts";
+import type { Registry } from "../vm/registry.ts";
+import { isSame, RuleRecord } from "./rule_record.ts";
+
+/** Sources of the detections in force. */
+export interface ActiveDetectionSources {
+  home: Home;
+  registry: Registry;
+  detections: Detections;
+  corp: CorpStore;
+  refresh: ContractRefresh;
+}
+
+/** Contracts of the running VMs, and match counters of all sessions. */
+interface Survey {
+  contracts: Contract[];
+  counters: RuleCounter[];
+  /** ids of sessions that did not reply */
+  failed: string[];
+}
+
+/** Detections in force in the running VMs of one home (docs/design/contracts/06-detection.md §6). */
+export class ActiveDetections {
+  readonly #sources: ActiveDetectionSources;
+  readonly #past: PastMatches;
+  readonly #record: RuleRecord;
+  /** unix milliseconds */
+  #lastSync: number | null = null;
+
+  constructor(sources: ActiveDetectionSources) {
+    this.#sources = sources;
+    this.#record = new RuleRecord(sources.home);
+    this.#past = new PastMatches(sources.home);
+  }
+
+  /** Every detection in force, with its matches. */
+  async list(): Promise<DetectionList> {
+    return { kind: "detection", rules: await this.#views(await this.#survey()) };
+  }
+
+  /** Adds an overlay, or with `replace` updates the one of the same id. @throws {SbxError} `detection.invalid`, `detection.conflict` */
+  async put(
+    { replace, ...request }: OverlayRequest,
+    by: AnsweredBy,
+    undoes?: DetectionChange,
+  ): Promise<OverlaySaved> {
+    const overlays = await this.#sources.detections.overlays();
+    const { contracts } = await this.#survey();
+    const [{ user }, corpTerms] = await Promise.all([
+      this.#sources.detections.irs(),
+      corpLayer(this.#sources.corp),
+    ]);
+    const overlay = await overlays.put(request as OverlayInput, (added, others) => {
+      // Only the new one is judged: others that conflict are left out already.
+      const profiles = contracts.flatMap(({ profile }) => profile.packs);
+      const { irs } = dropDuplicates([...corpTerms.packs, ...profiles, ...user, ...others]);
+      new Matcher([...irs, added]);
+    }, { replaces: replace, record: this.#recorder(by, undoes) });
+    return { kind: "detection", rule: overlayView(overlay, []), propagation: await this.#propagate() };
+  }
+
+  /** Removes an overlay. @throws {SbxError} `detection.not_found` */
+  async remove(id: string, by: AnsweredBy, undoes?: DetectionChange): Promise<OverlayRemoved> {
+    await (await this.#sources.detections.overlays()).remove(id, this.#recorder(by, undoes));
+    return { kind: "detection", id, removed: true, propagation: await this.#propagate() };
+  }
+
+  /**
+   * Puts an overlay back to what it was before a change.
+   *
+   * @throws {SbxError} `policy.change.conflict`: it has changed since; those of {@linkcode put}
+   */
+  async undo(change: DetectionChange, by: AnsweredBy): Promise<void> {
+    const { detection_id: id, before } = change;
+    if (!before) return void await this.remove(id, by, change);
+    const { definition, enabled } = before;
+    const input = isRuleInput(definition) ? { rule: definition } : { pack: definition };
+    await this.put({ ...input, enabled, replace: true } as OverlayRequest, by, change);
+  }
+
+  /** Records a change before it takes place; refuses an undo of an overlay that has changed since. */
+  #recorder(by: AnsweredBy, undoes?: DetectionChange): OverlayRecorder {
+    return async (was, is) => {
+      const [before, after] = [was, is].map((overlay) =>
+        overlay && { definition: overlay.definition, enabled: overlay.enabled }
+      );
+      const detection_id = (is ?? was)!.id;
+      if (undoes && !isSame(before, undoes.after)) {
+        throw new SbxError(
+          "policy.change.conflict",
+          `the detection "${detection_id}" has changed since ${undoes.change_id}`,
+          { hint: "undo its later change first: sbx policy changes" },
+        );
+      }
+      if (isSame(before, after)) return;
+      const change = { kind: "detection" as const, detection_id, by };
+      await this.#record.add([{
+        ...change,
+        ...(before && { before }),
+        ...(after && { after }),
+        ...(undoes && { undoes: undoes.change_id }),
+      }]);
+    };
+  }
+
+  /** Puts the user's packs, as they are now, in force in every VM. */
+  async reload(): Promise<Propagation> {
+    return await this.#propagate();
+  }
+
+  /** Matches of every rule in force, also of one without any, and the VMs that have the overlays of now. */
+  async stats(): Promise<DetectionStats> {
+    const survey = await this.#survey();
+    const { contracts, counters, failed } = survey;
+    const views = await this.#views(survey);
+    const scopes = scopesOf(survey, views);
+    const counted = mergeCounters(counters);
+    const matched = new Set(counted.map(({ pack_id, rule_id }) => keyOf(pack_id, rule_id)));
+    const unmatched = views.filter(({ pack_id, id, enabled }) => enabled && !matched.has(keyOf(pack_id, id)));
+    const current = JSON.stringify((await this.#sources.detections.irs()).runtime);
+    const isCurrent = ({ detection }: Contract) => JSON.stringify(detection.runtime) === current;
+    return {
+      kind: "detection",
+      rules: [
+        ...counted.flatMap(({ rule_id: id, pack_id, ...rest }) => {
+          const scope = scopes.get(keyOf(pack_id, id));
+          return scope === undefined ? [] : [{ id, pack_id, scope, ...rest }];
+        }),
+        ...unmatched.map(({ id, pack_id, scope }) => ({
+          id,
+          pack_id,
+          scope,
+          match_count: 0,
+          last_matched_event: null,
+          last_matched_unix_ms: null,
+        })),
+      ],
+      sync: {
+        target_count: contracts.length + failed.length,
+        synced_count: contracts.filter(isCurrent).length,
+        failed_session_ids: failed,
+        last_sync_unix_ms: this.#lastSync,
+      },
+    };
+  }
+
+  async #survey(): Promise<Survey> {
+    const replies = await Promise.all(
+      this.#sources.registry.alive().map(async (vm) => {
+        try {
+          const { counters } = await vm.process.call({ t: "Counters" });
+          return { contract: await readContract(vm.paths), counters };
+        } catch {
+          return { failed: vm.record.id };
+        }
+      }),
+    );
+    const alive = new Set(this.#sources.registry.alive().map(({ record }) => record.id));
+    return {
+      contracts: replies.flatMap(({ contract }) => contract ?? []),
+      counters: [...replies.flatMap(({ counters }) => counters ?? []), ...await this.#past.counters(alive)],
+      failed: replies.flatMap(({ failed }) => failed ?? []),
+    };
+  }
+
+  async #views({ contracts, counters }: Survey): Promise<DetectionView[]> {
+    const { detections, corp } = this.#sources;
+    const [{ user }, overlays, { packs: corpPacks }] = await Promise.all([
+      detections.irs(),
+      detections.overlays(),
+      corpLayer(corp),
+    ]);
+    // Of a pack that runs in a VM, the version that runs there.
+    const inForce = contracts.flatMap(({ profile }) => profile.packs);
+    const profilePacks = new Map(
+      [...await this.#profilePacks(), ...inForce].map((ir) => [ir.pack_id, ir]),
+    );
+    const viewsOf = (scope: "corp" | "profile" | "user", irs: Iterable<DetectionIr>) =>
+      [...irs].flatMap((ir) => packViews(scope, ir, counters));
+    return [
+      ...viewsOf("corp", corpPacks),
+      ...viewsOf("profile", profilePacks.values()),
+      ...viewsOf("user", user),
+      ...overlays.list().map((overlay) => overlayView(overlay, counters)),
+    ];
+  }
+
+  /** Packs of every profile that can be read; `sbx status` reports the others. */
+  async #profilePacks(): Promise<DetectionIr[]> {
+    const packs = await Promise.all(
+      (await listProfiles(this.#sources.home)).map((each) =>
+        "error" in each ? [] : profileLayer(each.profile).then(({ packs }) => packs, () => [])
+      ),
+    );
+    return packs.flat();
+  }
+
+  /** Puts the overlays of now in force in every VM. */
+  async #propagate(): Promise<Propagation> {
+    const { refreshed, failed } = await this.#sources.refresh.refreshDetections();
+    this.#lastSync = Date.now();
+    return {
+      target_count: refreshed.length + failed.length,
+      failed_session_count: failed.length,
+      failed_session_ids: failed,
+    };
+  }
+}
+
+/** Scopes of the rules in force, also of overlays that are removed and still in force in a VM. */
+function scopesOf(
+  { contracts }: Survey,
+  views: readonly DetectionView[],
+): Map<string, DetectionView["scope"]> {
+  const running = contracts.flatMap(({ detection }) => detection.runtime)
+    .flatMap(({ pack_id, rules }) => rules.map(({ id }) => keyOf(pack_id, id)));
+  return new Map<string, DetectionView["scope"]>([
+    ...running.map((key) => [key, "runtime"] as const),
+    ...views.map(({ id, pack_id, scope }) => [keyOf(pack_id, id), scope] as const),
+  ]);
+}
+
+function keyOf(pack_id: string, rule_id: string): string {
+  return `${pack_id} ${rule_id}`;
+}

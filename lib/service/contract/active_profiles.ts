@@ -1,0 +1,79 @@
+/**
+ * Profiles as running VMs enforce them, compared with their files (docs/design/contracts/04-profiles.md §4,
+ * "Refresh").
+ */
+import type { Home } from "../../base/home/mod.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
+import { loadProfile } from "../../config/profile/mod.ts";
+import { type Contract, readContract } from "../../session/mod.ts";
+import { profileLayer } from "../../home/mod.ts";
+import type { Registry } from "../vm/registry.ts";
+import type { Vm } from "../vm/vm.ts";
+
+/** The profile that one running VM enforces. */
+export interface ProfileInForce {
+  /** revision that its events name */
+  revision: string;
+  /** the files of the profile differ from what the VM enforces */
+  outdated: boolean;
+}
+
+/** Compares running VMs with the files of their profiles. */
+export class ProfilesInForce {
+  readonly #home: Home;
+  readonly #registry: Registry;
+
+  constructor({ home, registry }: { home: Home; registry: Registry }) {
+    this.#home = home;
+    this.#registry = registry;
+  }
+
+  /** The profile in force in one VM; `undefined` for a VM that does not run, or whose contract cannot be read. */
+  async of(vm: Vm): Promise<ProfileInForce | undefined> {
+    if (!this.#registry.alive().includes(vm)) return undefined;
+    return await this.#compare(vm, await this.#formOf(vm.record.profile_id));
+  }
+
+  /** Running VMs, of one profile or of all, with what they enforce. */
+  async list(profileId?: string): Promise<(ProfileInForce & { vm: Vm })[]> {
+    const vms = this.#registry.alive(profileId);
+    const ids = [...new Set(vms.map(({ record }) => record.profile_id))];
+    const forms = new Map(
+      await Promise.all(ids.map(async (id) => [id, await this.#formOf(id)] as const)),
+    );
+    const all = await Promise.all(vms.map(async (vm) => {
+      const inForce = await this.#compare(vm, forms.get(vm.record.profile_id));
+      return inForce ? [{ ...inForce, vm }] : [];
+    }));
+    return all.flat();
+  }
+
+  /** VMs that enforce something else than their profile's files say, one line each with the remedy. */
+  async problems(): Promise<string[]> {
+    return (await this.list()).filter(({ outdated }) => outdated).map(({ vm: { record }, revision }) =>
+      `VM "${record.name}" enforces profile "${record.profile_id}" as it was at its start, revision ${revision}; ` +
+      `its files have changed (sbx policy reload ${record.name} puts them in force)`
+    );
+  }
+
+  async #compare({ paths, record }: Vm, form: string | undefined): Promise<ProfileInForce | undefined> {
+    const contract = await readContract(paths).catch(() => undefined);
+    return contract && {
+      revision: contract.profile.revision ?? record.profile_revision,
+      outdated: form !== formOf(contract.profile),
+    };
+  }
+
+  /** A profile as its files are now; `undefined` for files that cannot be read, which no VM enforces. */
+  async #formOf(id: string): Promise<string | undefined> {
+    return await loadProfile(this.#home, id).then(profileLayer).then(formOf, () => undefined);
+  }
+}
+
+/** Form of a profile, without the places of its rules: a new comment changes nothing that is in force. */
+function formOf({ rules, ...rest }: Contract["profile"]): string {
+  return canonicalJson({
+    ...rest,
+    rules: rules.map(({ file: _, line: __, match_line: ___, ...rule }) => rule),
+  });
+}

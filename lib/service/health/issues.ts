@@ -1,0 +1,127 @@
+import { currentArch } from "../../base/arch/mod.ts";
+import { resolveAssets } from "../../release/asset/mod.ts";
+import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+import { caFiles, openCa } from "../../network/ca/mod.ts";
+import { type CorpStore, corpSummary } from "../../config/corp/mod.ts";
+import { CredentialStore, storePath } from "../../credential/mod.ts";
+import { listProfiles, missingObom } from "../../config/profile/mod.ts";
+import type { SettingsStore } from "../../config/settings/mod.ts";
+import { requireAssets } from "./asset_health.ts";
+import { requireCorpVersion } from "../contract/corp_limit.ts";
+import type { Detections } from "../../home/mod.ts";
+import type { FindingExport } from "../record/export.ts";
+import type { ProfilesInForce } from "../contract/active_profiles.ts";
+import { passthroughIssues } from "../contract/passthrough.ts";
+import { healthProbes, type HealthSources, type Probe, runProbes } from "./health.ts";
+import type { LoginStart } from "../login_start.ts";
+import type { ContractRefresh } from "../contract/refresh.ts";
+import type { ReleaseStanding } from "../contract/publisher_status.ts";
+import type { Supervisor } from "../vm/supervisor.ts";
+
+/** Parts of the service that can have issues. */
+export interface IssueSources extends HealthSources {
+  supervisor: Supervisor;
+  settings: SettingsStore;
+  refresh: ContractRefresh;
+  inForce: ProfilesInForce;
+  detections: Detections;
+  findings: FindingExport;
+  standing: ReleaseStanding;
+  loginStart: LoginStart;
+}
+
+/** Lists all issues: reasons why VMs cannot start, configuration that is not in force, and VMs that failed or stand still. */
+export async function listIssues(sources: IssueSources): Promise<string[]> {
+  const { home, supervisor, settings, corp, inForce, refresh, detections, findings } = sources;
+  const checks: [string, () => unknown][] = [
+    ["the version that corp requires", () => requireCorpVersion(corp)],
+    ["programs of this host", () => supervisor.hypervisor.requireHost()],
+    ["assets", () => resolveAssets(home, currentArch())],
+    ["the CA", () => checkCa(home)],
+    ["credentials", () => new CredentialStore(storePath(home)).list()],
+  ];
+  const results = await runProbes([
+    ["profiles of running VMs", () => inForce.problems()],
+    ["rules that pass TLS", () => passthroughIssues(home, corp)],
+    ...checks.map((
+      [what, check],
+    ): Probe => [what, () => Promise.resolve().then(check).then(() => [], describe)]),
+    ["assets of profiles", () => profileIssues(sources)],
+    ["OBOMs of profiles", () => obomIssues(home)],
+    ...healthProbes(sources),
+  ]);
+  // An issue of every profile is listed once.
+  return [
+    ...new Set([
+      ...corpIssues(corp),
+      ...settingsIssues(settings),
+      ...refresh.problems(),
+      ...detections.problems(),
+      ...findings.problems(),
+      ...sources.loginStart.problems(),
+      ...results,
+      ...vmIssues(supervisor),
+    ]),
+  ];
+}
+
+/** A broken corp.toml comes first: the administrator's rules are not those in force. */
+function corpIssues(corp: CorpStore): string[] {
+  const { state } = corp;
+  if (!("error" in state)) return [];
+  const { message, hint } = state.error;
+  return [`${corpSummary(corp)}: ${message.split("\n")[0]}${hint ? ` (${hint})` : ""}`];
+}
+
+/** An unreadable settings.toml, and values that are not in force. */
+function settingsIssues({ resolved }: SettingsStore): string[] {
+  const errors = resolved.issues.filter(({ severity }) => severity === "error");
+  return errors.map(({ id, message }) => `${id}: ${message.replaceAll("\n", " ")}`);
+}
+
+/** The CA is made with the first VM. Once it exists, only its user may read it, or no VM starts. */
+async function checkCa(home: Home): Promise<void> {
+  const { key, certificate } = caFiles(home);
+  const files = await Promise.all([key, certificate].map((path) => Deno.lstat(path).catch(() => undefined)));
+  if (files.some(Boolean)) await openCa(home);
+}
+
+/** Code of the error of a profile whose image nobody has built, which is nobody's failure. */
+const NOT_BUILT = "image.missing";
+
+/** Profiles that are broken or revoked, and profiles whose VMs have no assets to boot with. */
+async function profileIssues({ home, standing }: IssueSources): Promise<string[]> {
+  const profiles = await listProfiles(home);
+  const issues = await Promise.all(profiles.map(async (each) => {
+    if ("error" in each) return describe(each.error);
+    return await requireAssets(home, each.profile).then(
+      ({ kernel, initrd, rootfs }) =>
+        standing.require(each.profile, [kernel, initrd, rootfs].map(({ hash }) => hash)),
+    ).then(
+      // Deprecated ones boot, and say so.
+      (notes) => notes,
+      (error) => error instanceof SbxError && error.code === NOT_BUILT ? [] : describe(error),
+    );
+  }));
+  return issues.flat();
+}
+
+/** OBOMs that are pinned and not there: their images boot, without the evidence of what is in them. */
+async function obomIssues(home: Home): Promise<string[]> {
+  const profiles = (await listProfiles(home)).flatMap((each) => "profile" in each ? each.profile : []);
+  const missing = await Promise.all(profiles.map((profile) => missingObom(home, profile)));
+  return missing.flatMap((error) => error ? describe(error) : []);
+}
+
+/** VMs that failed, stand still, or lack something. */
+function vmIssues(supervisor: Supervisor): string[] {
+  return supervisor.list().flatMap(({ name, status, last_error }) =>
+    last_error === undefined ? [] : [`VM "${name}" is ${status}: ${last_error}`]
+  );
+}
+
+function describe(error: unknown): string[] {
+  const { message, hint } = asSbxError(error, "a check");
+  return [hint ? `${message} (${hint})` : message];
+}

@@ -1,0 +1,207 @@
+/**
+ * Export of findings to the sinks (docs/design/contracts/06-detection.md §6, "Sinks"). They are read from the
+ * ledgers, so none is lost while no service runs.
+ */
+import { join } from "node:path";
+import { type Home, writeAtomic } from "../../base/home/mod.ts";
+import { log } from "../../base/log/mod.ts";
+import { count } from "../../base/text/mod.ts";
+import { backgroundTimeout } from "../../base/time/mod.ts";
+import type { CorpStore } from "../../config/corp/mod.ts";
+import type { DetectionFinding } from "../../detection/mod.ts";
+import { sessionPaths } from "../../session/mod.ts";
+import type { SettingsStore } from "../../config/settings/mod.ts";
+import type { Endpoint, FindingSinks, SinkStatus } from "../../ledger/sink/mod.ts";
+import { type SinkAuth, sinkAuthorization } from "../../credential/mod.ts";
+import { makerOf } from "./creator.ts";
+import type { Sessions } from "./sessions.ts";
+
+/** Findings read from a ledger at once. */
+const BATCH = 500;
+/** Wait for further findings of a session before its ledger is read, in `ms`. */
+const GATHER_MS = 200;
+
+/** A sink as the configuration names it. */
+interface Target {
+  endpoint: string;
+  auth?: SinkAuth;
+}
+
+interface Targets {
+  http?: Target;
+  otlp?: Target;
+}
+
+/** Reads findings from ledgers and sends them to the sinks. A file beside each ledger has the position. */
+export class FindingExport {
+  readonly #home: Home;
+  readonly #settings: SettingsStore;
+  readonly #corp: CorpStore;
+  readonly #sessions: Pick<Sessions, "get">;
+  #sinks?: FindingSinks;
+  /** options of the open sinks, as JSON */
+  #sinkOptions = "";
+  /** reason why the last export failed */
+  #problem?: string;
+  readonly #waiting = new Set<string>();
+  #tail: Promise<unknown> = Promise.resolve();
+
+  constructor(home: Home, settings: SettingsStore, corp: CorpStore, sessions: Pick<Sessions, "get">) {
+    this.#home = home;
+    this.#settings = settings;
+    this.#corp = corp;
+    this.#sessions = sessions;
+  }
+
+  /** Opens the sinks and queues every session: there may be findings from the time when no service ran. */
+  async begin(): Promise<void> {
+    this.reconfigure();
+    for await (const { name } of Deno.readDir(join(this.#home.dir, "ledgers"))) this.#queue(name);
+  }
+
+  /** Queues a session that has a new finding. */
+  queueSession(sessionId: string): void {
+    if (this.#waiting.has(sessionId)) return;
+    this.#waiting.add(sessionId);
+    backgroundTimeout(() => this.#queue(sessionId), GATHER_MS);
+  }
+
+  /** Puts the sinks in force that corp and the settings name now. Without any, they open with the first finding. */
+  reconfigure(): void {
+    this.#inTurn(async () => {
+      if (this.#sinks || Object.keys(this.#targets()).length > 0) await this.#openSinks();
+    });
+  }
+
+  /** The sinks that are open. */
+  status(): SinkStatus[] {
+    return this.#sinks?.status() ?? [];
+  }
+
+  /** Sinks that findings wait for, and findings that were lost, each as one line. */
+  problems(): string[] {
+    return [...this.status().flatMap(sinkProblems), ...this.#problem === undefined ? [] : [this.#problem]];
+  }
+
+  async close(): Promise<void> {
+    await this.#tail;
+    const open = this.#sinks;
+    this.#sinks = undefined;
+    await open?.close();
+  }
+
+  #queue(sessionId: string): void {
+    this.#inTurn(async () => {
+      this.#waiting.delete(sessionId);
+      await this.#send(sessionId);
+    });
+  }
+
+  #inTurn(work: () => Promise<void>): void {
+    this.#tail = this.#tail.then(async () => {
+      try {
+        await work();
+        this.#problem = undefined;
+      } catch (error) {
+        const problem = `findings are not exported: ${(error as Error).message}`;
+        if (problem !== this.#problem) log.warn(problem);
+        this.#problem = problem;
+      }
+    });
+  }
+
+  async #send(sessionId: string): Promise<void> {
+    const { ledger } = sessionPaths(this.#home, sessionId);
+    // A VM that never booted leaves a folder without a record.
+    if (!await Deno.lstat(ledger).then(() => true, () => false)) return;
+    const mark = `${ledger}.exported`;
+    const { readFindingRows } = await import("../../ledger/read/mod.ts");
+    let after = Number(await Deno.readTextFile(mark).catch(() => "0"));
+    for (let more = true; more;) {
+      const rows = await readFindingRows(ledger, after, BATCH);
+      if (rows.length === 0) return;
+      const sinks = await this.#openSinks();
+      // A finding goes out also when the index cannot be read.
+      const made_by = makerOf(await this.#sessions.get(sessionId).catch(() => undefined));
+      for (const { finding, event } of rows) sinks.send(finding as DetectionFinding, event, made_by);
+      after = rows.at(-1)!.row;
+      await writeAtomic(mark, String(after));
+      more = rows.length === BATCH;
+    }
+  }
+
+  /** Addresses of the sinks in force. */
+  #targets(): Targets {
+    const { state } = this.#corp;
+    const corp = "config" in state ? state.config.file.corp_rule_files : {};
+    const http = targetOf(
+      corp.sigma_output_endpoint,
+      corp.sigma_output_credential_ref,
+      corp.sigma_output_user,
+    );
+    const otlp =
+      targetOf(corp.open_telemetry, corp.open_telemetry_credential_ref, corp.open_telemetry_user) ??
+        this.#ownCollector();
+    return { ...(http && { http }), ...(otlp && { otlp }) };
+  }
+
+  /** The collector of the settings, which counts only while its setting is switched on. */
+  #ownCollector(): Target | undefined {
+    const setting = (id: string) => this.#settings.inForce(id);
+    if (setting("telemetry.enabled") !== true) return undefined;
+    return targetOf(
+      setting("telemetry.endpoint"),
+      setting("telemetry.credential_ref"),
+      setting("telemetry.user"),
+    );
+  }
+
+  async #openSinks(): Promise<FindingSinks> {
+    const targets = this.#targets();
+    const optionText = JSON.stringify(targets);
+    if (this.#sinks && optionText === this.#sinkOptions) return this.#sinks;
+    const open = this.#sinks;
+    this.#sinks = undefined;
+    // At once: what waits must not go to a sink that is no longer named.
+    await open?.close(0);
+    const { FindingSinks } = await import("../../ledger/sink/mod.ts");
+    this.#sinks = await FindingSinks.open({
+      dir: join(this.#home.dir, "sinks"),
+      audit: { path: join(this.#home.dir, "logs", "findings.jsonl") },
+      onProblem: log.warn,
+      ...(targets.http && { http: this.#endpointOf(targets.http) }),
+      ...(targets.otlp && { otlp: this.#endpointOf(targets.otlp) }),
+    });
+    this.#sinkOptions = optionText;
+    return this.#sinks;
+  }
+
+  #endpointOf({ endpoint, auth }: Target): Endpoint {
+    return { endpoint, ...(auth && { authorize: sinkAuthorization(this.#home, auth) }) };
+  }
+}
+
+/** A sink as the configuration names it; undefined without an address. */
+function targetOf(endpoint?: unknown, credential_ref?: unknown, user?: unknown): Target | undefined {
+  if (!endpoint) return undefined;
+  const auth = credential_ref
+    ? { credential_ref: String(credential_ref), ...(user ? { user: String(user) } : {}) }
+    : undefined;
+  return { endpoint: String(endpoint), ...(auth && { auth }) };
+}
+
+function sinkProblems({ name, last_error, queued_bytes, dropped, refused }: SinkStatus): string[] {
+  const problems: string[] = [];
+  if (last_error !== null) {
+    problems.push(
+      `findings wait for the sink "${name}" (${queued_bytes} bytes): ${last_error}; they are sent once it answers`,
+    );
+  }
+  const lost: string[] = [];
+  if (dropped) lost.push(`${count(dropped, "finding")} did not fit its queue`);
+  if (refused) lost.push(`${count(refused, "finding")} it refused`);
+  if (lost.length) {
+    problems.push(`the sink "${name}" lacks findings: ${lost.join(", ")}; the ledgers have them all`);
+  }
+  return problems;
+}

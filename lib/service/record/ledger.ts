@@ -1,0 +1,99 @@
+import type { HistoryResult, PolicyContexts } from "../../client/api/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+import {
+  type EventFilter,
+  type EventPage,
+  type LedgerEvent,
+  PAGE_EVENTS_MAX,
+  readApproval,
+  readEvents,
+  readWhy,
+} from "../../ledger/read/mod.ts";
+import { afterAsk } from "../../policy/decision/mod.ts";
+import type { AskRecord, Decision } from "../../policy/mod.ts";
+import { sessionPaths } from "../../session/mod.ts";
+import { historyOf } from "./history.ts";
+import type { Sessions } from "./sessions.ts";
+import type { Supervisor } from "../vm/supervisor.ts";
+import type { Vm } from "../vm/vm.ts";
+
+/** Finds the path of a session's ledger. */
+export type LedgerFinder = (idOrName: string) => Promise<string>;
+
+/** Makes a finder by session id or by VM name. A VM that is gone is found too: the last one of that name. */
+export function ledgerFinder(supervisor: Supervisor, sessions: Sessions, home: Home): LedgerFinder {
+  return async (idOrName) => {
+    if (/^[0-9a-f-]{36}$/.test(idOrName)) return sessionPaths(home, idOrName).ledger;
+    try {
+      return supervisor.find(idOrName).paths.ledger;
+    } catch (error) {
+      const id = await sessions.findByName(idOrName);
+      if (id === undefined) throw error;
+      return sessionPaths(home, id).ledger;
+    }
+  };
+}
+
+/** Reads a page of the events of a VM's session; none before it has a ledger. */
+export async function sessionEvents(
+  { paths }: Pick<Vm, "paths">,
+  { cursor, limit = PAGE_EVENTS_MAX }: Pick<EventFilter, "cursor" | "limit"> = {},
+): Promise<EventPage> {
+  if (!await hasLedger(paths.ledger)) return { events: [] };
+  return await readEvents(paths.ledger, { cursor, limit });
+}
+
+/** Reads a page of the programs that were run in a VM. */
+export async function sessionHistory(
+  { paths }: Pick<Vm, "paths">,
+  { cursor, limit }: Pick<EventFilter, "cursor" | "limit"> = {},
+): Promise<HistoryResult> {
+  if (!await hasLedger(paths.ledger)) return { executions: [] };
+  return await historyOf(eventsOf(paths.ledger, { family: "process" }, cursor), limit);
+}
+
+function hasLedger(path: string): Promise<boolean> {
+  return Deno.lstat(path).then(() => true, () => false);
+}
+
+/** Yields every event of a ledger that passes the filter, reading page after page. */
+export async function* eventsOf(
+  ledger: string,
+  filter: Omit<EventFilter, "cursor" | "limit"> = {},
+  after = "0",
+): AsyncGenerator<LedgerEvent> {
+  for (let cursor: string | undefined = after; cursor !== undefined;) {
+    const page = await readEvents(ledger, { ...filter, cursor, limit: PAGE_EVENTS_MAX });
+    yield* page.events;
+    cursor = page.next_cursor;
+  }
+}
+
+/** A page of a session's events as fixtures of detections (docs/design/contracts/06-detection.md §6). */
+export function contextsOf({ events, next_cursor }: EventPage): PolicyContexts {
+  return {
+    contexts: events.map(({ decision: _, rule_id: __, outcome: ___, ...context }) => {
+      const { session_id, event_id, sequence, timestamp_unix_ms } = context.common;
+      return {
+        schema: "sbx.policy-context-fixture.v1",
+        event_ref: { corpus: "session_db", session_id, event_id, sequence, timestamp_unix_ms },
+        expected_labels: [],
+        context,
+      };
+    }),
+    ...(next_cursor !== undefined && { next_cursor }),
+  };
+}
+
+/** The record of one event. If its ask is over, the decision is the one that followed the answer. */
+export async function explainEvent(ledger: string, eventId: string) {
+  const { record, ...why } = await readWhy(ledger, eventId);
+  const decision = record && await applyAsk(ledger, record as Decision);
+  return { ...why, ...(decision && { decision }) };
+}
+
+async function applyAsk(ledger: string, decision: Decision): Promise<Decision> {
+  if (decision.decision !== "ask") return decision;
+  const ask = await readApproval<AskRecord>(ledger, decision.event_id);
+  return ask ? afterAsk(decision, ask) : decision;
+}

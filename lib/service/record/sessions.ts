@@ -1,0 +1,174 @@
+import { dirname, join } from "node:path";
+import type { SbxError } from "../../base/error/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+import { log } from "../../base/log/mod.ts";
+import { count } from "../../base/text/mod.ts";
+import type { SessionEntry, SessionIndex } from "../../ledger/read/mod.ts";
+import { sessionPaths, type VmRecord } from "../../session/mod.ts";
+import { scanSessions } from "./session_scan.ts";
+
+const DAY_MS = 24 * 3600 * 1000;
+
+async function* readDir(dir: string): AsyncGenerator<Deno.DirEntry> {
+  if (await exists(dir)) yield* Deno.readDir(dir);
+}
+
+function exists(path: string): Promise<boolean> {
+  return Deno.lstat(path).then(() => true, () => false);
+}
+
+/**
+ * The index of all sessions, and the retention of their ledgers. The database is loaded at its first use, and no VM waits
+ * for it: an entry that the index misses is found again when the service starts.
+ */
+export class Sessions {
+  readonly #home: Home;
+  readonly #path: string;
+  #index?: Promise<SessionIndex>;
+  /** the last change; changes follow each other */
+  #tail: Promise<unknown> = Promise.resolve();
+
+  constructor(home: Home) {
+    this.#home = home;
+    this.#path = join(home.dir, "main.db");
+  }
+
+  /** Adds or replaces the entry of a session. @param endedAt ISO 8601; absent while it runs */
+  put(record: VmRecord, endedAt?: string): void {
+    const { id, name, profile_id, profile_revision, created_at, made_by } = record;
+    const entry = { id, name, profile_id, profile_revision, created_at, ...made_by };
+    this.#write((index) => index.put({ ...entry, ...(endedAt && { ended_at: endedAt }) }));
+  }
+
+  async list(): Promise<SessionEntry[]> {
+    await this.#tail;
+    return await this.#use((index) => index.list());
+  }
+
+  /** Ids of all sessions of the index, in no order. */
+  async ids(): Promise<string[]> {
+    await this.#tail;
+    return await this.#use((index) => index.ids());
+  }
+
+  /** Finds the newest session of a VM with this name, which may be gone. */
+  async findByName(name: string): Promise<string | undefined> {
+    await this.#tail;
+    return await this.#use((index) => index.findByName(name));
+  }
+
+  /** Entry of one session. */
+  async get(id: string): Promise<SessionEntry | undefined> {
+    await this.#tail;
+    return await this.#use((index) => index.get(id));
+  }
+
+  /**
+   * Removes ledgers of sessions that ended more than `days` ago.
+   *
+   * @param existing sessions whose VM exists: theirs stay
+   * @param release false: a ledger is still needed
+   * @returns the ids of the removed ones
+   */
+  prune(
+    days: number,
+    existing: ReadonlySet<string>,
+    { now = Date.now(), release }: { now?: number; release?: (id: string) => Promise<boolean> } = {},
+  ): Promise<string[]> {
+    return this.#write(async (index) => {
+      const old = await index.findEndedBefore(new Date(now - days * DAY_MS).toISOString());
+      const removable = old.filter((id) => !existing.has(id));
+      for (const id of removable) {
+        const { ledger } = sessionPaths(this.#home, id);
+        if (await exists(`${ledger}.uncollected`)) continue;
+        if (await exists(ledger) && await release?.(id) === false) continue;
+        // First the entry: one without a ledger is a ledger that somebody removed.
+        await index.remove(id);
+        await Deno.remove(dirname(ledger), { recursive: true }).catch((error) => {
+          if (!(error instanceof Deno.errors.NotFound)) throw error;
+        });
+      }
+      return removable;
+    }) as Promise<string[]>;
+  }
+
+  /** Number of sessions with rows that the collecting server may lack. @param except sessions that do not count */
+  async uncollected(except: ReadonlySet<string> = new Set()): Promise<number> {
+    let count = 0;
+    for await (const { name: id } of readDir(join(this.#home.dir, "ledgers"))) {
+      if (!except.has(id) && await exists(`${sessionPaths(this.#home, id).ledger}.uncollected`)) count++;
+    }
+    return count;
+  }
+
+  /**
+   * Sends the uncollected rest of ended sessions (docs/design/contracts/12-ledger.md §12); a failure is
+   * logged, and the rest stays for the next call.
+   */
+  async collect(running: ReadonlySet<string>): Promise<void> {
+    for await (const { name: id } of readDir(join(this.#home.dir, "ledgers"))) {
+      const { ledger } = sessionPaths(this.#home, id);
+      if (running.has(id) || !await exists(`${ledger}.uncollected`)) continue;
+      const { collectRest } = await import("../../ledger/read/mod.ts");
+      await collectRest(ledger, id).catch(({ message }) => log.warn(message));
+    }
+  }
+
+  #write<T>(work: (index: SessionIndex) => Promise<T>): Promise<T | undefined> {
+    const done = this.#tail.then(async () => {
+      try {
+        return await this.#use(work);
+      } catch (error) {
+        log.warn((error as Error).message);
+      }
+    });
+    this.#tail = done;
+    return done;
+  }
+
+  /** Works with the index. A damaged one is rebuilt: all of its content exists elsewhere too. */
+  async #use<T>(work: (index: SessionIndex) => Promise<T>): Promise<T> {
+    const opened = this.#index ?? this.#open(() => this.#openIndex());
+    try {
+      return await work(await opened);
+    } catch (error) {
+      if ((error as SbxError).code !== "index.damaged") throw error;
+      // Of two failures at once, the second waits for the index that the first rebuilds.
+      const current = this.#index === opened ? undefined : this.#index;
+      return await work(await (current ?? this.#open(() => this.#rebuild(opened))));
+    }
+  }
+
+  #open(make: () => Promise<SessionIndex>): Promise<SessionIndex> {
+    const opened = make();
+    opened.catch(() => {
+      if (this.#index === opened) this.#index = undefined;
+    });
+    return this.#index = opened;
+  }
+
+  async #openIndex(): Promise<SessionIndex> {
+    const { SessionIndex } = await import("../../ledger/read/mod.ts");
+    await Deno.mkdir(this.#home.dir, { recursive: true });
+    return await SessionIndex.open(this.#path);
+  }
+
+  /** Sets a damaged index aside and rebuilds it from the ledgers and the VMs that exist. */
+  async #rebuild(broken: Promise<SessionIndex>): Promise<SessionIndex> {
+    await broken.then((index) => index.close(), () => {});
+    const { renameDamagedIndex } = await import("../../ledger/read/mod.ts");
+    const backup = await renameDamagedIndex(this.#path);
+    const index = await this.#openIndex();
+    let entries = 0;
+    for await (const entry of scanSessions(this.#home)) {
+      await index.put(entry);
+      entries++;
+    }
+    log.warn(
+      `the index of sessions ${this.#path} was damaged: rebuilt with ${
+        count(entries, "session")
+      }, kept as ${backup}`,
+    );
+    return index;
+  }
+}

@@ -1,0 +1,204 @@
+/**
+ * Work of a VM on what was brought in: shown piece by piece, and taken in part
+ * (docs/design/contracts/02-http.md §2, "Work").
+ */
+import { dirname, join } from "node:path";
+import type { WorkTake, WorkTaken, WorkView } from "../../client/api/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import { plain } from "../../base/print/mod.ts";
+import {
+  BUNDLE_MAX,
+  changesOf,
+  type Entry,
+  entryOf,
+  type FileChange,
+  type Guest,
+  type GuestOutput,
+  type Hunk,
+  hunksOf,
+  patchOfFile,
+  pullAccepted,
+  requireRepository,
+  shown,
+  textOf,
+  type UnitWork,
+  Work,
+} from "../../repo/mod.ts";
+import { execBuffered } from "./exec.ts";
+import { byProcess } from "../record/host_record.ts";
+import type { Vm } from "../vm/vm.ts";
+import { VmFiles } from "./transfer.ts";
+
+/** Changed files of an answer, and those of them whose pieces are shown; the others can be taken whole. */
+const FILES_LISTED = 5000;
+const FILES_SHOWN = 500;
+/** Most `characters` of diffs in one answer, and of a file that is taken whole. */
+const CHARS_SHOWN = 4 * 1024 * 1024;
+const WHOLE_CHARS = 20_000;
+
+/** Most `bytes` of one file's diff that are read to be shown. */
+const DIFF_BYTES = 1024 * 1024;
+
+type UnitView = WorkView["units"][number];
+type FileView = UnitView["files"][number];
+
+/** A VM as lib/repo needs it, from within the service. */
+class VmGuest implements Guest {
+  readonly workspace = "/workspace";
+  readonly name: string;
+  readonly #vm: Vm;
+  readonly #files: VmFiles;
+
+  constructor(vm: Vm) {
+    this.name = vm.record.name;
+    this.#vm = vm;
+    this.#files = new VmFiles({ ready: () => Promise.resolve(), records: byProcess }, vm, {
+      client: "sbx-service",
+    });
+  }
+
+  async run(command: string[], timeout_secs: number): Promise<GuestOutput> {
+    const { exit_code, stdout, stderr } = await execBuffered(this.#vm, { command, timeout_secs });
+    return { code: exit_code, stdout, stderr };
+  }
+
+  async upload(path: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
+    await this.#files.write(path, ReadableStream.from(bytes), 0o600);
+  }
+
+  async download(path: string) {
+    // All of it is hashed first: a guest may make a file that takes years to read.
+    return await this.#files.open(path, BUNDLE_MAX);
+  }
+}
+
+/**
+ * What a running VM changed.
+ *
+ * @throws {SbxError} `repo.none`: nothing was brought in; `repo.*` of {@linkcode Work.collect}; `vm.wrong_state`
+ */
+export async function readWork(vm: Vm): Promise<WorkView> {
+  await using work = await collectWork(vm);
+  const room = { files: FILES_SHOWN, chars: CHARS_SHOWN };
+  const units: UnitView[] = [];
+  for (const unit of work.units) units.push(await viewOf(unit, room));
+  const { dir, place } = work.record;
+  return { dir, place, branch: `sbx/${work.vm}`, units };
+}
+
+/**
+ * Takes chosen files and pieces, as `sbx review` does: in a repository as one commit on a branch, else into the folder.
+ *
+ * @throws {SbxError} `repo.changed`: the VM's files are not those that were shown; `repo.no_change`; `repo.*` of `sbx pull`
+ */
+export async function takeWork(vm: Vm, { units, branch }: WorkTake): Promise<WorkTaken> {
+  await using work = await collectWork(vm);
+  if (branch !== undefined) requireRepository(work, "a branch");
+  const accepted = new Map<string, Entry[]>();
+  for (const { path, tree, files } of units) {
+    const unit = work.units.find((each) => each.unit.path === path);
+    if (!unit || accepted.has(path)) throw noChange(`"${path}" is no part of what was brought in`);
+    if (await treeOf(unit) !== tree) {
+      throw new SbxError("repo.changed", `the files in "${work.vm}" are not those that were shown`, {
+        hint: "look at the changes again, and choose anew",
+      });
+    }
+    accepted.set(path, await entriesOf(unit, files));
+  }
+  const { branches, folder } = await pullAccepted(work, accepted, { branch });
+  return { branches, ...(folder && { folder }) };
+}
+
+/** Work of a running VM. @throws {SbxError} `repo.*` of {@linkcode Work.collect} */
+export async function collectWork(vm: Vm): Promise<Work> {
+  // Beside the VM's record, as for `sbx pull`.
+  return await Work.collect(new VmGuest(vm), join(dirname(vm.paths.workspace), "repository"));
+}
+
+/** The guest makes a new commit of the same files each time. */
+async function treeOf({ store: { git }, tip }: UnitWork): Promise<string> {
+  return await git.text(["rev-parse", `${tip}^{tree}`]);
+}
+
+async function viewOf(unit: UnitWork, room: { files: number; chars: number }): Promise<UnitView> {
+  const { commits, files: changed } = await changesOf(unit);
+  const files: FileView[] = [];
+  for (const change of changed.slice(0, FILES_LISTED)) {
+    files.push(await fileOf(unit, change, room));
+  }
+  const { path, is_repository } = unit.unit;
+  return { path, is_repository, tree: await treeOf(unit), commits, files, files_count: changed.length };
+}
+
+async function fileOf(
+  unit: UnitWork,
+  change: FileChange,
+  room: { files: number; chars: number },
+): Promise<FileView> {
+  const { path, status, added, removed, new_mode, notable_by } = change;
+  const view = {
+    path: shown(path),
+    status,
+    ...added !== undefined && { added, removed },
+    ...new_mode !== undefined && { mode: new_mode },
+    notable: notable_by !== undefined,
+    ...notable_by !== undefined && { notable_by },
+    hunks: [],
+    is_cut: true,
+  };
+  if (room.files-- <= 0 || room.chars <= 0) return view;
+  const diff = await diffOf(unit, change);
+  if (!diff) return view;
+  const { hunks, text } = diff;
+  const pieces = hunks.map(({ lines }) => ({ lines: lines.map(lineText) }));
+  const chars = pieces.reduce((sum, { lines }) => lines.reduce((all, line) => all + line.length, sum), 0);
+  if (chars > room.chars) return view;
+  room.chars -= chars + Math.min(text.length, WHOLE_CHARS);
+  const whole = hunks.length > 0 ? {} : { text: text.slice(0, WHOLE_CHARS) };
+  return { ...view, hunks: pieces, ...whole, is_cut: text.length > WHOLE_CHARS };
+}
+
+/** Pieces of a file, or the diff of one that is taken whole; `undefined` for a diff that is too long to be read. */
+async function diffOf(
+  unit: UnitWork,
+  change: FileChange,
+): Promise<{ hunks: Hunk[]; text: string } | undefined> {
+  try {
+    const hunks = await hunksOf(unit, change, DIFF_BYTES);
+    if (hunks.length > 0) return { hunks, text: "" };
+    return { hunks, text: plain(textOf(await patchOfFile(unit, change, DIFF_BYTES)), true) };
+  } catch (error) {
+    // One file of a guest must not hide the others.
+    if (error instanceof SbxError && error.code === "repo.too_large") return undefined;
+    throw error;
+  }
+}
+
+const lineText = (line: string) => plain(textOf(line), true);
+
+async function entriesOf(unit: UnitWork, chosen: WorkTake["units"][number]["files"]): Promise<Entry[]> {
+  const { files } = await changesOf(unit);
+  const entries = new Map<number, Entry>();
+  for (const { file, hunks } of chosen) {
+    const change = files[file];
+    if (!change || entries.has(file)) {
+      throw noChange(`there is no changed file ${file}, or it is named twice`);
+    }
+    entries.set(file, await entryOf(unit, change, hunks ? await piecesOf(unit, change, hunks) : "all"));
+  }
+  return [...entries.values()];
+}
+
+/** The named pieces, in their order. */
+async function piecesOf(unit: UnitWork, change: FileChange, numbers: number[]): Promise<Hunk[] | "all"> {
+  const all = await hunksOf(unit, change);
+  const wanted = new Set(numbers);
+  if (all.length === 0 || numbers.some((number) => number >= all.length)) {
+    throw noChange(`"${shown(change.path)}" has no such piece`);
+  }
+  return wanted.size === all.length ? "all" : all.filter((_, at) => wanted.has(at));
+}
+
+function noChange(message: string): SbxError {
+  return new SbxError("repo.no_change", message, { hint: "look at the changes again: GET /vms/{id}/work" });
+}

@@ -1,0 +1,208 @@
+/** The configuration of one boot: made from the profile, the settings, corp's locks and the VM's request, for each boot again. */
+import { currentArch } from "../../base/arch/mod.ts";
+import { type Assets, INITRD, KERNEL, OBOM, ROOTFS } from "../../release/asset/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+import { log } from "../../base/log/mod.ts";
+import { checkBootConfig } from "../../machine/guest/wire/mod.ts";
+import { bootAssets, loadProfile, type Profile, requireCompatible } from "../../config/profile/mod.ts";
+import { type Contract, grantOf, type VmRecord } from "../../session/mod.ts";
+import type { BootConfig, SettingsStore } from "../../config/settings/mod.ts";
+import type { Hypervisor } from "../../machine/vm/mod.ts";
+import { abilitiesOf } from "./machine_ability.ts";
+import { type ContractSources, makeContract } from "../../home/mod.ts";
+import { requireCorpProfile, requireCorpVersion } from "../contract/corp_limit.ts";
+import { guestRefs, guestTrust } from "../contract/guest_secrets.ts";
+import type { VmRequest } from "./request.ts";
+import { Rules } from "../contract/rules.ts";
+import { deprecatedPacks, type ReleaseStanding } from "../contract/publisher_status.ts";
+import { requireNetwork } from "../../home/value_check/mod.ts";
+
+/** Profile of a VM that names none. */
+export const DEFAULT_PROFILE = "code";
+
+/** Limit of running VMs without the setting (docs/design/contracts/02-http.md §2). */
+const MAX_RUNNING = 10;
+const MAX_RUNNING_SETTING = "vm.resources.max_concurrent_vms";
+
+/** A setting, the key of a profile's `[vm]`, and the value without either. */
+const CPUS = { setting: "vm.resources.cpu_count", key: "cpu_count", fallback: 2 } as const;
+const RAM_GB = { setting: "vm.resources.ram_gb", key: "ram_gb", fallback: 1 } as const;
+const SCRATCH_GB = {
+  setting: "vm.resources.scratch_disk_size_gb",
+  key: "scratch_disk_size_gb",
+  fallback: 4,
+} as const;
+type Resource = typeof CPUS | typeof RAM_GB | typeof SCRATCH_GB;
+
+/** Sources of a boot, besides the profile. */
+export interface BootSources extends ContractSources {
+  home: Home;
+  standing: ReleaseStanding;
+  hypervisor: Pick<Hypervisor, "features" | "lackOf">;
+}
+
+/** The part of a record that each boot replaces. */
+type BootRecord = Pick<
+  VmRecord,
+  "profile_id" | "profile_revision" | "cpus" | "ram_mb" | "abilities" | "env" | "files" | "assets"
+>;
+
+export interface Boot {
+  record: BootRecord;
+  contract: Contract;
+  /** size of a new VM's disk, in `GiB` */
+  scratchGb: number;
+  /** to be verified before the machine starts */
+  assets: Assets;
+}
+
+/**
+ * Makes the configuration of a boot from the profile and the settings as they are now.
+ *
+ * A resource has, in this order, the value that corp locks, the request's, the profile's, or the settings'. A variable
+ * has corp's value where corp locks it, else the request's, else the settings'.
+ *
+ * @param options.refs whether the guest gets the refs of all credentials that its profile may use
+ * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.incompatible`, `corp.version`, `corp.profile`, `assets.missing`, `release.revoked`,
+ * `settings.boot.invalid`, `boot.invalid`, `vm.not_supported`, those of {@linkcode makeContract} and {@linkcode requireNetwork}
+ */
+export async function makeBoot(
+  sources: BootSources,
+  profileId: string,
+  request: VmRequest,
+  options: { refs: boolean } = { refs: true },
+): Promise<Boot> {
+  const { home, settings } = sources;
+  const { corp } = sources;
+  requireCorpVersion(corp);
+  requireCorpProfile(corp, profileId);
+  const profile = await loadProfile(home, profileId);
+  requireCompatible(profile);
+  const assets = await bootAssets(home, profile, request.arch ?? currentArch());
+  await requireStanding(sources, profile, assets);
+  // With the locks that corp has just set.
+  await settings.reload();
+  const abilities = abilitiesOf(settings, profile, sources.hypervisor);
+  const valueOf = (resource: Resource, requestValue?: number) =>
+    resourceOf(resource, settings, profile, requestValue);
+  await new Rules(home, corp).noticeFile(profile);
+  const contract = await makeContract(sources, profile);
+  const providers = options.refs ? grantOf(contract).providers : [];
+  const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, providers)]);
+  const guest = guestConfig(settings.bootConfig(), request.env, { ...trust.env, ...refs });
+  guest.files.push(trust.file);
+  checkBootConfig(guest.env, guest.files);
+  for (const sentence of deprecatedPacks(contract)) log.warn(sentence);
+  // Checked later, the VM would run without a network and without a message.
+  await requireNetwork(contract.network);
+  return {
+    contract,
+    record: {
+      profile_id: profile.id,
+      profile_revision: profile.revision,
+      cpus: valueOf(CPUS, request.cpus),
+      ram_mb: valueOf(RAM_GB, request.ram_mb && request.ram_mb / 1024) * 1024,
+      abilities: abilities.length > 0 ? abilities : undefined,
+      ...guest,
+      assets: {
+        version: assets.version,
+        arch: assets.arch,
+        ...(assets.image && { image: assets.image.profile }),
+        kernel: assets.kernel.path,
+        initrd: assets.initrd.path,
+        rootfs: assets.rootfs.path,
+        hashes: hashesOf(assets),
+      },
+    },
+    scratchGb: valueOf(SCRATCH_GB),
+    assets,
+  };
+}
+
+/** Refuses what is revoked, and warns of what is deprecated. */
+async function requireStanding(
+  { standing }: BootSources,
+  profile: Profile,
+  { kernel, initrd, rootfs }: Assets,
+): Promise<void> {
+  const deprecated = await standing.require(profile, [kernel, initrd, rootfs].map(({ hash }) => hash));
+  for (const sentence of deprecated) log.warn(sentence);
+}
+
+/**
+ * Refuses a request for another number of CPUs or another memory size than corp locks. An existing VM is not refused: it
+ * gets corp's values at its next boot.
+ *
+ * @throws {SbxError} `settings.corp_locked`
+ */
+export function requireUnlocked(
+  settings: SettingsStore,
+  { cpus, ram_mb }: Pick<VmRequest, "cpus" | "ram_mb">,
+) {
+  for (
+    const [resource, requestValue, unit] of [
+      [CPUS, cpus, "CPUs"],
+      [RAM_GB, ram_mb && ram_mb / 1024, "GiB"],
+    ] as const
+  ) {
+    const locked = lockedValue(settings, resource);
+    if (requestValue === undefined || locked === undefined || requestValue === locked) continue;
+    throw new SbxError(
+      "settings.corp_locked",
+      `corp gives each VM ${locked} ${unit}, so it cannot have ${requestValue}`,
+      { hint: `leave it out; sbx settings explain ${resource.setting} shows where corp sets it` },
+    );
+  }
+}
+
+/** Limit of running VMs. */
+export function maxRunning(settings: SettingsStore): number {
+  return numberOf(settings, MAX_RUNNING_SETTING) ?? MAX_RUNNING;
+}
+
+/** Hashes by logical name: the file names that a profile pins may be equal. */
+function hashesOf({ kernel, initrd, rootfs, obom }: Assets): Record<string, string> {
+  return {
+    [KERNEL]: kernel.hash,
+    [INITRD]: initrd.hash,
+    [ROOTFS]: rootfs.hash,
+    ...(obom && { [OBOM]: obom.hash }),
+  };
+}
+
+function resourceOf(
+  resource: Resource,
+  settings: SettingsStore,
+  profile: Profile,
+  requestValue?: number,
+): number {
+  return lockedValue(settings, resource) ?? requestValue ?? profile.vm[resource.key] ??
+    numberOf(settings, resource.setting) ?? resource.fallback;
+}
+
+function lockedValue(settings: SettingsStore, { setting }: Resource): number | undefined {
+  return settings.resolved.byId.get(setting)?.corp_locked ? numberOf(settings, setting) : undefined;
+}
+
+function numberOf(settings: SettingsStore, id: string): number | undefined {
+  const value = settings.inForce(id);
+  return typeof value === "number" ? value : undefined;
+}
+
+/** Variables and files of the guest: sbx's own, over them the settings', and over them the variables of the request. */
+function guestConfig(
+  config: BootConfig,
+  requestEnv: Record<string, string>,
+  builtIn: Record<string, string>,
+): Pick<BootRecord, "env" | "files"> {
+  const unlocked = Object.entries(requestEnv).filter(([name]) => !config.locked.has(name));
+  return {
+    env: { ...builtIn, ...config.env, ...Object.fromEntries(unlocked) },
+    files: config.files.map(({ path, content, mode }) => ({
+      path,
+      content: new TextEncoder().encode(content).toBase64(),
+      mode,
+    })),
+  };
+}

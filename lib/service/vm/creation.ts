@@ -1,0 +1,163 @@
+import type { CreateRequest } from "../../client/api/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+import { madeBy, sessionPaths, type VmParent } from "../../session/mod.ts";
+import type { SettingsStore } from "../../config/settings/mod.ts";
+import type { Hypervisor } from "../../machine/vm/mod.ts";
+import { type BootSources, DEFAULT_PROFILE, makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
+import { withoutSecrets } from "../contract/captured_secrets.ts";
+import { companionContract } from "./mcp_companions.ts";
+import type { Launcher, LauncherOptions } from "./launch.ts";
+import { liveFolder } from "./live_folder.ts";
+import type { Registry } from "./registry.ts";
+import { readRequest, type VmRequest } from "./request.ts";
+import type { Sessions } from "../record/sessions.ts";
+import type { VmStates } from "./vm_states.ts";
+import { spareScratchGb } from "./spare_files.ts";
+import { requireAction, type Vm } from "./vm.ts";
+import { makeVmFiles } from "./vm_files.ts";
+import { VmProcess } from "./vm_process.ts";
+
+/** Parts of the service that a new VM involves. */
+export interface VmMakerOptions extends BootSources, Pick<LauncherOptions, "accelerators"> {
+  hypervisor: Hypervisor;
+  registry: Registry;
+  sessions: Sessions;
+  launcher: Launcher;
+  states: VmStates;
+}
+
+/** How a VM is made. */
+export interface MakeOptions {
+  /** it gets a disk */
+  scratch: boolean;
+  /** the VM that it works for */
+  parent?: VmParent;
+  /** the program that asked for it; absent: this service by itself */
+  client?: string;
+}
+
+/** Makes VMs, new ones and copies of stopped ones. */
+export class VmMaker {
+  readonly #home: Home;
+  readonly #settings: SettingsStore;
+  readonly #options: VmMakerOptions;
+  readonly #registry: Registry;
+
+  constructor(options: VmMakerOptions) {
+    this.#options = options;
+    this.#home = options.home;
+    this.#settings = options.settings;
+    this.#registry = options.registry;
+  }
+
+  /**
+   * Makes a VM and starts its boot; `vm.booting` settles with the boot. A request or assets that are wrong are refused
+   * before any file of the VM exists.
+   */
+  async make(
+    request: CreateRequest,
+    options: MakeOptions = { scratch: true },
+  ): Promise<Vm> {
+    const { launcher } = this.#options;
+    this.#options.hypervisor.requireHost(request.arch);
+    const source = request.from === undefined ? undefined : this.#findSource(request.from);
+    if (source && request.live) {
+      throw new SbxError("request.invalid", "a copy of a VM cannot have a folder of the host", {
+        hint: "leave out one of from and live",
+      });
+    }
+    if (source && request.arch && request.arch !== source.record.assets.arch) {
+      throw new SbxError(
+        "request.invalid",
+        `"${source.record.name}" has a disk for ${source.record.assets.arch}`,
+        {
+          hint: "leave out the architecture: a copy has that of its source",
+        },
+      );
+    }
+    const id = options.parent || source || request.live ? crypto.randomUUID() : launcher.claimId();
+    try {
+      return await this.#make(id, request, options, source);
+    } finally {
+      await launcher.unclaim(id);
+    }
+  }
+
+  async #make(
+    id: string,
+    request: CreateRequest,
+    options: MakeOptions,
+    source: Vm | undefined,
+  ): Promise<Vm> {
+    const { sessions, launcher, states } = this.#options;
+    const vmRequest = await this.#completeRequest(id, request, source);
+    const profileId = request.profile_id ?? source?.record.profile_id ?? DEFAULT_PROFILE;
+    // A program of somebody else: it gets the refs that its definition names, and no others.
+    const boot = await makeBoot(this.#options, profileId, vmRequest, { refs: options.parent === undefined });
+    const live = request.live && await liveFolder(this.#options, request.live);
+    const paths = sessionPaths(this.#home, id);
+    const scratchGb = source?.record.scratch_gb ?? boot.scratchGb;
+    // A disk that was made ahead costs nothing.
+    const hasScratch = options.scratch || await spareScratchGb(paths) === scratchGb;
+    // Nobody asks for the resources of an MCP server: corp's locks replace its own.
+    if (!options.parent) requireUnlocked(this.#settings, request);
+    // Nothing is awaited from here to the registry: two requests at once cannot both get the name or the last place.
+    const name = request.name ?? this.#registry.freeName();
+    this.#registry.requireName(name);
+    this.#registry.requireRoom(maxRunning(this.#settings));
+    const vm: Vm = {
+      record: {
+        id,
+        name,
+        created_at: new Date().toISOString(),
+        persistent: request.persistent ?? false,
+        scratch_gb: hasScratch ? scratchGb : 0,
+        made_by: madeBy(options.client),
+        ...(options.parent && { parent: options.parent }),
+        ...(live && { live }),
+        ...boot.record,
+      },
+      paths,
+      process: new VmProcess(paths.socket),
+      state: { state: "Booting", boot_stages: [], pid: 0 },
+    };
+    this.#registry.add(vm);
+    sessions.put(vm.record);
+    try {
+      const contract = options.parent ? companionContract(boot.contract) : boot.contract;
+      await makeVmFiles(vm, vmRequest, contract, source);
+      await launcher.launch(vm, boot.assets);
+    } catch (error) {
+      await states.erase(vm);
+      throw error;
+    }
+    states.tell(vm);
+    return vm;
+  }
+
+  /** The values of a request, over those of the source's request; secrets are replaced by refs. */
+  async #completeRequest(
+    id: string,
+    { cpus, ram_mb, arch, env }: CreateRequest,
+    source: Vm | undefined,
+  ): Promise<VmRequest> {
+    const base = source && await readRequest(source.paths, source.record);
+    return {
+      cpus: cpus ?? base?.cpus,
+      ram_mb: ram_mb ?? base?.ram_mb,
+      // The programs on its disk are of one architecture.
+      arch: source ? source.record.assets.arch : arch,
+      env: await withoutSecrets(this.#home, id, { ...base?.env, ...env }),
+    };
+  }
+
+  #findSource(idOrName: string): Vm {
+    const source = this.#registry.get(idOrName);
+    requireAction(source, "fork", this.#options.hypervisor);
+    if (source.state.state === "Stopped") return source;
+    throw new SbxError("vm.wrong_state", `"${source.record.name}" is ${source.state.state}, not Stopped`, {
+      hint: `sbx fork ${source.record.name} copies it with its memory`,
+    });
+  }
+}

@@ -1,0 +1,140 @@
+import { type ForkRequest, VM_NAME } from "../../client/api/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+import type { Hypervisor } from "../../machine/vm/mod.ts";
+import { madeBy, sessionPaths, type VmRecord } from "../../session/mod.ts";
+import { type Boot, makeBoot, maxRunning } from "./boot.ts";
+import { makeForkFiles } from "./fork_files.ts";
+import { readRequest } from "./request.ts";
+import { acceleratorOf, keptMachine } from "./suspension.ts";
+import { requireAction, type Vm } from "./vm.ts";
+import type { VmMakerOptions } from "./creation.ts";
+import { VmProcess } from "./vm_process.ts";
+import { exclusive } from "./vm_states.ts";
+
+/** Characters of the source's name in generated names; a name has at most 64. */
+const PREFIX_CHARS = 56;
+
+/** New VMs, booting. */
+export interface Forked {
+  vms: Vm[];
+  /** time that a running source stood still, in `ms` */
+  stillMs?: number;
+}
+
+/** Makes copies of VMs: of stopped ones, and with their memory of suspended and running ones. */
+export class Forks {
+  readonly #options: VmMakerOptions;
+  readonly #hypervisor: Hypervisor;
+  readonly #home: Home;
+
+  constructor(options: VmMakerOptions) {
+    this.#options = options;
+    this.#hypervisor = options.hypervisor;
+    this.#home = options.home;
+  }
+
+  /**
+   * Makes one or more VMs from one moment of a VM, and starts them; each `booting` settles with its boot. Either all of
+   * them are made, or none.
+   *
+   * @param client the program that asked
+   * @throws {SbxError} `vm.wrong_state`, `vm.not_supported`, `vm.name_taken`, `vm.limit`, `vm.busy`, `vm.fork_failed`,
+   * `disk.full`, and those of {@linkcode makeBoot}
+   */
+  async fork(source: Vm, { name, count = 1 }: ForkRequest, client?: string): Promise<Forked> {
+    this.#hypervisor.requireHost();
+    requireAction(source, "fork", this.#hypervisor);
+    const names = namesOf(name, count);
+    return await exclusive(source, "fork", async () => {
+      const request = await readRequest(source.paths, source.record);
+      const boot = await makeBoot(this.#options, source.record.profile_id, request);
+      const kept = await this.#kept(source);
+      if (kept.assets) await this.#options.standing.requireMachine(source.record.name, kept.assets);
+      if (kept.assets) await acceleratorOf(source, this.#options, boot.assets);
+      requireAction(source, "fork", this.#hypervisor);
+      const vms = this.#reserve(source, { ...boot.record, ...kept, made_by: madeBy(client) }, names);
+      const content = { request, contract: boot.contract };
+      const stillMs = await makeForkFiles(this.#home, source, vms, content).catch((error) => {
+        for (const vm of vms) this.#options.registry.remove(vm);
+        throw error;
+      });
+      await this.#launch(vms, boot).catch(async (error) => {
+        await Promise.all(vms.map((vm) => this.#remove(vm)));
+        throw error;
+      });
+      return { vms, stillMs };
+    });
+  }
+
+  /** Memory fits only the machine that it is from. */
+  async #kept({ record, paths, state }: Vm): Promise<Partial<VmRecord>> {
+    if (state.state !== "Running") return await keptMachine({ record, paths });
+    const { cpus, ram_mb, assets } = record;
+    return { cpus, ram_mb, assets };
+  }
+
+  /** Enters the new VMs, so that nobody else gets their names and places. Nothing is awaited here. */
+  #reserve(
+    { record: { name: sourceName, persistent, scratch_gb } }: Vm,
+    record: Boot["record"] & Pick<VmRecord, "made_by">,
+    names: readonly (string | undefined)[],
+  ): Vm[] {
+    const { registry, settings } = this.#options;
+    const vms: Vm[] = [];
+    try {
+      for (const given of names) {
+        const name = given ?? registry.freeName(sourceName.slice(0, PREFIX_CHARS));
+        registry.requireName(name);
+        registry.requireRoom(maxRunning(settings));
+        const id = crypto.randomUUID();
+        const paths = sessionPaths(this.#home, id);
+        const created_at = new Date().toISOString();
+        const vm: Vm = {
+          record: { id, name, created_at, persistent, scratch_gb, ...record },
+          paths,
+          process: new VmProcess(paths.socket),
+          state: { state: "Booting", boot_stages: [], pid: 0 },
+          busy: "fork",
+        };
+        registry.add(vm);
+        vms.push(vm);
+      }
+    } catch (error) {
+      for (const vm of vms) registry.remove(vm);
+      throw error;
+    }
+    return vms;
+  }
+
+  async #launch(vms: readonly Vm[], { assets }: Boot): Promise<void> {
+    const { launcher, states, sessions } = this.#options;
+    for (const vm of vms) sessions.put(vm.record);
+    const launches = await Promise.allSettled(vms.map((vm) => launcher.launch(vm, assets, "fork")));
+    const failed = launches.find((launch) => launch.status === "rejected");
+    if (failed) throw failed.reason;
+    for (const vm of vms) {
+      vm.busy = undefined;
+      states.tell(vm);
+    }
+  }
+
+  async #remove(vm: Vm): Promise<void> {
+    await vm.process.call({ t: "Stop", force: true }).catch(() => {});
+    await this.#options.states.erase(vm);
+  }
+}
+
+/**
+ * The given name for one VM; for several with numbers behind it; nothing where a free one is to be found.
+ *
+ * @throws {SbxError} `request.invalid`: too long with its number
+ */
+function namesOf(name: string | undefined, count: number): (string | undefined)[] {
+  if (name === undefined || count === 1) return Array(count).fill(name);
+  const names = Array.from({ length: count }, (_, at) => `${name}-${at + 1}`);
+  if (names.every((each) => VM_NAME.test(each))) return names;
+  throw new SbxError("request.invalid", `"${names.at(-1)}" is too long for the name of a VM`, {
+    hint: "choose a shorter one: each VM has a number behind it",
+  });
+}

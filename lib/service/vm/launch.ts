@@ -1,0 +1,136 @@
+import { type Assets, verifyAssets } from "../../release/asset/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+import { log } from "../../base/log/mod.ts";
+import { isSuspended, writeState } from "../../session/mod.ts";
+import type { SettingsStore } from "../../config/settings/mod.ts";
+import { recordStep } from "../../release/setup/mod.ts";
+import type { AcceleratorChoice, Hypervisor } from "../../machine/vm/mod.ts";
+import type { AcceleratorChooser } from "./accelerator.ts";
+import type { ProcessNotice } from "../notice.ts";
+import { settle } from "./cleanup.ts";
+import { SpareProcess } from "./spare.ts";
+import { spawnProcess } from "./spawn.ts";
+import { acceleratorOf } from "./suspension.ts";
+import type { Templates } from "./templates.ts";
+import { isAlive, type Vm } from "./vm.ts";
+import { isForeign } from "./vm_process.ts";
+
+/** The launcher's surroundings. */
+export interface LauncherOptions {
+  home: Home;
+  settings: SettingsStore;
+  accelerators: AcceleratorChooser;
+  hypervisor: Hypervisor;
+  templates: Templates;
+  /** a VM's process reported a state, or is gone */
+  onState(vm: Vm, state: Vm["state"]): void;
+  /** a VM's process reported news of its session */
+  onNotice(vm: Vm, notice: ProcessNotice): void;
+}
+
+/** Starts the processes of VMs and follows them until they end. */
+export class Launcher {
+  readonly #options: LauncherOptions;
+  readonly #spare: SpareProcess;
+
+  constructor(options: LauncherOptions) {
+    this.#options = options;
+    this.#spare = new SpareProcess(options);
+  }
+
+  /** Id for a new VM of its own, whose machine may run already; one that is not used is given back by {@linkcode unclaim}. */
+  claimId(): string {
+    return this.#spare.claim() ?? crypto.randomUUID();
+  }
+
+  unclaim(id: string): Promise<void> {
+    return this.#spare.release(id);
+  }
+
+  /**
+   * Starts the VM's process, verifies the assets meanwhile, and orders the boot; returns once that is ordered.
+   *
+   * @param by what put memory on the VM's disk, if there is some
+   * @throws {SbxError} `vm.boot_failed`, `assets.mismatch`, `assets.missing`; the VM is Defunct then
+   */
+  async launch(vm: Vm, assets: Assets, by: "resume" | "fork" = "resume"): Promise<void> {
+    const { home } = this.#options;
+    vm.state = { state: "Booting", boot_stages: [], pid: 0 };
+    // The last report of the process before this one may still be on its way.
+    vm.watch = undefined;
+    const process = await spawnProcess(home, vm, this.#spare);
+    try {
+      const [choice] = await Promise.all([
+        acceleratorOf(vm, this.#options, assets),
+        process.listening,
+        verifyAssets(assets),
+      ]);
+      vm.state = { ...vm.state, accelerator: choice.accelerator };
+      vm.booting = this.#boot(vm, assets, choice, by);
+      vm.booting.catch(() => {});
+    } catch (error) {
+      process.kill();
+      vm.state = {
+        state: "Defunct",
+        boot_stages: [],
+        pid: 0,
+        last_error: error instanceof Error ? error.message : String(error),
+      };
+      await writeState(vm.paths, await settle(vm.paths, vm.state)).catch(() => {});
+      throw error;
+    }
+  }
+
+  /** Follows the reports of a VM's process until that process is gone. */
+  async watch(vm: Vm): Promise<void> {
+    const { onState, onNotice } = this.#options;
+    const watch = vm.watch = Symbol("watch");
+    try {
+      using stream = await vm.process.open({ t: "Watch" });
+      for (let reply = await stream.next(); reply !== null; reply = await stream.next()) {
+        if (vm.watch !== watch) return;
+        if (reply.t === "Info") onState(vm, reply.info);
+        else onNotice(vm, { type: reply.type, payload: reply.payload });
+      }
+    } catch (error) {
+      // One of another version runs on, unseen until it is stopped.
+      if (isForeign(error)) return;
+      // The process went away: the state on disk has the reason.
+    }
+    if (vm.watch === watch && isAlive(vm.state)) onState(vm, await settle(vm.paths, vm.state));
+  }
+
+  get spareRamMb(): number | undefined {
+    return this.#spare.ramMb;
+  }
+
+  get spareAssets(): string[] {
+    return this.#spare.assets;
+  }
+
+  async close(): Promise<void> {
+    await this.#spare.close();
+  }
+
+  async #boot(
+    vm: Vm,
+    assets: Assets,
+    { accelerator }: AcceleratorChoice,
+    by: "resume" | "fork",
+  ): Promise<void> {
+    const { templates } = this.#options;
+    this.watch(vm);
+    const { cpus, ram_mb, scratch_gb, parent } = vm.record;
+    const machine = { cpus, ram_mb, accelerator, assets };
+    const start = await isSuspended(vm.paths)
+      ? { from: "suspended" as const, by, why: vm.waking?.why }
+      : await templates.startOf(machine);
+    const { info } = await vm.process.call({ t: "Boot", accelerator, start })
+      .finally(() => this.#spare.renew(parent ? undefined : { ...machine, scratch_gb }));
+    this.#options.onState(vm, info);
+    recordStep(this.#options.home, "vm");
+    if (start.from !== "suspended") {
+      templates.started(machine, start, info).catch((error) => log.warn(error));
+    }
+  }
+}

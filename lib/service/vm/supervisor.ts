@@ -1,0 +1,362 @@
+import type {
+  CreateRequest,
+  ForkRequest,
+  PurgeRequest,
+  PurgeResult,
+  VmAction,
+  VmInfo,
+  VmSummary,
+} from "../../client/api/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import { log } from "../../base/log/mod.ts";
+import { sessionPaths, writeContract, writeRecord } from "../../session/mod.ts";
+import type { SettingsStore } from "../../config/settings/mod.ts";
+import type { Hypervisor } from "../../machine/vm/mod.ts";
+import type { Bin } from "./bin.ts";
+import { type BootSources, makeBoot, maxRunning } from "./boot.ts";
+import { Companions } from "./mcp_companions.ts";
+import { removeUnfinishedForks } from "./fork_files.ts";
+import { type Forked, Forks } from "./forks.ts";
+import { Launcher, type LauncherOptions } from "./launch.ts";
+import { renewLive } from "./live_folder.ts";
+import type { Notices } from "../notice.ts";
+import type { Registry } from "./registry.ts";
+import { readRequest } from "./request.ts";
+import type { Sessions } from "../record/sessions.ts";
+import { settle } from "./cleanup.ts";
+import { acceleratorOf, type Asker, comesBack, forgetMemory, keptMachine } from "./suspension.ts";
+import { removeLeftSpares } from "./spare_files.ts";
+import { requireLanded } from "../run/unlanded.ts";
+import { infoOf, isAbandoned, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
+import { type MakeOptions, VmMaker } from "./creation.ts";
+import { isForeign, stopForeign } from "./vm_process.ts";
+import { exclusive, VmStates } from "./vm_states.ts";
+
+/** Parts of the service that the life of a VM involves. */
+export interface SupervisorOptions
+  extends BootSources, Pick<LauncherOptions, "accelerators" | "templates" | "onNotice"> {
+  hypervisor: Hypervisor;
+  registry: Registry;
+  sessions: Sessions;
+  notices: Notices;
+  bin: Bin;
+}
+
+/** The life of every VM of one home. Each runs in a process of its own, which outlives this one. */
+export class Supervisor {
+  readonly hypervisor: Hypervisor;
+  readonly #settings: SettingsStore;
+  readonly #options: SupervisorOptions;
+  readonly #registry: Registry;
+  readonly #states: VmStates;
+  readonly #launcher: Launcher;
+  readonly #maker: VmMaker;
+  readonly #forks: Forks;
+  readonly #companions: Companions;
+  /** of VMs that are being removed */
+  readonly #removals = new Set<Promise<void>>();
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options;
+    this.hypervisor = options.hypervisor;
+    this.#settings = options.settings;
+    this.#registry = options.registry;
+    this.#states = new VmStates({
+      ...options,
+      features: this.hypervisor.features,
+      onState: (vm) => this.#companions.follow(vm),
+    });
+    this.#launcher = new Launcher({ ...options, onState: (vm, state) => this.#states.update(vm, state) });
+    const making = { ...options, launcher: this.#launcher, states: this.#states };
+    this.#maker = new VmMaker(making);
+    this.#forks = new Forks(making);
+    this.#companions = new Companions({
+      registry: options.registry,
+      create: (request, parent) => this.create(request, { scratch: false, parent }),
+      remove: (vm) => this.delete(vm, { force: true, keeps: false }),
+    });
+  }
+
+  /** Finds the VMs of earlier runs, and follows those that still run. */
+  async load(): Promise<void> {
+    const { home, sessions } = this.#options;
+    await removeLeftSpares(home);
+    await this.#registry.load((id) => sessions.get(id).catch(() => undefined));
+    for (const vm of this.#registry.alive()) this.#launcher.watch(vm);
+    await this.#companions.removeOrphans();
+    await this.#removeAbandoned();
+    await removeUnfinishedForks(home);
+  }
+
+  /** Their records stay. A removal that fails is tried again by the next service. */
+  async #removeAbandoned(): Promise<void> {
+    await Promise.all(
+      this.#registry.all().filter(isAbandoned).map(async (vm) => {
+        const { name, id } = vm.record;
+        log.info(
+          `removing "${name}": a temporary VM that ${
+            vm.state.last_error ?? "was left by the service of before"
+          }`,
+        );
+        await this.delete(vm, { force: true, keeps: false }).catch((error) => log.warn(`${id}:`, error));
+      }),
+    );
+  }
+
+  /** @param all also the VMs of MCP servers, which belong to others */
+  list(all = false): VmSummary[] {
+    return this.#registry.all().filter(({ record }) => all || !record.parent).map((vm) => this.summary(vm));
+  }
+
+  /** @throws {SbxError} `vm.not_found` */
+  find(idOrName: string): Vm {
+    return this.#registry.get(idOrName);
+  }
+
+  /** Memory of the machine that was started ahead, in `MiB`, if there is one. */
+  get spareRamMb(): number | undefined {
+    return this.#launcher.spareRamMb;
+  }
+
+  /** Files that it boots from. */
+  get spareAssets(): string[] {
+    return this.#launcher.spareAssets;
+  }
+
+  summary(vm: Vm): VmSummary {
+    return summaryOf(vm, this.hypervisor.features);
+  }
+
+  info(vm: Vm): VmInfo {
+    return infoOf(vm, this.hypervisor);
+  }
+
+  /**
+   * Makes a VM and starts its boot; `vm.booting` settles with the boot. A request or assets that are wrong are refused
+   * before any file of the VM exists.
+   */
+  async create(
+    request: CreateRequest,
+    options: MakeOptions = { scratch: true },
+  ): Promise<Vm> {
+    // The VM of the `sbx run` before this one leaves in a moment.
+    if (!this.#registry.hasRoom(maxRunning(this.#settings))) await Promise.allSettled(this.#removals);
+    return await this.#maker.make(request, options);
+  }
+
+  /** Boots a VM that has ended, with its profile and the settings as they are now. */
+  async start(vm: Vm): Promise<void> {
+    this.#require(vm, "start");
+    await exclusive(vm, "start", async () => {
+      const request = await readRequest(vm.paths, vm.record);
+      const boot = await makeBoot(this.#options, vm.record.profile_id, request);
+      const kept = await keptMachine(vm);
+      if (kept.assets) await this.#options.standing.requireMachine(vm.record.name, kept.assets);
+      // Before anything of it changes.
+      if (kept.assets) await acceleratorOf(vm, this.#options, boot.assets);
+      const live = await renewLive(this.#options, vm);
+      vm.record = { ...vm.record, ...boot.record, ...live, ...kept };
+      vm.problem = undefined;
+      await Promise.all([writeRecord(vm.paths, vm.record), writeContract(vm.paths, boot.contract)]);
+      // Other VMs may have started meanwhile; nothing is awaited from here to the new state.
+      this.#registry.requireRoom(maxRunning(this.#settings));
+      await this.#launcher.launch(vm, boot.assets);
+      this.#states.tell(vm);
+    });
+  }
+
+  /** Stops a VM; one that is not persistent is removed, and kept for a day. */
+  async stop(vm: Vm): Promise<void> {
+    this.#require(vm, "stop");
+    await exclusive(vm, "stop", () => this.#end(vm, false));
+    if (!vm.record.persistent) await this.#states.erase(vm, await this.#options.bin.takes(vm));
+  }
+
+  async pause(vm: Vm): Promise<void> {
+    this.#require(vm, "pause");
+    await exclusive(vm, "pause", async () => {
+      this.#states.update(vm, (await vm.process.call({ t: "Pause" })).info);
+    });
+  }
+
+  /** Lets a VM go on; those who ask for that at once share one resume. */
+  async resume(vm: Vm): Promise<void> {
+    if (vm.waking) return await vm.waking.done;
+    this.#require(vm, "resume");
+    if (vm.state.state === "Suspended") return await this.#wake(vm);
+    await exclusive(vm, "resume", async () => {
+      this.#states.update(vm, (await vm.process.call({ t: "Resume" })).info);
+    });
+  }
+
+  /**
+   * Writes a VM's memory to disk and ends its machine; {@linkcode start} goes on with it.
+   *
+   * @param idleMs only when nobody has used it for that long: then it comes back by itself
+   */
+  async suspend(vm: Vm, idleMs?: number): Promise<void> {
+    this.#require(vm, "suspend");
+    await exclusive(vm, "suspend", async () => {
+      const over = Promise.withResolvers<void>();
+      vm.suspending = over.promise;
+      try {
+        this.#states.update(vm, (await vm.process.call({ t: "Suspend", idle_ms: idleMs })).info);
+      } finally {
+        vm.suspending = undefined;
+        over.resolve();
+      }
+    });
+  }
+
+  /** Makes copies of a VM, as {@linkcode Forks.fork} says. */
+  async fork(vm: Vm, request: ForkRequest, client?: string): Promise<Forked> {
+    return await this.#forks.fork(vm, request, client);
+  }
+
+  /** Makes a VM persistent. */
+  async save(vm: Vm, name?: string): Promise<void> {
+    this.#require(vm, "save");
+    if (name !== undefined && name !== vm.record.name) this.#registry.requireName(name);
+    const record = { ...vm.record, persistent: true, name: name ?? vm.record.name };
+    await writeRecord(vm.paths, record);
+    vm.record = record;
+    this.#states.tell(vm);
+  }
+
+  /**
+   * Deletes a VM; its files are kept for a day where the disk has room, a suspended one with its memory.
+   *
+   * @param options.force also with work that was not pulled
+   * @param options.keeps false: it is removed at once
+   * @throws {SbxError} `vm.unlanded`; `vm.not_found`: another request was first
+   */
+  async delete(vm: Vm, { force, keeps = true }: { force: boolean; keeps?: boolean }): Promise<void> {
+    // The guest decides how long this takes: another request may delete it by force meanwhile.
+    if (!force) await requireLanded(vm);
+    const removal = exclusive(vm, "delete", async () => {
+      // Another request was first; one that was restored is another VM here.
+      if (!this.#registry.all().includes(vm)) {
+        throw new SbxError("vm.not_found", `"${vm.record.name}" is deleted already`, {
+          hint: "sbx list shows the VMs",
+        });
+      }
+      const isKept = keeps && await this.#options.bin.takes(vm);
+      // One that is kept writes its data out first.
+      if (isAlive(vm.state)) await this.#end(vm, !isKept);
+      await this.#states.erase(vm, isKept);
+    });
+    this.#removals.add(removal);
+    await removal.finally(() => this.#removals.delete(removal));
+  }
+
+  /**
+   * Removes the VMs that were left behind; with `all`, every VM without work that was not pulled, or with `force` every one.
+   *
+   * @returns names of the removed ones, and of those that stay for their work
+   */
+  async purge({ all = false, force = false }: PurgeRequest): Promise<PurgeResult> {
+    const vms = this.#registry.all().filter((vm) => !vm.record.parent && (all || isLeftBehind(vm)));
+    const result: PurgeResult = { removed: [], kept: [] };
+    await Promise.all(vms.map(async (vm) => {
+      try {
+        await this.delete(vm, { force });
+        result.removed.push(vm.record.name);
+      } catch (error) {
+        const { code } = error as SbxError;
+        if (code === "vm.not_found") return;
+        if (code !== "vm.unlanded") throw error;
+        result.kept.push(vm.record.name);
+      }
+    }));
+    return result;
+  }
+
+  /**
+   * Brings a deleted VM back, as it was.
+   *
+   * @param name of it from now on
+   * @throws {SbxError} `vm.not_found`, `vm.name_taken`
+   */
+  async restore(idOrName: string, name?: string): Promise<Vm> {
+    const { bin, sessions } = this.#options;
+    const deleted = await bin.get(idOrName);
+    this.#registry.requireName(name ?? deleted.name);
+    await bin.takeOut(deleted.id);
+    let vm: Vm;
+    try {
+      vm = await this.#registry.open(deleted.id, (id) => sessions.get(id).catch(() => undefined));
+      if (name !== undefined && !vm.damaged) {
+        vm.record = { ...vm.record, name };
+        await writeRecord(vm.paths, vm.record);
+      }
+      // Another VM may have got the name meanwhile.
+      this.#registry.requireName(vm.record.name);
+    } catch (error) {
+      const { dir } = sessionPaths(this.#options.home, deleted.id);
+      await bin.put({ record: deleted, dir }, deleted.deleted_at).catch((failure) => log.error(failure));
+      throw error;
+    }
+    this.#registry.add(vm);
+    sessions.put(vm.record, new Date().toISOString());
+    this.#states.tell(vm);
+    return vm;
+  }
+
+  /** Waits until a new VM is ready. @throws {SbxError} the failure of its boot */
+  async booted(vm: Vm): Promise<void> {
+    await vm.booting;
+  }
+
+  /**
+   * Waits for a boot that is under way, and brings back a VM that was suspended because it was idle.
+   *
+   * @throws {SbxError} `vm.wrong_state` when the VM cannot run programs afterwards
+   */
+  async ready(vm: Vm, asker: Asker): Promise<void> {
+    await vm.suspending;
+    if (vm.waking || comesBack(vm)) {
+      await this.#wake(vm, `it was suspended when idle, and ${asker} needed it`);
+    } else if (vm.state.state === "Booting") await vm.booting;
+    this.#require(vm, "exec");
+  }
+
+  /** Works in a VM that is {@linkcode ready}; again, where it was suspended before the work began. */
+  async inGuest<T>(vm: Vm, asker: Asker, work: () => Promise<T>): Promise<T> {
+    await this.ready(vm, asker);
+    try {
+      return await work();
+    } catch (error) {
+      if ((error as SbxError).code !== "vm.wrong_state") throw error;
+      await this.ready(vm, asker);
+      return await work();
+    }
+  }
+
+  #wake(vm: Vm, why?: string): Promise<void> {
+    vm.waking ??= { why, done: this.#goOn(vm).finally(() => vm.waking = undefined) };
+    return vm.waking.done;
+  }
+
+  async #goOn(vm: Vm): Promise<void> {
+    await this.start(vm);
+    await vm.booting;
+  }
+
+  /** Ends what waits for VMs to come; VMs go on. */
+  async close(): Promise<void> {
+    await this.#launcher.close();
+  }
+
+  async #end(vm: Vm, force: boolean): Promise<void> {
+    if (vm.state.state === "Suspended") return this.#states.update(vm, await forgetMemory(vm));
+    await this.#companions.removeOf(vm);
+    const reply = await vm.process.call({ t: "Stop", force }).catch(async (error) => {
+      if (isForeign(error)) await stopForeign(vm.record.id);
+    });
+    this.#states.update(vm, reply?.info ?? await settle(vm.paths, vm.state));
+  }
+
+  #require(vm: Vm, action: VmAction): void {
+    requireAction(vm, action, this.hypervisor);
+  }
+}

@@ -1,0 +1,176 @@
+import type { VmAction, VmInfo, VmStatus, VmSummary } from "../../client/api/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import type { MachineInfo } from "../../session/ipc/mod.ts";
+import type { SessionPaths, VmRecord } from "../../session/mod.ts";
+import { PAUSED_HINT } from "../../session/mod.ts";
+import type { StillRecord } from "../../session/offline/mod.ts";
+import type { Features, Hypervisor } from "../../machine/vm/mod.ts";
+import { guestPath } from "../run/workspace/mod.ts";
+import type { VmProcess } from "./vm_process.ts";
+
+/**
+ * Legal actions in each state (docs/design/contracts/02-http.md §2); some need a feature of the hypervisor.
+ */
+const ACTIONS: Record<VmStatus, VmAction[]> = {
+  Booting: ["stop", "delete"],
+  Running: ["exec", "shell", "stop", "pause", "suspend", "fork", "save", "delete"],
+  Paused: ["resume", "stop", "delete"],
+  Stopped: ["start", "fork", "save", "delete"],
+  Suspended: ["resume", "start", "stop", "fork", "save", "delete"],
+  Defunct: ["start", "delete"],
+};
+
+/** Actions of a VM that belongs to no other. */
+const OWN_LIFE: VmAction[] = ["start", "fork", "save"];
+
+/** Actions that a VM with a folder of the host lacks: that folder stays one, and changes meanwhile. */
+const LIVE_LACKS: VmAction[] = ["suspend", "fork"];
+
+type Abilities = Pick<Hypervisor, "features" | "lackOf">;
+
+/** One VM in the service's memory. */
+export interface Vm {
+  record: VmRecord;
+  paths: SessionPaths;
+  /** reachable while the VM is alive */
+  process: VmProcess;
+  state: MachineInfo;
+  /** the record cannot be read: `record` is a stand-in */
+  damaged?: true;
+  /** life-cycle operation under way; another one is refused */
+  busy?: string;
+  /** reason why its latest contract is not in force */
+  problem?: string;
+  /** settles when the boot under way succeeds or fails */
+  booting?: Promise<void>;
+  /** the process whose reports count: another one follows it */
+  watch?: symbol;
+  /** its record, in the hands of the service while it has no process; closed before it gets one */
+  still?: { use<T>(work: (record: StillRecord) => Promise<T>): Promise<T>; close(): Promise<void> };
+  /** a suspension under way */
+  suspending?: Promise<void>;
+  /** the resume under way that a request waits for, and why, in words */
+  waking?: { why?: string; done: Promise<void> };
+}
+
+export function isAlive({ state }: MachineInfo): boolean {
+  return state === "Booting" || state === "Running" || state === "Paused";
+}
+
+/** A VM that is not persistent and has ended. */
+export function isLeftBehind({ record, state }: Pick<Vm, "record" | "state">): boolean {
+  return !record.persistent && !isAlive(state) && state.state !== "Suspended";
+}
+
+/**
+ * A VM of `POST /run` whose client went away with the service of before, or a temporary one that never booted: nobody comes
+ * for it.
+ */
+export function isAbandoned({ record, state, damaged }: Pick<Vm, "record" | "state" | "damaged">): boolean {
+  if (record.persistent || record.parent || record.forked_from || damaged) return false;
+  if (state.state === "Suspended") return false;
+  if (isAlive(state)) return record.scratch_gb === 0;
+  return record.scratch_gb === 0 || state.boot_stages.length === 0;
+}
+
+/** Its copy would go on from where it is. */
+function hasMemory({ state: { state } }: Pick<Vm, "state">): boolean {
+  return state === "Running" || state === "Suspended";
+}
+
+export function actionsOf(vm: Vm, features: Features): VmAction[] {
+  return ACTIONS[vm.state.state].filter((action) => {
+    // Without its record nothing else is possible.
+    if (vm.damaged) return action === "delete";
+    if (vm.record.live && LIVE_LACKS.includes(action)) return false;
+    if (action === "pause") return features.pause;
+    if (action === "suspend") return features.save_state;
+    if (action === "fork" && hasMemory(vm) && !features.live_fork) return false;
+    // A VM of an MCP server comes and goes with the VM that it belongs to.
+    if (vm.record.parent && OWN_LIFE.includes(action)) return false;
+    if (action === "save") return !vm.record.persistent;
+    return true;
+  });
+}
+
+/** @throws {SbxError} `vm.wrong_state` */
+export function requireAction(vm: Vm, action: VmAction, hypervisor: Abilities): void {
+  const legal = actionsOf(vm, hypervisor.features);
+  if (legal.includes(action)) return;
+  const { state, last_error } = vm.state;
+  if (vm.record.live && LIVE_LACKS.includes(action)) {
+    throw new SbxError("vm.not_supported", `"${vm.record.name}" has a folder of this host: no ${action}`, {
+      hint: "a VM that got a copy of the folder can (--from-dir)",
+    });
+  }
+  const lack = action === "suspend" && hypervisor.lackOf("save_state");
+  if (lack) throw new SbxError("vm.not_supported", `this host cannot suspend VMs: it ${lack}`);
+  const forkLack = action === "fork" && hasMemory(vm) && !vm.record.parent && hypervisor.lackOf("live_fork");
+  if (forkLack) {
+    throw new SbxError(
+      "vm.not_supported",
+      `this host cannot fork a VM ${state === "Suspended" ? "with its memory" : "that runs"}: it ${forkLack}`,
+      {
+        hint: `sbx stop ${vm.record.name} first: a stopped VM can be forked on every host`,
+      },
+    );
+  }
+  if (state === "Paused" && last_error) {
+    throw new SbxError("vm.paused", `"${vm.record.name}" is paused: ${last_error}`, {
+      hint: PAUSED_HINT,
+    });
+  }
+  const why = state === "Suspended" && last_error ? ` (${last_error})` : "";
+  throw new SbxError(
+    "vm.wrong_state",
+    `"${vm.record.name}" is ${state}${why}: ${action} is not possible now`,
+    { hint: `possible now: ${legal.join(", ")}` },
+  );
+}
+
+/** What a guest lacks. */
+function problemOf({ state: { network_error, activity_error } }: Vm): string | undefined {
+  if (network_error) return `its guest has no network: ${network_error}`;
+  return activity_error && `the programs of its guest are not recorded: ${activity_error}`;
+}
+
+export function summaryOf(vm: Vm, features: Features): VmSummary {
+  const { id, name, profile_id, persistent, parent } = vm.record;
+  const { state, last_error, suspended_by } = vm.state;
+  const error = last_error ?? (isAlive(vm.state) ? problemOf(vm) : undefined);
+  return {
+    id,
+    name,
+    profile_id,
+    status: state,
+    persistent,
+    ...(parent && { parent: { id: parent.id, server: parent.server } }),
+    available_actions: actionsOf(vm, features),
+    ...(error && { last_error: error }),
+    ...(suspended_by && { suspended_by }),
+  };
+}
+
+export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo {
+  const { created_at, cpus, ram_mb, id, forked_from, assets, live } = vm.record;
+  const { accelerator, boot_stages, pid, started } = vm.state;
+  return {
+    ...summaryOf(vm, hypervisor.features),
+    created_at,
+    session_id: id,
+    image: { ...(assets.image && { profile_id: assets.image }), version: assets.version },
+    arch: assets.arch,
+    cpus,
+    ram_mb,
+    ...(forked_from && { forked_from }),
+    ...(accelerator && { accelerator }),
+    ...(started && { started_by: started.by, ...(started.why && { started_why: started.why }) }),
+    hypervisor: hypervisor.name,
+    features: hypervisor.features,
+    ...(isAlive(vm.state) && pid > 0 && { pid }),
+    workspace: vm.paths.workspace,
+    ...(live && { live: { dir: live.dir, place: guestPath(live.name), is_repository: live.is_repository } }),
+    logs: vm.paths.logs,
+    boot_stages,
+  };
+}

@@ -1,0 +1,342 @@
+import { SbxError } from "../../base/error/mod.ts";
+import { log } from "../../base/log/mod.ts";
+import type { DetectionIr, RuleCounter } from "../../detection/mod.ts";
+import {
+  type Bill,
+  Budget,
+  type BudgetOptions,
+  type LaterUse,
+  type Limit,
+  type Spending,
+} from "../../policy/budget/mod.ts";
+import { type Event, familyOf, type Finding } from "../../event/mod.ts";
+import {
+  type Ask,
+  AskQueue,
+  type Decision,
+  type Draft,
+  type Evaluation,
+  failedEvaluation,
+  type Gate,
+  GUARD_EVALUATION,
+  guardDecision,
+  type Outcome,
+  type Policy,
+  type Refusal,
+  type Rule,
+  type Verdict,
+} from "../../policy/mod.ts";
+import { EventActivity } from "./activity.ts";
+import { askPerson } from "./ask.ts";
+import { completeDraft } from "./complete.ts";
+import { Detector } from "./detector.ts";
+import { credentialFindings, failureFinding } from "./finding.ts";
+import { budgetFinding, limited, spendingRow } from "./limited.ts";
+import { recordedOf, type SessionNotice } from "./notice.ts";
+import type { GateOptions, RuleTerms } from "./options.ts";
+import { outlineOf } from "./outline.ts";
+import { recordRefusal } from "./unrecorded.ts";
+import { type Decided, EventPassage, type TimedOutcome } from "./passage.ts";
+import type { Recorder } from "./recorder.ts";
+import { Redactor } from "./redact.ts";
+import { RESPONDING, withResponse } from "./response.ts";
+import { RulesInForce } from "./rules_in_force.ts";
+
+/** The gate of one session: completes drafts, evaluates the rules, waits for people, and records before any effect. */
+export class SessionGate implements Gate {
+  readonly asks: AskQueue;
+  readonly activity = new EventActivity();
+  readonly #options: GateOptions;
+  readonly #recorder: Recorder;
+  readonly #redactor: Redactor;
+  #rules: RulesInForce;
+  #detector: Detector;
+  #profileRevision: string;
+  #budget?: Budget;
+  readonly budgetUses = () => this.#budget?.uses() ?? [];
+  readonly #passages = this.activity.following({
+    reviewResponse: (...review) => this.#reviewResponse(...review),
+    recordEnd: (event, outcome) => this.#recordEnd(event, outcome),
+    countSent: (event, bytes) => this.#countSent(event, bytes),
+  });
+
+  /** @throws {SbxError} `detection.conflict` */
+  constructor(options: GateOptions) {
+    this.#recorder = (this.#options = options).recorder;
+    this.#redactor = new Redactor((value) => options.scrubValue(value));
+    this.#rules = new RulesInForce(options.policy, options.detections);
+    this.#detector = new Detector(options.detections, options.exportRoutes);
+    this.#profileRevision = options.session.profile_revision;
+    this.asks = new AskQueue({
+      onAsk: (payload) => this.#tell({ type: "ask", payload }),
+      onResolved: (record) => {
+        this.#safely(() => this.#recorder.add({ rows: [{ table: "approvals", record }] }));
+        this.#tell({ type: "ask", payload: record });
+      },
+    });
+  }
+
+  /** Replaces rules and detections, and the revision that events name. @throws {SbxError} `detection.conflict`: the ones before stay */
+  use(policy: Policy, detections: readonly DetectionIr[], terms: RuleTerms = {}): void {
+    this.#detector = new Detector(detections, terms.exportRoutes, this.#detector);
+    this.#profileRevision = terms.profileRevision ?? this.#profileRevision;
+    this.#rules = new RulesInForce(policy, detections);
+  }
+
+  /** Limits what the session may use; what it has used already counts. @param options of the first time, but the terms */
+  useBudget(options: Omit<BudgetOptions, "notice" | "record">): void {
+    const notice = (event: Event, text: string) => this.report([budgetFinding(event, text)]);
+    if (this.#budget) return this.#budget.use(options.terms);
+    const record = (spending: Spending) => this.#recorder.add({ rows: [spendingRow(spending)] });
+    this.#budget = new Budget({ ...options, notice, record });
+  }
+
+  /** Puts the minutes of the session on record. */
+  recordMinutes(): void {
+    const minutes = this.#budget?.minutes;
+    if (minutes !== undefined) this.#safely(() => this.#recorder.add({ rows: [spendingRow({ minutes })] }));
+  }
+
+  /** Findings so far of each detection rule. */
+  counters(): RuleCounter[] {
+    return this.#detector.counters();
+  }
+
+  async decide(draft: Draft, signal?: AbortSignal, waits?: (ask: Ask) => void): Promise<EventPassage> {
+    const complete = this.#complete(draft);
+    const passage = this.#budget
+      ? await this.#decideWithin(this.#budget, { event: complete, bill: draft.bill }, signal, waits)
+      : await this.#decide(complete, undefined, signal, waits);
+    if (passage.allowed) await this.#options.before?.(passage.event);
+    return passage;
+  }
+
+  /** Decides on an event that may use up a budget: what it can use is reserved first. */
+  async #decideWithin(
+    budget: Budget,
+    { event: complete, bill }: { event: Event; bill: Bill | undefined },
+    signal: AbortSignal | undefined,
+    waits: ((ask: Ask) => void) | undefined,
+  ): Promise<EventPassage> {
+    const reserved = await budget.reserve(complete, bill, signal);
+    let passage: EventPassage | undefined;
+    try {
+      passage = await this.#decide(complete, reserved?.limit, signal, waits);
+      if (passage.allowed) reserved?.take();
+      return passage;
+    } finally {
+      if (!passage?.allowed && !reserved?.limit) reserved?.release();
+    }
+  }
+
+  async #decide(
+    complete: Event,
+    limit: Limit | undefined,
+    signal: AbortSignal | undefined,
+    waits: ((ask: Ask) => void) | undefined,
+  ): Promise<EventPassage> {
+    const rules = this.#rules;
+    const { event, decision, decider, findings } = this.#evaluate(complete, limit);
+    if (decision.decision !== "ask") return new EventPassage(this.#passages, { event, decision, findings });
+    const shown = this.#redactor.event(event);
+    const timeout = decider?.ask_timeout;
+    let answer = await askPerson(this.asks, event, decision, { timeout, shown, signal, waits });
+    // The rules may have changed meanwhile, and no answer undoes a block.
+    const later = rules === this.#rules ? undefined : this.#rules.policy.evaluate(complete).decision;
+    if (later?.decision === "block") {
+      answer = this.#redactor.decision(later, complete, this.#redactor.event(complete));
+    }
+    if (answer.decision === "allow") {
+      // The allowance must be on record before the effect.
+      this.#recorder.requireWritable();
+      if (RESPONDING.has(familyOf(event.common.event_type))) {
+        return new EventPassage(this.#passages, { event, decision: answer, findings, answer });
+      }
+    }
+    this.#end(event, { decision: answer });
+    return new EventPassage(this.#passages, { event, decision: answer, findings });
+  }
+
+  reads(part: string): boolean {
+    return this.#rules.policy.reads(part);
+  }
+
+  /** What the rules say of programs of the guest and their files. */
+  get guestRules(): Pick<
+    Policy,
+    "restrictsPrograms" | "restrictsFiles" | "decidesByFile" | "needsArguments"
+  > {
+    return this.#rules.policy;
+  }
+
+  get countsModels(): boolean {
+    return this.#budget?.countsModels ?? false;
+  }
+
+  awaitsUse(key: string): boolean {
+    return this.#budget?.awaits(key) ?? false;
+  }
+
+  correctUse(use: LaterUse): void {
+    this.#safely(() => this.#budget?.correct(use));
+  }
+
+  preview(draft: Draft): Verdict {
+    const { event, decision } = this.#rules.policy.evaluate(this.#complete(draft));
+    return { allowed: decision.decision === "allow", event, decision };
+  }
+
+  refuse(draft: Draft, refusal: Refusal): Decision {
+    const event = this.#complete(draft);
+    // A reason may name what the guest sent.
+    const decision = this.#redactor.value(guardDecision(event.common.event_id, refusal));
+    try {
+      this.#append(event, decision);
+    } catch (error) {
+      if (error instanceof SbxError) throw error;
+      this.#append(outlineOf(event), decision);
+    }
+    return decision;
+  }
+
+  observe(draft: Draft, outcome?: Outcome): Event {
+    const event = this.#complete({ ...draft, common: { enforceability: "observe_only", ...draft.common } });
+    this.#append(event);
+    const { use, ...end } = outcome ?? {};
+    if (outcome) this.#end(event, this.#redactor.outcome(event, end));
+    const seen = use ?? { complete: end.error === undefined };
+    this.#safely(() => this.#budget?.settle(event, end.response, seen, draft.bill));
+    return event;
+  }
+
+  /** Records findings and tells of them. */
+  report(findings: readonly Finding[]): void {
+    if (!findings.length) return;
+    this.#safely(() => this.#recorder.add({ findings }));
+    for (const payload of findings) this.#tell({ type: "finding", payload });
+  }
+
+  /** Denies every ask that waits. */
+  close(): void {
+    this.asks.close();
+  }
+
+  #complete(draft: Draft): Event {
+    return completeDraft(draft, this.#options.session, this.#profileRevision);
+  }
+
+  /** Evaluates the rules and records the event. One that cannot be recorded as it is: a block, over its outline. */
+  #evaluate(complete: Event, limit: Limit | undefined): Decided & { decider?: Rule } {
+    const began = performance.now();
+    const evaluation = limited(this.#rules.policy.evaluate(complete), limit), { event } = evaluation;
+    try {
+      const redacted = this.#redactor.event(event);
+      const decision = this.#redactor.decision(evaluation.decision, event, redacted);
+      const findings = this.#append(event, decision, { ...evaluation, began }, redacted);
+      return { event, decision, decider: evaluation.decider, findings };
+    } catch (error) {
+      if (error instanceof SbxError) {
+        throw recordRefusal(this.#recorder, () => this.#redactor.event(event), error);
+      }
+      const outline = outlineOf(event);
+      const failed = failedEvaluation(outline, error);
+      const decision = this.#redactor.value(failed.decision);
+      return { event: outline, decision, findings: this.#append(outline, decision, failed) };
+    }
+  }
+
+  /**
+   * @param decision without secrets
+   * @returns ids of the findings that the rules made
+   */
+  #append(
+    whole: Event,
+    decision?: Decision,
+    evaluation?: Evaluation & { began?: number },
+    event = this.#redactor.event(whole),
+  ): ReadonlySet<string> {
+    const findings = evaluation ? this.#findingsOf(evaluation) : [];
+    this.#recorder.append({ event, ...(decision && { decision }), findings });
+    whole.common.sequence = event.common.sequence;
+    this.activity.recorded(event);
+    this.#tell({ type: "security-event", payload: recordedOf(event, decision, evaluation?.began) });
+    for (const payload of findings) this.#tell({ type: "finding", payload });
+    if (event.credential) this.report(credentialFindings(event));
+    this.#detect(event, () => this.#detector.matchRequest(event));
+    return new Set(findings.map(({ finding_id }) => finding_id));
+  }
+
+  /** Findings of an evaluation; the message of a rule that failed may repeat values of the event. */
+  #findingsOf(evaluation: Evaluation): Finding[] {
+    const findings = this.#rules.findingsOf(evaluation);
+    return evaluation.failures.length > 0 ? this.#redactor.value(findings) : findings;
+  }
+
+  /** Reports the findings of detections, or that the detections failed: the event is decided and on record by then. */
+  #detect({ common: { event_id } }: Event, match: () => Finding[]): void {
+    let findings: Finding[];
+    try {
+      findings = match();
+    } catch (error) {
+      const message = `the detections cannot be evaluated on this event: ${(error as Error).message}`;
+      findings = [failureFinding({ rule_id: GUARD_EVALUATION, event_id, message })];
+    }
+    this.report(findings);
+  }
+
+  #reviewResponse(event: Event, response: unknown, reported: ReadonlySet<string>): Decision | undefined {
+    if (!this.#rules.reviewed.has(familyOf(event.common.event_type))) return undefined;
+    const whole = withResponse(event, response);
+    const evaluation = this.#rules.policy.evaluate(whole);
+    this.report(this.#findingsOf(evaluation).filter(({ finding_id }) => !reported.has(finding_id)));
+    const { decision } = evaluation;
+    if (decision.decision !== "block") return undefined;
+    return this.#redactor.decision(decision, whole, this.#redactor.event(whole));
+  }
+
+  #countSent(event: Event, bytes: number): void {
+    const limit = this.#budget?.countSent(event, bytes);
+    if (limit) {
+      throw new SbxError("policy.blocked", `${limit.reason}, so the rest of the request is not sent`);
+    }
+  }
+
+  #recordEnd(event: Event, { use, ...outcome }: TimedOutcome): void {
+    const seen = use ?? { complete: outcome.error === undefined };
+    this.#safely(() => this.#budget?.settle(event, outcome.response, seen));
+    this.#safely(() => this.#options.ended?.(event, outcome.response));
+    let scrubbed = outcome;
+    try {
+      scrubbed = this.#redactor.outcome(event, outcome);
+      this.#recorder.end({ event_id: event.common.event_id, ...scrubbed });
+    } catch (error) {
+      log.error((error as Error).message);
+      if (error instanceof SbxError) return;
+      // The end stays on record, without the part that cannot be.
+      const { response: _, ...rest } = outcome;
+      return this.#end(event, { ...rest, error: "the response cannot be recorded" });
+    }
+    const { response } = scrubbed;
+    if (response === undefined || !this.#detector.readsResponses) return;
+    const whole = () => withResponse(this.#redactor.event(event), response);
+    this.#detect(event, () => this.#detector.matchResponse(whole()));
+  }
+
+  #end({ common: { event_id } }: Event, outcome: Outcome): void {
+    this.#safely(() => this.#recorder.end({ event_id, ...outcome }));
+  }
+
+  /** A watcher that fails changes no decision. */
+  #tell(notice: SessionNotice): void {
+    this.#safely(() => this.#options.tell(notice));
+  }
+
+  /** The event has happened and cannot be undone; a failing recorder reports itself, and blocks the events that follow. */
+  #safely(write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      log.error((error as Error).message);
+    }
+  }
+}

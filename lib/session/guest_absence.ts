@@ -1,0 +1,116 @@
+import { asSbxError, type SbxError } from "../base/error/mod.ts";
+import type { GuestLink, ShellState } from "../machine/guest/mod.ts";
+import type { Machine, MachineSpec } from "../machine/vm/mod.ts";
+import type { Enforcement } from "./enforcement.ts";
+import type { SessionPaths, VmPaths } from "./files/paths.ts";
+import type { VmRecord } from "./files/record.ts";
+import { takeCopy, type VmCopy } from "./fork.ts";
+import { rejoinGuest } from "./start.ts";
+import { type MemoryOrigin, writeDown } from "./suspend.ts";
+
+/** A guest that is there, and its machine. */
+export interface PresentGuest {
+  record: VmRecord;
+  paths: SessionPaths;
+  spec: MachineSpec;
+  machine: Machine;
+  link: GuestLink;
+  /** the machine that its memory is of */
+  origin(): Promise<MemoryOrigin>;
+}
+
+export interface AbsenceOptions {
+  /** a new link to the guest; the one before is closed */
+  openLink(): Promise<GuestLink>;
+  enforcement: Promise<Pick<Enforcement, "gate" | "recording">>;
+  /** the machine stands still, for want of room on the disk */
+  isStill(): boolean;
+  /** the guest did not come back */
+  onLost(error: SbxError): Promise<void>;
+}
+
+/** The time that a guest is away from its host, because a machine with a vsock cannot be written down. */
+export class Absence {
+  readonly #options: AbsenceOptions;
+  #over = Promise.resolve();
+  #written = Promise.resolve();
+  #isAway = false;
+
+  constructor(options: AbsenceOptions) {
+    this.#options = options;
+  }
+
+  /** Settles when the guest is there. */
+  get over(): Promise<void> {
+    return this.#over;
+  }
+
+  /** Settles when the machine is not being written down, which nothing of it may change meanwhile. */
+  get written(): Promise<void> {
+    return this.#written;
+  }
+
+  get isAway(): boolean {
+    return this.#isAway;
+  }
+
+  /**
+   * Writes the VM down.
+   *
+   * @param end ends its machine
+   * @throws {SbxError} `vm.suspend_failed`: the guest comes back
+   */
+  async suspend(guest: PresentGuest, end: () => Promise<void>): Promise<void> {
+    const { gate: { asks } } = await this.#options.enforcement;
+    const { machine, link, paths } = guest;
+    const origin = await guest.origin();
+    const write = () => writeDown(machine, link, paths, asks, origin);
+    const { written, settled } = await this.#leave(guest, write, end);
+    await written;
+    await settled;
+  }
+
+  /** Copies the VM, whose guest is back afterwards. @throws {SbxError} `vm.fork_failed`: the guest comes back */
+  async fork(guest: PresentGuest, to: VmPaths): Promise<VmCopy> {
+    const { recording: { ledger } } = await this.#options.enforcement;
+    const take = () => takeCopy({ ...guest, lastEvent: () => ledger.last() }, to);
+    const { written, settled } = await this.#leave(guest, take);
+    const copy = await written;
+    // While the guest comes back, which is done earlier.
+    await copy.write();
+    await settled;
+    return copy;
+  }
+
+  /**
+   * Has the guest away while its machine is written. After a failure it is back when there is room on the disk again: who
+   * has to make that room hears of the failure before.
+   *
+   * @param end what follows; absent, as after a failure: the guest comes back
+   */
+  async #leave<T>(
+    guest: PresentGuest,
+    write: () => Promise<T>,
+    end?: () => Promise<void>,
+  ): Promise<{ written: Promise<T>; settled: Promise<void> }> {
+    await this.#over;
+    const { gate: { asks } } = await this.#options.enforcement;
+    const { shellState } = guest.link;
+    const rejoin = () => this.#rejoin(guest, shellState).finally(() => asks.release());
+    asks.hold();
+    this.#isAway = true;
+    const written = write();
+    const settled = written.then(end ?? rejoin, rejoin);
+    this.#written = written.then(() => {}, () => {});
+    // Who has waited for a guest that has ended finds that it is gone.
+    this.#over = settled.catch(() => {}).then(() => void (this.#isAway = false));
+    return { written, settled };
+  }
+
+  async #rejoin({ record, spec, machine }: PresentGuest, shell: ShellState | undefined): Promise<void> {
+    const { openLink, isStill, onLost } = this.#options;
+    await rejoinGuest({ record, spec, openLink, isStill }, machine, shell).catch((error) =>
+      onLost(asSbxError(error, "meeting the guest again"))
+    );
+  }
+}

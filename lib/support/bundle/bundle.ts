@@ -1,0 +1,184 @@
+import { join } from "node:path";
+import type { DebugReport } from "../../client/api/mod.ts";
+import { blake3 } from "../../base/hash/mod.ts";
+import { type Home, writeAtomic } from "../../base/home/mod.ts";
+import { plain } from "../../base/print/mod.ts";
+import { versionInfo } from "../../base/version/mod.ts";
+import { LOG_NAMES, logTail, machineRedactor } from "../debug/mod.ts";
+import type { HostReport } from "../doctor/host/mod.ts";
+import { listProfiles } from "../../config/profile/mod.ts";
+import type { Redactor } from "../../base/redact/mod.ts";
+import { type Part, sessionParts } from "./session.ts";
+import { compress, tarOf } from "./tar.ts";
+
+/** Most bytes of the end of each log of the home. */
+const LOG_MAX = 256 * 1024;
+/** Last lines of a failed VM's console in the README. */
+const CONSOLE_LINES = 40;
+/** Longest settings.toml or profile.toml in a bundle, in `bytes`. */
+const FILE_MAX = 256 * 1024;
+
+/** What a caller found out already. */
+export interface BundleSources {
+  report: DebugReport;
+  doctor: HostReport;
+  /** lints of rules, by profile; absent where no service answers */
+  lints?: Record<string, unknown>;
+  /** id of a session whose evidence is taken too */
+  session?: string;
+  /** replaces host names and addresses too */
+  hosts?: boolean;
+}
+
+/** A bundle before it is written. */
+export interface Bundle {
+  files: { path: string; bytes: Uint8Array; size: number; blake3: string }[];
+}
+
+/**
+ * Collects and redacts a bundle (docs/design/contracts/11-debug-report.md §11, "Bundles"). Nothing is
+ * written.
+ */
+export async function collectBundle(home: Home, sources: BundleSources): Promise<Bundle> {
+  const { redactor } = await machineRedactor(home, { hosts: sources.hosts });
+  const evidence = sources.session === undefined ? [] : await sessionParts(home, sources.session);
+  const parts: Part[] = [
+    { path: "README.txt", content: readmeOf(sources, lastWords(evidence)) },
+    { path: "report.json", content: sources.report },
+    { path: "doctor.json", content: sources.doctor },
+    { path: "versions.json", content: versionsOf(sources.report) },
+    ...await configurationParts(home),
+    { path: "lint.json", content: await lintOf(home, sources.lints) },
+    ...await logParts(home),
+    ...evidence,
+  ];
+  const files = renamed(parts, redactor).map(({ path, content }) => {
+    const text = typeof content === "string"
+      ? redactor.text(content)
+      : JSON.stringify(redactor.value(content), null, 2) + "\n";
+    return fileOf(path, text);
+  });
+  const list = files.map(({ path, size, blake3 }) => ({ path, size, blake3 }));
+  const manifest = {
+    schema: "sbx.support-bundle.v1",
+    redacted: true,
+    generated_at: sources.report.generated_at,
+    files: list,
+  };
+  return { files: [fileOf("manifest.json", JSON.stringify(manifest, null, 2) + "\n"), ...files] };
+}
+
+/** Parts with paths that hold no secret; of those that are the same then, later ones get a number. */
+function renamed(parts: readonly Part[], redactor: Redactor): Part[] {
+  const seen = new Map<string, number>();
+  return parts.map(({ path, content }) => {
+    const safe = redactor.text(path);
+    const count = (seen.get(safe) ?? 0) + 1;
+    seen.set(safe, count);
+    return { path: count === 1 ? safe : `${safe}-${count}`, content };
+  });
+}
+
+/** Writes a bundle whole, or not at all. */
+export async function writeBundle(path: string, { files }: Bundle): Promise<void> {
+  const prefixed = files.map((file) => ({ ...file, path: `sbx-support/${file.path}` }));
+  await writeAtomic(path, compress(tarOf(prefixed, Math.floor(Date.now() / 1000))));
+}
+
+function fileOf(path: string, text: string): Bundle["files"][number] {
+  const bytes = new TextEncoder().encode(text);
+  return { path, bytes, size: bytes.length, blake3: blake3(bytes) };
+}
+
+/** The end of the console of a VM that failed: a kernel that gave up says why. */
+function lastWords(evidence: readonly Part[]): string[] {
+  const contentOf = (path: string) => evidence.find((part) => part.path === `session/${path}`)?.content;
+  const state = contentOf("state.json");
+  const console = contentOf("logs/console.log");
+  if (typeof state !== "object" || (state as { state?: unknown }).state !== "Defunct") return [];
+  if (typeof console !== "string") return [];
+  const lines = console.split(/\r?\n/).map((line) => plain(line.trim()));
+  return lines.filter((line) => line !== "").slice(-CONSOLE_LINES);
+}
+
+/**
+ * What somebody who was not there reads first: which host, what failed, why, and what mends it.
+ *
+ * @param words last lines of a failed VM's console
+ */
+function readmeOf({ report, doctor, session }: BundleSources, words: readonly string[]): string {
+  const { host, version, status } = report;
+  const isTold = (detail: string) => status.issues.some((issue) => detail.includes(issue));
+  // The check of the service repeats its first issue.
+  const failed = doctor.checks.filter(({ id, state, detail }) =>
+    state === "failed" && !(id === "service" && isTold(detail))
+  );
+  // Without a service, the report's issues are those checks.
+  const issues = status.issues.filter((issue) =>
+    !failed.some(({ title, detail }) => issue.startsWith(`${title}: ${detail}`)) &&
+    !status.defunct_sessions.some(({ name, last_error }) =>
+      issue.startsWith(`VM "${name}" is `) && issue.endsWith(last_error)
+    )
+  );
+  return [
+    `Support bundle of sbx ${version.sbx_version} (${version.build_hash}), made ${report.generated_at}.`,
+    `Host: ${host.os} ${Deno.osRelease()}, ${host.arch}.`,
+    ...(session === undefined ? [] : [`Session: ${session}`]),
+    "",
+    "What failed, and why:",
+    ...failed.map(({ title, detail, remedy }) =>
+      `- ${title}: ${detail}${remedy ? `; to mend it: ${remedy}` : ""}`
+    ),
+    ...status.defunct_sessions.map(({ name, last_error }) => `- VM "${name}": ${last_error}`),
+    ...issues.map((issue) => `- ${issue}`),
+    ...(failed.length + issues.length + status.defunct_sessions.length === 0 ? ["- nothing was found"] : []),
+    ...(words.length > 0
+      ? ["", "The last lines of its console:", ...words.map((line) => `    ${line}`)]
+      : []),
+    ...(status.defunct_sessions.length > 0 && session === undefined
+      ? ["", "Logs and events of a VM are not in this bundle: sbx support-bundle --session NAME adds them."]
+      : []),
+    "",
+    "Secrets, names of users and e-mail addresses are replaced. manifest.json has the hash of each file.",
+    "",
+  ].join("\n");
+}
+
+function versionsOf({ version, host_binaries, host }: DebugReport): object {
+  return { ...version, ...versionInfo(), kernel: Deno.osRelease(), host, host_binaries };
+}
+
+/** settings.toml and the user's profiles, as texts. */
+async function configurationParts(home: Home): Promise<Part[]> {
+  const names = await Array.fromAsync(Deno.readDir(home.profilesDir), ({ name }) => name).catch(() => []);
+  const paths: [string, string][] = [
+    ["settings.toml", join(home.dir, "settings.toml")],
+    ...names.filter((name) => /^[\w-]{1,40}$/.test(name)).sort().slice(0, 50)
+      .map((
+        name,
+      ): [string, string] => [`profiles/${name}.toml`, join(home.profilesDir, name, "profile.toml")]),
+  ];
+  const logs = await Promise.all(paths.map(([name, path]) => logTail(name, path, FILE_MAX)));
+  return logs.filter(({ exists }) => exists).map(({ name, text }) => ({ path: name, content: text }));
+}
+
+async function lintOf(home: Home, lints: BundleSources["lints"]): Promise<object> {
+  const profiles = await listProfiles(home).catch(() => []);
+  const broken = profiles.flatMap((each) =>
+    "error" in each ? [{ id: each.id, error: each.error.message }] : []
+  );
+  return {
+    broken_profiles: broken,
+    ...(lints ? { rules: lints } : { rules: "not known without a service" }),
+  };
+}
+
+async function logParts(home: Home): Promise<Part[]> {
+  const logs = await Promise.all(
+    LOG_NAMES.map((name) => logTail(name, join(home.logsDir, `${name}.log`), LOG_MAX)),
+  );
+  return logs.filter(({ exists }) => exists).map(({ name, text }) => ({
+    path: `logs/${name}.log`,
+    content: text,
+  }));
+}

@@ -1,0 +1,155 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { SbxError } from "../../../../lib/base/error/mod.ts";
+import {
+  hostFetch,
+  HostNetwork,
+  openHostNetwork,
+  readProxies,
+  useHostNetwork,
+} from "../../../../lib/base/proxy/mod.ts";
+import { HttpProxy } from "../../../helper/http_proxy.ts";
+
+/** A name that nothing resolves. */
+const HOST = "upstream.invalid";
+
+/** A server that greets before it is spoken to. */
+function greeter(): Deno.TcpListener {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  (async () => {
+    for await (const conn of listener) {
+      await conn.write(new TextEncoder().encode("hello")).catch(() => {});
+      conn.close();
+    }
+  })();
+  return listener;
+}
+
+async function networkOf(proxy: HttpProxy, user?: string, byName = false): Promise<HostNetwork> {
+  const url = user ? proxy.url.replace("//", `//${user}@`) : proxy.url;
+  const values: Record<string, string> = { HTTPS_PROXY: url, HTTP_PROXY: url };
+  return new HostNetwork(await readProxies({ by_name: byName }, { get: (name) => values[name] }));
+}
+
+Deno.test("requests of this host go through the proxy, with its password", async () => {
+  await using server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    ({ headers }) => Response.json([...headers]),
+  );
+  using proxy = new HttpProxy({ to: server.addr.port, user: "user:p@ss" });
+  using network = await networkOf(proxy, "user:p%40ss");
+  const response = await network.fetch(`http://${HOST}/x`);
+  const headers = new Headers(await response.json());
+  assertEquals([response.status, headers.get("host")], [200, HOST]);
+  assertEquals(proxy.lines, [`GET http://${HOST}/x HTTP/1.1`]);
+  await assertRejects(() => network.fetch(`https://${HOST}:444/`));
+  assertEquals(proxy.lines[1], `CONNECT ${HOST}:444 HTTP/1.1`);
+});
+
+Deno.test("a connection goes to the address that was decided on, by name only where that is set", async () => {
+  const server = greeter();
+  using proxy = new HttpProxy({ to: server.addr.port });
+  for (const [byName, authority] of [[false, "203.0.113.7:25"], [true, `${HOST}:25`]] as const) {
+    const network = await networkOf(proxy, undefined, byName);
+    using conn = await network.connect({ hostname: "203.0.113.7", port: 25, name: HOST });
+    assertEquals(await new Response(conn.readable).text(), "hello");
+    assertEquals(proxy.lines.pop(), `CONNECT ${authority} HTTP/1.1`);
+  }
+  const network = await networkOf(proxy);
+  using conn = await network.connect({ hostname: "2001:db8::1", port: 25 });
+  assertEquals([await new Response(conn.readable).text(), proxy.lines.pop()], [
+    "hello",
+    "CONNECT [2001:db8::1]:25 HTTP/1.1",
+  ]);
+  server.close();
+});
+
+Deno.test("this machine is reached without the proxy, and so are the hosts that the settings name", async () => {
+  const server = greeter();
+  const { port } = server.addr;
+  using proxy = new HttpProxy();
+  const proxies = await readProxies({ url: proxy.url, no_proxy: [HOST] });
+  using network = new HostNetwork(proxies);
+  for (const name of [undefined, HOST]) {
+    using conn = await network.connect({ hostname: "127.0.0.1", port, name });
+    assertEquals(await new Response(conn.readable).text(), "hello");
+  }
+  assertEquals(proxy.lines, []);
+  server.close();
+});
+
+Deno.test("a proxy that refuses, lies, floods or is gone is an error without its password", async () => {
+  const answers = [
+    "HTTP/1.1 403 no\r\n\r\n",
+    "HTTP/1.1 407 who\r\n\r\n",
+    "HTTP/1.1 2000 ok\r\n\r\n",
+    "SSH-2.0-hi\r\n\r\n",
+    "",
+    `HTTP/1.1 200 ok\r\nx: ${"a".repeat(40_000)}`,
+  ];
+  for (const answer of answers) {
+    using proxy = new HttpProxy({ answer });
+    const network = await networkOf(proxy, "user:hunter2");
+    const error = await assertRejects(
+      () => network.connect({ hostname: "203.0.113.7", port: 443 }),
+      SbxError,
+    );
+    assertEquals(error.code, "network.proxy.failed", answer.slice(0, 20));
+    assert(!`${error.message} ${error.hint}`.includes("hunter2"), error.message);
+    if (answer.includes("407")) assert(error.hint?.includes("upstream_proxy_auth_file"));
+  }
+  const gone = new HttpProxy();
+  const network = await networkOf(gone);
+  gone[Symbol.dispose]();
+  const error = await assertRejects(() => network.connect({ hostname: "203.0.113.7", port: 443 }), SbxError);
+  assert(error.message.includes("cannot be reached"));
+});
+
+Deno.test("a client that the settings make takes no proxy of the environment", async () => {
+  await using server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    () => new Response("direct"),
+  );
+  const url = `http://127.0.0.1:${server.addr.port}/`;
+  Deno.env.set("HTTP_PROXY", "http://127.0.0.1:9");
+  try {
+    using network = new HostNetwork(await readProxies({ url: "none" }));
+    assertEquals(await (await network.fetch(url)).text(), "direct");
+    assertEquals(Deno.env.get("HTTP_PROXY"), "http://127.0.0.1:9");
+  } finally {
+    Deno.env.delete("HTTP_PROXY");
+  }
+});
+
+Deno.test("with a wrong proxy every request says so: none goes around it", async () => {
+  useHostNetwork({ proxy: { url: "socks5://proxy.example" } });
+  try {
+    const error = await assertRejects(() => hostFetch("http://127.0.0.1:1/"), SbxError);
+    assertEquals(error.code, "network.proxy.invalid");
+  } finally {
+    useHostNetwork({});
+  }
+  await assertRejects(
+    () => openHostNetwork({ extra_ca_file: "/nonexistent.pem" }),
+    SbxError,
+    "/nonexistent.pem",
+  );
+});
+
+Deno.test("a child process gets the proxy and the authorities in its environment", async () => {
+  const network = new HostNetwork(
+    await readProxies({ url: "http://proxy.example:3128", no_proxy: ["a.example"] }),
+    [],
+    "/ca.pem",
+  );
+  assertEquals(network.environment(), {
+    HTTPS_PROXY: "http://proxy.example:3128",
+    https_proxy: "http://proxy.example:3128",
+    HTTP_PROXY: "http://proxy.example:3128",
+    http_proxy: "http://proxy.example:3128",
+    NO_PROXY: "a.example",
+    no_proxy: "a.example",
+    NODE_EXTRA_CA_CERTS: "/ca.pem",
+  });
+  using none = new HostNetwork(await readProxies({ url: "none" }));
+  assertEquals(none.environment().HTTPS_PROXY, "");
+});

@@ -1,0 +1,115 @@
+/** Built-in profiles of agents: locked, with exact packages, and a task for runs without a terminal. */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { SbxError } from "../../../../lib/base/error/mod.ts";
+import { completeEvent } from "../../../../lib/policy/author/mod.ts";
+import { compilePolicy } from "../../../../lib/policy/mod.ts";
+import { agentFiles, loadProfile, parseProfile } from "../../../../lib/config/profile/mod.ts";
+import { parseToml } from "../../../../lib/base/toml/mod.ts";
+import { decided, http, rule } from "../../../helper/policy.ts";
+
+const NOWHERE = { profilesDir: "/nonexistent" };
+const AGENTS = ["claude", "codex", "opencode", "gemini"];
+const PROVIDERS: Record<string, string> = {
+  claude: "api.anthropic.com",
+  codex: "api.openai.com",
+  opencode: "api.anthropic.com",
+  gemini: "generativelanguage.googleapis.com",
+  locked: "api.anthropic.com",
+};
+
+const dns = (qname: string) =>
+  completeEvent({
+    schema_version: 1,
+    common: { event_type: "dns.query" },
+    dns: { request: { qname, qtype: "A", transport: "udp" } },
+  });
+
+for (const id of [...AGENTS, "locked"]) {
+  Deno.test(`${id} reads registries and repositories, reaches its provider, and asks for the rest`, async () => {
+    const { rules, credentials } = await loadProfile(NOWHERE, id);
+    const policy = compilePolicy(
+      Object.entries(rules).map(([id, { action, match, priority = 10 }]) =>
+        rule("profile", id, action, match, { priority })
+      ),
+    );
+    const decisionOn = (...events: Parameters<typeof http>) => decided(policy, http(...events))[0];
+    const fetches = (service: string) => ({
+      host: "github.com",
+      method: "POST",
+      git: { service, updates: [] },
+    });
+    assertEquals(decisionOn({ host: "registry.npmjs.org", method: "GET" }), "allow");
+    assertEquals(decisionOn({ host: "registry.npmjs.org", method: "PUT" }), "ask");
+    assertEquals(decisionOn(fetches("git-upload-pack")), "allow");
+    assertEquals(decisionOn(fetches("git-receive-pack")), "ask");
+    assertEquals(decisionOn({ host: "github.com", method: "GET", path: "/login" }), "ask");
+    assertEquals(decisionOn({ host: PROVIDERS[id], method: "POST" }), "allow");
+    assertEquals(decisionOn({ host: `evil.${PROVIDERS[id]}.example`, method: "GET" }), "ask");
+    assertEquals(decided(policy, dns("registry.npmjs.org"))[0], "allow");
+    assertEquals(decided(policy, dns("secret.evil.example"))[0], "ask");
+    assertEquals(credentials.accounts, "stored");
+  });
+}
+
+Deno.test("telemetry of an agent is refused without a question", async () => {
+  const { rules } = await loadProfile(NOWHERE, "claude");
+  const policy = compilePolicy(
+    Object.entries(rules).map(([id, { action, match, priority = 10 }]) =>
+      rule("profile", id, action, match, { priority })
+    ),
+  );
+  assertEquals(decided(policy, http({ host: "statsig.anthropic.com", method: "POST" })), [
+    "block",
+    "profile:telemetry",
+  ]);
+});
+
+for (const id of AGENTS) {
+  Deno.test(`${id} has exact packages, a key, and a form without a terminal`, async () => {
+    const { agent, packages, credentials } = await loadProfile(NOWHERE, id);
+    assert(packages.npm.every((name) => /@\d+\.\d+\.\d+$/.test(name)), packages.npm.join());
+    assertEquals(credentials.providers, [agent!.provider!]);
+    assertEquals(agent!.headless.filter((word) => word === "{prompt}").length, 1);
+  });
+}
+
+Deno.test("Codex trusts its folder", async () => {
+  const { agent } = await loadProfile(NOWHERE, "codex");
+  const place = '/root/a "quoted" folder';
+  const text = agentFiles(agent!, { place })["/root/.codex/config.toml"];
+  assertEquals(parseToml(text, "config.toml").value.projects, { [place]: { trust_level: "trusted" } });
+});
+
+Deno.test("Claude Code knows its folder and the end of its key's ref, and asks about neither", async () => {
+  const { agent } = await loadProfile(NOWHERE, "claude");
+  const ref = `credential:blake3:${"0".repeat(44)}0123456789abcdef0123`;
+  const place = '/root/a "quoted" folder';
+  const known = JSON.parse(agentFiles(agent!, { place, ref })["/root/.claude.json"]);
+  assertEquals(known.customApiKeyResponses.approved, ["0123456789abcdef0123"]);
+  assertEquals(known.projects, { [place]: { hasTrustDialogAccepted: true } });
+});
+
+const refusals: [string, string][] = [
+  ["an agent without a task", '[agent]\ncommand = ["a"]\nheadless = ["a"]\n'],
+  ["an agent without a program", '[agent]\ncommand = []\nheadless = ["{prompt}"]\n'],
+  ["an unknown key", '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nshell = true\n'],
+  ["a relative file", '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nfiles = { "x" = "" }\n'],
+  [
+    "a file outside its folder",
+    '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nfiles = { "/a/../b" = "" }\n',
+  ],
+  [
+    "a provider that has no agents",
+    '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nprovider = "github"\n',
+  ],
+];
+for (const [what, text] of refusals) {
+  Deno.test(`refused: ${what}`, () => {
+    const minimal = `id = "p"\nname = "P"\ndescription = ""\nrevision = "1.0.0"\n${text}`;
+    const error = assertThrows(
+      () => parseProfile(parseToml(minimal, "f"), { id: "p", source: "user" }),
+      SbxError,
+    );
+    assertEquals(error.code, "profile.invalid");
+  });
+}

@@ -1,0 +1,76 @@
+/** Which installed image a profile boots. */
+import { assertEquals, assertRejects } from "@std/assert";
+import { join } from "node:path";
+import { generateManifest } from "../../../../lib/release/asset/mod.ts";
+import { SbxError } from "../../../../lib/base/error/mod.ts";
+import { bootAssets, loadProfile } from "../../../../lib/config/profile/mod.ts";
+import { InstalledImages } from "../../../helper/installed_images.ts";
+
+const JQ = '[packages]\napt = ["jq", "git"]\n';
+
+Deno.test("without any image, every profile lacks its assets", async () => {
+  await using images = await InstalledImages.make();
+  await images.profile("tool", JQ);
+  assertEquals(await images.boots("tool"), "assets.missing");
+  assertEquals(await images.boots("code"), "assets.missing");
+});
+
+Deno.test("a manifest that does not say what is in its image serves every profile, as it always did", async () => {
+  await using images = await InstalledImages.make();
+  await images.install("code");
+  await images.profile("tool", JQ);
+  for (const id of ["code", "co-work", "tool"]) assertEquals(await images.boots(id), "any");
+});
+
+Deno.test("images are installed beside each other, and a profile boots the one with its packages", async () => {
+  await using images = await InstalledImages.make();
+  const { packages } = await loadProfile(images.home, "code");
+  await images.install("code", packages);
+  await images.profile("tool", JQ);
+  await images.profile("plain", "");
+  assertEquals(await images.boots("tool"), "image.missing");
+  await images.install("tool", { apt: ["git", "jq"] });
+  await images.profile("same", JQ);
+  assertEquals(await images.boots("code"), "code");
+  assertEquals(await images.boots("plain"), "code");
+  assertEquals(await images.boots("tool"), "tool");
+  assertEquals(await images.boots("same"), "tool");
+  assertEquals(await images.boots("co-work"), "image.missing");
+});
+
+Deno.test("a profile whose packages differ from its image is refused with the difference and the command", async () => {
+  await using images = await InstalledImages.make();
+  const { packages } = await loadProfile(images.home, "code");
+  await images.install("code", packages);
+  await images.install("tool", { apt: ["git", "jq"] });
+  await images.profile("tool", '[packages]\nsuite = "bookworm"\napt = ["git"]\nnpm = ["npm@12.2.0"]\n');
+  const profile = await loadProfile(images.home, "tool");
+  const error = await assertRejects(() => bootAssets(images.home, profile, "x86_64"), SbxError);
+  assertEquals(error.code, "image.mismatch");
+  assertEquals(
+    error.message,
+    'the image of profile "tool" does not have the packages that the profile names now: ' +
+      "+suite:bookworm +npm:npm@12.2.0 -suite:trixie -jq",
+  );
+  assertEquals(error.hint, "build it: sbx image build tool");
+});
+
+Deno.test("a manifest made again of the same files still says what is in the image", async () => {
+  const out = await Deno.makeTempDir();
+  await Deno.mkdir(join(out, "x86_64"));
+  for (const name of ["vmlinuz", "initrd.img", "rootfs.erofs"]) {
+    await Deno.writeTextFile(join(out, "x86_64", name), name);
+  }
+  const image = { profile: "tool", npm_lock: {}, packages: { suite: "trixie", apt: [], npm: [], bin: {} } };
+  const recorded = async () => {
+    const { assets } = JSON.parse(await Deno.readTextFile(join(out, "manifest.json")));
+    return assets.releases[assets.current].image;
+  };
+  await generateManifest(out, { binaryVersion: "0.1.0", image });
+  await generateManifest(out, { binaryVersion: "0.1.0" });
+  assertEquals(await recorded(), image);
+  await Deno.writeTextFile(join(out, "x86_64/vmlinuz"), "another");
+  await generateManifest(out, { binaryVersion: "0.1.0" });
+  assertEquals(await recorded(), undefined);
+  await Deno.remove(out, { recursive: true });
+});

@@ -1,0 +1,179 @@
+/** Errors of an invalid profile.toml: file, line, path and message of each problem. */
+import { assertEquals, assertRejects } from "@std/assert";
+import { join } from "node:path";
+import { SbxError, statusOf } from "../../../../lib/base/error/mod.ts";
+import { loadProfile } from "../../../../lib/config/profile/mod.ts";
+import { KEY } from "../../../helper/credential.ts";
+
+const MINIMAL = 'id = "p"\nname = "P"\ndescription = ""\nrevision = "1.0.0"\n';
+
+/** Error message for a profile `p`, with its path as `f`. */
+async function errorOf(text: string): Promise<string> {
+  const profilesDir = await Deno.makeTempDir();
+  const path = join(profilesDir, "p", "profile.toml");
+  try {
+    await Deno.mkdir(join(profilesDir, "p"));
+    await Deno.writeTextFile(path, text);
+    const error = await assertRejects(() => loadProfile({ profilesDir }, "p"), SbxError);
+    assertEquals([error.code, statusOf(error.code)], ["profile.invalid", 400]);
+    return error.message.replaceAll(path, "f");
+  } finally {
+    await Deno.remove(profilesDir, { recursive: true });
+  }
+}
+
+const H = "0".repeat(64);
+const asset = (hash: string, name = "vmlinuz") =>
+  `[assets.arch.arm64]\nkernel = { name = "${name}", url = "file:///x", hash = "${hash}", size = 1 }\n` +
+  `initrd = { name = "i", url = "https://a.example/i", hash = "blake3:${H}", size = 1 }\n` +
+  `rootfs = { name = "r", url = "https://a.example/r", hash = "blake3:${H}", size = 1 }\n`;
+const hashWords = 'must be "blake3:" and 64 lower-case hex characters';
+const rule = (more: string) => `[profiles.rules.a]\nname = "A"\naction = "block"\nmatch = "true"\n${more}\n`;
+
+const PROBLEMS: [string, string, string][] = [
+  ["TOML that does not parse", MINIMAL + "x = \n", "f:5:5: not valid TOML: invalid value"],
+  ["a key twice", MINIMAL + 'id = "p"\n', "f:5:1: this key or table is defined twice"],
+  [
+    "an id that is not the folder's name",
+    MINIMAL.replace('"p"', '"q"'),
+    'f:1: id: "q" is not the name of its folder, "p"',
+  ],
+  ["no name", MINIMAL.replace('name = "P"\n', ""), "f:1: name: is missing"],
+  [
+    "a revision that is not SemVer",
+    MINIMAL.replace("1.0.0", "v1"),
+    "f:4: revision: must be a SemVer version such as 1.2.0",
+  ],
+  ["an unknown key", MINIMAL + "revison = 1\n", 'f:5: revison: unknown key; did you mean "revision"?'],
+  [
+    "an unknown nested key",
+    MINIMAL + "[vm]\ncpu_cont = 1\n",
+    'f:6: vm.cpu_cont: unknown key; did you mean "cpu_count"?',
+  ],
+  ["a wrong type", MINIMAL + '[vm]\nram_gb = "2"\n', "f:6: vm.ram_gb: must be a number"],
+  ["a fraction of a CPU", MINIMAL + "[vm]\ncpu_count = 1.5\n", "f:6: vm.cpu_count: must be an integer"],
+  ["too many CPUs", MINIMAL + "[vm]\ncpu_count = 9\n", "f:6: vm.cpu_count: must be at most 8"],
+  [
+    "a class that no profile can give",
+    MINIMAL + '[activity.paths]\n"/srv" = "home"\n',
+    'f:6: activity.paths."/srv": must be one of "workspace", "secret", "system", "temp"',
+  ],
+  [
+    "a path with ..",
+    MINIMAL + '[activity.paths]\n"/srv/../x" = "temp"\n',
+    'f:6: activity.paths."/srv/../x": must be an absolute path without //, . or .., and without / at its end',
+  ],
+  [
+    "a path of the kernel's",
+    MINIMAL + '[activity.paths]\n"/proc/self" = "secret"\n',
+    'f:6: activity.paths."/proc/self": has no files: it is the kernel\'s',
+  ],
+  ["no memory", MINIMAL + "[vm]\nram_gb = 0\n", "f:6: vm.ram_gb: must be at least 1"],
+  [
+    "a hash of 63",
+    MINIMAL + asset(`blake3:${H.slice(1)}`),
+    `f:6: assets.arch.arm64.kernel.hash: ${hashWords}`,
+  ],
+  [
+    "a hash not in hex",
+    MINIMAL + asset(`blake3:${"g".repeat(64)}`),
+    `f:6: assets.arch.arm64.kernel.hash: ${hashWords}`,
+  ],
+  [
+    "a hash of another kind",
+    MINIMAL + asset(`sha256:${H}`),
+    `f:6: assets.arch.arm64.kernel.hash: ${hashWords}`,
+  ],
+  [
+    "a file name with a folder",
+    MINIMAL + asset(`blake3:${H}`, "a/b"),
+    "f:6: assets.arch.arm64.kernel.name: must be a bare file name, without / \\ or ..",
+  ],
+  [
+    "an unknown architecture",
+    MINIMAL + "[assets.arch.riscv]\n",
+    "f:5: assets.arch.riscv: unknown key; expected one of arm64, x86_64",
+  ],
+  [
+    "a priority above its layer",
+    MINIMAL + rule("priority = 9"),
+    "f:9: profiles.rules.a.priority: the priority of a profile rule must be 10 or higher",
+  ],
+  [
+    "an unknown rewrite",
+    MINIMAL + rule('rewrite = [{ op = "drop", path = "x" }]'),
+    'f:9: profiles.rules.a.rewrite[0].op: must be one of "set", "strip_header", "replace"',
+  ],
+  [
+    "a rule file outside the folder",
+    MINIMAL + '[rule_files]\nsigma = "../x"\n',
+    "f:6: rule_files.sigma: must be a path without ..",
+  ],
+  [
+    "a server id with __",
+    MINIMAL + '[mcp.a__b]\nname = "A"\ncommand = "/a"\n',
+    "f:5: mcp.a__b: a server id is 1 to 64 of A-Z a-z 0-9 _ - without __, and does not end in _",
+  ],
+  [
+    "a secret in MCP",
+    MINIMAL +
+    '[mcp.a]\nname = "A"\nurl = "https://a.example"\nauth = { kind = "oauth", credential_ref = "sk-x" }\n',
+    'f:8: mcp.a.auth.credential_ref: must be "credential:blake3:" and 64 hex characters, never the secret',
+  ],
+  [
+    "a secret among the variables of a program",
+    MINIMAL + '[mcp.a]\nname = "A"\ncommand = "/a"\nenv = { A_TOKEN = "hunter2" }\n',
+    'f:8: mcp.a.env.A_TOKEN: must be "credential:blake3:" and 64 hex characters, never the secret',
+  ],
+  [
+    "a key among the arguments of a program",
+    MINIMAL + `[mcp.a]\nname = "A"\ncommand = "/a"\nargs = ["--key", "${KEY.github}"]\n`,
+    "f:8: mcp.a.args[1]: must not hold a secret; store it with sbx credentials add and use its ref",
+  ],
+  [
+    "variables of a server that has no program",
+    MINIMAL + '[mcp.a]\nname = "A"\nurl = "https://a.example"\nenv = { A = "b" }\n',
+    "f:8: mcp.a.env: is for stdio servers only",
+  ],
+  [
+    "a program that is missing",
+    MINIMAL + '[mcp.a]\nname = "A"\ntransport = "stdio"\n',
+    'f:5: mcp.a.command: is missing; transport "stdio" needs it',
+  ],
+  [
+    "an option as package",
+    MINIMAL + '[packages]\napt = ["--allow-unauthenticated"]\n',
+    "f:6: packages.apt[0]: not the name of a Debian package",
+  ],
+  [
+    "a URL as npm package",
+    MINIMAL + '[packages]\nnpm = ["https://x"]\n',
+    "f:6: packages.npm[0]: not the name of an npm package",
+  ],
+  [
+    "an unknown provider",
+    MINIMAL + '[credentials]\nproviders = ["acme"]\n',
+    'f:6: credentials.providers[0]: must be one of "anthropic", "openai", "google", "github", "mcp"',
+  ],
+  [
+    "a script in the icon",
+    MINIMAL + "icon_svg = '<svg onload=\"x()\"></svg>'\n",
+    "f:5: icon_svg: must be an <svg> without scripts",
+  ],
+  ["a NUL in text", MINIMAL.replace('"P"', '"P\\u0000"'), "f:2: name: must not contain NUL"],
+];
+
+for (const [name, text, message] of PROBLEMS) {
+  Deno.test(`refused: ${name}`, async () => assertEquals(await errorOf(text), message));
+}
+
+Deno.test("all problems are named at once, in line order", async () => {
+  const lines = (await errorOf('id = "p"\nrevision = 1\n[vm]\ncpu_count = 99\nx = 1\n')).split("\n");
+  assertEquals(lines.map((line) => line.split(": ").slice(0, 2).join(": ")), [
+    "f:1: name",
+    "f:1: description",
+    "f:2: revision",
+    "f:4: vm.cpu_count",
+    "f:5: vm.x",
+  ]);
+});

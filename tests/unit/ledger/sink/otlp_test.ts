@@ -1,0 +1,37 @@
+import { assertEquals } from "@std/assert";
+import { deviceName } from "../../../../lib/base/user/mod.ts";
+import type { Event } from "../../../../lib/event/mod.ts";
+import { otlpOf } from "../../../../lib/ledger/sink/otlp.ts";
+import { type Maker, recordOf } from "../../../../lib/ledger/sink/record.ts";
+import { httpEvent } from "../../../helper/detection.ts";
+
+const EVENT = httpEvent(1, { host: "paste.example" }) as unknown as Event;
+
+function recordBy(finding_id: string, made_by?: Maker) {
+  const { event_id } = EVENT.common;
+  const rule = { rule_id: "upload", pack_id: "test.pack", title: "Upload" };
+  const rank = { severity: "high", confidence: "medium", tags: ["exfil"] } as const;
+  return recordOf({ finding_id, event_id, ...rule, ...rank, tags: [...rank.tags] }, EVENT, made_by);
+}
+
+Deno.test("OTLP: each maker of sessions is a resource, and what it holds is theirs", () => {
+  const maker = (user: string): Maker => ({ user, device: `${user}-desk`, client: "sbx/1" });
+  const records = [
+    recordBy("a1", maker("ann")),
+    recordBy("b", maker("bob")),
+    recordBy("none"),
+    recordBy("a2", maker("ann")),
+  ];
+  const { resourceLogs } = otlpOf(records) as any;
+  const valueOf = (attributes: any[], key: string) =>
+    attributes.find((attribute) => attribute.key === key)?.value.stringValue;
+  const found = resourceLogs.map(({ resource: { attributes }, scopeLogs: [{ logRecords }] }: any) => [
+    ...["user.name", "host.name", "sbx.client", "service.name"].map((key) => valueOf(attributes, key)),
+    logRecords.map((record: any) => valueOf(record.attributes, "sbx.finding.id")),
+  ]);
+  assertEquals(found, [
+    ["ann", "ann-desk", "sbx/1", "sbx", ["a1", "a2"]],
+    ["bob", "bob-desk", "sbx/1", "sbx", ["b"]],
+    [undefined, deviceName(), undefined, "sbx", ["none"]],
+  ]);
+});
