@@ -5,6 +5,7 @@ import { routeTable } from "../../../lib/client/api/mod.ts";
 import { isGroup } from "../../../lib/base/args/mod.ts";
 import { PAGES } from "../../../scripts/docs.ts";
 import { ROUTES_FILE, routesModule } from "../../../scripts/gateway_routes.ts";
+import { runChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 for (const { file, text } of PAGES) {
@@ -50,4 +51,13 @@ Deno.test("every link of the reference leads to a heading of its page", async ()
     );
     for (const link of links) assert(headings.includes(link), `${file}: #${link}`);
   }
+});
+
+Deno.test("make lists every target, within 80 columns", async () => {
+  const makefile = await Deno.readTextFile(fromRoot("Makefile"));
+  const [, phony] = /^\.PHONY: (.*)$/m.exec(makefile)!;
+  const { stdout } = await runChild("make", { args: ["--no-print-directory"], cwd: fromRoot("") });
+  const lines = new TextDecoder().decode(stdout).trimEnd().split("\n");
+  assertEquals(lines.map((line) => line.trim().split(" ")[0]).toSorted(), phony.split(" ").toSorted());
+  assertEquals(lines.filter((line) => line.length > 80), []);
 });
