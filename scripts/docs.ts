@@ -16,6 +16,7 @@ export const PAGES: GeneratedPage[] = [
   { file: "api.md", text: async () => (await import("./docs_api.ts")).apiPage() },
   { file: "settings.md", text: async () => (await import("./docs_settings.ts")).settingsPage() },
   { file: "code-map.md", text: async () => (await import("./docs_code_map.ts")).codeMapPage() },
+  { file: "files.md", text: async () => (await import("./docs_files.ts")).filesPage() },
   { file: "views.md", text: async () => (await import("./docs_views.ts")).viewsPage() },
 ];
 

@@ -1,8 +1,8 @@
 import { openApi } from "../cmd/service/openapi.ts";
 import { table } from "./docs_table.ts";
 
-/** Subset of OpenAPI's schema object. */
-interface Schema {
+/** Subset of JSON Schema, as OpenAPI has it. */
+export interface Schema {
   $ref?: string;
   type?: string | string[];
   description?: string;
@@ -83,25 +83,46 @@ function contentOf(content: Content): string {
   ).join(" or ");
 }
 
-function shape(name: string, schema: Schema): string {
+/** A shape by its name: a heading, and its fields as a table. */
+export function shape(name: string, schema: Schema): string {
   const parts = schema.allOf ?? [schema];
   const inherited = parts.filter(({ $ref }) => $ref).map(typeOf).join(", ");
-  const fields = parts.flatMap(({ properties = {}, required = [] }) =>
-    Object.entries(properties).map(([field, value]) => [
-      `\`${field}${required.includes(field) ? "" : "?"}\``,
-      typeOf(value),
-      value.description ?? "",
-    ])
-  );
+  const fields = parts.flatMap((part) => fieldsOf(part));
   const lead = fields.length === 0 ? typeOf(schema) : [
     inherited && `All of ${inherited}, and:`,
     schema.additionalProperties === false && "Other fields are refused.",
   ]
     .filter(Boolean).join(" ");
-  const text = [schema.description, lead].filter(Boolean).join(": ");
+  const text = [schema.description, lead].filter(Boolean).join(
+    schema.description?.endsWith(".") ? " " : ": ",
+  );
   return [`### ${name}`, text, fields.length > 0 && table(["field", "type", ""], fields).trimEnd()].filter(
     Boolean,
   ).join("\n\n") + "\n";
+}
+
+/** Rows of an object's fields; a larger object in a field has its own rows, as `field.inner`. */
+function fieldsOf({ properties = {}, required = [] }: Schema, prefix = ""): string[][] {
+  return Object.entries(properties).flatMap(([field, value]) => {
+    const name = `${prefix}${field}${required.includes(field) ? "" : "?"}`;
+    const large = largeObject(value);
+    const row = [`\`${name}\``, large?.type ?? typeOf(value), value.description ?? ""];
+    return large === undefined ? [row] : [row, ...fieldsOf(large.object, `${prefix}${field}${large.step}.`)];
+  });
+}
+
+/** The object of a field, of its items or of its entries, where it is too large for a cell. */
+function largeObject(schema: Schema): { object: Schema; type: string; step: string } | undefined {
+  const entries = schema.properties === undefined && typeof schema.additionalProperties === "object"
+    ? schema.additionalProperties
+    : undefined;
+  const object = schema.type === "array" ? schema.items : entries ?? schema;
+  const inner = Object.values(object?.properties ?? {});
+  const isLarge = inner.length > 3 ||
+    inner.some((each) => each.description !== undefined || largeObject(each) !== undefined);
+  if (object?.type !== "object" || !isLarge) return;
+  if (schema.type === "array") return { object, type: "object[]", step: "" };
+  return entries ? { object, type: "map of objects", step: ".*" } : { object, type: "object", step: "" };
 }
 
 /** A type as a reader of TypeScript would write it, with its limits. */

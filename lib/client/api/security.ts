@@ -17,7 +17,7 @@ const VmStanding = z.object({
 
 export const SecurityStatus = z.object({
   ok: z.boolean(),
-  issues: z.array(z.string()),
+  issues: z.array(z.string()).describe("those of GET /status"),
   corp: z.string().describe("state of corp.toml"),
   machine_key: z.string().nullable().describe("id of the key that signs records; null: there is none yet"),
   vms: z.array(VmStanding),

@@ -14,12 +14,12 @@ export const Version = z.object({
 export type Version = z.infer<typeof Version>;
 
 export const ServiceStatus = z.object({
-  ok: z.boolean(),
+  ok: z.boolean().describe("there are no issues"),
   version: z.string(),
   pid: z.int(),
   uptime_secs: z.number(),
   vms: z.object({ running: z.int(), total: z.int() }),
-  issues: z.array(z.string()),
+  issues: z.array(z.string()).describe("problems, one line each, with the remedy"),
   permissions: z.record(z.string(), z.string()).describe("state of each Deno permission of this process"),
 }).openapi("ServiceStatus");
 export type ServiceStatus = z.infer<typeof ServiceStatus>;

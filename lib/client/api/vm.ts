@@ -42,14 +42,14 @@ export const CreateRequest = z.strictObject({
   name: z.string().regex(
     VM_NAME,
     "must start with a letter or digit, then letters, digits, _ and -, at most 64 characters",
-  ).optional(),
-  profile_id: z.string().regex(/^[a-z0-9_-]{1,64}$/).optional(),
+  ).optional().describe("default: the first free one of vm-1, vm-2, …"),
+  profile_id: z.string().regex(/^[a-z0-9_-]{1,64}$/).optional().describe("default: code"),
   cpus: z.int().min(1).max(8).optional(),
   ram_mb: z.int().min(256).max(16384).optional(),
   arch: z.enum(ARCHES).optional().describe(
     "default: this machine's; the other one is emulated, and needs an image for it",
   ),
-  persistent: z.boolean().optional(),
+  persistent: z.boolean().optional().describe("default false: removed when it stops"),
   env: EnvSchema.optional(),
   from: z.string().optional().describe(
     "id or name of a stopped VM whose disk and workspace are copied",
@@ -59,7 +59,7 @@ export const CreateRequest = z.strictObject({
 export type CreateRequest = z.infer<typeof CreateRequest>;
 
 export const VmSummary = z.object({
-  id: z.uuid(),
+  id: z.uuid().describe("also the id of its session"),
   name: z.string(),
   profile_id: z.string(),
   status: VmStatus,
@@ -114,7 +114,7 @@ export const VmInfo = VmSummary.extend({
   live: LiveInfo.optional(),
   workspace: z.string().describe("path of the shared folder on the host"),
   logs: z.string().describe("path of the VM's log folder on the host"),
-  boot_stages: z.array(BootStage),
+  boot_stages: z.array(BootStage).describe("in ms since the boot began"),
   profile_in_force: ProfileInForce.optional().describe("profile that a running VM enforces"),
   deprecated: z.array(z.string()).optional().describe(
     "its profile, image and detection packs, where their publisher deprecated or revoked them, one sentence each",
@@ -139,11 +139,11 @@ export const ExecRequest = z.strictObject({
   ]).describe(
     "a shell command line, or a list of a program and its arguments",
   ),
-  cwd: z.string().optional(),
+  cwd: z.string().optional().describe("default: /workspace"),
   env: EnvSchema.optional(),
   timeout_secs: z.number().positive().max(EXEC_TIMEOUT_MAX_SECS).optional(),
   stdin: z.string().optional(),
-  stdin_encoding: z.enum(["utf8", "base64"]).optional(),
+  stdin_encoding: z.enum(["utf8", "base64"]).optional().describe("default: utf8"),
 }).openapi("Exec");
 export type ExecRequest = z.infer<typeof ExecRequest>;
 

@@ -20,7 +20,7 @@ import {
 export const RULE_ID = /^[a-z0-9][a-z0-9_.-]{2,199}$/;
 
 export const IrMatcherSchema = z.strictObject({
-  field_path: z.string().min(1),
+  field_path: z.string().min(1).describe("of the rule's family, or common"),
   operator: z.literal("equals_any"),
   values: z.array(z.union([z.string().max(VALUE_MAX), z.number(), z.boolean()])).min(1).max(VALUES_MAX),
   sigma_field: z.string().min(1),
@@ -35,7 +35,7 @@ export const IrRuleSchema = z.strictObject({
   sigma_id: z.string().regex(UUID, "must be a UUID").optional(),
   title: z.string().min(1).max(TITLE_MAX),
   event_family: z.enum(EVENT_FAMILIES),
-  condition: z.string().min(1),
+  condition: z.string().min(1).describe("name of the selection"),
   matchers: z.array(IrMatcherSchema).min(1),
   severity: z.enum(SEVERITIES),
   confidence: z.enum(CONFIDENCES),

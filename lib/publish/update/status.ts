@@ -40,7 +40,7 @@ export const UpdateCheck = z.object({
     id: z.string(),
     revision: z.string(),
     installed: z.string().optional(),
-    state: z.enum(["new", "newer", "same", "older", "yours"]),
+    state: z.enum(["new", "newer", "same", "older", "yours"]).describe("yours: changed by hand, and kept"),
   })).optional(),
 });
 export type UpdateCheck = z.infer<typeof UpdateCheck>;

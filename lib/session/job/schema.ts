@@ -9,7 +9,7 @@ export const JobId = z.string().regex(/^[0-9a-f]{8}$/, "must be the id of a job:
 /** One job, as its VM's process sees it. */
 export const JobRecord = z.strictObject({
   id: JobId,
-  argv: z.array(z.string()).min(1),
+  argv: z.array(z.string()).min(1).describe("with refs in place of secrets, as in the record"),
   cwd: z.string().optional(),
   tty: z.boolean(),
   /** `Waiting`: policy has not decided yet */
