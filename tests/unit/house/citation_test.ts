@@ -93,7 +93,7 @@ function anchorOf(title: string): string {
 async function* texts(): AsyncGenerator<{ path: string; text: string }> {
   const self = "tests/unit/house/citation_test.ts";
   for (const root of ["cmd", "lib", "ffi", "scripts", "tests", "docs", ".github"]) yield* textsBelow(root);
-  for (const path of ["main.ts", "Makefile", "README.md", "CONTRIBUTING.md"]) {
+  for (const path of ["main.ts", "Makefile", "README.md", "CONTRIBUTING.md", "AGENTS.md", "SECURITY.md"]) {
     yield { path, text: await Deno.readTextFile(fromRoot(path)) };
   }
 

@@ -117,7 +117,7 @@ Deno.test("every hint that names a command names one that is accepted as written
 });
 
 async function pages(): Promise<string[]> {
-  const names: string[] = ["README.md", "CONTRIBUTING.md"];
+  const names: string[] = ["README.md", "CONTRIBUTING.md", "AGENTS.md", "SECURITY.md"];
   await below("docs");
   return names;
 
