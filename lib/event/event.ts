@@ -3,6 +3,9 @@ import type { Event, PolicyContext } from "./schema.ts";
 
 export type { Event, PolicyContext };
 
+/** An event with the final decision on it, as records list it; without one where no rule decided. */
+export type DecidedEvent = Event & { decision?: string; rule_id?: string };
+
 /** Parts of an event. */
 export type EventCommon = Event["common"];
 export type EventType = EventCommon["event_type"];

@@ -1,11 +1,8 @@
 /** The processes of a session as a tree, out of its recorded events. */
-import { type Event, type EventFamily, type EventProcess, familyOf } from "./event.ts";
+import { type DecidedEvent, type Event, type EventFamily, type EventProcess, familyOf } from "./event.ts";
 
 /** Longest time in `ms` by which a guest tells of a program after its first request. */
 const LATE_MS = 5000;
-
-/** A recorded event, with its decision. */
-type Recorded = Event & { decision?: string; rule_id?: string };
 
 /** A process: of an exec, or only named by an event of another family. */
 export interface ProcessNode {
@@ -56,7 +53,7 @@ export class ProcessTreeBuilder {
   readonly #byExec = new Map<string, Node>();
   readonly #unattributed: ProcessTree["unattributed"] = {};
 
-  add(event: Recorded): void {
+  add(event: DecidedEvent): void {
     const { common } = event;
     if (common.event_type === "process.exec") return this.#addExec(event);
     if (common.event_type === "process.exit") return this.#addExit(event);
@@ -85,7 +82,7 @@ export class ProcessTreeBuilder {
     return { processes, unattributed: this.#unattributed };
   }
 
-  #addExec({ common, process, decision, rule_id }: Recorded): void {
+  #addExec({ common, process, decision, rule_id }: DecidedEvent): void {
     const { executable, command } = process!.activity;
     const ordered = this.#byExec.get(common.labels.event_id);
     // A program that the host started, as the guest tells of it.
@@ -125,7 +122,7 @@ export class ProcessTreeBuilder {
     if (pid > 0) this.#byPid.set(pid, node);
   }
 
-  #addExit({ common, process }: Recorded): void {
+  #addExit({ common, process }: DecidedEvent): void {
     const pid = common.process?.pid;
     const node = this.#byExec.get(common.labels.event_id) ?? this.#byPid.get(pid ?? 0);
     if (!node) return;
@@ -134,7 +131,7 @@ export class ProcessTreeBuilder {
     node.hasEnded = true;
   }
 
-  #nodeOf({ common }: Recorded, { pid, ppid, executable, command }: EventProcess): Node {
+  #nodeOf({ common }: DecidedEvent, { pid, ppid, executable, command }: EventProcess): Node {
     const known = this.#byPid.get(pid);
     if (known && (known.event_id !== undefined || known.executable === executable)) return known;
     const node: Node = { ...shared(common), executable, command };

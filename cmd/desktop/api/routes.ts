@@ -6,7 +6,6 @@ import type {
   CreateRequest,
   CredentialAdd,
   CredentialView,
-  EventsResult,
   EvidenceResult,
   ExecRequest,
   FileEntry,
@@ -29,6 +28,7 @@ import type {
   WorkView,
 } from "../../../lib/client/api/schema.ts";
 import type { Answer, Body, Method, PathOf, Query, RouteAt } from "../../../lib/client/api/schema.ts";
+import type { DecidedEvent } from "../../../lib/event/mod.ts";
 import { addressOf } from "./address.ts";
 import { ask, send, tell } from "./client.ts";
 
@@ -46,8 +46,10 @@ export type RuleTable =
     "action" | "match" | "enabled" | "detection_level" | "reason" | "ask_timeout" | "protocol" | "rewrite"
   >
   & Partial<Pick<RuleView, "name" | "priority">>;
-/** An event of a record, with what was decided. */
-export type RecordedEvent = EventsResult["events"][number];
+/** An event of a record with its decision and, where it has one, its outcome. */
+export type RecordedEvent = DecidedEvent & { outcome?: unknown };
+/** The decision record of an event. */
+export type Explained = Omit<WhyResult, "event"> & { event: RecordedEvent };
 export type { RuleChangeView };
 export type DetectionList = Answer<RouteAt<"GET", "/detection">>;
 export type {
@@ -63,10 +65,14 @@ export type {
   VmAction,
   VmInfo,
   VmSummary,
-  WhyResult,
   WorkTake,
   WorkTaken,
   WorkView,
+};
+
+/** A page of a record. The service declares its events as objects of any fields. */
+type EventPage = Omit<Answer<RouteAt<"GET", "/sessions/{id}/events">>, "events"> & {
+  events: RecordedEvent[];
 };
 
 /** A tool's name as one segment (docs/design/contracts/08-mcp.md §8, "MCP routes"). */
@@ -94,9 +100,10 @@ export const api = {
   asks: () => ask("GET", "/asks", {}),
   resolveAsk: (id: string, answer: AskResolve) => tell("POST", "/asks/{id}/resolve", { id }, answer),
   ruleOfAsk: (id: string) => ask("GET", "/asks/{id}/rule", { id }),
-  events: (id: string, conditions: Conditions<"/sessions/{id}/events">) =>
-    ask("GET", "/sessions/{id}/events", { id }, conditions),
-  why: (id: string, event_id: string) => ask("GET", "/sessions/{id}/events/{event_id}/why", { id, event_id }),
+  events: async (id: string, conditions: Conditions<"/sessions/{id}/events">) =>
+    await ask("GET", "/sessions/{id}/events", { id }, conditions) as unknown as EventPage,
+  why: async (id: string, event_id: string) =>
+    await ask("GET", "/sessions/{id}/events/{event_id}/why", { id, event_id }) as unknown as Explained,
   settings: () => ask("GET", "/settings/info", {}),
   explainSetting: (id: string) => ask("GET", "/settings/explain/{id}", { id }),
   editSettings: (changes: Told<"PATCH", "/settings/edit">) => tell("PATCH", "/settings/edit", {}, changes),

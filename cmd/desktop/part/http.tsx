@@ -1,12 +1,5 @@
+import type { HttpBody, HttpEvent } from "../../../lib/event/mod.ts";
 import { text } from "../text/en.ts";
-
-/** A body as events have it; secrets in its text are refs. */
-export interface RecordedBody {
-  state: "missing" | "text" | "binary" | "redacted";
-  text?: string;
-  size?: number;
-  truncated?: boolean;
-}
 
 /** `characters` of a body that are drawn; the record has all of them. */
 const BODY_MAX = 20_000;
@@ -17,7 +10,7 @@ export function HttpMessage(
     label: string;
     line: string;
     headers?: Record<string, string[]>;
-    body?: RecordedBody;
+    body?: HttpBody;
   },
 ) {
   return (
@@ -40,7 +33,7 @@ export function HttpMessage(
 }
 
 /** A body as text, or why there is none. */
-export function BodyText({ label, body }: { label: string; body?: RecordedBody }) {
+export function BodyText({ label, body }: { label: string; body?: HttpBody }) {
   const words = text.http;
   if (!body || body.state === "missing") return <p class="hint">{words.noBody}</p>;
   if (body.text === undefined) return <p class="hint">{words.state[body.state](body.size ?? 0)}</p>;
@@ -53,7 +46,7 @@ export function BodyText({ label, body }: { label: string; body?: RecordedBody }
 }
 
 /** The request of an event and, where it has come, the response. */
-export function HttpExchange({ http }: { http: Record<string, any> }) {
+export function HttpExchange({ http }: { http: HttpEvent }) {
   const { request, response } = http;
   const words = text.http;
   return (

@@ -1,7 +1,7 @@
 /** Keeps the store true: reads everything, then follows the events socket, and begins anew after a gap. */
 import { ApiError, openSocket } from "../api/client.ts";
 import { forgetProof } from "../api/proof.ts";
-import { api } from "../api/routes.ts";
+import { api, type AskView, type Explained, type RecordedEvent, type VmSummary } from "../api/routes.ts";
 import { forgetSession } from "../api/session.ts";
 import { text } from "../text/en.ts";
 import { asks, connection, notice, putAsk, putVm, settings, vms } from "./store.ts";
@@ -9,11 +9,18 @@ import { asks, connection, notice, putAsk, putVm, settings, vms } from "./store.
 /** `ms` until the next try; doubles from try to try. */
 const RETRY_FIRST_MS = 250, RETRY_MAX_MS = 4000;
 
+/** The decision on an event as it happens. */
+export type LiveDecision = NonNullable<Explained["decision"]>;
+
 /** A message of the events socket. */
-export interface LiveMessage {
-  type: string;
-  payload: any;
-}
+export type LiveMessage =
+  | { type: "security-event"; payload: { event: RecordedEvent; decision?: LiveDecision } }
+  | { type: "finding"; payload: Explained["findings"][number] }
+  | { type: "ask"; payload: AskView }
+  | { type: "vm-state-changed"; payload: VmSummary }
+  | { type: "vm-deleted"; payload: Pick<VmSummary, "id" | "name"> }
+  | { type: "settings-changed"; payload: { ids: string[] } }
+  | { type: "corp-changed"; payload: { status: string; summary: string } };
 
 const listeners = new Set<(message: LiveMessage) => void>();
 

@@ -8,8 +8,6 @@ const PAGE_SIZE = 1000;
 /** Events before an event that are shown. */
 const BEFORE = 10;
 
-type Common = { sequence: number };
-
 /** A program in a chain. */
 export type Program = Pick<ProcessNode, "event_id" | "pid" | "command" | "executable">;
 
@@ -21,7 +19,7 @@ export interface Context {
 }
 
 /** Reads what led to an event. */
-export async function contextOf(session: string, event: Record<string, any>): Promise<Context> {
+export async function contextOf(session: string, event: RecordedEvent): Promise<Context> {
   const { sequence, process } = event.common;
   const [programs, before] = await Promise.all([
     process?.pid ? programsAbove(session, process.pid, sequence) : [],
@@ -34,7 +32,7 @@ export async function contextOf(session: string, event: Record<string, any>): Pr
 async function eventsBefore(session: string, sequence: number): Promise<RecordedEvent[]> {
   const first = Math.max(0, sequence - 1 - BEFORE);
   const { events } = await api.events(session, { cursor: String(first), limit: String(BEFORE) });
-  return events.filter(({ common }) => (common as Common).sequence < sequence);
+  return events.filter(({ common }) => common.sequence < sequence);
 }
 
 async function programsAbove(session: string, pid: number, sequence: number): Promise<Program[]> {
@@ -43,7 +41,7 @@ async function programsAbove(session: string, pid: number, sequence: number): Pr
   for (let pages = 0; pages < PAGES_MAX; pages++) {
     const page = await api.events(session, { family: "process", cursor, limit: String(PAGE_SIZE) });
     for (const event of page.events) {
-      if ((event.common as Common).sequence < sequence) builder.add(event as never);
+      if (event.common.sequence < sequence) builder.add(event);
     }
     cursor = page.next_cursor;
     if (cursor === undefined) break;

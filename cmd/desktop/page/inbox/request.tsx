@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { api, type AskView } from "../../api/routes.ts";
+import { api, type AskView, type RecordedEvent } from "../../api/routes.ts";
 import { EventFields } from "../../part/fields.tsx";
 import { HttpExchange } from "../../part/http.tsx";
 import { subjectOf } from "../../part/subject.ts";
@@ -13,7 +13,7 @@ import { whenRecorded } from "./recorded.ts";
 
 /** The event that waits, with what led to it; secrets in it are refs. */
 export function AskRequest({ ask }: { ask: AskView }) {
-  const event = useSignal<Record<string, any> | undefined>(undefined);
+  const event = useSignal<RecordedEvent | undefined>(undefined);
   const context = useSignal<Context | undefined>(undefined);
   const words = text.inbox;
   useEffect(() => {
@@ -64,16 +64,13 @@ function Before({ events }: { events: Context["before"] }) {
           label={words.before}
           head={[text.timeline.time, text.timeline.event, text.timeline.decision]}
         >
-          {events.map(({ common, decision, ...event }) => {
-            const { event_id, event_type, timestamp_unix_ms } = common as Record<string, any>;
-            return (
-              <tr key={event_id}>
-                <td>{timeOf(timestamp_unix_ms)}</td>
-                <th scope="row">{event_type} {subjectOf(event)}</th>
-                <td>{String(decision ?? text.common.none)}</td>
-              </tr>
-            );
-          })}
+          {events.map((event) => (
+            <tr key={event.common.event_id}>
+              <td>{timeOf(event.common.timestamp_unix_ms)}</td>
+              <th scope="row">{event.common.event_type} {subjectOf(event)}</th>
+              <td>{event.decision ?? text.common.none}</td>
+            </tr>
+          ))}
         </Table>
       )}
     </section>

@@ -59,7 +59,7 @@ async function compareOne(
   const then = { decision: String(decision), rule: String(rule_id ?? "") };
   const now = { decision: answer.decision, rule: answer.rule.id };
   if (!differs(then, now)) return undefined;
-  const { event_id, event_type } = event.common as Record<string, string>;
+  const { event_id, event_type } = event.common;
   return { id: event_id, type: event_type, subject: subjectOf(event), then, now };
 }
 

@@ -1,10 +1,11 @@
+import type { McpEvent } from "../../../../../lib/event/mod.ts";
 import { text } from "../../../text/en.ts";
 
 /** `characters` of a value that are drawn; the record has all of them. */
 const VALUE_MAX = 20_000;
 
 /** One call of an MCP server. */
-export function McpCall({ mcp: { request, response } }: { mcp: Record<string, any> }) {
+export function McpCall({ mcp: { request, response } }: { mcp: McpEvent }) {
   const words = text.calls;
   return (
     <>

@@ -1,9 +1,11 @@
+import type { ModelEvent } from "../../../../../lib/event/mod.ts";
 import { BodyText } from "../../../part/http.tsx";
 import { text } from "../../../text/en.ts";
 
 /** One call of a model. */
-export function ModelCall({ model: { request, response } }: { model: Record<string, any> }) {
+export function ModelCall({ model: { request, response } }: { model: ModelEvent }) {
   const words = text.calls;
+  const tools = response?.tool_calls ?? [];
   return (
     <>
       <h3>{`${request.provider} ${request.model}`}</h3>
@@ -20,10 +22,8 @@ export function ModelCall({ model: { request, response } }: { model: Record<stri
         {response && <dd>{words.dollars(response.estimated_cost_micros, 0, response.price_basis)}</dd>}
         {response && <dt>{words.status}</dt>}
         {response && <dd>{[response.status, response.stop_reason].filter(Boolean).join(" ")}</dd>}
-        {response?.tool_calls?.length > 0 && <dt>{words.tools}</dt>}
-        {response?.tool_calls?.length > 0 && (
-          <dd>{response.tool_calls.map(({ name }: { name: string }) => name).join(", ")}</dd>
-        )}
+        {tools.length > 0 && <dt>{words.tools}</dt>}
+        {tools.length > 0 && <dd>{tools.map(({ name }) => name).join(", ")}</dd>}
       </dl>
       <BodyText label={text.http.request} body={request.body} />
     </>

@@ -31,7 +31,7 @@ export function CallsView({ vm }: { vm: VmSummary }) {
         key={kind.value}
         vm={vm}
         family={kind.value}
-        draw={(event) => event.model ? <ModelCall model={event.model} /> : <McpCall mcp={event.mcp} />}
+        draw={({ model, mcp }) => model ? <ModelCall model={model} /> : mcp && <McpCall mcp={mcp} />}
       />
     </>
   );

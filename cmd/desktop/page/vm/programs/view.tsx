@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { type ProcessNode, ProcessTreeBuilder } from "../../../../../lib/event/mod.ts";
-import { api, type VmSummary } from "../../../api/routes.ts";
+import { api, type RecordedEvent, type VmSummary } from "../../../api/routes.ts";
 import { Table } from "../../../part/table.tsx";
 import { timeOf } from "../../../part/time.ts";
 import { act } from "../../../store/act.ts";
@@ -22,12 +22,12 @@ export function ProgramsView({ vm }: { vm: VmSummary }) {
   const nodes = useSignal<ProcessNode[] | undefined>(undefined);
   useEffect(() => {
     const builder = new ProcessTreeBuilder();
-    const early: unknown[] = [];
+    const early: RecordedEvent[] = [];
     let last = 0;
     let frame = 0;
     let isOver = false;
     let isLoading = true;
-    const add = (event: any) => {
+    const add = (event: RecordedEvent) => {
       if (event.common.sequence <= last) return;
       last = event.common.sequence;
       builder.add(event);
@@ -38,9 +38,10 @@ export function ProgramsView({ vm }: { vm: VmSummary }) {
         nodes.value = builder.tree().processes;
       });
     const stop = onMessage(({ type, payload }) => {
-      const event = payload?.event;
-      if (type !== "security-event" || event.common.session_id !== vm.id || !event.process) return;
-      const decided = { ...event, decision: payload.decision?.decision, rule_id: payload.decision?.rule?.id };
+      if (type !== "security-event") return;
+      const { event, decision } = payload;
+      if (event.common.session_id !== vm.id || !event.process) return;
+      const decided = { ...event, decision: decision?.decision, rule_id: decision?.rule.id };
       if (isLoading) return void early.push(decided);
       add(decided);
       draw();

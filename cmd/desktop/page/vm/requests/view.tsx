@@ -4,5 +4,11 @@ import { FamilyView } from "../timeline/family.tsx";
 
 /** Requests of a VM with their headers and bodies, in both directions. */
 export function RequestsView({ vm }: { vm: VmSummary }) {
-  return <FamilyView vm={vm} family="http" draw={(event) => <HttpExchange http={event.http} />} />;
+  return (
+    <FamilyView
+      vm={vm}
+      family="http"
+      draw={(event) => event.http && <HttpExchange http={event.http} />}
+    />
+  );
 }

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { api, type VmSummary } from "../../../api/routes.ts";
+import { api, type RecordedEvent, type VmSummary } from "../../../api/routes.ts";
 import { act } from "../../../store/act.ts";
 import { text } from "../../../text/en.ts";
 import { Timeline } from "./events.ts";
@@ -11,14 +11,14 @@ interface Props {
   vm: VmSummary;
   family: string;
   /** draws the chosen event */
-  draw: (event: Record<string, any>) => ComponentChildren;
+  draw: (event: RecordedEvent) => ComponentChildren;
 }
 
 /** Events of one family as they happen, and the chosen one whole. */
 export function FamilyView({ vm, family, draw }: Props) {
   const grep = useSignal("");
   const chosen = useSignal<string | undefined>(undefined);
-  const event = useSignal<Record<string, any> | undefined>(undefined);
+  const event = useSignal<RecordedEvent | undefined>(undefined);
   const timeline = useMemo(
     () => new Timeline(vm.id, { family, decision: "", grep: grep.value }),
     [vm.id, family, grep.value],

@@ -1,4 +1,6 @@
+import type { RecordedEvent } from "../../../api/routes.ts";
 import { subjectOf } from "../../../part/subject.ts";
+import type { LiveDecision } from "../../../store/live.ts";
 
 /** What one line of a timeline shows. */
 export interface Row {
@@ -21,10 +23,8 @@ export interface Conditions {
   grep: string;
 }
 
-/** An event as the record and the events socket have it. */
-type Recorded = Record<string, any>;
-
-export function rowOf(event: Recorded, decision?: Recorded): Row {
+/** @param decision of a live event, which has none of its own */
+export function rowOf(event: RecordedEvent, decision?: LiveDecision): Row {
   const { event_id, event_type, sequence, timestamp_unix_ms } = event.common;
   return {
     id: event_id,
@@ -34,7 +34,7 @@ export function rowOf(event: Recorded, decision?: Recorded): Row {
     type: event_type,
     subject: subjectOf(event),
     decision: decision?.decision ?? event.decision ?? "",
-    rule: decision?.rule?.id ?? event.rule_id ?? "",
+    rule: decision?.rule.id ?? event.rule_id ?? "",
     ...(decision && { all: JSON.stringify(event).toLowerCase() }),
   };
 }

@@ -1,13 +1,13 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { api, type WhyResult } from "../../../api/routes.ts";
+import { api, type Explained } from "../../../api/routes.ts";
 import { EventFields } from "../../../part/fields.tsx";
 import { act } from "../../../store/act.ts";
 import { text } from "../../../text/en.ts";
 
 /** One event with its decision: the rule and its place, what matched, and what nearly did. */
 export function WhyPanel({ session, event }: { session: string; event: string | undefined }) {
-  const why = useSignal<WhyResult | undefined>(undefined);
+  const why = useSignal<Explained | undefined>(undefined);
   useEffect(() => {
     why.value = undefined;
     if (event) act(async () => why.value = await api.why(session, event));
@@ -19,7 +19,7 @@ export function WhyPanel({ session, event }: { session: string; event: string | 
   );
 }
 
-function Why({ why: { event, decision, findings } }: { why: WhyResult }) {
+function Why({ why: { event, decision, findings } }: { why: Explained }) {
   const words = text.timeline;
   return (
     <>
