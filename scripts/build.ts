@@ -165,12 +165,20 @@ async function bundleGuests(): Promise<void> {
   }
 }
 
+/** The parts of deno.json and deno.lock that are pruned. */
+interface Pruned {
+  imports: Record<string, string>;
+  specifiers: Record<string, string>;
+  npm: Record<string, unknown>;
+  workspace: { dependencies: string[] };
+}
+
 /**
  * Leaves the program's packages alone in deno.json and deno.lock of the copy: deno compile includes every package that
  * they name, those of tests too.
  */
 async function prune(packages: HostPackage[]): Promise<void> {
-  const edit = async (name: string, change: (json: any) => void) => {
+  const edit = async (name: string, change: (json: Pruned) => void) => {
     const json = JSON.parse(await Deno.readTextFile(join(sources, name)));
     change(json);
     await Deno.writeTextFile(join(sources, name), JSON.stringify(json));

@@ -3,6 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
+import type { Parsed } from "../helper/json.ts";
 
 interface Outcome {
   code: number;
@@ -19,7 +20,7 @@ async function release(...args: string[]): Promise<Outcome> {
   return { code, stdout: decode(stdout), stderr: decode(stderr) };
 }
 
-async function ok(...args: string[]): Promise<any> {
+async function ok(...args: string[]): Promise<Parsed> {
   const { code, stdout, stderr } = await release(...args, "--json");
   assertEquals(code, 0, stderr);
   return JSON.parse(stdout);

@@ -1,6 +1,6 @@
 /** The real CLI with a gateway that it starts itself, and a small upstream in place of the service. */
 import { assertEquals } from "@std/assert";
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import { streamSSE } from "hono/streaming";
 import { fileURLToPath } from "node:url";
 import { home } from "../../lib/base/home/mod.ts";
@@ -107,7 +107,7 @@ export class Place implements AsyncDisposable {
       "/sessions/demo/events",
       (c) => c.json(c.req.query("cursor") ? { events: [event] } : { events: [event], next_cursor: "1" }),
     );
-    const run = async (c: any) => {
+    const run = async (c: Context) => {
       const { command, stdin } = await body(c);
       if (!c.req.header("accept")?.includes("event-stream")) {
         return c.json({ stdout: "out", stderr: "", ...result, vm: info, events: [event] });
@@ -137,7 +137,10 @@ export class Place implements AsyncDisposable {
       this.files.set(path, bytes);
       return c.json({ path, size: bytes.length });
     });
-    app.get("/vms/demo/files/content", (c) => c.body(this.files.get(c.req.query("path")!) as any ?? "evil"));
+    app.get(
+      "/vms/demo/files/content",
+      (c) => c.body(this.files.get(c.req.query("path")!)?.slice() ?? "evil"),
+    );
     app.get("/vms/demo/files/list", (c) => this.#list(c.req.query("path") ?? ""));
     app.get("/program/demo", (c) => {
       const { socket, response } = Deno.upgradeWebSocket(c.req.raw);

@@ -74,8 +74,8 @@ Deno.test({
       await t.step("sbx doctor and sbx status", async () => {
         const doctor = await sbx("doctor", "--json");
         assertEquals(doctor.code, 1, doctor.stderr);
-        const { checks } = JSON.parse(doctor.stdout);
-        assert(checks.every(({ state, remedy }: any) => state !== "failed" || remedy !== undefined));
+        const { checks }: { checks: { state: string; remedy?: string }[] } = JSON.parse(doctor.stdout);
+        assert(checks.every(({ state, remedy }) => state !== "failed" || remedy !== undefined));
         const status = await sbx("status");
         assertEquals(status.code, 1);
         assertMatch(status.stdout, /issue +home: \S+ belongs to another user/);

@@ -1,6 +1,6 @@
 /** Every route of the service, through the real gateway: nothing without the token, and a clear error for what is not there. */
 import { assertEquals } from "@std/assert";
-import { routeTable } from "../../lib/client/api/mod.ts";
+import { routeTable, type RuleSaved } from "../../lib/client/api/mod.ts";
 import { parseExposition } from "../helper/exposition.ts";
 import { Sbx } from "../helper/sbx.ts";
 
@@ -137,7 +137,10 @@ Deno.test("every route, with and without the token", async (t) => {
         const { status, body } = await tried({ match });
         assertEquals(status, 200);
         assertEquals(body.effect, undefined);
-        assertEquals(body.lints.map(({ code, at }: any) => [code, at]), [["invalid", match.indexOf("http")]]);
+        assertEquals((body.lints as RuleSaved["lints"]).map(({ code, at }) => [code, at]), [[
+          "invalid",
+          match.indexOf("http"),
+        ]]);
         const good = { match: 'http.request.host == "b.example"' };
         assertEquals((await tried(good)).body, { lints: [] });
         const never = { match: 'http.request.host == "a" && dns.request.qname == "b"' };

@@ -12,7 +12,9 @@ import { blake3 } from "../../lib/base/hash/mod.ts";
 import { home as homeOf } from "../../lib/base/home/mod.ts";
 import { CorpStore } from "../../lib/config/corp/mod.ts";
 import { checkSetting } from "../../lib/home/value_check/mod.ts";
+import type { SettingsResponse } from "../../lib/client/api/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/config/settings/mod.ts";
+import type { Parsed } from "../helper/json.ts";
 
 interface Api {
   dir: string;
@@ -21,7 +23,7 @@ interface Api {
     path: string,
     body?: unknown,
     headers?: HeadersInit,
-  ): Promise<{ status: number; json: any }>;
+  ): Promise<{ status: number; json: Parsed }>;
   app: Hono;
 }
 
@@ -66,7 +68,7 @@ function api(corpText: string, run: (api: Api) => Promise<void>) {
 
 const patch = ({ call }: Api, body: unknown) => call("PATCH", "/settings/edit", body);
 
-function leaf(tree: any[], id: string): any {
+function leaf(tree: Parsed[], id: string): Parsed {
   for (const node of tree) {
     if (node.id === id) return node;
     const within = node.children && leaf(node.children, id);
@@ -174,7 +176,10 @@ Deno.test(
     const path = join(over.dir, "settings.toml");
     await Deno.writeTextFile(path, '[settings."network.extra_ca_file"]\nvalue = "/nope"\n');
     const { status, json } = await patch(over, { "app.auto_update": false });
-    assertEquals([status, json.issues.map(({ id, severity }: any) => [id, severity])], [
+    assertEquals([
+      status,
+      (json.issues as typeof SettingsResponse["_output"]["issues"]).map(({ id, severity }) => [id, severity]),
+    ], [
       200,
       [["network.extra_ca_file", "error"]],
     ]);

@@ -15,6 +15,7 @@ import { TestGate } from "../helper/gate.ts";
 import { GuestSide } from "../helper/mcp_endpoint_guest.ts";
 import { definition } from "../helper/mcp_server.ts";
 import { median, rounded, timed } from "../helper/statistics.ts";
+import type { Parsed } from "../helper/json.ts";
 
 const CALLS = 1500;
 const ROUNDS = 3;
@@ -29,22 +30,22 @@ match = 'mcp.request.namespaced_tool_name == "other__tool_${at}" && mcp.request.
 /** A guest that only counts: requests by id. */
 class Guest {
   #id = 1;
-  readonly #waiting = new Map<number, (answer: any) => void>();
+  readonly #waiting = new Map<number, (answer: Parsed) => void>();
 
   constructor(readonly channel: FrameChannel) {
     this.#read().catch(() => {}); // closed at the end
   }
 
   async #read(): Promise<void> {
-    for (let frame: any = await this.channel.next(); frame !== null; frame = await this.channel.next()) {
+    for (let frame: Parsed = await this.channel.next(); frame !== null; frame = await this.channel.next()) {
       this.#waiting.get(frame.id)?.(frame);
       this.#waiting.delete(frame.id);
     }
   }
 
-  async request(method: string, params: object): Promise<any> {
+  async request(method: string, params: object): Promise<Parsed> {
     const id = this.#id++;
-    const answer = new Promise<any>((resolve) => this.#waiting.set(id, resolve));
+    const answer = new Promise<Parsed>((resolve) => this.#waiting.set(id, resolve));
     await this.channel.send({ jsonrpc: "2.0", id, method, params });
     const { result, error } = await answer;
     if (error) throw new Error(error.message);

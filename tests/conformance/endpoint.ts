@@ -10,6 +10,7 @@ import { TestGate } from "../helper/gate.ts";
 import { SdkCatalogue } from "../helper/mcp_endpoint_catalogue.ts";
 import { GuestSide, GuestTransport } from "../helper/mcp_endpoint_guest.ts";
 import { fixtureServer } from "./fixture.ts";
+import type { Parsed } from "../helper/json.ts";
 
 type Session = WebStandardStreamableHTTPServerTransport;
 
@@ -45,13 +46,13 @@ async function open(): Promise<Session> {
   /** Request ids by progress token: over HTTP a notification is sent on the stream of its request. */
   const byToken = new Map<unknown, string | number>();
   let latest: string | number | undefined;
-  near.onmessage = (message: any) => {
+  near.onmessage = (message: Parsed) => {
     if (message.method !== undefined && message.id !== undefined) latest = message.id;
     const token = message.params?._meta?.progressToken;
     if (token !== undefined) byToken.set(token, message.id);
     far.send(message);
   };
-  far.onmessage = (message: any) => {
+  far.onmessage = (message: Parsed) => {
     const related = byToken.get(message.params?.progressToken) ?? latest;
     // The stream of an earlier request has ended, and so may have the session of a client that only left.
     near.send(message, message.method === undefined ? undefined : { relatedRequestId: related }).catch(

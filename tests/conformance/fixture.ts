@@ -4,20 +4,30 @@
  */
 // @ts-types="@modelcontextprotocol/sdk/server/index"
 import { Server } from "@modelcontextprotocol/sdk/server/index.js";
+// @ts-types="@modelcontextprotocol/sdk/shared/protocol"
+import type { RequestHandlerExtra } from "@modelcontextprotocol/sdk/shared/protocol.js";
 // @ts-types="@modelcontextprotocol/sdk/types"
 import {
   CallToolRequestSchema,
+  type CallToolResult,
   CompleteRequestSchema,
   GetPromptRequestSchema,
+  type GetPromptResult,
   ListPromptsRequestSchema,
   ListResourcesRequestSchema,
   ListResourceTemplatesRequestSchema,
   ListToolsRequestSchema,
   McpError,
   ReadResourceRequestSchema,
+  type ReadResourceResult,
+  type ServerNotification,
+  type ServerRequest,
   SubscribeRequestSchema,
   UnsubscribeRequestSchema,
 } from "@modelcontextprotocol/sdk/types.js";
+import type { Parsed } from "../helper/json.ts";
+
+type Extra = RequestHandlerExtra<ServerRequest, ServerNotification>;
 
 /** One red pixel. */
 const PNG =
@@ -37,17 +47,17 @@ const OPTIONS = ["option1", "option2", "option3"];
 const TITLED = [{ const: "value1", title: "First Option" }, { const: "value2", title: "Second Option" }];
 
 /** Asks for a form with these fields. */
-async function elicit({ sendRequest }: any, properties: object): Promise<unknown[]> {
+async function elicit({ sendRequest }: Extra, properties: object): Promise<unknown[]> {
   const { z } = await import("zod");
   const params = { message: "fill in", requestedSchema: { type: "object", properties, required: [] } };
   const { action, content } = await sendRequest(
-    { method: "elicitation/create", params },
+    { method: "elicitation/create", params } as ServerRequest,
     z.looseObject({}),
   );
   return [text(`Elicitation completed: action=${action}, content=${JSON.stringify(content)}`)];
 }
 
-type Run = (args: any, extra: any) => unknown;
+type Run = (args: Parsed, extra: Extra) => unknown;
 
 const TOOLS: Record<string, { schema?: object; run: Run }> = {
   test_simple_text: { run: () => [text("This is a simple text response for testing.")] },
@@ -73,7 +83,7 @@ const TOOLS: Record<string, { schema?: object; run: Run }> = {
       for (const progress of [0, 50, 100]) {
         const params = { progressToken: _meta?.progressToken, progress, total: 100 };
         if (_meta?.progressToken !== undefined) {
-          await sendNotification({ method: "notifications/progress", params });
+          await sendNotification({ method: "notifications/progress", params } as ServerNotification);
         }
         await pause();
       }
@@ -94,7 +104,10 @@ const TOOLS: Record<string, { schema?: object; run: Run }> = {
     async run({ prompt }, { sendRequest }) {
       const { z } = await import("zod");
       const params = { messages: [{ role: "user", content: text(prompt) }], maxTokens: 100 };
-      const answer = await sendRequest({ method: "sampling/createMessage", params }, z.looseObject({}));
+      const answer = await sendRequest(
+        { method: "sampling/createMessage", params } as ServerRequest,
+        z.looseObject({}),
+      );
       return [text(`LLM response: ${JSON.stringify(answer)}`)];
     },
   },
@@ -104,7 +117,10 @@ const TOOLS: Record<string, { schema?: object; run: Run }> = {
       const { z } = await import("zod");
       const requestedSchema = { type: "object", properties: { username: { type: "string" } } };
       const params = { message, requestedSchema };
-      const answer = await sendRequest({ method: "elicitation/create", params }, z.looseObject({}));
+      const answer = await sendRequest(
+        { method: "elicitation/create", params } as ServerRequest,
+        z.looseObject({}),
+      );
       return [text(`User response: ${JSON.stringify(answer)}`)];
     },
   },
@@ -184,7 +200,7 @@ export function fixtureServer(): Server {
     const tool = TOOLS[params.name];
     if (!tool) throw new McpError(-32602, `unknown tool ${params.name}`);
     try {
-      return { content: await tool.run(params.arguments ?? {}, extra) } as any;
+      return { content: await tool.run(params.arguments ?? {}, extra) } as CallToolResult;
     } catch (error) {
       return { isError: true, content: [text((error as Error).message)] };
     }
@@ -201,7 +217,7 @@ export function fixtureServer(): Server {
       ? RESOURCES[uri]
       : { mimeType: "application/json", text: JSON.stringify({ id, templateTest: true }) };
     if (!found) throw new McpError(-32002, `no resource ${uri}`);
-    return { contents: [{ uri, ...found }] } as any;
+    return { contents: [{ uri, ...found }] } as ReadResourceResult;
   });
   server.setRequestHandler(SubscribeRequestSchema, () => ({}));
   server.setRequestHandler(UnsubscribeRequestSchema, () => ({}));
@@ -223,7 +239,7 @@ export function fixtureServer(): Server {
     if (!prompt) throw new McpError(-32602, `unknown prompt ${params.name}`);
     return {
       messages: prompt.content(params.arguments ?? {}).map((content) => ({ role: "user", content })),
-    } as any;
+    } as GetPromptResult;
   });
   return server;
 }

@@ -3,6 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { Event } from "../../lib/event/mod.ts";
 import { runChild } from "../helper/child.ts";
 import { eventually, type Sbx } from "../helper/sbx.ts";
+import type { Parsed } from "../helper/json.ts";
 
 /** Requests, files, and programs that programs start. */
 const SCRIPT = String.raw`#!/bin/sh
@@ -117,8 +118,7 @@ export async function activitySteps(t: Deno.TestContext, sbx: Sbx): Promise<void
         recorded.splice(at, 1);
       }
       const { processes } = JSON.parse(await sbx.ok("tree", "dev", "--json"));
-      // deno-lint-ignore no-explicit-any -- rows of JSON
-      const of = (command: string): any => processes.find((each: any) => each.command === command);
+      const of = (command: string): Parsed => processes.find((each: Parsed) => each.command === command);
       assertEquals(of("curl -s --max-time 5 http://203.0.113.1/traced").events.http, 1);
       assertEquals(of("rm -rf gone").events.file, 3);
       assert(of("sed -i s/one/two/ edited").events.file >= 2);

@@ -1,6 +1,7 @@
 /** Credentials in the desktop: a secret goes in, and never comes out. */
 import { assertEquals } from "@std/assert";
 import type { DesktopWorld } from "./desktop_world.ts";
+import type { CredentialList } from "../../lib/client/api/mod.ts";
 
 /** Markup that is short enough for a label that does not look like a key. */
 const LABEL = `<img src=x onerror=ran=1>`;
@@ -27,8 +28,8 @@ export async function credentialSteps(t: Deno.TestContext, { sbx, desktop }: Des
       "document.documentElement.outerHTML + location + JSON.stringify({ ...localStorage, ...sessionStorage })",
     );
     assertEquals(String(kept).includes(SECRET), false);
-    const { credentials } = (await sbx.api("GET", "/credentials/list")).body;
-    assertEquals(credentials.map(({ label, decoy }: any) => [label, decoy]), [[LABEL, false]]);
+    const { credentials }: CredentialList = (await sbx.api("GET", "/credentials/list")).body;
+    assertEquals(credentials.map(({ label, decoy }) => [label, decoy]), [[LABEL, false]]);
   });
 
   await t.step(

@@ -5,6 +5,7 @@ import { JOB_OUTPUT_BYTES } from "../../lib/session/job/mod.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { attachTerminal } from "./terminal.ts";
 import { traceSteps } from "./trace_steps.ts";
+import type { DecidedEvent } from "../../lib/event/mod.ts";
 
 const DENY_CURL = `
 [profiles.rules.no-curl]
@@ -44,9 +45,11 @@ Deno.test("jobs of a VM", async (t) => {
         assertEquals(await sbx.ok("completions", "jobs-all"), `${id}\n`);
         assertEquals((await sbx.cli("jobs", "logs", id, "--tail", "1")).stdout, "/workspace\n");
         assertStringIncludes(await sbx.ok("why", event_id!), "allow");
-        const exits = JSON.parse(await sbx.ok("events", "dev", "--json")).events
-          .filter(({ common }: any) => common.actor === "host" && common.labels?.event_id === event_id);
-        assertEquals(exits.map(({ process }: any) => process.activity.exit_code), [7]);
+        const { events }: { events: DecidedEvent[] } = JSON.parse(await sbx.ok("events", "dev", "--json"));
+        const exits = events.filter(({ common }) =>
+          common.actor === "host" && common.labels?.event_id === event_id
+        );
+        assertEquals(exits.map(({ process }) => process?.activity.exit_code), [7]);
         assertStringIncludes((await sbx.cli("jobs", "attach", id)).stderr, `sbx jobs logs ${id}`);
         assertEquals((await sbx.cli("jobs", "stop", id)).code, 1);
       },

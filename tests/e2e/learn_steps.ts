@@ -3,6 +3,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fileNameOf, pathClass } from "../../lib/event/mod.ts";
 import { eventually, type Sbx } from "../helper/sbx.ts";
 import { git, tool } from "../helper/recording.ts";
+import type { Parsed } from "../helper/json.ts";
 
 const SAME = [
   "curl -sS https://site.example/curl",
@@ -43,8 +44,7 @@ export async function learnSteps(t: Deno.TestContext, sbx: Sbx): Promise<void> {
     assertEquals((await other).code, 126);
     const asked = JSON.parse(await sbx.ok("events", "again", "--json")).events
       .filter(({ rule_id }: { rule_id?: string }) => rule_id === "everything-else")
-      // deno-lint-ignore no-explicit-any -- events of two families
-      .map(({ http, dns, process }: any) =>
+      .map(({ http, dns, process }: Parsed) =>
         http?.request.url ?? dns?.request.qname ?? process.activity.command
       );
     for (const subject of ["https://site.example/deviates", "id"]) {
@@ -74,8 +74,7 @@ export async function learnSteps(t: Deno.TestContext, sbx: Sbx): Promise<void> {
 
   await t.step("the programs of a session are a tree, with the requests of each", async () => {
     const { processes } = JSON.parse(await sbx.ok("tree", "again", "--json"));
-    // deno-lint-ignore no-explicit-any -- rows of JSON
-    const rows: any[] = processes;
+    const rows: Parsed[] = processes;
     const started = rows.find(({ command }) => command.includes(SAME[0]));
     assertEquals([started.actor, started.exit_code, started.depth], ["host", 0, 0]);
     const refused = rows.find(({ command }) => command === "id");

@@ -2,6 +2,9 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { eventually, Sbx } from "../helper/sbx.ts";
+import type { DecidedEvent } from "../../lib/event/mod.ts";
+import type { VmSummary } from "../../lib/client/api/mod.ts";
+import type { Parsed } from "../helper/json.ts";
 
 /** A server of a few lines, as its documentation would have it started: by a command. */
 const SERVER = `
@@ -52,13 +55,13 @@ reason = "the helper stays offline"
 
 Deno.test("a stdio MCP server in a VM of its own", async (t) => {
   const sbx = await Sbx.make();
-  const list = async (...args: string[]): Promise<any[]> =>
+  const list = async (...args: string[]): Promise<VmSummary[]> =>
     JSON.parse(await sbx.ok("list", ...args, "--json")).vms;
   const call = (tool: string, args: unknown = {}) =>
     sbx.cli("mcp", "call", "-p", "agent", `helper__${tool}`, JSON.stringify(args));
   const server = async (name: string) =>
     JSON.parse(await sbx.ok("mcp", "servers", "-p", "agent", "--json")).servers
-      .find((each: any) => each.name === name);
+      .find((each: Parsed) => each.name === name);
   const companions = async () => (await list("--all")).filter(({ parent }) => parent?.server === "helper");
   try {
     await sbx.ok("profile", "copy", "code", "agent");
@@ -93,15 +96,15 @@ Deno.test("a stdio MCP server in a VM of its own", async (t) => {
       assertStringIncludes(blocked.stderr, "never is never called");
       await call("fetch");
       const [{ name }] = await companions();
-      const { events } = JSON.parse(await sbx.ok("events", name, "--json"));
+      const { events }: { events: DecidedEvent[] } = JSON.parse(await sbx.ok("events", name, "--json"));
       const labels = { mcp_server: "helper", parent_session: session_id };
       for (const { common } of events) {
         for (const [label, value] of Object.entries(labels)) assertEquals(common.labels[label], value);
       }
-      const lookup = events.find(({ dns }: any) => dns?.request.qname === "blocked.example.com");
+      const lookup = events.find(({ dns }) => dns?.request.qname === "blocked.example.com");
       assertEquals(lookup?.decision, "block");
-      const started = events.find(({ common }: any) => common.event_type === "process.exec");
-      assertEquals(started.process.activity.executable, "python3");
+      const started = events.find(({ common }) => common.event_type === "process.exec");
+      assertEquals(started?.process?.activity.executable, "python3");
     });
 
     await t.step("what it says on standard error is in the log of the VM it serves", async () => {

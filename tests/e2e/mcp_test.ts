@@ -5,6 +5,8 @@ import { runChild } from "../helper/child.ts";
 import { result, scriptedServer } from "../helper/mcp_server.ts";
 import { fromRoot } from "../helper/repo.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
+import type { DecidedEvent } from "../../lib/event/mod.ts";
+import type { Parsed } from "../helper/json.ts";
 
 /** A client as an agent has one: it starts the server that its configuration names and speaks lines of JSON-RPC to it. */
 const CLIENT = `
@@ -80,7 +82,7 @@ Deno.test("MCP from inside a VM to a published server", async (t) => {
     const servers = async () => JSON.parse(await sbx.ok("mcp", "servers", "-p", "agent", "--json")).servers;
     await eventually(
       "the server is connected",
-      async () => (await servers()).some(({ name, connected }: any) => name === "everything" && connected),
+      async () => (await servers()).some(({ name, connected }: Parsed) => name === "everything" && connected),
     );
     const call = async (tool: string, args: unknown = {}) => {
       const { stdout, stderr } = await sbx.cli(
@@ -132,16 +134,16 @@ Deno.test("MCP from inside a VM to a published server", async (t) => {
       const blocked = await sbx.cli("mcp", "call", "-p", "agent", "everything__get-env");
       assertEquals(blocked.code, 1);
       assertStringIncludes(blocked.stderr, "not for agents");
-      let events: any[] = [];
-      const of = (tool: string) => events.filter(({ mcp }: any) => mcp.request.tool_name === tool);
+      let events: DecidedEvent[] = [];
+      const of = (tool: string) => events.filter(({ mcp }) => mcp?.request.tool_name === tool);
       await eventually("both calls are on record", async () => {
         ({ events } = JSON.parse(await sbx.ok("events", "dev", "--family", "mcp", "--json")));
         return of("get-env").length === 2;
       });
-      assertEquals(of("get-env").map(({ decision }: any) => decision), ["block", "block"]);
-      assertEquals(of("get-sum").map(({ decision }: any) => decision), ["allow"]);
-      assertEquals(of("echo").map(({ common }: any) => common.actor), ["vm", "host"]);
-      assert(of("echo").every(({ mcp }: any) => mcp.response.is_error === false));
+      assertEquals(of("get-env").map(({ decision }) => decision), ["block", "block"]);
+      assertEquals(of("get-sum").map(({ decision }) => decision), ["allow"]);
+      assertEquals(of("echo").map(({ common }) => common.actor), ["vm", "host"]);
+      assert(of("echo").every(({ mcp }) => mcp?.response?.is_error === false));
     });
 
     await t.step("the built-in fetch goes through the network's rules", async () => {

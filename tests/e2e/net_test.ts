@@ -6,6 +6,8 @@ import { eventually, Sbx } from "../helper/sbx.ts";
 import { doctorSteps } from "./doctor_steps.ts";
 import { learnSteps } from "./learn_steps.ts";
 import { makeUpstreams, PACK, RULES, SECRET, SHOWN } from "./net_world.ts";
+import type { DecidedEvent, Finding } from "../../lib/event/mod.ts";
+import type { Parsed } from "../helper/json.ts";
 
 Deno.test("the network of a VM", async (t) => {
   const folder = await Deno.makeTempDir();
@@ -28,7 +30,7 @@ Deno.test("the network of a VM", async (t) => {
     await sbx.ok("create", "dev", "--profile", "net");
     const { session_id } = JSON.parse(await sbx.ok("info", "dev", "--json"));
     const sh = (line: string) => sbx.cli("exec", "dev", "--timeout", "60", "-c", line);
-    const events = async (family: string) =>
+    const events = async (family: string): Promise<Parsed[]> =>
       JSON.parse(await sbx.ok("events", "dev", "--family", family, "--json")).events;
 
     await t.step("curl, python, Node, git and Deno reach HTTPS, and trust what they see", async () => {
@@ -128,7 +130,7 @@ Deno.test("the network of a VM", async (t) => {
         }
         await sh(`curl -sS https://api.openai.com/ -H "authorization: Bearer ${decoy.ref}"`);
         const alarms = JSON.parse(await sbx.ok("findings", "dev", "--json")).findings;
-        const kinds = new Set(alarms.map(({ rule_id, severity }: any) => `${rule_id} ${severity}`));
+        const kinds = new Set(alarms.map(({ rule_id, severity }: Finding) => `${rule_id} ${severity}`));
         assertEquals([...kinds].toSorted(), ["credential-decoy critical", "credential-host high"]);
         const slow = sh(`curl -sS https://api.anthropic.com/slow ${header}`);
         await eventually("it is under way", () => world.received.some(({ url }) => url.endsWith("/slow")));
@@ -139,7 +141,7 @@ Deno.test("the network of a VM", async (t) => {
           "credential.denied",
         );
         assertEquals(
-          (await events("credential")).some(({ credential }: any) =>
+          (await events("credential")).some(({ credential }) =>
             credential.substitution.outcome === "injected"
           ),
           true,
@@ -200,8 +202,10 @@ Deno.test("the network of a VM", async (t) => {
         const told = await fails(what, `python3 -c 'from socket import *; setdefaulttimeout(9); ${program}'`);
         assertMatch(told, /PermissionError|No buffer space available/, `${what} was left waiting`);
         await eventually(`${what} is on record`, async () => {
-          const { requests } = JSON.parse(await sbx.ok("net", "dev", "--denied", "--json"));
-          const found = requests.find(({ http }: any) => http.request.url === url);
+          const { requests }: { requests: DecidedEvent[] } = JSON.parse(
+            await sbx.ok("net", "dev", "--denied", "--json"),
+          );
+          const found = requests.find(({ http }) => http?.request.url === url);
           return found?.rule_id === "guard-transport";
         });
       };
@@ -223,8 +227,10 @@ Deno.test("the network of a VM", async (t) => {
         `socket(AF_PACKET, SOCK_DGRAM).sendto(bytes.fromhex("4500001d0001000040110000c0000202c633640a100010920009000078"), ("dummy0", 0x800))`,
         "udp://198.51.100.10:4242",
       );
-      const [sent] = JSON.parse(await sbx.ok("net", "dev", "--denied", "--json")).requests
-        .filter(({ http }: any) => http.request.scheme === "udp");
+      const { requests }: { requests: DecidedEvent[] } = JSON.parse(
+        await sbx.ok("net", "dev", "--denied", "--json"),
+      );
+      const [sent] = requests.filter(({ http }) => http?.request.scheme === "udp");
       const why = await sbx.ok("why", sent.common.event_id);
       assertStringIncludes(why, "UDP to 198.51.100.7 port 4242 has no way out of a VM");
       assertStringIncludes(why, "use a TCP connection");
@@ -247,14 +253,14 @@ Deno.test("the network of a VM", async (t) => {
         await Deno.writeTextFile(pack, PACK);
         assertStringIncludes(await sbx.ok("detection", "add", pack), "1 running VM");
         await sh("curl -sS https://site.example/watched");
-        const { findings } = JSON.parse(await sbx.ok("findings", "dev", "--json"));
-        const found = findings.filter(({ pack_id }: any) => pack_id === "e2e.watch");
-        assertEquals(found.map(({ rule_id, severity }: any) => [rule_id, severity]), [[
+        const { findings }: { findings: Finding[] } = JSON.parse(await sbx.ok("findings", "dev", "--json"));
+        const found = findings.filter(({ pack_id }) => pack_id === "e2e.watch");
+        assertEquals(found.map(({ rule_id, severity }) => [rule_id, severity]), [[
           "site-visit",
           "high",
         ]]);
         const list = JSON.parse(await sbx.ok("detection", "list", "--json"));
-        assertEquals(list.rules.map(({ id, scope, match_count }: any) => [id, scope, match_count]), [[
+        assertEquals(list.rules.map(({ id, scope, match_count }: Parsed) => [id, scope, match_count]), [[
           "e2e.watch",
           "runtime",
           1,

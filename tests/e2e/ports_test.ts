@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { closeQuietly } from "../../lib/base/wire/mod.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
+import type { DecidedEvent } from "../../lib/event/mod.ts";
 
 const DENY_PORT = `
 [profiles.rules.no-database]
@@ -14,7 +15,7 @@ match = 'process.activity.command == "sbx-port 5433"'
 reason = "no connection"
 [profiles.rules.no-keys]
 action = "block"
-match = 'file.activity.operation == "export" && file.activity.ext == "key"'
+match = 'file?.activity.operation == "export" && file?.activity.ext == "key"'
 reason = "keys stay"
 `;
 /** Listens on 7000, on ::1 only on 7001; sends back what it got when the client has ended its side. */
@@ -123,16 +124,15 @@ Deno.test("ports of a VM", async (t) => {
       assertEquals(await send(await forward(5433), "select 1"), "");
       assertEquals(await send(await forward(7999), "nobody listens"), "");
       await sbx.ok("port", "dev", "7999", "--remove");
-      const { events } = JSON.parse(await sbx.ok("events", "dev", "--json"));
-      const of = (command: string) =>
-        events.filter(({ process }: any) => process?.activity.command === command);
+      const { events }: { events: DecidedEvent[] } = JSON.parse(await sbx.ok("events", "dev", "--json"));
+      const of = (command: string) => events.filter(({ process }) => process?.activity.command === command);
       assertStringIncludes(await sbx.ok("why", of("sbx-port 5432 open")[0].common.event_id), "no-database");
       assertStringIncludes(await sbx.ok("why", of("sbx-port 5433")[0].common.event_id), "no-connection");
-      assertEquals(of("sbx-port 7001").map(({ common }: any) => common.event_type), [
+      assertEquals(of("sbx-port 7001").map(({ common }) => common.event_type), [
         "process.exec",
         "process.exit",
       ]);
-      const [opened, closed] = of("sbx-port 7999 open").map(({ common }: any) => common);
+      const [opened, closed] = of("sbx-port 7999 open").map(({ common }) => common);
       assertEquals([opened.event_type, closed.event_type], ["process.exec", "process.exit"]);
       assertEquals(closed.labels.event_id, opened.event_id);
       for (const { actor, labels } of [opened, closed]) {
@@ -175,12 +175,14 @@ Deno.test("ports of a VM", async (t) => {
       await sbx.ok("cp", `${sbx.home}/host.key`, "dev:host.key");
       assertStringIncludes((await sbx.cli("cp", "dev:host.key", `${sbx.home}/out.key`)).stderr, "keys stay");
       await assertRejects(() => Deno.lstat(`${sbx.home}/out.key`), Deno.errors.NotFound);
-      const { events } = JSON.parse(await sbx.ok("events", "dev", "--family", "file", "--json"));
-      const moved = events.filter(({ common }: any) => common.actor === "host").map((
-        { common, file, decision }: any,
+      const { events }: { events: DecidedEvent[] } = JSON.parse(
+        await sbx.ok("events", "dev", "--family", "file", "--json"),
+      );
+      const moved = events.filter(({ common }) => common.actor === "host").map((
+        { common, file, decision },
       ) => [
-        file.activity.operation,
-        file.activity.path,
+        file?.activity.operation,
+        file?.activity.path,
         common.labels.blake3.length,
         decision,
       ]);

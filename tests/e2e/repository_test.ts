@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { blake3 } from "../../lib/base/hash/mod.ts";
 import { git, listing, sh } from "../helper/repository.ts";
 import { Sbx } from "../helper/sbx.ts";
+import type { DecidedEvent } from "../../lib/event/mod.ts";
 
 async function withSbx(run: (sbx: Sbx, dir: string) => Promise<void>): Promise<void> {
   const sbx = await Sbx.make();
@@ -78,14 +79,18 @@ Deno.test("a repository goes into a VM and its work comes back as a branch", asy
       "-c",
       "cmp /root/project/build/out /srv/new/build/out && rm -r /root/project/build",
     );
-    const moved = JSON.parse(await sbx.ok("events", "demo", "--family", "file", "--json")).events
-      .map(({ common: { actor, labels }, file: { activity } }: any) => ({ actor, ...labels, ...activity }))
-      .filter(({ path }: any) => path.endsWith("build/out"));
+    const { events }: { events: DecidedEvent[] } = JSON.parse(
+      await sbx.ok("events", "demo", "--family", "file", "--json"),
+    );
+    const moved = events.filter(({ common, file }) =>
+      common.actor === "host" && file?.activity.path.endsWith("build/out")
+    );
     const hash = blake3(await Deno.readFile(`${dir}/build/out`));
     assertEquals(
-      moved.map((
-        { actor, operation, path, byte_count, blake3 }: any,
-      ) => [actor, operation, path, byte_count, blake3]).filter(([actor]: any) => actor === "host"),
+      moved.map(({ common: { actor, labels }, file }) => {
+        const { operation, path, byte_count } = file!.activity;
+        return [actor, operation, path, byte_count, labels.blake3];
+      }),
       [
         ["host", "export", "/root/project/build/out", 3000000, hash],
         ["host", "import", "/srv/new/build/out", 3000000, hash],

@@ -1,6 +1,8 @@
 /** Snapshots of a VM that runs: undone from the host, seen by the guest. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { Sbx } from "../helper/sbx.ts";
+import type { DecidedEvent } from "../../lib/event/mod.ts";
+import type { Parsed } from "../helper/json.ts";
 
 /** Steps for a running VM `dev`, whose workspace they leave as it was. */
 export async function snapshotSteps(t: Deno.TestContext, sbx: Sbx): Promise<void> {
@@ -22,7 +24,7 @@ export async function snapshotSteps(t: Deno.TestContext, sbx: Sbx): Promise<void
       "page\none\ntwo\n",
     );
     const preview = JSON.parse(await sbx.ok("undo", "dev", "--to", made.id, "--json"));
-    assertEquals(preview.changes.map(({ change, path }: any) => `${change} ${path}`), [
+    assertEquals(preview.changes.map(({ change, path }: Parsed) => `${change} ${path}`), [
       "modified edited",
       ...["site", "site/css", "site/css/a", "site/index", "site/link"].map((path) => `created ${path}`),
     ]);
@@ -61,10 +63,12 @@ export async function snapshotSteps(t: Deno.TestContext, sbx: Sbx): Promise<void
     await sh("echo kept >file");
     const { id } = JSON.parse(await sbx.ok("snapshots", "create", "dev", "--json"));
     await sh("echo lost >file");
-    const { events } = JSON.parse(await sbx.ok("events", "dev", "--family", "process", "--json"));
-    const { event_id } = events.findLast(({ process }: any) =>
-      process.activity.command.includes("echo lost >file")
-    ).common;
+    const { events }: { events: DecidedEvent[] } = JSON.parse(
+      await sbx.ok("events", "dev", "--family", "process", "--json"),
+    );
+    const { event_id } = events.findLast(({ process }) =>
+      process?.activity.command.includes("echo lost >file")
+    )!.common;
     const undone = await undo("--to", event_id);
     assertEquals([undone.snapshot.id, await sh("cat file")], [id, "kept\n"]);
     const lines = await sbx.ok("timeline", "dev");

@@ -1,6 +1,7 @@
 /** Whatever starts a program or calls a tool, the record has the trace that the request claims. */
 import { assertEquals } from "@std/assert";
 import { eventually, type Sbx } from "../helper/sbx.ts";
+import type { DecidedEvent } from "../../lib/event/mod.ts";
 
 const PARENT = "00f067aa0ba902b7";
 
@@ -39,10 +40,10 @@ export async function traceSteps(t: Deno.TestContext, sbx: Sbx, profile: string)
       const trace = `${at + 1}`.padStart(32, "a");
       await start(`00-${trace}-${PARENT}-01`, trace);
       const found = async () => {
-        const { events } = JSON.parse(await sbx.ok("events", "dev", "--json"));
-        return events.map(({ common }: any) => common).filter(({ actor, trace_id }: any) =>
+        const { events }: { events: DecidedEvent[] } = JSON.parse(await sbx.ok("events", "dev", "--json"));
+        return events.map(({ common }) => common).filter(({ actor, trace_id }) =>
           actor === "host" && trace_id === trace
-        ).map(({ event_type }: any) => event_type);
+        ).map(({ event_type }) => event_type);
       };
       const expected = way === "mcp" ? ["mcp.tool_call"] : ["process.exec", "process.exit"];
       await eventually(

@@ -7,6 +7,8 @@ import { learn } from "../helper/release.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { snapshotSteps } from "./snapshot_steps.ts";
 import { useTerminal } from "./terminal.ts";
+import type { DecidedEvent } from "../../lib/event/mod.ts";
+import type { HistoryResult } from "../../lib/client/api/mod.ts";
 
 const MEBIBYTE = 1024 * 1024;
 
@@ -251,8 +253,8 @@ Deno.test("a VM from create to delete", async (t) => {
       assertEquals(await Deno.readTextFile(join(workspace, "shared")), "shared\n");
       assertEquals(await sbx.ok("start", "dev"), "started dev\n");
       assertEquals((await exec({ command: "cat /root/kept /workspace/shared" })).stdout, "kept\nshared\n");
-      const history = (await sbx.api("GET", "/vms/dev/history")).body.executions;
-      assert(history.some(({ command, exit_code }: any) => command === "sync" && exit_code === 0));
+      const history: HistoryResult["executions"] = (await sbx.api("GET", "/vms/dev/history")).body.executions;
+      assert(history.some(({ command, exit_code }) => command === "sync" && exit_code === 0));
     });
 
     await t.step(
@@ -289,8 +291,8 @@ Deno.test("a VM from create to delete", async (t) => {
       await sbx.ok("delete", "dev");
       assertEquals((await sbx.api("GET", "/vms/dev/info")).status, 404);
       assertEquals(await Array.fromAsync(Deno.readDir(join(sbx.home, "sessions"))), []);
-      const { events } = (await sbx.api("GET", `/sessions/${id}/events`)).body;
-      assert(events.some(({ process }: any) => process.activity.command === "printenv GREETING"));
+      const { events }: { events: DecidedEvent[] } = (await sbx.api("GET", `/sessions/${id}/events`)).body;
+      assert(events.some(({ process }) => process?.activity.command === "printenv GREETING"));
     });
 
     await t.step("a certificate of it verifies elsewhere", () => certifySession(sbx, id));

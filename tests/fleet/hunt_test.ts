@@ -25,6 +25,7 @@ import { SESSION_A, SESSION_B, TestFleet } from "../helper/fleet.ts";
 import { randomEvent, randomPack } from "../helper/fleet_events.ts";
 import { Random } from "../helper/random.ts";
 import { fromRoot } from "../helper/repo.ts";
+import type { Parsed } from "../helper/json.ts";
 
 const SEED = Number(Deno.env.get("SEED") ?? 1);
 const EVENTS = 1500;
@@ -65,8 +66,7 @@ async function writeLedger(
       for (const { field_path, values } of rule.matchers) {
         const parts = field_path.split(".");
         if (parts[0] === "common" && ["session_id", "event_type", "sequence"].includes(parts[1])) continue;
-        // deno-lint-ignore no-explicit-any
-        let holder: any = event;
+        let holder: Parsed = event;
         for (const part of parts.slice(0, -1)) holder = holder[part] ??= {};
         holder[parts.at(-1)!] = random.pick(values);
       }

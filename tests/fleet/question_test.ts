@@ -15,6 +15,7 @@ import { ClickHouseProcess } from "../helper/clickhouse_server.ts";
 import { eventCommon } from "../helper/event.ts";
 import { record, SESSION_A, SESSION_B, TestFleet, webEvent } from "../helper/fleet.ts";
 import type { Event } from "../../lib/event/mod.ts";
+import type { Parsed } from "../helper/json.ts";
 
 const REF = `credential:blake3:${"a".repeat(64)}`;
 
@@ -223,8 +224,7 @@ Deno.test("questions have the same answers on DuckDB and ClickHouse", async () =
     }
   }
   await sameFromViews(answers, values, { store: fleet.store, machines, server });
-  // deno-lint-ignore no-explicit-any
-  const rows = (name: string) => answers.get(name) as any[];
+  const rows = (name: string) => answers.get(name) as Parsed[];
   assertEquals(rows("reached-host").map(({ machine, team, session }) => [machine, team, session]), [[
     "laptop-2",
     "payments",

@@ -6,6 +6,7 @@ import type { Catalogue } from "../../lib/mcp/endpoint/mod.ts";
 import { TestGate } from "../helper/gate.ts";
 import { GuestSide } from "../helper/mcp_endpoint_guest.ts";
 import { Random } from "../helper/random.ts";
+import type { Parsed } from "../helper/json.ts";
 
 const MESSAGES = 2000;
 const CONNECTIONS = 300;
@@ -114,9 +115,9 @@ Deno.test("random messages: each is answered at most once, with a known code, an
     await channel.send(sent);
     const mark = `mark-${round}`;
     await channel.send({ jsonrpc: "2.0", id: mark, method: "ping" });
-    const seen: any[] = [];
+    const seen: Parsed[] = [];
     for (let open = true; open;) {
-      const answer: any = await channel.next();
+      const answer: Parsed = await channel.next();
       assert(answer !== null, `the connection ended after ${JSON.stringify(sent)}`);
       if (answer.id === mark) {
         open = sent.id !== undefined && sent.method !== undefined && seen.length === 0;

@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { parseToml, removeTable, scanKeys, setKey, type TomlDocument } from "../../lib/base/toml/mod.ts";
 import { Random } from "../helper/random.ts";
+import type { Parsed } from "../helper/json.ts";
 
 const SEED = 0x5bc0de;
 const ROUNDS = 1500;
@@ -67,8 +68,8 @@ function randomDocument(random: Random): string {
   return random.below(10) < 3 ? text.replaceAll("\n", "\r\n") : text;
 }
 
-function settings(document: TomlDocument): Record<string, any> {
-  return (document.value.settings ?? {}) as Record<string, any>;
+function settings(document: TomlDocument): Record<string, Parsed> {
+  return (document.value.settings ?? {}) as Record<string, Parsed>;
 }
 
 Deno.test("any text parses, or fails with an SbxError and a position", () => {
@@ -85,7 +86,7 @@ Deno.test("any text parses, or fails with an SbxError and a position", () => {
     }
     // The scanner finds the same keys as the parser.
     for (const { path, valueEnd } of scanKeys(text)) {
-      const found = path.reduce<any>((at, segment) => at?.[segment], document.value);
+      const found = path.reduce<Parsed>((at, segment) => at?.[segment], document.value);
       assert(found !== undefined && valueEnd <= text.length, `${JSON.stringify(text)}: ${path}`);
     }
   }

@@ -1,6 +1,6 @@
 /** The product's gate, over rules and detections that are real, with a record in memory. */
 import type { DetectionIr } from "../../lib/detection/mod.ts";
-import type { Event, Finding } from "../../lib/event/mod.ts";
+import type { Event, Finding, HttpEvent, McpEvent, ModelEvent } from "../../lib/event/mod.ts";
 import {
   type GateOptions,
   type Recorder,
@@ -25,6 +25,21 @@ export interface GateEntry {
   findings: Finding[];
   /** how it ended, without the decision; absent while it goes on, and for what was blocked */
   outcome?: Omit<LedgerOutcome, "event_id" | "decision">;
+}
+
+/** The answer of a request that is on record. */
+export function httpResponse({ outcome }: GateEntry): NonNullable<HttpEvent["response"]> {
+  return outcome!.response as NonNullable<HttpEvent["response"]>;
+}
+
+/** The answer of a model's call that is on record. */
+export function modelResponse({ outcome }: GateEntry): NonNullable<ModelEvent["response"]> {
+  return outcome!.response as NonNullable<ModelEvent["response"]>;
+}
+
+/** The answer of an MCP server that is on record. */
+export function mcpResponse({ outcome }: GateEntry): NonNullable<McpEvent["response"]> {
+  return outcome!.response as NonNullable<McpEvent["response"]>;
 }
 
 /**

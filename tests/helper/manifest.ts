@@ -1,5 +1,7 @@
 /** Valid manifest of one release with these `arches`, to be damaged by tests. */
-export function manifestOf(arches: Record<string, Record<string, { hash: string; size: number }>>): any {
+import type { Parsed } from "./json.ts";
+
+export function manifestOf(arches: Record<string, Record<string, { hash: string; size: number }>>): Parsed {
   return {
     format: 2,
     refresh_policy: "24h",

@@ -8,8 +8,9 @@ import {
   type ServerLogins,
   type StdioStarter,
 } from "../../lib/mcp/outbound/mod.ts";
+import type { Parsed } from "./json.ts";
 
-type Answer = Record<string, any>;
+type Answer = Record<string, Parsed>;
 
 interface TestOptions {
   timeouts?: Partial<Timeouts>;

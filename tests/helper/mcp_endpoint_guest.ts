@@ -45,7 +45,7 @@ class Pipe {
 export class GuestTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
-  onmessage?: (message: any) => void;
+  onmessage?: Transport["onmessage"];
   /** settles when the bridge has ended */
   ended: Promise<void> = Promise.resolve();
   readonly #conn: Deno.Conn;

@@ -1,7 +1,14 @@
 /** A real MCP server whose tools show what reached them. */
 // @ts-types="@modelcontextprotocol/sdk/server/mcp"
 import { McpServer, ResourceTemplate } from "@modelcontextprotocol/sdk/server/mcp.js";
+// @ts-types="@modelcontextprotocol/sdk/shared/protocol"
+import type { RequestHandlerExtra } from "@modelcontextprotocol/sdk/shared/protocol.js";
+// @ts-types="@modelcontextprotocol/sdk/types"
+import type { CallToolResult, ServerNotification, ServerRequest } from "@modelcontextprotocol/sdk/types.js";
 import { z } from "zod";
+import type { Parsed } from "./json.ts";
+
+type Extra = RequestHandlerExtra<ServerRequest, ServerNotification>;
 
 const text = (value: string) => ({ content: [{ type: "text" as const, text: value }] });
 
@@ -17,13 +24,13 @@ export function testServer(): TestServer {
   const server = new McpServer({ name: "test", version: "1.0.0" });
   const calls: TestServer["calls"] = [];
   const cancelled = Promise.withResolvers<void>();
-  const tool = (name: string, inputSchema: z.ZodRawShape, run: (args: any, extra: any) => unknown) =>
+  const tool = (name: string, inputSchema: z.ZodRawShape, run: (args: Parsed, extra: Extra) => unknown) =>
     server.registerTool(
       name,
       { description: `the tool ${name}`, inputSchema },
-      async (args: any, extra: any) => {
+      async (args: Record<string, unknown>, extra: Extra) => {
         calls.push({ tool: name, args });
-        return await run(args, extra) as any;
+        return await run(args, extra) as CallToolResult;
       },
     );
   tool("shout", { text: z.string() }, ({ text: said }) => text(said.toUpperCase()));
@@ -47,7 +54,7 @@ export function testServer(): TestServer {
     for (let progress = 1; progress <= to; progress++) {
       await sendNotification({
         method: "notifications/progress",
-        params: { progressToken: _meta.progressToken, progress, total: to, message: `step ${progress}` },
+        params: { progressToken: _meta!.progressToken!, progress, total: to, message: `step ${progress}` },
       });
     }
     return text("counted");

@@ -37,8 +37,8 @@ async function bridge(port: number, server: string[]): Promise<void> {
   const http = new WebStandardStreamableHTTPServerTransport({
     sessionIdGenerator: () => crypto.randomUUID(),
   });
-  http.onmessage = (message: any) => stdio.send(message);
-  stdio.onmessage = (message: any) => {
+  http.onmessage = (message) => stdio.send(message);
+  stdio.onmessage = (message) => {
     const related = "id" in message && !("method" in message) ? { relatedRequestId: message.id } : undefined;
     http.send(message, related);
   };

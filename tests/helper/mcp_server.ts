@@ -4,6 +4,7 @@ import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 // @ts-types="@modelcontextprotocol/sdk/server/webStandardStreamableHttp"
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";
 import type { AggregatorDefinition } from "../../lib/mcp/mod.ts";
+import type { Parsed } from "./json.ts";
 
 export interface Loopback {
   url: string;
@@ -11,7 +12,7 @@ export interface Loopback {
   /** requests that arrived */
   requests: Request[];
   /** JSON-RPC messages that arrived at a scripted server */
-  messages: any[];
+  messages: Parsed[];
   close(): Promise<void>;
 }
 
@@ -72,9 +73,9 @@ export interface Script {
   initialize?(request: Request): Response | Promise<Response>;
   tools?: unknown[] | (() => unknown[]);
   /** the answer to a call; a function gets the request's message */
-  call?(message: { id: number; params: any }, request: Request): Response | Promise<Response>;
+  call?(message: { id: number; params: Parsed }, request: Request): Response | Promise<Response>;
   /** the answer to a page of `tools/list` */
-  list?(params: any): Record<string, unknown>;
+  list?(params: Parsed): Record<string, unknown>;
   /** an answer instead of the list of tools */
   guardList?(request: Request): Response | undefined;
   /** the server's own stream */

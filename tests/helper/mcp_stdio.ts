@@ -1,7 +1,8 @@
 /** A stdio MCP server in this process: what it reads and writes are lines, as those of a program in a VM are. */
 import type { StdioProgram } from "../../lib/mcp/mod.ts";
+import type { Parsed } from "./json.ts";
 
-type Message = Record<string, any>;
+type Message = Record<string, Parsed>;
 
 export class ScriptedProgram implements StdioProgram {
   readonly messages: Message[] = [];

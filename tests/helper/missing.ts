@@ -1,12 +1,14 @@
 /** A JSON value without one of its keys. */
+import type { Parsed } from "./json.ts";
+
 export interface Lacking {
   /** the missing key, such as `assets.releases` */
   path: string;
-  value: any;
+  value: Parsed;
 }
 
 /** Copies of a JSON value, each without one key or element at any depth. */
-export function lackingEach(value: any): Lacking[] {
+export function lackingEach(value: Parsed): Lacking[] {
   return pathsOf(value).map((path) => {
     const copy = structuredClone(value);
     const parent = path.slice(0, -1).reduce((at, key) => at[key], copy);

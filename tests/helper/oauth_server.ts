@@ -1,5 +1,6 @@
 /** An authorization server on the loopback address, an MCP server that wants its tokens, and a browser. */
 import { type Loopback, result, type Script, scriptedServer, tool } from "./mcp_server.ts";
+import type { Parsed } from "./json.ts";
 
 /** What the authorization server does unlike a good one. */
 export interface OauthScript {
@@ -21,7 +22,7 @@ export interface OauthServer {
   /** requests to the token endpoint */
   tokenRequests: { form: URLSearchParams; authorization: string | null }[];
   /** clients that were registered */
-  registrations: any[];
+  registrations: Parsed[];
   /** queries of the authorization endpoint */
   authorizations: URLSearchParams[];
   /** scope by valid access token */

@@ -15,8 +15,7 @@ export function rule(
   return { id, layer, name: id, action, match, enabled: true, priority, ...more };
 }
 
-// deno-lint-ignore no-explicit-any
-export function http(request: Record<string, any> = {}): Event {
+export function http(request: object = {}): Event {
   return completeEvent({
     schema_version: 1,
     common: { event_type: "http.request" },

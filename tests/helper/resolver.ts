@@ -2,6 +2,7 @@
 import packet from "dns-packet";
 import { Buffer } from "node:buffer";
 import { createSocket, type Socket } from "node:dgram";
+import type { Parsed } from "./json.ts";
 
 /** Makes the answer to a query; `undefined` sends none. */
 export type Respond = (
@@ -93,8 +94,7 @@ export function ask(name: string, type = "A", options: Record<string, unknown> =
 }
 
 /** Decodes an answer, with its Extended DNS Error. */
-// deno-lint-ignore no-explicit-any
-export function read(bytes: Uint8Array): any {
+export function read(bytes: Uint8Array): Parsed {
   const answer = packet.decode(Buffer.from(bytes));
   const option = answer.additionals[0]?.options[0];
   const error = option && { code: option.data[1], text: new TextDecoder().decode(option.data.subarray(2)) };

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { limitChild, runChild } from "./child.ts";
 import { Followed } from "./followed.ts";
 import { fromRoot } from "./repo.ts";
+import type { Parsed } from "./json.ts";
 
 /** Time limit of one command in `ms`: it may boot a VM, or install assets. */
 const RUN_LIMIT_MS = 300_000;
@@ -128,7 +129,7 @@ export class Sbx {
   }
 
   /** JSON of a request through the gateway. */
-  async api(method: string, path: string, json?: unknown): Promise<{ status: number; body: any }> {
+  async api(method: string, path: string, json?: unknown): Promise<{ status: number; body: Parsed }> {
     const response = await this.fetch(path, { method, json });
     return { status: response.status, body: await response.json() };
   }

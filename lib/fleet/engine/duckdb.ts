@@ -10,7 +10,7 @@ const MEMORY = "2GB";
 export class DuckDb implements Engine {
   readonly dialect = "duckdb";
 
-  // deno-lint-ignore no-explicit-any
+  // deno-lint-ignore no-explicit-any -- the engine is no dependency: its types are not there
   private constructor(readonly instance: any, readonly connection: any, readonly library: any) {}
 
   static async open(path = ":memory:"): Promise<DuckDb> {
@@ -41,8 +41,7 @@ export class DuckDb implements Engine {
   #bind(parameters: Parameters) {
     const { LIST, VARCHAR, BIGINT, BOOLEAN, listValue } = this.library;
     const scalar = { string: VARCHAR, number: BIGINT, bool: BOOLEAN };
-    // deno-lint-ignore no-explicit-any
-    const values: Record<string, any> = {}, types: Record<string, any> = {};
+    const values: Record<string, unknown> = {}, types: Record<string, unknown> = {};
     for (const [name, parameter] of Object.entries(parameters)) {
       const of = valuesOf(parameter);
       values[name] = of.length === 1 ? of[0] : listValue(of);

@@ -9,6 +9,8 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 // @ts-types="@modelcontextprotocol/sdk/types"
 import { ErrorCode, type JSONRPCMessage, McpError, ResultSchema } from "@modelcontextprotocol/sdk/types.js";
+// @ts-types="@modelcontextprotocol/sdk/validation"
+import type { JsonSchemaValidator, jsonSchemaValidator } from "@modelcontextprotocol/sdk/validation/index.js";
 import { backgroundDelay } from "../../base/time/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
@@ -59,8 +61,12 @@ const STREAM_GIVEN_UP = /^Maximum reconnection attempts/;
 /**
  * Output schemas are left to the caller of a tool: compiling them here would run code generated from untrusted input.
  */
-const NO_VALIDATION = {
-  getValidator: () => (data: any) => ({ valid: true as const, data, errorMessage: undefined }),
+const NO_VALIDATION: jsonSchemaValidator = {
+  getValidator: <T>(): JsonSchemaValidator<T> => (data) => ({
+    valid: true,
+    data: data as T,
+    errorMessage: undefined,
+  }),
 };
 
 export class ServerConnection {

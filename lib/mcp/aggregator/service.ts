@@ -15,7 +15,7 @@ import {
 import { type QualifiedName, splitName, splitUri } from "../name.ts";
 import { byteLength } from "../ndjson.ts";
 import type { Outbound } from "../outbound/mod.ts";
-import { isMethod, PARAMS, type RequestLine } from "../protocol.ts";
+import { isMethod, type Method, PARAMS, type RequestLine } from "../protocol.ts";
 import { foreignText, STDIO_UNSUPPORTED } from "../text.ts";
 import { resultLine } from "./answer.ts";
 import type { EntryText } from "./catalogue.ts";
@@ -39,6 +39,9 @@ const TIMEOUTS: Timeouts = {
 };
 /** `ms` for which changes are collected before they are announced together. */
 const CHANGED_AFTER_MS = 20;
+
+/** A request whose parameters are checked. */
+type Call = { [M in Method]: { method: M; args: z.output<typeof PARAMS[M]> } }[Method];
 
 export interface ServiceOptions {
   outbound: Outbound;
@@ -82,7 +85,10 @@ export class Service {
       const { path, message } = parsed.error.issues[0];
       throw new Error(`invalid params of ${method}: ${[...path, foreignText(message)].join(" ")}`);
     }
-    const args = parsed.data as any;
+    return await this.#answer(id, { method, args: parsed.data } as Call, parts);
+  }
+
+  async #answer(id: number, { method, args }: Call, parts: boolean): Promise<string> {
     switch (method) {
       case "list_servers":
         await this.#ready;
@@ -184,7 +190,7 @@ export class Service {
 
   async #callTool(
     id: number,
-    { name, arguments: args }: { name: string; arguments?: Record<string, unknown> },
+    { name, arguments: args }: z.output<typeof PARAMS.call_tool>,
   ) {
     const { server, name: tool } = this.#route(splitName(name), name);
     const result = await this.#run(id, server, async (signal) => {
@@ -225,7 +231,7 @@ export class Service {
 
   async #getPrompt(
     id: number,
-    { name, arguments: args }: { name: string; arguments?: Record<string, unknown> },
+    { name, arguments: args }: z.output<typeof PARAMS.call_tool>,
   ) {
     const { server, name: prompt } = this.#route(splitName(name), name);
     const params = { name: prompt, arguments: args ?? {} };

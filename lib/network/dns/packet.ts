@@ -21,7 +21,7 @@ export interface DnsQuery extends DnsQuestion {
 export interface DnsRecord extends DnsQuestion {
   /** in `s` */
   ttl: number;
-  // deno-lint-ignore no-explicit-any
+  // deno-lint-ignore no-explicit-any -- dns-packet gives each type of record another form
   data: any;
 }
 

@@ -10,7 +10,7 @@ export function answerText({ type, data }: DnsRecord): string {
   return textOf(type, data).slice(0, ANSWER_TEXT_MAX);
 }
 
-// deno-lint-ignore no-explicit-any
+// deno-lint-ignore no-explicit-any -- dns-packet gives each type of record another form
 function textOf(type: string, data: any): string {
   switch (type) {
     case "A":

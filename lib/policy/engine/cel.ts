@@ -38,8 +38,7 @@ const LIMITS = {
   maxCallArguments: 8,
 };
 
-// The library does not type the evaluator and the checker passed to macros.
-// deno-lint-ignore no-explicit-any
+// deno-lint-ignore no-explicit-any -- the library does not type the evaluator and the checker of macros
 type Any = any;
 
 /** Error codes for absent values. */

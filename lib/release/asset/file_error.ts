@@ -1,7 +1,7 @@
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 
 /** Descriptions of operating system errors. */
-const REASONS: [new (...args: any[]) => Error, string][] = [
+const REASONS: [new () => Error, string][] = [
   [Deno.errors.PermissionDenied, "permission denied"],
   [Deno.errors.NotFound, "no such file or folder"],
   [Deno.errors.AlreadyExists, "a file or folder of that name exists"],

@@ -1,5 +1,6 @@
 import { basename, dirname, join } from "node:path";
 import { parseJson } from "../../base/json/mod.ts";
+import { objectOf } from "../../base/object/mod.ts";
 import type { PublicKey } from "../mod.ts";
 import type { Kind } from "./statement.ts";
 
@@ -45,8 +46,9 @@ export async function attestationsBeside(path: string, kind: Kind): Promise<stri
 /** Key that a bundle names; undefined where there is no bundle that can be read. */
 async function signerOf(path: string): Promise<string | undefined> {
   try {
-    const bundle = parseJson(await Deno.readTextFile(path)) as any;
-    return String(bundle.verificationMaterial.publicKey.hint);
+    const { verificationMaterial } = objectOf(parseJson(await Deno.readTextFile(path)));
+    const { hint } = objectOf(objectOf(verificationMaterial).publicKey);
+    return hint === undefined ? undefined : String(hint);
   } catch {
     return undefined;
   }

@@ -9,6 +9,7 @@ import { beginLogin } from "../../../lib/mcp/oauth/mod.ts";
 import { TestAggregator } from "../../helper/mcp_aggregator.ts";
 import { withLogin } from "../../helper/mcp_login.ts";
 import { definition, result, scriptedServer, tool } from "../../helper/mcp_server.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 Deno.test("CVE-2025-6514: an authorization server cannot put a command into the address that a browser opens", async () => {
   for (
@@ -110,7 +111,7 @@ Deno.test("CVE-2025-54136: a tool that changes after it was approved is held bac
     const listed = await aggregator.request("list_tools");
     assertEquals(listed.tools?.length, 1, JSON.stringify(listed));
     await aggregator.close();
-    const definitions = listed.tools.map((entry: any) => ({
+    const definitions = listed.tools.map((entry: Parsed) => ({
       definition: {
         name: entry.original_name ?? entry.name,
         description: entry.description,

@@ -172,8 +172,9 @@ Deno.test("a refused account, and a ref at a host of others, are findings; a ref
       },
       { id: "guard-credential", reason },
     );
-    const findings = gate.notices.filter(({ type }) => type === "finding");
-    return findings.map(({ payload }: any) => [payload.rule_id, payload.severity, payload.tags]);
+    return gate.notices.flatMap(({ type, payload }) =>
+      type === "finding" ? [[payload.rule_id, payload.severity, payload.tags]] : []
+    );
   };
   assertEquals(rules(REASON), [["credential-account", "high", ["credential", "account"]]]);
   assertEquals(rules("the provider does not own this host"), [[

@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch, assertNotEquals, assertThrows } from
 import { request } from "node:http";
 import { limitChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 interface Sent {
   method?: string;
@@ -14,7 +15,7 @@ interface Sent {
 interface Answer {
   status: number;
   headers: Record<string, string | string[] | undefined>;
-  body: any;
+  body: Parsed;
 }
 
 /** Sends what a browser would: under any name of this machine, to 127.0.0.1. */

@@ -2,6 +2,8 @@
 import { assertEquals } from "@std/assert";
 import { eventually } from "../../helper/sbx.ts";
 import { BLOCK_MINI, calls, talk, until } from "../../helper/model_socket.ts";
+import { modelResponse } from "../../helper/gate.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 /** Events of a response of the Realtime API. */
 function spoken(id: string): unknown[] {
@@ -24,7 +26,8 @@ Deno.test("Realtime API: calls take the model of the connection and of its sessi
     guest.socket.send(JSON.stringify({ type: "conversation.item.create", item: { type: "message" } }));
     guest.socket.send(JSON.stringify({ type: "response.create", response: { tools: [{}] } }));
     await until(guest, "response.done");
-    const [{ event, outcome }] = calls(net);
+    const [call] = calls(net);
+    const { event } = call;
     const { model, api_family, operation, tools_count } = event.model!.request;
     assertEquals([model, api_family, operation, tools_count], [
       "gpt-realtime",
@@ -32,7 +35,7 @@ Deno.test("Realtime API: calls take the model of the connection and of its sessi
       "realtime",
       1,
     ]);
-    const response = outcome!.response as any;
+    const response = modelResponse(call);
     assertEquals([response.input_tokens, response.output_tokens, response.stop_reason], [
       100,
       10,
@@ -66,7 +69,7 @@ Deno.test("Realtime API: audio that the server answers by itself is decided on o
           await until(guest, "response.done");
           assertEquals(received.length, 3);
           assertEquals(calls(net).length, 1);
-          assertEquals((calls(net)[0].outcome!.response as any).output_tokens, 10);
+          assertEquals(modelResponse(calls(net)[0]).output_tokens, 10);
         },
       ),
   );
@@ -85,13 +88,14 @@ Deno.test("Realtime API: audio that the server answers by itself is decided on o
       talk("/v1/realtime?model=gpt-realtime", () => spoken("resp_9"), async (guest, net) => {
         guest.socket.send(JSON.stringify({ type: "session.update", session: {} }));
         await until(guest, "response.done");
-        const [{ event, outcome, decision }] = calls(net);
+        const [call] = calls(net);
+        const { event, decision } = call;
         assertEquals([event.common.enforceability, event.model!.request.model, decision], [
           "observe_only",
           "gpt-realtime",
           undefined,
         ]);
-        assertEquals((outcome!.response as any).output_tokens, 10);
+        assertEquals(modelResponse(call).output_tokens, 10);
       }),
   );
 });
@@ -128,7 +132,7 @@ Deno.test("Realtime API: no message of a client makes another model answer than 
   ];
   for (const [name, model, messages] of cases) {
     let appended = 0;
-    const isCall = ({ type }: any) => type === create.type || type === audio.type && ++appended > 1;
+    const isCall = ({ type }: Parsed) => type === create.type || type === audio.type && ++appended > 1;
     await t.step(name, () =>
       // The upstream answers a call with an error too, so that the test ends when one is sent.
       talk(

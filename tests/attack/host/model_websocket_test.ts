@@ -6,6 +6,8 @@ import { TestNet } from "../../helper/net.ts";
 import { eventually } from "../../helper/sbx.ts";
 import { upgradeHead } from "../../helper/websocket.ts";
 import { BLOCK_MINI, calls, HOST, talk, until } from "../../helper/model_socket.ts";
+import { modelResponse } from "../../helper/gate.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 /** Events of a response of the Responses API. */
 function responded(id: string, more: unknown[] = []): unknown[] {
@@ -40,7 +42,8 @@ Deno.test("Responses API: each response.create is a model call with its model, t
     }
     assertEquals(received.map(({ model }) => model), ["gpt-5.2", "gpt-4o"]);
     assertEquals(calls(net).length, 2);
-    const [{ event, outcome, decision }] = calls(net);
+    const [call] = calls(net);
+    const { event, decision } = call;
     const { body, ...request } = event.model!.request;
     assertEquals(request, {
       provider: "openai",
@@ -53,7 +56,7 @@ Deno.test("Responses API: each response.create is a model call with its model, t
     });
     assertStringIncludes(body.text!, '"input":"hi"');
     assertEquals(decision!.decision, "allow");
-    const response = outcome!.response as any;
+    const response = modelResponse(call);
     assertEquals([response.status, response.stop_reason, response.input_tokens, response.output_tokens], [
       200,
       "completed",
@@ -125,7 +128,7 @@ Deno.test("Responses API: a rewrite changes the message, and an error of the API
       await until(guest, "error");
       assertEquals(received.map(({ model }) => model), ["gpt-4o"]);
       await eventually("the call ends", () => calls(net)[0].outcome !== undefined);
-      const { status, stop_reason } = calls(net)[0].outcome!.response as any;
+      const { status, stop_reason } = modelResponse(calls(net)[0]);
       assertEquals([status, stop_reason], [429, "rate_limited"]);
     },
     {
@@ -138,7 +141,7 @@ Deno.test("Responses API: a rewrite changes the message, and an error of the API
 Deno.test(
   "Responses API: a secret in a message is withheld from the upstream, and no record holds it",
   world(added, async ({ open }) => {
-    const echo = ({ input }: any) =>
+    const echo = ({ input }: Parsed) =>
       responded("resp_1", [{ type: "response.output_text.done", text: `${input} ${KEY.github}` }]);
     await talk("/v1/responses", echo, async (guest, net, received) => {
       guest.socket.send(create("gpt-4o", { input: `my key is ${KEY.anthropic}` }));

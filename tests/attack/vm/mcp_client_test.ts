@@ -3,6 +3,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { TOOLS } from "../../../cmd/mcp/server.ts";
 import { hostClient } from "../../helper/mcp_host.ts";
 import { eventually, Sbx } from "../../helper/sbx.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 const RULES = `
 [profiles.rules.look-first]
@@ -55,11 +56,11 @@ Deno.test("an agent touches the VMs that it made, and no other", async (t) => {
     const persons = JSON.parse(await sbx.ok("info", "persons", "--json"));
     const client = await hostClient(sbx);
     const call = async (name: string, args: Record<string, unknown> = {}, options = {}) => {
-      const { isError, content, structuredContent } = await client.callTool(
+      const { isError, content, structuredContent }: Parsed = await client.callTool(
         { name, arguments: args },
         undefined,
         options,
-      ) as any;
+      );
       return { isError, text: content[0].text as string, result: structuredContent };
     };
 
@@ -95,8 +96,8 @@ Deno.test("an agent touches the VMs that it made, and no other", async (t) => {
       await sbx.ok("deny", ask.ask_id);
       const { result } = await done;
       assertEquals(result.exit_code, 0);
-      assertEquals(result.denied.map(({ rule_id }: any) => rule_id), ["never", "look-first"]);
-      assertEquals(result.asks.map(({ rule_id, status }: any) => [rule_id, status]), [[
+      assertEquals(result.denied.map(({ rule_id }: Parsed) => rule_id), ["never", "look-first"]);
+      assertEquals(result.asks.map(({ rule_id, status }: Parsed) => [rule_id, status]), [[
         "look-first",
         "denied",
       ]]);
@@ -119,7 +120,7 @@ Deno.test("an agent touches the VMs that it made, and no other", async (t) => {
       const read = () => fetch(page).then((answer) => answer.text(), () => "");
       await eventually("the server answers", async () => (await read()) === "from-the-vm\n");
       assertEquals(
-        (await call("ports", { vm: "own" })).result.ports.map(({ guest_port }: any) => guest_port),
+        (await call("ports", { vm: "own" })).result.ports.map(({ guest_port }: Parsed) => guest_port),
         [8123],
       );
       await call("close_port", { vm: "own", guest_port: 8123 });

@@ -19,6 +19,7 @@ import type { CredentialSubstitution, Event } from "../../../lib/event/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { Provider } from "../../../lib/config/profile/mod.ts";
 import { KEY } from "../../helper/credential.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 const SECRET = "sk-ant-api03-" + "route".repeat(10);
 
@@ -49,7 +50,7 @@ async function withApp(run: (call: Call, dir: string) => Promise<void>) {
   }
 }
 
-type Call = (method: string, path: string, json?: unknown) => Promise<{ status: number; body: any }>;
+type Call = (method: string, path: string, json?: unknown) => Promise<{ status: number; body: Parsed }>;
 
 Deno.test("the API, the broker and profiles know the same providers", () => {
   assertEquals([...CREDENTIAL_PROVIDERS], [...PROVIDERS]);

@@ -5,6 +5,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { CredentialBroker, CredentialStore, refOf, storePath } from "../../../lib/credential/mod.ts";
 import { runChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 const SECRET = "sk-ant-api03-" + "Store".repeat(12);
 const REF = refOf("anthropic", SECRET);
@@ -100,7 +101,7 @@ Deno.test(
   }),
 );
 
-const DAMAGES: Record<string, (file: any) => unknown> = {
+const DAMAGES: Record<string, (file: Parsed) => unknown> = {
   "not JSON": () => undefined,
   "null": () => null,
   "another version": (file) => ({ ...file, version: 2 }),

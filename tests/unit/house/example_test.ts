@@ -9,9 +9,9 @@ import { PodDisruptionBudget } from "kubernetes-models/policy/v1/PodDisruptionBu
 import { parse as parseToml } from "@std/toml";
 import { BUILTIN_PROFILES } from "../../../lib/config/profile/mod.ts";
 import { fromRoot } from "../../helper/repo.ts";
+import type { Parsed } from "../../helper/json.ts";
 
-// deno-lint-ignore no-explicit-any
-type Any = any;
+type Any = Parsed;
 
 /** Memory of sbx, QEMU and what they hold beside the VM's, in `MiB`. */
 const OVERHEAD_MB = 1024;

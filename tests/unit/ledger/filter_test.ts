@@ -8,6 +8,12 @@ import { execEvent, requestEvent, SESSION, withLedgerPath } from "../../helper/l
 
 const START = 1_700_000_000_000;
 
+interface Listed {
+  event: Event;
+  decision: string;
+  outcome?: object;
+}
+
 Deno.test("conditions select events by host, path, process, time, decision and text", () =>
   withLedgerPath(async (path) => {
     const events: Event[] = [
@@ -54,13 +60,13 @@ Deno.test("conditions select events by host, path, process, time, decision and t
 
 Deno.test("network selects requests, and DNS questions that led to no address", () =>
   withLedgerPath(async (path) => {
-    const dns = (qname: string, response?: object, decision = "allow", outcome?: object) => ({
+    const dns = (qname: string, response?: object, decision = "allow", outcome?: object): Listed => ({
       event: withResponse(requestEvent("dns.query", { qname, qtype: "A" }), response),
       decision,
       outcome,
     });
     const NX = { rcode: "NXDOMAIN", answers: [] };
-    const entries = [
+    const entries: Listed[] = [
       { event: requestEvent("http.request", { host: "api.example.com", path: "/" }), decision: "allow" },
       dns("fine.example", undefined, "allow", { response: { rcode: "NOERROR", answers: ["192.0.2.1"] } }),
       dns("cached.example", { rcode: "NOERROR", answers: ["192.0.2.1"] }),
@@ -73,7 +79,7 @@ Deno.test("network selects requests, and DNS questions that led to no address", 
     ];
     {
       await using ledger = await Ledger.open(path, { sessionId: SESSION });
-      for (const { event, decision, outcome } of entries as any[]) {
+      for (const { event, decision, outcome } of entries) {
         ledger.append({ event, decision: { decision } });
         if (outcome) ledger.end({ event_id: event.common.event_id, ...outcome });
       }

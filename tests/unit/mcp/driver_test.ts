@@ -8,6 +8,7 @@ import type { Progress } from "../../../lib/mcp/mod.ts";
 import { withAggregator } from "../../helper/mcp_driver.ts";
 import { definition, result, scriptedServer, sdkServer, tool } from "../../helper/mcp_server.ts";
 import { eventually } from "../../helper/sbx.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 const text = (value: string) => ({ content: [{ type: "text" as const, text: value }] });
 
@@ -53,10 +54,10 @@ Deno.test("mcp driver: tools, resources and prompts of two servers under namespa
       "sbx://one/note://a/b",
       "sbx://two/note://a/b",
     ]);
-    const read = await aggregator.readResource("sbx://two/note://a/b") as any;
+    const read: Parsed = await aggregator.readResource("sbx://two/note://a/b");
     assertEquals(read.contents[0].text, "two");
     assertEquals((await aggregator.listPrompts())[0].arguments, [{ name: "who", required: true }]);
-    const prompt = await aggregator.getPrompt("one__ask", { who: "you" }) as any;
+    const prompt: Parsed = await aggregator.getPrompt("one__ask", { who: "you" });
     assertEquals(prompt.messages[0].content.text, "one asks you");
     const statuses = await aggregator.listServers();
     assertEquals(statuses.map(({ name, connected, enabled }) => [name, connected, enabled]), [
@@ -149,12 +150,12 @@ Deno.test("mcp driver: a cancelled call is cancelled at the server, and an unans
 
 Deno.test("mcp driver: progress of a call reaches its caller", async () => {
   const server = sdkServer((server) => {
-    server.registerTool("work", {}, async (extra: any) => {
+    server.registerTool("work", {}, async (extra) => {
       for (const progress of [1, 2, 3]) {
         await extra.sendNotification({
           method: "notifications/progress",
           params: {
-            progressToken: extra._meta.progressToken,
+            progressToken: extra._meta!.progressToken!,
             progress,
             total: 3,
             message: `step ${progress}`,
@@ -263,7 +264,7 @@ Deno.test("mcp driver: a result over a line comes whole, in parts", async () => 
   const odd = { type: "text", text: '"\\'.repeat(100_000) + "\u{1f600}\u00e9".repeat(100_000) };
   const server = scriptedServer({ call: ({ id }) => result(id, { content: [shown, odd] }) });
   await withAggregator([definition("s", server.url)], async (aggregator) => {
-    const calls = await Promise.all([1, 2, 3].map(() => aggregator.callTool("s__do", {}))) as any[];
+    const calls: Parsed[] = await Promise.all([1, 2, 3].map(() => aggregator.callTool("s__do", {})));
     for (const { content } of calls) {
       assert(content[0].data === shown.data);
       assert(content[1].text === odd.text);

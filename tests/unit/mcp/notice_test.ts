@@ -2,7 +2,11 @@
 // @ts-types="@modelcontextprotocol/sdk/server/mcp"
 import { type McpServer, ResourceTemplate } from "@modelcontextprotocol/sdk/server/mcp.js";
 // @ts-types="@modelcontextprotocol/sdk/types"
-import { SubscribeRequestSchema, UnsubscribeRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+import {
+  type ServerRequest,
+  SubscribeRequestSchema,
+  UnsubscribeRequestSchema,
+} from "@modelcontextprotocol/sdk/types.js";
 import { assertEquals, assertMatch } from "@std/assert";
 import { z } from "zod";
 import { TestAggregator } from "../../helper/mcp_aggregator.ts";
@@ -20,7 +24,7 @@ Deno.test("mcp: templates are listed, their arguments completed, updates and log
     session.registerResource("city", template, { description: "a city" }, (uri) => ({
       contents: [{ uri: uri.href, text: "a city" }],
     }));
-    session.registerTool("log", {}, async ({ sendNotification }: any) => {
+    session.registerTool("log", {}, async ({ sendNotification }) => {
       for (const data of ["short", "x".repeat(20_000)]) {
         await sendNotification({ method: "notifications/message", params: { level: "info", data } });
       }
@@ -73,9 +77,9 @@ Deno.test("mcp: templates are listed, their arguments completed, updates and log
 Deno.test("mcp: requests of servers are answered by the parent, refused without one, and withdrawn", async () => {
   const server = sdkServer((session) => {
     const ask = (name: string, method: string, options: object = {}) =>
-      session.registerTool(name, {}, async ({ sendRequest }: any) => {
+      session.registerTool(name, {}, async ({ sendRequest }) => {
         const params = { message: "which?", requestedSchema: { type: "object", properties: {} } };
-        const answer = await sendRequest({ method, params }, z.looseObject({}), options)
+        const answer = await sendRequest({ method, params } as ServerRequest, z.looseObject({}), options)
           .catch((error: Error) => ({ error: error.message }));
         return { content: [{ type: "text", text: JSON.stringify(answer) }] };
       });

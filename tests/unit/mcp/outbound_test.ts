@@ -6,6 +6,7 @@ import { EventFilter } from "../../../lib/mcp/outbound/answer_filter.ts";
 import { SecretFilter } from "../../../lib/mcp/outbound/secret.ts";
 import { TestAggregator } from "../../helper/mcp_aggregator.ts";
 import { definition, result, scriptedServer } from "../../helper/mcp_server.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 const REF = `credential:blake3:${"ab".repeat(32)}`;
 const SECRET = "tok-5ecret-0123456789";
@@ -199,7 +200,7 @@ Deno.test("mcp outbound: network failures are reported without text of a library
     definition("good", good.url),
   ]);
   const { servers } = await aggregator.request("list_servers");
-  assertEquals(servers.map(({ connected }: any) => connected), [false, true]);
+  assertEquals(servers.map(({ connected }: Parsed) => connected), [false, true]);
   await aggregator.close();
   odd.close();
   await good.close();

@@ -9,9 +9,12 @@ import { boundedLog } from "../../../lib/mcp/aggregator/log.ts";
 import { limitChild } from "../../helper/child.ts";
 import { definition, result, scriptedServer } from "../../helper/mcp_server.ts";
 import { fromRoot } from "../../helper/repo.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 /** Runs the program with this input until it ends. */
-async function run(input: string): Promise<{ code: number; answers: Record<string, any>[]; stderr: string }> {
+async function run(
+  input: string,
+): Promise<{ code: number; answers: Record<string, Parsed>[]; stderr: string }> {
   const child = limitChild(new Deno.Command(fromRoot("bin/sbx-mcp-aggregator"), {
     stdin: "piped",
     stdout: "piped",
@@ -75,7 +78,11 @@ Deno.test("mcp protocol: each of the nine methods, ids echoed, errors as the tab
     text.trimEnd().split("\n").map((line) => JSON.parse(line)).map((answer) => [answer.id, answer]),
   );
   assertEquals([...answers.keys()].sort((a, b) => a - b), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-  assertEquals(answers.get(0).servers.map((s: any) => [s.name, s.connected, s.tool_count]), [["s", true, 1], [
+  assertEquals(answers.get(0).servers.map((s: Parsed) => [s.name, s.connected, s.tool_count]), [[
+    "s",
+    true,
+    1,
+  ], [
     "off",
     false,
     0,

@@ -9,6 +9,7 @@ import { withAggregator } from "../../helper/mcp_driver.ts";
 import { definition } from "../../helper/mcp_server.ts";
 import { fromRoot } from "../../helper/repo.ts";
 import { eventually } from "../../helper/sbx.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 /** A free port, not reserved. */
 function freePort(): number {
@@ -49,7 +50,7 @@ async function end(...children: Deno.ChildProcess[]) {
   await Promise.all(children.map((child) => child.status));
 }
 
-const textOf = (result: any) => result.content.map((part: any) => part.text ?? part.type).join("\n");
+const textOf = (result: Parsed) => result.content.map((part: Parsed) => part.text ?? part.type).join("\n");
 
 Deno.test("mcp published: server-everything by Streamable HTTP and by HTTP+SSE, with tools, resources, prompts and progress", async () => {
   const [port, ssePort] = [freePort(), freePort()];
@@ -78,12 +79,12 @@ Deno.test("mcp published: server-everything by Streamable HTTP and by HTTP+SSE, 
     const mine = resources.filter(({ server_name }) => server_name === "every");
     assert(mine.length > 0);
     assertEquals(mine[0].namespaced_uri, `sbx://every/${mine[0].original_uri}`);
-    const read = await aggregator.readResource(mine[0].namespaced_uri) as any;
+    const read: Parsed = await aggregator.readResource(mine[0].namespaced_uri);
     assertEquals(read.contents[0].uri, mine[0].original_uri);
     const prompts = await aggregator.listPrompts();
     const simple = prompts.find(({ namespaced_name }) => namespaced_name === "every__simple-prompt");
     assert(simple, JSON.stringify(prompts.map((prompt) => prompt.namespaced_name)));
-    const prompt = await aggregator.getPrompt(simple!.namespaced_name, {}) as any;
+    const prompt: Parsed = await aggregator.getPrompt(simple!.namespaced_name, {});
     assert(prompt.messages.length > 0);
   });
   await end(...children);
@@ -113,7 +114,7 @@ Deno.test("mcp published: server-memory and server-filesystem, each behind a bri
     const entity = { name: "sbx", entityType: "program", observations: ["runs VMs"] };
     await aggregator.callTool("memory__create_entities", { entities: [entity] });
     assertMatch(textOf(await aggregator.callTool("memory__search_nodes", { query: "VMs" })), /sbx/);
-    const refused = await aggregator.callTool("files__read_text_file", { path: "/etc/passwd" }) as any;
+    const refused: Parsed = await aggregator.callTool("files__read_text_file", { path: "/etc/passwd" });
     assertEquals(refused.isError, true);
     const unknown = await assertRejects(() => aggregator.callTool("memory__read_text_file", {}), SbxError);
     assertEquals(unknown.code, "mcp.tool.not_found");

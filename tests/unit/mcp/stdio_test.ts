@@ -5,6 +5,7 @@ import { TestAggregator } from "../../helper/mcp_aggregator.ts";
 import { definition, scriptedServer } from "../../helper/mcp_server.ts";
 import { ScriptedProgram } from "../../helper/mcp_stdio.ts";
 import { eventually } from "../../helper/sbx.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 const stdio = definition("files", "", { stdio: true });
 const text = (value: string) => ({ content: [{ type: "text", text: value }] });
@@ -24,7 +25,7 @@ Deno.test("mcp stdio: tools of a program are listed and called, and it ends with
   const { start, starts } = starting([program]);
   const aggregator = await TestAggregator.start([stdio], { startStdio: start });
   const { tools } = await aggregator.request("list_tools");
-  assertEquals(tools.map((tool: any) => tool.namespaced_name), ["files__do"]);
+  assertEquals(tools.map((tool: Parsed) => tool.namespaced_name), ["files__do"]);
   const { result } = await aggregator.call("files__do", { what: "this" });
   assertEquals(result, text("did this"));
   assertEquals(starts, ["files"]);

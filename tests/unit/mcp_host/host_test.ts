@@ -4,6 +4,7 @@ import { TOOLS } from "../../../cmd/mcp/server.ts";
 import { limitChild } from "../../helper/child.ts";
 import { emptyHome, hostClient } from "../../helper/mcp_host.ts";
 import { fromRoot } from "../../helper/repo.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 const NAMES = [
   "create",
@@ -130,8 +131,8 @@ Deno.test("sbx-mcp: an agent lists its tools, and every failure has a message an
     }
 
     await t.step("what exists without VMs is listed", async () => {
-      const { structuredContent } = await client.callTool({ name: "profiles" }) as any;
-      assert(structuredContent.profiles.some(({ id }: { id: string }) => id === "code"));
+      const { structuredContent }: Parsed = await client.callTool({ name: "profiles" });
+      assert(structuredContent.profiles.some(({ id }: Parsed) => id === "code"));
       assertEquals((await client.callTool({ name: "asks" })).structuredContent, { asks: [] });
     });
 

@@ -7,6 +7,7 @@ import { follow, HeadAndTail } from "../../../cmd/mcp/tools/output.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { runChild } from "../../helper/child.ts";
 import { Random } from "../../helper/random.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 Deno.test("the first and last bytes of long output are kept, however it is cut", () => {
   const random = new Random(20260704);
@@ -68,7 +69,7 @@ Deno.test("--print-config names the program and the home, in the agent's own for
   Deno.env.set("SBX_HOME", `/tmp/a "b" 'c'`);
   try {
     const value = `/tmp/a "b" 'c'`;
-    const codex = parse(await configFor("codex")) as any;
+    const codex: Parsed = parse(await configFor("codex"));
     assert(codex.mcp_servers.sbx.command.endsWith("sbx-mcp"));
     assertEquals(codex.mcp_servers.sbx.env.SBX_HOME, value);
     const vscode = JSON.parse((await configFor("vscode")).split("\n").slice(1).join("\n"));

@@ -4,6 +4,7 @@ import { copy } from "../../../lib/network/copy.ts";
 import { closeQuietly } from "../../../lib/base/wire/mod.ts";
 import { TestNet } from "../../helper/net.ts";
 import { RawClient, rawUpstream } from "../../helper/net_client.ts";
+import { httpResponse } from "../../helper/gate.ts";
 
 const HOST = "api.example.com";
 /** Length of an encrypted alert in a TLS 1.3 record: level, description, content type and tag. */
@@ -51,8 +52,8 @@ async function exchange(answer: string, options: { drops?: boolean; old?: boolea
   await net.idle();
   hop.close();
   upstream.close();
-  const [{ outcome }] = net.gate.entries;
-  return { code, stdout, error: outcome!.error, response: outcome!.response as any };
+  const [entry] = net.gate.entries;
+  return { code, stdout, error: entry.outcome!.error, response: httpResponse(entry) };
 }
 
 Deno.test("an answer without a promised length that ends by FIN is complete, and its event says so", async (t) => {

@@ -6,6 +6,7 @@ import { added, KEY, world } from "../../helper/credential.ts";
 import { h2Data, h2Upstream } from "../../helper/http2_upstream.ts";
 import { TestNet } from "../../helper/net.ts";
 import { fixedUpstream, type RawClient, rawUpstream } from "../../helper/net_client.ts";
+import { httpResponse } from "../../helper/gate.ts";
 
 const HOST = "api.example.com";
 const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -17,9 +18,9 @@ const announce = (method: string, length: number, more = "") =>
 
 /** Statuses of the responses on record, and texts of the bodies. */
 const record = (net: TestNet) =>
-  net.gate.entries.map(({ event, outcome }) => [
-    (outcome?.response as any)?.status,
-    event.http?.request.body.text,
+  net.gate.entries.map((entry) => [
+    entry.outcome?.response && httpResponse(entry).status,
+    entry.event.http?.request.body.text,
   ]);
 
 /** An upstream that asks for the body of each request. */

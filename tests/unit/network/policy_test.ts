@@ -4,6 +4,7 @@ import { runChild } from "../../helper/child.ts";
 import { ADDRESS, TestNet } from "../../helper/net.ts";
 import { fixedUpstream, rawUpstream } from "../../helper/net_client.ts";
 import { eventually } from "../../helper/sbx.ts";
+import { httpResponse } from "../../helper/gate.ts";
 
 const HOST = "api.example.com";
 const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -139,8 +140,8 @@ Deno.test("a response that a rule blocks does not reach the client", async () =>
   const client = await net.client();
   const { status, body } = await client.ask(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
   assertEquals([status, JSON.parse(body).rule.id], [403, "no-bad-news"]);
-  const [{ decision, outcome }] = net.gate.entries;
-  assertEquals([decision?.decision, (outcome!.response as any).body.text], ["block", "bad news"]);
+  const [entry] = net.gate.entries;
+  assertEquals([entry.decision?.decision, httpResponse(entry).body.text], ["block", "bad news"]);
   client.close();
   upstream.close();
 });
@@ -212,7 +213,7 @@ Deno.test("a rule passes the TLS of a pinned client uninspected, and its event s
   const [{ event, outcome, decision }] = net.gate.entries;
   assertEquals([event.http!.request.method, event.http!.request.scheme], ["CONNECT", "tls"]);
   assertEquals([decision!.rewrites.length, outcome!.error], [1, undefined]);
-  assert((outcome!.response as any).bytes > OK.length);
+  assert(httpResponse(net.gate.entries[0]).bytes > OK.length);
   upstream.close();
 });
 

@@ -2,6 +2,7 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseRules, withoutRule, withRule } from "../../../lib/policy/author/mod.ts";
 import { parseToml } from "../../../lib/base/toml/mod.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 const FILE = `# rules of mine
 
@@ -88,16 +89,16 @@ Deno.test("any text is written: quotes, line breaks, control characters; also in
     const edited = await withRule(document, "dotted.id", { ...rule, rewrite: [...rule.rewrite] });
     assertEquals(edited.text.startsWith(text), true);
     assertEquals(/(?<!\r)\n/.test(edited.text) && edited.text.includes("\r\n"), false);
-    assertEquals((edited.value as any).profiles.rules["dotted.id"], rule);
-    assertEquals(Object.keys((edited.value as any).profiles.rules["dotted.id"]), [
+    assertEquals((edited.value as Parsed).profiles.rules["dotted.id"], rule);
+    assertEquals(Object.keys((edited.value as Parsed).profiles.rules["dotted.id"]), [
       ..."name action match enabled reason rewrite".split(" "),
     ]);
     // A rule is replaced and removed with the tables below it.
     const again = await withRule(edited, "dotted.id", { ...rule, rewrite: [...rule.rewrite] });
     assertEquals(again.text, edited.text);
     assertEquals(
-      (withoutRule(again, "dotted.id").value as any).profiles?.rules,
-      (document.value as any).profiles?.rules,
+      (withoutRule(again, "dotted.id").value as Parsed).profiles?.rules,
+      (document.value as Parsed).profiles?.rules,
     );
   }
 });
@@ -113,8 +114,7 @@ Deno.test("a rule is added to inline tables as one of their members", async () =
     ]
   ) {
     const edited = await withRule(parseToml(text, "f.toml"), "b", rule);
-    // deno-lint-ignore no-explicit-any
-    const { rules } = (parseToml(edited.text, "f.toml").value as any).profiles;
+    const { rules } = (parseToml(edited.text, "f.toml").value as Parsed).profiles;
     assertEquals(rules.b, { action: "allow", match: "true" }, text);
     assertEquals("a" in rules, text.includes("a = {"), text);
     assertEquals((await withRule(edited, "b", rule)).text.match(/\bb = /g)?.length, 1, text);

@@ -12,10 +12,11 @@ import {
   verifyEnvelope,
 } from "../../../lib/release/mod.ts";
 import { bytesOf, signingKey } from "../../helper/release.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 const TYPE = "application/vnd.test+json";
 
-async function signed(keys: SigningKey[], text = "payload", type = TYPE): Promise<Record<string, any>> {
+async function signed(keys: SigningKey[], text = "payload", type = TYPE): Promise<Record<string, Parsed>> {
   return await signPayload(type, bytesOf(text), keys);
 }
 

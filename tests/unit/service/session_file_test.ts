@@ -13,6 +13,7 @@ import {
   writeState,
 } from "../../../lib/session/mod.ts";
 import { recordOf } from "../../helper/vm.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 const PACK: DetectionIr = {
   schema: "sbx.detection.ir.v1",
@@ -115,7 +116,7 @@ Deno.test("an equal contract is not written again, whatever the order of its key
   }));
 
 /** Changes of {@linkcode FULL} at a path, and the end of the message. */
-const WRONG: [string, (contract: any) => void, string][] = [
+const WRONG: [string, (contract: Parsed) => void, string][] = [
   ["an unknown key at the top", (c) => c.more = 1, "more: unknown key"],
   ["a misspelt key", (c) => {
     c.ledger.on_ful = c.ledger.on_full;

@@ -3,6 +3,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { snapshotTools } from "../../../lib/session/snapshot_tools.ts";
 import { type SnapshotWorld, withSnapshots } from "../../helper/snapshot.ts";
+import type { Parsed } from "../../helper/json.ts";
 
 const options = { signal: new AbortController().signal };
 
@@ -15,7 +16,7 @@ function toolsOf({ store, limits }: SnapshotWorld) {
   });
   const call = async (name: string, args: Record<string, unknown> = {}) => {
     const tool = tools.find(({ entry }) => entry.namespaced_name === `local__snapshot_${name}`)!;
-    const { structuredContent } = await tool.run(args, options) as { structuredContent: any };
+    const { structuredContent } = await tool.run(args, options) as { structuredContent: Parsed };
     return structuredContent;
   };
   const code = async (name: string, args?: Record<string, unknown>) =>
@@ -39,7 +40,7 @@ Deno.test("a guest makes and restores snapshots, each an event, and pushes out n
     assertEquals(await sh("cat a"), "guest");
     assertEquals(events, [`export ${id}`, ...Array(3).fill(`import ${id}`)]);
     const { snapshots } = await call("list");
-    assertEquals(snapshots.map(({ actor, kind }: any) => `${actor} ${kind}`), [
+    assertEquals(snapshots.map(({ actor, kind }: Parsed) => `${actor} ${kind}`), [
       "host auto",
       "guest manual",
       "guest auto",

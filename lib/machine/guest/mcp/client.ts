@@ -6,9 +6,14 @@ export function mcpChannel(conn: Deno.Conn): FrameChannel {
   return new FrameChannel(conn, MCP_RESULT_FRAME_LIMIT, MCP_RESULT_FRAME_LIMIT, MCP_FRAME_LIMIT);
 }
 
-/**
- * One MCP connection of a guest program to the host (docs/design/contracts/07-guest-wire.md §7, port 5002).
- */
+/** The result of `tools/call`. */
+interface ToolResult {
+  isError?: boolean;
+  content?: { text?: string }[];
+  structuredContent?: unknown;
+}
+
+/** One MCP connection of a guest program to the host (docs/contracts.md §7, port 5002). */
 export class McpClient implements Disposable {
   readonly #channel: FrameChannel;
   #id = 0;
@@ -40,7 +45,7 @@ export class McpClient implements Disposable {
 
   /** Calls a tool. @returns its structured answer. @throws {Error} the reason of the host */
   async call(name: string, args: Record<string, unknown>): Promise<unknown> {
-    const { isError, content, structuredContent } = await this.#request("tools/call", {
+    const { isError, content, structuredContent } = await this.#request<ToolResult>("tools/call", {
       name,
       arguments: args,
     });
@@ -52,15 +57,14 @@ export class McpClient implements Disposable {
     this.#channel.close();
   }
 
-  // deno-lint-ignore no-explicit-any -- results of the host, whose shape is its own
-  async #request(method: string, params: Record<string, unknown>): Promise<any> {
+  async #request<T>(method: string, params: Record<string, unknown>): Promise<T> {
     const id = ++this.#id;
     await this.#channel.send({ jsonrpc: "2.0", id, method, params });
     for (let frame = await this.#channel.next(); frame !== null; frame = await this.#channel.next()) {
       const message = frame as { id?: unknown; result?: unknown; error?: { message: string } };
       if (message.id !== id) continue;
       if (message.error) throw new Error(message.error.message);
-      return message.result;
+      return message.result as T;
     }
     throw new Error("the host closed the connection");
   }

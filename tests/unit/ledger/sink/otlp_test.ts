@@ -14,6 +14,17 @@ function recordBy(finding_id: string, made_by?: Maker) {
   return recordOf({ finding_id, event_id, ...rule, ...rank, tags: [...rank.tags] }, EVENT, made_by);
 }
 
+interface Attribute {
+  key: string;
+  value: { stringValue: string };
+}
+
+/** The parts of a request to a collector that are compared. */
+interface ResourceLog {
+  resource: { attributes: Attribute[] };
+  scopeLogs: [{ logRecords: { attributes: Attribute[] }[] }];
+}
+
 Deno.test("OTLP: each maker of sessions is a resource, and what it holds is theirs", () => {
   const maker = (user: string): Maker => ({ user, device: `${user}-desk`, client: "sbx/1" });
   const records = [
@@ -22,12 +33,12 @@ Deno.test("OTLP: each maker of sessions is a resource, and what it holds is thei
     recordBy("none"),
     recordBy("a2", maker("ann")),
   ];
-  const { resourceLogs } = otlpOf(records) as any;
-  const valueOf = (attributes: any[], key: string) =>
+  const { resourceLogs } = otlpOf(records) as { resourceLogs: ResourceLog[] };
+  const valueOf = (attributes: Attribute[], key: string) =>
     attributes.find((attribute) => attribute.key === key)?.value.stringValue;
-  const found = resourceLogs.map(({ resource: { attributes }, scopeLogs: [{ logRecords }] }: any) => [
+  const found = resourceLogs.map(({ resource: { attributes }, scopeLogs: [{ logRecords }] }) => [
     ...["user.name", "host.name", "sbx.client", "service.name"].map((key) => valueOf(attributes, key)),
-    logRecords.map((record: any) => valueOf(record.attributes, "sbx.finding.id")),
+    logRecords.map((record) => valueOf(record.attributes, "sbx.finding.id")),
   ]);
   assertEquals(found, [
     ["ann", "ann-desk", "sbx/1", "sbx", ["a1", "a2"]],

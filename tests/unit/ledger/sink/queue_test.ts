@@ -2,6 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { DiskQueue } from "../../../../lib/ledger/sink/queue.ts";
 import { lineOf, RECORD_MAX } from "../../../../lib/ledger/sink/record.ts";
+import type { Parsed } from "../../../helper/json.ts";
 
 Deno.test("a queue counts the bytes of its lines, in memory and on disk", async () => {
   const dir = await Deno.makeTempDir();
@@ -20,8 +21,7 @@ Deno.test("a queue counts the bytes of its lines, in memory and on disk", async 
 });
 
 Deno.test("a record has a limit in bytes", () => {
-  // deno-lint-ignore no-explicit-any
-  const record = (text: string): any => ({
+  const record = (text: string): Parsed => ({
     finding: { title: "t" },
     common: { labels: {} },
     subject: { text },

@@ -5,6 +5,7 @@ import type { DetectionFinding } from "../../../../lib/detection/mod.ts";
 import type { Event } from "../../../../lib/event/mod.ts";
 import { FindingSinks, type SinksOptions } from "../../../../lib/ledger/sink/mod.ts";
 import { httpEvent } from "../../../helper/detection.ts";
+import type { Parsed } from "../../../helper/json.ts";
 
 const EVENT = httpEvent(1, {
   host: "paste.example",
@@ -28,7 +29,7 @@ const FAST = { firstMs: 10, maxMs: 40 };
 
 /** HTTP receiver on its own port; `respond` builds its response to each request. */
 class Receiver {
-  readonly bodies: any[] = [];
+  readonly bodies: Parsed[] = [];
   readonly headers: Headers[] = [];
   readonly paths: string[] = [];
   respond: () => Response = () => new Response(null, { status: 204 });
@@ -130,7 +131,7 @@ Deno.test("OTLP: batches of up to 100 logs, posted to /v1/logs", async () => {
       stringValue: "Upload",
     }]);
     assertEquals(record.timeUnixNano, `${EVENT.common.timestamp_unix_ms}000000`);
-    const attribute = (key: string) => record.attributes.find((each: any) => each.key === key)?.value;
+    const attribute = (key: string) => record.attributes.find((each: Parsed) => each.key === key)?.value;
     assertEquals(attribute("sbx.finding.id"), { stringValue: "finding-0" });
     assertEquals(attribute("sbx.finding.tags"), { arrayValue: { values: [{ stringValue: "exfil" }] } });
     assertEquals(attribute("sbx.subject.port"), { intValue: "443" });

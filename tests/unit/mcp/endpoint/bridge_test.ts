@@ -5,6 +5,7 @@ import { readLines } from "../../../../cmd/guest/mcp_server/line.ts";
 import { FrameChannel } from "../../../../lib/base/wire/mod.ts";
 import { runChild } from "../../../helper/child.ts";
 import { fromRoot } from "../../../helper/repo.ts";
+import type { Parsed } from "../../../helper/json.ts";
 
 /** A source that returns `text` in pieces of at most `step` bytes. */
 function source(text: string, step = Infinity) {
@@ -73,7 +74,9 @@ async function run(input: string, host: (channel: FrameChannel) => Promise<void>
 Deno.test("the bridge sends Hello, passes messages both ways, and waits for the last answer", async () => {
   const seen: unknown[] = [];
   const printed = await run('{"id":1}\n  \n{"text":"é\\n"}\r\n{"id":2}', async (host) => {
-    for (let frame: any = await host.next(); frame.t !== "End"; frame = await host.next()) seen.push(frame);
+    for (let frame: Parsed = await host.next(); frame.t !== "End"; frame = await host.next()) {
+      seen.push(frame);
+    }
     await host.send({ answer: "ü\n" });
     await host.send([1]);
     await host.send({ t: "End" });
@@ -105,7 +108,7 @@ Deno.test("a host that closes ends the bridge with an error", async () => {
 
 /** A client that writes lines as the test says, and what it was told. */
 class Client {
-  readonly told: any[] = [];
+  readonly told: Parsed[] = [];
   #rest = "";
   #lines: string[] = [];
   #wake = Promise.withResolvers<void>();
@@ -155,7 +158,7 @@ Deno.test("a session outlives its connection: it is begun again, and calls under
   const initialize = { jsonrpc: "2.0", id: 0, method: "initialize", params: { protocolVersion: "x" } };
   const initialized = { jsonrpc: "2.0", method: "notifications/initialized" };
   const host = new FrameChannel(first[1]);
-  const next = async (channel: FrameChannel) => await channel.next() as any;
+  const next = async (channel: FrameChannel): Promise<Parsed> => await channel.next();
   client.say(initialize);
   assertEquals(await next(host), { t: "Hello", process_name: "claude" });
   assertEquals(await next(host), initialize);

@@ -2,10 +2,11 @@
 // @ts-types="@modelcontextprotocol/sdk/types"
 import { McpError } from "@modelcontextprotocol/sdk/types.js";
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { TestGate } from "../../../helper/gate.ts";
+import { mcpResponse, TestGate } from "../../../helper/gate.ts";
 import { SdkCatalogue } from "../../../helper/mcp_endpoint_catalogue.ts";
 import { GuestSide } from "../../../helper/mcp_endpoint_guest.ts";
 import { testServer } from "../../../helper/mcp_endpoint_server.ts";
+import type { Parsed } from "../../../helper/json.ts";
 
 const RULES = `
 [corp.rules.no-deleting]
@@ -166,7 +167,7 @@ Deno.test("a corp rule blocks one tool, rewrites an argument of another, and ask
     );
     const call = () => client.callTool({ name: "test__shout", arguments: { text: "top secret" } });
     const error = await assertRejects(call, McpError);
-    assertEquals([error.code, (error.data as any).rule.id], [-32600, "no-secrets-out"]);
+    assertEquals([error.code, (error.data as Parsed).rule.id], [-32600, "no-secrets-out"]);
     assertEquals(gate.entries.at(-1)!.decision!.decision, "block");
   });
 
@@ -181,12 +182,12 @@ Deno.test("the ledger stores results with texts cut and bytes replaced by their 
   const { guest, gate } = await setUp("");
   await using _ = guest;
   const client = await guest.client();
-  const { content } = await client.callTool({ name: "test__image" }) as any;
+  const { content }: Parsed = await client.callTool({ name: "test__image" });
   assertEquals(content[0].data.length, 4000);
   assertEquals((await client.callTool({ name: "test__fail" })).isError, true);
   const big = await client.callTool({ name: "test__big", arguments: { bytes: 500_000 } });
   assertEquals(textOf(big).length, 500_000);
-  const [image, failed, cut] = gate.entries.map(({ outcome }) => outcome!.response as any);
+  const [image, failed, cut] = gate.entries.map((entry): Parsed => mcpResponse(entry));
   assertEquals(image.content, [{ type: "image", data: "(3000 bytes)", mimeType: "image/png" }]);
   assertEquals(failed.is_error, true);
   assert(cut.content[0].text.length < 17_000 && cut.content[0].text.endsWith("… (500000 characters)"));
@@ -197,8 +198,8 @@ Deno.test("a long result reaches the client whole", async () => {
   await using _ = guest;
   const client = await guest.client();
   const bytes = 3 * 1024 * 1024;
-  const { content } = await client.callTool({ name: "test__big", arguments: { bytes } }) as any;
-  assertEquals(content[0].text.length, bytes);
+  const big = await client.callTool({ name: "test__big", arguments: { bytes } });
+  assertEquals(textOf(big).length, bytes);
 });
 
 Deno.test("a failed request is an error with its code, also in the ledger", async () => {

@@ -15,6 +15,7 @@ import { SdkCatalogue } from "../../../helper/mcp_endpoint_catalogue.ts";
 import { GuestSide, GuestTransport } from "../../../helper/mcp_endpoint_guest.ts";
 import { testServer } from "../../../helper/mcp_endpoint_server.ts";
 import { eventually } from "../../../helper/sbx.ts";
+import type { Parsed } from "../../../helper/json.ts";
 
 async function setUp({ limits, rules }: { limits?: EndpointParts["limits"]; rules?: string } = {}) {
   const test = testServer();
@@ -68,7 +69,7 @@ Deno.test("progress arrives in order at the client that requested it", async () 
   const result = await client.callTool({ name: "test__count", arguments: { to: 3 } }, undefined, {
     onprogress: (progress) => seen.push(progress),
   });
-  assertEquals((result as any).content[0].text, "counted");
+  assertEquals((result as Parsed).content[0].text, "counted");
   const steps = [1, 2, 3].map((progress) => ({ progress, total: 3, message: `step ${progress}` }));
   assertEquals(seen, steps);
 });
@@ -102,7 +103,7 @@ Deno.test("a refusal is a log message too, for a client that requests warnings",
   });
   await using _ = guest;
   const client = await guest.client();
-  const logged: any[] = [];
+  const logged: Parsed[] = [];
   client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void logged.push(params));
   const refused = () => assertRejects(() => client.callTool({ name: "test__fail" }), McpError);
   await refused();
@@ -139,7 +140,7 @@ Deno.test("an agent that closes its stdin still receives its answers", async () 
   const { guest, calls } = await setUp();
   await using _ = guest;
   const transport = new GuestTransport(await guest.connect());
-  const answers: any[] = [];
+  const answers: Parsed[] = [];
   transport.onmessage = (message) => answers.push(message);
   await transport.start();
   const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } };
@@ -166,12 +167,12 @@ Deno.test("requests over the limit are rejected at once, and the others are answ
   await other.send(call(1, "wait"));
   await eventually("three are under way", () => gate.entries.length === 3);
   await other.send({ jsonrpc: "2.0", id: 9, method: "ping" });
-  const refused: any = await other.next();
+  const refused: Parsed = await other.next();
   assertEquals([refused.id, refused.error.code], [9, -32603]);
   one.close();
   await eventually("places are free again", async () => {
     await other.send({ jsonrpc: "2.0", id: 10, method: "ping" });
-    return (await other.next() as any).result !== undefined;
+    return (await other.next() as Parsed).result !== undefined;
   });
   other.close();
 });
@@ -183,7 +184,7 @@ Deno.test("a guest that never reads is disconnected, and others are served meanw
   for (let id = 1; id <= 20; id++) await deaf.send(call(id, "big", { bytes: 900_000 }));
   const client = await guest.client();
   assertEquals(
-    (await client.callTool({ name: "test__shout", arguments: { text: "a" } }) as any).content[0].text,
+    (await client.callTool({ name: "test__shout", arguments: { text: "a" } }) as Parsed).content[0].text,
     "A",
   );
   await guest.served[0];

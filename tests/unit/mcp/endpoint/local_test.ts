@@ -8,6 +8,7 @@ import { TestGate } from "../../../helper/gate.ts";
 import { SdkCatalogue } from "../../../helper/mcp_endpoint_catalogue.ts";
 import { GuestSide } from "../../../helper/mcp_endpoint_guest.ts";
 import { testServer } from "../../../helper/mcp_endpoint_server.ts";
+import type { Parsed } from "../../../helper/json.ts";
 
 /** An external site, served on this machine. */
 function site() {
@@ -66,7 +67,7 @@ Deno.test("local__fetch_http: sends any request and returns status, headers and 
   await using _ = guest;
   assert((await client.listTools()).tools[1].outputSchema);
   const get = async (args: Record<string, unknown>) =>
-    (await client.callTool({ name: "local__fetch_http", arguments: args })).structuredContent as any;
+    (await client.callTool({ name: "local__fetch_http", arguments: args })).structuredContent as Parsed;
 
   const posted = await get({ url: `${base}/echo`, method: "POST", headers: { "x-a": "b" }, body: "text" });
   assertEquals([posted.status, posted.body, posted.truncated], [200, "POST b text", false]);

@@ -2,15 +2,20 @@
 // @ts-types="@modelcontextprotocol/sdk/client/index"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 // @ts-types="@modelcontextprotocol/sdk/types"
-import { CreateMessageRequestSchema, ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  type ServerRequest,
+} from "@modelcontextprotocol/sdk/types.js";
 import { assertEquals } from "@std/assert";
 import { z } from "zod";
 import { defaultsOf } from "../../../../lib/mcp/endpoint/mod.ts";
-import { TestGate } from "../../../helper/gate.ts";
+import { mcpResponse, TestGate } from "../../../helper/gate.ts";
 import { SdkCatalogue } from "../../../helper/mcp_endpoint_catalogue.ts";
 import { GuestSide, GuestTransport } from "../../../helper/mcp_endpoint_guest.ts";
 import { testServer } from "../../../helper/mcp_endpoint_server.ts";
 import { eventually } from "../../../helper/sbx.ts";
+import type { Parsed } from "../../../helper/json.ts";
 
 const FORM = {
   message: "which colour?",
@@ -26,10 +31,10 @@ const allow = (method: string) =>
 /** A guest whose client has these capabilities, and a server whose tool `ask` makes a request. */
 async function setUp(rules: string | undefined, capabilities: object, method: string, params: object) {
   const { server } = testServer();
-  server.registerTool("ask", {}, async ({ sendRequest }: any) => {
-    const answer = await sendRequest({ method, params }, z.looseObject({})).catch((error: Error) =>
-      error.message
-    );
+  server.registerTool("ask", {}, async ({ sendRequest }) => {
+    const answer = await sendRequest({ method, params } as ServerRequest, z.looseObject({})).catch((
+      error: Error,
+    ) => error.message);
     return { content: [{ type: "text", text: JSON.stringify(answer) }] };
   });
   const gate = new TestGate(rules);
@@ -37,7 +42,7 @@ async function setUp(rules: string | undefined, capabilities: object, method: st
   const client = new Client({ name: "agent", version: "1" }, { capabilities });
   await client.connect(new GuestTransport(await guest.connect()));
   const ask = async () => {
-    const { content } = await client.callTool({ name: "test__ask" }) as any;
+    const { content }: Parsed = await client.callTool({ name: "test__ask" });
     return JSON.parse(content[0].text);
   };
   return { gate, guest, client, ask };
@@ -78,7 +83,7 @@ match = 'mcp.response.content.exists(item, item.colour == "red")'
   });
   assertEquals(await ask(), { action: "accept", content: { colour: "green" } });
   const event = gate.entries.find(({ event }) => event.mcp!.request.method === "elicitation/create")!;
-  assertEquals((event.outcome as any).response.content, [{ colour: "green" }]);
+  assertEquals(mcpResponse(event).content, [{ colour: "green" }]);
   colour = "red";
   assertEquals(await ask(), { action: "decline" });
   await client.close();

@@ -5,6 +5,7 @@ import { encodeFrame, type FrameChannel, writeAll } from "../../../../lib/base/w
 import type { Catalogue, ToolEntry } from "../../../../lib/mcp/endpoint/mod.ts";
 import { TestGate } from "../../../helper/gate.ts";
 import { GuestSide } from "../../../helper/mcp_endpoint_guest.ts";
+import type { Parsed } from "../../../helper/json.ts";
 
 /** A catalogue of tools that answer with their own name, or with `answer`. */
 function catalogueOf(tools: ToolEntry[], answer?: unknown): Catalogue {
@@ -34,7 +35,7 @@ const request = (method: string, params?: unknown, id: unknown = 1) => ({
   params,
 });
 
-async function answerTo(channel: FrameChannel, message: unknown): Promise<any> {
+async function answerTo(channel: FrameChannel, message: unknown): Promise<Parsed> {
   await channel.send(message);
   return await channel.next();
 }
@@ -52,7 +53,7 @@ const MESSAGES: [string, unknown, number, unknown][] = [
   ["no version", { id: 1, method: "ping" }, -32600, 1],
   ["another version", { jsonrpc: "1.0", id: 1, method: "ping" }, -32600, 1],
   ["no method", { jsonrpc: "2.0", id: 1 }, -32600, 1],
-  ["a method that is no text", request(5 as any), -32600, 1],
+  ["a method that is no text", request(5 as unknown as string), -32600, 1],
   ["an id that is an object", request("ping", {}, {}), -32600, null],
   ["an id of null", request("ping", {}, null), -32600, null],
   ["a broken number as id", request("ping", {}, 1.5), -32600, null],

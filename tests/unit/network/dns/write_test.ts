@@ -5,6 +5,7 @@ import { Buffer } from "node:buffer";
 import { ANSWER_BYTES_MAX, ERROR_TEXT_MAX, RESOLVER_UDP_BYTES } from "../../../../lib/network/dns/limit.ts";
 import { writeQuery, writeRefusal, writeReply } from "../../../../lib/network/dns/write.ts";
 import { ask, read } from "../../../helper/resolver.ts";
+import type { Parsed } from "../../../helper/json.ts";
 
 const QUERY = { id: 7, flags: packet.RECURSION_DESIRED, name: "a.test", type: "TXT", udpBytes: 512 };
 /** Records of about 260 `bytes` each. */
@@ -79,8 +80,8 @@ Deno.test("a refusal has the id and the question of the query, as far as they ca
 });
 
 Deno.test("a query for a resolver asks for recursion and large answers, with one question", () => {
-  // deno-lint-ignore no-explicit-any -- the package has no types for OPT
-  const query = packet.decode(Buffer.from(writeQuery(513, { name: "a.test", type: "AAAA" }))) as any;
+  // The package has no types for OPT.
+  const query: Parsed = packet.decode(Buffer.from(writeQuery(513, { name: "a.test", type: "AAAA" })));
   assertEquals([query.id, query.type, query.flag_rd, query.questions.length], [513, "query", true, 1]);
   assertEquals([query.questions[0].name, query.questions[0].type, query.questions[0].class], [
     "a.test",

@@ -138,9 +138,7 @@ Deno.test("calls that providers do not bill use nothing, and need no price", asy
 Deno.test("a notice is made once at 80 %, and a call that rules block gives its reservation back", async () => {
   const gate = gateWith({ requests: 10 });
   for (let at = 0; at < 9; at++) await gate.decide(request());
-  const notices = gate.notices.filter(({ type }) => type === "finding").map(({ payload }: any) =>
-    payload.title
-  );
+  const notices = gate.notices.flatMap(({ type, payload }) => type === "finding" ? payload.title : []);
   assertEquals(notices, ["80 % of the budget of 10 requests is used"]);
   const blocking = new TestGate(
     `[profiles.rules.no]\naction = "block"\nmatch = 'http.request.host == "x.example"'`,

@@ -60,9 +60,9 @@ async function schemaErrors(document: unknown): Promise<unknown> {
   // The import above installs the package; its schemas are files beside its package.json.
   const folder = dirname(createRequire(import.meta.url).resolve(`${library.name}/package.json`));
   const read = async (name: string) => JSON.parse(await Deno.readTextFile(join(folder, "res/schema", name)));
-  // deno-lint-ignore no-explicit-any -- the package's types use another module system
-  const ajv = new (Ajv as any)({ strict: false, allErrors: true });
-  (addFormats as any)(ajv);
+  // The packages' types are of another module system.
+  const ajv = new (Ajv as unknown as typeof Ajv.default)({ strict: false, allErrors: true });
+  (addFormats as unknown as typeof addFormats.default)(ajv);
   for (const format of ["iri-reference", "idn-email"]) ajv.addFormat(format, /^\S+$/);
   for (const name of ["spdx.SNAPSHOT.schema.json", "jsf-0.82.SNAPSHOT.schema.json"]) {
     ajv.addSchema(await read(name), `http://cyclonedx.org/schema/${name}`);

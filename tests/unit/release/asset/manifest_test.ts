@@ -9,6 +9,7 @@ import {
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../../lib/base/hash/mod.ts";
 import { manifestOf } from "../../../helper/manifest.ts";
+import type { Parsed } from "../../../helper/json.ts";
 
 const FILES = { vmlinuz: "kernel", "initrd.img": "initrd", "rootfs.erofs": "rootfs", "obom.cdx.json": "{}" };
 const NOW = new Date("2026-03-04T05:06:07Z");
@@ -25,7 +26,7 @@ async function assetsDir(arches = ["x86_64"]): Promise<string> {
 }
 
 /** Valid manifest, to be damaged by tests. */
-function valid(): any {
+function valid(): Parsed {
   const file = { hash: "a".repeat(64), size: 1 };
   return manifestOf({ x86_64: Object.fromEntries(Object.keys(FILES).map((name) => [name, file])) });
 }
@@ -125,7 +126,7 @@ Deno.test("generate refuses unbootable assets", async () => {
 });
 
 /** Damages to a valid manifest, with the pattern each error must match. */
-const DAMAGE: [string, (manifest: any) => void, RegExp][] = [
+const DAMAGE: [string, (manifest: Parsed) => void, RegExp][] = [
   ["another format", (m) => m.format = 1, /format/],
   ["an unknown key", (m) => m.extra = 1, /extra/],
   ["an unknown key of a file", (m) => release(m).arches.x86_64.vmlinuz.sha256 = "", /sha256/],
@@ -160,23 +161,23 @@ const DAMAGE: [string, (manifest: any) => void, RegExp][] = [
   ["an invalid date", (m) => release(m).date = "2026-02-30", /date/],
 ];
 
-function release(manifest: any, rename?: string): any {
+function release(manifest: Parsed, rename?: string): Parsed {
   const { assets } = manifest;
   if (rename) assets.releases = { [assets.current = rename]: Object.values(assets.releases)[0] };
   return Object.values(assets.releases)[0];
 }
 
-function rename(manifest: any, name: string): void {
+function rename(manifest: Parsed, name: string): void {
   const files = release(manifest).arches.x86_64;
   files[name] = files.vmlinuz;
 }
 
 Deno.test("a valid manifest is parsed unchanged", () => {
-  assertEquals(parseManifest(JSON.stringify(valid()), "x") as any, valid());
+  assertEquals(parseManifest(JSON.stringify(valid()), "x"), valid());
   // The OBOM describes an image, and boots nothing.
   const bare = valid();
   delete release(bare).arches.x86_64["obom.cdx.json"];
-  assertEquals(parseManifest(JSON.stringify(bare), "x") as any, bare);
+  assertEquals(parseManifest(JSON.stringify(bare), "x"), bare);
 });
 
 for (const [what, damage, message] of DAMAGE) {

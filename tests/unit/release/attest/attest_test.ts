@@ -7,6 +7,7 @@ import { attestationCheck, attestRelease } from "../../../../lib/release/attest/
 import { readPublisherKeys } from "../../../../lib/publish/mod.ts";
 import { generateSigningKey, type PublicKey, verifyTree } from "../../../../lib/release/mod.ts";
 import { ReleaseWorkspace } from "../../../helper/release_workspace.ts";
+import type { Parsed } from "../../../helper/json.ts";
 
 const BUILD = {
   source: "git+https://example.com/sbx",
@@ -190,7 +191,7 @@ async function copy(out: string, from: string, to: string): Promise<void> {
   await Deno.copyFile(join(out, from), join(out, to));
 }
 
-async function edit(out: string, change: (bundle: any) => void): Promise<void> {
+async function edit(out: string, change: (bundle: Parsed) => void): Promise<void> {
   const path = join(out, `${DEB}.sigstore.json`);
   const bundle = JSON.parse(await Deno.readTextFile(path));
   change(bundle);

@@ -2,6 +2,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { type Component, generateSpdx, spdxProblems } from "../../../../lib/release/sbom/mod.ts";
 import { components, isLicense } from "../../../../scripts/sbom.ts";
 import { fromRoot } from "../../../helper/repo.ts";
+import type { Parsed } from "../../../helper/json.ts";
 
 const CREATED = 1_764_000_000;
 const LIBRARY: Component = {
@@ -60,7 +61,7 @@ Deno.test("an SBOM names each element by its own id", () => {
 
 Deno.test("the check finds what the shape of an SBOM cannot", () => {
   const problem = (text: string) => spdxProblems(text, isLicense).join("\n");
-  const edit = (change: (document: any) => void) => {
+  const edit = (change: (document: Parsed) => void) => {
     const document = JSON.parse(spdx());
     change(document);
     return problem(JSON.stringify(document));
