@@ -6,6 +6,7 @@ import type {
   CreateRequest,
   CredentialAdd,
   CredentialView,
+  EventsQuery,
   EvidenceResult,
   ExecRequest,
   FileEntry,
@@ -35,6 +36,8 @@ import { ask, send, tell } from "./client.ts";
 export type Explanation = SettingExplanation;
 export type Settings = typeof SettingsResponse["_output"];
 export type Evidence = EvidenceResult;
+/** A decision by which events are selected. */
+export type FinalDecision = NonNullable<typeof EventsQuery["_output"]["decision"]>;
 /** A rule that is not saved. */
 export type RuleDraft = { rule_id: string; rule: RuleTable };
 export type RuleEffect = NonNullable<TryResult["effect"]>;
@@ -51,6 +54,8 @@ export type RecordedEvent = DecidedEvent & { outcome?: unknown };
 /** The decision record of an event. */
 export type Explained = Omit<WhyResult, "event"> & { event: RecordedEvent };
 export type { RuleChangeView };
+/** A recorded change of a rule or of a detection. */
+export type Change = Answer<RouteAt<"GET", "/enforcement/changes">>["changes"][number];
 export type DetectionList = Answer<RouteAt<"GET", "/detection">>;
 export type {
   AskRule,

@@ -1,9 +1,7 @@
 import type { RuleChangeView, RuleList } from "../../api/routes.ts";
 import { api } from "../../api/routes.ts";
+import { ChangeTable } from "../../part/change_table.tsx";
 import { useLoaded } from "../../part/load.ts";
-import { Table } from "../../part/table.tsx";
-import { dateOf } from "../../part/time.ts";
-import { act } from "../../store/act.ts";
 import { text } from "../../text/en.ts";
 
 interface Props {
@@ -17,54 +15,20 @@ interface Props {
 export function Changes({ profile, rules, onUndone }: Props) {
   const { value } = useLoaded(() => api.changes(profile), [profile, rules]);
   const words = text.rules.changes;
-  const undo = async ({ change_id, rule_id }: RuleChangeView) => {
-    if (await act(() => api.undoChange(change_id), words.undone(rule_id))) onUndone();
-  };
   const list = (value.value?.changes ?? []).filter((change) => change.kind === "rule");
   return (
     <section aria-label={words.title}>
       <h2>{words.title}</h2>
       <p class="hint">{words.about}</p>
       {list.length === 0 ? <p class="hint">{words.none}</p> : (
-        <Table
+        <ChangeTable
           label={words.table}
-          head={[
-            words.time,
-            text.rules.rule,
-            words.what,
-            words.by,
-            words.before,
-            words.after,
-            text.rules.actions,
-          ]}
-        >
-          {list.map((change) => {
-            const { change_id, at, rule_id, what, before, after, by, undoes } = change;
-            return (
-              <tr key={change_id}>
-                <td>{dateOf(at)}</td>
-                <th scope="row">{rule_id}</th>
-                <td>{words.nameOf(what, undoes)}</td>
-                <td>{by.user} ({by.client})</td>
-                <td>
-                  <Rule rule={before} />
-                </td>
-                <td>
-                  <Rule rule={after} />
-                </td>
-                <td>
-                  <button
-                    type="button"
-                    aria-label={words.undoOf(what, rule_id)}
-                    onClick={() => undo(change)}
-                  >
-                    {words.undo}
-                  </button>
-                </td>
-              </tr>
-            );
-          })}
-        </Table>
+          head={text.rules.rule}
+          changes={list}
+          idOf={({ rule_id }) => rule_id}
+          draw={(rule) => <Rule rule={rule} />}
+          onUndone={onUndone}
+        />
       )}
     </section>
   );
