@@ -1,5 +1,7 @@
 /** Options that select events of a session, shared by the commands that list them. */
+import type { EventsQuery } from "../../../lib/client/api/mod.ts";
 import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
+import { allOf } from "../../../lib/base/list/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { EVENT_FAMILIES } from "../../../lib/event/mod.ts";
 import { eventPages } from "./event_pages.ts";
@@ -8,7 +10,11 @@ import { readTime } from "./event_time.ts";
 import { usageError } from "../usage.ts";
 
 const FAMILIES: readonly string[] = EVENT_FAMILIES;
-const DECISIONS = ["allow", "ask", "block"];
+const DECISIONS: readonly string[] = allOf<NonNullable<typeof EventsQuery["_output"]["decision"]>>()(
+  "allow",
+  "ask",
+  "block",
+);
 
 /** Selects events of a session; the API's words. */
 export type EventFilter = {

@@ -1,11 +1,13 @@
 import type {
   AuditRow,
+  CredentialAdd,
   CredentialAudit,
   CredentialList,
   CredentialView,
 } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { allOf } from "../../../lib/base/list/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
@@ -71,7 +73,13 @@ export const command: CommandGroup = {
   ],
 };
 
-const PROVIDERS = ["anthropic", "openai", "google", "github", "mcp"];
+const PROVIDERS: readonly string[] = allOf<CredentialAdd["provider"]>()(
+  "anthropic",
+  "openai",
+  "google",
+  "github",
+  "mcp",
+);
 const KEY_HINT =
   "a key is no argument, which other programs and the shell's history could read; sbx prompts for it";
 /** Fewest digits that select a credential. */

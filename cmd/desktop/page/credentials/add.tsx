@@ -1,21 +1,14 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
+import { allOf } from "../../../../lib/base/list/mod.ts";
 import { api, type CredentialAdd } from "../../api/routes.ts";
 import { Dialog, FormEnd } from "../../part/dialog.tsx";
 import { act, textOf } from "../../store/act.ts";
 import { text } from "../../text/en.ts";
 import { nameOf } from "./name.ts";
 
-/** Providers in the order of the list; the service refuses any other. */
-const PROVIDERS = [
-  "anthropic",
-  "openai",
-  "google",
-  "github",
-  "mcp",
-] as const satisfies readonly CredentialAdd[
-  "provider"
-][];
+/** Providers in the order of the list. */
+const PROVIDERS = allOf<CredentialAdd["provider"]>()("anthropic", "openai", "google", "github", "mcp");
 
 /**
  * A new credential. Its secret is read from the field once, when it is sent, and the field is emptied before

@@ -1,12 +1,17 @@
+import { allOf } from "../../../../lib/base/list/mod.ts";
 import type { RuleTable } from "../../api/routes.ts";
 import { text } from "../../text/en.ts";
 import type { Subject } from "./draft.ts";
 
-const ACTIONS = ["block", "ask", "rewrite", "allow"] as const satisfies readonly RuleTable["action"][];
-const LEVELS = ["informational", "low", "medium", "high", "critical"] as const satisfies readonly NonNullable<
-  RuleTable["detection_level"]
->[];
-const PROTOCOLS = [
+const ACTIONS = allOf<RuleTable["action"]>()("block", "ask", "rewrite", "allow");
+const LEVELS = allOf<NonNullable<RuleTable["detection_level"]>>()(
+  "informational",
+  "low",
+  "medium",
+  "high",
+  "critical",
+);
+const PROTOCOLS = allOf<NonNullable<RuleTable["protocol"]>>()(
   "amqp",
   "git",
   "imap",
@@ -21,7 +26,7 @@ const PROTOCOLS = [
   "smtp",
   "ssh",
   "tls",
-] as const satisfies readonly NonNullable<RuleTable["protocol"]>[];
+);
 
 /** Id and action of a rule, as fields of a form. */
 export function RuleFields({ rule_id, rule }: Subject) {

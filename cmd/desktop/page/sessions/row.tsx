@@ -1,5 +1,6 @@
 import { useSignal } from "@preact/signals";
-import { api, type VmSummary } from "../../api/routes.ts";
+import { allOf } from "../../../../lib/base/list/mod.ts";
+import { api, type VmAction, type VmSummary } from "../../api/routes.ts";
 import { hrefOf } from "../../app/route.ts";
 import { act } from "../../store/act.ts";
 import { readVms } from "../../store/live.ts";
@@ -8,8 +9,8 @@ import { text } from "../../text/en.ts";
 import { DeleteDialog } from "./delete.tsx";
 
 /** Actions of a row, in their order; others need a terminal. */
-const ACTIONS = ["start", "resume", "pause", "suspend", "stop", "fork", "save", "delete"] as const;
-type Action = typeof ACTIONS[number];
+type Action = Exclude<VmAction, "exec" | "shell">;
+const ACTIONS = allOf<Action>()("start", "resume", "pause", "suspend", "stop", "fork", "save", "delete");
 
 /** One VM with what can be done to it now. */
 export function VmRow({ vm }: { vm: VmSummary }) {

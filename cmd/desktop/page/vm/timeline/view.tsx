@@ -1,14 +1,15 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import type { VmSummary } from "../../../api/routes.ts";
+import { allOf } from "../../../../../lib/base/list/mod.ts";
+import { EVENT_FAMILIES } from "../../../../../lib/event/mod.ts";
+import type { FinalDecision, VmSummary } from "../../../api/routes.ts";
 import { text } from "../../../text/en.ts";
 import { Timeline } from "./events.ts";
 import { EventList } from "./list.tsx";
 import type { Conditions } from "./row.ts";
 import { WhyPanel } from "./why.tsx";
 
-const FAMILIES = ["http", "dns", "mcp", "model", "file", "process", "credential"];
-const DECISIONS = ["allow", "ask", "block"];
+const DECISIONS = allOf<FinalDecision>()("allow", "ask", "block");
 
 /** All events of a VM as they happen, and the reason of each decision. */
 export function TimelineView({ vm }: { vm: VmSummary }) {
@@ -21,7 +22,7 @@ export function TimelineView({ vm }: { vm: VmSummary }) {
   return (
     <>
       <div class="filters">
-        <Choice label={words.family} choices={FAMILIES} onChoose={(family) => change({ family })} />
+        <Choice label={words.family} choices={EVENT_FAMILIES} onChoose={(family) => change({ family })} />
         <Choice label={words.decision} choices={DECISIONS} onChoose={(decision) => change({ decision })} />
         <input
           type="search"
@@ -43,7 +44,7 @@ export function TimelineView({ vm }: { vm: VmSummary }) {
 
 function Choice({ label, choices, onChoose }: {
   label: string;
-  choices: string[];
+  choices: readonly string[];
   onChoose: (choice: string) => void;
 }) {
   return (
