@@ -1,10 +1,12 @@
 #!/bin/bash
-# test.sh [SUITE…]: runs the named suites of tests/, or without a name the checks and every suite. The last line is
-# "N passed, N failed"; the exit code is 1 when one failed.
+# test.sh [SUITE…]: runs the named suites of tests/, or without a name the checks and every suite of each change. The last line
+# is "N passed, N failed"; the exit code is 1 when one failed.
 # A suite is a folder of tests/: unit, attack/host, …
 # TEST=path runs that file or folder alone, FILTER=text the tests whose name contains it.
-# A file of the suites in $again in which a test failed is run once more, alone. Both runs are shown, and what passed only the
-# second time is named before the last line.
+# Before the last line: seconds of each suite and of the slowest files; .cache/test_times has every file of the last run without
+# TEST.
+# A file of the suites in $again in which a test failed is run once more. Both runs are shown; it counts as passed only where
+# tests/flaky.txt names the test.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -16,90 +18,175 @@ for name in $(compgen -e SBX_); do
   case $name in SBX_TEST_* | SBX_REQUIRE_* | SBX_FLEET_ENGINES | SBX_NATS_SERVER | SBX_VM_LIBRARY | SBX_TIME_FACTOR) ;; *) unset "$name" ;; esac
 done
 deno="$root/.deno/deno"
-log=$(mktemp); trap 'rm -f "$log"' EXIT
-passed=0; failed=0; unreliable=
-# VMs and services share the machine's two cores badly; everything else runs in parallel.
-parallel=" unit fuzz attack/host "
+mkdir -p .cache
+work=$(mktemp -d); modules=$(mktemp -d .cache/tests.XXXXXX); trap 'rm -rf "$work" "$modules"' EXIT
+# Suites whose files share processes, and suites whose files boot VMs or start services: each has a process of its own.
+light=" unit fuzz attack/host " heavy=" api compiled attack/cve attack/vm e2e "
 # What boots VMs and waits for processes takes a machine that stood still for some seconds for a fault. Attacks are not run again:
 # one that gets through once is a hole.
 again=" api compiled e2e "
 [ -z "${TEST:-}${FILTER:-}" ] || again=
+flags=(--no-check -A --quiet)
+[ -z "${FILTER:-}" ] || flags+=(--filter "$FILTER")
 
-# sharers PATH…: test files that change the environment or the folder of their process, or count its descriptors: files in
-# parallel are threads of one process.
+# Jobs, each a line "check NAME COMMAND…" or "test SUITE FILE…". Names and paths hold no spaces. One job a processor runs at a
+# time: the first worker takes them from the front, the others from the back.
+jobs=()
+workers=$(getconf _NPROCESSORS_ONLN)
+
+# sharers PATH…: test files that change the environment or the folder of their process, or count its descriptors. They share a
+# process with one another only, since they put things back.
 sharers() {
   local change='Deno\.(env\.(set|delete)|chdir)\(|/proc/self/fd' helpers
   helpers=$(grep -lE "$change" tests/helper/*.ts | sed 's#.*/#helper/#' | paste -sd'|')
-  grep -rlE --include='*_test.ts' "$change|${helpers:-$change}" "$@"
+  grep -rlE --include='*_test.ts' "$change|${helpers:-$change}" "$@" | sort
 }
 
-# run NAME PATH…: one suite. Its own closing line is counted; a suite that ends without one has failed.
-run() {
-  local name=$1; shift
-  echo "── $name"
-  local flags=(--no-check -A --quiet) alone=
-  [ -n "${FILTER:-}" ] && flags+=(--filter "$FILTER")
-  if [[ "$parallel" == *" $name "* ]]; then
+# add SUITE PATH…: the jobs of a suite's files.
+add() {
+  local name=$1 files alone file; shift
+  files=$(find "$@" -name '*_test.ts' | sort)
+  case "$light$heavy" in *" $name "*) ;; *) workers=1 ;; esac
+  if [[ "$light" == *" $name "* && "$files" == *$'\n'* ]]; then
     alone=$(sharers "$@")
-    # Paths of tests hold no spaces.
-    # shellcheck disable=SC2086
-    [ -z "$alone" ] || run_files $alone
-    flags+=(--parallel --permit-no-files ${alone:+--ignore="$(paste -sd, <<<"$alone")"})
+    files=$(bundle "$name" <<<"$(grep -vxF "$alone" <<<"$files")")$'\n'$(bundle "$name-alone" <<<"$alone")
   fi
-  run_files "$@"
+  for file in $files; do jobs+=("test $name $file"); done
 }
 
-# run_files PATH…: with $flags of the suite $name.
-run_files() {
-  NO_COLOR=1 "$deno" test "${flags[@]}" "$@" 2>&1 | tee "$log"
-  count "${PIPESTATUS[0]}"
-  local good=$good bad=$bad
-  [ "$bad" = 0 ] || [[ "$again" != *" $name "* ]] || once_more "${flags[@]}"
-  passed=$((passed + good)); failed=$((failed + bad))
+# bundle NAME: modules that import the test files in standard input, 24 in each. Deno loads what test files import once for each
+# module that it is given, which takes longer than most tests. Failures and times still have the file's name.
+bundle() {
+  local place="$modules/${1//\//-}-"
+  sed "/./!d; s#.*#import \"$root/&\";#" | split -l 24 -d --additional-suffix=.ts - "$place"
+  find "$modules" -path "$place[0-9]*" | sort
 }
 
-# count CODE: sets good and bad to the tests of the run in $log that ended with CODE.
-count() {
-  local line; line=$(grep -E '^(ok|FAILED) \| [0-9]+ passed' "$log" | tail -1)
+# take first|last: the number of a job that no worker has taken yet, from that end.
+take() {
+  local first last job
+  until mkdir "$work/lock" 2>/dev/null; do sleep 0.02; done
+  read -r first last <"$work/left"
+  if [ "$1" = first ]; then job=$((first++)); else job=$((last--)); fi
+  [ "$first" -gt $((last + 1)) ] && job= || echo "$first $last" >"$work/left"
+  rmdir "$work/lock"
+  [ -n "$job" ] && echo "$job"
+}
+
+# work_off first|last: jobs from that end until all are taken.
+work_off() {
+  local job
+  while job=$(take "$1"); do run_job "$job"; done
+}
+
+# run_job N: leaves "PASSED FAILED SECONDS SUITE" in N.result; what it printed is shown when it ends, of an only job at once.
+run_job() {
+  local job=$1 since=$SECONDS kind name rest good=0 bad=0 flaky=
+  read -r kind name rest <<<"${jobs[$job]}"
+  local log="$work/$job.log"
+  if [ "$kind" = check ]; then
+    # shellcheck disable=SC2086
+    show $rest && good=1 || bad=1
+  else
+    test_files "$rest" --junit-path="$work/$job.xml"
+    [ "$bad" = 0 ] || [[ "$again" != *" $name "* ]] || once_more
+  fi
+  echo "$good $bad $((SECONDS - since)) $name" >"$work/$job.result"
+  [ ${#jobs[@]} -gt 1 ] || return 0
+  until mkdir "$work/shown" 2>/dev/null; do sleep 0.02; done
+  echo "── $name ($((job + 1)) of ${#jobs[@]}, $((SECONDS - since)) s)"
+  cat "$log"
+  rmdir "$work/shown"
+}
+
+# show COMMAND…: runs it with its output in $log, and shown at once where it is the only job.
+show() {
+  if [ ${#jobs[@]} -gt 1 ]; then "$@" >>"$log" 2>&1; else "$@" 2>&1 | tee -a "$log"; fi
+}
+
+# test_files FILES FLAG…: sets good and bad. A run that ends without its closing line has failed.
+test_files() {
+  local code line files=$1; shift
+  : >"$log.run"
+  # shellcheck disable=SC2086
+  log="$log.run" show env NO_COLOR=1 "$deno" test "${flags[@]}" "$@" $files
+  code=$?
+  cat "$log.run" >>"$log"
+  line=$(grep -E '^(ok|FAILED) \| [0-9]+ passed' "$log.run" | tail -1)
   good=$(sed -E 's/.*\| ([0-9]+) passed.*/\1/' <<<"${line:-| 0 passed}")
   bad=$(sed -nE 's/.*\| ([0-9]+) failed.*/\1/p' <<<"$line"); bad=${bad:-0}
-  if [ "$1" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
+  if [ "$code" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
 }
 
-# once_more FLAG…: the files in which a test of the run in $log failed, once more. Where none is named, the run itself broke: that stays.
-# Paths of tests hold no spaces.
-# shellcheck disable=SC2086
+# once_more: the files in which a test of the job's run failed, once more. Where none is named, the run itself broke: that stays.
+# A test that failed, passes now and is not in tests/flaky.txt is a failure still.
 once_more() {
-  local files first=$bad before=$good
-  files=$(sed '1,/^ FAILURES $/d' "$log" | grep -oE '\./tests/[^ :]+_test\.ts' | sort -u)
+  local tests files first=$bad before=$good unknown
+  tests=$(sed '1,/^ FAILURES $/d' "$log.run" | sed -nE 's#^(.*) => \./(tests/[^ :]+_test\.ts):[0-9:]+$#\2 \1#p' | sort -u)
+  files=$(cut -d' ' -f1 <<<"$tests" | sort -u)
   [ -n "$files" ] || return 0
-  echo "── once more:" $files
-  NO_COLOR=1 "$deno" test "$@" $files 2>&1 | tee "$log"
-  count "${PIPESTATUS[0]}"
-  [ "$bad" != 0 ] || unreliable+="$files"$'\n'
+  echo "── once more: $files" >>"$log"
+  # shellcheck disable=SC2086
+  test_files "$(tr '\n' ' ' <<<"$files")"
+  if [ "$bad" = 0 ]; then
+    unknown=$(grep -vxFf <(grep '^tests/' tests/flaky.txt) <<<"$tests")
+    sed 's/^/failed, and passed when run once more: /' <<<"$tests" >"$work/$job.again"
+    if [ -n "$unknown" ]; then
+      sed 's#^#tests/flaky.txt names no such test: #' <<<"$unknown" >>"$work/$job.again"
+      bad=$(wc -l <<<"$unknown")
+    fi
+  fi
   [ "$bad" -le "$first" ] || bad=$first
   good=$((before + first - bad))
 }
 
-check() { # a step that passes or fails as a whole
-  echo "── $1"; shift
-  if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+# times: seconds of each test file in the runs' reports, the slowest first; loading a file is not in them.
+times() {
+  cat "$work"/*.xml 2>/dev/null | awk '
+    function attribute(name) {
+      return match($0, " " name "=\"[^\"]*\"") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 4) : ""
+    }
+    # The time of a step, "TEST > STEP", is within its test.
+    function is_step(name, at, ahead) {
+      for (at = 0; ahead = index(substr(name, at + 1), " &gt; ");) {
+        at += ahead
+        if (substr(name, 1, at - 1) in seconds) return 1
+      }
+      return 0
+    }
+    /<testsuite / { file = attribute("name"); split("", seconds) }
+    /<testcase / { seconds[attribute("name")] += attribute("time") }
+    /<\/testsuite>/ { for (name in seconds) if (!is_step(name)) sum[file] += seconds[name] }
+    END { for (file in sum) printf "%6.1f s  %s\n", sum[file], file }' | sort -rn
 }
 
 if [ -n "${TEST:-}" ]; then
-  suite=$(sed -E 's#^(\./)?tests/([^/]+).*#\2#' <<<"$TEST")
-  run "$suite" "$TEST"
+  add "$(sed -E 's#^(\./)?tests/(attack/[^/]+|[^/]+).*#\2#' <<<"$TEST")" "$TEST"
 else
   if [ $# = 0 ]; then
-    check "types" scripts/types.sh
-    check "lint" "$deno" lint --quiet
-    check "format" "$deno" fmt --quiet --check
-    set -- unit fuzz attack/host api compiled attack/vm attack/cve e2e
+    jobs=("check types scripts/types.sh" "check lint $deno lint --quiet" "check format $deno fmt --quiet --check")
+    # shellcheck disable=SC2086
+    set -- $light $heavy
   fi
-  for suite in "$@"; do run "$suite" "tests/$suite/"; done
+  for suite in "$@"; do add "$suite" "tests/$suite/"; done
 fi
 
+echo "0 $((${#jobs[@]} - 1))" >"$work/left"
+for ((worker = 1; worker < workers; worker++)); do work_off last & done
+work_off first
+wait
+
 echo
-[ -z "$unreliable" ] || printf 'failed, and passed when run once more: %s\n' $unreliable
+read -r passed failed < <(cat "$work"/*.result 2>/dev/null | awk '{ good += $1; bad += $2 } END { print good + 0, bad + 0 }')
+# A job without a result was not run to its end.
+for ((job = 0; job < ${#jobs[@]}; job++)); do [ -f "$work/$job.result" ] || failed=$((failed + 1)); done
+if [ -z "${TEST:-}" ]; then
+  times >.cache/test_times
+  awk '{ if (!($4 in sum)) order[++n] = $4; sum[$4] += $3 }
+    END { for (i = 1; i <= n; i++) printf "%6d s  %s\n", sum[order[i]], order[i] }' $(ls -v "$work"/*.result)
+  echo "$(printf '%6d s' $SECONDS)  in all, $workers at a time; the slowest files:"
+  head -n 15 .cache/test_times
+fi
+cat "$work"/*.again 2>/dev/null
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
