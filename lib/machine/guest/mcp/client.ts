@@ -13,7 +13,7 @@ interface ToolResult {
   structuredContent?: unknown;
 }
 
-/** One MCP connection of a guest program to the host (docs/contracts.md §7, port 5002). */
+/** One MCP connection of a guest program to the host (docs/design/contracts/07-guest-wire.md §7, port 5002). */
 export class McpClient implements Disposable {
   readonly #channel: FrameChannel;
   #id = 0;
