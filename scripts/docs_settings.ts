@@ -1,4 +1,4 @@
-import { formOf } from "../lib/config/settings/form.ts";
+import { formOf } from "../lib/config/settings/explain.ts";
 import { type LeafDefinition, loadDefinitions } from "../lib/config/settings/mod.ts";
 import { table } from "./docs_table.ts";
 

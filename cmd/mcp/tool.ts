@@ -5,11 +5,11 @@ import type { z } from "zod";
 import { asSbxError, type SbxError } from "../../lib/base/error/mod.ts";
 import { log } from "../../lib/base/log/mod.ts";
 import { Client, type RequestParts } from "../../lib/client/mod.ts";
-import { agentOf, traceOf } from "./caller.ts";
 import { fitResult, RESULT_BYTES_MAX } from "./fit.ts";
-import { hintForAgent } from "./hint.ts";
 import type { Host } from "./host.ts";
 import type { OwnVms } from "./own_vms.ts";
+import { VERSION } from "../../lib/base/version/mod.ts";
+import { readTraceparent } from "../../lib/event/mod.ts";
 
 /** Context of a call. */
 export interface Context {
@@ -124,4 +124,52 @@ class CallClient extends Client {
       ...parts,
     });
   }
+}
+
+// Remedies of the API, which are written for the CLI, in the words of tools.
+
+const TOOL_OF: [RegExp, string][] = [
+  [/\bsbx profile list\b/g, "`profiles`"],
+  [/\bsbx mcp (?:tools|servers)(?: -p \S+)?/g, "`mcp_tools`"],
+  [/\bsbx create --profile (\S+)/g, "`create` with profile_id $1"],
+  [/\bsbx why ([0-9a-f]{12})\b/g, "`why` with event_id $1"],
+  [/\bsbx jobs logs(?: --follow)? ([0-9a-f]{8})\b/g, "`job_logs` with job $1"],
+  [/\bsbx jobs stop ID\b/g, "`stop_job`"],
+  [/\bsbx jobs\b(?! [a-z]+ [0-9a-f])/g, "`jobs`"],
+  [/\bsbx port NAME (?:PORT|\d+) --remove\b/g, "`close_port`"],
+  [/\bsbx port NAME\b(?! [A-Z\d])/g, "`ports`"],
+  [/\bsbx (list|info|delete|logs|events|asks)\b/g, "`$1`"],
+  [/\bsbx start (?=boots)/g, "`start` "],
+  [/\b(stop one with) sbx stop\b/g, "$1 `stop`"],
+];
+/** A command of the CLI that no tool replaces. */
+const COMMAND = /\bsbx [a-z]+\b/;
+
+/** Names tools where there is one; what only a person can do is for the agent's user. */
+export function hintForAgent(hint: string): string {
+  const text = TOOL_OF.reduce((text, [command, tool]) => text.replace(command, tool), hint);
+  return COMMAND.test(text) ? `for the person you work for: ${text}` : text;
+}
+
+// Who a tool call came from: the MCP client, as it names itself.
+
+/** Longest name and version of a client that are passed on, in characters. */
+const NAME_MAX = 64;
+
+/** `User-Agent` of the requests of one call. @param client of MCP's `initialize`; unknown over HTTP, which has no sessions */
+export function agentOf(client: { name: string; version: string } | undefined): string {
+  const own = `sbx-mcp/${VERSION}`;
+  if (!client) return own;
+  return `${own} (${[client.name, client.version].map(wordOf).join("/")})`;
+}
+
+/** Header that passes on the trace of a call, from `_meta.traceparent` (MCP, SEP-414). */
+export function traceOf(meta: Record<string, unknown> | undefined): Record<string, string> {
+  const { traceparent } = meta ?? {};
+  return typeof traceparent === "string" && readTraceparent(traceparent) !== undefined ? { traceparent } : {};
+}
+
+/** Text of a client as a part of a header: visible ASCII without brackets. */
+function wordOf(text: string): string {
+  return text.replaceAll(/[^\x21-\x27\x2a-\x7e]/g, "_").slice(0, NAME_MAX);
 }

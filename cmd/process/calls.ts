@@ -2,11 +2,9 @@ import type { Call, Caller, ExecCall, GuestFileCall, Reply, SingleKind } from ".
 import type { Jobs } from "../../lib/session/job/mod.ts";
 import type { Ports } from "../../lib/session/forward/mod.ts";
 import type { Session } from "../../lib/session/mod.ts";
-import { CallInput } from "./input.ts";
 import { followJob, type JobCall, replyToJobCall } from "./jobs.ts";
 import { type PortCall, replyToPortCall } from "./ports.ts";
-import { serveTerminal } from "./terminal.ts";
-import { serveWatch } from "./watch.ts";
+import type { Viewer } from "../../lib/machine/guest/mod.ts";
 
 type DecideCall = Extract<Call, { t: "DecideFile" }>;
 type ForkCall = Extract<Call, { t: "Fork" }>;
@@ -152,4 +150,123 @@ async function serveExec(session: Session, call: ExecCall, caller: Caller): Prom
     input: () => input.next(),
   }, gone.signal);
   await caller.reply({ t: "Exited", ...outcome });
+}
+
+/** Most events that wait for a slow watcher; further ones are dropped, and stay in the ledger. */
+const BACKLOG = 1000;
+
+/** Streams the news of the session to the service until that goes away. */
+async function serveWatch(session: Session, caller: Caller): Promise<void> {
+  let sent: Promise<void> = caller.reply({ t: "Info", info: session.info });
+  let waiting = 0;
+  const stop = session.watch((what) => {
+    if (waiting >= BACKLOG) return;
+    waiting++;
+    const reply = "state" in what
+      ? { t: "Info" as const, info: what }
+      : { t: "Notice" as const, type: what.type, payload: { ...what.payload } };
+    sent = sent.then(() => caller.reply(reply)).catch(() => {}).finally(() => waiting--);
+  });
+  await Promise.race([caller.input(), session.ended]);
+  stop();
+  await sent;
+}
+
+type TerminalCall = Extract<Call, { t: "Terminal" }>;
+
+/** Carries one viewer of the VM's terminal until the viewer leaves or the terminal ends. */
+async function serveTerminal(
+  session: Session,
+  jobs: Jobs,
+  { cols, rows, argv, job, trace_id }: TerminalCall,
+  caller: Caller,
+): Promise<void> {
+  const terminal = job
+    ? await jobs.terminal(job)
+    : await session.terminal({ cols, rows }, argv && { argv }, trace_id);
+  const over = Promise.withResolvers<void>();
+  const viewer: Viewer = {
+    write: (bytes) => caller.reply({ t: "Output", stream: "stdout", data: bytes.toBase64() }),
+    end: (reason) => reason ? over.reject(reason) : over.resolve(),
+  };
+  // It is there: until then a client sends nothing (docs/design/contracts/02-http.md §2, "Terminal").
+  await viewer.write(new Uint8Array());
+  await terminal.attach(viewer);
+  await terminal.resize(cols, rows);
+  const typing = async () => {
+    for (let input = await caller.input(); input !== null; input = await caller.input()) {
+      if (input.t === "Data") await terminal.type(Uint8Array.fromBase64(input.data));
+      if (input.t === "Resize") await terminal.resize(input.cols, input.rows);
+    }
+  };
+  await Promise.race([over.promise, typing()]);
+  terminal.detach(viewer);
+  if (argv) await terminal.hangUp();
+}
+
+/**
+ * Base64 characters of input that wait for a program (docs/design/contracts/14-limits.md §14); a whole
+ * request with input has fewer.
+ */
+const WAITING_MAX = 16 * 1024 * 1024;
+
+/**
+ * Input of a call's program. It is read as it comes, whether or not the program takes it: a caller that goes away is
+ * noticed by the end of its input alone.
+ */
+class CallInput {
+  readonly #caller: Caller;
+  /** null is the end of the input */
+  readonly #pieces: (string | null)[] = [];
+  #waiting = 0;
+  #changed = Promise.withResolvers<void>();
+  /** `bytes` of the piece that was given out last */
+  #given = 0;
+  readonly #acks: boolean;
+
+  /**
+   * @param acks the caller is told what was taken
+   * @param left aborts when the caller has gone away
+   */
+  constructor(caller: Caller, acks: boolean, left: AbortController) {
+    this.#caller = caller;
+    this.#acks = acks;
+    this.#read().finally(() => {
+      left.abort();
+      this.#add(null);
+    });
+  }
+
+  /** The next piece, base64; the one before was taken. @returns null at the end */
+  async next(): Promise<string | null> {
+    if (this.#acks && this.#given > 0) {
+      await this.#caller.reply({ t: "Taken", bytes: this.#given }).catch(() => {});
+    }
+    while (this.#pieces.length === 0) await this.#changed.promise;
+    const piece = this.#pieces.shift()!;
+    // An end stays the end.
+    if (piece === null) this.#pieces.unshift(null);
+    this.#given = piece === null ? 0 : Uint8Array.fromBase64(piece).length;
+    this.#waiting -= piece?.length ?? 0;
+    this.#tell();
+    return piece;
+  }
+
+  async #read(): Promise<void> {
+    for (let input = await this.#caller.input(); input !== null; input = await this.#caller.input()) {
+      this.#add(input.t === "Data" ? input.data : null);
+      while (this.#waiting > WAITING_MAX) await this.#changed.promise;
+    }
+  }
+
+  #add(piece: string | null): void {
+    this.#pieces.push(piece);
+    this.#waiting += piece?.length ?? 0;
+    this.#tell();
+  }
+
+  #tell(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
 }

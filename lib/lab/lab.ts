@@ -1,10 +1,16 @@
-import { type DetectionIr, Matcher } from "../detection/mod.ts";
-import { EVIDENCE_ROWS, refOf, SESSION_CORPUS } from "../detection/replay/mod.ts";
-import type { Rule } from "../policy/mod.ts";
-import { DetectionTrial } from "./detection.ts";
+import { type DetectionIr, type LoadedRule, Matcher } from "../detection/mod.ts";
+import {
+  type EventRef,
+  Evidence,
+  EVIDENCE_ROWS,
+  matchesOf,
+  refOf,
+  type RuleMatch,
+  SESSION_CORPUS,
+} from "../detection/replay/mod.ts";
+import { compilePolicy, type Decision, isGuard, type Policy, type Rule, summary } from "../policy/mod.ts";
 import type { LabEvent } from "./event.ts";
-import { PolicyTrial } from "./policy.ts";
-import type { LabReport } from "./report.ts";
+import type { DecisionChange, LabPolicy, LabReport, LabRule } from "./report.ts";
 
 export type { LabEvent };
 
@@ -67,5 +73,121 @@ export async function runLab(options: LabOptions): Promise<LabReport> {
     event_count,
     ...detectionReport,
     ...(policy && { policy }),
+  };
+}
+
+/** Compares two sets of detections over the same events. */
+class DetectionTrial {
+  readonly #gained: Evidence;
+  readonly #lost: Evidence;
+  readonly #rules = new Map<string, LabRule>();
+
+  constructor(readonly before: Matcher, readonly after: Matcher, limit: number) {
+    this.#gained = new Evidence(limit);
+    this.#lost = new Evidence(limit);
+  }
+
+  run(event: LabEvent, ref: EventRef): void {
+    const [before, after] = [this.before.hits(event), this.after.hits(event)];
+    if (!before.length && !after.length) return;
+    const [gained, lost] = [subtract(after, before), subtract(before, after)];
+    for (const hit of before) this.#ruleOf(hit).baseline++;
+    for (const hit of after) this.#ruleOf(hit).candidate++;
+    for (const hit of gained) this.#ruleOf(hit).gained++;
+    for (const hit of lost) this.#ruleOf(hit).lost++;
+    this.#gained.add(event, ref, matchesOf(event, gained));
+    this.#lost.add(event, ref, matchesOf(event, lost));
+  }
+
+  report(): Pick<LabReport, "rules" | "gained" | "lost"> {
+    const rules = [...this.#rules.values()].filter(({ gained, lost }) => gained || lost)
+      .sort((a, b) => b.lost + b.gained - a.lost - a.gained || (a.rule_id < b.rule_id ? -1 : 1));
+    return { rules, gained: this.#gained.report(), lost: this.#lost.report() };
+  }
+
+  #ruleOf(hit: LoadedRule): LabRule {
+    const key = keyOf(hit);
+    let rule = this.#rules.get(key);
+    if (!rule) {
+      const { rule: { id: rule_id, title }, pack_id } = hit;
+      rule = { rule_id, pack_id, title, baseline: 0, candidate: 0, gained: 0, lost: 0 };
+      this.#rules.set(key, rule);
+    }
+    return rule;
+  }
+}
+
+/** Key of a rule; versions of a pack share it. */
+function keyOf({ rule, pack_id }: LoadedRule): string {
+  return `${pack_id} ${rule.id}`;
+}
+
+function subtract(hits: readonly LoadedRule[], others: readonly LoadedRule[]): LoadedRule[] {
+  return hits.filter((hit) => !others.some((other) => keyOf(other) === keyOf(hit)));
+}
+
+/** Maximum number of failures listed. */
+const FAILURES_MAX = 20;
+
+/** Compares candidate rules with recorded decisions or with baseline rules. */
+class PolicyTrial {
+  readonly #candidate: Policy;
+  readonly #baseline?: Policy;
+  readonly #blocked: Evidence;
+  readonly #released: Evidence;
+  readonly #changes = new Map<string, DecisionChange>();
+  readonly #failures: LabPolicy["failures"] = [];
+  #decided = 0;
+  #guarded = 0;
+
+  /** @throws {SbxError} `policy.invalid` */
+  constructor(rules: readonly Rule[], baseline: readonly Rule[] | undefined, limit: number) {
+    this.#candidate = compilePolicy(rules);
+    this.#baseline = baseline && compilePolicy(baseline);
+    this.#blocked = new Evidence(limit);
+    this.#released = new Evidence(limit);
+  }
+
+  run(event: LabEvent, ref: EventRef): void {
+    // Code refused it before any rule was asked, and would again.
+    if (event.rule_id !== undefined && isGuard(event.rule_id)) return void this.#guarded++;
+    const from = this.#baselineDecision(event);
+    if (from === undefined) return;
+    this.#decided++;
+    const { decision, failures } = this.#candidate.evaluate(event);
+    this.#failures.push(...failures.slice(0, FAILURES_MAX - this.#failures.length));
+    const to = decision.decision;
+    if (from === to) return;
+    const change = this.#changes.get(`${from} ${to}`) ?? { from, to, count: 0 };
+    this.#changes.set(`${from} ${to}`, { ...change, count: change.count + 1 });
+    if (from === "allow") this.#blocked.add(event, ref, [ruleMatchOf(decision)]);
+    else if (to === "allow") this.#released.add(event, ref, [ruleMatchOf(decision)]);
+  }
+
+  /** Baseline decision of an event; `undefined` for observe-only events, which no rule can block. */
+  #baselineDecision(event: LabEvent): string | undefined {
+    if (event.common.enforceability !== "inline_blockable") return undefined;
+    return this.#baseline ? this.#baseline.evaluate(event).decision.decision : event.decision;
+  }
+
+  report(): LabPolicy {
+    return {
+      decided: this.#decided,
+      guarded: this.#guarded,
+      changes: [...this.#changes.values()].sort((a, b) => b.count - a.count),
+      blocked: this.#blocked.report(),
+      released: this.#released.report(),
+      failures: this.#failures,
+    };
+  }
+}
+
+function ruleMatchOf(decision: Decision): RuleMatch {
+  const { rule, matched_fields } = decision;
+  return {
+    rule_id: rule.id,
+    pack_id: `policy.${rule.layer}`,
+    matched_fields,
+    outcome: { outcome: "matched", message: summary(decision) },
   };
 }

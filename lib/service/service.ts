@@ -1,5 +1,5 @@
 import { userName } from "../base/user/mod.ts";
-import { type Home, namesThisProcess, removeIfThere } from "../base/home/mod.ts";
+import { type Home, namesThisProcess, removeIfThere, writeAtomic } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { useHostNetwork } from "../base/proxy/mod.ts";
 import { type CorpStore, corpSummary } from "../config/corp/mod.ts";
@@ -25,7 +25,6 @@ import { startMaintenance } from "./record/retention.ts";
 import { ProfileMcp } from "./contract/mcp.ts";
 import { ServiceMetrics } from "./health/metrics.ts";
 import { Notices, type ProcessNotice } from "./notice.ts";
-import { writePidFile } from "./pid_file.ts";
 import { ContractRefresh } from "./contract/refresh.ts";
 import { Registry } from "./vm/registry.ts";
 import { Rules } from "./contract/rules.ts";
@@ -36,6 +35,8 @@ import { Supervisor } from "./vm/supervisor.ts";
 import { Templates } from "./vm/templates.ts";
 import { Updates } from "./updates.ts";
 import type { Vm } from "./vm/vm.ts";
+import { asSbxError } from "../base/error/mod.ts";
+import { backgroundTimeout } from "../base/time/mod.ts";
 
 /** The configuration of one home. */
 export interface Configuration {
@@ -217,5 +218,18 @@ export class Service implements Configuration {
     await Promise.all([this.findings.close(), this.fleet.close(), this.supervisor.close()]);
     const { servicePidFile } = this.home;
     if (namesThisProcess(servicePidFile)) removeIfThere(servicePidFile);
+  }
+}
+
+/** `ms` between attempts to write a pid file that could not be written. */
+const RETRY_MS = 1000;
+
+/** Writes the id of this process. A full disk does not end the service, which can free space: it tries again until it can. */
+async function writePidFile(path: string): Promise<void> {
+  try {
+    await writeAtomic(path, `${Deno.pid}\n`);
+  } catch (error) {
+    log.warn(asSbxError(error, `writing ${path}`).message);
+    backgroundTimeout(() => writePidFile(path), RETRY_MS);
   }
 }

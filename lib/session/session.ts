@@ -9,10 +9,11 @@ import {
   type ExecStreams,
   FILE_PROGRAM,
   GuestLink,
+  PORTS,
   type Terminal,
 } from "../machine/guest/mod.ts";
 import type { BootCall, ExecCall, GuestFileCall, MachineInfo } from "./ipc/mod.ts";
-import type { Accelerator, Hypervisor, Machine, MachineSpec } from "../machine/vm/mod.ts";
+import type { Accelerator, Hypervisor, Machine, MachineExit, MachineSpec } from "../machine/vm/mod.ts";
 import { GuestClock } from "./clock.ts";
 import { Absence, type PresentGuest } from "./guest_absence.ts";
 import type { Enforcement } from "./enforcement.ts";
@@ -20,11 +21,9 @@ import type { ExecOutcome, ProgramStreams, TerminalRequest, TerminalSize } from 
 import { type SessionPaths, sessionPaths, vmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import type { VmCopy } from "./fork.ts";
-import { serveGuest } from "./guest_ports.ts";
 import { liveStart } from "./file_event.ts";
 import { SessionHealth } from "./health.ts";
 import { Idleness } from "./idleness.ts";
-import { endOf } from "./machine_end.ts";
 import { specOf } from "./machine_spec.ts";
 import { SessionReport } from "./report.ts";
 import { DiskReserve } from "./reserve.ts";
@@ -32,6 +31,15 @@ import type { SpareMachine } from "./spare.ts";
 import { Stages } from "./stages.ts";
 import { startMachine } from "./start.ts";
 import { discard, isSuspended, originOf, requireRoom } from "./suspend.ts";
+import {
+  ACTIVITY_FRAME_LIMIT,
+  DNS_FRAME_LIMIT,
+  MCP_FRAME_LIMIT,
+  MCP_RESULT_FRAME_LIMIT,
+  TCP_FRAME_LIMIT,
+  TCP_STREAMS_MAX,
+} from "../machine/guest/wire/mod.ts";
+import { panicOf } from "./panic.ts";
 
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = timeLimit(15_000);
@@ -327,5 +335,77 @@ export class Session {
       "vm.wrong_state",
       `${action} needs a VM that is ${state}; "${this.record.name}" is ${this.info.state}`,
     );
+  }
+}
+
+/** Listens for a guest's connections for MCP, TCP, DNS and activity. No other link listens in its folder. */
+function serveGuest(link: GuestLink, enforcement: Promise<Enforcement>): void {
+  link.accept(PORTS.mcp, async (channel) => (await (await enforcement).mcp()).serve(channel), {
+    frameLimit: MCP_FRAME_LIMIT,
+    sendLimit: MCP_RESULT_FRAME_LIMIT,
+  });
+  link.accept(
+    PORTS.tcp,
+    async (channel, conn) => (await (await enforcement).network.open()).serveTcp(channel, conn),
+    { maxConnections: TCP_STREAMS_MAX, frameLimit: TCP_FRAME_LIMIT },
+  );
+  link.accept(PORTS.activity, async (channel) => (await enforcement).activity.serve(channel), {
+    frameLimit: ACTIVITY_FRAME_LIMIT,
+  });
+  enforcement.then(({ activity }) => activity.follow(link), () => {});
+  link.accept(PORTS.dns, async (channel) => {
+    await (await (await enforcement).network.retry()).serveDns(channel);
+  }, { frameLimit: DNS_FRAME_LIMIT, firstFrameLimit: DNS_FRAME_LIMIT });
+}
+
+/** Longest time in `ms` between the end of the agent's connection and of a machine that powers off. */
+const POWER_OFF_MS = timeLimit(2000);
+
+/** How a machine ended. */
+interface End {
+  state: "Stopped" | "Defunct";
+  last_error?: string;
+}
+
+/**
+ * Waits until a machine has ended, or its guest is lost: then it is killed.
+ *
+ * @param console path of its console's log
+ */
+export async function endOf(
+  machine: Machine,
+  currentLink: () => GuestLink,
+  isStopping: () => boolean,
+  console: string,
+): Promise<End> {
+  const lost = await lostBefore(machine, currentLink);
+  if (lost) {
+    // A machine that powers off loses the agent's connection a moment earlier: no failure.
+    const poweredOff = await Promise.race([
+      machine.exited,
+      new Promise<null>((resolve) => setTimeout(() => resolve(null), POWER_OFF_MS)),
+    ]);
+    await machine.kill();
+    if (!poweredOff && !isStopping()) return { state: "Defunct", last_error: lost.message };
+  }
+  const { code, signal } = await machine.exited;
+  if (isStopping()) return { state: "Stopped" };
+  // A kernel that panics restarts its machine, which ends like one that powers off.
+  const panic = await panicOf(console);
+  if (panic === undefined && code === 0 && !signal) return { state: "Stopped" };
+  const how = panic === undefined ? signal ?? `exit code ${code}` : `its kernel: ${panic}`;
+  return { state: "Defunct", last_error: `the machine ended unexpectedly (${how})` };
+}
+
+/** The loss of the guest, if it comes before the machine's end. A link that was replaced is not the guest's loss. */
+async function lostBefore(machine: Machine, currentLink: () => GuestLink): Promise<SbxError | undefined> {
+  while (true) {
+    const link = currentLink();
+    const event: MachineExit | { lost: SbxError } = await Promise.race([
+      machine.exited,
+      link.lost.catch((lost) => ({ lost })),
+    ]);
+    if (!("lost" in event)) return undefined;
+    if (link === currentLink()) return event.lost;
   }
 }

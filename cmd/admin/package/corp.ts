@@ -3,7 +3,21 @@ import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { VERSION } from "../../../lib/base/version/mod.ts";
 import { corpDeb, debianVersion, writeDeb } from "../../../lib/publish/package/mod.ts";
 import { PROGRAM } from "../program.ts";
-import { buildTime } from "./time.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+
+/** Time of a build: SOURCE_DATE_EPOCH if it is set, else now. @throws {SbxError} `package.time_invalid` */
+function buildTime(): Date {
+  const text = Deno.env.get("SOURCE_DATE_EPOCH");
+  if (!text) return new Date();
+  if (/^\d{1,11}$/.test(text)) return new Date(Number(text) * 1000);
+  throw new SbxError(
+    "package.time_invalid",
+    `SOURCE_DATE_EPOCH is "${text}", which is no number of seconds`,
+    {
+      hint: "set it to seconds since 1970, or unset it",
+    },
+  );
+}
 
 /** `sbx-admin package corp`: a company's settings as a Debian package. */
 export const packageCorp: Command = {

@@ -12,7 +12,7 @@ import { Notice } from "../part/notice.tsx";
 import { asks, connection } from "../store/store.ts";
 import { text } from "../text/en.ts";
 import { hrefOf, route } from "./route.ts";
-import { SignedOut } from "./signed_out.tsx";
+import { CommandLine } from "../part/command.tsx";
 
 const PAGES = {
   sessions: SessionsPage,
@@ -89,4 +89,18 @@ function Connection() {
 function focusMain(event: Event): void {
   event.preventDefault();
   document.getElementById("main")?.focus();
+}
+
+/** Page of a browser without a session. */
+function SignedOut() {
+  return (
+    <>
+      <main class="alone">
+        <h1>{text.signIn.title}</h1>
+        <p>{text.signIn.how}</p>
+        <CommandLine command={text.signIn.command} />
+      </main>
+      <Notice />
+    </>
+  );
 }

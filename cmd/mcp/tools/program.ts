@@ -1,12 +1,71 @@
 /** Tools that run programs: in an existing VM, or in a temporary one. */
 import { z } from "zod";
 import { EXEC_TIMEOUT_MAX_SECS, ExecRequest, RunRequest } from "../../../lib/client/api/mod.ts";
-import { segment } from "../../../lib/client/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
 import { type Context, type Tool, tool } from "../tool.ts";
 import { AskSummary, AskWatch } from "./ask.ts";
 import { vm } from "./common.ts";
 import { follow } from "./output.ts";
-import { fetchRefusals, Refusal, REFUSALS_MAX, refusalsIn } from "./refusal.ts";
+import { commonOf, eventId, fetchEvents, type ListedEvent, subjectOf } from "./event.ts";
+
+// Refusals of policy while a program ran.
+
+/** Refusals in the result of one call. */
+const REFUSALS_MAX = 20;
+/** Attempts to read the end of the program from the ledger, and `ms` between two; events are written within 50 ms. */
+const ATTEMPTS = 20;
+const ATTEMPT_MS = 25;
+
+const Refusal = z.object({
+  event_id: z.string().describe("pass it to `why`"),
+  event_type: z.string(),
+  rule_id: z.string(),
+  subject: z.string().describe("what was refused"),
+});
+type Refusal = z.infer<typeof Refusal>;
+
+/**
+ * Refusals in a VM since a program began.
+ *
+ * @param since Unix time in `ms`
+ * @param program event of the program
+ */
+async function fetchRefusals(
+  client: Client,
+  session: string,
+  since: number,
+  program: string,
+): Promise<Refusal[]> {
+  for (let left = ATTEMPTS; left > 0; left--) {
+    const { events } = await fetchEvents(client, session, { family: "process", since, limit: 1000 });
+    if (isRecorded(events, program)) break;
+    await new Promise((resolve) => setTimeout(resolve, ATTEMPT_MS));
+  }
+  const query = { denied: "true", since, limit: REFUSALS_MAX } as const;
+  return refusalsIn((await fetchEvents(client, session, query)).events);
+}
+
+/** Refusals among events. */
+function refusalsIn(events: ListedEvent[]): Refusal[] {
+  return events.filter(isRefused).slice(0, REFUSALS_MAX).map((event) => ({
+    event_id: eventId(event),
+    event_type: String(commonOf(event).event_type),
+    rule_id: String(event.rule_id ?? ""),
+    subject: subjectOf(event),
+  }));
+}
+
+/** Tests whether everything until the end of a program is in the ledger. */
+function isRecorded(events: ListedEvent[], program: string): boolean {
+  const at = events.findIndex((event) => eventId(event) === program);
+  if (at < 0) return false;
+  return isRefused(events[at]) ||
+    events.slice(at + 1).some((event) => commonOf(event).event_type === "process.exit");
+}
+
+function isRefused({ decision }: ListedEvent): boolean {
+  return decision === "block";
+}
 
 /** Default time limit of a program in `s`. */
 const TIMEOUT_SECS = 300;

@@ -1,12 +1,11 @@
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
-import type { LeafNode, SettingsResponse } from "../../../lib/config/settings/mod.ts";
+import type { ChainLink, LayerExplanation, LeafNode, SettingExplanation, SettingsResponse } from "../../../lib/config/settings/mod.ts";
 import { connect } from "../connect.ts";
 import { formatJson, note, print, printJson } from "../../../lib/base/print/mod.ts";
-import { table } from "../output.ts";
+import { pairs, table } from "../output.ts";
 import { editSettings } from "./settings_editor.ts";
-import { formatExplanation } from "./settings_explanation.ts";
 import { formatValue, leavesOf, parseSetting } from "./settings_value.ts";
 
 export const command: CommandGroup = {
@@ -167,4 +166,51 @@ async function find(id: string): Promise<LeafNode> {
 
 function noteIssues({ issues }: SettingsResponse) {
   for (const { severity, id, message } of issues) note(`${severity}: ${id}: ${message}`);
+}
+
+/** Formats the explanation of a setting. */
+export function formatExplanation(explanation: SettingExplanation): string {
+  const { id, description, form, effective_value, source, lock, enabled, hidden, layers, enabled_by } =
+    explanation;
+  const head = pairs([
+    ["setting", id],
+    ["description", description],
+    ["form", form],
+    ["value", text(effective_value)],
+    ["from", source],
+    ["locked", lock && `by corp, ${lock}`],
+    ["enabled", enabled ? "yes" : "no"],
+    ["hidden", hidden ? "yes" : undefined],
+  ]);
+  const parts = [head, table(["LAYER", "VALUE", "", "WHERE"], layers.map(layerRow))];
+  if (enabled_by.length > 0) parts.push(table(["ENABLED BY", "VALUE", "", "WHERE"], enabled_by.map(linkRow)));
+  return parts.join("\n\n");
+}
+
+function layerRow({ layer, value, enabled, hidden, wins, file, line }: LayerExplanation): string[] {
+  const marks = [
+    wins ? "wins" : "",
+    enabled === false ? "disables" : "",
+    enabled && layer !== "default" ? "enables" : "",
+    hidden ? "hides" : "",
+  ];
+  return [
+    layer,
+    value === undefined ? "-" : text(value),
+    marks.filter(Boolean).join(", "),
+    place(file, line),
+  ];
+}
+
+function linkRow({ id, value, enabled, file, line }: ChainLink): string[] {
+  if (value === undefined) return [id, "-", "unknown setting", ""];
+  return [id, text(value), enabled ? "" : "disabled", place(file, line)];
+}
+
+function place(file?: string, line?: number): string {
+  return file ? `${file}:${line}` : "";
+}
+
+function text(value: unknown): string {
+  return JSON.stringify(value);
 }

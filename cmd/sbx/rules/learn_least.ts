@@ -2,18 +2,15 @@
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { Progress } from "../../../lib/base/progress/mod.ts";
 import type { LabSession } from "../../../lib/lab/mod.ts";
-import {
-  checkProfile,
-  commandsOf,
-  type LearnedProfile,
-  minimise,
-  profileRules,
-  without,
-} from "../../../lib/lab/learn/mod.ts";
-import { parseProfile } from "../../../lib/config/profile/mod.ts";
+import { checkProfile, commandsOf, type LearnedProfile, minimise, profileRules, type RecordedCommand, without } from "../../../lib/lab/learn/mod.ts";
+import { parseProfile, profilePath, saveProfile } from "../../../lib/config/profile/mod.ts";
 import { parseToml } from "../../../lib/base/toml/mod.ts";
 import { connect } from "../connect.ts";
-import { type Difference, tryCommands } from "./learn_trial.ts";
+import type { ExecResult, VmSummary } from "../../../lib/client/api/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
+import { dirname } from "node:path";
+import { waitUntilRunning } from "../vm/boot.ts";
 
 /** What was left out, and how it was found. */
 export interface Minimised {
@@ -81,4 +78,44 @@ function notRepeatable({ command, exit_code, stderr }: Difference): SbxError {
         "the commands have to bring what they need: a fresh VM has an empty workspace; or learn without --minimise",
     },
   );
+}
+
+// Commands of a session, run again in a VM of their own under a profile that is tried.
+
+/** Longest run of one command, in `s`. */
+const COMMAND_SECS = 300;
+
+/** A command that ended in another way than in its session. */
+interface Difference {
+  command: RecordedCommand;
+  exit_code: number;
+  stderr: string;
+}
+
+/** Runs the commands under a profile of this text. @returns the first one that ended in another way */
+async function tryCommands(
+  client: Client,
+  commands: readonly RecordedCommand[],
+  profile: { id: string; text: string },
+): Promise<Difference | undefined> {
+  await saveProfile(home(), profile.id, profile.text);
+  try {
+    const json = { profile_id: profile.id, persistent: false };
+    const vm = await client.json<VmSummary>("POST", "/vms/create", { json });
+    try {
+      await waitUntilRunning(client, vm);
+      for (const command of commands) {
+        const { argv, cwd } = command;
+        const { exit_code, stderr } = await client.json<ExecResult>("POST", `/vms/${segment(vm.id)}/exec`, {
+          json: { command: argv, cwd, timeout_secs: COMMAND_SECS },
+        });
+        if (exit_code !== command.exit_code) return { command, exit_code, stderr };
+      }
+      return undefined;
+    } finally {
+      await client.json("DELETE", `/vms/${segment(vm.id)}/delete?force=true`);
+    }
+  } finally {
+    await Deno.remove(dirname(profilePath(home(), profile.id)), { recursive: true });
+  }
 }

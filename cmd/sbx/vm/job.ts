@@ -1,11 +1,10 @@
 /** Jobs, as commands use them. */
 import type { Job, JobList, JobRequest } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { writeAll } from "../../../lib/base/wire/mod.ts";
 import { type Client, segment, serverEvents } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { LogText } from "./log_text.ts";
 import { serverError } from "./program.ts";
 
 /** Path of a job's routes. */
@@ -78,4 +77,27 @@ function writerOf(out: typeof Deno.stdout, raw: boolean): (bytes: Uint8Array) =>
   if (raw || !out.isTerminal()) return (bytes) => writeAll(out, bytes);
   const text = new LogText();
   return (bytes) => writeAll(out, new TextEncoder().encode(text.push(bytes)));
+}
+
+/** Control sequences and strings of ECMA-48, and other escapes. */
+const ESCAPES =
+  // deno-lint-ignore no-control-regex
+  /\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-OQ-WYZ\\`-~])/g;
+/** Longest escape that is cut by the end of a piece, in characters. */
+const ESCAPE_MAX = 4096;
+
+/** A job's output for a person's terminal: its text, without anything that moves the cursor or changes the terminal. */
+export class LogText {
+  readonly #decoder = new TextDecoder();
+  #rest = "";
+
+  push(bytes: Uint8Array): string {
+    const text = (this.#rest + this.#decoder.decode(bytes, { stream: true })).replace(ESCAPES, "");
+    // The rest of an escape, or the line feed after a carriage return, comes with the next piece.
+    const escape = text.indexOf("\x1b");
+    const isCut = escape >= 0 && text.length - escape <= ESCAPE_MAX;
+    const end = isCut ? escape : text.endsWith("\r") ? text.length - 1 : text.length;
+    this.#rest = text.slice(end);
+    return plain(text.slice(0, end).replaceAll("\r\n", "\n").replaceAll("\r", "\n"), true);
+  }
 }

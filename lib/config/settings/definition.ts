@@ -1,4 +1,4 @@
-import type { z } from "zod";
+import { z } from "zod";
 import { nearestId } from "../../base/text/mod.ts";
 import {
   describe,
@@ -10,9 +10,21 @@ import {
 } from "../../base/toml/mod.ts";
 import { type Chains, linkChains } from "./chain.ts";
 import { DEFAULTS_TOML } from "./defaults/mod.ts";
-import type { ActionNode, ConfigIssue, Metadata, SettingType, SettingValue, Widget } from "./node/mod.ts";
-import { ActionTable, GroupTable, LeafTable, type MetaTable } from "./table.ts";
+import {
+  ACTION_KINDS,
+  type ActionNode,
+  type ConfigIssue,
+  type Metadata,
+  SETTING_TYPES,
+  type SettingType,
+  type SettingValue,
+  SIDE_EFFECTS,
+  VALIDATORS,
+  type Widget,
+  WIDGETS,
+} from "./node/mod.ts";
 import { checkValue } from "./value.ts";
+import { isGuestVariable } from "./variable.ts";
 
 /** Setting defined in defaults.toml. */
 export interface LeafDefinition {
@@ -222,3 +234,52 @@ function metadataOf(type: SettingType, meta: MetaTable): Metadata {
     env_vars: meta.env_vars ?? [],
   };
 }
+
+// Tables of defaults.toml (docs/design/contracts/03-settings.md §3).
+
+const MetaTable = z.strictObject({
+  choices: z.array(z.string()).optional(),
+  min: z.number().optional(),
+  max: z.number().optional(),
+  step: z.number().positive().optional(),
+  widget: z.enum(WIDGETS).optional(),
+  side_effect: z.enum(SIDE_EFFECTS).optional(),
+  hidden: z.boolean().optional(),
+  builtin: z.boolean().optional(),
+  mask: z.boolean().optional(),
+  prefix: z.string().optional(),
+  filetype: z.string().optional(),
+  validator: z.enum(VALIDATORS).optional(),
+  docs_url: z.string().optional(),
+  env_vars: z.array(z.string().refine(isGuestVariable, "not allowed as a guest variable"))
+    .optional(),
+});
+type MetaTable = z.output<typeof MetaTable>;
+
+const LeafTable = z.strictObject({
+  name: z.string(),
+  description: z.string().default(""),
+  type: z.enum(SETTING_TYPES),
+  default: z.unknown(),
+  enabled: z.boolean().default(true),
+  enabled_by: z.string().optional(),
+  collapsed: z.boolean().default(false),
+  meta: MetaTable.prefault({}),
+});
+type LeafTable = z.output<typeof LeafTable>;
+
+const ActionTable = z.strictObject({
+  name: z.string(),
+  description: z.string().optional(),
+  action: z.enum(ACTION_KINDS),
+  hidden: z.boolean().optional(),
+});
+
+/** Keys of a group; the tables beside them are its children. */
+const GroupTable = z.strictObject({
+  name: z.string().optional(),
+  description: z.string().optional(),
+  enabled: z.boolean().default(true),
+  enabled_by: z.string().optional(),
+  collapsed: z.boolean().default(false),
+});

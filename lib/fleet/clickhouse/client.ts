@@ -4,7 +4,6 @@ import { timeLimit } from "../../base/time/mod.ts";
 import type { SqlParameter } from "../../detection/sql/mod.ts";
 import { hostFetch } from "../../base/proxy/mod.ts";
 import type { ClickHouseAddress } from "./address.ts";
-import { formatParameter } from "./parameter.ts";
 
 /** Longest wait for an answer, in `ms`: a hunt over a year takes minutes. */
 const ANSWER_MS = timeLimit(15 * 60_000);
@@ -119,4 +118,28 @@ async function readText(response: Response): Promise<string> {
     parts.push(part);
   }
   return parts.join("");
+}
+
+// Values of parameters as the HTTP interface takes them: `param_NAME`, read by the type that the statement declares.
+
+const ESCAPES: Record<string, string> = {
+  "\\": "\\\\",
+  "\0": "\\0",
+  "\b": "\\b",
+  "\f": "\\f",
+  "\n": "\\n",
+  "\r": "\\r",
+  "\t": "\\t",
+};
+
+/** One value stands for itself, several are an array. */
+function formatParameter({ type, values }: SqlParameter): string {
+  if (type !== "string") return values.length === 1 ? String(values[0]) : `[${values.join(",")}]`;
+  if (values.length === 1) return escape(values[0]);
+  return `[${values.map((value) => `'${escape(value).replaceAll("'", "\\'")}'`).join(",")}]`;
+}
+
+function escape(text: string): string {
+  // deno-lint-ignore no-control-regex
+  return text.toWellFormed().replaceAll(/[\\\x00\x08\f\n\r\t]/g, (character) => ESCAPES[character]);
 }

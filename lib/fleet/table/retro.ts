@@ -6,7 +6,7 @@ import { lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import type { DetectionIr } from "../../detection/mod.ts";
 import { hunt, type HuntRow, openOver, type Over } from "./hunt.ts";
-import { findingsOf, keyOf, readKnown, readState, writeState } from "./retro_state.ts";
+import { z } from "zod";
 
 const DAY_MS = 86_400_000;
 /** Most matches of a pack in one day of events: a rule that matches everything must not take the memory. */
@@ -228,4 +228,59 @@ class Run {
       events: Number(events),
     }));
   }
+}
+
+// What retro-hunts of a pack did so far, beside their findings in a store (docs/design/contracts/12-ledger.md
+// §12, "Fleet").
+
+/** Folder of the findings of a pack. */
+function findingsOf(dir: string, packId: string): string {
+  return join(dir, "findings", packId);
+}
+
+const State = z.strictObject({
+  schema: z.literal("sbx.retro-state.v1"),
+  pack_hash: z.string(),
+  hunted_at: z.iso.datetime(),
+  /** Unix `ms` from which on the last hunt looked; `null`: it looked at all that it had to */
+  reached: z.int().nullable(),
+});
+type RetroState = z.infer<typeof State>;
+
+const NAME = "state.json";
+
+/** Reads the state of a pack; `undefined`: it was never hunted. */
+async function readState(folder: string): Promise<RetroState | undefined> {
+  try {
+    return State.safeParse(JSON.parse(await Deno.readTextFile(join(folder, NAME)))).data;
+  } catch {
+    // A damaged one costs another hunt, which finds nothing twice.
+    return undefined;
+  }
+}
+
+async function writeState(folder: string, state: RetroState): Promise<void> {
+  await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
+  await writeAtomic(join(folder, NAME), JSON.stringify(state) + "\n");
+}
+
+/** Keys of all findings of a pack, and the hashes of the packs that were hunted. */
+async function readKnown(folder: string): Promise<{ keys: Set<string>; hashes: Set<string> }> {
+  const [keys, hashes] = [new Set<string>(), new Set<string>()];
+  try {
+    for await (const { name } of Deno.readDir(folder)) {
+      if (!name.endsWith(".jsonl")) continue;
+      const [first, ...lines] = (await Deno.readTextFile(join(folder, name))).trimEnd().split("\n");
+      hashes.add(JSON.parse(first).pack_hash);
+      for (const line of lines) keys.add(keyOf(JSON.parse(line)));
+    }
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  return { keys, hashes };
+}
+
+/** What makes a finding the same one. */
+function keyOf({ rule_id, machine_id, session_id, event_id }: HuntRow): string {
+  return [rule_id, machine_id, session_id, event_id].join(" ");
 }

@@ -1,8 +1,6 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { backgroundTimeout, timeLimit } from "../../base/time/mod.ts";
 import type { FrameChannel } from "../../base/wire/mod.ts";
-import { leftError, protocolError } from "./error.ts";
-import { newId } from "./id.ts";
 import { GuestPorts, type PortLimits } from "./port.ts";
 import { type ExecRequest, type ExecResult, type ExecStreams, Programs } from "./program.ts";
 import { GuestMessage, TerminalAttach } from "./schema.ts";
@@ -330,4 +328,26 @@ export class GuestLink {
     const { id } = TerminalAttach.parse(await channel.next());
     await this.#terminals.get(id)?.serve(conn, channel.reader.rest());
   }
+}
+
+/** Length of an id, in `bytes`: other programs of the guest cannot guess it. */
+const ID_BYTES = 16;
+
+function newId(): string {
+  return crypto.getRandomValues(new Uint8Array(ID_BYTES)).toHex();
+}
+
+function protocolError(cause: unknown): SbxError {
+  if (cause instanceof SbxError) return cause;
+  return new SbxError("guest.failed", "the guest broke the protocol of its control connection", { cause });
+}
+
+function leftError(): SbxError {
+  return new SbxError(
+    "vm.suspended",
+    "the VM was suspended or forked; its programs go on without their clients",
+    {
+      hint: "sbx info NAME shows whether it runs; sbx resume NAME brings a suspended one back",
+    },
+  );
 }

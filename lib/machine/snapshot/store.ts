@@ -6,7 +6,6 @@ import { lockWithin } from "../../base/home/mod.ts";
 import { type Capture, capture } from "./capture.ts";
 import { type Change, diff, differs } from "./diff.ts";
 import type { Entry } from "./entry.ts";
-import { byAge, countsOf } from "./info.ts";
 import {
   collectObjects,
   isSnapshotId,
@@ -20,6 +19,7 @@ import { Objects } from "./objects.ts";
 import { Pace } from "./pace.ts";
 import { type BytePath, fromText } from "./path.ts";
 import { apply, type Failure } from "./restore.ts";
+import { leftOutOf } from "./walk.ts";
 
 /** Longest wait for another snapshot of the same VM, in `ms`. */
 const LOCK_MS = 60_000;
@@ -303,4 +303,31 @@ function errorOf(error: unknown): SbxError {
     });
   }
   return asSbxError(error, "the snapshot");
+}
+
+/** Most entries of a snapshot's `left_out`. */
+const LEFT_OUT_SHOWN = 20;
+
+/** What a snapshot's info says about its entries. */
+function countsOf({ entries, changing }: Capture) {
+  const counts = { file: 0, folder: 0, link: 0, other: 0 };
+  let bytes = 0;
+  for (const { type, size } of entries.values()) {
+    counts[type]++;
+    if (type === "file") bytes += size;
+  }
+  return {
+    files: counts.file,
+    folders: counts.folder,
+    links: counts.link,
+    bytes,
+    left_out: leftOutOf(entries.values(), LEFT_OUT_SHOWN),
+    left_out_count: counts.other,
+    changing,
+  };
+}
+
+/** Sorts snapshots, the oldest first. */
+function byAge(a: SnapshotInfo, b: SnapshotInfo): number {
+  return a.created_unix_ms - b.created_unix_ms || (a.id < b.id ? -1 : 1);
 }

@@ -2,7 +2,7 @@
 import { backgroundDelay } from "../../base/time/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
 import type { EntryKind, ListKind, RequestAnswerer, ServerNotice, ServerStatus } from "../entry.ts";
-import { RECONNECT_MAX_MS, RECONNECT_MIN_MS, RELIST_INTERVAL_MS } from "../limit.ts";
+import { NOTICE_BYTES_MAX, RECONNECT_MAX_MS, RECONNECT_MIN_MS, RELIST_INTERVAL_MS } from "../limit.ts";
 import type { ServerFetch } from "../outbound/mod.ts";
 import { isServed } from "../sources.ts";
 import { STDIO_UNSUPPORTED } from "../text.ts";
@@ -10,8 +10,9 @@ import { ServerCatalogue } from "./catalogue.ts";
 import { type RequestOptions, ServerConnection } from "./connection.ts";
 import { listAll } from "./listing.ts";
 import type { Log } from "./log.ts";
-import { noticeOf, UPDATED } from "./notice.ts";
 import { httpStatus, isClosed, isUnknownMethod, problemText } from "./problem.ts";
+import { namespacedUri } from "../name.ts";
+import { byteLength } from "../ndjson.ts";
 
 const KINDS: readonly ListKind[] = ["tools", "resources", "templates", "prompts"];
 const LIST_CHANGED = /^notifications\/(tools|resources|prompts)\/list_changed$/;
@@ -291,4 +292,24 @@ export class Server {
     const kinds = new Set(changed.map((kind): EntryKind => kind === "templates" ? "resources" : kind));
     if (kinds.size > 0 && !this.#closed) this.#context.onChanged([...kinds]);
   }
+}
+
+// Notifications of servers that are passed on.
+
+const UPDATED = "notifications/resources/updated";
+const LOGGED = "notifications/message";
+
+/** @returns `undefined` for any other notification, and for one that is too large */
+function noticeOf(
+  server: string,
+  method: string,
+  params: Record<string, unknown>,
+): ServerNotice | undefined {
+  if (method === UPDATED && typeof params.uri === "string") {
+    return { server, method, params: { uri: namespacedUri(server, params.uri) } };
+  }
+  if (method !== LOGGED) return undefined;
+  const { level, logger, data } = params;
+  if (byteLength(JSON.stringify(params)) > NOTICE_BYTES_MAX) return undefined;
+  return { server, method, params: { level, logger, data } };
 }

@@ -9,6 +9,7 @@ import type { EntryKind, ListKind } from "../entry.ts";
 import {
   CALL_TIMEOUT_MS,
   CONNECT_TIMEOUT_MS,
+  LINE_BYTES_MAX,
   PROGRAM_CONNECT_TIMEOUT_MS,
   REQUEST_TIMEOUT_MS,
 } from "../limit.ts";
@@ -17,10 +18,9 @@ import { byteLength } from "../ndjson.ts";
 import type { Outbound } from "../outbound/mod.ts";
 import { isMethod, type Method, PARAMS, type RequestLine } from "../protocol.ts";
 import { foreignText, STDIO_UNSUPPORTED } from "../text.ts";
-import { resultLine } from "./answer.ts";
+import { fitLine, resultLine } from "./answer.ts";
 import type { EntryText } from "./catalogue.ts";
 import type { Log } from "./log.ts";
-import { listLine } from "./page.ts";
 import { Server } from "./server.ts";
 
 /** Timeouts of servers in `ms`. */
@@ -313,4 +313,34 @@ export class Service {
     }
     for (const kind of kinds) this.#changed.add(kind);
   }
+}
+
+// Lists as lines of the aggregator protocol.
+
+/** `bytes` of the entries of a page, which leaves room for the rest of its line. */
+const PAGE_BYTES = LINE_BYTES_MAX - 256;
+
+/** Answers with a whole list, or with one page and the next cursor when there is a cursor. */
+function listLine(
+  id: number,
+  field: string,
+  entries: EntryText[],
+  cursor: number | undefined,
+): string {
+  let at = cursor ?? 0;
+  let bytes = 0;
+  const first = at;
+  while (at < entries.length && (at === first || bytes + entries[at].bytes < PAGE_BYTES)) {
+    bytes += entries[at++].bytes + 1;
+  }
+  if (cursor === undefined && at < entries.length) {
+    throw new Error(
+      `the list of ${field} does not fit on one line; request pages, starting with "cursor": 0`,
+    );
+  }
+  const texts = entries.slice(first, at).map(({ text }) => text).join(",");
+  return fitLine(
+    id,
+    `{"id":${id},"${field}":[${texts}]${at < entries.length ? `,"next_cursor":${at}` : ""}}`,
+  );
 }

@@ -5,7 +5,6 @@
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { siblingProgram } from "../../base/spawn/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
-import { abortable } from "./abortable.ts";
 import type {
   CompletionRequest,
   EntryKind,
@@ -26,7 +25,6 @@ import type { AggregatorOptions } from "./options.ts";
 import type { CallOptions } from "./pending.ts";
 import { AggregatorProcess, channelClosed } from "./process.ts";
 import { offlineStatuses } from "./statuses.ts";
-import { unknownTool } from "./unknown_tool.ts";
 
 /** Name of the aggregator's program. */
 const AGGREGATOR = "sbx-mcp-aggregator";
@@ -304,4 +302,27 @@ export class Aggregator {
 
 function refuseRequest(): Promise<never> {
   return Promise.reject(new Error("nobody answers requests of servers"));
+}
+
+/** A shared promise for one caller, who may stop waiting. */
+async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return await promise;
+  signal.throwIfAborted();
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const onAbort = () => reject(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** Error of a call to a tool that no server lists; with the reason, where its server cannot be asked for its tools. */
+function unknownTool(name: string, statuses: readonly ServerStatus[]): SbxError {
+  const problem = statuses.find((status) => status.name === splitName(name)?.server)?.last_error;
+  const reason = problem === undefined ? "" : `: ${foreignText(problem)}`;
+  return new SbxError("mcp.tool.not_found", `no MCP server offers a tool "${foreignText(name)}"${reason}`, {
+    hint: "sbx mcp tools lists the available tools",
+  });
 }

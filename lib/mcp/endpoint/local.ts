@@ -6,7 +6,6 @@ import { asSbxError, guestErrorBody, SbxError } from "../../base/error/mod.ts";
 import { LOCAL } from "../sources.ts";
 import type { CallOptions, Catalogue, ToolEntry, ToolServer } from "./catalogue.ts";
 import { type AskAccess, REQUEST_ACCESS, requestAccess } from "./local_access.ts";
-import { ECHO, echo } from "./local_echo.ts";
 import { FETCH_HTTP, fetchHttp, type Send } from "./local_fetch.ts";
 
 const PREFIX = `${LOCAL}__`;
@@ -99,4 +98,25 @@ export function withLocal(catalogue: Catalogue, local: ToolServer): Catalogue {
     watchNotices: catalogue.watchNotices?.bind(catalogue),
     watch: (changed) => catalogue.watch?.(changed) ?? (() => {}),
   };
+}
+
+const ECHO: ToolEntry = {
+  namespaced_name: "local__echo",
+  title: "Echo",
+  description: "Returns the given text. Use it to check whether MCP works in this VM.",
+  input_schema: {
+    type: "object",
+    properties: { text: { type: "string", description: "text to return" } },
+    required: ["text"],
+    additionalProperties: false,
+  },
+  annotations: { readOnlyHint: true, idempotentHint: true, openWorldHint: false },
+};
+
+/** @throws {SbxError} `mcp.arguments.invalid` */
+function echo({ text }: Record<string, unknown>): unknown {
+  if (typeof text !== "string") {
+    throw new SbxError("mcp.arguments.invalid", 'echo: "text" must be a string');
+  }
+  return { content: [{ type: "text", text }] };
 }

@@ -13,7 +13,6 @@ import {
 import { filterOf } from "./answer_filter.ts";
 import { type CredentialResolver, Credentials, type ServerLogins } from "./credential.ts";
 import { Questions } from "./question.ts";
-import { readNotice, readProgress } from "./report.ts";
 import { OutboundRefusal } from "./refusal.ts";
 import { SecretFilter } from "./secret.ts";
 import { STDIO_TYPE, StdioPrograms, type StdioStarter } from "./stdio.ts";
@@ -25,6 +24,7 @@ import {
   headersOf,
   readRequest,
 } from "./target.ts";
+import { isObject } from "../../base/object/mod.ts";
 
 export interface OutboundOptions {
   resolve?: CredentialResolver;
@@ -286,4 +286,34 @@ function usesSecrets(definitions: AggregatorDefinition[]): boolean {
 function isSmall({ headers, body }: Response): boolean {
   const length = headers.get("content-length");
   return body !== null && length !== null && !headers.has("content-encoding") && Number(length) <= DATA_BYTES;
+}
+
+// Reports of the aggregator over the private wire, checked: it runs code that talks to untrusted servers.
+
+const NOTICES = ["notifications/message", "notifications/resources/updated"];
+
+/** Reads the payload of a `Notice` frame. @returns `undefined` when it is malformed */
+function readNotice(payload: Uint8Array): ServerNotice | undefined {
+  try {
+    const { server, method, params } = JSON.parse(new TextDecoder().decode(payload));
+    const isNotice = typeof server === "string" && NOTICES.includes(method) && isObject(params);
+    return isNotice ? { server, method, params } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Reads the payload of a `Progress` frame. @returns `undefined` when it is malformed */
+function readProgress(payload: Uint8Array): Progress | undefined {
+  try {
+    const { progress, total, message } = JSON.parse(new TextDecoder().decode(payload));
+    if (typeof progress !== "number") return undefined;
+    return {
+      progress,
+      ...(typeof total === "number" && { total }),
+      ...(typeof message === "string" && { message }),
+    };
+  } catch {
+    return undefined;
+  }
 }

@@ -3,8 +3,8 @@ import { canonicalHost } from "../../base/address/mod.ts";
 import { processOf } from "../../event/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
 import type { DnsAnswer } from "./cache.ts";
-import { type DnsQuestion, plainName } from "./packet.ts";
-import { answerText } from "./text.ts";
+import { type DnsQuestion, type DnsRecord, plainName } from "./packet.ts";
+import { ANSWER_TEXT_MAX } from "./limit.ts";
 
 /** Client of a query, as the guest reports it: for the event only. */
 export interface DnsClient {
@@ -40,4 +40,38 @@ export function qnameOf(name: string): string {
 /** Response object of an event. */
 export function responseOf({ rcode, records }: DnsAnswer): { rcode: string; answers: string[] } {
   return { rcode, answers: records.map(answerText) };
+}
+
+/**
+ * Text of a record in an event (docs/design/contracts/05-policy.md §5, `dns.response.answers`): an address, a
+ * name, or its text.
+ */
+export function answerText({ type, data }: DnsRecord): string {
+  return textOf(type, data).slice(0, ANSWER_TEXT_MAX);
+}
+
+// deno-lint-ignore no-explicit-any -- dns-packet gives each type of record another form
+function textOf(type: string, data: any): string {
+  switch (type) {
+    case "A":
+    case "AAAA":
+      return canonicalHost(data) ?? data;
+    case "CNAME":
+    case "NS":
+    case "PTR":
+      return plainName(data);
+    case "MX":
+      return plainName(data.exchange);
+    case "SRV":
+      return plainName(data.target);
+    case "SOA":
+      return plainName(data.mname);
+    case "NAPTR":
+      return plainName(data.replacement);
+    case "CAA":
+      return `${data.tag} ${data.value}`;
+    default:
+      // TXT: strings of one text
+      return data.map((part: Uint8Array) => new TextDecoder().decode(part)).join("");
+  }
 }

@@ -2,10 +2,9 @@ import { canonicalHost, isPrivateHost } from "../../base/address/mod.ts";
 import { guestErrorBody, SbxError } from "../../base/error/mod.ts";
 import { type Decision, type Gate, guestLine } from "../../policy/mod.ts";
 import { type DnsAnswer, DnsCache } from "./cache.ts";
-import { chainOf } from "./chain.ts";
 import { type Actor, type DnsClient, draftOf, qnameOf, responseOf } from "./draft.ts";
 import { PacketError } from "./guard.ts";
-import { type CacheLimits, OVERRIDE_TTL, PENDING_MAX, UDP_HELD_MS } from "./limit.ts";
+import { type CacheLimits, CHAIN_MAX, OVERRIDE_TTL, PENDING_MAX, UDP_HELD_MS } from "./limit.ts";
 import type { Overrides, OverrideTarget } from "./override.ts";
 import { type DnsQuestion, type DnsRecord, EDE, isAlwaysEmpty, isName, plainName } from "./packet.ts";
 import { readQuery, readQuestion } from "./read.ts";
@@ -241,4 +240,20 @@ function replyOf(resolution: Resolution): DnsReply {
 function errorText(error: unknown): string {
   if (error instanceof SbxError) return guestErrorBody(error).error;
   return error instanceof ResolverError ? error.message : "sbx could not answer this query";
+}
+
+/** Records of an answer that belong to its question, along its CNAMEs; a resolver may send unrelated ones. */
+function chainOf({ name, type }: DnsQuestion, records: readonly DnsRecord[]): DnsRecord[] {
+  const chain: DnsRecord[] = [];
+  const seen = new Set<string>();
+  for (let owner = plainName(name); !seen.has(owner) && seen.size < CHAIN_MAX;) {
+    seen.add(owner);
+    const owned = records.filter((record) => plainName(record.name) === owner);
+    chain.push(...owned.filter((record) => record.type === type));
+    const alias = type === "CNAME" ? undefined : owned.find((record) => record.type === "CNAME");
+    if (!alias) break;
+    chain.push(alias);
+    owner = plainName(alias.data);
+  }
+  return chain;
 }

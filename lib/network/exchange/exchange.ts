@@ -2,7 +2,7 @@
  * One request in five steps: describe it, decide on it, decide on its model call, send it, relay the response
  * (docs/concepts/network.md, docs/design/contracts/05-policy.md §5).
  */
-import { asSbxError } from "../../base/error/mod.ts";
+import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
 import type { CredentialSubstitution, Event } from "../../event/mod.ts";
 import type { Decision, Draft, Passage } from "../../policy/mod.ts";
@@ -46,7 +46,6 @@ import type { Outlet } from "./outlet.ts";
 import type { CapturedHead, IncomingRequest } from "./request.ts";
 import { errorText, ResponseRelay } from "./response_relay.ts";
 import { LaterTap } from "./response_tap.ts";
-import { Revocation, revokedError } from "./revocation.ts";
 import { rewriteBody, rewriteHead, rewriteUpgrade } from "./rewrite.ts";
 import { SocketExchange } from "./socket.ts";
 import { REQUEST_BODY, requestRefusal, RESPONSE_BODY } from "./unreadable.ts";
@@ -462,4 +461,34 @@ function labelled(draft: Draft, labels: Record<string, string>): Draft {
 /** Makes the decision on a substitution or a model call the decision of its request's event. */
 function attachDecision(decision: Decision, { common: { event_id } }: Event): Decision {
   return { ...decision, event_id };
+}
+
+/** Calls back when a credential in use is revoked. */
+export class Revocation {
+  readonly #signals: AbortSignal[];
+  readonly #callback: () => void;
+
+  /** @throws {SbxError} `credential.denied` when a credential is revoked already */
+  constructor(signals: (AbortSignal | undefined)[], callback: () => void) {
+    this.#signals = signals.filter((signal) => signal !== undefined);
+    this.#callback = callback;
+    if (this.happened) throw revokedError();
+    for (const signal of this.#signals) signal.addEventListener("abort", callback);
+  }
+
+  get happened(): boolean {
+    return this.#signals.some(({ aborted }) => aborted);
+  }
+
+  end(): void {
+    for (const signal of this.#signals) signal.removeEventListener("abort", this.#callback);
+  }
+}
+
+/** Error of a request whose credential was revoked. */
+function revokedError(cause?: unknown): SbxError {
+  return new SbxError("credential.denied", "the request was ended because its credential was revoked", {
+    cause,
+    hint: "add another credential for the VM: sbx credentials add PROVIDER",
+  });
 }

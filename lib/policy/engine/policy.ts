@@ -1,6 +1,5 @@
 import type { Event, EventType, Finding } from "../../event/mod.ts";
-import type { Decision, Evaluation } from "../decision/mod.ts";
-import { failedEvaluation } from "../decision/mod.ts";
+import { type Decision, type Evaluation, failedEvaluation } from "../decision/mod.ts";
 import type { CompiledRule } from "./compile.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
 import { methodReadings } from "./method.ts";
@@ -15,9 +14,10 @@ import {
 import { readsPart } from "./part.ts";
 import { PassthroughGuard } from "./passthrough.ts";
 import { PrivateAddressGuard } from "./private.ts";
-import { executablesOf, otherReadings } from "./reading.ts";
 import { compareRules, type Rule } from "./rule.ts";
 import { Run } from "./run.ts";
+import { lenientReadings } from "../../base/url/mod.ts";
+import { withValue } from "./rewrite.ts";
 
 /** Decisions in order of restriction. */
 const RESTRICTION: Decision["decision"][] = ["allow", "ask", "block"];
@@ -170,4 +170,29 @@ function withRestriction(first: Evaluation, second: Evaluation): Evaluation {
     decider: isStricter ? second.decider : first.decider,
     failures: [...first.failures, ...second.failures],
   };
+}
+
+const PATH = "http.request.path";
+
+const EXECUTABLE = "process.activity.executable";
+
+/**
+ * An event as others read it; mostly none. Rules that restrict hold for these readings too: the upstream may read the path
+ * `/x%2Fadmin` as `/x/admin`, a program goes by its path and by its name, and the kernel runs the file that a link leads to.
+ */
+function otherReadings(event: Event): Event[] {
+  if (event.process) return executablesOf(event).map((reading) => withValue(event, EXECUTABLE, reading));
+  const path = event.http?.request?.path;
+  if (path === undefined) return [];
+  return lenientReadings(path).map((reading) => withValue(event, PATH, reading));
+}
+
+/** Other paths and names of the program that is started. */
+function executablesOf({ process, common }: Event): string[] {
+  const given = process?.activity?.executable;
+  if (given === undefined) return [];
+  const paths = [given, common.labels?.opened ?? given];
+  const all = new Set([...paths, ...paths.map((path) => path.slice(path.lastIndexOf("/") + 1))]);
+  all.delete(given);
+  return [...all];
 }

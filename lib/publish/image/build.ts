@@ -9,7 +9,7 @@ import {
 } from "../../release/asset/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { blake3File } from "../../base/hash/mod.ts";
-import { type ProgressSink, silent, type Stage } from "../../base/progress/mod.ts";
+import { formatBytes, type ProgressSink, silent, type Stage } from "../../base/progress/mod.ts";
 import { archNames, requireRunnable } from "./arch.ts";
 import { throwIfInterrupted } from "./command.ts";
 import { bundleGuestPrograms, placeDeno } from "./guest.ts";
@@ -21,9 +21,9 @@ import { isAptPackage, type Packages } from "../../config/profile/mod.ts";
 import { installNpm, keyOf, type LockedPackage, requireExact } from "./npm.ts";
 import { debianSources, GuestApt } from "./packages.ts";
 import { buildRootfs } from "./rootfs.ts";
-import { requireSpace } from "./space.ts";
 import { requireTools } from "./tool.ts";
 import { moveAside, removeTree } from "./tree.ts";
+import { freeBytes } from "../../base/disk/mod.ts";
 
 /** Stages of a build, weighted by their measured duration. */
 export const BUILD_STAGES: Stage[] = [
@@ -206,4 +206,18 @@ async function onlyEntry(dir: string): Promise<string> {
   const entries = await Array.fromAsync(Deno.readDir(dir));
   if (entries.length === 1) return join(dir, entries[0].name);
   throw new SbxError("image.kernel.invalid", "the kernel package does not contain the modules of one kernel");
+}
+
+/** Peak disk use of a build, in `bytes`: packages, their tree, and the image, with half as much to spare. */
+const BUILD_BYTES = 2.5e9;
+
+/** @throws {SbxError} `disk.full`: `dir` has too little free space for a build */
+export async function requireSpace(dir: string, needed = BUILD_BYTES): Promise<void> {
+  const free = await freeBytes(dir);
+  if (free >= needed) return;
+  throw new SbxError(
+    "disk.full",
+    `${dir} has ${formatBytes(free)} free, and an image build needs ${formatBytes(needed)}`,
+    { hint: "free some space, or give another output folder" },
+  );
 }

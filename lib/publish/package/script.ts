@@ -5,7 +5,7 @@ const TIMER = "sbx-assets.timer";
 
 /**
  * Fetches the assets of the packaged manifest for all users. The manifest's address is in a file of one field a line, and
- * holds no quotes (lib/publish/package/origin.ts). What a failed update leaves is the old set, whole.
+ * holds no quotes (lib/publish/package/corp.ts). What a failed update leaves is the old set, whole.
  */
 export const UPDATE_ASSETS = `#!/bin/sh
 # Installs the assets of the manifest that a package names into /var/lib/sbx, for all users of this machine.

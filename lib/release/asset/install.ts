@@ -1,22 +1,23 @@
 import type { Arch } from "../../base/arch/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
-import { blake3 } from "../../base/hash/mod.ts";
+import { blake3, blake3File } from "../../base/hash/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { type ProgressSink, silent } from "../../base/progress/mod.ts";
 import { readSetup, recordStep } from "../setup/mod.ts";
-import { displayUrl, type FetchOptions, fetchSmall, requireRoom } from "../../base/download/mod.ts";
+import { displayUrl, download, type FetchOptions, fetchSmall, requireRoom } from "../../base/download/mod.ts";
 import { ReleaseMemory, requireNotRevoked, standingOfAssets } from "../mod.ts";
 import { requireCompatibleAssets } from "./compatible.ts";
-import { installFile, isInstalled, type ReleaseFile } from "./file.ts";
 import { changeAssets } from "./lock.ts";
 import { MANIFEST_LIMIT, parseManifest } from "./manifest.ts";
-import { DEFAULT_IMAGE, installedName } from "./name.ts";
+import { DEFAULT_IMAGE, installedName, publishedNames } from "./name.ts";
 import { readInstalled, replacePair } from "./pair.ts";
 import { packagedOrigin } from "./packaged.ts";
 import { resolveAssets, verifyAssets } from "./resolve.ts";
-import type { Manifest } from "./schema.ts";
+import type { Manifest, ManifestFile } from "./schema.ts";
 import { parseManifestHash, parseManifestUrl, requireTrustworthy } from "./url.ts";
 import { compareAssetVersions } from "./version.ts";
+import { join } from "node:path";
+import { fileError } from "./file_error.ts";
 
 /** Options for installing assets. */
 export interface InstallOptions extends FetchOptions {
@@ -192,4 +193,45 @@ async function fetchMissing(
 /** Address of a folder, with its slash. */
 function folderOf(text: string): string {
   return text.endsWith("/") ? text : `${text}/`;
+}
+
+/** One file of an asset release. */
+interface ReleaseFile {
+  arch: string;
+  name: string;
+  file: ManifestFile;
+}
+
+/** Tests whether a file is installed with the size and hash of the manifest. */
+async function isInstalled(dir: string, { name, file }: ReleaseFile): Promise<boolean> {
+  const path = join(dir, installedName(name, file.hash));
+  const info = await Deno.stat(path).catch(() => null);
+  return info?.isFile === true && info.size === file.size && (await blake3File(path)).hash === file.hash;
+}
+
+/**
+ * Fetches one file of a release into `dir`.
+ *
+ * @param bases addresses of the manifest and its mirrors, beside which the files are
+ * @throws {SbxError} `assets.not_found`, `assets.mismatch`, `assets.download_failed`, `disk.full`
+ */
+async function installFile(
+  dir: string,
+  bases: readonly URL[],
+  { arch, name, file }: ReleaseFile,
+  progress: ProgressSink,
+  options: FetchOptions,
+): Promise<void> {
+  try {
+    await download({
+      ...options,
+      what: `${name} for ${arch}`,
+      sources: bases.flatMap((base) => publishedNames(arch, name).map((place) => new URL(place, base))),
+      path: join(dir, installedName(name, file.hash)),
+      content: { size: file.size, blake3: file.hash },
+      progress,
+    });
+  } catch (error) {
+    throw fileError(error, `installing ${name}`);
+  }
 }

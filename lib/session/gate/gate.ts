@@ -9,7 +9,7 @@ import {
   type Limit,
   type Spending,
 } from "../../policy/budget/mod.ts";
-import { type Event, familyOf, type Finding } from "../../event/mod.ts";
+import { catalogue, type Event, familyOf, type Finding, newEventId } from "../../event/mod.ts";
 import {
   type Ask,
   AskQueue,
@@ -27,20 +27,16 @@ import {
   type Verdict,
 } from "../../policy/mod.ts";
 import { EventActivity } from "./activity.ts";
-import { askPerson } from "./ask.ts";
-import { completeDraft } from "./complete.ts";
 import { Detector } from "./detector.ts";
 import { credentialFindings, failureFinding } from "./finding.ts";
-import { budgetFinding, limited, spendingRow } from "./limited.ts";
 import { recordedOf, type SessionNotice } from "./notice.ts";
 import type { GateOptions, RuleTerms } from "./options.ts";
-import { outlineOf } from "./outline.ts";
-import { recordRefusal } from "./unrecorded.ts";
 import { type Decided, EventPassage, type TimedOutcome } from "./passage.ts";
 import type { Recorder } from "./recorder.ts";
 import { Redactor } from "./redact.ts";
 import { RESPONDING, withResponse } from "./response.ts";
 import { RulesInForce } from "./rules_in_force.ts";
+import type { LedgerRow } from "../../ledger/mod.ts";
 
 /** The gate of one session: completes drafts, evaluates the rules, waits for people, and records before any effect. */
 export class SessionGate implements Gate {
@@ -339,4 +335,148 @@ export class SessionGate implements Gate {
       log.error((error as Error).message);
     }
   }
+}
+
+/**
+ * The shape of an event without what a guest wrote: texts, lists and maps are empty. Stands for an event that cannot be
+ * recorded as it is, or whose secrets cannot be found.
+ */
+export function outlineOf(event: Event): Event {
+  const { common, schema_version } = event;
+  const family = familyOf(common.event_type);
+  return { common, [family]: outline(event[family], family), schema_version } as Event;
+}
+
+function outline(value: unknown, path: string): unknown {
+  if (typeof value === "string") return "";
+  if (Array.isArray(value)) return [];
+  if (value === null || typeof value !== "object") return value;
+  if (catalogue.has(path)) return {};
+  return Object.fromEntries(
+    Object.entries(value).map(([key, field]) => [key, outline(field, `${path}.${key}`)]),
+  );
+}
+
+/** Guard for an event that the ledger does not take. */
+const GUARD_LEDGER = "guard-ledger";
+
+/**
+ * Records the refusal of an event that the ledger does not take: a full ledger has a reserve for refusals.
+ *
+ * @param redact makes the event as it may be recorded
+ * @returns the error, to be thrown
+ */
+function recordRefusal(recorder: Recorder, redact: () => Event, error: SbxError): SbxError {
+  try {
+    const event = redact();
+    const decision = guardDecision(event.common.event_id, { id: GUARD_LEDGER, reason: error.message });
+    recorder.append({ event, decision });
+  } catch {
+    // Refused all the same, without a record.
+  }
+  return error;
+}
+
+/** Who is asked about an event, and how long. */
+interface AskPersonOptions {
+  /** `s`; absent: the default */
+  timeout?: number;
+  /** the event with refs in place of secrets */
+  shown: Event;
+  /** takes the question back */
+  signal?: AbortSignal;
+  waits?(ask: Ask): void;
+}
+
+/** Asks a person about an event, until its client goes away. */
+async function askPerson(
+  asks: AskQueue,
+  event: Event,
+  decision: Decision,
+  { timeout, shown, signal, waits }: AskPersonOptions,
+): Promise<Decision> {
+  const answer = asks.ask(event, decision, timeout, shown, waits);
+  if (!signal) return await answer;
+  const withdraw = () => asks.withdraw(event.common.event_id);
+  if (signal.aborted) withdraw();
+  signal.addEventListener("abort", withdraw);
+  try {
+    return await answer;
+  } finally {
+    signal.removeEventListener("abort", withdraw);
+  }
+}
+
+/** Adds to a draft who, when and where; its place in the ledger follows when it is appended. */
+function completeDraft(
+  { common, bill: _, ...family }: Draft,
+  { id, profile_id, user_id, labels: ofSession }: GateOptions["session"],
+  profile_revision: string,
+): Event {
+  const { event_type, source_engine, enforceability, actor, labels, process, trace_id } = common;
+  // In the order of canonical JSON, which then has nothing to sort.
+  return {
+    common: {
+      actor: actor ?? "vm",
+      enforceability: enforceability ?? "inline_blockable",
+      event_id: newEventId(),
+      event_type,
+      labels: { ...labels, ...ofSession },
+      ...(process && { process }),
+      profile_id,
+      profile_revision,
+      sequence: 0,
+      session_id: id,
+      source_engine,
+      timestamp_unix_ms: Date.now(),
+      ...(trace_id !== undefined && { trace_id }),
+      ...(user_id !== undefined && { user_id }),
+      vm_id: id,
+    },
+    ...family,
+    schema_version: 1,
+  };
+}
+
+/** An evaluation under a budget: an event that the rules allow is asked about or blocked at the limit. */
+function limited(evaluation: Evaluation, limit: Limit | undefined): Evaluation {
+  const { decision } = evaluation;
+  if (!limit || decision.decision !== "allow") return evaluation;
+  const { id, layer, reason, on } = limit;
+  const remedy = on === "ask"
+    ? "approve it: sbx asks lists pending asks"
+    : limit.remedy !== undefined
+    ? limit.remedy
+    : layer === "corp"
+    ? "only your administrator can raise the budget of corp"
+    : "raise the limit in [budget] of the profile; sbx costs shows what was spent";
+  const rule = { id, layer, name: "budget", reason };
+  return {
+    ...evaluation,
+    decider: undefined,
+    decision: { ...decision, decision: on, matched_fields: [], remedy, rule },
+  };
+}
+
+/** The finding of a budget that is nearly used up. */
+function budgetFinding({ common: { event_id } }: Event, title: string): Finding {
+  return {
+    finding_id: `finding-${event_id}-budget`,
+    event_id,
+    rule_id: "budget",
+    pack_id: "sbx.builtin",
+    title,
+    severity: "low",
+    confidence: "high",
+    tags: ["budget"],
+  };
+}
+
+/**
+ * Row of the record that holds what a call counts for, or how long the session has run
+ * (docs/design/contracts/12-ledger.md §12).
+ */
+function spendingRow(spending: Partial<Spending>): LedgerRow {
+  const record = { statement_id: newEventId(), kind: "spending", at_unix_ms: Date.now(), ...spending };
+  return { table: "statements", record };
 }

@@ -26,8 +26,8 @@ const LINUX_ONLY: Record<string, string> = {
   "lib/publish/package/script.ts": "runs where a Debian package is installed",
   "lib/machine/vm/accelerator.ts": "there is no KVM to try",
   "lib/machine/vm/child.ts": "no helper programs: the framework runs in the process",
-  "lib/machine/vm/clock.ts": "the framework's guests are not emulated",
-  "lib/machine/vm/identity.ts": "the framework's version and the chip",
+  "lib/machine/vm/board.ts": "the framework's guests are not emulated",
+  "lib/machine/vm/qemu.ts": "the framework's version and the chip",
 };
 
 /** Modules of Linux's calls that host code imports, and what macOS has instead. */

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { agentOf, traceOf } from "../../../cmd/mcp/caller.ts";
+import { agentOf, traceOf } from "../../../cmd/mcp/tool.ts";
 import { VERSION } from "../../../lib/base/version/mod.ts";
 
 Deno.test("requests of sbx-mcp name its client, in characters that a header may have", () => {

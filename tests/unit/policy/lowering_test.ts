@@ -4,8 +4,7 @@
  */
 import { assertEquals, assertThrows } from "@std/assert";
 import { environment } from "../../../lib/policy/engine/cel.ts";
-import { conjunctsOf, SourceText } from "../../../lib/policy/engine/clause.ts";
-import { compileMatch } from "../../../lib/policy/engine/compile.ts";
+import { compileMatch, conjunctsOf, SourceText } from "../../../lib/policy/engine/compile.ts";
 import { fieldOf, type FieldReference, fieldsBelow, MatchError } from "../../../lib/policy/engine/field.ts";
 import { firstRead, isAbsent, type Key } from "../../../lib/policy/engine/first_read.ts";
 import { lower } from "../../../lib/policy/engine/lower.ts";

@@ -1,6 +1,6 @@
 /** A job's output on a person's terminal. */
 import { assertEquals } from "@std/assert";
-import { LogText } from "../../../cmd/sbx/vm/log_text.ts";
+import { LogText } from "../../../cmd/sbx/vm/job.ts";
 
 /** What a terminal gets of pieces. */
 function shown(...pieces: string[]): string {

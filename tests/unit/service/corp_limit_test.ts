@@ -9,7 +9,7 @@ import { corpLayer } from "../../../lib/home/mod.ts";
 import { requireCorpProfile, requireCorpVersion } from "../../../lib/service/contract/corp_limit.ts";
 import { checkCorp } from "../../../lib/home/value_check/mod.ts";
 import { grantOf } from "../../../lib/session/mod.ts";
-import { Lifetime } from "../../../lib/session/lifetime.ts";
+import { Lifetime } from "../../../lib/session/enforcement.ts";
 
 async function withCorp(text: string, work: (corp: CorpStore) => void | Promise<void>): Promise<void> {
   const dir = await Deno.makeTempDir();

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import type { GuestLink } from "../../../lib/machine/guest/mod.ts";
-import { endOf } from "../../../lib/session/machine_end.ts";
+import { endOf } from "../../../lib/session/session.ts";
 import type { Machine } from "../../../lib/machine/vm/mod.ts";
 
 /** @param console its text */

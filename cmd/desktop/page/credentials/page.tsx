@@ -4,9 +4,10 @@ import { api, type CredentialView } from "../../api/routes.ts";
 import { act } from "../../store/act.ts";
 import { text } from "../../text/en.ts";
 import { AddDialog } from "./add.tsx";
-import { nameOf } from "./name.ts";
-import { CredentialRow } from "./row.tsx";
-import { Uses } from "./uses.tsx";
+import { nameOf, shortRef } from "./name.ts";
+import { dateOf } from "../../part/time.ts";
+import { vmNames } from "../../store/store.ts";
+import { Dialog } from "../../part/dialog.tsx";
 
 /** Refs of the broker with their uses; no secret comes back to this page. */
 export function CredentialsPage() {
@@ -58,5 +59,120 @@ export function CredentialsPage() {
         />
       )}
     </>
+  );
+}
+
+type Audit = Awaited<ReturnType<typeof api.credentialAudit>>;
+
+/** Rows shown; the CLI shows all. */
+const SHOWN = "100";
+
+/** Uses of one credential by the broker, the newest first. */
+function Uses({ of, credential }: { of: string; credential: string }) {
+  const audit = useSignal<Audit | undefined>(undefined);
+  useEffect(() => {
+    act(async () => audit.value = await api.credentialAudit({ ref: credential, limit: SHOWN }));
+  }, [credential]);
+  const words = text.credentials;
+  return (
+    <section aria-label={words.usesOf(of)}>
+      <h2>{words.usesOf(of)}</h2>
+      {audit.value === undefined ? <p>{text.common.loading}</p> : <Rows audit={audit.value} />}
+    </section>
+  );
+}
+
+function Rows({ audit: { rows, truncated, unreadable } }: { audit: Audit }) {
+  const words = text.credentials;
+  return (
+    <>
+      {unreadable.length > 0 && <p class="warning">{words.unreadable(unreadable.join(", "))}</p>}
+      {rows.length === 0 ? <p class="hint">{words.noUses}</p> : (
+        <table aria-label={words.uses}>
+          <thead>
+            <tr>
+              <th scope="col">{words.time}</th>
+              <th scope="col">{words.vm}</th>
+              <th scope="col">{words.host}</th>
+              <th scope="col">{words.place}</th>
+              <th scope="col">{words.outcome}</th>
+              <th scope="col">{words.reason}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ session_id, event_id, timestamp_unix_ms, host, location, outcome, reason }) => (
+              <tr key={session_id + event_id}>
+                <td>{dateOf(timestamp_unix_ms)}</td>
+                <td>{vmNames.value.get(session_id) ?? session_id}</td>
+                <td>{host ?? text.common.none}</td>
+                <td>{location ?? text.common.none}</td>
+                <td>{outcome}</td>
+                <td>{reason ?? text.common.none}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {truncated && <p class="hint">{words.more}</p>}
+    </>
+  );
+}
+
+interface Props {
+  credential: CredentialView;
+  isChosen: boolean;
+  onUses: () => void;
+  onRevoked: () => void;
+}
+
+/** One ref with its state, and what can be done to it. */
+function CredentialRow({ credential, isChosen, onUses, onRevoked }: Props) {
+  const asking = useSignal(false);
+  const words = text.credentials;
+  const { ref, label, provider, hosts, created_at, decoy, revoked_at } = credential;
+  const name = nameOf(credential);
+  const revoke = async () => {
+    asking.value = false;
+    await act(() => api.revokeCredential(ref), words.revoked(name));
+    onRevoked();
+  };
+  return (
+    <tr>
+      <th scope="row">{label ?? words.unnamed}</th>
+      <td>{provider}</td>
+      <td>{hosts?.join(", ") ?? text.common.none}</td>
+      <td>
+        <code title={ref}>{shortRef(ref)}</code>
+      </td>
+      <td>{dateOf(created_at)}</td>
+      <td>
+        {revoked_at ? words.isRevoked(dateOf(revoked_at)) : words.inUse}
+        {decoy && <span class="tag">{words.isDecoy}</span>}
+      </td>
+      <td class="actions">
+        <button type="button" aria-label={words.usesOf(name)} aria-pressed={isChosen} onClick={onUses}>
+          {words.uses}
+        </button>
+        {!revoked_at && (
+          <button
+            type="button"
+            class="danger"
+            aria-label={words.revokeOf(name)}
+            onClick={() => asking.value = true}
+          >
+            {words.revoke}
+          </button>
+        )}
+        {asking.value && (
+          <Dialog title={words.revokeTitle(name)} onClose={() => asking.value = false}>
+            <p>{words.revokeLoss}</p>
+            <div class="buttons">
+              <button type="button" onClick={() => asking.value = false}>{text.common.cancel}</button>
+              <button type="button" class="danger" onClick={revoke}>{words.revoke}</button>
+            </div>
+          </Dialog>
+        )}
+      </td>
+    </tr>
   );
 }

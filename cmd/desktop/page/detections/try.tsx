@@ -5,8 +5,8 @@ import { useLoaded } from "../../part/load.ts";
 import { act, textOf } from "../../store/act.ts";
 import { text } from "../../text/en.ts";
 import { backtest } from "./backtest.ts";
-import { draftOf, EXAMPLE } from "./draft.ts";
-import { EvidenceTable } from "./evidence.tsx";
+import { Table } from "../../part/table.tsx";
+import { dateOf } from "../../part/time.ts";
 
 /** A detection that is not in force: checked, hunted with in a recorded session, or put in force. */
 export function TryDetection({ onAdded }: { onAdded: () => void }) {
@@ -98,3 +98,57 @@ export function TryDetection({ onAdded }: { onAdded: () => void }) {
     </section>
   );
 }
+
+/** Evidence of a hunt: the event, the rule, and the values that matched. */
+function EvidenceTable({ evidence: { rows, truncated } }: { evidence: Evidence }) {
+  const words = text.detections.draft;
+  return (
+    <>
+      <Table label={words.table} head={[words.event, text.detections.rule, words.fields, words.time]}>
+        {rows.map(({ event_ref, rule_id, matched_fields }) => (
+          <tr key={event_ref.event_id + rule_id}>
+            <th scope="row">{event_ref.event_id}</th>
+            <td>{rule_id}</td>
+            <td>
+              {matched_fields.map(({ path, value }) => `${path} = ${JSON.stringify(value)}`).join("; ")}
+            </td>
+            <td>{dateOf(event_ref.timestamp_unix_ms)}</td>
+          </tr>
+        ))}
+      </Table>
+      {truncated && <p class="hint">{words.truncated}</p>}
+    </>
+  );
+}
+
+/** Kinds of detection that a person can try. */
+type Draft = { pack: Record<string, unknown> } | { rule: Record<string, unknown> };
+
+/** Reads a detection; the service checks it. @throws {SyntaxError} when the text is no JSON object */
+function draftOf(source: string): Draft {
+  const value = JSON.parse(source);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new SyntaxError("no object");
+  return "schema" in value ? { pack: value } : { rule: value };
+}
+
+/** A rule that matches requests to one host. */
+const EXAMPLE = JSON.stringify(
+  {
+    id: "my-hosts",
+    source_id: "my-hosts",
+    title: "A request to a host of mine",
+    event_family: "http",
+    condition: "selection",
+    matchers: [{
+      field_path: "http.request.host",
+      operator: "equals_any",
+      values: ["example.com"],
+      sigma_field: "host",
+    }],
+    severity: "low",
+    confidence: "high",
+    tags: [],
+  },
+  undefined,
+  2,
+);

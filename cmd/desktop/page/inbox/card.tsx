@@ -1,11 +1,13 @@
 import { useEffect, useRef } from "preact/hooks";
-import type { AskView } from "../../api/routes.ts";
+import { api, type AskRule, type AskView } from "../../api/routes.ts";
 import { vmNames } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
-import { type Answer, ANSWERS } from "./answer.ts";
-import { Countdown } from "./countdown.tsx";
+import { type Answer, answer, ANSWERS } from "./answer.ts";
 import { AskRequest } from "./request.tsx";
-import { SaveAsRule } from "./save.tsx";
+import { useSignal } from "@preact/signals";
+import { act } from "../../store/act.ts";
+import { RuleEditor } from "../rules/editor.tsx";
+import { whenRecorded } from "./recorded.ts";
 
 interface Props {
   ask: AskView;
@@ -80,5 +82,41 @@ export function AskCard({ ask, isChosen, isOpen, onAnswer, onChoose, onToggle }:
       </div>
       {isOpen && <AskRequest ask={ask} />}
     </li>
+  );
+}
+
+/** Seconds until an ask is denied by itself. */
+function Countdown({ until }: { until: string }) {
+  const left = () => Math.max(0, Math.round((Date.parse(until) - Date.now()) / 1000));
+  const seconds = useSignal(left());
+  useEffect(() => {
+    const timer = setInterval(() => seconds.value = left(), 1000);
+    return () => clearInterval(timer);
+  }, [until]);
+  return <p class="hint">{text.inbox.expires(seconds.value)}</p>;
+}
+
+/** Makes a rule of an ask: it is shown with the linter's remarks and what it would have changed, saved, and the ask allowed. */
+function SaveAsRule({ ask }: { ask: AskView }) {
+  const suggested = useSignal<AskRule | undefined>(undefined);
+  const words = text.inbox;
+  const open = () => act(async () => suggested.value = await whenRecorded(() => api.ruleOfAsk(ask.ask_id)));
+  return (
+    <>
+      <button type="button" onClick={open}>{words.save}</button>
+      {suggested.value && (
+        <RuleEditor
+          profile={suggested.value.profile_id}
+          title={suggested.value.replaces
+            ? words.changeTitle(suggested.value.rule_id, suggested.value.profile_id)
+            : words.saveTitle(suggested.value.profile_id)}
+          subject={suggested.value}
+          replaces={suggested.value.replaces}
+          session={ask.session_id}
+          onSaved={() => answer(ask, ANSWERS.once)}
+          onClose={() => suggested.value = undefined}
+        />
+      )}
+    </>
   );
 }

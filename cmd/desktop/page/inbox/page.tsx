@@ -1,12 +1,12 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { AskView } from "../../api/routes.ts";
-import { asks, connection, notice } from "../../store/store.ts";
+import { asks, connection, notice, vmNames } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { type Answer, answer, ANSWERS } from "./answer.ts";
 import { AskCard } from "./card.tsx";
-import { NotifyButton } from "./notify.tsx";
 import { choose, hidden, mayAnswer, neighbour, NOTHING, present, reveal, type Shown } from "./shown.ts";
+import { onMessage } from "../../store/live.ts";
 
 /** Asks of all VMs, the newest on top, for a person at the keyboard. New ones wait until they are let in. */
 export function InboxPage() {
@@ -96,4 +96,21 @@ function isTyping({ target, ctrlKey, metaKey, altKey, key }: KeyboardEvent): boo
   const name = (target as HTMLElement).tagName;
   return ctrlKey || metaKey || altKey || ["INPUT", "TEXTAREA", "SELECT"].includes(name) ||
     (key === "Enter" && ["BUTTON", "A"].includes(name));
+}
+
+/** Asks the browser for leave to notify. A notification names the VM alone: what it asks may hold a secret. */
+function NotifyButton() {
+  const state = useSignal(globalThis.Notification?.permission ?? "denied");
+  useEffect(() =>
+    onMessage(({ type, payload }) => {
+      if (
+        type !== "ask" || payload.status !== "pending" || !document.hidden || state.value !== "granted"
+      ) return;
+      new Notification(text.inbox.notification(vmNames.value.get(payload.session_id) ?? text.app.name), {
+        tag: payload.ask_id,
+      });
+    }), []);
+  if (state.value !== "default") return null;
+  const request = async () => state.value = await Notification.requestPermission();
+  return <button type="button" onClick={request}>{text.inbox.notify}</button>;
 }

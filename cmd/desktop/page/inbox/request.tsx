@@ -8,8 +8,8 @@ import { Table } from "../../part/table.tsx";
 import { timeOf } from "../../part/time.ts";
 import { act } from "../../store/act.ts";
 import { text } from "../../text/en.ts";
-import { type Context, contextOf } from "./context.ts";
 import { whenRecorded } from "./recorded.ts";
+import { type ProcessNode, ProcessTreeBuilder } from "../../../../lib/event/mod.ts";
 
 /** The event that waits, with what led to it; secrets in it are refs. */
 export function AskRequest({ ask }: { ask: AskView }) {
@@ -75,4 +75,57 @@ function Before({ events }: { events: Context["before"] }) {
       )}
     </section>
   );
+}
+
+// Finds the history of an event: the programs above it, and the events before it.
+
+/** Pages of a session's programs that are read. */
+const PAGES_MAX = 20;
+const PAGE_SIZE = 1000;
+/** Events before an event that are shown. */
+const BEFORE = 10;
+
+/** A program in a chain. */
+type Program = Pick<ProcessNode, "event_id" | "pid" | "command" | "executable">;
+
+interface Context {
+  /** the program of the event last; none where the VM did not name one */
+  programs: Program[];
+  /** oldest first */
+  before: RecordedEvent[];
+}
+
+/** Reads what led to an event. */
+async function contextOf(session: string, event: RecordedEvent): Promise<Context> {
+  const { sequence, process } = event.common;
+  const [programs, before] = await Promise.all([
+    process?.pid ? programsAbove(session, process.pid, sequence) : [],
+    eventsBefore(session, sequence),
+  ]);
+  // A program that the VM does not report is at least named by its requests.
+  return { programs: programs.length > 0 || !process ? programs : [process], before };
+}
+
+async function eventsBefore(session: string, sequence: number): Promise<RecordedEvent[]> {
+  const first = Math.max(0, sequence - 1 - BEFORE);
+  const { events } = await api.events(session, { cursor: String(first), limit: String(BEFORE) });
+  return events.filter(({ common }) => common.sequence < sequence);
+}
+
+async function programsAbove(session: string, pid: number, sequence: number): Promise<Program[]> {
+  const builder = new ProcessTreeBuilder();
+  let cursor: string | undefined;
+  for (let pages = 0; pages < PAGES_MAX; pages++) {
+    const page = await api.events(session, { family: "process", cursor, limit: String(PAGE_SIZE) });
+    for (const event of page.events) {
+      if (event.common.sequence < sequence) builder.add(event);
+    }
+    cursor = page.next_cursor;
+    if (cursor === undefined) break;
+  }
+  const { processes } = builder.tree();
+  const chain: Program[] = [];
+  let node = processes.findLast((each) => each.pid === pid);
+  for (; node; node = node.parent === undefined ? undefined : processes[node.parent]) chain.unshift(node);
+  return chain;
 }

@@ -1,13 +1,12 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { api } from "../../api/routes.ts";
+import { api, type McpChange } from "../../api/routes.ts";
 import { useLoaded } from "../../part/load.ts";
 import { ProfileChoice, useProfile } from "../../part/profile_choice.tsx";
 import { Table } from "../../part/table.tsx";
 import { act } from "../../store/act.ts";
 import { text } from "../../text/en.ts";
-import { Change } from "./change.tsx";
-import { Tools } from "./tools.tsx";
+import { type Part, partsOf } from "./words.ts";
 
 /** MCP servers of a profile, and tools that are held back because they changed. */
 export function McpPage() {
@@ -77,6 +76,78 @@ export function McpPage() {
         ))}
       </Table>
       {open.value && <Tools key={open.value + listed.value} profile={profile.value} server={open.value} />}
+    </>
+  );
+}
+
+/** Characters of a pin that are shown. */
+const PIN_SHOWN = 12;
+
+/** Tools of one server as a running VM sees them. */
+function Tools({ profile, server }: { profile: string; server: string }) {
+  const { value } = useLoaded(() => api.mcpTools(profile, server), [profile, server]);
+  const words = text.mcp;
+  const tools = value.value?.tools;
+  return (
+    <section aria-label={words.toolsOf(server)}>
+      <h2>{words.toolsOf(server)}</h2>
+      {tools?.length === 0 && <p class="hint">{words.noTools}</p>}
+      <Table label={words.toolsOf(server)} head={[words.tool, words.description, words.pin]}>
+        {tools?.map(({ namespaced_name, original_name, description, pin_hash, pin_changed }) => (
+          <tr key={namespaced_name}>
+            <th scope="row">{original_name}</th>
+            <td>{description}</td>
+            <td>
+              <code>{pin_hash.slice(0, PIN_SHOWN)}</code>
+              {pin_changed && <span class="tag">{words.isHeldBack}</span>}
+            </td>
+          </tr>
+        ))}
+      </Table>
+    </section>
+  );
+}
+
+interface Props {
+  profile: string;
+  change: McpChange;
+  onApproved: () => void;
+}
+
+/** A tool whose definition differs from the approved one, word by word. */
+function Change({ profile, change, onApproved }: Props) {
+  const words = text.mcp;
+  const approve = async () => {
+    const { server, tool, after_hash } = change;
+    await act(() => api.approveMcp(profile, server, tool, after_hash), words.approved(tool));
+    onApproved();
+  };
+  return (
+    <section class="ask" aria-label={words.heldBack(change.server, change.tool)}>
+      <h2>{words.heldBack(change.server, change.tool)}</h2>
+      <dl class="fields" tabIndex={0}>
+        {change.diff.map((diff) => (
+          <div key={diff.field}>
+            <dt>{diff.field}</dt>
+            <dd>
+              <WordDiff parts={partsOf(change, diff)} />
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <button type="button" onClick={approve}>{words.approve(change.tool)}</button>
+    </section>
+  );
+}
+
+/** Parts of a text as deletions and insertions. */
+function WordDiff({ parts }: { parts: Part[] }) {
+  return (
+    <>
+      {parts.map(({ op, text }, at) => {
+        if (op === "remove") return <del key={at}>{text}</del>;
+        return op === "add" ? <ins key={at}>{text}</ins> : text;
+      })}
     </>
   );
 }

@@ -1,15 +1,14 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { api } from "../../api/routes.ts";
+import { api, type RuleDraft, type RuleTable } from "../../api/routes.ts";
 import { CodeField } from "../../part/code/field.tsx";
 import { Dialog } from "../../part/dialog.tsx";
 import { act, textOf } from "../../store/act.ts";
 import { text } from "../../text/en.ts";
-import { draftOf, type Subject } from "./draft.ts";
 import { DraftEffect } from "./effect.tsx";
-import { OptionalFields, RuleFields } from "./fields.tsx";
 import { RemarkList, useRemarks } from "./remarks.tsx";
 import { Simulator } from "./simulator.tsx";
+import { allOf } from "../../../../lib/base/list/mod.ts";
 
 interface Props {
   profile: string;
@@ -111,4 +110,138 @@ export function RuleEditor(
       )}
     </Dialog>
   );
+}
+
+const ACTIONS = allOf<RuleTable["action"]>()("block", "ask", "rewrite", "allow");
+const LEVELS = allOf<NonNullable<RuleTable["detection_level"]>>()(
+  "informational",
+  "low",
+  "medium",
+  "high",
+  "critical",
+);
+const PROTOCOLS = allOf<NonNullable<RuleTable["protocol"]>>()(
+  "amqp",
+  "git",
+  "imap",
+  "ldap",
+  "mongodb",
+  "mqtt",
+  "mysql",
+  "nats",
+  "pop3",
+  "postgres",
+  "redis",
+  "smtp",
+  "ssh",
+  "tls",
+);
+
+/** Id and action of a rule, as fields of a form. */
+function RuleFields({ rule_id, rule }: Subject) {
+  const words = text.rules.editor;
+  return (
+    <>
+      {rule_id === undefined && (
+        <label>
+          {words.id}
+          <input name="id" required autocomplete="off" />
+        </label>
+      )}
+      <label>
+        {words.action}
+        <select name="action">
+          {ACTIONS.map((action) => (
+            <option key={action} selected={action === (rule?.action ?? "ask")}>{action}</option>
+          ))}
+        </select>
+      </label>
+    </>
+  );
+}
+
+/** The keys that a rule may have. */
+function OptionalFields({ rule }: Subject) {
+  const words = text.rules.editor;
+  return (
+    <>
+      <label>
+        {words.name}
+        <input name="name" autocomplete="off" defaultValue={rule?.name ?? ""} />
+      </label>
+      <label>
+        {words.reason}
+        <input name="reason" autocomplete="off" defaultValue={rule?.reason ?? ""} />
+      </label>
+      <label>
+        {words.priority}
+        <input name="priority" type="number" defaultValue={rule?.priority ?? ""} />
+      </label>
+      <label>
+        {words.timeout}
+        <input name="ask_timeout" type="number" min="1" defaultValue={rule?.ask_timeout ?? ""} />
+      </label>
+      <label>
+        {words.protocol}
+        <select name="protocol">
+          <option value="">{words.anyProtocol}</option>
+          {PROTOCOLS.map((protocol) => (
+            <option key={protocol} selected={protocol === rule?.protocol}>{protocol}</option>
+          ))}
+        </select>
+      </label>
+      <label>
+        {words.level}
+        <select name="detection_level">
+          <option value="">{words.noLevel}</option>
+          {LEVELS.map((level) => (
+            <option key={level} selected={level === rule?.detection_level}>{level}</option>
+          ))}
+        </select>
+      </label>
+      <label>
+        {words.rewrite}
+        <textarea
+          name="rewrite"
+          rows={3}
+          spellcheck={false}
+          class="code"
+          defaultValue={rule?.rewrite ? JSON.stringify(rule.rewrite, undefined, 2) : ""}
+        />
+      </label>
+    </>
+  );
+}
+
+// A rule that is written in a form.
+
+/** Id of a new rule before it has one. */
+const UNNAMED = "new-rule";
+
+/** A rule to begin with; of a new one, the id may be changed. */
+interface Subject {
+  rule_id?: string;
+  rule?: RuleTable;
+}
+
+/** The rule of a form. @throws {SyntaxError} when the rewrites are not JSON */
+function draftOf(element: HTMLFormElement, match: string, subject: Subject): RuleDraft {
+  const form = new FormData(element);
+  const word = (name: string) => String(form.get(name) ?? "").trim() || undefined;
+  const number = (name: string) => word(name) === undefined ? undefined : Number(word(name));
+  return {
+    rule_id: subject.rule_id ?? word("id") ?? UNNAMED,
+    rule: {
+      name: word("name"),
+      action: form.get("action") as RuleTable["action"],
+      match,
+      enabled: subject.rule?.enabled ?? true,
+      priority: number("priority"),
+      detection_level: word("detection_level") as RuleTable["detection_level"],
+      reason: word("reason"),
+      ask_timeout: number("ask_timeout"),
+      protocol: word("protocol") as RuleTable["protocol"],
+      rewrite: word("rewrite") === undefined ? undefined : JSON.parse(word("rewrite")!),
+    },
+  };
 }

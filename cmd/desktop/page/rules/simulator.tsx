@@ -2,7 +2,30 @@ import { useSignal } from "@preact/signals";
 import { api, type RuleDraft } from "../../api/routes.ts";
 import { textOf } from "../../store/act.ts";
 import { text } from "../../text/en.ts";
-import { SAMPLES } from "./samples.ts";
+
+/** Samples of events to try, by type. */
+const SAMPLES: Record<string, Record<string, unknown>> = {
+  "http.request": {
+    http: {
+      request: {
+        method: "GET",
+        scheme: "https",
+        host: "example.com",
+        port: 443,
+        path: "/",
+        query: "",
+        headers: {},
+      },
+    },
+  },
+  "dns.query": { dns: { request: { qname: "example.com", qtype: "A" } } },
+  "mcp.tool_call": { mcp: { request: { server_id: "server", tool_name: "tool", arguments: {} } } },
+  "model.call": { model: { request: { provider: "anthropic", model: "claude" } } },
+  "file.activity": { file: { activity: { operation: "write", path: "/root/.bashrc" } } },
+  "process.exec": {
+    process: { activity: { operation: "exec", executable: "/usr/bin/curl", command: "curl" } },
+  },
+};
 
 const TYPES = Object.keys(SAMPLES);
 

@@ -6,7 +6,8 @@ import { act } from "../../store/act.ts";
 import { readVms } from "../../store/live.ts";
 import { asks } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
-import { DeleteDialog } from "./delete.tsx";
+import { ApiError } from "../../api/client.ts";
+import { Dialog } from "../../part/dialog.tsx";
 
 /** Actions of a row, in their order; others need a terminal. */
 type Action = Exclude<VmAction, "exec" | "shell">;
@@ -51,5 +52,33 @@ export function VmRow({ vm }: { vm: VmSummary }) {
         {deleting.value && <DeleteDialog vm={vm} onClose={() => deleting.value = false} />}
       </td>
     </tr>
+  );
+}
+
+/** Says what a deletion takes. For a VM with work that was not pulled, the person is asked a second time. */
+function DeleteDialog({ vm, onClose }: { vm: VmSummary; onClose: () => void }) {
+  const words = text.sessions;
+  const unlanded = useSignal<string | undefined>(undefined);
+  const remove = async () => {
+    const deletion = api.deleteVm(vm.id, unlanded.value !== undefined);
+    const refusal = await deletion.then(() => undefined, (error) => error);
+    if (refusal instanceof ApiError && refusal.code === "vm.unlanded") {
+      unlanded.value = refusal.message;
+      return;
+    }
+    onClose();
+    await act(() => deletion, words.done.delete(vm.name));
+  };
+  return (
+    <Dialog title={words.deleteTitle(vm.name)} onClose={onClose}>
+      <p>{unlanded.value ?? words.deleteLoss}</p>
+      {vm.status === "Running" && <p>{words.deleteRuns}</p>}
+      <div class="buttons">
+        <button type="button" onClick={onClose}>{text.common.cancel}</button>
+        <button type="button" class="danger" onClick={remove}>
+          {unlanded.value === undefined ? words.action.delete : words.deleteAnyway}
+        </button>
+      </div>
+    </Dialog>
   );
 }

@@ -1,6 +1,18 @@
-import { ActionRow } from "./action.tsx";
-import { LeafRow } from "./leaf.tsx";
-import type { Group, Node } from "./tree.ts";
+import type { Action, Group, Leaf, Node } from "./tree.ts";
+import { api, type Explanation } from "../../api/routes.ts";
+import { act, textOf } from "../../store/act.ts";
+import { text } from "../../text/en.ts";
+import { sendNow, staged } from "./staged.ts";
+import type { ComponentType } from "preact";
+import { Chips } from "./widget/chips.tsx";
+import { FileEditor } from "./widget/file.tsx";
+import { NumberInput, Slider } from "./widget/number.tsx";
+import { PasswordInput } from "./widget/password.tsx";
+import { Select, TextInput } from "./widget/text.tsx";
+import { Toggle } from "./widget/toggle.tsx";
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { settings } from "../../store/store.ts";
 
 /** Nodes by their kind. */
 export function Nodes({ nodes, depth }: { nodes: Node[]; depth: number }) {
@@ -26,4 +38,152 @@ function GroupBox({ group, depth }: { group: Group; depth: number }) {
       <Nodes nodes={group.children} depth={depth + 1} />
     </details>
   );
+}
+
+/** A button of the tree; its kind says what it does. */
+function ActionRow({ action }: { action: Action }) {
+  const run = () => act(() => api.checkUpdate(), text.settings.checked);
+  if (action.action !== "check_update") return null;
+  return (
+    <div class="setting">
+      <div>
+        <strong>{action.name}</strong>
+        {action.description && <p class="hint">{action.description}</p>}
+      </div>
+      <div>
+        <button type="button" onClick={run}>{text.settings.action[action.action]}</button>
+      </div>
+    </div>
+  );
+}
+
+/** One setting: its words, its control, and who sets it. */
+function LeafRow({ leaf }: { leaf: Leaf }) {
+  const words = text.settings;
+  const isStaged = leaf.id in staged.value;
+  return (
+    <div class={leaf.enabled ? "setting" : "setting off"} data-id={leaf.id}>
+      <div>
+        <strong id={`${leaf.id}-name`}>{leaf.name}</strong>
+        {leaf.description && <p class="hint" id={`${leaf.id}-about`}>{leaf.description}</p>}
+        {leaf.corp_locked && <p class="lock">{words.locked}</p>}
+        {leaf.source === "user" && (
+          <p class="hint">
+            {words.fromUser}{" "}
+            <button type="button" aria-label={words.resetOf(leaf.name)} onClick={() => sendNow(leaf, null)}>
+              {words.reset}
+            </button>
+          </p>
+        )}
+      </div>
+      <div class={isStaged ? "staged" : undefined}>
+        <Widget leaf={leaf} />
+      </div>
+      <Explain leaf={leaf} />
+    </div>
+  );
+}
+
+const WIDGETS: Record<string, ComponentType<{ leaf: Leaf }>> = {
+  toggle: Toggle,
+  text_input: TextInput,
+  number_input: NumberInput,
+  password_input: PasswordInput,
+  select: Select,
+  file_editor: FileEditor,
+  string_chips: Chips,
+  domain_chips: Chips,
+  slider: Slider,
+};
+
+/** Controls of types whose metadata names none. */
+const BY_TYPE: Record<Leaf["setting_type"], ComponentType<{ leaf: Leaf }>> = {
+  text: TextInput,
+  number: NumberInput,
+  bool: Toggle,
+  password: PasswordInput,
+  apikey: PasswordInput,
+  file: FileEditor,
+  string_list: Chips,
+  int_list: Chips,
+  float_list: Chips,
+};
+
+/** The control of a setting, by its widget, or else by its type. */
+function Widget({ leaf }: { leaf: Leaf }) {
+  const { widget, choices } = leaf.metadata;
+  const Control = WIDGETS[widget ?? (leaf.setting_type === "text" && choices.length > 0 ? "select" : "")] ??
+    BY_TYPE[leaf.setting_type];
+  return <Control leaf={leaf} />;
+}
+
+/** Why a setting has its value: each layer with its file and line, the winner, and what switches it. */
+function Explain({ leaf }: { leaf: Leaf }) {
+  const isOpen = useSignal(false);
+  const words = text.settings;
+  const id = `${leaf.id}-why`;
+  return (
+    <div class="explain">
+      <button
+        type="button"
+        class="small"
+        aria-expanded={isOpen.value}
+        aria-controls={id}
+        aria-label={words.explainOf(leaf.name)}
+        onClick={() => isOpen.value = !isOpen.value}
+      >
+        {words.explain}
+      </button>
+      <div id={id} class="explanation">{isOpen.value && <Layers id={leaf.id} />}</div>
+    </div>
+  );
+}
+
+function Layers({ id }: { id: string }) {
+  const answer = useSignal<Explanation | undefined>(undefined);
+  const error = useSignal<string | undefined>(undefined);
+  // An answer of before another change would explain what is no more.
+  useEffect(() => {
+    api.explainSetting(id).then((found) => answer.value = found, (failure) => error.value = textOf(failure));
+  }, [id, settings.value]);
+  const words = text.settings;
+  if (error.value) return <p class="error" role="alert">{error.value}</p>;
+  if (answer.value === undefined) return <p role="status">{text.common.loading}</p>;
+  const { form, layers, lock, enabled_by } = answer.value;
+  return (
+    <>
+      <p class="hint">{words.form(id, form)}</p>
+      <table aria-label={words.layers}>
+        <thead>
+          <tr>
+            <th scope="col">{words.layer}</th>
+            <th scope="col">{words.value}</th>
+            <th scope="col">{words.place}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {layers.map(({ layer, value, file, line, wins }) => (
+            <tr key={layer} class={wins ? "wins" : undefined}>
+              <th scope="row">
+                {words.layerName[layer]} {wins && <span class="hint">{words.wins}</span>}
+              </th>
+              <td>{value === undefined ? text.common.none : <code>{JSON.stringify(value)}</code>}</td>
+              <td>{placeOf(file, line)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {lock && <p class="lock">{words.lockedAt(lock)}</p>}
+      {enabled_by.map((each) => (
+        <p key={each.id} class="hint">
+          {words.switchedBy(each.id, each.enabled, placeOf(each.file, each.line))}
+        </p>
+      ))}
+    </>
+  );
+}
+
+function placeOf(file: string | undefined, line: number | undefined): string {
+  if (file === undefined) return text.common.none;
+  return line === undefined ? file : `${file}:${line}`;
 }

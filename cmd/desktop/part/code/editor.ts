@@ -1,10 +1,17 @@
 /** An editor of match expressions: CodeMirror, loaded when a rule is opened. */
-import { acceptCompletion, autocompletion, completionKeymap } from "@codemirror/autocomplete";
+import {
+  acceptCompletion,
+  autocompletion,
+  type Completion,
+  type CompletionContext,
+  completionKeymap,
+  type CompletionResult,
+} from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { type Diagnostic, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { EditorState } from "@codemirror/state";
 import { EditorView, keymap } from "@codemirror/view";
-import { completeMatch } from "./complete.ts";
+import { catalogue } from "../../../../lib/event/mod.ts";
 
 /** A remark on a part of the text. */
 export interface Mark {
@@ -100,4 +107,46 @@ function diagnosticOf(state: EditorState, { at, severity, message }: Mark): Diag
   if (at === undefined || at > text.length) return { from: 0, to: text.length, severity, message };
   const word = /^[\w.]+/.exec(text.slice(at))?.[0] ?? text.slice(at, at + 1);
   return { from: at, to: at + word.length, severity, message };
+}
+
+// Completion of match expressions: fields of events, their values, and the words of CEL.
+
+const FIELDS: Completion[] = [...catalogue].map(([label, { cel, description }]) => ({
+  label,
+  type: "property",
+  detail: cel,
+  info: description,
+}));
+
+/** Words of CEL that rules use, with what is written for them. */
+const WORDS: Completion[] = [
+  ["has", "has("],
+  ["contains", "contains("],
+  ["startsWith", "startsWith("],
+  ["endsWith", "endsWith("],
+  ["matches", "matches("],
+  ["size", "size("],
+  ["exists", "exists("],
+  ["all", "all("],
+  ["in", "in "],
+  ["true", "true"],
+  ["false", "false"],
+].map(([label, apply]) => ({ label, apply, type: "keyword" }));
+
+/** A path compared with a text that is being written. */
+const VALUE = /([\w.]+)\s*(?:==|!=)\s*(["'])([^"']*)$/;
+
+/** What may stand at the cursor of a match expression. */
+function completeMatch(context: CompletionContext): CompletionResult | null {
+  const before = context.state.sliceDoc(0, context.pos);
+  const [, path, , written] = VALUE.exec(before) ?? [];
+  if (path !== undefined) {
+    const values = catalogue.get(path)?.values;
+    if (!values) return null;
+    const options = values.map((label) => ({ label, type: "enum" }));
+    return { from: context.pos - written.length, options, validFor: /^[\w.-]*$/ };
+  }
+  const word = /[\w.]*$/.exec(before)![0];
+  if (word === "" && !context.explicit) return null;
+  return { from: context.pos - word.length, options: [...FIELDS, ...WORDS], validFor: /^[\w.]*$/ };
 }

@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import { type Arch, currentArch } from "../../../base/arch/mod.ts";
 import { asSbxError, SbxError } from "../../../base/error/mod.ts";
-import { type Home, removeIfThere } from "../../../base/home/mod.ts";
+import { type Home, lockWithin, removeIfThere } from "../../../base/home/mod.ts";
 import type { ProgressSink } from "../../../base/progress/mod.ts";
 import { compareSemVer } from "../../../base/semver/mod.ts";
 import { displayUrl, download, requireRoom } from "../../../base/download/mod.ts";
@@ -19,8 +19,10 @@ import {
 import { recordChange } from "../history.ts";
 import { extractProgram } from "./deb.ts";
 import { machineMemory, type MachinePlaces, shareRevocations } from "./revocations.ts";
-import { changeProgram, previousOf, replaceProgram, temporaryBeside } from "./replace.ts";
-import { askVersion } from "./trial.ts";
+import { outputOf } from "../../../base/spawn/mod.ts";
+import { isObject } from "../../../base/object/mod.ts";
+import { parseJson } from "../../../base/json/mod.ts";
+import { timeLimit } from "../../../base/time/mod.ts";
 
 const PROGRAM = "sbx";
 const DEBIAN: Record<Arch, string> = { x86_64: "amd64", arm64: "arm64" };
@@ -185,4 +187,99 @@ async function record(
   }).catch((error) => {
     throw asSbxError(error, `recording the update in ${dirname(home.dir)}`);
   });
+}
+
+/** Time for a program to say its version, in `ms`: the first start of a new one reads all of it. */
+const TRIAL_MS = timeLimit(60_000);
+
+/** Asks a program for its version: one that cannot start here says none. @throws {SbxError} `update.program.failed` */
+async function askVersion(path: string): Promise<string> {
+  const failed = (problem: string, cause?: unknown) =>
+    new SbxError("update.program.failed", `${path} does not run on this machine: ${problem}`, {
+      cause,
+      hint: "the installed program is unchanged; tell its publisher",
+    });
+  const command = new Deno.Command(path, {
+    args: ["version", "--json"],
+    stdin: "null",
+    signal: AbortSignal.timeout(TRIAL_MS),
+  });
+  const { success, code, stdout, stderr } = await outputOf(command).catch((cause) => {
+    throw failed((cause as Error).message, cause);
+  });
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  if (!success) throw failed(`it exited with ${code}: ${text(stderr).trim().split("\n")[0]}`);
+  try {
+    const value = parseJson(text(stdout));
+    if (isObject(value) && typeof value.version === "string") return value.version;
+  } catch {
+    // Said below.
+  }
+  throw failed("it says no version");
+}
+
+/** Time in `ms` after which a person is told what is waited for. */
+const SILENT_MS = 1000;
+const TEMPORARY = /^\.sbx-program-[0-9a-f-]{36}$/;
+
+/** Path of the program that was replaced last. */
+function previousOf(path: string): string {
+  return `${path}.previous`;
+}
+
+/** A path in the program's folder, so that a rename can put it in the program's place. */
+function temporaryBeside(path: string): string {
+  return join(dirname(path), `.sbx-program-${crypto.randomUUID()}`);
+}
+
+/**
+ * Changes a program, one change at a time: the folder itself is locked, so that nothing stays behind. What an earlier
+ * change left when it was killed is removed first.
+ *
+ * @param onWait called when another change takes its time
+ * @throws {SbxError} `file.invalid`: the folder is not this user's
+ */
+async function changeProgram<T>(path: string, work: () => Promise<T>, onWait = () => {}): Promise<T> {
+  const dir = dirname(path);
+  try {
+    using _lock = await lock(dir, onWait);
+    for await (const { name } of Deno.readDir(dir)) {
+      if (TEMPORARY.test(name)) removeIfThere(join(dir, name));
+    }
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Deno.errors.PermissionDenied)) throw asSbxError(error, `updating ${path}`);
+    throw new SbxError("file.invalid", `${path} cannot be replaced: permission denied`, {
+      cause: error,
+      hint: "run it as the owner of the folder, for instance with sudo",
+    });
+  }
+}
+
+/**
+ * Puts `fresh` in the place of a program by a rename: at any moment the path has the old program or the new one, whole.
+ * What runs keeps the file that it was started from.
+ */
+async function replaceProgram(path: string, fresh: string): Promise<void> {
+  const old = temporaryBeside(path);
+  await Deno.link(path, old);
+  try {
+    // First: a restore must link the previous program before this takes its name.
+    await Deno.rename(old, previousOf(path));
+  } finally {
+    removeIfThere(old);
+  }
+  await Deno.rename(fresh, path);
+  using folder = await Deno.open(dirname(path));
+  await folder.sync();
+}
+
+async function lock(dir: string, onWait: () => void): Promise<Deno.FsFile> {
+  const file = await Deno.open(dir);
+  if (await lockWithin(file, SILENT_MS)) return file;
+  file.close();
+  onWait();
+  const waiting = await Deno.open(dir);
+  await waiting.lock(true);
+  return waiting;
 }

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import process from "node:process";
-import { findInCommands } from "../../../../lib/base/redact/command.ts";
+import { findInCommands } from "../../../../lib/base/redact/redactor.ts";
 import { findDigits } from "../../../../lib/base/redact/digit.ts";
 import { findMnemonics } from "../../../../lib/base/redact/mnemonic.ts";
 import { Redactor } from "../../../../lib/base/redact/mod.ts";

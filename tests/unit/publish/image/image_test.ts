@@ -9,7 +9,7 @@ import { unpackKernel } from "../../../../lib/publish/image/kernel.ts";
 import { isAptPackage } from "../../../../lib/config/profile/mod.ts";
 import { buildImage, bundleGuestPrograms } from "../../../../lib/publish/image/mod.ts";
 import { ModuleTree, stripSignature } from "../../../../lib/publish/image/module.ts";
-import { requireSpace } from "../../../../lib/publish/image/space.ts";
+import { requireSpace } from "../../../../lib/publish/image/build.ts";
 import { requireTools } from "../../../../lib/publish/image/tool.ts";
 import { limitChild } from "../../../helper/child.ts";
 

@@ -3,7 +3,7 @@ import addFormats from "ajv-formats";
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { DebugReport } from "../../../../lib/client/api/debug.ts";
-import { formatReport } from "../../../../cmd/sbx/admin/debug_text.ts";
+import { formatReport } from "../../../../cmd/sbx/admin/debug.ts";
 import type { Home } from "../../../../lib/base/home/mod.ts";
 import { ROLE_PROGRAMS } from "../../../../lib/base/spawn/mod.ts";
 import { CredentialStore, storePath } from "../../../../lib/credential/mod.ts";

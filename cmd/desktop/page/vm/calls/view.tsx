@@ -1,10 +1,11 @@
 import { useSignal } from "@preact/signals";
-import type { VmSummary } from "../../../api/routes.ts";
+import { api, type VmSummary } from "../../../api/routes.ts";
 import { text } from "../../../text/en.ts";
 import { FamilyView } from "../timeline/family.tsx";
-import { Costs } from "./costs.tsx";
-import { McpCall } from "./mcp.tsx";
-import { ModelCall } from "./model.tsx";
+import type { McpEvent, ModelEvent } from "../../../../../lib/event/mod.ts";
+import { BodyText } from "../../../part/http.tsx";
+import { useLoaded } from "../../../part/load.ts";
+import { Table } from "../../../part/table.tsx";
 
 const KINDS = ["model", "mcp"] as const;
 
@@ -34,5 +35,95 @@ export function CallsView({ vm }: { vm: VmSummary }) {
         draw={({ model, mcp }) => model ? <ModelCall model={model} /> : mcp && <McpCall mcp={mcp} />}
       />
     </>
+  );
+}
+
+/** `characters` of a value that are drawn; the record has all of them. */
+const VALUE_MAX = 20_000;
+
+/** One call of an MCP server. */
+function McpCall({ mcp: { request, response } }: { mcp: McpEvent }) {
+  const words = text.calls;
+  return (
+    <>
+      <h3>{[request.method, request.namespaced_tool_name || request.server_name].join(" ")}</h3>
+      <Value label={words.arguments} value={request.arguments} />
+      {response && <Value label={response.is_error ? words.failed : words.result} value={response.content} />}
+    </>
+  );
+}
+
+function Value({ label, value }: { label: string; value: unknown }) {
+  return (
+    <>
+      <h4>{label}</h4>
+      <pre class="body" tabIndex={0} role="group" aria-label={label}>
+        {JSON.stringify(value ?? null, undefined, 2).slice(0, VALUE_MAX)}
+      </pre>
+    </>
+  );
+}
+
+/** One call of a model. */
+function ModelCall({ model: { request, response } }: { model: ModelEvent }) {
+  const words = text.calls;
+  const tools = response?.tool_calls ?? [];
+  return (
+    <>
+      <h3>{`${request.provider} ${request.model}`}</h3>
+      <dl>
+        <dt>{words.operation}</dt>
+        <dd>{request.operation}</dd>
+        {response && <dt>{words.input}</dt>}
+        {response && <dd>{response.input_tokens ?? text.common.none}</dd>}
+        {response && <dt>{words.cached}</dt>}
+        {response && <dd>{response.cached_input_tokens ?? text.common.none}</dd>}
+        {response && <dt>{words.output}</dt>}
+        {response && <dd>{response.output_tokens ?? text.common.none}</dd>}
+        {response && <dt>{words.cost}</dt>}
+        {response && <dd>{words.dollars(response.estimated_cost_micros, 0, response.price_basis)}</dd>}
+        {response && <dt>{words.status}</dt>}
+        {response && <dd>{[response.status, response.stop_reason].filter(Boolean).join(" ")}</dd>}
+        {tools.length > 0 && <dt>{words.tools}</dt>}
+        {tools.length > 0 && <dd>{tools.map(({ name }) => name).join(", ")}</dd>}
+      </dl>
+      <BodyText label={text.http.request} body={request.body} />
+    </>
+  );
+}
+
+/** Tokens and estimated costs of a VM's session, by model, and its budgets. */
+function Costs({ vm }: { vm: VmSummary }) {
+  const { value, reload } = useLoaded(() => api.costs(vm.id), [vm.id]);
+  const costs = value.value;
+  const words = text.calls;
+  if (!costs) return null;
+  return (
+    <section aria-label={words.costs}>
+      {costs.models.length === 0 ? <p class="hint">{words.noCosts}</p> : (
+        <Table
+          label={words.costs}
+          head={[words.model, words.count, words.input, words.cached, words.output, words.cost]}
+        >
+          {costs.models.map((each) => (
+            <tr key={`${each.provider} ${each.model}`}>
+              <th scope="row">{`${each.provider} ${each.model}`}</th>
+              <td>{each.calls}</td>
+              <td>{each.input_tokens}</td>
+              <td>{each.cached_input_tokens}</td>
+              <td>{each.output_tokens}</td>
+              <td>{words.dollars(each.cost_micros, each.unpriced_calls, each.price_basis)}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {costs.budgets.map(({ layer, limit, used, max }) => (
+        <p key={`${layer} ${limit}`}>{words.budget(layer, limit, used, max)}</p>
+      ))}
+      <p class="hint">{costs.prices}</p>
+      <p>
+        <button type="button" onClick={reload}>{words.again}</button>
+      </p>
+    </section>
   );
 }
