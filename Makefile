@@ -30,7 +30,7 @@ e2e: setup deps image ## tests that boot VMs; TEST=path FILTER=name
 	@scripts/test.sh attack/vm attack/cve e2e
 
 # VMs on each Debian suite, with its own QEMU: COUNT cold boots and COUNT starts from a template, as root and as another user.
-# Prints the table of docs/guides/hosts.md; SUITES chooses some.
+# Prints the table of docs/design/measurements.md; SUITES chooses some.
 test-hosts: setup deps image ## VMs on each Debian suite; COUNT=20 SUITES="bookworm trixie sid"
 	@scripts/contained.sh $(DENO) run -A --quiet tests/hosts/main.ts $(or $(COUNT),20) $(or $(SUITES),bookworm trixie sid)
 
