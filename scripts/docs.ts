@@ -17,6 +17,7 @@ export const PAGES: GeneratedPage[] = [
   { file: "settings.md", text: async () => (await import("./docs_settings.ts")).settingsPage() },
   { file: "code-map.md", text: async () => (await import("./docs_code_map.ts")).codeMapPage() },
   { file: "files.md", text: async () => (await import("./docs_files.ts")).filesPage() },
+  { file: "reports.md", text: async () => (await import("./docs_reports.ts")).reportsPage() },
   { file: "views.md", text: async () => (await import("./docs_views.ts")).viewsPage() },
 ];
 
