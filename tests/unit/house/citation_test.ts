@@ -48,6 +48,23 @@ Deno.test("every page of docs that is named or linked is there", async () => {
   assertEquals(broken, []);
 });
 
+Deno.test("every file and folder of the code that a page names is there", async () => {
+  const broken: string[] = [];
+  for await (const { path, text } of texts()) {
+    if (!path.endsWith(".md")) continue;
+    for (
+      const [cited] of text.matchAll(
+        /(?<![\w/.-])(?:cmd|lib|ffi|scripts|tests|schemas|fixtures)\/[\w./-]+\w/g,
+      )
+    ) {
+      // A placeholder, such as RESOURCE.
+      if (/[A-Z]{4}/.test(cited)) continue;
+      if (!await exists(cited)) broken.push(`${path}: ${cited}`);
+    }
+  }
+  assertEquals(broken, []);
+});
+
 Deno.test("every anchor of a link between pages is a heading there", async () => {
   const broken: string[] = [];
   for await (const { path, text } of texts()) {
