@@ -1,3 +1,4 @@
+import { ignore } from "../../lib/base/error/mod.ts";
 import type { Call, Caller, ExecCall, GuestFileCall, Reply, SingleKind } from "../../lib/session/ipc/mod.ts";
 import type { Jobs } from "../../lib/session/job/mod.ts";
 import type { Ports } from "../../lib/session/forward/mod.ts";
@@ -119,7 +120,9 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
 async function serveFork(session: Session, { dir }: ForkCall, caller: Caller): Promise<void> {
   const { stillMs, event } = await session.fork(dir);
   await caller.reply({ t: "Forked", still_ms: stillMs, ...(event && { event }) }).catch(async (error) => {
-    await Deno.remove(dir, { recursive: true }).catch(() => {});
+    await Deno.remove(dir, { recursive: true }).catch(
+      ignore("the caller has left; what stays is removed with the VMs that are left over"),
+    );
     throw error;
   });
 }
@@ -165,7 +168,9 @@ async function serveWatch(session: Session, caller: Caller): Promise<void> {
     const reply = "state" in what
       ? { t: "Info" as const, info: what }
       : { t: "Notice" as const, type: what.type, payload: { ...what.payload } };
-    sent = sent.then(() => caller.reply(reply)).catch(() => {}).finally(() => waiting--);
+    sent = sent.then(() => caller.reply(reply)).catch(ignore("the watcher has left")).finally(() =>
+      waiting--
+    );
   });
   await Promise.race([caller.input(), session.ended]);
   stop();
@@ -240,7 +245,9 @@ class CallInput {
   /** The next piece, base64; the one before was taken. @returns null at the end */
   async next(): Promise<string | null> {
     if (this.#acks && this.#given > 0) {
-      await this.#caller.reply({ t: "Taken", bytes: this.#given }).catch(() => {});
+      await this.#caller.reply({ t: "Taken", bytes: this.#given }).catch(
+        ignore("the caller has left, which ends the input"),
+      );
     }
     while (this.#pieces.length === 0) await this.#changed.promise;
     const piece = this.#pieces.shift()!;

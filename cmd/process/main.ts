@@ -1,5 +1,5 @@
 /** sbx-process: one VM. It is started by sbx-service, outlives it, and ends with its machine. */
-import { SbxError } from "../../lib/base/error/mod.ts";
+import { ignore, SbxError } from "../../lib/base/error/mod.ts";
 import { home, onRemoval, removeIfThere } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections, redactLog } from "../../lib/base/log/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
@@ -73,9 +73,8 @@ async function run(args: string[]): Promise<number> {
   const { parent } = session.record;
   if (parent) {
     // Answered at its end, and broken off when it is killed: neither needs the service.
-    call(sessionPaths(at, parent.id).socket, { t: "AwaitEnd" }).catch(() => {}).then(() =>
-      session.stop(true)
-    );
+    call(sessionPaths(at, parent.id).socket, { t: "AwaitEnd" }).catch(ignore("the parent has ended, however"))
+      .then(() => session.stop(true));
   }
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     Deno.addSignalListener(signal, () => session.stop(true));

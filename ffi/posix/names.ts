@@ -15,7 +15,7 @@ export async function* readNamesOf(calls: Calls, path: string): AsyncGenerator<U
 function openOrThrow(calls: Calls, path: string): PosixFolder {
   try {
     return PosixFolder.open(calls, path);
-  } catch {
-    throw new Error(`the folder ${path} cannot be opened`);
+  } catch (cause) {
+    throw new Error(`the folder ${path} cannot be opened`, { cause });
   }
 }

@@ -1,5 +1,6 @@
 import dbus from "dbus-native";
 import { join } from "node:path";
+import { ignore } from "../error/mod.ts";
 import { log } from "../log/mod.ts";
 import { plain } from "../print/mod.ts";
 import { timeLimit } from "../time/mod.ts";
@@ -33,7 +34,7 @@ export async function connectBus(address: string): Promise<dbus.MessageBus> {
     authMethods: ["EXTERNAL"],
   });
   const failed = new Promise<never>((_, reject) => bus.connection.on("error", reject));
-  failed.catch(() => {});
+  failed.catch(ignore("raced below, where it counts"));
   bus.connection.on("handlerError", ({ message }) => log.warn(`D-Bus message: ${plain(message)}`));
   try {
     await Promise.race([greet(bus), failed]);

@@ -1,5 +1,5 @@
 /** One file of known size and hash, from the first of several addresses that has it. */
-import { SbxError } from "../error/mod.ts";
+import { ifFound, SbxError } from "../error/mod.ts";
 import { Digest, HASH_CHUNK } from "../hash/mod.ts";
 import { type ProgressSink, silent } from "../progress/mod.ts";
 import { displayUrl, fromFileUrl } from "./address.ts";
@@ -79,7 +79,7 @@ class Part {
     if (difference && start > 0) difference = await this.#complete(url, 0);
     if (difference === null) return false;
     if (difference === undefined) return true;
-    await Deno.remove(this.path).catch(() => {});
+    await ifFound(Deno.remove(this.path));
     throw new SbxError("assets.mismatch", `${what} from ${displayUrl(url)} does not match: ${difference}`, {
       hint: "its publisher must correct it; what is installed is unchanged",
     });
@@ -118,11 +118,13 @@ class Part {
   async #copy(url: URL, digest: Digest): Promise<string | undefined | null> {
     const { content } = this.#options;
     const from = fromFileUrl(url);
-    const info = await Deno.stat(from).catch(() => null);
+    const info = await ifFound(Deno.stat(from)).catch((cause) => {
+      throw failed(url, "it cannot be read", cause);
+    });
     if (!info) return null;
     if (!info.isFile) throw failed(url, "it is not a regular file");
     if (info.size !== content.size) return `expected ${content.size} bytes, got ${info.size}`;
-    await Deno.remove(this.path).catch(() => {});
+    await ifFound(Deno.remove(this.path));
     await Deno.copyFile(from, this.path);
     await Deno.chmod(this.path, 0o600);
     await this.#hash(digest, content.size + 1);

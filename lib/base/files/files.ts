@@ -1,6 +1,6 @@
 /** No `node:path`, which takes a quarter of a second to load in an emulated guest. */
 import { OpenError } from "../../../ffi/libc/beneath.ts";
-import { SbxError } from "../error/mod.ts";
+import { ifFound, ignore, SbxError } from "../error/mod.ts";
 import { writeAll } from "../wire/mod.ts";
 import type { FileCalls, OpenPath } from "./calls.ts";
 import { type FileList, FileLister } from "./list.ts";
@@ -85,7 +85,7 @@ export class Files {
     requireNames(relative);
     using folder = await this.#openFolder(folderOf(relative), path);
     const target = `${folder.path}/${nameOf(relative)}`;
-    requireNoFolder(await Deno.lstat(target).catch(() => undefined), path);
+    requireNoFolder(await ifFound(Deno.lstat(target)), path);
     const temporary = `${folder.path}/.sbx-${crypto.randomUUID()}`;
     let size = 0;
     try {
@@ -108,7 +108,7 @@ export class Files {
         await Deno.rename(temporary, target);
       });
     } catch (error) {
-      await Deno.remove(temporary).catch(() => {});
+      await Deno.remove(temporary).catch(ignore("it may be gone with its folder"));
       throw error;
     }
     return size;
@@ -131,12 +131,12 @@ export class Files {
     }
     using folder = await this.#openFolder(folderOf(relative), path);
     const place = `${folder.path}/${nameOf(relative)}`;
-    requireNoFolder(await Deno.lstat(place).catch(() => undefined), path);
+    requireNoFolder(await ifFound(Deno.lstat(place)), path);
     const temporary = `${folder.path}/.sbx-${crypto.randomUUID()}`;
     await writeInto(folder, path, async () => {
       await Deno.symlink(target, temporary);
       await Deno.rename(temporary, place).catch(async (error) => {
-        await Deno.remove(temporary).catch(() => {});
+        await Deno.remove(temporary).catch(ignore("it may be gone with its folder"));
         throw error;
       });
     });

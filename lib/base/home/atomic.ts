@@ -1,4 +1,5 @@
 import { dirname, join } from "node:path";
+import { ignore } from "../error/mod.ts";
 
 /**
  * Writes a file atomically: readers see the old bytes or the new ones, never a part. Temporary file in the same folder,
@@ -15,7 +16,7 @@ export async function writeAtomic(path: string, data: string | Uint8Array, mode 
     await file.sync();
     await Deno.rename(temporary, path);
   } catch (error) {
-    await Deno.remove(temporary).catch(() => {});
+    await Deno.remove(temporary).catch(ignore("the write has failed, and may have made no file"));
     throw error;
   }
 }

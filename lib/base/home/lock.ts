@@ -1,3 +1,4 @@
+import { ignore } from "../error/mod.ts";
 import { timeLimit } from "../time/mod.ts";
 
 /**
@@ -12,8 +13,7 @@ import { timeLimit } from "../time/mod.ts";
  */
 export async function lockWithin(file: Deno.FsFile, ms: number): Promise<boolean> {
   const acquired = file.lock(true).then(() => true);
-  // After the timeout a rejection has no handler.
-  acquired.catch(() => {});
+  acquired.catch(ignore("after the time limit nobody waits for the lock"));
   let timer: ReturnType<typeof setTimeout> | undefined;
   const timedOut = new Promise<false>((resolve) => timer = setTimeout(() => resolve(false), timeLimit(ms)));
   try {

@@ -88,6 +88,7 @@ function requireOwn(path: string): void {
   try {
     info = Deno.statSync(path);
   } catch {
+    // What cannot be looked at cannot be used either: the first use says why.
     return;
   }
   const foreign = info.uid !== Deno.uid();

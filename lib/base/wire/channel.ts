@@ -1,3 +1,4 @@
+import { ignore } from "../error/mod.ts";
 import { closeQuietly } from "./close.ts";
 import { encodeFrame, FRAME_LIMIT } from "./frame.ts";
 import { FrameReader } from "./reader.ts";
@@ -28,7 +29,7 @@ export class FrameChannel implements Channel {
   send(message: unknown): Promise<void> {
     const frame = encodeFrame(message, this.#sendLimit);
     const sending = this.#tail.then(() => writeAll(this.#conn, frame));
-    this.#tail = sending.catch(() => {});
+    this.#tail = sending.catch(ignore("its sender has the error"));
     return sending;
   }
 
@@ -39,7 +40,7 @@ export class FrameChannel implements Channel {
   /** Half-closes the write side after the queued frames. */
   async finish(): Promise<void> {
     await this.#tail;
-    await this.#conn.closeWrite().catch(() => {});
+    await this.#conn.closeWrite().catch(ignore("the other side has left"));
   }
 
   close(): void {

@@ -253,7 +253,7 @@ Deno.test("when no address has the file, the error names them without passwords"
   assert(!refusal.includes("secret"), refusal);
 });
 
-Deno.test("a local file is copied; a pipe, a folder and a file of another size are refused", async () => {
+Deno.test("a local file is copied; a pipe, a folder, what cannot be read and a file of another size are refused", async () => {
   await using folder = await Folder.make();
   const local = (name: string) => new URL(`file://${folder.dir}/${name}`);
   await Deno.writeFile(join(folder.dir, "good"), BYTES);
@@ -263,6 +263,8 @@ Deno.test("a local file is copied; a pipe, a folder and a file of another size a
   assert((await folder.code([new URL(`file://${folder.dir}`)])).includes("not a regular file"));
   assert((await folder.code([local("short")])).startsWith("assets.mismatch"));
   assert((await folder.code([local("none")])).startsWith("assets.not_found"));
+  await Deno.symlink("loop", join(folder.dir, "loop"));
+  assert((await folder.code([local("loop")])).includes("cannot be read"));
   await folder.fetch([local("none"), local("good")]);
   assertEquals(await Deno.readFile(folder.path), BYTES);
 });
