@@ -18,6 +18,7 @@ import { Holds } from "./holds.ts";
 import { keeperOf } from "./keeper.ts";
 import { Keys } from "./keys.ts";
 import { watchedMounts } from "./mounts.ts";
+import { obey } from "./obey.ts";
 import { type RunningProcess, runningProcesses } from "./proc.ts";
 import { Processes } from "./processes.ts";
 import { Reports } from "./reports.ts";
@@ -58,19 +59,10 @@ for (let isFirst = true;; isFirst = false) {
     // The first one: what is told of files.
     await take(await orders.next());
     await reports.sendTo(conn, running);
-    obey(orders);
+    obey(orders, take);
   } catch (error) {
     // The host sends another key.
     console.error("sbx-activity:", error);
-  }
-}
-
-/** Does what a host orders until it leaves. */
-async function obey(orders: FrameReader): Promise<void> {
-  try {
-    for (let order = await orders.next(); order !== null; order = await orders.next()) await take(order);
-  } catch {
-    // Another host will come.
   }
 }
 

@@ -1,3 +1,4 @@
+import { ignore } from "../../../lib/base/error/mod.ts";
 import { closeQuietly, encodeFrame, writeAll } from "../../../lib/base/wire/mod.ts";
 import type { ActivityFrame, ActivityHello } from "../../../lib/machine/guest/wire/mod.ts";
 import { ACTIVITY_LIMITS } from "../../../lib/machine/guest/wire/mod.ts";
@@ -33,7 +34,11 @@ export class Reports {
   /** Sends to the host that is there, ahead of the reports that wait; one who comes later has to ask for it. */
   send(frame: ActivityFrame): void {
     const conn = this.#conn;
-    if (conn) this.#write(conn, encodeFrame("argv" in frame ? cut(frame) : frame)).catch(() => {});
+    if (conn) {
+      this.#write(conn, encodeFrame("argv" in frame ? cut(frame) : frame)).catch(
+        ignore("the host has left; the next one asks again"),
+      );
+    }
   }
 
   /** A program listens on a port; the host is told once. */
@@ -93,7 +98,7 @@ export class Reports {
   /** Writes in turn: what is sent ahead must not end up within a frame. */
   #write(conn: Deno.Conn, bytes: Uint8Array): Promise<void> {
     const writing = this.#written.then(() => writeAll(conn, bytes));
-    this.#written = writing.catch(() => {});
+    this.#written = writing.catch(ignore("its writer has the error"));
     return writing;
   }
 }

@@ -88,6 +88,7 @@ export class KernelTrace {
       try {
         addProbes(FILE_PROBES);
       } catch {
+        // A kernel without these probes reports programs alone, and the host is told so.
         return new KernelTrace(formats);
       }
       enable(FILE_EVENTS);

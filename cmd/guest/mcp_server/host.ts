@@ -2,6 +2,7 @@
  * The host's end of a client's MCP session. It outlives its connections: those of a VM that is suspended or forked end
  * without the will of its programs, and the client must not notice more than it has to.
  */
+import { ignore } from "../../../lib/base/error/mod.ts";
 import { type Channel, FrameError } from "../../../lib/base/wire/mod.ts";
 
 /** JSON-RPC: an error of the server. */
@@ -45,7 +46,7 @@ export class Host {
 
   constructor(options: HostOptions) {
     this.#options = options;
-    this.#connection.promise.catch(() => {});
+    this.#connection.promise.catch(ignore("who sends a message has the error"));
   }
 
   /** Sends a message of the client, as soon as there is a connection. @throws {FrameError} it does not fit a frame */
@@ -126,7 +127,7 @@ export class Host {
   /** The calls that were under way have no answer; what comes from now on waits for another connection. */
   async #interrupt(): Promise<void> {
     this.#connection = Promise.withResolvers();
-    this.#connection.promise.catch(() => {});
+    this.#connection.promise.catch(ignore("who sends a message has the error"));
     for (const id of this.#asked) this.#stale.add(id);
     this.#asked.clear();
     for (const id of [...this.#open]) {

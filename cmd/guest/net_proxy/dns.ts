@@ -1,4 +1,5 @@
 import { acceptAll } from "../../../lib/base/accept/mod.ts";
+import { ignore } from "../../../lib/base/error/mod.ts";
 import { FrameChannel, writeAll } from "../../../lib/base/wire/mod.ts";
 import { connectHost, type DnsFrame, PORTS } from "../../../lib/machine/guest/wire/mod.ts";
 import { portOwner } from "./owner.ts";
@@ -17,13 +18,13 @@ export class Dns {
     for await (const [query, from] of listener) {
       this.#ask(query, "udp", (from as Deno.NetAddr).port).then(async (answer) => {
         if (answer) await listener.send(answer, from);
-      }).catch(() => {});
+      }).catch(ignore("the client asks again"));
     }
   }
 
   async serveTcp(listener: Deno.TcpListener): Promise<void> {
     for await (const conn of acceptAll(listener)) {
-      this.#serve(conn).catch(() => {}).finally(() => conn.close());
+      this.#serve(conn).catch(ignore("the client has left")).finally(() => conn.close());
     }
   }
 
@@ -69,7 +70,7 @@ export class Dns {
   connect(): Promise<FrameChannel> {
     if (this.#channel) return this.#channel;
     const channel = this.#channel = connectHost(PORTS.dns).then((conn) => new FrameChannel(conn));
-    this.#receive(channel).catch(() => {}).finally(() => this.#lose(channel));
+    this.#receive(channel).catch(ignore("the next query connects again")).finally(() => this.#lose(channel));
     return channel;
   }
 

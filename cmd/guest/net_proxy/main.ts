@@ -4,6 +4,7 @@
  * proxy decides nothing: any program of the guest could talk to the host directly. The rules refuse other
  * packets, and the proxy reports them.
  */
+import { ignore } from "../../../lib/base/error/mod.ts";
 import { GUEST_NETWORK, RULES_PATH } from "../../../lib/machine/guest/wire/mod.ts";
 import { Dns } from "./dns.ts";
 import { Notes } from "./notes.ts";
@@ -23,8 +24,7 @@ for (const hostname of HOSTS) {
   dns.serveTcp(Deno.listen({ hostname, port: dnsPort }));
   dns.serveUdp(Deno.listenDatagram({ transport: "udp", hostname, port: dnsPort }));
 }
-// If the host does not answer yet, the first query connects again.
-dns.connect().catch(() => {});
+dns.connect().catch(ignore("the host does not answer yet; the first query connects again"));
 // On failure the network stays as closed, but refused packets leave no record.
 reportRefusals(notes).catch((error) => {
   console.error(`sbx-net-proxy: cannot report refused packets: ${error.message}`);

@@ -1,3 +1,4 @@
+import { ignore } from "../../../lib/base/error/mod.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import { connectHost, type Note, PORTS, type StreamBlocked } from "../../../lib/machine/guest/wire/mod.ts";
 
@@ -12,7 +13,7 @@ export class Notes {
 
   /** Opens the connection, if it is not open. */
   open(): void {
-    if (!this.#channel) this.send(NOTHING).catch(() => {});
+    if (!this.#channel) this.send(NOTHING).catch(ignore("the next note connects again"));
   }
 
   /** @throws {Error} the host is not reachable; the next note connects again */
@@ -28,7 +29,7 @@ export class Notes {
 
   #connect(): Promise<FrameChannel> {
     const channel = connectHost(PORTS.tcp).then((conn) => new FrameChannel(conn));
-    this.#receive(channel).catch(() => {}).finally(() => this.#lose(channel));
+    this.#receive(channel).catch(ignore("the next note connects again")).finally(() => this.#lose(channel));
     return channel;
   }
 

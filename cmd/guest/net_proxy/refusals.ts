@@ -1,3 +1,4 @@
+import { ignore } from "../../../lib/base/error/mod.ts";
 import { LOG_GROUP, type PacketRefusal } from "../../../lib/machine/guest/wire/mod.ts";
 import { receivePackets } from "./nflog.ts";
 import type { Notes } from "./notes.ts";
@@ -24,7 +25,8 @@ export async function reportRefusals(notes: Notes): Promise<void> {
       ...(ports && { port: ports.to }),
       ...owner,
     };
-    // Without a host the report is lost; the packet is refused anyway.
-    await notes.send(refusal).catch(() => {});
+    await notes.send(refusal).catch(
+      ignore("without a host there is no record; the packet is refused anyway"),
+    );
   }
 }

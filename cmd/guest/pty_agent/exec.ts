@@ -1,5 +1,6 @@
 import { inheritNothing } from "../../../ffi/libc/inherit.ts";
 import { spawnProgram } from "../../../ffi/libc/spawn.ts";
+import { ignore } from "../../../lib/base/error/mod.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import {
   type ExecInput,
@@ -84,7 +85,9 @@ class Execution {
     try {
       this.#child = await this.#spawn();
       const { pid } = this.#child;
-      if (pid !== undefined) this.#host.send({ t: "Running", id, pid }).catch(() => {});
+      if (pid !== undefined) {
+        this.#host.send({ t: "Running", id, pid }).catch(ignore("a host that has left asks again"));
+      }
       // Deno loads its timers on first use, which takes a quarter of a second under emulation.
       if (timeout_ms) deadline = setTimeout(() => this.end("timed out"), timeout_ms);
       this.#child.status.then(() => {
@@ -207,8 +210,8 @@ class Execution {
     stdin: Sink,
     bytes: Uint8Array<ArrayBuffer>,
   ): Promise<void> {
-    await stdin.write(bytes).catch(() => {});
-    await this.#tell(channel, { stream: "stdin", taken: bytes.length }).catch(() => {});
+    await stdin.write(bytes).catch(ignore("the program has closed its input"));
+    await this.#tell(channel, { stream: "stdin", taken: bytes.length }).catch(ignore("the host has left"));
   }
 
   /** Sends a stream up to the limit, then drains it without sending, so that the program can finish. */

@@ -1,5 +1,6 @@
 import { setClock } from "../../../ffi/libc/clock.ts";
 import { reseedKernel } from "../../../ffi/libc/identity.ts";
+import { ifFound } from "../../../lib/base/error/mod.ts";
 import type { HostMessage } from "../../../lib/machine/guest/wire/mod.ts";
 
 type Identity = Extract<HostMessage, { t: "BootConfig" }>;
@@ -30,10 +31,10 @@ export async function writeIdentity({ hostname, machine_id }: Identity): Promise
   const files = {
     "/etc/hostname": `${hostname}\n`,
     "/etc/machine-id": `${machine_id}\n`,
-    "/etc/hosts": withName(await Deno.readTextFile("/etc/hosts").catch(() => ""), hostname),
+    "/etc/hosts": withName(await ifFound(Deno.readTextFile("/etc/hosts")) ?? "", hostname),
   };
   for (const [path, text] of Object.entries(files)) {
-    if (await Deno.readTextFile(path).catch(() => "") !== text) await Deno.writeTextFile(path, text);
+    if (await ifFound(Deno.readTextFile(path)) !== text) await Deno.writeTextFile(path, text);
   }
 }
 

@@ -71,6 +71,7 @@ async function serve(startsNetwork: boolean): Promise<boolean> {
   return false;
 }
 
+/** @returns null when the host has left, however its connection ended */
 async function nextMessage(): Promise<HostMessage | null> {
   return await control.next().catch(() => null) as HostMessage | null;
 }
@@ -123,7 +124,9 @@ async function handle(message: HostMessage, startsNetwork: boolean): Promise<voi
 
 /** Signals init to start sbx-net-proxy, which is kept out of the boot. */
 function startNetwork(): void {
-  Deno.writeTextFile("/run/sbx/booted", "\n").catch(() => {});
+  Deno.writeTextFile("/run/sbx/booted", "\n").catch((error) =>
+    console.error("sbx-pty-agent: the network does not start:", error)
+  );
 }
 
 /** Lets go of the host, so that the machine can be written down; its disk has all data, in case its memory gets lost. */

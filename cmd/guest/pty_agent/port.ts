@@ -1,3 +1,4 @@
+import { ignore } from "../../../lib/base/error/mod.ts";
 import { writeAll } from "../../../lib/base/wire/mod.ts";
 import type { RunningProgram, Sink, Source } from "./program.ts";
 
@@ -24,7 +25,7 @@ export class PortConnection implements RunningProgram {
       write: (from) => writeAll(conn, from),
       close: () => {
         this.#written.resolve();
-        conn.closeWrite().catch(() => {});
+        conn.closeWrite().catch(ignore("the connection is closed"));
       },
     };
   }

@@ -1,6 +1,7 @@
 import { inheritNothing } from "../../../ffi/libc/inherit.ts";
 import { PseudoTerminal } from "../../../ffi/libc/pty.ts";
 import { type SpawnedProcess, spawnInTerminal } from "../../../ffi/libc/spawn.ts";
+import { ignore } from "../../../lib/base/error/mod.ts";
 import { encodeFrame, writeAll } from "../../../lib/base/wire/mod.ts";
 import {
   EXIT_CANNOT_RUN,
@@ -61,11 +62,11 @@ export class Terminals {
         // The kernel hangs the terminal up for its children, which may have it open for long.
         device!.leave();
       });
-      this.#host.send({ t: "Running", id, pid: child.pid }).catch(() => {});
+      this.#host.send({ t: "Running", id, pid: child.pid }).catch(ignore("a host that has left asks again"));
       exit_code = await this.#relay(terminal, child);
     } catch (cause) {
       const line = `sbx: cannot run ${(request.argv ?? SHELL)[0]}: ${describeFailure(cause)}\r\n`;
-      await terminal?.connection?.write(new TextEncoder().encode(line)).catch(() => {});
+      await terminal?.connection?.write(new TextEncoder().encode(line)).catch(ignore("the host has left"));
     } finally {
       this.#open.delete(id);
       close(terminal?.connection);
@@ -101,7 +102,7 @@ export class Terminals {
 
   /** Copies both ways until the program ends or the host closes, which hangs the program up. @returns its exit code */
   async #relay(terminal: OpenTerminal, child: SpawnedProcess): Promise<number> {
-    const input = this.#relayInput(terminal).catch(() => {});
+    const input = this.#relayInput(terminal).catch(ignore("the terminal is closed"));
     const gone = Promise.race([input, terminal.closed.promise]).then(() => signal(terminal, "SIGHUP"));
     await this.#relayOutput(terminal, child.status, gone);
     close(terminal.connection);
@@ -114,7 +115,9 @@ export class Terminals {
   /** Copies the host's input until it detaches for good; one that left for a while gets a new connection. */
   async #relayInput(terminal: OpenTerminal): Promise<void> {
     for (let visit = this.#host.visits;; visit = this.#host.visits) {
-      await copyInput(terminal.connection!, terminal.device).catch(() => {});
+      await copyInput(terminal.connection!, terminal.device).catch(
+        ignore("how a connection ends is seen below"),
+      );
       // The end of a connection may be seen when its host has left, or is back already.
       if (!this.#host.away && visit === this.#host.visits) return;
       await this.#host.away?.promise;
@@ -138,7 +141,9 @@ export class Terminals {
       const read = await terminal.device.read(chunk);
       if (read !== null) {
         // A copy, since a write that `gone` abandons goes on.
-        const written = isGone ? gone : this.#write(terminal, chunk.slice(0, read)).catch(() => {});
+        const written = isGone
+          ? gone
+          : this.#write(terminal, chunk.slice(0, read)).catch(ignore("a host that left gets what follows"));
         await Promise.race([written, gone]);
       } else if (ended) return;
       else await new Promise((resolve) => setTimeout(resolve, 10));

@@ -1,3 +1,4 @@
+import { ignore } from "../../../lib/base/error/mod.ts";
 import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import type { GuestMessage } from "../../../lib/machine/guest/wire/mod.ts";
@@ -63,8 +64,9 @@ async function play(listener: Deno.UnixListener): Promise<void> {
     for (const stdin of [false, true]) {
       executions.start({ t: "Exec", id: "rehearsal", argv, stdin, timeout_ms: TIMEOUT_MS, cwd: "/" });
       const channel = stdin ? new FrameChannel(await listener.accept()) : undefined;
-      // A short program may have ended by now, and its connection with it.
-      await channel?.send({ stream: "stdin", end: true }).then(() => channel.next()).catch(() => {});
+      await channel?.send({ stream: "stdin", end: true }).then(() => channel.next()).catch(
+        ignore("a short program has ended, and its connection with it"),
+      );
       await untilExited(host);
       channel?.close();
     }

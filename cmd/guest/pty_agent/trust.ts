@@ -1,3 +1,4 @@
+import { ifFound } from "../../../lib/base/error/mod.ts";
 /** Path of the host's CA certificate, which signs for inspected connections. */
 export const CA_PATH = "/etc/sbx/ca.pem";
 
@@ -14,7 +15,7 @@ export const SOURCE = "/usr/local/share/ca-certificates/sbx.crt";
  * @param root root of the guest's files
  */
 export async function trust(pem: string, root = ""): Promise<void> {
-  const before = await Deno.readTextFile(root + SOURCE).catch(() => undefined);
+  const before = await ifFound(Deno.readTextFile(root + SOURCE));
   if (before === pem) return;
   // Appended without reading the 220 KB file, since this is part of every boot.
   if (before === undefined) await Deno.writeTextFile(root + BUNDLE, pem, { append: true });
