@@ -1,5 +1,12 @@
 import { fileURLToPath } from "node:url";
-import { type Arguments, type Command, type CommandGroup, daysOption, JSON_OPTION, sinceOf } from "../../../lib/base/args/mod.ts";
+import {
+  type Arguments,
+  type Command,
+  type CommandGroup,
+  daysOption,
+  JSON_OPTION,
+  sinceOf,
+} from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";

@@ -1,7 +1,13 @@
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
-import type { ChainLink, LayerExplanation, LeafNode, SettingExplanation, SettingsResponse } from "../../../lib/config/settings/mod.ts";
+import type {
+  ChainLink,
+  LayerExplanation,
+  LeafNode,
+  SettingExplanation,
+  SettingsResponse,
+} from "../../../lib/config/settings/mod.ts";
 import { connect } from "../connect.ts";
 import { formatJson, note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { pairs, table } from "../output.ts";

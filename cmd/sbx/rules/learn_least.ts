@@ -2,7 +2,15 @@
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { Progress } from "../../../lib/base/progress/mod.ts";
 import type { LabSession } from "../../../lib/lab/mod.ts";
-import { checkProfile, commandsOf, type LearnedProfile, minimise, profileRules, type RecordedCommand, without } from "../../../lib/lab/learn/mod.ts";
+import {
+  checkProfile,
+  commandsOf,
+  type LearnedProfile,
+  minimise,
+  profileRules,
+  type RecordedCommand,
+  without,
+} from "../../../lib/lab/learn/mod.ts";
 import { parseProfile, profilePath, saveProfile } from "../../../lib/config/profile/mod.ts";
 import { parseToml } from "../../../lib/base/toml/mod.ts";
 import { connect } from "../connect.ts";

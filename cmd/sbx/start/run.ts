@@ -1,11 +1,31 @@
-import type { CreateRequest, ExecRequest, RunResult, VmInfo, VmSummary } from "../../../lib/client/api/mod.ts";
+import type {
+  CreateRequest,
+  ExecRequest,
+  RunResult,
+  VmInfo,
+  VmSummary,
+} from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { connect } from "../connect.ts";
 import { note, printJson } from "../../../lib/base/print/mod.ts";
 import { stageTable } from "../output.ts";
-import { EXIT_NOTE, INPUT_OPTION, PROGRAM_OPTIONS, programRequest, SBX_FAILED, streamProgram } from "../vm/program.ts";
+import {
+  EXIT_NOTE,
+  INPUT_OPTION,
+  PROGRAM_OPTIONS,
+  programRequest,
+  SBX_FAILED,
+  streamProgram,
+} from "../vm/program.ts";
 import { SIZE_OPTIONS, sizeOf } from "../vm/size.ts";
-import { BRING_OPTIONS, bringFolder, collectWork, formatBrought, formatPulled, FROM_DIR_OPTIONS } from "../files/repository.ts";
+import {
+  BRING_OPTIONS,
+  bringFolder,
+  collectWork,
+  formatBrought,
+  formatPulled,
+  FROM_DIR_OPTIONS,
+} from "../files/repository.ts";
 import { usageError } from "../usage.ts";
 import { formatEvents } from "../record/events.ts";
 import { count } from "../../../lib/base/text/mod.ts";
