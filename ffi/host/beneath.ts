@@ -1,15 +1,11 @@
 /** Opens a path that cannot leave a folder, on this system: by openat2(2), or by steps on macOS. */
 import { openBeneath as openBeneathOnLinux, OpenError } from "../libc/beneath.ts";
 import { Calls, DARWIN, openBeneathBySteps } from "../posix/mod.ts";
+import type { PathHandle } from "./handle.ts";
 
 const MAC = new Calls(DARWIN);
 
 export { OpenError };
-
-/** A file or folder that is held open: `path` leads to it until disposal, whatever its name is then. */
-export interface PathHandle extends Disposable {
-  readonly path: string;
-}
 
 /**
  * Opens `path` below `root`. Follows links that stay below it.

@@ -3,57 +3,10 @@
  * alone on macOS.
  */
 import { Folder as LinuxFolder } from "../libc/tree.ts";
-import type { FileStat } from "../libc/stat.ts";
 import { Calls, DARWIN, PosixFolder } from "../posix/mod.ts";
+import type { Folder } from "./handle.ts";
 
 const MAC = new Calls(DARWIN);
-
-type Name = Uint8Array<ArrayBuffer>;
-
-/** One open file. Every method throws `CallError`. */
-export interface Descriptor extends Disposable {
-  readonly fd: number;
-  stat(): FileStat;
-  /** Fills a buffer as far as the file goes. @returns `bytes` read */
-  read(buffer: Uint8Array<ArrayBuffer>, offset: number): number;
-  write(bytes: Uint8Array<ArrayBuffer>, offset: number): void;
-  /** Start and end of the data from `offset` on; undefined: there is only a hole. */
-  nextData(offset: number): { start: number; end: number } | undefined;
-  truncate(size: number): void;
-  /** Shares the blocks of another file. @returns false: this system, or this pair of file systems, cannot */
-  cloneFrom(source: Descriptor): boolean;
-  chmod(mode: number): void;
-  /** Gives the file to a user; one who is not root keeps it. */
-  tryChown(uid: number, gid: number): void;
-  /** Sets the time of the last change of content. */
-  setTime(seconds: bigint, nanoseconds: bigint): void;
-  sync(): Promise<void>;
-}
-
-/** An open folder. Names are single components; every method throws `CallError` and follows no link. */
-export interface Folder extends Descriptor {
-  /** Opens a folder below this one. @param path bytes, relative; empty: this folder again */
-  folder(path: Uint8Array): Folder;
-  /** Yields the names in this folder, without `.` and `..`, in no order; each is valid until the next. */
-  names(): Generator<Name>;
-  /** What is known of an entry. @returns undefined when there is none */
-  statOf(name: Name): FileStat | undefined;
-  /** Opens an entry for reading if it is a regular file: nothing else is touched. @returns undefined: it is none */
-  openFile(name: Name): Descriptor | undefined;
-  /** Creates a file that must not exist. */
-  create(name: Name, mode?: number): Descriptor;
-  readLink(name: Name): Uint8Array<ArrayBuffer>;
-  makeLink(name: Name, target: Uint8Array): void;
-  makeFolder(name: Name, mode?: number): void;
-  /** Puts an entry in the place of another one, or of none, atomically. */
-  rename(from: Name, to: Name): void;
-  remove(name: Name): void;
-  removeFolder(name: Name): void;
-  /** Sets the time of the last change of a link itself. */
-  setTimeOf(name: Name, seconds: bigint, nanoseconds: bigint): void;
-  /** Gives a link to a user; one who is not root keeps it. */
-  tryChownOf(name: Name, uid: number, gid: number): void;
-}
 
 /** Opens a folder of this program's own; links in its path are followed. */
 export function openFolder(path: string): Folder {

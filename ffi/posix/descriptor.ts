@@ -1,5 +1,5 @@
 /** Open files by number, with what Deno's own lack: holes, exact times. */
-import type { Descriptor } from "../host/tree.ts";
+import type { Descriptor } from "../host/handle.ts";
 import type { FileStat } from "../libc/stat.ts";
 import type { Calls } from "./calls.ts";
 

@@ -2,7 +2,7 @@
  * Folders of a tree that another program changes at the same time: each is opened component by component without following a
  * link, and its entries are named by bytes relative to it.
  */
-import type { Folder } from "../host/tree.ts";
+import type { Folder } from "../host/handle.ts";
 import { CallError, cString } from "../libc/descriptor.ts";
 import type { FileStat } from "../libc/stat.ts";
 import type { Calls } from "./calls.ts";

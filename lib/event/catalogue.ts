@@ -1,16 +1,7 @@
 /** Field catalogue of events, for rules, detection mappings, completion and docs. */
 import { nearest } from "../base/text/mod.ts";
 import { FIELDS } from "./fields.ts";
-
-/** Field of an event. */
-export interface CatalogueField {
-  type: "string" | "number" | "bool" | "list" | "map";
-  /** CEL type, such as `map<string, list<string>>` */
-  cel: string;
-  /** possible values of an enumerated field */
-  values?: string[];
-  description?: string;
-}
+import type { CatalogueField } from "./field.ts";
 
 /** Fields by path (`http.request.host`), generated from the zod definition. */
 export const catalogue: ReadonlyMap<string, CatalogueField> = new Map(Object.entries(FIELDS));

@@ -1,5 +1,6 @@
 /** Event types and ids for the hot path, without zod at run time. */
 import type { Event, PolicyContext } from "./schema.ts";
+import type { EventFamily } from "./family_name.ts";
 
 export type { Event, PolicyContext };
 
@@ -18,15 +19,6 @@ export type ModelEvent = NonNullable<Event["model"]>;
 export type FileActivity = NonNullable<Event["file"]>["activity"];
 export type ProcessActivity = NonNullable<Event["process"]>["activity"];
 export type CredentialSubstitution = NonNullable<Event["credential"]>["substitution"];
-
-/** Families that rules and detections cover. */
-export const GOVERNED_FAMILIES = ["http", "dns", "mcp", "model", "file", "process"] as const;
-
-/** Every family; `credential` events are the credential broker's own records. */
-export const EVENT_FAMILIES = [...GOVERNED_FAMILIES, "credential"] as const;
-
-/** The part of an event type before the dot. */
-export type EventFamily = typeof EVENT_FAMILIES[number];
 
 /** Family of an event type: `http` of `http.request`. */
 export function familyOf(type: EventType): EventFamily {

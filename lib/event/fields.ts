@@ -1,5 +1,5 @@
 // Generated from schema.ts by generate.ts; a test fails when it is stale.
-import type { CatalogueField } from "./catalogue.ts";
+import type { CatalogueField } from "./field.ts";
 
 // deno-fmt-ignore
 export const FIELDS: Record<string, CatalogueField> = {

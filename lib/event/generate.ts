@@ -3,7 +3,7 @@
  * them; so does `deno run -A lib/event/generate.ts`, also while the catalogue does not fit the rest of the code.
  */
 import { z } from "zod";
-import type { CatalogueField } from "./catalogue.ts";
+import type { CatalogueField } from "./field.ts";
 import { EventSchema, PolicyContextSchema } from "./schema.ts";
 
 /** Fields of an event by path, in definition order. */
@@ -19,7 +19,7 @@ export function fieldsModule(): string {
     `  ${JSON.stringify(path)}: ${JSON.stringify(field)},\n`
   );
   return `// Generated from schema.ts by generate.ts; a test fails when it is stale.
-import type { CatalogueField } from "./catalogue.ts";
+import type { CatalogueField } from "./field.ts";
 
 // deno-fmt-ignore
 export const FIELDS: Record<string, CatalogueField> = {

@@ -2,9 +2,11 @@
  * Normalized security events: types, fields and families (docs/design/contracts/05-policy.md §5). Does not load zod: import `schema.ts` to
  * validate.
  */
-export { catalogue, type CatalogueField, fieldsOfFamily, nearestField, valueAt } from "./catalogue.ts";
+export { catalogue, fieldsOfFamily, nearestField, valueAt } from "./catalogue.ts";
+export type { CatalogueField } from "./field.ts";
 export { normalizeContext } from "./context.ts";
 export * from "./event.ts";
+export * from "./family_name.ts";
 export type { Finding } from "./finding.ts";
 export { type Getter, getterOf } from "./getter.ts";
 export { isMethodOverride } from "./method.ts";

@@ -1,5 +1,6 @@
 /** The processes of a session as a tree, out of its recorded events. */
-import { type DecidedEvent, type Event, type EventFamily, type EventProcess, familyOf } from "./event.ts";
+import { type DecidedEvent, type Event, type EventProcess, familyOf } from "./event.ts";
+import type { EventFamily } from "./family_name.ts";
 
 /** Longest time in `ms` by which a guest tells of a program after its first request. */
 const LATE_MS = 5000;

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { Common } from "./common.ts";
-import { EVENT_FAMILIES } from "./event.ts";
+import { EVENT_FAMILIES } from "./family_name.ts";
 import { Credential, Dns, File, Http, Mcp, Model, Process } from "./family.ts";
 
 const shape = {

@@ -3,6 +3,7 @@ import type { Bill, CallUse, LaterUse } from "./budget/mod.ts";
 import type { Event, EventCommon } from "../event/mod.ts";
 import type { Ask } from "./ask/schema.ts";
 import type { Decision } from "./decision/mod.ts";
+import type { Refusal } from "./decision/guard.ts";
 
 /** The part of an event that its family's parser knows; the session adds who, when and where. It never holds a secret. */
 export type Draft = Omit<Event, "schema_version" | "common"> & {
@@ -60,15 +61,6 @@ export interface Outcome {
   decision?: Decision;
   /** of a model call, for budgets; it is not recorded */
   use?: CallUse;
-}
-
-/** A refusal by code, which no rule can change: a request that cannot be read safely, a name that does not fit. */
-export interface Refusal {
-  /** `guard-<what>`, the rule id of the decision record */
-  id: string;
-  reason: string;
-  /** what would make it pass */
-  remedy?: string;
 }
 
 /** Decides on events and puts them into the ledger before their effect. */

@@ -4,25 +4,25 @@
  */
 export { coveredMatch } from "./ask/covered.ts";
 export { ASK_TIMEOUT, ASK_TIMEOUT_MAX } from "./ask/limit.ts";
-export { type AskOptions, AskQueue, type AskRecord } from "./ask/queue.ts";
+export { type AskOptions, AskQueue } from "./ask/queue.ts";
+export type { AskRecord } from "./decision/answer.ts";
 export type { AnsweredBy, Ask, AskAnswer } from "./ask/schema.ts";
 export { COST_MAX } from "./engine/cel.ts";
 export * from "./decision/mod.ts";
 export { DEFAULT_RULES } from "./engine/defaults.ts";
 export { compileLayers, type RuleLayers } from "./engine/layers.ts";
-export type { Draft, Gate, Outcome, Passage, Refusal, Verdict } from "./gate.ts";
+export type { Draft, Gate, Outcome, Passage, Verdict } from "./gate.ts";
+export type { Refusal } from "./decision/guard.ts";
 export { compilePolicy } from "./engine/compile_policy.ts";
 export { type EvaluateOptions, Policy } from "./engine/policy.ts";
+export { compareRules, type RewriteOp, type Rule } from "./engine/rule.ts";
 export {
   type Action,
   ACTIONS,
-  compareRules,
   type Layer,
   LAYERS,
   PRIORITY_DEFAULT,
   type Protocol,
   PROTOCOLS,
-  type RewriteOp,
-  type Rule,
-} from "./engine/rule.ts";
+} from "./engine/rule_term.ts";
 export { subjectOf, withValuesOf } from "./engine/why.ts";

@@ -1,7 +1,8 @@
 /** Work into a folder without a repository: three ways, by what files hold. */
 import { createHash } from "node:crypto";
 import { basename, dirname, join } from "node:path";
-import { openBeneath, OpenError, type PathHandle } from "../../ffi/host/beneath.ts";
+import { openBeneath, OpenError } from "../../ffi/host/beneath.ts";
+import type { PathHandle } from "../../ffi/host/handle.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { decodeUtf8 } from "../base/text/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";

@@ -5,7 +5,7 @@
 import type { FileQuestion } from "../../../ffi/libc/fanotify.ts";
 import { identityOf } from "../../../ffi/libc/inode.ts";
 import { interpreterOf, isLoader, mayHaveLoader } from "./executable.ts";
-import type { Held } from "./holds.ts";
+import type { Held } from "./thread.ts";
 import type { Places } from "./places.ts";
 import { cwdOf } from "./proc.ts";
 import { stateOf, ThreadCall } from "./thread.ts";

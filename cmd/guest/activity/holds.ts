@@ -13,21 +13,13 @@ import { HeldPrograms } from "./held_programs.ts";
 import type { Mount } from "./mountinfo.ts";
 import { mountsOfAll, watchedMounts } from "./mounts.ts";
 import { Places } from "./places.ts";
+import type { Held, Permission } from "./thread.ts";
 
 const ACCESSES = ["exec", "open"] as const;
 /** Longest time between two looks for what is mounted in other namespaces, in `ms`. */
 const MOUNTS_MS = 1000;
 /** Refuses memory that can be executed without a file system, which the kernel does not ask about (Linux 6.3). */
 const MEMFD = "/proc/sys/vm/memfd_noexec";
-
-type Permission = Extract<ActivityFrame, { t: "Permission" }>;
-type Distributed<T> = T extends unknown ? Omit<T, "t" | "id"> : never;
-
-/** What the host is asked, and what its answer does here. */
-export interface Held {
-  frame: Distributed<Permission>;
-  settle(isAllowed: boolean, always: boolean): unknown;
-}
 
 export interface Keeper {
   /** number of the open group of fanotify(7) */

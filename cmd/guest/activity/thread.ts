@@ -1,7 +1,17 @@
 /** A thread that stands still in a call of the kernel: what it is, and what it wants to run or to open. */
 import { resolve } from "./path.ts";
 import { readMemory } from "../../../ffi/libc/process.ts";
-import { ACTIVITY_LIMITS } from "../../../lib/machine/guest/wire/mod.ts";
+import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/machine/guest/wire/mod.ts";
+
+/** A call that waits for its permission. */
+export type Permission = Extract<ActivityFrame, { t: "Permission" }>;
+type Distributed<T> = T extends unknown ? Omit<T, "t" | "id"> : never;
+
+/** What the host is asked, and what its answer does here. */
+export interface Held {
+  frame: Distributed<Permission>;
+  settle(isAllowed: boolean, always: boolean): unknown;
+}
 
 const X86 = Deno.build.arch === "x86_64";
 const EXECVE = X86 ? 59 : 221;

@@ -4,7 +4,7 @@ import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { allOf } from "../../../lib/base/list/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { EVENT_FAMILIES } from "../../../lib/event/mod.ts";
-import { eventPages } from "./event_pages.ts";
+import { eventPages, type EventFilter } from "./event_pages.ts";
 import { timeOf } from "./event_row.ts";
 import { readTime } from "./event_time.ts";
 import { usageError } from "../usage.ts";
@@ -15,23 +15,6 @@ const DECISIONS: readonly string[] = allOf<NonNullable<typeof EventsQuery["_outp
   "ask",
   "block",
 );
-
-/** Selects events of a session; the API's words. */
-export type EventFilter = {
-  family?: string;
-  /** requests, and names without an address */
-  network?: "true";
-  denied?: "true";
-  decision?: string;
-  /** unix `ms` */
-  since?: number;
-  /** unix `ms` */
-  until?: number;
-  host?: string;
-  process?: string;
-  path?: string;
-  grep?: string;
-};
 
 export const FAMILY_OPTION: Option = {
   name: "family",

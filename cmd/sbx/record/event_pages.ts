@@ -2,8 +2,24 @@ import type { EventsResult } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
-import type { EventFilter } from "./event_filter.ts";
 import type { ListedEvent } from "./event_row.ts";
+
+/** Selects events of a session; the API's words. */
+export type EventFilter = {
+  family?: string;
+  /** requests, and names without an address */
+  network?: "true";
+  denied?: "true";
+  decision?: string;
+  /** unix `ms` */
+  since?: number;
+  /** unix `ms` */
+  until?: number;
+  host?: string;
+  process?: string;
+  path?: string;
+  grep?: string;
+};
 
 /** Events of one request, the API's maximum. */
 const PAGE_SIZE = 1000;

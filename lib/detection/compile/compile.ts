@@ -23,7 +23,7 @@ import { matchersOf } from "../sigma/lower.ts";
 import { Notes } from "../sigma/notes.ts";
 import { readSigma } from "../sigma/read.ts";
 import type { SigmaRule } from "../sigma/rule.ts";
-import { detectionError, hasErrors, type Problem } from "./problem.ts";
+import { detectionError, hasErrors, type Problem } from "../problem.ts";
 
 /** Result of compiling a pack. */
 export interface CompileResult {

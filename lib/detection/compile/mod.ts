@@ -1,5 +1,5 @@
 /** Compiler of packs: Sigma → IR, with its reports. Loads zod, js-yaml and BLAKE3. */
 export * from "./compile.ts";
 export * from "./portability.ts";
-export * from "./problem.ts";
+export * from "../problem.ts";
 export * from "./report.ts";

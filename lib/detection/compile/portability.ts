@@ -10,7 +10,7 @@ import { readSigmaDocuments } from "../sigma/read.ts";
 import { readRule } from "../sigma/rule.ts";
 import type { Split } from "../sigma/split.ts";
 import type { TreeNode } from "../tree/mod.ts";
-import { formatProblem, hasErrors } from "./problem.ts";
+import { formatProblem, hasErrors } from "../problem.ts";
 
 /** Maximum number of rules per report. */
 const RULES_MAX = 100_000;

@@ -1,6 +1,6 @@
 /** Report of compiling a pack (docs/design/contracts/06-detection.md §6, `sbx.detection-compile.v1`). */
 import type { CompileResult } from "./compile.ts";
-import { type Diagnostic, diagnosticsOf } from "./problem.ts";
+import { type Diagnostic, diagnosticsOf } from "../problem.ts";
 
 export interface CompileReport {
   schema: "sbx.detection-compile.v1";

@@ -1,6 +1,6 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { parseToml, type TomlDocument } from "../../base/toml/mod.ts";
-import type { Problem } from "../compile/mod.ts";
+import type { Problem } from "../problem.ts";
 import { parseJson, parseYaml, TreeError, type TreeNode, valueOf, walk } from "../tree/mod.ts";
 
 export type PackFormat = "yaml" | "toml" | "json";

@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { describe } from "../../base/toml/mod.ts";
-import { detectionError, type Diagnostic, diagnosticsOf, hasErrors, type Problem } from "../compile/mod.ts";
+import { detectionError, type Diagnostic, diagnosticsOf, hasErrors, type Problem } from "../problem.ts";
 import { EXPORT_ROUTES, isExportRoute } from "../ir/ir.ts";
 import { documentOf, formatOf, type PackDocument, parseDocument } from "./document.ts";
 import { PACK_MAX, type PackFile, PackSchema } from "./schema.ts";

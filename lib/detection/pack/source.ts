@@ -1,7 +1,7 @@
 import { isAbsolute, join, relative } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
-import type { Problem } from "../compile/mod.ts";
+import type { Problem } from "../problem.ts";
 import type { Place } from "./document.ts";
 import { decodeUtf8, type Pack, readBytes } from "./pack.ts";
 import { PACK_MAX } from "./schema.ts";

@@ -1,4 +1,4 @@
-import type { Problem } from "../compile/mod.ts";
+import type { Problem } from "../problem.ts";
 import type { Place } from "../pack/document.ts";
 import type { TreeErrorCode } from "../tree/mod.ts";
 

@@ -14,7 +14,7 @@ import { parseToml } from "../../base/toml/mod.ts";
 import { type BundleFiles, CORP_NAME } from "./document.ts";
 import { type Active, CONTENT, damaged, FILES, MANIFEST, writeFiles } from "./files.ts";
 import { joinCorp } from "./merge.ts";
-import { bundlePaths } from "../layer/mod.ts";
+import { bundlePaths } from "./paths.ts";
 import { entryOf, openBundle } from "./verify.ts";
 
 /**

@@ -5,7 +5,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { ChannelId, ReleaseVersion } from "../../release/schema.ts";
 import type { BundleFiles } from "./document.ts";
-import { bundlePaths } from "../layer/mod.ts";
+import { bundlePaths } from "./paths.ts";
 
 /** Names in the folder of a version. `FILES` has the bundle's own files, and corp.toml joined with that of the machine. */
 export const MANIFEST = "manifest.json", CONTENT = "bundle.json", FILES = "files";

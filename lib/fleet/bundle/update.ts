@@ -25,7 +25,7 @@ import {
 import { compareProfiles, fetchDocument, installProfile, recordChange } from "../../publish/update/mod.ts";
 import { type Active, type BundleStatus, CONTENT, MANIFEST, readActive, writeStatus } from "./files.ts";
 import { applyBundle } from "./apply.ts";
-import { bundlePaths } from "../layer/mod.ts";
+import { bundlePaths } from "./paths.ts";
 import { entryOf, openBundle } from "./verify.ts";
 
 /** Longest wait for another program that updates, in `ms`. */

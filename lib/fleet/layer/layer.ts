@@ -2,7 +2,7 @@
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import type { CorpLayer } from "../../config/corp/mod.ts";
-import { bundlePaths } from "./paths.ts";
+import { bundlePaths } from "../bundle/paths.ts";
 
 /** Joins corp.toml with the bundle of its channel that is installed in a home. */
 export function bundleLayer(home: Pick<Home, "dir">): CorpLayer {

@@ -47,4 +47,6 @@ export { type LedgerRows, readRowsAfter } from "./rows.ts";
 export { sealAbandoned } from "./seal_abandoned.ts";
 export { readSpending, type RecordedSpending } from "./spending.ts";
 export { renameDamagedIndex, type SessionEntry, SessionIndex } from "./sessions.ts";
-export { readOwner, type SealCheck, type SealSigner, type Verification, verifyLedger } from "./verify.ts";
+export { readOwner, type SealCheck, verifyLedger } from "./verify.ts";
+export type { SealSigner } from "./verify_chain.ts";
+export type { Verification } from "./verify_chain.ts";

@@ -6,36 +6,15 @@ import { BOUND_VERSION, GENESIS } from "../schema.ts";
 import { findSealMismatch, readSeal } from "../seal.ts";
 import { openLedger, withLedger } from "./open.ts";
 import { selectText } from "./text.ts";
-import { type ChainState, checkChain, EVENTS, JOURNAL, OUTCOMES } from "./verify_chain.ts";
+import type { Problem, SealSigner } from "./verify_chain.ts";
+import { type ChainState, checkChain, EVENTS, JOURNAL, OUTCOMES, type Verification } from "./verify_chain.ts";
 import { checkBodies, checkBound, checkRecords, checkReferences, checkStructure } from "./verify_rows.ts";
-
-/** Report of `sbx verify` on one ledger. */
-export interface Verification {
-  ok: boolean;
-  /** number of good events, counted from the first */
-  events: number;
-  /** the ledger has a seal, which also proves its end, its findings and its approvals */
-  sealed: boolean;
-  /** key that signed the seal; absent: the seal is not signed, or nothing could check it */
-  signed_by?: SealSigner;
-  /** first problem */
-  first_bad?: { sequence?: number; event_id?: string; reason: string };
-}
-
-/** Key that signed a seal. One that is not trusted proves nothing. */
-export interface SealSigner {
-  id: string;
-  trusted: boolean;
-}
 
 /** Checks the signature of a sealed ledger. */
 export interface SealCheck {
   /** @returns the signer; `undefined`: the seal is not signed @throws {SbxError} the signature is not valid */
   (text: string): Promise<SealSigner | undefined>;
 }
-
-/** First problem of a check; `undefined` if there is none. */
-export type Problem = Verification["first_bad"];
 
 /** Errors of the database that are not about what is in the file. */
 const UNREADABLE = /^SQLITE_(READONLY|CANTOPEN|BUSY|LOCKED|PERM|FULL|NOMEM)/;

@@ -7,7 +7,28 @@ import { digestText } from "../digest.ts";
 import type { LedgerDecision, LedgerOutcome } from "../entry.ts";
 import { EVENT_COLUMNS, JOURNAL_COLUMNS, OUTCOME_COLUMNS } from "../schema.ts";
 import { parseJson, selectText, type TextRow } from "./text.ts";
-import type { Problem } from "./verify.ts";
+
+/** Key that signed a seal. One that is not trusted proves nothing. */
+export interface SealSigner {
+  id: string;
+  trusted: boolean;
+}
+
+/** First problem of a check; `undefined` if there is none. */
+export type Problem = Verification["first_bad"];
+
+/** Report of `sbx verify` on one ledger. */
+export interface Verification {
+  ok: boolean;
+  /** number of good events, counted from the first */
+  events: number;
+  /** the ledger has a seal, which also proves its end, its findings and its approvals */
+  sealed: boolean;
+  /** key that signed the seal; absent: the seal is not signed, or nothing could check it */
+  signed_by?: SealSigner;
+  /** first problem */
+  first_bad?: { sequence?: number; event_id?: string; reason: string };
+}
 
 /** Rows read at a time: an event can have a megabyte. */
 const PAGE_ROWS = 100;

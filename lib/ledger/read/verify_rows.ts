@@ -3,7 +3,7 @@ import type { Client } from "@libsql/client/sqlite3";
 import { blake3 } from "../../base/hash/mod.ts";
 import { digestText } from "../digest.ts";
 import { parseJson, selectText } from "./text.ts";
-import type { Problem } from "./verify.ts";
+import type { Problem } from "./verify_chain.ts";
 
 /** Bodies read at a time: they have any size. */
 const PAGE_BODIES = 16;

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { isAddress } from "../../base/address/mod.ts";
-import { ACTIVITY_LIMITS, ERROR_CHARACTERS, INLINE_BYTES, INPUT_WINDOW } from "./wire/messages.ts";
+import { ACTIVITY_LIMITS, ERROR_CHARACTERS, INLINE_BYTES, INPUT_WINDOW } from "./wire/limit.ts";
 
 /** Longest base64 of a piece of output on the control port, in characters. */
 const INLINE_CHARACTERS = Math.ceil(INLINE_BYTES / 3) * 4;

@@ -1,5 +1,5 @@
 import { CallError } from "../../../ffi/libc/descriptor.ts";
-import type { Folder } from "../../../ffi/host/tree.ts";
+import type { Folder } from "../../../ffi/host/handle.ts";
 import { freeBytes } from "../../base/disk/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { formatBytes } from "../../base/progress/mod.ts";

@@ -1,7 +1,7 @@
 /** Content of files: read once, hashed, and written elsewhere on the way; holes stay holes. */
 import { Blake3Hasher } from "@napi-rs/blake-hash";
 import { Buffer } from "node:buffer";
-import type { Descriptor } from "../../../ffi/host/tree.ts";
+import type { Descriptor } from "../../../ffi/host/handle.ts";
 import type { Pace } from "./pace.ts";
 
 /** Size of one read, in `bytes`; a file of at most this size is one buffer. */

@@ -1,5 +1,6 @@
 import type { FileStat } from "../../../ffi/libc/stat.ts";
-import { type Descriptor, type Folder, openFolder } from "../../../ffi/host/tree.ts";
+import { openFolder } from "../../../ffi/host/tree.ts";
+import type { Descriptor, Folder } from "../../../ffi/host/handle.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { CHUNK, digest, type Form, hashOf } from "./content.ts";
 import type { Pace } from "./pace.ts";

@@ -1,6 +1,6 @@
 /** Putting files back: each is written beside its place and renamed, below the workspace and without following a link. */
 import { CallError } from "../../../ffi/libc/descriptor.ts";
-import type { Descriptor, Folder } from "../../../ffi/host/tree.ts";
+import type { Descriptor, Folder } from "../../../ffi/host/handle.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Change } from "./diff.ts";
 import type { Entry } from "./entry.ts";

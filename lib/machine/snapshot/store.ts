@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { CallError } from "../../../ffi/libc/descriptor.ts";
-import { type Folder, openFolder } from "../../../ffi/host/tree.ts";
+import { openFolder } from "../../../ffi/host/tree.ts";
+import type { Folder } from "../../../ffi/host/handle.ts";
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { lockWithin } from "../../base/home/mod.ts";
 import { type Capture, capture } from "./capture.ts";

@@ -1,5 +1,5 @@
 import { CallError } from "../../../ffi/libc/descriptor.ts";
-import type { Folder } from "../../../ffi/host/tree.ts";
+import type { Folder } from "../../../ffi/host/handle.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { type Entry, entryOf, leftOut } from "./entry.ts";
 import type { Pace } from "./pace.ts";

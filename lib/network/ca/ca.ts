@@ -1,11 +1,6 @@
 import { asSbxError } from "../../base/error/mod.ts";
-import type { CaFiles, CaPair } from "./store.ts";
-
-/** Certificate with its chain, and its key, both PEM. */
-export interface Leaf {
-  cert: string;
-  key: string;
-}
+import type { CaFiles, CaPair } from "./sign.ts";
+import type { Leaf } from "./sign.ts";
 
 /** Most certificates in the cache. */
 const LEAVES_MAX = 2048;

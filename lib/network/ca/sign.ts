@@ -3,9 +3,28 @@
 import "reflect-metadata";
 import * as x509 from "@peculiar/x509";
 import { SbxError } from "../../base/error/mod.ts";
-import type { Leaf } from "./ca.ts";
 import { fromPem, toPem } from "./pem.ts";
-import type { CaPair } from "./store.ts";
+
+/** Key and certificate as PEM. */
+export interface CaPair {
+  key: string;
+  certificate: string;
+  /** SHA-256 of the certificate, 64 hex characters */
+  fingerprint: string;
+}
+
+/** Paths of one CA. */
+export interface CaFiles {
+  dir: string;
+  key: string;
+  certificate: string;
+}
+
+/** Certificate with its chain, and its key, both PEM. */
+export interface Leaf {
+  cert: string;
+  key: string;
+}
 
 const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const DAY_MS = 86_400_000;

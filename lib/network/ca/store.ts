@@ -4,21 +4,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { Ca } from "./ca.ts";
 import { fromPem } from "./pem.ts";
-
-/** Key and certificate as PEM. */
-export interface CaPair {
-  key: string;
-  certificate: string;
-  /** SHA-256 of the certificate, 64 hex characters */
-  fingerprint: string;
-}
-
-/** Paths of one CA. */
-export interface CaFiles {
-  dir: string;
-  key: string;
-  certificate: string;
-}
+import type { CaFiles, CaPair } from "./sign.ts";
 
 /** Longest wait for another process that is creating the CA, in `ms`. */
 const LOCK_TIMEOUT_MS = 20_000;

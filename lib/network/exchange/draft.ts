@@ -1,7 +1,6 @@
 /** Drafts of the network's events (docs/design/contracts/05-policy.md §5). */
 import {
   type CredentialSubstitution,
-  type EventProcess,
   type HttpBody,
   type HttpGit,
   httpPathClass,
@@ -17,15 +16,7 @@ import type { ModelCall } from "../interface/mod.ts";
 import { formatAuthority } from "./authority.ts";
 import type { BufferedBody } from "./body_buffer.ts";
 import type { GitExchange } from "./git.ts";
-import type { CapturedHead, IncomingRequest } from "./request.ts";
-
-/** Origin of a request, and of the events that follow from it. */
-export interface Requester {
-  actor: "vm" | "host";
-  process?: EventProcess;
-  /** trace that the request claims, once its head was read */
-  trace_id?: string;
-}
+import type { CapturedHead, IncomingRequest, Requester } from "./request.ts";
 
 /** Origin of what follows from an event: its substitutions and model calls belong to the same trace. */
 export function requesterOf({ actor = "vm", process, trace_id }: Draft["common"]): Requester {

@@ -33,10 +33,10 @@ import {
   type DraftedRequest,
   httpDraft,
   NO_HTTP_BODY,
-  type Requester,
   requesterOf,
   substitutionDraft,
 } from "./draft.ts";
+import type { Requester } from "./request.ts";
 import { searchEncoded, TOO_LONG } from "./encoded_body.ts";
 import { bodyPlaceOf, prepareBody } from "./filtered_body.ts";
 import { drainBody, GitExchange } from "./git.ts";

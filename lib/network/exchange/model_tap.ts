@@ -7,22 +7,14 @@ import { NO_BYTES } from "../message/byte_buffer.ts";
 import { type Header, headerValue } from "../message/header.ts";
 import { splitTarget } from "../message/target.ts";
 import type { Destination, ModelCall, ModelDraft, ModelRequest, Scrub } from "../interface/mod.ts";
-import type { Requester } from "./draft.ts";
+import type { Requester } from "./request.ts";
 import type { ModelBody } from "./model_body.ts";
 import type { CapturedHead } from "./request.ts";
-import type { ResponseTap } from "./response_tap.ts";
+import type { ResponseTap, TapEnd } from "./response_tap.ts";
 import { UsageStrip } from "./usage_strip.ts";
 
 /** Decision on a model call: it is sent, with its rewritten body if there is one, or it is blocked. */
 export type ModelVerdict = { allowed: true; body?: Uint8Array } | { allowed: false; decision: Decision };
-
-/** How far a request and its answer got. */
-export interface TapEnd {
-  /** nothing of the request was sent */
-  unsent?: boolean;
-  /** the answer came to its end, whether or not the client took it */
-  complete?: boolean;
-}
 
 /** Decides on one model call, and reads its response as it passes. */
 export class ModelTap implements ResponseTap {

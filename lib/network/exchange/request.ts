@@ -1,7 +1,15 @@
 import type { BodySource } from "../message/body.ts";
 import type { Header } from "../message/header.ts";
 import type { Destination } from "../interface/mod.ts";
-import type { Requester } from "./draft.ts";
+import type { EventProcess } from "../../event/mod.ts";
+
+/** Origin of a request, and of the events that follow from it. */
+export interface Requester {
+  actor: "vm" | "host";
+  process?: EventProcess;
+  /** trace that the request claims, once its head was read */
+  trace_id?: string;
+}
 
 /** A parsed request whose destination has been checked. */
 export interface IncomingRequest extends Destination {

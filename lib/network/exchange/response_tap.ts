@@ -2,7 +2,14 @@
 import type { Gate } from "../../policy/mod.ts";
 import type { Header } from "../message/header.ts";
 import type { LaterAnswer } from "../interface/mod.ts";
-import type { TapEnd } from "./model_tap.ts";
+
+/** How far a request and its answer got. */
+export interface TapEnd {
+  /** nothing of the request was sent */
+  unsent?: boolean;
+  /** the answer came to its end, whether or not the client took it */
+  complete?: boolean;
+}
 
 /** Reads a response as it passes; it never disturbs it. */
 export interface ResponseTap {

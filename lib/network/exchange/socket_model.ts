@@ -7,9 +7,10 @@ import type { Header } from "../message/header.ts";
 import type { CredentialPort, ModelCall, ModelSocket, Scrub, SocketResponse } from "../interface/mod.ts";
 import { CLOSE, type SocketChannel, SocketEnded, type SocketRelay } from "../websocket/mod.ts";
 import type { BufferBudget } from "./buffer_budget.ts";
-import type { Requester } from "./draft.ts";
+import type { Requester } from "./request.ts";
 import { MessageBuffer } from "./message_buffer.ts";
-import { ModelTap, type TapEnd } from "./model_tap.ts";
+import { ModelTap } from "./model_tap.ts";
+import type { TapEnd } from "./response_tap.ts";
 
 export interface SocketModelOptions {
   gate: Gate;

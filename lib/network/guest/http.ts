@@ -10,7 +10,8 @@ import {
   parseAuthority,
 } from "../exchange/authority.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
-import { connectDraft, httpDraft, NO_HTTP_BODY, rawPathOf, type Requester } from "../exchange/draft.ts";
+import { connectDraft, httpDraft, NO_HTTP_BODY, rawPathOf } from "../exchange/draft.ts";
+import type { Requester } from "../exchange/request.ts";
 import { HttpExchange } from "../exchange/exchange.ts";
 import type { IncomingRequest } from "../exchange/request.ts";
 import { ClientLost, ConnectionLost, MessageFault } from "../fault.ts";

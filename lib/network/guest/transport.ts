@@ -2,7 +2,8 @@
 import { canonicalHost } from "../../base/address/mod.ts";
 import type { Draft, Refusal } from "../../policy/mod.ts";
 import { formatAuthority } from "../exchange/authority.ts";
-import { connectDraft, type Requester } from "../exchange/draft.ts";
+import { connectDraft } from "../exchange/draft.ts";
+import type { Requester } from "../exchange/request.ts";
 
 /** A refused packet, as the guest reports it. */
 export interface RefusedPacket {

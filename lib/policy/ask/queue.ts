@@ -4,19 +4,12 @@ import type { Event } from "../../event/mod.ts";
 import type { Answered, Decision } from "../decision/mod.ts";
 import { subjectLine } from "../decision/mod.ts";
 import { applyAnswer } from "../decision/mod.ts";
-import type { Layer } from "../engine/rule.ts";
+import type { Layer } from "../engine/rule_term.ts";
 import { contentOf, identityOf, isWhole } from "./digest.ts";
 import { APPROVAL_MINUTES_MAX, ASK_TIMEOUT, ASKS_MAX, SUBJECT_MAX } from "./limit.ts";
 import type { AnsweredBy, Ask, AskAnswer, KeptAsk } from "./schema.ts";
 import { scopeOf } from "./scope.ts";
-
-/** The record of an answered or expired ask. */
-export interface AskRecord extends Ask {
-  answer?: AskAnswer;
-  /** absent when nobody answered */
-  answered_by?: AnsweredBy;
-  resolved_at: string;
-}
+import type { AskRecord } from "../decision/answer.ts";
 
 /** Callbacks of a queue, and what tests replace. */
 export interface AskOptions {

@@ -3,7 +3,7 @@
  * them as plain data.
  */
 import { z } from "zod";
-import { LAYERS } from "../engine/rule.ts";
+import { LAYERS } from "../engine/rule_term.ts";
 import { APPROVAL_MINUTES_MAX } from "./limit.ts";
 
 /** One ask. */

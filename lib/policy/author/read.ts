@@ -1,7 +1,8 @@
 /** Reads rules from TOML. Loads zod; the engine takes rules as plain data. */
 import { SbxError } from "../../base/error/mod.ts";
 import { checkToml, parseToml, type TomlDocument } from "../../base/toml/mod.ts";
-import { type Layer, PRIORITY_DEFAULT, type Rule } from "../engine/rule.ts";
+import type { Rule } from "../engine/rule.ts";
+import { type Layer, PRIORITY_DEFAULT } from "../engine/rule_term.ts";
 import { RuleFileSchema, type RuleTable } from "./schema.ts";
 
 /** Maximum size of a rule file, in `bytes`. */

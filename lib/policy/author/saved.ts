@@ -6,7 +6,8 @@ import { SbxError } from "../../base/error/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import { coveredMatch } from "../ask/covered.ts";
 import { scopeOf } from "../ask/scope.ts";
-import { PRIORITY_DEFAULT, type Rule } from "../engine/rule.ts";
+import type { Rule } from "../engine/rule.ts";
+import { PRIORITY_DEFAULT } from "../engine/rule_term.ts";
 import type { RuleTable } from "./schema.ts";
 
 /** A rule to save in a profile. */

@@ -11,7 +11,7 @@ import {
   PRIORITY_MAX,
   PRIORITY_MIN,
   PROTOCOLS,
-} from "../engine/rule.ts";
+} from "../engine/rule_term.ts";
 
 /** Valid rule ids, which are TOML table names and never file names. Those of guards are reserved. */
 export const RULE_ID = /^(?!guard-)[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;

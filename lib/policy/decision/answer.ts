@@ -1,6 +1,14 @@
 /** The part of a decision record that tells how its ask ended (docs/design/contracts/05-policy.md §5). */
-import type { AskRecord } from "../ask/queue.ts";
 import type { Answered, Decision } from "./decision.ts";
+import type { AnsweredBy, Ask, AskAnswer } from "../ask/schema.ts";
+
+/** The record of an answered or expired ask. */
+export interface AskRecord extends Ask {
+  answer?: AskAnswer;
+  /** absent when nobody answered */
+  answered_by?: AnsweredBy;
+  resolved_at: string;
+}
 
 /** The decision that follows from an answer to a decision that was `ask`. */
 export function applyAnswer({ remedy: _, ...asked }: Decision, answered: Answered): Decision {

@@ -2,8 +2,12 @@
 import type { z } from "zod";
 import type { Event, Finding } from "../../event/mod.ts";
 import type { Rule } from "../engine/rule.ts";
-import { isGuard } from "./guard.ts";
 import type * as schema from "./schema.ts";
+
+/** True for the rule id of a guard. */
+export function isGuard(ruleId: string): boolean {
+  return ruleId.startsWith("guard-");
+}
 
 export type MatchedField = z.infer<typeof schema.MatchedField>;
 export type NearMiss = z.infer<typeof schema.NearMiss>;

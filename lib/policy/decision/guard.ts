@@ -3,8 +3,16 @@
  * (docs/design/contracts/05-policy.md §5).
  */
 import type { Event } from "../../event/mod.ts";
-import type { Refusal } from "../gate.ts";
 import type { Decision, Evaluation } from "./decision.ts";
+
+/** A refusal by code, which no rule can change: a request that cannot be read safely, a name that does not fit. */
+export interface Refusal {
+  /** `guard-<what>`, the rule id of the decision record */
+  id: string;
+  reason: string;
+  /** what would make it pass */
+  remedy?: string;
+}
 
 /** Guard for an event on which the rules cannot be evaluated at all. */
 export const GUARD_EVALUATION = "guard-evaluation";
@@ -43,11 +51,6 @@ export function failedEvaluation(event: Event, error: unknown): Evaluation {
     event,
     failures: [{ rule_id: GUARD_EVALUATION, event_id, message }],
   };
-}
-
-/** True for the rule id of a guard. */
-export function isGuard(ruleId: string): boolean {
-  return ruleId.startsWith("guard-");
 }
 
 /** Remedy for a block by a guard. */

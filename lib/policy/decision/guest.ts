@@ -4,7 +4,7 @@
  */
 import { ASK_USER } from "../../base/error/mod.ts";
 import type { Decision } from "./decision.ts";
-import { isGuard } from "./guard.ts";
+import { isGuard } from "./decision.ts";
 
 /** Refusal for a guest: no file, no line, no value of other rules, and no advice to change a rule. */
 export interface GuestRefusal {

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { AnsweredBy } from "../ask/schema.ts";
-import { PROTOCOLS } from "../engine/rule.ts";
+import { PROTOCOLS } from "../engine/rule_term.ts";
 
 /** Field tested by the deciding rule, with the event's value; long text is truncated. */
 export const MatchedField = z.strictObject({ path: z.string(), value: z.unknown() });

@@ -6,7 +6,8 @@ import { MatchError } from "./field.ts";
 import type { FlatEvent } from "./flat.ts";
 import { lower } from "./lower.ts";
 import { compileRewrites, type Rewrite } from "./rewrite.ts";
-import { MATCH_MAX, matchOf, type Rule, ruleLabel } from "./rule.ts";
+import { matchOf, type Rule, ruleLabel } from "./rule.ts";
+import { MATCH_MAX } from "./rule_term.ts";
 
 /** Compiled expression. @throws {Error} on an evaluation error */
 export type Program = (event: FlatEvent) => unknown;

@@ -2,7 +2,8 @@ import { SbxError } from "../../base/error/mod.ts";
 import { type CompiledRule, compileRule } from "./compile.ts";
 import { DEFAULT_RULES } from "./defaults.ts";
 import { Policy } from "./policy.ts";
-import { LAYERS, type Rule, ruleLabel, RULES_MAX } from "./rule.ts";
+import { type Rule, ruleLabel } from "./rule.ts";
+import { LAYERS, RULES_MAX } from "./rule_term.ts";
 
 /** Maximum broken rules listed in one error. */
 const PROBLEMS_SHOWN = 10;

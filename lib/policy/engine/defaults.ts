@@ -1,7 +1,8 @@
 /** Built-in rules (docs/design/contracts/05-policy.md §5), evaluated last. */
 import { familyOf, GOVERNED_FAMILIES } from "../../event/mod.ts";
 import { TYPES } from "./condition.ts";
-import { PRIORITY_DEFAULT, type Rule } from "./rule.ts";
+import type { Rule } from "./rule.ts";
+import { PRIORITY_DEFAULT } from "./rule_term.ts";
 
 /** Match on event types instead of fields, so that it covers events without their family's object. */
 const matchFamily = (family: string) => {

@@ -9,7 +9,8 @@ import { isWithin } from "./part.ts";
 import { isPassedThrough, type PassthroughGuard } from "./passthrough.ts";
 import type { PrivateAddressGuard } from "./private.ts";
 import type { Rewrite } from "./rewrite.ts";
-import { type Protocol, ruleLabel } from "./rule.ts";
+import { ruleLabel } from "./rule.ts";
+import type { Protocol } from "./rule_term.ts";
 import { matchedFields, nearMisses, remedyFor } from "./why.ts";
 
 /**

@@ -6,7 +6,8 @@ import { resetCost } from "./cel.ts";
 import type { CompiledRule } from "./compile.ts";
 import type { FlatEvent } from "./flat.ts";
 import { quote } from "./literal.ts";
-import { PRIORITY_DEFAULT, type Rule } from "./rule.ts";
+import type { Rule } from "./rule.ts";
+import { PRIORITY_DEFAULT } from "./rule_term.ts";
 
 /** Maximum length of a value in a record, in characters. */
 const VALUE_MAX = 256;

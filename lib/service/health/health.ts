@@ -7,7 +7,7 @@ import { timeLimit } from "../../base/time/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
 import { listProfiles } from "../../config/profile/mod.ts";
 import { corpLayer, type FleetBundles, profileProblems, requireGood } from "../../home/mod.ts";
-import { withDeadline } from "./deadline.ts";
+import { type Probe, withDeadline } from "./deadline.ts";
 import type { FleetShipping } from "../record/fleet_shipping.ts";
 import type { Registry } from "../vm/registry.ts";
 import type { Sessions } from "../record/sessions.ts";
@@ -26,9 +26,6 @@ export interface HealthSources extends VmHealthSources {
   fleet: Pick<FleetShipping, "problems">;
   bundles: Pick<FleetBundles, "problems">;
 }
-
-/** A probe: what it looks at, and its issues, one line each. */
-export type Probe = [what: string, look: () => Promise<string[]>];
 
 /** Runs probes at once. @returns the issues in the order of the probes */
 export async function runProbes(probes: readonly Probe[], ms = PROBE_MS): Promise<string[]> {

@@ -14,7 +14,7 @@ import { GUEST_WORKSPACE } from "../../event/mod.ts";
 import type { HostRecords } from "../record/host_record.ts";
 import type { ReplyTo } from "../../session/ipc/mod.ts";
 import { userName } from "../../base/user/mod.ts";
-import type { Supervisor } from "../vm/supervisor.ts";
+import type { Asker } from "../vm/suspension.ts";
 import type { Vm } from "../vm/vm.ts";
 import { awaitFile } from "../vm/vm_files.ts";
 import { guestPath, relativePath, Workspace } from "./workspace/mod.ts";
@@ -44,7 +44,9 @@ export interface Mover {
 }
 
 /** Parts of the service that files of a VM involve. */
-export interface FileParts extends Pick<Supervisor, "ready"> {
+export interface FileParts {
+  /** waits until the VM can run programs (`Supervisor.ready`) */
+  ready(vm: Vm, asker: Asker): Promise<void>;
   records: Pick<HostRecords, "decide">;
 }
 

@@ -1,14 +1,7 @@
-import {
-  type EventProcess,
-  type FileActivity,
-  fileNameOf,
-  type NamedPaths,
-  pathClass,
-  type ProcessActivity,
-} from "../../event/mod.ts";
+import { type FileActivity, fileNameOf, type NamedPaths, pathClass } from "../../event/mod.ts";
 import type { ActivityFrame } from "../../machine/guest/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
-import type { KnownProcess } from "./processes.ts";
+import type { GuestProgram, KnownProcess } from "./processes.ts";
 
 /** Folder of the programs of sbx in a guest, and how init is run (lib/publish/image/init.ts). */
 const PROGRAMS = "/usr/lib/sbx/";
@@ -17,12 +10,6 @@ const INIT = "/bin/busybox sh /init";
 const AGENT = `${PROGRAMS}sbx-pty-agent.js`;
 /** Program that reports; its begin and its end in the record are those of the report. */
 const REPORTER = `${PROGRAMS}sbx-activity.js`;
-
-/** A program in a process of the guest. */
-export interface GuestProgram {
-  process: EventProcess;
-  activity: Omit<ProcessActivity, "operation">;
-}
 
 export function guestProgram(
   { pid, ppid, executable, argv, cwd }: Pick<

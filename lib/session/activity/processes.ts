@@ -1,4 +1,10 @@
-import type { GuestProgram } from "./draft.ts";
+import type { EventProcess, ProcessActivity } from "../../event/mod.ts";
+
+/** A program in a process of the guest. */
+export interface GuestProgram {
+  process: EventProcess;
+  activity: Omit<ProcessActivity, "operation">;
+}
 
 /**
  * Most processes that are remembered, and characters of all of them; the oldest are forgotten

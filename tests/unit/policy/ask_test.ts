@@ -2,7 +2,8 @@ import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows }
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
 import { ASKS_MAX, SUBJECT_MAX } from "../../../lib/policy/ask/limit.ts";
-import { AskQueue, type AskRecord } from "../../../lib/policy/ask/queue.ts";
+import { AskQueue } from "../../../lib/policy/ask/queue.ts";
+import type { AskRecord } from "../../../lib/policy/decision/answer.ts";
 import { answerLine } from "../../../lib/policy/decision/mod.ts";
 import { type AskAnswer, compilePolicy, type Decision, summary } from "../../../lib/policy/mod.ts";
 import { ask, asking, post } from "./ask_world.ts";

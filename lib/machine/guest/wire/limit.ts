@@ -1,6 +1,37 @@
 /** Limits of the guest wire (docs/design/contracts/07-guest-wire.md §7). */
 import { SbxError } from "../../../base/error/mod.ts";
 
+/**
+ * Longest text of a guest's error, in characters; the host takes no longer one
+ * (docs/design/contracts/07-guest-wire.md §7).
+ */
+export const ERROR_CHARACTERS = 4096;
+
+/**
+ * Most `bytes` of a program's output on the control connection (docs/design/contracts/07-guest-wire.md §7);
+ * the rest has a connection of its own.
+ */
+export const INLINE_BYTES = 4096;
+
+/**
+ * `bytes` of a program's input that the guest has not taken yet (docs/design/contracts/07-guest-wire.md §7),
+ * less than its vsock buffers: a vhost-user vsock with bytes for a guest that reads none stops what that
+ * guest sends, for ever.
+ */
+export const INPUT_WINDOW = 96 * 1024;
+
+/** Limits of what a guest reports of its programs (docs/design/contracts/07-guest-wire.md §7, "Activity"). */
+export const ACTIVITY_LIMITS = {
+  /** processes that ran before the report began */
+  processes: 1024,
+  /** arguments of a program */
+  args: 256,
+  /** characters of all its arguments */
+  argvCharacters: 8192,
+  /** characters of a path or a reason */
+  characters: 4096,
+} as const;
+
 /** Most TCP streams of a guest at once; further ones are refused. */
 export const TCP_STREAMS_MAX = 4096;
 /** Most `bytes` of a frame on the TCP port: addresses and names. */

@@ -29,35 +29,8 @@ export const PORTS = {
   activity: 5006,
   dns: 5007,
 } as const;
-/**
- * Longest text of a guest's error, in characters; the host takes no longer one
- * (docs/design/contracts/07-guest-wire.md §7).
- */
-export const ERROR_CHARACTERS = 4096;
-/**
- * Most `bytes` of a program's output on the control connection (docs/design/contracts/07-guest-wire.md §7);
- * the rest has a connection of its own.
- */
-export const INLINE_BYTES = 4096;
-/**
- * `bytes` of a program's input that the guest has not taken yet (docs/design/contracts/07-guest-wire.md §7),
- * less than its vsock buffers: a vhost-user vsock with bytes for a guest that reads none stops what that
- * guest sends, for ever.
- */
-export const INPUT_WINDOW = 96 * 1024;
 /** Most `bytes` of input in one frame. */
 export const INPUT_PIECE = 24 * 1024;
-/** Limits of what a guest reports of its programs (docs/design/contracts/07-guest-wire.md §7, "Activity"). */
-export const ACTIVITY_LIMITS = {
-  /** processes that ran before the report began */
-  processes: 1024,
-  /** arguments of a program */
-  args: 256,
-  /** characters of all its arguments */
-  argvCharacters: 8192,
-  /** characters of a path or a reason */
-  characters: 4096,
-} as const;
 /** Pipe on which the agent passes the host's keys on to sbx-activity. */
 export const ACTIVITY_KEYS = "/run/sbx/activity-keys";
 /** Line on the console of a guest that was copied: it is not the copy, and its programs may run. */

@@ -5,10 +5,14 @@
 export { connectHost } from "./host.ts";
 export {
   ACTIVITY_FRAME_LIMIT,
+  ACTIVITY_LIMITS,
   BOOT_FILE_MODE,
   type BootFile,
   checkBootConfig,
   DNS_FRAME_LIMIT,
+  ERROR_CHARACTERS,
+  INLINE_BYTES,
+  INPUT_WINDOW,
   isForbiddenVariable,
 } from "./limit.ts";
 export {

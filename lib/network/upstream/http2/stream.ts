@@ -1,7 +1,7 @@
 import type { Deadline } from "../../deadline.ts";
 import { ConnectionLost, MessageFault } from "../../fault.ts";
 import { AnnouncedBody } from "../../message/body.ts";
-import { INTERIM_MAX, STREAM_WINDOW } from "../../limit.ts";
+import { INTERIM_MAX, type NetTimeouts, STREAM_WINDOW } from "../../limit.ts";
 import { checkFields } from "../../message/head.ts";
 import { dropHopByHop, type Header, headerValue, mayTrail } from "../../message/header.ts";
 import {
@@ -14,8 +14,23 @@ import {
 import { Http2Body } from "./body.ts";
 import * as h2 from "./frame.ts";
 import { encodeHeaders } from "./hpack.ts";
-import type { Http2Session } from "./session.ts";
 import { SendWindow } from "./window.ts";
+
+/** The session that a stream belongs to. */
+export interface StreamSession {
+  readonly window: SendWindow;
+  readonly timeouts: NetTimeouts;
+  /** window of new streams, in `bytes` */
+  readonly initialWindow: number;
+  /** longest frame that the peer takes, in `bytes` */
+  readonly frameMax: number;
+  deadline(expire: () => void): Deadline;
+  /** writes after what is being written */
+  write(bytes: Uint8Array): Promise<void>;
+  /** writes a control frame, without waiting */
+  control(bytes: Uint8Array): void;
+  forget(stream: Http2Exchange): void;
+}
 
 /** One request and its response, as a stream of a session. */
 export class Http2Exchange implements UpstreamExchange {
@@ -23,7 +38,7 @@ export class Http2Exchange implements UpstreamExchange {
   readonly window: SendWindow;
   hasResponded = false;
   refused = false;
-  readonly #session: Http2Session;
+  readonly #session: StreamSession;
   readonly #request: OutgoingRequest;
   readonly #deadline: Deadline;
   readonly #settled = Promise.withResolvers<UpstreamResponse>();
@@ -38,7 +53,7 @@ export class Http2Exchange implements UpstreamExchange {
   #received = false;
   #ended = false;
 
-  constructor(session: Http2Session, readonly id: number, request: OutgoingRequest) {
+  constructor(session: StreamSession, readonly id: number, request: OutgoingRequest) {
     this.#session = session;
     this.#request = request;
     this.window = new SendWindow(session.initialWindow);

@@ -1,6 +1,6 @@
 /** Problems of a pack, a rule or an events file, each with its location. */
-import { SbxError } from "../../base/error/mod.ts";
-import { pathText } from "../../base/toml/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { pathText } from "../base/toml/mod.ts";
 
 /** One error or warning. */
 export interface Problem {

@@ -1,0 +1,10 @@
+/** Names of the event families. */
+
+/** Families that rules and detections cover. */
+export const GOVERNED_FAMILIES = ["http", "dns", "mcp", "model", "file", "process"] as const;
+
+/** Every family; `credential` events are the credential broker's own records. */
+export const EVENT_FAMILIES = [...GOVERNED_FAMILIES, "credential"] as const;
+
+/** The part of an event type before the dot. */
+export type EventFamily = typeof EVENT_FAMILIES[number];
