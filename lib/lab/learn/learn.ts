@@ -1,5 +1,6 @@
 import { SbxError } from "../../base/error/mod.ts";
-import { familyOf } from "../../event/mod.ts";
+import { allOf } from "../../base/list/mod.ts";
+import { familyOf, type GOVERNED_FAMILIES } from "../../event/mod.ts";
 import type { LabEvent } from "../mod.ts";
 import { subjectLine } from "../../policy/mod.ts";
 import { emptyError } from "./check.ts";
@@ -106,4 +107,4 @@ const CHANGES = '(file.activity.operation in ["write", "create", "delete", "rena
   'file.activity.path_class in ["workspace", "home", "system", "other"])';
 
 /** Families in the order of the profile. */
-const FAMILIES = ["http", "dns", "model", "mcp", "process", "file"];
+const FAMILIES = allOf<typeof GOVERNED_FAMILIES[number]>()("http", "dns", "model", "mcp", "process", "file");

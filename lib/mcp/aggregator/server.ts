@@ -1,4 +1,5 @@
 /** One MCP server of the aggregator: connects, reconnects, keeps its lists. */
+import { allOf } from "../../base/list/mod.ts";
 import { backgroundDelay } from "../../base/time/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
 import type { EntryKind, ListKind, RequestAnswerer, ServerNotice, ServerStatus } from "../entry.ts";
@@ -14,7 +15,7 @@ import { httpStatus, isClosed, isUnknownMethod, problemText } from "./problem.ts
 import { namespacedUri } from "../name.ts";
 import { byteLength } from "../ndjson.ts";
 
-const KINDS: readonly ListKind[] = ["tools", "resources", "templates", "prompts"];
+const KINDS = allOf<ListKind>()("tools", "resources", "templates", "prompts");
 const LIST_CHANGED = /^notifications\/(tools|resources|prompts)\/list_changed$/;
 
 /** The aggregator's part in a server. */

@@ -3,6 +3,7 @@
  * lifecycle").
  */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { allOf } from "../../base/list/mod.ts";
 import { siblingProgram } from "../../base/spawn/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
 import type {
@@ -33,7 +34,7 @@ const RESTART_MIN_MS = 250;
 const RESTART_MAX_MS = 30_000;
 /** Uptime in `ms` after which the pause is reset to the shortest. */
 const STABLE_MS = 60_000;
-const KINDS: readonly EntryKind[] = ["tools", "resources", "prompts"];
+const KINDS = allOf<EntryKind>()("tools", "resources", "prompts");
 
 /**
  * All external MCP servers of one VM. While the process is down, requests fail with `mcp.channel_closed` and it is

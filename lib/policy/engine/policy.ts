@@ -1,3 +1,4 @@
+import { allOf } from "../../base/list/mod.ts";
 import type { Event, EventType, Finding } from "../../event/mod.ts";
 import { type Decision, type Evaluation, failedEvaluation } from "../decision/mod.ts";
 import type { CompiledRule } from "./compile.ts";
@@ -20,7 +21,7 @@ import { lenientReadings } from "../../base/url/mod.ts";
 import { withValue } from "./rewrite.ts";
 
 /** Decisions in order of restriction. */
-const RESTRICTION: Decision["decision"][] = ["allow", "ask", "block"];
+const RESTRICTION = allOf<Decision["decision"]>()("allow", "ask", "block");
 
 /** A program of a guest, and what one does with a file, that no rule means. */
 const ANY_PROGRAM = {
