@@ -34,22 +34,15 @@ flags=(--no-check -A --quiet)
 jobs=()
 workers=$(getconf _NPROCESSORS_ONLN)
 
-# sharers PATH…: test files that change the environment or the folder of their process, or count its descriptors. They share a
-# process with one another only, since they put things back.
-sharers() {
-  local change='Deno\.(env\.(set|delete)|chdir)\(|/proc/self/fd' helpers
-  helpers=$(grep -lE "$change" tests/helper/*.ts | sed 's#.*/#helper/#' | paste -sd'|')
-  grep -rlE --include='*_test.ts' "$change|${helpers:-$change}" "$@" | sort
-}
-
-# add SUITE PATH…: the jobs of a suite's files.
+# add SUITE PATH…: the jobs of a suite's files. Those whose names end in "_alone_test.ts" change the environment or the folder of
+# their process, or count its descriptors. They share a process with one another only, since they put things back.
 add() {
-  local name=$1 files alone file; shift
+  local name=$1 files file; shift
   files=$(find "$@" -name '*_test.ts' | sort)
   case "$light$heavy" in *" $name "*) ;; *) workers=1 ;; esac
   if [[ "$light" == *" $name "* && "$files" == *$'\n'* ]]; then
-    alone=$(sharers "$@")
-    files=$(bundle "$name" <<<"$(grep -vxF "$alone" <<<"$files")")$'\n'$(bundle "$name-alone" <<<"$alone")
+    files=$(bundle "$name" <<<"$(grep -v '_alone_test\.ts$' <<<"$files")"
+      bundle "$name-alone" <<<"$(grep '_alone_test\.ts$' <<<"$files")")
   fi
   for file in $files; do jobs+=("test $name $file"); done
 }
