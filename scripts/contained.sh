@@ -45,8 +45,9 @@ end() {
   done
   # shellcheck disable=SC2086
   kill $pids 2>/dev/null
+  # Twice: a process whose parent ends while the first look goes from parent to child is in neither's list.
   for _ in {1..50}; do
-    [ -n "$(left)" ] || return 0
+    [ -n "$(left)" ] || { sleep 0.1; [ -n "$(left)" ] || return 0; }
     sleep 0.1
   done
   # shellcheck disable=SC2046
