@@ -71,7 +71,7 @@ Deno.test("mirrors that lie, stall and flood do not keep an honest server from a
   );
   const mirrors = [flood, stall, astray].map((server) => server.url("/").href);
   await Deno.rename(join(publisher.dir, "x86_64"), join(publisher.dir, "away"));
-  const pace = { ms: 100, bytes: 1000 };
+  const pace = { ms: 1000, bytes: 1000 };
   const refused = await code(() => publisher.install(undefined, { mirrors, pace }));
   assertEquals(refused, "assets.mismatch");
   await Deno.rename(join(publisher.dir, "away"), join(publisher.dir, "x86_64"));

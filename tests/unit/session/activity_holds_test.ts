@@ -3,6 +3,7 @@ import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Wanted } from "../../../lib/session/activity/holds.ts";
 import { hello, program, recording, started } from "../../helper/activity.ts";
+import { eventually } from "../../helper/sbx.ts";
 
 const RULES = `
 [profiles.rules.no-git]
@@ -276,8 +277,7 @@ Deno.test("one that is asked about waits for a person, also when its guest asks 
   gate.asks.resolve(ask.ask_id, { decision: "allow", scope: "once" });
   await settled();
 
-  await new Promise((resolve) => setTimeout(resolve, 40));
-  assertEquals(link.asked > 1, true);
+  await eventually("the guest is asked again", () => link.asked > 1);
   const again = new Guest(hello(), started, asks(1, "tac"));
   const servedAgain = record.serve(again);
   await settled();
