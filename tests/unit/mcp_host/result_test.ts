@@ -9,7 +9,7 @@ Deno.test("a result that is too large is cut, and its shape, ids and short texts
   const small = { id: "x".repeat(200), list: [1, 2] };
   assertEquals(fitResult(small), { result: small, isCut: false });
   const event = { id: "a".repeat(64), body: "\u0000".repeat(50_000), nested: { text: "é".repeat(200_000) } };
-  const large = { events: Array.from({ length: 500 }, () => event), next: "7" };
+  const large = { events: Array.from({ length: 50 }, () => event), next: "7" };
   const { result, isCut } = fitResult(large);
   assert(jsonBytes(result) <= 512 * 1024);
   const [first] = (result as typeof large).events;
