@@ -4,7 +4,7 @@ import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { allOf } from "../../../lib/base/list/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { EVENT_FAMILIES } from "../../../lib/event/mod.ts";
-import { eventPages, type EventFilter } from "./event_pages.ts";
+import { type EventFilter, eventPages } from "./event_pages.ts";
 import { timeOf } from "./event_row.ts";
 import { readTime } from "./event_time.ts";
 import { usageError } from "../usage.ts";
