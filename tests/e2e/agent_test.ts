@@ -23,7 +23,7 @@ async function git(dir: string, ...args: string[]): Promise<string> {
 }
 
 Deno.test("an agent of one's own", async (t) => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   const folder = await Deno.makeTempDir();
   const repository = join(folder, "project");
   let vm = "";

@@ -46,7 +46,7 @@ test("a disk that fills up: the VM stands still, everybody says why, and all goe
     await sbx.ok("create", "full");
     const { id } = (await sbx.api("GET", "/vms/full/info")).body;
     const { workspace } = JSON.parse(await sbx.ok("info", "full", "--json"));
-    const count = "touch /workspace/started; for i in $(seq 9); do sleep 1; done; echo counted";
+    const count = "touch /workspace/started; for i in $(seq 300); do sleep 1; done; echo counted";
     const counting = sbx.cli("exec", "full", "--", "sh", "-c", count);
     await eventually("it counts", () => exists(join(workspace, "started")));
 
@@ -176,7 +176,7 @@ test("a guest that fills the host's disk through its own stands still, and finis
   }));
 
 Deno.test("a program that waits for a VM whose ledger is full hears of it, and of its end", async () => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   try {
     await sbx.ok("settings", "set", "ledger.max_size_mb", "1");
     await sbx.ok("create", "full");

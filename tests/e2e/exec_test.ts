@@ -26,7 +26,7 @@ const PROGRAMS: [program: string[], code: number, stdout: string, stderr?: strin
 ];
 
 Deno.test("sbx exec", async (t) => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   try {
     await sbx.ok("create", "dev", "-e", 'QUOTED=a "b" \\c $d');
     const exec = (program: string[], ...options: string[]) =>

@@ -154,16 +154,16 @@ Deno.test("a guest that never answers: the deadline ends the boot, the VM is Def
   }, async (sbx) => {
     const { code, stderr } = await sbx.cli("create", "mute");
     assertEquals(code, 1);
-    assertStringIncludes(stderr, "not ready after 8 seconds");
+    assertStringIncludes(stderr, "not ready after 20 seconds");
     const info = (await sbx.api("GET", "/vms/mute/info")).body;
     assertEquals([info.status, info.available_actions], ["Defunct", ["start", "delete"]]);
     assertStringIncludes(await sbx.ok("logs", "mute"), "asleep");
     await eventually("nothing is left", async () => (await sbx.left(info.id)).length === 0);
-  }, { SBX_BOOT_DEADLINE_SECS: "8" });
+  }, { SBX_BOOT_DEADLINE_SECS: "20" });
 });
 
 Deno.test("what is written to a guest that stands still reaches it when it goes on", async () => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   try {
     await sbx.ok("create", "still");
     const waiting = sbx.follow("exec", "still", "--", "sh", "-c", "echo up; sleep 300");

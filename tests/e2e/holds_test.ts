@@ -198,7 +198,7 @@ os.execve(fd, ["git", "--version"], {})'`,
 };
 
 Deno.test("programs of a VM wait for the rules", async (t) => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   const run = (line: string) => sbx.cli("exec", "dev", "-c", line);
   const asks = async () => JSON.parse(await sbx.ok("asks", "--json")).asks;
   let profile = "", text = "", workspace = "";

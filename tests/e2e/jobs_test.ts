@@ -15,7 +15,7 @@ reason = "no downloads"
 `;
 
 Deno.test("jobs of a VM", async (t) => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   const job = async (id: string): Promise<Job> => {
     const { jobs } = JSON.parse(await sbx.ok("jobs", "--json"));
     return jobs.find((job: Job) => job.id === id)!;

@@ -8,7 +8,7 @@ import { Sbx } from "../helper/sbx.ts";
 Deno.test("a running VM uses a login, renews it, and loses it", async () => {
   const oauth = oauthServer();
   const server = protectedServer(oauth);
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   const call = () => sbx.cli("mcp", "call", "tickets__do", "-p", "mine");
   try {
     const folder = join(sbx.home, "profiles", "mine");

@@ -54,7 +54,7 @@ reason = "the helper stays offline"
 `;
 
 Deno.test("a stdio MCP server in a VM of its own", async (t) => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   const list = async (...args: string[]): Promise<VmSummary[]> =>
     JSON.parse(await sbx.ok("list", ...args, "--json")).vms;
   const call = (tool: string, args: unknown = {}) =>

@@ -61,7 +61,7 @@ const SERVICES: Record<number, (connection: GuestConnection) => Promise<void>> =
 };
 
 Deno.test("the network of a guest", async (t) => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   let net: GuestNet | undefined;
   try {
     await sbx.ok("create", "dev");

@@ -12,7 +12,7 @@ import type { Parsed } from "../helper/json.ts";
 Deno.test("the network of a VM", async (t) => {
   const folder = await Deno.makeTempDir();
   const world = await makeUpstreams(folder);
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   try {
     await sbx.ok("start");
     await sbx.api("PATCH", "/settings/edit", {

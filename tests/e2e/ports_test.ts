@@ -34,7 +34,7 @@ listen(socket.AF_INET, "127.0.0.1", 7000)
 const MEBIBYTE = 1024 * 1024;
 
 Deno.test("ports of a VM", async (t) => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   const forward = async (port: number): Promise<number> =>
     JSON.parse(await sbx.ok("port", "dev", `${port}`, "--json")).host_port;
   const talk = async (port: number, bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> => {

@@ -7,7 +7,7 @@ import { Sbx } from "../helper/sbx.ts";
 import type { DecidedEvent } from "../../lib/event/mod.ts";
 
 async function withSbx(run: (sbx: Sbx, dir: string) => Promise<void>): Promise<void> {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   const dir = await Deno.makeTempDir({ prefix: "sbx-repo-" });
   try {
     await run(sbx, dir);

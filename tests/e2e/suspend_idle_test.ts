@@ -9,7 +9,7 @@ const SETTING = "vm.idle_suspend_minutes";
 const MINUTE_SECS = "6";
 
 suspendTest("a VM that nobody uses is suspended, and what needs it brings it back", async (t) => {
-  const sbx = await Sbx.make({ env: { SBX_IDLE_MINUTE_SECS: MINUTE_SECS } });
+  const sbx = await Sbx.make({ spare: false, env: { SBX_IDLE_MINUTE_SECS: MINUTE_SECS } });
   const info = async () => JSON.parse(await sbx.ok("info", "dev", "--json"));
   const suspended = () =>
     eventually("it is suspended", async () => (await info()).status === "Suspended", 120);

@@ -19,7 +19,7 @@ match = 'dns.request.qname == "held.test"'
 `;
 
 Deno.test("a VM is suspended and comes back", async (t) => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   const exec = (...argv: string[]) => sbx.ok("exec", "dev", "--", ...argv);
   const statusOf = async (name: string) => JSON.parse(await sbx.ok("info", name, "--json")).status;
   try {

@@ -21,7 +21,7 @@ match = 'file.activity.operation == "write" && file.activity.path.startsWith("/w
 `;
 
 Deno.test("weaknesses of sandboxes and permission checks, in a VM", async (t) => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   const root = await Deno.makeTempDir();
   const dir = join(root, "project");
   const secret = `secret-${crypto.randomUUID()}`;

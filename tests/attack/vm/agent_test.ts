@@ -52,7 +52,7 @@ console.log("guessed");
 `;
 
 Deno.test("a program of the guest can neither end the agent nor get between it and the host", async (t) => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   try {
     await sbx.ok("create", "dev");
     const { id } = JSON.parse(await sbx.ok("info", "dev", "--json"));

@@ -98,7 +98,7 @@ async function makeProject(dir: string): Promise<void> {
 }
 
 Deno.test("a folder that is shared live", async (t) => {
-  const sbx = await Sbx.make();
+  const sbx = await Sbx.make({ spare: false });
   const root = await Deno.makeTempDir();
   const dir = join(root, "project");
   const inGuest = (script: string) => sbx.cli("exec", "dev", "-c", `cd /workspace/project && ${script}`);
