@@ -30,7 +30,7 @@ family() {
 left() {
   local pid
   for pid in $(family $$); do
-    [ "$pid" = $$ ] || [ "$pid" = "$BASHPID" ] || ! readlink -e "/proc/$pid/exe" >/dev/null || echo "$pid"
+    [ "$pid" = $$ ] || [ "$pid" = "$BASHPID" ] || ! readlink "/proc/$pid/exe" >/dev/null || echo "$pid"
   done
 }
 
