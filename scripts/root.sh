@@ -11,12 +11,14 @@ root="$place/root"
 
 # Packages that the README asks for: everything else is the work of `make deps`.
 if [ ! -f "$place/made" ]; then
-  rm -rf "$place"
+  # An interrupted one may still have folders of this machine mounted.
+  rm -rf --one-file-system "$place"
   mkdir -p "$place"
   # The machine's own mirror, of whatever suite.
   mirror=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' | sed -n 's/^Debian //p' | head -n 1)
+  # Nothing in it outlives a power cut, so dpkg does not wait for the disk.
   # A mirror may lag, and a clock be wrong: sid's week of validity is stretched to half a year, not given up.
-  mmdebstrap --quiet --variant=apt --aptopt='Acquire::Min-ValidTime "15552000"' \
+  mmdebstrap --quiet --variant=apt --dpkgopt=force-unsafe-io --aptopt='Acquire::Min-ValidTime "15552000"' \
     --include=make,nodejs,npm,git,ca-certificates,passwd,procps,sudo "$suite" "$root" ${mirror:+"$mirror"}
   touch "$place/made"
 fi
