@@ -5,6 +5,30 @@ const ROOTS = ["cmd", "lib", "ffi"];
 /** Files whose header states the purpose of their folder; the first that is there counts. */
 const ENTRIES = ["mod.ts", "main.ts", "main.tsx"];
 
+/** Areas of lib, the lower ones first, with a line each. */
+export const AREAS: Record<string, string> = {
+  base: "what every program needs and no domain: errors, files, JSON, TOML, text, proxies, downloads, D-Bus",
+  event: "the normalized event: the vocabulary of all that follow",
+  policy: "may it? Rules, decisions, asks, budgets",
+  detection: "does it look bad? Packs and Sigma compiled, matched, replayed",
+  ledger: "the record of a session: written, verified, read, delivered",
+  repo: "a repository into a VM, and the work on it back",
+  machine: "a virtual machine and the wire to its guest: hypervisors, templates, snapshots, shared folders",
+  network: "a guest's traffic: TCP, TLS, HTTP, DNS, git and model calls",
+  credential: "secrets that guests use and never see",
+  mcp: "external MCP servers, and MCP for guests",
+  config: "files that people write: settings, corp.toml, profiles",
+  release: "the release graph and what publishers sign: manifests, attestations, SBOMs",
+  publish: "making and taking releases: images, packages, channels, updates",
+  session: "one life of one VM, in its process: contract, gate, programs, ports, jobs",
+  fleet: "records and policy of many machines",
+  lab: "trying rules and detections on recorded sessions",
+  home: "configuration and updates of one home",
+  client: "the HTTP API, its clients, the gateway and the tray",
+  service: "the service of one home: VMs, contracts, records, health",
+  support: "when something is wrong: doctor, debug report, support bundle",
+};
+
 /** A folder of code with the purpose that its entry states. */
 export interface CodeFolder {
   /** path in the repository, such as `lib/base/args` */
@@ -36,6 +60,9 @@ folder above them. The path of an event, from the guest's bytes to the ledger, i
 Imports go down: \`main.ts → cmd → lib → ffi\`. A role in \`cmd/\` imports no other role. A folder with a \`mod.ts\` is
 entered by its \`mod.ts\` or \`schema.ts\`; \`lib/base\` knows no domain. tests/unit/house/import_law_test.ts checks it.
 
+## Areas of lib
+
+${table(["area", "purpose"], Object.entries(AREAS).map(([area, purpose]) => [`\`lib/${area}\``, purpose]))}
 ${text.join("\n")}`;
 }
 

@@ -1,6 +1,6 @@
 /** Folders state their purpose in the header of their mod.ts, from which docs/reference/code-map.md is generated. */
 import { assert, assertEquals } from "@std/assert";
-import { codeFolders } from "../../../scripts/docs_code_map.ts";
+import { AREAS, codeFolders } from "../../../scripts/docs_code_map.ts";
 import { codeBelow, fromRoot } from "../../helper/repo.ts";
 
 /** Longest purpose, in characters: one line of a table. */
@@ -20,6 +20,11 @@ Deno.test("every folder with a mod.ts or main.ts, at any depth, states its purpo
   );
   const found = new Set(folders.map(({ path }) => path));
   assertEquals(withEntry.filter((path) => !found.has(path)), []);
+});
+
+Deno.test("every area of lib has its line", async () => {
+  const areas = (await Array.fromAsync(Deno.readDir(fromRoot("lib")))).map(({ name }) => name);
+  assertEquals(Object.keys(AREAS).toSorted(), areas.toSorted());
 });
 
 Deno.test("CONTRIBUTING.md names every folder of tests", async () => {
