@@ -1,7 +1,7 @@
 /**
- * Access that a program of the guest asks for (docs/design/contracts/08-mcp.md §8, "Built-in server"): a
- * person answers, and a rule for exactly what the question showed holds for the time of the answer. Rules of
- * corp stay in force.
+ * Access requested by a program of the guest (docs/design/contracts/08-mcp.md §8, "Built-in server"): a
+ * person answers, and a rule for exactly the access shown in the question holds for the answer's time.
+ * Corp's rules stay active.
  */
 import { canonicalHost, isPrivateHost } from "../base/address/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
@@ -19,14 +19,14 @@ const HOUR_MS = 3_600_000;
 const TIMEOUT = 240;
 /** `ms` that an answer given once holds: the program sends its request after the answer. */
 const ONCE_MS = 10 * 60_000;
-/** Before every rule of the profile, and after those of corp. */
+/** Before every rule of the profile, and after corp's. */
 const PRIORITY = 9;
 
 export interface AccessOptions {
   gate: SessionGate;
   /** replaces secrets by refs */
   scrub(text: string): string;
-  /** puts changed rules in force */
+  /** activates changed rules */
   apply(): void;
 }
 
@@ -43,7 +43,7 @@ export class AccessRequests {
     this.#options = options;
   }
 
-  /** @throws {SbxError} `mcp.arguments.invalid`; `policy.blocked`: nobody is asked, or the answer is no */
+  /** @throws {SbxError} `mcp.arguments.invalid`; `policy.blocked`: asking is off, or the answer is no */
   readonly ask: AskAccess = async (request, signal, waits) => {
     const draft = this.#draftOf(request);
     const { gate } = this.#options;

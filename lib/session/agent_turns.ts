@@ -1,4 +1,4 @@
-/** Turns of a coding agent, told by its model calls: the workspace is kept before each. */
+/** Turns of a coding agent, recognized by its model calls: the workspace is saved before each. */
 import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
 import type { Event, ModelEvent } from "../event/mod.ts";
 import { PerMinute } from "../mcp/mod.ts";
@@ -24,7 +24,7 @@ export class Turns {
     this.#protect = protect;
   }
 
-  /** An event is allowed and has not happened yet. @returns what it waits for */
+  /** An event is allowed and has not happened yet. @returns the work to wait for */
   before(event: Event): Promise<void> | undefined {
     if (!isOfAgent(event) || !this.#isOver) return undefined;
     this.#isOver = false;

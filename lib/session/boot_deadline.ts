@@ -16,7 +16,7 @@ export function bootDeadline(): Promise<never> {
   return rejectAfter(seconds * 1000, () => tooLate(seconds));
 }
 
-/** Rejects when a guest has not come back in the time of a boot, of which the time that its machine stood still is none. */
+/** Rejects when a guest has not rejoined in the time of a boot; time with a paused machine is not counted. */
 export async function rejoinDeadline(isStill: () => boolean): Promise<never> {
   const seconds = deadlineSeconds();
   for (let leftMs = seconds * 1000; leftMs > 0;) {

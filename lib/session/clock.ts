@@ -28,8 +28,8 @@ export class GuestClock {
   readonly #times: typeof TIMES;
 
   /**
-   * @param isStill the guest stands still. It is asked for nothing: where the hypervisor has stopped its machine for lack of room on
-   * the disk, what is sent to it ends its vsock, and it could not be reached any more (lib/machine/vm/machine.ts)
+   * @param isStill whether the guest is paused; it gets no requests then: after the hypervisor has paused its
+   * machine for lack of disk space, sending to it breaks its vsock for good (lib/machine/vm/machine.ts)
    */
   constructor(link: ClockLink, isStill: () => boolean, times: Partial<typeof TIMES> = {}) {
     this.#link = link;

@@ -76,7 +76,7 @@ export class Collecting {
       .finally(() => this.#sending = undefined);
   }
 
-  /** Sends the signed heads of now, unless they are those of before. */
+  /** Sends the current signed heads, unless they are unchanged. */
   async #sendHead(): Promise<void> {
     const { home, path, sessionId } = this.#record;
     const heads = await readHeads(path);

@@ -3,7 +3,7 @@ const CONSOLE_LIMIT = 4 * 1024 * 1024;
 
 const encoder = new TextEncoder();
 
-/** Keeps the start of what a guest writes in a file, and marks where it was cut. */
+/** Keeps the start of a guest's output in a file, and marks where it was cut. */
 export class ConsoleLog {
   #file: Deno.FsFile;
   #remaining: number;

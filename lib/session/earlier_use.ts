@@ -1,15 +1,15 @@
 /**
- * What a session used in its processes before this one, by its record (docs/design/contracts/04-profiles.md
+ * A session's use in its earlier processes, read from its record (docs/design/contracts/04-profiles.md
  * §4, "Budgets").
  */
 import { log } from "../base/log/mod.ts";
 import { type Cost, DNS_BYTES, OUTPUT_MAX, type Spent } from "../policy/budget/mod.ts";
 
 /**
- * Reads what a session has used.
+ * Reads the use of a session so far.
  *
  * @param path its ledger, with every row written
- * @returns a text: why it cannot be known, as a clause
+ * @returns a text: why the use is unknown, as a clause
  */
 export async function readSpent(path: string, cost: Cost, now = Date.now()): Promise<Spent | string> {
   try {

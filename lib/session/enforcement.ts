@@ -32,7 +32,7 @@ import { readSpent } from "./earlier_use.ts";
 import { Turns } from "./agent_turns.ts";
 import { Statements } from "./statement.ts";
 
-/** `ms` between records of a session's minutes, which is what a kill of its process may lose of them. */
+/** `ms` between records of a session's minutes, the most that killing its process can lose. */
 const MINUTE_MS = 60_000;
 
 /** The session that a contract is enforced in. */
@@ -60,7 +60,7 @@ export class Enforcement {
   #mcp?: Promise<McpSide>;
   /** spending of the profile today; from the first budget on */
   #day?: DaySpending;
-  /** what the session used before its first budget */
+  /** the session's use before its first budget */
   #before?: Promise<Spent | string>;
   /** puts the minutes of the session on record; from the first limit of minutes on */
   #minuteTimer?: number;
@@ -95,7 +95,7 @@ export class Enforcement {
     }, (network_error) => report.change({ network_error }));
   }
 
-  /** @throws {SbxError} `session.contract`, `policy.invalid`, `detection.conflict`, or those of opening the ledger */
+  /** @throws {SbxError} `session.contract`, `policy.invalid`, `detection.conflict`, as opening the ledger */
   static async open(options: EnforcementOptions): Promise<Enforcement> {
     const { home, paths, record, report, onUnrecorded, onRecorded } = options;
     const contract = await readContract(paths);
@@ -131,10 +131,10 @@ export class Enforcement {
   }
 
   /**
-   * Reads the contract again and puts it in force.
+   * Reads the contract again and activates it.
    *
    * @param options.mcp reconnects the MCP servers even if their definitions are the same
-   * @throws {SbxError} the problem with the new contract; the one before stays in force
+   * @throws {SbxError} the problem with the new contract; the previous one stays active
    */
   async refresh({ mcp = false } = {}): Promise<void> {
     const contract = await readContract(this.#options.paths);
@@ -148,7 +148,7 @@ export class Enforcement {
     if (mcp || serversDiffer(previous, contract)) await (await this.mcp()).refresh(contract);
   }
 
-  /** Puts the rules and detections of a contract in force, with the access that people allowed meanwhile. */
+  /** Activates a contract's rules and detections, with the access that people have allowed meanwhile. */
   #apply(contract: Contract): void {
     const { corp, profile } = contract;
     const rules = [...profile.rules, ...this.#access.rules];
@@ -167,7 +167,7 @@ export class Enforcement {
     this.activity.holds.want({ exec: restrictsPrograms, ...restrictsFiles });
   }
 
-  /** Puts the budgets of a contract in force. Prices are loaded where there is one. */
+  /** Activates the budgets of a contract. Prices are loaded if there is one. */
   async #applyBudget({ corp, profile, network }: Contract): Promise<void> {
     if (!corp.budget && !profile.budget && !this.#day) return;
     const { BUILT_IN_PRICES, loadPrices } = await import("../network/model/mod.ts");
@@ -208,7 +208,7 @@ export class Enforcement {
     }
   }
 
-  /** Records what the host did with files of the workspace. */
+  /** Records a change by the host to files of the workspace. */
   observeFile(file: HostFile): void {
     this.gate.observe(fileDraft(file, this.#contract.profile.paths ?? {}));
   }
@@ -307,7 +307,7 @@ export class Lifetime implements Disposable {
     this.#minuteMs = minuteMs;
   }
 
-  /** Puts a limit in force, in minutes; `undefined` for none. */
+  /** Activates a limit, in minutes; `undefined` for no limit. */
   use(minutes: number | undefined): void {
     clearTimeout(this.#timer);
     if (minutes === undefined) return;

@@ -2,7 +2,7 @@ import { type FileActivity, fileNameOf, GUEST_WORKSPACE, type NamedPaths, pathCl
 import { userName } from "../base/user/mod.ts";
 import type { Draft } from "../policy/mod.ts";
 
-/** What the host did with files of the workspace. */
+/** An operation of the host on files of the workspace. */
 export interface HostFile {
   operation: "import" | "export";
   /** in the guest */

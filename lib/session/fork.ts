@@ -32,7 +32,7 @@ export interface VmCopy {
 }
 
 /**
- * Takes a copy of a running VM, which goes on by itself but has to rejoin, also after a failure.
+ * Copies a running VM, which then resumes but has to rejoin, also after a failure.
  *
  * @param to an empty folder
  * @throws {SbxError} `vm.fork_failed`
@@ -44,7 +44,7 @@ export async function takeCopy(source: ForkSource, to: VmPaths): Promise<VmCopy>
   try {
     await Deno.mkdir(to.suspended, { mode: 0o700 });
     await Deno.mkdir(image.dir, { mode: 0o700 });
-    // The machine writes its disk out when it is stopped: what is on it already takes no time then.
+    // The machine writes its disk out when it is stopped: data already on disk costs no time then.
     if (hasScratch) await syncFile(paths.scratch);
     const origin = await source.origin();
     const { shellState } = link;

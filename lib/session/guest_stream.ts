@@ -19,7 +19,7 @@ export class GuestStream implements ByteStream {
 
   /**
    * @param first bytes that came with the frame that opened it
-   * @param tell sends the guest the reason of a refusal; it closes the connection then
+   * @param tell sends the guest the reason for a refusal; it closes the connection then
    */
   constructor(conn: Deno.Conn, first: Uint8Array, tell?: (line: string) => Promise<void>) {
     this.#conn = conn;

@@ -28,7 +28,7 @@ export interface MonitoredMachine {
   name: string;
   /** image of the guest's disk */
   disk: string;
-  /** what the session reports of it */
+  /** the session's report about the machine */
   report: Pick<SessionReport, "info" | "keep">;
   absence(): Pick<Absence, "over" | "written" | "isAway">;
   pause(): Promise<void>;
@@ -78,10 +78,10 @@ export class SessionHealth {
     await this.#machine.reserve.release();
   }
 
-  /** Lets a machine whose ledger finds no space go on in the room kept for it. @returns false when there is none */
+  /** Lets a machine with a full ledger continue in its reserved space. @returns false without a reserve */
   async useReserve(): Promise<boolean> {
     if (!this.#mayUseReserve || !await this.#machine.reserve.release()) return false;
-    // The ledger tries again by itself.
+    // The ledger retries on its own.
     for (let waited = 0; waited < RECOVERY_MS; waited += POLL_MS) {
       if (this.#state !== "Paused") return true;
       await backgroundDelay(POLL_MS);
@@ -100,7 +100,7 @@ export class SessionHealth {
     else await this.pauseIfNeeded();
     while (isLive(this.#state) && !await hasRoom(disk)) await backgroundDelay(ROOM_RETRY_MS);
     this.#diskProblem = undefined;
-    // The hypervisor stopped it, and nobody else has.
+    // Paused by the hypervisor, not by an order.
     if (this.#state === "Booting") return await this.#machine.resume();
     await this.#problemEnded();
   }
@@ -127,7 +127,7 @@ export class SessionHealth {
     if (this.#problem !== undefined && this.#state === "Paused") throw this.#error();
   }
 
-  /** Runs a program, telling it on its standard error when the machine pauses and resumes. */
+  /** Runs a program and writes to its standard error when the machine pauses and resumes. */
   async notifying<T>(streams: ExecStreams, program: Promise<T>): Promise<T> {
     this.#programs.add(streams);
     if (this.#pausedItself) this.#explain(streams);

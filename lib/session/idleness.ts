@@ -11,14 +11,14 @@ const BUSY_SHARE = 0.05;
 /** Shortest time that processor time is compared with, in `ms`: the kernel counts in steps of 10. */
 const SPAN_MS = 1000;
 
-/** What a session has at a moment. */
+/** A session's activity at one moment. */
 export interface SessionInUse {
   link: Pick<GuestLink, "isInUse">;
   gate: Pick<SessionGate, "activity" | "asks">;
   machine: Pick<Machine, "cpuMs">;
 }
 
-/** How long nobody has used a session: neither the host nor, by itself, its guest. Each look covers the time since the one before. */
+/** Time without use by the host or the guest's own work. Each check covers the time since the last. */
 export class Idleness {
   #usedAt: number;
   #looked: { at: number; cpuMs: number } | undefined;

@@ -143,7 +143,7 @@ export class McpSide {
   }
 
   /**
-   * Disconnects all servers and connects to those of the contract (docs/design/contracts/08-mcp.md §8, "Hot
+   * Disconnects all servers and connects to the contract's (docs/design/contracts/08-mcp.md §8, "Hot
    * reload").
    */
   async refresh(contract: Contract): Promise<void> {
@@ -152,7 +152,7 @@ export class McpSide {
     await this.#aggregator.refresh(serversOf(contract));
   }
 
-  /** Takes the VM that the service started for the program of a stdio server, or the reason why there is none. */
+  /** Takes the VM that the service started for a stdio server's program, or the reason why there is no VM. */
   assignVm(need: McpNeed, vm: AssignedVm): void {
     this.#programs.assign(need, vm);
   }

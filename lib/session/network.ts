@@ -60,7 +60,7 @@ export class Network {
     this.#proxy = proxy;
   }
 
-  /** @throws {SbxError} `ca.*`, and those of {@linkcode readNetworkConfig}: nothing leaves the guest then */
+  /** @throws {SbxError} `ca.*`, and errors of {@linkcode readNetworkConfig}: nothing leaves the guest then */
   static async open({ home, contract, gate, broker }: NetworkOptions): Promise<Network> {
     const [ca, { resolvers, overrides, caCerts, prices, host }] = await Promise.all([
       openCa(home) as Promise<Ca>,
@@ -148,7 +148,7 @@ export class Network {
     this.#proxy.close();
   }
 
-  /** Tells the guest that policy refuses a connection; without a connection for notes its end is all that it gets. */
+  /** Notifies the guest of a blocked connection; without a connection for notes, it sees only the end. */
   async #tellBlocked(stream: number, text: string): Promise<void> {
     const frame: StreamBlocked = { t: "Blocked", stream, text: plain(text).slice(0, BLOCKED_MAX) };
     await this.#notes?.send(frame);
@@ -183,7 +183,7 @@ export class Network {
 
 let lastProxyFault = "";
 
-/** Says where its user looks what the guest is not told of the proxy; a fault that goes on is said once. */
+/** Logs proxy faults that the guest does not see; a lasting fault is logged once. */
 function tellProxy(error: unknown): never {
   if (error instanceof SbxError && error.message !== lastProxyFault) log.warn(lastProxyFault = error.message);
   throw error;

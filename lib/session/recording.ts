@@ -38,7 +38,7 @@ export class Recording {
     this.ledger = ledger;
   }
 
-  /** @throws {SbxError} those of {@linkcode Ledger.open} */
+  /** @throws {SbxError} as {@linkcode Ledger.open} */
   static async open(options: RecordingOptions): Promise<Recording> {
     const { home, path, sessionId, terms } = options;
     const ledger = await Ledger.open(path, {
@@ -53,7 +53,7 @@ export class Recording {
     return recording;
   }
 
-  /** Puts other terms in force; a new collecting server is for the next boot. */
+  /** Activates other terms; a new collecting server applies from the next boot. */
   async use(terms: LedgerTerms): Promise<void> {
     if (terms.max_bytes !== this.#terms.max_bytes) await this.ledger.limit(terms.max_bytes);
     this.#terms = terms;

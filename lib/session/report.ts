@@ -7,7 +7,7 @@ import { writeState } from "./files/record.ts";
 
 type Listener = (what: SessionNotice | MachineInfo) => void;
 
-/** What a session reports of its machine: to the service that watches it, and on disk to the one after it. */
+/** A session's report about its machine: to the service that watches it, and on disk for the next service. */
 export class SessionReport {
   readonly #paths: SessionPaths;
   readonly #listeners = new Set<Listener>();
@@ -39,7 +39,7 @@ export class SessionReport {
     this.tell(this.#info);
   }
 
-  /** Tells a change that is one. */
+  /** Reports a change, unless nothing differs. */
   change(change: Partial<MachineInfo>): void {
     const before: Partial<MachineInfo> = this.#info;
     if (Object.entries(change).some(([key, value]) => before[key as keyof MachineInfo] !== value)) {
@@ -53,7 +53,7 @@ export class SessionReport {
     return this.write();
   }
 
-  /** A change that is told with the next one. */
+  /** Notes a change, reported with the next one. */
   note(change: Partial<MachineInfo>): void {
     this.#info = { ...this.#info, ...change };
   }

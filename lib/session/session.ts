@@ -161,7 +161,7 @@ export class Session {
     await this.#health.pauseIfNeeded();
   }
 
-  /** Runs a program in the guest. @throws {SbxError} `vm.wrong_state`, and those of {@linkcode execProgram} */
+  /** Runs a program in the guest. @throws {SbxError} `vm.wrong_state`, and as {@linkcode execProgram} */
   async exec(call: ExecCall, streams: ProgramStreams, signal?: AbortSignal): Promise<ExecOutcome> {
     const link = () => this.#guest("exec");
     await link();
@@ -217,7 +217,7 @@ export class Session {
    * Writes the machine to disk and ends it; its programs go on when it is started again. A machine that cannot be
    * written goes on at once; programs that the host ran in it go on without their clients either way.
    *
-   * @param idleMs only when nobody has used it for that long
+   * @param idleMs only if it has been unused for that long
    * @throws {SbxError} `vm.suspend_failed`; `vm.busy`: it is in use again
    */
   async suspend(idleMs?: number): Promise<void> {
@@ -232,7 +232,7 @@ export class Session {
     });
   }
 
-  /** Time for which nobody has used it, in `ms`. */
+  /** Time for which it has been unused, in `ms`. */
   async idleMs(): Promise<number> {
     const { gate } = await this.enforcement;
     this.#require("Running", "idleness");
@@ -274,7 +274,7 @@ export class Session {
       }
     }
     if (this.#machine) await this.#machine.kill();
-    // One that nobody has ordered to start keeps its memory.
+    // Without an order to start, it keeps its memory.
     else await this.#finish(await isSuspended(this.#paths) ? "Suspended" : "Stopped");
     await this.ended;
   }
@@ -301,7 +301,7 @@ export class Session {
     await (await this.enforcement.catch(() => undefined))?.close();
     await this.#report.write();
     await Deno.remove(this.#paths.sockets, { recursive: true }).catch(() => {});
-    // Told when nothing is left: from then on the VM may have another process, with sockets of these names.
+    // Reported last: from then on the VM may have another process, with sockets of these names.
     this.#report.tell(this.#report.info);
     this.#end.resolve();
   }

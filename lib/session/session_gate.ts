@@ -1,4 +1,4 @@
-/** The gate of a session, over the contract in force and the session's ledger. */
+/** The gate of a session, over the active contract and the session's ledger. */
 import { log } from "../base/log/mod.ts";
 import { userName } from "../base/user/mod.ts";
 import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.ts";
@@ -25,7 +25,7 @@ export type GateTerms =
 /**
  * Opens the ledger of a session, behind a gate.
  *
- * @throws {SbxError} `policy.invalid`, `detection.conflict`, or those of opening the ledger
+ * @throws {SbxError} `policy.invalid`, `detection.conflict`, or an error of opening the ledger
  */
 export async function openGate(
   { home, path, contract, record, onUnrecorded, onRecorded, ...watchers }: GateTerms,

@@ -19,7 +19,7 @@ import type { HostFile } from "./file_event.ts";
 
 export { SnapshotStore };
 
-/** Calls in a minute: of those that write, and of all (docs/design/contracts/14-limits.md §14). */
+/** Calls per minute: writing calls, and all calls (docs/design/contracts/14-limits.md §14). */
 const WRITES_PER_MINUTE = 10;
 const CALLS_PER_MINUTE = 60;
 /** Longest label, in characters; most paths of a restore; most changes in an answer. */
@@ -27,7 +27,7 @@ const LABEL_MAX = 128;
 const PATHS_MAX = 1000;
 const CHANGES_MAX = 1000;
 
-/** What the tools need of their session. */
+/** Parts of a session that the tools need. */
 export interface SnapshotToolParts {
   store: SnapshotStore;
   /** undefined: a contract of before, which grants none */

@@ -16,7 +16,7 @@ export interface SpareGuest {
   connected: number;
 }
 
-/** A machine that was started from a template before there is a VM for it: like the template, it has nobody's data. */
+/** A machine started from a template before its VM exists; like the template, it holds no user data. */
 export class SpareMachine {
   readonly id: string;
   readonly #order: SpareMachineOrder;

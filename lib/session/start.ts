@@ -140,7 +140,7 @@ function over(): SbxError {
 }
 
 /**
- * Gives a guest what it is told at its start.
+ * Sends a guest its start messages.
  *
  * @param epoch called when the guest's agent has connected; the begin of the guest's own stages, in `ms` of the boot
  */
@@ -167,7 +167,7 @@ export async function meetGuest(
   return await Promise.race([talk(), exited]);
 }
 
-/** Lets a machine go on that was stopped to be written down, and gives its guest what it is told at its start. */
+/** Resumes a machine that was stopped to be saved, and sends its guest the start messages. */
 export async function rejoinGuest(
   session: Pick<StartingSession, "record" | "spec" | "openLink"> & { isStill(): boolean },
   machine: Machine,

@@ -1,5 +1,5 @@
 /**
- * What the host states of a session in its record: how it booted, and what was in force when
+ * The host's statements in a session's record: how it booted, and which rules were active when
  * (docs/design/contracts/12-ledger.md §12).
  */
 import { blake3 } from "../base/hash/mod.ts";
@@ -34,7 +34,7 @@ export interface BootStatement extends StatementBase {
   image: { version: string; hashes?: Record<string, string> };
 }
 
-/** A contract was put in force; hashes are BLAKE3 of canonical JSON. */
+/** A contract was activated; hashes are BLAKE3 of canonical JSON. */
 export interface ContractStatement extends StatementBase {
   kind: "contract";
   profile_id: string;
@@ -74,7 +74,7 @@ export class Statements {
     });
   }
 
-  /** States what is in force, unless that is what was stated last. @param rules all that decide, in layers */
+  /** States the active contract, unless stated already. @param rules all that decide, in layers */
   contract(contract: Contract, rules: readonly (readonly Rule[])[]): void {
     const { profile, corp } = contract;
     const { profile_id, profile_revision } = this.#record;

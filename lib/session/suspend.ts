@@ -10,7 +10,7 @@ import { KeptAsk } from "../policy/ask/schema.ts";
 import type { Hypervisor, Machine, MachineImage, MachineSpec } from "../machine/vm/mod.ts";
 import type { SessionPaths } from "./files/paths.ts";
 
-/** What the link knew, beside the machine. */
+/** State of the link, beside the machine's. */
 const LinkState = z.strictObject({
   shell: z.strictObject({ id: z.string(), replay: z.base64() }).optional(),
 });
@@ -31,7 +31,7 @@ export function suspendedImage({ suspended }: Place): MachineImage {
   return { dir: join(suspended, "image") };
 }
 
-/** Refuses, before anything stops, what the disk has no room for. @throws {SbxError} `vm.suspend_failed` */
+/** Refuses, before anything stops, if the disk has too little room. @throws {SbxError} `vm.suspend_failed` */
 export async function requireRoom(machine: Machine, { suspended }: Place): Promise<void> {
   const [needed, { bavail, bsize }] = await Promise.all([machine.imageBytes(), statfs(dirname(suspended))]);
   const free = bavail * bsize;
@@ -129,7 +129,7 @@ export async function readAsks(place: Place): Promise<KeptAsk[]> {
   }
 }
 
-/** Removes what a process that was killed has written of a VM's memory, or has not removed yet. */
+/** Removes a VM's memory files that a killed process left unfinished or had not removed yet. */
 export async function discardUnfinished({ suspended }: Place): Promise<void> {
   await Promise.all([remove(unfinished(suspended)), remove(discarded(suspended))]);
 }

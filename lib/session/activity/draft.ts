@@ -8,7 +8,7 @@ const PROGRAMS = "/usr/lib/sbx/";
 const INIT = "/bin/busybox sh /init";
 /** Program that runs the guest's other programs. */
 const AGENT = `${PROGRAMS}sbx-pty-agent.js`;
-/** Program that reports; its begin and its end in the record are those of the report. */
+/** The reporting program; its begin and end in the record are the report's begin and end. */
 const REPORTER = `${PROGRAMS}sbx-activity.js`;
 
 export function guestProgram(
@@ -50,10 +50,10 @@ export function exitDraft(
 }
 
 /**
- * What a program does with a file.
+ * An operation of a program on a file.
  *
  * @param options.named classes of the profile
- * @param options.program absent where it is not known
+ * @param options.program absent if unknown
  */
 export function fileDraft(
   { path, ...activity }: Pick<FileActivity, "operation" | "path" | "byte_count">,

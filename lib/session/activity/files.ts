@@ -19,7 +19,7 @@ export class FileRecord {
   /** classes of the profile */
   readonly #named: () => NamedPaths;
   readonly #folders = new Fold((name) => nameOf(operationOf(name), ANYWHERE));
-  /** by path: no flood of other files hides what is done to a secret */
+  /** by path: no flood of other files hides operations on a secret */
   readonly #secrets = new Fold((name) => nameOf(operationOf(name), ANYWHERE));
 
   constructor(

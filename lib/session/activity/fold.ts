@@ -10,7 +10,7 @@ const PER_SECOND = 20;
 export const FOLD_MS = 10_000;
 /** Most names with a count of their own, and most that are new in that time and recorded all the same. */
 const COUNTED_MAX = 256;
-/** Counts of what is not recorded each time. */
+/** Counts of events that are not recorded one by one. */
 export interface Folded {
   count: number;
   failed: number;
@@ -27,7 +27,7 @@ export class Fold {
   #counts = new Map<string, Folded>();
 
   /**
-   * @param others a common name for one beyond those with a count of their own
+   * @param others a common name for names beyond the ones counted separately
    * @param now in `ms`
    */
   constructor(others: (name: string) => string, now = () => performance.now()) {

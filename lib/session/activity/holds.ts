@@ -31,16 +31,16 @@ const HIDDEN = {
     "rules restrict files, and this one was opened by a mount or an overlay that does not say which one it is",
 };
 
-/** What a program may do with a file that it opens. */
+/** Uses of a file for which a program may open it. */
 const HELD = ["read", "write"] as const;
 /** Most answers that are kept for a guest that is away (docs/design/contracts/14-limits.md §14). */
 const KEPT_MAX = 4096;
 
-/** What a guest has to hold. */
+/** Operations that a guest has to hold. */
 export interface Wanted {
   /** programs, before they run */
   exec: boolean;
-  /** programs that open files to read or to write them: any, none, or those that pass one of these tests */
+  /** programs that open files to read or to write them: any, none, or ones that pass one of these tests */
   read: boolean | FileProbe[];
   write: boolean | FileProbe[];
 }
@@ -48,7 +48,7 @@ export interface Wanted {
 export interface HoldsOptions {
   /** classes of the profile */
   named(): NamedPaths;
-  /** those that the guest has told of */
+  /** processes reported by the guest */
   processes: Pick<KnownProcesses, "get">;
   /** a program that was asked about runs now, in a process of the guest. @param event_id of the question */
   started(pid: number, event_id: string): void;
@@ -63,7 +63,7 @@ export class GuestHolds {
   #isHeld = false;
   /** orders that the guest has not confirmed */
   #ordered = 0;
-  /** settles when the guest does what is wanted */
+  /** settles when the guest holds as wanted */
   #change = Promise.withResolvers<void>();
   #guest?: Sender;
   readonly #deciding = new Set<number>();
@@ -119,7 +119,7 @@ export class GuestHolds {
     this.#isHeld = false;
   }
 
-  /** The guest does what it was told. */
+  /** The guest confirms its orders. */
   confirm({ exec, open }: { exec: boolean; open: boolean }): void {
     if (--this.#ordered > 0) return;
     this.#isHeld = exec === this.#wanted.exec && open === holdsFiles(this.#wanted);
@@ -194,7 +194,10 @@ export class GuestHolds {
     return { allow: true, ...always && { always } };
   }
 
-  /** @param cannotRewrite why a rewrite blocks it @returns `event_id` if somebody was asked: what else may be done is on record as what is done */
+  /**
+   * @param cannotRewrite why a rewrite blocks it
+   * @returns `event_id` of a decision on record; other allowed operations are recorded as they happen
+   */
   async #decideDraft(draft: Draft, cannotRewrite: string): Promise<Decided & { event_id?: string }> {
     const { allowed, decision } = this.#gate.preview(draft);
     if (decision.rewrites.length > 0) {
@@ -233,7 +236,7 @@ function lineOf(decision: Decision): string {
   return `sbx: ${guestLine(decision)}; sbx why ${decision.event_id} shows the record`;
 }
 
-/** What cannot be decided on or recorded does not happen. */
+/** An operation that cannot be decided on or recorded does not happen. */
 function refusalFor(error: unknown, { kind }: Permission): string {
   log.error((error as Error).message);
   return kind === "exec"

@@ -1,4 +1,4 @@
-/** What the report of a guest needs of its session. */
+/** Parts of a session that the report of a guest needs. */
 /** Host end of the guest that reports. */
 export interface ActivityLink {
   /** settles when the guest has booted; rejects when it is lost */
@@ -27,6 +27,6 @@ export interface Report {
   started: PromiseWithResolvers<void>;
   /** resolves with the reason for its end */
   ended: PromiseWithResolvers<string>;
-  /** the last gap that it told of, after which it may end */
+  /** the last gap it reported, after which it may end */
   gap?: { why: string; at: number };
 }

@@ -1,5 +1,5 @@
 /**
- * What a guest reports of its programs, as events of its session (docs/design/contracts/07-guest-wire.md §7,
+ * A guest's reports of its programs, as events of its session (docs/design/contracts/07-guest-wire.md §7,
  * "Activity").
  */
 export type { ActivityLink } from "./link.ts";

@@ -15,7 +15,7 @@ const PROCESSES_MAX = 65_536;
 const ENDED_MAX = 1024;
 const CHARACTERS_MAX = 16 * 1024 * 1024;
 
-/** A process that the guest has told of. */
+/** A process reported by the guest. */
 export interface KnownProcess extends GuestProgram {
   /** its exec; absent where that was counted, or was before the report */
   event_id?: string;

@@ -33,7 +33,7 @@ const HOST_MS = timeLimit(120_000);
 const HOSTS_MAX = 1024;
 /** Least time between two records of a gap, in `ms`; it is one gap. */
 const GAP_MS = 1000;
-/** What the report begins and ends with, as a label. */
+/** Label at the begin and the end of the report. */
 const LABEL = "activity";
 /** Name of programs without a count of their own. */
 const OTHER_PROGRAMS = "(other programs)";
@@ -41,8 +41,8 @@ const OTHER_PROGRAMS = "(other programs)";
 type Recording = Pick<SessionGate, "observe" | "refuse" | "report" | "preview" | "decide" | "guestRules">;
 
 /**
- * Records what a guest reports of its programs. That is testimony: who is root in the guest can end it or make it up, but
- * another program cannot speak in its place, and its end does not go unnoticed.
+ * Records a guest's reports of its programs. They are testimony: root in the guest can end or invent them,
+ * but no other program can report in its place, and its end does not go unnoticed.
  */
 export class ActivityRecord {
   readonly #gate: Recording;
@@ -85,7 +85,7 @@ export class ActivityRecord {
     if (this.#hosts.size > HOSTS_MAX) this.#hosts.delete(this.#hosts.keys().next().value!);
   }
 
-  /** Puts classes of a profile in force, for what is recorded and for what is held from here on. */
+  /** Activates a profile's classes, for records and holds from now on. */
   usePaths(paths: NamedPaths): void {
     if (JSON.stringify(paths) === JSON.stringify(this.#paths)) return;
     this.#paths = paths;
@@ -183,7 +183,7 @@ export class ActivityRecord {
   #ran(frame: Extract<ActivityFrame, { t: "Process" }>): void {
     const { pid, ppid, uid, executable } = frame;
     const program = guestProgram(frame);
-    // The report before has told of it.
+    // Reported before.
     if (this.#processes.get(pid)?.process.command === program.process.command) return;
     let event_id = this.#takeHost(pid);
     const isOwn = isOfSbx(program, this.#processes.get(ppid));
@@ -294,7 +294,7 @@ export class ActivityRecord {
     });
   }
 
-  /** What cannot be recorded stops the session's events elsewhere. */
+  /** Events that cannot be recorded stop the session's events elsewhere. */
   #safely(record: () => void): void {
     try {
       record();

@@ -37,14 +37,14 @@ export const Contract = z.strictObject({
     /** accounts that it may use at providers; absent: any */
     accounts: z.enum(ACCOUNTS).optional(),
     budget: BudgetTerms.optional(),
-    /** classes of the guest's files, by path; absent: those of every guest */
+    /** classes of the guest's files, by path; absent: every guest's classes */
     paths: z.record(z.string(), z.enum(NAMED_CLASSES)).optional(),
   }),
   /** corp as it is now */
   corp: z.strictObject({
     ...layer,
     mcp: CorpMcpServers,
-    /** false: nobody may log in at an MCP server, and logins of before are not used */
+    /** false: MCP servers allow no login, and earlier logins are not used */
     logins: z.boolean().optional(),
     /** the only providers whose credentials VMs may use; absent: the profile's */
     providers: z.array(z.enum(PROVIDERS)).optional(),

@@ -24,9 +24,9 @@ export interface VmPaths {
   /** folder of each job: `JobRecord`, output */
   jobs: string;
   snapshots: string;
-  /** what was brought in: a `Room` of lib/repo */
+  /** the imported files: a `Room` of lib/repo */
   repository: string;
-  /** what a shared folder of the host needs */
+  /** files needed to share a folder of the host */
   live: string;
   /** memory of a suspended VM */
   suspended: string;
@@ -81,8 +81,8 @@ export function pinsPath({ dir }: Pick<Home, "dir">, profileId: string): string 
 }
 
 /**
- * FNV-1a, 64 bits, as hex: it only has to tell paths apart, and loading BLAKE3 would delay the start of every VM. Guessing
- * the name gains nothing: a folder of another user is refused.
+ * FNV-1a, 64 bits, as hex: it only has to distinguish paths, and loading BLAKE3 would delay the start of
+ * every VM. Guessing the name gains nothing: a folder of another user is refused.
  */
 function fnv1a(text: string): string {
   let hash = 0xcbf29ce484222325n;

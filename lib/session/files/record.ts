@@ -22,14 +22,14 @@ export type ForkedFrom = z.infer<typeof ForkedFrom>;
 export const MadeBy = z.strictObject({ user: z.string(), device: z.string(), client: z.string() });
 export type MadeBy = z.infer<typeof MadeBy>;
 
-/** The maker of a VM. @param client absent: the service by itself, such as for an MCP server */
+/** The maker of a VM. @param client absent: the service, such as for an MCP server */
 export function madeBy(client = "sbx-service"): MadeBy {
   return { user: userName(), device: deviceName(), client };
 }
 
 /**
- * What a machine is asked for beside processors, memory and disk: programs of x86_64 in a guest of arm64, machines in it, and
- * namespaces of users without root.
+ * Abilities of a machine beside processors, memory and disk: programs of x86_64 in a guest of arm64, nested
+ * machines, and user namespaces without root.
  */
 export const MachineAbility = z.enum(["rosetta", "nested", "user_namespaces"]);
 export type MachineAbility = z.infer<typeof MachineAbility>;

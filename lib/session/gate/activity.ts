@@ -1,4 +1,4 @@
-/** Events of a session that are under way, for those who ask whether it is in use. */
+/** Events of a session that are under way, to decide whether the session is in use. */
 import { type Event, familyOf } from "../../event/mod.ts";
 import type { PassageGate } from "./passage.ts";
 import { RESPONDING } from "./response.ts";
@@ -19,7 +19,7 @@ export class EventActivity {
 
   /** @param event absent: the end of one */
   recorded(event?: Event): void {
-    // A program that the guest starts by itself is no use that somebody makes of it.
+    // A program that the guest starts on its own does not count as use.
     if (event?.process && event.common.actor === "vm") return;
     this.#lastAt = performance.now();
   }

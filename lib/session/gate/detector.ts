@@ -55,7 +55,7 @@ export class Detector {
   }
 }
 
-/** The rules that read a response, or those that do not. */
+/** The rules that read a response, or all others. */
 function selectRules(ir: DetectionIr, response: boolean): DetectionIr {
   const readsResponse = (path: string) => path.includes(".response.");
   const rules = ir.rules.filter(({ matchers }) =>

@@ -5,19 +5,19 @@ import type { RuleFailure } from "../../policy/mod.ts";
 
 /** Refusals of the broker that are findings, by their reason (docs/design/contracts/09-credentials.md §9). */
 const REFUSALS: Record<string, (provider: string) => Pick<Finding, "rule_id" | "title" | "severity">> = {
-  // A program tries credentials that nobody gave it.
+  // A program tries decoy credentials, which it was never given.
   [REASON.decoy]: () => ({
     rule_id: "credential-decoy",
     title: "a decoy credential was used",
     severity: "critical",
   }),
-  // A guest speaks to a provider as an account that nobody added.
+  // A guest uses a provider account that is not configured.
   [REASON.account]: (provider) => ({
     rule_id: "credential-account",
     title: `a key of another account was kept from ${provider}`,
     severity: "high",
   }),
-  // A program gives away what it believes to be the secret.
+  // A program leaks its supposed secret.
   [REASON.wrongHost]: (provider) => ({
     rule_id: "credential-host",
     title: `a ref of ${provider} was kept from a host of others`,
@@ -28,7 +28,7 @@ const REFUSALS: Record<string, (provider: string) => Pick<Finding, "rule_id" | "
 /** Rule ids of these findings. */
 export const REFUSAL_RULES = Object.values(REFUSALS).map((refusal) => refusal("").rule_id);
 
-/** Findings of what the broker refused. */
+/** Findings for events refused by the broker. */
 export function credentialFindings({ common: { event_id }, credential }: Event): Finding[] {
   const { provider, reason = "" } = credential?.substitution ?? {};
   if (provider === undefined || !Object.hasOwn(REFUSALS, reason)) return [];

@@ -79,7 +79,7 @@ export class SessionGate implements Gate {
     this.#rules = new RulesInForce(policy, detections);
   }
 
-  /** Limits what the session may use; what it has used already counts. @param options of the first time, but the terms */
+  /** Limits the session's use; use so far already counts. @param options of the first time, but the terms */
   useBudget(options: Omit<BudgetOptions, "notice" | "record">): void {
     const notice = (event: Event, text: string) => this.report([budgetFinding(event, text)]);
     if (this.#budget) return this.#budget.use(options.terms);
@@ -107,7 +107,7 @@ export class SessionGate implements Gate {
     return passage;
   }
 
-  /** Decides on an event that may use up a budget: what it can use is reserved first. */
+  /** Decides on an event that may use up a budget, after reserving its possible cost. */
   async #decideWithin(
     budget: Budget,
     { event: complete, bill }: { event: Event; bill: Bill | undefined },
@@ -157,7 +157,7 @@ export class SessionGate implements Gate {
     return this.#rules.policy.reads(part);
   }
 
-  /** What the rules say of programs of the guest and their files. */
+  /** Rules that concern programs of the guest and their files. */
   get guestRules(): Pick<
     Policy,
     "restrictsPrograms" | "restrictsFiles" | "decidesByFile" | "needsArguments"
@@ -184,7 +184,7 @@ export class SessionGate implements Gate {
 
   refuse(draft: Draft, refusal: Refusal): Decision {
     const event = this.#complete(draft);
-    // A reason may name what the guest sent.
+    // A reason may quote the guest's bytes.
     const decision = this.#redactor.value(guardDecision(event.common.event_id, refusal));
     try {
       this.#append(event, decision);
@@ -205,7 +205,7 @@ export class SessionGate implements Gate {
     return event;
   }
 
-  /** Records findings and tells of them. */
+  /** Records findings and reports them. */
   report(findings: readonly Finding[]): void {
     if (!findings.length) return;
     this.#safely(() => this.#recorder.add({ findings }));
@@ -338,8 +338,8 @@ export class SessionGate implements Gate {
 }
 
 /**
- * The shape of an event without what a guest wrote: texts, lists and maps are empty. Stands for an event that cannot be
- * recorded as it is, or whose secrets cannot be found.
+ * The shape of an event without the guest's content: texts, lists and maps are empty. Replaces an event that
+ * cannot be recorded as it is, or whose secrets cannot be found.
  */
 export function outlineOf(event: Event): Event {
   const { common, schema_version } = event;
@@ -473,7 +473,7 @@ function budgetFinding({ common: { event_id } }: Event, title: string): Finding 
 }
 
 /**
- * Row of the record that holds what a call counts for, or how long the session has run
+ * Row of the record with the cost of a call, or the session's running time
  * (docs/design/contracts/12-ledger.md §12).
  */
 function spendingRow(spending: Partial<Spending>): LedgerRow {

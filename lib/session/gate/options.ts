@@ -22,7 +22,7 @@ export interface GateOptions {
   exportRoutes?: ExportRoutes;
   recorder: Recorder;
   tell(notice: SessionNotice): void;
-  /** what an allowed event waits for before it happens; never rejects */
+  /** work to wait for before an allowed event happens; never rejects */
   before?(event: Event): Promise<void> | undefined;
   /** an allowed event has ended, with its response if it had one */
   ended?(event: Event, response: unknown): void;

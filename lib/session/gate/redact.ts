@@ -11,7 +11,7 @@ const SCRUBBED_BODIES = new Set(["http", "model"]);
 /** Placeholder for parts of a URL that only together are a secret. */
 const REDACTED = "[redacted]";
 
-/** Makes the recorded form of what a gate handles; rules and effects use the event itself. */
+/** Makes the recorded form of a gate's events; rules and effects use the event itself. */
 export class Redactor {
   /** Replaces secrets in every text of a value; returns the value itself if it has none. */
   readonly value: <T>(value: T) => T;
@@ -20,7 +20,7 @@ export class Redactor {
     this.value = scrubValue;
   }
 
-  /** The event as it is recorded and told of; the event itself if that is the same. */
+  /** The event as recorded and reported; the same object if nothing is redacted. */
   event(event: Event): Event {
     const { labels, process } = event.common;
     const family = familyOf(event.common.event_type);

@@ -25,8 +25,8 @@ export class RulesInForce {
   }
 
   /**
-   * Findings of an evaluation: those of its rules, and one for each rule that failed. Each has an id of its own: rules
-   * of a profile may have the ids of corp's, and the record keeps the first finding with an id.
+   * Findings of an evaluation: its rules' findings, and one for each rule that failed. Each has its own id: a
+   * profile's rules may have the ids of corp's, and the record keeps the first finding with an id.
    */
   findingsOf({ findings, failures }: Evaluation): Finding[] {
     const all = failures.length ? [...findings, ...failures.map(failureFinding)] : findings;

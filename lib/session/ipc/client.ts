@@ -26,7 +26,7 @@ export class CallStream<T extends CallKind> {
    * Connects, greets and sends the call.
    *
    * @param socket path of the process's UDS
-   * @throws {SbxError} `process.gone`: nothing listens there; those of {@linkcode greet}
+   * @throws {SbxError} `process.gone`: nothing listens there; as {@linkcode greet}
    */
   static async open<T extends CallKind>(socket: string, call: Call & { t: T }): Promise<CallStream<T>> {
     let conn: Deno.Conn;
@@ -94,7 +94,7 @@ export class CallStream<T extends CallKind> {
 /**
  * Sends a call that has a single reply.
  *
- * @throws {SbxError} those of {@linkcode CallStream.open} and {@linkcode CallStream.next}
+ * @throws {SbxError} as {@linkcode CallStream.open} and {@linkcode CallStream.next}
  */
 export async function call<T extends SingleKind>(
   socket: string,

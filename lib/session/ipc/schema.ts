@@ -23,7 +23,7 @@ const size = { cols: z.int().min(1).max(1000), rows: z.int().min(1).max(1000) };
 
 export const Hello = z.strictObject({ t: z.literal("Hello"), version: z.int(), schema_hash: z.string() });
 
-/** A stdio MCP server that needs a VM for its program; `program` tells apart what the server has run over time. */
+/** A stdio MCP server that needs a VM; `program` distinguishes the server's programs over time. */
 export const McpNeed = z.strictObject({ server: z.string(), program: z.string() });
 export type McpNeed = z.infer<typeof McpNeed>;
 
@@ -35,7 +35,7 @@ export const Call = z.discriminatedUnion("t", [
     start: z.discriminatedUnion("from", [
       z.strictObject({ from: z.literal("kernel"), why: z.string() }),
       z.strictObject({ from: z.literal("template"), dir: z.string() }),
-      /** with its memory from the disk; `by` what put it there, `why`, in words, when nobody ordered it */
+      /** with its memory from disk, `by` a resume or a fork; `why`, in words, if it was not ordered */
       z.strictObject({
         from: z.literal("suspended"),
         by: z.enum(["resume", "fork"]),
@@ -54,7 +54,7 @@ export const Call = z.discriminatedUnion("t", [
     /** `bytes` kept of each stream; the rest is dropped and sets `truncated` */
     limit: z.int().optional(),
     stdin: z.boolean(),
-    /** the caller is told what was taken of the input */
+    /** the caller gets acknowledgements of consumed input */
     acks: z.boolean().optional(),
     trace_id: TraceId,
   }),
@@ -142,7 +142,7 @@ export const Call = z.discriminatedUnion("t", [
   }),
   /** a tool was approved */
   z.strictObject({ t: z.literal("McpRecheck") }),
-  /** the VM for the program of a stdio server, or the reason why there is none */
+  /** the VM for the program of a stdio server, or the reason why there is no VM */
   z.strictObject({
     t: z.literal("McpProgramVm"),
     need: McpNeed,
@@ -153,11 +153,11 @@ export const Call = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Refresh") }),
   z.strictObject({ t: z.literal("Pause") }),
   z.strictObject({ t: z.literal("Resume") }),
-  /** `idle_ms`: only when nobody has used it for that long */
+  /** `idle_ms`: only if it has been unused for that long */
   z.strictObject({ t: z.literal("Suspend"), idle_ms: z.number().optional() }),
-  /** how long nobody has used it; its processor time is that of between two such calls */
+  /** how long it has been unused; its processor time is measured between two such calls */
   z.strictObject({ t: z.literal("Idle") }),
-  /** copies the VM into a folder, which is removed if nobody waits for the reply */
+  /** copies the VM into a folder, which is removed if the caller has gone */
   z.strictObject({ t: z.literal("Fork"), dir: z.string() }),
   z.strictObject({ t: z.literal("Stop"), force: z.boolean() }),
   /** answered when the session has ended */
@@ -187,7 +187,7 @@ const MachineStart = z.strictObject({
 });
 export type MachineStart = z.infer<typeof MachineStart>;
 
-/** Who had a VM suspended: one that was idle comes back by itself. */
+/** Who had a VM suspended: an idle one resumes automatically. */
 export const SuspendedBy = z.enum(["person", "idle"]);
 export type SuspendedBy = z.infer<typeof SuspendedBy>;
 

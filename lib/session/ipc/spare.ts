@@ -1,6 +1,6 @@
 /**
- * Orders to a VM's process that was started ahead: it has loaded its code, has nobody's data, and waits for a session,
- * perhaps with a machine that waits too.
+ * Orders to a VM's process that was started ahead: it has loaded its code, holds no user data, and waits for
+ * a session, perhaps with a machine that waits too.
  */
 import { ARCHES } from "../../base/arch/mod.ts";
 import { z } from "zod";

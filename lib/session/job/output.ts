@@ -11,8 +11,8 @@ interface Segment {
 }
 
 /**
- * Keeps the last output of a job in its folder. Written at once: what a program has said is there after a kill of this
- * process. Output that a full disk does not take is missing, and readers are told so.
+ * Keeps the last output of a job in its folder. Written at once: output so far survives a kill of this
+ * process. Output lost to a full disk is reported to readers as missing.
  */
 export class JobOutput {
   readonly #dir: string;

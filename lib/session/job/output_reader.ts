@@ -1,6 +1,6 @@
 import { decodeHeader, HEADER_BYTES, segmentPath, segmentsOf, type Stream } from "./segment.ts";
 
-/** Most `bytes` of a record that are read; longer ones are none of ours. */
+/** Most `bytes` of a record that are read; sbx writes no longer ones. */
 const RECORD_MAX = 16 * 1024 * 1024;
 
 /** A piece of a job's output. */
@@ -32,7 +32,7 @@ export class OutputReader implements Disposable {
     return this.#next;
   }
 
-  /** The next piece; undefined at the end of what is written. */
+  /** The next piece; undefined at the end of the written output. */
   read(): Piece | undefined {
     while (true) {
       const record = this.#record() ?? this.#nextRecord();

@@ -25,7 +25,7 @@ export interface JobRunner {
     streams: ExecStreams & { decided: OnDecided },
     cancelled: AbortSignal,
   ): Promise<{ exit_code: number }>;
-  /** Opens a terminal with a program. @returns undefined when policy blocks it, which `refused` is told */
+  /** Opens a terminal with a program. @returns undefined if policy blocks it, which `refused` receives */
   terminal(
     program: JobProgram,
     on: { decided: OnDecided; refused(line: string): void },

@@ -4,7 +4,7 @@ import { type Program, RateWatch, type StdioProgram } from "../../mcp/mod.ts";
 import { ConsoleLog } from "../console.ts";
 
 /**
- * `bytes` kept of what a program writes to its standard error, since its latest start
+ * `bytes` kept of a program's standard error, since its latest start
  * (docs/design/contracts/14-limits.md §14).
  */
 const LOG_BYTES_MAX = 1024 * 1024;
@@ -34,7 +34,7 @@ export class VmProgram implements StdioProgram {
    * Starts the program.
    *
    * @param socket UDS of the process of its VM
-   * @param log file for its standard error, started anew
+   * @param log file for its standard error, emptied first
    * @throws {SbxError} `process.gone`: the VM has ended
    */
   static async open(socket: string, { argv, env }: Program, log: string): Promise<VmProgram> {

@@ -4,7 +4,7 @@ import type { McpNeed } from "../ipc/mod.ts";
 import type { Program, StdioProgram } from "../../mcp/mod.ts";
 import { VmProgram } from "./program.ts";
 
-/** The service's reply to a need: a session, or the reason why there is none. */
+/** The service's reply to a need: a session, or the reason why there is no VM. */
 export interface AssignedVm {
   session?: string;
   error?: string;
@@ -16,7 +16,7 @@ export interface ProgramVmsOptions {
   logs: string;
   /** path of the UDS of a session's process */
   socketOf(session: string): string;
-  /** tells the service of all needs; a repetition asks for one that is open */
+  /** reports all needs to the service; a repeated one is still open */
   tell(needs: McpNeed[]): void;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The record of a session without a machine, for what the host does with its files meanwhile
+ * The record of a session without a machine, for the host's work on its files meanwhile
  * (docs/design/contracts/02-http.md §2, "Files").
  */
 import type { Home } from "../../base/home/mod.ts";
@@ -36,7 +36,7 @@ export class StillRecord {
     this.#parts = parts;
   }
 
-  /** @throws {SbxError} `policy.invalid`, `detection.conflict`, or those of opening the ledger */
+  /** @throws {SbxError} `policy.invalid`, `detection.conflict`, or an error of opening the ledger */
   static async open({ home, paths, record, contract, tell }: StillOptions): Promise<StillRecord> {
     const { url: _, auth_token_file: __, ...kept } = contract.ledger;
     const parts = await openGate({
@@ -46,7 +46,7 @@ export class StillRecord {
       // The service sends the rest of a session without a process to corp's collecting server.
       contract: { ...contract, ledger: kept },
       tell,
-      // The gate refuses what cannot be recorded; nothing runs that would have to stand still.
+      // The gate refuses events that cannot be recorded; no program runs that would have to pause.
       onUnrecorded: (error) => Promise.resolve(log.error(error.message)),
       onRecorded: () => Promise.resolve(),
     });
@@ -68,7 +68,7 @@ export class StillRecord {
     return await decideFile(this.#parts, request);
   }
 
-  /** Records what the host did with files. */
+  /** Records an operation of the host on files. */
   observeFile(file: HostFile): void {
     this.#parts.gate.observe(fileDraft(file, this.#parts.contract.profile.paths ?? {}));
   }
