@@ -71,7 +71,7 @@ export class Images {
     return freed;
   }
 
-  /** Removes what has been of no use for long; an error waits for {@linkcode prune}. */
+  /** Removes files that have long been unused; an error waits for {@linkcode prune}. */
   async pruneOld(): Promise<void> {
     if (!this.#isOwn) return;
     const { files, bytes } = await this.prune(OLD_MS);

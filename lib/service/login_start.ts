@@ -18,12 +18,12 @@ export class LoginStart {
     this.#settings = settings;
   }
 
-  /** What keeps the setting from being in force. */
+  /** Reasons why the setting is not active. */
   problems(): string[] {
     return this.#problem === undefined ? [] : [this.#problem];
   }
 
-  /** Makes the file what the setting says now. Never throws: a failure is an issue. */
+  /** Brings the file in line with the setting. Never throws: a failure is an issue. */
   apply(): Promise<void> {
     return this.#last = this.#last.then(async () => {
       try {

@@ -132,7 +132,7 @@ export class Service implements Configuration {
     this.loginStart = new LoginStart(home, settings);
   }
 
-  /** Finds the VMs of earlier runs, and puts the changes of corp since then in force in them. */
+  /** Finds the VMs of earlier runs, and activates corp's changes since then in them. */
   async load(): Promise<void> {
     useHostNetwork(networkOf(this.settings));
     await this.supervisor.load();
@@ -195,7 +195,7 @@ export class Service implements Configuration {
     this.idle.watch();
   }
 
-  /** Tells listeners and the log what became of corp.toml. */
+  /** Notifies listeners and the log of the state of corp.toml. */
   #tellCorp(): void {
     const { state } = this.corp;
     const summary = corpSummary(this.corp);
@@ -204,7 +204,7 @@ export class Service implements Configuration {
     else log.info(`corp configuration: ${summary}`);
   }
 
-  /** A corp.toml that is not in force is said where its administrator looks. */
+  /** Logs for the administrator why corp.toml is not active. */
   #logCorp(): void {
     const { state } = this.corp;
     if ("error" in state) log.warn(`${corpSummary(this.corp)}: ${state.error.message}`);

@@ -1,4 +1,4 @@
-/** Updates as the service sees them: status, checks on demand, and checks by themselves. */
+/** Updates seen from the service: status, checks on demand, and automatic checks. */
 import { imageManifest } from "../release/asset/mod.ts";
 import { asSbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
@@ -31,7 +31,7 @@ export interface UpdatesOptions {
   corp: CorpStore;
 }
 
-/** Updates of one home. Checks install nothing; they tell, and they remember what is revoked. */
+/** Updates of one home. Checks install nothing; they report updates and remember revocations. */
 export class Updates {
   readonly #options: UpdatesOptions;
   #next?: { timer: number; at: number };
@@ -110,7 +110,7 @@ export class Updates {
     if (seconds !== undefined) await this.check();
   }
 
-  /** Interval of checks, in `s`; undefined while there are none, and why. */
+  /** Interval of checks, in `s`; undefined if checks are off, with the reason. */
   async #interval(): Promise<{ seconds?: number; reason: string }> {
     const { home, settings, corp } = this.#options;
     if (settings.inForce(SETTING) !== true) return { reason: `${SETTING} is off` };

@@ -50,10 +50,10 @@ export function autostartPlace({ os, env, home, hasSystemd }: AutostartOptions):
 }
 
 /**
- * Makes logins start the service, or not. Touches nothing that sbx has not written.
+ * Makes logins start the service, or not. Touches only files that sbx has written.
  *
  * @returns whether anything was changed
- * @throws {SbxError} `autostart.failed`; a file of that name is somebody else's: `autostart.conflict`
+ * @throws {SbxError} `autostart.failed`; `autostart.conflict`: a file of that name was not written by sbx
  */
 export async function applyAutostart(
   place: AutostartPlace,

@@ -1,4 +1,4 @@
-/** Detections in force in running VMs: a view of them, and changes to the runtime overlays. */
+/** Active detections of running VMs: a view of them, and changes to the runtime overlays. */
 import type {
   DetectionList,
   DetectionStats,
@@ -35,7 +35,7 @@ import type { ContractRefresh } from "./refresh.ts";
 import type { Registry } from "../vm/registry.ts";
 import { isSame, RuleRecord } from "./rule_record.ts";
 
-/** Sources of the detections in force. */
+/** Sources of the active detections. */
 export interface ActiveDetectionSources {
   home: Home;
   registry: Registry;
@@ -52,7 +52,7 @@ interface Survey {
   failed: string[];
 }
 
-/** Detections in force in the running VMs of one home (docs/design/contracts/06-detection.md §6). */
+/** Active detections of the running VMs of one home (docs/design/contracts/06-detection.md §6). */
 export class ActiveDetections {
   readonly #sources: ActiveDetectionSources;
   readonly #past: PastMatches;
@@ -66,7 +66,7 @@ export class ActiveDetections {
     this.#past = new PastMatches(sources.home);
   }
 
-  /** Every detection in force, with its matches. */
+  /** Every active detection, with its matches. */
   async list(): Promise<DetectionList> {
     return { kind: "detection", rules: await this.#views(await this.#survey()) };
   }
@@ -99,9 +99,9 @@ export class ActiveDetections {
   }
 
   /**
-   * Puts an overlay back to what it was before a change.
+   * Restores an overlay to its state before a change.
    *
-   * @throws {SbxError} `policy.change.conflict`: it has changed since; those of {@linkcode put}
+   * @throws {SbxError} `policy.change.conflict`: it has changed since; as {@linkcode put}
    */
   async undo(change: DetectionChange, by: AnsweredBy): Promise<void> {
     const { detection_id: id, before } = change;
@@ -136,12 +136,12 @@ export class ActiveDetections {
     };
   }
 
-  /** Puts the user's packs, as they are now, in force in every VM. */
+  /** Activates the current user packs in every VM. */
   async reload(): Promise<Propagation> {
     return await this.#propagate();
   }
 
-  /** Matches of every rule in force, also of one without any, and the VMs that have the overlays of now. */
+  /** Matches of every active rule, including rules without any, and the VMs with the current overlays. */
   async stats(): Promise<DetectionStats> {
     const survey = await this.#survey();
     const { contracts, counters, failed } = survey;
@@ -228,7 +228,7 @@ export class ActiveDetections {
     return packs.flat();
   }
 
-  /** Puts the overlays of now in force in every VM. */
+  /** Activates the current overlays in every VM. */
   async #propagate(): Promise<Propagation> {
     const { refreshed, failed } = await this.#sources.refresh.refreshDetections();
     this.#lastSync = Date.now();
@@ -240,7 +240,7 @@ export class ActiveDetections {
   }
 }
 
-/** Scopes of the rules in force, also of overlays that are removed and still in force in a VM. */
+/** Scopes of the active rules, including removed overlays that are still active in a VM. */
 function scopesOf(
   { contracts }: Survey,
   views: readonly DetectionView[],

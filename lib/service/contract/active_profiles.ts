@@ -14,7 +14,7 @@ import type { Vm } from "../vm/vm.ts";
 export interface ProfileInForce {
   /** revision that its events name */
   revision: string;
-  /** the files of the profile differ from what the VM enforces */
+  /** the files of the profile differ from the profile that the VM enforces */
   outdated: boolean;
 }
 
@@ -28,13 +28,13 @@ export class ProfilesInForce {
     this.#registry = registry;
   }
 
-  /** The profile in force in one VM; `undefined` for a VM that does not run, or whose contract cannot be read. */
+  /** The active profile of one VM; `undefined` if the VM is not running or its contract is unreadable. */
   async of(vm: Vm): Promise<ProfileInForce | undefined> {
     if (!this.#registry.alive().includes(vm)) return undefined;
     return await this.#compare(vm, await this.#formOf(vm.record.profile_id));
   }
 
-  /** Running VMs, of one profile or of all, with what they enforce. */
+  /** Running VMs, of one profile or of all, with the profiles they enforce. */
   async list(profileId?: string): Promise<(ProfileInForce & { vm: Vm })[]> {
     const vms = this.#registry.alive(profileId);
     const ids = [...new Set(vms.map(({ record }) => record.profile_id))];
@@ -70,7 +70,7 @@ export class ProfilesInForce {
   }
 }
 
-/** Form of a profile, without the places of its rules: a new comment changes nothing that is in force. */
+/** Form of a profile, without the places of its rules: a new comment changes nothing active. */
 function formOf({ rules, ...rest }: Contract["profile"]): string {
   return canonicalJson({
     ...rest,

@@ -1,4 +1,4 @@
-/** Desktop notifications of asks, where there is a desktop: a person is asked who does not look at a terminal. */
+/** Desktop notifications of asks, if there is a desktop: they reach a person away from the terminal. */
 import { plain } from "../../base/print/mod.ts";
 import { READ_MS } from "../../policy/ask/mod.ts";
 import type { Ask } from "../../policy/mod.ts";
@@ -6,7 +6,7 @@ import type { Notice } from "../notice.ts";
 
 /** Most characters of an ask's subject that are shown. */
 const SUBJECT_SHOWN = 200;
-/** Most characters of a failure that are told. */
+/** Most characters of a failure that are reported. */
 const PROBLEM_SHOWN = 200;
 /** Fewest `ms` between two notifications: a guest decides how often it asks. */
 const INTERVAL_MS = 5_000;
@@ -31,11 +31,11 @@ export interface AskNotifierOptions {
   /** answers an ask once */
   answer(ask: Ask, decision: "allow" | "deny"): Promise<unknown>;
   board(): Promise<Board>;
-  /** tells why notifications cannot be shown; once, until it is another reason */
+  /** reports why notifications cannot be shown; once, until the reason changes */
   tell(problem: string): void;
 }
 
-/** Shows each new ask, counts those that come in between, and takes away what was answered. */
+/** Shows each new ask, counts asks that arrive meanwhile, and removes answered ones. */
 export class AskNotifier {
   readonly #options: AskNotifierOptions;
   readonly #shown = new Map<string, Promise<(() => Promise<void>) | undefined>>();
@@ -66,7 +66,7 @@ export class AskNotifier {
     this.#shown.set(ask.ask_id, this.#show(ask, more).catch((error) => this.#fail(error)));
   }
 
-  /** A desktop that is ending or fails keeps nobody from the other ways to answer. */
+  /** A desktop that is ending or fails leaves the other ways to answer open. */
   #fail(error: unknown): undefined {
     const problem = plain(error instanceof Error ? error.message : String(error)).slice(0, PROBLEM_SHOWN);
     if (problem !== this.#problem) this.#options.tell(problem);

@@ -18,10 +18,10 @@ import {
 const DOT_ENV = /^\.env(\..+)?$|\.env$/i;
 
 /**
- * Replaces the secrets among requested variables by refs. The secrets are stored for this VM; no guest and no record has
- * them.
+ * Replaces the secrets among requested variables by refs. The secrets are stored for this VM; no guest and no
+ * record has them.
  *
- * @throws {SbxError} those of {@linkcode capture}
+ * @throws {SbxError} as {@linkcode capture}
  */
 export async function withoutSecrets(
   home: Home,
@@ -46,11 +46,11 @@ export function isDotEnv(path: string): boolean {
 }
 
 /**
- * Replaces the secrets of a `.env` file by refs, as {@linkcode withoutSecrets} does for variables. Other bytes stay as they
- * are, whatever their encoding.
+ * Replaces the secrets of a `.env` file by refs, as {@linkcode withoutSecrets} does for variables. Other
+ * bytes stay as they are, whatever their encoding.
  *
  * @returns the file, and the number of replaced secrets
- * @throws {SbxError} those of {@linkcode capture}
+ * @throws {SbxError} as {@linkcode capture}
  */
 export async function dotEnvWithoutSecrets(
   home: Home,
@@ -65,7 +65,7 @@ export async function dotEnvWithoutSecrets(
 
 /**
  * @param what the place of the secrets, for errors
- * @throws {SbxError} `credential.unreadable`: there is a secret, and it cannot be stored; `credential.limit`: there are more
+ * @throws {SbxError} `credential.unreadable`: a secret cannot be stored; `credential.limit`: more secrets
  * than a VM may bring
  */
 async function capture(

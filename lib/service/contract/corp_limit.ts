@@ -1,5 +1,5 @@
 /**
- * Limits of corp on what this host runs: the version of sbx, and the profiles of VMs
+ * Corp's limits on use of this host: the version of sbx, and the profiles of VMs
  * (docs/design/contracts/03-settings.md §3, "Corp limits").
  */
 import { SbxError } from "../../base/error/mod.ts";

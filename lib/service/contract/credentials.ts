@@ -89,7 +89,7 @@ export async function auditCredentials(
   return { rows: rows.slice(0, limit), truncated: rows.length > limit, unreadable };
 }
 
-/** Ids of sessions with a ledger, also of those whose VM is gone. */
+/** Ids of sessions with a ledger, including sessions of deleted VMs. */
 async function listLedgers(home: Home, session?: string): Promise<string[]> {
   const entries = Deno.readDir(join(home.dir, "ledgers"));
   const names = await Array.fromAsync(entries, ({ name }) => name).catch((): string[] => []);

@@ -108,7 +108,7 @@ export class ProfileMcp {
     return await Promise.all((await pins.changes()).map(addDiff));
   }
 
-  /** Approves a tool as it was shown, by the hash of its definition. @throws {SbxError} those of `PinStore.approve` */
+  /** Approves a tool as shown, by the hash of its definition. @throws {SbxError} as `PinStore.approve` */
   async approve(profileId: string, server: string, tool: string, shown: string): Promise<McpChange> {
     const pins = await this.#openPins(profileId);
     const change = await pins.approve(server, tool, shown);
@@ -123,7 +123,7 @@ export class ProfileMcp {
     );
   }
 
-  /** The same, and then those that come back when they are asked. */
+  /** Running VMs first, then the suspended ones that resume on a request. */
   #reachable(profileId: string): Vm[] {
     const asleep = this.#sources.registry.all().filter((vm) =>
       vm.record.profile_id === profileId && !vm.record.parent && (comesBack(vm) || vm.waking)

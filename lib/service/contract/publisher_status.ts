@@ -54,7 +54,7 @@ export class ReleaseStanding {
     );
   }
 
-  /** What is deprecated or revoked of a VM, also of one that runs: one sentence each. */
+  /** Deprecated and revoked parts of a VM, running or not: one sentence each. */
   async notesOf({ record, paths }: Pick<Vm, "record" | "paths">): Promise<string[]> {
     const { profile_id, profile_revision, assets } = record;
     const contract = await readContract(paths).catch(() => undefined);

@@ -1,4 +1,4 @@
-/** New contracts for running VMs. One that does not hold together is reported, and the one before stays in force. */
+/** New contracts for running VMs. An invalid one is reported, and the previous one stays active. */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
@@ -14,13 +14,13 @@ import type { Vm } from "../vm/vm.ts";
 /** Call that a VM's process gets: `McpRefreshTools` also reconnects all MCP servers. */
 export type RefreshCall = { t: "Refresh" } | { t: "McpRefreshTools" };
 
-/** Ids of the sessions that have the new contract, and of those that keep the one before. */
+/** Ids of the sessions with the new contract, and of the sessions that keep the previous one. */
 export interface RefreshResult {
   refreshed: string[];
   failed: string[];
 }
 
-/** A contract made of the one in force. */
+/** Makes a contract from the active one. */
 type Change = (current: Contract) => Promise<Contract>;
 
 /** Sources of a refreshed contract. */
@@ -40,7 +40,7 @@ export class ContractRefresh {
     this.#sources = sources;
   }
 
-  /** Puts corp as it is now in force in every VM. */
+  /** Activates the current corp in every VM. */
   async refreshCorp(): Promise<void> {
     const { registry, corp } = this.#sources;
     await this.#refreshVms(
@@ -49,7 +49,7 @@ export class ContractRefresh {
     );
   }
 
-  /** Puts a profile as it is now in force in every VM of it (docs/design/contracts/04-profiles.md §4). */
+  /** Activates a profile's current state in all of its VMs (docs/design/contracts/04-profiles.md §4). */
   async refreshProfile(id: string, call?: RefreshCall): Promise<RefreshResult> {
     const { registry, home } = this.#sources;
     const change: Change = async (current) => ({
@@ -59,7 +59,7 @@ export class ContractRefresh {
     return await this.#refreshVms(registry.alive(id), change, call);
   }
 
-  /** Puts the profile of one VM as it is now in force in it. @throws {SbxError} `vm.wrong_state`, `policy.invalid` */
+  /** Activates the current profile of one VM in it. @throws {SbxError} `vm.wrong_state`, `policy.invalid` */
   async reloadProfile(vm: Vm): Promise<void> {
     const { home, registry } = this.#sources;
     if (!registry.alive().includes(vm)) {
@@ -70,14 +70,14 @@ export class ContractRefresh {
     if (failed.length > 0) throw new SbxError("policy.invalid", vm.problem ?? "the profile is not in force");
   }
 
-  /** Puts the ledger's limit, and the reaction to a full one, in force in every VM. */
+  /** Activates the ledger's limit, and the reaction to a full one, in every VM. */
   async refreshLedgers(): Promise<void> {
     const { registry, settings, corp } = this.#sources;
     const ledger = ledgerOf(settings, corp);
     await this.#refreshVms(registry.alive(), (current) => Promise.resolve({ ...current, ledger }));
   }
 
-  /** Puts the user's detections and the overlays of now in force in every VM. */
+  /** Activates the user's detections and the current overlays in every VM. */
   async refreshDetections(): Promise<RefreshResult> {
     const { registry, detections } = this.#sources;
     await this.checkDetections();
@@ -124,7 +124,7 @@ const last = new WeakMap<Vm, Promise<boolean>>();
 /**
  * Changes the contract of one running session, after all earlier changes.
  *
- * @returns whether the change is in force; if not, `vm.problem` has the reason
+ * @returns whether the change is active; if not, `vm.problem` has the reason
  */
 export function refreshVm(vm: Vm, change: Change, call: RefreshCall = { t: "Refresh" }): Promise<boolean> {
   const done = (last.get(vm) ?? Promise.resolve()).then(() => refresh(vm, change, call));

@@ -1,4 +1,4 @@
-/** Rules that are not saved yet: what the linter says of them, what they would change, and those that asks suggest. */
+/** Unsaved rules: the linter's findings, their effects, and rules suggested by asks. */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import type { RuleEffect } from "../../lab/mod.ts";

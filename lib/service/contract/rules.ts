@@ -102,7 +102,7 @@ export class Rules {
   }
 
   /**
-   * Puts a rule back to what it was before a change.
+   * Restores a rule to its state before a change.
    *
    * @throws {SbxError} `policy.change.conflict`: the rule has changed since; `policy.rule.conflict`: another has its id;
    * `policy.invalid`
@@ -120,14 +120,14 @@ export class Rules {
     return await this.#edit({ profileId, ruleId, by, after, check, undoes: changeId });
   }
 
-  /** Records what was edited in the files of profiles since the last change, such as by an editor or sbx learn. */
+  /** Records edits of profile files since the last change, such as by an editor or sbx learn. */
   async noticeFiles(): Promise<void> {
     for (const each of await listProfiles(this.home)) {
       if ("profile" in each) await this.noticeFile(each.profile);
     }
   }
 
-  /** Records what was edited in the file of one profile. */
+  /** Records edits of one profile's file. */
   async noticeFile({ id, path }: Pick<Profile, "id" | "path">): Promise<void> {
     if (path === undefined) return;
     try {
@@ -137,7 +137,7 @@ export class Rules {
     }
   }
 
-  /** Records the change before it takes place, and what the file had become without one. */
+  /** Records the change before it is made, and any edit of the file before that. */
   async #edit({ profileId, ruleId, by, after, undoes, check }: Edit): Promise<RecordedChange | undefined> {
     const { path } = await loadProfile(this.home, profileId);
     if (!path) {

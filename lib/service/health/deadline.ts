@@ -1,7 +1,7 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { fairDelay } from "../../base/time/mod.ts";
 
-/** A probe: what it looks at, and its issues, one line each. */
+/** A probe: the part it checks, and its issues, one line each. */
 export type Probe = [what: string, look: () => Promise<string[]>];
 
 /** Waits for a probe of the service's health, but no longer than `ms`. @throws {SbxError} `status.timeout` */

@@ -17,7 +17,7 @@ import { type VmHealthSources, vmProbes } from "./vm_health.ts";
 /** Longest that one probe may take, in `ms` (docs/design/contracts/02-http.md §2, "Status"). */
 export const PROBE_MS = timeLimit(2000);
 
-/** Parts of the service that the probes look at. */
+/** Parts of the service that the probes check. */
 export interface HealthSources extends VmHealthSources {
   corp: CorpStore;
   registry: Registry;
@@ -86,7 +86,7 @@ async function checkCorp(corp: CorpStore): Promise<string[]> {
     return [];
   } catch (error) {
     const { code, message } = asSbxError(error, "reading corp's rules");
-    // A corp.toml that cannot be read is told before.
+    // An unreadable corp.toml has its own issue.
     return code === "corp.closed" ? [] : message.split("\n").map((line) => `corp: ${line}`);
   }
 }

@@ -32,7 +32,7 @@ export interface IssueSources extends HealthSources {
   loginStart: LoginStart;
 }
 
-/** Lists all issues: reasons why VMs cannot start, configuration that is not in force, and VMs that failed or stand still. */
+/** Lists all issues: reasons why VMs cannot start, inactive configuration, and failed or paused VMs. */
 export async function listIssues(sources: IssueSources): Promise<string[]> {
   const { home, supervisor, settings, corp, inForce, refresh, detections, findings } = sources;
   const checks: [string, () => unknown][] = [
@@ -67,7 +67,7 @@ export async function listIssues(sources: IssueSources): Promise<string[]> {
   ];
 }
 
-/** A broken corp.toml comes first: the administrator's rules are not those in force. */
+/** A broken corp.toml comes first: the administrator's rules are not active. */
 function corpIssues(corp: CorpStore): string[] {
   const { state } = corp;
   if (!("error" in state)) return [];
@@ -75,7 +75,7 @@ function corpIssues(corp: CorpStore): string[] {
   return [`${corpSummary(corp)}: ${message.split("\n")[0]}${hint ? ` (${hint})` : ""}`];
 }
 
-/** An unreadable settings.toml, and values that are not in force. */
+/** An unreadable settings.toml, and inactive values. */
 function settingsIssues({ resolved }: SettingsStore): string[] {
   const errors = resolved.issues.filter(({ severity }) => severity === "error");
   return errors.map(({ id, message }) => `${id}: ${message.replaceAll("\n", " ")}`);
@@ -88,7 +88,7 @@ async function checkCa(home: Home): Promise<void> {
   if (files.some(Boolean)) await openCa(home);
 }
 
-/** Code of the error of a profile whose image nobody has built, which is nobody's failure. */
+/** Error code of a profile whose image has not been built yet, which is not a failure. */
 const NOT_BUILT = "image.missing";
 
 /** Profiles that are broken or revoked, and profiles whose VMs have no assets to boot with. */
@@ -108,7 +108,7 @@ async function profileIssues({ home, standing }: IssueSources): Promise<string[]
   return issues.flat();
 }
 
-/** OBOMs that are pinned and not there: their images boot, without the evidence of what is in them. */
+/** Pinned OBOMs that are missing: their images boot, without evidence of their content. */
 async function obomIssues(home: Home): Promise<string[]> {
   const profiles = (await listProfiles(home)).flatMap((each) => "profile" in each ? each.profile : []);
   const missing = await Promise.all(profiles.map((profile) => missingObom(home, profile)));

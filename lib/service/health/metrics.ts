@@ -1,6 +1,6 @@
 /**
- * Metrics of one service (docs/guides/metrics.md). Counters begin with the service; gauges are read when
- * somebody asks.
+ * Metrics of one service (docs/guides/metrics.md). Counters begin with the service; gauges are read on
+ * request.
  */
 import { ROUTES } from "../../client/gateway/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
@@ -17,7 +17,7 @@ import type { Notice, Notices } from "../notice.ts";
 import type { Registry } from "../vm/registry.ts";
 import type { Sessions } from "../record/sessions.ts";
 
-/** Longest that one VM's record, or one gauge, may take, in `ms`; what is late is left out. */
+/** Longest time for one VM's record, or one gauge, in `ms`; late values are left out. */
 const PROBE_MS = timeLimit(2000);
 
 const WAYS = ["cold", "template", "resume", "fork"] as const;
@@ -43,7 +43,7 @@ export interface MetricSources {
   notices: Notices;
 }
 
-/** Counts what the service hears of, and reads the rest when it is asked. */
+/** Counts the service's notices, and reads the rest on request. */
 export class ServiceMetrics {
   readonly #sources: MetricSources;
   readonly #build = Value.gauge({
@@ -134,7 +134,7 @@ export class ServiceMetrics {
   });
   /** session of each ask that waits */
   readonly #waiting = new Map<string, { session: string; since: number }>();
-  /** last sequence that each running session told of */
+  /** last sequence reported by each running session */
   readonly #heard = new Map<string, number>();
   readonly #booting = new Set<string>();
 

@@ -1,4 +1,4 @@
-/** The state of security in words and sums: of all VMs, of one, and what was found and refused last. */
+/** The state of security in words and sums: of all VMs, of one, and the latest findings and refusals. */
 import type { SecurityStatus, VmSecurityLatest, VmSecurityStatus } from "../../client/api/mod.ts";
 import { summaryOf, type Vm } from "../vm/vm.ts";
 import { withDeadline } from "./deadline.ts";
@@ -8,7 +8,7 @@ import { type IssueSources, listIssues } from "./issues.ts";
 
 const LATEST = 20;
 
-/** Parts of the service that this looks at. */
+/** Parts of the service that this reads. */
 export interface SecuritySources extends IssueSources {
   inForce: ProfilesInForce;
 }
@@ -46,7 +46,7 @@ export class SecurityReport {
     return { ...standing, ledger, evidence: await readEvidence(vm.paths.ledger, ledger) };
   }
 
-  /** What was found and refused last in one VM. */
+  /** The latest findings and refusals of one VM. */
   async latest(vm: Vm): Promise<VmSecurityLatest> {
     if (!await hasLedger(vm)) return { findings: [], denied: [] };
     const { readLatest } = await import("../../ledger/read/mod.ts");

@@ -16,7 +16,7 @@ const ANSWER_MS = timeLimit(1000);
  */
 export const GAP_RECENT_MS = 3600_000;
 
-/** Parts of the service that these probes look at. */
+/** Parts of the service that these probes check. */
 export interface VmHealthSources {
   home: Home;
   registry: Pick<Registry, "all">;

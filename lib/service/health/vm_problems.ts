@@ -1,7 +1,7 @@
 import type { StatusReport } from "./status.ts";
 import type { Supervisor } from "../vm/supervisor.ts";
 
-/** What the debug report says of VMs (docs/design/contracts/11-debug-report.md §11). */
+/** The part of the debug report about VMs (docs/design/contracts/11-debug-report.md §11). */
 export async function liveState(
   { supervisor }: { supervisor: Supervisor },
   status: StatusReport,

@@ -66,7 +66,7 @@ export class FindingExport {
     backgroundTimeout(() => this.#queue(sessionId), GATHER_MS);
   }
 
-  /** Puts the sinks in force that corp and the settings name now. Without any, they open with the first finding. */
+  /** Activates the sinks that corp and the settings name. Without any, they open with the first finding. */
   reconfigure(): void {
     this.#inTurn(async () => {
       if (this.#sinks || Object.keys(this.#targets()).length > 0) await this.#openSinks();
@@ -130,7 +130,7 @@ export class FindingExport {
     }
   }
 
-  /** Addresses of the sinks in force. */
+  /** Addresses of the active sinks. */
   #targets(): Targets {
     const { state } = this.#corp;
     const corp = "config" in state ? state.config.file.corp_rule_files : {};

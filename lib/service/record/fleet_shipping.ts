@@ -15,7 +15,7 @@ import { sinkAuthorization } from "../../credential/mod.ts";
 /** `ms` between two rounds, and the longest wait while the collector is away. */
 const ROUND_MS = 1000;
 const WAIT_MAX_MS = 60_000;
-/** Longest text of what a machine reports in force. */
+/** Longest text in a machine's report of its active terms. */
 const TOLD_MAX = 128;
 
 export interface FleetSources {
@@ -36,7 +36,7 @@ export class FleetShipping {
   #closed = false;
   #round: Promise<void> = Promise.resolve();
   #wait = ROUND_MS;
-  /** what was described last: a round asks each second */
+  /** the last description: a round asks each second */
   #told?: { config: CorpConfig | undefined; inForce: Record<string, string> };
 
   constructor(sources: FleetSources) {
@@ -101,7 +101,7 @@ export class FleetShipping {
     }
   }
 
-  /** The machine for the terms in force; `undefined` without a collector. */
+  /** The machine for the active terms; `undefined` without a collector. */
   async #open(): Promise<FleetMachine | undefined> {
     const { home, corp, registry, sessions } = this.#sources;
     const terms = "config" in corp.state ? corp.state.config.file.fleet : undefined;

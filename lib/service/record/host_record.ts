@@ -1,6 +1,6 @@
 /**
- * What the host does with files of a VM, asked about and recorded (docs/design/contracts/02-http.md §2,
- * "Files"): by the VM's process, or by this service while there is none.
+ * The host's operations on files of a VM, decided and recorded (docs/design/contracts/02-http.md §2,
+ * "Files"): by the VM's process, or by this service without one.
  */
 import { asSbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
@@ -61,7 +61,7 @@ export class HostRecords {
     return await this.#use(vm, (record) => record.decideFile(file));
   }
 
-  /** Records what the host did with files. A failure is logged: it is done. */
+  /** Records an operation of the host on files. A failure is logged: the operation has happened. */
   async observe(vm: Vm, file: HostFile): Promise<void> {
     try {
       if (isAlive(vm.state)) await vm.process.call({ t: "ObserveFile", ...file });
@@ -118,7 +118,7 @@ class Still {
     });
   }
 
-  /** Closes the record after what is under way: it is complete and sealed then. */
+  /** Closes the record after pending work: it is complete and sealed then. */
   close(): Promise<void> {
     return this.#next(() => this.#close());
   }

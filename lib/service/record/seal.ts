@@ -20,7 +20,7 @@ export async function sealRecord({ dir, ledger }: Pick<SessionPaths, "dir" | "le
   const sign = async (text: string) =>
     await (await import("../../release/signing/mod.ts")).signSeal(home, text);
   try {
-    // Up to 50 ms of rows may never have been written; whoever collects the record is told.
+    // Up to 50 ms of rows may never have been written; the mark shows it to a collector of the record.
     if (await sealAbandoned(ledger, id, sign)) await Deno.writeTextFile(`${ledger}.unflushed`, "");
   } catch (error) {
     log.warn(asSbxError(error, `sealing ${ledger}`).message);

@@ -82,7 +82,7 @@ export class Sessions {
         const { ledger } = sessionPaths(this.#home, id);
         if (await exists(`${ledger}.uncollected`)) continue;
         if (await exists(ledger) && await release?.(id) === false) continue;
-        // First the entry: one without a ledger is a ledger that somebody removed.
+        // The entry goes first: an entry without a ledger means a ledger removed by other hands.
         await index.remove(id);
         await Deno.remove(dirname(ledger), { recursive: true }).catch((error) => {
           if (!(error instanceof Deno.errors.NotFound)) throw error;

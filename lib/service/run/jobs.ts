@@ -1,4 +1,4 @@
-/** Jobs of VMs: those of a running VM are asked of its process, others read from disk. */
+/** Jobs of VMs: a running VM's are requested from its process, others read from disk. */
 import type { Job, JobLogs, JobRequest } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import {

@@ -64,7 +64,7 @@ export class OneOffVm {
     }
   }
 
-  /** Its client may be gone by now: the failure is told where the VM is listed. */
+  /** Its client may be gone by now: the list of VMs shows the failure. */
   #leaveBehind(cause: unknown): never {
     const { message } = asSbxError(cause, "removing the VM");
     log.warn(`VM "${this.#vm.record.name}" was not removed: ${message}`);

@@ -102,7 +102,7 @@ export class Snapshots {
     return { snapshot, before: restored.before, ...viewsOf(restored.changes), failed: failuresOf(restored) };
   }
 
-  /** Puts files back to before a time or an event, or to the newest snapshot that differs from what is there. */
+  /** Restores files to before a time or an event, or to the newest snapshot that differs from them. */
   async undo(
     vm: Vm,
     { to, before_unix_ms, paths, dry_run }: SnapshotUndo,

@@ -99,7 +99,8 @@ export class VmFiles {
 
   /**
    * @param limit most `bytes`
-   * @throws {SbxError} `policy.blocked`; those of {@linkcode Workspace.open}; `disk.full`, `file.conflict`; `repo.too_large`
+   * @throws {SbxError} `policy.blocked`; as {@linkcode Workspace.open}; `disk.full`, `file.conflict`;
+   * `repo.too_large`
    */
   async open(path: string, limit = Infinity): Promise<OpenFile> {
     const found = isGuestPath(path) ? await this.#fetch(path) : await this.#openShared(path);
@@ -120,7 +121,7 @@ export class VmFiles {
     }
   }
 
-  /** @returns its size in `bytes` @throws {SbxError} `policy.blocked`; those of {@linkcode Workspace.write} */
+  /** @returns its size in `bytes` @throws {SbxError} `policy.blocked`; as {@linkcode Workspace.write} */
   async write(path: string, bytes: ReadableStream<Uint8Array>, mode?: number): Promise<number> {
     if (isGuestPath(path)) return await this.#send(path, bytes, mode ?? 0o644);
     const hash = new Blake3();

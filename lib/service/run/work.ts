@@ -1,5 +1,5 @@
 /**
- * Work of a VM on what was brought in: shown piece by piece, and taken in part
+ * A VM's work on the imported files: shown piece by piece, and taken in part
  * (docs/design/contracts/02-http.md §2, "Work").
  */
 import { dirname, join } from "node:path";
@@ -29,7 +29,7 @@ import { byProcess } from "../record/host_record.ts";
 import type { Vm } from "../vm/vm.ts";
 import { VmFiles } from "./transfer.ts";
 
-/** Changed files of an answer, and those of them whose pieces are shown; the others can be taken whole. */
+/** Changed files of an answer, and the files whose pieces are shown; the others can be taken whole. */
 const FILES_LISTED = 5000;
 const FILES_SHOWN = 500;
 /** Most `characters` of diffs in one answer, and of a file that is taken whole. */
@@ -73,9 +73,9 @@ class VmGuest implements Guest {
 }
 
 /**
- * What a running VM changed.
+ * A running VM's changes.
  *
- * @throws {SbxError} `repo.none`: nothing was brought in; `repo.*` of {@linkcode Work.collect}; `vm.wrong_state`
+ * @throws {SbxError} `repo.none`: nothing imported; `repo.*` of {@linkcode Work.collect}; `vm.wrong_state`
  */
 export async function readWork(vm: Vm): Promise<WorkView> {
   await using work = await collectWork(vm);
@@ -87,9 +87,11 @@ export async function readWork(vm: Vm): Promise<WorkView> {
 }
 
 /**
- * Takes chosen files and pieces, as `sbx review` does: in a repository as one commit on a branch, else into the folder.
+ * Takes chosen files and pieces, as `sbx review` does: in a repository as one commit on a branch, else into
+ * the folder.
  *
- * @throws {SbxError} `repo.changed`: the VM's files are not those that were shown; `repo.no_change`; `repo.*` of `sbx pull`
+ * @throws {SbxError} `repo.changed`: the VM's files differ from the ones shown; `repo.no_change`; `repo.*` of
+ * `sbx pull`
  */
 export async function takeWork(vm: Vm, { units, branch }: WorkTake): Promise<WorkTaken> {
   await using work = await collectWork(vm);

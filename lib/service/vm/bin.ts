@@ -99,7 +99,7 @@ export class Bin {
     return (await this.#all()).filter(({ expires_at }) => Date.parse(expires_at) > now);
   }
 
-  /** With those whose day is over, which the next sweep removes. */
+  /** Includes expired VMs, which the next sweep removes. */
   async #all(): Promise<DeletedVm[]> {
     const vms = await Promise.all((await this.#ids()).map((id) => this.#read(id)));
     return vms.filter((vm) => vm !== undefined).sort((a, b) => b.deleted_at.localeCompare(a.deleted_at));

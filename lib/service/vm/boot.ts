@@ -64,8 +64,9 @@ export interface Boot {
  * has corp's value where corp locks it, else the request's, else the settings'.
  *
  * @param options.refs whether the guest gets the refs of all credentials that its profile may use
- * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.incompatible`, `corp.version`, `corp.profile`, `assets.missing`, `release.revoked`,
- * `settings.boot.invalid`, `boot.invalid`, `vm.not_supported`, those of {@linkcode makeContract} and {@linkcode requireNetwork}
+ * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.incompatible`, `corp.version`,
+ * `corp.profile`, `assets.missing`, `release.revoked`, `settings.boot.invalid`, `boot.invalid`,
+ * `vm.not_supported`, as {@linkcode makeContract} and {@linkcode requireNetwork}
  */
 export async function makeBoot(
   sources: BootSources,
@@ -120,7 +121,7 @@ export async function makeBoot(
   };
 }
 
-/** Refuses what is revoked, and warns of what is deprecated. */
+/** Refuses revoked files, and warns of deprecated ones. */
 async function requireStanding(
   { standing }: BootSources,
   profile: Profile,

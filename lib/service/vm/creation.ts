@@ -33,7 +33,7 @@ export interface MakeOptions {
   scratch: boolean;
   /** the VM that it works for */
   parent?: VmParent;
-  /** the program that asked for it; absent: this service by itself */
+  /** the program that asked for it; absent: this service */
   client?: string;
 }
 
@@ -93,14 +93,14 @@ export class VmMaker {
     const { sessions, launcher, states } = this.#options;
     const vmRequest = await this.#completeRequest(id, request, source);
     const profileId = request.profile_id ?? source?.record.profile_id ?? DEFAULT_PROFILE;
-    // A program of somebody else: it gets the refs that its definition names, and no others.
+    // A third party's program (an MCP server): it gets the refs that its definition names, and no others.
     const boot = await makeBoot(this.#options, profileId, vmRequest, { refs: options.parent === undefined });
     const live = request.live && await liveFolder(this.#options, request.live);
     const paths = sessionPaths(this.#home, id);
     const scratchGb = source?.record.scratch_gb ?? boot.scratchGb;
     // A disk that was made ahead costs nothing.
     const hasScratch = options.scratch || await spareScratchGb(paths) === scratchGb;
-    // Nobody asks for the resources of an MCP server: corp's locks replace its own.
+    // An MCP server's resources come from no request: corp's locks replace its own.
     if (!options.parent) requireUnlocked(this.#settings, request);
     // Nothing is awaited from here to the registry: two requests at once cannot both get the name or the last place.
     const name = request.name ?? this.#registry.freeName();
@@ -136,7 +136,7 @@ export class VmMaker {
     return vm;
   }
 
-  /** The values of a request, over those of the source's request; secrets are replaced by refs. */
+  /** The values of a request, over the source request's; secrets are replaced by refs. */
   async #completeRequest(
     id: string,
     { cpus, ram_mb, arch, env }: CreateRequest,

@@ -100,7 +100,7 @@ async function copyFiles(from: VmPaths, to: VmPaths): Promise<void> {
   if (await isSuspended(from)) await copyLinks(from.suspended, to.suspended);
 }
 
-/** Writes what a service needs to know a VM: from the moment that it is in its place. */
+/** Writes a VM's description for the service, which knows the VM once it is in its place. */
 async function describe(
   record: VmRecord,
   to: VmPaths,

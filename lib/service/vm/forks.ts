@@ -35,12 +35,12 @@ export class Forks {
   }
 
   /**
-   * Makes one or more VMs from one moment of a VM, and starts them; each `booting` settles with its boot. Either all of
-   * them are made, or none.
+   * Makes one or more VMs from one moment of a VM, and starts them; each `booting` settles with its boot.
+   * Either all of them are made, or none.
    *
    * @param client the program that asked
    * @throws {SbxError} `vm.wrong_state`, `vm.not_supported`, `vm.name_taken`, `vm.limit`, `vm.busy`, `vm.fork_failed`,
-   * `disk.full`, and those of {@linkcode makeBoot}
+   * `disk.full`, and errors of {@linkcode makeBoot}
    */
   async fork(source: Vm, { name, count = 1 }: ForkRequest, client?: string): Promise<Forked> {
     this.#hypervisor.requireHost();
@@ -74,7 +74,7 @@ export class Forks {
     return { cpus, ram_mb, assets };
   }
 
-  /** Enters the new VMs, so that nobody else gets their names and places. Nothing is awaited here. */
+  /** Enters the new VMs, so that no other request gets their names and places. Nothing is awaited here. */
   #reserve(
     { record: { name: sourceName, persistent, scratch_gb } }: Vm,
     record: Boot["record"] & Pick<VmRecord, "made_by">,

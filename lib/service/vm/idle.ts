@@ -1,4 +1,4 @@
-/** VMs that nobody uses are suspended, where the settings and the host allow it. */
+/** Unused VMs are suspended, if the settings and the host allow it. */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
@@ -12,8 +12,8 @@ const SETTING = "vm.idle_suspend_minutes";
 /** A minute of the setting in `s`; `SBX_IDLE_MINUTE_SECS` replaces it, for tests. */
 const MINUTE_SECS = 60;
 /**
- * Time between two looks at a VM, in `ms` (docs/design/contracts/14-limits.md §14); a short limit has so many
- * looks, none in less than the least.
+ * Time between two checks of a VM, in `ms` (docs/design/contracts/14-limits.md §14); a short limit has so
+ * many checks, none in less than the least.
  */
 const LOOK_MS = 20_000;
 const LOOKS = 4;
@@ -44,14 +44,14 @@ export class IdleVms {
     return { minutes, problem: `${SETTING} has no effect: to suspend VMs, this host ${lack}` };
   }
 
-  /** Looks at the VMs from time to time; keeps no process alive. */
+  /** Checks the VMs from time to time; keeps no process alive. */
   watch(): void {
     const limitMs = this.#minutes * minuteMs();
     const wait = limitMs === 0 ? LOOK_MS : Math.min(LOOK_MS, Math.max(LEAST_LOOK_MS, limitMs / LOOKS));
     backgroundTimeout(() => void this.look().finally(() => this.watch()), wait);
   }
 
-  /** Suspends those that are idle by now, one after another: each is much to write. */
+  /** Suspends the idle VMs, one after another: each is much to write. */
   async look(): Promise<void> {
     const { minutes, problem } = this.status();
     if (minutes === 0 || problem) return;

@@ -1,4 +1,4 @@
-/** A folder of the host that is to be shared live: what may be, and what is masked in it. */
+/** A folder of the host to share live: which folders are allowed, and which entries are masked. */
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SbxError } from "../../base/error/mod.ts";
@@ -13,10 +13,10 @@ import type { Vm } from "./vm.ts";
 const SETTING = "vm.live_folders";
 
 /**
- * Examines a folder of the host that a VM is to have.
+ * Examines a folder of the host before it is shared with a VM.
  *
- * @throws {SbxError} `file.not_found`, `file.invalid`; `settings.corp_locked`, `live.off`: the settings forbid it;
- * `live.refused`: what a guest changes there would run on the host
+ * @throws {SbxError} `file.not_found`, `file.invalid`; `settings.corp_locked`, `live.off`: the settings
+ * forbid it; `live.refused`: files that a guest changes there would run on the host
  */
 export async function liveFolder(
   { home, settings }: { home: Home; settings: SettingsStore },
@@ -108,7 +108,7 @@ async function hooksFolder(git: NonNullable<Awaited<ReturnType<typeof personGit>
   return path.startsWith(`${dir}/`) ? path.slice(dir.length + 1).split("/")[0] : undefined;
 }
 
-/** Whether a folder takes another case of a name for the same, told by one of its entries. */
+/** Whether a folder ignores the case of names, tested with one of its entries. */
 async function ignoresCase(dir: string): Promise<boolean> {
   for await (const { name } of Deno.readDir(dir)) {
     const other = name === name.toUpperCase() ? name.toLowerCase() : name.toUpperCase();

@@ -1,4 +1,4 @@
-/** What a VM's machine is asked for beside processors, memory and disk; hosts differ in what they can give. */
+/** Abilities of a VM's machine beside processors, memory and disk; hosts differ in the ones they offer. */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Profile } from "../../config/profile/mod.ts";
 import type { MachineAbility } from "../../session/mod.ts";

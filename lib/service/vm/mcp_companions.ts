@@ -83,7 +83,7 @@ export class Companions {
     ]);
   }
 
-  /** Has the VM for a need running, and tells its owner. */
+  /** Makes sure that the VM for a need runs, and reports it to its owner. */
   async #provide(owner: Vm, need: McpNeed): Promise<void> {
     const { id } = owner.record;
     const key = `${id} ${need.server}`;
@@ -101,7 +101,7 @@ export class Companions {
       () => false,
     );
     this.#busy.delete(key);
-    // An owner that cannot be told is ending.
+    // An owner that cannot be reached is ending.
     if (told && progress.isStale) this.follow(owner);
   }
 

@@ -4,8 +4,8 @@ import { libraryPath, SCRATCH_OPTIONS } from "../../machine/vm/mod.ts";
 const GIB = 1024 ** 3;
 
 /**
- * Makes the sparse image of a guest's disk, with ext4 where this host has QEMU. A Mac has no mkfs.ext4: its guests format
- * what is blank.
+ * Makes the sparse image of a guest's disk, with ext4 if this host has QEMU. A Mac has no mkfs.ext4: its
+ * guests format a blank disk.
  *
  * @throws {SbxError} `disk.full`
  */

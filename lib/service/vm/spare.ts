@@ -48,9 +48,9 @@ export interface SpareOptions {
 }
 
 /**
- * At most one sbx-process that waits for a VM: a start takes longer to load its code than to begin its machine. Where
- * there is a template for the VM before, it has a machine like that one too. It has nobody's data, and ends with this
- * process. A service that starts no VMs has none.
+ * At most one sbx-process that waits for a VM: a start takes longer to load its code than to begin its
+ * machine. If the VM before has a template, it has a machine like that one too. It holds no user data, and
+ * ends with this process. A service that starts no VMs has none.
  */
 export class SpareProcess {
   readonly #options: SpareOptions;
@@ -123,7 +123,7 @@ export class SpareProcess {
   /**
    * Starts one in a moment, after a boot, where a process can take another name and log later: on Linux.
    *
-   * @param last machine that was started; absent: one that nobody asked for
+   * @param last machine that was started; absent: an automatic start
    */
   renew(last: SpareFor | undefined): void {
     if (Deno.build.os !== "linux") return;
@@ -201,7 +201,7 @@ function hasMemoryFor({ ram_mb }: SpareFor): boolean {
   return Deno.systemMemoryInfo().available >= FREE_MEMORY * ram_mb * MIB;
 }
 
-/** Its disk is empty, and grows with its VM; on a disk that is nearly full those that run need all that is left. */
+/** Its disk is empty, and grows with its VM; on a nearly full disk, the running VMs need all the rest. */
 async function hasRoom({ sessionsDir }: Pick<Home, "sessionsDir">): Promise<boolean> {
   const { bavail, bsize } = await statfs(sessionsDir);
   return bavail * bsize >= FREE_DISK_BYTES;

@@ -1,4 +1,4 @@
-/** Folder of a session that is started ahead. A mark in it tells it from a VM's until there is one. */
+/** Folder of a session that is started ahead. Until it has a VM, a mark sets it apart from a VM's folder. */
 import { join } from "node:path";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
@@ -13,7 +13,7 @@ const MARK = "spare";
 /** Whatever the umask: programs of any user in the guest may enter the workspace; the folder above it is closed on the host. */
 const WORKSPACE_MODE = 0o755;
 
-/** Makes what a machine needs before it has a VM: a workspace, a disk and a place for logs. */
+/** Makes the files of a machine without a VM: a workspace, a disk and a place for logs. */
 export async function makeSpareFiles(home: Home, id: string, scratchGb: number): Promise<void> {
   const work = vmPaths(join(home.sessionsDir, UNFINISHED + id));
   try {

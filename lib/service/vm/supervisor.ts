@@ -77,7 +77,7 @@ export class Supervisor {
     });
   }
 
-  /** Finds the VMs of earlier runs, and follows those that still run. */
+  /** Finds the VMs of earlier runs, and follows the ones still running. */
   async load(): Promise<void> {
     const { home, sessions } = this.#options;
     await removeLeftSpares(home);
@@ -179,7 +179,7 @@ export class Supervisor {
     });
   }
 
-  /** Lets a VM go on; those who ask for that at once share one resume. */
+  /** Resumes a VM; simultaneous callers share one resume. */
   async resume(vm: Vm): Promise<void> {
     if (vm.waking) return await vm.waking.done;
     this.#require(vm, "resume");
@@ -192,7 +192,7 @@ export class Supervisor {
   /**
    * Writes a VM's memory to disk and ends its machine; {@linkcode start} goes on with it.
    *
-   * @param idleMs only when nobody has used it for that long: then it comes back by itself
+   * @param idleMs only if it has been unused for that long: then it resumes automatically
    */
   async suspend(vm: Vm, idleMs?: number): Promise<void> {
     this.#require(vm, "suspend");
@@ -250,9 +250,9 @@ export class Supervisor {
   }
 
   /**
-   * Removes the VMs that were left behind; with `all`, every VM without work that was not pulled, or with `force` every one.
+   * Removes the VMs that were left behind; with `all`, VMs without unpulled work, or with `force` all VMs.
    *
-   * @returns names of the removed ones, and of those that stay for their work
+   * @returns names of the removed VMs, and of the VMs kept for their work
    */
   async purge({ all = false, force = false }: PurgeRequest): Promise<PurgeResult> {
     const vms = this.#registry.all().filter((vm) => !vm.record.parent && (all || isLeftBehind(vm)));

@@ -23,12 +23,12 @@ interface Host {
 /** What needs a VM that runs, in words. */
 export type Asker = "a program" | "a terminal" | "a port" | "a file" | "an MCP tool";
 
-/** Whether a suspended VM comes back by itself: nobody ordered that it is suspended. */
+/** Whether a suspended VM resumes automatically: its suspension was not ordered. */
 export function comesBack({ state }: Pick<Vm, "state">): boolean {
   return state.state === "Suspended" && state.suspended_by === "idle";
 }
 
-/** What a new start must not change of a suspended VM: memory fits only the machine that it was written from. */
+/** The part of a suspended VM that a new start must keep: memory fits only the machine that wrote it. */
 export async function keptMachine(
   { record, paths }: Pick<Vm, "record" | "paths">,
 ): Promise<Partial<VmRecord>> {
@@ -83,9 +83,9 @@ const FEATURES = ["flags", "Features"];
 const NAMED_MAX = 5;
 
 /**
- * What memory needs of a processor that is not there: the same model, with at least its features.
+ * Processor properties that memory needs and this host lacks: the same model, with at least its features.
  *
- * @param needed lines of `name: value`, as those of `here`
+ * @param needed lines of `name: value`, like `here`
  */
 export function lackOfProcessor(needed: string, here: string): string | undefined {
   const ours = linesOf(here);

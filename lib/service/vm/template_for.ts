@@ -3,7 +3,7 @@ import type { AcceleratorChooser } from "./accelerator.ts";
 import { type BootSources, DEFAULT_PROFILE, makeBoot } from "./boot.ts";
 import type { TemplateFor } from "./templates.ts";
 
-/** The machine that a new VM with this request would have. @throws {SbxError} those of {@linkcode makeBoot} */
+/** The machine that a new VM with this request would have. @throws {SbxError} as {@linkcode makeBoot} */
 export async function templateFor(
   sources: BootSources & { accelerators: AcceleratorChooser },
   { profile_id = DEFAULT_PROFILE, cpus, ram_mb, arch }: TemplateRequest,

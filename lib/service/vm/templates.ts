@@ -46,11 +46,11 @@ export interface TemplatesOptions {
   hypervisor: Hypervisor;
 }
 
-/** Templates of one home: which VM starts from which, and the making of those that are missing. */
+/** Templates of one home: which VM starts from which, and the making of missing ones. */
 export class Templates {
   readonly #options: TemplatesOptions;
   readonly #store: TemplateStore;
-  /** the template being made, and those that are to be made after it */
+  /** the template being made, and the ones queued after it */
   readonly #making = new Map<string, Promise<Template>>();
   /** ids of templates that could not be made, or failed twice to start, and why; not tried again by this service */
   readonly #failed = new Map<string, string>();
@@ -145,8 +145,8 @@ export class Templates {
   }
 
   /**
-   * Removes what earlier services left, and what no machine of this host can start from: templates of other programs,
-   * processors or assets. Those stay in a folder that homes share: another one may have them.
+   * Removes leftovers of earlier services, and templates that no machine of this host can start from: of
+   * other programs, processors or assets. A folder shared by homes keeps them: another home may use them.
    */
   clean(): Promise<void> {
     return this.#cleaned = this.#clean();
@@ -175,7 +175,7 @@ export class Templates {
     return (await Promise.all(exists)).includes(true);
   }
 
-  /** The template for a key; a damaged one is removed. @throws {SbxError} those of {@linkcode TemplateStore.find} */
+  /** The template for a key; removes a damaged one. @throws {SbxError} as {@linkcode TemplateStore.find} */
   async #find(key: TemplateKey): Promise<Template | undefined> {
     try {
       return await this.#store.find(key);

@@ -39,7 +39,7 @@ export interface Vm {
   damaged?: true;
   /** life-cycle operation under way; another one is refused */
   busy?: string;
-  /** reason why its latest contract is not in force */
+  /** reason why its latest contract is not active */
   problem?: string;
   /** settles when the boot under way succeeds or fails */
   booting?: Promise<void>;
@@ -63,8 +63,8 @@ export function isLeftBehind({ record, state }: Pick<Vm, "record" | "state">): b
 }
 
 /**
- * A VM of `POST /run` whose client went away with the service of before, or a temporary one that never booted: nobody comes
- * for it.
+ * A VM of `POST /run` whose client went away with the previous service, or a temporary one that never booted:
+ * its client will not return.
  */
 export function isAbandoned({ record, state, damaged }: Pick<Vm, "record" | "state" | "damaged">): boolean {
   if (record.persistent || record.parent || record.forked_from || damaged) return false;
@@ -128,7 +128,7 @@ export function requireAction(vm: Vm, action: VmAction, hypervisor: Abilities): 
   );
 }
 
-/** What a guest lacks. */
+/** A guest's problem: no network, or unrecorded programs. */
 function problemOf({ state: { network_error, activity_error } }: Vm): string | undefined {
   if (network_error) return `its guest has no network: ${network_error}`;
   return activity_error && `the programs of its guest are not recorded: ${activity_error}`;

@@ -19,7 +19,7 @@ export interface VmStatesOptions {
   onState(vm: Vm): void;
 }
 
-/** The states of VMs in the service's memory: every change of one goes through here, and is told. */
+/** The states of VMs in the service's memory: every change of one goes through here, and is reported. */
 export class VmStates {
   readonly #options: VmStatesOptions;
 
