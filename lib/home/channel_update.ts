@@ -35,13 +35,13 @@ export interface ChannelUpdateOptions {
   onWait?: () => void;
 }
 
-/** What an installation found and did. */
+/** Result of an installation. */
 export interface ChannelUpdate {
   release: string;
   profiles: OfferedProfile[];
   /** version of sbx in the release, if it is newer */
   sbx?: string;
-  /** what was accepted for `--allow-downgrade`, one sentence each */
+  /** refusals waived by `--allow-downgrade`, one sentence each */
   accepted: string[];
 }
 
@@ -125,18 +125,18 @@ export interface ProgramUpdateOptions extends Pick<ChannelUpdateOptions, "home" 
 }
 
 export interface ProgramUpdate extends ProgramChange {
-  /** what was accepted for `--allow-downgrade`, one sentence each */
+  /** refusals waived by `--allow-downgrade`, one sentence each */
   accepted: string[];
   /** why the channel could not be asked before a rollback */
   unasked?: string;
 }
 
 /**
- * Installs the program of the release of the channel that this home follows, or the previous one again. Before that the
- * channel is asked what it has revoked.
+ * Installs the program of the release of the channel that this home follows, or the previous one again.
+ * Before that, the channel's revocations are fetched.
  *
- * @throws {SbxError} `update.program.source`, `update.program.owned`, `update.program.not_found`, `update.program.failed`, `assets.downgrade`,
- * `update.source.not_found`, `release.…`
+ * @throws {SbxError} `update.program.source`, `update.program.owned`, `update.program.not_found`,
+ * `update.program.failed`, `assets.downgrade`, `update.source.not_found`, `release.…`
  */
 export async function updateProgram(
   { rollback, ...given }: ProgramUpdateOptions,
@@ -154,12 +154,12 @@ export async function updateProgram(
   return { ...change, accepted: checked.accepted };
 }
 
-/** Learns what the channel has revoked since the last check. @returns why it could not be asked */
+/** Fetches the channel's revocations since the last check. @returns why it could not be asked */
 async function askForRevocations(home: Home): Promise<string | undefined> {
   try {
     await channelOf(home, false, "sbx update program");
   } catch (error) {
-    // What the index said is remembered before anything else of it is refused.
+    // The index's revocations are remembered before the rest of it is refused.
     return asSbxError(error, "asking the channel").message;
   }
 }

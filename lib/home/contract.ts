@@ -99,7 +99,7 @@ export async function profileProblems(profile: Profile): Promise<string[]> {
 }
 
 /**
- * The part of a contract that is corp's, from the corp.toml in force: the last good one if it is broken now.
+ * Corp's part of a contract, from the active corp.toml: the last good one if it is broken now.
  *
  * @throws {SbxError} `corp.closed`: it is broken, and there is no last good one; `policy.invalid`, `policy.not_found`
  */

@@ -38,7 +38,7 @@ export class Detections {
     return this.#overlays;
   }
 
-  /** IR of the user's packs and of the overlays in force, with their sinks. */
+  /** IR of the user's packs and of the active overlays, with their sinks. */
   async irs(): Promise<DetectionTerms> {
     const [overlays, user] = await Promise.all([this.overlays(), this.#userPacks()]);
     return {
@@ -51,7 +51,7 @@ export class Detections {
   /**
    * Notes the rules that are left out of a contract, for {@linkcode problems}.
    *
-   * @param key profile of the contract; a later call replaces what was noted
+   * @param key profile of the contract; a later call replaces the noted rules
    */
   noteDropped(key: string, contract: Pick<Contract, "corp" | "profile" | "detection">): void {
     const { corp, profile, detection } = contract;
@@ -70,7 +70,7 @@ export class Detections {
     this.#dropped.set(key, problems);
   }
 
-  /** Detections that are not in force, each with the reason. */
+  /** Inactive detections, each with the reason. */
   problems(): string[] {
     return [...this.#overlayProblems, ...this.#packProblems, ...[...this.#dropped.values()].flat()];
   }

@@ -1,5 +1,5 @@
 /**
- * Bundles of the fleet as the service follows them: a check by itself, and what is wrong
+ * Bundles of the fleet as the service follows them: an automatic check, and its problems
  * (docs/guides/fleet.md).
  */
 import { asSbxError } from "../base/error/mod.ts";
@@ -38,7 +38,7 @@ export class FleetBundles {
     clearTimeout(this.#timer);
   }
 
-  /** Why the bundle of the channel is not in force, one line each. */
+  /** Reasons why the bundle of the channel is not active, one line each. */
   problems(): string[] {
     return this.#problem ? [this.#problem] : [];
   }
@@ -73,7 +73,7 @@ export class FleetBundles {
   }
 }
 
-/** Checks the channel of bundles that the machine's own corp.toml names, and installs what is for this machine. */
+/** Checks the bundle channel named in the machine's own corp.toml, and installs this machine's bundle. */
 export async function checkBundle(
   { home, corp }: { home: Home; corp: Pick<CorpStore, "path"> },
   downgrade?: { by: string },
@@ -83,7 +83,7 @@ export async function checkBundle(
     import("../release/signing/mod.ts"),
   ]);
   const { publicKey } = await ensureSigningKey(home);
-  // Without the bundle in force, which may not say where the next one comes from.
+  // Without the active bundle, which may not name the source of the next one.
   const own = await loadCorp(corp.path);
   return await updateBundle({
     home,

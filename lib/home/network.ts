@@ -15,7 +15,7 @@ export function openCorp(home: Home): CorpStore {
   return new CorpStore(home, corpPlaces(), checkCorp, bundleLayer(home));
 }
 
-/** Puts proxy and certificate authorities of a home's settings in force for this process. @returns the corp configuration */
+/** Activates a home's proxy and certificate authorities for this process. @returns the corp configuration */
 export async function useNetworkOf(home: Home): Promise<CorpStore> {
   const corp = openCorp(home);
   const settings = await SettingsStore.open({

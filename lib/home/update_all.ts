@@ -49,19 +49,19 @@ export interface UpdateResult {
   hint?: string;
 }
 
-/** What an update found and did. */
+/** Result of an update. */
 export interface UpdateReport {
   updates: UpdateResult[];
   /** channel of profiles and the program; absent: none is configured */
   channel?: string;
-  /** what was accepted for `--allow-downgrade`, one sentence each */
+  /** refusals waived by `--allow-downgrade`, one sentence each */
   accepted: string[];
 }
 
 export interface UpdateAllOptions {
   home: Home;
   arch: Arch;
-  /** looks at images alone */
+  /** checks images alone */
   imagesOnly: boolean;
   allowDowngrade: boolean;
   /** file of the program, by default this one's */
@@ -86,8 +86,9 @@ const SOURCES_HINT =
   "then on: sbx update --assets --manifest URL; sbx image build code builds an image here";
 
 /**
- * Installs what the sources of a home have: the program and the profiles of its release channel, the rules of its fleet, and
- * images by the manifest of corp.toml and those that installed images came from. A failure of one keeps no other one back.
+ * Installs updates from the sources of a home: the program and the profiles of its release channel, the rules
+ * of its fleet, and images by the manifests of corp.toml and of the installed images. A failure of one keeps
+ * no other one back.
  *
  * @throws {SbxError} `update.source.not_found`: nothing is configured; `corp.closed`, `release.url.invalid`
  */

@@ -31,7 +31,7 @@ const isTexts = (value: unknown): value is string[] =>
 /**
  * Refuses values that a VM's network cannot be opened with. Loads nothing if no value is set.
  *
- * @throws {SbxError} those of `readNetworkConfig`
+ * @throws {SbxError} as `readNetworkConfig`
  */
 export async function requireNetwork(network: NetworkValues): Promise<void> {
   const { resolvers, overrides, extra_ca_file, price_file, proxy } = network;
