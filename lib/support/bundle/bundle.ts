@@ -18,7 +18,7 @@ const CONSOLE_LINES = 40;
 /** Longest settings.toml or profile.toml in a bundle, in `bytes`. */
 const FILE_MAX = 256 * 1024;
 
-/** What a caller found out already. */
+/** A caller's findings so far. */
 export interface BundleSources {
   report: DebugReport;
   doctor: HostReport;
@@ -68,7 +68,7 @@ export async function collectBundle(home: Home, sources: BundleSources): Promise
   return { files: [fileOf("manifest.json", JSON.stringify(manifest, null, 2) + "\n"), ...files] };
 }
 
-/** Parts with paths that hold no secret; of those that are the same then, later ones get a number. */
+/** Parts with paths that hold no secret; of paths that become equal, later ones get a number. */
 function renamed(parts: readonly Part[], redactor: Redactor): Part[] {
   const seen = new Map<string, number>();
   return parts.map(({ path, content }) => {
@@ -102,7 +102,7 @@ function lastWords(evidence: readonly Part[]): string[] {
 }
 
 /**
- * What somebody who was not there reads first: which host, what failed, why, and what mends it.
+ * The first page for a reader who was not there: which host, the failure, its cause, and its repair.
  *
  * @param words last lines of a failed VM's console
  */

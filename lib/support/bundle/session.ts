@@ -46,7 +46,7 @@ export interface Part {
   content: string | object;
 }
 
-/** Collects what there is of a session; what is missing or damaged is left out, and named in `session/problems.json`. */
+/** Collects the parts of a session; `session/problems.json` lists missing or damaged ones. */
 export async function sessionParts(home: Home, id: string): Promise<Part[]> {
   const paths = sessionPaths(home, id);
   const problems: string[] = [];

@@ -4,7 +4,7 @@ import { hostReport } from "../doctor/host/mod.ts";
 import { readRecord, readState, sessionPaths } from "../../session/files/mod.ts";
 import { within } from "./probe.ts";
 
-/** What a running service knows of its VMs. */
+/** A running service's knowledge of its VMs. */
 export interface LiveState {
   running: number;
   total: number;
@@ -17,7 +17,7 @@ const NO_SERVICE = "the service does not answer: this report was made from the f
 /** Most sessions that are looked at. */
 const SESSIONS_MAX = 1000;
 
-/** Reads what a service would tell. VMs run on without it: one whose process has a socket counts as running. */
+/** Reads a service's report from disk. VMs run on without it: a process with a socket counts as running. */
 export async function stateFromDisk(home: Home): Promise<LiveState> {
   const [{ checks }, vms] = await Promise.all([hostReport(home), readVms(home)]);
   const problems = checks.filter(({ state }) => state === "failed")

@@ -74,7 +74,7 @@ export type CheckState = "ok" | "failed" | "skipped";
 export interface CheckResult {
   id: CheckId;
   state: CheckState;
-  /** what was seen, on one line */
+  /** the observation, on one line */
   detail: string;
 }
 

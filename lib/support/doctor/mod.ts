@@ -1,4 +1,4 @@
-/** Diagnosis of a running guest: what its sbx-doctor reports, and what the host makes of it. Loads no zod: guests bundle it. */
+/** Diagnosis of a running guest: its sbx-doctor's report, read by the host. Guests bundle it: no zod. */
 export {
   type CheckId,
   checkLine,

@@ -15,7 +15,7 @@ export interface Outcome {
   detail: string;
   /** one command that mends a failure */
   remedy?: string;
-  /** does that without a risk; what it did, in words */
+  /** fixes it without risk; returns the change, in words */
   fix?: () => Promise<string>;
 }
 

@@ -84,7 +84,7 @@ async function checkClock(
       os === "darwin" ? "sudo sntp -sS time.apple.com" : "sudo timedatectl set-ntp true",
     );
   }
-  // macOS keeps the clock itself, and tells nobody but root whether it does.
+  // macOS keeps the clock itself, and only root can ask whether it does.
   const synchronized = os === "darwin"
     ? undefined
     : await output("timedatectl", ["show", "-p", "NTPSynchronized", "--value"]);

@@ -18,7 +18,7 @@ function probesOf({ os }: HostSystem): readonly HostProbe[] {
 /**
  * Checks this machine, all probes at once, each within its deadline.
  *
- * @param options.fix mends what is harmless, and looks again
+ * @param options.fix mends harmless problems, and checks again
  * @param system the machine, which is another one in tests alone
  */
 export async function hostReport(

@@ -17,7 +17,7 @@ import { failed, failure, type HostProbe, note, ok, type Outcome } from "./check
 /** Hashing an image takes longer than a look. */
 const HASH_MS = timeLimit(20_000);
 const INSTALL = "make image, or sbx update --assets --manifest URL";
-/** Code of the error of a profile whose image nobody has built, which is nobody's failure. */
+/** Error code of a profile whose image has not been built yet, which is not a failure. */
 const NOT_BUILT = "image.missing";
 
 export const STATE_PROBES: HostProbe[] = [

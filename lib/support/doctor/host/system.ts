@@ -1,4 +1,4 @@
-/** What checks ask a machine: its own answers, or those that a test gives in its place. */
+/** Checks' questions to a machine: answered by the machine, or by a test in its place. */
 import { resolveAssets } from "../../../release/asset/mod.ts";
 import { currentArch } from "../../../base/arch/mod.ts";
 import type { Home } from "../../../base/home/mod.ts";
