@@ -16,7 +16,7 @@ const TIMES = {
 };
 /** Least deviation that is corrected, beyond the error of its reading, in `ms`. */
 const TOLERANCE_MS = 10;
-/** Largest error of a reading that needs no other one soon, in `ms`. */
+/** Largest error, in `ms`, of a reading that is not repeated soon. */
 const ERROR_MAX_MS = 20;
 
 type ClockLink = Pick<GuestLink, "booted" | "readClock" | "shiftClock" | "isOver">;
@@ -53,7 +53,7 @@ export class GuestClock {
     }
   }
 
-  /** Corrects it before the programs of a guest that was paused are asked for anything; a guest that does not answer keeps its own. */
+  /** Corrects a resumed guest's clock before its programs get requests, unless it does not answer. */
   async resumed(): Promise<void> {
     const correcting = this.#correct().catch(() => {});
     await Promise.race([correcting, backgroundDelay(this.#times.resume)]);

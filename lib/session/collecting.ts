@@ -69,7 +69,7 @@ export class Collecting {
     await Promise.race([rest.catch(() => {}), late]);
   }
 
-  /** Sends the heads of now, unless the last ones are still under way. */
+  /** Sends the current heads, unless the previous ones are still being sent. */
   #sendNext(): void {
     this.#sending ??= this.#sendHead()
       .catch((error) => this.#failed(error))

@@ -25,7 +25,7 @@ export class ConsoleLog {
       this.#remaining -= bytes.length;
       if (this.#remaining <= 0) this.#write(encoder.encode("\n[sbx: this log is cut here]\n"));
     } catch {
-      // A full disk must not end the machine; the log goes on when there is room again.
+      // A full disk must not end the machine; the log continues when there is room again.
       this.#gap = true;
     }
   }

@@ -1,7 +1,7 @@
 /** Most development ports of a VM (docs/design/contracts/02-http.md §2, "Ports"). */
 const DEV_PORTS_MAX = 32;
 
-/** Those ports of the variable `SBX_DEV_PORTS` that programs of the guest listen on. */
+/** The ports of the variable `SBX_DEV_PORTS` that programs of the guest listen on. */
 export class DevPorts {
   readonly #wanted: ReadonlySet<number>;
   readonly #found = new Set<number>();

@@ -52,7 +52,7 @@ export async function takeCopy(source: ForkSource, to: VmPaths): Promise<VmCopy>
     const { stillMs, write } = await machine.copy(image, () => link.detach(), async () => {
       [event] = await Promise.all([
         source.lastEvent(),
-        // Only the source hears it: the copy's console is another one.
+        // Only the source gets it: the copy has its own console.
         machine.tell(GO_ON),
         ...hasScratch ? [copySparse(paths.scratch, to.scratch)] : [],
         copySparse(paths.workspace, to.workspace),

@@ -83,10 +83,10 @@ export class Absence {
   }
 
   /**
-   * Has the guest away while its machine is written. After a failure it is back when there is room on the disk again: who
-   * has to make that room hears of the failure before.
+   * Marks the guest as away while its machine is written. After a failure it returns once the disk has room
+   * again; callers hear of the failure before that, so that people can make room.
    *
-   * @param end what follows; absent, as after a failure: the guest comes back
+   * @param end the next step; absent, as after a failure: the guest comes back
    */
   async #leave<T>(
     guest: PresentGuest,
@@ -102,7 +102,7 @@ export class Absence {
     const written = write();
     const settled = written.then(end ?? rejoin, rejoin);
     this.#written = written.then(() => {}, () => {});
-    // Who has waited for a guest that has ended finds that it is gone.
+    // Callers that waited for a guest that has ended find it gone.
     this.#over = settled.catch(() => {}).then(() => void (this.#isAway = false));
     return { written, settled };
   }

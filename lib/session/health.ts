@@ -53,7 +53,7 @@ export class SessionHealth {
     this.#machine = machine;
   }
 
-  /** The ledger cannot be written; `pause`: the machine must not go on. */
+  /** The ledger cannot be written; `pause`: the machine has to stop. */
   async ledgerFailed({ message, cause }: Error, pause: boolean): Promise<void> {
     const isSizeLimit = cause instanceof SbxError && cause.code === "ledger.full";
     this.#ledgerProblem = { message, pause, isSizeLimit };
@@ -73,7 +73,7 @@ export class SessionHealth {
     this.#machine.reserve.take().catch((error) => log.warn(error));
   }
 
-  /** Gives the room back for the last rows of the record. */
+  /** Releases the reserve for the last rows of the record. */
   async end(): Promise<void> {
     await this.#machine.reserve.release();
   }
@@ -89,7 +89,7 @@ export class SessionHealth {
     return false;
   }
 
-  /** The hypervisor stopped the machine because its disk is full; settles when there is room and the machine goes on. */
+  /** The hypervisor paused the machine because its disk is full; settles when it has room and runs again. */
   async diskFull(): Promise<void> {
     if (this.#diskProblem !== undefined) return;
     const { disk } = this.#machine;
@@ -152,7 +152,7 @@ export class SessionHealth {
     return joined([this.#ledgerProblem?.pause ? this.#ledgerProblem.message : undefined, this.#diskProblem]);
   }
 
-  /** Every problem, also one with which the machine may go on. */
+  /** Every problem, including ones that leave the machine running. */
   get #known(): string | undefined {
     return joined([this.#ledgerProblem?.message, this.#diskProblem]);
   }
@@ -165,7 +165,7 @@ export class SessionHealth {
     for (const streams of this.#programs) this.#explain(streams);
   }
 
-  /** One problem is over; the machine goes on when it was the last that holds it. */
+  /** One problem has ended; the machine resumes after the last one that paused it. */
   async #problemEnded(): Promise<void> {
     if (!isLive(this.#state)) return;
     this.#set({ last_error: this.#known });

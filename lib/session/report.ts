@@ -62,7 +62,7 @@ export class SessionReport {
     for (const listener of this.#listeners) listener(what);
   }
 
-  /** Writes the state for the service to find once this process is gone. A full disk delays nothing. */
+  /** Writes the state for the service to find after this process has ended. A full disk delays nothing. */
   write(): Promise<void> {
     return this.#written = this.#written.then(() => writeState(this.#paths, this.#info)).catch((error) =>
       log.warn(asSbxError(error, `writing ${this.#paths.state}`).message)

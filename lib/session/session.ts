@@ -214,8 +214,8 @@ export class Session {
   }
 
   /**
-   * Writes the machine to disk and ends it; its programs go on when it is started again. A machine that cannot be
-   * written goes on at once; programs that the host ran in it go on without their clients either way.
+   * Writes the machine to disk and ends it; its programs continue at the next start. A machine that cannot be
+   * written resumes at once; programs started from the host continue without their clients either way.
    *
    * @param idleMs only if it has been unused for that long
    * @throws {SbxError} `vm.suspend_failed`; `vm.busy`: it is in use again
@@ -240,8 +240,8 @@ export class Session {
   }
 
   /**
-   * Copies the VM, with its memory, into a folder that has nothing yet. It stands still while it is copied; connections of
-   * its guest are reset, and programs that the host ran in it go on without their clients.
+   * Copies the VM, with its memory, into an empty folder. The VM is paused meanwhile; its guest's connections
+   * are reset, and programs started from the host continue without their clients.
    *
    * @throws {SbxError} `vm.fork_failed`
    */
@@ -279,7 +279,7 @@ export class Session {
     await this.ended;
   }
 
-  /** A link that the guest can connect to; one before it is closed. @param made one that listens already */
+  /** A link for the guest to connect to; closes the previous one. @param made one that listens already */
   async #openLink(made?: GuestLink): Promise<GuestLink> {
     const before = this.#link;
     // Replaced first: the end of a link that is in use is the loss of the guest.
@@ -390,7 +390,7 @@ export async function endOf(
   }
   const { code, signal } = await machine.exited;
   if (isStopping()) return { state: "Stopped" };
-  // A kernel that panics restarts its machine, which ends like one that powers off.
+  // A kernel panic restarts the machine, which ends as if it were powered off.
   const panic = await panicOf(console);
   if (panic === undefined && code === 0 && !signal) return { state: "Stopped" };
   const how = panic === undefined ? signal ?? `exit code ${code}` : `its kernel: ${panic}`;

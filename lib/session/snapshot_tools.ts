@@ -30,7 +30,7 @@ const CHANGES_MAX = 1000;
 /** Parts of a session that the tools need. */
 export interface SnapshotToolParts {
   store: SnapshotStore;
-  /** undefined: a contract of before, which grants none */
+  /** undefined: an older contract, which grants none */
   limits(): SnapshotLimits | undefined;
   /** records an event */
   observe(file: HostFile): void;
@@ -124,7 +124,7 @@ export function snapshotTools({ store, limits, observe }: SnapshotToolParts): Lo
         });
         const info = (await store.list()).find((each) => each.id === id);
         if (info) observe(eventOf(info, GUEST, restored));
-        // The guest's kernel has names of before until then.
+        // Until then, the guest's kernel has cached old names.
         if (restored.changes.length > 0) await new Promise((resolve) => setTimeout(resolve, CACHED_MS));
         const failed = restored.failed.map(({ path, why }) => ({ path: toText(path), why }));
         return { before: restored.before, ...viewsOf(restored.changes), failed };

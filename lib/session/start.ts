@@ -31,7 +31,7 @@ export interface StartingSession {
   onStarted(started: MachineInfo["started"]): void;
   /** notes the end of a stage @returns its time, in `ms` since the boot began */
   stage(name: string): number;
-  /** it was stopped, or its boot has failed: what starts now is not wanted any more */
+  /** it was stopped, or its boot has failed: a machine starting now is unwanted */
   isOver(): boolean;
 }
 
@@ -51,7 +51,7 @@ function startFrom(session: StartingSession, start: BootCall["start"]): Promise<
   }
 }
 
-/** Goes on with the memory of a suspended VM or of a copied one, which is kept until its guest has answered. */
+/** Resumes the memory of a suspended VM or of a copy, which is kept until its guest has answered. */
 async function fromSuspended(session: StartingSession, { by, why }: FromMemory): Promise<Stage[]> {
   const { hypervisor, spec, stage, paths } = session;
   const [shell, asks] = await Promise.all([readShell(paths), readAsks(paths)]);
@@ -71,7 +71,7 @@ async function fromSuspended(session: StartingSession, { by, why }: FromMemory):
   return stages;
 }
 
-/** Goes on with the machine that was started ahead. @returns undefined when it has ended meanwhile */
+/** Uses the machine that was started ahead. @returns undefined if it has ended meanwhile */
 async function fromSpare(session: StartingSession, spare: SpareGuest): Promise<Stage[] | undefined> {
   const { stage } = session;
   const { machine, connected } = spare;

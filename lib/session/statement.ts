@@ -41,7 +41,7 @@ export interface ContractStatement extends StatementBase {
   profile_revision: string;
   profile_hash: string;
   corp_hash: string;
-  /** rules of corp and profile, and what people allowed meanwhile, as they decide */
+  /** rules of corp and profile, and access that people allowed meanwhile, as they decide */
   rules_hash: string;
   detections_hash: string;
 }

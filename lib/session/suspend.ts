@@ -86,7 +86,7 @@ export async function originOf(
   return { accelerator: spec.accelerator, host: await hypervisor.identity(spec) };
 }
 
-/** Writes what belongs to the memory of a machine that has stopped: its origin, its disk's state, its shell. */
+/** Writes the files beside a stopped machine's memory: its origin, its disk's state, its shell. */
 export async function writeBeside(
   place: PlaceAndDisk,
   origin: MemoryOrigin,
@@ -135,8 +135,8 @@ export async function discardUnfinished({ suspended }: Place): Promise<void> {
 }
 
 /**
- * Removes the memory of a VM. It is gone at once, so that a process that is
- * killed meanwhile leaves none of which a part is missing.
+ * Removes the memory of a VM. It disappears in one step, so that killing the process
+ * meanwhile leaves no incomplete memory.
  */
 export async function discard({ suspended }: Place): Promise<void> {
   const old = discarded(suspended);
@@ -157,8 +157,8 @@ async function remove(path: string): Promise<void> {
 }
 
 /**
- * Whether a VM has memory that it can go on with. A guest that has changed its disk since must not: the disk of its
- * memory is another one.
+ * Whether a VM has memory to resume from. Not if the guest has changed its disk since: that memory belongs to
+ * the disk's earlier state.
  */
 export async function isSuspended(place: PlaceAndDisk): Promise<boolean> {
   if (!await Deno.lstat(place.suspended).then(() => true, () => false)) return false;

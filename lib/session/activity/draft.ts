@@ -73,7 +73,7 @@ export function fileDraft(
   };
 }
 
-/** What waits for its decision. */
+/** Marks a draft that waits for its decision. */
 export function held(draft: Draft): Draft {
   return { ...draft, common: { ...draft.common, enforceability: "inline_blockable" } };
 }

@@ -12,7 +12,7 @@ type Operation = FileFrame["operation"];
 /** Stands for the folders without a count of their own. */
 const ANYWHERE = "/";
 
-/** Records what programs of a guest do with files. Of very many, operations in each folder are counted. */
+/** Records operations of guest programs on files. Very many are counted by folder instead. */
 export class FileRecord {
   readonly #gate: Pick<SessionGate, "observe">;
   readonly #processes: Pick<KnownProcesses, "get">;

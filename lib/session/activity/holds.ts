@@ -50,7 +50,7 @@ export interface HoldsOptions {
   named(): NamedPaths;
   /** processes reported by the guest */
   processes: Pick<KnownProcesses, "get">;
-  /** a program that was asked about runs now, in a process of the guest. @param event_id of the question */
+  /** a program that a person was asked about now runs, in a process of the guest. @param event_id of the question */
   started(pid: number, event_id: string): void;
   /** longest wait for a guest to hold programs, in `ms` */
   deadlineMs: number;
@@ -105,7 +105,7 @@ export class GuestHolds {
     }
   }
 
-  /** The guest reports. One that was away may hold programs still, and waits for its answers. */
+  /** The guest's report begins. After an absence, it may still hold programs and wait for its answers. */
   begin(guest: Sender): void {
     this.#guest = guest;
     this.#ordered = 0;

@@ -241,7 +241,7 @@ export class ActivityRecord {
 
   #tellPaths(): void {
     const order: ActivityOrder = { t: "Paths", paths: this.#paths };
-    // A guest that is gone gets them with its next report.
+    // A disconnected guest gets them with its next report.
     this.#guest?.send(order).catch(() => {});
   }
 

@@ -80,7 +80,7 @@ export async function writeRecord(paths: Pick<VmPaths, "record">, record: VmReco
 }
 
 /**
- * Reads the last state that the VM's process wrote; the service writes one only after that process is gone.
+ * Reads the last state that the VM's process wrote; the service writes one only after that process has ended.
  *
  * @returns undefined for a VM that never had a state
  * @throws {SbxError} `session.state`: damaged, or with a field that is wrong

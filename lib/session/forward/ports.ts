@@ -75,7 +75,7 @@ export class Ports {
   async open(guestPort: number, user: PortUser, hostPort?: number): Promise<PortRecord> {
     const before = this.#opening.get(guestPort);
     if (before) {
-      // One that is refused leaves the way to the next request.
+      // A refused one clears the way for the next request.
       await before.catch(() => {});
       return await this.open(guestPort, user, hostPort);
     }
@@ -93,7 +93,7 @@ export class Ports {
       });
     }
     const reserved = this.#reserved();
-    // Before the rules are asked, so that the record has the port of the host; it takes nothing until they have answered.
+    // Before the rules decide, so that the record has the host's port; it accepts nothing until they have.
     const listener = hostPort ? listen(hostPort, reserved) : listenNear(guestPort, reserved);
     let event: string;
     try {

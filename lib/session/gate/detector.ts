@@ -17,7 +17,7 @@ export class Detector {
 
   /**
    * @param exportRoutes sinks for the findings of each pack that names some
-   * @param previous detector whose counters go on
+   * @param previous detector whose counters continue
    * @throws {SbxError} `detection.conflict`
    */
   constructor(irs: readonly DetectionIr[], exportRoutes: ExportRoutes = {}, previous?: Detector) {
@@ -40,7 +40,7 @@ export class Detector {
     return this.#route(this.#responses.match(event));
   }
 
-  /** Keeps the routes with the finding: it may be exported when its VM and its pack are gone. */
+  /** Keeps the routes with the finding: its export may outlive its VM and its pack. */
   #route(findings: DetectionFinding[]): DetectionFinding[] {
     return findings.map((finding) => {
       const routes = Object.hasOwn(this.#exportRoutes, finding.pack_id)

@@ -438,7 +438,7 @@ function completeDraft(
   };
 }
 
-/** An evaluation under a budget: an event that the rules allow is asked about or blocked at the limit. */
+/** An evaluation under a budget: at the limit, an event that the rules allow is asked about or blocked. */
 function limited(evaluation: Evaluation, limit: Limit | undefined): Evaluation {
   const { decision } = evaluation;
   if (!limit || decision.decision !== "allow") return evaluation;

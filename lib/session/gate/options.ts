@@ -26,11 +26,11 @@ export interface GateOptions {
   before?(event: Event): Promise<void> | undefined;
   /** an allowed event has ended, with its response if it had one */
   ended?(event: Event, response: unknown): void;
-  /** replaces secrets by refs in every text of a value, also one that is split over several; the value itself if it has none */
+  /** replaces secrets by refs in all texts of a value, also split ones; the same value if it has none */
   scrubValue<T>(value: T): T;
 }
 
-/** What rules come with. */
+/** Terms that accompany rules. */
 export interface RuleTerms {
   exportRoutes?: ExportRoutes;
   /** absent: as before */

@@ -13,7 +13,7 @@ export class Jobs {
   readonly #dir: string;
   readonly #runner: JobRunner;
   readonly #jobs = new Map<string, Job>();
-  /** jobs of before this process, which have ended; their order is that of their starts */
+  /** ended jobs of earlier processes, in the order of their starts */
   readonly #past = new Map<string, JobRecord>();
   #opened: Promise<void> | undefined;
 
@@ -98,7 +98,7 @@ export class Jobs {
     return this.#opened ??= this.#readPast();
   }
 
-  /** Reads the jobs of before this process: their machine is gone, and they with it. */
+  /** Reads the jobs of earlier processes, which ended with their machine. */
   async #readPast(): Promise<void> {
     for (const record of await readJobs(this.#dir)) {
       const ended = endedWithVm(record);

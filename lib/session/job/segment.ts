@@ -16,7 +16,7 @@ export function segmentPath(dir: string, start: number): string {
   return join(dir, `output-${start}`);
 }
 
-/** Positions of the segments in a job's folder, in order; none for a folder that is gone. */
+/** Positions of the segments in a job's folder, in order; empty for a missing folder. */
 export function segmentsOf(dir: string): number[] {
   try {
     const names = Array.from(Deno.readDirSync(dir), ({ name }) => NAME.exec(name)?.[1]);

@@ -63,7 +63,7 @@ export class VmProgram implements StdioProgram {
     await Promise.all(frames);
   }
 
-  /** Ends the program: its VM ends one whose caller is gone. */
+  /** Ends the program: its VM ends a program whose caller has gone. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;

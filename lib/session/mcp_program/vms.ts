@@ -38,7 +38,7 @@ export class ProgramVms {
     this.#options = options;
   }
 
-  /** Replaces the programs. A server whose program changed gets another VM; a server that is gone needs none. */
+  /** Replaces the programs. A server with a changed program gets another VM; a removed server needs none. */
   use(programs: ReadonlyMap<string, Program>): void {
     this.#programs = programs;
     const outdated = [...this.#needs.values()].filter(({ server, program }) =>
@@ -69,7 +69,7 @@ export class ProgramVms {
     }
   }
 
-  /** Takes the service's reply. One to a need that has changed meanwhile is answered by the needs of now. */
+  /** Takes the service's reply. A reply to an outdated need is answered with the current needs. */
   assign({ server, program }: McpNeed, { session, error }: AssignedVm): void {
     const need = this.#needs.get(server);
     if (need?.program !== program) return this.#tell();
