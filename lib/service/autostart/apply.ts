@@ -7,12 +7,12 @@ import { desktopEntry, launchAgent, MARK, type Started, systemdUnit } from "./fo
 /** Longest file that is looked at for the mark, in `bytes`. */
 const OWN_FILE_MAX = 64 * 1024;
 
-/** Where this system's logins find what to start. */
+/** The system's place for programs started at login. */
 export interface AutostartPlace {
   kind: "systemd" | "xdg" | "launchd";
   /** file to write */
   path: string;
-  /** link to it that a systemd user manager follows: what `systemctl --user enable` makes */
+  /** link to it for a systemd user manager, as made by `systemctl --user enable` */
   link?: string;
   /** the same service enabled by the person or the package */
   other?: string;
@@ -52,7 +52,7 @@ export function autostartPlace({ os, env, home, hasSystemd }: AutostartOptions):
 /**
  * Makes logins start the service, or not. Touches only files that sbx has written.
  *
- * @returns whether anything was changed
+ * @returns whether it changed a file
  * @throws {SbxError} `autostart.failed`; `autostart.conflict`: a file of that name was not written by sbx
  */
 export async function applyAutostart(

@@ -1,4 +1,4 @@
-/** What publishers say of profiles and images of this home: revoked ones start no VM, deprecated ones say so. */
+/** Publisher status of profiles and images: revoked ones start no VM, deprecated ones cause a warning. */
 import { basename } from "node:path";
 import { blake3 } from "../../base/hash/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
@@ -45,7 +45,7 @@ export class ReleaseStanding {
     ].filter((sentence) => sentence !== undefined);
   }
 
-  /** Refuses to go on with the memory of a machine whose image was revoked. @throws {SbxError} as {@linkcode require} */
+  /** Refuses to resume a machine whose image was revoked. @throws {SbxError} as {@linkcode require} */
   async requireMachine(name: string, files: BootFiles): Promise<void> {
     requireNotRevoked(
       await this.#ofFiles(files),

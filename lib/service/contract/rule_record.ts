@@ -17,7 +17,7 @@ export type NewChange =
   | Omit<RuleChange, "change_id" | "at" | "what">
   | Omit<DetectionChange, "change_id" | "at" | "what">;
 
-/** Changes of one home. Each line has the hash of the line before, which shows that one between is gone. */
+/** Changes of one home. Each line has the hash of the line before, so that a removed line shows. */
 export class RuleRecord {
   readonly path: string;
 
@@ -25,7 +25,7 @@ export class RuleRecord {
     this.path = join(dir, "record", "rules.jsonl");
   }
 
-  /** Changes, oldest first. @throws {SbxError} `policy.record.unreadable`: a line is damaged or gone */
+  /** Changes, oldest first. @throws {SbxError} `policy.record.unreadable`: a line is damaged or missing */
   async list(): Promise<RecordedChange[]> {
     const { RecordedChange } = await import("../../policy/author/schema.ts");
     let previous = "";

@@ -1,4 +1,4 @@
-/** Probes of what else can be wrong with a home. Each takes at most 2 s, and one that is late is an issue itself. */
+/** Probes for other problems of a home. Each takes at most 2 s, and a late one is an issue itself. */
 
 import { asSbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";

@@ -19,7 +19,7 @@ export function macArguments({ title, body }: { title: string; body: string }): 
 
 const MAC_BOARD: Board = {
   async show({ title, body }) {
-    // What other desktops read as markup is plain text here.
+    // Escaped for desktops that read markup; this one shows plain text.
     const text = body.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
     const args = macArguments({ title, body: text });
     await new Deno.Command("osascript", { args, stdin: "null", stdout: "null", stderr: "null" }).output();

@@ -73,7 +73,7 @@ async function checkImage(home: Home, { record, state }: Vm): Promise<string[]> 
 
 const PARTS = ["kernel", "initrd", "rootfs"] as const;
 
-/** What programs did meanwhile is in no record. The reason is a guest's text, and stays in the finding. */
+/** Programs are not recorded during a gap. The reason is a guest's text, and stays in the finding. */
 async function checkGaps({ record, paths }: Vm, now = Date.now()): Promise<string[]> {
   const { readLastGap } = await import("../../ledger/read/mod.ts");
   const at = await Deno.lstat(paths.ledger).then(() => readLastGap(paths.ledger), () => undefined);

@@ -162,7 +162,7 @@ export class FindingExport {
     if (this.#sinks && optionText === this.#sinkOptions) return this.#sinks;
     const open = this.#sinks;
     this.#sinks = undefined;
-    // At once: what waits must not go to a sink that is no longer named.
+    // At once: waiting findings must not go to a sink that is no longer named.
     await open?.close(0);
     const { FindingSinks } = await import("../../ledger/sink/mod.ts");
     this.#sinks = await FindingSinks.open({

@@ -47,7 +47,7 @@ export class FleetShipping {
     this.#next();
   }
 
-  /** What keeps rows here, one line each. */
+  /** Reasons why rows stay here, one line each. */
   problems(): string[] {
     const status = this.#machine?.status;
     const lines = this.#problem ? [this.#problem] : [];

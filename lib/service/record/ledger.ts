@@ -19,7 +19,7 @@ import type { Vm } from "../vm/vm.ts";
 /** Finds the path of a session's ledger. */
 export type LedgerFinder = (idOrName: string) => Promise<string>;
 
-/** Makes a finder by session id or by VM name. A VM that is gone is found too: the last one of that name. */
+/** Makes a finder by session id or by VM name. It finds deleted VMs too: the last one of a name. */
 export function ledgerFinder(supervisor: Supervisor, sessions: Sessions, home: Home): LedgerFinder {
   return async (idOrName) => {
     if (/^[0-9a-f-]{36}$/.test(idOrName)) return sessionPaths(home, idOrName).ledger;
@@ -84,7 +84,7 @@ export function contextsOf({ events, next_cursor }: EventPage): PolicyContexts {
   };
 }
 
-/** The record of one event. If its ask is over, the decision is the one that followed the answer. */
+/** The record of one event. After an ask, its decision is the one that followed the answer. */
 export async function explainEvent(ledger: string, eventId: string) {
   const { record, ...why } = await readWhy(ledger, eventId);
   const decision = record && await applyAsk(ledger, record as Decision);
@@ -102,7 +102,7 @@ async function applyAsk(ledger: string, decision: Decision): Promise<Decision> {
 /** One program, from its exec event and its exit event. */
 type Execution = HistoryResult["executions"][number];
 
-/** Executions of one answer without a limit in the request, and the most of one. */
+/** Executions in one answer: the default, and the most. */
 const HISTORY_PAGE = 1000;
 
 /**

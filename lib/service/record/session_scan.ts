@@ -18,7 +18,7 @@ export async function* scanSessions(home: Home): AsyncGenerator<SessionEntry> {
   for (const id of ids) yield await entryOf(home, id);
 }
 
-/** The ledger of a VM that is gone has everything but the VM's name. */
+/** The ledger of a deleted VM has everything but the VM's name. */
 async function entryOf(home: Home, id: string): Promise<SessionEntry> {
   const paths = sessionPaths(home, id);
   const record = await readRecord(paths).catch(() => undefined);

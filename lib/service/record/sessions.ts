@@ -51,7 +51,7 @@ export class Sessions {
     return await this.#use((index) => index.ids());
   }
 
-  /** Finds the newest session of a VM with this name, which may be gone. */
+  /** Finds the newest session of a VM with this name, deleted or not. */
   async findByName(name: string): Promise<string | undefined> {
     await this.#tail;
     return await this.#use((index) => index.findByName(name));

@@ -52,7 +52,7 @@ export async function execStreamed(
   return exit;
 }
 
-/** Runs a program whose input comes while it runs. Its end, and that of `gone`, end the wait for more. */
+/** Runs a program whose input comes while it runs. Its end, or the end of `gone`, ends the wait for more. */
 export async function execPiped(
   vm: Vm,
   request: Omit<TracedExec, "stdin" | "stdin_encoding">,

@@ -64,8 +64,8 @@ export class Snapshots {
   }
 
   /**
-   * Takes an automatic snapshot, if the workspace changed since the newest one: before work that a person may want undone,
-   * such as an agent's turn. Never fails: what follows must not depend on it.
+   * Takes an automatic snapshot, if the workspace changed since the newest one: before work that a person may
+   * want undone, such as an agent's turn. Never fails: the work must not depend on it.
    *
    * @param reason for people, such as `before a turn of the agent`
    * @returns undefined: nothing changed, or it failed, which is logged
@@ -86,7 +86,7 @@ export class Snapshots {
     }
   }
 
-  /** What turns a snapshot into another one, or into the workspace as it is. */
+  /** Changes from a snapshot to another one, or to the current workspace. */
   async diff(vm: Vm, from: string, to?: string): Promise<SnapshotDiff> {
     return viewsOf(await storeOf(vm).diff(from, to));
   }

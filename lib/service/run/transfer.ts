@@ -89,7 +89,7 @@ export class VmFiles {
   readonly #mover: Mover;
   readonly #gone: AbortSignal | undefined;
 
-  /** @param gone ends what goes on for a client that went away: the guest decides how long it takes */
+  /** @param gone ends work for a client that went away: its duration is up to the guest */
   constructor(parts: FileParts, vm: Vm, mover: Mover, gone?: AbortSignal) {
     this.#vm = vm;
     this.#parts = parts;

@@ -6,8 +6,8 @@ import type { Vm } from "../vm/vm.ts";
 import { collectWork } from "./work.ts";
 
 /**
- * Refuses where a pull would bring anything, and where that cannot be seen: the VM is not running, or its guest does not
- * answer. A VM into which nothing was brought, or that has the person's own folder, has nothing to be pulled.
+ * Refuses if a pull would bring anything, and if that is unknown: the VM is not running, or its guest does
+ * not answer. A VM without imported files, or with the person's own folder, has nothing to be pulled.
  *
  * @throws {SbxError} `vm.unlanded`
  */

@@ -160,7 +160,7 @@ async function fileOf(
   return { ...view, hunks: pieces, ...whole, is_cut: text.length > WHOLE_CHARS };
 }
 
-/** Pieces of a file, or the diff of one that is taken whole; `undefined` for a diff that is too long to be read. */
+/** Pieces of a file, or the diff of one that is taken whole; `undefined` for a diff too long to read. */
 async function diffOf(
   unit: UnitWork,
   change: FileChange,

@@ -1,4 +1,4 @@
-/** The configuration of one boot: made from the profile, the settings, corp's locks and the VM's request, for each boot again. */
+/** The configuration of one boot, made from the profile, the settings, corp's locks and the request. */
 import { currentArch } from "../../base/arch/mod.ts";
 import { type Assets, INITRD, KERNEL, OBOM, ROOTFS } from "../../release/asset/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";

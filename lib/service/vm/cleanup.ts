@@ -3,10 +3,10 @@ import { sealRecord } from "../record/seal.ts";
 import type { Vm } from "./vm.ts";
 
 /**
- * Cleans up after a VM's process that is gone: removes its sockets and seals its ledger.
+ * Cleans up after a VM's process has ended: removes its sockets and seals its ledger.
  *
  * @param last state that the process reported
- * @returns the state of now: Defunct if the process did not report its end
+ * @returns the new state: Defunct if the process did not report its end
  */
 export async function settle(paths: Vm["paths"], last: Vm["state"]): Promise<Vm["state"]> {
   await Deno.remove(paths.socket).catch(() => {});
@@ -14,7 +14,7 @@ export async function settle(paths: Vm["paths"], last: Vm["state"]): Promise<Vm[
   await discardUnfinished(paths);
   await sealRecord(paths, last.pid);
   const hasMemory = await isSuspended(paths);
-  // Memory that its disk has left behind is of no use to anything.
+  // Memory older than its disk is useless.
   if (!hasMemory) await discardSuspended(paths);
   const isOver = last.state === "Stopped" || last.state === "Defunct";
   if (isOver || last.state === "Suspended" && hasMemory) return last;

@@ -72,7 +72,7 @@ export async function makeForkFiles(
   }
 }
 
-/** Removes what services that ended left unfinished. */
+/** Removes unfinished forks of services that have ended. */
 export async function removeUnfinishedForks({ sessionsDir }: Pick<Home, "sessionsDir">): Promise<void> {
   for await (const { name } of Deno.readDir(sessionsDir)) {
     if (!name.startsWith(UNFINISHED)) continue;
@@ -89,7 +89,7 @@ async function takeFiles(source: Vm, to: VmPaths): Promise<ForkedFrom & { stillM
     return { session, event, stillMs: still_ms };
   }
   await copyFiles(source.paths, to);
-  // One that never booted has no ledger.
+  // A VM that never booted has no ledger.
   const event = await readLast(source.paths.ledger).catch(() => undefined);
   return { session, event };
 }

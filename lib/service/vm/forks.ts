@@ -126,7 +126,7 @@ export class Forks {
 }
 
 /**
- * The given name for one VM; for several with numbers behind it; nothing where a free one is to be found.
+ * The given name for one VM; numbered for several; nothing if a free one has to be found.
  *
  * @throws {SbxError} `request.invalid`: too long with its number
  */

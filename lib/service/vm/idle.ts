@@ -36,7 +36,7 @@ export class IdleVms {
     this.#sources = sources;
   }
 
-  /** What `sbx status` says about them. */
+  /** Their part of `sbx status`. */
   status(): { minutes: number; problem?: string } {
     const minutes = this.#minutes;
     const lack = this.#sources.hypervisor.lackOf("save_state");

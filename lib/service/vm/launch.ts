@@ -22,7 +22,7 @@ export interface LauncherOptions {
   accelerators: AcceleratorChooser;
   hypervisor: Hypervisor;
   templates: Templates;
-  /** a VM's process reported a state, or is gone */
+  /** a VM's process reported a state, or has ended */
   onState(vm: Vm, state: Vm["state"]): void;
   /** a VM's process reported news of its session */
   onNotice(vm: Vm, notice: ProcessNotice): void;
@@ -38,7 +38,7 @@ export class Launcher {
     this.#spare = new SpareProcess(options);
   }
 
-  /** Id for a new VM of its own, whose machine may run already; one that is not used is given back by {@linkcode unclaim}. */
+  /** Id for a new VM, whose machine may run already; {@linkcode unclaim} returns an unused one. */
   claimId(): string {
     return this.#spare.claim() ?? crypto.randomUUID();
   }
@@ -50,7 +50,7 @@ export class Launcher {
   /**
    * Starts the VM's process, verifies the assets meanwhile, and orders the boot; returns once that is ordered.
    *
-   * @param by what put memory on the VM's disk, if there is some
+   * @param by the source of memory on the VM's disk, if there is some
    * @throws {SbxError} `vm.boot_failed`, `assets.mismatch`, `assets.missing`; the VM is Defunct then
    */
   async launch(vm: Vm, assets: Assets, by: "resume" | "fork" = "resume"): Promise<void> {
@@ -81,7 +81,7 @@ export class Launcher {
     }
   }
 
-  /** Follows the reports of a VM's process until that process is gone. */
+  /** Follows the reports of a VM's process until it ends. */
   async watch(vm: Vm): Promise<void> {
     const { onState, onNotice } = this.#options;
     const watch = vm.watch = Symbol("watch");

@@ -65,7 +65,7 @@ export async function renewLive(
   return { live: renewed };
 }
 
-/** Refuses a folder that holds what sbx runs or reads, or is part of it, and the home of all a person's settings. */
+/** Refuses a folder that contains or is part of sbx's files, and the home with all of a person's settings. */
 async function requireApart(dir: string, home: Home): Promise<void> {
   const person = Deno.env.get("HOME") ?? "/root";
   const source = Deno.build.standalone

@@ -30,7 +30,7 @@ const ABILITIES: Record<MachineAbility, Ability> = {
 };
 
 /**
- * The abilities that a profile, or else the settings, ask for; what corp locks holds before both.
+ * The abilities requested by a profile, or else by the settings; values locked by corp precede both.
  *
  * @throws {SbxError} `vm.not_supported`: this host cannot give one of them
  */

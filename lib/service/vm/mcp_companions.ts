@@ -41,7 +41,7 @@ export class Companions {
     this.#options = options;
   }
 
-  /** Follows the state of a VM, which may be one that needs others or such another. */
+  /** Follows the state of a VM, either an owner or a companion. */
   follow(vm: Vm): void {
     const { state, mcp_needs = [] } = vm.state;
     if (vm.record.parent) {
@@ -56,12 +56,12 @@ export class Companions {
     if (state === "Running") { for (const need of mcp_needs) this.#provide(vm, need); }
   }
 
-  /** Removes the VMs that belong to one that ends. */
+  /** Removes the companions of a VM that ends. */
   async removeOf(vm: Vm): Promise<void> {
     await Promise.all(this.#of(vm).map((companion) => this.#remove(companion)));
   }
 
-  /** Removes the VMs whose owner is gone, or that have ended, since a service ran last. */
+  /** Removes the companions that have ended, or whose owner has, since a service last ran. */
   async removeOrphans(): Promise<void> {
     const owners = new Set(this.#options.registry.alive().map(({ record }) => record.id));
     const orphans = this.#options.registry.all().filter(({ record: { parent }, state }) =>
@@ -111,7 +111,7 @@ export class Companions {
     const current = this.#of(owner).find(({ record }) => record.parent!.server === server);
     if (current?.record.parent?.program === program && await answers(current)) return current;
     if (current) await this.#remove(current);
-    // With those under way, this one among them, which are no VMs yet.
+    // Counts the ones under way, including this one, which are not VMs yet.
     if (this.#serversOf(owner).size > COMPANIONS_MAX) {
       throw new SbxError("vm.limit", `"${name}" has ${COMPANIONS_MAX} VMs of stdio MCP servers, the limit`);
     }

@@ -25,8 +25,8 @@ export class Registry {
   }
 
   /**
-   * Finds the VMs of earlier runs. One whose process replies goes on; the others are in the state that their process
-   * left. A VM with damaged files is listed with an error.
+   * Finds the VMs of earlier runs. A VM whose process replies continues; the others have the state that their
+   * process left. A VM with damaged files is listed with an error.
    *
    * @param lookup for the name of a VM whose record is damaged
    */
@@ -124,8 +124,8 @@ export class Registry {
 }
 
 /**
- * The state of a process that replies. One that was never ordered to start its machine, because its service was killed
- * before, is ended: it would wait for a minute.
+ * The state of a process that replies. A process that was never ordered to start its machine, because its
+ * service was killed before, is ended: it would wait for a minute.
  */
 async function findState(process: VmProcess): Promise<Vm["state"] | undefined> {
   try {

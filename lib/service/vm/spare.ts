@@ -37,7 +37,7 @@ interface Waiting {
   isClaimed?: boolean;
   /** settles when the machine was ordered */
   ordered?: Promise<void>;
-  /** settles when it has ended and its machine's folders are gone */
+  /** settles when it has ended and its machine's folders are removed */
   gone?: Promise<void>;
 }
 
@@ -85,7 +85,7 @@ export class SpareProcess {
     return waiting.machine;
   }
 
-  /** Gives back a reservation, if `id` is of one. A machine whose folder was removed with its VM ends. */
+  /** Returns a reservation, if `id` has one. A machine whose folder was removed with its VM ends. */
   async release(id: string): Promise<void> {
     const waiting = this.#waiting;
     if (waiting?.machine !== id) return;
@@ -94,7 +94,7 @@ export class SpareProcess {
   }
 
   /**
-   * Gives the waiting process a session. A machine that is for another session ends.
+   * Gives the waiting process a session. A machine reserved for another session ends.
    *
    * @returns undefined when none waits, it is reserved for another session, or it runs another program than a new one would
    */
@@ -127,7 +127,7 @@ export class SpareProcess {
    */
   renew(last: SpareFor | undefined): void {
     if (Deno.build.os !== "linux") return;
-    // A VM without a disk may have one that is there already; the other way round it may not.
+    // A VM without a disk may take one that exists already; not the other way round.
     if (last) this.#last = { ...last, scratch_gb: last.scratch_gb || this.#last?.scratch_gb || 0 };
     clearTimeout(this.#timer);
     this.#timer = backgroundTimeout(() => {
@@ -135,7 +135,7 @@ export class SpareProcess {
     }, QUIET_MS);
   }
 
-  /** Ends the process; no other one is started. */
+  /** Ends the process, and starts no other. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const waiting = this.#waiting;

@@ -50,7 +50,7 @@ export async function removeSpareFiles(home: Home, id: string): Promise<void> {
   }
 }
 
-/** Removes what services that ended left behind. */
+/** Removes spares left by services that have ended. */
 export async function removeLeftSpares(home: Home): Promise<void> {
   await Deno.mkdir(home.sessionsDir, { recursive: true, mode: 0o700 });
   for await (const { name } of Deno.readDir(home.sessionsDir)) {

@@ -152,7 +152,7 @@ export class Supervisor {
       const boot = await makeBoot(this.#options, vm.record.profile_id, request);
       const kept = await keptMachine(vm);
       if (kept.assets) await this.#options.standing.requireMachine(vm.record.name, kept.assets);
-      // Before anything of it changes.
+      // Before the VM changes.
       if (kept.assets) await acceleratorOf(vm, this.#options, boot.assets);
       const live = await renewLive(this.#options, vm);
       vm.record = { ...vm.record, ...boot.record, ...live, ...kept };
@@ -165,7 +165,7 @@ export class Supervisor {
     });
   }
 
-  /** Stops a VM; one that is not persistent is removed, and kept for a day. */
+  /** Stops a VM; a temporary one is removed, and kept for a day. */
   async stop(vm: Vm): Promise<void> {
     this.#require(vm, "stop");
     await exclusive(vm, "stop", () => this.#end(vm, false));
@@ -190,7 +190,7 @@ export class Supervisor {
   }
 
   /**
-   * Writes a VM's memory to disk and ends its machine; {@linkcode start} goes on with it.
+   * Writes a VM's memory to disk and ends its machine; {@linkcode start} resumes it.
    *
    * @param idleMs only if it has been unused for that long: then it resumes automatically
    */
@@ -234,14 +234,14 @@ export class Supervisor {
     // The guest decides how long this takes: another request may delete it by force meanwhile.
     if (!force) await requireLanded(vm);
     const removal = exclusive(vm, "delete", async () => {
-      // Another request was first; one that was restored is another VM here.
+      // Another request was first; a restored VM is another object here.
       if (!this.#registry.all().includes(vm)) {
         throw new SbxError("vm.not_found", `"${vm.record.name}" is deleted already`, {
           hint: "sbx list shows the VMs",
         });
       }
       const isKept = keeps && await this.#options.bin.takes(vm);
-      // One that is kept writes its data out first.
+      // A VM that is kept writes its data out first.
       if (isAlive(vm.state)) await this.#end(vm, !isKept);
       await this.#states.erase(vm, isKept);
     });
@@ -342,7 +342,7 @@ export class Supervisor {
     await vm.booting;
   }
 
-  /** Ends what waits for VMs to come; VMs go on. */
+  /** Ends the preparations for new VMs; existing VMs keep running. */
   async close(): Promise<void> {
     await this.#launcher.close();
   }

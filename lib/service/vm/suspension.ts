@@ -20,7 +20,7 @@ interface Host {
   hypervisor: Pick<Hypervisor, "identity">;
 }
 
-/** What needs a VM that runs, in words. */
+/** Features that need a running VM, in words. */
 export type Asker = "a program" | "a terminal" | "a port" | "a file" | "an MCP tool";
 
 /** Whether a suspended VM resumes automatically: its suspension was not ordered. */

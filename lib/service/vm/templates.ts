@@ -65,7 +65,7 @@ export class Templates {
     this.#store = new TemplateStore(options.home);
   }
 
-  /** What `sbx status` says about them. */
+  /** Their part of `sbx status`. */
   async status(): Promise<
     { enabled: boolean; count: number; bytes: number; making: number; problems: string[] }
   > {
@@ -100,7 +100,7 @@ export class Templates {
     }
   }
 
-  /** Learns how a machine started: a template that failed is removed, and one that is missing is made in the background. */
+  /** Notes how a machine started: removes a failed template, and makes a missing one in the background. */
   async started(machine: TemplateFor, start: Start, { started }: MachineInfo): Promise<void> {
     if (!this.#enabled || started?.by === "template") return;
     const id = templateId(await this.#keyOf(machine));
@@ -110,7 +110,7 @@ export class Templates {
   }
 
   /**
-   * Makes a template, or waits for the one that is being made; one that is there is kept.
+   * Makes a template, or waits for one in the making; an existing one is kept.
    *
    * @throws {SbxError} `template.off`, `vm.not_supported`, `template.failed`, `template.folder`, `assets.mismatch`
    */

@@ -37,13 +37,13 @@ export interface Vm {
   state: MachineInfo;
   /** the record cannot be read: `record` is a stand-in */
   damaged?: true;
-  /** life-cycle operation under way; another one is refused */
+  /** life-cycle operation under way; any other is refused */
   busy?: string;
   /** reason why its latest contract is not active */
   problem?: string;
   /** settles when the boot under way succeeds or fails */
   booting?: Promise<void>;
-  /** the process whose reports count: another one follows it */
+  /** the process whose reports count: it may be replaced */
   watch?: symbol;
   /** its record, in the hands of the service while it has no process; closed before it gets one */
   still?: { use<T>(work: (record: StillRecord) => Promise<T>): Promise<T>; close(): Promise<void> };
@@ -73,7 +73,7 @@ export function isAbandoned({ record, state, damaged }: Pick<Vm, "record" | "sta
   return record.scratch_gb === 0 || state.boot_stages.length === 0;
 }
 
-/** Its copy would go on from where it is. */
+/** Its copy would continue from its current moment. */
 function hasMemory({ state: { state } }: Pick<Vm, "state">): boolean {
   return state === "Running" || state === "Suspended";
 }

@@ -44,7 +44,7 @@ export async function awaitFile(vm: Vm, path: string, size: number): Promise<voi
   await vm.process.call({ t: "AwaitFile", path: guestPath(relativePath(path)), size }).catch(() => {});
 }
 
-/** Files that a guest is asked about after a restore; the others appear with them. */
+/** Files that the guest is asked about after a restore; the others appear with them. */
 const AWAITED_FILES = 16;
 
 /** Waits until a running guest sees the changes that the host made to its workspace. */

@@ -22,7 +22,7 @@ export function isForeign(error: unknown): boolean {
 /**
  * Stops the VM of a process of another version of sbx, which takes no calls of this one: by SIGTERM, as at a shutdown.
  *
- * @throws {SbxError} `process.hello_mismatch`: it goes on
+ * @throws {SbxError} `process.hello_mismatch`: it keeps running
  */
 export async function stopForeign(id: string): Promise<void> {
   const isOfVm = (words: string[]) =>

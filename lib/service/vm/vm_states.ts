@@ -15,7 +15,7 @@ export interface VmStatesOptions {
   sessions: Sessions;
   notices: Notices;
   features: Features;
-  /** a VM reported a state, which may be that of before */
+  /** a VM reported a state, which may be unchanged */
   onState(vm: Vm): void;
 }
 
@@ -27,7 +27,7 @@ export class VmStates {
     this.#options = options;
   }
 
-  /** A VM's process reported a state, or is gone. */
+  /** A VM's process reported a state, or has ended. */
   update(vm: Vm, state: MachineInfo): void {
     const isNew = vm.state.state !== state.state;
     vm.state = state;
