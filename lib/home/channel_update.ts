@@ -59,9 +59,9 @@ export async function updateFromChannel(options: ChannelUpdateOptions): Promise<
   return { release: record.version, profiles, accepted, ...(sbx && { sbx }) };
 }
 
-/** What {@linkcode installOffered} found and did. */
+/** Result of {@linkcode installOffered}. */
 export interface InstalledProfiles extends Pick<ChannelUpdate, "profiles" | "sbx"> {
-  /** by id: one profile that cannot be installed keeps no other one back */
+  /** by id: a profile that cannot be installed does not keep others back */
   failures: Map<string, unknown>;
 }
 
@@ -98,7 +98,7 @@ export async function installOffered(
   return { profiles, failures, ...(check.sbx && { sbx: check.sbx }) };
 }
 
-/** Fetches files of an installed profile that are gone. */
+/** Fetches missing files of an installed profile. */
 async function fetchAgain(
   id: string,
   { index }: UpdateSource,

@@ -37,7 +37,7 @@ export interface UpdateResult {
   /** id of a profile, of an image its profile's, of rules and channels the channel's */
   name?: string;
   version?: string;
-  /** version before, where another one took its place */
+  /** version before, if it was replaced */
   from?: string;
   /** `kept`: not followed, or changed by hand; `available`: another program must install it */
   state: "installed" | "newest" | "kept" | "available" | "failed";
@@ -73,7 +73,7 @@ export interface UpdateAllOptions {
   onWait?: () => void;
 }
 
-/** The images of a home by the addresses of their manifests, and those without one to follow. */
+/** The images of a home by the addresses of their manifests, and images without one to follow. */
 interface ImageSources {
   urls: { url: string; profile?: string }[];
   kept: UpdateResult[];
@@ -122,7 +122,7 @@ export async function updateAll(options: UpdateAllOptions): Promise<UpdateReport
   updates.push(...await updateImages(images, options));
   if (channel && checked) updates.push(...await updateProfiles(checked, channel, options));
   if (updates.some(({ what, state }) => what === "program" && state === "installed")) {
-    // What failed for want of that very program.
+    // Updates that failed because they need the new program.
     for (const each of updates.filter(({ hint }) => hint?.startsWith("update sbx"))) {
       each.hint = "run sbx update again: the new program installs it";
     }
