@@ -1,4 +1,4 @@
-/** Evidence of one session without what passed through it: files of the VM, ends of its logs, events, findings. */
+/** Evidence of one session, without its traffic: files of the VM, ends of its logs, events, findings. */
 import { join } from "node:path";
 import type { Home } from "../../base/home/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
@@ -13,7 +13,7 @@ const PAGE = 1000;
 const LOG_MAX = 64 * 1024;
 /** Longest text of an event, in characters. */
 const TEXT_MAX = 500;
-/** Fields of events that hold what passed: bodies, headers, arguments of tools, texts of models. */
+/** Fields of events that hold traffic: bodies, headers, arguments of tools, texts of models. */
 const CONTENT = new Set([
   "arguments",
   "body",

@@ -45,7 +45,7 @@ async function roleFiles(exe: string): Promise<(readonly [name: string, path: st
   return Deno.build.standalone ? found : [...found, ["deno", exe] as const];
 }
 
-/** What runs VMs: a Mac's library, or Linux's programs. */
+/** Files that run VMs: a Mac's library, or Linux's programs. */
 function hypervisorFiles(os: string): (readonly [name: string, path: string | undefined])[] {
   const library = libraryPath(undefined, os);
   const programs = os === "darwin" ? [] : PROGRAMS.map((name) => [name, findProgram(name)] as const);
@@ -57,7 +57,7 @@ function hypervisorFiles(os: string): (readonly [name: string, path: string | un
  * value for the case that it cannot be looked at: a broken home, a full disk or files of another user make a
  * report too.
  *
- * @param os the system, which is another one in tests alone
+ * @param os the system; tests replace it
  */
 export async function debugReport(
   home: Home,
@@ -185,7 +185,7 @@ export async function assetsOf(home: Pick<Home, "assetsDir" | "sharedAssetsDir">
   };
 }
 
-/** A manifest has no signature of its own: what vouches for it is where it came from. */
+/** A manifest has no signature of its own: its origin vouches for it. */
 function signatureOf(origin: { origin: string; source: string } | undefined): string {
   return origin ? `${origin.origin}: ${origin.source}` : "";
 }

@@ -78,7 +78,7 @@ export interface CheckResult {
   detail: string;
 }
 
-/** What `sbx-doctor --json` prints. */
+/** Output of `sbx-doctor --json`. */
 export interface GuestReport {
   schema: "sbx.guest-doctor.v1";
   /** the guest's clock when it printed this, in `ms` */

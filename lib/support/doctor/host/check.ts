@@ -1,4 +1,4 @@
-/** Checks of this machine: whether VMs can run here, and the command that mends what keeps them from it. */
+/** Checks of this machine: whether VMs can run here, and the commands that fix it. */
 import { asSbxError } from "../../../base/error/mod.ts";
 import type { Home } from "../../../base/home/mod.ts";
 import type { CheckState } from "../checks.ts";
@@ -7,7 +7,7 @@ import type { HostSystem } from "./system.ts";
 
 export { PROBE_MS } from "./limit.ts";
 
-/** What one check saw. */
+/** Result of a probe. */
 export interface Outcome {
   /** `skipped`: nothing to mend, but something is not as it could be */
   state: CheckState;
@@ -44,7 +44,7 @@ export interface HostReport {
   schema: "sbx.host-doctor.v1";
   ok: boolean;
   checks: HostCheck[];
-  /** what `--fix` did, in words */
+  /** the changes made by `--fix`, in words */
   fixed: string[];
 }
 

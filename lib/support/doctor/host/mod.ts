@@ -1,4 +1,4 @@
-/** `sbx doctor` without a name: whether this machine can run VMs, and what mends it. */
+/** `sbx doctor` without a name: whether this machine can run VMs, and how to fix it. */
 import type { Home } from "../../../base/home/mod.ts";
 import { type HostCheck, type HostProbe, type HostReport, type Outcome, runProbe } from "./check.ts";
 import { MAC_PROBES } from "./mac.ts";
@@ -19,7 +19,7 @@ function probesOf({ os }: HostSystem): readonly HostProbe[] {
  * Checks this machine, all probes at once, each within its deadline.
  *
  * @param options.fix mends harmless problems, and checks again
- * @param system the machine, which is another one in tests alone
+ * @param system the machine; tests replace it
  */
 export async function hostReport(
   home: Home,

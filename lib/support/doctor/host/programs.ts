@@ -15,7 +15,7 @@ import type { HostSystem } from "./system.ts";
 const [QEMU, VSOCK, VIRTIOFSD] = TOOL_NAMES;
 /** Longest trial of KVM, in `ms`: the trial has limits of its own, with a reason. */
 const KVM_MS = timeLimit(35_000);
-/** Installs what sbx needs of a host. */
+/** Installs the host programs that sbx needs. */
 const DEPS = isPackaged() ? install("sbx") : "make deps";
 const KVM_GROUP = 'sudo usermod -aG kvm "$USER", then log in again';
 

@@ -1,4 +1,4 @@
-/** What sbx keeps: its home, credentials, CA, settings, corp.toml, images and profiles. */
+/** sbx's own files: its home, credentials, CA, settings, corp.toml, images and profiles. */
 import { currentArch } from "../../../base/arch/mod.ts";
 import { join } from "node:path";
 import { imageManifest, installedImages, resolveAssets, verifyAssets } from "../../../release/asset/mod.ts";
