@@ -41,7 +41,7 @@ export interface ChannelUpdate {
   profiles: OfferedProfile[];
   /** version of sbx in the release, if it is newer */
   sbx?: string;
-  /** refusals waived by `--allow-downgrade`, one sentence each */
+  /** breaches accepted with `--allow-downgrade`, one sentence each */
   accepted: string[];
 }
 
@@ -125,7 +125,7 @@ export interface ProgramUpdateOptions extends Pick<ChannelUpdateOptions, "home" 
 }
 
 export interface ProgramUpdate extends ProgramChange {
-  /** refusals waived by `--allow-downgrade`, one sentence each */
+  /** breaches accepted with `--allow-downgrade`, one sentence each */
   accepted: string[];
   /** why the channel could not be asked before a rollback */
   unasked?: string;

@@ -54,7 +54,7 @@ export interface UpdateReport {
   updates: UpdateResult[];
   /** channel of profiles and the program; absent: none is configured */
   channel?: string;
-  /** refusals waived by `--allow-downgrade`, one sentence each */
+  /** breaches accepted with `--allow-downgrade`, one sentence each */
   accepted: string[];
 }
 

@@ -50,7 +50,7 @@ export interface HoldsOptions {
   named(): NamedPaths;
   /** processes reported by the guest */
   processes: Pick<KnownProcesses, "get">;
-  /** a program that a person was asked about now runs, in a process of the guest. @param event_id of the question */
+  /** a program that a person was asked about runs. @param pid in the guest @param event_id of the question */
   started(pid: number, event_id: string): void;
   /** longest wait for a guest to hold programs, in `ms` */
   deadlineMs: number;
