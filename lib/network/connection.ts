@@ -8,7 +8,9 @@ export interface ByteStream {
   read(into: Uint8Array): Promise<number | null>;
   write(bytes: Uint8Array): Promise<number>;
   closeWrite?(): Promise<void>;
-  /** Tells the guest why its connection ends, and waits until it has reset it; before `close`. */
+  /**
+   * Gives the guest the reason for the end of its connection and waits for its reset; call before `close`.
+   */
   refuse?(line: string): Promise<void>;
   close(): void;
 }

@@ -18,7 +18,7 @@ export class ConnectionLost extends Error {
   }
 }
 
-/** The client broke its own request, or does not read the response: nobody is left to tell. */
+/** The client broke its own request, or does not read the response: no response can reach it. */
 export class ClientLost extends Error {
   override name = "ClientLost";
 

@@ -10,13 +10,13 @@ export const HEAD_MAX = 64 * 1024;
 export const HEADERS_MAX = 200;
 /** Longest method, in characters. */
 export const METHOD_MAX = 32;
-/** Longest first line by which HTTP is told from other protocols, in `bytes`. */
+/** Longest first line by which HTTP is distinguished from other protocols, in `bytes`. */
 export const FIRST_LINE_MAX = HEAD_MAX;
 /** Longest chunk size line with its extensions, in `bytes`. */
 export const CHUNK_LINE_MAX = 1024;
 /** Longest trailers, in `bytes`. */
 export const TRAILERS_MAX = 16 * 1024;
-/** Longest ClientHello, in `bytes`; those of browsers with post-quantum keys have 2 KB. */
+/** Longest ClientHello, in `bytes`; browsers with post-quantum keys send 2 KB. */
 export const HELLO_MAX = 32 * 1024;
 /** Most `bytes` of a relayed client that are searched for a ClientHello anywhere; later, the beginning of each turn is. */
 export const HELLO_SEARCH_MAX = 64 * 1024;

@@ -13,7 +13,7 @@ export interface NetOptions {
   models?: ModelPort;
   /** Address for a host of `network.upstream_overrides`; `undefined` leaves the address that policy decided on. */
   dialOverride?(host: string, port: number): DialAddress | undefined;
-  /** PEM; roots for verifying upstreams, in addition to those that this process was started with */
+  /** PEM; roots for verifying upstreams, in addition to the roots that this process was started with */
   caCerts?: readonly string[];
   /** Opens a connection, such as through a proxy; absent: directly. */
   connect?: TcpConnector;

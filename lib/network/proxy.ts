@@ -88,7 +88,7 @@ export class NetProxy {
     const by = requesterOf(process_name, pid);
     const address = isAddress(host_ip) ? canonicalHost(host_ip) : undefined;
     if (address === undefined) {
-      // The frames are checked where they are read; this host must not look up what a guest sends as an address.
+      // The frames are checked where they are read; this host must not look up an address that a guest sends.
       closeQuietly(conn);
       throw new SbxError("net.address.invalid", "a guest opened a stream to something that is no address");
     }
@@ -174,7 +174,7 @@ export class NetProxy {
   /**
    * Relays another protocol to the host that its rule names: a server name alone proves nothing.
    *
-   * @returns what a client that was silent speaks after all
+   * @returns the protocol of a client that was silent at first
    */
   async #serveRaw(
     connection: BufferedConnection,
@@ -307,7 +307,7 @@ const DISTRUST =
 /** A port whose clients speak first. */
 const HTTP_PORT = 443;
 
-/** Tells a guest why policy ends its connection: nothing else reaches a program that speaks no HTTP. */
+/** Sends a guest the reason why policy ends its connection: a program without HTTP gets nothing else. */
 async function tellRefusal(conn: ByteStream, decision: Decision | undefined): Promise<void> {
   if (decision) await conn.refuse?.(guestLine(decision));
 }

@@ -62,7 +62,7 @@ async function writePair(files: CaFiles): Promise<CaPair> {
   return { key, certificate, fingerprint: await fingerprintOf(files, certificate) };
 }
 
-/** Reads the existing pair; `undefined` when there is none. */
+/** Reads the existing pair; `undefined` without one. */
 async function readPair(files: CaFiles): Promise<CaPair | undefined> {
   const [dir, key, certificate] = await Promise.all([files.dir, files.key, files.certificate].map(statOf));
   if (!key && !certificate) return undefined;

@@ -74,7 +74,9 @@ export class DnsService {
     return reply ? reply("udp") : writeReferral(readQuery(query));
   }
 
-  /** True when this guest received `address` for `name`; a private one while the rules in force allow that answer. */
+  /**
+   * True when this guest received `address` for `name`; a private one only while the active rules allow it.
+   */
   agrees(name: string, address: string): boolean {
     return this.#addresses.agrees(name, address) && this.#mayLeadTo(name, address);
   }

@@ -55,7 +55,7 @@ export function findMismatch(flow: Flow, { host, port }: Authority, names: NameP
   return `the connection goes to ${address}, which no DNS answer of this VM gives for ${host}`;
 }
 
-/** True when a host is at an address: a name by the guest's DNS answers, an address by itself. */
+/** True when a host is at an address: a name by the guest's DNS answers, an address if equal. */
 export function agrees(host: string, address: string, names: NamePort): boolean {
   return isAddress(host) ? canonicalHost(address) === host : names.agrees(host, address);
 }

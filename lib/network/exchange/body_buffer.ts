@@ -67,7 +67,7 @@ export class BodyBuffer implements Receiving {
     this.#fail?.(new ClientLost(new MessageFault("its body arrived slowly while others needed its room")));
   }
 
-  /** Makes room for another piece, in steps that double. @returns false when there is none */
+  /** Makes room for another piece, in steps that double. @returns false without room */
   #reserve(held: number, most: number): boolean {
     if (held < this.#reserved) return true;
     const room = Math.min(held * 2, most) - this.#reserved;

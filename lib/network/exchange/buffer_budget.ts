@@ -7,8 +7,8 @@ export interface Receiving {
 }
 
 /**
- * Buffered `bytes` of all requests and messages of a VM. Who holds room without sending on makes room for others: once
- * it is needed, what has been received for longer than `slowMs` ends, the oldest first.
+ * Buffered `bytes` of all requests and messages of a VM. Holders that do not send on yield their room: when
+ * it is needed, those that have been receiving for longer than `slowMs` end, the oldest first.
  */
 export class BufferBudget {
   /** taken so far; what holds it gives it back by subtracting */
@@ -18,7 +18,7 @@ export class BufferBudget {
 
   constructor(readonly slowMs: number = TIMEOUTS.buffer, readonly max = BUFFERED_TOTAL_MAX) {}
 
-  /** Takes room. @returns false when there is none */
+  /** Takes room. @returns false without room */
   take(bytes: number): boolean {
     if (this.bytes + bytes > this.max) this.#makeRoom(bytes);
     if (this.bytes + bytes > this.max) return false;

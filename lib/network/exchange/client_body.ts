@@ -3,7 +3,7 @@ import { ClientLost } from "../fault.ts";
 import type { BodySource } from "../message/body.ts";
 import type { Header } from "../message/header.ts";
 
-/** A body that is another one, but for what its reads do besides. */
+/** A body that wraps another and adds to its reads. */
 abstract class WrappedBody implements BodySource {
   protected readonly body: BodySource;
 
@@ -30,7 +30,9 @@ abstract class WrappedBody implements BodySource {
   abstract read(): Promise<Uint8Array | null>;
 }
 
-/** Body of a client's request: its errors become {@linkcode ClientLost}, apart from those of the upstream. */
+/**
+ * Body of a client's request: its errors become {@linkcode ClientLost}, distinct from the upstream's errors.
+ */
 export class ClientBody extends WrappedBody {
   readonly #onEnd: () => void;
   #ended = false;

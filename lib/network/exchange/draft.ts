@@ -170,7 +170,7 @@ export function httpDraft(by: Requester, request: RequestDescription): Draft {
 /**
  * Drafts the event of a connection that is not inspected.
  *
- * @param protocol what its client speaks, as far as its first bytes show
+ * @param protocol its client's protocol, as far as its first bytes show
  */
 export function connectDraft(
   by: Requester,

@@ -132,7 +132,7 @@ export class HttpExchange {
     await this.#send(passage, head, bytes ? replacementBody(bytes) : request.body);
   }
 
-  /** Reads the answer to a request that fetches what a budget has yet to count. */
+  /** Reads the answer to a request for a result that a budget has yet to count. */
   #awaitLater(event: Event, head: CapturedHead): CapturedHead {
     const { gate, models } = this.#context;
     if (!gate.countsModels) return head;

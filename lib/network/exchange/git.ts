@@ -1,5 +1,5 @@
 /**
- * Git in HTTP requests: what a push changes is known before its first byte is sent
+ * Git in HTTP requests: the changes of a push are known before its first byte is sent
  * (docs/design/contracts/05-policy.md §5, "Git").
  */
 import { plain } from "../../base/print/mod.ts";
@@ -21,7 +21,7 @@ import type { BufferedBody } from "./body_buffer.ts";
 import type { BlockReply, Outlet } from "./outlet.ts";
 import type { CapturedHead } from "./request.ts";
 
-/** Part of events that holds what a request asks of git, as `Gate.reads` takes it. */
+/** Part of events that holds a request's git operation, as `Gate.reads` takes it. */
 export const REQUEST_GIT = "http.request.git";
 
 /** Encodings of bodies that git's servers undo; another one they read as it is. */
@@ -49,7 +49,11 @@ export class GitExchange {
     return this.#isPush ? COMMANDS_MAX : 0;
   }
 
-  /** Reads what a push changes, before `fault` and `field` are asked for. @param outlet refuses in git's protocol then */
+  /**
+   * Reads the changes of a push; call before `fault` and `field`.
+   *
+   * @param outlet then refuses in git's protocol
+   */
   async read({ headers }: CapturedHead, { first }: BufferedBody, outlet: Outlet): Promise<void> {
     outlet.blockReply = (decision) => this.#blockReply(decision);
     if (!this.#isPush) return;
@@ -62,19 +66,19 @@ export class GitExchange {
       : { ...push, fault: `the content encoding ${encoding}` };
   }
 
-  /** Why nobody can tell which refs the request changes; absent where it is known. */
+  /** Why the refs that the request changes are unknown; absent where they are known. */
   get fault(): string | undefined {
     return this.#request.fault ?? this.#push?.fault;
   }
 
-  /** What the event says; `undefined` where that is not known. */
+  /** The event's git field; `undefined` where it is unknown. */
   get field(): HttpGit | undefined {
     if (this.fault !== undefined) return undefined;
     const { service, update } = this.#request;
     return { service, updates: this.#push?.updates ?? (update ? [update] : []) };
   }
 
-  /** A refusal as git's client shows it; `undefined` for clients that are told by status 403. */
+  /** A refusal as git's client shows it; `undefined` for clients that get status 403. */
   #blockReply(decision: Decision): BlockReply | undefined {
     if (!this.#request.isClient) return undefined;
     const { type, body } = formatRefusal(this.#request, plain(guestLine(decision)), this.#push);

@@ -21,7 +21,7 @@ export class ModelTap implements ResponseTap {
   readonly #gate: Gate;
   #call?: ModelCall;
   #passage?: Passage;
-  /** draft of a call that the upstream made by itself */
+  /** draft of a call that the upstream made unrequested */
   #unasked?: Draft;
   /** the first message of the response is here */
   begun = false;
@@ -104,7 +104,7 @@ export class ModelTap implements ResponseTap {
     return this.strips ? this.#strip!.end() : NO_BYTES;
   }
 
-  /** Records a call that the upstream makes by itself; it passes whatever the rules say. */
+  /** Records a call that the upstream makes unrequested; it passes regardless of the rules. */
   observe(by: Requester, scrub: Scrub): void {
     const draft = this.#read((call) => call.request(NO_BYTES, undefined, scrub))?.draft;
     if (!draft) return;

@@ -18,7 +18,7 @@ export interface SocketModelOptions {
   by: Requester;
   socket: ModelSocket;
   relay: SocketRelay;
-  /** of what the VM's network buffers */
+  /** bytes that the VM's network buffers */
   budget: BufferBudget;
 }
 
@@ -41,7 +41,7 @@ export class SocketModel {
     this.#responses = new MessageBuffer(budget, socket.responseMax);
   }
 
-  /** Messages of the guest. @param channel takes those that may be sent */
+  /** Messages of the guest. @param channel takes the messages that may be sent */
   guest(channel: SocketChannel): SocketChannel {
     const message = this.#requests;
     return {
@@ -85,7 +85,7 @@ export class SocketModel {
     this.#taps.clear();
   }
 
-  /** @returns the message to send; `undefined` when its call is refused, which the guest is told */
+  /** @returns the message to send; `undefined` when its call is refused, which is reported to the guest */
   async #decide(bytes: Uint8Array, isText: boolean): Promise<Uint8Array | undefined> {
     const { gate, broker, by, socket, relay } = this.#options;
     const request = socket.request(isText ? new TextDecoder().decode(bytes) : undefined);
@@ -136,7 +136,7 @@ export class SocketModel {
     if (isEnd) this.#end(call);
   }
 
-  /** Records a call that the upstream made by itself: nobody could decide on it. */
+  /** Records a call that the upstream made unrequested, without a decision. */
   #observe({ call }: SocketResponse): ModelTap {
     const { gate, broker, by } = this.#options;
     if (this.#taps.size >= SOCKET_CALLS_MAX) throw tooMany();

@@ -23,7 +23,7 @@ export function requestRefusal(
   return bodyRefusal(gate, draft) ?? socketRefusal(gate, models, draft) ?? gitRefusal(gate, draft, git);
 }
 
-/** Refuses a push of which nobody can tell what it changes, where rules read that. */
+/** Refuses a push whose changes are unknown where rules read them. */
 function gitRefusal(gate: Gate, draft: Draft, git: GitExchange | undefined): Decision | undefined {
   if (git?.fault === undefined || !gate.reads(REQUEST_GIT)) return undefined;
   return gate.refuse(draft, {

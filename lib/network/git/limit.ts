@@ -1,4 +1,4 @@
-/** Limits of what is read of git's requests (docs/design/contracts/05-policy.md §5, "Git"). */
+/** Limits on reading git's requests (docs/design/contracts/05-policy.md §5, "Git"). */
 
 /** Longest commands of one push, in `bytes`: everything before its pack. */
 export const COMMANDS_MAX = 512 * 1024;

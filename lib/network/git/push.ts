@@ -12,10 +12,10 @@ export interface GitUpdate {
   ref: string;
 }
 
-/** What a push asks for; of one with a `fault`, as much as could be read. */
+/** Contents of a push request; with a `fault`, as much as could be read. */
 export interface PushReading {
   updates: GitUpdate[];
-  /** what the client understands, such as `report-status` */
+  /** features of the client, such as `report-status` */
   features: Set<string>;
   /** why servers may read the push in another way, as a noun phrase */
   fault?: string;

@@ -13,11 +13,11 @@ export interface GitRequest {
   isClient: boolean;
   /** the ref that a `write` names, if it names one */
   update?: GitUpdate;
-  /** why nobody can tell which refs a `write` changes */
+  /** why the refs that a `write` changes are unknown */
   fault?: string;
 }
 
-/** A request as far as it tells git's. */
+/** The part of a request's head that concerns git. */
 export interface GitHead {
   method: string;
   /** canonical */

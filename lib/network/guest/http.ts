@@ -56,7 +56,7 @@ export class GuestHttp {
     try {
       while (await this.#serveNext());
     } catch (error) {
-      // A lost client cannot be told.
+      // A lost client gets no answer.
       if (!(error instanceof ClientLost || error instanceof ConnectionLost)) throw error;
     } finally {
       this.#gone.abort();

@@ -89,7 +89,7 @@ const BEGINNINGS: Readonly<Record<Protocol, Beginnings>> = {
   tls: { client: NOTHING, server: NOTHING },
 };
 
-/** Compares the first bytes of one side with those of a protocol. */
+/** Compares the first bytes of one side with a protocol's. */
 export function likeness(protocol: Protocol, side: keyof Beginnings, first: Uint8Array): Likeness {
   const beginning = BEGINNINGS[protocol][side];
   const text = decodeLatin1(first.subarray(0, FIRST_MAX));
@@ -102,7 +102,7 @@ export function likeness(protocol: Protocol, side: keyof Beginnings, first: Uint
 /**
  * Names the protocol of a client by its first bytes.
  *
- * @returns `undefined` while nothing is known, `unknown` for none of those that rules can name
+ * @returns `undefined` while nothing is known, `unknown` for a protocol that rules cannot name
  */
 export function protocolOf(first: Uint8Array): Protocol | "unknown" | undefined {
   if (first.length === 0) return undefined;

@@ -53,7 +53,7 @@ export class RelayWatch implements Watch {
   }
 
   /**
-   * Reads bytes on their way from the client, again with those that had to wait.
+   * Reads bytes on their way from the client, together with earlier bytes that had to wait.
    *
    * @param ended no more will come
    * @returns number of bytes that may pass; the others wait for more
@@ -160,7 +160,7 @@ export class RelayWatch implements Watch {
 /** Beginning of a status line. */
 const ANSWER = "HTTP/";
 
-/** Tells whether a ClientHello begins here, by the fields of its record that are always the same. */
+/** Checks whether a ClientHello begins here, by the constant fields of its record. */
 function helloLikeness(bytes: Uint8Array, at: number): Likeness {
   const [type, major, minor, high, low, message] = bytes.subarray(at, at + 6);
   if (type !== HANDSHAKE || major !== undefined && major !== 3 || minor > 4 || high > 0x40) return "no";

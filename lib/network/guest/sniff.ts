@@ -12,7 +12,7 @@ const BREAKS_MAX = 8;
 /** Content types of TLS records. A server may read alerts before the ClientHello. */
 const TLS_RECORDS = new Set([20, 21, 22, 23, 24]);
 
-/** Characters between words: those of ASCII, and those of the most lenient servers, which Python and C add. */
+/** Characters between words: ASCII's, and the additions of Python and C in the most lenient servers. */
 const SPACE = "\\t-\\r\\x20";
 const BLANK = "\\0-\\x20\\x85\\xa0";
 /** A word, and behind it a path, a query or a URL; GET and CONNECT, and behind them any word. */
@@ -86,10 +86,10 @@ export class RequestFinder {
 }
 
 /**
- * Distinguishes TLS and HTTP/1 from other protocols. HTTP is what the most lenient of the servers of tests/http takes for
- * a request, so that SMTP, Redis and the like are not; faults are left to the parsers of TLS and HTTP, which are strict:
- * bytes that a lenient server reads as either must not pass for another protocol. Bytes that are `other` so far may have
- * a request later: `RelayWatch` reads on.
+ * Distinguishes TLS and HTTP/1 from other protocols. Bytes count as HTTP if the most lenient server of
+ * tests/http takes them for a request, so that SMTP, Redis and the like do not; faults are left to the
+ * parsers of TLS and HTTP, which are strict: bytes that a lenient server reads as either must not pass for
+ * another protocol. Bytes that are `other` so far may contain a request later: `RelayWatch` reads on.
  */
 export function sniff(bytes: Uint8Array): ClientProtocol {
   if (TLS_RECORDS.has(bytes[0])) {

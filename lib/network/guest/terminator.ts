@@ -134,8 +134,8 @@ function endOf(addr: Deno.Addr): string {
 }
 
 /**
- * A TLS listener on loopback. Recognizes its own connections by address and port of their other end, which nobody else
- * can have while they are open; Deno serves TLS neither on a socket pair nor behind a secret.
+ * A TLS listener on loopback. Recognizes its own connections by the address and port of their other end,
+ * which are unique while they are open; Deno serves TLS neither on a socket pair nor behind a secret.
  */
 class Loopback {
   /** server names that it serves */
@@ -150,7 +150,7 @@ class Loopback {
   /** accepted before the local end of our connection was known, by that end */
   readonly #unmatched = new Map<string, Deno.TlsConn>();
   #connecting = 0;
-  /** takes no new connections; those in progress are still accepted */
+  /** takes no new connections; connections in progress are still accepted */
   #closing = false;
   #closed = false;
 

@@ -39,8 +39,8 @@ export interface BodyPlace extends Destination {
 
 /**
  * Changes one stream of bytes: a body, or the messages of a WebSocket. Holds bytes back while they may be part of a
- * secret or a ref. What it looks for is asked with each chunk, so that a secret which is first used while the stream is
- * open is found too.
+ * secret or a ref. Its search terms are fetched with each chunk, so that a secret first used while the stream
+ * is open is found too.
  */
 export interface BodyFilter {
   /** Returns the bytes that may be sent so far. @throws {SbxError} `credential.denied`: nothing more may be sent */

@@ -1,4 +1,4 @@
-/** The network's ports: what it needs of other parts of sbx. Loads none of the network's own code. */
+/** The network's ports: its interfaces to other parts of sbx. Loads none of the network's own code. */
 export {
   type BodyFilter,
   type BodyPlace,

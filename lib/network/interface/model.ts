@@ -25,7 +25,7 @@ export type Scrub = (text: string, isCut?: boolean) => string;
 /** A request that is a model call, or may be one. */
 export interface ModelDraft {
   draft: Draft;
-  /** true when only an unreadable body makes it one: without rules on models it is none */
+  /** true when only an unreadable body makes it a model call: without rules on models it does not count */
   isGuess: boolean;
   /**
    * Finds why the call cannot be read whole and unambiguously, as a clause without secrets; `undefined` when it can.
@@ -73,7 +73,7 @@ export interface ModelCall {
   use(complete: boolean): CallUse;
 }
 
-/** Reads what an answer used that the client fetches later. */
+/** Reads the usage of an answer that the client fetches later. */
 export interface LaterAnswer {
   /** host and id, as in `CallUse.later` */
   readonly key: string;
@@ -94,7 +94,7 @@ export interface SocketRequest {
 
 /** A message of an upstream on a WebSocket that carries model calls. */
 export interface SocketResponse {
-  /** one of the guest, or a new one: the upstream made the response by itself */
+  /** a call of the guest, or a new one: the upstream sent the response unrequested */
   call: ModelCall;
   /** status of an HTTP response that would say the same */
   status: number;
@@ -117,7 +117,7 @@ export interface ModelSocket {
    * @param text `undefined` for a binary message
    */
   request(text: string | undefined): SocketRequest | undefined;
-  /** Forgets a call that was not sent. @returns the message that tells the client, an error of this API */
+  /** Forgets an unsent call. @returns the error message for the client, in the format of this API */
   refuse(call: ModelCall, code: string, message: string): string;
   /** Finds the call that a message of the upstream belongs to. */
   response(text: string): SocketResponse | undefined;
@@ -127,7 +127,7 @@ export interface ModelSocket {
 export interface ModelPort {
   /** Reader for a request that may be a model call, by its head; `undefined` for one that cannot be. */
   match(request: ModelRequest): ModelCall | undefined;
-  /** Reader for the messages of an upgraded request; `undefined` for one whose messages nobody here can read. */
+  /** Reader for the messages of an upgraded request; `undefined` if sbx cannot read them. */
   socket?(request: ModelRequest): ModelSocket | undefined;
   /** Reader for a request that fetches an answer made before; `undefined` for another request. */
   later?(request: ModelRequest): LaterAnswer | undefined;

@@ -184,7 +184,7 @@ export class WireBody implements BodySource {
   async #fill(): Promise<void> {
     this.#connection.deadline.set(this.#idleMs);
     if (!await this.#connection.fill()) throw new ConnectionLost("closed the connection within a body");
-    // Nobody waits for the client now: its request may wait for a person.
+    // No read of the client is pending: its request may wait for a person.
     this.#connection.deadline.off();
   }
 

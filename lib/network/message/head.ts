@@ -127,7 +127,9 @@ function parseField(line: string): Header {
   return [name.toLowerCase(), value];
 }
 
-/** Parsed lines: most lines of a head repeat those of the head before. Fields that may hold secrets are not cached. */
+/**
+ * Parsed lines: a head mostly repeats lines of the head before. Fields that may hold secrets are not cached.
+ */
 const fieldCache = new Map<string, Header>();
 /** Longest cached line, in characters. */
 const CACHED_LINE_MAX = 200;

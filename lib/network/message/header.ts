@@ -45,7 +45,7 @@ const HOP_BY_HOP = new Set([
   "http2-settings",
 ]);
 
-/** Drops the fields of one connection, with those that `connection` names. */
+/** Drops the fields of one connection, including any that `connection` names. */
 export function dropHopByHop(headers: readonly Header[]): Header[] {
   const remaining: Header[] = [];
   let named: Set<string> | undefined;
@@ -58,13 +58,13 @@ export function dropHopByHop(headers: readonly Header[]): Header[] {
   return remaining;
 }
 
-/** Fields that only this proxy writes, and those that say how a body is read. */
+/** Fields that only this proxy writes, and fields that define how a body is read. */
 const IMITATED = new Set([...HOP_BY_HOP, "host", "content-encoding", "content-type"]);
 const PLAIN_NAME = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
 
 /**
  * Drops fields whose names some servers take for a field of this connection or of the body (`transfer_encoding`,
- * `content!length`): what they say has not been checked.
+ * `content!length`): their values have not been checked.
  *
  * @returns the other fields, and the names that the dropped ones imitate
  */

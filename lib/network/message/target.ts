@@ -1,4 +1,4 @@
-/** Path and query of a request target; the query is empty where there is none. */
+/** Path and query of a request target; the query is empty if absent. */
 export function splitTarget(target: string): { path: string; query: string } {
   const mark = target.indexOf("?");
   if (mark < 0) return { path: target, query: "" };

@@ -46,7 +46,7 @@ export function isUnambiguous(bytes: Uint8Array, type: string | undefined): bool
  * Every text that a receiver may read, one after the other: as UTF-8 with invalid bytes replaced, in the charset that is
  * declared or marked, and without the NUL bytes of UTF-16 and UTF-32.
  *
- * @returns `undefined` for an unknown charset, such as UTF-7: then nobody knows the text
+ * @returns `undefined` for an unknown charset, such as UTF-7, whose text is unknown
  */
 export function possibleText(bytes: Uint8Array, type: string | undefined): string | undefined {
   const charset = charsetOf(type ?? "");
@@ -79,7 +79,7 @@ function encodingName(label: string): string | undefined {
   }
 }
 
-/** UTF-16 as a byte order mark tells it. */
+/** The UTF-16 variant that a byte order mark indicates. */
 function utf16Of({ 0: first, 1: second }: Uint8Array): string | undefined {
   if (first === 0xff && second === 0xfe) return "utf-16le";
   if (first === 0xfe && second === 0xff) return "utf-16be";

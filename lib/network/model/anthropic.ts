@@ -57,7 +57,7 @@ function readBlock(key: string, content: Json, facts: ResponseFacts): void {
   }
 }
 
-/** Reads token counts; those of a stream are cumulative, so later ones replace earlier ones. */
+/** Reads token counts. Counts of a stream are cumulative, so later ones replace earlier ones. */
 function readUsage(usage: Json, facts: ResponseFacts): void {
   const speed = nameOf(usage.speed);
   facts.tier = speed !== undefined && speed !== "standard" ? speed : nameOf(usage.service_tier) ?? facts.tier;

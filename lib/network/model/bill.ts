@@ -91,7 +91,7 @@ export function withUsage(text: string, body: Json): string {
       stream_options: { ...objectOf(body.stream_options), include_usage: true },
     });
   }
-  // The rest stays as it is: numbers of it may be longer than those of JavaScript.
+  // The rest stays unchanged: its numbers may exceed JavaScript's precision.
   const start = text.indexOf("{") + 1;
   return `${text.slice(0, start)}"stream_options":{"include_usage":true},${text.slice(start)}`;
 }
@@ -122,7 +122,7 @@ function batchBill({ body, size, model }: Countable, kind: Kind): Bill | undefin
   return { parts: list, textual: false, answers: items.length, ...(unpriced !== undefined && { unpriced }) };
 }
 
-/** Most output of a request, and what it names itself of it. */
+/** Most output of a request, and the limit that the request names. */
 function outputOf(body: Json, kind: Kind): { output: number; named?: number } {
   if (kind.output !== undefined && !kind.limits) return { output: kind.output * answersOf(body, kind) };
   const values = (kind.limits ?? []).map((path) => valueAt(body, path)).filter((value) =>

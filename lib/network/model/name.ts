@@ -7,7 +7,7 @@ import { toolsOf } from "./tools.ts";
 /** Names of models, as far as they are names. */
 export interface Names {
   names: Set<string>;
-  /** why they cannot be told, as a clause */
+  /** why they are unknown, as a clause */
   fault?: string;
 }
 
@@ -45,7 +45,7 @@ const AGENTS = ["agent", "agent_id", "assistant_id"];
 
 const KEYS = new Set(["model", "models", "stream"]);
 
-/** Key as lenient parsers compare it: `ſ` and `K` fold to ASCII letters, and NUL ends a text or is none. */
+/** Key as lenient parsers compare it: `ſ` and `K` fold to ASCII letters; NUL ends a text or is ignored. */
 function fold(key: string): string {
   // deno-lint-ignore no-control-regex
   return key.replace(/[\x00-\x20]/g, "").toUpperCase().toLowerCase();

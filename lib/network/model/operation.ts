@@ -19,7 +19,7 @@ export interface Operation {
   naming: Naming;
 }
 
-/** Patterns of paths in lower case: some providers do not tell case apart. */
+/** Patterns of paths in lower case: some providers ignore case. */
 const OPERATIONS: [path: RegExp, name: string, naming: Naming][] = [
   [/\/messages\/count_tokens$|\/models\/count-tokens:rawpredict$/, "messages.count_tokens", "top"],
   [/\/messages\/batches$/, "messages.batches", "anywhere"],

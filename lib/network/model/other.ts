@@ -22,7 +22,7 @@ export const other: Api = {
       facts.stopReason = nameOf(error.code) ?? nameOf(error.type) ?? nameOf(error.status) ?? "error";
     }
     const id = nameOf(value.id) ?? nameOf(value.name);
-    // A batch answers with its id, and later with what it used.
+    // A batch answers with its id, and later with its usage.
     if (id !== undefined && value.usage === undefined) facts.answer = { id, pending: true };
     readUsage(objectOf(value.usage ?? objectOf(value.response).usage), facts);
     readGoogleUsage(objectOf(value.usageMetadata ?? objectOf(value.response).usageMetadata), facts);

@@ -11,7 +11,7 @@ export class ResponseFacts {
   stopReason?: string;
   /** tokens counted by the provider; `input` excludes cache reads and writes */
   usage: Partial<Usage> = {};
-  /** the counts so far are those of a beginning */
+  /** the counts so far belong to an unfinished response */
   isOpen = false;
   /** an answer that its provider keeps, so that it can be fetched later */
   answer?: { id: string; pending: boolean };

@@ -130,7 +130,7 @@ class SocketReader implements ModelSocket {
     return { call: open.call, status: 200, isRead, isEnd };
   }
 
-  /** Finds the call of a response: by its id, the oldest call without one, or a new one that nobody asked for. */
+  /** Finds the call of a response: by its id, the oldest call without one, or a new, unrequested call. */
   #find(id: string | undefined, type: string): OpenCall | undefined {
     if (id === undefined) return this.#open[0];
     const known = this.#open.find(({ responseId }) => responseId === id);
@@ -196,7 +196,7 @@ class SocketReader implements ModelSocket {
   }
 }
 
-/** Event of a message; empty for text that is none. */
+/** Event of a message; empty for text that holds no event. */
 function eventOf(text: string): Json {
   try {
     return objectOf(JSON.parse(text));
@@ -214,7 +214,7 @@ class SessionModel {
   main?: string;
   /** models that updates of the session ask for, oldest first; the server may be late, or refuse one */
   readonly #wanted: (string | undefined)[] = [];
-  /** models beside it: those of a transcription, for example */
+  /** further models, such as a transcription's */
   readonly #more = new Set<string>();
   #isFull = false;
 
@@ -244,7 +244,7 @@ class SessionModel {
   get query(): string {
     const names = new Set([this.main, ...this.#wanted, ...this.#more]);
     names.delete(undefined);
-    // An empty name is none: the call is refused.
+    // An empty name is invalid: the call is refused.
     if (this.#isFull) names.add("");
     return [...names].map((name) => `model=${encodeURIComponent(name!)}`).join("&");
   }

@@ -1,4 +1,4 @@
-/** Types of the reader of model calls; the network's port declares what it asks of the reader. */
+/** Types of the reader of model calls; the network's port declares the reader's interface. */
 import type { ModelEvent } from "../../event/mod.ts";
 import type { ModelCall as PortCall } from "../interface/mod.ts";
 

@@ -62,7 +62,7 @@ export async function connect(
 const connectDirectly: TcpConnector = ({ hostname, port }, signal) =>
   Deno.connect({ hostname, port, signal });
 
-/** The guest is not told where its host's proxy is. */
+/** Hides the address of the host's proxy from the guest. */
 function proxyError(destination: PinnedDestination, cause: SbxError): SbxError {
   return new SbxError(
     "upstream.failed",

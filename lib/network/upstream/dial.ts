@@ -4,7 +4,7 @@ import type { Http2Session } from "./http2/mod.ts";
 /** Most upstreams whose protocol is remembered. */
 const KNOWN_MAX = 1024;
 
-/** What an attempt led to: a session for many requests, or a connection for one. */
+/** Result of an attempt: a session for many requests, or a connection for one. */
 export type Dialled<T> = { session: Http2Session } | { connection: T };
 
 /** Attempts under way, at most one per upstream that may offer HTTP/2. */

@@ -3,7 +3,7 @@ import { CONTROL_PAYLOAD_MAX } from "../limit.ts";
 import { NO_BYTES } from "../message/byte_buffer.ts";
 import { SocketFault } from "./fault.ts";
 
-/** Codes of sbx's own close frames, beside those of a {@linkcode SocketFault}. */
+/** Codes of sbx's own close frames; a {@linkcode SocketFault} has further codes. */
 export const CLOSE = { policy: 1008, tooBig: 1009, internal: 1011 } as const;
 
 /** Content of a close frame. */
@@ -28,7 +28,7 @@ export function parseClose(payload: Uint8Array): CloseReason | undefined {
   return { code, reason };
 }
 
-/** Codes that may be sent: those of the RFC and its registry, of libraries, and of applications. */
+/** Codes that may be sent: the RFC's and its registry's, libraries', and applications'. */
 function isCloseCode(code: number): boolean {
   if (code >= 3000) return code < 5000;
   return code >= 1000 && code <= 1014 && !RESERVED_CODES.has(code);

@@ -1,6 +1,6 @@
 import { MessageFault } from "../fault.ts";
 
-/** Frames that cannot be read safely. Both sides are told its code, and the connection ends. */
+/** Frames that cannot be read safely. Both sides receive its code, and the connection ends. */
 export class SocketFault extends MessageFault {
   override name = "SocketFault";
 

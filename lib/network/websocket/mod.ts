@@ -1,5 +1,5 @@
 /**
- * WebSockets of a guest: a strict parser of frames, and a relay that writes each of them anew
+ * WebSockets of a guest: a strict parser of frames, and a relay that rewrites each frame
  * (docs/concepts/network.md).
  */
 export { CLOSE } from "./close.ts";

@@ -1,4 +1,4 @@
-/** Relay of a WebSocket: every frame is parsed, changed where it must be, and written anew. */
+/** Relay of a WebSocket: every frame is parsed, changed where necessary, and rewritten. */
 import type { BufferedConnection } from "../connection.ts";
 import { ConnectionLost } from "../fault.ts";
 import { DRAIN_MAX, PINGS_MAX } from "../limit.ts";
@@ -9,7 +9,7 @@ import type { Side } from "./frame.ts";
 import { type ControlFrame, type DataPiece, FrameReader } from "./reader.ts";
 import { FrameWriter } from "./writer.ts";
 
-/** Ends a WebSocket from within: both sides are told the code. */
+/** Ends a WebSocket from within: both sides receive the code. */
 export class SocketEnded extends Error {
   override name = "SocketEnded";
 
@@ -103,7 +103,7 @@ export class SocketRelay {
     return this.#end;
   }
 
-  /** Relays what comes from one side, then drops what it sends until it closes its connection. */
+  /** Relays one side's frames, then drops further input until the side closes its connection. */
   async #serve(side: Side, channel: SocketChannel): Promise<void> {
     try {
       await this.#relay(side, channel);
@@ -182,7 +182,7 @@ export class SocketRelay {
     this.#setDeadline(this.#options.closeMs);
   }
 
-  /** Reads and drops what a side still sends, so that it reads what was sent to it. */
+  /** Reads and drops a side's remaining output, so that it reads its own input. */
   async #drop(connection: BufferedConnection): Promise<void> {
     let dropped = 0;
     try {

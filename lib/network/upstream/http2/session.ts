@@ -271,7 +271,7 @@ export class Http2Session {
     for (const stream of [...this.#streams.values()]) stream.fail(reason);
     this.window.close();
     if (!(error instanceof MessageFault)) return this.#connection.close();
-    // The upstream is told before the end, unless it reads nothing.
+    // The upstream is notified before the end, unless it reads nothing.
     const code = error instanceof Http2Fault ? error.code : h2.PROTOCOL_ERROR;
     this.#connection.deadline.set(this.timeouts.close);
     this.write(h2.goAwayFrame(code)).catch(() => {}).finally(() => this.#connection.close());

@@ -25,7 +25,7 @@ export interface StreamSession {
   /** longest frame that the peer takes, in `bytes` */
   readonly frameMax: number;
   deadline(expire: () => void): Deadline;
-  /** writes after what is being written */
+  /** writes after pending writes */
   write(bytes: Uint8Array): Promise<void>;
   /** writes a control frame, without waiting */
   control(bytes: Uint8Array): void;
