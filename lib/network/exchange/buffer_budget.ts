@@ -8,7 +8,7 @@ export interface Receiving {
 
 /**
  * Buffered `bytes` of all requests and messages of a VM. Holders that do not send on yield their room: when
- * it is needed, those that have been receiving for longer than `slowMs` end, the oldest first.
+ * it is needed, transfers that have been arriving for longer than `slowMs` end, the oldest first.
  */
 export class BufferBudget {
   /** taken so far; what holds it gives it back by subtracting */
