@@ -1,4 +1,4 @@
-/** What is measured, with its unit. */
+/** Measured values, with their units. */
 export const MEASURES = {
   cpu: "10 million steps of integer arithmetic",
   memory: "256 MiB copied",

@@ -21,7 +21,7 @@ const FILE_DEADLINE_MS = timeLimit(5000);
 /** Random `bytes` for the kernel of a guest. */
 const SEED_BYTES = 64;
 
-/** What a guest is told before any program runs in it. */
+/** Configuration that a guest receives before any program runs in it. */
 export interface GuestBoot {
   /** UUID of the session */
   id: string;
@@ -29,7 +29,7 @@ export interface GuestBoot {
   name: string;
   env: Record<string, string>;
   files: BootFile[];
-  /** abilities of the VM; those of its hypervisor are ignored */
+  /** abilities of the VM; its hypervisor's are ignored */
   abilities?: readonly string[];
 }
 
@@ -90,7 +90,7 @@ export class GuestLink {
     return Promise.race([this.#ready.promise, this.lost]);
   }
 
-  /** Lets a guest that waits for its boot configuration go through one by itself: the real one is faster then. */
+  /** Rehearses the boot configuration in a guest that waits for it: the real one is faster then. */
   rehearse(): Promise<void> {
     return this.#send({ t: "Rehearse" });
   }
@@ -134,7 +134,7 @@ export class GuestLink {
     return this.#isOver;
   }
 
-  /** Has the guest report what its programs do, under a key that no other program of it can guess. */
+  /** Has the guest report its programs' activity, under a key that no other program of it can guess. */
   askActivity(): Promise<void> {
     const key = this.#activityKey = newId();
     return this.#send({ t: "Activity", key });
@@ -223,7 +223,7 @@ export class GuestLink {
     return this.#send({ t: "ClockShift", ms });
   }
 
-  /** Somebody waits for a program or a file of the guest, or watches a terminal. */
+  /** A program or a file of the guest is awaited, or a terminal is watched. */
   get isInUse(): boolean {
     return this.#programs.count > 0 || this.#files.size > 0 ||
       this.#terminals.values().some(({ isWatched }) => isWatched);

@@ -17,7 +17,7 @@ const FIRST_FRAME_MS = timeLimit(10_000);
  * §14).
  */
 const FIRST_FRAME_LIMIT = 4096;
-/** Time for the vsock to deliver what was written before its guest is paused, in `ms`. */
+/** Time for the vsock to deliver pending writes before its guest is paused, in `ms`. */
 const DRAIN_MS = 20;
 
 /** Limits of one port. */

@@ -64,7 +64,7 @@ interface PendingExec {
   isAttached: boolean;
   /** resolves at the end of the program's streams; rejects when they break off */
   drained: PromiseWithResolvers<void>;
-  /** resolves when nobody waits for the program any more */
+  /** resolves when the program has no more waiters */
   over: PromiseWithResolvers<void>;
 }
 
@@ -80,7 +80,7 @@ export class Programs {
     this.#overdueMs = overdueMs;
   }
 
-  /** Programs that somebody waits for. */
+  /** Programs with waiters. */
   get count(): number {
     return this.#pending.size;
   }
@@ -141,7 +141,7 @@ export class Programs {
     }
   }
 
-  /** Tells the process that a program is. */
+  /** Passes on the process id of a program. */
   started({ id, pid }: Extract<GuestMessage, { t: "Running" }>): void {
     this.#pending.get(id)?.streams.started?.(pid);
   }
@@ -262,7 +262,7 @@ async function sendInput(
   }
 }
 
-/** Reads input that its program does not take: who sends it may go away, which only its end tells. */
+/** Reads input that its program does not take: the sender may go away, which only the input's end shows. */
 async function skipInput(streams: ExecStreams): Promise<void> {
   try {
     while (await streams.input() !== null);

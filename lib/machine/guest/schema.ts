@@ -146,7 +146,7 @@ const program = {
   truncated: z.literal(true).optional().describe("`argv` lacks some of its end"),
 };
 
-/** Activity port, guest to host: what the guest's kernel tells of its programs. */
+/** Activity port, guest to host: the guest kernel's reports on its programs. */
 export const ActivityFrame = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Process"), ...program }).describe("it ran before the report began"),
   z.strictObject({ t: z.literal("Started"), processes: id, files: z.boolean().describe("files are told of") })

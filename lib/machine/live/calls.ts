@@ -26,7 +26,7 @@ export function answerCalls(listener: CallListener, { guard, made, gitfile }: Ca
   }
 }
 
-/** What a call is about. */
+/** Subject of a call. */
 interface Found {
   named: Named;
   /** the name that the file has before, of a rename; of a link a path of the file */
@@ -106,7 +106,7 @@ function opening(named: Named, flags: number, mode: number): Found {
   return { named: { ...named, does: "make" }, flags, mode, isRefused: (mode & SET_ID) !== 0 };
 }
 
-/** Makes a file in place of the caller, so that nobody else can have made it. */
+/** Makes a file in place of the caller, so that no other process can have made it. */
 function make(
   listener: CallListener,
   call: WaitingCall,

@@ -66,7 +66,7 @@ export class Guard {
     return this.#options.made.has(identity) ? "allowed" : EACCES;
   }
 
-  /** Decides on a new name of a file that the guest has: also one like those of secrets stays the guest's. */
+  /** Decides on a new name for a guest's file: it stays the guest's even under a name like a secret's. */
   decideMove(from: string, to: Named): Verdict {
     const verdict = this.decide(to);
     if (typeof verdict === "number" || !this.#isSecret(to)) return verdict;

@@ -1,6 +1,6 @@
 /**
- * Files that a guest made under names like those of secrets: it reads them again, also after its next start. Their
- * identities stand in a file, one a line.
+ * Files that a guest made under names like a secret's: it may read them again, also after its next start.
+ * Their identities are stored in a file, one a line.
  */
 export class MadeFiles {
   readonly #path: string;
@@ -15,7 +15,7 @@ export class MadeFiles {
     return this.#known.has(identity);
   }
 
-  /** Adds what is at a path; nothing where nothing is. */
+  /** Adds the file at a path; does nothing if absent. */
   add(path: string): void {
     const identity = identityOf(path);
     if (identity === undefined || this.#known.has(identity)) return;

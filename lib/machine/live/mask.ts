@@ -1,7 +1,7 @@
 /** Names that a guest may neither see nor make in a folder of the host. */
 import { isDotGit, isSecretFolder, secretPattern } from "../../repo/name/mod.ts";
 
-/** Why a name is masked; a pattern where what the file holds decides whether it is one of secrets. */
+/** Why a name is masked; a pattern where the file's content decides whether it is secret. */
 export type Mask = "runs" | "secret" | RegExp | undefined;
 
 /**
@@ -11,8 +11,8 @@ export type Mask = "runs" | "secret" | RegExp | undefined;
 const RUNS = /^(?:head|\.hg|\.jj|\.sl|\.bzr|\.svn|_darcs|\.pijul|\.repo)$|\.git$/;
 
 /**
- * Judges a name in any folder. `runs`: a program of the host that merely looks at the folder could run what is there;
- * `.git` in every spelling among them.
+ * Judges a name in any folder. `runs`: a host program that merely reads the folder could run the entry;
+ * `.git` in every spelling is among them.
  *
  * @param name its bytes, as Latin-1
  */

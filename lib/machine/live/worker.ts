@@ -6,7 +6,7 @@ import { Guard } from "./guard.ts";
 import { MadeFiles } from "./made.ts";
 import type { LiveShare } from "./schema.ts";
 
-/** What the thread is told: first what is shared, then the number of the listener. */
+/** Messages to the thread: first the shared state, then the number of the listener. */
 export type LiveMessage = LiveShare | number;
 
 const port = self as unknown as {

@@ -12,8 +12,8 @@ import { type Found, isGone, walk } from "./walk.ts";
 /** Reads of a file that changes while it is read; the last one is kept. */
 const READS = 3;
 /**
- * Age in `s` from which the time of a file's last change tells it apart from a later change: a write in the same tick of
- * the clock as the read leaves no other trace. As git does with its index.
+ * Age in `s` from which a file's modification time distinguishes it from a later change: a write in the same
+ * clock tick as the read leaves no other trace. Git's index does the same.
  */
 const RACY_S = 2;
 
@@ -90,7 +90,7 @@ async function readFile(
   result: Capture,
 ): Promise<void> {
   using file = folder.openFile(bytesOf(split(path).name));
-  // It became a folder or a device meanwhile: what it was is gone, what it is comes with the next snapshot.
+  // A folder or a device replaced the file: the old content is lost, the new comes with the next snapshot.
   if (!file) return void result.entries.set(path, leftOut(path, "replaced while it was read"));
   for (let reads = 1;; reads++) {
     const stat = file.stat();

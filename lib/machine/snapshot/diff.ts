@@ -10,11 +10,11 @@ export interface Change {
 }
 
 /**
- * What turns the entries of `before` into those of `after`, sorted by path.
+ * Changes that turn `before` into `after`, sorted by path.
  *
- * An entry that `after` left out is no change, nor is anything below it: nobody knows what was there.
+ * An entry that `after` left out is no change, nor is anything below it: its content is unknown.
  *
- * @param paths only these and what is below them
+ * @param paths only these and everything below them
  */
 export function diff(
   before: ReadonlyMap<BytePath, Entry>,

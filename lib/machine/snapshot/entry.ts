@@ -29,7 +29,7 @@ export interface Entry {
   target?: string;
 }
 
-/** The entry of what the kernel says; without content. */
+/** Entry from the kernel's file status; without content. */
 export function entryOf(path: BytePath, stat: FileStat): Entry {
   const { type, mode, uid, gid, size, mtime, ctime, stamp } = stat;
   return { path, type, mode: mode & MODE_MASK[type], uid, gid, size, mtime, ctime, stamp };

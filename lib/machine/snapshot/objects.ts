@@ -65,7 +65,7 @@ export class Objects implements Disposable {
   /**
    * Copies an object into a new file, and checks it on the way.
    *
-   * @throws {SbxError} `snapshot.damaged`: missing, or not what its name says
+   * @throws {SbxError} `snapshot.damaged`: missing, or its content does not match its name
    */
   async copy(name: string, size: number, to: Descriptor, pace: Pace): Promise<void> {
     using file = this.#open(name);
@@ -155,7 +155,7 @@ export class Objects implements Disposable {
     try {
       this.#folder.remove(name);
     } catch {
-      // Never made, or in place already; a sweep removes what is left.
+      // Never made, or in place already; a sweep removes leftovers.
     }
   }
 }

@@ -41,14 +41,14 @@ export async function apply(
         await action(folder, change);
       } catch (error) {
         if (!(error instanceof CallError || error instanceof SbxError)) throw error;
-        // With no room for this file there is none for the next; but removals and small files still go on.
+        // Without room for this file, the next ones do not fit either; removals and small files still go on.
         failed.push({ path: change.path, why: error instanceof SbxError ? error.message : wordsOf(error) });
       }
       await target.pace.tick();
     }
   };
   const folders = changes.filter(({ after }) => after?.type === "folder");
-  // Deepest first: a folder must be empty, and one in the way of a file goes with what is in it.
+  // Deepest first: a folder must be empty, and one in the way of a file goes with its content.
   const gone = changes.filter(({ before, after }) =>
     !after || before?.type === "folder" && after.type !== "folder"
   );
@@ -120,7 +120,7 @@ async function putEntry(
 }
 
 /**
- * Checks that the place is as it was read: what a program of the guest wrote since is in no snapshot.
+ * Checks that the place is as it was read: later writes of a guest's program are in no snapshot.
  *
  * @returns whether anything is there
  * @throws {SbxError} `file.conflict`
@@ -128,7 +128,7 @@ async function putEntry(
 function requireUnchanged(folder: Folder, path: BytePath, now: ReadonlyMap<BytePath, Entry>): boolean {
   const stat = folder.statOf(bytesOf(split(path).name));
   const was = now.get(path);
-  // A folder changes with what is put into it or removed from it; removing it needs it to be empty.
+  // A folder changes with every entry added or removed; removing it needs it to be empty.
   const isAsRead = !stat || stat.type === "folder" && was?.type === "folder" ||
     was && withoutCtime(was.stamp) === withoutCtime(stat.stamp) ||
     was?.type === "other" && stat.type === "other";

@@ -129,8 +129,9 @@ export class SnapshotStore {
   }
 
   /**
-   * Puts the workspace, or some paths of it, back as a snapshot has them; what is there now becomes a snapshot first, so
-   * that every restore can be undone. Each file is replaced whole; those that fail are named, and the rest is put back.
+   * Restores the workspace, or some of its paths, to a snapshot. The current state becomes a snapshot first,
+   * so that every restore can be undone. Each file is replaced whole; failed files are named, and the rest is
+   * restored.
    *
    * @param paths relative to the workspace
    * @throws {SbxError} `snapshot.not_found`, `snapshot.damaged`, `disk.full`: nothing was changed
@@ -160,7 +161,7 @@ export class SnapshotStore {
     });
   }
 
-  /** Removes contents that no snapshot needs, such as those of work that was broken off. @returns their number */
+  /** Removes contents that no snapshot needs, such as an interrupted capture's. @returns their number */
   async sweep(): Promise<number> {
     return await this.#exclusive(({ objects, pace }) => this.#sweep(objects, pace));
   }
@@ -309,7 +310,7 @@ function errorOf(error: unknown): SbxError {
 /** Most entries of a snapshot's `left_out`. */
 const LEFT_OUT_SHOWN = 20;
 
-/** What a snapshot's info says about its entries. */
+/** Entry counts in a snapshot's info. */
 function countsOf({ entries, changing }: Capture) {
   const counts = { file: 0, folder: 0, link: 0, other: 0 };
   let bytes = 0;

@@ -22,8 +22,8 @@ export interface SnapshotUser {
 }
 
 /**
- * What an event says of a snapshot (`export`) or of a restore (`import`) (docs/design/contracts/02-http.md
- * §2, "Snapshots").
+ * The event fields of a snapshot (`export`) or of a restore (`import`) (docs/design/contracts/02-http.md §2,
+ * "Snapshots").
  */
 export function eventOf(snapshot: SnapshotInfo, { client, user }: SnapshotUser, restored?: Restored) {
   return {

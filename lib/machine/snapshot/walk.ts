@@ -13,7 +13,7 @@ export const ENTRIES_MAX = 500_000;
 /** Longest path, in `bytes` (PATH_MAX). */
 const PATH_MAX = 4096;
 
-/** A file of a workspace, with what it takes on the disk. */
+/** A file of a workspace, with its size on the disk. */
 export interface Found {
   entry: Entry;
   allocated: number;

@@ -4,7 +4,7 @@ import { blake3 } from "../../base/hash/mod.ts";
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
-/** What the memory of a booted guest depends on: another value of any of these needs another template. */
+/** Everything that the memory of a booted guest depends on: another value needs another template. */
 export const TemplateKey = z.strictObject({
   arch: z.enum(ARCHES),
   cpus: z.int().positive(),

@@ -13,7 +13,7 @@ const UNFINISHED = ".making-";
 const REMOVED = ".removed-";
 /** Names of a template's folder. */
 const TEMPLATE = /^[0-9a-f]{16}$/;
-/** Longest wait for a lock that nobody should have, in `ms`. */
+/** Longest wait for a lock that should be free, in `ms`. */
 const LOCK_MS = 100;
 /** Longest wait for another service that puts its template into its place, in `ms`. */
 const INSTALL_MS = 10_000;
@@ -48,15 +48,15 @@ export class TemplateStore {
       .sort((a, b) => a.record.created_at < b.record.created_at ? -1 : 1);
   }
 
-  /** The template with an id, without a look at its files; undefined when its record cannot be read. */
+  /** The template with an id, its files unread; undefined when its record cannot be read. */
   async get(id: string): Promise<Template | undefined> {
     return await this.#read(id).catch(() => undefined);
   }
 
   /**
-   * The template for a key, verified: a file that was not written since is not read again.
+   * The template for a key, verified: a file without a write since is not read again.
    *
-   * @returns undefined when there is none
+   * @returns undefined without one
    * @throws {SbxError} `template.damaged`, `template.folder`
    */
   async find(key: TemplateKey): Promise<Template | undefined> {
@@ -162,7 +162,7 @@ export class TemplateStore {
     }
   }
 
-  /** Whoever can write to the folder decides what runs in every VM, with access to QEMU's devices. */
+  /** A user with write access to the folder decides what runs in every VM, with access to QEMU's devices. */
   async #requireOwn(): Promise<void> {
     const { uid, mode } = await Deno.stat(this.#dir);
     if (uid === Deno.uid() && ((mode ?? 0) & WRITABLE_BY_OTHERS) === 0) return;
@@ -171,7 +171,7 @@ export class TemplateStore {
     });
   }
 
-  /** Puts a template into its place; one at a time, also of those that share the folder. */
+  /** Puts a template into its place; one at a time, also across processes that share the folder. */
   async #install(work: string, id: string): Promise<Template> {
     using lock = await Deno.open(this.#dir);
     await lockWithin(lock, INSTALL_MS);

@@ -65,8 +65,8 @@ export async function knownAccelerator(
 }
 
 /**
- * Tries KVM, whatever is stored. A sure result is stored for {@linkcode chooseAccelerator}; another one removes what an
- * earlier trial stored.
+ * Tries KVM, ignoring any stored result. A sure result is stored for {@linkcode chooseAccelerator}; any other
+ * removes the stored one.
  */
 export async function probeAccelerator(
   boot: ProbeBoot,
@@ -99,7 +99,7 @@ async function lackOfKvm({ arch }: ProbeBoot, { device }: KvmHost): Promise<stri
     : "this user may not open /dev/kvm; sbx doctor says what to do";
 }
 
-/** A host's QEMU, and one run of its kernel: what is found after a restart may differ. */
+/** A host's QEMU, and one run of its kernel: results may differ after a restart. */
 async function keyOf(qemu: string): Promise<string> {
   const [bootId, { mtime }] = await Promise.all([Deno.readTextFile(BOOT_ID), Deno.stat(qemu)]);
   return `${bootId.trim()} ${qemu} ${mtime?.getTime()}`;

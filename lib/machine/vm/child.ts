@@ -66,7 +66,7 @@ export async function waitForSocket(
   return false;
 }
 
-/** The kernel's table of Unix sockets, and the flag of those that accept connections (`SO_ACCEPTCON`). */
+/** The kernel's table of Unix sockets, and the flag of sockets that accept connections (`SO_ACCEPTCON`). */
 const UNIX_SOCKETS = "/proc/net/unix";
 const ACCEPTS = / 00010000 /;
 

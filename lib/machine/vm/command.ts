@@ -128,7 +128,7 @@ export function bootParameters(arch: Arch, isEmulated: boolean, console = BOARDS
   ];
 }
 
-/** Line on the console of a machine without workspace, when its guest waits for what is plugged in. */
+/** Line on the console of a machine without workspace, when its guest waits for devices to be plugged in. */
 export const TEMPLATE_READY = "sbx-init: waiting for devices";
 
 /** Kernel parameters of a VM's guest, some of them for init (lib/publish/image/init.ts). */

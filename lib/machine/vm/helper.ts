@@ -14,7 +14,7 @@ type HelperSpec = Pick<MachineSpec, "dir" | "logs" | "live"> & { workspace: stri
 
 /** Both programs; neither needs a kernel module or root on the host. */
 export class Helpers {
-  /** settles when one of them has ended that was not told to */
+  /** settles when one of them has ended unasked */
   readonly failed: Promise<void>;
   readonly #tools: Tools;
   readonly #spec: HelperSpec;
@@ -83,8 +83,9 @@ function spawnVsock(tools: Tools, { dir, logs }: HelperSpec): Deno.ChildProcess 
 }
 
 /**
- * A virtiofsd finds the files of its predecessor by their names. A file that is gone is an error for the guest's programs
- * that use it, not the end of all others: the workspace is a folder of the host, where anybody may remove one.
+ * A virtiofsd finds its predecessor's files by their names. A missing file is an error for the guest's
+ * programs that use it, not the end of all others: the workspace is a host folder, where any program may
+ * remove one.
  */
 const MIGRATION = ["--migration-mode", "find-paths", "--migration-on-error", "guest-error"];
 
@@ -98,7 +99,7 @@ function spawnFiles(tools: Tools, { dir, logs, workspace, live }: HelperSpec): D
     ? [socket, "-o", `source=${workspace}`, "-o", "cache=auto", "-o", "no_posix_lock"]
     : [socket, "--shared-dir", workspace, "--cache", "auto", "--sandbox", "namespace"];
   if (tools.virtiofsdCanMigrate) args.push(...MIGRATION);
-  // A listing must not look up what is masked: it would end there.
+  // A listing must not look up masked entries: it would end there.
   if (live) args.push(...isLegacy ? ["-o", "no_readdirplus"] : ["--no-readdirplus"]);
   // Only the host's root may raise it.
   if (!isRoot && (isLegacy || live)) args.push("--rlimit-nofile=0");

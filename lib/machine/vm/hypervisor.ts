@@ -4,8 +4,9 @@ import type { Arch } from "../../base/arch/mod.ts";
 import type { LiveMount } from "./live.ts";
 
 /**
- * Abilities of a hypervisor; callers check this record, never the platform. Those that only some have are absent from others:
- * `rosetta` runs programs of x86_64 in guests of arm64, `nested` gives guests the processor's virtualization.
+ * Abilities of a hypervisor; callers check this record, never the platform. An ability of only some
+ * hypervisors is absent elsewhere: `rosetta` runs programs of x86_64 in guests of arm64, `nested` gives
+ * guests the processor's virtualization.
  */
 export interface Features extends Record<string, boolean> {
   /** can freeze and resume the virtual processors */
@@ -57,7 +58,7 @@ export interface MachineExit {
   signal: string | null;
 }
 
-/** Folder with the memory and devices of a machine that was written down. Only a hypervisor reads what is in it. */
+/** Folder with a saved machine's memory and devices. Only a hypervisor reads its content. */
 export interface MachineImage {
   dir: string;
 }
@@ -78,8 +79,8 @@ export interface Machine {
    */
   snapshot(image: MachineImage, eject?: () => Promise<void>): Promise<void>;
   /**
-   * Writes down a machine that goes on by itself, without its vsock: {@linkcode rejoin} gives it a new one, also after a
-   * failure. It stands still while its devices and its memory are copied.
+   * Saves a machine that keeps running, without its vsock: {@linkcode rejoin} gives it a new one, also after
+   * a failure. It is paused while its devices and its memory are copied.
    *
    * @param whileStill copies what else belongs to that moment
    */
@@ -102,7 +103,7 @@ export interface TakenCopy {
   write(): Promise<void>;
 }
 
-/** What a machine's memory depends on, besides the files that it booted from; in words that can be compared. */
+/** Everything that a machine's memory depends on besides its boot files, as comparable words. */
 export type ImageIdentity = Readonly<Record<"hypervisor" | "processor" | "machine", string>>;
 
 /** Starts machines. */

@@ -14,7 +14,7 @@ export function statePath({ dir }: MachineImage): string {
   return join(dir, "state");
 }
 
-/** Devices that the image's machine had, besides those that every machine has. */
+/** Devices that the image's machine had beyond every machine's. */
 export async function readPlugged(image: MachineImage): Promise<Pluggable["id"][]> {
   return Plugged.parse(JSON.parse(await Deno.readTextFile(pluggedPath(image)))).plugged;
 }

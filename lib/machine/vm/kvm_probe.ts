@@ -81,7 +81,7 @@ export async function probeKvm(
     }),
     errors.read(child.stderr),
   ]);
-  // What it wrote before its end is read first.
+  // The output before its end is read first.
   const ended = Promise.all([child.status, read]).then(([{ code, signal }]) =>
     endOf(console.text, errors.text, signal ?? `exit code ${code}`)
   );
@@ -106,7 +106,7 @@ export async function probeKvm(
   }
 }
 
-/** What the end of QEMU means without a word from init. */
+/** Meaning of QEMU's end without a message from init. */
 function endOf(console: string, errors: string, status: string): ProbeResult {
   const panic = panicIn(console);
   if (panic !== undefined) {
@@ -186,7 +186,7 @@ async function readCounters(qmp: Qmp): Promise<Counters | undefined> {
   }
 }
 
-/** The end of what a program writes. */
+/** The end of a program's output. */
 class Text {
   text = "";
 

@@ -13,8 +13,8 @@ export interface LiveMount {
 }
 
 /**
- * Puts the folder into the workspace, where only this program and those that it starts see it, and starts the guard of the
- * file server. A user who is not root is root of a user namespace for that.
+ * Puts the folder into the workspace, where only this program and its children see it, and starts the guard
+ * of the file server. A user who is not root is root of a user namespace for that.
  */
 const SCRIPT = 'mount --rbind -- "$1" "$2" && shift 2 && exec setpriv --pdeathsig KILL -- "$@"';
 

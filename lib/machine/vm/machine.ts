@@ -14,7 +14,7 @@ import { loadState, saveState } from "./state.ts";
 const EXIT_GRACE_MS = timeLimit(1000);
 /** Longest wait for a guest to take a device out, in `ms`. */
 const EJECT_MS = timeLimit(10_000);
-/** Room for the state of a machine's devices, in `bytes`; those of four devices take 320 KB. */
+/** Room for the state of a machine's devices, in `bytes`; four devices take 320 KB. */
 const STATE_BYTES = 8 * 1024 * 1024;
 
 /** Programs and memory of one machine. */

@@ -4,7 +4,7 @@ import type { Qmp } from "./qmp.ts";
 
 /** Most `bytes` of the devices' state; a machine with four devices has 320 KB. */
 const STATE_LIMIT = 64 * 1024 * 1024;
-/** QEMU's default rate would take a second for what is ready at once, in `bytes` a second. */
+/** QEMU's default rate would take a second for data that is ready at once, in `bytes` a second. */
 const UNLIMITED = 10 ** 12;
 
 /** Memory is a shared file, which stays where it is. */
@@ -48,7 +48,7 @@ export async function loadState(qmp: Qmp, socket: string, state: Uint8Array): Pr
   await done;
 }
 
-/** Watches for the end of the transfer; nobody has to wait for it. */
+/** Watches for the end of the transfer; waiting for it is optional. */
 function ended(qmp: Qmp): Promise<void> {
   const end = qmp.until(({ event, data }) =>
     event === "MIGRATION" && (data?.status === "completed" || data?.status === "failed")

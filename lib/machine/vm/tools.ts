@@ -130,7 +130,7 @@ function read(path: string): string {
   }
 }
 
-/** Path of a program where distributions install those for machines. */
+/** Path of a program in the folders where distributions install programs for machines. */
 export function findProgram(name: string): string | undefined {
   return SEARCH.map((folder) => `${folder}/${name}`).find((path) => {
     try {

@@ -6,7 +6,7 @@ const HELPERS = ["newuidmap", "newgidmap"];
 /** Files of a host that name its users and their subordinate ids. */
 const FILES = { users: "/etc/passwd", uids: "/etc/subuid", gids: "/etc/subgid" };
 
-/** What a check reads of the host; tests have hosts of their own. */
+/** A check's view of the host; tests have hosts of their own. */
 export interface UserHost {
   uid: number;
   find(name: string): string | undefined;

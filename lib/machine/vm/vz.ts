@@ -24,7 +24,7 @@ const SOCKETS = { events: "events.sock", console: "console.sock" } as const;
  */
 const GUEST_PARAMETERS = ["sbx_hvc=1", "sbx_poweroff=1", "sbx_blank=1", "sbx_fixed=1"];
 
-/** Why a feature of QEMU's machines is none of these. */
+/** Why Virtualization.framework lacks templates and live forks. */
 const NO_COPIES =
   "needs machines that go on from one saved state beside each other: they would have one identity, and macOS runs one of them at a time";
 const LACKS: Record<string, string> = { templates: NO_COPIES, live_fork: NO_COPIES };
@@ -160,7 +160,7 @@ export class Vz implements Hypervisor {
   }
 }
 
-/** Ports of the host that somebody listens on for this machine. */
+/** Ports of the host with a listener for this machine. */
 async function listenedPorts(dir: string): Promise<number[]> {
   const ports: number[] = [];
   for await (const { name } of Deno.readDir(dir)) {

@@ -1,7 +1,7 @@
 import { LibraryError } from "../../../ffi/SbxVM/binding.ts";
 import { SbxError } from "../../base/error/mod.ts";
 
-/** Our codes for those of the library (ffi/SbxVM/Sources/SbxVM/Failure.swift); its others depend on the call. */
+/** Our codes for the library's (ffi/SbxVM/Sources/SbxVM/Failure.swift); its others depend on the call. */
 const CODES: Record<string, string> = {
   "handle.invalid": "process.gone",
   "machine.ended": "process.gone",

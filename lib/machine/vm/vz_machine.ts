@@ -28,7 +28,7 @@ export class VzMachine implements Machine {
   readonly #console: Promise<Deno.UnixConn>;
   /** called when the guest has let go of its vsock */
   #onLeft: (() => void) | undefined;
-  /** the guest was asked to let go of its vsock, and has not been told to come back */
+  /** the guest was asked to release its vsock, and has not been asked to use it again */
   #isAway = false;
   #isPaused = false;
 
@@ -58,7 +58,7 @@ export class VzMachine implements Machine {
       await Promise.all([this.#events, this.#console]);
       this.#closeListeners();
     } catch (error) {
-      // Those that nobody connected to would be waited for.
+      // Listeners without a connection would be waited for.
       this.#closeListeners();
       await this.kill();
       const hasEnded = error instanceof LibraryError && error.code === "machine.ended";
@@ -66,7 +66,7 @@ export class VzMachine implements Machine {
     }
   }
 
-  /** Processor time is not told by Virtualization.framework, whose machines run in a process of the system. */
+  /** Virtualization.framework does not report processor time; its machines run in a process of the system. */
   cpuMs(): Promise<number> {
     return Promise.reject(
       new SbxError("vm.not_supported", "this hypervisor does not tell a machine's processor time"),
@@ -106,7 +106,7 @@ export class VzMachine implements Machine {
     return this.#spec.ramMb * 1024 * 1024;
   }
 
-  /** The device of its vsock has stayed: the guest is told that it may use it again. */
+  /** The device of its vsock has stayed: the guest is notified that it may use it again. */
   async rejoin(): Promise<void> {
     if (this.#isPaused) await this.resume();
     if (this.#isAway) await this.tell(COME_BACK);

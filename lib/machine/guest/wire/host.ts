@@ -1,8 +1,8 @@
 import { HOST_CID } from "./messages.ts";
 
 /**
- * Most `bytes` of one write to the host. Kernels from 6.12.53 on put what is longer than 32 KiB less their own overhead into
- * several buffers of the vsock's queue, and vhost-device-vsock 0.3 drops such a packet.
+ * Most `bytes` of one write to the host. Kernels from 6.12.53 on split writes longer than 32 KiB less their
+ * own overhead into several buffers of the vsock's queue, and vhost-device-vsock 0.3 drops such a packet.
  */
 const WRITE_MAX = 16 * 1024;
 

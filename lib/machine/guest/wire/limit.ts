@@ -15,12 +15,12 @@ export const INLINE_BYTES = 4096;
 
 /**
  * `bytes` of a program's input that the guest has not taken yet (docs/design/contracts/07-guest-wire.md §7),
- * less than its vsock buffers: a vhost-user vsock with bytes for a guest that reads none stops what that
- * guest sends, for ever.
+ * less than its vsock buffers: a vhost-user vsock with bytes for a guest that reads none blocks the guest's
+ * own output, for ever.
  */
 export const INPUT_WINDOW = 96 * 1024;
 
-/** Limits of what a guest reports of its programs (docs/design/contracts/07-guest-wire.md §7, "Activity"). */
+/** Limits of a guest's reports on its programs (docs/design/contracts/07-guest-wire.md §7, "Activity"). */
 export const ACTIVITY_LIMITS = {
   /** processes that ran before the report began */
   processes: 1024,

@@ -95,11 +95,11 @@ export interface FileProbe {
 
 /** Activity port, host to guest; the first one is `Paths`. */
 export type ActivityOrder =
-  /** Classes of a profile, which decide what is told of files. */
+  /** Classes of a profile, which decide the file events to report. */
   | { t: "Paths"; paths: NamedPaths }
   /**
-   * Programs wait for an answer before they run, or do not, and before they open files to read or to write them: any, none,
-   * or those that pass one of these.
+   * Programs wait for an answer before they run, or do not, and before they open files to read or to write
+   * them: any, none, or the files that pass one of these.
    */
   | { t: "Hold"; exec: boolean; read: boolean | FileProbe[]; write: boolean | FileProbe[] }
   /**

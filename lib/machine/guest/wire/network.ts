@@ -2,7 +2,7 @@
 export const GUEST_NETWORK = {
   interface: "dummy0",
   /**
-   * in TEST-NET-1 (RFC 5737), which nobody uses; with a private address clients would prefer IPv6 or no
+   * in TEST-NET-1 (RFC 5737), which is unassigned; with a private address clients would prefer IPv6 or no
    * network
    */
   ipv4: "192.0.2.2",
