@@ -56,7 +56,7 @@ export type ListKind = keyof Entries;
 /** Lists whose changes are announced; templates change with the resources. */
 export type EntryKind = Exclude<ListKind, "templates">;
 
-/** Message of a server that nobody asked for: a log message, or the update of a resource. */
+/** Unrequested message of a server: a log message, or the update of a resource. */
 export interface ServerNotice {
   server: string;
   method: "notifications/message" | "notifications/resources/updated";

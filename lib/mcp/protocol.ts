@@ -11,7 +11,7 @@ const NameParams = z.strictObject({
   arguments: z.record(z.string(), z.unknown()).nullish(),
 });
 
-/** Parameters of the nine methods of the specification, then of those that sbx adds. */
+/** Parameters of the specification's nine methods, then of the methods that sbx adds. */
 export const PARAMS = {
   list_servers: CursorParams,
   list_tools: CursorParams,

@@ -24,7 +24,7 @@ export function definitionsOf(profile: McpServers, corp: CorpMcpServers = {}): A
 /** Program of a stdio server. */
 export interface Program {
   argv: string[];
-  /** variables beside those of its VM; secrets are refs */
+  /** variables in addition to its VM's; secrets are refs */
   env: Record<string, string>;
 }
 

@@ -47,7 +47,7 @@ export class ServerCatalogue {
     for (const raw of listed) {
       const read = isObject(raw) ? this.#read(kind, raw) : { problem: `${kind}: an entry is not an object` };
       if ("problem" in read) problems.push(read.problem);
-      // A call could not tell two entries of one name apart.
+      // A call could not distinguish two entries of one name.
       else if (entries.has(read.key)) {
         problems.push(`${kind}: "${foreignText(read.key)}" is listed twice; the first entry is used`);
       } else if (total + read.bytes > CATALOGUE_BYTES_MAX) {

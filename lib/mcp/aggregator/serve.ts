@@ -74,7 +74,7 @@ class PendingAnswers {
     });
   }
 
-  /** Answers every request with an error, except those that are answered in this turn of the event loop. */
+  /** Answers every request with an error, except requests answered in this turn of the event loop. */
   async failAll(): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, 0));
     for (const { id } of this.#requests) {

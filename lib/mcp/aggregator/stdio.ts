@@ -59,7 +59,7 @@ export class StdioTransport implements Transport {
     } catch (error) {
       this.#end.reject(error);
     }
-    // After those who wait for the reason: `onclose` gives none.
+    // After the waiters for the reason: `onclose` gives none.
     queueMicrotask(() => this.onclose?.());
   }
 

@@ -12,7 +12,7 @@ interface OpenAnswer {
   bytes: number;
 }
 
-/** Joins parts. What it holds is bounded: the aggregator that sends them talks to servers that are not trusted. */
+/** Joins parts. Its buffer is bounded: the aggregator that sends them talks to untrusted servers. */
 export class AnswerParts {
   readonly #open = new Map<number, OpenAnswer>();
   #bytes = 0;

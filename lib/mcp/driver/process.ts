@@ -16,7 +16,7 @@ import { AnswerParts } from "./parts.ts";
 import { type CallOptions, PendingRequests } from "./pending.ts";
 import { spawnAggregator } from "./spawn.ts";
 
-/** `ms` for the process to exit by itself. */
+/** `ms` for the process to exit on its own. */
 const GOODBYE_MS = timeLimit(3000);
 
 export interface AggregatorProcessOptions {

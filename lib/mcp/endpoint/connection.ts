@@ -80,12 +80,12 @@ export class GuestConnection {
     }
   }
 
-  /** Tells the guest that a list changed. */
+  /** Notifies the guest that a list changed. */
   announce(list: EntryKind): void {
     if (this.#initialized) this.#out.notify(`notifications/${list}/list_changed`);
   }
 
-  /** Tells the guest that a resource changed to which it is subscribed. */
+  /** Notifies the guest of a change to a resource that it is subscribed to. */
   announceUpdate(uri: string): void {
     this.#out.notify("notifications/resources/updated", { uri });
   }
@@ -293,7 +293,8 @@ export class GuestConnection {
   }
 
   /**
-   * Sends a refusal as a log message too, if the client receives those: its user sees what the agent may not report.
+   * Sends a refusal as a log message too, if the client receives log messages: its user sees a refusal that
+   * the agent may not report.
    */
   #warn({ code, message, data }: RpcError): void {
     if (code === RPC.invalid && data !== undefined) this.#logPolicy(WARNING, message);

@@ -213,7 +213,7 @@ function list<T>(
   });
 }
 
-/** Tools without those that are held back, which cannot be called. */
+/** The visible tools; withheld ones cannot be called. */
 async function visibleTools(catalogue: Catalogue, options: CallOptions): Promise<ToolEntry[]> {
   return (await catalogue.listTools(options)).filter(({ pin_changed }) => pin_changed !== true);
 }

@@ -75,7 +75,7 @@ export function isEnd(frame: unknown): boolean {
   return isObject(frame) && frame.t === "End";
 }
 
-/** Name of the tool, the prompt, or what a completion is for; empty when there is none. */
+/** Name of the tool, of the prompt, or of a completion's subject; empty if absent. */
 export function nameOf({ name, ref }: Params): string {
   const named = isObject(ref) ? ref.name ?? ref.uri : name;
   return typeof named === "string" ? named.slice(0, URI_MAX) : "";

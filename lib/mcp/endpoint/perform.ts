@@ -29,14 +29,14 @@ export interface PerformOptions {
   /** aborts `signal` with a reason */
   abort(reason: RpcError): void;
   effect: Effect;
-  /** tells the guest that the request waits for a person. @returns a function that ends it */
+  /** notifies the guest that the request waits for a person. @returns a function that ends the notices */
   waiting?(askId: string): () => void;
 }
 
 /**
  * Decides on a request, runs its effect, and reviews the response before the guest gets it.
  *
- * @throws {RpcError} −32600 with the refusal as data: policy blocks it; those of the effect
+ * @throws {RpcError} −32600 with the refusal as data: policy blocks it; also the effect's errors
  */
 export async function perform(
   { gate, draft, signal, timeoutMs, abort, effect, waiting }: PerformOptions,
@@ -72,8 +72,8 @@ export async function perform(
 }
 
 /**
- * The request as policy wants it. A rewrite that changes one of the names and leaves the others as they were has been
- * decided on by names that are not those of what would be done.
+ * The request as rewritten by policy. A rewrite that changes one of the names and leaves the others was
+ * decided on by names that differ from the request's.
  */
 function requestOf(event: Event, draft: Draft): McpRequest {
   const request = event.mcp!.request;

@@ -85,7 +85,7 @@ export class ServerRequests {
   }
 }
 
-/** Response of an event: what a server would get. */
+/** Response of an event, as a server would get it. */
 function responseOf(result: Params): McpResponse {
   const { content } = result;
   const item = isObject(content) ? content : result;

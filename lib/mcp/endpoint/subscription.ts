@@ -16,14 +16,14 @@ export class Subscriptions<T> {
       );}
   }
 
-  /** @returns whether nobody is subscribed to the resource any more */
+  /** @returns whether the resource has lost its last subscriber */
   remove(uri: string, subscriber: T): boolean {
     const subscribers = this.#subscribers.get(uri);
     if (!subscribers?.delete(subscriber) || subscribers.size > 0) return false;
     return this.#subscribers.delete(uri);
   }
 
-  /** @returns the resources to which nobody is subscribed any more */
+  /** @returns the resources that have lost their last subscriber */
   removeAll(subscriber: T): string[] {
     return [...this.#subscribers.keys()].filter((uri) => this.remove(uri, subscriber));
   }

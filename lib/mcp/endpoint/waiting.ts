@@ -1,13 +1,15 @@
-/** Tells a client that its request waits for a person, so that it neither gives up nor is silent about it. */
+/** Notifies a client that its request waits for a person, so that it neither gives up nor hides the wait. */
 import type { Progress } from "../entry.ts";
 
-/** Interval of the progress told meanwhile, in `ms`: clients give a request up after a minute without any. */
+/**
+ * Interval of the progress reports meanwhile, in `ms`: clients give up a request after a minute without any.
+ */
 export const WAITING_MS = 10_000;
-/** Progress of each telling; far below that of servers, which has to be more. */
+/** Progress of each report; far below the progress of servers, which has to be more. */
 const STEP = 1e-6;
 
 /**
- * Tells of a wait: by progress, now and at intervals, where the client requested it, else by a log message.
+ * Reports a wait: by progress, now and at intervals, where the client requested it, else by a log message.
  *
  * @returns a function that ends it
  */

@@ -44,7 +44,7 @@ export function challengeOf(response: Response): Challenge {
   return { metadataUrl: resourceMetadataUrl, scope: scope && cleanScope(scope), error };
 }
 
-/** Scopes as RFC 6749 writes them, without doubles; `undefined` when they are none, or too long. */
+/** Scopes in the format of RFC 6749, without duplicates; `undefined` when empty or too long. */
 export function cleanScope(...texts: (string | undefined)[]): string | undefined {
   const tokens = texts.flatMap((text) => text?.split(" ") ?? []).filter((token) => token !== "");
   const scope = [...new Set(tokens)].join(" ");
@@ -54,7 +54,7 @@ export function cleanScope(...texts: (string | undefined)[]): string | undefined
 /**
  * Finds the authorization server of an MCP server.
  *
- * @throws {SbxError} `mcp.login.failed`: there is none, or metadata that contradicts itself
+ * @throws {SbxError} `mcp.login.failed`: not found, or metadata that contradicts itself
  */
 export async function discover(server: URL, fetch: LoginFetch): Promise<Discovery> {
   const { isAsked, metadataUrl, scope } = await probe(server);

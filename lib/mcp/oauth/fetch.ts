@@ -20,7 +20,7 @@ export function isLoopback({ hostname }: URL): boolean {
  * Checks an address before anything is sent to it: https, and for a server on this machine also plain http on this
  * machine. Only a server with a private address can name private addresses.
  *
- * @param what the address, for the error
+ * @param what name of the address, for the error
  * @param server URL of the MCP server
  * @throws {SbxError} `mcp.login.failed`
  */

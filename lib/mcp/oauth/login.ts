@@ -21,7 +21,7 @@ export interface LoginRequest {
   url: URL;
   /** client that was registered by hand: its id, the ref of its secret, and the secret for a token endpoint */
   client?: { id: string; ref?: string; secret?(endpoint: URL): Promise<string | undefined> };
-  /** scopes besides those that the server asks for */
+  /** scopes besides the ones that the server asks for */
   scope?: string;
   /** port of 127.0.0.1 for the redirect; default: any that is free */
   port?: number;
@@ -35,7 +35,7 @@ export interface WaitingLogin {
   url: string;
   issuer: string;
   scope?: string;
-  /** rejects when the login fails or nobody logs in */
+  /** rejects when the login fails or is abandoned */
   finished: Promise<OpenLogin>;
   cancel(): void;
 }

@@ -1,4 +1,4 @@
-/** Failures of a login, in words of sbx: what a server says may hold anything, a token too. */
+/** Failures of a login, in words of sbx: a server's text may hold anything, even a token. */
 import { SbxError } from "../../base/error/mod.ts";
 
 /** Error codes of OAuth (RFC 6749, 7591, 8707) that are shown. */

@@ -1,4 +1,4 @@
-/** Tokens of an authorization server: what is kept of them, and their renewal. */
+/** Tokens of an authorization server: their stored parts, and their renewal. */
 // @ts-types="@modelcontextprotocol/sdk/client/auth"
 import { refreshAuthorization } from "@modelcontextprotocol/sdk/client/auth.js";
 // @ts-types="@modelcontextprotocol/sdk/shared/auth"

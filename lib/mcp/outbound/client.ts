@@ -23,7 +23,7 @@ export interface Outbound {
   progress(id: number, progress: Progress): void;
   /** reports changed lists to the parent */
   changed(kinds: Iterable<EntryKind>): void;
-  /** reports what a server says without being asked */
+  /** reports a server's unrequested messages */
   notice(notice: ServerNotice): void;
   /** passes a request of a server to the parent. @throws Error the parent refuses it, or is gone */
   ask(request: ServerRequest, signal: AbortSignal): Promise<Record<string, unknown>>;

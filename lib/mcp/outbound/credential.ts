@@ -29,7 +29,7 @@ export interface ServerLogins {
   token(definition: AggregatorDefinition, to: URL, rejected?: string): Promise<LoginToken | undefined>;
   /** keeps the scopes that a server asks for, until a person logs in again */
   want(definition: AggregatorDefinition, scope: string): Promise<void>;
-  /** command by which a person logs in at a server, or the reason why nobody can */
+  /** command by which a person logs in at a server, or the reason why no login is possible */
   advice(definition: AggregatorDefinition): string;
 }
 

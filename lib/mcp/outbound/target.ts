@@ -14,7 +14,7 @@ export interface AllowedServer {
   headers: Record<string, string>;
 }
 
-/** Headers that the MCP client sets itself; all others are dropped, above all those that carry a credential. */
+/** Headers that the MCP client sets itself; all others are dropped, above all any that carry a credential. */
 const ALLOWED_HEADER = /^(accept|content-type|last-event-id|mcp-[a-z0-9-]{1,64})$/;
 const METHODS = ["GET", "POST", "DELETE"];
 const STDIO_METHODS = ["GET", "POST"];
@@ -52,7 +52,7 @@ export function readRequest(
  * Finds the server of a request: scheme, host and port have to match one of `candidates` exactly, or the whole URL that
  * of a stdio server.
  *
- * @param candidates definitions of the server's name, `undefined` where there is none
+ * @param candidates definitions of the server's name, `undefined` where it has no definition
  * @returns the reason as text when the request is not allowed
  */
 export function findServer(
@@ -73,7 +73,7 @@ export function findServer(
     : `${method} is not a method of the MCP transport`;
 }
 
-/** Headers of the request; those of the definition override those of the aggregator. */
+/** Headers of the request; the definition's override the aggregator's. */
 export function headersOf({ headers }: RequestHead, server: AllowedServer): Record<string, string> {
   const all: Record<string, string> = {};
   for (const name in headers) {
