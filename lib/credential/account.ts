@@ -1,7 +1,7 @@
 /**
- * Accounts at providers (docs/design/contracts/09-credentials.md §9, "Accounts"): with `stored`, a VM speaks
- * to a provider's hosts as the accounts of the store or as nobody, so that nobody's data leaves to somebody
- * else's account.
+ * Accounts at providers (docs/design/contracts/09-credentials.md §9, "Accounts"): with `stored`, a VM uses a
+ * provider's hosts with the store's accounts or unauthenticated, so that no data leaves to another person's
+ * account.
  */
 import type { CredentialSubstitution } from "../event/mod.ts";
 import type { BodyFilter, BodyPlace, Destination } from "../network/interface/mod.ts";
@@ -19,11 +19,11 @@ export type Accounts = typeof ACCOUNTS[number];
 
 /** Headers that say who asks, at any provider. */
 const HEADER = /(?:^|[-_])(?:authorization|api[-_]?key|auth|token)$/;
-/** Query parameters that do, beside those of the host's provider. */
+/** Query parameters that do, in addition to the parameters of the host's provider. */
 const QUERY = /^(?:access_?token|oauth_?token|bearer_?token|api[-_]?key|token|jwt|client_secret)$/;
 /** WebSocket subprotocols that carry a key, of browsers at OpenAI. */
 const PROTOCOL = /api-key|token|bearer/i;
-/** Cookies of Cloudflare, which tell connections apart and no accounts. */
+/** Cookies of Cloudflare, which distinguish connections, not accounts. */
 const ANONYMOUS_COOKIE = /^(?:__cf_?[a-z]+|_cfuvid|cf_[a-z]+)=/;
 /** Fields of a request for a token that say whose (RFC 6749, 7523, 8628, 8693). */
 const TOKEN_FIELD =
@@ -82,7 +82,7 @@ class AccountGuard {
     this.#provider = provider;
   }
 
-  /** Requires that a value is a ref of the store; the injection judges refs that nobody knows. */
+  /** Requires that a value is a ref of the store; the injection judges unknown refs. */
   require(value: string, location: string): void {
     const text = value.trim();
     if (text === "") return;

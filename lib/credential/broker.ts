@@ -75,7 +75,7 @@ export class CredentialBroker implements CredentialPort {
     return broker;
   }
 
-  /** Replaces what the profile grants; requests under way keep what they were granted. */
+  /** Replaces the profile's grants; requests under way keep theirs. */
   grant({ providers, accounts = "any" }: Pick<BrokerOptions, "providers" | "accounts">): void {
     this.#providers = new Set(providers);
     this.#accounts = accounts;

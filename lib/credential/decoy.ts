@@ -2,7 +2,7 @@ import type { Provider } from "./provider.ts";
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/** Generates a secret that grants nothing and cannot be told apart from a real one of the provider. */
+/** Generates a secret that grants nothing and is indistinguishable from a real one of the provider. */
 export function decoySecret(provider: Provider): string {
   switch (provider) {
     case "anthropic":

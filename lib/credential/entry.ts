@@ -76,7 +76,7 @@ export interface StoredEntry {
 /** Location of a store's key. */
 export interface KeyPlace {
   in: "keyring" | "file";
-  /** tells a wrong key from a damaged file; reveals nothing about the key */
+  /** distinguishes a wrong key from a damaged file; reveals nothing about the key */
   id: string;
 }
 

@@ -42,7 +42,9 @@ function latestOf(vault: Vault, provider: Provider): Credential | undefined {
   return latest;
 }
 
-/** Variable names for a secret. Anthropic's clients tell an OAuth token from an API key by the variable. */
+/**
+ * Variable names for a secret. Anthropic's clients distinguish OAuth tokens from API keys by the variable.
+ */
 function namesFor(provider: Provider, secret = ""): readonly string[] {
   if (provider !== "anthropic") return envNamesOf(provider);
   return [secret.startsWith("sk-ant-oat") ? "CLAUDE_CODE_OAUTH_TOKEN" : "ANTHROPIC_API_KEY"];

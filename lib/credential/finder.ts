@@ -33,7 +33,7 @@ const PART_MAX = TOKEN_MAX + 16;
 export interface Scan {
   /** in order, without overlaps */
   matches: SecretMatch[];
-  /** start of a possible partial match at the end of the text; the length of the text when there is none */
+  /** start of a possible partial match at the end of the text; without one, the length of the text */
   partial: number;
   /** beginnings of known secrets at the end of the text: plain, and folded */
   begun: Beginning[];

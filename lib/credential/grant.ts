@@ -101,8 +101,8 @@ export function deniedError(row: CredentialSubstitution): CredentialDenied {
 }
 
 /**
- * Use of a decoy: somebody tries credentials they were never given. To a guest it looks like any ref that nobody knows;
- * the reason of the recorded substitution makes the finding.
+ * Use of a decoy: an attempt with credentials that were never granted. To a guest it looks like any unknown
+ * ref; the reason of the recorded substitution makes the finding.
  */
 export class DecoyUsed extends CredentialDenied {
   constructor(row: CredentialSubstitution) {

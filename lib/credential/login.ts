@@ -37,7 +37,7 @@ export class Logins {
     this.#store = store;
   }
 
-  /** The login at a server; `undefined` when nobody is logged in. @throws {SbxError} those of the store */
+  /** The login at a server; `undefined` when logged out. @throws {SbxError} as the store */
   find(place: LoginPlace): LoginView | undefined {
     const entries = this.#store.list().filter(({ login, revoked_at }) =>
       login && revoked_at === undefined && isSamePlace(login, place)
@@ -48,7 +48,7 @@ export class Logins {
     return { ref: access.ref, terms: access.login.terms, isRenewable };
   }
 
-  /** The login with its secrets. @throws {SbxError} those of the store, also when an entry was changed */
+  /** The login with its secrets. @throws {SbxError} as the store, also when an entry was changed */
   async open(place: LoginPlace): Promise<OpenLogin | undefined> {
     const { file } = this.#store.read();
     const entries = file?.entries.filter(({ login, sealed }) => login && sealed && isSamePlace(login, place));
@@ -77,7 +77,7 @@ export class Logins {
     return file && entry && (await this.#store.open(file, [entry])).get(ref);
   }
 
-  /** Stores a login in place of the one before. @throws {SbxError} those of the store */
+  /** Stores a login in place of the one before. @throws {SbxError} as the store */
   async save(place: LoginPlace, { terms, access, refresh, client }: OpenLogin): Promise<void> {
     const secrets: NewLoginSecret[] = [{ part: "access", secret: access, terms }];
     if (refresh !== undefined) secrets.push({ part: "refresh", secret: refresh });
@@ -85,7 +85,7 @@ export class Logins {
     await this.#store.replaceLogin(place, secrets);
   }
 
-  /** Removes a login. @returns false when there was none */
+  /** Removes a login. @returns false if absent */
   async remove(place: LoginPlace): Promise<boolean> {
     return (await this.#store.replaceLogin(place, [])).length > 0;
   }

@@ -36,7 +36,7 @@ function startOfPart(text: string, { begun }: Scan): number {
   return Math.min(text.length, ...starts);
 }
 
-/** Filter for one direction of a WebSocket: what it replaces is as in bodies. */
+/** Filter for one direction of a WebSocket, with the same replacements as in bodies. */
 export function messageFilter(vault: Vault, place: MessagePlace): MessageFilter {
   return place.direction === "request"
     ? new RequestMessages(vault, place)
@@ -48,7 +48,7 @@ abstract class Messages implements MessageFilter {
   readonly vault: Vault;
   readonly #rows = new UniqueRows();
   readonly place: { host: string; location: string };
-  /** end of the text so far, as it came: what may be the beginning of a match, after one character before it */
+  /** end of the text so far, unchanged: a possible beginning of a match, after one character before it */
   #tail = "";
   #held: Uint8Array = EMPTY;
 
@@ -70,7 +70,7 @@ abstract class Messages implements MessageFilter {
     const { matches: all, partial } = scan;
     const matches = all.filter(({ end }) => end > base);
     let cut = isLast ? text.length : Math.max(base, partial);
-    // Start of what has to be seen again with the next piece.
+    // Start of the text to scan again with the next piece.
     let begun = partial;
     for (const { start, end } of matches.toReversed()) {
       if (start >= cut || cut >= end) continue;

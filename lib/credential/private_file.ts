@@ -7,8 +7,8 @@ export interface PrivateText {
 }
 
 /**
- * Reads a file that only its user may read; `undefined` when there is none. The checks apply to the opened
- * file, even if its name is replaced meanwhile.
+ * Reads a file that only its user may read; `undefined` if absent. The checks apply to the opened file, even
+ * if its name is replaced meanwhile.
  *
  * @throws {SbxError} `credential.store_insecure`: others may read or write the file, or another user owns it
  */

@@ -23,7 +23,7 @@ interface ProviderFacts {
 
 /**
  * Only hosts where no third party can read a request: `storage.googleapis.com` is also Google's, but serves
- * anybody's content.
+ * any customer's content.
  */
 const FACTS: Record<Provider, ProviderFacts> = {
   anthropic: {

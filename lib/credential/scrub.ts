@@ -72,8 +72,8 @@ export function withTexts(value: unknown, texts: Iterator<string>): unknown {
 /**
  * Replaces matches in texts.
  *
- * @param matches found in the texts, joined by one character each. The replacement of a match that reaches over several
- * texts stands in the first of them.
+ * @param matches found in the texts, joined by one character each. A match that spans several texts is
+ * replaced in the first of them.
  */
 export function scrubTexts(texts: readonly string[], matches: readonly SecretMatch[]): string[] {
   let begin = 0;

@@ -130,7 +130,8 @@ export class CredentialStore {
    * Replaces the secrets of a login by others, in one write; none ends the login. The old ones leave no entry: they are
    * renewed every hour, and would push out what people added.
    *
-   * @throws {SbxError} those of {@linkcode add}; `credential.conflict`: the server gave a secret that is stored already
+   * @throws {SbxError} as {@linkcode add}; `credential.conflict`: the server gave a secret that is stored
+   * already
    */
   async replaceLogin(place: LoginPlace, credentials: readonly NewLoginSecret[]): Promise<StoredEntry[]> {
     for (const { secret } of credentials) checkSecret(secret);

@@ -23,7 +23,7 @@ export class StreamReplacer {
   /** chunks that wait behind the carry */
   #waiting: Uint8Array[] = [];
   #waitingSize = 0;
-  /** last character passed on, to tell the middle of a word from its start */
+  /** last character passed on, to distinguish the middle of a word from its start */
   #before = "";
 
   /**

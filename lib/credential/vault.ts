@@ -43,7 +43,7 @@ export class Vault {
   #broken?: SbxError;
   /** next retry of an unreadable store, in Unix `ms` */
   #retryAt = 0;
-  /** number of the last read, to tell an outdated opening */
+  /** number of the last read, to detect an outdated opening */
   #generation = 0;
   #opening: Promise<void> = Promise.resolve();
   #saving: Promise<void> = Promise.resolve();
