@@ -45,8 +45,8 @@ export interface Passage extends Verdict {
    */
   review(response: unknown): Decision | undefined;
   /**
-   * Records the end of the event; a second call does nothing. Never throws: the event has happened, and a ledger that
-   * fails blocks those that follow.
+   * Records the end of the event; a second call does nothing. Never throws: the event has happened, and a
+   * failing ledger blocks the events that follow.
    */
   finish(outcome?: Outcome): void;
 }

@@ -210,7 +210,7 @@ export class AskQueue {
     });
   }
 
-  /** Puts back what was taken, with the time that was left. */
+  /** Restores the given asks, with their remaining time. */
   restore(kept: readonly KeptAsk[]): void {
     for (const { ask, remaining_ms, ...rest } of kept) {
       const expires_at = new Date(this.#now() + remaining_ms).toISOString();
@@ -294,7 +294,7 @@ export class AskQueue {
   }
 }
 
-/** The next request like it can be told to be the same, and its asker does nothing else with the answer. */
+/** An equal next request can be recognized as the same, and its asker does nothing else with the answer. */
 function canStay({ key, waiter }: Pending): boolean {
   return key !== undefined && waiter?.canRepeat !== false;
 }

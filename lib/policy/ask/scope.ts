@@ -1,5 +1,5 @@
 /**
- * The events that a lasting answer covers: exactly those that its question names
+ * The events that a lasting answer covers: exactly the events that its question names
  * (docs/design/contracts/05-policy.md §5, "Asks").
  */
 import { blake3 } from "../../base/hash/mod.ts";
@@ -9,9 +9,12 @@ import { COVERS_MAX } from "./limit.ts";
 
 /** Scope of an answer for minutes or the session. */
 export interface AskScope {
-  /** hash that is equal for the events that one answer covers: what is hashed may hold secrets */
+  /** hash that is equal for the events that one answer covers: the hashed text may hold secrets */
   key: string;
-  /** the scope on one line, shown whole: everything in the key that a guest chose, and what may differ */
+  /**
+   * the scope on one line, shown whole: everything in the key that a guest chose, and everything that may
+   * differ
+   */
   covers: string;
 }
 
@@ -78,7 +81,7 @@ const WORDS: Record<string, (event: Event) => string | undefined> = {
   },
 };
 
-/** What a push does, in the key of its scope. */
+/** The changes of a push, in the key of its scope. */
 function gitOf({ http }: Event): unknown[] {
   const git = http?.request.git;
   return git ? [git.service, git.updates?.map(({ kind, ref }) => [kind, ref])] : [];

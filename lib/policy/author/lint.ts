@@ -83,7 +83,7 @@ function lintSpelling({ compiled: { rule }, condition }: AnalyzedRule): Lint[] {
   );
 }
 
-/** Lints a rule by itself. */
+/** Lints a single rule. */
 function* lintRule({ compiled, condition, witness }: AnalyzedRule): Generator<Lint> {
   const { rule, program } = compiled;
   const contradiction = findContradiction(condition);
@@ -156,7 +156,7 @@ function* lintGuestRewrite({ compiled, witness }: AnalyzedRule): Generator<Lint>
   if (message) yield createLint("guest-rewrite", "error", compiled.rule, message, { witness });
 }
 
-/** Finds a rule on what programs of a guest do to files without waiting for anybody. */
+/** Finds a rule on file operations of guest programs that do not wait for a decision. */
 function* lintGuestFile({ compiled, witness }: AnalyzedRule): Generator<Lint> {
   const { rule } = compiled;
   if (rule.action !== "ask" && rule.action !== "block") return;
@@ -343,7 +343,7 @@ interface Unread {
  * Finds connections of any protocol that a rule allows by naming them; `undefined` for a rule that names none, or holds
  * them to a protocol.
  *
- * @param rules those of the policy, without the built-in ones
+ * @param rules the policy's rules, without the built-in ones
  */
 function findUnread(
   { rule, program }: CompiledRule,

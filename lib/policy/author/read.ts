@@ -46,7 +46,7 @@ export function parseRules(
   });
 }
 
-/** Rules from checked tables, such as those of a profile.toml or corp.toml. */
+/** Rules from checked tables, such as the tables of a profile.toml or corp.toml. */
 export function rulesOf(
   document: TomlDocument,
   layer: Layer,

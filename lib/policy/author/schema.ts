@@ -13,7 +13,7 @@ import {
   PROTOCOLS,
 } from "../engine/rule_term.ts";
 
-/** Valid rule ids, which are TOML table names and never file names. Those of guards are reserved. */
+/** Valid rule ids, which are TOML table names and never file names. The ids of guards are reserved. */
 export const RULE_ID = /^(?!guard-)[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 
 /** One change that a rewrite rule makes. */

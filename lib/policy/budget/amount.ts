@@ -32,7 +32,7 @@ export const OUTPUT_MAX = 128_000;
 /** `bytes` of a DNS question beside its name: header, the name's first and last length, type and class (RFC 1035 §4.1). */
 export const DNS_BYTES = 18;
 
-/** What an event uses that is known before it is sent; nothing of a model call. */
+/** The usage of an event that is known before it is sent; nothing of a model call. */
 export function exactAmounts({ http, dns }: Event): Partial<Amounts> {
   if (dns) return { requests: 1, bytes_out: utf8Length(dns.request.qname) + DNS_BYTES };
   return http ? { requests: 1, bytes_out: http.request.bytes } : {};
@@ -50,8 +50,8 @@ export function billOf(event: Event): Bill {
 }
 
 /**
- * What a call has used, by its recorded response. Errs high: an answer that was not read to its end counts what the call
- * could use at most, and one that its provider did not count a token for each byte of its text.
+ * The usage of a call, by its recorded response. Errs high: an answer that was not read to its end counts the
+ * most that the call could use, and one that its provider did not count a token for each byte of its text.
  */
 export function usedBy(event: Event, bill: Bill, response: unknown, use: CallUse, cost: Cost): CallAmounts {
   const { status, input_tokens, output_tokens, estimated_cost_micros } = (response ?? {}) as Partial<

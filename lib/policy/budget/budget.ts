@@ -1,5 +1,5 @@
 /**
- * Budgets of one session (docs/design/contracts/04-profiles.md §4, "Budgets"): what an event can use is
+ * Budgets of one session (docs/design/contracts/04-profiles.md §4, "Budgets"): an event's possible usage is
  * reserved before it is sent, so that calls at the same time overspend by at most one of them.
  */
 import type { Event } from "../../event/mod.ts";
@@ -34,16 +34,16 @@ export interface Limit {
   remedy?: string;
 }
 
-/** What an event counts for from now on, for the record. */
+/** The amounts that an event counts for from now on, for the record. */
 export interface Spending extends Partial<CallAmounts> {
   event_id: string;
-  /** beside those of the event */
+  /** in addition to the event's own bytes */
   bytes_out?: number;
   /** of the session so far */
   minutes: number;
 }
 
-/** What a session has used before this process. */
+/** A session's usage before this process. */
 export interface Spent {
   total: Amounts;
   /** since midnight, UTC */
@@ -57,22 +57,24 @@ export interface BudgetOptions {
   day?: DaySpending;
   /** use before this process; a text: the reason why it is unknown, and everything is refused */
   before?: Spent | string;
-  /** records what a call counts for: before it is sent, and once that changes */
+  /** records the amounts that a call counts for: before it is sent, and once they change */
   record?(spending: Spending): void;
-  /** told once of each limit of which most is used */
+  /** called once for each limit that is nearly used up */
   notice(event: Event, text: string): void;
   /** unix `ms`; for tests */
   now?(): number;
 }
 
-/** Part of a limit at which people are told. */
+/** Part of a limit at which people are notified. */
 const NOTICE_AT = 0.8;
-/** Part of a limit of bytes after which those of events under way are recorded: a kill gives back no more. */
+/**
+ * Part of a limit of bytes after which the bytes of events under way are recorded: a kill gives back no more.
+ */
 const RECORD_AT = 0.01;
-/** Answers that may be fetched later whose count is remembered; the oldest keep what they reserved. */
+/** Answers that may be fetched later whose count is remembered; the oldest keep their reservations. */
 const LATER_MAX = 1000;
 
-/** `ms` after which a call looks again whether those of other sessions left it room. */
+/** `ms` after which a call checks again whether other sessions' calls left it room. */
 const CLAIM_MS = 300;
 
 /** What one event may use. */
@@ -81,7 +83,7 @@ export interface Reservation {
   limit?: Limit;
   /** reserves although the limit is met: a person allowed it */
   take(): void;
-  /** gives back what an event reserved that is not sent */
+  /** gives back the reservation of an event that is not sent */
   release(): void;
 }
 
@@ -110,9 +112,9 @@ export class Budget {
   readonly #spent: Amounts;
   /** of calls under way, by event id */
   readonly #reserved = new Map<string, Counting>();
-  /** of calls that count what they reserved, by the key under which their answer can be fetched */
+  /** of calls that count their reservations, by the key under which their answer can be fetched */
   readonly #later = new Map<string, Counting & { event: Event; date?: string }>();
-  /** bytes that events under way sent beside those of their decisions, by event id */
+  /** bytes that events under way sent in addition to their decisions' bytes, by event id */
   readonly #sent = new Map<string, number>();
   /** of these, events whose bytes have changed since they were recorded, and by how much in all */
   readonly #unrecorded = new Set<string>();
@@ -135,7 +137,7 @@ export class Budget {
     if (spent) day?.restore(spent.today);
   }
 
-  /** Replaces the limits; what was spent stays. */
+  /** Replaces the limits; spending stays. */
   use(terms: LayeredTerms): void {
     this.#bounds = boundsOf(terms);
     this.#told.clear();
@@ -147,7 +149,10 @@ export class Budget {
     return this.#bounds.some(isOfCalls);
   }
 
-  /** Reserves what an event can use; waits while calls under way may use up the rest. `undefined` for what no limit counts. */
+  /**
+   * Reserves an event's possible usage; waits while calls under way may use up the rest. `undefined` if no
+   * limit counts it.
+   */
   async reserve(event: Event, bill?: Bill, signal?: AbortSignal): Promise<Reservation | undefined> {
     const kinds = KINDS_OF[event.common.event_type];
     if (kinds === undefined || this.#bounds.length === 0) return undefined;
@@ -187,7 +192,7 @@ export class Budget {
     }
   }
 
-  /** Counts what a call has used, once its response has ended. */
+  /** Counts a call's usage, once its response has ended. */
   settle(event: Event, response: unknown, use: CallUse, bill?: Bill): void {
     const { event_id, event_type } = event.common;
     const bytes_out = this.#sent.get(event_id);
@@ -269,7 +274,7 @@ export class Budget {
     }));
   }
 
-  /** Minutes of the session, those of its processes before this one too. */
+  /** Minutes of the session, including its earlier processes. */
   get minutes(): number {
     return this.#minutesBefore + (this.#now() - this.#startedAt) / 60_000;
   }
@@ -347,7 +352,7 @@ export class Budget {
     if (this.countsModels) this.#options.record?.({ event_id, tokens, usd, minutes: this.minutes });
   }
 
-  /** @param date of the day that counted what is given back; absent: today */
+  /** @param date day that counted the amounts given back; absent: today */
   #spend(event: Event, amounts: Partial<Amounts>, date?: string): void {
     for (const kind of KINDS) this.#spent[kind] += amounts[kind] ?? 0;
     this.#options.day?.add({ ...amounts, minutes: this.minutes - this.#notedMinutes }, date);

@@ -19,7 +19,7 @@ export interface DayLimit {
   max: number;
 }
 
-/** What a call that is under way may use. */
+/** The most that a call under way may use. */
 interface Reserved extends CallAmounts {
   /** unix `ms` */
   at: number;
@@ -49,7 +49,9 @@ export class DaySpending {
     return this.#own.date;
   }
 
-  /** @param of day that counted what a negative amount gives back: on another one that would be room for more */
+  /**
+   * @param of day that counted the amount that a negative one gives back: on another day it would add room
+   */
   add(amounts: Partial<Amounts>, of = this.date): void {
     const isToday = of === this.date;
     for (const kind of KINDS) {
@@ -62,7 +64,8 @@ export class DaySpending {
   }
 
   /**
-   * Reserves what a call can use, where that leaves room for the calls under way of all sessions of the profile.
+   * Reserves a call's possible usage, where that leaves room for the calls under way of all sessions of the
+   * profile.
    *
    * @returns false while their reservations leave none
    * @throws {SbxError} `budget.unavailable`: others cannot see the reservation
@@ -103,7 +106,7 @@ export class DaySpending {
     return this.#others.reserved;
   }
 
-  /** Raises today's amounts to those of the session's record: the file is written later. */
+  /** Raises today's amounts to the amounts in the session's record: the file is written later. */
   restore(today: Partial<Amounts>): void {
     this.#turn();
     const { amounts } = this.#own;
@@ -123,7 +126,7 @@ export class DaySpending {
     return this.#own.amounts[kind] + this.#read()[kind];
   }
 
-  /** Writes what was spent since the last time. */
+  /** Writes the spending since the last time. */
   flush(): Promise<void> {
     this.#isWriting = false;
     const written = this.#written.then(() => this.#write());
@@ -140,7 +143,7 @@ export class DaySpending {
     await writeAtomic(join(dir, `${this.#session}.json`), text);
   }
 
-  /** Begins a day, with what this session has on record of it. */
+  /** Begins a day, with this session's recorded spending on it. */
   #turn(): void {
     const date = new Date(this.#now()).toISOString().slice(0, 10);
     if (date === this.#own.date) return;

@@ -1,11 +1,11 @@
-/** The part of a decision record that tells how its ask ended (docs/design/contracts/05-policy.md §5). */
+/** The part of a decision record that says how its ask ended (docs/design/contracts/05-policy.md §5). */
 import type { Answered, Decision } from "./decision.ts";
 import type { AnsweredBy, Ask, AskAnswer } from "../ask/schema.ts";
 
 /** The record of an answered or expired ask. */
 export interface AskRecord extends Ask {
   answer?: AskAnswer;
-  /** absent when nobody answered */
+  /** absent without an answer */
   answered_by?: AnsweredBy;
   resolved_at: string;
 }
@@ -31,7 +31,7 @@ export function afterAsk(decision: Decision, record: AskRecord): Decision {
   });
 }
 
-/** `allowed by a person at 2026-01-01T00:00:00.000Z, for 10 minutes`, or that nobody did. */
+/** `allowed by a person at 2026-01-01T00:00:00.000Z, for 10 minutes`, or that no answer came. */
 export function answerLine({ status, at, waited_ms, by, ...scope }: Answered): string {
   if (status === "expired") {
     return `${nobody(waited_ms)}; it counted as denied at ${at}`;

@@ -40,7 +40,7 @@ export function guardDecision(event_id: string, { id, reason, remedy }: Refusal)
   };
 }
 
-/** Block of an event that the rules cannot be evaluated on: fails closed, and tells people of the error. */
+/** Block of an event that the rules cannot be evaluated on: fails closed, and reports the error to people. */
 export function failedEvaluation(event: Event, error: unknown): Evaluation {
   const { event_id } = event.common;
   const reason = "the rules cannot be evaluated on this event";

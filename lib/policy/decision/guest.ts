@@ -16,7 +16,7 @@ export interface GuestRefusal {
   hint: string;
 }
 
-/** The part of a denial that its guest is told. */
+/** The part of a denial that its guest receives. */
 export function guestRefusal(decision: Decision): GuestRefusal {
   const { event_id, rule } = decision;
   return {

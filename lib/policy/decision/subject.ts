@@ -15,7 +15,7 @@ export function subjectLine(event: object): string {
   return join(line, noteOf(objectOf(objectOf(fields.common).labels)));
 }
 
-/** What the report of a guest's programs says of itself, and for how many an event stands. */
+/** Remarks of a guest's activity report on itself, and the number of events that this one stands for. */
 function noteOf({ from, folded, failed, activity, why }: Fields): string | undefined {
   if (from !== undefined) return `(from ${from})`;
   if (folded !== undefined) return `(${folded} times${Number(failed) > 0 ? `, ${failed} failed` : ""})`;
@@ -62,7 +62,7 @@ function formatCost(micros: unknown, tokens: unknown): string | undefined {
   return tokens === undefined ? undefined : "at an unknown price";
 }
 
-/** `(update refs/heads/main)`: what a push changes. */
+/** `(update refs/heads/main)`: the changes of a push. */
 function formatGit(git: unknown): string | undefined {
   const { updates } = objectOf(git);
   if (!Array.isArray(updates) || updates.length === 0) return undefined;

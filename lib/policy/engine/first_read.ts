@@ -31,7 +31,7 @@ function search(node: ASTNode, scope: ReadonlySet<string>): KeyRead | "safe" | "
   const read = readOf(node, scope);
   if (read) return read.keys.length > 0 ? read : "safe";
   const found = searchParts(node, scope);
-  // What is done with the operands may fail.
+  // The operation on the operands may fail.
   return found === "safe" ? "unsafe" : found;
 }
 
@@ -63,7 +63,7 @@ function keyOf(literal: unknown): Key | undefined {
   return isIndex ? Number(literal) : undefined;
 }
 
-/** True if a value has no value at these keys; false also where the library must say what is wrong with them. */
+/** True if a value has no value at these keys; false also where the library must report an error in them. */
 export function isAbsent(value: unknown, keys: readonly Key[]): boolean {
   for (const key of keys) {
     if (typeof key === "number") {
@@ -71,7 +71,7 @@ export function isAbsent(value: unknown, keys: readonly Key[]): boolean {
       if (key >= value.length) return true;
       value = value[key];
     } else {
-      // The library looks at `constructor` too, which may be a key of the guest.
+      // The library reads `constructor` too, which may be a key of the guest.
       if ((value as object | null | undefined)?.constructor !== Object) return false;
       if (!Object.hasOwn(value as object, key)) return true;
       value = (value as Record<string, unknown>)[key];

@@ -7,12 +7,15 @@ type Operation = FileActivity["operation"];
 const ACTOR = "common.actor";
 const EVENT_TYPE = "common.event_type";
 const OPERATION = "file.activity.operation";
-/** What programs of the guest do to files, by whether they wait for it: the kernel asks about a file when it is opened. */
+/**
+ * Operations of guest programs on files that wait for a decision: the kernel asks about a file when it is
+ * opened.
+ */
 export const HELD = ["read", "write"] as const;
 export type HeldOperation = typeof HELD[number];
 export const NOT_HELD: readonly Operation[] = ["create", "delete", "rename"];
 
-/** Fields of a file that its path tells. */
+/** Fields of a file that follow from its path. */
 const FILE_FIELDS = ["path", "path_class", "name", "ext"] as const;
 const FILE_FIELD = "file.activity.";
 /** Most tests by which a guest chooses the files that it asks about; with more it asks about all. */
@@ -25,7 +28,7 @@ export interface FileTest {
   values: string[];
 }
 
-/** What is known of an event before it happens. */
+/** Facts known about an event before it happens. */
 interface Known {
   type: EventType;
   operation?: Operation;
@@ -46,7 +49,7 @@ export function restrictsFiles(compiled: CompiledRule, operations: readonly Oper
   );
 }
 
-/** Files that rules may restrict an operation on: all, none, or those that pass one of these tests. */
+/** Files that rules may restrict an operation on: all, none, or the ones that pass one of these tests. */
 export function filesOf(rules: readonly CompiledRule[], operation: Operation): boolean | FileTest[] {
   const all: FileTest[] = [];
   for (const rule of rules) {
@@ -64,7 +67,7 @@ function conditionOn({ rule, types, condition }: CompiledRule, known: Known): Co
   return rule.action === "allow" || (types & maskOf(known.type)) === 0 ? undefined : partOf(condition, known);
 }
 
-/** What is left of a condition where some of the event is known; `undefined` where it is false. */
+/** The rest of a condition where some of the event is known; `undefined` where it is false. */
 function partOf(condition: Condition, known: Known): Condition | undefined {
   if ((masksOf(condition).yes & maskOf(known.type)) === 0) return undefined;
   switch (condition.kind) {
@@ -86,7 +89,7 @@ function mayBe({ path, op, values }: Probe, { type, operation }: Known): boolean
   return !value || op !== "equals" || values.includes(value);
 }
 
-/** Tests of which every file that may meet a condition passes one; `undefined` where there are none. */
+/** Tests one of which passes for every file that may meet a condition; `undefined` without such tests. */
 function fileTests(condition: Condition): FileTest[] | undefined {
   switch (condition.kind) {
     case "and": {

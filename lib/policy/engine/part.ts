@@ -22,15 +22,18 @@ export function readsPart({ rule, types }: CompiledRule, part: string): boolean 
     return true;
   }
   if (rule.rewrite?.some(({ path }) => isWithin(path, part))) return true;
-  // Reading the syntax tree is slow for thousands of rules, and the last name of the part is in the text of those that read it.
+  // Reading the syntax tree is slow for thousands of rules; a rule that reads the part has its last name in
+  // the text.
   if (!rule.match.includes(part.slice(part.lastIndexOf(".") + 1))) return false;
   return chainsIn(environment.parse(rule.match).ast).some((path) => isWithin(path, part));
 }
 
-/** Fields whose values tell families apart. */
+/** Fields whose values distinguish families. */
 const KINDS = ["common.event_type", "common.source_engine"];
 
-/** True for a rule that tells families apart in a way that its event types do not show: by a prefix, or by the engine. */
+/**
+ * True for a rule that distinguishes families by more than its event types: by a prefix, or by the engine.
+ */
 function selectsFamily({ match }: Rule): boolean {
   return KINDS.some((path) => match.includes(path.slice("common.".length))) &&
     chainsIn(environment.parse(match).ast).some((path) => KINDS.includes(path));

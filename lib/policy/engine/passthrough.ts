@@ -1,6 +1,6 @@
 /**
- * Connections that pass uninspected. Nobody reads their content then, so only corp may pass a host of whose content its
- * rules speak (docs/design/contracts/05-policy.md §5, "Rewrites").
+ * Connections that pass uninspected. Their content is not read, so only corp may pass a host whose content
+ * its rules cover (docs/design/contracts/05-policy.md §5, "Rewrites").
  */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { type Event, familyOf, getterOf } from "../../event/mod.ts";
@@ -69,7 +69,7 @@ export class PassthroughGuard {
     const result = this.#evaluate(this.#conditionOf(compiled), inside);
     if (result === undefined) return true;
     if (!result) return false;
-    // Such a rule holds for the connection itself, unless it acts on what is in it.
+    // Such a rule holds for the connection itself, unless it acts on the connection's content.
     return type !== "http.request" || (rule.rewrite ?? []).some(({ path }) => !DESTINATION.test(path));
   }
 

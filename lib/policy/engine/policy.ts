@@ -43,14 +43,14 @@ export interface EvaluateOptions {
 export class Policy {
   /** enabled rules in evaluation order */
   readonly rules: readonly CompiledRule[];
-  /** keeps corp's rules on content in force */
+  /** keeps corp's rules on content active */
   readonly passthrough: PassthroughGuard;
   readonly #privateAddresses: PrivateAddressGuard;
   readonly #index: Map<EventType, TypeIndex>;
   readonly #reads = new Map<string, boolean>();
   readonly #decidesByFile = new Map<EventType, boolean>();
 
-  /** @param rules compiled rules; use {@linkcode compilePolicy} @param corp those that corp wrote */
+  /** @param rules compiled rules; use {@linkcode compilePolicy} @param corp the rules that corp wrote */
   constructor(rules: readonly CompiledRule[], corp: ReadonlySet<Rule>) {
     this.rules = rules.filter(({ rule }) => rule.enabled).sort((a, b) => compareRules(a.rule, b.rule));
     this.rules.forEach((rule, at) => rule.order = at);
@@ -73,8 +73,8 @@ export class Policy {
   }
 
   /**
-   * Which files programs of the guest may not open without a decision, by what they want to do with it: all, none, or
-   * those that pass one of these tests. That is so where a rule may restrict it, or none allows the others.
+   * Files that guest programs may not open without a decision, by operation: all, none, or the ones that pass
+   * one of these tests. A file is restricted where a rule may restrict it, or none allows the others.
    */
   get restrictsFiles(): Record<HeldOperation, boolean | FileTest[]> {
     const files = (operation: HeldOperation) =>

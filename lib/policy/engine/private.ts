@@ -1,6 +1,6 @@
 /**
  * Private addresses (docs/design/contracts/05-policy.md §5, "Private addresses"): a rule on a name, a method
- * or a time opens none of them. Only a rule that tells the address from a public one does.
+ * or a time opens none of them. Only a rule that distinguishes the address from a public one does.
  */
 import type { Event } from "../../event/mod.ts";
 import { isPrivateHost } from "../../base/address/mod.ts";
@@ -10,7 +10,7 @@ import { DEFAULT_RULES } from "./defaults.ts";
 import { FlatEvent } from "./flat.ts";
 import { withValue } from "./rewrite.ts";
 
-/** Public addresses, one of which stands in place of a private one, to see whether a rule distinguishes them. */
+/** Public addresses, one of which replaces a private one, to check whether a rule distinguishes them. */
 const PUBLIC_V4 = ["192.0.2.1", "198.51.100.1"];
 const PUBLIC_V6 = ["2001:db8::1", "2001:db8:1::1"];
 
@@ -40,11 +40,11 @@ const FIELDS: Record<string, AddressField> = {
   },
 };
 
-/** Keeps the built-in blocks of private addresses in force before rules that do not name such an address. */
+/** Keeps the built-in blocks of private addresses active before rules that do not name such an address. */
 export class PrivateAddressGuard {
   readonly #blocks: readonly { block: CompiledRule; field: AddressField }[];
 
-  /** @param rules those that are enabled, in order */
+  /** @param rules the enabled rules, in order */
   constructor(rules: readonly CompiledRule[]) {
     this.#blocks = rules
       .filter(({ rule }) =>
@@ -65,7 +65,7 @@ export class PrivateAddressGuard {
         return false;
       }
       const found = addresses.filter((address) => holds(block, field.write(event, address)));
-      // Without one that is private by itself, a rule file has put another condition in the place of the built-in one.
+      // If no address alone is blocked, a rule file has replaced the built-in condition by another.
       return found.length === 0 || found.some((address) => !names(rule, field, event, address));
     });
   }

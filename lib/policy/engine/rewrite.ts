@@ -29,7 +29,7 @@ const DERIVED = new Set([
 ]);
 /** Path as the client wrote it; it is not sent. */
 const RAW_PATH = "http.request.raw_path";
-/** What a request asks of git: read from its path and body. */
+/** The git operation of a request: read from its path and body. */
 const GIT = "http.request.git.";
 const HEADERS = ["http.request.headers", "http.response.headers"];
 /** Prefix of tool arguments, which are rewritten by name and may have any type. */
