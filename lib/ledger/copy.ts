@@ -7,7 +7,7 @@ const PARTS = ["", "-wal"];
 /** Copies until one was not written to meanwhile. */
 const TRIES = 3;
 
-/** A copy, which is removed by whoever made it. */
+/** A copy, which its maker removes. */
 export interface LedgerCopy {
   path: string;
   remove(): void;

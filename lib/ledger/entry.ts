@@ -26,7 +26,7 @@ export type LedgerRow =
   | { table: "statements"; record: LedgerStatement };
 
 /**
- * What the host states of the session beside its events: how it booted, what is in force
+ * The host's statement about the session besides its events: how it booted, which settings are active
  * (docs/design/contracts/12-ledger.md §12).
  */
 export interface LedgerStatement {

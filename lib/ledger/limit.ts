@@ -25,7 +25,7 @@ export function pageLimit(maxBytes?: number): PageLimit {
   return { ordinary: all - reserve, all };
 }
 
-/** `bytes` that rows may take while the ledger is full: refusals, and ends of what was allowed before. */
+/** `bytes` that rows may take while the ledger is full: refusals, and ends of events allowed before. */
 export function refusalBytes(maxBytes?: number): number {
   return maxBytes ? reserveBytes(maxBytes) / 2 : 0;
 }

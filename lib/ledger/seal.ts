@@ -1,8 +1,9 @@
 /**
- * A seal is a small file beside a ledger that was closed in order: the BLAKE3 of the database file and the heads of its
- * chains. It shows what the chains cannot: events cut off at the end, and bits flipped where SQLite keeps no row. Where
- * this machine has a key, the seal is the payload of a signed envelope (DSSE), which is made and checked outside
- * (`lib/release/signing`): who rewrites both files without the key is found out.
+ * A seal is a small file beside a ledger that was closed in order: the BLAKE3 of the database file and the
+ * heads of its chains. It reveals changes that the chains cannot: events cut off at the end, and bits flipped
+ * where SQLite keeps no row. Where this machine has a key, the seal is the payload of a signed envelope
+ * (DSSE), which is made and checked outside (`lib/release/signing`): rewriting both files without the key is
+ * detected.
  */
 import { blake3File } from "../base/hash/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
@@ -88,7 +89,7 @@ function parseSeal(text: string): Partial<Seal> | undefined {
   }
 }
 
-/** Compares a ledger with its seal. @returns the first difference, `undefined` if there is none */
+/** Compares a ledger with its seal. @returns the first difference, `undefined` if they agree */
 export async function findSealMismatch(
   path: string,
   text: string,

@@ -1,7 +1,7 @@
 /**
  * Views of `session.db` (docs/design/contracts/12-ledger.md §12): common fields, decisions, and one table per
  * family. Every column is computed from the JSON covered by the hash chain, so that no copy can be edited or
- * disagree, and appending an event costs nothing for columns that nobody reads.
+ * disagree, and appending an event costs nothing for unread columns.
  */
 import { EVENT_FAMILIES, type EventFamily } from "../event/mod.ts";
 

@@ -1,6 +1,6 @@
 /**
- * The writing connection of a ledger. It reuses its statements: preparing an insert of a hundred rows takes as long as
- * running it, and the client used by the readers prepares each one anew.
+ * The writing connection of a ledger. It reuses its statements: preparing an insert of a hundred rows takes
+ * as long as running it, and the readers' client prepares each one again.
  */
 import Database from "libsql";
 import type { Chain, Column } from "./chain.ts";

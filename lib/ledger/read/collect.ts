@@ -64,12 +64,12 @@ const TABLES: readonly CollectedTable[] = [
 type Progress = Map<string, number>;
 
 /**
- * Sends the rows that the server does not have. May be called again after any failure: session and number identify a
- * row, so that none is stored twice or left out.
+ * Sends the rows that the server does not have. May be called again after any failure: session and number
+ * identify a row, so that none is stored twice or left out.
  *
  * @param progress map shared by calls for the same ledger: with it, no request is made if there is nothing to send
  * @returns number of rows sent
- * @throws {SbxError} `ledger.collector.unavailable`; those of a ledger that cannot be read
+ * @throws {SbxError} `ledger.collector.unavailable`; also the errors of an unreadable ledger
  */
 export async function collect(
   { path, sessionId, url, authToken }: CollectOptions,
@@ -89,7 +89,7 @@ export async function collect(
 }
 
 /**
- * Sends a signed head of a ledger: whoever has it can tell later that nothing before it was changed. The server's own
+ * Sends a signed head of a ledger, which can later show whether anything before it changed. The server's own
  * time is stored beside it.
  *
  * @throws {SbxError} `ledger.collector.unavailable`

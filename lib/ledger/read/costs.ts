@@ -2,7 +2,7 @@ import { selectFamily } from "../views.ts";
 import { withLedger } from "./open.ts";
 import { selectText } from "./text.ts";
 
-/** What the calls to one model used. */
+/** Usage of the calls to one model. */
 export interface ModelCosts {
   provider: string;
   model: string;

@@ -15,7 +15,10 @@ const PAGE_CHARS = 16 * 1024 * 1024;
 /** Rows read at a time. */
 const READ_ROWS = 50;
 
-/** Rows that one statement passes over, so that a condition that hardly any event meets keeps nobody waiting. */
+/**
+ * Rows that one statement passes over, so that a condition that hardly any event meets blocks no other
+ * reader.
+ */
 const PASS_ROWS = 20_000;
 
 /** Filter of events. */
@@ -66,7 +69,7 @@ export async function readEvents(path: string, filter: EventFilter = {}): Promis
   });
 }
 
-/** The sequence before which the events after `end` begin; `undefined` where there are none. */
+/** The sequence before which the events after `end` begin; `undefined` without any. */
 async function lastBefore(client: Client, end: number): Promise<number | undefined> {
   const sql = "SELECT min(sequence) - 1 AS last FROM entries WHERE sequence > ?";
   const { rows: [row] } = await client.execute({ sql, args: [end] });

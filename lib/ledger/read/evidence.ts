@@ -5,7 +5,10 @@ import type { ChainLengths } from "./heads.ts";
 import { withLedger } from "./open.ts";
 import { parseJson, selectText, type TextRow } from "./text.ts";
 
-/** Rows of one list of the evidence; of a longer one, the number of the rest is told. Full lists still fit an envelope. */
+/**
+ * Rows of one list of the evidence; a longer one states the number of the rest. Full lists still fit an
+ * envelope.
+ */
 export const EVIDENCE_ROWS_MAX = 1000;
 /** Longest text of one value, in characters: names are chosen by guests and servers. */
 const TEXT_MAX = 255;
@@ -16,7 +19,7 @@ export interface EvidenceList {
   omitted: number;
 }
 
-/** What a session did, in sums. */
+/** A session's activity, in sums. */
 export interface Evidence {
   /** number of events by family and final decision; `observed` for events that nothing could stop */
   decisions: EvidenceList;

@@ -6,7 +6,7 @@ import type { InValue } from "@libsql/client/sqlite3";
 import type { EventFamily } from "../../event/mod.ts";
 import { DECISION, EVENTS_WITH_OUTCOMES, FAMILY } from "../views.ts";
 
-/** Selects events; those of a list pass every condition. */
+/** Selects events; each listed event passes every condition. */
 export interface EventConditions {
   family?: EventFamily;
   /** HTTP requests, and DNS questions that led to no address */
@@ -53,7 +53,7 @@ const HOST = firstOf("http.request.host", "dns.request.qname", "credential.subst
 const PATH = firstOf("http.request.path", "file.activity.path");
 const PROCESS = firstOf("common.process.executable", "process.activity.executable");
 
-/** Translates conditions. A condition costs the events that it reads; those of a later page are not read. */
+/** Translates conditions. A condition costs the events that it reads; events of a later page are not read. */
 export function selectionOf(conditions: EventConditions): Selection {
   const args: InValue[] = [];
   /** @returns the placeholder of a value */

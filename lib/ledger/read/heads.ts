@@ -1,4 +1,7 @@
-/** Heads of the chains of a ledger, now and at an earlier length: whoever keeps one can tell later that nothing before it changed. */
+/**
+ * Heads of a ledger's chains, now and at an earlier length: a kept head later shows whether anything before
+ * it changed.
+ */
 import type { Client } from "@libsql/client/sqlite3";
 import { BOUND_VERSION, GENESIS } from "../schema.ts";
 import type { ChainHeads } from "../seal.ts";

@@ -10,7 +10,7 @@ export interface DeniedEvent {
   rule_id: string | null;
 }
 
-/** What a session's security last had to say, newest first. */
+/** The latest security findings and denials of a session, newest first. */
 export interface LatestSecurity {
   findings: LedgerFinding[];
   denied: DeniedEvent[];

@@ -55,7 +55,11 @@ async function openAt(path: string, name: string): Promise<Client> {
   }
 }
 
-/** Opens a ledger, reads from it and closes it. @throws {SbxError} those of {@linkcode openLedger}, `ledger.invalid` */
+/**
+ * Opens a ledger, reads from it and closes it.
+ *
+ * @throws {SbxError} as {@linkcode openLedger}; `ledger.invalid`
+ */
 export async function withLedger<T>(path: string, read: (client: Client) => Promise<T>): Promise<T> {
   let client: Client | undefined;
   try {

@@ -3,11 +3,11 @@ import { readSeal } from "../seal.ts";
 
 /**
  * Seals the ledger of a session whose process ended without closing it. From then on, nothing can be cut off unnoticed;
- * the seal does not show what was cut off before.
+ * the seal does not reveal earlier cuts.
  *
  * @param sign as in the options of a ledger
  * @returns false if there is no ledger, or it has a seal
- * @throws {SbxError} those of {@linkcode Ledger.open}
+ * @throws {SbxError} as {@linkcode Ledger.open}
  */
 export async function sealAbandoned(
   path: string,

@@ -1,5 +1,5 @@
 /**
- * `main.db`: the index of sessions (docs/design/contracts/12-ledger.md §12), including those of deleted VMs.
+ * `main.db`: the index of sessions (docs/design/contracts/12-ledger.md §12), including deleted VMs' sessions.
  */
 import type { Client, Row } from "@libsql/client/sqlite3";
 import { SbxError } from "../../base/error/mod.ts";
@@ -113,7 +113,7 @@ export class SessionIndex {
     await this.#run("INSERT OR REPLACE INTO makers VALUES (?,?,?,?)", [id, user, device, client]);
   }
 
-  /** Lists sessions, newest first; those of the same moment are in the order of their ids. */
+  /** Lists sessions, newest first; sessions of the same moment are in the order of their ids. */
   async list(limit = 1000): Promise<SessionEntry[]> {
     const { rows } = await this.#run(`${ENTRIES} ORDER BY created_at DESC, id LIMIT ?`, [
       limit,

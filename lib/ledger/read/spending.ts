@@ -2,7 +2,7 @@ import { EVENTS_WITH_OUTCOMES, selectFamily } from "../views.ts";
 import { withLedger } from "./open.ts";
 import { selectText } from "./text.ts";
 
-/** What a session has used, by its record (docs/design/contracts/04-profiles.md §4, "Budgets"). */
+/** A session's usage, by its record (docs/design/contracts/04-profiles.md §4, "Budgets"). */
 export interface SpendingSums {
   requests: number;
   bytes_out: number;
@@ -11,7 +11,7 @@ export interface SpendingSums {
   minutes: number;
 }
 
-/** Calls of a model that were recorded without what they count for. */
+/** Calls of a model that were recorded without the amounts that they count for. */
 export interface UnstatedCalls {
   provider: string;
   model: string;
@@ -44,7 +44,7 @@ const COUNTED = `SELECT event->>'$.common.timestamp_unix_ms' AS at,
     entries.decision = 'ask' AND (outcomes.decision IS NULL OR outcome->>'$.response' IS NOT NULL))`;
 
 /**
- * Reads what a session has used so far.
+ * Reads a session's usage so far.
  *
  * @param since unix `ms` of midnight
  * @param questionBytes `bytes` of a DNS question beside its name

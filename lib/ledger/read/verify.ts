@@ -16,7 +16,7 @@ export interface SealCheck {
   (text: string): Promise<SealSigner | undefined>;
 }
 
-/** Errors of the database that are not about what is in the file. */
+/** Errors of the database that are not about the file's content. */
 const UNREADABLE = /^SQLITE_(READONLY|CANTOPEN|BUSY|LOCKED|PERM|FULL|NOMEM)/;
 
 /** Folder of a session's ledger is named by the session. */
@@ -57,7 +57,7 @@ export async function verifyLedger(
       await checkStructure(client);
   } catch (error) {
     if (error instanceof SbxError) throw error;
-    // Whoever cannot read a record says nothing of it.
+    // A failed read proves nothing about a record.
     if (UNREADABLE.test((error as { code?: string }).code ?? "")) throw ledgerError(error, path, "read");
     problem = { sequence: events.length + 1, reason: ledgerError(error, path, "read").message };
   } finally {

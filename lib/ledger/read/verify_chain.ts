@@ -14,7 +14,7 @@ export interface SealSigner {
   trusted: boolean;
 }
 
-/** First problem of a check; `undefined` if there is none. */
+/** First problem of a check; `undefined` without a problem. */
 export type Problem = Verification["first_bad"];
 
 /** Report of `sbx verify` on one ledger. */

@@ -9,7 +9,7 @@ const ANSWER_MS = timeLimit(30_000);
 /** A row by column: texts, numbers and null. */
 export type RemoteRow = Record<string, string | number | null>;
 
-/** Statements of a libSQL server. What it throws is the library's. */
+/** Statements of a libSQL server. Throws the library's errors. */
 export class RemoteDatabase {
   readonly #client: Client;
 

@@ -104,7 +104,7 @@ export class Delivery {
       if (this.#abort.signal.aborted) return;
       if (!failure) return await commit();
       if (failure.isRejected) {
-        // One record can cause the rejection of a batch: send each by itself to find it.
+        // One record can cause the rejection of a batch: send each one alone to find it.
         if (lines.length === 1) {
           await this.#storeRejected(lines[0], failure.message);
         } else {

@@ -22,16 +22,16 @@ export interface SqlAnswer {
 /** Whole numbers beyond 2^53 are text, bytes are hex digits. */
 export type SqlValue = string | number | null;
 
-/** What a statement may do (SQLITE_READ, SQLITE_SELECT, SQLITE_FUNCTION, SQLITE_RECURSIVE). */
+/** Operations that a statement may use (SQLITE_READ, SQLITE_SELECT, SQLITE_FUNCTION, SQLITE_RECURSIVE). */
 const ALLOWED = new Set([20, 21, 31, 33]);
 const [GRANTED, DENIED] = [0, 1];
 /** Statements that only read; VACUUM INTO writes a file, whatever the authorizer says. */
 const READS = /^\s*(?:SELECT|WITH|VALUES|EXPLAIN)\b/i;
-/** What may hold a semicolon that ends no statement. */
+/** Text that may hold a semicolon that ends no statement. */
 const QUOTED = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/g;
 
 /**
- * Runs one statement that reads. The views are those of this sbx, whatever definitions the file has.
+ * Runs one read-only statement. The views are defined by this sbx, whatever definitions the file has.
  *
  * @throws {SbxError} `sql.invalid`, `ledger.version.conflict`, `ledger.unavailable`
  */
