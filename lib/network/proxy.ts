@@ -247,7 +247,7 @@ export class NetProxy {
         return this.#recordHandshake(flow, by, reason);
       }
       connection.onTimeout = undefined;
-      // A client that has agreed on HTTP is silent because it is slow, whatever the port.
+      // A client that has agreed on HTTP is silent because it is slow, on any port.
       let protocol = await recognize(connection, alpn === null ? flow.port : HTTP_PORT, this.#timeouts);
       if (protocol === "other") protocol = await this.#serveRaw(connection, conn, flow, by);
       if (protocol === "http" || protocol === "tls") await this.#serveHttp(connection, flow, by);

@@ -81,7 +81,7 @@ export class DnsService {
     return this.#addresses.agrees(name, address) && this.#mayLeadTo(name, address);
   }
 
-  /** Latest name for which this guest received `address`, as {@linkcode agrees} has it. */
+  /** Latest name for which this guest received `address`, by the rules of {@linkcode agrees}. */
   nameOf(address: string): string | undefined {
     const name = this.#addresses.nameOf(address);
     return name !== undefined && this.#mayLeadTo(name, address) ? name : this.#overrides?.nameOf(address);

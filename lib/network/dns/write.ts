@@ -40,7 +40,7 @@ export function writeReply(query: DnsQuery, reply: DnsReply, proto: "udp" | "tcp
   return encodeReply(query, { rcode: reply.rcode, error: reply.error }, packet.TRUNCATED_RESPONSE);
 }
 
-/** Encodes an answer that says nothing but that the client must ask again over TCP. */
+/** Encodes an empty answer that makes the client ask again over TCP. */
 export function writeReferral(query: DnsQuery): Uint8Array<ArrayBuffer> {
   return encodeReply(query, { rcode: "NOERROR" }, packet.TRUNCATED_RESPONSE);
 }

@@ -42,7 +42,7 @@ export interface RequestDescription {
   git?: HttpGit;
 }
 
-/** The head of a request as it was captured, and the readers that it needs. */
+/** The captured head of a request, and the readers that it needs. */
 export interface Captured {
   head: CapturedHead;
   /** of secrets in it; empty once they are recorded */

@@ -258,7 +258,7 @@ export class HttpExchange {
     return { draft, head, body, call, git };
   }
 
-  /** Refuses a request of which nothing was sent. */
+  /** Refuses a request before any of it was sent. */
   async #refuse(decision: Decision, { git, body }: DraftedRequest): Promise<void> {
     if (git) await drainBody(body);
     await this.#outlet.sendBlock(decision);

@@ -24,7 +24,7 @@ import type { CapturedHead } from "./request.ts";
 /** Part of events that holds a request's git operation, as `Gate.reads` takes it. */
 export const REQUEST_GIT = "http.request.git";
 
-/** Encodings of bodies that git's servers undo; another one they read as it is. */
+/** Encodings of bodies that git's servers decode; they read a body in any other one undecoded. */
 const GZIP = new Set(["gzip", "x-gzip"]);
 
 /** A request of git, and what could be read of it. */

@@ -133,7 +133,7 @@ export class ResponseRelay {
     await outlet.sendWhole(status, headers, joinBytes([first, rest]));
   }
 
-  /** Relays a long response as it comes. @returns true when it was complete */
+  /** Relays a long response as it arrives. @returns true when it was complete */
   async #relayStream(status: number, headers: Header[], body: BodySource): Promise<boolean> {
     const { outlet, tap } = this.#options;
     const filter = this.#filter;

@@ -58,7 +58,7 @@ export class LaterTap implements ResponseTap {
     if (use) this.#gate.correctUse(use);
   }
 
-  /** An answer that cannot be read leaves the count as high as it is. */
+  /** An unreadable answer leaves the count unreduced. */
   #read<T>(step: (answer: LaterAnswer) => T): T | undefined {
     try {
       return this.#answer && step(this.#answer);

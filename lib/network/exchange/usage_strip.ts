@@ -11,7 +11,7 @@ const CR = 13;
 export class UsageStrip {
   /** of the event that is not complete */
   #held: Uint8Array = NO_BYTES;
-  /** the event is longer than any event with counts: it passes as it comes */
+  /** the event is longer than any event with counts: it passes as it arrives */
   #isLong = false;
 
   /** True for content types of event streams. */

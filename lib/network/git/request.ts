@@ -61,7 +61,7 @@ export function gitRequestOf(head: GitHead): GitRequest | undefined {
   return { service: serviceOf(service), step: "list", isClient: method === "GET" };
 }
 
-/** A request by its content type alone, whatever its path. */
+/** A request by its content type alone, at any path. */
 function requestOfType(head: GitHead): GitRequest | undefined {
   const [, word] = TYPE.exec(typeOf(head)) ?? [];
   return word ? { service: serviceOf(word), step: "call", isClient: true } : undefined;

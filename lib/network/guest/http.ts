@@ -285,7 +285,7 @@ function expectsContinue({ headers, old }: RequestHead): boolean {
 
 /** Path and query of a request target, which may be a whole URL (RFC 9112 §3.2). @throws {MessageFault} */
 function originForm({ method, target }: RequestHead, { host, port }: Authority, flow: Flow): string {
-  // A tunnel through an upstream would hide its requests, whatever the form of its target.
+  // A tunnel through an upstream would hide its requests, in any form of its target.
   if (method === "CONNECT") throw new MessageFault("a CONNECT request: connect to the host itself");
   if (target.startsWith("/") || target === "*" && method === "OPTIONS") return target;
   const [, scheme, authority, path] = /^(https?):\/\/([^/?]+)([/?].*)?$/i.exec(target) ?? [];

@@ -208,7 +208,7 @@ class Loopback {
     return { relay, inside };
   }
 
-  /** Takes no more connections; accepted ones go on. */
+  /** Accepts no more connections; accepted ones continue. */
   close(): void {
     this.#closing = true;
     if (this.#closed || this.#waiters.size > 0 || this.#connecting > 0) return;

@@ -67,7 +67,7 @@ export interface ModelCall {
   head(status: number, headers: Header[]): void;
   /** Reads the next bytes of the response; they are overwritten after the call. */
   chunk(bytes: Uint8Array): void;
-  /** Response as far as it was read. @param error reason of an early end */
+  /** The response read so far. @param error reason of an early end */
   end(error?: string): ModelEvent["response"] | undefined;
   /** What budgets need of the response; after {@linkcode ModelCall.end}. @param complete it came to its end */
   use(complete: boolean): CallUse;

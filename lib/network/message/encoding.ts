@@ -73,7 +73,7 @@ async function decodeOnce(bytes: Uint8Array, name: string, most: number): Promis
   const pieces: Uint8Array[] = [];
   let room = most;
   let rest = bytes;
-  // A zstd body may have several frames, of which the decoder reads one.
+  // A zstd body may have several frames; the decoder reads one.
   for (let frame = 0; frame < (name === "zstd" ? FRAMES_MAX : 1); frame++) {
     const { bytes: piece, whole, cut, read } = await runDecoder(name, rest, room);
     pieces.push(piece);

@@ -93,7 +93,7 @@ function connectionOptions(value: string): Set<string> {
   return new Set(names.filter((name) => !ALWAYS_KEPT.has(name)));
 }
 
-/** False for fields that frame a message or say who sends it: they may not be trailers. */
+/** False for fields that frame a message or name its sender: they may not be trailers. */
 export function mayTrail([name]: Header): boolean {
   return !HOP_BY_HOP.has(name) && imitatedBy(name) === undefined && !ALWAYS_KEPT.has(name) &&
     !isSensitive(name) && name !== "set-cookie";

@@ -16,7 +16,7 @@ const IN_PATH = [
   /\/(?:deployments|engines)\/([^/]+)\//i,
   /\/(?:workflows|image_generation)\/(accounts\/[^/]+\/models\/[^/]+)/i,
 ];
-/** Providers that take a name in the path for the model, whatever the body says. */
+/** Providers that take a name in the path for the model, regardless of the body. */
 const PATH_FIRST = new Set(["azure"]);
 
 /** Finds every name of a model in a request. */

@@ -2,7 +2,7 @@ import type { Api } from "./api.ts";
 import { countOf, type Json, listOf, nameOf, objectOf } from "./json.ts";
 import type { ResponseFacts } from "./response_facts.ts";
 
-/** Reads a response of either Ollama API: lines of JSON, the last of which has the token counts. */
+/** Reads a response of either Ollama API: lines of JSON; the last one has the token counts. */
 function readResponse(value: Json, facts: ResponseFacts): void {
   if (value.error !== undefined) facts.stopReason = "error";
   for (const call of listOf(objectOf(value.message).tool_calls)) {

@@ -44,7 +44,7 @@ export class ModelReader {
     if (provider === undefined ? method !== "POST" || !isJson : isReading(method, headers)) return undefined;
     for (const api of APIS) {
       const match = api.path.exec(path);
-      // Known providers parse JSON whatever the content type; other hosts may not.
+      // Known providers parse JSON regardless of the content type; other hosts may not.
       if (match) return new CallReader({ ...options, apis: [api], match, bodyMax: REQUEST_MAX });
     }
     if (provider === undefined) return new CallReader({ ...options, apis: APIS, bodyMax: PROBE_MAX });

@@ -1,4 +1,4 @@
-/** Frames that no upstream may send (RFC 9113 §6), whatever the state of their stream. */
+/** Frames that no upstream may send (RFC 9113 §6), in any state of their stream. */
 import { Http2Fault } from "./fault.ts";
 import * as h2 from "./frame.ts";
 
