@@ -47,7 +47,7 @@ export class GuestLink {
   #clocks = new Map<string, (epochMs: number) => void>();
   #terminals = new Map<string, Terminal>();
   #shell: Terminal | undefined;
-  /** rejects when the guest is left for a while; it is trusted, and its programs go on */
+  /** rejects when the guest is left for a while; it is trusted, and its programs continue */
   readonly #left = Promise.withResolvers<never>();
   #isOver = false;
   #activityKey?: string;
@@ -182,7 +182,7 @@ export class GuestLink {
     });
   }
 
-  /** Waits until a file written by the host shows its size in the guest; false when the guest says nothing in time. */
+  /** Waits until a file written by the host shows its size in the guest; false without a report in time. */
   async awaitFile(path: string, size: number, deadlineMs = FILE_DEADLINE_MS): Promise<boolean> {
     const id = newId();
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();

@@ -33,7 +33,7 @@ interface Found {
   from?: Named | string;
   flags: number;
   mode: number;
-  /** whatever its name */
+  /** under any name */
   isRefused?: boolean;
 }
 

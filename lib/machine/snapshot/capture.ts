@@ -17,7 +17,7 @@ const READS = 3;
  */
 const RACY_S = 2;
 
-/** A workspace as it was read. */
+/** The state of a workspace as read. */
 export interface Capture {
   started_unix_ms: number;
   entries: Map<BytePath, Entry>;

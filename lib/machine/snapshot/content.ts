@@ -8,7 +8,7 @@ import type { Pace } from "./pace.ts";
 export const CHUNK = 256 * 1024;
 /** Size of the pieces of a file with holes that count as data, in `bytes`. */
 const PIECE = 64 * 1024;
-/** Begins the hash of a file with holes: its data by place, whatever holes a file system makes of it. */
+/** Begins the hash of a file with holes: its data by offset, independent of the file system's holes. */
 const SPARSE_DOMAIN = "sbx.sparse.v1\0";
 
 /** How the content of a file is hashed, and so stored. */

@@ -5,7 +5,7 @@ const SLICE_MS = 8;
 export class Pace {
   #since = performance.now();
 
-  /** @returns a promise when it is time to give way; to be awaited, and cheap to test for */
+  /** @returns a promise when it is time to yield; to be awaited, and cheap to test for */
   tick(): Promise<void> | undefined {
     if (performance.now() - this.#since < SLICE_MS) return undefined;
     return new Promise((resolve) =>

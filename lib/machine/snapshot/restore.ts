@@ -8,7 +8,7 @@ import type { Objects } from "./objects.ts";
 import type { Pace } from "./pace.ts";
 import { type BytePath, bytesOf, split } from "./path.ts";
 
-/** A path that was not put back, and the reason. */
+/** A path that was not restored, and the reason. */
 export interface Failure {
   path: BytePath;
   why: string;
@@ -26,7 +26,7 @@ const FILLING_MODE = 0o700;
 /**
  * Makes changes to a workspace. One that fails is named, and the others are made.
  *
- * @param now the workspace as it was read: a path that is no longer like that is left alone
+ * @param now the workspace as it was read: a path that has changed since is left alone
  */
 export async function apply(
   changes: Change[],
@@ -41,7 +41,7 @@ export async function apply(
         await action(folder, change);
       } catch (error) {
         if (!(error instanceof CallError || error instanceof SbxError)) throw error;
-        // Without room for this file, the next ones do not fit either; removals and small files still go on.
+        // Without room for this file, the next ones do not fit either; removals and small files continue.
         failed.push({ path: change.path, why: error instanceof SbxError ? error.message : wordsOf(error) });
       }
       await target.pace.tick();

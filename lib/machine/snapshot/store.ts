@@ -82,7 +82,7 @@ export class SnapshotStore {
   /**
    * Makes a snapshot.
    *
-   * @returns undefined: an automatic one of a workspace that is as the newest snapshot has it
+   * @returns undefined: an automatic one of a workspace that equals the newest snapshot
    * @throws {SbxError} `snapshot.limit`, `disk.full`, `snapshot.too_large`, `snapshot.busy`
    */
   async create(request: SnapshotRequest): Promise<SnapshotInfo | undefined> {
@@ -115,7 +115,7 @@ export class SnapshotStore {
     });
   }
 
-  /** The newest snapshot that differs from the workspace as it is. */
+  /** The newest snapshot that differs from the current workspace. */
   async newestOther(): Promise<SnapshotInfo | undefined> {
     return await this.#exclusive(async (work) => {
       const infos = await this.list();

@@ -87,7 +87,7 @@ export interface Machine {
   copy(image: MachineImage, eject: () => Promise<void>, whileStill: () => Promise<void>): Promise<TakenCopy>;
   /** Most `bytes` of its image, if it were written down now. */
   imageBytes(): Promise<number>;
-  /** Lets a machine go on that was stopped to be written down, with a new vsock: its connections are gone. */
+  /** Resumes a machine that was stopped to be saved, with a new vsock: its connections are gone. */
   rejoin(): Promise<void>;
   /** Writes a line to the guest's serial console. */
   tell(line: string): Promise<void>;

@@ -16,7 +16,7 @@ export interface ProbeBoot {
 
 /** Limits of a trial, in `ms`; docs/design/contracts/02-http.md §2, "Accelerators". */
 export interface ProbeLimits {
-  /** from QEMU's start to the first word of init */
+  /** from QEMU's start to the first message of init */
   boot: number;
   /** without a single exit of the guest to KVM */
   still: number;

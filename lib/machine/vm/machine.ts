@@ -106,7 +106,7 @@ export class QemuMachine implements Machine {
       const began = performance.now();
       await qmp.execute("stop");
       const state = await saveState(qmp, this.#path("state"));
-      // Whatever fails, nothing of it goes on beside the machine.
+      // After a failure, no copy keeps running beside the machine.
       const copies = await Promise.allSettled([memory.take(), whileStill()]);
       const failed = copies.find((copy) => copy.status === "rejected");
       if (failed) throw failed.reason;

@@ -2,5 +2,5 @@
 
 /** The guest has released its vsock, and waits for a message. */
 export const VSOCK_LEFT = "sbx: the vsock is free";
-/** The host to a guest that has let go of its vsock: it may connect again. */
+/** The host to a guest that has released its vsock: it may connect again. */
 export const COME_BACK = "sbx: come back";

@@ -7,7 +7,7 @@ import type { Machine, MachineExit, MachineImage, MachineSpec, TakenCopy } from 
 import { TextLineStream } from "./lines.ts";
 import { libraryError } from "./vz_error.ts";
 
-/** Longest wait for a guest to let go of its vsock, in `ms`. */
+/** Longest wait for a guest to release its vsock, in `ms`. */
 const LEAVE_MS = timeLimit(10_000);
 
 /** A handle of the library, and listeners for the two sockets that it connects to. */
@@ -26,7 +26,7 @@ export class VzMachine implements Machine {
   readonly #listeners: Deno.UnixListener[];
   readonly #events: Promise<Deno.UnixConn>;
   readonly #console: Promise<Deno.UnixConn>;
-  /** called when the guest has let go of its vsock */
+  /** called when the guest has released its vsock */
   #onLeft: (() => void) | undefined;
   /** the guest was asked to release its vsock, and has not been asked to use it again */
   #isAway = false;
@@ -83,7 +83,7 @@ export class VzMachine implements Machine {
     this.#isPaused = false;
   }
 
-  /** A machine that was restored goes on: its guest, which had let go of its vsock, connects again. */
+  /** A restored machine continues: its guest, which had released its vsock, connects again. */
   async comeBack(): Promise<void> {
     this.#isAway = this.#isPaused = true;
     await this.rejoin();
