@@ -61,7 +61,7 @@ export const ANSWER_BYTES_MAX = 4 * 1024 * 1024;
 export const EVENT_BYTES_MAX = 2 * 1024 * 1024;
 /** `bytes` per second read from a server's own stream. */
 export const STREAM_BYTES_PER_SECOND = 4 * 1024 * 1024;
-/** Shortest interval in `ms` between two openings of a server's own stream, whatever `retry:` it requests. */
+/** Shortest interval in `ms` between two openings of a server's own stream, for any `retry:` it requests. */
 export const STREAM_INTERVAL_MS = 500;
 /** `ms` after the end of a response body before a request without an answer fails. */
 export const ANSWER_GRACE_MS = timeLimit(250);

@@ -35,7 +35,7 @@ export function codeOf(error: unknown): string | undefined {
   return code === "server_error" ? undefined : code;
 }
 
-/** Runs a step of a login. @throws {SbxError} `mcp.login.failed`, without a word of the server */
+/** Runs a step of a login. @throws {SbxError} `mcp.login.failed`, without any text of the server */
 export async function step<T>(what: string, run: () => Promise<T>): Promise<T> {
   try {
     return await run();
