@@ -17,9 +17,9 @@ import type { Vault } from "./vault.ts";
 export const ACCOUNTS = ["any", "stored"] as const;
 export type Accounts = typeof ACCOUNTS[number];
 
-/** Headers that say who asks, at any provider. */
+/** Headers that identify the account, at any provider. */
 const HEADER = /(?:^|[-_])(?:authorization|api[-_]?key|auth|token)$/;
-/** Query parameters that do, in addition to the parameters of the host's provider. */
+/** Query parameters that identify it, in addition to the parameters of the host's provider. */
 const QUERY = /^(?:access_?token|oauth_?token|bearer_?token|api[-_]?key|token|jwt|client_secret)$/;
 /** WebSocket subprotocols that carry a key, of browsers at OpenAI. */
 const PROTOCOL = /api-key|token|bearer/i;

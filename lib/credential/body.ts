@@ -16,7 +16,7 @@ import type { Vault } from "./vault.ts";
 
 /** Longest answer of a token endpoint, in `bytes`; real ones have a few KB. */
 export const TOKEN_BODY_MAX = 256 * 1024;
-/** Most substitutions recorded for one body; replacing goes on beyond it. */
+/** Most substitutions recorded for one body; replacing continues beyond it. */
 const ROWS_MAX = 32;
 
 /**

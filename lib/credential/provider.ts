@@ -77,11 +77,11 @@ const FACTS: Record<Provider, ProviderFacts> = {
   mcp: { hosts: [], headers: ["authorization", "x-api-key"], queries: [], tokens: [], env: [] },
 };
 
-/** Headers whose value is a secret whatever its shape (docs/design/contracts/09-credentials.md §9). */
+/** Headers whose value is a secret in any shape (docs/design/contracts/09-credentials.md §9). */
 export const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set(
   PROVIDERS.flatMap((name) => FACTS[name].headers),
 );
-/** Query parameters whose value is a secret whatever its shape. */
+/** Query parameters whose value is a secret in any shape. */
 export const CREDENTIAL_QUERIES: ReadonlySet<string> = new Set(
   PROVIDERS.flatMap((name) => FACTS[name].queries),
 );
