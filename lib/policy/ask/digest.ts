@@ -14,7 +14,7 @@ const DIGEST_IN_ID = 8;
 type AskContent = Omit<Ask, "ask_id" | "digest" | "expires_at" | "status">;
 
 /**
- * BLAKE3 of the event that a person is asked about, as it is shown: equal for a request that is sent again unchanged.
+ * BLAKE3 of the event shown to a person in an ask: equal for a request that is sent again unchanged.
  *
  * @param shown the event with refs in place of secrets
  */

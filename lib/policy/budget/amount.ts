@@ -18,7 +18,7 @@ export const KINDS_OF: Partial<Record<Event["common"]["event_type"], readonly Ki
   "mcp.tool_call": ["minutes"],
 };
 
-/** Tokens of a call by price category; as far as it is known. */
+/** Tokens of a call by price category, where known. */
 export interface CallUsage {
   input?: number;
   output?: number;

@@ -279,7 +279,7 @@ export class Budget {
     return this.#minutesBefore + (this.#now() - this.#startedAt) / 60_000;
   }
 
-  /** First limit that the event meets, whatever is under way. */
+  /** First limit that the event meets, regardless of calls under way. */
   #limitFor(
     event: Event,
     bounds: readonly Bound[],

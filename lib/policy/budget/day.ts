@@ -6,7 +6,7 @@ import { log } from "../../base/log/mod.ts";
 import { backgroundTimeout, timeLimit } from "../../base/time/mod.ts";
 import { type Amounts, type CallAmounts, type Kind, KINDS, noAmounts } from "./amount.ts";
 
-/** `ms` for which the spending of other sessions is remembered, and after which one's own is written. */
+/** `ms` for which other sessions' spending is remembered, and after which this session's is written. */
 const FRESH_MS = 500;
 /** `ms` after which a reservation of another session is taken for spent: its process ended without counting it. */
 const RESERVED_MS = 15 * 60_000;

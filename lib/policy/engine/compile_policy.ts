@@ -11,7 +11,7 @@ const PROBLEMS_SHOWN = 10;
 /**
  * Compiles rules of every layer and the built-in defaults into one policy.
  *
- * @param corp the rules that corp wrote, of whatever layer
+ * @param corp the rules that corp wrote, in any layer
  * @throws {SbxError} `policy.invalid`: with file and line of up to ten broken rules
  */
 export function compilePolicy(

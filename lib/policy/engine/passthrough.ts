@@ -55,7 +55,7 @@ export class PassthroughGuard {
    * Finds a rule of corp that reads the content of a connection, or changes it.
    *
    * @param by the rule that would pass the connection; corp's may
-   * @param connection its event, as far as it is known
+   * @param connection its event, with the fields known so far
    */
   blinded(by: Rule, connection: Event): Rule | undefined {
     if (this.#corp.has(by)) return undefined;

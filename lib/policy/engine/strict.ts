@@ -31,7 +31,7 @@ export function strictFields(node: ASTNode, scope: ReadonlySet<string>, inner = 
   return partsOf(node).flatMap((each) => strictFields(each, scope, true));
 }
 
-/** Operands that are evaluated whatever the others are. */
+/** Operands that are always evaluated, independent of the others. */
 export function partsOf(node: ASTNode): readonly ASTNode[] {
   switch (node.op) {
     case ".":
