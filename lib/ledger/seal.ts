@@ -78,7 +78,7 @@ export async function readSeal(path: string): Promise<string | undefined> {
   }
 }
 
-/** A seal as its file has it: plain, or in an envelope, whose signature is not checked here. */
+/** A seal in its file's format: plain, or in an envelope, whose signature is not checked here. */
 function parseSeal(text: string): Partial<Seal> | undefined {
   try {
     const file = JSON.parse(text) as Partial<Seal> & { payload?: string };

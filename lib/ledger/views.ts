@@ -204,7 +204,7 @@ export const RECREATE_VIEWS = Object.entries(SELECTS).map(([view, select]) =>
   `DROP VIEW IF EXISTS ${view}; CREATE VIEW ${view} AS ${select};`
 ).join("\n");
 
-/** Creates every view for one connection. They hide the views of the file, which stays as it is. */
+/** Creates every view for one connection. They hide the file's views, which stay unchanged. */
 export const CREATE_TEMP_VIEWS = Object.entries(SELECTS).map(([view, select]) =>
   `CREATE TEMP VIEW ${view} AS ${select};`
 ).join("\n");

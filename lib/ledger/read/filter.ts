@@ -89,7 +89,7 @@ function globOf(pattern: string): string {
   return pattern.replaceAll(/[[?]/g, "[$&]");
 }
 
-/** A text as it is within a text of JSON. */
+/** A text as escaped within JSON. */
 function jsonText(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }

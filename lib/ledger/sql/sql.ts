@@ -1,5 +1,5 @@
 /**
- * Questions in SQL about one ledger (docs/guides/queries.md), asked in the process of the person who asks.
+ * SQL queries of one ledger (docs/guides/queries.md), run in the process of the person who asks.
  * Deno's own SQLite and not libsql, whose functions read and write files; a process that opens the ledger
  * with both would lose locks.
  */
@@ -25,13 +25,13 @@ export type SqlValue = string | number | null;
 /** Operations that a statement may use (SQLITE_READ, SQLITE_SELECT, SQLITE_FUNCTION, SQLITE_RECURSIVE). */
 const ALLOWED = new Set([20, 21, 31, 33]);
 const [GRANTED, DENIED] = [0, 1];
-/** Statements that only read; VACUUM INTO writes a file, whatever the authorizer says. */
+/** Statements that only read; VACUUM INTO writes a file regardless of the authorizer. */
 const READS = /^\s*(?:SELECT|WITH|VALUES|EXPLAIN)\b/i;
 /** Text that may hold a semicolon that ends no statement. */
 const QUOTED = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/g;
 
 /**
- * Runs one read-only statement. The views are defined by this sbx, whatever definitions the file has.
+ * Runs one read-only statement. The views are defined by this sbx, not by the file.
  *
  * @throws {SbxError} `sql.invalid`, `ledger.version.conflict`, `ledger.unavailable`
  */
