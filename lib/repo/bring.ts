@@ -24,7 +24,7 @@ export interface BringOptions {
   progress: ProgressSink;
 }
 
-/** What went in, and what did not. */
+/** Units brought in, and files left out. */
 export interface BroughtIn {
   dir: string;
   /** folder in the guest, where to work */

@@ -1,4 +1,4 @@
-/** What a guest changed, against what was brought in. */
+/** The guest's changes to the work brought in. */
 import { exactText, latin1, shown, splitNul } from "./text.ts";
 import { CHANGES_MAX, DIFF_MAX } from "./limit.ts";
 import { notableBy } from "./notable.ts";

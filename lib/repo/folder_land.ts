@@ -11,7 +11,7 @@ import { exactText, shown, splitNul } from "./text.ts";
 import type { Entry } from "./land.ts";
 import type { UnitWork } from "./work.ts";
 
-/** What a pull did to a folder. */
+/** Result of a pull into a folder. */
 export interface FolderLanded {
   written: string[];
   removed: string[];
@@ -19,7 +19,7 @@ export interface FolderLanded {
   conflicts: string[];
 }
 
-/** What is at a path: `MODE ID` of git; undefined for nothing, "other" for what git does not know. */
+/** State of a path: `MODE ID` of git; undefined: nothing there; "other": a kind git does not track. */
 type State = string | undefined;
 
 const EXECUTABLE = 0o111;
@@ -82,7 +82,7 @@ function above(path: string): string[] {
 
 const stateOf = ({ mode, id }: { mode: string; id: string }) => `${mode} ${id}`;
 
-/** What is at a path of the host now. */
+/** State of a path on the host now. */
 async function stateAt(root: string, path: string): Promise<State> {
   using folder = parentOf(root, path);
   if (folder === null) return isOutside(root, path) ? "other" : undefined;
@@ -94,7 +94,7 @@ async function stateAt(root: string, path: string): Promise<State> {
   return `${(info.mode ?? 0) & 0o100 ? "100755" : "100644"} ${await fileId(full, info.size)}`;
 }
 
-/** The folder of a path; null if there is none, or if a link leads out of the root. */
+/** Opens the folder of a path; null if it is missing, or a link leads out of the root. */
 function parentOf(root: string, path: string): PathHandle | null {
   try {
     return openBeneath(root, text(dirname(path)), { directory: true });
@@ -184,7 +184,7 @@ function makeParents(root: string, path: string): void {
       using parent = openBeneath(root, parts.slice(0, at).join("/") || ".", { directory: true });
       Deno.mkdirSync(`${parent.path}/${part}`);
     } catch (error) {
-      if (!(error instanceof Deno.errors.AlreadyExists)) return; // The state of the path says what is in the way.
+      if (!(error instanceof Deno.errors.AlreadyExists)) return; // The path's state names the obstacle.
     }
   }
 }

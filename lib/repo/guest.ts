@@ -23,7 +23,7 @@ export interface Guest {
   download(path: string): Promise<{ size?: number; body: AsyncIterable<Uint8Array> }>;
 }
 
-/** Exit codes of the scripts, with what they mean. */
+/** Exit codes of the scripts and their meanings. */
 const REASONS: Record<number, [code: string, message: string, hint: string]> = {
   96: [
     "repo.guest_git",

@@ -8,7 +8,7 @@ import type { UnitWork } from "./work.ts";
 /** Names that git gives to packs that it has not finished. */
 const UNFINISHED = /^tmp_(?:pack|idx|rev)_/;
 
-/** What a pull did to a repository. */
+/** Result of a pull into a repository. */
 export interface Landed {
   /** below the folder; "" for that itself */
   path: string;
@@ -86,7 +86,7 @@ async function requireBranch(
   });
 }
 
-/** Removes what an unfinished git leaves among the packs of the person. */
+/** Removes leftovers of an interrupted git from the person's packs. */
 async function withoutRemains(work: UnitWork, write: () => Promise<unknown>): Promise<void> {
   const folder = join(
     await work.person.text(["rev-parse", "--path-format=absolute", "--git-path", "objects"]),
@@ -112,7 +112,7 @@ export interface Entry {
   object?: { mode: string; id: string };
 }
 
-/** Makes a commit on top of what was brought in, with some paths changed. @returns its id */
+/** Makes a commit on top of the brought-in state, with some paths changed. @returns its id */
 export async function commitOf(
   { store, unit }: UnitWork,
   entries: Entry[],

@@ -1,6 +1,6 @@
 /**
- * Limits of what a guest may send as its work (docs/design/contracts/14-limits.md §14); more is refused, and
- * nothing of it stays.
+ * Limits of the work a guest may send (docs/design/contracts/14-limits.md §14); larger work is refused
+ * and removed.
  */
 
 /** Most `bytes` of a bundle. */

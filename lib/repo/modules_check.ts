@@ -68,7 +68,7 @@ async function checkBlob(store: Store, id: string): Promise<void> {
 
 function isFetchable(url: string): boolean {
   const decoded = decodedUrl(url);
-  // A path may hold letters of UTF-8; what a prompt for a password shows may not.
+  // Paths may hold non-ASCII UTF-8; the part that a password prompt shows may not.
   const authority = decodedUrl(/^\w+:\/\/[^/?#]*/.exec(url)?.[0] ?? "");
   // deno-lint-ignore no-control-regex
   return URLS.some((form) => form.test(url)) && !/[\x00-\x20]/.test(decoded) && !CONTROLS.test(authority) &&

@@ -9,11 +9,11 @@ import type { UnitWork, Work } from "./work.ts";
 export interface PullOptions {
   /** default `sbx/NAME`, and for a part of the work `sbx/NAME-2`, … where that holds something else; repositories only */
   branch?: string;
-  /** only these paths, as one commit on what was brought in */
+  /** only these paths, as one commit on the brought-in state */
   paths?: string[];
 }
 
-/** What a pull did. */
+/** Result of a pull. */
 export interface Pulled {
   branches: Landed[];
   /** of a folder without a repository */
@@ -26,7 +26,7 @@ export interface Pulled {
 export type Accepted = ReadonlyMap<string, Entry[]>;
 
 /**
- * Takes all work: the commits of the guest with one more for what it did not commit, or with `paths` one commit of those.
+ * Takes all work: the guest's commits plus one for uncommitted changes, or with `paths` one commit of those.
  *
  * @throws {SbxError} errors of {@linkcode landBranch} and {@linkcode landFolder}; `repo.no_change`
  */
@@ -39,7 +39,7 @@ export async function pullWork(work: Work, { branch, paths = [] }: PullOptions =
   );
 }
 
-/** Takes what a person accepted of the work. */
+/** Takes the changes that a person accepted. */
 export async function pullAccepted(
   work: Work,
   accepted: Accepted,
@@ -142,7 +142,11 @@ async function land(
   return pulled;
 }
 
-/** Reads what was taken since the work was collected. @throws {SbxError} `repo.changed`: later work is compared with that */
+/**
+ * Rereads the work taken since it was collected.
+ *
+ * @throws {SbxError} `repo.changed`: the base of comparison has changed
+ */
 async function refresh({ vm, room, record }: Work): Promise<void> {
   const units = (await room.read())?.units ?? [];
   for (const unit of record.units) {
@@ -156,7 +160,7 @@ async function refresh({ vm, room, record }: Work): Promise<void> {
   }
 }
 
-/** What a folder has taken is what later work is compared with. */
+/** Makes the content a folder has taken the base for comparing later work. */
 async function adopt(work: UnitWork, entries: Entry[], { conflicts }: FolderLanded): Promise<void> {
   const { unit, store, base } = work;
   const landed = entries.filter(({ path }) => !conflicts.includes(shown(path)));

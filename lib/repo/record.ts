@@ -1,4 +1,4 @@
-/** What was brought into a VM, kept beside it on the host. */
+/** Record of the sources brought into a VM, kept beside it on the host. */
 import { join } from "node:path";
 import { z } from "zod";
 import { copySparse } from "../base/copy/mod.ts";
@@ -29,7 +29,7 @@ const Record = z.strictObject({
 });
 export type RepositoryRecord = z.infer<typeof Record>;
 
-/** Files of what was brought into one VM. */
+/** Files recording one VM's brought-in sources. */
 export class Room {
   /** @param dir folder beside the VM's record, which goes with the VM */
   constructor(readonly dir: string) {}
@@ -56,7 +56,12 @@ export class Room {
     await writeAtomic(this.#path, JSON.stringify(record, null, 2));
   }
 
-  /** Waits until nobody else takes work of the VM. @returns to be closed @throws {SbxError} `repo.busy` */
+  /**
+   * Waits until no one else is taking work of the VM.
+   *
+   * @returns lock, released by closing it
+   * @throws {SbxError} `repo.busy`
+   */
   async lock(): Promise<Deno.FsFile> {
     const file = await Deno.open(join(this.dir, ".lock"), { create: true, write: true, mode: 0o600 });
     if (await lockWithin(file, LOCK_MS)) return file;
@@ -64,9 +69,9 @@ export class Room {
     throw new SbxError("repo.busy", "another program takes work of this VM", { hint: "try again later" });
   }
 
-  /** Copies what was brought in to the room of another VM. @throws {SbxError} `repo.damaged`, `disk.full` */
+  /** Copies the brought-in sources to another VM's room. @throws {SbxError} `repo.damaged`, `disk.full` */
   async copyTo(other: Room): Promise<void> {
-    // Read first: a push that goes on adds to the stores what its record will need.
+    // Read first: a running push adds to the stores the objects its record will need.
     const record = await this.read();
     if (!record) return;
     await Deno.mkdir(other.dir, { mode: 0o700 });

@@ -1,4 +1,4 @@
-/** Scripts that run in the guest. What they print is the guest's word and checked on the host. */
+/** Scripts that run in the guest. Their output is the guest's word and is checked on the host. */
 
 /**
  * The tree of the files of the current repository as they are, without a change of its index. Its copy keeps the index's
@@ -43,8 +43,8 @@ trap 'rm -f "$bundle"' EXIT
 `;
 
 /**
- * New repository for files that are there, in a folder of its own: a file of theirs leads to it. Files of the state that
- * cannot be seen stay what they are in every commit. dir bundle head branch work format shallow name email git-dir
+ * New repository for existing files, in a folder of its own that a `.git` file points to. Files of the state
+ * that cannot be seen stay unchanged in every commit. dir bundle head branch work format shallow name email git-dir
  */
 export const LIVE = `${HEAD}
 dir=$1 bundle=$2 head=$3 branch=$4 work=$5 format=$6 shallow=$7 name=$8 email=$9
@@ -110,7 +110,7 @@ commit=$(GIT_AUTHOR_NAME=sbx GIT_AUTHOR_EMAIL=sbx@localhost GIT_COMMITTER_NAME=s
 git update-ref refs/sbx/work "$commit"
 `;
 
-/** Makes the bundle of what is new. dir bundle store known… ; prints "head work", and "-" for no news. */
+/** Makes the bundle of new work. dir bundle store known… ; prints "head work", and "-" for no news. */
 export const COLLECT = `${HEAD}${SNAPSHOT}
 dir=$1 bundle=$2 store=$3; shift 3
 cd "$dir" 2>/dev/null || exit 99

@@ -77,8 +77,8 @@ class Taker {
   }
 
   /**
-   * The index as it is: its times spare reading every file, and its entries of filters stay what they are. With its own
-   * time, so that git reads files again that may have changed in the second in which it was written.
+   * Copies the index: its times spare reading every file, and its entries for filtered files stay unchanged. The copy
+   * keeps the index's time, so that git rereads files that may have changed in the second it was written.
    */
   async #copyIndex(): Promise<void> {
     const path = await this.source.git.text(["rev-parse", "--path-format=absolute", "--git-path", "index"]);

@@ -1,4 +1,4 @@
-/** What a person brings in: a git repository with its submodules, or a plain folder. */
+/** Sources that a person brings in: a git repository with its submodules, or a plain folder. */
 import { resolve } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { Git } from "./git.ts";
@@ -68,7 +68,7 @@ async function submodules(git: Git, dir: string): Promise<string[]> {
   return links.filter((_, at) => there[at]);
 }
 
-/** Names of what a source leaves out, for a person. */
+/** Name of a file that a source leaves out, for a person. */
 export function below(source: Pick<Source, "path">, path: string): string {
   return source.path === "" ? shown(path) : `${shown(source.path)}/${shown(path)}`;
 }

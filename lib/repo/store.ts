@@ -1,4 +1,4 @@
-/** Bare repositories of sbx beside a VM: what was brought in, and for a moment what comes back. */
+/** Bare repositories of sbx beside a VM: the brought-in work, and briefly the returning work. */
 import { join } from "node:path";
 import { Git } from "./git.ts";
 import type { Source } from "./source.ts";

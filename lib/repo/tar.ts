@@ -1,4 +1,4 @@
-/** Files of a folder as one stream, by the host's tar: links, modes and times stay what they are. */
+/** Files of a folder as one stream, by the host's tar, which keeps links, modes and times. */
 import { SbxError } from "../base/error/mod.ts";
 import { plain } from "../base/print/mod.ts";
 import { fromLatin1 } from "./text.ts";

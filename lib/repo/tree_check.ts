@@ -1,4 +1,4 @@
-/** What the trees of new commits would put on the host's disk. */
+/** Checks the files that trees of new commits would put on the host's disk. */
 import { refused, tooLarge } from "./git_bundle.ts";
 import { shown } from "./text.ts";
 import { DEPTH_MAX, FILES_MAX, NEW_ENTRIES_MAX, PATH_MAX, TARGET_MAX, TREE_MAX } from "./limit.ts";
@@ -10,7 +10,7 @@ const LINK = "120000";
 const SUBMODULE = "160000";
 const MODES = new Set(["100644", "100755", FOLDER, LINK, SUBMODULE]);
 
-/** What a tree would check out. */
+/** Size of a tree's checkout. */
 interface Extent {
   files: number;
   /** levels of folders */
@@ -41,7 +41,7 @@ export class TreeCheck {
   }
 
   /**
-   * Checks names and modes of every new tree, also of those that no commit shows.
+   * Checks names and modes of every new tree, including trees that no commit reaches.
    *
    * @throws {SbxError} `repo.refused`, `repo.too_large`
    */
@@ -51,7 +51,7 @@ export class TreeCheck {
     await asked;
   }
 
-  /** Checks what a commit's tree would check out. @throws {SbxError} `repo.refused`, `repo.too_large` */
+  /** Checks the checkout of a commit's tree. @throws {SbxError} `repo.refused`, `repo.too_large` */
   async check(tree: string): Promise<void> {
     const { files, longest } = await this.#extent(tree, 0);
     if (files > FILES_MAX) throw tooLarge(`a commit of more than ${FILES_MAX} files`);

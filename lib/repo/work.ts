@@ -15,7 +15,7 @@ import { checkModules } from "./modules_check.ts";
 import { ObjectReader } from "./object.ts";
 import { linksOf, TreeCheck } from "./tree_check.ts";
 
-/** Subject of the commit that holds what the guest did not commit. */
+/** Subject of the commit that holds the guest's uncommitted changes. */
 export const UNCOMMITTED = "Uncommitted work";
 
 /** Checked work on one repository or folder. */
@@ -24,7 +24,7 @@ export interface UnitWork {
   /** folder of the person */
   dir: string;
   person: Git;
-  /** store with what was brought in */
+  /** store with the brought-in state */
   base: Store;
   /** store with that and with the work */
   store: Store;
@@ -36,7 +36,7 @@ export interface UnitWork {
   isUnchanged: boolean;
 }
 
-/** The work of a VM on what was brought in. Disposal removes it from the host. */
+/** A VM's work on its brought-in sources. Disposal removes it from the host. */
 export class Work implements AsyncDisposable {
   private constructor(
     readonly vm: string,
@@ -155,7 +155,7 @@ export async function untakenOf(
   { unit, store: { git }, tip, commits, isUnchanged }: UnitWork,
 ): Promise<{ commits: number; files: number }> {
   if (isUnchanged) return { commits: 0, files: 0 };
-  // The guest commits the files as they are again each time: what they hold counts.
+  // The guest commits the current files each time: compare their contents.
   const tree = await git.text(["rev-parse", `${tip}^{tree}`]);
   const left = { commits, files: await countChanges(git, unit.work, tip) };
   for (const pulled of Object.values(unit.pulled)) {
@@ -179,7 +179,7 @@ async function countChanges(git: Git, from: string, to: string): Promise<number>
   return splitNul(lines).length;
 }
 
-/** git over the folder of the person, which must be what it was. */
+/** git over the person's folder, which must still be of the kind brought in. */
 async function personOf(dir: string, unit: Unit): Promise<Git> {
   const [source] = await sourcesOf(dir).catch((cause) => {
     throw new SbxError("repo.moved", `"${dir}" cannot be read any more`, {
@@ -197,7 +197,7 @@ async function personOf(dir: string, unit: Unit): Promise<Git> {
 
 /** Checked work of a guest. */
 interface Incoming {
-  /** has the new objects, and reads those that were brought in */
+  /** has the new objects, and reads the brought-in ones */
   store: Store;
   /** commit of the state of the guest's files */
   tip: string;
@@ -206,7 +206,7 @@ interface Incoming {
 /**
  * Takes a guest's bundle into a new store and checks everything that is new in it.
  *
- * @param base store of what was brought in
+ * @param base store of the brought-in state
  * @param known commits that were brought in
  * @throws {SbxError} `repo.refused`, `repo.too_large`; the store is then to be removed
  */

@@ -1,4 +1,4 @@
-/** Files that look like secrets, by their names, and some by what they hold. */
+/** Files that look like secrets, by name, and some by content. */
 
 /** Names of files that hold secrets. */
 const NAMES = new Set([
@@ -111,7 +111,7 @@ const FOLDERS = new Set([
 ]);
 
 /**
- * Whether a file looks like one of secrets by its path, in any case; a pattern where what it holds decides.
+ * Whether a path, in any case, looks like a file of secrets; a pattern where the content decides.
  */
 export function secretPattern(path: string): boolean | RegExp {
   const parts = path.toLowerCase().split("/");
