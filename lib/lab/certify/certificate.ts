@@ -1,6 +1,6 @@
 /**
  * Containment certificates (docs/guides/certify.md): an in-toto statement about one session, made of its
- * record and of nothing else, so that whoever has the record can make the same one and compare.
+ * record alone, so that anyone with the record can make the same certificate and compare.
  */
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";

@@ -11,7 +11,7 @@ import { shown } from "./text.ts";
 /** Most events that no rule can name which one error lists. */
 const UNNAMED_SHOWN = 3;
 
-/** What was learned of sessions. */
+/** Rules learned from sessions. */
 export interface Learned {
   rules: LearnedRule[];
   /** CEL of everything that is not allowed, which a person is asked about */
@@ -20,7 +20,7 @@ export interface Learned {
   needed_count: number;
 }
 
-/** Learns the smallest set of rules that allows what was recorded. */
+/** Learns the smallest set of rules that allows the recorded events. */
 export class Learner {
   readonly #makers = new Map<string, RuleMaker>();
   readonly #recorded = new Set<string>();
@@ -78,8 +78,8 @@ export class Learner {
   }
 
   /**
-   * Programs of a VM and what they change of files are asked about where some were recorded. Without a record of them
-   * every one would be new. A secret file is asked about in any case; that others are read is not on record.
+   * Programs of a VM and their file changes are asked about if any were recorded. Without a record of them
+   * every one would be new. A secret file is always asked about; reads of other files are not on record.
    */
   #rest(): string {
     const exec = 'process.activity.operation == "exec"';

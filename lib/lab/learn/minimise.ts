@@ -18,7 +18,7 @@ export interface RecordedCommand {
 /**
  * Programs that the host ran to their end, in their order.
  *
- * @throws {SbxError} `learn.commands`: there are none, or too many
+ * @throws {SbxError} `learn.commands`: no commands, or too many
  */
 export async function commandsOf(
   events: Iterable<LabEvent> | AsyncIterable<LabEvent>,
@@ -42,7 +42,7 @@ export async function commandsOf(
   );
 }
 
-/** What a search for the smallest set found. */
+/** Result of a search for the smallest set. */
 export interface Minimum<T> {
   kept: T[];
   /** trials that were made */
@@ -63,7 +63,7 @@ export async function minimise<T>(
   runs: number,
 ): Promise<Minimum<T>> {
   let kept = [...items], made = 0;
-  // What is not left out after all stays until the end.
+  // Rules that cannot be left out stay until the end.
   for (let size = Math.ceil(kept.length / 2), at = 0; kept.length > 0;) {
     if (at >= kept.length) {
       if (size === 1) break;
@@ -79,7 +79,12 @@ export async function minimise<T>(
   return { kept, runs: made, isComplete: true };
 }
 
-/** A learned profile without some of its rules. @param id of the result @param strict what is not allowed is blocked, not asked about */
+/**
+ * Builds a learned profile without some of its rules.
+ *
+ * @param id of the result
+ * @param strict block everything that is not allowed, instead of asking
+ */
 export function without(
   { text }: Pick<LearnedProfile, "text">,
   ids: readonly string[],

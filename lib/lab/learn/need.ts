@@ -1,4 +1,4 @@
-/** What a recorded event needs of a profile under which it passes. */
+/** Requirements of a recorded event: the rule of a profile that lets it pass. */
 import { isPrivateHost } from "../../base/address/mod.ts";
 import { type Event, familyOf, valueAt } from "../../event/mod.ts";
 import type { LabEvent } from "../mod.ts";
@@ -12,29 +12,29 @@ export interface Need {
   label: string;
   /** CEL, joined by `&&` */
   tests: string[];
-  /** field that tells the events apart; absent: none does */
+  /** field that distinguishes the events; absent: no such field */
   field?: string;
   /** paths are grouped by folders */
   isPath?: boolean;
   value: string;
-  /** in words: what the rule does not look at */
+  /** in words: the parts that the rule does not check */
   open: string;
   /** an event that the rule allows as well, and that was not recorded */
   other: Event;
 }
 
-/** Programs that run a text of their arguments: the arguments tell what they do. */
+/** Programs that run code from their arguments: only the arguments show their actions. */
 const INTERPRETERS = /^(?:.*\/)?(?:ba|da|z|k|a)?sh$|^(?:.*\/)?(?:busybox|python[0-9.]*|node|deno|perl|ruby)$/;
 
 /** Value of a need for arguments that no rule can name; no list as JSON. */
 export const ANY_ARGUMENTS = "any";
 
-/** An address of nobody (RFC 5737). */
+/** An address that belongs to no host (RFC 5737). */
 const PUBLIC_ADDRESS = "203.0.113.9";
 
-/** True for an event that has to pass: one that was allowed, or a program or file of the VM that nobody asked about. */
+/** True for an event that has to pass: an allowed one, or a VM's program or file that needed no decision. */
 export function isNeeded({ common, decision }: LabEvent): boolean {
-  // The report of the guest's programs is no program that somebody chose to start.
+  // The report of guest programs is not a program that a person started.
   const { activity } = common.labels;
   if (activity !== undefined && activity !== "running") return false;
   if (common.event_type === "process.exit" || familyOf(common.event_type) === "credential") return false;
@@ -100,7 +100,7 @@ function http(event: Event): Need | undefined {
   };
 }
 
-/** A push is allowed for its refs; what is no git request is never one. */
+/** Allows a push for its refs only; a request that is not git is never a push. */
 function gitTests(git: NonNullable<Event["http"]>["request"]["git"]): string[] {
   if (!git) return ["!has(http.request.git)"];
   const refs = git.updates.map(({ kind, ref }) => `${is("update.kind", kind)} && ${is("update.ref", ref)}`)
@@ -133,7 +133,7 @@ function dns(event: Event): Need | undefined {
   };
 }
 
-/** What a DNS answer needs beside its question: a rule that names each private address in it. */
+/** Need of a DNS answer beyond its question: a rule that names each private address in it. */
 export function answerNeedOf(event: Event): Need | undefined {
   const { request, response } = event.dns ?? {};
   const addresses = [...new Set(response?.answers.filter(isPrivateHost))].toSorted();
@@ -197,7 +197,7 @@ function process(event: Event): Need | undefined {
   const { executable, argv } = activity;
   const by = ['process.activity.operation == "exec"', is("common.actor", event.common.actor)];
   const who = event.common.actor === "host" ? "of the host" : "of the VM";
-  // A shell may run anything: its arguments are what was allowed.
+  // A shell may run anything: its arguments identify the allowed command.
   if (INTERPRETERS.test(executable)) {
     const isNamed = argv.length > 0 && argv.every(canName) && canName(argv.join());
     return {

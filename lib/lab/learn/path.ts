@@ -4,7 +4,7 @@ import { canName } from "./text.ts";
 /** Entries of one folder that are named one by one; with more, the folder is allowed as a whole. */
 export const ENTRIES_MAX = 8;
 
-/** What a rule allows of paths. */
+/** Paths that a rule allows. */
 export interface PathPattern {
   /** the path itself, or the beginning of paths, with its last slash */
   text: string;

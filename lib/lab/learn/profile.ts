@@ -1,4 +1,4 @@
-/** The profile.toml of what was learned. */
+/** The profile.toml of a learned profile. */
 import { SbxError } from "../../base/error/mod.ts";
 import { count } from "../../base/text/mod.ts";
 import type { Rule } from "../../policy/mod.ts";
@@ -23,7 +23,7 @@ export interface LearnOptions {
   sessions(): Iterable<LabSession> | AsyncIterable<LabSession>;
 }
 
-/** A rule with what it allows beyond the record. */
+/** A rule and the events it allows beyond the record. */
 export interface ProvedRule extends LearnedRule {
   /** the engine allows the witness by this rule */
   witness_allowed: boolean;
@@ -42,7 +42,7 @@ export interface LearnedProfile {
 }
 
 /**
- * Makes the profile that allows what the sessions needed and asks about everything else, and proves it by a replay.
+ * Makes the profile that allows the sessions' events and asks about everything else, and proves it by a replay.
  *
  * @throws {SbxError} `learn.empty`, `learn.unnamed`; `learn.base`: the base has rules elsewhere; `learn.failed`: the profile
  * would refuse something recorded; `profile.invalid`
@@ -78,7 +78,7 @@ export async function learnProfile({ id, base, sessions }: LearnOptions): Promis
   return { schema: "sbx.learn.v1", id, base: base.id, text, event_count: learned.event_count, rules, check };
 }
 
-/** The base without what it allows and asks about; its blocks and rewrites stay. */
+/** The base without its allow and ask rules; its blocks and rewrites stay. */
 function machineOf(base: Profile, id: string): Profile {
   const { rule_files, detection } = base;
   if (rule_files?.enforcement || rule_files?.sigma || (detection?.packs ?? []).length > 0) {

@@ -1,4 +1,4 @@
-/** Rules that allow what was recorded. */
+/** Rules that allow the recorded events. */
 import type { Event } from "../../event/mod.ts";
 import { ANY_ARGUMENTS, type Need } from "./need.ts";
 import { covers, type PathPattern, patternsOf } from "./path.ts";
@@ -26,7 +26,7 @@ export interface LearnedRule {
   /** CEL in printable ASCII without single quotes */
   match: string;
   needed_by: NeededBy;
-  /** in words: what it allows that was not recorded */
+  /** in words: unrecorded events that it also allows */
   also: string;
   /** an event that shows it; the policy engine allows it by this rule */
   witness: Event;
@@ -41,7 +41,7 @@ interface Group {
 /** A value, with the events that have it. */
 type Recorded = [value: string, NeededBy & { other: Event }];
 
-/** A part of a match, with what it covers. */
+/** A part of a match, and the values it covers. */
 interface Part {
   text: string;
   value: string;
