@@ -70,8 +70,8 @@ export class Git {
   }
 
   /**
-   * git over a person's own repository or folder. Its configuration applies, since it defines ignored files and line
-   * endings; programs and filters it names are not run.
+   * git over a person's own repository or folder. Its configuration applies, since it defines ignored files
+   * and line endings; programs and filters it names are not run.
    */
   static async ofPerson(dir: string): Promise<Git> {
     const own = Object.fromEntries(

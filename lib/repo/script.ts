@@ -44,7 +44,8 @@ trap 'rm -f "$bundle"' EXIT
 
 /**
  * New repository for existing files, in a folder of its own that a `.git` file points to. Files of the state
- * that cannot be seen stay unchanged in every commit. dir bundle head branch work format shallow name email git-dir
+ * that cannot be seen stay unchanged in every commit. dir bundle head branch work format shallow name email
+ * git-dir
  */
 export const LIVE = `${HEAD}
 dir=$1 bundle=$2 head=$3 branch=$4 work=$5 format=$6 shallow=$7 name=$8 email=$9

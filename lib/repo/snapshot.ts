@@ -77,8 +77,9 @@ class Taker {
   }
 
   /**
-   * Copies the index: its times spare reading every file, and its entries for filtered files stay unchanged. The copy
-   * keeps the index's time, so that git rereads files that may have changed in the second it was written.
+   * Copies the index: its times spare reading every file, and its entries for filtered files stay unchanged.
+   * The copy keeps the index's time, so that git rereads files that may have changed in the second it was
+   * written.
    */
   async #copyIndex(): Promise<void> {
     const path = await this.source.git.text(["rev-parse", "--path-format=absolute", "--git-path", "index"]);

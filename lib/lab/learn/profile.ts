@@ -42,10 +42,11 @@ export interface LearnedProfile {
 }
 
 /**
- * Makes the profile that allows the sessions' events and asks about everything else, and proves it by a replay.
+ * Makes the profile that allows the sessions' events and asks about everything else, and proves it by a
+ * replay.
  *
- * @throws {SbxError} `learn.empty`, `learn.unnamed`; `learn.base`: the base has rules elsewhere; `learn.failed`: the profile
- * would refuse something recorded; `profile.invalid`
+ * @throws {SbxError} `learn.empty`, `learn.unnamed`; `learn.base`: the base has rules elsewhere;
+ * `learn.failed`: the profile would refuse something recorded; `profile.invalid`
  */
 export async function learnProfile({ id, base, sessions }: LearnOptions): Promise<LearnedProfile> {
   if (!PROFILE_ID.test(id)) {

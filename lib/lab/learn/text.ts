@@ -1,4 +1,7 @@
-/** Guests' text in CEL, comments and ids. It is all printable ASCII, so that a profile shows its exact matches. */
+/**
+ * Guests' text in CEL, comments and ids. It is all printable ASCII, so that a profile shows its exact
+ * matches.
+ */
 
 /** Most characters of a text that a rule names. */
 export const VALUE_MAX = 4096;
@@ -15,8 +18,8 @@ export function shown(text: string, max = 200): string {
 }
 
 /**
- * True for a text that a rule can name: no lone surrogate, which neither CEL nor TOML can write, not too long, and
- * without the mark of a secret, which replaces the sent value in the record.
+ * True for a text that a rule can name: no lone surrogate, which neither CEL nor TOML can write, not too
+ * long, and without the mark of a secret, which replaces the sent value in the record.
  */
 export function canName(text: string): boolean {
   return text.length <= VALUE_MAX && text.isWellFormed() && !REDACTED.test(text);
