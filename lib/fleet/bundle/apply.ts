@@ -1,4 +1,4 @@
-/** Bundles in force, verified each time they are read, so that a changed file changes nothing. */
+/** Active bundles, verified at each read, so that a changed file has no effect. */
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
@@ -20,7 +20,7 @@ import { entryOf, openBundle } from "./verify.ts";
 /**
  * Verifies an installed bundle and joins it with corp.toml.
  *
- * @returns the configuration, and what of the bundle the machine's own corp.toml holds
+ * @returns the configuration, and the bundle's entries that the machine's own corp.toml also has
  * @throws {SbxError} `release.…`, `bundle.…`, `corp.invalid`
  */
 export async function applyBundle(

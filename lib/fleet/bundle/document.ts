@@ -65,7 +65,7 @@ async function filesIn(folder: string): Promise<string[]> {
       if (name.startsWith(".")) continue;
       if (isDirectory) paths.push(...await filesIn(path));
       else if (isFile) paths.push(path);
-      // A link may lead to a file that nobody meant to publish.
+      // A link may lead to a file that was not meant to be published.
       else throw invalid(path, "it is neither a file nor a folder");
       if (paths.length > BUNDLE_FILES_MAX) {
         throw invalid(folder, `it has more than ${BUNDLE_FILES_MAX} files`);

@@ -1,4 +1,4 @@
-/** The bundle of a home: its files, what is in force, and the state that `sbx fleet status` shows. */
+/** A home's bundle: its files, its active version, and the state that `sbx fleet status` shows. */
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
@@ -19,7 +19,7 @@ const Active = z.strictObject({
 });
 export type Active = z.infer<typeof Active>;
 
-/** Reads which bundle is in force; `undefined`: none. @throws {SbxError} `bundle.damaged` */
+/** Reads the active bundle; `undefined`: none. @throws {SbxError} `bundle.damaged` */
 export async function readActive(home: Pick<Home, "dir">): Promise<Active | undefined> {
   const path = bundlePaths(home).active;
   try {
@@ -36,11 +36,11 @@ export interface BundleStatus {
   at: string;
   url: string;
   channel: string;
-  /** version in force; null: none */
+  /** active version; null: none */
   in_force: string | null;
   /** release for this machine; null: none, or the check failed */
   offered: string | null;
-  /** `kept`: the release for this machine is older than what is in force, and that was not revoked */
+  /** `kept`: the release for this machine is older than the active one, which was not revoked */
   state: "installed" | "same" | "kept" | "none" | "failed";
   /** place of this machine in the stages of the channel, from 0 to below 100 */
   place: number;
@@ -56,7 +56,7 @@ export async function writeStatus(home: Pick<Home, "dir">, status: BundleStatus)
   await writeAtomic(path, JSON.stringify(status, null, 2) + "\n");
 }
 
-/** Reads the state of the last check; `undefined`: there was none. */
+/** Reads the state of the last check; `undefined`: no check yet. */
 export async function readBundleStatus(home: Pick<Home, "dir">): Promise<BundleStatus | undefined> {
   try {
     return JSON.parse(await Deno.readTextFile(bundlePaths(home).status));
@@ -66,7 +66,7 @@ export async function readBundleStatus(home: Pick<Home, "dir">): Promise<BundleS
   }
 }
 
-/** Writes files that are not as they must be: whoever changed one changed nothing. */
+/** Rewrites files that differ from the expected ones, which undoes local changes. */
 export async function writeFiles(folder: string, files: BundleFiles): Promise<void> {
   for (const [name, text] of Object.entries(files)) {
     const path = join(folder, name);

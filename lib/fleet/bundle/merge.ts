@@ -63,7 +63,7 @@ export function joinCorp(own: CorpConfig, bundle: CorpConfig): Joined {
   return { text: stringifyToml(joined), held };
 }
 
-/** Refuses rules of a bundle that would be asked before those of the machine's own corp.toml, unless they block. */
+/** Refuses a bundle's rules that would come before the machine's own corp.toml rules, unless they block. */
 function requireTighter(own: CorpConfig, bundle: CorpConfig): void {
   const files = own.file.corp_rule_files;
   for (const name of ["enforcement", "sigma"] as const) {

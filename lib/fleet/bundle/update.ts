@@ -43,8 +43,8 @@ export interface BundleUpdate {
 }
 
 /**
- * Checks the channel of bundles and installs the one for this machine. An older one is installed only if the one in force was
- * revoked. The status is written, also of a failure.
+ * Checks the channel of bundles and installs the one for this machine. An older one is installed only if the
+ * active one was revoked. The status is always written, also after a failure.
  *
  * @throws {SbxError} `update.source.not_found`, `release.…`, `bundle.…`, `corp.invalid`
  */
@@ -89,7 +89,7 @@ export async function updateBundle(options: BundleUpdate): Promise<BundleStatus>
 async function update(options: BundleUpdate, bundlesUrl: string, status: BundleStatus): Promise<void> {
   const { home, own, machineId, check, downgrade } = options;
   const { channel, labels } = status;
-  // A damaged note of what is in force is written anew.
+  // A damaged note of the active bundle is rewritten.
   const noted = await readActive(home).catch(() => undefined);
   const active = noted?.url === bundlesUrl && noted.channel === channel ? noted : undefined;
   status.in_force = active?.version ?? null;
@@ -103,7 +103,7 @@ async function update(options: BundleUpdate, bundlesUrl: string, status: BundleS
     machine: { id: machineId, labels },
     ...(downgrade && { downgrade }),
   }).catch((error) => {
-    // A machine outside of every stage has no release; what it has stays.
+    // A machine outside every stage has no release and keeps its bundle.
     if (error instanceof SbxError && error.code === "release.not_found") {
       status.problem = error.message;
       return undefined;
@@ -136,7 +136,7 @@ async function update(options: BundleUpdate, bundlesUrl: string, status: BundleS
   };
   const { config, held } = await applyBundle(home, own, next).catch(async (error) => {
     if (order !== 0) throw error;
-    // What is in force was damaged since: the same release once more.
+    // The active bundle was damaged since: install the same release again.
     await fetchFiles(home, url, checked);
     return await applyBundle(home, own, next);
   });
@@ -183,7 +183,7 @@ async function fetchFiles(home: Home, index: URL, { record, manifest }: CheckedC
   await keep(`${INDEX_NAME}.dsse`, new URL(`${index.href}.dsse`), BUNDLE_BYTES_MAX).catch(() => {});
 }
 
-/** Removes folders of versions that are neither in force nor were before. */
+/** Removes folders of versions other than the active and the previous one. */
 async function removeOthers(home: Home, kept: readonly string[]): Promise<void> {
   const { folder, version } = bundlePaths(home);
   for await (const { name, isDirectory } of Deno.readDir(folder)) {

@@ -11,7 +11,7 @@ const ANSWER_MS = timeLimit(15 * 60_000);
 const ANSWER_MAX = 256 * 1024 * 1024;
 /** Most characters of an error or a strange answer that are shown. */
 const SAID_MAX = 500;
-/** Settings of each SELECT, so that rows are those of the other engines. */
+/** Settings of each SELECT, so that rows match the other engines' rows. */
 const SETTINGS = "SETTINGS output_format_json_quote_64bit_integers = 0, join_use_nulls = 1";
 
 /** A column that the table lacks is an error, and not left out. */

@@ -33,7 +33,7 @@ const number = (value: number) => ({ type: "number" as const, values: [value] })
 const OWN = "machine_id = {machine:String} AND session_id = {session:String}";
 const ORDER = ["from_events", "from_outcomes", "from_journal"];
 
-/** Reads the heads that the last segment of a session ends with, as JSON; `undefined`: there is none. */
+/** Reads the heads at the end of a session's last segment, as JSON; `undefined`: no segment. */
 export async function lastHeads(
   client: ClickHouseClient,
   machineId: string,

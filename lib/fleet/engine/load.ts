@@ -1,6 +1,6 @@
 /**
- * Query engines from npm: DuckDB and chdb (ClickHouse in process). They are no part of sbx: hundreds of megabytes that only whoever
- * looks at a fleet needs. They are installed beside it, and loaded where they are used.
+ * Query engines from npm: DuckDB and chdb (ClickHouse in process). They are not part of sbx: hundreds of
+ * megabytes that only fleet queries need. They are installed beside it, and loaded on use.
  */
 import { createRequire } from "node:module";
 import { join } from "node:path";

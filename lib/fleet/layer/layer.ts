@@ -1,4 +1,7 @@
-/** The bundle in force as a layer of corp.toml. What verifies it is loaded only where corp.toml names a channel of bundles. */
+/**
+ * The active bundle as a layer of corp.toml. Its verification code loads only where corp.toml names a channel
+ * of bundles.
+ */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import type { CorpLayer } from "../../config/corp/mod.ts";
@@ -13,7 +16,7 @@ export function bundleLayer(home: Pick<Home, "dir">): CorpLayer {
       if (bundles_url === undefined) return own;
       const { applyBundle, readActive } = await import("../bundle/mod.ts");
       const active = await readActive(home);
-      // A bundle of another channel is not what this corp.toml asks for.
+      // Ignore a bundle of another channel than this corp.toml names.
       if (!active || active.url !== bundles_url || active.channel !== bundles_channel) return own;
       try {
         return (await applyBundle(home, own, active)).config;

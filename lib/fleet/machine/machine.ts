@@ -1,4 +1,4 @@
-/** The shipping of one home: finds ledgers that changed, sends their rows, and tells what no row says. */
+/** Ships one home's ledgers: finds changed ones, sends their rows, and reports events outside the rows. */
 import { join } from "node:path";
 import { log } from "../../base/log/mod.ts";
 import { asSbxError, type SbxError } from "../../base/error/mod.ts";
@@ -29,7 +29,7 @@ export interface FleetMachineOptions {
   isRunning(sessionId: string): boolean;
   /** ids of the home's index of sessions, each of which has a folder below `ledgers` until its retention ends */
   index?(): Promise<readonly string[]>;
-  /** what is in force on this machine, by name */
+  /** versions active on this machine, by name */
   inForce?(): Promise<Record<string, string>>;
 }
 
@@ -45,7 +45,7 @@ export class FleetMachine {
   #aliveAt = -Infinity;
   #index: readonly string[] = [];
   #indexedAt = -Infinity;
-  /** what the last report said is in force, as JSON, and its sessions */
+  /** last report: active versions, as JSON, and sessions */
   #told = "";
   #toldSessions: ReadonlySet<string> = new Set();
   #status: FleetStatus;
@@ -108,8 +108,8 @@ export class FleetMachine {
   }
 
   /**
-   * Decides whether a ledger past its time may go: not before its rows are sent, unless the backlog is full. A loss is
-   * told to the collector.
+   * Decides whether an expired ledger may go: not before its rows are sent, unless the backlog is full. A
+   * loss is reported to the collector.
    */
   async release(id: string): Promise<boolean> {
     const path = this.#ledger(id);
@@ -160,7 +160,7 @@ export class FleetMachine {
     }
   }
 
-  /** Reports: that the machine lives, with its sessions, and what was lost. */
+  /** Reports that the machine is alive, its sessions, and losses. */
   async #tell(sessions: readonly string[]): Promise<void> {
     await this.#tellLosses(sessions);
     const { version, isRunning, inForce } = this.#options;
@@ -168,7 +168,7 @@ export class FleetMachine {
     const told = JSON.stringify(in_force ?? {});
     const age = performance.now() - this.#aliveAt;
     const hasNews = age >= NEWS_MS && sessions.some((id) => !this.#toldSessions.has(id));
-    // A change of policy is told at once: whoever rolls it out waits for it.
+    // A policy change is reported at once: its roll-out waits for it.
     if (age < ALIVE_MS && !hasNews && told === this.#told) return;
     const rows = [];
     for (const session_id of sessions.slice(0, REPORT_SESSIONS_MAX)) {
@@ -189,7 +189,7 @@ export class FleetMachine {
     this.#toldSessions = new Set(sessions);
   }
 
-  /** Ledgers that are gone with rows that were not sent, by this program or by somebody. */
+  /** Finds ledgers deleted, by this program or by other means, before all rows were sent. */
   async #tellLosses(sessions: readonly string[]): Promise<void> {
     const { cursors, losses } = fleetPaths(this.#options.home);
     const here = new Set(sessions);
@@ -201,7 +201,7 @@ export class FleetMachine {
       const wasNoted = ended || await exists(join(losses, `${id}.json`));
       if (!wasNoted && !known.has(id) && !await this.#isMissed(id)) continue;
       if (!wasNoted) await this.#noteLoss(id, 0);
-      // The index names it until its retention ends: its cursor keeps it from being told again.
+      // The index names it until its retention ends: the cursor prevents a second report.
       if (indexed.has(id)) {
         if (!ended) await this.#shipper.close(id);
         continue;
@@ -286,7 +286,7 @@ function isOfMachine({ message }: SbxError): boolean {
   return message.includes("status 403");
 }
 
-/** Changes with each write to a ledger; `undefined` if there is none. */
+/** Value that changes with each write to a ledger; `undefined` without one. */
 async function stampOf(path: string): Promise<string | undefined> {
   const one = await Deno.stat(path).catch(() => undefined);
   if (!one?.isFile) return undefined;

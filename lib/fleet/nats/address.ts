@@ -57,7 +57,7 @@ export function refuseClear({ hostname, isTls, name }: NatsAddress): void {
   });
 }
 
-/** Subjects: `in` is what a receiver reads, `part` the pieces of segments that are larger than a message. */
+/** Subjects: receivers read `in`; `part` carries pieces of segments larger than a message. */
 export const subjects = {
   all: ({ prefix }: NatsAddress) => `${prefix}.>`,
   received: ({ prefix }: NatsAddress) => `${prefix}.in.>`,

@@ -60,7 +60,7 @@ export async function openNats(address: NatsAddress, authorize?: Authorize): Pro
   }
 }
 
-/** Error of a server that does not do what was asked for. */
+/** Error of a server that fails a request. */
 export function natsError({ name }: NatsAddress, cause: unknown): SbxError {
   return new SbxError("fleet.unavailable", `the collector ${name} does not answer: ${textOf(cause)}`, {
     cause,
@@ -73,7 +73,7 @@ function textOf(cause: unknown): string {
   return plain(text.split("\n")[0]).slice(0, 300);
 }
 
-/** Certificate authorities: those of the settings beside the usual ones. */
+/** Certificate authorities: the settings' own beside the usual ones. */
 async function authorities(): Promise<string | undefined> {
   const path = (await hostNetwork()).environment().NODE_EXTRA_CA_CERTS;
   return path === undefined ? undefined : await Deno.readTextFile(path);
@@ -91,7 +91,7 @@ async function loginOf({ isTls, hostname, port }: NatsAddress, authorize: Author
 /** Longest greeting that is read, in bytes. */
 const GREETING_MAX = 64 * 1024;
 
-/** What the library reads of a greeting. */
+/** Fields of a greeting that the library reads. */
 const Greeting = z.object({
   version: z.string().regex(/\d+\.\d+\.\d+/),
   max_payload: z.number().positive(),

@@ -12,20 +12,20 @@ const CONSUMER = "sbx_receiver";
 /** Messages asked for at once, and `ms` until an empty answer. */
 const BATCH = 64;
 const BATCH_MS = 2000;
-/** `ms` until a message comes again that could not be kept, and that nobody said anything of. */
+/** Delay in `ms` before redelivery of a message that could not be kept and got no answer. */
 const AGAIN_MS = 2000;
 const AGAIN_MAX_MS = 16_000;
-/** Messages that may wait, such as those of machines that are not enrolled, before others wait for them. */
+/** Messages that may wait, such as ones from unenrolled machines, before they hold others back. */
 const WAITING_MAX = 100_000;
 const ACK_MS = 20_000;
-/** Deliveries after which a missing segment is told as a gap: until then another receiver may have it. */
+/** Deliveries after which a missing segment is reported as a gap: until then another receiver may have it. */
 const PATIENCE = 5;
 /** Days that a stream of our making keeps messages, and `ms` in which it recognizes repeated ones. */
 const AGE_DAYS = 30;
 const DUPLICATES_MS = 120_000;
 const NS_PER_MS = 1_000_000;
 
-/** What a receiver reads a stream with. */
+/** Options for reading a stream. */
 export interface NatsPull extends Pulled {
   address: NatsAddress;
   authorize?: ((url: URL) => Promise<string>) | undefined;
@@ -67,7 +67,7 @@ export async function pullNats(pull: NatsPull): Promise<void> {
   await link?.connection.close();
 }
 
-/** Makes the stream and its cursor where there are none. */
+/** Makes the stream and its cursor if they are missing. */
 async function ensureStream({ manager }: NatsLink, address: NatsAddress): Promise<void> {
   const { AckPolicy, DiscardPolicy, JetStreamApiError, RetentionPolicy, StorageType } = await import(
     "@nats-io/jetstream"
@@ -162,7 +162,7 @@ async function takeMessage(link: NatsLink, pull: NatsPull, message: JsMsg): Prom
   }
 }
 
-/** A segment as it was sent, put together of its parts; `undefined`: it is none. */
+/** A segment as sent, joined from its parts; `undefined`: not a segment. */
 async function bytesOf(
   { manager }: NatsLink,
   { stream }: NatsAddress,

@@ -18,7 +18,7 @@ export interface PullOptions extends Pulled {
 /** Reads until it is aborted. @throws {SbxError} `fleet.unavailable` and others that no later try mends */
 export type Pull = (options: PullOptions) => Promise<void>;
 
-/** Prepares to read what a URL names; nothing is connected yet. @throws {SbxError} `fleet.url.invalid` */
+/** Prepares to read the source a URL names, without connecting yet. @throws {SbxError} `fleet.url.invalid` */
 export function openSource(url: string, authorize?: (url: URL) => Promise<string>): Pull {
   if (/^(nats|tls):/.test(url)) {
     const address = parseNats(url);

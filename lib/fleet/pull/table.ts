@@ -1,4 +1,4 @@
-/** Reading segments and reports from tables of a database: what the store lacks, the store says. */
+/** Reads segments and reports from a database's tables, starting at the end of the store's own content. */
 import { asSbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { pause } from "../../base/time/mod.ts";
@@ -13,7 +13,7 @@ const ROUND_MS = 1000;
 const WAIT_MAX_MS = 60_000;
 /** Segments read at once. */
 const BATCH = 16;
-/** Rounds after which a missing segment is told as a gap. */
+/** Rounds after which a missing segment is reported as a gap. */
 const PATIENCE = 10;
 
 /** A session in the tables. */
@@ -28,7 +28,7 @@ export interface TableSession {
 export interface SegmentTables {
   /** the database, for messages */
   readonly name: string;
-  /** Makes the tables where there are none. */
+  /** Makes the tables if they are missing. */
   prepare(): Promise<void>;
   sessions(): Promise<TableSession[]>;
   /** Segments that begin at a position or behind it, in order. */
@@ -38,7 +38,7 @@ export interface SegmentTables {
   close?(): void;
 }
 
-/** What a receiver reads tables with. */
+/** Options for reading tables. */
 export interface TablePull extends Pulled {
   tables: SegmentTables;
   signal: AbortSignal;
@@ -99,7 +99,7 @@ class TableReader {
     return kept;
   }
 
-  /** @returns segments that were kept; `undefined`: there is nothing more to be had of what is there now */
+  /** @returns count of segments kept; `undefined`: the present content has nothing more to take */
   async #session(key: string, session: TableSession): Promise<number | undefined> {
     const folder = sessionFolder(this.pulled.dir, session.machine_id, session.session_id);
     const last = readHeads(session.heads);

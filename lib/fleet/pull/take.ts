@@ -1,4 +1,4 @@
-/** What is read from a stream or a database, given to the receiver of a store. */
+/** Gives segments and reports read from a stream or a database to a store's receiver. */
 import { asSbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { keepProblem, type Receiver, signerOf } from "../receive/mod.ts";
@@ -14,7 +14,7 @@ export interface Pulled {
 }
 
 /**
- * Gives a segment to the receiver. The machine was told that it is kept, so that a refusal is told by `fleet verify`.
+ * Gives a segment to the receiver. The machine already has its receipt, so `fleet verify` reports a refusal.
  *
  * @param mayWait the segment before may be on its way to another receiver
  */

@@ -30,7 +30,7 @@ export function findQuestion(name: string): Question {
 /**
  * Answers a question.
  *
- * @param value what it asks for
+ * @param value subject of the question
  * @param since beginning of the time asked for, in Unix `ms`
  */
 export async function ask(
@@ -72,7 +72,7 @@ export function writeQuestion(
   return { sql, parameters };
 }
 
-/** What a statement is written with. @param since Unix `ms` in SQL */
+/** Builds the parts a question writes its statement with. @param since Unix `ms` in SQL */
 export function writingOf(
   dialect: Dialect,
   { from, value, since }: Pick<Writing, "from" | "value"> & { since: string },

@@ -4,7 +4,7 @@
  */
 import type { Dialect } from "../../detection/sql/mod.ts";
 
-/** What a statement is written with. */
+/** Parts that a question writes its statement with. */
 export interface Writing {
   /** table by name: events, outcomes, journal, machines */
   from(table: "events" | "outcomes" | "journal" | "machines"): string;
@@ -21,7 +21,7 @@ export interface Writing {
 export interface Question {
   name: string;
   about: string;
-  /** what it asks for, such as HOST; absent: nothing */
+  /** subject of the question, such as HOST; absent: none */
   value?: string;
   sql(write: Writing): string;
 }

@@ -1,4 +1,4 @@
-/** Questions as views of a database, for whoever asks it without sbx (docs/guides/fleet.md, "Questions"). */
+/** Questions as views of a database, for clients without sbx (docs/guides/fleet.md, "Questions"). */
 import type { Dialect } from "../../detection/sql/mod.ts";
 import { writingOf } from "./ask.ts";
 import { type Question, QUESTIONS } from "./questions.ts";

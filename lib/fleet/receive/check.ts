@@ -1,5 +1,5 @@
 /**
- * Completeness of a store: every row of every session of every machine, against what the machines signed
+ * Completeness of a store: every row of every machine's sessions, checked against the machines' signatures
  * (docs/guides/fleet.md).
  */
 import { join } from "node:path";
@@ -179,7 +179,7 @@ export async function followSegments(
   return { end, ...(lastAt !== undefined && { lastAt }) };
 }
 
-/** Whether the machine told how a session ended. */
+/** Whether the machine reported a session's end. */
 function isToldEnd(reports: SessionReports | undefined): boolean {
   return reports?.ended !== undefined || reports?.lost !== undefined || reports?.fork !== undefined;
 }

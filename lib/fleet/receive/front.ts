@@ -1,6 +1,7 @@
 /**
- * The port of a receiver. HTTP is served at a socket behind it, and bytes are passed on: so connections are counted, and when all places
- * are taken, the one that has waited longest for an answer loses its own. A sender that only holds connections open keeps nobody out.
+ * A receiver's port. HTTP is served at a socket behind it, and bytes are passed on: so connections are
+ * counted, and when all places are taken, the one that has waited longest for an answer is closed. A sender
+ * that only holds connections open locks no one out.
  */
 import { acceptAll } from "../../base/accept/mod.ts";
 import { addressBytes, formatAddress } from "../../base/address/mod.ts";
@@ -8,7 +9,7 @@ import { backgroundInterval, timeLimit } from "../../base/time/mod.ts";
 import { writeAll } from "../../base/wire/mod.ts";
 
 /**
- * Connections at once, and those of one address, or network of IPv6, that is not this machine's
+ * Limits of connections at once: in all, and from one address, or IPv6 network, that is not this machine's
  * (docs/design/contracts/14-limits.md §14).
  */
 export const CONNECTIONS_MAX = 512, CONNECTIONS_PER_ADDRESS_MAX = 32;

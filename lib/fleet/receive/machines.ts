@@ -25,7 +25,7 @@ const Token = z.strictObject({
   team: label.optional(),
 });
 
-/** What a machine sends to be enrolled. */
+/** A machine's request to enrol. */
 export const EnrolRequest = z.strictObject({
   token: z.string().regex(/^sbxfleet_[0-9a-f]{48}$/, "must be a token of sbx-admin fleet token"),
   public_key: z.string().max(1024),
@@ -121,7 +121,7 @@ export async function listMachines(dir: string): Promise<Machine[]> {
   );
 }
 
-/** What a machine said of itself last: version of sbx, and what it has in force. */
+/** A machine's last report about itself: version of sbx, and active versions. */
 export async function lastAlive(
   dir: string,
   { machine_id }: Pick<Machine, "machine_id">,

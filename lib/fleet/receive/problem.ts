@@ -1,4 +1,4 @@
-/** What a receiver noticed and refused: kept beside the evidence, for `sbx-admin fleet verify`. */
+/** Problems a receiver noticed and refused: kept beside the evidence, for `sbx-admin fleet verify`. */
 import { join } from "node:path";
 import { blake3 } from "../../base/hash/mod.ts";
 import { keepFile, storePaths } from "../store/mod.ts";

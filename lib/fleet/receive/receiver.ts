@@ -1,6 +1,6 @@
 /**
- * Receives segments: verifies each and keeps it where it begins, at the end of what is kept of its session. Holds no state but
- * the folder, so that several may run on one.
+ * Receives segments: verifies each and keeps it where it begins, at the end of its session's kept rows. Its
+ * only state is the folder, so that several receivers may share one.
  */
 import { dirname, join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
@@ -24,7 +24,7 @@ const SESSIONS_MAX = 100_000;
 
 export class Receiver {
   readonly #dir: string;
-  /** heads at the end of what is kept, by folder; another receiver may have kept more since */
+  /** heads at the end of the kept rows, by folder; another receiver may have kept more since */
   readonly #ends = new Map<string, ChainHeads>();
   readonly #keys = new Map<string, PublicKey>();
   /** sessions that are worked on, so that segments of one follow each other */
@@ -37,7 +37,7 @@ export class Receiver {
   /**
    * Takes a segment.
    *
-   * @param mayWait the segment before may be on its way to another receiver: a gap is not told
+   * @param mayWait the segment before may be on its way to another receiver: a gap is not reported
    * @throws {SbxError} `fleet.segment.invalid`, `fleet.machine.unknown`, `fleet.store.unavailable`
    */
   async take(bytes: Uint8Array, mayWait = false): Promise<Answer> {
@@ -89,12 +89,12 @@ export class Receiver {
     }
   }
 
-  /** Compares a machine's sessions with those that it told before; one that has fewer rows now went back. */
+  /** Compares a machine's sessions with its earlier report; a session with fewer rows now went back. */
   async #isNews({ machine_id, made_at, body }: Report): Promise<boolean> {
     if (body.kind !== "alive") return true;
     const before = await readReport(reportPath(this.#dir, machine_id, body));
     if (before?.body.kind !== "alive") return true;
-    // An old report that somebody sends again says nothing. One of a clock that was ahead must not silence the machine.
+    // A replayed old report is no news. One from a clock that ran ahead must not silence the machine.
     if (made_at <= before.made_at && Date.parse(before.made_at) <= Date.now()) return false;
     const now = new Map(body.sessions.map(({ session_id, heads }) => [session_id, heads]));
     // A list that is full does not name every session.

@@ -17,8 +17,8 @@ const ENROL_BYTES_MAX = 4096;
 /** Time for the body of an enrolment, in `ms`. */
 const ENROL_MS = timeLimit(10_000);
 /**
- * Failed enrolments of one minute, after which others are not told why. A good token is taken after any number of them: otherwise a
- * stranger could keep machines out.
+ * Failed enrolments of one minute, after which others get no reason. A good token is taken after any number
+ * of them: otherwise a stranger could keep machines out.
  */
 const ENROL_FAILURES_MAX = 20;
 
@@ -38,7 +38,7 @@ export interface ServeOptions {
 export interface FleetServer {
   readonly addr: Deno.NetAddr;
   readonly finished: Promise<void>;
-  /** Takes no more requests, and resolves when those that came are answered. */
+  /** Takes no more requests, and resolves when the accepted ones are answered. */
   shutdown(): Promise<void>;
 }
 
@@ -90,7 +90,7 @@ export async function serveFleet(
     },
     "GET /healthz": () => Promise.resolve(new Response("ok\n")),
   };
-  // Only this user's programs reach what is behind the port.
+  // Only this user's programs reach the server behind the port.
   const folder = await Deno.makeTempDir({ prefix: "sbx-fleet-" });
   const path = join(folder, "http.sock");
   const server = Deno.serve({ path, onListen() {} }, async (request) => {

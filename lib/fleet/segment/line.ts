@@ -20,7 +20,7 @@ export function formatLine(line: Line): string {
 
 const HASH = /^[0-9a-f]{64}$/;
 
-/** Parses a row. @returns `undefined`: it is none */
+/** Parses a row. @returns `undefined`: not a row */
 export function parseLine(text: string): Line | undefined {
   const hash = text.slice(2, 66);
   if (text[1] !== "\t" || text[66] !== "\t" || !HASH.test(hash)) return undefined;

@@ -58,8 +58,8 @@ export function headerOf(bytes: Uint8Array): SegmentHeader {
 }
 
 /**
- * Unpacks and verifies the rows of a segment: they are those that were signed, and follow each other from its first heads to
- * its last ones. Of rows whose bodies stayed on the machine, the hash is taken from the machine's signature.
+ * Unpacks and verifies a segment's rows: they are the signed ones, and form a chain from its first heads to
+ * its last. For rows whose bodies stayed on the machine, the hash comes from the machine's signature.
  *
  * @throws {SbxError} `fleet.segment.invalid`
  */
@@ -75,8 +75,9 @@ export function verifyRows(opened: OpenedSegment): Line[] {
 }
 
 /**
- * Verifies the rows as {@linkcode verifyRows} does, in a third of its time: without objects, and without reading the JSON of
- * rows. What is no JSON was signed by its machine nevertheless; tables and `sbx-admin fleet verify` read it.
+ * Verifies the rows as {@linkcode verifyRows} does, in a third of its time: without objects, and without
+ * parsing the rows' JSON. A row of invalid JSON was still signed by its machine; tables and `sbx-admin fleet
+ * verify` parse it.
  *
  * @throws {SbxError} `fleet.segment.invalid`
  */
@@ -92,7 +93,7 @@ export function verifyChains(opened: OpenedSegment): void {
 /** Unpacks rows. @param onRow returns the problem of a row */
 function eachRow({ header: { body }, packed }: OpenedSegment, onRow: (text: string) => string | undefined) {
   if (body.bytes > BODY_BYTES_MAX) throw invalid(`its rows have more than ${BODY_BYTES_MAX} bytes`);
-  // Before they are unpacked: there is no byte that nobody vouches for, and no bomb but the machine's own.
+  // Before unpacking: every byte is vouched for, and a decompression bomb can only be the machine's own.
   if (blake3(packed) !== body.hash) throw invalid("its rows are not those that were signed");
   const unpacked = unpack(packed, body.bytes);
   if (unpacked.length !== body.bytes) throw invalid("its rows are not as long as it says");

@@ -1,6 +1,4 @@
-/**
- * Header of a segment: what a machine signs of a part of a ledger (docs/design/contracts/12-ledger.md §12).
- */
+/** Header of a segment: a machine signs it for part of a ledger (docs/design/contracts/12-ledger.md §12). */
 import { z } from "zod";
 
 /** Format of machine ids (SHA-256 of their key) and of hashes. */

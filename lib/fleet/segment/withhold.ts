@@ -18,12 +18,17 @@ const CONTENTS: Record<string, readonly string[]> = {
   mcp: ["request.arguments", "response.content"],
 };
 /**
- * Fields that hold contents, in canonical JSON. Rows without any are sent as they are stored: to look at each one costs more
- * than all else of shipping.
+ * Fields that hold contents, in canonical JSON. Rows without any are sent as stored: parsing each one costs
+ * more than all other work of shipping.
  */
 const CONTENT = /"(?:tool_calls|arguments|content)":|"body":(?!\{"state":"missing","truncated":false\})/;
 
-/** Searches lines for one with contents. @param text also bytes as Latin-1 @returns its place; -1: there is none */
+/**
+ * Searches lines for one with contents.
+ *
+ * @param text also bytes as Latin-1
+ * @returns its place; -1: not found
+ */
 export function findContents(text: string, from = 0): number {
   const pattern = new RegExp(CONTENT, "g");
   pattern.lastIndex = from;

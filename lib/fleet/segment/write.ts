@@ -16,7 +16,7 @@ import {
   withholdFromOutcome,
 } from "./withhold.ts";
 
-/** What a segment is made with. */
+/** Terms on which segments are made. */
 export interface SegmentTerms {
   key: SigningKey;
   session_id: string;
@@ -69,7 +69,7 @@ class Withholding {
     readonly origins: Map<string, { family: string; host?: string }>,
   ) {}
 
-  /** @returns the lines, of which those with contents are other ones */
+  /** @returns the lines, with replacements for the ones with contents */
   parts(lines: Uint8Array): Uint8Array[] {
     const bytes = Buffer.from(lines.buffer, lines.byteOffset, lines.length);
     // Latin-1: the place of a character is that of its byte.

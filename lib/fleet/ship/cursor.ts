@@ -19,20 +19,20 @@ const Cursor = z.strictObject({
   /** collector that has the rows */
   target: z.string(),
   heads: Heads,
-  /** the session's end was told */
+  /** the session's end was reported */
   ended: z.boolean(),
   /** the collector has another record of this session; nothing more is sent */
   forked: z.boolean(),
 });
 export type Cursor = z.infer<typeof Cursor>;
 
-/** Reads a cursor; a missing or damaged one, or one of another collector, begins again: the collector says what it has. */
+/** Reads a cursor; a missing, damaged or foreign one restarts: the collector knows its own position. */
 export async function readCursor(dir: string, sessionId: string, target: string): Promise<Cursor> {
   try {
     const cursor = Cursor.parse(JSON.parse(await Deno.readTextFile(pathOf(dir, sessionId))));
     if (cursor.target === target) return cursor;
   } catch {
-    // As if there were none.
+    // A damaged cursor counts as missing.
   }
   return { target, heads: START, ended: false, forked: false };
 }

@@ -64,7 +64,7 @@ export class HttpTarget implements SegmentTarget {
           ...(authorization && { authorization }),
         },
         body: bytes,
-        // A redirect would lead to a collector that nobody configured.
+        // A redirect would lead to a collector outside the configuration.
         redirect: "manual",
         signal: AbortSignal.timeout(ANSWER_MS),
       });

@@ -1,5 +1,5 @@
 /**
- * Signed reports of a machine: what a collector cannot see in segments (docs/design/contracts/12-ledger.md
+ * A machine's signed reports: facts a collector cannot see in segments (docs/design/contracts/12-ledger.md
  * §12).
  */
 import { z } from "zod";
@@ -14,7 +14,7 @@ const session_id = z.string().regex(SESSION_ID);
 /** Most sessions of one report. */
 export const REPORT_SESSIONS_MAX = 10_000;
 
-/** What a machine tells. */
+/** Content of a machine's report. */
 export const ReportBody = z.discriminatedUnion("kind", [
   /** it lives, and has these sessions */
   z.strictObject({
@@ -73,7 +73,7 @@ export function reportOf(envelope: string): Report {
   return Report.parse(JSON.parse(new TextDecoder().decode(Uint8Array.fromBase64(payload))));
 }
 
-/** Reads a report that was verified before it was kept; `undefined` if there is none. */
+/** Reads a report that was verified before it was kept; `undefined` if it is missing. */
 export async function readReport(path: string): Promise<Report | undefined> {
   try {
     return reportOf(await Deno.readTextFile(path));

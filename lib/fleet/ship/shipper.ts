@@ -41,7 +41,8 @@ export class Shipper {
   /**
    * Sends all rows of a ledger that the collector does not have.
    *
-   * @throws {SbxError} `fleet.unavailable`: the rest is sent by a later call; `fleet.refused`, `fleet.forked`; those of a
+   * @throws {SbxError} `fleet.unavailable`: a later call sends the rest; `fleet.refused`, `fleet.forked`;
+   * errors of a
    *   ledger that cannot be read
    */
   async ship(sessionId: string, path: string): Promise<Shipped> {
@@ -79,12 +80,12 @@ export class Shipper {
     }
   }
 
-  /** Tells the collector something that no row says. */
+  /** Reports facts to the collector that no row holds. */
   async report(body: ReportBody): Promise<void> {
     await this.#options.target.report(await makeReport(this.#options.key, body));
   }
 
-  /** Tells the end of a session, once. @param heads of its ledger */
+  /** Reports the end of a session, once. @param heads of its ledger */
   async end(sessionId: string, heads: ChainHeads, unflushed: boolean): Promise<void> {
     const cursor = await this.cursor(sessionId);
     if (cursor.ended) return;
@@ -100,7 +101,7 @@ export class Shipper {
     if (!await hasCursor(this.#options.dir, sessionId)) await this.#move(sessionId, cursor);
   }
 
-  /** Closes the cursor of a session whose loss was noted: nothing more is told of it. */
+  /** Closes the cursor of a session whose loss was noted: no report follows. */
   async close(sessionId: string): Promise<void> {
     await this.#move(sessionId, { ...await this.cursor(sessionId), ended: true });
   }

@@ -1,10 +1,10 @@
 /** Where segments go. */
 import type { ChainHeads } from "../../ledger/mod.ts";
 
-/** How far a collector has a session: `undefined` where it cannot tell. */
+/** A collector's position in a session: `undefined` if it does not know. */
 export type Position = ChainHeads;
 
-/** What a collector said of a segment. */
+/** A collector's answer to a segment. */
 export type Receipt =
   /** it is kept, now or since before */
   | { kept: true }

@@ -1,5 +1,5 @@
 /**
- * The head of an upload, by which a receiver knows before the first byte of a body whose it is, how long it is, and what it hashes to:
+ * Head of an upload: gives the receiver the sender, length and hash of a body before its first byte:
  * `sbx-fleet-upload: <machine id> <BLAKE3 of the body> <signature, base64>`
  * (docs/design/contracts/12-ledger.md §12).
  */
@@ -10,7 +10,7 @@ import { type PublicKey, type SigningKey, verifySignature } from "../../release/
 export const UPLOAD_HEADER = "sbx-fleet-upload";
 const HEADER = /^([0-9a-f]{64}) ([0-9a-f]{64}) ([A-Za-z0-9+/]{86}==)$/;
 
-/** What an upload will be. */
+/** Properties of an announced upload. */
 export interface Upload {
   machine_id: string;
   /** `bytes` */

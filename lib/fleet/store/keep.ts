@@ -17,7 +17,7 @@ export async function keepFile(path: string, data: Uint8Array): Promise<boolean>
     await file.syncData();
     // A link to an existing name fails: the first of two writers wins.
     await Deno.link(temporary, path);
-    // The name too must outlive a power cut: what is acknowledged is not sent again.
+    // The name too must outlive a power cut: acknowledged content is not sent again.
     using folder = await Deno.open(dirname(path));
     await folder.sync();
     return true;

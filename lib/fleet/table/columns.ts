@@ -23,7 +23,7 @@ export const EVENT_FIELDS: readonly Column[] = [...catalogue]
   )
   .map(([path, { type }]) => ({ name: columnOf(path), type: type as ColumnType, path }));
 
-/** Fields of responses, whatever the family; those of an end take the place of those of its event. */
+/** Fields of responses, for every family; an end event's fields replace its event's. */
 export const OUTCOME_FIELDS: readonly Column[] = [
   ...new Map(
     [...catalogue].filter(([path, { type }]) =>

@@ -36,9 +36,9 @@ export interface Over extends AsyncDisposable {
 }
 
 /**
- * Opens what `--over` names: `duckdb://DIR` or `chdb://DIR` for a store with Parquet, `chdb://DIR` for a folder of ledgers,
- * `duckdb://FILE` for a database with the tables of `sbx-admin fleet schema duckdb`, `clickhouse://HOST` for a server with those
- * of `sbx-admin fleet serve --clickhouse`.
+ * Opens the target of `--over`: `duckdb://DIR` or `chdb://DIR` for a store with Parquet, `chdb://DIR` for a
+ * folder of ledgers, `duckdb://FILE` for a database with the tables of `sbx-admin fleet schema duckdb`,
+ * `clickhouse://HOST` for a server with the tables of `sbx-admin fleet serve --clickhouse`.
  *
  * @param authorize makes the `authorization` header for a server
  * @throws {SbxError} `fleet.over.invalid`, `fleet.engine.missing`
@@ -80,7 +80,7 @@ export async function openOver(over: string, authorize?: (url: URL) => Promise<s
   });
 }
 
-/** Opens the tables of a server. Those of an earlier sbx lack columns. */
+/** Opens a server's tables. Tables of an earlier sbx lack columns. */
 async function openServer(client: ClickHouseClient): Promise<Over> {
   const found = await client.rows(
     "SELECT table, name FROM system.columns WHERE database = currentDatabase()",

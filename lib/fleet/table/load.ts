@@ -1,4 +1,6 @@
-/** Verified segments → tables of ClickHouse. What is there already, the tables say: a loader keeps no state of its own. */
+/**
+ * Verified segments → tables of ClickHouse. The tables themselves show the progress: a loader keeps no state.
+ */
 import { join } from "node:path";
 import { log } from "../../base/log/mod.ts";
 import { lockWithin } from "../../base/home/mod.ts";
@@ -46,16 +48,20 @@ export class ClickHouseLoader {
     this.#client = client;
   }
 
-  /** Makes the tables and views, and the columns that an earlier sbx did not have. @throws {SbxError} those of the client */
+  /**
+   * Makes the tables and views, and adds columns an earlier sbx lacked.
+   *
+   * @throws {SbxError} errors of the client
+   */
   async prepare(): Promise<void> {
     const statements = [...schemaStatements("clickhouse"), ...viewStatements("clickhouse")];
     for (const statement of statements) await this.#client.run(statement);
   }
 
   /**
-   * Inserts what the tables lack; nothing while another receiver of this store does.
+   * Inserts rows missing from the tables; does nothing while another receiver of this store inserts.
    *
-   * @throws {SbxError} those of the client: the rest comes with the next call
+   * @throws {SbxError} errors of the client: the next call inserts the rest
    */
   async round(): Promise<LoadedRows> {
     const sum: LoadedRows = { segments: 0, events: 0 };
@@ -66,7 +72,7 @@ export class ClickHouseLoader {
       mode: 0o600,
     });
     if (!await lockWithin(lock, 0)) {
-      // That one inserts: what the tables have is asked again.
+      // The other receiver inserts: query the tables again next time.
       this.#loaded = undefined;
       return sum;
     }
@@ -115,7 +121,10 @@ export class ClickHouseLoader {
     await finish();
   }
 
-  /** Opens a segment; `undefined`: it was changed, which is told by `fleet verify` and stops its session alone. */
+  /**
+   * Opens a segment; `undefined`: it was changed, which `fleet verify` reports and which stops its session
+   * alone.
+   */
   async #open(machineId: string, sessionId: string, name: string) {
     const machine = await findMachine(this.#dir, machineId);
     if (!machine) return undefined;
@@ -146,7 +155,9 @@ export class ClickHouseLoader {
     this.#machines = text;
   }
 
-  /** Rows of each session that the tables have: sessions are inserted in order, so that the last one tells. */
+  /**
+   * Rows in the tables by session: sessions are inserted in order, so that the last one marks the position.
+   */
   async #ask(): Promise<Map<string, Loaded>> {
     const loaded = new Map<string, Loaded>();
     for (const chain of CHAINS) {

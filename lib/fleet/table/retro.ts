@@ -1,4 +1,6 @@
-/** Retro-hunts: packs over the past of a store, bounded by time and cost. What was found before is not found again. */
+/**
+ * Retro-hunts: packs over the past of a store, bounded by time and cost. Earlier findings are not repeated.
+ */
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
@@ -60,17 +62,19 @@ export interface RetroOptions {
   since: number;
   /** `s` after which no further day of events is looked at */
   maxSeconds?: number;
-  /** most events, each counted for every pack that looks at it */
+  /** most events, each counted once for every pack that reads it */
   maxEvents?: number;
   /** `ms` after a complete hunt in which an unchanged pack is not due */
   due?: number;
 }
 
 /**
- * Runs packs over the whole time, since the end of an event may arrive long after the event; keeps and returns what is new.
- * New and changed packs come first, then those that were hunted longest ago, and each begins with the latest day.
+ * Runs packs over the whole time, since an event's end may arrive long after the event; keeps and returns new
+ * findings. New and changed packs come first, then the ones hunted longest ago, and each begins with the
+ * latest day.
  *
- * @throws {SbxError} `fleet.hunt.busy`: another program hunts; those of {@linkcode openOver} and of the engine
+ * @throws {SbxError} `fleet.hunt.busy`: another program hunts; errors of {@linkcode openOver} and of the
+ * engine
  */
 export async function retroHunt(
   dir: string,
@@ -188,7 +192,7 @@ class Run {
     await writeState(folder, { schema: "sbx.retro-state.v1", pack_hash, hunted_at: found_at, reached: rest });
   }
 
-  /** Days to look at: all, the latest first; after a hunt that was cut off its rest first, and then what came since. */
+  /** Days to hunt: all, latest first; after an interrupted hunt its remaining days first, then newer ones. */
   #order(days: readonly Day[], state: WaitingPack["state"]): readonly Day[] {
     const reached = state?.reached;
     if (reached === undefined || reached === null) return days;

@@ -3,7 +3,7 @@ import type { Line } from "../segment/mod.ts";
 import { type Column, EVENT_FIELDS, OUTCOME_FIELDS } from "./columns.ts";
 import { clean } from "./text.ts";
 
-/** Values of a row by column; what is missing is NULL. */
+/** Values of a row by column; missing ones are NULL. */
 export type TableRow = Record<string, string | number | boolean>;
 
 /** Place of a row. */

@@ -16,8 +16,8 @@ const quoteDuck = (text: string) => text.replaceAll("'", "''");
 const ROW = ["machine_id", "session_id", "sequence", "event_id", "event_type", "timestamp_unix_ms", "family"];
 
 /**
- * Parquet files of a store, as a table with the columns of this sbx: those of an earlier one lack some, those of a later one
- * have more.
+ * Parquet files of a store, as a table with the columns of this sbx: files of an earlier sbx lack some, files
+ * of a later one have more.
  */
 export function parquetTable(dir: string, dialect: Dialect): (name: string) => string {
   return (name) => {
@@ -131,7 +131,7 @@ function typeOf(path: string): string {
   return catalogue.get(path)?.type ?? "string";
 }
 
-/** A field in a text of JSON; NULL where there is none. Paths are those of the catalogue, never of a rule. */
+/** A field in a text of JSON; NULL if missing. Paths come from the catalogue, never from a rule. */
 function jsonField(dialect: Dialect, text: string, path: string, type: string): string {
   if (dialect === "duckdb") return `json_extract_string(${text}, '$.${path}')`;
   const name = { string: "String", number: "Int64", bool: "Bool" }[type] ?? "String";

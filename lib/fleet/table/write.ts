@@ -11,7 +11,7 @@ import { EVENT_FIELDS, OUTCOME_FIELDS, structureOf } from "./columns.ts";
 import { allSegments } from "./segments.ts";
 import { clean } from "./text.ts";
 
-/** Unpacked text of one part, in characters: what is in memory and in one file. */
+/** Unpacked text of one part, in characters: the amount in memory and in one file. */
 const PART_CHARS = 256 * 1024 * 1024;
 
 export interface Written {
@@ -199,7 +199,7 @@ function quote(path: string): string {
   return path.replaceAll("'", "''");
 }
 
-/** Removes what a killed writer left behind; whoever has the lock is the only writer. */
+/** Removes leftovers of a killed writer; the holder of the lock is the only writer. */
 async function removeLeftovers(parts: string): Promise<void> {
   for await (const { name, isDirectory } of Deno.readDir(parts)) {
     if (isDirectory && name.startsWith(".")) await Deno.remove(join(parts, name), { recursive: true });
