@@ -9,7 +9,7 @@ export interface Digests {
   blake3: string;
 }
 
-/** What an artifact must be. */
+/** Expected digests of an artifact. */
 export interface Expected extends Digests {
   /** size, where the record names it */
   bytes?: number;

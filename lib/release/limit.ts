@@ -19,7 +19,7 @@ export const PACKAGES_MAX = 256;
 export const BINARIES_MAX = 1024;
 /** Profiles of a manifest. */
 export const PROFILES_MAX = 1024;
-/** Bundles of a manifest: a machine has one in force. */
+/** Bundles of a manifest: a machine has one active. */
 export const BUNDLES_MAX = 1;
 /** Largest bundle, in `bytes`, and most files in it. */
 export const BUNDLE_BYTES_MAX = 8 * 1024 * 1024;

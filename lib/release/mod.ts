@@ -1,5 +1,5 @@
 /**
- * The release graph: channels, manifests and profiles that a publisher signs, verified by whoever installs them
+ * The release graph: channels, manifests and profiles that a publisher signs and every installer verifies
  * (docs/design/contracts/10-release.md §10, docs/guides/releases.md).
  */
 export { digestBytes, digestFile, type Digests, type Expected, requireDigests } from "./digest.ts";

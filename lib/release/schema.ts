@@ -29,7 +29,8 @@ export type Status = z.infer<typeof Status>;
 const hex = z.string().regex(/^[0-9a-f]{64}$/, "must be exactly 64 hexadecimal characters, in lower case");
 
 /**
- * SemVer without build metadata, which takes no part in the order: two versions of the same rank could not be told apart.
+ * SemVer without build metadata, which the order ignores: two versions of the same rank could not be
+ * distinguished.
  */
 export const ReleaseVersion = z.string().max(64).refine(
   (text) => isSemVer(text) && !text.includes("+"),

@@ -12,7 +12,7 @@ export function isReleaseUrl(text: string): boolean {
   if (text.length === 0 || text.length > URL_MAX) return false;
   if (!text.includes(":")) return RELATIVE.test(text) && !text.includes("..");
   // URL.parse would drop white space and control characters in silence.
-  // deno-lint-ignore no-control-regex -- they are what is looked for
+  // deno-lint-ignore no-control-regex -- the pattern finds them
   if (/[\x00-\x20\\\x7f]/.test(text) || !/^https?:\/\//.test(text)) return false;
   const url = URL.parse(text);
   return url !== null && !url.username && !url.password && !text.includes("#") && !text.includes("..");

@@ -24,7 +24,7 @@ export interface GenerateOptions {
   version?: string;
   /** version of sbx the files are for */
   binaryVersion: string;
-  /** what the image was built of; default is what the old manifest says of the same files */
+  /** build record of the image; default is the old manifest's for the same files */
   image?: ImageRecord;
   now?: Date;
   /** the stage `hash` counts bytes */

@@ -153,7 +153,7 @@ async function boots(home: Home, arch: Arch, profile: string): Promise<boolean> 
   return await resolveAssets(home, arch, profile).then(verifyAssets).then(() => true, () => false);
 }
 
-/** An old release has the faults that newer ones mended: whoever offers it again may want them back. */
+/** An old release has faults that newer ones fixed: offering it again may be an attack. */
 function downgradeError(profile: string, from: string, to: string): SbxError {
   return new SbxError(
     "assets.downgrade",

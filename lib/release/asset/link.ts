@@ -16,7 +16,7 @@ export interface NewImage {
 
 /**
  * Links the installed files of a profile's image for the other architectures into the output folder of a new one, so that
- * one manifest describes both. An image of other packages is left out: the new manifest would tell lies of it.
+ * one manifest describes both. An image of other packages is left out: the new manifest would misstate it.
  */
 export async function linkOtherArches(home: Home, { profile, packages, arch, out }: NewImage): Promise<void> {
   for (const other of ARCHES.filter((each) => each !== arch)) {

@@ -3,14 +3,14 @@ import { type Home, lockWithin } from "../../base/home/mod.ts";
 import { fileError } from "./file_error.ts";
 import { settlePairs } from "./pair.ts";
 
-/** Time in `ms` after which a person is told what is waited for. */
+/** Time in `ms` after which a person learns the reason for waiting. */
 const SILENT_MS = 1000;
 
 /**
- * Changes what is installed, one change at a time: of two updates the second waits, then finds everything there. What a
- * crash cut off is ended first.
+ * Changes the installed files, one change at a time: of two updates the second waits, then finds everything
+ * there. A change that a crash interrupted is completed first.
  *
- * @param what said in front of an error of the file system
+ * @param what words in front of an error of the file system
  * @param onWait called when another change takes its time
  */
 export async function changeAssets<T>(

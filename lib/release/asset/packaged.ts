@@ -5,7 +5,7 @@ import { ManifestOrigin } from "./schema.ts";
 export const PACKAGED_ORIGIN = "/usr/share/sbx/manifest-origin.json";
 
 /**
- * What a package says of the manifest at this address, for the record of its origin.
+ * Finds a package's facts about the manifest at this address, for the record of its origin.
  *
  * @returns undefined where no package names this address
  */

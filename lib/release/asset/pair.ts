@@ -2,8 +2,8 @@
  * Manifest and origin of an installed image, replaced together (docs/design/contracts/10-release.md §10,
  * "Manifest origin and update").
  *
- * Two files cannot be renamed at once. The new pair is first one file, the pending one: from its rename on it is what is
- * installed, also for a program that finds it after a crash.
+ * Two files cannot be renamed at once. The new pair is first one file, the pending one: from its rename on it
+ * is the installed pair, also for a program that finds it after a crash.
  */
 import { join } from "node:path";
 import { writeAtomic } from "../../base/home/mod.ts";
@@ -27,14 +27,14 @@ interface Pair {
   origin: ManifestOrigin;
 }
 
-/** Files of {@linkcode writeAtomic}, which nobody else writes while the lock is held. */
+/** Files of {@linkcode writeAtomic}, which no one else writes while the lock is held. */
 const TEMPORARY = /^\.[0-9a-f-]{36}\.tmp$/;
 const PENDING = /^\.(.*)\.pending$/;
 
 /**
  * Writes both or neither. The caller holds the lock of the folder.
  *
- * @throws the error of the file system; the old pair is in force then
+ * @throws the error of the file system; the old pair is then active
  */
 export async function replacePair(dir: string, profile: string, pair: Pair): Promise<void> {
   const names = manifestNames(profile);
@@ -55,7 +55,10 @@ export async function replacePair(dir: string, profile: string, pair: Pair): Pro
   await Deno.remove(pending);
 }
 
-/** Ends replacements that a crash cut off, and removes what it left. The caller holds the lock of the folder. */
+/**
+ * Completes replacements that a crash interrupted, and removes leftovers. The caller holds the lock of the
+ * folder.
+ */
 export async function settlePairs(dir: string): Promise<void> {
   for await (const { name } of Deno.readDir(dir)) {
     if (TEMPORARY.test(name)) await Deno.remove(join(dir, name));
@@ -114,7 +117,7 @@ async function apply(paths: string[], { manifest, origin }: Pair): Promise<void>
   await writeAtomic(paths[1], JSON.stringify(origin, null, 2) + "\n");
 }
 
-/** A pending pair that is damaged was never in force: its file is written whole or not at all. */
+/** A damaged pending pair was never active: its file is written whole or not at all. */
 async function readPending(dir: string, profile: string): Promise<Pair | undefined> {
   const text = await Deno.readTextFile(pendingPath(dir, profile)).catch(() => undefined);
   if (text === undefined) return undefined;

@@ -7,7 +7,7 @@ import { installedName, LOGICAL_NAMES, manifestNames } from "./name.ts";
 import { readInstalled } from "./pair.ts";
 import { installedImages } from "./resolve.ts";
 
-/** What a removal has freed. */
+/** Result of a removal. */
 export interface Freed {
   /** names in the folder of assets */
   files: string[];
@@ -23,13 +23,13 @@ const INSTALLED = new RegExp(
     )
   })(\\.part)?$`,
 );
-/** Age in `ms` of a download that broke off and that nobody will continue: a week. */
+/** Age in `ms` at which an interrupted download counts as abandoned: a week. */
 const PART_MS = 7 * 24 * 3600 * 1000;
 
 /**
  * Removes the image of a profile: first its manifest, so that no VM starts from the rest.
  *
- * @param isUsed tells of a path whether a VM or a pin still needs the file
+ * @param isUsed whether a VM or a pin still needs the file at a path
  * @throws {SbxError} `image.not_found` (404)
  */
 export async function removeImage(
@@ -96,7 +96,7 @@ async function prune(
  * @throws {SbxError} a manifest is damaged
  */
 async function namesOfCurrent(home: Home, except?: string): Promise<Set<string>> {
-  // What a package installed for all users is neither removed here nor needed here.
+  // A package's files for all users are neither removed nor needed here.
   const own = await installedImages({ assetsDir: home.assetsDir });
   const profiles = own.filter((profile) => profile !== except);
   const names = await Promise.all(profiles.map(async (profile) => {

@@ -29,7 +29,7 @@ export interface Assets {
   rootfs: AssetFile;
   /** as the manifest pins it: VMs boot without it, so that its file may be gone */
   obom?: AssetFile;
-  /** what they were built of; absent in manifests for every profile */
+  /** build record of the files; absent in manifests for every profile */
   image?: ImageRecord;
 }
 
@@ -63,7 +63,11 @@ export async function imageManifest(home: Folders, profile = DEFAULT_IMAGE): Pro
   return await readInstalled(await imageFolder(home, profile), profile);
 }
 
-/** What the installed image of a profile was built of. @returns undefined when there is none, or it is for every profile */
+/**
+ * Build record of a profile's installed image.
+ *
+ * @returns undefined without one, or if it is for every profile
+ */
 export async function installedImage(home: Home, profile: string): Promise<ImageRecord | undefined> {
   const { manifest } = await imageManifest(home, profile);
   const { current, releases } = manifest.assets;

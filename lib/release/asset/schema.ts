@@ -53,7 +53,7 @@ const ImagePackages = z.strictObject({
 export type ImagePackages = z.infer<typeof ImagePackages>;
 
 /**
- * What an image was built of, and the hash of each npm package in it (docs/design/contracts/10-release.md
+ * Inputs of an image, and the hash of each npm package in it (docs/design/contracts/10-release.md
  * §10).
  */
 export const ImageRecord = z.strictObject({
@@ -63,7 +63,7 @@ export const ImageRecord = z.strictObject({
 });
 export type ImageRecord = z.infer<typeof ImageRecord>;
 
-/** Files of one architecture: those that a VM boots from, and more. */
+/** Files of one architecture: the ones that a VM boots from, and more. */
 const ArchFiles = z.record(FileName, ManifestFile).superRefine((files, context) => {
   const missing = BOOT_NAMES.filter((name) => !Object.hasOwn(files, name));
   if (missing.length === 0) return;

@@ -24,7 +24,7 @@ export const Subject = z.strictObject({
 });
 export type Subject = z.infer<typeof Subject>;
 
-/** A statement as it is read; what its predicate says is the concern of whoever asks for that predicate. */
+/** A parsed statement; its predicate is checked by the code that needs it. */
 export const Statement = z.strictObject({
   _type: z.literal("https://in-toto.io/Statement/v1"),
   subject: z.array(Subject).length(1),

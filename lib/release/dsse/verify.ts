@@ -9,7 +9,7 @@ export interface Verified {
   keyIds: string[];
 }
 
-/** What an envelope must be. */
+/** Expected properties of an envelope. */
 export interface Expectation {
   payloadType: string;
   trusted: readonly PublicKey[];

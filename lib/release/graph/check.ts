@@ -40,15 +40,15 @@ export interface CheckedChannel {
   manifest: ChannelManifest;
   /** ids of the keys that verified them */
   verifiedBy: VerifiedRecords["verifiedBy"];
-  /** what was accepted for `downgrade`, one sentence each */
+  /** breaches accepted for `downgrade`, one sentence each */
   accepted: string[];
 }
 
 /**
- * Checks a channel: fetches and verifies the index, refuses rollbacks and freezes, remembers what is deprecated and revoked,
- * and selects the record to install (docs/design/contracts/10-release.md §10). Statuses of known releases are
- * remembered before anything else is fetched, so that a server cannot keep a revocation back by withholding
- * another file. Nothing is installed.
+ * Checks a channel: fetches and verifies the index, refuses rollbacks and freezes, remembers deprecated and
+ * revoked releases, and selects the record to install (docs/design/contracts/10-release.md §10). Statuses of
+ * known releases are remembered before anything else is fetched, so that a server cannot keep a revocation
+ * back by withholding another file. Nothing is installed.
  *
  * @throws {SbxError} `release.…`, and the errors of `fetch`
  */
@@ -78,7 +78,7 @@ export async function checkChannel(options: CheckOptions): Promise<CheckedChanne
 
 type Manifests = Map<string, Omit<RememberedManifest, "status">>;
 
-/** Compares a verified index with the memory, and adds it. @returns what was accepted as a downgrade */
+/** Compares a verified index with the memory, and adds it. @returns breaches accepted as a downgrade */
 async function learn(
   index: ChannelIndex,
   records: readonly ManifestRecord[],
@@ -89,7 +89,7 @@ async function learn(
   await memory.update((content) => {
     const breaches = findBreaches(index, records, findFollowed(content, href, channel), now);
     accepted = requireNoBreach(breaches, downgrade !== undefined).map(({ message }) => message);
-    // The first call accepts what the later ones find again: an index that is too old.
+    // The first call accepts the breach that later ones find again: an index that is too old.
     const isNew = accepted.length > 0 && manifests.size === 0;
     return remember(content, {
       url: href,
@@ -104,7 +104,7 @@ async function learn(
   return accepted;
 }
 
-/** Manifests of deprecated and revoked releases are read once, for what they contain. */
+/** Manifests of deprecated and revoked releases are read once, for their contents. */
 function isToBeKnown({ version, status }: ManifestRecord, before: Followed | undefined): boolean {
   const isOut = status === "deprecated" || status === "revoked";
   return isOut && !(before && Object.hasOwn(before.manifests, version));
@@ -146,7 +146,7 @@ async function fetchManifestBytes({ url }: ManifestRecord, { index, fetch }: Che
   return await fetch(resolveReleaseUrl(index, url), MANIFEST_BYTES_MAX);
 }
 
-/** What is remembered of a manifest. Documents of profiles that are known already are not fetched again. */
+/** Builds the memory of a manifest. Documents of known profiles are not fetched again. */
 async function describe(
   { digest, version }: ManifestRecord,
   { binaries, profiles }: ChannelManifest,

@@ -4,13 +4,14 @@ import { SbxError } from "../../base/error/mod.ts";
 const FILE_MAX = 64 * 1024;
 
 /**
- * Who may read a file of keys beside its owner: nobody for keys that sign; for keys that verify, everybody if root
- * installed the file, since people's own programs read it; everybody for public keys.
+ * Readers of a key file besides its owner: none for signing keys; for verification keys, everyone if root
+ * installed the file, since people's own programs read it; everyone for public keys.
  */
 export type KeyUse = "sign" | "verify" | "public";
 
 /**
- * Reads a file of keys. Root or this user must own it, and nobody else may write it. The checks apply to the opened file.
+ * Reads a file of keys. Root or this user must own it, and no one else may write it. The checks apply to the
+ * opened file.
  *
  * @throws {SbxError} `release.keys.not_found`, `release.keys.insecure`, `release.keys.unreadable`
  */

@@ -12,8 +12,8 @@ export interface HmacKey {
 }
 
 /**
- * Records of the release graph. Their strict shapes have no two in common, so the HMAC of one kind is none of another
- * kind. A record does not name its channel: the manifest that it pins by digest does.
+ * Records of the release graph. Their strict shapes have no two in common, so the HMAC of one kind is never
+ * valid for another kind. A record does not name its channel: the manifest that it pins by digest does.
  */
 export type SignedRecord = ManifestRecord | PackageEntry | BinaryEntry | ProfileEntry | BundleEntry;
 
@@ -28,7 +28,7 @@ const LINE = /^([A-Za-z0-9][A-Za-z0-9._-]{0,63}):((?:[0-9a-f]{2}){32,64})$/;
 /**
  * Parses a file of HMAC keys, one `<key id>:<hex>` a line. The first one signs; several verify while they rotate.
  *
- * @throws {SbxError} `release.keys.invalid`: names the line, and never what is in it
+ * @throws {SbxError} `release.keys.invalid`: names the line, and never its content
  */
 export function parseHmacKeys(text: string, path: string): HmacKey[] {
   const invalid = (line: number, problem: string) =>

@@ -29,8 +29,8 @@ export interface KeyFiles {
 }
 
 /**
- * Names the files of keys: corp's, then the installed trust document of root, then those of the environment
- * (docs/design/contracts/01-homes.md §1).
+ * Names the files of keys: corp's, then the installed trust document of root, then the files of the
+ * environment (docs/design/contracts/01-homes.md §1).
  *
  * @param corp with the path of corp.toml, where relative paths begin
  */

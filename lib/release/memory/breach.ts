@@ -17,7 +17,7 @@ export interface Breach {
 }
 
 /**
- * Compares a verified index with the clock and with what is remembered of its channel: replayed indexes and records
+ * Compares a verified index with the clock and with the memory of its channel: replayed indexes and records
  * (rollback), indexes that are kept from changing (freeze), manifests exchanged under the same version.
  */
 export function findBreaches(
@@ -110,7 +110,7 @@ function installable({ manifests }: Followed): { version: string }[] {
 }
 
 /**
- * Refuses an index with breaches, except those that a person accepts.
+ * Refuses an index with breaches, except the ones that a person accepts.
  *
  * @returns the accepted ones
  * @throws {SbxError} the code of the first breach that is not accepted

@@ -54,8 +54,8 @@ export function addProof({ proofs, schema }: ProofFile, added: Proof): ProofFile
 }
 
 /**
- * Memory of what the proofs of a file show. A proof is the publisher's word, wherever it was found; one that the keys do not
- * verify shows nothing. How old it is does not matter: a revocation stays.
+ * Builds the memory that a file's proofs support. A proof is the publisher's word, wherever it was found; one
+ * that the keys do not verify shows nothing. How old it is does not matter: a revocation stays.
  */
 export async function provenRevocations(text: string, keys: ReleaseKeys): Promise<MemoryFile> {
   const file = parse(text);

@@ -11,10 +11,10 @@ export interface Learned {
   channel: string;
   generated_at: string;
   records: readonly ManifestRecord[];
-  /** verified manifests by version, those that were remembered and new ones */
+  /** verified manifests by version, remembered and new ones */
   manifests: ReadonlyMap<string, Omit<RememberedManifest, "status">>;
   now: Date;
-  /** what a person accepted, and who */
+  /** breaches a person accepted, and who */
   downgrade?: { by: string; accepted: string[] };
 }
 
@@ -23,8 +23,8 @@ export function findFollowed({ followed }: MemoryFile, url: string, channel: str
 }
 
 /**
- * Adds what a check learned. A revoked version stays revoked, also when its record disappears; after an accepted downgrade
- * the other versions are forgotten that the index does not have.
+ * Adds the results of a check. A revoked version stays revoked, also when its record disappears; after an
+ * accepted downgrade the versions missing from the index are forgotten.
  */
 export function remember(content: MemoryFile, learned: Learned): MemoryFile {
   const { url, channel, generated_at, now, downgrade } = learned;

@@ -1,5 +1,5 @@
 /**
- * What a home remembers of the release graphs that it follows (docs/design/contracts/10-release.md §10,
+ * A home's memory of the release graphs that it follows (docs/design/contracts/10-release.md §10,
  * "Memory").
  */
 import { z } from "zod";
@@ -44,7 +44,7 @@ const Downgrade = z.strictObject({
   by: z.string(),
   url: z.string(),
   channel: ChannelId,
-  /** what was accepted, one sentence each */
+  /** accepted breaches, one sentence each */
   accepted: z.array(z.string()),
 });
 export type Downgrade = z.infer<typeof Downgrade>;

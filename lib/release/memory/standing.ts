@@ -1,4 +1,4 @@
-/** Status of what is installed, by the verified graphs that a home remembers. */
+/** Status of the installed artifacts, by the verified graphs that a home remembers. */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Status } from "../schema.ts";
 import { rankOf } from "../select.ts";
@@ -60,10 +60,10 @@ export function standingOfBinary(memory: MemoryFile, name: string, version: stri
 }
 
 /**
- * Refuses what is revoked.
+ * Refuses revoked artifacts.
  *
- * @param what names it, such as `profile "code" 1.2.0`
- * @returns a sentence about what is deprecated, undefined for the rest
+ * @param what names the artifact, such as `profile "code" 1.2.0`
+ * @returns a sentence about a deprecated one, undefined for the rest
  * @throws {SbxError} `release.revoked` (409)
  */
 export function requireNotRevoked(

@@ -9,8 +9,8 @@ import { EMPTY, MemoryFile } from "./schema.ts";
 const LOCK_TIMEOUT_MS = 20_000;
 
 /**
- * Memory of the release graphs, `$SBX_HOME/release/memory.json` (0600). One that is damaged is refused, never taken for
- * an empty one: what was revoked would run again.
+ * Memory of the release graphs, `$SBX_HOME/release/memory.json` (0600). A damaged one is refused, never taken
+ * for an empty one: revoked releases would run again.
  */
 export class ReleaseMemory {
   readonly path: string;
@@ -52,7 +52,7 @@ export class ReleaseMemory {
     await writeAtomic(this.path, JSON.stringify(content, null, 1) + "\n");
   }
 
-  /** Reads the proofs; a file that is damaged has none, since the memory itself has what they show. */
+  /** Reads the proofs; a damaged file yields none, since the memory itself holds their results. */
   async proofs(): Promise<ProofFile> {
     try {
       return ProofFile.parse(JSON.parse(await Deno.readTextFile(this.proofPath)));

@@ -49,11 +49,11 @@ const Document = z.strictObject({
 type Document = z.infer<typeof Document>;
 
 /**
- * Finds what is wrong with an SBOM of sbx: its shape, ids that are missing or double, components that nothing needs, and
+ * Finds faults of an SBOM of sbx: its shape, missing or duplicate ids, components that nothing needs, and
  * components of a registry without checksum or licence.
  *
  * @param isLicense tests an SPDX licence expression
- * @returns one line each; empty when it is right
+ * @returns one line each; empty for a valid one
  */
 export function spdxProblems(text: string, isLicense: (expression: string) => boolean): string[] {
   const read = Document.safeParse(JSON.parse(text));

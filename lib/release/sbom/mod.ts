@@ -1,5 +1,5 @@
 /**
- * What a program is made of: SPDX documents of it, their rules, and SPDX names of licences
+ * Components of a program: its SPDX documents, their rules, and SPDX names of licences
  * (docs/design/contracts/10-release.md §10).
  */
 export { type Component, generateSpdx, type SbomInput } from "./spdx.ts";

@@ -100,7 +100,10 @@ function refOf(ids: Map<string, string>, id: string): string {
   return ref;
 }
 
-/** Name of an element: letters, digits, `.` and `-`; distinct ids stay distinct by a hash of what was replaced. */
+/**
+ * Name of an element: letters, digits, `.` and `-`; a hash of the replaced characters keeps distinct ids
+ * distinct.
+ */
 function elementName(id: string): string {
   const plain = id.replace(/[^A-Za-z0-9.-]+/g, "-");
   return plain === id ? plain : `${plain}-${hashUuid(id).slice(0, 8)}`;

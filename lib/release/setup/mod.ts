@@ -1,5 +1,5 @@
 /**
- * What of the set-up of a home is done: `setup-state.json` (docs/design/contracts/11-debug-report.md §11).
+ * Completed steps of a home's set-up: `setup-state.json` (docs/design/contracts/11-debug-report.md §11).
  */
 import { join } from "node:path";
 import { asSbxError } from "../../base/error/mod.ts";

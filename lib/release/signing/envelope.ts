@@ -1,4 +1,4 @@
-/** Signed envelopes (DSSE) in exactly one spelling, so that a file has no byte that nobody vouches for. */
+/** Signed envelopes (DSSE) in exactly one spelling, so that every byte of a file is vouched for. */
 import { Buffer } from "node:buffer";
 import { SbxError } from "../../base/error/mod.ts";
 import {
@@ -10,7 +10,7 @@ import {
   verifyParsed,
 } from "../mod.ts";
 
-/** Types of what a machine signs. */
+/** Types of content that a machine signs. */
 export const SEAL_TYPE = "application/vnd.sbx.ledger-seal+json";
 export const HEAD_TYPE = "application/vnd.sbx.ledger-head+json";
 export const CERTIFICATE_TYPE = "application/vnd.in-toto+json";
@@ -18,12 +18,12 @@ export const SEGMENT_TYPE = "application/vnd.sbx.ledger-segment+json";
 export const REPORT_TYPE = "application/vnd.sbx.fleet-report+json";
 const TYPES = [SEAL_TYPE, HEAD_TYPE, CERTIFICATE_TYPE, SEGMENT_TYPE, REPORT_TYPE];
 
-/** What a machine signed. */
+/** Content that a machine signed. */
 export interface Signed {
   type: string;
   /** text of the payload */
   text: string;
-  /** id of the key, and whether it is one of those that were expected */
+  /** id of the key, and whether it is an expected one */
   key: { id: string; trusted: boolean };
 }
 
@@ -33,7 +33,8 @@ export async function signText(key: SigningKey, type: string, text: string): Pro
 }
 
 /**
- * Opens an envelope with one signature. That of an unknown key is told, not checked: nobody can say what it is worth.
+ * Opens an envelope with one signature. An unknown key's signature is reported, not checked: it proves
+ * nothing.
  *
  * @param source origin, for errors
  * @throws {SbxError} `attest.invalid`: it is no such envelope, or was changed; `release.invalid`

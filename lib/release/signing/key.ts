@@ -72,7 +72,7 @@ export async function findSigningKey(
   return key;
 }
 
-/** As {@linkcode findSigningKey}; makes a key if there is none. One that is lost is never replaced silently. */
+/** As {@linkcode findSigningKey}; makes a key if none exists. A lost one is never replaced silently. */
 export async function ensureSigningKey(
   home: Pick<Home, "dir">,
   keyring: Keyring | undefined = findKeyring(),

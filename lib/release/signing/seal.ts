@@ -11,7 +11,7 @@ export async function signSeal(home: Pick<Home, "dir">, text: string): Promise<s
   return key && await signText(key, SEAL_TYPE, text);
 }
 
-/** Signs the heads of a ledger, as they are told to others while it is written. @returns as {@linkcode signSeal} */
+/** Signs the heads of a ledger, to publish them while it is written. @returns as {@linkcode signSeal} */
 export async function signHead(
   home: Pick<Home, "dir">,
   session_id: string,

@@ -6,7 +6,7 @@ import type { ChannelIndex, ChannelManifest, ManifestRecord } from "../schema.ts
 
 /** One thing that was verified, or could not be. */
 export interface TreeResult {
-  /** what was checked, such as `signature`, `manifest`, `package` */
+  /** kind of check, such as `signature`, `manifest`, `package` */
   check: string;
   /** file or record, relative to the tree */
   subject: string;
@@ -50,8 +50,8 @@ export interface VerifiedTree {
 }
 
 /**
- * A check of its own over a verified tree, such as of attestations. Yields one result for each subject; throws nothing
- * but what no result can say.
+ * A separate check over a verified tree, such as of attestations. Yields one result for each subject; throws
+ * only errors that no result can express.
  */
 export type TreeCheck = (tree: VerifiedTree) => AsyncIterable<TreeResult>;
 

@@ -42,7 +42,7 @@ export interface VerifyOptions {
   progress?: ProgressSink;
 }
 
-/** Report of a tree, and what of it is verified. */
+/** Report of a tree, and its verified part. */
 export interface Verification {
   report: TreeReport;
   /** absent when the index cannot be read */
@@ -51,7 +51,7 @@ export interface Verification {
 
 /**
  * Verifies a published tree offline with a trust root: signature, records, manifests, every file of theirs, then
- * `checks`. Collects what is wrong in place of stopping at the first problem.
+ * `checks`. Collects all problems instead of stopping at the first one.
  */
 export async function verifyTree(dir: string, options: VerifyOptions): Promise<Verification> {
   const { keys, checks = [], progress = silent } = options;
