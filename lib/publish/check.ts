@@ -10,7 +10,7 @@ import {
 import { isDraft } from "./sign.ts";
 import { UNSIGNED, Workspace } from "./workspace.ts";
 
-/** Checks a workspace before it is published: everything that clients verify, and what they cannot. */
+/** Checks a workspace before it is published: everything that clients verify, and more that they cannot. */
 export async function checkWorkspace(
   dir: string,
   keys: ReleaseKeys,

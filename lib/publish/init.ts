@@ -7,7 +7,7 @@ import { FILE_MODE, HMAC_KEYS, KEYS, TRUST, Workspace } from "./workspace.ts";
 /** Bytes of a new HMAC key. */
 const HMAC_KEY_BYTES = 32;
 
-/** What a new workspace has. */
+/** Contents of a new workspace. */
 export interface NewWorkspace {
   dir: string;
   /** for the hosts of this administrator, secret */

@@ -135,7 +135,7 @@ function requirePublicPins({ assets, obom, document }: Profile): void {
 
 type Arches = Record<string, Record<string, { hash: string; size: number }>>;
 
-/** Copies an image and its manifest into `folder`, and verifies what was copied. */
+/** Copies an image and its manifest into `folder`, and verifies the copies. */
 async function copyImage(
   workspace: Workspace,
   folder: string,

@@ -21,8 +21,9 @@ export function isDraft({ packages, binaries, profiles, bundles = [] }: ChannelM
 }
 
 /**
- * Signs what is new: entries of drafts, every record of the index with the first HMAC key, and the index with all signing
- * keys. A manifest that was signed before keeps its bytes. The trust document gets the public keys of all signing keys.
+ * Signs new content: entries of drafts, every record of the index with the first HMAC key, and the index with
+ * all signing keys. A manifest that was signed before keeps its bytes. The trust document gets the public
+ * keys of all signing keys.
  *
  * @returns releases whose manifests were signed, as `channel version`
  * @throws {SbxError} `release.mismatch`: a manifest was changed after it was signed

@@ -10,7 +10,7 @@ import {
   parseIndex,
 } from "../release/mod.ts";
 
-/** HMAC of what is not signed yet. No key makes it. */
+/** HMAC of an unsigned record. No key makes it. */
 export const UNSIGNED = "0".repeat(64);
 /** Mode of published files and folders, which everybody may read. */
 export const FILE_MODE = 0o644, FOLDER_MODE = 0o755;
@@ -40,7 +40,7 @@ export class Workspace {
   /**
    * Works on a workspace while no other process does: two that add at once would each write an index without the other's.
    *
-   * @throws {SbxError} as {@linkcode open}, and those of `work`
+   * @throws {SbxError} as {@linkcode open}, and errors of `work`
    */
   static async change<T>(dir: string, work: (workspace: Workspace) => Promise<T>): Promise<T> {
     await Workspace.open(dir);

@@ -4,14 +4,15 @@ export const HELD_FILES_MAX = 4096;
 export const KEEPER_PATH = "/usr/lib/sbx/sbx-keeper";
 
 /**
- * Program of the guest that runs sbx-activity and outlives it. What the kernel asks is a group of fanotify(7), and when its last
- * holder ends the kernel allows what waits: so the keeper makes the group, and sbx-activity inherits it. When that was killed,
- * the keeper denies what waited, starts it again, and denies what the kernel asks until it follows: it signals that it is
- * ready, and its standard input ends when the keeper reads no more. Allowed meanwhile is what sbx-activity itself opens, and
- * the agent, without which it would not get its key. In Perl, which every Debian has: a second Deno would be 30 MB.
+ * Program of the guest that runs sbx-activity and outlives it. The kernel's questions come by a group of
+ * fanotify(7), and when its last holder ends the kernel allows all waiting ones: so the keeper makes the
+ * group, and sbx-activity inherits it. When that is killed, the keeper denies the waiting questions, restarts
+ * it, and denies new ones until it follows: it signals that it is ready, and its standard input ends when the
+ * keeper stops reading. Allowed meanwhile are files that sbx-activity itself opens, and the agent, without
+ * which it would not get its key. In Perl, which every Debian has: a second Deno would be 30 MB.
  *
- * Usage: sbx-keeper AGENT DENO ARGUMENT…; sbx-activity gets the number of the group. It opens no file once the kernel asks,
- * so as not to wait for itself. Who ends the keeper ends sbx-activity too.
+ * Usage: sbx-keeper AGENT DENO ARGUMENT…; sbx-activity gets the number of the group. It opens no file once
+ * the kernel asks, so as not to wait for itself. Ending the keeper ends sbx-activity too.
  */
 export const KEEPER = `#!/usr/bin/perl
 use strict;

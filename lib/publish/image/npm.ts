@@ -54,9 +54,10 @@ export function requireExact(names: string[]): void {
 }
 
 /**
- * Installs npm packages of a profile below `overlay`, with links to their programs on the guest's PATH. Everything that is
- * installed has an integrity hash in npm's lock, checked by npm; what is in npm's cache is not downloaded again. No
- * script of a package runs on this host: `bin` names programs that such a script would have put in place.
+ * Installs npm packages of a profile below `overlay`, with links to their programs on the guest's PATH.
+ * Everything that is installed has an integrity hash in npm's lock, checked by npm; packages in npm's cache
+ * are not downloaded again. No script of a package runs on this host: `bin` names programs that such a script
+ * would have put in place.
  *
  * @param work folder for npm to work in
  * @throws {SbxError} `image.npm.version`, `image.npm.program`, `image.npm.integrity`, `image.tool_failed`
@@ -126,11 +127,11 @@ async function placeHeaders(modules: string, overlay: string, node: string): Pro
   await Deno.writeTextFile(script, `export ${HEADERS_VARIABLE}=/${HEADERS}\n`);
 }
 
-/** Reads npm's record of what it installed. @throws {SbxError} `image.npm.integrity` */
+/** Reads npm's record of the installed packages. @throws {SbxError} `image.npm.integrity` */
 async function readLock(path: string): Promise<LockedPackage[]> {
   const packages: Record<string, LockEntry> = JSON.parse(await Deno.readTextFile(path)).packages;
   const locked = Object.entries(packages).flatMap(([folder, entry]) => {
-    // What a package brings along is covered by the hash of that package.
+    // A package's bundled dependencies are covered by its own hash.
     if (entry.inBundle) return [];
     const name = nameOf(folder, entry);
     const { version, integrity, license } = entry;
@@ -160,7 +161,10 @@ function nameOf(folder: string, { name }: LockEntry): string {
   return name ?? folder.slice(folder.lastIndexOf(FOLDER) + FOLDER.length);
 }
 
-/** What a package depends on: each name is looked up in its own folder, then in those around it, as Node does. */
+/**
+ * Dependencies of a package: each name is resolved in its own folder, then in the ones around it, as Node
+ * does.
+ */
 function dependenciesOf(folder: string, packages: Record<string, LockEntry>): string[] {
   const { dependencies, optionalDependencies } = packages[folder];
   const keys = Object.keys({ ...dependencies, ...optionalDependencies }).flatMap((name) => {

@@ -107,7 +107,7 @@ function licensesOf(expressions: string[]) {
   return { licenses: [{ expression: parts.join(" AND ") }] };
 }
 
-/** What each component needs of the others; guest programs need Deno. */
+/** Dependencies between the components; guest programs need Deno. */
 function dependenciesOf(input: ObomInput) {
   const packages = installedPackages(input.status);
   const refs = new Map(packages.map((each) => [each.name, debianPurl(each, input)]));

@@ -32,11 +32,12 @@ const DPKG_OPTIONS = [
 ];
 
 /**
- * Hook that mmdebstrap runs on the finished tree as its root: `$1` is the tree, `$work` our folder, `$overlay` what is laid over it. The image
- * is made here, so that the tree, whose owners are not the caller's, never leaves mmdebstrap's own folder.
+ * Hook that mmdebstrap runs on the finished tree as its root: `$1` is the tree, `$work` our folder,
+ * `$overlay` the files laid over it. The image is made here, so that the tree, whose owners are not the
+ * caller's, never leaves mmdebstrap's own folder.
  *
- * All files get the time 0. Python compiles a module again whose file has another time than its compiled form says: in every VM, and
- * into /usr/lib.
+ * All files get the time 0. Python compiles a module again whose file has another time than its compiled form
+ * says: in every VM, and into /usr/lib.
  *
  * The keys that openssh-server makes while it is installed would be the same in all VMs.
  *

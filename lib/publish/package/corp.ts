@@ -36,11 +36,11 @@ const VERSION = /^[0-9][A-Za-z0-9.+~]*$/;
  * A company's package (docs/design/contracts/10-release.md §10, "Packages"): the origin of the manifest,
  * corp.toml with the rule files that it names, certificates and release keys.
  *
- * The installer copies them to /etc/sbx as root's files. They are no conffiles: what somebody changed there by hand is
- * what the company wants replaced.
+ * The installer copies them to /etc/sbx as root's files. They are no conffiles: the company wants manual
+ * changes there replaced.
  *
- * @throws {SbxError} `package.name_invalid`, `package.version_invalid`, `manifest.url.invalid`, `corp.*`, `package.ca_invalid`,
- * `package.rule_file_outside`, `release.*`
+ * @throws {SbxError} `package.name_invalid`, `package.version_invalid`, `manifest.url.invalid`, `corp.*`,
+ * `package.ca_invalid`, `package.rule_file_outside`, `release.*`
  */
 export async function corpDeb(parts: CorpParts): Promise<Deb> {
   const { name, version, manifestUrl, sourceDateEpoch } = parts;

@@ -10,7 +10,7 @@ import { runTool } from "./tool.ts";
 export interface RepositoryOptions {
   /** packages that are added */
   debs: readonly string[];
-  /** folder of the repository; what is in it stays */
+  /** folder of the repository; existing files stay */
   out: string;
   /** file with the secret OpenPGP key that signs it */
   key: string;
@@ -45,11 +45,12 @@ const DAY_MS = 86_400_000;
 const HASHES = ["SHA256", "SHA512"] as const;
 
 /**
- * Adds packages to a repository that any web server serves, and signs its index anew: indices by hash, so that a client
- * never mixes two states, and a time until which the index is valid. `InRelease` is written last.
+ * Adds packages to a repository that any web server serves, and signs its index again: indices by hash, so
+ * that a client never mixes two states, and a time until which the index is valid. `InRelease` is written
+ * last.
  *
- * @throws {SbxError} `package.repository_conflict`: another file with this name is published; `package.key_invalid`,
- * `package.tool_missing`, `package.tool_failed`
+ * @throws {SbxError} `package.repository_conflict`: another file with this name is published;
+ * `package.key_invalid`, `package.tool_missing`, `package.tool_failed`
  */
 export async function writeRepository(options: RepositoryOptions): Promise<Repository> {
   const { debs, out, suite, origin, validDays, date = new Date() } = options;

@@ -8,7 +8,7 @@ import { ASSETS_TIMER, ASSETS_UNIT, INSTANCE_UNIT, USER_UNIT } from "./unit.ts";
 /** Programs beside `sbx`, each the same file under a name of its own. */
 export const ROLES = ROLE_PROGRAMS.filter((name) => name !== "sbx");
 
-/** What the package of sbx is made of. */
+/** Parts of sbx's package. */
 export interface SbxParts {
   version: string;
   arch: Exclude<DebArch, "all">;

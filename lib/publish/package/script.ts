@@ -1,11 +1,11 @@
-/** Shell scripts of the package: those that dpkg runs, and the one that fetches assets. */
+/** Shell scripts of the package: the ones dpkg runs, and the one that fetches assets. */
 
-/** Units that start by themselves. */
+/** Units that start automatically. */
 const TIMER = "sbx-assets.timer";
 
 /**
  * Fetches the assets of the packaged manifest for all users. The manifest's address is in a file of one field a line, and
- * holds no quotes (lib/publish/package/corp.ts). What a failed update leaves is the old set, whole.
+ * holds no quotes (lib/publish/package/corp.ts). A failed update leaves the old set, whole.
  */
 export const UPDATE_ASSETS = `#!/bin/sh
 # Installs the assets of the manifest that a package names into /var/lib/sbx, for all users of this machine.

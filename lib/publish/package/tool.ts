@@ -6,7 +6,7 @@ const PACKAGES: Record<string, string> = { "dpkg-deb": "dpkg", "apt-ftparchive":
 
 /** Options of {@linkcode runTool}. */
 export interface ToolOptions {
-  /** what it is for, as the start of an error message: "building sbx_1.0.0_amd64.deb" */
+  /** purpose, as the start of an error message: "building sbx_1.0.0_amd64.deb" */
   doing: string;
   cwd?: string;
   env?: Record<string, string>;

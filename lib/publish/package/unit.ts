@@ -1,6 +1,6 @@
 /** systemd units of the package. */
 
-/** Service of one user, started at login by those who enable it; `sbx` starts it by itself otherwise. */
+/** One user's service, started at login once enabled; `sbx` starts it automatically otherwise. */
 export const USER_UNIT = `[Unit]
 Description=sbx, virtual machines for agents
 Documentation=file:///usr/share/doc/sbx/README.md.gz

@@ -65,7 +65,7 @@ export const UpdateStatus = z.object({
 });
 export type UpdateStatus = z.infer<typeof UpdateStatus>;
 
-/** Describes what is installed, and what was found last. */
+/** Describes the installed artifacts, and the last check's findings. */
 export async function updateStatus(
   home: Home,
   source: UpdateSource | undefined,

@@ -9,7 +9,7 @@ const EXTRACT = 'dpkg-deb --fsys-tarfile "$1" | tar -xOf - ".$2"';
  * Writes a file of a Debian package to `out`, executable, and synchronizes it with the disk.
  *
  * @param path absolute path that the package installs
- * @returns digests of what was written
+ * @returns digests of the written bytes
  * @throws {SbxError} `update.program.failed`
  */
 export async function extractProgram(

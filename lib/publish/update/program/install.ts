@@ -42,7 +42,7 @@ export interface ProgramOptions {
   allowDowngrade?: boolean;
   /** keys that verify revocations which other users of the machine know of; absent: this home's memory alone counts */
   keys?: ReleaseKeys;
-  /** where those are; default this machine's places */
+  /** places of the shared revocations; default this machine's */
   machine?: MachinePlaces;
   onWait?: () => void;
 }
@@ -218,7 +218,7 @@ async function askVersion(path: string): Promise<string> {
   throw failed("it says no version");
 }
 
-/** Time in `ms` after which a person is told what is waited for. */
+/** Time in `ms` after which a person learns the reason for waiting. */
 const SILENT_MS = 1000;
 const TEMPORARY = /^\.sbx-program-[0-9a-f-]{36}$/;
 
@@ -233,8 +233,8 @@ function temporaryBeside(path: string): string {
 }
 
 /**
- * Changes a program, one change at a time: the folder itself is locked, so that nothing stays behind. What an earlier
- * change left when it was killed is removed first.
+ * Changes a program, one change at a time: the folder itself is locked, so that nothing stays behind.
+ * Leftovers of a killed earlier change are removed first.
  *
  * @param onWait called when another change takes its time
  * @throws {SbxError} `file.invalid`: the folder is not this user's

@@ -8,7 +8,7 @@ import { type Home, writeAtomic } from "../../../base/home/mod.ts";
 import { timeLimit } from "../../../base/time/mod.ts";
 import { type MemoryFile, provenRevocations, type ReleaseKeys, ReleaseMemory } from "../../../release/mod.ts";
 
-/** Where the machine keeps what its users know. */
+/** Places of the revocations that the machine's users share. */
 export interface MachinePlaces {
   /** folder of root's proofs, which everybody may read */
   shared: string;
@@ -31,8 +31,8 @@ interface User {
 }
 
 /**
- * What this home remembers, what root does, and for root what every user's home proves. Files of others only add revocations,
- * and only those that `keys` verify: no user can keep a program back that its publisher has not revoked.
+ * This home's memory, root's, and for root every user home's proofs. Other users' files only add revocations,
+ * and only ones that `keys` verify: no user can keep a program back that its publisher has not revoked.
  */
 export async function machineMemory(
   home: Home,
