@@ -33,7 +33,7 @@ export interface CorpInfo {
   };
 }
 
-/** Describes the corp configuration in force and the state of its file. */
+/** Describes the active corp configuration and the state of its file. */
 export function corpInfo({ path, state }: Pick<CorpStore, "path" | "state">): CorpInfo {
   const file = "config" in state ? state.config.file : undefined;
   return {
@@ -60,7 +60,7 @@ export function corpInfo({ path, state }: Pick<CorpStore, "path" | "state">): Co
   };
 }
 
-/** Describes the configuration in force in one sentence; printed by `sbx status`. */
+/** Describes the active configuration in one sentence; printed by `sbx status`. */
 export function corpSummary({ path, state }: Pick<CorpStore, "path" | "state">): string {
   switch (state.status) {
     case "absent":

@@ -8,8 +8,8 @@ import { type CorpPlaces, corpPlaces, findCorpPlace } from "./place.ts";
  * State of the corp configuration.
  *
  * - `absent`: no corp.toml
- * - `ok`: corp.toml is in force
- * - `last_good`: corp.toml is broken, its last good version stays in force
+ * - `ok`: corp.toml is active
+ * - `last_good`: corp.toml is broken, its last good version stays active
  * - `closed`: corp.toml is broken and has no known good version, so everything corp could lock is locked
  *
  * A well-formed file with invalid content, such as rules that do not compile, is broken too; `rejected` holds it.
@@ -20,7 +20,7 @@ export type CorpState =
   | { status: "last_good"; config: CorpConfig; error: SbxError; rejected?: CorpConfig }
   | { status: "closed"; error: SbxError; rejected?: CorpConfig };
 
-/** What is joined with corp.toml before it takes effect: the bundle of a fleet. */
+/** Layer joined with corp.toml before it takes effect: a fleet's bundle. */
 export interface CorpLayer {
   /** file that changes with the layer */
   path: string;
@@ -29,8 +29,8 @@ export interface CorpLayer {
 }
 
 /**
- * Corp configuration in force. An unreadable corp.toml never unlocks anything: the last good version, held in memory
- * and as a copy in the home, stays in force.
+ * Active corp configuration. An unreadable corp.toml never unlocks anything: the last good version, held in
+ * memory and as a copy in the home, stays active.
  */
 export class CorpStore {
   /** every place that corp.toml may have, to be watched */
@@ -132,7 +132,7 @@ export class CorpStore {
   async #readCopy(): Promise<CorpConfig | undefined> {
     try {
       const copy = await loadCorp(this.#copyPath);
-      // Copies of an earlier version have no origin; they were of the file in force.
+      // Copies of an earlier version have no origin; they were of the active file.
       const path = await Deno.readTextFile(this.#originPath).catch(() => this.#path);
       return this.#lastGood = { ...copy, path };
     } catch {

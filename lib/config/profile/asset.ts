@@ -42,7 +42,8 @@ export async function pinnedFile(home: Home, { name, url, hash: pin, size }: Ass
 }
 
 /**
- * Installed names of the files that profiles pin, for every architecture. Those of a profile that cannot be read are unknown.
+ * Installed names of the files that profiles pin, for every architecture. An unreadable profile's names are
+ * unknown.
  *
  * @throws {SbxError} that profile's error
  */

@@ -39,7 +39,7 @@ const REGISTRIES = [
 /** Hosts whose repositories are fetched. */
 const GIT_HOSTS = ["github.com", "gitlab.com", "bitbucket.org", "codeberg.org"];
 
-/** The part of a profile that tells one agent from another. */
+/** The part of a profile that differs between agents. */
 interface AgentFacts {
   id: string;
   name: string;

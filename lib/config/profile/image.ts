@@ -12,11 +12,12 @@ import type { Home } from "../../base/home/mod.ts";
 import type { Profile } from "./profile.ts";
 
 /**
- * Resolves the installed image of a profile: its own, or that of another profile with the same packages. A profile that
- * names no packages boots the default image, and so does every profile while that image does not say what is in it.
+ * Resolves the installed image of a profile: its own, or that of another profile with the same packages. A
+ * profile that names no packages boots the default image, and so does every profile while that image does not
+ * state its contents.
  *
- * @throws {SbxError} `image.missing` (412): no installed image has the profile's packages; `image.mismatch` (412): its own
- * has others; `assets.missing` (412)
+ * @throws {SbxError} `image.missing` (412): no installed image has the profile's packages; `image.mismatch`
+ * (412): its own has others; `assets.missing` (412)
  */
 export async function imageAssets(home: Home, profile: Profile, arch: Arch): Promise<Assets> {
   const { id, packages } = profile;

@@ -37,7 +37,7 @@ export interface ProfileInfoOptions {
   arch?: Arch;
   /** descriptor of the OBOM; default is the profile's own for `arch` */
   obom?: Obom;
-  /** what is wrong with the file of the OBOM */
+  /** fault of the OBOM file */
   obomProblem?: SbxError;
 }
 

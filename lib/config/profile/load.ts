@@ -27,7 +27,7 @@ export async function loadProfile(home: Pick<Home, "profilesDir">, id: string): 
   return parseProfile(parseToml(text, `built-in profile ${id}`), { id, source: "builtin" });
 }
 
-/** Reads the document at `path`, `undefined` if there is none; TOML errors become `profile.invalid`. */
+/** Reads the document at `path`, `undefined` if it is missing; TOML errors become `profile.invalid`. */
 async function readProfile(path: string): Promise<TomlDocument | undefined> {
   try {
     return await readToml(path);

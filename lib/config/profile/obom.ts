@@ -34,7 +34,7 @@ interface LocatedObom {
 
 /**
  * Descriptor of a profile's OBOM for one architecture: the profile's own, or that of the installed assets if
- * the profile boots from them. `undefined` if there is none.
+ * the profile boots from them. `undefined` if neither exists.
  *
  * @throws {SbxError} `assets.mismatch` (412): the installed one is damaged
  */
@@ -104,8 +104,8 @@ export async function missingObom(
 }
 
 /**
- * Version of the guest programs in the image of a profile, as its OBOM has it; undefined where there is none that can be
- * read, or it was generated before OBOMs had that.
+ * Version of the guest programs in a profile's image, from its OBOM; undefined for a missing or unreadable
+ * OBOM, or one from before OBOMs recorded it.
  */
 export async function guestVersion(
   home: Home,

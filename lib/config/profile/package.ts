@@ -4,7 +4,7 @@ import { z } from "zod";
 /** Debian package as apt installs it, with architecture or version if need be. A name that ends in `-` would remove it. */
 const APT_PACKAGE = /^[a-z0-9][a-z0-9+.-]*[a-z0-9+.](:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?$/;
 
-/** Tests whether a text names a Debian package; the image build takes what this takes. */
+/** Tests whether a text names a Debian package; the image build accepts the same names. */
 export function isAptPackage(name: string): boolean {
   return name.length <= 256 && APT_PACKAGE.test(name);
 }

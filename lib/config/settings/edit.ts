@@ -22,7 +22,7 @@ export type ValueCheck = (id: string, value: SettingValue) => Promise<string | u
 /**
  * Rejects a batch of changes as a whole, listing every problem (docs/design/contracts/03-settings.md §3).
  *
- * @param current settings in force
+ * @param current active settings
  * @param check further check of values valid by their definition
  * @throws {SbxError} `settings.corp_locked`: for a batch with a locked setting; else `settings.invalid`
  */

@@ -25,7 +25,7 @@ export interface LayerExplanation extends Partial<Place> {
   value?: SettingValue;
   enabled?: boolean;
   hidden?: boolean;
-  /** true for the layer whose value is in force */
+  /** true for the layer whose value is active */
   wins: boolean;
 }
 

@@ -40,7 +40,7 @@ export interface SettingsInfoBytes {
   etag: string;
 }
 
-/** Settings in force; the only writer of settings.toml. */
+/** Active settings; the only writer of settings.toml. */
 export class SettingsStore {
   /** path of the user's settings.toml */
   readonly path: string;
@@ -159,8 +159,8 @@ export class SettingsStore {
   }
 
   /**
-   * Calls `onChange` after each change of the settings in force: by an edit here, by another program or by hand, in
-   * settings.toml or corp.toml.
+   * Calls `onChange` after each change of the active settings: by an edit here, by another program or by
+   * hand, in settings.toml or corp.toml.
    *
    * @param onChange callback with the ids of the changed settings, empty if only the issues changed
    */
@@ -212,7 +212,10 @@ export class SettingsStore {
     }
   }
 
-  /** Builds the user's layer. A value rejected by `check` stays in force with an issue, and its reader fails on it. */
+  /**
+   * Builds the user's layer. A value rejected by `check` stays active with an issue, and its reader fails on
+   * it.
+   */
   async #userLayer(document: TomlDocument): Promise<Layer> {
     const { definitions, check } = this.#options;
     const layer = userLayer(document, definitions);
