@@ -9,10 +9,10 @@ export interface DroppedRule {
 }
 
 /**
- * Leaves out each rule whose id an earlier pack has: their findings could not be told apart. The rest stays in force, so
- * that a detection stops neither a VM nor a change of the others.
+ * Drops each rule whose id an earlier pack has: their findings could not be distinguished. The rest stays
+ * active, so that a detection stops neither a VM nor a change of the others.
  *
- * @param irs packs, those that count more first
+ * @param irs packs, highest precedence first
  */
 export function dropDuplicates(
   irs: readonly DetectionIr[],

@@ -1,4 +1,4 @@
-/** Detections in force: packs loaded by pins, overlays, and their views. Loads zod and the YAML parser. */
+/** Active detections: packs loaded by pins, overlays, and their views. Loads zod and the YAML parser. */
 export { exportRoutes, type LoadedPack, loadPack, loadPinned } from "./load.ts";
 export {
   irOfInput,

@@ -1,4 +1,4 @@
-/** Detections in force, as the API shows them (docs/design/contracts/06-detection.md §6). */
+/** Active detections, as the API shows them (docs/design/contracts/06-detection.md §6). */
 import type { DetectionIr } from "../ir/ir.ts";
 import { mergeCounters, type RuleCounter } from "../match/counter.ts";
 import type { Overlay } from "./overlay.ts";

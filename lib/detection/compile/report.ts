@@ -13,7 +13,7 @@ export interface CompileReport {
   diagnostics: Diagnostic[];
 }
 
-/** Builds the report; id and version are those of the document, `null` when it states none. */
+/** Builds the report; id and version come from the document, `null` when it states none. */
 export function createCompileReport(
   { ir, problems }: CompileResult,
   { id, version }: { id: string | null; version: string | null },

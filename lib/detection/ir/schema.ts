@@ -39,7 +39,7 @@ export const IrRuleSchema = z.strictObject({
   matchers: z.array(IrMatcherSchema).min(1),
   severity: z.enum(SEVERITIES),
   confidence: z.enum(CONFIDENCES),
-  // Those of the pack and of the rule.
+  // Tags of the pack and of the rule.
   tags: z.array(TagsSchema.element).max(2 * TAGS_MAX),
 }).superRefine(({ event_family, matchers }, context) => {
   matchers.forEach(({ field_path, values }, at) => {

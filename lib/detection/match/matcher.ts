@@ -42,7 +42,8 @@ export class Matcher {
 
   /**
    * @param before matcher to continue the counters of, for rules in both
-   * @throws {SbxError} `detection.conflict`: two rules have the same id, so their findings could not be told apart
+   * @throws {SbxError} `detection.conflict`: two rules have the same id, so their findings could not be
+   * distinguished
    */
   constructor(irs: readonly DetectionIr[], before?: Matcher) {
     const previousRules = new Map(before?.rules.map((loaded) => [loaded.rule.id, loaded]));

@@ -31,7 +31,7 @@ export interface HuntSource {
 /** Columns of each row of a hunt, before the number of its rule. */
 const ROW = ["machine_id", "session_id", "sequence", "event_id", "event_type", "timestamp_unix_ms"];
 
-/** Column of a field; those that all events have are called without `common`. */
+/** Column of a field; columns common to all events drop the prefix `common`. */
 export function columnOf(path: string): string {
   return path.replace(/^common\./, "").replaceAll(".", "_");
 }
@@ -46,7 +46,7 @@ export function isOfResponse(path: string): boolean {
   return path.split(".")[1] === "response" && path.split(".")[0] !== "common";
 }
 
-/** What part of the past a statement looks at. */
+/** Part of the past that a statement reads. */
 export interface HuntPeriod {
   /** Unix `ms` of the first event, and of the first one that is not looked at */
   since?: number;
