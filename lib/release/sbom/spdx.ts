@@ -101,7 +101,7 @@ function refOf(ids: Map<string, string>, id: string): string {
 }
 
 /**
- * Name of an element: letters, digits, `.` and `-`; a hash of the replaced characters keeps distinct ids
+ * Name of an element: letters, digits, `.` and `-`; a hash of the id keeps distinct ids
  * distinct.
  */
 function elementName(id: string): string {
