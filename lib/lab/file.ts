@@ -6,7 +6,7 @@ import { isObject } from "../base/object/mod.ts";
 import { EventSchema } from "../event/schema.ts";
 import type { LabEvent } from "./event.ts";
 
-/** Reads the events of a file. @throws {SbxError} `lab.invalid`: the first line that is no event */
+/** Reads the events of a file. @throws {SbxError} `lab.invalid`: names the first line that is not an event */
 export async function* readEventFile(path: string): AsyncGenerator<LabEvent> {
   await using file = await openFile(path);
   let number = 0;

@@ -18,7 +18,7 @@ export async function checkWorkspace(
 ): Promise<TreeReport> {
   const unsigned = await findUnsigned(await Workspace.open(dir));
   const { report } = await verifyTree(dir, { keys, checks: [oneDocumentEach], progress });
-  // Of a draft, "not signed" is all that there is to say.
+  // A draft's only problem to report is "not signed".
   const said = new Set(unsigned.flatMap(({ subject, record }) => [subject, record]));
   const results = [
     ...unsigned.map(({ record: _, ...result }) => result),

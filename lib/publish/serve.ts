@@ -72,7 +72,7 @@ async function answer(root: string, request: Request): Promise<Response> {
   return new Response(file.readable.pipeThrough(first(end - start)), { status, headers });
 }
 
-/** Path of a request below the tree; undefined for hidden files, and for what could lead out of it. */
+/** Path of a request below the tree; undefined for hidden files, and for paths that could lead out of it. */
 function pathOf(root: string, url: string): string | undefined {
   const segments = new URL(url).pathname.slice(1).split("/");
   const isPlain = segments.every((segment) => /^[A-Za-z0-9_~+@-][A-Za-z0-9._~+@-]*$/.test(segment));

@@ -15,7 +15,7 @@ import {
 import type { PublisherKeys } from "./key.ts";
 import { FILE_MODE, TRUST, UNSIGNED, type Workspace } from "./workspace.ts";
 
-/** Tests whether a manifest may still change: nothing of it is signed. */
+/** Tests whether a manifest may still change: no part of it is signed. */
 export function isDraft({ packages, binaries, profiles, bundles = [] }: ChannelManifest): boolean {
   return [...packages, ...binaries, ...profiles, ...bundles].some(({ hmac }) => hmac === UNSIGNED);
 }

@@ -158,7 +158,7 @@ export const BundleEntry = z.strictObject({
 });
 export type BundleEntry = z.infer<typeof BundleEntry>;
 
-/** The channel manifest: what one version of a channel consists of. An empty release is refused. */
+/** The channel manifest: the contents of one version of a channel. An empty release is refused. */
 export const ChannelManifest = z.strictObject({
   version: ReleaseVersion,
   channel: ChannelId,

@@ -11,7 +11,7 @@ const RELATIVE = /^(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~+@-]+(?:\/(?!\.{1,2}(?:\/|$))
 export function isReleaseUrl(text: string): boolean {
   if (text.length === 0 || text.length > URL_MAX) return false;
   if (!text.includes(":")) return RELATIVE.test(text) && !text.includes("..");
-  // URL.parse would drop white space and control characters in silence.
+  // URL.parse would silently drop white space and control characters.
   // deno-lint-ignore no-control-regex -- the pattern finds them
   if (/[\x00-\x20\\\x7f]/.test(text) || !/^https?:\/\//.test(text)) return false;
   const url = URL.parse(text);

@@ -48,7 +48,7 @@ const STATUS: Record<string, FileChange["status"]> = {
   T: "retyped",
 };
 
-/** Options of every diff: nothing of the person or the guest decides how it is made. */
+/** Options of every diff: neither the person's nor the guest's configuration affects it. */
 const DIFF = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--ignore-submodules=none"];
 
 /** Summarizes the changes of one unit. */

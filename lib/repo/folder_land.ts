@@ -1,4 +1,4 @@
-/** Work into a folder without a repository: three ways, by what files hold. */
+/** Three-way merge of work into a folder without a repository, by file contents. */
 import { createHash } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import { openBeneath, OpenError } from "../../ffi/host/beneath.ts";
@@ -171,7 +171,7 @@ async function place(
   result.written.push(shown(path));
 }
 
-/** A file keeps who may read it; only git's one bit changes. */
+/** Keeps a file's read permissions; only git's executable bit changes. */
 function modeFor(mode: string, old: Deno.FileInfo | undefined): number {
   const kept = old?.isFile ? (old.mode ?? FILE_MODE) & 0o777 & ~EXECUTABLE : FILE_MODE;
   return mode === "100755" ? kept | (kept >> 2 & EXECUTABLE) : kept;

@@ -16,7 +16,7 @@ export interface GuestPack {
   pack: AsyncIterable<Uint8Array>;
 }
 
-/** Bundle of all refs of a store, without what `known` has. */
+/** Bundle of all refs of a store, without objects that `known` has. */
 export function writeBundle(git: Git, known: string[]): AsyncGenerator<Uint8Array> {
   return git.stream(["bundle", "create", "--quiet", "-", "--all", ...known.map((id) => `^${id}`)]);
 }

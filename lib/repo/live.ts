@@ -1,4 +1,4 @@
-/** A repository beside its own files: the guest has the files of the host, and a repository of its own for them. */
+/** A live repository: the guest shares the host's files, with a separate repository for them. */
 import type { ProgressSink } from "../base/progress/mod.ts";
 import { type BroughtIn, carry, nameRefs, reportOf, sizeOf } from "./bring.ts";
 import { writeBundle } from "./git_bundle.ts";

@@ -1,4 +1,4 @@
-/** Submodules that a guest names: git would run or fetch what their URLs say when a person initializes them. */
+/** Submodules that a guest names: on initialization, git would run or fetch their URLs. */
 import { refused } from "./git_bundle.ts";
 import { shown, splitNul } from "./text.ts";
 import { nameProblem } from "./name/mod.ts";

@@ -81,7 +81,7 @@ async function acceptPaths(work: Work, paths: string[]): Promise<Accepted> {
     const parts = path.split("/").filter((part) => part !== "" && part !== ".");
     if (path.startsWith("/") || parts.includes("..") || parts.length === 0) throw notInside(path);
     const clean = parts.join("/");
-    // The innermost: submodules come after what holds them.
+    // The innermost: submodules come after their parents.
     const unit = work.units.findLast(({ unit }) => unit.path === "" || clean.startsWith(`${unit.path}/`))!;
     const below = unit.unit.path === "" ? clean : clean.slice(unit.unit.path.length + 1);
     byUnit.set(unit.unit.path, [...byUnit.get(unit.unit.path) ?? [], below]);

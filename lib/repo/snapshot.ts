@@ -7,7 +7,7 @@ import { looksSecret } from "./name/mod.ts";
 import { below, type Source } from "./source.ts";
 import { initStore, type Store } from "./store.ts";
 
-/** File of patterns of what stays on the host, as in a .gitignore. */
+/** Name of the file with patterns of files that stay on the host, as in a .gitignore. */
 const IGNORE_FILE = ".sbxignore";
 /** Date of commits that sbx makes: the same tree and parents are the same commit, on both sides. */
 export const COMMIT_DATE = "2001-01-01T00:00:00Z";
@@ -30,7 +30,7 @@ export interface Snapshot {
   files: string[];
 }
 
-/** Takes the state of a source into a store of its own. */
+/** Takes the state of a source into a separate store. */
 export async function takeSnapshot(source: Source, store: Store, withSecrets: boolean): Promise<Snapshot> {
   await initStore(source, store);
   const temporary = await Deno.makeTempDir({ prefix: "sbx-index-" });

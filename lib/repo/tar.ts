@@ -7,7 +7,7 @@ import { fromLatin1 } from "./text.ts";
  * The named files and the folders above them.
  *
  * @param files as `latin1`
- * @param os whose tar it is: macOS's knows fewer options, and would add what Finder knows of a file
+ * @param os system of the tar: macOS's has fewer options, and would add Finder's metadata
  * @throws {SbxError} `repo.unreadable`: tar cannot read one
  */
 export async function* archive(

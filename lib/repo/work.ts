@@ -111,7 +111,7 @@ export class Work implements AsyncDisposable {
   }
 }
 
-/** Commits of the guest that it says it has; its word is checked against what arrived. */
+/** Commits that the guest claims to have; checked against the received objects. */
 function readAnswer(words: string): { tip: string; isEmpty: boolean } {
   const [, tip, none] = /^[0-9a-f]{40,64} ([0-9a-f]{40,64})( -)?\n?$/.exec(words) ?? [];
   if (tip === undefined) throw refused("git in the VM gave no answer that can be read");
@@ -193,7 +193,7 @@ async function personOf(dir: string, unit: Unit): Promise<Git> {
   });
 }
 
-// A guest's work in a store of its own, checked before anything else sees it.
+// A guest's work in a separate store, checked before any other use.
 
 /** Checked work of a guest. */
 interface Incoming {

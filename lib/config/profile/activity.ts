@@ -7,7 +7,7 @@ import { NAMED_CLASSES, pathClass } from "../../event/mod.ts";
 /** Most paths of a profile, and most characters of each (docs/design/contracts/14-limits.md §14). */
 const PATHS_MAX = 32;
 const PATH_CHARACTERS_MAX = 512;
-/** The only folder of /dev whose files are like others. */
+/** The only folder of /dev that holds ordinary files. */
 const SHARED_MEMORY = /^\/dev\/shm(\/|$)/;
 
 const path = z.string().max(PATH_CHARACTERS_MAX)

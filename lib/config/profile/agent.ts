@@ -24,7 +24,7 @@ export const Agent = z.strictObject({
   command: argv,
   /** program and arguments without a terminal; one of them is {@linkcode PROMPT} */
   headless: argv.refine((words) => words.includes(PROMPT), `needs the argument "${PROMPT}"`),
-  /** provider whose key the agent needs; absent: none */
+  /** provider whose key the agent needs; absent: no key */
   provider: z.enum(["anthropic", "openai", "google"]).optional(),
   /** variables of its VM */
   env: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), noNul(4096)).default({}),

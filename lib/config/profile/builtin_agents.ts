@@ -4,7 +4,7 @@
 
 /** Node and npm of the guests. */
 export const NODE = ["node-linux-{cpu}@24.21.0", "npm@12.2.0"];
-/** Debian packages for agents: what their tools call. */
+/** Debian packages for agents: programs that their tools run. */
 const APT = [
   "ca-certificates",
   "git",
@@ -36,7 +36,7 @@ const REGISTRIES = [
   "codeload.github.com",
   "objects.githubusercontent.com",
 ];
-/** Hosts whose repositories are fetched. */
+/** Hosts from which repositories are fetched. */
 const GIT_HOSTS = ["github.com", "gitlab.com", "bitbucket.org", "codeberg.org"];
 
 /** The part of a profile that differs between agents. */

@@ -51,7 +51,7 @@ export async function generateProfile(
   return document;
 }
 
-/** Reads what wrote an OBOM; undefined when its bytes do not say so. */
+/** Reads the generator of an OBOM; undefined if its bytes do not name it. */
 export function describeObom(bytes: Uint8Array): ObomGenerator | undefined {
   try {
     const { metadata } = JSON.parse(decodeUtf8(bytes) ?? "");

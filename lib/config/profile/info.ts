@@ -25,7 +25,7 @@ export interface ProfileInfo {
     scope: "base_image";
     format: "cyclonedx-obom.v1";
     route: string;
-    /** why its file cannot be read, and what to do */
+    /** reason that its file cannot be read, and a remedy */
     problem?: string;
   };
 }

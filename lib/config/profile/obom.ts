@@ -96,7 +96,7 @@ export async function missingObom(
   profile: Profile,
   arch: Arch = currentArch(),
 ): Promise<SbxError | undefined> {
-  // A profile without an image is an issue of its own.
+  // A profile without an image is reported separately.
   const file = await findFile(home, profile, arch).catch(() => undefined);
   const info = file && await Deno.stat(file.path).catch(() => null);
   if (!file || info?.isFile && info.size === file.size) return undefined;

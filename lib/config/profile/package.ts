@@ -25,7 +25,7 @@ const modulePath = z.string().max(256).regex(
 export const SUITES = ["bookworm", "trixie"] as const;
 export type Suite = typeof SUITES[number];
 
-/** Debian release of a guest whose profile names none. */
+/** Debian release of a guest whose profile names no release. */
 export const DEFAULT_SUITE: Suite = "trixie";
 
 export const Packages = z.strictObject({

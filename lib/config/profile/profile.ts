@@ -49,7 +49,7 @@ export function parseProfile(document: TomlDocument, { id, source, path }: Profi
 }
 
 /**
- * Refuses a profile that needs a newer sbx, or whose `min_sbx_version` is no version.
+ * Refuses a profile that needs a newer sbx, or has an invalid `min_sbx_version`.
  *
  * @throws {SbxError} `profile.incompatible`
  */

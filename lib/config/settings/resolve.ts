@@ -28,7 +28,7 @@ export function resolve(definitions: Definitions, user: Layer, corp: Layer): Res
     const corpEntry = corp.entries.get(leaf.id);
     const isLocked = corp.locksAll === true || corpEntry?.locked === true;
     const userValue = isLocked ? undefined : userEntry?.value;
-    // A user who could switch a locked setting off could take corp's value away.
+    // By switching a locked setting off, a user could remove corp's value.
     const userEnabled = isLocked ? undefined : userEntry?.enabled;
     if (isLocked && (userEntry?.value ?? userEntry?.enabled) !== undefined) {
       overrideIssues.push(lockedIssue(leaf.id, user));

@@ -1,5 +1,5 @@
 /**
- * Settings that are gone, and what to do instead. A file that has them still loads
+ * Removed settings, and their replacements. A file that has them still loads
  * (docs/design/contracts/03-settings.md §3).
  */
 const SECRET =

@@ -16,7 +16,7 @@ import { RuleInputSchema } from "./schema.ts";
 
 /** Maximum number of overlays. */
 export const OVERLAYS_MAX = 1000;
-/** Maximum bytes of an overlay file: a pack whose source text grows by JSON escaping. */
+/** Maximum bytes of an overlay file: a pack's source text, grown by JSON escaping. */
 const FILE_MAX = 4 * PACK_MAX;
 
 /** Body of a request to add an overlay: a pack or a single rule. */

@@ -44,7 +44,7 @@ export interface PortabilityReport {
   path: string;
   rule_count: number;
   accepted: number;
-  /** rules with no error other than those a split removes */
+  /** rules whose only errors are ones that a split removes */
   accepted_after_split: number;
   /** number of rules each construct blocks, most frequent first */
   reasons: { code: string; rules: number }[];

@@ -68,7 +68,7 @@ function readBareContext(line: Record<string, unknown>, strict: boolean): Fixtur
   return { event: written, event_id: event.common.event_id ?? "", labels: undefined };
 }
 
-/** An event as lists of a ledger have it (`sbx events --jsonl`), without what became of it. */
+/** An event as lists of a ledger have it (`sbx events --jsonl`), without its outcome. */
 function contextOfListed(line: Record<string, unknown>): Record<string, unknown> {
   if (line.schema_version === undefined) return line;
   const { decision: _, rule_id: __, outcome: ___, ...context } = line;

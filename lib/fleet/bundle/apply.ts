@@ -20,7 +20,7 @@ import { entryOf, openBundle } from "./verify.ts";
 /**
  * Verifies an installed bundle and joins it with corp.toml.
  *
- * @returns the configuration, and the bundle's entries that the machine's own corp.toml also has
+ * @returns the configuration, and the bundle's entries that the machine's own corp.toml overrides
  * @throws {SbxError} `release.…`, `bundle.…`, `corp.invalid`
  */
 export async function applyBundle(

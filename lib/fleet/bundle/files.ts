@@ -45,7 +45,7 @@ export interface BundleStatus {
   /** place of this machine in the stages of the channel, from 0 to below 100 */
   place: number;
   labels: string[];
-  /** entries of the bundle in whose place this machine's corp.toml holds */
+  /** entries of the bundle that this machine's corp.toml overrides */
   held: string[];
   problem: string | null;
 }

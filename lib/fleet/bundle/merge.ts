@@ -25,14 +25,15 @@ const PATHS: Record<string, readonly string[]> = {
 /** A joined corp.toml. */
 export interface Joined {
   text: string;
-  /** entries of the bundle in whose place the machine's own hold, such as `settings.vm.memory_mb` */
+  /** entries of the bundle that the machine's own override, such as `settings.vm.memory_mb` */
   held: string[];
 }
 
 /**
  * Joins the corp.toml of a machine with that of a bundle.
  *
- * @throws {SbxError} `bundle.refused`: the bundle would change what only the machine's own may say, or loosen its rules
+ * @throws {SbxError} `bundle.refused`: the bundle would set entries reserved to the machine, or loosen its
+ * rules
  */
 export function joinCorp(own: CorpConfig, bundle: CorpConfig): Joined {
   const [ours, theirs] = [own.document.value as Table, bundle.document.value as Table];

@@ -26,7 +26,7 @@ export interface VerifiedBundle {
   files: BundleFiles;
 }
 
-/** Where a bundle is, and what verifies it. */
+/** Location of a bundle, and the keys that verify it. */
 export interface BundlePlace {
   index: URL;
   channel: string;

@@ -1,7 +1,7 @@
 /** Tables that machines put segments and reports into, for a receiver that reads them there. */
 import type { ClickHouseClient } from "./client.ts";
 
-/** Blocks of rows whose tokens the table remembers: one that comes again is not inserted. */
+/** Blocks of rows whose tokens the table remembers: a repeated one is not inserted. */
 const TOKENS = 10_000;
 
 /** DDL. Segments go after 30 days: a receiver has them long before. */

@@ -5,7 +5,7 @@ import { loadEngine } from "./load.ts";
 /** ClickHouse in this process, without a server. */
 export class ChDb implements Engine {
   readonly dialect = "clickhouse";
-  // deno-lint-ignore no-explicit-any -- the engine is no dependency: its types are not there
+  // deno-lint-ignore no-explicit-any -- the engine is no dependency: its types are missing
   readonly #library: any;
 
   constructor() {

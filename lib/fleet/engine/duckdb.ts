@@ -10,7 +10,7 @@ const MEMORY = "2GB";
 export class DuckDb implements Engine {
   readonly dialect = "duckdb";
 
-  // deno-lint-ignore no-explicit-any -- the engine is no dependency: its types are not there
+  // deno-lint-ignore no-explicit-any -- the engine is no dependency: its types are missing
   private constructor(readonly instance: any, readonly connection: any, readonly library: any) {}
 
   static async open(path = ":memory:"): Promise<DuckDb> {

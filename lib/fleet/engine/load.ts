@@ -18,7 +18,7 @@ export function enginesFolder(): string {
 }
 
 /** Loads an engine. @throws {SbxError} `fleet.engine.missing` */
-// deno-lint-ignore no-explicit-any -- the engine is no dependency: its types are not there
+// deno-lint-ignore no-explicit-any -- the engine is no dependency: its types are missing
 export function loadEngine(name: EngineName): any {
   const folder = enginesFolder();
   const version = ENGINES[name];

@@ -7,7 +7,7 @@ import { headerOf } from "../segment/mod.ts";
 /** What becomes of a message: it is kept, comes again later, or is refused for good. */
 export type Verdict = "done" | "later" | "never";
 
-/** A store, and who keeps what arrives. */
+/** A store and its receiver. */
 export interface Pulled {
   dir: string;
   receiver: Receiver;

@@ -33,7 +33,7 @@ export class Intake {
   }
 
   /**
-   * Makes the folder, and removes what receivers left that were killed.
+   * Makes the folder, and removes leftovers of killed receivers.
    *
    * @param store the store's folder
    */

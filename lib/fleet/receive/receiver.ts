@@ -152,7 +152,7 @@ export class Receiver {
     return { kept: false, position: end };
   }
 
-  /** Heads at the end of a session. @param again what other receivers kept counts too */
+  /** Heads at the end of a session. @param again reread, to include rows kept by other receivers */
   async #endOf(folder: string, again = false): Promise<ChainHeads> {
     const remembered = this.#ends.get(folder);
     if (remembered && !again) return remembered;

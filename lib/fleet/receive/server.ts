@@ -28,7 +28,7 @@ export interface ServeOptions {
   hostname: string;
   port: number;
   tls?: { cert: string; key: string };
-  /** the store's receiver; absent: one of its own */
+  /** the store's receiver; absent: a new one */
   receiver?: Receiver;
   /** called after a segment was kept */
   onKept?(events: number): void;

@@ -1,4 +1,4 @@
-/** Reading segments, which come from machines that may lie: nothing of one counts before all of it was verified. */
+/** Reads segments from untrusted machines: no part of one counts before all of it is verified. */
 import { Buffer } from "node:buffer";
 import { zstdDecompressSync } from "node:zlib";
 import { SbxError } from "../../base/error/mod.ts";
@@ -10,7 +10,7 @@ import { BODY_BYTES_MAX, HEADER_BYTES_MAX } from "./limit.ts";
 import { type Line, parseLine } from "./line.ts";
 import { SegmentHeader } from "./schema.ts";
 
-/** A segment whose header is signed by a known machine, and whose rows were not looked at. */
+/** A segment whose header is signed by a known machine, and whose rows are not checked yet. */
 export interface OpenedSegment {
   header: SegmentHeader;
   /** compressed rows */

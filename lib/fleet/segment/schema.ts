@@ -25,7 +25,7 @@ export const SegmentHeader = z.strictObject({
   session_id: z.string().regex(SESSION_ID, "must be a session's id"),
   /** ISO 8601, by the clock of the machine */
   made_at: z.iso.datetime(),
-  /** sequence of the last event whose decision is not in the chain; null: none is */
+  /** sequence of the last event whose decision is not in the chain; null: no such event */
   bound_after: length.nullable(),
   from: Heads,
   to: Heads,

@@ -13,7 +13,7 @@ export interface Mailbox {
   lastHeads(machineId: string, sessionId: string): Promise<string | undefined>;
   /** Inserts a segment. @returns false: another one begins there */
   insert(header: SegmentHeader, segment: Uint8Array): Promise<boolean>;
-  /** Inserts a report, in place of the last one of its kind and session. */
+  /** Inserts a report, replacing the last one of its kind and session. */
   insertReport(report: Report, envelope: string): Promise<void>;
 }
 

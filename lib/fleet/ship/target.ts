@@ -8,7 +8,7 @@ export type Position = ChainHeads;
 export type Receipt =
   /** it is kept, now or since before */
   | { kept: true }
-  /** it begins elsewhere than where the collector stands; nothing of it was kept */
+  /** it begins away from the collector's position; nothing of it was kept */
   | { kept: false; position: Position };
 
 /** A collector of segments. */

@@ -187,7 +187,7 @@ class Run {
     report.fresh.push(...fresh);
     await this.#keep(folder, pack, found_at, fresh);
     const rest = pack.state === "partial" ? reached : null;
-    // Without a day looked at there is nothing to go on from.
+    // Without a finished day there is no point to resume from.
     if (rest === undefined) return;
     await writeState(folder, { schema: "sbx.retro-state.v1", pack_hash, hunted_at: found_at, reached: rest });
   }

@@ -1,4 +1,6 @@
-/** Takes out what would be another row or column, and halves of characters, which no database takes. */
+/**
+ * Replaces control characters, which separate rows and columns, and lone surrogates, which no database takes.
+ */
 export function clean(text: string): string {
   // deno-lint-ignore no-control-regex
   const plain = /[\x00-\x1f]/.test(text) ? text.replaceAll(/[\x00-\x1f]/g, " ") : text;

@@ -158,7 +158,7 @@ const KEYS = "'machine_id': 'VARCHAR', 'session_id': 'VARCHAR', 'number': 'BIGIN
 const TO = (output: string) => `TO '${output}' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 6)`;
 const FIELD = (path: string) => path.split(".").map((part) => `"${part}"`).join(".");
 
-/** Statements that make a table of a part. A text that is no JSON, which only a broken machine sends, has no fields. */
+/** Statements that make a table of a part. Invalid JSON, which only a broken machine sends, has no fields. */
 const COPY = {
   events: (input: string, output: string, longest: number) =>
     `COPY (SELECT machine_id, session_id, number AS sequence, split_part(t.common.event_type, '.', 1) AS family,

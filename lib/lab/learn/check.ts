@@ -102,7 +102,7 @@ export class ProfileCheck {
   }
 }
 
-/** Replays sessions. @throws {SbxError} `policy.invalid`; `learn.empty`: there is nothing to prove */
+/** Replays sessions. @throws {SbxError} `policy.invalid`; `learn.empty`: no events to prove */
 export async function checkProfile(
   rules: readonly Rule[],
   sessions: Iterable<LabSession> | AsyncIterable<LabSession>,

@@ -14,7 +14,7 @@ const UNNAMED_SHOWN = 3;
 /** Rules learned from sessions. */
 export interface Learned {
   rules: LearnedRule[];
-  /** CEL of everything that is not allowed, which a person is asked about */
+  /** CEL of everything that is not allowed, for which a person is asked */
   rest: string;
   event_count: number;
   needed_count: number;

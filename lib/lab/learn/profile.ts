@@ -17,7 +17,7 @@ export const REST = { id: "everything-else", priority: 900 };
 export interface LearnOptions {
   /** id of the new profile */
   id: string;
-  /** the profile whose machine, credentials and servers it keeps */
+  /** base profile, whose machine, credentials and servers are kept */
   base: Profile;
   /** read twice: to learn, and to prove */
   sessions(): Iterable<LabSession> | AsyncIterable<LabSession>;

@@ -27,7 +27,10 @@ const EXACT = /^(@?[^@]+)@(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)$/;
  */
 const HEADERS = "usr/local/share/node-gyp";
 const HEADERS_VARIABLE = "npm_package_config_node_gyp_devdir";
-/** Sets that variable in login shells, whose environment is their own; other programs have it of the guest's agent. */
+/**
+ * Sets that variable in login shells, which have their own environment; other programs get it from the
+ * guest's agent.
+ */
 const LOGIN_SCRIPT = "etc/profile.d/node-gyp.sh";
 
 /** npm's configuration in the guest: a Node that is linked into the prefix would make its own folder the prefix. */

@@ -12,7 +12,10 @@ import { MODULES_PATH, NETWORK_MODULES, RESOLV_CONF, RULES } from "./network.ts"
 import { SSHD, SSHD_PATH } from "./ssh.ts";
 import { hasTool } from "./tool.ts";
 
-/** Packages of every image: root certificates for its clients, nftables for its network, and what formats a Mac's disks. */
+/**
+ * Packages of every image: root certificates for clients, nftables for the network, and tools to format a
+ * Mac's disks.
+ */
 const BASE_PACKAGES = ["ca-certificates", "nftables", "e2fsprogs"];
 
 /** Fixed UUID, so that the same tree gives the same image. */

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { runTool } from "./tool.ts";
 
-/** Signs with one OpenPGP key, which exists in a folder of its own for as long as this does. */
+/** Signs with one OpenPGP key, kept in a temporary folder for this object's lifetime. */
 export interface Signer extends AsyncDisposable {
   fingerprint: string;
   /** binary */

@@ -16,7 +16,7 @@ export interface RepositoryOptions {
   key: string;
   /** such as `stable` */
   suite: string;
-  /** who publishes it, in one word */
+  /** the publisher, in one word */
   origin: string;
   /** time after which apt refuses the signed index, in days: a mirror cannot serve an old one for longer */
   validDays: number;

@@ -5,7 +5,7 @@ import { POSTINST, POSTRM, PRERM, UPDATE_ASSETS } from "./script.ts";
 import type { PackageFile } from "./tree.ts";
 import { ASSETS_TIMER, ASSETS_UNIT, INSTANCE_UNIT, USER_UNIT } from "./unit.ts";
 
-/** Programs beside `sbx`, each the same file under a name of its own. */
+/** Programs beside `sbx`: the same file under other names. */
 export const ROLES = ROLE_PROGRAMS.filter((name) => name !== "sbx");
 
 /** Parts of sbx's package. */
@@ -94,7 +94,7 @@ const DESCRIPTION = `virtual machines for AI agents, governed
  The program holds its runtime and its libraries, which sbx-sbom.spdx.json
  lists. Debian's vhost-device-vsock, which is in no release yet, comes with it.`;
 
-/** What lintian says of a program with its runtime in front and its files behind. */
+/** Findings of lintian about a program with its runtime in front and its files behind. */
 const OVERRIDES = `# Deno's runtime, with the program behind its last section: stripping would cut that off.
 sbx: unstripped-binary-or-object [usr/bin/sbx]
 # Libraries of Deno, as Deno publishes it.

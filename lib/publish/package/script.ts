@@ -23,7 +23,7 @@ code=0
 exit "$code"
 `;
 
-/** An update that fails is no reason to leave the package half-configured: the timer tries again. */
+/** A failed update must not leave the package half-configured: the timer tries again. */
 export const FETCH_ASSETS = `/usr/lib/sbx/update-assets || {
   echo "sbx: the assets could not be fetched; sbx-assets.timer tries again, and so does: sudo /usr/lib/sbx/update-assets" >&2
 }

@@ -58,7 +58,7 @@ ProtectControlGroups=yes
 RestrictSUIDSGID=yes
 `;
 
-/** Asks once a day, each machine at a time of its own. */
+/** Checks once a day, each machine at a different time. */
 export const ASSETS_TIMER = `[Unit]
 Description=Assets of sbx, once a day
 ConditionPathExists=/usr/share/sbx/manifest-origin.json

@@ -28,7 +28,7 @@ export async function recordChange({ dir }: Pick<Home, "dir">, change: Omit<Chan
   await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const line = JSON.stringify({ at: new Date().toISOString(), ...change });
   using file = await Deno.open(path, { append: true, create: true, mode: 0o600 });
-  // A line of its own also behind one that a crash cut off; empty lines are no changes.
+  // Starts on a new line, even behind one that a crash cut off; empty lines are no changes.
   await file.write(new TextEncoder().encode(`\n${line}\n`));
   await file.sync();
 }

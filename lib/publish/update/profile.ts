@@ -115,7 +115,7 @@ export async function installProfile(
   }, onWait);
 }
 
-/** Refuses a profile whose VMs could not boot here: it would take the place of one whose VMs can. */
+/** Refuses a profile whose VMs could not boot here: it would replace one whose VMs can. */
 function requireBootable({ id, revision, assets }: Profile, arch: Arch): void {
   if (!assets || assets.arch[arch]) return;
   throw new SbxError("assets.arch.not_found", `profile "${id}" ${revision} has no image for ${arch}`, {

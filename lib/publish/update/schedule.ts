@@ -2,7 +2,7 @@
 
 import { REFRESH_POLICY } from "../../config/corp/schema.ts";
 
-/** Shortest and longest interval, and the one of hosts whose files name none, in `s`. */
+/** Shortest and longest interval, and the default for hosts whose files name no interval, in `s`. */
 const HOUR = 3600;
 const INTERVAL_MIN = HOUR;
 const INTERVAL_MAX = 30 * 24 * HOUR;

@@ -77,7 +77,7 @@ export interface InstallResult {
 export async function installAssets(options: InstallOptions): Promise<InstallResult> {
   const { home, arch, progress = silent } = options;
   const url = parseManifestUrl(options.manifestUrl);
-  // A mirror sends bytes whose hashes the manifest has.
+  // A mirror's bytes must match the hashes in the manifest.
   const bases = [
     url,
     ...(options.mirrors ?? []).map((text) => new URL("./", parseManifestUrl(folderOf(text)))),
@@ -148,7 +148,7 @@ async function installedVersion({ assetsDir }: Home, profile: string): Promise<s
   );
 }
 
-/** Whether the installed release could boot a VM: one that could not is no reason to refuse an older one. */
+/** Whether the installed release could boot a VM: a broken one is no reason to refuse an older one. */
 async function boots(home: Home, arch: Arch, profile: string): Promise<boolean> {
   return await resolveAssets(home, arch, profile).then(verifyAssets).then(() => true, () => false);
 }

@@ -52,7 +52,7 @@ export async function removeImage(
 }
 
 /**
- * Removes the files of no installed release, such as those before an update.
+ * Removes files that belong to no installed release, such as ones from before an update.
  *
  * @param isUsed as for {@linkcode removeImage}
  * @param ageMs files that were changed since stay, in `ms`

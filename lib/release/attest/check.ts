@@ -32,7 +32,7 @@ export const attestationCheck: TreeCheck = async function* (tree): AsyncGenerato
   }
 };
 
-/** One attestation that holds is enough: while keys rotate, each of them has its own, and a host may know one of them. */
+/** One valid attestation is enough: while keys rotate, each has its own, and a host may know only one. */
 async function checkOne(
   tree: VerifiedTree,
   artifact: Artifact,

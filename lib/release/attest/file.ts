@@ -43,7 +43,7 @@ export async function attestationsBeside(path: string, kind: Kind): Promise<stri
   return found.slice(0, BUNDLES_MAX).map((each) => join(dirname(path), each));
 }
 
-/** Key that a bundle names; undefined where there is no bundle that can be read. */
+/** Key that a bundle names; undefined without a readable bundle. */
 async function signerOf(path: string): Promise<string | undefined> {
   try {
     const { verificationMaterial } = objectOf(parseJson(await Deno.readTextFile(path)));

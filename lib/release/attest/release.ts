@@ -19,7 +19,7 @@ export interface AttestOptions {
   channel: string;
   version: string;
   build: Build;
-  /** each signs an attestation of its own */
+  /** each signs a separate attestation */
   signing: readonly SigningKey[];
   /** keys that verify the workspace */
   keys: ReleaseKeys;

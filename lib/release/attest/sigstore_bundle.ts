@@ -1,4 +1,4 @@
-/** Sigstore bundles 0.3 with a key in place of a certificate: nothing of them needs a network. */
+/** Sigstore bundles 0.3 with a key instead of a certificate: they need no network. */
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";

@@ -39,9 +39,9 @@ export interface Build {
   source: string;
   /** full hash of the commit */
   commit: string;
-  /** who built: an address that its readers know */
+  /** the builder: an address that its readers know */
   builder: string;
-  /** what went into the build beside the sources */
+  /** inputs of the build besides the sources */
   materials: Subject[];
   /** in ISO 8601; absent in a build that is to be repeated bit by bit */
   startedOn?: string;

@@ -102,7 +102,7 @@ function recordBreaches(records: readonly ManifestRecord[], { channel, manifests
   });
 }
 
-/** Versions whose records must not disappear. One that is revoked may: it is not installed again. */
+/** Versions whose records must not disappear. A revoked one may: it is not installed again. */
 function installable({ manifests }: Followed): { version: string }[] {
   return Object.entries(manifests).filter(([, { status }]) => status !== "revoked").map(([version]) => ({
     version,

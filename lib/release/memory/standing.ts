@@ -4,7 +4,7 @@ import type { Status } from "../schema.ts";
 import { rankOf } from "../select.ts";
 import type { Followed, MemoryFile, RememberedManifest } from "./schema.ts";
 
-/** Status of a profile, an image or a binary, and the release that says so. */
+/** Status of a profile, an image or a binary, and the release that states it. */
 export interface Standing {
   status: Status;
   url: string;

@@ -45,7 +45,7 @@ export class ReleaseMemory {
     }
   }
 
-  /** Replaces the memory by what `change` makes of it; changes of several processes follow each other. */
+  /** Replaces the memory by the result of `change`; changes of several processes run one after another. */
   async update(change: (content: MemoryFile) => MemoryFile): Promise<void> {
     using _lock = await this.#lock();
     const content = MemoryFile.parse(change(await this.read()));

@@ -45,7 +45,7 @@ const GNU = /^(AGPL|LGPL|GPL|GFDL)(-NIV)?-(\d)(?:\.(\d))?(\+)?$/i;
 const MINOR: Record<string, Record<string, string>> = { LGPL: { 2: "0" }, GFDL: { 1: "1" } };
 /** Most words of a name without an exception; one with more is the begin of a licence's text. */
 const WORDS_MAX = 2;
-/** A text in place of a name. */
+/** Licence given as text, without a name. */
 const UNNAMED = "LicenseRef-Debian-unnamed";
 /** Characters that a LicenseRef cannot hold. */
 const NOT_IN_REF = /[^A-Za-z0-9.-]+/g;

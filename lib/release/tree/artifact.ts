@@ -81,7 +81,7 @@ function imagesOf(dir: string, bytes: Uint8Array): Artifact[] {
  * Verifies one file of a release by its record or pin.
  *
  * @param onBytes for a progress bar
- * @returns what verified it
+ * @returns the means of verification
  * @throws {SbxError} `release.mismatch`, `release.not_found`
  */
 export async function verifyArtifact(

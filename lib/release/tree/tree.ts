@@ -11,7 +11,7 @@ export interface TreeResult {
   /** file or record, relative to the tree */
   subject: string;
   ok: boolean;
-  /** the reason, or what verified it */
+  /** the reason, or the means of verification */
   detail?: string;
 }
 

@@ -153,7 +153,7 @@ async function verifyRelease(
   });
 }
 
-/** Runs one check and adds its result. @param run returns its value and what verified it */
+/** Runs one check and adds its result. @param run returns its value and the means of verification */
 async function attempt<T>(
   results: TreeResult[],
   check: string,

@@ -1,4 +1,7 @@
-/** Built-in settings of sbx itself and of its desktop app; what needs the app is hidden until it is there. */
+/**
+ * Built-in settings of sbx itself and of its desktop app; settings that need the app are hidden until it
+ * exists.
+ */
 export const APP_DEFAULTS = `
 [settings.app]
 name = "Application"

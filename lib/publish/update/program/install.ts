@@ -97,7 +97,8 @@ export async function installProgram(
 /**
  * Puts the previous program back; the one that it replaces becomes the previous one.
  *
- * @throws {SbxError} `update.program.not_found`: there is no previous one; `release.revoked`; `update.program.failed`
+ * @throws {SbxError} `update.program.not_found`: no previous program; `release.revoked`;
+ * `update.program.failed`
  */
 export async function restoreProgram(options: ProgramOptions): Promise<ProgramChange> {
   const { home, path, onWait } = options;

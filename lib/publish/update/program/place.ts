@@ -24,7 +24,7 @@ export async function requireUnowned(path: string): Promise<void> {
     stdin: "null",
     stderr: "null",
   });
-  // Without dpkg, there is no package of it.
+  // Without dpkg, it belongs to no package.
   const { success, stdout } = await outputOf(command).catch(() => ({
     success: false,
     stdout: new Uint8Array(),
