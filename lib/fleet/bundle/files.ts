@@ -42,7 +42,7 @@ export interface BundleStatus {
   offered: string | null;
   /** `kept`: the release for this machine is older than the active one, which was not revoked */
   state: "installed" | "same" | "kept" | "none" | "failed";
-  /** place of this machine in the stages of the channel, from 0 to below 100 */
+  /** position of this machine in the stages of the channel, from 0 to below 100 */
   place: number;
   labels: string[];
   /** entries of the bundle that this machine's corp.toml overrides */

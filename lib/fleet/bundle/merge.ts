@@ -1,7 +1,4 @@
-/**
- * corp.toml of a machine joined with that of a bundle: whatever the machine's own says holds
- * (docs/guides/fleet.md).
- */
+/** Joins a machine's corp.toml with a bundle's: the machine's own entries win (docs/guides/fleet.md). */
 import { dirname, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
@@ -11,9 +8,9 @@ import { stringifyToml } from "../../base/toml/mod.ts";
 
 type Table = Record<string, unknown>;
 
-/** Tables that lead to the bundle, to keys and to collectors: never a bundle's. */
+/** Tables that name the bundle, keys and collectors: never a bundle's. */
 const OWN = ["fleet", "release", "ledger"];
-/** Tables of which an entry of the machine takes the place of the bundle's. */
+/** Tables in which a machine's entry replaces the bundle's. */
 const BY_ENTRY = ["settings", "mcp", "corp_rule_files"];
 /** Paths that begin at the machine's corp.toml. */
 const PATHS: Record<string, readonly string[]> = {

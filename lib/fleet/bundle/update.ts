@@ -165,7 +165,7 @@ async function update(options: BundleUpdate, bundlesUrl: string, status: BundleS
   }
 }
 
-/** Fetches the files of a release into a folder of their own, which nothing uses before all of them are verified. */
+/** Fetches the files of a release into a separate folder, unused until all of them are verified. */
 async function fetchFiles(home: Home, index: URL, { record, manifest }: CheckedChannel): Promise<void> {
   const folder = bundlePaths(home).version(record.version);
   await Deno.remove(folder, { recursive: true }).catch(() => {});

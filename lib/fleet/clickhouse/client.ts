@@ -54,7 +54,7 @@ export class ClickHouseClient {
     await this.#post({}, sql);
   }
 
-  /** Inserts rows, all or none of them. @param settings of the statement @throws as `rows` */
+  /** Inserts rows, all or none. @param settings of the statement @throws as `rows` */
   async insert(table: string, rows: readonly unknown[], settings: readonly string[] = []): Promise<void> {
     const lines = rows.map((row) => JSON.stringify(row)).join("\n");
     await this.#post({

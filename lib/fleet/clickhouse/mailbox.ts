@@ -1,4 +1,4 @@
-/** Tables that machines put segments and reports into, for a receiver that reads them there. */
+/** Tables into which machines insert segments and reports, for a receiver that reads them there. */
 import type { ClickHouseClient } from "./client.ts";
 
 /** Blocks of rows whose tokens the table remembers: a repeated one is not inserted. */
@@ -84,7 +84,11 @@ ORDER BY ${ORDER.join(", ")} LIMIT {limit:UInt64}`,
   return rows.map(({ segment }) => Uint8Array.fromBase64(String(segment)));
 }
 
-/** Reads reports that came since a time, the last one of each kind and session. @param since Unix `s`, by the server's clock */
+/**
+ * Reads reports since a time, the last one of each kind and session.
+ *
+ * @param since Unix `s`, by the server's clock
+ */
 export async function reportsSince(client: ClickHouseClient, since: number) {
   const rows = await client.rows(
     `SELECT report, toUnixTimestamp(received_at) AS at FROM reports FINAL

@@ -8,12 +8,12 @@ import { type BodyGrant, SESSION_ID } from "../segment/mod.ts";
 import { removeCursor, REPORT_SESSIONS_MAX, type SegmentTarget, Shipper } from "../ship/mod.ts";
 import { fleetPaths, type FleetStatus, readStatus, writeStatus } from "./status.ts";
 
-/** `ms` between two reports that the machine lives, and until one names a session that began. */
+/** Interval in `ms` between reports that the machine is alive, and until one names a new session. */
 const ALIVE_MS = 60_000, NEWS_MS = 5_000;
 /** `ms` until rows that were refused are sent again. */
 const REFUSED_MS = 10 * 60_000;
 /**
- * Bytes of ledgers that are kept for a collector that is away, past their time
+ * Bytes of expired ledgers that are kept for a collector that is away
  * (docs/design/contracts/14-limits.md §14).
  */
 export const BACKLOG_BYTES = 4 * 1024 * 1024 * 1024;
@@ -149,7 +149,7 @@ export class FleetMachine {
     this.#done.set(id, stamp);
   }
 
-  /** Gives each new ledger a cursor, so that one that goes before its first row is sent is missed. */
+  /** Gives each new ledger a cursor, so that one deleted before its first row is sent is noticed. */
   async #enter(sessions: readonly string[]): Promise<void> {
     for (const id of sessions) {
       if (this.#done.has(id)) continue;
@@ -225,7 +225,7 @@ export class FleetMachine {
     return this.#index;
   }
 
-  /** Whether a session of the index without a ledger had one: a VM that never began has its folder only. */
+  /** Whether a session of the index without a ledger had one: a VM that never started has only its folder. */
   async #isMissed(id: string): Promise<boolean> {
     return !this.#options.isRunning(id) && !await exists(join(this.#options.home.dir, "ledgers", id));
   }
@@ -267,7 +267,9 @@ export class FleetMachine {
     return bytes;
   }
 
-  /** Sessions with a ledger, oldest first; a folder may have none, of a VM that never began, or no more. */
+  /**
+   * Sessions with a ledger, oldest first; a folder has none if its VM never started, or if it was removed.
+   */
   async #sessions(): Promise<string[]> {
     const ids = (await namesIn(join(this.#options.home.dir, "ledgers"))).filter((name) =>
       SESSION_ID.test(name)

@@ -40,7 +40,7 @@ export async function writeStatus(home: { dir: string }, status: FleetStatus): P
   await writeAtomic(fleetPaths(home).status, JSON.stringify(status, null, 2) + "\n");
 }
 
-/** Reads the status; `undefined`: nothing was shipped from this home yet. */
+/** Reads the status; `undefined`: this home has shipped nothing yet. */
 export async function readStatus(home: { dir: string }): Promise<FleetStatus | undefined> {
   try {
     return JSON.parse(await Deno.readTextFile(fleetPaths(home).status));

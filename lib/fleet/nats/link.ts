@@ -13,7 +13,7 @@ type Authorize = (url: URL) => Promise<string>;
 /** Longest wait for a connection and for one answer, in `ms`. */
 const ANSWER_MS = timeLimit(15_000);
 
-/** Attempts to mend a connection, one a second, before it is given up; the next call opens another. */
+/** Attempts to reconnect, one a second, before giving up; the next call opens a new connection. */
 const RECONNECTS_MAX = 10;
 
 /** A connection to a NATS server with JetStream. */
@@ -24,7 +24,7 @@ export interface NatsLink {
 }
 
 /**
- * Connects; short interruptions are mended by the client. The library is loaded here, only where it is used.
+ * Connects; the client recovers from short interruptions. The library is loaded here, on first use.
  *
  * @throws {SbxError} `fleet.unavailable`; `fleet.url.invalid`: a credential would go in clear
  */
@@ -102,8 +102,8 @@ const Greeting = z.object({
 });
 
 /**
- * Reads the line that a NATS server sends to each connection, by a connection of its own: on one that it does not understand
- * the library prints a trace, and waits until its time is over.
+ * Reads the line that a NATS server sends to each connection, over a separate connection: on an unknown
+ * greeting the library prints a trace, and waits until its timeout.
  *
  * @param ms longest wait
  */

@@ -2,7 +2,7 @@ import type { ChainHeads } from "../../ledger/mod.ts";
 import type { FleetDatabase } from "../libsql/mod.ts";
 import type { SegmentTables, TableSession } from "./table.ts";
 
-/** DDL. Ids of reports grow with each one that comes, also in the place of another. */
+/** DDL. Report ids grow with each report, also for one that replaces another. */
 const STATEMENTS = [
   `CREATE TABLE IF NOT EXISTS fleet_segments (
   machine_id TEXT NOT NULL, session_id TEXT NOT NULL,

@@ -1,5 +1,5 @@
 /**
- * Receiving from where machines put their segments: a stream or a database between them and the receiver
+ * Receiving from a machine's drop point: a stream or a database between machines and the receiver
  * (docs/guides/fleet.md).
  */
 export { openSource, type PullOptions } from "./pull.ts";

@@ -20,7 +20,7 @@ const WAITING_MAX = 100_000;
 const ACK_MS = 20_000;
 /** Deliveries after which a missing segment is reported as a gap: until then another receiver may have it. */
 const PATIENCE = 5;
-/** Days that a stream of our making keeps messages, and `ms` in which it recognizes repeated ones. */
+/** Days that a stream made by sbx keeps messages, and `ms` in which it recognizes duplicates. */
 const AGE_DAYS = 30;
 const DUPLICATES_MS = 120_000;
 const NS_PER_MS = 1_000_000;
@@ -35,8 +35,8 @@ export interface NatsPull extends Pulled {
 }
 
 /**
- * Reads segments and reports from JetStream until it is aborted. Several receivers share one durable cursor: a message is
- * acknowledged once it is kept, and comes again otherwise.
+ * Reads segments and reports from JetStream until aborted. Several receivers share one durable cursor: a
+ * message is acknowledged once kept, and redelivered otherwise.
  *
  * @throws {SbxError} `fleet.stream.invalid`
  */
@@ -144,7 +144,7 @@ async function pullBatch(link: NatsLink, pull: NatsPull): Promise<void> {
   if (kept > 0) pull.onKept?.(kept);
 }
 
-/** `ms` until a message comes again, the longer the more often it came. */
+/** Delay in `ms` before redelivery, growing with the number of deliveries. */
 function againMs(deliveries: number): number {
   return Math.min(AGAIN_MS * 2 ** (deliveries - 1), AGAIN_MAX_MS);
 }

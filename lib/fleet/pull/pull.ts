@@ -15,7 +15,7 @@ export interface PullOptions extends Pulled {
   onKept?(messages: number): void;
 }
 
-/** Reads until it is aborted. @throws {SbxError} `fleet.unavailable` and others that no later try mends */
+/** Reads until aborted. @throws {SbxError} `fleet.unavailable` and others that no retry fixes */
 export type Pull = (options: PullOptions) => Promise<void>;
 
 /** Prepares to read the source a URL names, without connecting yet. @throws {SbxError} `fleet.url.invalid` */

@@ -8,7 +8,7 @@ import { Heads, HEX64, sameHeads, SESSION_ID } from "../segment/mod.ts";
 import { sessionFolder } from "../store/mod.ts";
 import { type Pulled, takeReport, takeSegment } from "./take.ts";
 
-/** `ms` between two looks, and the longest wait while the database is away. */
+/** Polling interval in `ms`, and the longest wait while the database is away. */
 const ROUND_MS = 1000;
 const WAIT_MAX_MS = 60_000;
 /** Segments read at once. */
@@ -33,7 +33,7 @@ export interface SegmentTables {
   sessions(): Promise<TableSession[]>;
   /** Segments that begin at a position or behind it, in order. */
   segments(session: TableSession, from: ChainHeads, limit: number): Promise<Uint8Array[]>;
-  /** Reports that came since the last call, perhaps some of before again. */
+  /** Reports since the last call, possibly with repeats of earlier ones. */
   reports(): Promise<string[]>;
   close?(): void;
 }
@@ -46,7 +46,7 @@ export interface TablePull extends Pulled {
   onKept?(segments: number): void;
 }
 
-/** Reads until it is aborted. Several receivers of one store may read the same tables. */
+/** Reads until aborted. Several receivers of one store may read the same tables. */
 export async function pullTables({ tables, signal, onKept, ...pulled }: TablePull): Promise<void> {
   const reader = new TableReader(pulled, tables);
   let isPrepared = false;
@@ -72,7 +72,7 @@ export async function pullTables({ tables, signal, onKept, ...pulled }: TablePul
 }
 
 class TableReader {
-  /** heads of sessions that are read to their end, or whose rest is refused */
+  /** heads of sessions that are read to the end, or whose rest is refused */
   readonly #settled = new Map<string, string>();
   readonly #tries = new Map<string, number>();
 

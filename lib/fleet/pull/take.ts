@@ -4,7 +4,7 @@ import { log } from "../../base/log/mod.ts";
 import { keepProblem, type Receiver, signerOf } from "../receive/mod.ts";
 import { headerOf } from "../segment/mod.ts";
 
-/** What becomes of a message: it is kept, comes again later, or is refused for good. */
+/** Outcome for a message: kept, redelivered later, or refused for good. */
 export type Verdict = "done" | "later" | "never";
 
 /** A store and its receiver. */

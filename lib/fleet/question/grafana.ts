@@ -84,8 +84,8 @@ function panelOf(question: Question) {
 }
 
 /**
- * Statement of a panel. Grafana has no parameters, only texts that it puts in: a value comes percent-encoded, where no character can
- * end a literal, and the start of the time as a number.
+ * Statement of a panel. Grafana has no parameters, only text substitution: a value comes percent-encoded,
+ * where no character can end a literal, and the start of the time as a number.
  */
 function statementOf(question: Question): string {
   const sql = question.sql(writingOf("clickhouse", {

@@ -1,6 +1,6 @@
 /**
- * Prepared questions about a fleet (docs/guides/fleet.md, "Questions"): SQL that ClickHouse and DuckDB both
- * take.
+ * Prepared questions about a fleet (docs/guides/fleet.md, "Questions"): SQL that both ClickHouse and DuckDB
+ * accept.
  */
 import type { Dialect } from "../../detection/sql/mod.ts";
 
@@ -174,7 +174,7 @@ GROUP BY m.machine_id, m.name, m.team ORDER BY last_ms, machine`,
   },
 ];
 
-/** Text at a path of a column, in each dialect. Paths are written here, never by a person. */
+/** Text at a path of a column, in each dialect. Paths are constants here, never a person's input. */
 export function jsonText(dialect: Dialect, column: string, path: string): string {
   return dialect === "duckdb"
     ? `json_extract_string(${column}, '$.${path}')`

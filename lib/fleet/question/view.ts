@@ -9,8 +9,8 @@ export function viewName({ name }: Pick<Question, "name">): string {
 }
 
 /**
- * DDL of the views: in ClickHouse `SELECT * FROM ask_left(value = 'SESSION', since = 0)`, in DuckDB macros that are called with the
- * same names and `:=`. `since` is in Unix `ms`. Views have the parameters that their questions have.
+ * DDL of the views: in ClickHouse `SELECT * FROM ask_left(value = 'SESSION', since = 0)`, in DuckDB macros
+ * called with the same names and `:=`. `since` is in Unix `ms`. Views have their questions' parameters.
  */
 export function viewStatements(dialect: Dialect): string[] {
   return QUESTIONS.map((question) =>

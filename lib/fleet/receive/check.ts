@@ -17,7 +17,9 @@ const SILENT_HOURS = 24;
 export interface SessionCheck {
   session_id: string;
   events: number;
-  /** `complete`: with its end, `open`: it runs, `behind`: rows are missing at the end, `bad`: see `problems` */
+  /**
+   * `complete`: with its end, `open`: running, `behind`: rows are missing at the end, `bad`: see `problems`
+   */
   state: "complete" | "open" | "behind" | "bad";
 }
 
@@ -144,7 +146,7 @@ async function checkMachine(
 }
 
 /**
- * Reads all segments of a session from the first on, and verifies signatures, rows and their order.
+ * Reads all segments of a session from the first, and verifies signatures, rows and their order.
  *
  * @returns `lastAt`: when the machine made the last one, ISO 8601
  */

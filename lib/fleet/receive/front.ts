@@ -13,7 +13,7 @@ import { writeAll } from "../../base/wire/mod.ts";
  * (docs/design/contracts/14-limits.md §14).
  */
 export const CONNECTIONS_MAX = 512, CONNECTIONS_PER_ADDRESS_MAX = 32;
-/** Time without a byte either way after which a connection ends, in `ms`. */
+/** Time in `ms` without a byte in either direction after which a connection ends. */
 const IDLE_MS = timeLimit(60_000);
 /** Time for a TLS handshake, in `ms`. */
 const HANDSHAKE_MS = timeLimit(10_000);
@@ -109,7 +109,10 @@ export class Front {
   }
 }
 
-/** The part of an address that its owner cannot choose: of IPv6 the first 64 bits, behind which one has every address. */
+/**
+ * The part of an address that its owner cannot choose: the first 64 bits of IPv6, as an owner has every
+ * address behind them.
+ */
 function senderOf(address: string): string {
   const bytes = addressBytes(address);
   if (bytes?.length !== 16 || address === "::1") return bytes ? formatAddress(bytes) : address;

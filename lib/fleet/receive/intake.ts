@@ -1,6 +1,6 @@
 /**
- * Bodies on their way in. Nothing of one is read before its head is known to be of an enrolled machine; it goes to the disk, not into
- * memory, and has a time and a place among few.
+ * Incoming bodies. None is read before its head proves an enrolled machine; each goes to the disk, not into
+ * memory, within a time limit and a limit on concurrent bodies.
  */
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
@@ -10,14 +10,14 @@ import { writeAll } from "../../base/wire/mod.ts";
 import type { Upload } from "../ship/mod.ts";
 import { storePaths } from "../store/mod.ts";
 
-/** Bodies that come at once, of all machines and of one (docs/design/contracts/14-limits.md §14). */
+/** Concurrent bodies, of all machines and of one (docs/design/contracts/14-limits.md §14). */
 const UPLOADS_MAX = 64, UPLOADS_PER_MACHINE_MAX = 2;
 /** Bodies that are in memory, to be verified. */
 const OPEN_MAX = 2;
 /** Time for a body: this, and a second for each `BYTES_PER_SECOND`. */
 const BODY_MS = 30_000;
 const BYTES_PER_SECOND_MIN = 32 * 1024;
-/** Age at which a file of a receiver that was killed is removed, in `ms`. */
+/** Age in `ms` at which a killed receiver's file is removed. */
 const ABANDONED_MS = 6 * 3_600_000;
 
 /** Files of bodies, and the places for them. */
@@ -53,7 +53,7 @@ export class Intake {
   }
 
   /**
-   * Takes a body, and lets `work` have it.
+   * Receives a body, and passes it to `work`.
    *
    * @throws {SbxError} `fleet.busy`; `request.too_large`; `fleet.upload.invalid`: other bytes than the head says; `request.timeout`;
    * `fleet.store.unavailable`

@@ -9,7 +9,7 @@ import { HEX64 } from "../segment/mod.ts";
 import { readReport } from "../ship/mod.ts";
 import { keepFile, reportPath, storePaths } from "../store/mod.ts";
 
-/** Hours that a token is good for, unless said otherwise; most of them. */
+/** Default and maximum validity of a token, in hours. */
 export const TOKEN_HOURS = 24;
 export const TOKEN_HOURS_MAX = 24 * 90;
 /** Prefix of tokens, by which scanners of secrets find them. */
@@ -56,7 +56,7 @@ export async function makeToken(
 }
 
 /**
- * Enrols a machine and uses its token up.
+ * Enrols a machine and consumes its token.
  *
  * @throws {SbxError} `fleet.token.invalid`: unknown, used or expired; `fleet.machine.invalid`
  */

@@ -27,7 +27,7 @@ export class Receiver {
   /** heads at the end of the kept rows, by folder; another receiver may have kept more since */
   readonly #ends = new Map<string, ChainHeads>();
   readonly #keys = new Map<string, PublicKey>();
-  /** sessions that are worked on, so that segments of one follow each other */
+  /** sessions in progress, so that segments of one are taken in sequence */
   readonly #busy = new Map<string, Promise<unknown>>();
 
   constructor(dir: string) {
@@ -121,7 +121,7 @@ export class Receiver {
     return true;
   }
 
-  /** A segment that does not begin at the end: known already, of a fork, or after a gap. */
+  /** A segment that does not begin at the end: already known, from a fork, or after a gap. */
   async #elsewhere(
     folder: string,
     header: SegmentHeader,
@@ -199,7 +199,7 @@ async function headerAt(path: string): Promise<SegmentHeader | undefined> {
   }
 }
 
-/** Follows the segments of a session from the first one on. @returns the heads at their end */
+/** Follows the segments of a session from the first. @returns the heads at their end */
 export async function readEnd(folder: string): Promise<ChainHeads> {
   const names: string[] = [];
   try {

@@ -1,4 +1,4 @@
-/** HTTP of a receiver: three routes, each of which reads a bounded body of a machine that may be hostile. */
+/** HTTP of a receiver: three routes, each of which reads a bounded body of a possibly hostile machine. */
 import { join } from "node:path";
 import { joinBytes } from "../../base/bytes/mod.ts";
 import { asSbxError, errorBody, SbxError, statusOf } from "../../base/error/mod.ts";
@@ -138,7 +138,7 @@ export async function serveFleet(
   };
 }
 
-/** Machine that signed an envelope, as it says itself. @throws {SbxError} `fleet.report.invalid` */
+/** Machine that signed an envelope, by its own claim. @throws {SbxError} `fleet.report.invalid` */
 export function signerOf(bytes: Uint8Array): string {
   try {
     return String(JSON.parse(new TextDecoder().decode(bytes)).signatures[0].keyid);

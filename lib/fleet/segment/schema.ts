@@ -9,7 +9,7 @@ export const SESSION_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const hash = z.string().regex(HEX64, "must be 64 hex characters");
 const length = z.int().min(0);
 
-/** Lengths of the three chains of a ledger, and the hashes that they end with. */
+/** Lengths of a ledger's three chains, and their final hashes. */
 export const Heads = z.strictObject({
   events: length,
   head_hash: hash,
@@ -29,7 +29,7 @@ export const SegmentHeader = z.strictObject({
   bound_after: length.nullable(),
   from: Heads,
   to: Heads,
-  /** BLAKE3 of the compressed rows, and their size in `bytes` before they were compressed */
+  /** BLAKE3 of the compressed rows, and their size in `bytes` before compression */
   body: z.strictObject({ hash, bytes: length }),
 });
 export type SegmentHeader = z.infer<typeof SegmentHeader>;

@@ -1,4 +1,4 @@
-/** Bodies stay on the machine, unless corp says otherwise for their family and host. */
+/** Keeps bodies on the machine, unless corp allows their family and host. */
 import { canonicalJson } from "../../base/json/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 
@@ -11,7 +11,7 @@ export interface BodyGrant {
 
 type Json = Record<string, unknown>;
 
-/** What holds contents of requests and responses, by family; a body keeps its size and its type. */
+/** Fields with contents of requests and responses, by family; a body keeps its size and its type. */
 const CONTENTS: Record<string, readonly string[]> = {
   http: ["request.body", "response.body"],
   model: ["request.body", "response.tool_calls"],
@@ -35,7 +35,7 @@ export function findContents(text: string, from = 0): number {
   return pattern.exec(text)?.index ?? -1;
 }
 
-/** @returns the text of an event without its bodies; the same text, if it has none or they may leave */
+/** @returns the text of an event without its bodies; unchanged if it has none or they may leave */
 export function withholdFromEvent(text: string, grants: readonly BodyGrant[]): string {
   if (!CONTENT.test(text)) return text;
   const event = JSON.parse(text) as Json;
@@ -45,7 +45,7 @@ export function withholdFromEvent(text: string, grants: readonly BodyGrant[]): s
   return withhold(part as Json, family, "") ? canonicalJson(event) : text;
 }
 
-/** @param event the event that ended; `undefined`: unknown, so that nothing leaves */
+/** @param event the event that ended; `undefined`: unknown, so that no body leaves */
 export function withholdFromOutcome(
   text: string,
   event: { family: string; host?: string } | undefined,
@@ -95,7 +95,7 @@ function covers(name: string, host = ""): boolean {
   return name.startsWith("*.") ? host.endsWith(name.slice(1)) : name === host;
 }
 
-/** Takes the contents of a family out of an object. @returns whether there were any */
+/** Removes the contents of a family from an object. @returns whether there were any */
 function withhold(part: Json, family: string, prefix: string): boolean {
   let changed = false;
   for (const path of CONTENTS[family] ?? []) {

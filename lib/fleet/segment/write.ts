@@ -28,11 +28,13 @@ export interface SegmentTerms {
 
 /** Events remembered for the bodies of their ends. */
 const ORIGINS_MAX = 10_000;
-/** The level costs half the time of the next one, and events repeat each other so much that its output is smaller. */
+/**
+ * This level takes half the time of the next one, and events are so repetitive that its output is smaller.
+ */
 const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
 
 /**
- * Makes a segment of rows: the envelope of its header on the first line, its rows behind it, compressed.
+ * Makes a segment of rows: the envelope of its header on the first line, then its rows, compressed.
  *
  * @throws {SbxError} `ledger.invalid`: a row with contents is damaged
  */
@@ -62,7 +64,7 @@ export async function makeSegment(
   return joinBytes([new TextEncoder().encode(envelope), packed]);
 }
 
-/** Takes contents out of lines. Those without are not looked at, unless something is granted. */
+/** Removes contents from lines. Lines without any are not parsed, unless a grant exists. */
 class Withholding {
   constructor(
     readonly grants: readonly BodyGrant[],

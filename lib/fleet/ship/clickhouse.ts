@@ -7,8 +7,8 @@ import type { Report } from "./report.ts";
 import { type Mailbox, TableTarget } from "./table.ts";
 
 /**
- * Tables of a ClickHouse server, which a receiver reads (`fleet serve --from clickhouse://…`). A segment that comes again, after an
- * answer that was lost, is known by its token.
+ * Tables of a ClickHouse server, which a receiver reads (`fleet serve --from clickhouse://…`). A segment sent
+ * again after a lost answer is recognized by its token.
  */
 export class ClickHouseTarget extends TableTarget {
   constructor(url: string, authorize?: Authorize) {
@@ -55,7 +55,7 @@ class ClickHouseMailbox implements Mailbox {
   }
 }
 
-/** Whatever the server says, such as that it is full: the rows stay here until it takes them. */
+/** Any server error, such as a full disk: the rows stay here until it takes them. */
 async function kept<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;

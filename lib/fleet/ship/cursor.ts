@@ -1,4 +1,4 @@
-/** How far each session was shipped: a small file a session, written after the collector has the rows. */
+/** Progress of each session's shipping: a small file a session, written after the collector has the rows. */
 import { join } from "node:path";
 import { z } from "zod";
 import { writeAtomic } from "../../base/home/mod.ts";

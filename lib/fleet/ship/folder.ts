@@ -5,7 +5,7 @@ import { headerOf } from "../segment/mod.ts";
 import { reportOf } from "./report.ts";
 import type { Receipt, SegmentTarget } from "./target.ts";
 
-/** A folder with the layout of a receiver's store: a share, or a disk that is carried to one. */
+/** A folder with the layout of a receiver's store: a share, or a disk that is carried to the receiver. */
 export class FolderTarget implements SegmentTarget {
   readonly name: string;
 

@@ -15,7 +15,7 @@ const ANSWER_MAX = 64 * 1024;
 /** Makes the `authorization` header of a request. */
 export type Authorize = (url: URL) => Promise<string>;
 
-/** A receiver (`sbx-admin fleet serve`), perhaps behind a proxy that asks for credentials. */
+/** A receiver (`sbx-admin fleet serve`), perhaps behind a proxy that requires credentials. */
 export class HttpTarget implements SegmentTarget {
   readonly name: string;
 

@@ -18,7 +18,7 @@ import type { Position, Receipt, SegmentTarget } from "./target.ts";
 
 /** Bytes of a message that are left to its headers. */
 const HEADERS_BYTES = 16 * 1024;
-/** JetStream's error: the last message of a subject is not the one that was expected. */
+/** JetStream's error: the last message of a subject is not the expected one. */
 const WRONG_LAST_SEQUENCE = 10_071;
 /** Sessions whose end is remembered. */
 const SESSIONS_MAX = 10_000;
@@ -30,8 +30,8 @@ interface End {
 }
 
 /**
- * A JetStream subject for each session. A segment follows the last one or is not stored: the server compares the sequence of
- * the last message of the subject, and drops one that it has (`Nats-Msg-Id`).
+ * A JetStream subject for each session. A segment is stored only behind the last one: the server compares the
+ * sequence of the subject's last message, and drops a duplicate (`Nats-Msg-Id`).
  */
 export class NatsTarget implements SegmentTarget {
   readonly name: string;

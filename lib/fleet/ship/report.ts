@@ -29,7 +29,9 @@ export const ReportBody = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("ended"), session_id, heads: Heads, unflushed: z.boolean() }),
   /** rows behind these heads are gone: the backlog was full */
   z.strictObject({ kind: z.literal("lost"), session_id, heads: Heads, events: z.int().min(0) }),
-  /** the collector has rows that this machine has not: it was restored from a backup, or its ledger was changed */
+  /**
+   * the collector has rows that this machine lacks: it was restored from a backup, or its ledger was changed
+   */
   z.strictObject({ kind: z.literal("fork"), session_id, here: Heads, there: Heads }),
 ]);
 export type ReportBody = z.infer<typeof ReportBody>;

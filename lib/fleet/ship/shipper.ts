@@ -28,7 +28,7 @@ export interface Shipped {
   bytes: number;
 }
 
-/** Ships ledgers to one collector. Calls for one session must follow each other. */
+/** Ships ledgers to one collector. Calls for one session must be sequential. */
 export class Shipper {
   readonly #options: ShipperOptions;
   readonly #cursors = new Map<string, Cursor>();
@@ -39,11 +39,10 @@ export class Shipper {
   }
 
   /**
-   * Sends all rows of a ledger that the collector does not have.
+   * Sends all rows of a ledger that the collector lacks.
    *
    * @throws {SbxError} `fleet.unavailable`: a later call sends the rest; `fleet.refused`, `fleet.forked`;
-   * errors of a
-   *   ledger that cannot be read
+   * errors of an unreadable ledger
    */
   async ship(sessionId: string, path: string): Promise<Shipped> {
     const { key, target, grants } = this.#options;

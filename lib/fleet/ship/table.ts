@@ -9,7 +9,11 @@ const SESSIONS_MAX = 10_000;
 export interface Mailbox {
   /** the database, for messages */
   readonly name: string;
-  /** Heads that the last segment of a session ends with, as JSON. @throws {SbxError} `fleet.unavailable`, as all of these */
+  /**
+   * Heads at the end of a session's last segment, as JSON.
+   *
+   * @throws {SbxError} `fleet.unavailable`, as all of these
+   */
   lastHeads(machineId: string, sessionId: string): Promise<string | undefined>;
   /** Inserts a segment. @returns false: another one begins there */
   insert(header: SegmentHeader, segment: Uint8Array): Promise<boolean>;
@@ -17,7 +21,7 @@ export interface Mailbox {
   insertReport(report: Report, envelope: string): Promise<void>;
 }
 
-/** A database between machines and a receiver. A segment is inserted where the last one of its session ends. */
+/** A database between machines and a receiver. A segment is inserted at the end of its session's last one. */
 export class TableTarget implements SegmentTarget {
   readonly name: string;
   readonly #mailbox: Mailbox;

@@ -1,9 +1,10 @@
-/** Keeping files that must not be replaced, by several programs at once. */
+/** Keeps files that must not be replaced, by several programs at once. */
 import { dirname, join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 
 /**
- * Writes a file unless there is one of that name; all of it or nothing, also when the disk is full or the program is killed.
+ * Writes a file unless its name exists; all of it or nothing, also when the disk is full or the program is
+ * killed.
  *
  * @returns false if there is one
  * @throws {SbxError} `fleet.store.unavailable`

@@ -11,7 +11,7 @@ export interface Column {
   path?: string;
 }
 
-/** Contents of requests, which would be stored twice; they are looked up in the JSON. */
+/** Contents of requests: stored once, in the JSON, and read from there. */
 const IN_JSON_ONLY = /\.body\.text$/;
 const KEYS = ["machine_id", "session_id"];
 
@@ -90,7 +90,7 @@ const ORDER: Record<TableName, string> = {
   machines: "machine_id",
 };
 
-/** Columns of a table with the types of a database; in files any may be missing. */
+/** Columns of a table with a database's types; in files any may be missing. */
 export function columnsOf(table: TableName, dialect: Dialect): { name: string; type: string }[] {
   return TABLES[table].map(({ name, type }) => {
     const key = name === "machine_id" || name === "session_id" || name === "event_id" && table === "events";
@@ -99,7 +99,7 @@ export function columnsOf(table: TableName, dialect: Dialect): { name: string; t
 }
 
 /**
- * DDL of the tables, which may be run again: columns that an earlier sbx did not have are added. A row that is inserted again
+ * DDL of the tables, safe to repeat: it adds columns that an earlier sbx lacked. A row inserted again
  * replaces itself in ClickHouse, and is an error in DuckDB.
  */
 export function schemaStatements(dialect: Dialect): string[] {

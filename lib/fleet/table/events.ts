@@ -1,4 +1,4 @@
-/** Events of a store as the ledgers had them, session by session, for rules that no database evaluates. */
+/** Events of a store in their ledger form, session by session, for rules that no database evaluates. */
 import { type LedgerEvent, toLedgerEvent } from "../../ledger/read/mod.ts";
 import type { Over } from "./hunt.ts";
 

@@ -31,7 +31,7 @@ export interface LoadedRows {
 }
 
 /**
- * Loads the rows of a store into ClickHouse, each session in order. A row that comes twice, after an answer that was lost,
+ * Loads the rows of a store into ClickHouse, each session in order. A row repeated after a lost answer
  * replaces itself: the tables are read with FINAL.
  */
 export class ClickHouseLoader {
@@ -39,7 +39,7 @@ export class ClickHouseLoader {
   readonly #client: ClickHouseClient;
   /** rows by machine and session; absent until the tables were asked */
   #loaded?: Map<string, Loaded>;
-  /** name of the last segment of each session that is loaded, or cannot be */
+  /** name of each session's last segment that is loaded, or cannot be */
   readonly #last = new Map<string, string>();
   #machines = "";
 

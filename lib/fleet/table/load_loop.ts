@@ -3,13 +3,13 @@ import { log } from "../../base/log/mod.ts";
 import { pause } from "../../base/time/mod.ts";
 import type { ClickHouseLoader, LoadedRows } from "./load.ts";
 
-/** `ms` between two rounds, and the longest wait while the server is away. */
+/** Interval between rounds in `ms`, and the longest wait while the server is away. */
 const ROUND_MS = 1000;
 const WAIT_MAX_MS = 60_000;
 /** A round that found nothing may take one part of so many. */
 const SHARE = 20;
 
-/** Loads until it is aborted. A server that is away, full or not ready delays nothing but its tables. */
+/** Loads until aborted. A server that is away, full or not ready delays only its tables. */
 export async function keepLoading(
   loader: ClickHouseLoader,
   signal: AbortSignal,

@@ -11,7 +11,9 @@ import { hunt, type HuntRow, openOver, type Over } from "./hunt.ts";
 import { z } from "zod";
 
 const DAY_MS = 86_400_000;
-/** Most matches of a pack in one day of events: a rule that matches everything must not take the memory. */
+/**
+ * Most matches of a pack in one day of events: a rule that matches everything must not exhaust the memory.
+ */
 const MATCHES_MAX = 100_000;
 
 /** How late events of a day arrive that a hunt has looked at, in `ms`. */
@@ -34,7 +36,10 @@ export interface RetroPack {
   pack_hash: string;
   /** no earlier hunt had these rules */
   isNew: boolean;
-  /** `partial`: a bound ended it, and the next hunt goes on; `not_due`: it was hunted a short time ago; `noisy`: it matches too much */
+  /**
+   * `partial`: a bound ended it, and the next hunt resumes; `not_due`: hunted recently; `noisy`: too many
+   * matches
+   */
   state: "hunted" | "partial" | "not_due" | "noisy";
   /** ISO 8601: the oldest day that was looked at so far; of partial ones */
   reached?: string;
@@ -200,7 +205,7 @@ class Run {
     return [...days.filter(({ start }) => start < reached), ...days.filter(({ start }) => start >= since)];
   }
 
-  /** Keeps findings. A hunt without any is kept too, once: it says that this pack was run. */
+  /** Keeps findings. An empty result is kept too, once: it shows that this pack was run. */
   async #keep(folder: string, { pack_hash, isNew }: RetroPack, found_at: string, fresh: RetroFinding[]) {
     if (fresh.length === 0 && !isNew) return;
     await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
@@ -209,7 +214,9 @@ class Run {
     await writeAtomic(join(folder, name), lines.join("\n") + "\n");
   }
 
-  /** Whether the bounds leave no room for so many events more. The first day of a run always has room for time. */
+  /**
+   * Whether the bounds forbid so many more events. The first day of a run is always within the time bound.
+   */
   #isSpent(events: number): boolean {
     const { maxSeconds, maxEvents } = this.options;
     if (maxEvents !== undefined && this.report.events + events > maxEvents) return true;
@@ -246,7 +253,7 @@ const State = z.strictObject({
   schema: z.literal("sbx.retro-state.v1"),
   pack_hash: z.string(),
   hunted_at: z.iso.datetime(),
-  /** Unix `ms` from which on the last hunt looked; `null`: it looked at all that it had to */
+  /** Unix `ms` back to which the last hunt read; `null`: it read everything due */
   reached: z.int().nullable(),
 });
 type RetroState = z.infer<typeof State>;
@@ -268,7 +275,7 @@ async function writeState(folder: string, state: RetroState): Promise<void> {
   await writeAtomic(join(folder, NAME), JSON.stringify(state) + "\n");
 }
 
-/** Keys of all findings of a pack, and the hashes of the packs that were hunted. */
+/** Keys of all findings of a pack, and hashes of the hunted packs. */
 async function readKnown(folder: string): Promise<{ keys: Set<string>; hashes: Set<string> }> {
   const [keys, hashes] = [new Set<string>(), new Set<string>()];
   try {

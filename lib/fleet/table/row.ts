@@ -1,4 +1,4 @@
-/** Rows of segments as rows of tables, for a database that is given values and not JSON to take apart. */
+/** Rows of segments as rows of tables, for a database that takes values instead of parsing JSON. */
 import type { Line } from "../segment/mod.ts";
 import { type Column, EVENT_FIELDS, OUTCOME_FIELDS } from "./columns.ts";
 import { clean } from "./text.ts";
@@ -70,7 +70,7 @@ export function journalRow(
   };
 }
 
-/** Columns by the first key of their path, so that of an event the fields of its family alone are looked at. */
+/** Columns by the first key of their path, so that only the fields of an event's own family are read. */
 type Fields = ReadonlyMap<string, readonly { name: string; type: Column["type"]; rest: string[] }[]>;
 const EVENT = fieldsOf(EVENT_FIELDS);
 const OUTCOME = fieldsOf(OUTCOME_FIELDS);
@@ -83,7 +83,10 @@ function fieldsOf(columns: readonly Column[]): Fields {
   return Map.groupBy(fields, ({ first }) => first);
 }
 
-/** Values of columns. One of another type, which only a broken machine sends, would spoil the rows beside it: it is left out. */
+/**
+ * Values of columns. A value of another type, which only a broken machine sends, would spoil its neighbours:
+ * it is left out.
+ */
 function valuesOf(fields: Fields, root: unknown): TableRow {
   const row: TableRow = {};
   if (typeof root !== "object" || root === null) return row;

@@ -1,4 +1,7 @@
-/** Verified segments → Parquet, by DuckDB. A part has whole segments and appears at once, so that no row is there twice. */
+/**
+ * Verified segments → Parquet, by DuckDB. A part has whole segments and appears atomically, so that no row is
+ * duplicated.
+ */
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
@@ -21,7 +24,7 @@ export interface Written {
 }
 
 /**
- * Adds the rows of all segments that no part has.
+ * Adds the rows of all segments that are in no part yet.
  *
  * @param onSegment callback for a progress bar
  * @throws {SbxError} `fleet.tables.busy`: another program writes; `fleet.engine.missing`, `fleet.segment.invalid`
@@ -148,7 +151,7 @@ async function writeLines(path: string, lines: string[]): Promise<number> {
   return 3 * lines.reduce((most, { length }) => Math.max(most, length), 0) + 1;
 }
 
-/** Longest row that DuckDB takes as a matter of course, in `bytes`; its buffer is sixteen times as long. */
+/** Longest row that DuckDB accepts by default, in `bytes`; its buffer is sixteen times as long. */
 const ROW_BYTES = 2 * 1024 * 1024;
 
 const ROWS = (columns: string) => (input: string, longest: number) =>
