@@ -28,9 +28,9 @@ export const BUNDLE_FILES_MAX = 256;
 export const LABELS_MAX = 32;
 /** Characters of a URL. */
 export const URL_MAX = 2048;
-/** Age at which a channel index counts as frozen, in `days`: its publisher signs it again at least this often. */
+/** Age at which a channel index counts as frozen, in `days`: publishers re-sign at least this often. */
 export const INDEX_AGE_DAYS_MAX = 30;
-/** How far in the future an index may be generated, in `hours`: clocks differ, and not by more. */
+/** How far in the future an index may be generated, in `hours`: clocks differ by no more. */
 export const CLOCK_SKEW_HOURS_MAX = 24;
 /** Keys of a file of HMAC keys, and of a trust document. */
 export const KEYS_MAX = 16;

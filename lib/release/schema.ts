@@ -38,7 +38,7 @@ export const ReleaseVersion = z.string().max(64).refine(
   { abort: true, error: "must be a SemVer version without build metadata, such as 1.2.0" },
 );
 
-/** Version that others gave, such as that of a binary (docs/design/contracts/14-limits.md §14). */
+/** Version from another source, such as a binary's (docs/design/contracts/14-limits.md §14). */
 const versionString = z.string().min(1).max(64).regex(
   /^(?!.*\.\.)[0-9A-Za-z.+~_-]+$/,
   "must not contain .., / or \\",
@@ -147,7 +147,7 @@ export const ProfileEntry = z.strictObject({
 export type ProfileEntry = z.infer<typeof ProfileEntry>;
 
 /**
- * Policy of a company in one file: corp.toml, and the rules and packs that it names
+ * A company's policy in one file: corp.toml, and the rules and packs that it names
  * (docs/design/contracts/10-release.md §10, "Fleet bundles").
  */
 export const BundleEntry = z.strictObject({

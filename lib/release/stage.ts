@@ -1,5 +1,6 @@
 /**
- * Stages of releases: the machines that one is for (docs/design/contracts/10-release.md §10, "Selection").
+ * Stages of releases: the machines that a release is for (docs/design/contracts/10-release.md §10,
+ * "Selection").
  */
 import { blake3 } from "../base/hash/mod.ts";
 import type { ManifestRecord, Stage } from "./schema.ts";
@@ -15,15 +16,19 @@ export interface StagedMachine {
 const PLACES = 10_000;
 
 /**
- * Place of a machine in the stages of a channel, from 0 to below 100. It never changes, so that a stage which grows keeps the
- * machines that it has; and it differs by channel, so that not the same machines are the first everywhere.
+ * Position of a machine in the stages of a channel, from 0 to below 100. It never changes, so that a growing
+ * stage keeps its machines; and it differs by channel, so that the first machines differ too.
  */
 export function placeOf(machineId: string, channel: string): number {
   const hash = blake3(`sbx stage\n${channel}\n${machineId}`);
   return Number(BigInt(`0x${hash.slice(0, 16)}`) % BigInt(PLACES)) * 100 / PLACES;
 }
 
-/** Tests whether a release is for a machine. @param machine absent: one without a key, which only a stage of all has */
+/**
+ * Tests whether a release is for a machine.
+ *
+ * @param machine absent: one without a key, which only a stage of all machines includes
+ */
 export function isStagedFor(
   { stage }: Pick<ManifestRecord, "stage">,
   channel: string,

@@ -1,7 +1,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import { URL_MAX } from "./limit.ts";
 
-/** Path below the address of the index: segments of plain characters, none of them dots alone. */
+/** Path below the address of the index: segments of plain characters, none of only dots. */
 const RELATIVE = /^(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~+@-]+(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~+@-]+)*$/;
 
 /**

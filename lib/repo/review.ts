@@ -20,7 +20,8 @@ export interface Hunk {
 const FILE = /^100/;
 
 /**
- * Pieces of a changed file; none of one that is taken whole: added, deleted, binary, a link, a submodule, a name that is not UTF-8.
+ * Hunks of a changed file; none for one taken whole: added, deleted, binary, a link, a submodule, a non-UTF-8
+ * name.
  *
  * @throws {SbxError} `repo.too_large`: its diff has more than `limit` `bytes`
  */

@@ -14,7 +14,7 @@ snapshot() {
 }
 `;
 
-/** First lines of every script; whatever ends it, the file that carried the bytes goes. */
+/** First lines of every script. Each then removes the file that carried its bytes, at any exit. */
 const HEAD = `set -eu
 command -v git >/dev/null || exit 96
 umask 022
@@ -89,7 +89,7 @@ git read-tree "$head"
 git update-index -q --refresh || :
 `;
 
-/** A folder without a repository, also again. dir archive store attributes old-tree new-tree */
+/** A folder without a repository, repeatable. dir archive store attributes old-tree new-tree */
 export const UNPACK = `${HEAD}
 dir=$1 archive=$2 store=$3 attributes=$4 old=$5 new=$6
 trap 'rm -f "$archive"' EXIT

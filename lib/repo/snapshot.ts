@@ -1,4 +1,4 @@
-/** The state of a folder as a commit, made without a write into the person's repository. */
+/** The state of a folder as a commit, made without writing to the person's repository. */
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import type { Git } from "./git.ts";
@@ -9,16 +9,16 @@ import { initStore, type Store } from "./store.ts";
 
 /** Name of the file with patterns of files that stay on the host, as in a .gitignore. */
 const IGNORE_FILE = ".sbxignore";
-/** Date of commits that sbx makes: the same tree and parents are the same commit, on both sides. */
+/** Date of sbx's commits: the same tree and parents give the same commit, on both sides. */
 export const COMMIT_DATE = "2001-01-01T00:00:00Z";
 
 /** The state of one source. */
 export interface Snapshot {
-  /** commit that is checked out; absent before the first one, and of a folder */
+  /** checked-out commit; absent before the first one, and for a folder */
   head?: string;
   /** branch that is checked out, without `refs/heads/` */
   branch?: string;
-  /** commit of the state of the files, with `head` as its parent; `head` itself if nothing differs */
+  /** commit of the files' state, with `head` as its parent; `head` itself without differences */
   work: string;
   /** files that look like secrets and were left out */
   secrets: string[];
@@ -137,7 +137,7 @@ class Taker {
     if (!this.source.isRepository) this.#result.files = added;
   }
 
-  /** Puts paths into the index by name: no pattern, no filter, no look into submodules. */
+  /** Puts paths into the index by name: no patterns, no filters, no submodule contents. */
   async #updateIndex(how: string[], paths: string[]): Promise<void> {
     if (paths.length === 0) return;
     const input = fromLatin1(paths.map((path) => `${path}\0`).join(""));

@@ -7,7 +7,7 @@ import type { Source } from "./source.ts";
 export interface Store {
   dir: string;
   git: Git;
-  /** folder of the person's own objects that are read beside it, quoted for a list of such; "" for none */
+  /** folder of the person's own objects that are read too, quoted for a list of such folders; "" for none */
   alternates: string;
 }
 

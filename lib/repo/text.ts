@@ -8,7 +8,7 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 /** Text of output, with the bytes that are not UTF-8 replaced. */
 export const decoded = (bytes: Uint8Array) => decoder.decode(bytes);
 
-/** Bytes as a text of one character each, which keeps names that are not UTF-8. */
+/** Bytes as text of one character each, which keeps non-UTF-8 names. */
 export function latin1(bytes: Uint8Array): string {
   let text = "";
   for (let at = 0; at < bytes.length; at += 8192) {
@@ -32,7 +32,7 @@ export function splitNul(bytes: Uint8Array): string[] {
 /** Text of a file, with the bytes that are not UTF-8 replaced. */
 export const textOf = (text: string) => decoded(fromLatin1(text));
 
-/** A path as the host's calls and git's arguments take it; undefined where it is not UTF-8, which they cannot name. */
+/** A path for the host's calls and git's arguments; undefined for non-UTF-8, which they cannot name. */
 export const exactText = (path: string) => decodeUtf8(fromLatin1(path));
 
 /** A path for programs: bytes that are not UTF-8 as `\xff`. */

@@ -94,7 +94,7 @@ export class TreeCheck {
     return extent;
   }
 
-  /** Trees that were brought in are the person's own: only new ones are searched. */
+  /** Brought-in trees are the person's own: only new ones are searched. */
   async #checkLinks(id: string, depth: number): Promise<void> {
     const entries = this.#trees.get(id);
     if (!entries || this.#depths.get(id)! <= depth) return;

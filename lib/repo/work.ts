@@ -1,4 +1,4 @@
-/** Takes the work of a guest onto the host, into stores that nothing else sees. */
+/** Takes a guest's work onto the host, into stores without other readers. */
 import { SbxError } from "../base/error/mod.ts";
 import { folderStore } from "./bring.ts";
 import { readBundle, refused, tooLarge } from "./git_bundle.ts";
@@ -30,7 +30,7 @@ export interface UnitWork {
   store: Store;
   /** commit of the guest's files as they are */
   tip: string;
-  /** new commits, the newest first, without one of {@linkcode UNCOMMITTED} */
+  /** new commits, newest first, without one of {@linkcode UNCOMMITTED} */
   commits: string[];
   /** the guest changed nothing */
   isUnchanged: boolean;
@@ -150,7 +150,7 @@ async function describe(found: Omit<UnitWork, "commits" | "isUnchanged">): Promi
   };
 }
 
-/** Commits and changed files of a unit that no branch of the person has by a pull. */
+/** Counts a unit's commits and changed files that no branch of the person got by a pull. */
 export async function untakenOf(
   { unit, store: { git }, tip, commits, isUnchanged }: UnitWork,
 ): Promise<{ commits: number; files: number }> {
@@ -233,7 +233,7 @@ async function receive(
   return { store, tip };
 }
 
-/** Writes the pack, with git's own strict checks of every object in it. */
+/** Writes the pack, with git's own strict checks of each object. */
 async function indexPack(store: Store, pack: AsyncIterable<Uint8Array>): Promise<void> {
   const args = ["index-pack", "--stdin", "--fix-thin", "--strict", `--max-input-size=${BUNDLE_MAX}`];
   await store.git.run(args, { input: pack }).catch((error) => {
@@ -266,7 +266,10 @@ async function newObjects(store: Store): Promise<{ id: string; type: string }[]>
   });
 }
 
-/** Everything that the tip needs is in the pack or was brought in, whatever the bundle said it needs. */
+/**
+ * Checks that every object the tip needs is in the pack or was brought in, whatever the bundle claims to
+ * need.
+ */
 async function requireConnected(store: Store, tip: string, known: string[]): Promise<void> {
   const args = ["rev-list", "--objects", "--quiet", tip, ...known.map((id) => `^${id}`)];
   await store.git.run(args).catch(() => {

@@ -14,7 +14,7 @@ export interface CorpParts {
   corp: string;
   /** path of certificates in PEM, for `network.extra_ca_file` of corp.toml */
   ca?: string;
-  /** path of the keys that the company's releases are signed with (`release-trust.json`) */
+  /** path of the keys that sign the company's releases (`release-trust.json`) */
   trust?: string;
   name: string;
   version: string;
@@ -24,11 +24,11 @@ export interface CorpParts {
   sourceDateEpoch: number;
 }
 
-/** Where the package keeps its files, and where its installer puts them. */
+/** Places of the package's files, and of their installed copies. */
 const SOURCE = "usr/share/sbx/corp", TARGET = "/etc/sbx";
 /** Debian's names of packages. */
 const NAME = /^[a-z0-9][a-z0-9+.-]+$/;
-/** Paths that are words of a shell script too; corp.toml has none with `..` in it. */
+/** Paths that are also words of a shell script; corp.toml has none with `..`. */
 const RULE_FILE = /^[A-Za-z0-9][A-Za-z0-9._/-]*$/;
 const VERSION = /^[0-9][A-Za-z0-9.+~]*$/;
 
@@ -150,7 +150,7 @@ License: proprietary
 `;
 }
 
-/** Characters that the installer's shell script and JSON take as they are. */
+/** Characters that need no quoting in the installer's shell script and JSON. */
 const PLAIN = /^[A-Za-z0-9._~:/?#[\]@!&'()*+,;=%-]+$/;
 
 /**

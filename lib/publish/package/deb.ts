@@ -76,7 +76,7 @@ function controlText(control: Record<string, string>, kibibytes: number): string
   return Object.entries({ ...others, Description }).map(([name, value]) => `${name}: ${value}\n`).join("");
 }
 
-/** Size in KiB as Debian counts it: files rounded up, folders and links one each. */
+/** Size in KiB as Debian counts it: files rounded up, one each for folders and links. */
 async function installedSize(dir: string): Promise<number> {
   let total = 1;
   for await (const { name, isDirectory, isFile } of Deno.readDir(dir)) {

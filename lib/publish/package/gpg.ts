@@ -16,7 +16,7 @@ export interface Signer extends AsyncDisposable {
 const GPG = ["--batch", "--no-tty", "--quiet", "--pinentry-mode", "loopback"];
 
 /**
- * Opens the secret key in a file: no key of the user is used or seen.
+ * Opens the secret key in a file: the user's own keys are neither used nor read.
  *
  * @throws {SbxError} `package.key_invalid`: it is not there, others can read it, or it holds no single secret key
  */

@@ -52,7 +52,9 @@ if [ "$1" = configure ]; then
 fi
 `;
 
-/** Ends services, gateways and machines of all users when the program goes; an upgrade leaves them alone. */
+/**
+ * Stops services, gateways and machines of all users when the program is removed, not when it is upgraded.
+ */
 export const PRERM = `#!/bin/sh
 set -e
 [ "$1" = remove ] || exit 0

@@ -1,7 +1,7 @@
 import { outputOf } from "../../base/spawn/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 
-/** Debian's packages of the tools that packages and repositories are made with. */
+/** Debian's packages of the tools that make packages and repositories. */
 const PACKAGES: Record<string, string> = { "dpkg-deb": "dpkg", "apt-ftparchive": "apt-utils", gpg: "gnupg" };
 
 /** Options of {@linkcode runTool}. */

@@ -11,7 +11,7 @@ export interface PackageFile {
 }
 
 /**
- * Writes files into a new folder, with modes that no umask changes, and one time for everything.
+ * Writes files into a new folder, with modes that no umask changes, and the same time for all.
  *
  * @param seconds the time, since 1970
  * @throws {SbxError} `package.file_missing`

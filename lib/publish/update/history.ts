@@ -1,4 +1,4 @@
-/** What updates changed in a home: `$SBX_HOME/release/history.jsonl`, one line a change. */
+/** Changes that updates made in a home: `$SBX_HOME/release/history.jsonl`, one line a change. */
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import type { Home } from "../../base/home/mod.ts";
@@ -33,7 +33,7 @@ export async function recordChange({ dir }: Pick<Home, "dir">, change: Omit<Chan
   await file.sync();
 }
 
-/** The latest changes, the newest first. Lines that a crash cut off are left out. */
+/** The latest changes, newest first. Lines that a crash cut off are left out. */
 export async function readHistory({ dir }: Pick<Home, "dir">): Promise<Change[]> {
   try {
     using file = await Deno.open(pathOf(dir));

@@ -1,4 +1,4 @@
-/** When updates are looked for: `refresh_policy` of corp, manifest and profiles (docs/guides/updates.md). */
+/** Schedule of update checks: `refresh_policy` of corp, manifest and profiles (docs/guides/updates.md). */
 
 import { REFRESH_POLICY } from "../../config/corp/schema.ts";
 
@@ -17,7 +17,7 @@ export function parsePolicy(text: string): number | "off" | undefined {
   return Math.min(Math.max(Number(count) * UNITS[unit], INTERVAL_MIN), INTERVAL_MAX);
 }
 
-/** Policies of a home: corp's alone where there is one, else the shortest of the others. */
+/** Policies of a home: corp's alone if it exists, else the shortest of the others. */
 export function intervalOf(corp: string | undefined, others: readonly string[]): number | "off" {
   const corps = corp === undefined ? undefined : parsePolicy(corp);
   if (corps !== undefined) return corps;

@@ -1,4 +1,4 @@
-/** Where updates come from: corp's channel, else that of the environment (docs/guides/updates.md). */
+/** Sources of updates: corp's channel, else the environment's (docs/guides/updates.md). */
 import { SbxError } from "../../base/error/mod.ts";
 import type { CorpState } from "../../config/corp/mod.ts";
 import { fetchSmall } from "../../base/download/mod.ts";

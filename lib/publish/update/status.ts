@@ -140,7 +140,7 @@ export async function describeCheck(
   };
 }
 
-/** Version of sbx in a release. @returns undefined when that is not newer than this one */
+/** Version of sbx in a release. @returns undefined unless it is newer than this one */
 export function newerProgram({ manifest }: Pick<CheckedChannel, "manifest">): string | undefined {
   const version = manifest.binaries.find(({ name }) => name === "sbx")?.version;
   return version !== undefined && isNewer(version) ? version : undefined;
@@ -160,7 +160,7 @@ export async function saveCheck({ dir }: Home, check: UpdateCheck): Promise<void
   await writeAtomic(join(dir, "release", "check.json"), JSON.stringify(check) + "\n");
 }
 
-/** One that cannot be read is as good as none: the next check writes another. */
+/** An unreadable file counts as missing: the next check writes another. */
 async function readCheck({ dir }: Home): Promise<UpdateCheck | undefined> {
   try {
     return UpdateCheck.parse(JSON.parse(await Deno.readTextFile(join(dir, "release", "check.json"))));

@@ -32,7 +32,9 @@ export interface InstallOptions extends FetchOptions {
   arch: Arch;
   /** installs a release older than the installed one */
   allowDowngrade?: boolean;
-  /** file in which a package names its manifest: an update from that address has the package as its origin */
+  /**
+   * file in which a package names its manifest: an update from that address records the package as its origin
+   */
   packagedOriginPath?: string;
   /** the stage `assets` counts bytes */
   progress?: ProgressSink;
@@ -140,7 +142,7 @@ async function fetchManifest(url: URL, options: InstallOptions): Promise<Uint8Ar
   );
 }
 
-/** Version of the installed release; one that cannot be read is replaced by whatever comes. */
+/** Version of the installed release; an unreadable one is always replaced. */
 async function installedVersion({ assetsDir }: Home, profile: string): Promise<string | undefined> {
   return await readInstalled(assetsDir, profile).then(
     ({ manifest }) => manifest.assets.current,

@@ -1,4 +1,4 @@
-/** Removal of installed images, and of files that nothing boots any more. */
+/** Removes installed images, and files that no image boots any more. */
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";

@@ -27,7 +27,7 @@ export interface Assets {
   kernel: AssetFile;
   initrd: AssetFile;
   rootfs: AssetFile;
-  /** as the manifest pins it: VMs boot without it, so that its file may be gone */
+  /** as the manifest pins it: VMs boot without it, so that its file may be missing */
   obom?: AssetFile;
   /** build record of the files; absent in manifests for every profile */
   image?: ImageRecord;
@@ -44,7 +44,7 @@ export async function installedImages(home: Folders): Promise<string[]> {
   );
 }
 
-/** The folder that a profile's image is taken from: the home's own if it has one, else that of all users. */
+/** The folder of a profile's image: the home's own if it has one, else the one for all users. */
 export async function imageFolder(home: Folders, profile = DEFAULT_IMAGE): Promise<string> {
   for (const dir of foldersOf(home)) if ((await installedProfiles(dir)).includes(profile)) return dir;
   return home.assetsDir;
@@ -158,7 +158,7 @@ export async function verifyFile({ name, path, hash, size }: AssetFile): Promise
   );
 }
 
-/** Age of a file's last write, in `ms`, from which a later write surely has another time. */
+/** Age of a file's last write, in `ms`, from which a later write surely has a different time. */
 const STAMP_AGE_MS = 2000;
 
 /** Files that this process has hashed, by path. */

@@ -30,7 +30,7 @@ const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
 /**
  * Refuses a manifest that anyone on the way could have written: over plain http from another machine, without
- * a hash that was learned elsewhere. The files of a manifest have their hashes in it and may come over plain
+ * a hash from elsewhere. A manifest's files have their hashes in it and may come over plain
  * http.
  *
  * @throws {SbxError} `manifest.url.insecure`

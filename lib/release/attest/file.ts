@@ -15,7 +15,7 @@ const BUNDLES_MAX = 16;
 /** Characters of a key's id in the name of a further bundle. */
 const KEY_ID_CHARS = 16;
 
-/** Path of the attestation that is always there, by whichever key signed first. */
+/** Path of the attestation that always exists, by the first key to sign. */
 export function attestationPath(path: string, kind: Kind): string {
   return `${path}${ENDINGS[kind]}`;
 }

@@ -1,7 +1,9 @@
 import type { SigningKey } from "../key/ed25519.ts";
 import { type EnvelopeJson, signedBytes } from "./envelope.ts";
 
-/** Signs a payload with one key or more: while keys rotate, old and new clients each find one that they trust. */
+/**
+ * Signs a payload with one or more keys: while keys rotate, old and new clients each find a key they trust.
+ */
 export async function signPayload(
   payloadType: string,
   payload: Uint8Array,

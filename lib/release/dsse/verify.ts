@@ -26,7 +26,7 @@ export async function verifyEnvelope(bytes: Uint8Array, expected: Expectation): 
   return await verifyParsed(parseEnvelope(bytes, expected.source), expected);
 }
 
-/** As {@linkcode verifyEnvelope}, of an envelope that was part of another document, such as a bundle. */
+/** As {@linkcode verifyEnvelope}, for an envelope inside another document, such as a bundle. */
 export async function verifyParsed(
   { payload, payloadType, signatures }: Envelope,
   expected: Expectation,

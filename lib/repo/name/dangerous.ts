@@ -1,4 +1,4 @@
-/** Names of files and targets of links that are dangerous on the host, on whatever file system they land. */
+/** Names of files and targets of links that are dangerous on the host, on any file system. */
 import { textOf } from "../text.ts";
 import { NAME_MAX } from "../limit.ts";
 
@@ -8,7 +8,7 @@ const HFS_IGNORED = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g;
 const NTFS_SHORT = /^git~[0-9]+$/i;
 
 /**
- * Why one name of a tree is refused; undefined for a harmless one.
+ * Reason to refuse one name of a tree; undefined for a harmless one.
  *
  * @param name as {@linkcode latin1}
  */

@@ -133,7 +133,7 @@ export function endsSecretPath(parts: readonly string[]): boolean {
     TAILS.some((tail) => tail.every((part, at) => parts.at(at - tail.length) === part));
 }
 
-/** Ways from a folder to files and folders of secrets. @param parts of the folder's path, in lower case */
+/** Paths from a folder to files and folders of secrets. @param parts of the folder's path, in lower case */
 export function waysToSecrets(parts: readonly string[]): string[][] {
   return TAILS.flatMap((tail) =>
     tail.slice(1).flatMap((_, at) => {

@@ -40,7 +40,9 @@ export interface ProgramOptions {
   /** file of the program */
   path: string;
   allowDowngrade?: boolean;
-  /** keys that verify revocations which other users of the machine know of; absent: this home's memory alone counts */
+  /**
+   * keys that verify revocations known to other users of the machine; absent: only this home's memory counts
+   */
   keys?: ReleaseKeys;
   /** places of the shared revocations; default this machine's */
   machine?: MachinePlaces;
@@ -190,10 +192,14 @@ async function record(
   });
 }
 
-/** Time for a program to say its version, in `ms`: the first start of a new one reads all of it. */
+/** Time for a program to print its version, in `ms`: the first start of a new one reads all of it. */
 const TRIAL_MS = timeLimit(60_000);
 
-/** Asks a program for its version: one that cannot start here says none. @throws {SbxError} `update.program.failed` */
+/**
+ * Reads a program's version; a program that cannot start here has none.
+ *
+ * @throws {SbxError} `update.program.failed`
+ */
 async function askVersion(path: string): Promise<string> {
   const failed = (problem: string, cause?: unknown) =>
     new SbxError("update.program.failed", `${path} does not run on this machine: ${problem}`, {
@@ -228,7 +234,7 @@ function previousOf(path: string): string {
   return `${path}.previous`;
 }
 
-/** A path in the program's folder, so that a rename can put it in the program's place. */
+/** A path in the program's folder, so that a rename can replace the program. */
 function temporaryBeside(path: string): string {
   return join(dirname(path), `.sbx-program-${crypto.randomUUID()}`);
 }
@@ -258,8 +264,8 @@ async function changeProgram<T>(path: string, work: () => Promise<T>, onWait = (
 }
 
 /**
- * Puts `fresh` in the place of a program by a rename: at any moment the path has the old program or the new one, whole.
- * What runs keeps the file that it was started from.
+ * Replaces a program with `fresh` by a rename: at any moment the path has the old program or the new one,
+ * whole. A running process keeps the file that it was started from.
  */
 async function replaceProgram(path: string, fresh: string): Promise<void> {
   const old = temporaryBeside(path);

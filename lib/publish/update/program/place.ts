@@ -4,7 +4,11 @@ import { SbxError } from "../../../base/error/mod.ts";
 /** Suffix that Linux adds to the path of a running program whose file was replaced. */
 const REPLACED = / \(deleted\)$/;
 
-/** File of this program, behind its links. @throws {SbxError} `update.program.source`: it runs from its sources */
+/**
+ * File of this program, with links resolved.
+ *
+ * @throws {SbxError} `update.program.source`: it runs from its sources
+ */
 export async function programPath(): Promise<string> {
   if (Deno.build.standalone) return await Deno.realPath(Deno.execPath().replace(REPLACED, ""));
   throw new SbxError("update.program.source", "this sbx runs from its sources, which no release replaces", {
@@ -13,7 +17,7 @@ export async function programPath(): Promise<string> {
 }
 
 /**
- * Refuses a program that a package manager owns: it would take the file for damaged, and put its own back.
+ * Refuses a program that a package manager owns: it would consider the file damaged, and restore its own.
  *
  * @throws {SbxError} `update.program.owned`
  */
