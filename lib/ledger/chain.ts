@@ -9,8 +9,7 @@ import {
   STATEMENT_WIDTH,
   type Value,
 } from "./batch.ts";
-import { digestText } from "./digest.ts";
-import { journalLink } from "./link.ts";
+import { digestText, journalLink } from "./link.ts";
 import { type Insert, INSERTS, type JournalKind } from "./schema.ts";
 import type { ChainHeads } from "./seal.ts";
 

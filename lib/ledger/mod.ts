@@ -12,8 +12,7 @@ export type {
   LedgerStatement,
 } from "./entry.ts";
 export { Ledger, type LedgerOptions } from "./ledger.ts";
-export { digestText } from "./digest.ts";
-export { journalLink } from "./link.ts";
+export { digestText, journalLink } from "./link.ts";
 export { GENESIS, type JournalKind } from "./schema.ts";
 export type { ChainHeads } from "./seal.ts";
 export { startThreadAhead } from "./thread.ts";

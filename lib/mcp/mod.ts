@@ -2,8 +2,7 @@
  * External MCP servers for sbx-process, the service and the CLI. The MCP client itself is in `aggregator/`; only
  * sbx-mcp-aggregator loads it.
  */
-export { Aggregator } from "./driver/aggregator.ts";
-export type { AggregatorOptions } from "./driver/options.ts";
+export { Aggregator, type AggregatorOptions, offlineStatuses } from "./driver/aggregator.ts";
 export type { CallOptions } from "./driver/pending.ts";
 export type { AggregatorDefinition } from "./definition.ts";
 export type {
@@ -34,10 +33,8 @@ export type {
   StdioProgram,
   StdioStarter,
 } from "./outbound/mod.ts";
-export { findingOf, type PinChange } from "./pin/change.ts";
+export { findingOf, type PinChange, pinHash } from "./pin/change.ts";
 export { definitionDiff, type DiffPart, renderDiff, wordDiff } from "./pin/diff.ts";
-export { pinHash } from "./pin/hash.ts";
 export { type PinCheck, PinStore } from "./pin/store.ts";
-export { offlineStatuses } from "./driver/statuses.ts";
 export { definitionsOf, isLocalEnabled, type Program, programsOf } from "./sources.ts";
 export { PerMinute } from "./per_minute.ts";

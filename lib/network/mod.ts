@@ -20,6 +20,5 @@ export type { ByteStream } from "./connection.ts";
 export type { Header } from "./message/header.ts";
 export { type HostRequest, RequestBlocked } from "./exchange/host.ts";
 export type { NetTimeouts } from "./limit.ts";
-export type { NetOptions } from "./options.ts";
-export { NetProxy, type TcpOpen } from "./proxy.ts";
+export { type NetOptions, NetProxy, type TcpOpen } from "./proxy.ts";
 export type { DialAddress } from "./upstream/upstream.ts";

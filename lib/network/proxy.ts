@@ -20,9 +20,10 @@ import { Terminator } from "./guest/terminator.ts";
 import { type RefusedPacket, transportDraft, transportRefusal } from "./guest/transport.ts";
 import { Tunnel, type TunnelEnd } from "./guest/tunnel.ts";
 import { type NetTimeouts, TIMEOUTS } from "./limit.ts";
-import type { NetOptions } from "./options.ts";
 import { Pool } from "./upstream/pool.ts";
-import type { DialAddress } from "./upstream/upstream.ts";
+import type { DialAddress, TcpConnector } from "./upstream/upstream.ts";
+import type { Ca } from "./ca/mod.ts";
+import type { CredentialPort, ModelPort, NamePort } from "./interface/mod.ts";
 
 /** Fields of the first frame of a guest's TCP stream (docs/design/contracts/07-guest-wire.md §7). */
 export interface TcpOpen {
@@ -315,4 +316,20 @@ async function tellRefusal(conn: ByteStream, decision: Decision | undefined): Pr
 function requesterOf(process_name: string, pid: number): Requester {
   const process = processOf(process_name, pid);
   return { actor: "vm", ...(process && { process }) };
+}
+
+/** Parts and settings of the network of one VM. */
+export interface NetOptions {
+  gate: Gate;
+  ca: Ca;
+  names: NamePort;
+  broker: CredentialPort;
+  models?: ModelPort;
+  /** Address for a host of `network.upstream_overrides`; `undefined` leaves the address that policy decided on. */
+  dialOverride?(host: string, port: number): DialAddress | undefined;
+  /** PEM; roots for verifying upstreams, in addition to the roots that this process was started with */
+  caCerts?: readonly string[];
+  /** Opens a connection, such as through a proxy; absent: directly. */
+  connect?: TcpConnector;
+  timeouts?: Partial<NetTimeouts>;
 }

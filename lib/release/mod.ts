@@ -3,9 +3,17 @@
  * (docs/design/contracts/10-release.md §10, docs/guides/releases.md).
  */
 export { digestBytes, digestFile, type Digests, type Expected, requireDigests } from "./digest.ts";
-export { Envelope, type EnvelopeJson, parseEnvelope, signedBytes } from "./dsse/envelope.ts";
-export { signPayload } from "./dsse/sign.ts";
-export { type Expectation, type Verified, verifyEnvelope, verifyParsed } from "./dsse/verify.ts";
+export {
+  Envelope,
+  type EnvelopeJson,
+  type Expectation,
+  parseEnvelope,
+  signedBytes,
+  signPayload,
+  type Verified,
+  verifyEnvelope,
+  verifyParsed,
+} from "./dsse/envelope.ts";
 export { checkChannel, type CheckedChannel, type CheckOptions } from "./graph/check.ts";
 export {
   type Fetch,

@@ -1,3 +1,5 @@
+import { panicIn } from "../machine/vm/mod.ts";
+
 /** Most `bytes` of a guest's serial console that are kept. */
 const CONSOLE_LIMIT = 4 * 1024 * 1024;
 
@@ -37,5 +39,22 @@ export class ConsoleLog {
 
   #write(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length;) at += this.#file.writeSync(bytes.subarray(at));
+  }
+}
+
+// The kernel's own last words, on the console of a machine that has ended.
+
+/** Most `bytes` of a console's end that are looked at. */
+const TAIL = 64 * 1024;
+
+/** Why the guest's kernel gave up; `undefined` where its console does not say. Never throws. */
+export async function panicOf(consolePath: string): Promise<string | undefined> {
+  try {
+    using file = await Deno.open(consolePath);
+    const { size } = await file.stat();
+    await file.seek(Math.max(0, size - TAIL), Deno.SeekMode.Start);
+    return panicIn(await new Response(file.readable).text());
+  } catch {
+    return undefined;
   }
 }

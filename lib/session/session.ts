@@ -28,8 +28,7 @@ import { specOf } from "./machine_spec.ts";
 import { SessionReport } from "./report.ts";
 import { DiskReserve } from "./reserve.ts";
 import type { SpareMachine } from "./spare.ts";
-import { Stages } from "./stages.ts";
-import { startMachine } from "./start.ts";
+import { Stages, startMachine } from "./start.ts";
 import { discard, isSuspended, originOf, requireRoom } from "./suspend.ts";
 import {
   ACTIVITY_FRAME_LIMIT,
@@ -39,7 +38,7 @@ import {
   TCP_FRAME_LIMIT,
   TCP_STREAMS_MAX,
 } from "../machine/guest/wire/mod.ts";
-import { panicOf } from "./panic.ts";
+import { panicOf } from "./console.ts";
 
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = timeLimit(15_000);

@@ -7,9 +7,8 @@ import { bootDeadline, rejoinDeadline, templateDeadline } from "./boot_deadline.
 import type { Enforcement } from "./enforcement.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
-import { panicOf } from "./panic.ts";
+import { panicOf } from "./console.ts";
 import type { SpareGuest } from "./spare.ts";
-import type { Stage } from "./stages.ts";
 import { discard, readAsks, readShell, suspendedImage } from "./suspend.ts";
 
 /** The start of a VM whose memory is on the disk. */
@@ -177,4 +176,19 @@ export async function rejoinGuest(
   if (shell) link.adoptShell(shell);
   await machine.rejoin();
   await Promise.race([meetGuest(session, machine, link, () => 0), rejoinDeadline(session.isStill)]);
+}
+
+export type Stage = MachineInfo["boot_stages"][number];
+
+/** Stages of one boot. */
+export class Stages {
+  readonly all: Stage[] = [];
+  readonly #began = performance.now();
+
+  /** Notes the end of a stage. @returns its time, in `ms` since the boot began */
+  note(name: string): number {
+    const ms = performance.now() - this.#began;
+    this.all.push({ name, ms });
+    return ms;
+  }
 }

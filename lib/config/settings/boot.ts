@@ -8,7 +8,7 @@ import {
 } from "../../machine/guest/wire/mod.ts";
 import { type FileValue, isSecret, type LeafNode } from "./node/mod.ts";
 import type { Resolved } from "./resolve.ts";
-import { isGuestVariable } from "./variable.ts";
+import { isGuestVariable } from "./definition.ts";
 
 /** Maximum size of one variable with its name, in `bytes`; the kernel rejects longer ones on exec. */
 export const BOOT_VARIABLE_BYTES_MAX = 128 * 1024 - 2;

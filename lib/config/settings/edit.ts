@@ -8,9 +8,8 @@ import {
   type TomlValue,
 } from "../../base/toml/mod.ts";
 import { type Definitions, nearestSetting } from "./definition.ts";
-import { FOREIGN_KEYS } from "./layer.ts";
+import { FOREIGN_KEYS, retiredMessage } from "./layer.ts";
 import type { LeafNode, SettingValue } from "./node/mod.ts";
-import { retiredMessage } from "./retired.ts";
 import { checkValue } from "./value.ts";
 
 /** New values by setting id; null removes the user's override. */

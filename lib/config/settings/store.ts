@@ -2,7 +2,7 @@ import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
-import { type Home, writeAtomic } from "../../base/home/mod.ts";
+import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { readToml, type TomlDocument } from "../../base/toml/mod.ts";
 import { type BootConfig, bootConfig } from "./boot.ts";
 import type { Definitions } from "./definition.ts";
@@ -15,7 +15,6 @@ import {
 } from "./edit.ts";
 import { explain, type SettingExplanation } from "./explain.ts";
 import { corpLayer, type CorpSource, EMPTY_LAYER, type Layer, userLayer } from "./layer.ts";
-import { withFileLock } from "./lock.ts";
 import { type SettingsResponse, type SettingValue, withoutSecrets } from "./node/mod.ts";
 import { resolve, type Resolved } from "./resolve.ts";
 import { type Watch, watchFiles } from "./watch.ts";
@@ -246,4 +245,35 @@ export class SettingsStore {
   async #writePath(): Promise<string> {
     return await Deno.realPath(this.path).catch(() => this.path);
   }
+}
+
+/** Maximum wait for another writer, in `ms`; a write takes milliseconds, so a longer one hangs. */
+const LOCK_TIMEOUT_MS = 10_000;
+
+/** Tail of this process's queue for each file, so that only one task at a time waits for the kernel lock. */
+const queues = new Map<string, Promise<unknown>>();
+
+/**
+ * Runs `work` under an exclusive lock file, shared with every task of this and other sbx processes. The kernel frees
+ * the lock of a process that dies.
+ *
+ * @throws {SbxError} `settings.busy`: while another writer holds the lock
+ */
+export async function withFileLock<T>(path: string, work: () => Promise<T>): Promise<T> {
+  const result = (queues.get(path) ?? Promise.resolve()).then(() => runLocked(path, work));
+  const tail = result.catch(() => {});
+  queues.set(path, tail);
+  try {
+    return await result;
+  } finally {
+    if (queues.get(path) === tail) queues.delete(path);
+  }
+}
+
+async function runLocked<T>(path: string, work: () => Promise<T>): Promise<T> {
+  using file = await Deno.open(path, { create: true, write: true, mode: 0o600 });
+  if (await lockWithin(file, LOCK_TIMEOUT_MS)) return await work();
+  throw new SbxError("settings.busy", "another program holds the settings lock", {
+    hint: "close other sbx windows and try again",
+  });
 }

@@ -21,8 +21,7 @@ import {
 } from "../pack/mod.ts";
 import { matchersOf } from "../sigma/lower.ts";
 import { Notes } from "../sigma/notes.ts";
-import { readSigma } from "../sigma/read.ts";
-import type { SigmaRule } from "../sigma/rule.ts";
+import { readSigma, type SigmaRule } from "../sigma/rule.ts";
 import { detectionError, hasErrors, type Problem } from "../problem.ts";
 
 /** Result of compiling a pack. */

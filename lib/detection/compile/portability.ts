@@ -6,8 +6,7 @@ import { decodeUtf8, type FieldMapping, PACK_MAX, readBytes } from "../pack/mod.
 import { FOREIGN_CATEGORIES } from "../sigma/logsource.ts";
 import { matchersOf } from "../sigma/lower.ts";
 import { Notes } from "../sigma/notes.ts";
-import { readSigmaDocuments } from "../sigma/read.ts";
-import { readRule } from "../sigma/rule.ts";
+import { readRule, readSigmaDocuments } from "../sigma/rule.ts";
 import type { Split } from "../sigma/split.ts";
 import type { TreeNode } from "../tree/mod.ts";
 import { formatProblem, hasErrors } from "../problem.ts";

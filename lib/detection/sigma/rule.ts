@@ -4,7 +4,15 @@
  */
 import { nearest } from "../../base/text/mod.ts";
 import { type Severity, TAG_MAX, TAGS_MAX, TITLE_MAX, UUID } from "../ir/ir.ts";
-import { entryOf, type MapNode, scalarOf as scalar, type TreeNode } from "../tree/mod.ts";
+import {
+  entryOf,
+  type MapNode,
+  parseYaml,
+  parseYamlAll,
+  scalarOf as scalar,
+  TreeError,
+  type TreeNode,
+} from "../tree/mod.ts";
 import { detectionOf } from "./detection.ts";
 import { type Logsource, logsourceOf } from "./logsource.ts";
 import { type Notes, quote } from "./notes.ts";
@@ -188,4 +196,34 @@ function tagsOf(root: MapNode, notes: Notes): string[] {
     `tags must be a list of up to ${TAGS_MAX} strings of 1 to ${TAG_MAX} characters`,
   );
   return [];
+}
+
+/** Reads the rules of a source: one map, or a list of maps. Problems are reported to `notes`. */
+export function readSigma(text: string, notes: Notes): SigmaReadResult[] {
+  return parseOrReject(notes, () => {
+    const root = parseYaml(text);
+    return root.kind === "list" ? root.items : [root];
+  }).map((node) => readRule(node, notes));
+}
+
+/**
+ * Parses a foreign file, which may contain several YAML documents.
+ *
+ * @returns the tree of each rule
+ */
+export function readSigmaDocuments(text: string, notes: Notes): TreeNode[] {
+  return parseOrReject(
+    notes,
+    () => parseYamlAll(text).flatMap((root) => root.kind === "list" ? root.items : [root]),
+  );
+}
+
+function parseOrReject(notes: Notes, parse: () => TreeNode[]): TreeNode[] {
+  try {
+    return parse();
+  } catch (error) {
+    if (!(error instanceof TreeError)) throw error;
+    notes.reject(error.code, error.line, error.messageIn((line) => notes.placeOf(line).line));
+    return [];
+  }
 }

@@ -6,7 +6,6 @@ import { blake3 } from "../../base/hash/mod.ts";
 import { type ChainHeads, digestText, journalLink } from "../../ledger/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
 import { openSigned, SEGMENT_TYPE } from "../../release/signing/mod.ts";
-import { BODY_BYTES_MAX, HEADER_BYTES_MAX } from "./limit.ts";
 import { type Line, parseLine } from "./line.ts";
 import { SegmentHeader } from "./schema.ts";
 
@@ -214,3 +213,11 @@ function invalid(problem: string): SbxError {
     hint: "nothing of it was kept; the machine has the rows and sends them again",
   });
 }
+
+// Limits of segments (docs/design/contracts/14-limits.md §14).
+
+/** Largest segment as sent, and largest unpacked, in `bytes`: one event can have 32 MiB of text. */
+export const SEGMENT_BYTES_MAX = 64 * 1024 * 1024;
+export const BODY_BYTES_MAX = 256 * 1024 * 1024;
+/** Largest header in its envelope, in `bytes`. */
+export const HEADER_BYTES_MAX = 16 * 1024;

@@ -11,7 +11,6 @@ import { openSegment, verifyRows } from "../segment/mod.ts";
 import { positionOf, storePaths } from "../store/mod.ts";
 import { schemaStatements } from "./columns.ts";
 import { eventRow, journalRow, outcomeRow, type TableRow } from "./row.ts";
-import { allSegments } from "./segments.ts";
 
 /** Characters of texts after which rows are inserted. */
 const BATCH_CHARS = 32 * 1024 * 1024;
@@ -217,4 +216,28 @@ async function* withNext(segments: ReturnType<typeof allSegments>) {
     before = segment;
   }
   if (before) yield { ...before, next: undefined };
+}
+
+/** Segments of a store, session by session, each session in order. */
+export async function* allSegments(dir: string) {
+  const { segments } = storePaths(dir);
+  for (const machineId of await folders(segments)) {
+    for (const sessionId of await folders(join(segments, machineId))) {
+      const names = (await Array.fromAsync(Deno.readDir(join(segments, machineId, sessionId)))).map((
+        { name },
+      ) => name);
+      for (const name of names.filter(positionOf).sort()) yield { machineId, sessionId, name };
+    }
+  }
+}
+
+async function folders(dir: string): Promise<string[]> {
+  try {
+    return (await Array.fromAsync(Deno.readDir(dir))).filter(({ isDirectory }) => isDirectory).map((
+      { name },
+    ) => name).sort();
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
 }

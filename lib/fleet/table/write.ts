@@ -11,7 +11,7 @@ import { findMachine, keyOf } from "../receive/mod.ts";
 import { type Line, openSegment, verifyRows } from "../segment/mod.ts";
 import { storePaths } from "../store/mod.ts";
 import { EVENT_FIELDS, OUTCOME_FIELDS, structureOf } from "./columns.ts";
-import { allSegments } from "./segments.ts";
+import { allSegments } from "./load.ts";
 import { clean } from "./text.ts";
 
 /** Unpacked text of one part, in characters: the amount in memory and in one file. */

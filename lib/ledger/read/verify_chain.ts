@@ -2,8 +2,7 @@
 import type { Client } from "@libsql/client/sqlite3";
 import { canonicalJson } from "../../base/json/mod.ts";
 import type { Event } from "../../event/mod.ts";
-import { journalLink } from "../link.ts";
-import { digestText } from "../digest.ts";
+import { digestText, journalLink } from "../link.ts";
 import type { LedgerDecision, LedgerOutcome } from "../entry.ts";
 import { EVENT_COLUMNS, JOURNAL_COLUMNS, OUTCOME_COLUMNS } from "../schema.ts";
 import { parseJson, selectText, type TextRow } from "./text.ts";

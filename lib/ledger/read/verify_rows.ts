@@ -1,7 +1,7 @@
 /** Rows outside the chains of events and outcomes, as `sbx verify` checks them. */
 import type { Client } from "@libsql/client/sqlite3";
 import { blake3 } from "../../base/hash/mod.ts";
-import { digestText } from "../digest.ts";
+import { digestText } from "../link.ts";
 import { parseJson, selectText } from "./text.ts";
 import type { Problem } from "./verify_chain.ts";
 

@@ -1,5 +1,4 @@
 /** QEMU machine protocol: one JSON message per line. */
-import { TextLineStream } from "./lines.ts";
 
 /** Event of QEMU. */
 export interface QmpEvent {
@@ -85,4 +84,21 @@ export class Qmp {
 
 function gone(): Error {
   return new Error("the machine has ended");
+}
+
+/** Splits text into lines, without line endings. */
+export class TextLineStream extends TransformStream<string, string> {
+  constructor() {
+    let rest = "";
+    super({
+      transform(chunk, controller) {
+        const lines = (rest + chunk).split("\n");
+        rest = lines.pop()!;
+        for (const line of lines) controller.enqueue(line.replace(/\r$/, ""));
+      },
+      flush(controller) {
+        if (rest) controller.enqueue(rest);
+      },
+    });
+  }
 }

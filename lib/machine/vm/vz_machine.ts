@@ -4,7 +4,7 @@ import { rejectAfter, timeLimit } from "../../base/time/mod.ts";
 import { COME_BACK, VSOCK_LEFT } from "./schema.ts";
 import { writeAll } from "../../base/wire/mod.ts";
 import type { Machine, MachineExit, MachineImage, MachineSpec, TakenCopy } from "./hypervisor.ts";
-import { TextLineStream } from "./lines.ts";
+import { TextLineStream } from "./qmp.ts";
 import { libraryError } from "./vz_error.ts";
 
 /** Longest wait for a guest to release its vsock, in `ms`. */

@@ -6,7 +6,7 @@ import { LineWriter, readLines, valueOf } from "../ndjson.ts";
 import { OutboundServer } from "../outbound/mod.ts";
 import { hostNetwork } from "../../base/proxy/mod.ts";
 import { readRequest } from "../protocol.ts";
-import { dropPermissions } from "./permission.ts";
+import { confineProcess } from "../../../ffi/host/confine.ts";
 
 /**
  * Passes stdin on line by line, and reads the definitions in it: the child may reach those servers. Has no
@@ -60,4 +60,29 @@ function readRefresh(line: string): AggregatorDefinition[] | undefined {
   const request = readRequest(line);
   if (request?.method !== "refresh") return undefined;
   return readDefinitions((request.params as { servers?: unknown } | undefined)?.servers)?.definitions;
+}
+
+// Permissions of sbx-mcp-aggregator while it serves: its pipes and the connection to its parent, nothing else.
+
+/**
+ * Permissions revoked before the first byte of input is read. HTTP goes over the connection to the parent, so it needs
+ * no network. Deno restores a permission only by a prompt at a terminal. From source the module loader checks `read`;
+ * in a compiled program it does not, one reason for {@linkcode confine}.
+ */
+export const REVOKED = ["net", "read", "write", "run", "env", "sys", "ffi", "import"] as const;
+
+/**
+ * Revokes all permissions and installs a kernel filter: no code in this process can open a file or a socket any more.
+ *
+ * @returns false where the kernel has no such filter and only Deno's permissions apply
+ */
+export async function confine(): Promise<boolean> {
+  const isFiltered = confineProcess();
+  await dropPermissions();
+  return isFiltered;
+}
+
+/** Revokes permissions for the rest of the process, {@linkcode REVOKED} by default. */
+export async function dropPermissions(names: readonly (typeof REVOKED[number])[] = REVOKED): Promise<void> {
+  for (const name of names) await Deno.permissions.revoke({ name });
 }

@@ -3,7 +3,7 @@ import { isObject } from "../../base/object/mod.ts";
 import type { Entries, ListKind, PromptArgument } from "../entry.ts";
 import { DESCRIPTION_CHARS_MAX, ENTRIES_MAX, NAME_CHARS_MAX, PAGES_MAX, URI_CHARS_MAX } from "../limit.ts";
 import { nameProblem, namespacedName, namespacedUri } from "../name.ts";
-import { pinHash } from "../pin/hash.ts";
+import { pinHash } from "../pin/change.ts";
 import { foreignText } from "../text.ts";
 import type { ServerConnection } from "./connection.ts";
 

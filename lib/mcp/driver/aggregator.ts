@@ -20,12 +20,11 @@ import type {
 import { CALL_TIMEOUT_MS, REQUEST_TIMEOUT_MS } from "../limit.ts";
 import { splitName } from "../name.ts";
 import { isServed } from "../sources.ts";
-import { foreignText } from "../text.ts";
-import { Lists } from "./lists.ts";
-import type { AggregatorOptions } from "./options.ts";
+import { foreignText, STDIO_UNSUPPORTED } from "../text.ts";
+import { Lists, type ListsOptions } from "./lists.ts";
 import type { CallOptions } from "./pending.ts";
 import { AggregatorProcess, channelClosed } from "./process.ts";
-import { offlineStatuses } from "./statuses.ts";
+import type { CredentialResolver, ServerLogins, StdioStarter } from "../outbound/mod.ts";
 
 /** Name of the aggregator's program. */
 const AGGREGATOR = "sbx-mcp-aggregator";
@@ -326,4 +325,38 @@ function unknownTool(name: string, statuses: readonly ServerStatus[]): SbxError 
   return new SbxError("mcp.tool.not_found", `no MCP server offers a tool "${foreignText(name)}"${reason}`, {
     hint: "sbx mcp tools lists the available tools",
   });
+}
+
+export interface AggregatorOptions extends ListsOptions {
+  /** in trust order, see `definitionsOf` */
+  definitions: AggregatorDefinition[];
+  /** folder accessible to this user only; holds the private wire's socket while it is being accepted */
+  dir: string;
+  /** credential broker; without it servers with `auth` are not connected */
+  resolve?: CredentialResolver;
+  /** logins of people at servers; without it a server that needs one is not connected */
+  logins?: ServerLogins;
+  /** starts the programs of stdio servers; without it they are not connected */
+  startStdio?: StdioStarter;
+  /** program and arguments; default: the program installed beside this one; null: not installed */
+  command?: string[] | null;
+  /** `ms` (docs/design/contracts/08-mcp.md §8) */
+  timeouts?: { request: number; call: number };
+  /** receives failures that no caller waits for */
+  log?(line: string): void;
+}
+
+/** Statuses while no aggregator runs: no server is connected, for the reason given. */
+export function offlineStatuses(definitions: AggregatorDefinition[], reason: string): ServerStatus[] {
+  return definitions.map(({ name, url, enabled, source, unsupported_stdio }) => ({
+    name,
+    url,
+    enabled,
+    source,
+    connected: false,
+    tool_count: 0,
+    resource_count: 0,
+    prompt_count: 0,
+    ...(enabled && { last_error: unsupported_stdio ? STDIO_UNSUPPORTED : reason }),
+  }));
 }

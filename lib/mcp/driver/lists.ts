@@ -10,8 +10,7 @@ import type {
   ToolEntry,
 } from "../entry.ts";
 import { ENTRIES_MAX, SERVERS_MAX } from "../limit.ts";
-import type { PinChange } from "../pin/change.ts";
-import { pinHash } from "../pin/hash.ts";
+import { type PinChange, pinHash } from "../pin/change.ts";
 import type { PinStore } from "../pin/store.ts";
 
 /** Fetches one page: entries from `cursor` on. */

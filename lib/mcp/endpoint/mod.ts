@@ -20,7 +20,7 @@ export type {
   ToolServer,
 } from "./catalogue.ts";
 export { callForHost, type HostCall } from "./host_call.ts";
-export { defaultsOf } from "./elicitation.ts";
+export { defaultsOf } from "./server_request.ts";
 export { type EndpointParts, McpEndpoint } from "./endpoint.ts";
 export { type EndpointLimits, LIMITS } from "./limit.ts";
 export { LOCAL } from "../sources.ts";

@@ -1,9 +1,8 @@
 /** Requests of servers: policy decides, a person is asked, and the guest's client or the form's defaults answer. */
-import { isObject } from "../../base/object/mod.ts";
+import { isObject, objectOf } from "../../base/object/mod.ts";
 import type { Gate, Passage } from "../../policy/mod.ts";
 import type { ServerRequest } from "../entry.ts";
 import type { GuestConnection } from "./connection.ts";
-import { defaultsOf } from "./elicitation.ts";
 import { draftOf, keptOf, type McpResponse } from "./event.ts";
 import { SERVER_REQUESTS_PER_MINUTE } from "./limit.ts";
 import { argumentsParam } from "./params.ts";
@@ -90,4 +89,23 @@ function responseOf(result: Params): McpResponse {
   const { content } = result;
   const item = isObject(content) ? content : result;
   return { is_error: false, content: [item] as McpResponse["content"] };
+}
+
+// Forms of servers (MCP, "Elicitation").
+
+/**
+ * A form with the values that its schema proposes.
+ *
+ * @returns `undefined` when a required field has no default, or the request is no form
+ */
+export function defaultsOf({ mode = "form", requestedSchema }: Params): Params | undefined {
+  if (mode !== "form" || !isObject(requestedSchema)) return undefined;
+  const { properties, required } = requestedSchema;
+  const values: Params = {};
+  for (const [name, field] of Object.entries(objectOf(properties))) {
+    if (isObject(field) && field.default !== undefined) values[name] = field.default;
+  }
+  const isComplete = !Array.isArray(required) ||
+    required.every((name) => Object.hasOwn(values, String(name)));
+  return isComplete ? values : undefined;
 }

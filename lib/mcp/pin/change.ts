@@ -1,6 +1,8 @@
 import type { Finding } from "../../event/mod.ts";
 import type { ToolDefinition } from "../entry.ts";
 import { foreignText } from "../text.ts";
+import { blake3 } from "../../base/hash/mod.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
 
 /** A tool that differs from its approved definition; held back until a person approves it. */
 export interface PinChange {
@@ -36,4 +38,11 @@ export function findingOf({ server, tool, kind, before }: PinChange, eventId: st
     confidence: "high",
     tags: ["mcp", "supply-chain"],
   };
+}
+
+/**
+ * Pin of a tool: BLAKE3 of the canonical JSON of its definition (docs/design/contracts/08-mcp.md §8, "Pin").
+ */
+export function pinHash({ name, description, input_schema }: ToolDefinition): string {
+  return blake3(canonicalJson({ name, description, input_schema }));
 }

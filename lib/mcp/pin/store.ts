@@ -2,8 +2,7 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { foreignText } from "../text.ts";
 import type { ToolDefinition } from "../entry.ts";
-import type { PinChange } from "./change.ts";
-import { pinHash } from "./hash.ts";
+import { type PinChange, pinHash } from "./change.ts";
 import { isRenamed } from "./similar.ts";
 import { dirname } from "node:path";
 import { lockWithin, writeAtomic } from "../../base/home/mod.ts";

@@ -1,6 +1,5 @@
 /** Packets of git's protocol (gitprotocol-common): four hex digits of length, then the bytes. */
 import { joinBytes } from "../../base/bytes/mod.ts";
-import { PACKET_MAX } from "./limit.ts";
 
 /** A packet's bytes; `flush` for the packet that ends a list. */
 export type Packet = Uint8Array | "flush";
@@ -37,3 +36,14 @@ export function formatPacket(content: string | Uint8Array): Uint8Array {
 }
 
 export const FLUSH: Uint8Array = encoder.encode("0000");
+
+// Limits on reading git's requests (docs/design/contracts/05-policy.md §5, "Git").
+
+/** Longest commands of one push, in `bytes`: everything before its pack. */
+export const COMMANDS_MAX = 512 * 1024;
+/** Most updates of one push; a mirror of more refs is pushed in parts. */
+export const UPDATES_MAX = 1000;
+/** Longest packet with its length, in `bytes` (git's LARGE_PACKET_MAX). */
+export const PACKET_MAX = 65_520;
+/** Longest packet of a client that knows `side-band` only, in `bytes`. */
+export const SMALL_BAND_MAX = 1000;

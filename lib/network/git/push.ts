@@ -1,6 +1,5 @@
 /** The commands of a push, before its pack (gitprotocol-pack, "Reference Update Request"). */
-import { UPDATES_MAX } from "./limit.ts";
-import { PushFault, readPackets } from "./packet.ts";
+import { PushFault, readPackets, UPDATES_MAX } from "./packet.ts";
 
 /** One ref that a push changes. */
 export interface GitUpdate {

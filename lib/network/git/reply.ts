@@ -1,7 +1,6 @@
 /** Refusals that git's client shows to its user. */
 import { joinBytes } from "../../base/bytes/mod.ts";
-import { PACKET_MAX, SMALL_BAND_MAX } from "./limit.ts";
-import { FLUSH, formatPacket } from "./packet.ts";
+import { FLUSH, formatPacket, PACKET_MAX, SMALL_BAND_MAX } from "./packet.ts";
 import type { PushReading } from "./push.ts";
 import type { GitRequest } from "./request.ts";
 

@@ -1,7 +1,7 @@
 /** Close frames (RFC 6455 §5.5.1, §7.4). */
 import { CONTROL_PAYLOAD_MAX } from "../limit.ts";
 import { NO_BYTES } from "../message/byte_buffer.ts";
-import { SocketFault } from "./fault.ts";
+import { SocketFault } from "./frame.ts";
 
 /** Codes of sbx's own close frames; a {@linkcode SocketFault} has further codes. */
 export const CLOSE = { policy: 1008, tooBig: 1009, internal: 1011 } as const;

@@ -1,6 +1,6 @@
 /** Frames of WebSockets (RFC 6455 §5.2), parsed strictly: bytes that two programs could read differently are refused. */
 import { CONTROL_PAYLOAD_MAX } from "../limit.ts";
-import { SocketFault } from "./fault.ts";
+import { MessageFault } from "../fault.ts";
 
 export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
 
@@ -84,4 +84,14 @@ export function formatFrameHead(
   if (lengthSize === 8) view.setBigUint64(0, BigInt(length));
   if (mask) head.set(mask, 2 + lengthSize);
   return head;
+}
+
+/** Frames that cannot be read safely. Both sides receive its code, and the connection ends. */
+export class SocketFault extends MessageFault {
+  override name = "SocketFault";
+
+  /** @param code of the close frame: 1002 protocol error, 1007 text that is not UTF-8, 1009 too big */
+  constructor(reason: string, readonly code: 1002 | 1007 | 1009 = 1002) {
+    super(reason);
+  }
 }

@@ -1,8 +1,15 @@
 import type { BufferedConnection } from "../connection.ts";
 import { ConnectionLost } from "../fault.ts";
 import { FRAME_WHOLE_MAX } from "../limit.ts";
-import { SocketFault } from "./fault.ts";
-import { applyMask, type FrameHead, isControl, OPCODE, parseFrameHead, type Side } from "./frame.ts";
+import {
+  applyMask,
+  type FrameHead,
+  isControl,
+  OPCODE,
+  parseFrameHead,
+  type Side,
+  SocketFault,
+} from "./frame.ts";
 
 /** Part of a data message: a frame, or a piece of a long one. */
 export interface DataPiece {

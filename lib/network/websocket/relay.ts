@@ -4,8 +4,7 @@ import { ConnectionLost } from "../fault.ts";
 import { DRAIN_MAX, PINGS_MAX } from "../limit.ts";
 import type { RelayedBytes } from "../relay.ts";
 import { CLOSE, formatClose, parseClose } from "./close.ts";
-import { SocketFault } from "./fault.ts";
-import type { Side } from "./frame.ts";
+import { type Side, SocketFault } from "./frame.ts";
 import { type ControlFrame, type DataPiece, FrameReader } from "./reader.ts";
 import { FrameWriter } from "./writer.ts";
 

@@ -1,9 +1,8 @@
 import { dirname, join } from "node:path";
 import { blake3, blake3File } from "../../base/hash/mod.ts";
 import { type ProgressSink, silent } from "../../base/progress/mod.ts";
-import { fileError } from "./file_error.ts";
+import { fileError, installedName, LOGICAL_NAMES, publishedNames } from "./name.ts";
 import { readManifest } from "./manifest.ts";
-import { installedName, LOGICAL_NAMES, publishedNames } from "./name.ts";
 import type { ManifestFile } from "./schema.ts";
 
 /** One file of a {@linkcode ManifestReport}. */

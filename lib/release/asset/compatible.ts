@@ -2,7 +2,6 @@ import { SbxError } from "../../base/error/mod.ts";
 import { isCompatible } from "../../base/semver/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
 import type { Manifest } from "./schema.ts";
-import { compareAssetVersions } from "./version.ts";
 
 /**
  * Checks that this sbx and the current release of a manifest go together: the release's `min_binary`, and the
@@ -29,4 +28,11 @@ export function requireCompatibleAssets({ assets: { current, releases }, binarie
     `sbx ${VERSION} needs the asset release ${minAssets} or newer; the manifest's current one is ${current}`,
     { hint: "install a newer release: sbx update --assets --manifest <URL>" },
   );
+}
+
+/** Order of asset versions, `YYYY.MMDD.N`. @returns negative when `a` is older */
+export function compareAssetVersions(a: string, b: string): number {
+  const [left, right] = [a, b].map((version) => version.split(".").map(Number));
+  const at = left.findIndex((number, index) => number !== right[index]);
+  return at < 0 ? 0 : left[at] - right[at];
 }

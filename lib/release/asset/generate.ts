@@ -4,9 +4,8 @@ import { SbxError } from "../../base/error/mod.ts";
 import { blake3File } from "../../base/hash/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
 import { type ProgressSink, silent } from "../../base/progress/mod.ts";
-import { fileError } from "./file_error.ts";
+import { B3SUMS, BOOT_NAMES, fileError, LOGICAL_NAMES, MANIFEST } from "./name.ts";
 import { parseManifest, readManifest } from "./manifest.ts";
-import { B3SUMS, BOOT_NAMES, LOGICAL_NAMES, MANIFEST } from "./name.ts";
 import {
   AssetVersion,
   DEFAULT_REFRESH_POLICY,

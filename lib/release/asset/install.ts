@@ -6,18 +6,16 @@ import { type ProgressSink, silent } from "../../base/progress/mod.ts";
 import { readSetup, recordStep } from "../setup/mod.ts";
 import { displayUrl, download, type FetchOptions, fetchSmall, requireRoom } from "../../base/download/mod.ts";
 import { ReleaseMemory, requireNotRevoked, standingOfAssets } from "../mod.ts";
-import { requireCompatibleAssets } from "./compatible.ts";
+import { compareAssetVersions, requireCompatibleAssets } from "./compatible.ts";
 import { changeAssets } from "./lock.ts";
 import { MANIFEST_LIMIT, parseManifest } from "./manifest.ts";
-import { DEFAULT_IMAGE, installedName, publishedNames } from "./name.ts";
+import { DEFAULT_IMAGE, fileError, installedName, publishedNames } from "./name.ts";
 import { readInstalled, replacePair } from "./pair.ts";
 import { packagedOrigin } from "./packaged.ts";
 import { resolveAssets, verifyAssets } from "./resolve.ts";
 import type { Manifest, ManifestFile } from "./schema.ts";
 import { parseManifestHash, parseManifestUrl, requireTrustworthy } from "./url.ts";
-import { compareAssetVersions } from "./version.ts";
 import { join } from "node:path";
-import { fileError } from "./file_error.ts";
 
 /** Options for installing assets. */
 export interface InstallOptions extends FetchOptions {

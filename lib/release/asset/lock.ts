@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { type Home, lockWithin } from "../../base/home/mod.ts";
-import { fileError } from "./file_error.ts";
+import { fileError } from "./name.ts";
 import { settlePairs } from "./pair.ts";
 
 /** Time in `ms` after which a person learns the reason for waiting. */

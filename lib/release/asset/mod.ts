@@ -3,14 +3,9 @@
  * (docs/design/contracts/10-release.md §10).
  */
 export { checkManifest, type ManifestReport, type ReportedAsset } from "./check.ts";
-export { fileError } from "./file_error.ts";
-export { generateManifest, type GenerateOptions, requireAssetVersion } from "./generate.ts";
-export { type AssetChange, installAssets, type InstallOptions, type InstallResult } from "./install.ts";
-export { PACKAGED_ORIGIN, packagedOrigin } from "./packaged.ts";
-export { linkOtherArches } from "./link.ts";
-export { MANIFEST_LIMIT, parseManifest, readManifest } from "./manifest.ts";
 export {
   DEFAULT_IMAGE,
+  fileError,
   INITRD,
   installedName,
   KERNEL,
@@ -22,6 +17,11 @@ export {
   publishedNames,
   ROOTFS,
 } from "./name.ts";
+export { generateManifest, type GenerateOptions, requireAssetVersion } from "./generate.ts";
+export { type AssetChange, installAssets, type InstallOptions, type InstallResult } from "./install.ts";
+export { PACKAGED_ORIGIN, packagedOrigin } from "./packaged.ts";
+export { linkOtherArches } from "./link.ts";
+export { MANIFEST_LIMIT, parseManifest, readManifest } from "./manifest.ts";
 export { type InstalledManifest, readInstalled } from "./pair.ts";
 export { type Freed, pruneAssets, removeImage } from "./remove.ts";
 export {
@@ -37,5 +37,5 @@ export {
 } from "./resolve.ts";
 export { changeAssets } from "./lock.ts";
 export { parseManifestUrl, requireTrustworthy } from "./url.ts";
-export { compareAssetVersions } from "./version.ts";
+export { compareAssetVersions } from "./compatible.ts";
 export { type ImagePackages, ImageRecord, Manifest, ManifestFile, ManifestOrigin } from "./schema.ts";

@@ -1,5 +1,5 @@
 import { SbxError } from "../../base/error/mod.ts";
-import { verifyEnvelope } from "../dsse/verify.ts";
+import { verifyEnvelope } from "../dsse/envelope.ts";
 import { requireHmac } from "../key/hmac.ts";
 import type { ReleaseKeys } from "../key/keys.ts";
 import { ENVELOPE_BYTES_MAX, INDEX_BYTES_MAX } from "../limit.ts";

@@ -1,4 +1,4 @@
-import { hashUuid } from "./uuid.ts";
+import { blake3 } from "../../base/hash/mod.ts";
 
 /** One thing that the program is made of. */
 export interface Component {
@@ -107,4 +107,17 @@ function refOf(ids: Map<string, string>, id: string): string {
 function elementName(id: string): string {
   const plain = id.replace(/[^A-Za-z0-9.-]+/g, "-");
   return plain === id ? plain : `${plain}-${hashUuid(id).slice(0, 8)}`;
+}
+
+/** UUID (version 8, RFC 9562) of a text, so that the same content has the same UUID. */
+export function hashUuid(text: string): string {
+  const hex = blake3(text);
+  const variant = "89ab"[parseInt(hex[16], 16) & 3];
+  return [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    `8${hex.slice(13, 16)}`,
+    `${variant}${hex.slice(17, 20)}`,
+    hex.slice(20, 32),
+  ].join("-");
 }

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { type ProgressSink, silent } from "../../base/progress/mod.ts";
-import { verifyEnvelope } from "../dsse/verify.ts";
+import { verifyEnvelope } from "../dsse/envelope.ts";
 import { INDEX_ENVELOPE_NAME, INDEX_NAME, INDEX_PAYLOAD_TYPE, nameOfRelease } from "../graph/index.ts";
 import { verifyManifest } from "../graph/manifest.ts";
 import { requireHmac } from "../key/hmac.ts";

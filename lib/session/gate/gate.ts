@@ -29,10 +29,14 @@ import {
 import { EventActivity } from "./activity.ts";
 import { Detector } from "./detector.ts";
 import { credentialFindings, failureFinding } from "./finding.ts";
-import { recordedOf, type SessionNotice } from "./notice.ts";
-import type { GateOptions, RuleTerms } from "./options.ts";
+import {
+  type GateOptions,
+  recordedOf,
+  type Recorder,
+  type RuleTerms,
+  type SessionNotice,
+} from "./options.ts";
 import { type Decided, EventPassage, type TimedOutcome } from "./passage.ts";
-import type { Recorder } from "./recorder.ts";
 import { Redactor } from "./redact.ts";
 import { RESPONDING, withResponse } from "./response.ts";
 import { RulesInForce } from "./rules_in_force.ts";

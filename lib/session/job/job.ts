@@ -1,12 +1,12 @@
 import { asSbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
-import type { Terminal } from "../../machine/guest/mod.ts";
+import type { ExecStreams, Terminal } from "../../machine/guest/mod.ts";
 import { JobOutput } from "./output.ts";
 import { OutputReader, type Piece } from "./output_reader.ts";
-import type { JobProgram, JobRunner } from "./runner.ts";
-import type { JobRecord } from "./schema.ts";
+import { JobRecord } from "./schema.ts";
 import type { Stream } from "./segment.ts";
-import { jobDir, writeJob } from "./store.ts";
+import { join } from "node:path";
+import { writeAtomic } from "../../base/home/mod.ts";
 
 /** Exit code of a program that policy blocked (docs/design/contracts/02-http.md §2). */
 const NOT_PERMITTED = 126;
@@ -154,4 +154,70 @@ export class Job {
       log.warn(`job ${this.#record.id}: ${asSbxError(error, "writing its record").message}`)
     );
   }
+}
+
+// Folders of jobs on disk: `job.json` and the segments of the output.
+
+export function jobDir(jobsDir: string, id: string): string {
+  return join(jobsDir, id);
+}
+
+/** Reads the jobs of a VM, the oldest first. One whose file is damaged is left out. */
+export async function readJobs(jobsDir: string): Promise<JobRecord[]> {
+  const jobs: JobRecord[] = [];
+  try {
+    for await (const { name } of Deno.readDir(jobsDir)) {
+      const text = await Deno.readTextFile(join(jobsDir, name, "job.json")).catch(() => "null");
+      const { data } = JobRecord.safeParse(parse(text));
+      if (data?.id === name) jobs.push(data);
+    }
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  return jobs.sort((a, b) => a.started_at.localeCompare(b.started_at));
+}
+
+export async function writeJob(jobsDir: string, job: JobRecord): Promise<void> {
+  await writeAtomic(join(jobDir(jobsDir, job.id), "job.json"), JSON.stringify(job) + "\n");
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Program of a job. */
+export interface JobProgram {
+  argv: string[];
+  cwd?: string;
+  env?: Record<string, string>;
+  /** of programs without a terminal */
+  timeout_ms?: number;
+  tty: boolean;
+  /** trace that the request for it claims */
+  trace_id?: string;
+}
+
+/** Receives the decision of policy on a program. */
+export type OnDecided = (event_id: string, allowed: boolean) => void;
+
+/** The guest, as jobs use it. */
+export interface JobRunner {
+  /** A value as it may be written down: refs for secrets. */
+  scrub<T>(value: T): Promise<T>;
+  /** Runs a program to its end; one that policy blocks exits with 126. */
+  exec(
+    program: JobProgram,
+    streams: ExecStreams & { decided: OnDecided },
+    cancelled: AbortSignal,
+  ): Promise<{ exit_code: number }>;
+  /** Opens a terminal with a program. @returns undefined if policy blocks it, which `refused` receives */
+  terminal(
+    program: JobProgram,
+    on: { decided: OnDecided; refused(line: string): void },
+    cancelled: AbortSignal,
+  ): Promise<Terminal | undefined>;
 }

@@ -1,10 +1,8 @@
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { Terminal } from "../../machine/guest/mod.ts";
-import { Job } from "./job.ts";
-import { JOBS_KEPT, JOBS_RUNNING_MAX } from "./limit.ts";
-import type { JobProgram, JobRunner } from "./runner.ts";
+import { Job, jobDir, type JobProgram, type JobRunner, readJobs, writeJob } from "./job.ts";
+import { JOBS_KEPT, JOBS_RUNNING_MAX } from "./output.ts";
 import type { JobRecord } from "./schema.ts";
-import { jobDir, readJobs, writeJob } from "./store.ts";
 
 const ID_BYTES = 4;
 

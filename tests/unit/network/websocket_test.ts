@@ -4,8 +4,12 @@ import { BufferBudget } from "../../../lib/network/exchange/buffer_budget.ts";
 import { MessageBuffer } from "../../../lib/network/exchange/message_buffer.ts";
 import { BUFFERED_TOTAL_MAX, PINGS_MAX } from "../../../lib/network/limit.ts";
 import { formatClose, parseClose } from "../../../lib/network/websocket/close.ts";
-import { SocketFault } from "../../../lib/network/websocket/fault.ts";
-import { formatFrameHead, OPCODE, parseFrameHead } from "../../../lib/network/websocket/frame.ts";
+import {
+  formatFrameHead,
+  OPCODE,
+  parseFrameHead,
+  SocketFault,
+} from "../../../lib/network/websocket/frame.ts";
 import { PingTable } from "../../../lib/network/websocket/relay.ts";
 import { ModelReader } from "../../../lib/network/model/mod.ts";
 import { added, ALL, world } from "../../helper/credential.ts";

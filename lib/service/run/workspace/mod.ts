@@ -2,5 +2,4 @@
  * The folder that a VM shares with its host, from the host's side. The guest may put any link, pipe or device
  * into it.
  */
-export { guestPath, relativePath } from "./path.ts";
-export { Workspace } from "./workspace.ts";
+export { guestPath, relativePath, Workspace } from "./workspace.ts";
