@@ -11,7 +11,7 @@ type DecideCall = Extract<Call, { t: "DecideFile" }>;
 type ForkCall = Extract<Call, { t: "Fork" }>;
 type SingleCall = Exclude<Extract<Call, { t: SingleKind }>, DecideCall | ForkCall | JobCall | PortCall>;
 
-/** One VM, and what its process does beside running it. */
+/** One VM, and the other tasks of its process. */
 export interface Served {
   session: Session;
   jobs: Jobs;
@@ -116,7 +116,7 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
   }
 }
 
-/** Copies the VM; a copy that nobody waits for is removed. */
+/** Copies the VM; a copy whose caller is gone is removed. */
 async function serveFork(session: Session, { dir }: ForkCall, caller: Caller): Promise<void> {
   const { stillMs, event } = await session.fork(dir);
   await caller.reply({ t: "Forked", still_ms: stillMs, ...(event && { event }) }).catch(async (error) => {
@@ -230,7 +230,7 @@ class CallInput {
   readonly #acks: boolean;
 
   /**
-   * @param acks the caller is told what was taken
+   * @param acks sends the caller an acknowledgement of the data taken
    * @param left aborts when the caller has gone away
    */
   constructor(caller: Caller, acks: boolean, left: AbortController) {

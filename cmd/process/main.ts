@@ -80,8 +80,8 @@ async function run(args: string[]): Promise<number> {
     Deno.addSignalListener(signal, () => session.stop(true));
   }
   await session.ended;
-  // The call that ended the session still needs its reply. The socket goes before that: as soon as somebody knows that
-  // the session is over, the VM's next process may listen in its place.
+  // The call that ended the session still needs its reply. The socket closes before that: once the caller
+  // knows that the session is over, the VM's next process may listen at the same path.
   const closed = calls.close();
   removeIfThere(paths.socket);
   await closed;

@@ -13,8 +13,8 @@ export interface AwaitedSession {
 }
 
 /**
- * Loads what a VM's process needs, starts a machine when that is ordered, and waits for a session; from then on this
- * process cannot be told from one that was started for it.
+ * Loads the code of a VM's process, starts a machine when ordered to, and waits for a session; from then on
+ * this process is the same as one started for that session.
  *
  * @returns undefined when the service has ended
  */

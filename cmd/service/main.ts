@@ -24,7 +24,7 @@ export function main(args: string[]): Promise<number> {
 
 async function run(args: string[]): Promise<number> {
   if (args.length > 0) throw unknownArguments(NAME, args);
-  // Sockets, records and their index are only for their user, whoever may enter the folders.
+  // Sockets, records and their index are only for their user, even where other users may enter the folders.
   Deno.umask(0o077);
   const home = findHome();
   outliveRejections();

@@ -33,7 +33,7 @@ export const fleetImport: Command = {
     const cursors = await Deno.makeTempDir({ prefix: "sbx-import-" });
     const imported: { session_id: string; events: number }[] = [];
     try {
-      // Without cursors of its own: the store says what it has.
+      // Without cursors of its own: the store reports its content.
       const shipper = new Shipper({ dir: cursors, key, target: new FolderTarget(dir) });
       for (const path of paths) {
         const { ok, first_bad } = await verifyLedger(path);

@@ -2,7 +2,7 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { lastAlive, listMachines } from "../../../lib/fleet/receive/mod.ts";
 
-/** `sbx-admin fleet machines`: the machines of a store, and what each has in force. */
+/** `sbx-admin fleet machines`: machines of a store, with the active sbx, bundle and configuration. */
 export const fleetMachines: Command = {
   name: "fleet machines",
   usage: "DIR [--json]",

@@ -68,7 +68,7 @@ async function run(args: string[], signal: AbortSignal, good = [0]): Promise<voi
   );
 }
 
-/** Tells an error from a report: both may end with the same exit code. */
+/** Distinguishes an error from a report: both may end with the same exit code. */
 function isError(stdout: Uint8Array): boolean {
   try {
     return typeof JSON.parse(new TextDecoder().decode(stdout)).error !== "undefined";
@@ -171,7 +171,7 @@ export const fleetServe: Command = {
       ...(days !== undefined && { days }),
       signal: stop.signal,
     });
-    // Told below: the server listens until then.
+    // Reported below: the server listens until then.
     for (const work of [pulling, loading, tables]) work?.catch(() => server.shutdown());
     const { port } = server.addr;
     await print(`${tls ? "https" : "http"}://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`);

@@ -22,7 +22,7 @@ export async function publisherKeys(args: Arguments): Promise<PublisherKeys> {
   return await readPublisherKeys(dir, args.text("keys") ?? join(dir, KEYS));
 }
 
-/** Keys that verify what the keys of a publisher signed. */
+/** Keys that verify the signatures made with a publisher's keys. */
 export function verifying({ hmac, signing }: PublisherKeys): ReleaseKeys {
   return { hmac, trusted: signing.map(({ publicKey }) => publicKey) };
 }

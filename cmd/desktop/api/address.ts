@@ -1,7 +1,7 @@
 /** Addresses of routes. */
 import type { Method, Params, PathOf, Query, RouteAt } from "../../../lib/client/api/schema.ts";
 
-/** The address of a route: its parameters each as one segment, and what its query asks for. */
+/** The address of a route, with each parameter as one segment, and its query. */
 export function addressOf<M extends Method, P extends PathOf<M>>(
   _method: M,
   path: P,

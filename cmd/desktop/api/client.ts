@@ -1,4 +1,4 @@
-/** HTTP client of the gateway, with the session of this page. What the service has no route for does not compile. */
+/** HTTP client of the gateway, with this page's session. A call to an unknown route does not compile. */
 import type { Answer, Body, Method, Params, PathOf, Query, RouteAt } from "../../../lib/client/api/schema.ts";
 import { filled } from "./address.ts";
 import { forgetProof, proveGateway, StrangerError } from "./proof.ts";

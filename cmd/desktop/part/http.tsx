@@ -32,7 +32,7 @@ export function HttpMessage(
   );
 }
 
-/** A body as text, or why there is none. */
+/** A body as text, or why it is missing. */
 export function BodyText({ label, body }: { label: string; body?: HttpBody }) {
   const words = text.http;
   if (!body || body.state === "missing") return <p class="hint">{words.noBody}</p>;

@@ -1,7 +1,11 @@
 import { ApiError } from "../api/client.ts";
 import { notice } from "./store.ts";
 
-/** Runs what a person asked for, and tells how it ended: an error always, success in the words of `done`. @returns whether it was done */
+/**
+ * Runs a person's action and reports the outcome: errors always, success in the words of `done`.
+ *
+ * @returns whether it succeeded
+ */
 export async function act(work: () => Promise<unknown>, done?: string): Promise<boolean> {
   try {
     await work();

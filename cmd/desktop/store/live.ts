@@ -1,4 +1,4 @@
-/** Keeps the store true: reads everything, then follows the events socket, and begins anew after a gap. */
+/** Keeps the store current: reads everything, follows the events socket, and starts over after a gap. */
 import { ApiError, openSocket } from "../api/client.ts";
 import { forgetProof } from "../api/proof.ts";
 import { api, type AskView, type Explained, type RecordedEvent, type VmSummary } from "../api/routes.ts";

@@ -10,7 +10,7 @@ export const vms = signal<VmSummary[]>([]);
 /** Asks that wait, the newest first. */
 export const asks = signal<AskView[]>([]);
 export const settings = signal<Settings>();
-/** Messages at the edge of the page, for a person who cannot see what they did. */
+/** Messages at the edge of the page, for actions without a visible effect. */
 export const notice = signal<{ text: string; isError: boolean }>();
 
 export const vmNames = computed(() => new Map(vms.value.map(({ id, name }) => [id, name])));

@@ -1,4 +1,4 @@
-/** Texts of the first steps; their commands are those of the CLI. */
+/** Texts of the first steps; their commands are the CLI's. */
 const credentials: "credentials" | undefined = "credentials";
 const none: undefined = undefined;
 

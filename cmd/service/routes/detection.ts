@@ -21,8 +21,8 @@ import { madeBy } from "../client.ts";
 import { handle } from "../handle.ts";
 
 /**
- * Routes of detections: compiling and trying them, and those in force (docs/design/contracts/06-detection.md
- * §6).
+ * Routes of detections: validate, compile and try them, list the active ones
+ * (docs/design/contracts/06-detection.md §6).
  */
 export function routeDetection(
   app: Hono,

@@ -21,7 +21,7 @@ export function routeRun(app: Hono, supervisor: Supervisor): void {
     if (!acceptsEvents(context.req.raw)) return await run(() => execBuffered(vm, request));
     if (!comesBack(vm)) await supervisor.ready(vm, "a program");
     return eventStream(async (send, gone) => {
-      // The status of the answer is sent by now: a resume takes longer than somebody should wait for nothing.
+      // The status of the answer is sent by now: a resume takes too long to wait for without a sign of life.
       if (comesBack(vm)) await send("resuming", supervisor.summary(vm));
       await run(() => execStreamed(vm, request, send, gone));
     });

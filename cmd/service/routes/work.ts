@@ -3,7 +3,7 @@ import { workRoutes, type WorkTaken, type WorkView } from "../../../lib/client/a
 import { readWork, type Service, takeWork } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 
-/** Routes of the work of VMs on what was brought in. */
+/** Routes of VMs' work on the folders and repositories brought in. */
 export function routeWork(
   app: Hono,
   { supervisor, snapshots }: Pick<Service, "supervisor" | "snapshots">,

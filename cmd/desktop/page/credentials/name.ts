@@ -1,6 +1,6 @@
 import type { CredentialView } from "../../api/routes.ts";
 
-/** Characters of a ref that tell it from others at a glance. */
+/** Characters of a ref shown as its short form: enough to recognise it at a glance. */
 const SHORT = 12;
 
 /** The beginning of a ref's hash. */

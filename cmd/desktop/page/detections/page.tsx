@@ -7,7 +7,7 @@ import { text } from "../../text/en.ts";
 import { TryDetection } from "./try.tsx";
 import { ChangeTable } from "../../part/change_table.tsx";
 
-/** Detections in force, with how often each matched; none of them blocks. */
+/** Active detections, with the number of matches of each; detections never block. */
 export function DetectionsPage() {
   const { value, reload } = useLoaded(api.detections);
   const stats = useLoaded(api.detectionStats);

@@ -8,7 +8,7 @@ import { backtest } from "./backtest.ts";
 import { Table } from "../../part/table.tsx";
 import { dateOf } from "../../part/time.ts";
 
-/** A detection that is not in force: checked, hunted with in a recorded session, or put in force. */
+/** A detection that is not active: checked, run over a recorded session, or added. */
 export function TryDetection({ onAdded }: { onAdded: () => void }) {
   const sessions = useLoaded(api.sessions).value.value?.sessions ?? [];
   const session = useSignal<string | undefined>(undefined);

@@ -7,10 +7,10 @@ import { connection, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { doneOf, type Step, STEPS, stepsOf } from "./steps.ts";
 
-/** `ms` between two looks at what a person does in a terminal meanwhile. */
+/** `ms` between two reads of the status: a person may act in a terminal meanwhile. */
 const LOOK_MS = 3000;
 
-/** The first steps of a home, with commands to copy; goes on by itself while they are done elsewhere. */
+/** The first steps of a home, with commands to copy; advances automatically as they are done elsewhere. */
 export function FirstSteps({ isOver }: { isOver?: (isOver: boolean) => void }) {
   const status = useSignal<SystemStatus | undefined>(undefined);
   const isOnline = connection.value === "online";
@@ -20,7 +20,7 @@ export function FirstSteps({ isOver }: { isOver?: (isOver: boolean) => void }) {
   const isDone = done === STEPS.length;
   useEffect(() => {
     if (!isOnline || isDone) return;
-    // A look that fails is one that the next makes good: the frame tells that sbx is away.
+    // A failed read is ignored, as the next one replaces it: the frame reports that sbx is away.
     const look = () => document.hidden || api.status().then((answer) => status.value = answer, () => {});
     look();
     const timer = setInterval(look, LOOK_MS);

@@ -1,4 +1,4 @@
-/** The way from a new home to an agent that works: what of it is done, as far as the service knows. */
+/** The steps from a new home to a working agent, and which are done, as far as the service knows. */
 import type { SystemStatus } from "../../../../lib/client/api/schema.ts";
 
 export const STEPS = ["machine", "image", "credential", "agent"] as const;
@@ -8,11 +8,11 @@ export type StepName = typeof STEPS[number];
 export interface Step {
   name: StepName;
   state: "done" | "next" | "later";
-  /** why it is not done, or what is known of it */
+  /** the reason it is not done, or a detail of its state */
   note?: string;
 }
 
-/** Parts of the status that tell. */
+/** Parts of the status that the steps depend on. */
 export type StepFacts = Pick<SystemStatus, "hypervisor" | "assets" | "setup" | "vms">;
 
 export function stepsOf({ hypervisor, assets, setup, vms }: StepFacts): Step[] {

@@ -19,7 +19,7 @@ interface Props {
   onToggle: () => void;
 }
 
-/** One ask: what wants to happen, why it waits, and what each answer covers. */
+/** One ask: the requested action, why it waits, and the scope of each answer. */
 export function AskCard({ ask, isChosen, isOpen, onAnswer, onChoose, onToggle }: Props) {
   const element = useRef<HTMLLIElement>(null);
   useEffect(() => {
@@ -85,7 +85,7 @@ export function AskCard({ ask, isChosen, isOpen, onAnswer, onChoose, onToggle }:
   );
 }
 
-/** Seconds until an ask is denied by itself. */
+/** Seconds until an ask is denied automatically. */
 function Countdown({ until }: { until: string }) {
   const left = () => Math.max(0, Math.round((Date.parse(until) - Date.now()) / 1000));
   const seconds = useSignal(left());
@@ -96,7 +96,7 @@ function Countdown({ until }: { until: string }) {
   return <p class="hint">{text.inbox.expires(seconds.value)}</p>;
 }
 
-/** Makes a rule of an ask: it is shown with the linter's remarks and what it would have changed, saved, and the ask allowed. */
+/** Makes a rule of an ask: shows it with the linter's remarks and its effect, saves it, and allows the ask. */
 function SaveAsRule({ ask }: { ask: AskView }) {
   const suggested = useSignal<AskRule | undefined>(undefined);
   const words = text.inbox;

@@ -98,7 +98,7 @@ function isTyping({ target, ctrlKey, metaKey, altKey, key }: KeyboardEvent): boo
     (key === "Enter" && ["BUTTON", "A"].includes(name));
 }
 
-/** Asks the browser for leave to notify. A notification names the VM alone: what it asks may hold a secret. */
+/** Asks the browser for permission to notify. Notifications name only the VM: a request may hold a secret. */
 function NotifyButton() {
   const state = useSignal(globalThis.Notification?.permission ?? "denied");
   useEffect(() =>

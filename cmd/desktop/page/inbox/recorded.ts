@@ -1,6 +1,6 @@
 import { ApiError } from "../../api/client.ts";
 
-/** `ms` between two tries: an ask is told at once, and its event is in the record a moment later. */
+/** `ms` between two tries: an ask is announced at once, and its event is in the record a moment later. */
 const RETRY_MS = 200;
 const TRIES_MAX = 10;
 

@@ -19,7 +19,7 @@ export function present(shown: Shown, pending: readonly string[], now: number): 
   return arrange(shown, left.length > 0 ? left : pending, now);
 }
 
-/** The cards with those that waited, on top. */
+/** The cards, with the waiting ones on top. */
 export function reveal(shown: Shown, pending: readonly string[], now: number): Shown {
   return arrange(shown, pending, now);
 }
@@ -41,7 +41,7 @@ export function hidden({ ids }: Shown, pending: readonly string[]): number {
   return pending.filter((id) => !ids.includes(id)).length;
 }
 
-/** Tests whether the person had the time to read what is in its place now. */
+/** Tests whether the person has had the time to read the card now in this place. */
 export function mayAnswer({ ids, since }: Shown, id: string, now: number): boolean {
   return ids.includes(id) && now - since >= READ_MS;
 }

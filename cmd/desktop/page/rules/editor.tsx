@@ -27,7 +27,7 @@ interface Props {
   onClose: () => void;
 }
 
-/** One rule in a form, with what the linter says and what it would change; a rule that somebody else owns cannot be saved. */
+/** One rule in a form, with the linter's remarks and its effect; another owner's rule cannot be saved. */
 export function RuleEditor(
   { profile, title, subject, lock, isSaved, replaces = isSaved, session, onSaved, onClose }: Props,
 ) {

@@ -12,7 +12,7 @@ import { Simulator } from "./simulator.tsx";
 import { act } from "../../store/act.ts";
 import { ChangeTable } from "../../part/change_table.tsx";
 
-/** The rules of a profile with those of corp and the defaults, in the order in which they decide. */
+/** The rules of a profile, of corp and the defaults, in order of decision. */
 export function RulesPage() {
   const profile = useProfile();
   const profiles = useLoaded(api.profiles);
@@ -70,7 +70,7 @@ function lockOf(isBuiltin: boolean, { layer }: RuleView) {
   return isBuiltin ? "builtin" : undefined;
 }
 
-/** A rule in force, for the editor; a name that is its id was not written. */
+/** An active rule, for the editor; a name equal to the id was not written by a person. */
 function shownOf({ id, name, ...rule }: RuleView) {
   const subject = { rule_id: id, rule: { ...rule, name: name === id ? undefined : name } };
   return { title: text.rules.editor.title(id), subject, isSaved: true };

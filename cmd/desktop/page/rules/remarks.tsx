@@ -15,7 +15,7 @@ export interface Remarks {
   check: (read: () => RuleDraft) => void;
 }
 
-/** The linter's remarks on a draft of a profile, which follow what is written. */
+/** The linter's remarks on a draft of a profile, updated as it is edited. */
 export function useRemarks(profile: string): Remarks {
   const list = useSignal<Mark[] | undefined>(undefined);
   const timer = useRef(0);

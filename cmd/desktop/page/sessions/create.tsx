@@ -10,7 +10,7 @@ import { CommandLine } from "../../part/command.tsx";
 /** The workspace in a guest. */
 const WORKSPACE = "/workspace";
 
-/** A new VM. What is left open is decided by the service. */
+/** Dialog for a new VM. The service decides fields left empty. */
 export function CreateDialog({ onClose }: { onClose: () => void }) {
   const profiles = useSignal<{ id: string; name: string }[]>([]);
   const error = useSignal<string | undefined>(undefined);
@@ -85,7 +85,7 @@ async function clone(vm: string, url: string): Promise<void> {
   if (exit_code !== 0) throw new Error(text.create.source.failed(stderr.trim().split("\n").at(-1) ?? ""));
 }
 
-/** What a new VM's workspace begins with; a copy of a folder is brought in by the CLI, which knows what to leave out. */
+/** Initial content of a new VM's workspace. Copies come from the CLI, which knows the files to leave out. */
 const SOURCES = ["empty", "repository", "live", "copy"] as const;
 type Source = typeof SOURCES[number];
 

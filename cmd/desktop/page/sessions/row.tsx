@@ -23,7 +23,7 @@ export function VmRow({ vm }: { vm: VmSummary }) {
     if (action === "delete") return void (deleting.value = true);
     busy.value = true;
     await act(() => api.actOnVm(vm.id, action), words.done[action](vm.name));
-    // The events socket tells states; a list that is read now may come behind a newer one.
+    // The events socket delivers states; a list read now may be older than them.
     if (action === "save") await readVms().catch(() => {});
     busy.value = false;
   };
@@ -55,7 +55,7 @@ export function VmRow({ vm }: { vm: VmSummary }) {
   );
 }
 
-/** Says what a deletion takes. For a VM with work that was not pulled, the person is asked a second time. */
+/** States the consequences of a deletion. For a VM with work that was not pulled, asks a second time. */
 function DeleteDialog({ vm, onClose }: { vm: VmSummary; onClose: () => void }) {
   const words = text.sessions;
   const unlanded = useSignal<string | undefined>(undefined);

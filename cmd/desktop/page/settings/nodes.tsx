@@ -40,7 +40,7 @@ function GroupBox({ group, depth }: { group: Group; depth: number }) {
   );
 }
 
-/** A button of the tree; its kind says what it does. */
+/** A button of the tree, named by its kind. */
 function ActionRow({ action }: { action: Action }) {
   const run = () => act(() => api.checkUpdate(), text.settings.checked);
   if (action.action !== "check_update") return null;
@@ -142,7 +142,7 @@ function Explain({ leaf }: { leaf: Leaf }) {
 function Layers({ id }: { id: string }) {
   const answer = useSignal<Explanation | undefined>(undefined);
   const error = useSignal<string | undefined>(undefined);
-  // An answer of before another change would explain what is no more.
+  // An answer from before another change would explain an outdated value.
   useEffect(() => {
     api.explainSetting(id).then((found) => answer.value = found, (failure) => error.value = textOf(failure));
   }, [id, settings.value]);

@@ -22,7 +22,7 @@ export function stage(leaf: Leaf, value: Value): void {
   staged.value = isUnchanged ? others : { ...others, [leaf.id]: value };
 }
 
-/** Takes back what waits, and what was said against it. */
+/** Discards the pending changes and their errors. */
 export function discard(): void {
   staged.value = {};
   notice.value = undefined;

@@ -91,7 +91,7 @@ export function openEditor(host: HTMLElement, { value, label, isReadOnly, onChan
   };
 }
 
-/** Replaces what is selected. A browser that does it keeps the looks of a mark by an inline style, which the policy forbids. */
+/** Replaces the selection. Browsers keep a mark's looks by an inline style, which the policy forbids. */
 function replaceSelected(event: InputEvent, view: EditorView): boolean {
   const { state } = view;
   if (state.readOnly || event.inputType !== "insertText" || event.data === null) return false;
@@ -118,7 +118,7 @@ const FIELDS: Completion[] = [...catalogue].map(([label, { cel, description }]) 
   info: description,
 }));
 
-/** Words of CEL that rules use, with what is written for them. */
+/** Words of CEL that rules use, with the text inserted for each. */
 const WORDS: Completion[] = [
   ["has", "has("],
   ["contains", "contains("],
@@ -136,7 +136,7 @@ const WORDS: Completion[] = [
 /** A path compared with a text that is being written. */
 const VALUE = /([\w.]+)\s*(?:==|!=)\s*(["'])([^"']*)$/;
 
-/** What may stand at the cursor of a match expression. */
+/** Completions at the cursor of a match expression. */
 function completeMatch(context: CompletionContext): CompletionResult | null {
   const before = context.state.sliceDoc(0, context.pos);
   const [, path, , written] = VALUE.exec(before) ?? [];

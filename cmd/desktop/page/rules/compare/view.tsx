@@ -118,7 +118,7 @@ async function compareOne(
   return { id: event_id, type: event_type, subject: subjectOf(event), then, now };
 }
 
-/** A record has what a person answered to an ask; the same rule that asks again changes nothing. */
+/** A record holds a person's answer to an ask; the same rule asking again is no difference. */
 function differs(then: Verdict, now: Verdict): boolean {
   if (then.rule !== now.rule) return true;
   return then.decision !== now.decision && now.decision !== "ask";

@@ -4,7 +4,7 @@ import { shownValue, stage, staged } from "../staged.ts";
 import type { Leaf } from "../tree.ts";
 import { attributesOf } from "./common.ts";
 
-/** Masked; the service never sends a stored value, so reveal shows what is typed. */
+/** Masked; the service never sends a stored value, so reveal shows the typed text only. */
 export function PasswordInput({ leaf }: { leaf: Leaf }) {
   const isShown = useSignal(false);
   const attributes = attributesOf(leaf);

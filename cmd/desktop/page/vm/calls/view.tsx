@@ -9,7 +9,7 @@ import { Table } from "../../../part/table.tsx";
 
 const KINDS = ["model", "mcp"] as const;
 
-/** Calls of models and of MCP tools, with what they cost. */
+/** Calls of models and of MCP tools, with their cost. */
 export function CallsView({ vm }: { vm: VmSummary }) {
   const kind = useSignal<typeof KINDS[number]>("model");
   const words = text.calls;

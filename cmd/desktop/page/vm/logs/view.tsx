@@ -3,7 +3,7 @@ import { api, type VmSummary } from "../../../api/routes.ts";
 import { useLoaded } from "../../../part/load.ts";
 import { text } from "../../../text/en.ts";
 
-/** Logs of a VM: its console, and what its process on this machine wrote. */
+/** Logs of a VM: its console, and the output of its process on this machine. */
 export function LogsView({ vm }: { vm: VmSummary }) {
   const { value, reload } = useLoaded(() => api.logs(vm.id), [vm.id]);
   const chosen = useSignal<string | undefined>(undefined);

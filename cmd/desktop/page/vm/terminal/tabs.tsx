@@ -6,12 +6,12 @@ import { text } from "../../../text/en.ts";
 import { fontSize } from "../../../app/look.ts";
 import { type OpenTerminal, openTerminal } from "./open.ts";
 
-/** What a further terminal runs. */
+/** Command of an additional terminal. */
 const SHELL = ["bash", "-l"];
 /** The VM's own terminal, which all share. */
 const MAIN = "";
 
-/** The terminals of a VM: its own, and jobs that have one. All live on in the VM while nobody looks. */
+/** The terminals of a VM: its own, and jobs that have one. All live on in the VM while not shown. */
 export function TerminalTabs({ vm }: { vm: VmSummary }) {
   const jobs = useSignal<string[]>([]);
   const shown = useSignal(MAIN);
@@ -29,7 +29,7 @@ export function TerminalTabs({ vm }: { vm: VmSummary }) {
       await load();
       shown.value = job.id;
     });
-  // Its view stays, with what the program said last.
+  // Its view stays, with the program's last output.
   const forget = (ended: string) => jobs.value = jobs.value.filter((job) => job !== ended);
   const name = (job: string) => job === MAIN ? words.main : words.job(job);
   return (
@@ -57,7 +57,7 @@ export function TerminalTabs({ vm }: { vm: VmSummary }) {
   );
 }
 
-/** One terminal of a VM, which lives on in the VM while nobody looks at it. */
+/** One terminal of a VM, which lives on in the VM while not shown. */
 function TerminalView({ vm, job, onEnd }: { vm: VmSummary; job?: string; onEnd: () => void }) {
   const host = useRef<HTMLDivElement>(null);
   const terminal = useRef<OpenTerminal>(null);

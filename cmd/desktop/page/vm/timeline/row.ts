@@ -12,11 +12,11 @@ export interface Row {
   subject: string;
   decision: string;
   rule: string;
-  /** everything that a search looks at, in lower case; of live events alone */
+  /** the text that a search matches, in lower case; of live events alone */
   all?: string;
 }
 
-/** Conditions of a timeline; empty texts are none. */
+/** Conditions of a timeline; empty texts are no conditions. */
 export interface Conditions {
   family: string;
   decision: string;

@@ -1,4 +1,4 @@
-/** What a person chose of a VM's work: whole files, and pieces of files. */
+/** A person's selection of a VM's work: whole files, and pieces of files. */
 import type { WorkTake, WorkView } from "../../../../../lib/client/api/schema.ts";
 
 /** By the places of unit and file: everything, or the places of pieces. */
@@ -33,7 +33,7 @@ export function countOf(chosen: Chosen, { units }: WorkView): number {
   return count;
 }
 
-/** The request that takes what is chosen. */
+/** The request that takes the selection. */
 export function takeOf(chosen: Chosen, { units }: WorkView): WorkTake {
   return {
     units: units.flatMap(({ path, tree }, unit) => {

@@ -8,7 +8,7 @@ import { text } from "../../../text/en.ts";
 import { type Chosen, countOf, keyOf, takeOf, withFile, withPiece } from "./chosen.ts";
 import { WorkFile } from "./file.tsx";
 
-/** What a VM changed of what was brought in, file by file and piece by piece, to be taken to this machine or left. */
+/** A VM's changes to the files brought in, by file and piece, to be taken to this machine or left. */
 export function WorkSection({ vm }: { vm: VmSummary }) {
   const work = useSignal<WorkView | undefined>(undefined);
   const chosen = useSignal<Chosen>(new Map());
