@@ -37,7 +37,7 @@ export class Banner {
   }
 }
 
-/** Whether output ends inside of a control sequence or a character: what is written there would be part of it. */
+/** Whether output ends inside a control sequence or a character, so that more text would become part of it. */
 export function endsInside(bytes: Uint8Array): boolean {
   const tail = bytes.subarray(-SEQUENCE_MAX);
   const text = new TextDecoder("latin1").decode(tail);
@@ -46,7 +46,7 @@ export function endsInside(bytes: Uint8Array): boolean {
     // The end of a text that ESC \ ends.
     return true;
   }
-  // A character of several bytes: the first one tells how many.
+  // The first byte of a multi-byte character encodes its length.
   const lead = tail.findLastIndex((byte) => (byte & 0xc0) !== 0x80);
   const byte = tail[lead] ?? 0;
   const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;

@@ -12,7 +12,7 @@ import { pairs } from "../output.ts";
 /** Lines of each log that are printed; the JSON has more. */
 const LOG_LINES = 20;
 
-/** The report for people: what is wrong first, then each part, then the ends of the logs. */
+/** The report for people: problems first, then each part, then the ends of the logs. */
 export function formatReport(report: DebugReport): string {
   const { version, paths, runtime, host, disk, install, setup, assets, status, logs } = report;
   const lines: [string, string | undefined][] = [

@@ -49,7 +49,7 @@ export const SIMULATE: Command = {
   run: simulate,
 };
 
-/** What is tried. */
+/** Rules and packs to simulate. */
 interface Candidates {
   rules?: Rule[];
   packs: DetectionIr[];
@@ -99,7 +99,7 @@ async function ofFiles(args: Arguments): Promise<Candidates> {
   };
 }
 
-/** Rules and packs of a signed bundle, joined with what this machine's own corp.toml says. */
+/** Rules and packs of a signed bundle, merged with this machine's own corp.toml. */
 async function ofBundle(place: string, args: Arguments): Promise<Candidates> {
   if (["rules", "corp", "pack"].some((name) => args.has(name))) {
     throw usageError(SIMULATE, "a bundle has its own rules and packs: leave out --rules, --corp and --pack");

@@ -15,7 +15,7 @@ import {
 } from "../../../lib/support/doctor/host/mod.ts";
 import type { Redactor } from "../../../lib/base/redact/mod.ts";
 
-/** Checks the machine, and what its service says. */
+/** Checks the machine and its service's report. */
 export async function diagnoseHost(home: Home, options: { fix?: boolean } = {}): Promise<HostReport> {
   const report = await hostReport(home, options);
   const checks = [...report.checks, await checkService(home)];

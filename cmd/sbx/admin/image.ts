@@ -75,7 +75,7 @@ interface ListedImage {
   version?: string;
   suite?: string;
   bytes?: number;
-  /** why there is none */
+  /** why it has no image */
   problem?: string;
 }
 

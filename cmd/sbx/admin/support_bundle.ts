@@ -24,11 +24,11 @@ export interface BundleRequest {
   hosts?: boolean;
 }
 
-/** Makes a bundle, lists what is in it, and writes it. @returns its path and its list */
+/** Makes a bundle, lists its content, and writes it. @returns its path and its list */
 export async function makeBundle(
   request: BundleRequest,
 ): Promise<{ path: string; files: Omit<Bundle["files"][number], "bytes">[] }> {
-  // Unchecked: a home that is another user's is what this may have to explain.
+  // Unchecked: this may have to report a home owned by another user.
   const place = home(Deno.env);
   const path = resolve(request.out ?? `sbx-support-${new Date().toISOString().slice(0, 10)}.tar.zst`);
   if (!path.endsWith(".tar.zst")) {

@@ -34,7 +34,7 @@ export function findBehind(entries: FileEntry[]): Set<string> {
   return behind;
 }
 
-/** Names in each folder. A guest may list what is in a folder, which the copy makes, and not the folder. */
+/** Names in each folder. A guest may list the entries of a folder without the folder, which the copy makes. */
 function namesOf(entries: FileEntry[]): Map<string, Set<string>> {
   const names = new Map<string, Set<string>>();
   const seen = new Set<string>();

@@ -78,7 +78,7 @@ function reportBehind(behind: Set<string>): void {
   );
 }
 
-/** Makes a listed link anew if it stays inside the copied folder; undefined otherwise. */
+/** Recreates a listed link if it stays inside the copied folder; undefined otherwise. */
 async function downloadLink(
   { path, target: leads }: FileEntry,
   target: string,

@@ -35,7 +35,7 @@ export interface Tree {
   leftOutCount: number;
 }
 
-/** A file of a VM, with what the service says of it. */
+/** A file of a VM, with the attributes that the service reports. */
 export interface OpenRemote {
   body: AsyncIterable<Uint8Array>;
   size?: number;
@@ -108,7 +108,7 @@ export class Remote {
     }
   }
 
-  /** What is at a path; undefined for nothing. */
+  /** Kind of the entry at a path; undefined when the path does not exist. */
   async kindOf(path: string): Promise<"folder" | "file" | undefined> {
     try {
       await this.#client.json<FileList>("GET", this.#url("list"), { query: { path, depth: 1 } });
@@ -161,7 +161,7 @@ export class Remote {
     return sent;
   }
 
-  /** Makes a symbolic link; what is there is replaced. */
+  /** Makes a symbolic link, in place of any existing entry. */
   async writeLink(path: string, target: string): Promise<void> {
     await this.#client.json("POST", this.#url("content"), { query: { path, type: "symlink" }, body: target });
   }
@@ -188,7 +188,7 @@ function isDeepest({ path, type }: FileEntry, folder: string): boolean {
   return below.split("/").length === DEPTH_MAX;
 }
 
-/** The stream with an error that says what was lost. */
+/** The stream; after a lost connection, its error names the file. */
 async function* named(body: ReadableStream<Uint8Array>, path: string): AsyncGenerator<Uint8Array> {
   try {
     yield* body;

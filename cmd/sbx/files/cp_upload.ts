@@ -100,7 +100,7 @@ async function planFolder(plan: Plan, from: string, to: string): Promise<void> {
   if (steps() === before) plan.folders.push(to);
 }
 
-/** Sorted names in a folder; those that are not UTF-8 are skipped and reported. */
+/** Sorted names in a folder; names that are not UTF-8 are skipped and reported. */
 async function namesOf(plan: Plan, folder: string): Promise<string[]> {
   const names: string[] = [];
   for await (const bytes of readNames(folder)) {

@@ -33,7 +33,7 @@ export const BRING_OPTIONS: Option[] = [
   { name: "with-secrets", about: "also files that look like secrets, such as .env and *.pem" },
 ];
 
-/** Brings what a VM with a folder of this host lacks: a repository for that, where it has one. */
+/** Brings a repository into a VM with a folder of this host, where that folder has one. */
 export async function bringLiveFolder(client: Client, name: string): Promise<BroughtIn | undefined> {
   const guest = new VmGuest(client, name);
   const { live, workspace } = await guest.info();
@@ -48,13 +48,13 @@ export async function bringLiveFolder(client: Client, name: string): Promise<Bro
   return brought;
 }
 
-/** What a VM has of this host, in one line. */
+/** The folder of this host in a VM, in one line. */
 export function formatLive({ dir, place, is_repository }: NonNullable<VmInfo["live"]>): string {
   const git = is_repository ? "; its repository is one of the VM" : "";
   return `${dir} = ${place} (live: what the VM writes there, it writes on this host${git})`;
 }
 
-/** Folder beside a VM's record with what was brought in. */
+/** Folder beside a VM's record with the files brought in. */
 export function roomOf({ workspace }: Pick<VmInfo, "workspace">): string {
   return join(dirname(workspace), "repository");
 }
@@ -163,7 +163,7 @@ export function formatBrought(
   return `${dir} → ${place} (${parts.join(", ")})`;
 }
 
-/** What a pull did, in lines. @param isLive the files are in the person's folder already */
+/** The result of a pull, in lines. @param isLive the files are in the person's folder already */
 export function formatPulled({ branches, folder, is_unchanged }: Pulled, isLive = false): string {
   if (is_unchanged) return "the VM changed nothing";
   const lines = branches.map(({ path, branch, commits }) =>

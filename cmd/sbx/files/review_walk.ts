@@ -32,7 +32,7 @@ const WHOLE_LINES = 200;
 /** Asks a question. @returns the typed line; undefined at the end of the input */
 export type Ask = (question: string) => string | undefined;
 
-/** What a person accepted, and how many pieces there were. */
+/** The pieces that a person accepted, with their count and the count of all. */
 export interface Reviewed {
   accepted: Accepted;
   pieces: { accepted: number; all: number };

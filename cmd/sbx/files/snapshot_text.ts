@@ -28,7 +28,7 @@ export function snapshotName({ id, created_unix_ms, label }: SnapshotInfo): stri
   return `${id} of ${time}${label === undefined ? "" : ` ("${plain(label)}")`}`;
 }
 
-/** The end of a restore: what was not put back, and the way to undo it. */
+/** The end of a restore: files that were not put back, and the way to undo it. */
 export function restoredLines({ changes_count, failed, before }: SnapshotRestored, name: string): string {
   const lines = failed.slice(0, SHOWN).map(({ path, why }) => `not put back: ${plain(path)}: ${why}`);
   lines.push(

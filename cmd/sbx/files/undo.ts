@@ -55,7 +55,7 @@ async function targetOf(args: Arguments, client: Client, name: string): Promise<
   };
 }
 
-/** @throws {SbxError} `usage.invalid`: there is nobody to ask */
+/** @throws {SbxError} `usage.invalid`: there is no terminal to ask in */
 function confirm(name: string): boolean {
   if (Deno.stdin.isTerminal()) return /^y(es)?$/i.test(prompt("put these files back? [y/N]")?.trim() ?? "");
   throw new SbxError("usage.invalid", "sbx undo needs a confirmation, but standard input is not a terminal", {

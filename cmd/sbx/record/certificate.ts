@@ -24,7 +24,7 @@ const MODE = 0o644;
  * Makes the certificate of a session whose record is valid.
  *
  * @param session that the record must be of
- * @returns its envelope as text, and what it says
+ * @returns its envelope as text, and its content
  * @throws {SbxError} `certify.invalid`: the record is not valid
  */
 export async function certify(
@@ -51,12 +51,12 @@ export async function certify(
   return { text: await signText(key, CERTIFICATE_TYPE, JSON.stringify(certificate)), certificate };
 }
 
-/** Public key of this machine, in PEM; makes the key if there is none. */
+/** Public key of this machine, in PEM; makes the key if it does not exist. */
 export async function machinePublicKey(): Promise<string> {
   return formatPublicKey((await ensureSigningKey(home())).publicKey);
 }
 
-/** Keys that may have signed: those of a file, or that of this machine. */
+/** Keys accepted for signatures: a file's keys, or this machine's. */
 export async function trustedKeys(file: string | undefined): Promise<PublicKey[]> {
   if (file !== undefined) return parsePublicKeys(new TextDecoder().decode(await readInput(file)), file);
   const own = await readMachineKey(home());
@@ -89,7 +89,7 @@ export async function writeOutput(path: string | undefined, text: string): Promi
   else await writeAtomic(path, text, MODE);
 }
 
-/** What a certificate says, in a few lines. */
+/** The content of a certificate, in a few lines. */
 export function describeCertificate({ predicate }: Certificate): string {
   const { session_id, made_at, made_by, ledger, facts: { boots, contracts, evidence } } = predicate;
   const last = contracts.rows.at(-1);

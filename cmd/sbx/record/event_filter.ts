@@ -73,7 +73,7 @@ export async function readFilter(
   };
 }
 
-/** Time of a session's first event; now, where there is none yet. */
+/** Time of a session's first event; now, if it has no events yet. */
 export async function startOf(client: Client, session: string): Promise<number> {
   for await (const [first] of eventPages(client, session, {}, { size: 1 })) return timeOf(first);
   return Date.now();

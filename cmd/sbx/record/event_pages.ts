@@ -29,7 +29,7 @@ const POLL_MS = 300;
 const QUIET_POLLS = 5;
 
 interface PageOptions {
-  /** continue with new events until the VM is deleted; pages are empty while there are none */
+  /** continue with new events until the VM is deleted; pages without new events are empty */
   follow?: boolean;
   /** events of one page */
   size?: number;

@@ -8,7 +8,7 @@ import type { ListedEvent } from "./event_row.ts";
 /** Tools named in the line; the others are counted. */
 const TOOLS_MAX = 5;
 
-/** Totals of a list of events; those of models only where there are calls. */
+/** Totals of a list of events; totals of models only if there are calls. */
 export interface EventTotals {
   events: number;
   blocked: number;

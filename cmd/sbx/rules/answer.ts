@@ -52,7 +52,7 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
   return command;
 }
 
-/** The ask of an id as it waits; the id has a part of the digest of what was shown. @throws {SbxError} `ask.not_found` */
+/** The pending ask with an id, which includes part of the text's digest. @throws {SbxError} `ask.not_found` */
 async function findAsk(client: Client, askId: string): Promise<AskView> {
   const { asks } = await client.json<AskList>("GET", "/asks");
   const ask = asks.find(({ ask_id }) => ask_id === askId);

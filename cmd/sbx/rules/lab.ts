@@ -63,7 +63,7 @@ async function fetchLivePacks(client: Client): Promise<DetectionIr[]> {
   return await packsInForce((await client.json<DetectionList>("GET", "/detection")).rules);
 }
 
-/** Groups the detections in force into packs; those added at runtime keep their own form. */
+/** Groups the active detections into packs; detections added at runtime keep their own form. */
 export async function packsInForce(views: DetectionList["rules"]): Promise<DetectionIr[]> {
   const { irOfInput } = await import("../../../lib/detection/active/mod.ts");
   const packs = Map.groupBy(views.filter(({ scope }) => scope !== "runtime"), ({ pack_id }) => pack_id);

@@ -20,7 +20,7 @@ import { type Client, segment } from "../../../lib/client/mod.ts";
 import { dirname } from "node:path";
 import { waitUntilRunning } from "../vm/boot.ts";
 
-/** What was left out, and how it was found. */
+/** The rules left out, and the search that found them. */
 export interface Minimised {
   commands: number;
   /** VMs in which they were run */
@@ -42,7 +42,7 @@ export async function leastProfile(
 ): Promise<LearnedProfile & { minimised: Minimised }> {
   const commands = await commandsOf(session().events);
   const client = await connect();
-  // Never the id of a profile that somebody has.
+  // Never the id of an existing profile.
   const id = `learn-${crypto.randomUUID().slice(0, 8)}`;
   const allIds = learned.rules.map((rule) => rule.id);
   const leftOut = (kept: readonly string[]) => allIds.filter((each) => !kept.includes(each));

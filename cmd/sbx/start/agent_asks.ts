@@ -9,8 +9,9 @@ import { openAskSocket } from "../ask_socket.ts";
 const BELL = "\x07";
 
 /**
- * Shows the questions of a session with a bell until it is disposed, also those that wait already. With a banner, where a
- * program has the terminal, they stand there and are answered in another terminal; else they are answered in place.
+ * Shows a session's questions with a bell until it is disposed, including the ones already waiting. With a
+ * banner, where a program has the terminal, they are shown there and answered in another terminal; else they
+ * are answered in place.
  */
 export function showAsks(client: Client, session: string, banner?: Banner): Disposable {
   let shown = Promise.resolve();

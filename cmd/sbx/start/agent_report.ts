@@ -1,4 +1,4 @@
-/** What an agent did, when it has ended: its changes, what policy refused, and the cost of its model calls. */
+/** The result of an agent's run: its changes, the events refused by policy, the cost of its model calls. */
 import type { CostReport } from "../../../lib/client/api/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
 import { plain } from "../../../lib/base/print/mod.ts";
@@ -20,7 +20,7 @@ const MICROS = 1e6;
 export interface AgentReport {
   /** the VM has a folder of the host itself */
   live: boolean;
-  /** absent: the VM has a folder of the host, without a repository that could tell */
+  /** absent: the VM has a folder of the host, without a repository to compare with */
   changes?: { files: number; added: number; removed: number; commits: number };
   /** refused events with how often each occurred */
   refused: { subject: string; times: number }[];

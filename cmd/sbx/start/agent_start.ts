@@ -35,7 +35,7 @@ export interface AgentVm {
 /** Words behind `sbx agent` that name no agent. */
 const SUBCOMMANDS = ["run", "list", "attach"];
 
-/** Most characters of a VM's name, less those of a number behind it. */
+/** Most characters of a VM's name, without the number after it. */
 const NAME_MAX = 40;
 
 /** Profiles with an `[agent]`, by id. */
@@ -44,7 +44,7 @@ export async function agentProfiles(): Promise<AgentProfile[]> {
   return profiles.flatMap((each) => "profile" in each && isAgent(each.profile) ? [each.profile] : []);
 }
 
-/** @throws {SbxError} `agent.not_found`, and those of {@linkcode loadProfile} */
+/** @throws {SbxError} `agent.not_found`, and the errors of {@linkcode loadProfile} */
 export async function agentProfile(id: string): Promise<AgentProfile> {
   const profile = await loadProfile(home(), id).catch((error) => {
     if (error instanceof SbxError && error.code === "profile.not_found") return undefined;
@@ -65,7 +65,7 @@ function isAgent(profile: Profile): profile is AgentProfile {
   return profile.agent !== undefined;
 }
 
-/** Builds the profile's image if there is none with its packages, after a question. @throws {SbxError} `image.*` */
+/** Builds the profile's image if none has its packages, after a question. @throws {SbxError} `image.*` */
 export async function requireImage(profile: Profile, isAgreed: boolean): Promise<void> {
   try {
     await bootAssets(home(), profile, currentArch());

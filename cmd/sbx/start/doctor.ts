@@ -36,7 +36,7 @@ export const command: Command = {
 async function doctorHost(args: Arguments): Promise<number> {
   const { diagnoseHost, formatHost, keepReport } = await import("../admin/host_doctor.ts");
   const { Redactor } = await import("../../../lib/base/redact/mod.ts");
-  // Unchecked: a home that is another user's is what this may have to explain.
+  // Unchecked: this may have to report a home owned by another user.
   const place = home(Deno.env);
   const report = await diagnoseHost(place, { fix: args.has("fix") });
   await keepReport(place, report, new Redactor());

@@ -42,7 +42,7 @@ const WATCH_MS = 2000;
 
 /** Prints one report. @returns whether nothing is wrong */
 async function show(json: boolean): Promise<boolean> {
-  // Unchecked: a home that is another user's is what this may have to explain.
+  // Unchecked: this may have to report a home owned by another user.
   const place = home(Deno.env);
   const [isUp, gateway] = await Promise.all([serviceAnswers(place), gatewayClient(place)]);
   const system = isUp ? await fetchSystemStatus(place.serviceSocket) : undefined;
@@ -65,7 +65,7 @@ async function show(json: boolean): Promise<boolean> {
   return ok;
 }
 
-/** What the files of the home tell, where no service does. */
+/** Issues found in the files of the home, where no service runs. */
 async function issuesWithoutService(place: Home): Promise<string[]> {
   const { stateFromDisk } = await import("../../../lib/support/debug/mod.ts");
   const { issues, defunct } = await stateFromDisk(place);

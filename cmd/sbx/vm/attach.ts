@@ -23,9 +23,9 @@ export interface Detached {
 /**
  * Copies data both ways until the socket closes; restores the terminal on every path.
  *
- * @param what the terminal, for errors
+ * @param what names the terminal in errors
  * @param endsInput input that ends is the end of the program's input
- * @param options.doing what takes a while, before it opens
+ * @param options.doing label of the wait before it opens
  * @param options.banner drawn over the first line
  * @throws {SbxError} `terminal.unavailable`
  */

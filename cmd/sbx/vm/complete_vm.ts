@@ -1,7 +1,7 @@
 import { note } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 
-/** Does what a new VM was made for; where that fails, the VM is deleted: it has nothing, and its name is free again. */
+/** Runs the work a new VM was made for; if that fails, deletes the VM, which is empty, to free its name. */
 export async function completeVm<T>(
   client: Client,
   { id, name }: { id: string; name: string },

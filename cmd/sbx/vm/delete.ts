@@ -39,7 +39,7 @@ function isAttended(): boolean {
   return Deno.stdin.isTerminal() && Deno.stderr.isTerminal();
 }
 
-/** @throws {SbxError} `vm.unlanded`: it has work that was not pulled, and nobody agreed to lose it */
+/** @throws {SbxError} `vm.unlanded`: it has work that was not pulled, and the loss was not confirmed */
 async function deleteVm(client: Client, vm: string, force: boolean, asks: boolean): Promise<DeleteResult> {
   const path = `/vms/${segment(vm)}/delete`;
   try {

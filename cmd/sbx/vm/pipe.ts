@@ -8,7 +8,7 @@ import { type Client, segment } from "../../../lib/client/mod.ts";
 import { type Exit, reportExit, serverError } from "./program.ts";
 import { Spinner } from "../spinner.ts";
 
-/** First byte of a message with what the program wrote to its standard error. */
+/** First byte of a message with the program's standard error. */
 const STDERR = 2;
 
 /** A message in text from the service. */
@@ -33,7 +33,7 @@ export async function pipeProgram(client: Client, name: string, request: PipedRe
   const pipe = new Pipe(socket);
   socket.onopen = () => {
     socket.send(JSON.stringify(request));
-    // Standard output that nobody reads any more, or input that cannot be read, ends the program.
+    // Standard output without a reader, or input that cannot be read, ends the program.
     pipe.sendInput().catch(() => socket.close());
   };
   return reportExit(await pipe.exit);
@@ -79,7 +79,7 @@ class Pipe {
     this.#tell({ taken: output.length });
   }
 
-  /** Takes news, which do not wait for output that nobody reads. @returns what has to be done after that output */
+  /** Takes news, which do not wait for output without a reader. @returns the work to do after that output */
   #hear(text: string): () => void {
     const { taken, resuming, exit, error }: News = JSON.parse(text);
     if (taken !== undefined) this.#window.release(taken);

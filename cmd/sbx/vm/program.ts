@@ -113,8 +113,8 @@ export interface StreamHandlers {
 }
 
 /**
- * Copies a program's streamed output to stdout and stderr, byte for byte. What comes after the program's end is read only
- * if there is a handler of events: the service removes the VM of `sbx run` by itself.
+ * Copies a program's streamed output to stdout and stderr, byte for byte. The stream after the program's end
+ * is read only with a handler of events: the service removes the VM of `sbx run` automatically.
  *
  * @returns its exit code
  * @throws {SbxError} the service's error; `process.gone`: the stream ended before the program

@@ -49,7 +49,7 @@ const NOTHING_OF_THE_HOST: Record<string, string> = {
   KnownHostsCommand: "none",
 };
 
-/** What an SSH client needs to know. */
+/** The paths and the key for an SSH client's configuration. */
 export interface SshAccess {
   /** the launcher of sbx */
   sbx: string;
@@ -62,8 +62,8 @@ export interface SshAccess {
 }
 
 /**
- * The key pair by which VMs know this home's user, made when there is none. It opens nothing but an SSH server that this
- * user starts.
+ * The key pair by which VMs recognise this home's user, made on first use. It opens only SSH servers that
+ * this user starts.
  *
  * @throws {SbxError} `ssh.unavailable`: there is no ssh-keygen
  */
@@ -135,8 +135,8 @@ ${Object.entries(options).map(([name, value]) => `  ${name} ${value}\n`).join(""
 }
 
 /**
- * Puts the entries into files of their own. The user's configuration includes the first one from then on, at its beginning,
- * and ends with what has to come last.
+ * Writes the entries to files of their own. From then on the user's configuration includes the first file at
+ * its beginning, and ends with the entries that must come last.
  *
  * @returns path of the included file
  * @throws {SbxError} `ssh.config`: the user's configuration is a link
@@ -166,7 +166,7 @@ export async function installSshConfig(
   return path;
 }
 
-/** One word of a shell's command line; `%` begins what an SSH client replaces. */
+/** One word of a shell's command line; `%` starts a token that SSH clients replace. */
 function word(text: string): string {
   // deno-lint-ignore no-control-regex
   if (/[\x00-\x1f\x7f]/.test(text)) {

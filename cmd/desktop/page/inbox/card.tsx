@@ -96,7 +96,7 @@ function Countdown({ until }: { until: string }) {
   return <p class="hint">{text.inbox.expires(seconds.value)}</p>;
 }
 
-/** Makes a rule of an ask: shows it with the linter's remarks and its effect, saves it, and allows the ask. */
+/** Makes a rule of an ask: shows it with the linter's remarks and its effect, saves it, allows the ask. */
 function SaveAsRule({ ask }: { ask: AskView }) {
   const suggested = useSignal<AskRule | undefined>(undefined);
   const words = text.inbox;
