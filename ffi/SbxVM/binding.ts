@@ -59,7 +59,7 @@ export interface LibraryEvent {
   message?: string;
 }
 
-/** What a library can do on this host. */
+/** Abilities of a library on this host. */
 export interface LibraryAbilities {
   hypervisor: string;
   /** device of the guest's console */

@@ -29,9 +29,9 @@ export interface Folder extends Descriptor {
   folder(path: Uint8Array): Folder;
   /** Yields the names in this folder, without `.` and `..`, in no order; each is valid until the next. */
   names(): Generator<Name>;
-  /** What is known of an entry. @returns undefined when there is none */
+  /** Attributes of an entry. @returns undefined if it does not exist */
   statOf(name: Name): FileStat | undefined;
-  /** Opens an entry for reading if it is a regular file: nothing else is touched. @returns undefined: it is none */
+  /** Opens a regular file for reading, touching nothing else. @returns undefined: not a regular file */
   openFile(name: Name): Descriptor | undefined;
   /** Creates a file that must not exist. */
   create(name: Name, mode?: number): Descriptor;

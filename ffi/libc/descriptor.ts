@@ -102,7 +102,7 @@ export class Descriptor implements Disposable {
     this.fd = fd;
   }
 
-  /** Opens the same file again, with other flags: what was opened with O_PATH can be read then. */
+  /** Opens the same file again with other flags: a file opened with O_PATH becomes readable. */
   reopen(flags: number): Descriptor {
     const fd = libc().open(cString(`/proc/self/fd/${this.fd}`), flags, 0);
     if (fd < 0) throw callError("open");

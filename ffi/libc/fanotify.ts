@@ -7,9 +7,9 @@ const FAN_MARK_REMOVE = 2;
 /** Of a file: not asked about, also after it was written, for as long as the kernel has it in memory (Linux 5.19). */
 const FAN_MARK_IGNORED = 0x20 | 0x40 | 0x200;
 const FAN_MARK_FLUSH = 0x80;
-/** All files of a file system, or those that are opened by one mount of it. */
+/** All files of a file system, or only the files opened by one of its mounts. */
 const SCOPES = { filesystem: 0x100, mount: 0x10 };
-/** What is asked about; a file that is opened to be executed is asked about as both. */
+/** Kinds of questions; a file opened to be executed raises both. */
 const MASKS = { open: 0x10000n, exec: 0x40000n };
 const FAN_ALLOW = 1;
 const FAN_DENY = 2;

@@ -6,7 +6,7 @@ import { STAT_BYTES } from "./stat.ts";
 
 const AT_FDCWD = -100;
 const AT_EMPTY_PATH = 0x1000;
-/** Takes what is known, without asking the file system's server. */
+/** Takes cached attributes, without asking the file system's server. */
 const AT_STATX_DONT_SYNC = 0x4000;
 const STATX_INO = 0x100, STATX_MNT_ID = 0x1000;
 
@@ -25,7 +25,7 @@ const EMPTY = cString("");
 const stat = new Uint8Array(STAT_BYTES);
 const view = new DataView(stat.buffer);
 
-/** Tells files apart, an open one or one at a path; undefined where there is none. */
+/** Identity of a file, open or at a path; undefined if it does not exist. */
 export function identityOf(file: number | string): string | undefined {
   const found = typeof file === "number"
     ? libc().statx(file, EMPTY, AT_EMPTY_PATH, STATX_INO, stat)
@@ -34,7 +34,7 @@ export function identityOf(file: number | string): string | undefined {
   return `${view.getUint32(136, true)}.${view.getUint32(140, true)}:${view.getBigUint64(32, true)}`;
 }
 
-/** Number of the mount by which a file was opened, or of that at a path; undefined where there is none (Linux 5.8). */
+/** Number of the mount of an open file, or of a path; undefined if there is none (Linux 5.8). */
 export function mountOf(file: number | string): number | undefined {
   const found = typeof file === "number"
     ? libc().statx(file, EMPTY, AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, stat)

@@ -1,4 +1,4 @@
-/** A line for whoever reads a terminal or a pipe, which never waits. Linux only. */
+/** Writes a line to a terminal or a pipe, without ever waiting. Linux only. */
 import { O_CLOEXEC, O_PATH } from "./flags.ts";
 import { cString } from "./descriptor.ts";
 import { loadFunctions } from "./load.ts";
@@ -15,13 +15,13 @@ function loadLibc() {
   });
 }
 
-/** Places of terminals and pipes, as the kernel names what is open. */
+/** Targets of descriptors of terminals and pipes, as the kernel names them. */
 const TERMINAL_OR_PIPE = /^(?:pipe:|\/dev\/(?:pts|tty|console))/;
 
 /**
- * Writes a line where a path leads to a terminal or a pipe; it is lost where that is full, or has no reader. A file is the
- * program's, and may be one that it must not write: its descriptor leads to another one at any moment, so what is looked at is
- * held first, and what is held is opened.
+ * Writes a line if a path leads to a terminal or a pipe; the line is lost if that is full or has no reader. A
+ * file belongs to the program, which may lack the right to write it. A descriptor can lead to another file at
+ * any moment, so the file is held first, then checked and opened through the held descriptor.
  */
 export function writeLine(path: string, line: string): void {
   libc ??= loadLibc();

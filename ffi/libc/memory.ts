@@ -80,7 +80,7 @@ export class MemoryFile {
     }
   }
 
-  /** Writes it to a new file of mode 0600, durably; what was never touched becomes a hole. @throws {Error} e.g. no space */
+  /** Writes it durably to a new file, mode 0600; untouched pages become holes. @throws {Error} e.g. no space */
   async write(path: string): Promise<void> {
     await this.#write(path, true);
   }
@@ -200,7 +200,7 @@ export class MemoryFile {
 
 /** A copy of memory that changes all the time: of one moment, in memory of its own until it is written. */
 export interface MemoryCopy {
-  /** Copies the memory as it is now; nobody may write to it meanwhile. @throws {Error} there is not enough memory */
+  /** Copies the current memory; no writes are allowed meanwhile. @throws {Error} there is too little memory */
   take(): Promise<void>;
   /** as {@linkcode MemoryFile.write}, but not durably */
   write(path: string): Promise<void>;
@@ -217,7 +217,7 @@ export interface MemoryCopy {
 async function copyData(from: number, to: number, goOn: () => void): Promise<number> {
   const { lseek, sendfile } = libc!.symbols;
   const size = lseek(from, 0n, SEEK_END);
-  // Beyond the last data there is none to be found.
+  // Fails beyond the last data.
   for (let at = lseek(from, 0n, SEEK_DATA); at >= 0n;) {
     const end = lseek(from, at, SEEK_HOLE);
     lseek(from, at, SEEK_SET);

@@ -92,9 +92,9 @@ let loaded: ReturnType<typeof loadLibc>["symbols"] | undefined;
 const libc = () => loaded ??= loadLibc().symbols;
 
 /**
- * Lets calls with names of files wait, of this thread and of what it starts from now on, and refuses modes with
- * {@linkcode SET_ID}. Opening waits only where a file is looked up (`O_PATH`) or may be made. Needs CAP_SYS_ADMIN, or no
- * way to new privileges.
+ * Suspends calls with file names, of this thread and of all it starts from now on, and refuses modes with
+ * {@linkcode SET_ID}. Opening waits only where a file is looked up (`O_PATH`) or may be made. Needs
+ * CAP_SYS_ADMIN, or no way to new privileges.
  *
  * @returns a file by number that the calls are received from, by another thread
  * @throws {Error} the kernel does not support it, or another listener exists
@@ -154,7 +154,7 @@ export class CallListener {
     return bytes?.length === count * 8 ? new BigUint64Array(bytes.slice().buffer) : undefined;
   }
 
-  /** Lets a call go on as if nobody had asked. */
+  /** Lets a call go on unchanged. */
   allow({ id }: WaitingCall): void {
     this.#send(id, 0, FLAG_CONTINUE);
   }
@@ -189,7 +189,7 @@ export class CallListener {
     libc().ioctl(this.#fd, NOTIF_SEND, new Uint8Array(this.#answer.buffer));
   }
 
-  /** As much as can be read: the end of a name may be the end of what is mapped. */
+  /** Reads as much as possible: the end of a name may be the end of the mapped memory. */
   #read(pid: number, address: bigint, bytes: number): Uint8Array | undefined {
     const page = 4096n;
     const first = Number(page - address % page);

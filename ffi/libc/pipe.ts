@@ -1,4 +1,4 @@
-/** Pipes to and from a program, for this process's end of which nobody waits in a thread. Linux only. */
+/** Pipes to and from a program; waiting for this process's end needs no thread. Linux only. */
 import { O_CLOEXEC } from "./flags.ts";
 import { callError, errno } from "./descriptor.ts";
 import { loadFunctions } from "./load.ts";
@@ -27,7 +27,7 @@ function loadLibc() {
 let loaded: { libc: ReturnType<typeof loadLibc>; readiness: Readiness } | undefined;
 const shared = () => loaded ??= { libc: loadLibc(), readiness: new Readiness() };
 
-/** What is ready, of all files of this process that are waited for. */
+/** Readiness of all files that this process waits for. */
 export function readiness(): Readiness {
   return shared().readiness;
 }
@@ -114,7 +114,7 @@ export class PipeEnd {
     this.close();
   }
 
-  /** Writes all of `from`. @throws {Error} nobody reads it, or it was closed */
+  /** Writes all of `from`. @throws {Error} it has no reader, or was closed */
   async write(from: Uint8Array<ArrayBuffer>): Promise<void> {
     const { libc, readiness } = this.#shared;
     for (let at = 0; at < from.length;) {

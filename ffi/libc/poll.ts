@@ -1,4 +1,4 @@
-/** Files that are read when they have something, as poll(2) tells. Linux only. */
+/** Files that are read when they have data, by poll(2). Linux only. */
 import { O_CLOEXEC } from "./flags.ts";
 import { loadFunctions } from "./load.ts";
 
@@ -44,7 +44,7 @@ export class PolledFiles {
     return this.#fds.length;
   }
 
-  /** Waits until one of them has what is awaited, or for `ms`. */
+  /** Waits until one of them is ready, or for `ms`. */
   async readable(ms: number): Promise<void> {
     await this.#libc.poll(this.#polled, BigInt(this.#fds.length), ms);
   }

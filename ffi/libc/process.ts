@@ -1,4 +1,4 @@
-/** What a process has in its memory, and with whom it shares it. Linux only. */
+/** The memory of a process, and whether another process shares it. Linux only. */
 import { loadFunctions } from "./load.ts";
 
 const KCMP = Deno.build.arch === "x86_64" ? 312 : 272;

@@ -10,7 +10,7 @@ const O_NOCTTY = 0o400;
 const TIOCGPTN = 0x80045430;
 const TIOCSPTLCK = 0x40045431;
 const TIOCSWINSZ = 0x5414;
-/** More `bytes` than the kernel holds of a terminal's output: its line has 4096, and what is on the way there 8192. */
+/** More `bytes` than the kernel holds of a terminal's output: 4096 in its line, and 8192 on the way there. */
 const HELD_BYTES = 64 * 1024;
 
 function loadLibc() {

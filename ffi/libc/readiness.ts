@@ -8,10 +8,10 @@ const EPOLLONESHOT = 2 ** 30;
 /** Place of the data in struct epoll_event, and its size, in `bytes`: on x86-64 alone it is packed. */
 const DATA_AT = Deno.build.arch === "x86_64" ? 4 : 8;
 const EVENT_BYTES = DATA_AT + 8;
-/** Most files that are told of at once. */
+/** Most files reported at once. */
 const EVENTS_MAX = 64;
 
-/** What is waited for. The end of a pipe's other side counts as both. */
+/** Events to wait for. The end of a pipe's other side counts as both. */
 export const READABLE = 1, WRITABLE = 4;
 
 function loadLibc() {
@@ -38,7 +38,7 @@ export class Readiness {
     if (this.#epoll < 0) throw callError("epoll_create1");
   }
 
-  /** Waits until a file is what is wanted, or is forgotten. @throws {CallError} */
+  /** Waits until a file is readable or writable, or is forgotten. @throws {CallError} */
   wait(fd: number, wanted: typeof READABLE | typeof WRITABLE): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.set(fd, resolve);
@@ -50,7 +50,7 @@ export class Readiness {
     return promise;
   }
 
-  /** Has nobody wait for a file any more, which is about to be closed. */
+  /** Ends the wait for a file that is about to be closed. */
   forget(fd: number): void {
     if (this.#known.delete(fd)) this.#control(EPOLL_CTL_DEL, fd);
     this.#wake(fd);

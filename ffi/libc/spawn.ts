@@ -1,6 +1,6 @@
 /**
- * Programs that lead a session of their own, started by posix_spawn(3). Deno starts those with fork(2), which copies its
- * memory map, and under emulation that takes longer than all else. Linux only.
+ * Programs that lead a session of their own, started by posix_spawn(3). Deno starts such programs with
+ * fork(2), which copies its memory map, and under emulation that takes longer than all else. Linux only.
  */
 import { CallError, callError, codeOf, cString } from "./descriptor.ts";
 import { loadFunctions } from "./load.ts";
@@ -15,7 +15,7 @@ const ENOENT = 2, ENOEXEC = 8, EACCES = 13;
 const NO_HANG = 1;
 const O_RDWR = 2;
 const F_OK = 0, X_OK = 1;
-/** Runs what is executable and has no format that the kernel knows. */
+/** Runs executable files without a format that the kernel knows. */
 const SHELL = "/bin/sh";
 
 function loadLibc() {
@@ -56,7 +56,7 @@ function shared() {
   return loaded = { libc, attributes };
 }
 
-/** A program, and what it starts with. */
+/** A program and its initial state. */
 export interface ProgramStart {
   /** the program, by its path or to be found in the PATH of `env`, and its arguments */
   argv: readonly string[];
@@ -74,7 +74,7 @@ export interface ProgramOptions extends ProgramStart {
 /** A process of this one. */
 export interface SpawnedProcess {
   pid: number;
-  /** settles when it has ended, as shells tell it: 128 and more for a signal */
+  /** settles when it has ended, with a code as in shells: 128 and more for a signal */
   status: Promise<{ code: number }>;
 }
 

@@ -8,7 +8,7 @@ export const STAT_MASK = 0x7ff;
 const TYPE_MASK = 0o170000;
 const TYPES: Record<number, FileStat["type"]> = { 0o100000: "file", 0o040000: "folder", 0o120000: "link" };
 
-/** What the kernel knows of a file, without following a link. */
+/** The kernel's attributes of a file, without following a link. */
 export interface FileStat {
   type: "file" | "folder" | "link" | "other";
   /** permission bits, with set-user-id and the like */

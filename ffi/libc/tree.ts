@@ -82,7 +82,7 @@ export class Folder extends Descriptor {
     }
   }
 
-  /** What is known of an entry. @returns undefined when there is none */
+  /** Attributes of an entry. @returns undefined if it does not exist */
   statOf(name: Name): FileStat | undefined {
     if (libc().statx(this.fd, cString(name), AT_SYMLINK_NOFOLLOW, STAT_MASK, stat) === 0) {
       return parseStat(statView);
@@ -92,7 +92,7 @@ export class Folder extends Descriptor {
     throw error;
   }
 
-  /** Opens an entry for reading if it is a regular file: nothing else is touched. @returns undefined: it is none */
+  /** Opens a regular file for reading, touching nothing else. @returns undefined: not a regular file */
   openFile(name: Name): Descriptor | undefined {
     const fd = libc().openat(this.fd, cString(name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
     if (fd < 0) throw callError("open");

@@ -11,7 +11,7 @@ import { PosixDescriptor } from "./descriptor.ts";
 /** Most links in one path, as Linux has it. */
 const LINKS_MAX = 40;
 const TARGET_BYTES = 4096;
-/** What an open without following says of a link; of one that has to be a folder, some systems the second. */
+/** Errors of opening a link without following it; on some systems the second, if a folder is required. */
 const MAY_BE_LINK = ["ELOOP", "ENOTDIR"];
 
 /** A file or folder that is held open. */

@@ -50,7 +50,7 @@ export class Calls {
     return (this.#loaded ??= load(this.platform)).symbols;
   }
 
-  /** Opens what is there. @returns a descriptor @throws {CallError} */
+  /** Opens an existing entry. @returns a descriptor @throws {CallError} */
   open(at: number, name: Uint8Array<ArrayBuffer>, flags: number): number {
     return this.require("openat", this.c.openat(at, name, flags | this.platform.open.closeOnExec));
   }

@@ -83,7 +83,7 @@ export class PosixFolder extends PosixDescriptor implements Folder {
       throw new CallError("open", "ENOENT");
     }
     const { noFollow, nonBlock } = this.calls.platform.open;
-    // What has come in its place since then blocks nobody, and is no file either.
+    // An entry that replaced it since then blocks no open, and is no regular file either.
     const file = new PosixDescriptor(
       this.calls,
       this.calls.open(this.fd, cString(name), noFollow | nonBlock),

@@ -6,7 +6,7 @@ export async function* readNamesOf(calls: Calls, path: string): AsyncGenerator<U
   using folder = openOrThrow(calls, path);
   let count = 0;
   for (const name of folder.names()) {
-    // A large folder keeps nobody else waiting.
+    // A large folder must not block other work.
     if (++count % 1000 === 0) await new Promise((resolve) => setTimeout(resolve));
     yield name;
   }

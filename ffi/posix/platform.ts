@@ -1,6 +1,6 @@
 /**
- * What differs between systems that have POSIX's calls: values, layouts, and the place of what a variadic function takes. macOS is
- * here; tests run the same code with Linux's.
+ * Differences between systems with POSIX calls: values, layouts, and the place of variadic arguments. macOS
+ * is here; tests run the same code with Linux's.
  */
 import type { FileStat } from "../libc/stat.ts";
 

@@ -2,8 +2,8 @@
 import { DARWIN } from "./platform.ts";
 
 /**
- * Denies what the filter on Linux denies: opening, connecting, listening, starting, signalling, renaming, and asking the system's
- * own services to do it. Pipes, threads, memory and what is open already stay allowed.
+ * Denies the same as the filter on Linux: opening, connecting, listening, starting, signalling, renaming, and
+ * asking the system's own services for it. Pipes, threads, memory and open files stay allowed.
  */
 export const SANDBOX_PROFILE = `(version 1)
 (allow default)
