@@ -1,4 +1,4 @@
-/** Processor architectures: this machine's, and those of the guests for which there are images. */
+/** Processor architectures: this machine's, and the guests' for which there are images. */
 import { SbxError } from "../error/mod.ts";
 
 /** Architectures of guest assets (docs/design/contracts/10-release.md §10). */

@@ -33,7 +33,7 @@ export interface Command {
   examples: string[];
   /** its words complete as names of VMs */
   completesNames?: boolean;
-  /** its words complete as ids of jobs: of all, or of those that have not ended */
+  /** its words complete as ids of jobs: of all, or of the running ones */
   completesJobs?: "all" | "running";
   /** exit code of its own failure, default 1; a command that runs a guest's program needs another, since 1 may be the guest's */
   failure?: number;

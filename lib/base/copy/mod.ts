@@ -2,7 +2,7 @@
 import { cloneTree } from "../../../ffi/posix/mod.ts";
 import { SbxError } from "../error/mod.ts";
 
-/** Options of `cp`: GNU's know holes and shared blocks; macOS's clones, or copies what cannot be cloned. */
+/** Options of `cp`: GNU's knows holes and shared blocks; macOS's clones, or copies if cloning fails. */
 const OPTIONS = {
   linux: {
     copy: ["--archive", "--sparse=always", "--reflink=auto", "--no-target-directory"],

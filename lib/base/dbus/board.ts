@@ -77,7 +77,7 @@ export class DbusBoard {
       bus.connection.on("error", forget);
       await bus.addMatch(`type='signal',sender='${NAME}',interface='${NAME}'`);
       bus.connection.on("message", ({ type, interface: face, member, body, sender }: dbus.Message) => {
-        // Anybody on the bus can send a signal to anybody: the owner of the name alone knows what was pressed.
+        // Any program can send any signal over the bus: only the name's owner knows the pressed action.
         if (type !== dbus.messageType.signal || face !== NAME || sender !== this.#owner) return;
         const [id, key] = (body ?? []) as [number, string];
         const onAction = this.#onAction.get(id);

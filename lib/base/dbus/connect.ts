@@ -28,7 +28,7 @@ export async function connectBus(address: string): Promise<dbus.MessageBus> {
   const bus = dbus.createClient({
     busAddress: address,
     timeout: CALL_TIMEOUT_MS,
-    // The library's own greeting throws from a timer, where nobody can catch it, if a bus stays silent.
+    // If a bus stays silent, the library's own greeting throws from a timer, where it cannot be caught.
     direct: true,
     // Session buses know their user by the socket; reading a refusal of cookies, the library throws likewise.
     authMethods: ["EXTERNAL"],

@@ -10,7 +10,7 @@ export interface Content {
   sha256?: string;
 }
 
-/** Ends a digest. @returns the difference from what was expected */
+/** Ends a digest. @returns the difference from the expected values */
 export function differenceOf(digest: Digest, { size, blake3, sha256 }: Content): string | undefined {
   if (digest.size !== size) return `expected ${size} bytes, got ${digest.size > size ? "more" : digest.size}`;
   const actual = digest.digest();

@@ -20,8 +20,8 @@ export interface DownloadOptions extends FetchOptions {
 }
 
 /**
- * Fetches a file. An interrupted download stays as `.part` and is continued, also from another address. The file has
- * its name only when size and hashes match, so that whoever finds it finds it whole.
+ * Fetches a file. An interrupted download stays as `.part` and is continued, also from another address. The
+ * file gets its name only when size and hashes match, so that readers only ever find it complete.
  *
  * @throws {SbxError} `assets.not_found`: no address has it; `assets.mismatch`; `assets.download_failed`
  * @throws the error of the file system, when the file cannot be written

@@ -17,7 +17,7 @@ export interface FetchOptions {
   pace?: Pace;
 }
 
-/** What is asked of an address. */
+/** Request to an address. */
 export interface Question {
   /** offset of the first byte, to continue an interrupted download */
   start: number;
@@ -116,7 +116,7 @@ function rangeStart({ status, headers }: Response, { start, size }: Question): n
   return isAsked ? start : undefined;
 }
 
-/** Refuses a body before its first byte: of another length, or compressed, which nobody asked for. */
+/** Refuses a body before its first byte: of another length, or compressed without having been asked to. */
 async function refuseUseless(
   url: URL,
   { status, headers, body }: Response,

@@ -3,8 +3,8 @@ import { SbxError } from "../error/mod.ts";
 import { formatBytes } from "../progress/mod.ts";
 
 /**
- * Refuses downloads that the disk has no room for, before the first byte: also those of a manifest with sizes that no
- * disk holds.
+ * Refuses downloads that the disk has no room for, before the first byte: also a manifest's files with sizes
+ * beyond any disk.
  *
  * @param bytes of all files together
  * @throws {SbxError} `disk.full`

@@ -4,7 +4,7 @@ import { type ErrorBody, errorBody } from "./status.ts";
 /** Advice for a guest that cannot help itself. */
 export const ASK_USER = "ask your user";
 
-/** Codes whose message and hint are about what the guest itself sent. */
+/** Codes whose message and hint are about the guest's own bytes. */
 const OPEN = /^(request|upstream)\.|^dns\.(not_found|upstream)$|^mcp\.(arguments\.invalid|channel_closed)$/;
 /** Codes whose message is about the guest's request; their hints are for people on the host. */
 const MESSAGE_ONLY = /^(policy|snapshot)\.|^(credential\.denied|net\.closed)$|^mcp\.(?!unavailable$|pins\.)/;

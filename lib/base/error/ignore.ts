@@ -10,7 +10,7 @@ export function ignore(_reason: string): () => undefined {
   return () => undefined;
 }
 
-/** What an operation on a file gives; undefined where there is no such file. Other failures stay failures. */
+/** The result of an operation on a file; undefined if the file does not exist. Other failures are thrown. */
 export async function ifFound<T>(operation: Promise<T>): Promise<T | undefined> {
   try {
     return await operation;

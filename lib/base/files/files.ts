@@ -30,7 +30,7 @@ export class Files {
     this.#calls = calls;
   }
 
-  /** The path below the root of what a user wrote; the root is "". @throws {SbxError} it is not below */
+  /** A user's path, relative to the root; the root is "". @throws {SbxError} it is not below the root */
   protected relative(path: string): string {
     const plain = plainPath(path);
     if (plain === undefined) throw this.outside(path);

@@ -1,4 +1,4 @@
-/** Listings of a tree, in pages: what is kept of a folder does not grow with its size. */
+/** Listings of a tree, in pages: the memory for a folder does not grow with its size. */
 import { decodeUtf8, escapeBytes } from "../text/mod.ts";
 import type { FileCalls, OpenPath } from "./calls.ts";
 

@@ -8,7 +8,7 @@ export class Digest {
   /** `bytes` so far */
   size = 0;
 
-  /** @param options `sha256: false` saves the time of a hash that nobody compares */
+  /** @param options `sha256: false` saves the time of an unused hash */
   constructor({ sha256 = true } = {}) {
     this.#sha256 = sha256 ? createHash("sha256") : undefined;
   }

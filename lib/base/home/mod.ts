@@ -88,7 +88,7 @@ function requireOwn(path: string): void {
   try {
     info = Deno.statSync(path);
   } catch {
-    // What cannot be looked at cannot be used either: the first use says why.
+    // A path that cannot be read cannot be used either: the first use reports why.
     return;
   }
   const foreign = info.uid !== Deno.uid();

@@ -1,11 +1,11 @@
 import { backgroundInterval } from "../time/mod.ts";
 
-/** Time between two looks at a folder, in `ms`. */
+/** Time between two checks of a folder, in `ms`. */
 const LOOK_MS = 10_000;
 
 /**
- * Calls `then` when a folder is gone, or another is in its place: nobody can reach a program by files that were removed,
- * and nothing else would end it.
+ * Calls `then` when a folder is gone or was replaced: its program is out of reach once its files are removed,
+ * and would never end.
  */
 export async function onRemoval(dir: string, then: () => void): Promise<void> {
   const { dev, ino } = await Deno.stat(dir);

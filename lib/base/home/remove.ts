@@ -22,7 +22,7 @@ export async function removeFolder(path: string): Promise<void> {
   }
 }
 
-/** Gives this user all permissions of a folder and of those in it; links are not followed. */
+/** Gives this user all permissions of a folder and its subfolders; links are not followed. */
 async function openFolders(path: string): Promise<void> {
   const folders = [path];
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {

@@ -79,7 +79,7 @@ interface Shape {
 /** Integer keys always come first, and `__proto__` cannot be assigned. */
 const UNSORTABLE_KEY = /^(\d{1,10}|__proto__)$/;
 
-/** Bounds of the cache: shapes of events are few and small, those of headers and arguments are arbitrary. */
+/** Bounds of the cache: shapes of events are few and small, shapes of headers and arguments are arbitrary. */
 const FIRST_KEYS_MAX = 1000;
 const SHAPES_MAX = 4;
 const KEYS_MAX = 32;

@@ -3,7 +3,7 @@ import { isDeeper } from "./depth.ts";
 /** Nesting levels of JSON from outside (docs/design/contracts/14-limits.md §14). */
 export const JSON_DEPTH_MAX = 64;
 
-/** JSON nested too deep to be read. To whoever knows no better it is JSON that cannot be parsed. */
+/** JSON nested too deep to be read. Callers that do not check for it treat it as invalid JSON. */
 export class NestingError extends SyntaxError {
   override name = "NestingError";
 
@@ -12,7 +12,7 @@ export class NestingError extends SyntaxError {
   }
 }
 
-/** JSON with a key `__proto__`: readers that copy or check objects drop it in silence, or change what they copy to. */
+/** JSON with a key `__proto__`: readers that copy or check objects drop it silently, or change the copy. */
 export class ReservedKeyError extends SyntaxError {
   override name = "ReservedKeyError";
 

@@ -7,7 +7,7 @@ const DEFAULT: LogLevel = "info";
 /**
  * Reads the value of `SBX_LOG`; empty counts as unset.
  *
- * @returns the level in force, and the problem of a value that is none
+ * @returns the active level, and the problem of an invalid value
  */
 export function parseLevel(text: string | undefined): { level: LogLevel; problem?: string } {
   if (!text) return { level: DEFAULT };

@@ -2,7 +2,7 @@
 
 /** Results that one function keeps. */
 const ENTRIES_MAX = 1024;
-/** Longest text whose result is kept, in characters: a longer one is nobody's habit. */
+/** Longest text whose result is kept, in characters: longer ones seldom repeat. */
 const TEXT_MAX = 256;
 
 /** Makes a function that keeps the results of `compute`, the oldest of which is dropped first. */

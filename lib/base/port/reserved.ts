@@ -9,8 +9,9 @@ const REMEMBERED_MAX = 64;
 type Place = Pick<Home, "dir">;
 
 /**
- * Ports that never lead into a VM, also while their server is away: the defaults, the one that `SBX_GATEWAY_PORT` names, and
- * every one that a server of this home has had. A person's bookmark, tab or client would send a guest what is sbx's.
+ * Ports that never lead into a VM, also while their server is away: the defaults, the port in
+ * `SBX_GATEWAY_PORT`, and every port that a server of this home has had. Else a person's bookmark, tab or
+ * client would send sbx's data to a guest.
  */
 export function reservedPorts(place: Place, env: Pick<typeof Deno.env, "get"> = Deno.env): Set<number> {
   return new Set([GATEWAY_PORT, MCP_PORT, Number(env.get("SBX_GATEWAY_PORT") ?? 0), ...remembered(place)]);

@@ -1,6 +1,6 @@
 /**
- * Characters that change what a terminal shows, rather than being shown: controls of ASCII (but tab and line feed) and of
- * Latin-1, marks that turn the direction of text, separators of lines, and invisible tags.
+ * Characters that change a terminal's display, rather than being shown: controls of ASCII (but tab and line
+ * feed) and of Latin-1, marks that turn the direction of text, separators of lines, and invisible tags.
  */
 const UNSEEN =
   // deno-lint-ignore no-control-regex

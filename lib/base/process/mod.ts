@@ -1,11 +1,11 @@
-/** What the system says of a process of this machine. */
+/** The command line of a process of this machine. */
 
 /** Ways to ask; each is tested against the other where both exist. */
 export const WAYS = {
   /** Linux's files, which keep words with spaces apart */
   async proc(pid: number): Promise<string[] | undefined> {
     const text = await Deno.readTextFile(`/proc/${pid}/cmdline`).catch(() => undefined);
-    // Empty once it has ended and nobody has waited for it.
+    // Empty once it has ended and was not waited for.
     return text === "" ? [] : text?.replace(/\0$/, "").split("\0");
   },
   /** POSIX's program, which macOS has too; words with spaces come in parts */

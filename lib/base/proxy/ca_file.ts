@@ -2,7 +2,7 @@
 import { isAbsolute } from "node:path";
 import { SbxError } from "../error/mod.ts";
 
-/** Limit of a file with authorities, in `bytes`: those of a whole system are a quarter of a MiB. */
+/** Limit of a file with authorities, in `bytes`: a whole system's authorities are a quarter of a MiB. */
 const CA_FILE_MAX = 4 * 1024 * 1024;
 
 /** Reads the certificates of a PEM file, in the form that TLS clients take. */

@@ -31,14 +31,14 @@ export async function openHostNetwork(
   return new HostNetwork(proxies, caCerts, extra_ca_file);
 }
 
-/** Puts settings in force for all further requests. With wrong ones every request fails, and says why. */
+/** Activates settings for all further requests. With invalid ones every request fails, and reports why. */
 export function useHostNetwork(settings: HostNetworkSettings): void {
   current = openHostNetwork(settings).catch((error) =>
     new ClosedNetwork(asSbxError(error, "reading the proxy"))
   );
 }
 
-/** Variables for a child process of this host that connects by itself, such as npm. @throws {SbxError} as requests do */
+/** Variables for a child process with its own connections, such as npm. @throws {SbxError} as requests do */
 export async function hostEnvironment(): Promise<Record<string, string>> {
   return (await hostNetwork()).environment();
 }

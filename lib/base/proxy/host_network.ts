@@ -76,7 +76,7 @@ export class HostNetwork implements Disposable {
     return await connectThrough(https, { hostname: byName && name ? name : hostname, port }, signal);
   }
 
-  /** Variables for a child process that connects by itself, such as npm. Not for a guest: they may hold a password. */
+  /** Variables for child processes that connect directly, such as npm. Not for guests: may hold a password. */
   environment(): Record<string, string> {
     const { https, http, noProxy } = this.#proxies;
     const values = {

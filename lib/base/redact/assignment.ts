@@ -1,4 +1,4 @@
-/** Values assigned to names that say what they are: `token=…`, `"password": "…"`, `--api-key …`, headers. */
+/** Values assigned to names of secrets: `token=…`, `"password": "…"`, `--api-key …`, headers. */
 import { isUuid, looksRandom } from "./entropy.ts";
 import { FOREIGN_LETTER, FOREIGN_NAMES, isPassword, type Strength, strengthOf } from "./name.ts";
 import { REDACTED, type Span } from "./span.ts";
@@ -41,7 +41,7 @@ const DATUM =
 /** Longest value, in characters. */
 const VALUE_MAX = 8192;
 
-/** Values that are none: placeholders, literals, and what this redaction wrote. */
+/** Values that are no secrets: placeholders, literals, and this redaction's own marks. */
 const NO_SECRET = /^(?:true|false|null|none|undefined|nil|yes|no|on|off|\*+|x+|<[^>]*>|\$\{?\w+\}?|\[.*)$/i;
 /** `7.50.1`, `2026-11-24T…` and the like. */
 const VERSION_OR_TIME = /^v?\d{1,6}(?:[.:-]\d{1,6}){1,6}(?:[-+.TZ]\S{0,30})?$/;
@@ -49,7 +49,7 @@ const VERSION_OR_TIME = /^v?\d{1,6}(?:[.:-]\d{1,6}){1,6}(?:[-+.TZ]\S{0,30})?$/;
 const PATH = /^(?:~|\.{1,2})?\/[\w.~@[\]-]+(?:\/|$)|^[a-z]{2,10}:\/\//;
 const BLAKE3_REF = /^blake3:[0-9a-f]{64}$/;
 
-/** Placeholders, literals, variables, and what this redaction wrote. */
+/** Placeholders, literals, variables, and this redaction's own marks. */
 export function isPlaceholder(value: string): boolean {
   return NO_SECRET.test(value);
 }
@@ -77,7 +77,7 @@ function findNamed(text: string): Span[] {
     const value = text.slice(start, end);
     const isExact = /^(?:[:?]*=|=>|:|%3)/.test(separator) && (strength === "strong" || isPass);
     if (!isSecret(value, isExact ? "strong" : "weak")) continue;
-    // Sessions of sbx have UUIDs; those of web sites are cookies.
+    // Sessions of sbx have UUIDs; sessions of web sites are cookies.
     if (isUuid(value) && /session$/i.test(name)) continue;
     // A word of a sentence: `bad token: run sbx stop`.
     const isProse = isExact && !isPass && quote === "" && /^[A-Za-z]{1,14}$/.test(value) &&
@@ -132,7 +132,7 @@ function findInDocuments(text: string): Span[] {
   ];
 }
 
-/** Values in sections whose names are those of secrets: `[settings."ai.api_key"]` and `value = "…"` below it. */
+/** Values in sections with names of secrets: `[settings."ai.api_key"]` and `value = "…"` below it. */
 function findInSections(text: string): Span[] {
   if (!text.includes("[")) return [];
   const headers = Array.from(text.matchAll(SECTION));

@@ -20,13 +20,13 @@ const SECRETS = new RegExp(
     `(?<![A-Za-z0-9]|(?:${OTHER_CODES})[-_ ]?)code["']?\\s{1,2}(?:is|was|ist|est|es)[:\\s]{1,3}["']?(?<code>\\d{3}[ -]\\d{3}|\\d{6})${END}`,
     // `123456 is your verification code`
     `(?<![\\w.])(?<first>${DIGITS})(?= is (?:your|the) [\\w ]{0,40}(?:code|otp|pin|password)(?!\\w))`,
-    // what an authenticator reads from a picture
+    // an authenticator's QR code
     "(?<link>otpauth(?:-migration)?://[^\\s\"'`<>]{1,2000})",
   ].join("|"),
   "gi",
 );
 
-/** 13 to 19 digits that begin like those of an issuer: in groups, not among other groups, or in a row. */
+/** 13 to 19 digits with an issuer's prefix: in groups, not among other groups, or in a row. */
 const CARD =
   /(?<![\w.+-]|[0-9A-F]{4}\s)(?:[2-6]\d{3}([ -])\d{4}\1\d{4}\1\d{1,4}(?:\1\d{3})?|3\d{3}([ -])\d{6}\2\d{4,5}|[2-6]\d{13,18})(?![\w-]|\.\d|\s[0-9A-F]{4})/g;
 /** Issuers, by their first digits and the number of all. 19 digits in a row that begin with 4 are more often an id. */
@@ -40,7 +40,7 @@ const ISSUERS = [
   /^62\d+$/,
 ];
 const LENGTHS = [[16], [16], [15], [16], [16], [14], [16, 19]];
-/** Lengths of Visa's that stand in groups only. */
+/** Lengths of Visa numbers that occur in groups only. */
 const GROUPED_VISA = /^4\d{12}(?:\d{6})?$/;
 
 /** Without these there is nothing to look for: most lines have neither. */

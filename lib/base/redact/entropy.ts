@@ -52,7 +52,7 @@ function isMixed(run: string): boolean {
   return /[0-9]/.test(run) && /[A-Za-z]/.test(run) && bitsOf(run) >= RUN_BITS;
 }
 
-/** Changes between lower case, upper case and digits, a character; not those of words in camel case. */
+/** Changes between lower case, upper case and digits, per character; without the changes of camel case. */
 function changesOf(run: string): number {
   const kinds = Array.from(run, (char) => char <= "9" ? 0 : char <= "Z" ? 1 : 2);
   return kinds.filter((kind, at) => at > 0 && kind !== kinds[at - 1] && !(kind === 2 && kinds[at - 1] === 1))

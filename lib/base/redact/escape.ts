@@ -1,7 +1,7 @@
 /**
- * What nobody sees in a text: sequences by which programs color their output, as bytes, as others write them down, or as sbx
- * shows them; marks without width; and the zeros of UTF-16. A sequence before a secret ends in a letter, so that no word
- * begins there; anything inside of a secret parts it.
+ * Invisible parts of a text: sequences by which programs color their output, as bytes, as others write them
+ * down, or as sbx shows them; marks without width; and the zeros of UTF-16. A sequence before a secret ends
+ * in a letter, so that no word begins there; anything inside of a secret parts it.
  */
 import type { Span } from "./span.ts";
 

@@ -209,7 +209,7 @@ const SERVICES = [
 const SERVICE = new RegExp(SERVICES.join("|"));
 const INSIDE = "passw|secret|token|apikey|kennwort|wachtwoord";
 const WEAK_INSIDE = new RegExp(INSIDE);
-/** Most names have none of this, and need no look at their words. */
+/** Most names have none of this, and their words need no check. */
 const RELEVANT = new RegExp([...STRONG, ...WEAK, INSIDE, ...SERVICES].join("|"));
 
 /** Words at the end of a name that count: the rest of a line may be before it. */

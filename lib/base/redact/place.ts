@@ -4,7 +4,7 @@ import { REDACTED, type Span } from "./span.ts";
 /** `/home/`, `/Users/`, `C:\Users\`, also escaped; a name may have further words in upper case. */
 const HOME =
   /(?:(?:(?<![\w.\]-])|(?<=%2[Ff]))(?:\/(?:var|export|usr|srv|net|mnt|media|data)(?:\/[\w.-]{1,32})?)?(?:\/|%2[Ff]|\\\/)(?:home|Users)(?:\/|%2[Ff]|\\\/)|[A-Za-z]:(?:\\{1,4}|\/)(?:Users|Documents and Settings)(?:\\{1,4}|\/))([^/\\\s"'`:;,<>|?*%()[\]{}]{1,64}(?: [A-Z][\w.-]{0,30}){0,3}(?=[/\\])|[^/\\\s"'`:;,<>|?*%()[\]{}]{1,64})/g;
-/** User and password of a URL; a password may have a slash that nobody encoded. */
+/** User and password of a URL; a password may have a slash that was not encoded. */
 const USERINFO =
   /(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}:(?:\\?\/){2}((?:[^\s/?#"'`<>@:]{0,128}:[^\s"'`<>]{0,256}|[^\s/?#"'`<>]{1,256})(?=@))/g;
 const EMAIL = /(?<![\w.+%-])[\w.+%-]{1,64}(?:@|%40)(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])/g;

@@ -14,7 +14,7 @@ export interface KnownSecrets {
   find(text: string): { start: number; end: number; kind: string }[];
 }
 
-/** What a {@linkcode Redactor} knows of its machine. */
+/** Secrets and names of this machine, for a {@linkcode Redactor}. */
 export interface RedactorOptions {
   known?: KnownSecrets;
   /** the user's name, replaced where it is a segment of a path or follows the word "user" */
@@ -23,7 +23,7 @@ export interface RedactorOptions {
   hosts?: readonly string[];
 }
 
-/** Passes after which a text must have become still. A replacement changes what its neighbours look like. */
+/** Passes after which a text must no longer change. A replacement changes the context of its neighbours. */
 const PASSES_MAX = 8;
 /** Text in place of one that does not become still. */
 const WITHHELD = "[redacted: whole text]";
@@ -103,7 +103,7 @@ export class Redactor {
   }
 }
 
-/** Words of high entropy; those of paths segment by segment. */
+/** Words of high entropy; paths are checked segment by segment. */
 function findRandom(text: string): Span[] {
   return Array.from(text.matchAll(WORDS)).flatMap(({ index, 0: word }) => {
     const parts = PATH.test(word) ? word.split("/") : [word];
@@ -265,7 +265,7 @@ const PREFIXES: readonly (readonly [prefix: string, char: string, least: number]
   ["1//0", WORD, 30],
 ];
 
-/** Tokens that a prefix does not tell, whole. */
+/** Tokens that no prefix identifies, as whole patterns. */
 const SHAPES: readonly string[] = [
   "(?:sc|ext|scauth|authress)_[A-Za-z0-9]{5,30}\\.[A-Za-z0-9]{4,6}\\.acc[_-][\\w.+/=-]{30,200}", // Authress
   "[\\w~.]{3}\\dQ~[\\w~.-]{31,34}", // Azure AD

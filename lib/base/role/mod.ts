@@ -10,7 +10,7 @@ import { VERSION } from "../version/mod.ts";
 export interface Role {
   /** name as typed, such as `sbx-service` */
   name: string;
-  /** text of `--help`: the call, an empty line, and what the role does */
+  /** text of `--help`: the call, an empty line, and the role's purpose */
   usage: string;
   /** what failed, for errors without a message of their own: `starting the gateway` */
   doing: string;

@@ -4,9 +4,9 @@ import { removeIfThere } from "../home/mod.ts";
 /**
  * An HTTP server at a Unix socket, until {@linkcode UnixServer.close}.
  *
- * The runtime removes the path that a server was bound to when it ends, whoever is bound there by then: a service of a
- * home that was removed and made again would take away its successor's. So the socket is bound to another name, then
- * renamed; that also replaces a stale one without a moment in between.
+ * At its end the runtime removes the path that a server was bound to, even if another server is bound there
+ * by then: a service of a home that was removed and made again would remove its successor's socket. So the
+ * socket is bound to another name, then renamed; that also replaces a stale one without a moment in between.
  */
 export class UnixServer {
   readonly #path: string;

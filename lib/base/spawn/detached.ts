@@ -16,7 +16,7 @@ export interface Detached {
 /** Verifies TLS servers against this machine's certificate authorities too. */
 const TRUST = { DENO_TLS_CA_STORE: "system,mozilla" };
 
-/** Variables with which a Deno trusts what this machine trusts; none where the person has decided. */
+/** Variables that make a Deno trust this machine's authorities; none if the person has set them. */
 export function machineTrust(): Record<string, string> {
   return Deno.env.has("DENO_TLS_CA_STORE") ? {} : TRUST;
 }

@@ -9,7 +9,7 @@ const FACTOR_MIN = 1, FACTOR_MAX = 100;
 /**
  * Reads a value of SBX_TIME_FACTOR; empty counts as unset.
  *
- * @returns the factor in force, and the problem of a value that is none
+ * @returns the active factor, and the problem of an invalid value
  */
 export function parseTimeFactor(text: string | undefined): { factor: number; problem?: string } {
   if (!text) return { factor: FACTOR_MIN };
@@ -64,9 +64,9 @@ export function rejectAfter(ms: number, error: () => Error): Promise<never> {
   return new Promise((_, reject) => backgroundTimeout(() => reject(error()), ms));
 }
 
-/** Lateness in `ms` from which a timer tells that this process stood still. */
+/** Lateness of a timer in `ms` from which this process counts as having stood still. */
 const STALL_MS = 200;
-/** Times that a deadline is begun anew. */
+/** Times that a deadline is restarted. */
 const STALLS_MAX = 2;
 
 /**

@@ -104,7 +104,7 @@ function addDotted(document: TomlDocument, path: string[], value: TomlValue): To
   }
 }
 
-/** Writes the outermost inline table around `path` anew. One with comments is left alone. */
+/** Rewrites the outermost inline table around `path`. One with comments is left alone. */
 function rewriteInline(document: TomlDocument, path: string[], wanted: Table): TomlDocument | undefined {
   for (let length = 1; length < path.length; length++) {
     const outer = path.slice(0, length);

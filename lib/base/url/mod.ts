@@ -101,7 +101,7 @@ function resolveDots(path: string): string | undefined {
   return `/${segments.join("/")}${isFolder ? "/" : ""}`;
 }
 
-/** Rounds of decoding: servers behind proxies decode twice, nobody decodes more often. */
+/** Rounds of decoding: servers behind proxies decode twice, never more often. */
 const DECODE_ROUNDS = 3;
 
 /** Printable ASCII. */

@@ -1,6 +1,6 @@
 /**
- * Writes an address for a message, without the user, password, query and fragment that somebody put into it. Where a password
- * has a `?`, `#`, `/` or `@` of its own, nobody knows where it ends: less is shown then.
+ * Writes an address for a message, without its user, password, query and fragment. The end of a password with
+ * a `?`, `#`, `/` or `@` of its own is unknown: less is shown then.
  */
 export function shownAddress(text: string): string {
   const [scheme] = /^[a-z][a-z0-9+.-]*:\/\//i.exec(text) ?? [""];

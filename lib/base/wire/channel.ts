@@ -18,7 +18,7 @@ export class FrameChannel implements Channel {
   #sendLimit: number;
   #tail: Promise<void> = Promise.resolve();
 
-  /** Limits as those of {@linkcode FrameReader}. @param sendLimit most `bytes` of a sent frame */
+  /** Limits as in {@linkcode FrameReader}. @param sendLimit most `bytes` of a sent frame */
   constructor(conn: Deno.Conn, limit = FRAME_LIMIT, firstLimit = limit, sendLimit = limit) {
     this.#conn = conn;
     this.#sendLimit = sendLimit;

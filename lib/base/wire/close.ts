@@ -1,4 +1,4 @@
-/** Closes what may be closed already, or not open yet. */
+/** Closes an object that may be closed already, or not open yet. */
 export function closeQuietly(closable: { close(): unknown } | undefined): void {
   try {
     closable?.close();
