@@ -11,7 +11,7 @@ export interface RequestParts {
   body?: BodyInit;
   accept?: string;
   signal?: AbortSignal;
-  /** further headers, or others in place of those of this client */
+  /** further headers, or replacements of this client's headers */
   headers?: Record<string, string>;
 }
 
@@ -82,7 +82,7 @@ export class Client {
   }
 }
 
-/** What a segment of a path names, and the command that lists them. */
+/** The meaning of a path segment, and the command that lists its values. */
 const SEGMENTS = {
   vm: { what: "the name or id of a VM", list: "sbx list" },
   profile: { what: "the id of a profile", list: "sbx profile list" },

@@ -89,7 +89,7 @@ export async function start(place: Home, { port, onStart }: StartOptions = {}): 
         () => gatewayClient(place),
       ));
     } catch (error) {
-      // Nobody can reach a service without a gateway, and nobody asked for it alone.
+      // A service is out of reach without a gateway, and was not requested alone.
       service?.stop();
       await service?.exited;
       throw error;

@@ -1,4 +1,4 @@
-/** What a detection or a rule noticed about one event (docs/design/contracts/06-detection.md §6). */
+/** A finding of a detection or a rule about one event (docs/design/contracts/06-detection.md §6). */
 export interface Finding {
   /** `finding-<event_id>-<rule_id>` */
   finding_id: string;

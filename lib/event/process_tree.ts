@@ -2,7 +2,7 @@
 import { type DecidedEvent, type Event, type EventProcess, familyOf } from "./event.ts";
 import type { EventFamily } from "./family_name.ts";
 
-/** Longest time in `ms` by which a guest tells of a program after its first request. */
+/** Longest time in `ms` by which a guest's report of a program may follow its first request. */
 const LATE_MS = 5000;
 
 /** A process: of an exec, or only named by an event of another family. */
@@ -38,15 +38,16 @@ export interface ProcessTree {
 
 interface Node extends Omit<ProcessNode, "parent" | "depth"> {
   children: Node[];
-  /** what a guest tells of it and of its children may come later all the same */
+  /** later reports of a guest may still be about it and its children */
   hasEnded: boolean;
-  /** its exec was told later, and has its events */
+  /** its exec was reported later, and has its events */
   isMoved: boolean;
 }
 
 /**
- * Joins events to processes by pid. A node gets its parent once, from those that exist, so a guest that invents pids makes
- * no cycle. A pid is another process after its exit, and after an exec with another parent.
+ * Joins events to processes by pid. A node gets its parent once, from the existing nodes, so a guest that
+ * invents pids makes no cycle. A pid is another process after its exit, and after an exec with another
+ * parent.
  */
 export class ProcessTreeBuilder {
   readonly #roots: Node[] = [];
@@ -86,7 +87,7 @@ export class ProcessTreeBuilder {
   #addExec({ common, process, decision, rule_id }: DecidedEvent): void {
     const { executable, command } = process!.activity;
     const ordered = this.#byExec.get(common.labels.event_id);
-    // A program that the host started, as the guest tells of it.
+    // The guest's report of a program that the host started.
     if (ordered && common.process && ordered.pid === undefined) return this.#meet(ordered, common.process);
     const node: Node = {
       ...shared(common),

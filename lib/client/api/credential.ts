@@ -5,7 +5,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers, body } from "./common.ts";
 
-/** Providers whose secrets are brokered; a test compares them with those of `lib/credential`. */
+/** Providers whose secrets are brokered; a test compares them with `lib/credential`. */
 export const CREDENTIAL_PROVIDERS = ["anthropic", "openai", "google", "github", "mcp"] as const;
 /** Outcomes of the broker's actions. */
 const OUTCOMES = ["captured", "brokered", "injected", "denied", "error"] as const;

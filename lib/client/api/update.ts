@@ -3,7 +3,8 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { UpdateStatus as Status } from "../../publish/update/schema.ts";
 import { answers } from "./common.ts";
 
-// Another object: the shape may have been made before the library for OpenAPI was loaded, which adds to what is made later.
+// Another object: the shape may have been made before the library for OpenAPI was loaded, which extends only
+// objects made later.
 export const UpdateStatus = z.object(Status.shape).openapi("UpdateStatus");
 export type { UpdateStatus as UpdateStatusBody } from "../../publish/update/mod.ts";
 

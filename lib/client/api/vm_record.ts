@@ -1,6 +1,5 @@
 /**
- * What a VM has left so far: logs, events, programs (docs/design/contracts/02-http.md §2, "Virtual
- * machines").
+ * The records of a VM: logs, events, programs (docs/design/contracts/02-http.md §2, "Virtual machines").
  */
 import { z } from "@hono/zod-openapi";
 

@@ -1,5 +1,5 @@
 /**
- * Routes of the work of a VM on what was brought in (docs/guides/repositories.md;
+ * Routes of a VM's work on the repositories brought in (docs/guides/repositories.md;
  * docs/design/contracts/02-http.md §2, "Work").
  */
 import { createRoute, z } from "@hono/zod-openapi";

@@ -2,7 +2,7 @@ import { SbxError } from "../../base/error/mod.ts";
 
 /**
  * `bytes` of a request body (docs/design/contracts/02-http.md §2); a file of a workspace may have any size,
- * since nobody keeps it in memory.
+ * since it is never whole in memory.
  */
 export const BODY_MAX = 10 * 1024 * 1024;
 /** `bytes` up to which a body is read whole and sent in one piece. */

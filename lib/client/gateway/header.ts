@@ -1,6 +1,6 @@
 /** Headers that the gateway passes on. */
 
-/** Headers of a single connection (RFC 9110 §7.6.1), and those that the gateway sets itself. */
+/** Headers of a single connection (RFC 9110 §7.6.1), and headers that the gateway sets itself. */
 const HOP_BY_HOP = [
   "connection",
   "keep-alive",

@@ -85,11 +85,11 @@ function framingOf(status: number, method: string, coding?: string, length?: str
 /**
  * Reads a body in pieces.
  *
- * Kept apart from `WireBody` of lib/network, which reads chunks too. That one is for peers that nobody trusts: it sets a
- * deadline before each wait, bounds size lines and trailers, keeps the trailers, and yields views whose next read
- * overwrites them. This one is for sbx's own service: responses may be silent for hours, trailers are dropped, and
- * pieces are copies, because a stream keeps them. They would share two lines of syntax, and pay for it with a second
- * kind of connection in the proxy's inner loop.
+ * Kept apart from `WireBody` of lib/network, which reads chunks too. That one is for untrusted peers: it sets
+ * a deadline before each wait, bounds size lines and trailers, keeps the trailers, and yields views whose
+ * next read overwrites them. This one is for sbx's own service: responses may be silent for hours, trailers
+ * are dropped, and pieces are copies, because a stream keeps them. They would share two lines of syntax, and
+ * pay for it with a second kind of connection in the proxy's inner loop.
  */
 export class BodyReader {
   readonly #connection: ServiceConnection;

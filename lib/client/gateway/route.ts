@@ -54,8 +54,8 @@ const OTHER_PATHS = [
 ];
 
 /**
- * Makes a function that names raw paths for logs by their patterns: a path may hold what somebody typed by mistake, such
- * as a key in place of a VM's name.
+ * Makes a function that names raw paths for logs by their patterns: a path may hold text typed by mistake,
+ * such as a key in place of a VM's name.
  */
 export function pathNamer(table: readonly RouteKey[]): (path: string) => string {
   const patterns = [...new Set([...table.map(({ path }) => path), ...OTHER_PATHS])]

@@ -6,7 +6,7 @@ export interface RequestTarget {
   authority: string;
   /** from the first `/`, still percent-encoded */
   path: string;
-  /** query with its `?` and without `token`; empty when there is none */
+  /** query with its `?` and without `token`; may be empty */
   query: string;
   /** value of `?token=` */
   token?: string;

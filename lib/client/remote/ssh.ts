@@ -5,13 +5,13 @@ import { Client } from "../client.ts";
 
 /** Longest wait for SSH, in `ms`: a person may have to type a password, or touch a key. */
 const CONNECT_MS = timeLimit(120_000);
-/** Most characters of what the other machine says first. */
+/** Most characters of the other machine's first answer. */
 const ANSWER_MAX = 4096;
 
 /**
- * A client through ssh(1), which asks and trusts as the user has set it up. One connection tells port and token of the
- * other machine's gateway, which it starts where it can, and forwards a Unix socket in a private folder to it. It ends
- * with this process: the other side reads this one's standard input.
+ * A client through ssh(1), which asks and trusts as the user has set it up. One connection reports port and
+ * token of the other machine's gateway, started there if possible, and forwards a Unix socket in a private
+ * folder to it. It ends with this process: the other side reads this process's standard input.
  *
  * @throws {SbxError} `host.unreachable`
  */

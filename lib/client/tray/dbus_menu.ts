@@ -96,7 +96,7 @@ export class DbusMenu {
     this.#isExported = true;
   }
 
-  /** Replaces the entries, and tells hosts where they changed. */
+  /** Replaces the entries, and reports the changes to hosts. */
   set(entries: MenuEntry[]): void {
     if (JSON.stringify(entries) === JSON.stringify(this.#entries)) return;
     this.#entries = entries;

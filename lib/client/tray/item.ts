@@ -1,4 +1,4 @@
-/** The interface `org.kde.StatusNotifierItem`: the icon in a tray, and what a click does. */
+/** The interface `org.kde.StatusNotifierItem`: the icon in a tray, and its clicks. */
 import dbus from "dbus-native";
 import { MENU_PATH } from "./dbus_menu.ts";
 import { iconOf, type Pixmap } from "./icon.ts";

@@ -1,4 +1,4 @@
-/** The tray's menu: what it shows of a state, and what each of its entries does. */
+/** The tray's menu: its entries for a state, and their actions. */
 import { plain } from "../../base/print/mod.ts";
 import { count } from "../../base/text/mod.ts";
 import type { TrayState, TrayVm } from "./state.ts";
@@ -8,7 +8,7 @@ const VMS_SHOWN = 10, ASKS_SHOWN = 5;
 /** Characters of an ask's subject that are shown. */
 const SUBJECT_SHOWN = 80;
 
-/** What a chosen entry does. */
+/** The action of a chosen entry. */
 export type TrayAction =
   | { do: "open" | "start" | "pause" | "resume" | "quit" }
   | { do: "answer"; ask: string; digest: string; decision: "allow" | "deny" };

@@ -4,7 +4,7 @@ import type { AskView, VmSummary } from "../api/schema.ts";
 export type TrayVm = Pick<VmSummary, "id" | "name" | "status" | "available_actions">;
 export type TrayAsk = Pick<AskView, "ask_id" | "digest" | "session_id" | "subject" | "status">;
 
-/** What the tray shows; without sbx there are no VMs and no asks. */
+/** The state shown by the tray; without sbx there are no VMs and no asks. */
 export interface TrayState {
   isOnline: boolean;
   vms: TrayVm[];

@@ -1,4 +1,4 @@
-/** The tray: icon, menu, and what its entries do. */
+/** The tray: icon, menu, and the actions of its entries. */
 import type dbus from "dbus-native";
 import { asSbxError } from "../../base/error/mod.ts";
 import { closeBus } from "../../base/dbus/mod.ts";
@@ -18,7 +18,7 @@ export interface TrayOptions {
   start(): Promise<void>;
   /** sends a request to the gateway */
   send(method: string, path: string, body?: unknown): Promise<unknown>;
-  /** tells of an action that failed */
+  /** reports a failed action */
   report(message: string): void;
 }
 

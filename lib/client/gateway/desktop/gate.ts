@@ -128,7 +128,7 @@ export class DesktopGate {
   }
 }
 
-/** Whether the gateway answers this path by itself, without a token. */
+/** Whether the gateway itself answers this path, without a token. */
 export function isDesktopPath(path: string): boolean {
   return path === "/" || path === "/desktop" || (path.startsWith(DESKTOP_PATH) && path !== DESKTOP_CODES);
 }
