@@ -22,7 +22,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const STAGE = "/tmp/sbx-build";
 const SOURCES = ["main.ts", "cmd", "lib", "ffi", "deno.json", "deno.lock"];
 const ROLES = ROLE_PROGRAMS.filter((name) => name !== "sbx");
-/** No code cache: it saves 10 ms of a start, and is read from a name in /tmp that anybody can foresee. */
+/** No code cache: it saves 10 ms of a start, and is read from a predictable name in /tmp. */
 const COMPILE = [
   "compile",
   "--quiet",
@@ -174,8 +174,8 @@ interface Pruned {
 }
 
 /**
- * Leaves the program's packages alone in deno.json and deno.lock of the copy: deno compile includes every package that
- * they name, those of tests too.
+ * Leaves only the program's packages in deno.json and deno.lock of the copy: deno compile includes every
+ * package named there, the tests' packages too.
  */
 async function prune(packages: HostPackage[]): Promise<void> {
   const edit = async (name: string, change: (json: Pruned) => void) => {

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 
-/** What a build knows about itself. */
+/** Version, hash and date of a build. */
 export interface Stamp {
   version: string;
   hash: string;

@@ -1,4 +1,4 @@
-/** Runs a program and returns its standard output. @throws {Error} with what it says on standard error */
+/** Runs a program and returns its standard output. @throws {Error} with its standard error */
 export async function text([program, ...args]: string[], cwd?: string): Promise<string> {
   const command = new Deno.Command(program, { args, cwd, stdin: "null" });
   const { success, code, stdout, stderr } = await command.output();

@@ -156,7 +156,7 @@ function objectOf({ properties, required = [], additionalProperties }: Schema): 
 }
 
 function limitsOf({ minimum, maximum, maxLength, pattern, format }: Schema): string[] {
-  // The limits of safe integers are those of JSON's own numbers.
+  // The limits of safe integers are JSON's own.
   const [from, to] = [minimum, maximum].map((limit) =>
     limit !== undefined && Number.isSafeInteger(limit) && Math.abs(limit) < Number.MAX_SAFE_INTEGER
       ? limit

@@ -33,7 +33,7 @@ export function exampleOf({ id, type, default: value }: LeafDefinition): string 
 
 /** docs/reference/settings.md */
 export async function settingsPage(): Promise<string> {
-  // Those of the program itself, whatever file the environment names.
+  // The program's own definitions, whatever file the environment names.
   const { leaves } = await loadDefinitions({ get: () => undefined });
   const rows = leaves.filter(({ metadata }) => !metadata.hidden).map((leaf) => [
     `\`${leaf.id}\``,

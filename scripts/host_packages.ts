@@ -22,7 +22,7 @@ interface Info {
  * Lists the packages below the sources' imports, sorted by key; native packages of other systems included.
  *
  * @param root folder of the sources
- * @param sources files in it; default is what the program loads
+ * @param sources files in it; default: the program's roots
  */
 export async function hostPackages(root: string, sources = HOST_ROOTS): Promise<HostPackage[]> {
   const found = new Map<string, HostPackage>();

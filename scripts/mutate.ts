@@ -1,8 +1,9 @@
 /**
- * `make mutate`: how strong the unit tests are. Changes one random place of a noun's code at a time, in a copy of the
- * checkout, and runs those of that noun's tests that reach the line, which should notice. The seed makes a run repeatable.
- * Survivors are printed with their line, JSON goes to `--out`; `--again` with such a file repeats its survivors only, with
- * more tests each; `--resume` continues a run of the same sample that was stopped.
+ * `make mutate`: how strong the unit tests are. Changes one random place of a noun's code at a time, in a
+ * copy of the checkout, and runs the tests of that noun that reach the line, which should fail. The seed
+ * makes a run repeatable. Survivors are printed with their line, JSON goes to `--out`; `--again` with such a
+ * file repeats its survivors only, with more tests each; `--resume` continues a run of the same sample that
+ * was stopped.
  *
  *     deno run -A scripts/mutate.ts [--count 300] [--seed 1] [--jobs 2] [--out FILE] [--again FILE] [--resume FILE] [NOUN…]
  */
@@ -78,7 +79,7 @@ interface Outcome extends Mutation {
   noun: string;
   file: string;
   outcome: Verdict;
-  /** whether a test runs the line at all, as far as coverage tells */
+  /** whether a test runs the line at all, according to coverage */
   covered: boolean;
   /** tests' time in `ms` */
   ms: number;
@@ -209,7 +210,7 @@ async function* sources(folder: string): AsyncGenerator<string> {
   }
 }
 
-/** A line counts as not run where a part of it is not, such as a return behind its condition: lines near it tell more. */
+/** A line counts as not run if a part of it is not, such as a return behind its condition: nearby lines count. */
 function reaches({ lines }: Coverage, test: string, file: string, line: number): boolean {
   for (let near = line - NEAR; near <= line + NEAR; near++) {
     if (lines.get(`${file}:${near}`)?.has(test)) return true;

@@ -81,7 +81,7 @@ export function mutationsOf(source: string): Mutation[] {
         add(node.start, node.end, ";", line);
         break;
       case "ReturnStatement":
-        // Falsy in place of falsy is noticed by nobody; a boolean has a mutation of its own.
+        // Falsy in place of falsy goes unnoticed; a boolean has a mutation of its own.
         if (node.argument && !isFalsy(node.argument)) {
           add(node.start, node.end, "return undefined as never;", line);
         }

@@ -43,7 +43,7 @@ export function isLicense(expression: string): boolean {
   }
 }
 
-/** What a program is made of, and where its bytes are. */
+/** The parts of a program, and the paths of their bytes. */
 export interface Parts {
   version: string;
   /** path of the program */

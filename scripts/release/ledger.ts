@@ -8,8 +8,8 @@ const TOOLS = [["deno", "--version"], ["dpkg-deb", "--version"], ["mmdebstrap", 
 ]];
 
 /**
- * Writes `ledger-<arch>.json`: what the build of an architecture ran with. Evidence for people who look into a build, and no
- * inventory of a release (docs/design/contracts/10-release.md §10, "OBOM descriptor").
+ * Writes `ledger-<arch>.json`: the tools of an architecture's build. Evidence for people who investigate a
+ * build, and no inventory of a release (docs/design/contracts/10-release.md §10, "OBOM descriptor").
  */
 export async function writeLedger(
   work: string,

@@ -74,7 +74,7 @@ export async function macSign(runner: Runner, parts: MacParts, credentials: MacC
     "--sign",
     credentials.application,
   ];
-  // Entitlements are those of the program that loads a library.
+  // Entitlements belong to the program that loads a library.
   await runner.run({ argv: [...sign, join(bin, "libsbxvm.dylib")] });
   await runner.run({ argv: [...sign, "--entitlements", ENTITLEMENTS, join(bin, "sbx")] });
   for (const signed of ["libsbxvm.dylib", "sbx"]) {

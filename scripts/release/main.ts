@@ -6,7 +6,8 @@
  *       [--channel stable] [--arch x86_64]… [--apt-key FILE] [--keys DIR] [--mac-application NAME --mac-installer NAME
  *       --mac-profile NAME] [--dry-run]
  *
- * What a stage reads and writes is hashed into WORK/release-record.json. A run that was stopped goes on where it was.
+ * The inputs and outputs of each stage are hashed into WORK/release-record.json. A stopped run continues
+ * there.
  */
 import { parseArgs } from "@std/cli";
 import { resolve } from "node:path";

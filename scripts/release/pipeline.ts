@@ -148,7 +148,7 @@ export function stagesOf(options: Options, runner: Runner): Stage[] {
       outputs: ["release-attested"],
       run: async () => {
         const target = [releases, version, "--channel", channel];
-        // What is signed cannot be added to: a run that was stopped behind the signature goes on there.
+        // Nothing can be added after the signature: a run stopped behind it continues there.
         const files = [...debs, "sbx-sbom.spdx.json", "images/manifest.json"];
         const state = runner.isDry ? "" : await hashesOf(files.map((name) => join(work, name)));
         const signed = join(work, "release-signed");

@@ -6,7 +6,7 @@ import type { Runner } from "./runner.ts";
 const TOOLS = ["git", "make", "dpkg-deb", "lintian", "mmdebstrap", "mkfs.erofs", "npm"];
 
 /**
- * Checks everything that a release would fail for hours later: the tag and what it is of, tools, keys that sign.
+ * Checks everything that would fail a release hours later: the tag and its commit, tools, signing keys.
  *
  * @throws {Error} names every problem
  */

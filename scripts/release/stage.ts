@@ -1,20 +1,20 @@
-/** Stages of a release, each recorded with the hashes of what it read and wrote. */
+/** Stages of a release, each recorded with the hashes of its inputs and outputs. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 
 /** One step. Paths are relative to the working folder; a folder stands for the files in it. */
 export interface Stage {
   name: string;
-  /** what it reads; a change makes it run again */
+  /** the files it reads; a change makes it run again */
   inputs: string[];
-  /** what it writes; it is removed before the stage runs */
+  /** the files it writes; they are removed before the stage runs */
   outputs: string[];
   /** why there is nothing to do; the stage is recorded as skipped */
   skip?: string;
   run(): Promise<void>;
 }
 
-/** What is known of a stage that has ended. */
+/** The record of a stage that has ended. */
 export interface StageRecord {
   name: string;
   state: "done" | "skipped" | "failed";
@@ -121,7 +121,7 @@ async function missingOf(work: string, paths: readonly string[]): Promise<string
   return paths.filter((_, at) => !there[at]);
 }
 
-/** SHA-256 of files, by path; those of a folder one by one. */
+/** SHA-256 of files, by path; a folder's files one by one. */
 export async function hashesOf(work: string, paths: readonly string[]): Promise<Record<string, string>> {
   const hashes: Record<string, string> = {};
   const visit = async (path: string): Promise<void> => {
