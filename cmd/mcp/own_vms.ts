@@ -3,7 +3,7 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import { type Client, segment } from "../../lib/client/mod.ts";
 
 /**
- * VMs that the clients of this process may touch: those that they made, or all
+ * VMs that the clients of this process may use: the VMs they made, or all
  * (docs/design/contracts/08-mcp.md §8, "sbx-mcp").
  */
 export class OwnVms {

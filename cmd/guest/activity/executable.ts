@@ -10,12 +10,12 @@ const LOADERS = [
 const ELF = [0x7f, 0x45, 0x4c, 0x46];
 const HASH = 0x23, BANG = 0x21;
 const decoder = new TextDecoder();
-/** What the kernel reads of a script for its interpreter. */
+/** Bytes of a script that the kernel reads for its interpreter. */
 const head = new Uint8Array(256);
 
 /**
- * Asked anew each time: a VM that starts from a template changes its root file system while this program runs, and an upgrade
- * replaces the loader.
+ * Checked each time: a VM that starts from a template changes its root file system while this program runs,
+ * and an upgrade replaces the loader.
  */
 export function isLoader(file: string | undefined): boolean {
   return file !== undefined && LOADERS.some((path) => identityOf(path) === file);

@@ -1,6 +1,7 @@
 /**
- * What the kernel tells of files (Linux 6.10 or later): a probe of each of its functions notes the entry in question, and
- * another one, where the first is of use, reads the names from there up to the root of the file system.
+ * The kernel's reports of files (Linux 6.10 or later): a probe of each of its functions notes the entry in
+ * question, and another one, if the first is relevant, reads the names from there up to the root of the file
+ * system.
  */
 
 /** Places in the kernel's `struct dentry` (since Linux 2.6.38): its parent, and the pointer to its name. */
@@ -17,7 +18,7 @@ const ATTR_SIZE = 0x8, ATTR_FILE = 0x2000, ATTR_OPEN = 0x8000;
 /** Flag of renameat2(2): both files change their names. */
 export const RENAME_EXCHANGE = 2;
 
-/** Files whose reading is told, as patterns of the kernel: all that may be of the class `secret` (lib/event/path.ts). */
+/** Files whose reads are reported, as kernel patterns: all possible `secret` files (lib/event/path.ts). */
 const SECRET_NAMES = [
   ".env*",
   ".netrc",
@@ -79,7 +80,7 @@ const PLACES = {
   },
 } satisfies Record<string, { places: Place[]; fields: string }>;
 
-/** Records: those of a place that are of use. */
+/** Records: the relevant ones of each place. */
 const RECORDS = {
   created: { of: "opens", when: `mode & ${MODE_CREATED}`, fields: "" },
   made: { of: "makes", when: "ret == 0", fields: "" },
@@ -88,7 +89,7 @@ const RECORDS = {
   swapping: { of: "meets", when: `flags & ${RENAME_EXCHANGE}`, fields: "" },
   renamed: { of: "arrives", when: "ret == 0", fields: "" },
   written: { of: "closes", when: `mode & ${MODE_WRITE}`, fields: "size=$size:u64" },
-  // What was opened for it is closed later, and told then.
+  // A file opened for truncation is closed later, and reported then.
   cut: {
     of: "cuts",
     when: `ret == 0 && valid & ${ATTR_SIZE} && !(valid & ${ATTR_FILE | ATTR_OPEN})`,
@@ -110,10 +111,10 @@ const NAME_MAX = 60;
 /** Longest filter that the kernel takes, in `bytes`. */
 const FILTER_MAX = 4000;
 
-/** Filter for reading what is at one of these paths or below; empty where that is nothing that can be told by names. */
+/** Filter for reads at or below one of these paths; empty if no filter by names can express them. */
 export function readFilter(secrets: readonly string[]): string {
   const names = secrets.map((path) => path.slice(path.lastIndexOf("/") + 1));
-  // The kernel has no escape for quotes; of what it cannot choose everything is told, and chosen here.
+  // The kernel has no escape for quotes: without a filter all reads are reported, and filtered here.
   if (names.some((name) => /["*?\[\]\\]/.test(name) || name.length > NAME_MAX)) return "";
   const filter = names.flatMap((name) => Array.from({ length: NAMES_MAX }, (_, at) => `n${at} == "${name}"`))
     .join(" || ");

@@ -8,13 +8,13 @@ import type { TraceRecord } from "./page.ts";
 
 /** Most threads that are renaming something; the oldest are forgotten. */
 const RENAMING_MAX = 4096;
-/** In place of what the kernel did not tell. */
+/** In place of values missing from the kernel's report. */
 const UNKNOWN = "…";
 
 type Report = Extract<ActivityFrame, { t: "File" }>;
 export type FileFormats = Record<FileEvent, Pick<TraceFormat, "number" | "text">>;
 
-/** File systems whose files are told: where each is mounted, by its device as the kernel has it. */
+/** File systems whose files are reported: the mount point of each, by its device number in the kernel. */
 export type Mounts = ReadonlyMap<number, string>;
 
 export class Files {
@@ -40,7 +40,7 @@ export class Files {
     this.#report = report;
   }
 
-  /** Puts classes of a profile in force. */
+  /** Activates the classes of a profile. */
   use(named: NamedPaths, mounts: Mounts): void {
     this.#classOf = memoize((path) => pathClass(path, named));
     this.#mounts = mounts;
@@ -86,7 +86,7 @@ export class Files {
     }
   }
 
-  /** Tells what is of use: nothing of temporary files, and of reading only that of secrets. */
+  /** Reports relevant events: none of temporary files, and reads of secrets only. */
   #tell(report: Report): void {
     const classes = [report.path, report.from ?? report.path].map((path) => this.#classOf(path));
     if (!classes.includes("secret")) {

@@ -1,6 +1,6 @@
 /**
- * Files that wait. The kernel asks about every file that is opened, and this program asks the host about those that some
- * rule may restrict. Programs open files of the system again and again: about those that may be opened the kernel is told
+ * Held files. The kernel asks about every opened file, and this program asks the host about files that some
+ * rule may restrict. Programs open files of the system again and again: for allowed ones, the kernel is set
  * to ask no more. Files elsewhere, which are renamed more easily, it asks about each time.
  */
 import type { FileQuestion } from "../../../ffi/libc/fanotify.ts";
@@ -50,13 +50,13 @@ export class HeldFiles {
     this.#ignore = ignore;
   }
 
-  /** @param probes which files are asked about, by what is wanted of them: all, none, or those that pass one of these */
+  /** @param probes files to ask about, by operation: all, none, or the files that pass one of these */
   hold(probes: Probes): void {
     this.#probes = probes;
     this.#always.clear();
   }
 
-  /** Puts classes of a profile in force; `hold` follows where files are held. */
+  /** Activates the classes of a profile; `hold` follows where files are held. */
   use(named: NamedPaths): void {
     this.#named = named;
   }
@@ -74,7 +74,7 @@ export class HeldFiles {
     }
     // This program must not wait for itself.
     if (sharesMemory(thread, Deno.pid)) return true;
-    // There are none for a program that is executed: that is asked about as such.
+    // A program being executed has no operations: it is asked about as a program.
     const operations = new ThreadCall(thread).operations().filter((operation) => asked.includes(operation));
     if (operations.length === 0) return true;
     const process = processAt(this.#programOf(thread)) ?? processAt(stateOf(thread).pid);

@@ -21,7 +21,7 @@ const RUNTIME = "/usr/bin/deno";
 
 /** The last answer to a thread. */
 interface Answered {
-  /** what tells its call from the thread's next one */
+  /** distinguishes its call from the thread's next one */
   call: string;
   /** of a file that may run: its interpreter, which is opened next */
   interpreter?: string;
@@ -106,8 +106,9 @@ export class HeldPrograms {
 }
 
 /**
- * True where a path leads a thread to the file that it executes. The path is what its memory has now, without the links in front of
- * its `..`: it may be that of a program that may run, and the file another one.
+ * True if a path leads a thread to the file that it executes. The path is read from the thread's current
+ * memory, without resolving the links before its `..`: it may name an allowed program, and the file be
+ * another one.
  */
 function isAt(thread: number, path: string, file: string | undefined): boolean {
   return file !== undefined && identityOf(`/proc/${thread}/root${path}`) === file;

@@ -1,6 +1,6 @@
 /**
- * Programs and files that wait for the host's answer before they run or are opened. Not asked about is what the agent does
- * itself: the host has decided on that.
+ * Programs and files that wait for the host's answer before they run or are opened. The agent's own are not
+ * asked about: the host has decided on them.
  */
 import { type Access, FilePermission, type FileQuestion, type Scope } from "../../../ffi/libc/fanotify.ts";
 import { writeLine } from "../../../ffi/libc/line.ts";
@@ -16,7 +16,7 @@ import { Places } from "./places.ts";
 import type { Held, Permission } from "./thread.ts";
 
 const ACCESSES = ["exec", "open"] as const;
-/** Longest time between two looks for what is mounted in other namespaces, in `ms`. */
+/** Longest time between two searches for mounts in other namespaces, in `ms`. */
 const MOUNTS_MS = 1000;
 /** Refuses memory that can be executed without a file system, which the kernel does not ask about (Linux 6.3). */
 const MEMFD = "/proc/sys/vm/memfd_noexec";
@@ -29,7 +29,7 @@ export interface Keeper {
 }
 
 export interface HoldsOptions {
-  /** what the kernel asks, as the keeper has it; undefined where the kernel asks nothing */
+  /** holder of the kernel's questions; undefined where the kernel asks nothing */
   keeper?: Keeper;
   /** process of sbx-pty-agent */
   agent(): number;
@@ -50,7 +50,7 @@ export class Holds {
   /** paths of file systems that are watched whole, by their numbers */
   readonly #mounted: Record<Access, Map<string, string>> = { exec: new Map(), open: new Map() };
   #changes?: PolledFiles;
-  /** file systems whose files are held when they are opened: those whose files are told */
+  /** file systems whose files are held when opened: the same ones whose files are reported */
   readonly #watched = watchedMounts({});
   #wanted: Record<Access, boolean> = { exec: false, open: false };
   #isFollowingMounts = false;
@@ -93,7 +93,7 @@ export class Holds {
     for (const { frame } of this.#waiting.values()) this.#options.send(frame);
   }
 
-  /** Puts classes of a profile in force. */
+  /** Activates the classes of a profile. */
   #use(paths: NamedPaths): void {
     this.#places.find();
     this.#files.use(paths);
@@ -103,7 +103,7 @@ export class Holds {
     }
   }
 
-  /** Forgets what is watched; where that is not to be held, also what a killed program before this one has watched. */
+  /** Removes the watches of `accesses`, also a killed predecessor's; forgets all watched mounts. */
   #release(accesses: Access[]): void {
     const mounts = accesses.length > 0 ? [...mountsOfAll()] : [];
     for (const access of accesses) {
@@ -116,7 +116,7 @@ export class Holds {
     for (const access of ACCESSES) this.#mounted[access].clear();
   }
 
-  /** Watches what is mounted meanwhile in the namespace of this program at once, and in others within `MOUNTS_MS`. */
+  /** Watches new mounts: in this program's namespace at once, in others within `MOUNTS_MS`. */
   async #followMounts(): Promise<void> {
     if (this.#isFollowingMounts) return;
     this.#isFollowingMounts = true;
@@ -129,8 +129,8 @@ export class Holds {
   }
 
   /**
-   * Watches mounts in every namespace: all for programs; for files, overlays of the guest and mounts of what the root's is made
-   * of. The kernel's own have no programs, and refuse.
+   * Watches mounts in every namespace: all for programs; for files, the guest's overlays and mounts of the
+   * layers of the root. The kernel's own mounts have no programs, and refuse.
    */
   #watchMounted(): void {
     const mounts = [...mountsOfAll()];
@@ -162,7 +162,7 @@ export class Holds {
     if (!this.#permission!.watch(path, access)) throw new Error(`the kernel does not watch ${path}`);
   }
 
-  /** What was watched for the one before is watched still, until it is seen whether it should be. */
+  /** Keeps the watches of the predecessor, until it is known whether they are wanted. */
   async #takeOver(): Promise<FilePermission | undefined> {
     const { keeper } = this.#options;
     if (!keeper) return undefined;
@@ -185,7 +185,7 @@ export class Holds {
       this.#waiting.set(frame.id, { ...answer, question, frame });
       this.#options.send(frame);
     } catch {
-      // Its thread has ended, or cannot be read: nobody can say what it would do.
+      // Its thread has ended, or cannot be read, so its operation is unknown.
       permission.answer(question, false);
     }
   }
@@ -205,7 +205,7 @@ export class Holds {
   }
 }
 
-/** Tells a program's user why it does not run, where its errors go to a terminal or a pipe. */
+/** Reports to a program's user why it does not run, if its errors go to a terminal or a pipe. */
 function tellProgram(thread: number, text: string): void {
   try {
     writeLine(`/proc/${thread}/fd/2`, text);

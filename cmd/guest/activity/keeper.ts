@@ -1,6 +1,6 @@
 /**
- * The keeper, which has started this program (lib/publish/image/keeper.ts). It has the group of fanotify(7) that this program inherits,
- * and answers what the kernel asks until this program does.
+ * The keeper, which has started this program (lib/publish/image/keeper.ts). It owns the group of fanotify(7)
+ * that this program inherits, and answers the kernel's questions until this program does.
  */
 import type { Keeper } from "./holds.ts";
 

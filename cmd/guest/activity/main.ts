@@ -1,7 +1,7 @@
 /**
- * sbx-activity: reports programs, files and listening ports of the guest from the kernel's trace. What it says is
- * testimony: root in the guest can end it, or change what the kernel reports to it. Where rules of the host restrict
- * programs, they wait for its answer. It starts no program itself, which would wait for itself.
+ * sbx-activity: reports programs, files and listening ports of the guest from the kernel's trace. Its reports
+ * are testimony: root in the guest can end it, or change the kernel's reports to it. Where rules of the host
+ * restrict programs, they wait for its answer. It starts no program itself, which would wait for itself.
  */
 import type { NamedPaths } from "../../../lib/event/mod.ts";
 import { FrameReader } from "../../../lib/base/wire/mod.ts";
@@ -24,7 +24,7 @@ import { Processes } from "./processes.ts";
 import { Reports } from "./reports.ts";
 import { exists, KernelTrace } from "./trace.ts";
 
-/** Tells init that a machine can be written down. */
+/** Signals to init that a machine can be written down. */
 const READY = "/run/sbx/activity";
 /** Any user of the guest can use up its memory, and must not end this program by that: what waits would go on. */
 Deno.writeTextFileSync("/proc/self/oom_score_adj", "-1000");
@@ -56,7 +56,7 @@ for (let isFirst = true;; isFirst = false) {
     const conn = await connectHost(PORTS.activity);
     await reports.greet(conn, key);
     const orders = new FrameReader(conn);
-    // The first one: what is told of files.
+    // The first order chooses the reported files.
     await take(await orders.next());
     await reports.sendTo(conn, running);
     obey(orders, take);
@@ -74,7 +74,7 @@ async function take(order: unknown): Promise<void> {
   await holds.take(known);
 }
 
-/** Tells of the files of the guest's own, and of those that a profile names. */
+/** Reports the guest's own files, and files named by a profile. */
 function choose(paths: NamedPaths): void {
   const mounts = mountsOf(watchedMounts(paths));
   trace.choose(mounts.keys(), Object.keys(paths).filter((path) => paths[path] === "secret"));

@@ -24,7 +24,7 @@ export function mountsOf(mountinfo: string): Mount[] {
   });
 }
 
-/** The rest of a path below a folder, with its slash; empty for the folder; undefined for what is elsewhere. */
+/** The rest of a path below a folder, with its slash; empty for the folder; undefined for paths elsewhere. */
 export function below(path: string, folder: string): string | undefined {
   if (folder === "/") return path === "/" ? "" : path;
   if (path === folder) return "";

@@ -2,7 +2,7 @@
 import { GUEST_WORKSPACE, type NamedPaths } from "../../../lib/event/mod.ts";
 import { type Mount, mountsOf } from "./mountinfo.ts";
 
-/** Those whose files are told and held in any case. */
+/** File systems whose files are always reported and held. */
 const ALWAYS = ["/", GUEST_WORKSPACE];
 
 /** Mounts in every namespace of the guest, and the path by which this program reaches each. */
@@ -26,7 +26,7 @@ function* processes(): Iterable<string> {
   for (const { name } of Deno.readDirSync("/proc")) if (/^\d+$/.test(name)) yield name;
 }
 
-/** Where the file systems are mounted whose files are told and held: of the workspace, the root, and what a profile names. */
+/** Mount points of the file systems whose files are reported and held: workspace, root, and the profile's. */
 export function watchedMounts(named: NamedPaths): Set<string> {
   const mounts = mountsOf(Deno.readTextFileSync("/proc/self/mountinfo")).map(({ point }) => point);
   const watched = new Set(ALWAYS);

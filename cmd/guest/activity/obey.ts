@@ -1,5 +1,6 @@
 /**
- * Does what a host orders until it leaves; another one will come. An order that fails is said, and the next one is taken.
+ * Carries out a host's orders until it leaves; another one will come. A failed order is reported, and the
+ * next one taken.
  *
  * @param orders null: the host has left
  */

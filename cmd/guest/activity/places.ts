@@ -29,7 +29,7 @@ interface Place {
   nameOf(path: string): string;
 }
 
-/** Name of an open file; hidden: it is one of those that rules name, and which one cannot be found out. */
+/** Name of an open file; hidden: it matches one of the rules' names, but which one is unknown. */
 export interface FileName {
   path: string;
   hidden?: true;
@@ -38,13 +38,13 @@ export interface FileName {
 export class Places {
   readonly #places: Place[] = [];
 
-  /** Finds the file systems of every guest, before a program of it runs; those that are known stay as they are. */
+  /** Finds the file systems of every guest, before a program of it runs; known ones stay unchanged. */
   find(): void {
     this.add("/");
     this.add(GUEST_WORKSPACE);
     this.#add(`${INIT_ROOT}/lower`, (path) => path, true);
     for (const disk of ["/upper", "/disk"]) {
-      // Beside the data are the kernel's own files, such as those that it writes a copy of the image's to.
+      // Beside the data are the kernel's own files, such as its temporary copies of the image's files.
       this.#add(INIT_ROOT + disk, (path) => below(path, UPPER_DATA) ?? disk + path, true);
     }
   }
@@ -103,7 +103,7 @@ function named(opened: string, place: Place, path: string | undefined): FileName
 /** Path of an open file in its mounts. */
 function readName(fd: number): string {
   const name = Deno.readLinkSync(`/proc/self/fd/${fd}`);
-  // A program may open what it has deleted, by a descriptor that it has kept.
+  // A program may open a file it has deleted, by a descriptor that it has kept.
   return name.endsWith(DELETED) ? name.slice(0, -DELETED.length) : name;
 }
 

@@ -1,4 +1,4 @@
-/** What /proc tells of processes that are there. */
+/** Running processes, from /proc. */
 import { ACTIVITY_LIMITS } from "../../../lib/machine/guest/wire/mod.ts";
 
 /** A process that runs a program. */
@@ -11,7 +11,7 @@ export interface RunningProcess {
   cwd: string;
 }
 
-/** Processes with a program, the kernel's own left out; those that end meanwhile may be missing. */
+/** Processes with a program, without the kernel's own; processes that end meanwhile may be missing. */
 export function runningProcesses(): RunningProcess[] {
   const found: RunningProcess[] = [];
   for (const { name } of Deno.readDirSync("/proc")) {

@@ -11,14 +11,14 @@ const WRITE_BYTES = 64 * 1024;
 export class Reports {
   readonly #hasFiles: boolean;
   #waiting: ActivityFrame[] = [];
-  /** ports that the host was told of */
+  /** ports that were reported to the host */
   readonly #ports = new Set<number>();
   #conn?: Deno.Conn;
   /** settles when there is a host again */
   #host = Promise.withResolvers<void>();
   #written: Promise<unknown> = Promise.resolve();
 
-  /** @param hasFiles what happens to files is told too */
+  /** @param hasFiles operations on files are reported too */
   constructor(hasFiles: boolean) {
     this.#hasFiles = hasFiles;
   }
@@ -41,7 +41,7 @@ export class Reports {
     }
   }
 
-  /** A program listens on a port; the host is told once. */
+  /** A program listens on a port; reported to the host once. */
   listens(port: number): void {
     // One that has not been bound has no number yet.
     if (port === 0 || this.#ports.has(port)) return;
@@ -56,9 +56,9 @@ export class Reports {
   }
 
   /**
-   * Sends to a host from here on, which knows no process yet.
+   * Sends to a host from now on; the host knows no process yet.
    *
-   * @param running processes without those whose begin is reported next
+   * @param running processes, except new ones whose begin is reported next
    */
   async sendTo(conn: Deno.Conn, running: readonly RunningProcess[]): Promise<void> {
     const frames: ActivityFrame[] = [
@@ -95,7 +95,7 @@ export class Reports {
     }
   }
 
-  /** Writes in turn: what is sent ahead must not end up within a frame. */
+  /** Writes in turn: bytes sent early must not end up within a frame. */
   #write(conn: Deno.Conn, bytes: Uint8Array): Promise<void> {
     const writing = this.#written.then(() => writeAll(conn, bytes));
     this.#written = writing.catch(ignore("its writer has the error"));
@@ -117,7 +117,7 @@ function encodeSome(frames: readonly ActivityFrame[]): { bytes: Uint8Array; coun
   return { bytes: bytes.subarray(0, length), count };
 }
 
-/** Cuts texts to what the host takes. */
+/** Cuts texts to the host's limits. */
 function cut<T extends { executable: string; argv: string[]; cwd: string }>(program: T): T {
   const { characters, argvCharacters } = ACTIVITY_LIMITS;
   let left = argvCharacters;

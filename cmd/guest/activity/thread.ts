@@ -1,4 +1,4 @@
-/** A thread that stands still in a call of the kernel: what it is, and what it wants to run or to open. */
+/** A thread stopped in a system call: its identity, and the program or file of the call. */
 import { resolve } from "./path.ts";
 import { readMemory } from "../../../ffi/libc/process.ts";
 import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/machine/guest/wire/mod.ts";
@@ -7,7 +7,7 @@ import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/machine/guest/
 export type Permission = Extract<ActivityFrame, { t: "Permission" }>;
 type Distributed<T> = T extends unknown ? Omit<T, "t" | "id"> : never;
 
-/** What the host is asked, and what its answer does here. */
+/** Question to the host, and the effect of its answer here. */
 export interface Held {
   frame: Distributed<Permission>;
   settle(isAllowed: boolean, always: boolean): unknown;
@@ -22,7 +22,7 @@ const CREAT = X86 ? 85 : -1;
 const OPENAT = X86 ? 257 : 56;
 const AT_FDCWD = -100;
 const O_ACCMODE = 3, O_WRONLY = 1, O_RDWR = 2, O_TRUNC = 0o1000;
-/** Size of a pointer, and of what is read at once, in `bytes`; a page may be followed by none. */
+/** Sizes of a pointer and of one read, in `bytes`: the page after it may not be mapped. */
 const POINTER_BYTES = 8;
 const PAGE_BYTES = 4096;
 
@@ -51,7 +51,7 @@ export function stateOf(thread: number): ThreadState {
   };
 }
 
-/** The kernel asks a moment before the thread stands still, and tells nothing of one that runs. */
+/** The kernel asks a moment before the thread stops, and shows no call of a running thread. */
 function callOf(thread: number): string {
   for (const began = performance.now(); performance.now() - began < STILL_MS;) {
     const text = Deno.readTextFileSync(`/proc/${thread}/syscall`);
@@ -87,8 +87,8 @@ export class ThreadCall {
   }
 
   /**
-   * What it wants to do with a file that it opens; nothing where it executes it. Flags in its memory, as openat2(2) has
-   * them, may be others a moment later: that may be either.
+   * Operations for which it opens a file; none if it executes the file. Flags in its memory, as of
+   * openat2(2), may change a moment later: both are assumed.
    */
   operations(): ("read" | "write")[] {
     if (this.#exec) return [];
@@ -105,7 +105,11 @@ export class ThreadCall {
       : ["read"];
   }
 
-  /** What it is to run, absolute; undefined where that is a file that is open already. @throws {Error} the thread has ended */
+  /**
+   * Absolute path of the program to run; undefined for a file that is open already.
+   *
+   * @throws {Error} the thread has ended
+   */
   program(): string | undefined {
     if (!this.#exec) return undefined;
     const { text: path } = this.#text(this.#exec.path, ACTIVITY_LIMITS.characters);

@@ -16,7 +16,7 @@ import { TraceFormat } from "./format.ts";
 import { PAGE_BYTES, readPage, type TraceRecord } from "./page.ts";
 import { withOneProcessor } from "./processor.ts";
 
-/** Time for which records are collected before they are read, in `ms`: a look costs more than what it finds. */
+/** Time for which records are collected before they are read, in `ms`: a read costs more than its records. */
 const COLLECT_MS = 100;
 /** Most pages of a processor that are read at once: all that its buffer has. */
 const PAGES_MAX = BUFFER_KIB * 1024 / PAGE_BYTES;
@@ -36,7 +36,7 @@ export interface TraceReader {
 
 export class KernelTrace {
   readonly formats: Record<TraceEvent, TraceFormat>;
-  /** absent where the kernel is too old to tell of files */
+  /** absent where the kernel is too old to report files */
   readonly fileFormats?: Record<FileEvent, TraceFormat>;
   readonly #events: Map<number, TraceEvent | FileEvent>;
   /** a profile calls files secret */
@@ -88,7 +88,7 @@ export class KernelTrace {
       try {
         addProbes(FILE_PROBES);
       } catch {
-        // A kernel without these probes reports programs alone, and the host is told so.
+        // A kernel without these probes reports programs alone, and the host is informed.
         return new KernelTrace(formats);
       }
       enable(FILE_EVENTS);
@@ -119,10 +119,10 @@ export class KernelTrace {
   }
 
   /**
-   * Chooses the files that are told of.
+   * Chooses the files to report.
    *
    * @param devices their file systems, as the kernel numbers them
-   * @param secrets paths whose reading is told, besides those that every guest has
+   * @param secrets paths whose reads are reported, besides every guest's
    */
   choose(devices: Iterable<number>, secrets: readonly string[]): void {
     if (!this.fileFormats) return;
@@ -134,7 +134,11 @@ export class KernelTrace {
     write(`events/${FILE_EVENTS.readNamed}/enable`, this.#readsNamed ? "1" : "0");
   }
 
-  /** Reads the records of all processors, once it has begun. @throws the trace is not whole any more, which its reader was told */
+  /**
+   * Reads all processors' records, once the trace has begun.
+   *
+   * @throws the trace has gaps, which were reported to the reader
+   */
   async follow(reader: TraceReader): Promise<never> {
     const pipes = this.#pipes!;
     let held = this.#held;
@@ -144,7 +148,7 @@ export class KernelTrace {
       await new Promise((resolve) => setTimeout(resolve, COLLECT_MS));
       const settled = held.at(-1)?.time ?? -1n;
       held = [...held, ...readAll(pipes, reader.lost)].sort(byTime);
-      // What is not younger than the last look is complete: this one has read all processors since.
+      // Records up to the last read are complete: this read has covered all processors since.
       const count = held.findLastIndex(({ time }) => time <= settled) + 1;
       for (const record of held.splice(0, count)) {
         const event = this.#events.get(record.type);

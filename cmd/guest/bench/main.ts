@@ -8,7 +8,7 @@ const ABOUT = `sbx-bench [--only NAME] [--runs N]
 Prints milliseconds as JSON. NAME is one of ${MEASURE_NAMES.join(", ")}; N is the number of programs
 that the measurement "process" starts.`;
 
-/** An address of nobody (RFC 5737) and a name of nobody (RFC 6761): the host refuses the request itself, and no server is asked. */
+/** Reserved address (RFC 5737) and name (RFC 6761): the host itself refuses it and asks no server. */
 const PROBE = { hostname: "192.0.2.1", port: 80 };
 const REQUEST = new TextEncoder().encode(
   "GET / HTTP/1.1\r\nHost: sbx-bench.invalid\r\nConnection: close\r\n\r\n",

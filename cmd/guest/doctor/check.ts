@@ -6,7 +6,7 @@ import {
   DETAIL_MAX,
 } from "../../../lib/support/doctor/mod.ts";
 
-/** What a check saw; `undefined` where there is nothing to check. */
+/** Result of a check; `undefined` where there is nothing to check. */
 export type Seen = { state: CheckState; detail: string } | undefined;
 
 export const ok = (detail: string): Seen => ({ state: "ok", detail });

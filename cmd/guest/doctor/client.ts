@@ -17,7 +17,7 @@ socket.on("secureConnect", () => socket.end(() => process.exit(0)));
 socket.on("error", (error) => { console.error(error.message); process.exit(1); });
 `;
 
-/** A client, and how its failure tells a certificate that it does not trust from another one. */
+/** A client, and the test that separates untrusted certificates from its other failures. */
 interface Client {
   program: string;
   args: string[];

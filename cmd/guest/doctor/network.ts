@@ -43,7 +43,7 @@ function unreachable(detail: string): TlsSeen {
   return { proxy: failed(detail), trust: { state: "skipped", detail: "the network proxy does not answer" } };
 }
 
-/** Looks up a name of nobody with the resolver of /etc/resolv.conf: any answer but a failure comes from a resolver of the host. */
+/** Looks up a reserved name with /etc/resolv.conf: any answer but a failure comes from a host resolver. */
 export async function checkDns(): Promise<Seen> {
   const [, server] = /^\s*nameserver\s+(\S+)/m.exec(await Deno.readTextFile("/etc/resolv.conf")) ?? [];
   if (server === undefined) return failed("/etc/resolv.conf names no resolver");

@@ -87,7 +87,7 @@ export async function checkEntropy(): Promise<Seen> {
   return bits >= ENTROPY_BITS ? ok(`${bits} bits`) : failed(`${bits} bits of ${ENTROPY_BITS}`);
 }
 
-/** Looks for the program that tells the host of programs and files; an image may not have it. */
+/** Searches for the program that reports programs and files to the host; an image may lack it. */
 export async function checkActivity(): Promise<Seen> {
   for await (const { name } of Deno.readDir("/proc")) {
     if (!/^\d+$/.test(name)) continue;

@@ -1,6 +1,6 @@
 /**
- * The host's end of a client's MCP session. It outlives its connections: those of a VM that is suspended or forked end
- * without the will of its programs, and the client must not notice more than it has to.
+ * The host's end of a client's MCP session. It outlives its connections: when a VM is suspended or forked,
+ * they end unintended by its programs, and the client must notice as little as possible.
  */
 import { ignore } from "../../../lib/base/error/mod.ts";
 import { type Channel, FrameError } from "../../../lib/base/wire/mod.ts";
@@ -146,7 +146,7 @@ export class Host {
     }
   }
 
-  /** Notes what has to be answered or repeated. @returns false: an answer to a question of an earlier connection */
+  /** Notes messages to answer or repeat. @returns false: an answer to a question of an earlier connection */
   #note(message: Message): boolean {
     const { id, method } = message ?? {};
     if (method === "notifications/initialized") this.#isInitialized = true;

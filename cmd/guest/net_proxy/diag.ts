@@ -27,7 +27,7 @@ const INODE_AT = HEADER_BYTES + 68;
 let socket: Netlink | undefined;
 
 /**
- * Inode of the socket between two addresses; `undefined` when there is none, or its program has closed it.
+ * Inode of the socket between two addresses; `undefined` if none exists, or its program has closed it.
  *
  * @throws {Error} the netlink request failed
  */

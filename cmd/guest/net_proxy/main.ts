@@ -11,7 +11,7 @@ import { Notes } from "./notes.ts";
 import { reportRefusals } from "./refusals.ts";
 import { Relay } from "./relay.ts";
 
-/** Tells init that the network can be used. */
+/** Signals to init that the network can be used. */
 const READY = "/run/sbx/network";
 const HOSTS = ["127.0.0.1", "::1"];
 

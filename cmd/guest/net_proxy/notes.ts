@@ -2,7 +2,7 @@ import { ignore } from "../../../lib/base/error/mod.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import { connectHost, type Note, PORTS, type StreamBlocked } from "../../../lib/machine/guest/wire/mod.ts";
 
-/** A note that says nothing: no stream has this number. It tells the host which connection is for notes. */
+/** An empty note: no stream has this number. It shows the host which connection is for notes. */
 const NOTHING: Note = { t: "End", stream: 0, bytes: 0 };
 
 /** Connection for notes to the host about streams and refused packets, and for refusals of the host. */

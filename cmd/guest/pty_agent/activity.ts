@@ -1,10 +1,10 @@
 import { INSTANCE } from "../../../lib/machine/guest/trace/mod.ts";
 import { ACTIVITY_KEYS } from "../../../lib/machine/guest/wire/mod.ts";
 
-/** Held open both ways: what is written waits for a reader, also for one that is started again. */
+/** Held open both ways: written bytes wait for a reader, even one that is restarted. */
 let pipe: Deno.FsFile | undefined;
 
-/** Passes a key of the host on to sbx-activity, and tells it who does. */
+/** Passes a key of the host on to sbx-activity, with this program's pid. */
 export async function passKey(key: string): Promise<void> {
   pipe ??= await Deno.open(ACTIVITY_KEYS, { read: true, write: true });
   await pipe.write(new TextEncoder().encode(`${key} ${Deno.pid}\n`));

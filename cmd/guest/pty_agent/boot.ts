@@ -40,8 +40,8 @@ export class BootConfig {
   readonly #failures: string[] = [];
 
   /**
-   * @param environment variables of every program in this VM, replaced by those of this start
-   * @param isCopy the machine was started from memory: its stages of init are another one's
+   * @param environment variables of every program in this VM, replaced by this start's
+   * @param isCopy the machine was started from memory: its stages of init belong to another machine
    */
   constructor(environment: Record<string, string>, isCopy: boolean) {
     for (const key of Object.keys(environment)) delete environment[key];
@@ -58,7 +58,7 @@ export class BootConfig {
   async begin(message: Begin): Promise<void> {
     const arrived = performance.now();
     try {
-      // A copy gets its disk now, and /dev and /proc move there; what is written before would stay below it.
+      // A copy gets its disk now, and /dev and /proc move there; earlier files would stay hidden below it.
       if (this.#isCopy) await appeared(ROOTED);
       becomeOneself(message, { isCopy: this.#isCopy, arrived });
       await writeIdentity(message);

@@ -10,7 +10,7 @@ const DRIVER = "/sys/bus/virtio/drivers/vmw_vsock_virtio_transport";
 const SLOTS = "/sys/bus/pci/slots";
 /** There where the vsock cannot be ejected; init makes it. */
 const FIXED = "/run/sbx/fixed";
-/** Tells init that the agent waits for its host; init opens the pipe, which only a template has, once the host is there. */
+/** Signals that the agent waits. Init opens the pipe, only in a template, once the host is there. */
 const WAITING = "/run/sbx/waiting";
 const PLUGGED = "/run/sbx/plugged";
 /** Time between two looks for the host, in `ms`. */
@@ -41,7 +41,7 @@ export async function connectControl(
 /** The vsock's device while no driver has it, and the host's word that it may be used again. */
 let free: { device: string; comeBack: Promise<void> } | undefined;
 
-/** Opens the control connection again, once the host has plugged in another vsock, or has told that this one may be used. */
+/** Reopens the control connection, once the host has plugged in another vsock or released this one. */
 export async function reconnectControl(): Promise<Deno.Conn> {
   await free?.comeBack;
   while (true) {

@@ -1,4 +1,4 @@
-/** The guest's console, on which the host says what it cannot say over a vsock. */
+/** The guest's console, for messages that the host cannot send over a vsock. */
 const CONSOLE = "/dev/console";
 
 const handlers = new Map<string, () => void>();

@@ -23,7 +23,7 @@ type Exec = Extract<HostMessage, { t: "Exec" }>;
 
 /** Time between SIGTERM and SIGKILL, in `ms`. */
 const GRACE_MS = 2000;
-/** Most `bytes` of output that are read at once: what a pipe holds. */
+/** Most `bytes` of output read at once: the capacity of a pipe. */
 const CHUNK = 64 * 1024;
 /** Default directory of a program. */
 const DEFAULT_CWD = "/workspace";
@@ -47,7 +47,7 @@ export class Executions {
     this.#executions.get(id)?.end("killed");
   }
 
-  /** The host leaves for a while: programs go on, and nobody learns how they end. */
+  /** The host leaves for a while: programs go on, and their exit codes are lost. */
   abandonAll(): void {
     for (const execution of this.#executions.values()) execution.abandon();
   }
@@ -143,7 +143,7 @@ class Execution {
     if (held.length > 0) setTimeout(() => held.forEach((stream) => stream.leave?.()), LAST_OUTPUT_MS);
   }
 
-  /** Nobody takes the program's output any more; it goes on without. */
+  /** The program's output has no reader any more; it goes on without. */
   abandon(): void {
     this.#isAbandoned = true;
   }
@@ -204,7 +204,7 @@ class Execution {
     }
   }
 
-  /** Writes a piece of input. That of a program which closed its stdin is dropped, and the host told no different. */
+  /** Writes a piece of input. If the program has closed its stdin, drops it without an error to the host. */
   async #write(
     channel: FrameChannel,
     stdin: Sink,

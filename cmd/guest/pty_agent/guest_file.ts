@@ -6,7 +6,7 @@ import type { RunningProgram, Sink, Source } from "./program.ts";
 
 const encoder = new TextEncoder();
 
-/** Files anywhere in this guest, by the same code as those of the workspace on the host. */
+/** Files anywhere in this guest, by the same code as the workspace's files on the host. */
 const files = new Files("/", { openBeneath, readNames });
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Programs stand still while the machine is written down: those of a copy must not run before it is another machine.
- * The machine that was copied hears at once that it is still itself, on its console: its vsock comes back later.
+ * Programs stand still while the machine is written down: a copy's programs must not run before it is another
+ * machine. The original is notified at once, on its console: its vsock comes back later.
  */
 import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { mount } from "../../../ffi/libc/mount.ts";
@@ -20,7 +20,7 @@ export class Hold {
   #frozen: string[] = [];
   #listens = false;
 
-  /** Stops them. A guest whose root prevents it is copied all the same: it harms nobody else. */
+  /** Stops them. A guest whose root prevents it is copied all the same: it harms only itself. */
   async take(): Promise<void> {
     try {
       if (!this.#listens) onLine(GO_ON, () => this.release());
@@ -58,14 +58,14 @@ function prepare(): void {
   }
 }
 
-/** Brings all programs into one group; what they start is born there. */
+/** Moves all programs into one group; their children start there. */
 function gather(): void {
   const own = new Set(["1", `${Deno.pid}`]);
   for (let moved = true; moved;) {
     moved = false;
     for (const pid of read(`${GROUPS}/cgroup.procs`).split("\n")) {
       if (own.has(pid)) continue;
-      // The kernel's own threads have no program; what has ended meanwhile has none any more.
+      // The kernel's own threads have no program, and neither have processes that ended meanwhile.
       own.add(pid);
       try {
         Deno.readLinkSync(`/proc/${pid}/exe`);

@@ -10,10 +10,11 @@ const USER_NAMESPACES = "/proc/sys/user/max_user_namespaces";
 const USER_NAMESPACES_MAX = 4096;
 
 /**
- * Makes this machine another one than those that were started from the same memory, before any program of a user runs:
- * random numbers, clock and name. The boot id needs nothing: the kernel draws it when it is first read.
+ * Gives this machine an identity different from others started from the same memory, before any program of a
+ * user runs: random numbers, clock and name. The boot id needs nothing: the kernel draws it when it is first
+ * read.
  *
- * @param isCopy the machine was started from memory: what its kernel knows, others know
+ * @param isCopy the machine was started from memory: others know its kernel's secrets
  * @param arrived when the message came, by `performance.now()`: the clock of a machine that has booted counts whole seconds from then on
  */
 export function becomeOneself(

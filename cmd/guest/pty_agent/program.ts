@@ -1,4 +1,4 @@
-/** What the host runs in the guest. */
+/** Programs that the host runs in the guest. */
 import { CallError } from "../../../ffi/libc/descriptor.ts";
 import { ERROR_CHARACTERS } from "../../../lib/machine/guest/wire/mod.ts";
 
@@ -20,7 +20,7 @@ export interface Source {
 
 /** Where input goes. */
 export interface Sink {
-  /** Writes all of it. @throws {Error} nobody takes it */
+  /** Writes all of it. @throws {Error} it has no reader */
   write(from: Uint8Array<ArrayBuffer>): Promise<void>;
   close(): void;
 }

@@ -164,7 +164,7 @@ export class Terminals {
     }
   }
 
-  /** The host leaves for a while. Reads of its connections, which are reset, may not end by themselves. */
+  /** The host leaves for a while. Reads of its connections, which are reset, may not end on their own. */
   leave(): void {
     for (const { connection } of this.#open.values()) close(connection);
   }

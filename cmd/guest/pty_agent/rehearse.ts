@@ -45,7 +45,7 @@ async function perform(): Promise<void> {
     await trust("");
   } finally {
     listener.close();
-    // A failure of the above is the one to be told.
+    // A failure of the steps above is the one to report.
     await Promise.allSettled([DIR, SOURCE].map((path) => Deno.remove(path, { recursive: true })));
   }
 }

@@ -22,7 +22,7 @@ export class AskWatch {
   readonly #progress: Context["progress"];
   readonly #socket: WebSocket;
   readonly #asks = new Map<string, AskSummary>();
-  /** session whose asks count; those of other VMs are nobody's business here */
+  /** session whose asks count; other VMs' asks are ignored */
   session?: string;
 
   /** Settles when asks are followed, or cannot be: the call does not depend on it. */
