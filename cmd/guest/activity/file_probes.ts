@@ -96,7 +96,7 @@ const RECORDS = {
     fields: "size=$size:u64",
   },
   read: { of: "opens", when: `mode & ${MODE_READ} && (${MAY_BE_SECRET})`, fields: "" },
-  // Of files that a profile calls secret; switched on where it does, with a filter for their names.
+  // For files that a profile calls secret; enabled if it names any, with a filter for their names.
   readNamed: { of: "opens", when: `mode & ${MODE_READ} && !(${MAY_BE_SECRET})`, fields: "" },
 } satisfies Record<string, { of: keyof typeof PLACES; when: string; fields: string }>;
 

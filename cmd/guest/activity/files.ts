@@ -61,7 +61,7 @@ export class Files {
       case "removed":
         return report("delete");
       case "leaving":
-        // Of an exchange, either may be recorded first.
+        // Either side of an exchange may be recorded first.
         if (!(Number(this.#formats[event].number(record, "flags")) & RENAME_EXCHANGE)) {
           this.#swapping.delete(pid);
         }

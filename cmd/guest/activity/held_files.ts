@@ -38,7 +38,7 @@ export class HeldFiles {
 
   /**
    * @param programOf the process whose program a thread runs
-   * @param ignore does not have the kernel ask about a file again until the rules change
+   * @param ignore stops the kernel's questions about a file until the rules change
    */
   constructor(
     places: Places,

@@ -1,6 +1,7 @@
 /**
- * Programs that wait. The kernel asks about every file that is opened to be executed: the program itself, the interpreter
- * of a script, and the loader of libraries, which comes with the program. Not asked about is what init starts.
+ * Held programs. The kernel asks about every file that is opened to be executed: the program itself, the
+ * interpreter of a script, and the loader of libraries, which comes with the program. Programs that init
+ * starts are not asked about.
  */
 import type { FileQuestion } from "../../../ffi/libc/fanotify.ts";
 import { identityOf } from "../../../ffi/libc/inode.ts";
@@ -27,7 +28,7 @@ interface Answered {
   interpreter?: string;
   /** the loader of a program that may run follows, once: after a call that failed, a loader is a program of its own */
   hasLoader?: boolean;
-  /** a file that may not run, and when that was said */
+  /** a file that may not run, and the time of the refusal */
   refused?: { file?: string; at: number };
 }
 

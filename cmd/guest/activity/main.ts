@@ -26,7 +26,7 @@ import { exists, KernelTrace } from "./trace.ts";
 
 /** Signals to init that a machine can be written down. */
 const READY = "/run/sbx/activity";
-/** Any user of the guest can use up its memory, and must not end this program by that: what waits would go on. */
+/** Any user of the guest can use up its memory, which must not end this program: held programs would run. */
 Deno.writeTextFileSync("/proc/self/oom_score_adj", "-1000");
 
 const trace = await KernelTrace.open(!exists(READY));
@@ -48,7 +48,7 @@ const holds = new Holds({
 });
 Deno.writeTextFileSync(READY, "");
 
-// A machine that was written down gets a host with its first key, and another one after each time that it was away.
+// A machine that was written down gets a host with its first key, and another host each time it comes back.
 for (let isFirst = true;; isFirst = false) {
   const key = await keys.next();
   const running = isFirst ? begin() : runningProcesses();

@@ -1,6 +1,6 @@
 /**
- * An absolute path from a folder, without `.`, `..` and empty parts. As `resolve` of `node:path`, which takes an emulated guest a
- * quarter of a second to load.
+ * An absolute path from a folder, without `.`, `..` and empty parts, like `resolve` of `node:path`, which
+ * takes a quarter of a second to load in an emulated guest.
  */
 export function resolve(folder: string, path: string): string {
   const parts: string[] = [];

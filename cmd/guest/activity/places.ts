@@ -1,6 +1,7 @@
 /**
- * Names of open files, whatever mount they were opened by. Rules name a file by its path in the guest's first mounts; the
- * same file has other paths in a bind mount, a second mount of its device, a mount namespace, or below an overlay.
+ * Names of open files, by whichever mount they were opened. Rules name a file by its path in the guest's
+ * first mounts; the same file has other paths in a bind mount, a second mount of its device, a mount
+ * namespace, or below an overlay.
  */
 import { holdMount, identityOf, mountOf } from "../../../ffi/libc/inode.ts";
 import { GUEST_WORKSPACE } from "../../../lib/event/mod.ts";
@@ -21,8 +22,8 @@ interface Place {
   fd: number;
   mount: Mount;
   /**
-   * The root's overlay is made of it. The kernel asks about its files each time that the overlay opens them, by a mount that is
-   * in no list: so only the mounts of the lists are watched.
+   * It is a layer of the root's overlay. The kernel asks about its files each time the overlay opens them, by
+   * a mount that is in no list: so only the mounts of the lists are watched.
    */
   isLayer: boolean;
   /** path of a file in the guest, by its path below the folder */

@@ -56,7 +56,7 @@ export function ownerOf(pid: number): number | undefined {
 /** TCP ports that programs listen on. */
 export function listeningPorts(): number[] {
   return ["tcp", "tcp6"].flatMap((name) => {
-    // Of each socket: its number, its address and port, the other side's, and its state, where 0A is TCP_LISTEN.
+    // Of each socket: its number, its address and port, the other side's, and its state (0A is TCP_LISTEN).
     const sockets = textOf(`/proc/net/${name}`).matchAll(/^ *\d+: \w+:(\w{4}) \w+:\w{4} 0A /gm);
     return Array.from(sockets, ([, port]) => parseInt(port, 16));
   });

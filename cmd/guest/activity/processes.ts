@@ -9,7 +9,7 @@ import type { TraceFormats } from "./trace.ts";
 /** What happens to processes. */
 export type ProcessEvent = Exclude<TraceEvent, "listen">;
 
-/** Most threads and processes that are remembered at once; the oldest are forgotten. */
+/** Most threads and processes remembered at once; the oldest are forgotten. */
 const REMEMBERED_MAX = 65_536;
 /** Most threads that are remembered after their end. */
 const ENDED_MAX = 1024;
@@ -159,7 +159,7 @@ export class Processes {
     let truncated = false;
     while (argv.length < ARGS_MAX && format.number(record, `p${argv.length}`) !== 0n) {
       const argument = format.text(record, `a${argv.length}`);
-      // Memory that its process has not used yet is not there for the trace.
+      // The trace cannot read memory that its process has not used yet.
       if (argument === undefined) truncated = true;
       argv.push(argument ?? "");
     }
@@ -198,7 +198,7 @@ export class Processes {
 /** Arguments of a process that may run still, where the trace has not all of them. */
 function argumentsOf(pid: number, begun: Arguments | undefined): Arguments {
   const found = programOf(pid)?.argv ?? [];
-  // Of a script, /proc has its interpreter's.
+  // For a script, /proc shows its interpreter.
   const argv = begun && begun.argv.length < ARGS_MAX ? found.slice(-begun.argv.length) : found;
   // It may have ended, or run another program by now.
   return argv.length >= (begun?.argv.length ?? 1)

@@ -3,8 +3,8 @@ const EMULATED = "maxcpus=1";
 const PROCESSORS = "/sys/devices/system/cpu";
 
 /**
- * Does what changes the kernel's own code while only one processor is online: an emulated one may run a breakpoint that
- * another has put there for a moment, and the kernel ends in a panic.
+ * Runs work that changes the kernel's own code while only one processor is online: an emulated one may run a
+ * breakpoint that another has placed there temporarily, and the kernel ends in a panic.
  */
 export function withOneProcessor<T>(work: () => T): T {
   const others = Deno.readTextFileSync("/proc/cmdline").includes(EMULATED) ? onlineProcessors() : [];

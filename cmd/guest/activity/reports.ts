@@ -31,7 +31,7 @@ export class Reports {
     this.#waiting.push({ t: "Gap", why: why.slice(0, ACTIVITY_LIMITS.characters) });
   }
 
-  /** Sends to the host that is there, ahead of the reports that wait; one who comes later has to ask for it. */
+  /** Sends to the current host, ahead of the waiting reports; a later host has to ask for it. */
   send(frame: ActivityFrame): void {
     const conn = this.#conn;
     if (conn) {
@@ -43,7 +43,7 @@ export class Reports {
 
   /** A program listens on a port; reported to the host once. */
   listens(port: number): void {
-    // One that has not been bound has no number yet.
+    // An unbound socket has no port yet.
     if (port === 0 || this.#ports.has(port)) return;
     this.#ports.add(port);
     this.#waiting.push({ t: "Listen", port });

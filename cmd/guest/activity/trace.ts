@@ -18,9 +18,9 @@ import { withOneProcessor } from "./processor.ts";
 
 /** Time for which records are collected before they are read, in `ms`: a read costs more than its records. */
 const COLLECT_MS = 100;
-/** Most pages of a processor that are read at once: all that its buffer has. */
+/** Most pages of a processor read at once: its whole buffer. */
 const PAGES_MAX = BUFFER_KIB * 1024 / PAGE_BYTES;
-/** Time between two looks whether the trace is still whole, in `ms`. */
+/** Time between two checks of the trace for gaps, in `ms`. */
 const CHECK_MS = 5000;
 
 export type TraceFormats = Record<TraceEvent, Pick<TraceFormat, "number" | "text">>;
@@ -58,8 +58,8 @@ export class KernelTrace {
   /**
    * Prepares the trace.
    *
-   * @param isFirst the trace that init prepared is taken over with the records that it has; otherwise it begins without any
-   * @throws the kernel's refusal: without all of it nothing is reported
+   * @param isFirst takes over the trace prepared by init with its records; otherwise it begins empty
+   * @throws the kernel's refusal: without the whole trace nothing is reported
    */
   static async open(isFirst: boolean): Promise<KernelTrace> {
     if (!exists(`${TRACING}/dynamic_events`)) {
@@ -102,9 +102,9 @@ export class KernelTrace {
   }
 
   /**
-   * Reads the records that there are.
+   * Reads the existing records.
    *
-   * @param lost receives why records are missing
+   * @param lost receives the reason of missing records
    * @returns processes whose begin is among them
    */
   begun(lost: TraceReader["lost"]): Set<number> {

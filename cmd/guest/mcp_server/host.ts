@@ -103,7 +103,7 @@ export class Host {
     return { heard, ended: false };
   }
 
-  /** The session goes on where it was; the tools may be others now. */
+  /** Continues the session where it was; the tools may have changed. */
   async #resume(channel: Channel): Promise<void> {
     if (this.#isInitialized) await channel.send({ jsonrpc: "2.0", method: "notifications/initialized" });
     this.#connection.resolve(channel);

@@ -15,6 +15,6 @@ export function switchTraceOn(): void {
   try {
     Deno.writeTextFileSync(`${INSTANCE}/tracing_on`, "1");
   } catch {
-    // The kernel refused a part of it to init, too: sbx-activity says why.
+    // The kernel refused a part of it to init, too: sbx-activity reports why.
   }
 }

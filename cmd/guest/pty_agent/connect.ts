@@ -3,7 +3,7 @@ import { COME_BACK, VSOCK_LEFT } from "../../../lib/machine/vm/schema.ts";
 import { ROOTED } from "./boot.ts";
 import { onLine, sayLine } from "./console.ts";
 
-/** Makes the kernel look for devices that were plugged in. */
+/** Makes the kernel search for devices that were plugged in. */
 const RESCAN = "/sys/bus/pci/rescan";
 /** Driver of the vsock, with a link to its device, and the slots that devices are plugged into. */
 const DRIVER = "/sys/bus/virtio/drivers/vmw_vsock_virtio_transport";
@@ -13,12 +13,12 @@ const FIXED = "/run/sbx/fixed";
 /** Signals that the agent waits. Init opens the pipe, only in a template, once the host is there. */
 const WAITING = "/run/sbx/waiting";
 const PLUGGED = "/run/sbx/plugged";
-/** Time between two looks for the host, in `ms`. */
+/** Time between two searches for the host, in `ms`. */
 const RETRY_MS = 5;
 
 /**
- * Opens the first control connection. A machine that is there to be written down has no vsock: the agent waits, also in
- * every copy of it, until the host has plugged one in.
+ * Opens the first control connection. A machine made to be written down has no vsock: the agent waits, in
+ * every copy too, until the host has plugged one in.
  *
  * @returns the connection, and whether it was waited for
  */
@@ -56,8 +56,8 @@ export async function reconnectControl(): Promise<Deno.Conn> {
 }
 
 /**
- * Lets go of the vsock, without which the machine can be written down; all its connections are reset. It is ejected, or left
- * without a driver where it is fixed, as on a Mac.
+ * Releases the vsock, so that the machine can be written down; all its connections are reset. It is ejected,
+ * or left without a driver where it is fixed, as on a Mac.
  */
 export function ejectVsock(): void {
   const device = Array.from(Deno.readDirSync(DRIVER)).find(({ name }) => name.startsWith("virtio"))?.name;

@@ -10,7 +10,7 @@ export function onLine(line: string, handler: () => void): void {
   if (!isRead) read().catch((error) => console.error("sbx-pty-agent: the console cannot be read:", error));
 }
 
-/** Writes a line for the host, on one of its own. */
+/** Writes a message for the host as a separate line. */
 export function sayLine(line: string): void {
   Deno.writeTextFileSync(CONSOLE, `\n${line}\n`);
 }

@@ -135,8 +135,8 @@ class Execution {
   }
 
   /**
-   * Leaves the output of a program that has ended, after {@linkcode LAST_OUTPUT_MS}, where a child of it has its streams open.
-   * No timer without one: Deno loads its timers on first use.
+   * Leaves the output of a program that has ended, after {@linkcode LAST_OUTPUT_MS}, if a child still has its
+   * streams open. No timer otherwise: Deno loads its timers on first use.
    */
   #leaveLater(): void {
     const held = [this.#child!.stdout, this.#child!.stderr].filter(({ isHeld }) => isHeld);
@@ -197,7 +197,7 @@ class Execution {
         if (bytes.length > 0) written = written.then(() => this.#write(channel, stdin, bytes));
       }
     } catch {
-      // The host closed the connection, which is no more than the end of the input.
+      // The host closed the connection, which only means the end of the input.
     } finally {
       await written;
       stdin.close();

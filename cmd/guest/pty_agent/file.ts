@@ -26,8 +26,8 @@ export async function awaitFile(
 }
 
 /**
- * Asks for a file of the workspace, whether or not it is there. While the machine was written down the notice of requests
- * under way got lost: the host finds them with the next one.
+ * Asks for a file of the workspace, whether or not it exists. Notices of pending requests got lost while the
+ * machine was written down: the host finds those requests with the next notice.
  */
 export function remindWorkspace(): void {
   Deno.lstat("/workspace/.sbx-reminder").catch(

@@ -186,7 +186,7 @@ function exactly(input: ReadableStream<Uint8Array>, size: number): ReadableStrea
   );
 }
 
-/** The code of an error, which is all that the host takes of it. */
+/** The code of an error, the only part that the host reads. */
 function codeOf(error: unknown): string {
   if (error instanceof SbxError) return error.code;
   if (error instanceof Deno.errors.NotFound) return "file.not_found";

@@ -10,7 +10,7 @@ import { onLine } from "./console.ts";
 /** Where the kernel's groups of processes are seen; each can be frozen. */
 const GROUPS = "/run/sbx/groups";
 const PROGRAMS = `${GROUPS}/programs`;
-/** Longest wait in `ms` until all stand still, and between two looks; a program may wait for its disk. */
+/** Longest wait in `ms` until all stand still, and between two checks; a program may wait for its disk. */
 const FREEZE_MS = timeLimit(1000);
 const POLL_MS = 1;
 
@@ -20,7 +20,7 @@ export class Hold {
   #frozen: string[] = [];
   #listens = false;
 
-  /** Stops them. A guest whose root prevents it is copied all the same: it harms only itself. */
+  /** Stops them. A guest whose root prevents it is copied anyway: it harms only itself. */
   async take(): Promise<void> {
     try {
       if (!this.#listens) onLine(GO_ON, () => this.release());

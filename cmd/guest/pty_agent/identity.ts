@@ -15,7 +15,8 @@ const USER_NAMESPACES_MAX = 4096;
  * read.
  *
  * @param isCopy the machine was started from memory: others know its kernel's secrets
- * @param arrived when the message came, by `performance.now()`: the clock of a machine that has booted counts whole seconds from then on
+ * @param arrived when the message came, by `performance.now()`: a booted machine's clock counts whole seconds
+ *  from then on
  */
 export function becomeOneself(
   { epoch_ms, seed, hostname, user_namespaces }: Identity,

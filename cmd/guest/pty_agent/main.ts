@@ -43,7 +43,7 @@ const executions = new Executions(host);
 const terminals = new Terminals(host);
 const hold = new Hold();
 
-// Until the host leaves without a word: then the agent ends, and init stops the machine.
+// Until the host leaves without a notice: then the agent ends, and init stops the machine.
 const first = await connectControl(rehearse);
 for (let conn = first.conn, isFirst = true;; conn = await reconnectControl(), isFirst = false) {
   control = new FrameChannel(conn);
@@ -57,7 +57,7 @@ for (let conn = first.conn, isFirst = true;; conn = await reconnectControl(), is
   if (!left) Deno.exit(1);
 }
 
-/** Serves the host until its connection ends. @returns whether it said that it leaves for a while */
+/** Serves the host until its connection ends. @returns whether it announced to leave for a while */
 async function serve(startsNetwork: boolean): Promise<boolean> {
   for (let message = await nextMessage(); message !== null; message = await nextMessage()) {
     if (message.t === "Detach") {

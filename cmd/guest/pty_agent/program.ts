@@ -14,7 +14,7 @@ export interface Source {
   close(): void;
   /** whether other processes can still write to it */
   isHeld?: boolean;
-  /** Ends it after the bytes that are there now; later ones are dropped. */
+  /** Ends it after the bytes available now; later ones are dropped. */
   leave?(): void;
 }
 

@@ -88,7 +88,7 @@ export class Terminals {
   kill(id: string): void {
     const terminal = this.#open.get(id);
     if (!terminal?.child) return;
-    // A stopped group gets its signals when it goes on.
+    // A stopped group gets its signals when it continues.
     for (const name of ["SIGHUP", "SIGTERM", "SIGCONT"] as const) signal(terminal, name);
     const killer = setTimeout(() => signal(terminal, "SIGKILL"), GRACE_MS);
     terminal.child.status.finally(() => clearTimeout(killer));
@@ -112,13 +112,13 @@ export class Terminals {
     return code;
   }
 
-  /** Copies the host's input until it detaches for good; one that left for a while gets a new connection. */
+  /** Copies the host's input until it detaches for good; one that left temporarily gets a new connection. */
   async #relayInput(terminal: OpenTerminal): Promise<void> {
     for (let visit = this.#host.visits;; visit = this.#host.visits) {
       await copyInput(terminal.connection!, terminal.device).catch(
         ignore("how a connection ends is seen below"),
       );
-      // The end of a connection may be seen when its host has left, or is back already.
+      // The end of a connection may be seen after its host has left, or has already come back.
       if (!this.#host.away && visit === this.#host.visits) return;
       await this.#host.away?.promise;
       terminal.connection = await this.#attach(terminal.id);
@@ -140,7 +140,7 @@ export class Terminals {
     while (true) {
       const read = await terminal.device.read(chunk);
       if (read !== null) {
-        // A copy, since a write that `gone` abandons goes on.
+        // A copy, since a write abandoned by `gone` continues.
         const written = isGone
           ? gone
           : this.#write(terminal, chunk.slice(0, read)).catch(ignore("a host that left gets what follows"));

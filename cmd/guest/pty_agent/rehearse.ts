@@ -17,8 +17,9 @@ const PROGRAMS = [["/bin/sh", "-c", "echo"], ["true"]];
 const SHELL = ["/bin/bash", "--login", "-c", "true"];
 
 /**
- * Goes through a boot, programs and a terminal with a host that is this program itself, before the machine is written
- * down: its copies then have compiled and loaded all that they do first, which under emulation takes longer than doing it.
+ * Rehearses a boot, programs and a terminal, with this program as the host, before the machine is written
+ * down: its copies then have all their first code compiled and loaded, which under emulation takes longer
+ * than running it.
  */
 export async function rehearse(): Promise<void> {
   const signals = [ROOTED, MOUNTED];
@@ -32,7 +33,7 @@ export async function rehearse(): Promise<void> {
 
 /** Does the same in a copy that waits for its VM: an emulator has to translate what runs in each machine again. */
 export async function rehearseCopy(): Promise<void> {
-  // From here on everything is in its place.
+  // From here on all files are in place.
   for (const signal of [ROOTED, MOUNTED]) await appeared(signal);
   await perform();
 }
@@ -86,7 +87,7 @@ async function untilExited(host: FrameChannel): Promise<void> {
 }
 
 async function rehearseBoot(boot: BootConfig, agent: FrameChannel, host: FrameChannel): Promise<void> {
-  // Nothing is drawn here: a generator of this program would go on alike in all copies.
+  // Draws no random numbers: a generator of this program would continue identically in all copies.
   const seed = new Uint8Array(SEED_BYTES).toBase64();
   const identity = { epoch_ms: Date.now(), seed, hostname: "localhost", machine_id: "" };
   await host.send({ t: "BootConfig", ...identity });
