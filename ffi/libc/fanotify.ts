@@ -60,7 +60,7 @@ export class FilePermission {
     return this.#mark(FAN_MARK_ADD | SCOPES[scope], MASKS[access], path);
   }
 
-  /** Watches it no more; what waits goes on waiting. */
+  /** Ends the watch of it; pending questions stay pending. */
   unwatch(path: string, access: Access, scope: Scope = "filesystem"): void {
     this.#mark(FAN_MARK_REMOVE | SCOPES[scope], MASKS[access], path);
   }
@@ -79,7 +79,7 @@ export class FilePermission {
     return this.#libc.fanotify_mark(this.#fd, flags, mask, AT_FDCWD, cString(path)) === 0;
   }
 
-  /** Waits for questions. @throws {Error} there are no more */
+  /** Waits for questions. @throws {Error} they cannot be read */
   async next(): Promise<FileQuestion[]> {
     const read = Number(await this.#libc.read(this.#fd, this.#bytes, BigInt(this.#bytes.length)));
     if (read < EVENT_BYTES) throw new Error("the kernel's questions cannot be read");
@@ -95,7 +95,7 @@ export class FilePermission {
     return questions;
   }
 
-  /** Answers a question, whose thread goes on with the file or with EPERM. */
+  /** Answers a question, whose thread continues with the file or with EPERM. */
   answer({ fd }: FileQuestion, isAllowed: boolean): void {
     const response = new Uint8Array(RESPONSE_BYTES);
     const view = new DataView(response.buffer);

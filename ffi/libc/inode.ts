@@ -34,7 +34,7 @@ export function identityOf(file: number | string): string | undefined {
   return `${view.getUint32(136, true)}.${view.getUint32(140, true)}:${view.getBigUint64(32, true)}`;
 }
 
-/** Number of the mount of an open file, or of a path; undefined if there is none (Linux 5.8). */
+/** Number of the mount of an open file, or of a path; undefined if it does not exist (Linux 5.8). */
 export function mountOf(file: number | string): number | undefined {
   const found = typeof file === "number"
     ? libc().statx(file, EMPTY, AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, stat)

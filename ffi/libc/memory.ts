@@ -198,7 +198,7 @@ export class MemoryFile {
   }
 }
 
-/** A copy of memory that changes all the time: of one moment, in memory of its own until it is written. */
+/** A copy of constantly changing memory: of one moment, in memory of its own until it is written. */
 export interface MemoryCopy {
   /** Copies the current memory; no writes are allowed meanwhile. @throws {Error} there is too little memory */
   take(): Promise<void>;

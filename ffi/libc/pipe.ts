@@ -9,7 +9,7 @@ const F_SETFL = 4;
 const EINTR = 4, EAGAIN = 11;
 const FIONREAD = 0x541b;
 const POLLIN = 1, POLLHUP = 16;
-/** Most `bytes` that are dropped at once. */
+/** Most `bytes` dropped at once. */
 const DROP_CHUNK = 64 * 1024;
 
 function loadLibc() {
@@ -135,7 +135,7 @@ export class PipeEnd {
   }
 }
 
-/** A pipe: this process's end of it, and the one for a program, as the number of a file. */
+/** A pipe: this process's end of it, and the program's end as the number of a file. */
 export interface Pipe {
   own: PipeEnd;
   other: number;

@@ -16,7 +16,7 @@ function loadLibc() {
   });
 }
 
-/** Whether two processes have one memory, as one has with its child that runs no program of its own yet. */
+/** Whether two processes share one memory, as with a child that has not run its program yet. */
 export function sharesMemory(a: number, b: number): boolean {
   return Number(libc().syscall(BigInt(KCMP), BigInt(a), BigInt(b), BigInt(KCMP_VM), 0n, 0n)) === 0;
 }

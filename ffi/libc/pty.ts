@@ -60,7 +60,7 @@ export class PseudoTerminal {
     return count > 0 ? count : null;
   }
 
-  /** Ends its output for its reader after the bytes that are there now, also while a program has the slave side open. */
+  /** Ends the output for its reader after the available bytes, even if a program has the slave side open. */
   leave(): void {
     if (this.#isClosed || this.#left !== undefined) return;
     this.#left = HELD_BYTES;

@@ -48,7 +48,7 @@ function shared() {
   const attributes = new Uint8Array(ATTRIBUTES_BYTES);
   libc.posix_spawnattr_init(attributes);
   libc.posix_spawnattr_setflags(attributes, SETSID | SETSIGDEF | SETSIGMASK);
-  // Deno ignores SIGPIPE, and programs would go on doing so.
+  // Deno ignores SIGPIPE, and programs would inherit that.
   const ignored = new Uint8Array(SIGNALS_BYTES);
   new DataView(ignored.buffer).setUint32(0, 2 ** (SIGPIPE - 1), true);
   libc.posix_spawnattr_setsigdefault(attributes, ignored);

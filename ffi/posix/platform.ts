@@ -125,6 +125,6 @@ export const DARWIN: Platform = {
     }),
   nameAt: 21,
   variadicOnStack: true,
-  // A file by its number: no name of it is looked up.
+  // A file by its number, without a lookup of its name.
   pathOf: (_, { device, inode }) => `/.vol/${device}/${inode}`,
 };

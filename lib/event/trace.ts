@@ -2,7 +2,7 @@
 const TRACEPARENT = /^00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$/;
 
 /**
- * Trace that a request claims to be part of. A guest can claim any: it groups events, and nothing is decided by it.
+ * Trace that a request claims to be part of. A guest can claim any: it groups events, and decides nothing.
  *
  * @param headers in lower case, with their values
  * @returns 32 hex characters; `undefined` without exactly one header of version 00 whose ids are not zero

@@ -107,7 +107,7 @@ async function follow(
   }
 }
 
-/** Offset at which the body starts; `undefined` for another range than the one that was asked for. */
+/** Offset at which the body starts; `undefined` for another range than the requested one. */
 function rangeStart({ status, headers }: Response, { start, size }: Question): number | undefined {
   if (status === 200) return 0;
   const range = headers.get("content-range")?.match(/^bytes (\d+)-(\d+)\/(\d+|\*)$/);

@@ -55,7 +55,7 @@ export class Value implements Metric {
   private constructor(family: Family, type: "counter" | "gauge") {
     this.#family = family;
     this.#type = type;
-    // A series that is there from the beginning shows its first increase.
+    // Only a series that exists from the beginning shows its first increase.
     if (!family.labels) this.#values.set("", 0);
   }
 

@@ -18,7 +18,7 @@ export interface ProxySettings {
   no_proxy?: string[];
   /** file with `USER:PASSWORD` */
   auth_file?: string;
-  /** guests' connections are asked for by name, which the proxy resolves */
+  /** guests' connections are requested by name, which the proxy resolves */
   by_name?: boolean;
 }
 

@@ -43,7 +43,7 @@ const LENGTHS = [[16], [16], [15], [16], [16], [14], [16, 19]];
 /** Lengths of Visa numbers that occur in groups only. */
 const GROUPED_VISA = /^4\d{12}(?:\d{6})?$/;
 
-/** Without these there is nothing to look for: most lines have neither. */
+/** Without these there is nothing to find: most lines have neither. */
 const DIGITS_OR_LINK = /\d{4}|\d{3}[ -]\d{3}|otpauth/i;
 
 /** One-time codes, secrets of authenticators, numbers of cards. */

@@ -218,7 +218,7 @@ const WORDS_MAX = 5;
 /** `strong`: its value is a secret; `weak`: if the value looks like one. */
 export type Strength = "strong" | "weak";
 
-/** Strengths of names that were asked for, at most so many: a log has few names, many times. */
+/** Strengths of names looked up before, at most so many: a log has few names, many times. */
 const known = new Map<string, Strength | undefined>();
 const KNOWN_MAX = 2000;
 

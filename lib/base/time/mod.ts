@@ -70,8 +70,8 @@ const STALL_MS = 200;
 const STALLS_MAX = 2;
 
 /**
- * Resolves after `ms` in which this process did run. A timer that fires late, since the process was busy or got no
- * processor, comes before answers that are there already, and says nothing of who gave them.
+ * Resolves after `ms` in which this process did run. A timer that fires late, since the process was busy or
+ * got no processor, fires before answers that have already arrived, and reveals nothing about their senders.
  */
 export async function fairDelay(ms: number): Promise<void> {
   for (let stalls = 0;; stalls++) {

@@ -2,7 +2,7 @@
 import type { Client } from "../mod.ts";
 import { OFFLINE, stateAfter, type TrayAsk, type TrayMessage, type TrayState, type TrayVm } from "./state.ts";
 
-/** `ms` until the next look for a gateway. */
+/** `ms` until the next search for a gateway. */
 const RETRY_MS = 1000;
 
 export interface FollowOptions {

@@ -80,7 +80,7 @@ export class DesktopGate {
     });
   }
 
-  /** The subprotocol that a page's WebSocket asked for, which the answer has to name. */
+  /** The subprotocol that a page's WebSocket requested, which the answer has to name. */
   protocolOf(request: Request): string | undefined {
     return request.headers.get("sec-websocket-protocol")?.startsWith(KEY_PROTOCOL)
       ? request.headers.get("sec-websocket-protocol")!
