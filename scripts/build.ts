@@ -71,7 +71,7 @@ async function build(): Promise<void> {
   await copyPackages(packages, join(ROOT, ".deno/cache/npm"), join(denoDir, "npm"));
   await setTimes(STAGE, stamp.sourceDateEpoch);
   await Deno.mkdir(out, { recursive: true });
-  // The program that is there stays until the new one has started.
+  // The existing program stays until the new one has started.
   const fresh = await Deno.makeTempDir({ dir: await Deno.realPath(out), prefix: ".build-" });
   try {
     await compile(join(fresh, "sbx"), target);

@@ -2,7 +2,7 @@ import { table } from "./docs_table.ts";
 
 /** Roots of the code, in the order of imports. */
 const ROOTS = ["cmd", "lib", "ffi"];
-/** Files whose header states the purpose of their folder; the first that is there counts. */
+/** Files whose header states the purpose of their folder; the first existing one counts. */
 const ENTRIES = ["mod.ts", "main.ts", "main.tsx"];
 
 /** Areas of lib, the lower ones first, with a line each. */

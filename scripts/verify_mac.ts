@@ -62,7 +62,7 @@ const CHECKS: Record<string, () => Promise<void>> = {
       const vm = world.create();
       await vm.restore(folder);
       await vm.resume();
-      // It goes on to wait for a disk that is not there, and ends.
+      // It then waits for a disk that does not exist, and ends.
       assertEquals((await world.ended).at(-1)?.state, "stopped");
     } finally {
       await Deno.remove(folder, { recursive: true });

@@ -80,7 +80,7 @@ try {
   if (isDry) {
     for (const { name, skip, run } of stages) {
       console.log(`${name}${skip === undefined ? "" : `: skipped: ${skip}`}`);
-      // Keys that are not there are said, and the commands of the other stages shown all the same.
+      // Missing keys are reported, and the commands of the other stages shown anyway.
       if (skip === undefined) await run().catch(({ message }) => console.log(`  ${message}`));
     }
   } else {
