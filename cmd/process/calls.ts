@@ -127,7 +127,7 @@ async function serveFork(session: Session, { dir }: ForkCall, caller: Caller): P
   });
 }
 
-/** A person who is asked may take long: a caller that goes away withdraws the question. */
+/** A person's answer may take long: a caller that goes away withdraws the question. */
 async function serveDecision(session: Session, { t: _, ...file }: DecideCall, caller: Caller): Promise<void> {
   const gone = new AbortController();
   caller.input().finally(() => gone.abort());
@@ -194,7 +194,7 @@ async function serveTerminal(
     write: (bytes) => caller.reply({ t: "Output", stream: "stdout", data: bytes.toBase64() }),
     end: (reason) => reason ? over.reject(reason) : over.resolve(),
   };
-  // It is there: until then a client sends nothing (docs/design/contracts/02-http.md §2, "Terminal").
+  // Attached: until then a client sends nothing (docs/design/contracts/02-http.md §2, "Terminal").
   await viewer.write(new Uint8Array());
   await terminal.attach(viewer);
   await terminal.resize(cols, rows);
@@ -216,8 +216,8 @@ async function serveTerminal(
 const WAITING_MAX = 16 * 1024 * 1024;
 
 /**
- * Input of a call's program. It is read as it comes, whether or not the program takes it: a caller that goes away is
- * noticed by the end of its input alone.
+ * Input of a call's program. It is read as it arrives, whether or not the program takes it: only the end of
+ * its input shows that a caller has gone away.
  */
 class CallInput {
   readonly #caller: Caller;
@@ -225,7 +225,7 @@ class CallInput {
   readonly #pieces: (string | null)[] = [];
   #waiting = 0;
   #changed = Promise.withResolvers<void>();
-  /** `bytes` of the piece that was given out last */
+  /** `bytes` of the last piece returned */
   #given = 0;
   readonly #acks: boolean;
 
@@ -242,7 +242,7 @@ class CallInput {
     });
   }
 
-  /** The next piece, base64; the one before was taken. @returns null at the end */
+  /** The next piece, base64; acknowledges the one before. @returns null at the end */
   async next(): Promise<string | null> {
     if (this.#acks && this.#given > 0) {
       await this.#caller.reply({ t: "Taken", bytes: this.#given }).catch(
@@ -251,7 +251,7 @@ class CallInput {
     }
     while (this.#pieces.length === 0) await this.#changed.promise;
     const piece = this.#pieces.shift()!;
-    // An end stays the end.
+    // The end is permanent.
     if (piece === null) this.#pieces.unshift(null);
     this.#given = piece === null ? 0 : Uint8Array.fromBase64(piece).length;
     this.#waiting -= piece?.length ?? 0;

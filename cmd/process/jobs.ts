@@ -8,9 +8,9 @@ import type { Session } from "../../lib/session/mod.ts";
 export type JobCall = Extract<Call, { t: "Jobs" | "JobStart" | "JobStop" }>;
 type FollowCall = Extract<Call, { t: "JobFollow" }>;
 
-/** Longest wait for policy's decision, in `ms`: a person who is asked may take longer. */
+/** Longest wait for policy's decision, in `ms`: a person's answer may take longer. */
 const DECISION_MS = timeLimit(5000);
-/** Longest wait for the end of a job that is stopped, in `ms`: SIGKILL comes before. */
+/** Longest wait for the end of a stopped job, in `ms`: SIGKILL comes earlier. */
 const STOP_MS = timeLimit(5000);
 /** Size of a job's terminal until a person attaches. */
 const SIZE = { cols: 80, rows: 24 };

@@ -28,7 +28,7 @@ session that it has written; it is of no use by hand.
 /** Form of a session's id. */
 const SESSION_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** @param args the id of the session, or `NO_SESSION` for one that comes later */
+/** @param args the id of the session, or `NO_SESSION` for a later one */
 export function main(args: string[]): Promise<number> {
   return runRole({ name: NAME, usage: USAGE, doing: "running a VM", run }, args);
 }
@@ -58,7 +58,7 @@ async function run(args: string[]): Promise<number> {
   const session = new Session(await readRecord(paths), at, hypervisor, spare);
   const jobs = new Jobs(paths.jobs, jobRunner(session));
   const ports = new Ports(portConnector(session), portRecorder(session), () => reservedPorts(at));
-  // Before the service learns of the end: the ports of a VM that was stopped are free.
+  // Before the service learns of the end: the ports of a stopped VM are free.
   session.watch(() => {
     if (hasEnded(session.info)) ports.closeAll();
     else void ports.offer(session.info.dev_ports ?? [], { client: NAME });
@@ -72,7 +72,7 @@ async function run(args: string[]): Promise<number> {
   await onRemoval(paths.dir, () => session.stop(true));
   const { parent } = session.record;
   if (parent) {
-    // Answered at its end, and broken off when it is killed: neither needs the service.
+    // Answered at its end, and aborted when it is killed: neither needs the service.
     call(sessionPaths(at, parent.id).socket, { t: "AwaitEnd" }).catch(ignore("the parent has ended, however"))
       .then(() => session.stop(true));
   }

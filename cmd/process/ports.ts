@@ -15,7 +15,7 @@ export function portConnector(session: Session): ConnectPort {
   };
 }
 
-/** Records the ports of a session: rules on `sbx-port` hold from the opening on (docs/guides/ports.md). */
+/** Records the ports of a session: rules on `sbx-port` apply from the opening on (docs/guides/ports.md). */
 export function portRecorder({ enforcement }: Pick<Session, "enforcement">): PortRecorder {
   return {
     async opening(work) {

@@ -32,7 +32,7 @@ export async function awaitSession(home: Home, hypervisor: Hypervisor): Promise<
     redirectOutput(`${sessionPaths(home, id).logs}/process.log`);
     replaceArgument(NO_SESSION, id);
     if (spare?.id === id) return { id, spare };
-    // A VM that exists already, or whose machine starts another way, keeps its own folders.
+    // A VM that exists already, or whose machine starts in another way, keeps its own folders.
     spare?.remove();
     return { id };
   }

@@ -1,4 +1,4 @@
-/** A line over the first one of a program's screen, which stays while the program draws. */
+/** A line over the first line of a program's screen, which stays while the program draws. */
 
 const encoder = new TextEncoder();
 /** Save and restore the cursor; go to the first line. */
@@ -11,7 +11,7 @@ export class Banner {
   #text: string | undefined;
   #onChange: () => void = () => {};
 
-  /** @param onChange called when there is something else to draw */
+  /** @param onChange called when the banner has changed */
   follow(onChange: () => void): void {
     this.#onChange = onChange;
   }
@@ -27,10 +27,10 @@ export class Banner {
     this.#onChange();
   }
 
-  /** What draws it, or clears its line. */
+  /** Bytes that draw it, or clear its line. */
   sequence(columns: number): Uint8Array<ArrayBuffer> {
     if (this.#text === undefined) return encoder.encode(`${SAVE}${PLAIN}${CLEAR_LINE}${RESTORE}`);
-    // Characters of two columns would break the line.
+    // Characters two columns wide would break the line.
     const text = this.#text.replaceAll(/[^\x20-\x7e]/gu, "?");
     const cut = text.length > columns ? `${text.slice(0, Math.max(0, columns - 1))}>` : text;
     return encoder.encode(`${SAVE}${INVERSE}${cut.padEnd(columns)}${PLAIN}${RESTORE}`);
@@ -43,7 +43,7 @@ export function endsInside(bytes: Uint8Array): boolean {
   const text = new TextDecoder("latin1").decode(tail);
   const escape = text.lastIndexOf("\x1b");
   if (escape >= 0 && !isWhole(text.slice(escape))) {
-    // The end of a text that ESC \ ends.
+    // The end of a string terminated by ESC \.
     return true;
   }
   // The first byte of a multi-byte character encodes its length.

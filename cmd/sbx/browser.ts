@@ -16,14 +16,14 @@ export async function openInBrowser(url: string): Promise<boolean> {
   return hasScreen() && await opens(OPENER, [url]);
 }
 
-/** Opens an address in a window of its own, or else in the default browser. @returns whether a browser took it */
+/** Opens an address in a separate window, else in the default browser. @returns whether a browser took it */
 export async function openWindow(url: string): Promise<boolean> {
   if (!hasScreen()) return false;
   for (const browser of WITH_APP_WINDOWS) if (await opens(browser, [`--app=${url}`])) return true;
   return await openInBrowser(url);
 }
 
-/** Starts a browser, which may hand over to one that runs and end, or stay. */
+/** Starts a browser, which may hand over to a running one and end, or stay. */
 async function opens(program: string, args: string[]): Promise<boolean> {
   try {
     const child = new Deno.Command(program, { args, stdin: "null", stdout: "null", stderr: "null" }).spawn();

@@ -1,10 +1,10 @@
-/** The machine whose sbx a command is for: this one, or another one that --host or SBX_HOST names. */
+/** The machine whose sbx a command is for: this one, or another one named by --host or SBX_HOST. */
 import { SbxError } from "../../lib/base/error/mod.ts";
 
 export const HOST_VARIABLE = "SBX_HOST";
 const HOST_OPTION = "--host";
 
-/** Commands that need nothing but the API: the others read or change files of this machine, or open its ports. */
+/** Commands that need only the API: the others read or change files of this machine, or open its ports. */
 export const REMOTE_COMMANDS: ReadonlySet<string> = new Set([
   ...[
     "allow",
@@ -101,7 +101,7 @@ export function requireThisMachine(what: string): void {
   );
 }
 
-/** An address as it may be shown: what stands before `@` may be a password. */
+/** An address in a form safe to show: the part before `@` may be a password. */
 export function withoutUser(text: string): string {
   return text.replace(/^([a-z]+:\/\/)[^/]*@/, "$1");
 }

@@ -9,8 +9,8 @@ export interface BuiltImage {
 }
 
 /**
- * Builds the image of a profile and installs it, with a progress bar. Interrupts end it without a trace. An image of the
- * same packages for the other architecture stays installed.
+ * Builds the image of a profile and installs it, with a progress bar. Interrupts end it without a trace. An
+ * image with the same packages for the other architecture stays installed.
  *
  * @throws {SbxError} `image.*`, `disk.full`, `assets.*`
  */

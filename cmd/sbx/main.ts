@@ -19,7 +19,7 @@ const USAGE = 2;
 /** No shorter argument looks like a secret. */
 const WORD_MIN = 20;
 
-/** Options that stand for a command. */
+/** Options that are aliases of commands. */
 const ALIASES = new Map([
   ["--help", "help"],
   ["-h", "help"],
@@ -44,7 +44,7 @@ export async function main(argv: string[]): Promise<number> {
   }
 }
 
-/** The error without arguments that look like secrets. What looks is loaded for long arguments only: it takes 50 ms. */
+/** The error without arguments that look like secrets. Loads the check, in 50 ms, for long arguments only. */
 async function withoutSecrets(error: SbxError, argv: string[]): Promise<SbxError> {
   if (argv.every((word) => word.length < WORD_MIN)) return error;
   const { withoutSecretWords } = await import("../../lib/credential/mod.ts");

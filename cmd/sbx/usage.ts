@@ -7,7 +7,7 @@ export const PROGRAM = "sbx";
 /** Note in the help of commands that print or take times. */
 export const UTC_NOTE = "Times are UTC.";
 
-/** Creates the error of an invalid call, which ends with exit code 2. */
+/** Creates the error for an invalid call, which ends with exit code 2. */
 export function usageError(command: Command, message: string, hint?: string): SbxError {
   return createUsageError({ program: PROGRAM, command }, message, hint);
 }

@@ -5,14 +5,14 @@ import type { AnsweredBy } from "../../lib/policy/mod.ts";
 /** Longest name of a client that records keep, in characters (docs/design/contracts/05-policy.md §5). */
 const CLIENT_MAX = 128;
 
-/** The program that a request came from, as its `User-Agent` says; any client of this user can claim any. */
+/** The program behind a request, from its `User-Agent`; any client of this user can claim any. */
 export function clientOf(context: Context): string {
   // deno-lint-ignore no-control-regex
   const name = (context.req.header("user-agent") ?? "").replace(/[\x00-\x1f\x7f-\x9f]/g, "");
   return name.slice(0, CLIENT_MAX) || "unknown";
 }
 
-/** The maker of a change or an answer: the socket and the token of this service belong to its user. */
+/** The author of a change or an answer: the socket and the token of this service belong to its user. */
 export function madeBy(context: Context): AnsweredBy {
   return { user: userName(), client: clientOf(context) };
 }

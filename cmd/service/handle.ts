@@ -24,8 +24,8 @@ export interface Input<R extends RouteConfig> {
 const BODY_LIMIT = 10 * 1024 * 1024;
 
 /**
- * Serves one route. Its definition validates params, query and JSON body, and names every error before the handler runs.
- * The handler returns a value for JSON, or a Response of its own.
+ * Serves one route. Its definition validates params, query and JSON body, and names every error before the
+ * handler runs. The handler returns a value for JSON, or its own Response.
  */
 export function handle<R extends RouteConfig>(
   app: Hono,
@@ -37,7 +37,7 @@ export function handle<R extends RouteConfig>(
     const query = route.request?.query
       ? check(route.request.query as z.ZodType, context.req.query(), "query")
       : {};
-    // Checked by the definitions that these types are made of.
+    // Checked by the definitions behind these types.
     const input = {
       params: context.req.param(),
       query,

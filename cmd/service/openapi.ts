@@ -5,7 +5,7 @@ import { VERSION } from "../../lib/base/version/mod.ts";
 /** Name of the security scheme: the gateway's token. */
 const TOKEN = "token";
 
-/** Error statuses that a whole kind of requests can have; each route's own are under `default`. */
+/** Error statuses that a whole kind of requests can have; each route's own statuses are under `default`. */
 const STATUSES = {
   all: { 401: "no token, or a wrong one", 429: "too many wrong tokens" },
   named: { 404: "unknown id" },

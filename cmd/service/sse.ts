@@ -2,7 +2,8 @@ import { asSbxError, errorBody } from "../../lib/base/error/mod.ts";
 import type { Send } from "../../lib/service/mod.ts";
 
 /**
- * Answers with a stream of server-sent events. A failure becomes an `error` event: the status is sent by then.
+ * Answers with a stream of server-sent events. A failure becomes an `error` event, as the status is already
+ * sent.
  *
  * @param produce runs until the stream is complete; `gone` aborts when the client leaves
  */

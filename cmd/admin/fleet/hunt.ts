@@ -19,7 +19,7 @@ const HOUR_MS = 3_600_000;
 const COUNT_MAX = 1e12;
 /** Most findings printed; `--json` and the store have all. */
 const PRINTED = 100;
-/** Exit code of a hunt that its bounds ended before it found anything. */
+/** Exit code of a hunt stopped by its bounds before it found anything. */
 const PARTIAL = 3;
 const PACK_FILE = /\.(ya?ml|toml|json)$/;
 
@@ -77,7 +77,7 @@ export const fleetHunt: Command = {
       ...(due !== undefined && { due: due * HOUR_MS }),
     });
     await show(report, args);
-    // After the others were run: one broken pack must not keep them from it.
+    // After the others have run: one broken pack must not stop them.
     if (problems.length > 0) throw problems[0];
     if (report.fresh.length > 0) return 1;
     return report.complete ? 0 : PARTIAL;

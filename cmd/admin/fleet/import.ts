@@ -8,7 +8,7 @@ import { enrol, findMachine, makeToken } from "../../../lib/fleet/receive/mod.ts
 import { FolderTarget, Shipper } from "../../../lib/fleet/ship/mod.ts";
 import { formatPublicKey } from "../../../lib/release/signing/mod.ts";
 
-/** `sbx-admin fleet import`: ledgers that were copied here, signed by the key of this machine. */
+/** `sbx-admin fleet import`: ledgers copied to this machine, signed by its key. */
 export const fleetImport: Command = {
   name: "fleet import",
   usage: "DIR LEDGER… [--json]",

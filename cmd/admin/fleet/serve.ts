@@ -10,7 +10,7 @@ import { log } from "../../../lib/base/log/mod.ts";
 import { selfCommand } from "../../../lib/base/spawn/mod.ts";
 import { pause } from "../../../lib/base/time/mod.ts";
 
-// Tables and hunts beside a receiver, each in a process of its own: none of them can take the receiver with it.
+// Tables and hunts beside a receiver run in processes of their own, so that none can crash the receiver.
 
 /** Hours after which an unchanged pack is hunted again. */
 const DUE_HOURS = 24;
@@ -22,19 +22,19 @@ interface TableWork {
   seconds: number;
   /** folder of packs that are hunted, new and changed ones at once */
   packs?: string;
-  /** how far back those look */
+  /** days of the past that those packs search */
   days?: string;
   signal: AbortSignal;
 }
 
-/** Writes tables until it is aborted. Another receiver on the store that is at it does the work of both. */
+/** Writes tables until aborted. Another receiver writing them on the same store does the work of both. */
 async function keepTables({ dir, seconds, packs, days, signal }: TableWork): Promise<void> {
   let problem = "";
   while (!signal.aborted) {
     try {
       await run(["fleet", "tables", dir, "--json"], signal);
       if (packs !== undefined) {
-        // A hunt takes no longer than the time between two tables, and goes on with the next.
+        // A hunt takes at most the time between two tables, and continues with the next.
         const bounds = ["--due", String(DUE_HOURS), "--max-seconds", String(seconds)];
         if (days !== undefined) bounds.push("--days", days);
         await run(["fleet", "hunt", dir, "--packs", packs, ...bounds, "--json"], signal, [0, 1, 3]);

@@ -124,7 +124,7 @@ async function profileEntries(args: Arguments, workspace: Workspace, folder: str
   return { profiles: [entry] };
 }
 
-/** A bundle is tried here as a machine without a corp.toml of its own would load it. */
+/** A bundle is tried as a machine without its own corp.toml would load it. */
 async function bundleEntries(args: Arguments, workspace: Workspace, folder: string): Promise<Entries> {
   const source = args.text("bundle");
   if (source === undefined) return {};

@@ -4,7 +4,7 @@ import { Progress } from "../../../lib/base/progress/mod.ts";
 import { KEYS, type PublisherKeys, readPublisherKeys } from "../../../lib/publish/mod.ts";
 import type { ReleaseKeys } from "../../../lib/release/mod.ts";
 
-/** Options that several commands share. */
+/** Options shared by several commands. */
 export const CHANNEL_OPTION: Option = { name: "channel", value: "ID", about: "the channel; default stable" };
 export const KEYS_OPTION: Option = {
   name: "keys",

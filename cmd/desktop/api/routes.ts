@@ -42,7 +42,7 @@ export type FinalDecision = NonNullable<typeof EventsQuery["_output"]["decision"
 export type RuleDraft = { rule_id: string; rule: RuleTable };
 export type RuleEffect = NonNullable<TryResult["effect"]>;
 export type RuleView = RuleList["rules"][number];
-/** A rule as it is written; the service checks it. */
+/** A rule as written by a person; the service checks it. */
 export type RuleTable =
   & Pick<
     RuleView,

@@ -1,6 +1,6 @@
 import type { Event } from "../../../lib/event/mod.ts";
 
-/** The event in a few words: the parts of it that a person looks for. */
+/** The event in a few words: the parts of it that identify it for a person. */
 export function subjectOf({ http, dns, mcp, model, file, process, credential }: Event): string {
   if (http) return words(http.request.method, `${http.request.host}${http.request.path}`);
   if (dns) return words(dns.request.qtype, dns.request.qname);

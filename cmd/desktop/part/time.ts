@@ -7,7 +7,7 @@ export function dateOf(moment: string | number): string {
   return date.format(new Date(moment));
 }
 
-/** The time of day of a moment. */
+/** The time of day. */
 export function timeOf(unixMs: number): string {
   return time.format(unixMs);
 }

@@ -9,7 +9,7 @@ import { formatBytes } from "../../../lib/base/progress/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { pairs } from "../output.ts";
 
-/** Lines of each log that are printed; the JSON has more. */
+/** Lines of each log to print; the JSON has more. */
 const LOG_LINES = 20;
 
 /** The report for people: problems first, then each part, then the ends of the logs. */

@@ -1,4 +1,4 @@
-/** The debug report: of the service, or without one of this program. */
+/** The debug report: the service's, or, without a service, this program's own. */
 import type { DebugReport } from "../../../lib/client/api/mod.ts";
 import { type Home, home } from "../../../lib/base/home/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
@@ -10,7 +10,7 @@ import { debugReport, machineRedactor, stateFromDisk } from "../../../lib/suppor
 const REPORT_MS = timeLimit(60_000);
 
 /**
- * Fetches the report, or makes it and says so.
+ * Fetches the report, or makes it and notes that.
  *
  * @param options.hosts replaces host names and addresses too
  */

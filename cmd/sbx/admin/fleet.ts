@@ -57,7 +57,7 @@ const STATES: Record<BundleStatus["state"], string> = {
   failed: "the last check failed",
 };
 
-/** What `sbx fleet status` says of the bundle. */
+/** The bundle's part of `sbx fleet status`. */
 function bundlePairs(
   { channel, in_force, offered, state, place, labels, held, at, problem }: BundleStatus,
 ): [string, string | undefined][] {
@@ -189,7 +189,7 @@ async function enrol(args: Arguments): Promise<number> {
     await enrolInFolder(fileURLToPath(parsed), request);
   } else {
     const { sinkAuthorization } = await import("../../../lib/credential/mod.ts");
-    // The credential of the collector is not one of another receiver.
+    // The collector's credential is not for other receivers.
     const authorize = credential_ref && url === configured &&
       sinkAuthorization(home(), { credential_ref, ...(user && { user }) });
     await new HttpTarget(url, undefined, authorize || undefined).enrol(request);

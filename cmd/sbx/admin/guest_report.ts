@@ -11,7 +11,7 @@ import { segment } from "../../../lib/client/mod.ts";
 const REPORT_MAX = 64 * 1024;
 /** Longest run of such a program, in seconds. */
 const TIMEOUT_SECS = timeLimit(300);
-/** The shell's exit codes for a program that cannot be run, and for none of that name. */
+/** The shell's exit codes for a program that cannot be run, and for an unknown name. */
 const NOT_RUN = [126, 127];
 
 /**

@@ -22,7 +22,7 @@ export async function diagnoseHost(home: Home, options: { fix?: boolean } = {}):
   return { ...report, checks, ok: checks.every(({ state }) => state !== "failed") };
 }
 
-/** One screen: a line a check, below a failed one its command. */
+/** One screen: one line per check, and the command to fix a failed one below it. */
 export function formatHost({ ok, checks, fixed }: HostReport): string {
   const failures = checks.filter(({ state }) => state === "failed").length;
   return [
@@ -36,16 +36,16 @@ export function formatHost({ ok, checks, fixed }: HostReport): string {
   ].map((line) => plain(line)).join("\n");
 }
 
-/** Keeps the report for `sbx debug`: the latest doctor log. A home that cannot be written has none. */
+/** Keeps the report for `sbx debug`: the latest doctor log. A read-only home has none. */
 export async function keepReport(home: Home, report: HostReport, redactor: Redactor): Promise<void> {
   const text = `${new Date().toISOString()}\n${formatHost(report)}\n`;
   try {
-    // A home that is not there stays so.
+    // A missing home stays missing.
     if (!await Deno.stat(home.dir).then(() => true, () => false)) return;
     await Deno.mkdir(home.logsDir, { recursive: true, mode: 0o700 });
     await writeAtomic(join(home.logsDir, "doctor.log"), redactor.text(text));
   } catch {
-    // The report itself says why.
+    // The report itself has the reason.
   }
 }
 

@@ -31,8 +31,8 @@ export function formatValue({ setting_type, effective_value }: LeafNode): string
 }
 
 /**
- * Parses the value of a setting. Lists are JSON or comma-separated; a file is JSON, or `@path` of a local file with the
- * content.
+ * Parses the value of a setting. Lists are JSON or comma-separated; a file is JSON, or `@path` of a local
+ * file with the content.
  *
  * @throws {SbxError} `usage.invalid`
  */

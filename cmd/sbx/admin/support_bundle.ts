@@ -37,7 +37,7 @@ export async function makeBundle(
   const client = await serviceAnswers(place) ? Client.unix(place.serviceSocket) : undefined;
   try {
     const session = request.session && await findSession(client, request.session);
-    // One after the other: a service that is busy with one of them would look unwell to the next.
+    // One after the other: a service busy with one would look unhealthy to the next.
     const report = await fetchReport(place, request);
     const doctor = await diagnoseHost(place);
     const lints = client && await fetchLints(client).catch(() => undefined);

@@ -174,7 +174,7 @@ async function updateEverything(args: Arguments): Promise<number> {
   return report.updates.some(({ state }) => state === "failed") ? 1 : 0;
 }
 
-/** Without stages that have nothing to count: several images begin one each. */
+/** Drops stages that count nothing: with several images, each begins one. */
 function countingOnly(progress: ProgressSink): ProgressSink {
   return {
     stage: (name, total = 0) => total > 0 && progress.stage(name, total),

@@ -2,15 +2,15 @@
 import type { FileEntry } from "../../../lib/client/api/mod.ts";
 import { isDotGit } from "../../../lib/repo/name/mod.ts";
 
-/** Below a folder of git: what names programs, or leads to another folder of git. */
+/** Entries below a git folder that name programs, or lead to another git folder. */
 const OBEYED =
   /^(?:(?:worktrees\/[^/]+\/)?(?:config|config\.worktree|hooks(?:\/.*)?|commondir|gitdir)|info\/attributes|objects\/info\/(?:http-)?alternates)$/;
 
-/** Paths of a listing that are left behind; `.git` in any spelling, and bare repositories under any name. */
+/** Paths of a listing to leave behind; `.git` in any spelling, and bare repositories under any name. */
 export function findBehind(entries: FileEntry[]): Set<string> {
   const names = namesOf(entries);
   const isGitFolder = (folder: string) => isNamedGit(folder) || isRepository(names.get(folder) ?? new Set());
-  /** folders of git above a path, by its folder: few, however deep that is */
+  /** git folders above a path, by its folder: few, however deep it is */
   const above = new Map<string, string[]>();
   const gitAbove = (folder: string): string[] => {
     const unknown: string[] = [];
@@ -49,7 +49,7 @@ function namesOf(entries: FileEntry[]): Map<string, Set<string>> {
   return names;
 }
 
-/** What git takes for a repository (gitrepository-layout(5)). */
+/** Entries by which git recognises a repository (gitrepository-layout(5)). */
 function isRepository(names: Set<string>): boolean {
   return names.has("head") && (names.has("objects") && names.has("refs") || names.has("commondir"));
 }
@@ -63,7 +63,7 @@ function split(path: string): [folder: string, name: string] {
   return [path.slice(0, Math.max(at, 0)), path.slice(at + 1)];
 }
 
-/** UTF-8 as one character a byte. */
+/** UTF-8 as one character per byte. */
 export function bytesOf(text: string): string {
   return Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join("");
 }

@@ -18,7 +18,7 @@ import { note, plain } from "../../../lib/base/print/mod.ts";
 import { targetProblem } from "../../../lib/repo/name/mod.ts";
 import { SparseWriter } from "./sparse.ts";
 
-/** Errors of a listed file that is gone, or that a link has taken the place of. */
+/** Errors of a listed file that is gone, or was replaced by a link. */
 const MOVED = new Set(["file.not_found", "path.outside_workspace"]);
 
 /** Why an entry of a type was skipped. */
@@ -28,9 +28,9 @@ const SKIPPED: Partial<Record<FileEntry["type"], string>> = {
 };
 
 /**
- * Copies a file or folder out of the workspace. The guest's files are not trusted: links that lead out of the folder are
- * skipped, names with `..` are rejected, nothing is written through a link below the target, and what git on this machine
- * would obey stays behind.
+ * Copies a file or folder out of the workspace. The guest's files are not trusted: links that lead out of the
+ * folder are skipped, names with `..` are rejected, nothing is written through a link below the target, and
+ * files that git on this machine would obey stay behind.
  */
 export async function download(remote: Remote, from: string, to: string): Promise<CopyResult> {
   const source = normalizePath(from);
@@ -104,7 +104,7 @@ async function kindOf(path: string): Promise<"folder" | "file" | undefined> {
   return info && (info.isDirectory ? "folder" : "file");
 }
 
-/** Copies a listed file below the target; undefined when it is no longer there. */
+/** Copies a listed file below the target; undefined when it no longer exists. */
 async function downloadListed(
   remote: Remote,
   { path, mode }: FileEntry,
@@ -122,7 +122,7 @@ function reportLeftOut({ leftOut, leftOutCount }: Tree): void {
   if (more > 0) note(`sbx: skipped ${more} more: ${NOT_UTF8}`);
 }
 
-/** Ignores a listed file that is no longer there: programs of the VM go on during the copy. */
+/** Ignores a listed file that no longer exists: programs of the VM keep running during the copy. */
 function requireMoved(error: unknown): undefined {
   if (error instanceof SbxError && MOVED.has(error.code)) return;
   throw error;
@@ -166,7 +166,7 @@ async function createFolders(root: string, inside: string): Promise<void> {
   }
 }
 
-/** @param isStrict reject a link to a folder: below the target it could lead out of it */
+/** @param isStrict rejects a link to a folder, which could lead out of the target */
 async function createFolder(path: string, isStrict: boolean): Promise<void> {
   const info = await (isStrict ? Deno.lstat(path) : Deno.stat(path)).catch(() => undefined);
   if (info?.isDirectory) return;

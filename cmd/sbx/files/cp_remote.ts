@@ -136,7 +136,7 @@ export class Remote {
    * Writes a file from a stream, of any size.
    *
    * @param mode permission bits
-   * @returns the `bytes` that were sent
+   * @returns the number of `bytes` sent
    * @throws {SbxError} `file.conflict`: the VM has fewer or more
    */
   async write(path: string, bytes: AsyncIterable<Uint8Array>, mode: number): Promise<number> {
@@ -181,7 +181,7 @@ export class Remote {
   }
 }
 
-/** Tests whether an entry is a folder so deep below another that a listing of that one ends there. */
+/** Tests whether an entry is a folder so deep below another that a listing of the latter ends there. */
 function isDeepest({ path, type }: FileEntry, folder: string): boolean {
   if (type !== "directory") return false;
   const below = folder === "" ? path : path.slice(folder.length + 1);

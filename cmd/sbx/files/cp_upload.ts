@@ -9,7 +9,7 @@ import { requireRoom } from "./disk_room.ts";
 /** Copied mode bits: permissions, without set-user-id, set-group-id and sticky. */
 const PERMISSIONS = 0o777;
 const DEFAULT_MODE = 0o644;
-/** `bytes` of a copy from which on the room on the disk is looked at first. */
+/** `bytes` of a copy from which on the disk's free space is checked first. */
 const LARGE = 64 * 1024 * 1024;
 
 interface PlannedFile extends CopiedFile {
@@ -65,7 +65,7 @@ export async function upload(remote: Remote, from: string, to: string): Promise<
   return { copied, skipped: plan.skipped };
 }
 
-/** Says before it happens what becomes of something that is there already. */
+/** Reports in advance what happens to existing files. */
 export function reportClash(kind: "folder" | "file" | undefined, target: string, isFolder: boolean): void {
   if (kind === "folder" && isFolder) {
     note(`sbx: "${target}" is there: files of the same names are replaced, others stay`);

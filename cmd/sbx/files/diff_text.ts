@@ -6,12 +6,12 @@ import { type FileChange, pathText, shown, textOf, type UnitChanges } from "../.
 /** Widest bar of `+` and `-` in a summary, in characters. */
 const BAR_MAX = 40;
 
-/** Path of a changed file below the folder that was brought in. */
+/** Path of a changed file below the folder brought in. */
 export function fullPath(unit: Pick<UnitChanges, "path">, path: string): string {
   return unit.path === "" ? path : `${unit.path}/${path}`;
 }
 
-/** Lines of `--stat`: each file with what changed in it, and the sum. */
+/** Lines of `--stat`: each file with the number of its changes, and the sum. */
 export function formatStat(units: UnitChanges[]): string {
   const rows = units.flatMap((unit) =>
     unit.files.map((file) => ({ path: shown(fullPath(unit, file.path)), file }))
@@ -35,7 +35,7 @@ export function formatStat(units: UnitChanges[]): string {
 /** Changed files that a line of {@linkcode formatNotable} names; the others are counted. */
 const NOTABLE_NAMED = 3;
 
-/** Lines that name changed files which programs of the host act on, by those programs; none where there is no such file. */
+/** Lines that name changed files on which host programs act, by program; no lines without such files. */
 export function formatNotable(units: UnitChanges[]): string[] {
   const paths = new Map<string, string[]>();
   for (const unit of units) {

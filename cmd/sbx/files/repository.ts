@@ -1,4 +1,4 @@
-/** A VM as what lib/repo needs of it, and reports of what went in and out, for several commands. */
+/** A VM as a guest for lib/repo, and reports of files brought in and pulled, for several commands. */
 import { basename, dirname, join } from "node:path";
 import type { ExecResult, FileWritten, VmInfo } from "../../../lib/client/api/mod.ts";
 import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
@@ -107,7 +107,7 @@ export class VmGuest implements Guest {
   }
 }
 
-/** Brings a folder into a running VM, with a progress bar, and reports what stayed outside. */
+/** Brings a folder into a running VM, with a progress bar, and reports files left out. */
 export async function bringFolder(
   client: Client,
   name: string,
@@ -134,7 +134,7 @@ export async function collectWork(client: Client, name: string): Promise<Work> {
   return await Work.collect(guest, await guest.room());
 }
 
-/** Whether a VM has a folder of this host itself. */
+/** Whether a VM shares a folder of this host directly. */
 export async function isLive(client: Client, name: string): Promise<boolean> {
   return (await new VmGuest(client, name).info()).live !== undefined;
 }
@@ -149,7 +149,7 @@ function reportLeftOut({ secrets_left_out, secrets_committed, left_out }: Brough
   for (const path of left_out) note(`sbx: left out ${path}`);
 }
 
-/** What went in, in one line. */
+/** The files brought in, in one line. */
 export function formatBrought(
   { dir, place, branch, head, has_changes, submodules, is_repository }: BroughtIn,
 ): string {

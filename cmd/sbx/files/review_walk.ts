@@ -26,7 +26,7 @@ const ANSWERS = {
 };
 type Answer = keyof typeof ANSWERS;
 
-/** Lines of a file that is taken whole that are shown. */
+/** Lines to show of a file that is taken whole. */
 const WHOLE_LINES = 200;
 
 /** Asks a question. @returns the typed line; undefined at the end of the input */

@@ -10,7 +10,7 @@ type Change = SnapshotRestored["changes"][number];
 const SHOWN = 50;
 const MARKS: Record<Change["change"], string> = { created: "+", deleted: "-", modified: "M", mode: "m" };
 
-/** Changes, one a line, and how many there are. */
+/** Changes, one per line, and their number. */
 export function changeLines(
   { changes, changes_count }: Pick<SnapshotRestored, "changes" | "changes_count">,
 ): string {

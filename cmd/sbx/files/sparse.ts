@@ -6,13 +6,13 @@ const BLOCK = 4096;
 const ZEROS = new Uint8Array(BLOCK);
 
 /**
- * Writes a new file from its beginning and leaves holes for blocks of zeros, so that a sparse file takes no more room than
- * its source.
+ * Writes a new file from its beginning and leaves holes for blocks of zeros, so that a sparse file takes no
+ * more space than its source.
  */
 export class SparseWriter {
   /** `bytes` so far, holes included */
   size = 0;
-  /** end of the file as it is */
+  /** current end of the file */
   #written = 0;
 
   constructor(readonly file: Deno.FsFile) {}
@@ -42,7 +42,7 @@ export class SparseWriter {
   }
 
   /**
-   * End of the block of the file in which `start` is; pieces may begin and end within blocks.
+   * End of the file block that contains `start`; pieces may begin and end within blocks.
    *
    * @param at where the bytes behind {@linkcode size} begin
    */

@@ -40,7 +40,7 @@ export const command: Command = {
     }
     if (preview.changes_count === 0 && !args.has("json")) return 0;
     if (!args.has("yes") && !confirm(name)) return 1;
-    // The snapshot that was shown: a newer one may have been made meanwhile.
+    // The snapshot that was shown: there may be a newer one by now.
     const done = await client.json<SnapshotRestored>("POST", url, { json: { to: preview.snapshot.id } });
     await (args.has("json") ? printJson(done) : print(restoredLines(done, name)));
     return done.failed.length > 0 ? 1 : 0;

@@ -8,5 +8,5 @@ export function budgetLine({ layer, limit, used, max }: BudgetUse): string {
   return `budget of ${owner}: ${rounded(used)} of ${max} ${unit}${isDaily ? " today" : ""} used`;
 }
 
-/** Four digits behind the point, as prices have. */
+/** Four decimal places, as in prices. */
 const rounded = (amount: number) => String(Number(amount.toFixed(4)));

@@ -17,13 +17,13 @@ import { readOwner, verifyLedger } from "../../../lib/ledger/read/mod.ts";
 import { ENVELOPE_BYTES_MAX, type PublicKey } from "../../../lib/release/mod.ts";
 import { pairs } from "../output.ts";
 
-/** Certificates and public keys may be handed out. */
+/** Certificates and public keys may be published. */
 const MODE = 0o644;
 
 /**
  * Makes the certificate of a session whose record is valid.
  *
- * @param session that the record must be of
+ * @param session the record's expected session
  * @returns its envelope as text, and its content
  * @throws {SbxError} `certify.invalid`: the record is not valid
  */

@@ -38,7 +38,7 @@ async function vmNames(client: Client): Promise<string[]> {
   return vms.map(({ name }) => name);
 }
 
-/** Formats costs, one model of a VM a line, and their sum; then a line for each limit of a budget. */
+/** Formats costs, one line per model of a VM, and their sum; then a line for each limit of a budget. */
 export function formatCosts(reports: (CostReport & { vm: string })[]): string {
   return [formatModels(reports), ...formatBudgets(reports)].join("\n");
 }

@@ -1,4 +1,4 @@
-/** Times of events as people give them. */
+/** Times of events as typed by people. */
 import { SbxError } from "../../../lib/base/error/mod.ts";
 
 const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -13,8 +13,8 @@ export interface Origins {
 }
 
 /**
- * Reads the value of a time option: `10m` is ten minutes ago, `+90s` is 90 seconds after the session's first event, and
- * `2026-11-22` or `2026-11-22T10:30` is UTC unless it names a zone.
+ * Reads the value of a time option: `10m` is ten minutes ago, `+90s` is 90 seconds after the session's first
+ * event, and `2026-11-22` or `2026-11-22T10:30` is UTC unless it names a zone.
  *
  * @returns unix `ms`
  * @throws {SbxError} `usage.invalid`

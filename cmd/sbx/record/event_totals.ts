@@ -1,4 +1,4 @@
-/** Sums over the events that a command lists, on one line. */
+/** Sums over a command's listed events, on one line. */
 import { formatTotal } from "./price_line.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
 import { formatBytes } from "../../../lib/base/progress/mod.ts";
@@ -22,7 +22,7 @@ export interface EventTotals {
     unpriced_calls: number;
     /** at the price of another model */
     estimated_calls: number;
-    /** calls that models asked for, by the name of the tool */
+    /** calls requested by models, by the name of the tool */
     tool_calls: Record<string, number>;
   };
 }
@@ -43,7 +43,7 @@ export function totalsOf(events: readonly ListedEvent[]): EventTotals {
       http.requests++;
       http.response_bytes += numberOf(objectOf(objectOf(event.http).response).bytes);
     }
-    // A call that was refused has used nothing.
+    // A refused call has used nothing.
     if (!event.model || event.decision === "block") continue;
     const response = objectOf(objectOf(event.model).response);
     models.calls++;

@@ -1,4 +1,4 @@
-/** The ledger that a person names. */
+/** The ledger named by a person. */
 import type { SessionList } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";

@@ -4,7 +4,7 @@ import { count } from "../../../lib/base/text/mod.ts";
 export const PRICE_HINT =
   'sbx settings set network.model_price_file FILE adds prices; docs/guides/policy.md, "Prices", has the format';
 
-/** Sum of costs, never $0 for calls whose price is not known. */
+/** Sum of costs, never $0 for calls whose price is unknown. */
 export function formatTotal(
   { usd, unpriced_calls, estimated_calls }: {
     usd: number;

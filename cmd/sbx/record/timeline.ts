@@ -7,7 +7,7 @@ import { type ListedEvent, subjectWithError, timeOf } from "./event_row.ts";
 import { formatTotals, totalsOf } from "./event_totals.ts";
 import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
 
-/** Characters of the bar that shows the time of an event within the session. */
+/** Characters of the bar that shows an event's time within the session. */
 const BAR_WIDTH = 24;
 
 const MARKS: Record<string, string> = { block: "✗", ask: "?", allow: "·" };

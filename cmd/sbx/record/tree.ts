@@ -4,7 +4,7 @@ import { type ProcessNode, type ProcessTree, ProcessTreeBuilder } from "../../..
 import { table } from "../output.ts";
 import { FILE_NOTE, RecordedEvents } from "./recorded_events.ts";
 
-/** Most levels that are indented, and most characters of a command. */
+/** Most indented levels, and most characters of a command. */
 const DEPTH_SHOWN = 30;
 const COMMAND_SHOWN = 160;
 

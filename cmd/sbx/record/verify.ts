@@ -43,7 +43,7 @@ export const command: Command = {
       session,
       (seal) => checkSeal(seal, trusted, keyFile !== undefined),
     );
-    // Without a seal nothing signed the record.
+    // A record without a seal is not signed.
     const { ok, events, sealed, signed_by, first_bad } =
       keyFile !== undefined && checked.ok && !checked.sealed
         ? { ...checked, ok: false, first_bad: { reason: "it has no seal that a key could have signed" } }

@@ -61,7 +61,7 @@ function pathOf(session: string, id: string): string {
   return `/sessions/${segment(session)}/events/${id}/why`;
 }
 
-/** Name of a field, and its text; without a text it is left out. */
+/** Name of a field, and its text; a field without a text is left out. */
 type Line = [name: string, text: string | undefined];
 
 /** Formats the decision record of an event, one field per line. */
@@ -79,7 +79,7 @@ export function formatWhy({ event, decision, findings }: WhyResult): string {
   ]);
 }
 
-/** The program of the guest that the event is of, where the event is not the program's own. */
+/** The event's guest program, where the event is not the program's own. */
 function programOf({ process, event_type }: Record<string, unknown>): string | undefined {
   if (String(event_type).startsWith("process.")) return undefined;
   const { command, executable } = objectOf(process);

@@ -62,7 +62,7 @@ async function findAsk(client: Client, askId: string): Promise<AskView> {
   });
 }
 
-/** The event of an answer given once, the covered events of one that lasts. */
+/** The event of a one-time answer, or the covered events of a lasting one. */
 function reachOf({ subject, covers }: AskView, { scope, minutes }: AskAnswer): string {
   if (scope === "once" || !covers) return subject;
   return `${covers}, for ${scope === "session" ? "the session" : count(minutes!, "minute")}`;

@@ -63,7 +63,7 @@ class VmNames {
   }
 }
 
-/** Scope of an ask that can be answered once only. */
+/** Scope of an ask that can only be answered once. */
 const ONCE = "this event only";
 
 /** Formats pending asks, one per line. */

@@ -7,11 +7,11 @@ import type { DetectionIr } from "../../../lib/detection/mod.ts";
 import { table } from "../output.ts";
 import { CREDENTIAL, recordsAuthorization } from "../record/records.ts";
 
-/** Most matches that are printed or returned. */
+/** Most matches printed or returned. */
 const ROWS_MAX = 100_000;
 const ROWS = 1000;
 
-/** A match, wherever it was looked for. */
+/** A match, in whichever records it was found. */
 interface Match {
   machine_id: string;
   session_id: string;

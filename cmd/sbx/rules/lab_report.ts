@@ -1,4 +1,4 @@
-/** Reports of candidates that were tried on recorded sessions, for `sbx lab` and `sbx fleet simulate`. */
+/** Reports of candidates tried on recorded sessions, for `sbx lab` and `sbx fleet simulate`. */
 import { count } from "../../../lib/base/text/mod.ts";
 import type { LabReport } from "../../../lib/lab/mod.ts";
 import { formatEvidence } from "../record/evidence.ts";
@@ -10,7 +10,7 @@ export async function readCandidates(rules: string | undefined, corp: string | u
   return [...(rules ? await readRules(rules) : []), ...(corp ? await readRules(corp, ["corp"]) : [])];
 }
 
-/** What candidates would change, for people. */
+/** The effects of candidates, for people. */
 export function formatReport({ session_count, event_count, rules, gained, lost, policy }: LabReport): string {
   return [
     `${count(event_count, "event")} of ${count(session_count, "session")}`,
@@ -42,7 +42,7 @@ function formatPolicy(
   ];
 }
 
-/** Evidence under its title; nothing without evidence. */
+/** Evidence under its title; empty without evidence. */
 function formatSection(title: string, evidence: LabReport["gained"]): string[] {
   return evidence.rows.length ? [`${title}:\n${formatEvidence(evidence)}`] : [];
 }

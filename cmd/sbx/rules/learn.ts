@@ -10,7 +10,7 @@ import { table } from "../output.ts";
 import { FILE_NOTE, RecordedEvents } from "../record/recorded_events.ts";
 import { usageError } from "../usage.ts";
 
-/** Profile whose machine a learned one has when its sessions do not agree on another. */
+/** Profile that provides a learned one's machine when its sessions do not agree on another. */
 const BASE_DEFAULT = "code";
 /** VMs of --minimise: without --runs, and most (docs/design/contracts/14-limits.md §14). */
 const RUNS_DEFAULT = 30;
@@ -95,7 +95,7 @@ async function learn(args: Arguments, sessions: () => LabSession[]): Promise<num
   return 0;
 }
 
-/** The part of a learned profile without which the commands of its session do not end as they did. */
+/** The part of a learned profile that its session's commands need to end as they did. */
 async function least(args: Arguments, made: LearnedProfile, session: () => LabSession) {
   const { leastProfile } = await import("./learn_least.ts");
   return await leastProfile(made, session, args.number("runs", { min: 1, max: RUNS_MAX }) ?? RUNS_DEFAULT);

@@ -88,19 +88,19 @@ function notRepeatable({ command, exit_code, stderr }: Difference): SbxError {
   );
 }
 
-// Commands of a session, run again in a VM of their own under a profile that is tried.
+// Commands of a session, run again in a separate VM under the profile on trial.
 
 /** Longest run of one command, in `s`. */
 const COMMAND_SECS = 300;
 
-/** A command that ended in another way than in its session. */
+/** A command that ended differently than in its session. */
 interface Difference {
   command: RecordedCommand;
   exit_code: number;
   stderr: string;
 }
 
-/** Runs the commands under a profile of this text. @returns the first one that ended in another way */
+/** Runs the commands under a profile of this text. @returns the first one that ended differently */
 async function tryCommands(
   client: Client,
   commands: readonly RecordedCommand[],

@@ -1,7 +1,7 @@
 import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 
-/** Option of every `sbx mcp` command: the profile whose servers it means. */
+/** Option of every `sbx mcp` command: the profile with the servers. */
 export const PROFILE_OPTION: Option = {
   name: "profile",
   short: "p",

@@ -133,7 +133,7 @@ async function changes(profile: string | undefined, args: Arguments): Promise<nu
   return 0;
 }
 
-/** `edit: allow to block`, and the change that it takes back. */
+/** `edit: allow to block`, and the change that it reverts. */
 function whatOf(change: ChangeView): string {
   const { what, undoes } = change;
   const actions = change.kind === "rule" ? [change.before?.action, change.after?.action] : [];

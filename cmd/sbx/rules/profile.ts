@@ -58,7 +58,7 @@ async function list(args: Arguments): Promise<number> {
   return 0;
 }
 
-/** Why a profile is not compatible. */
+/** Reason why a profile is not compatible. */
 function formatMinimum(version: string): string {
   return isSemVer(version)
     ? `needs sbx ${version}`

@@ -30,7 +30,7 @@ export async function saveAsRule(client: Client, { ask_id, session_id }: AskView
   );
 }
 
-/** Prints the linter's remarks, and the events of the session that the rules would have decided otherwise. */
+/** Prints the linter's remarks, and the session's events that the rules would have decided differently. */
 async function printEffect(client: Client, session: string, saved: AskRule): Promise<void> {
   const { profile_id, replaces: _, ...draft } = saved;
   const path = `/profiles/${segment(profile_id, "profile")}/enforcement/rules/try`;

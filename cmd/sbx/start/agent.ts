@@ -85,7 +85,7 @@ export const command: CommandGroup = {
 
 async function run(args: Arguments): Promise<number> {
   const [id, dir = "."] = args.words;
-  // Before anything else that is wrong: a hint with a name that does not exist is of no use.
+  // Before any other error: a hint with a name that does not exist is of no use.
   const profile = await agentProfile(id);
   const task = args.text("prompt");
   const isDetached = args.has("detach");
@@ -168,7 +168,7 @@ async function attachTo(args: Arguments): Promise<number> {
   return await follow(client, { id }, job);
 }
 
-/** Whether a job is the agent of its VM: others may run beside it. */
+/** Whether a job is its VM's agent: other jobs may run beside it. */
 function isAgent({ command, headless }: Agent, argv: readonly string[]): boolean {
   return [command, headless].some((words) =>
     words.every((word, at) => word === PROMPT || word === argv[at]) && argv.length >= words.length

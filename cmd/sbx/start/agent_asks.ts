@@ -36,7 +36,7 @@ function questionOf({ ask_id, event_type, subject, rule_id, reason }: AskView): 
   return plain(`${ask_id}: ${event_type} ${subject} (${[rule_id, reason].filter(Boolean).join(": ")})`);
 }
 
-/** The first question and the number of the others, in one line, whose beginning is enough to answer it. */
+/** The first question and the number of the others, in one line; its beginning is enough to answer it. */
 function lineOf(asks: AskView[]): string | undefined {
   const [first] = asks;
   if (!first) return undefined;
@@ -59,7 +59,10 @@ async function answerHere(client: Client, ask: AskView): Promise<void> {
   await client.json("POST", `/asks/${encodeURIComponent(ask_id)}/resolve`, { json });
 }
 
-/** Reads a line that was not typed before its question could be read, such as a second answer to the question before. */
+/**
+ * Reads a line, without input typed before its question could be read, such as a second answer to the last
+ * question.
+ */
 function readAnswer(question: string): string | null {
   for (;;) {
     const shownAt = performance.now();

@@ -12,13 +12,13 @@ import { eventPages } from "../record/event_pages.ts";
 import { subjectWithError } from "../record/event_row.ts";
 import { collectWork, VmGuest } from "../files/repository.ts";
 
-/** Most refused events that are listed one by one. */
+/** Most refused events listed one by one. */
 const REFUSED_SHOWN = 10;
 const MICROS = 1e6;
 
 /** Report of one run; numbers for `--json`. */
 export interface AgentReport {
-  /** the VM has a folder of the host itself */
+  /** the VM shares a folder of the host directly */
   live: boolean;
   /** absent: the VM has a folder of the host, without a repository to compare with */
   changes?: { files: number; added: number; removed: number; commits: number };

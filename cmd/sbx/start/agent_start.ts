@@ -21,7 +21,7 @@ import { completeVm } from "../vm/complete_vm.ts";
 import { buildProfileImage } from "../installed_image.ts";
 import { bringFolder, bringLiveFolder, formatBrought, formatLive, VmGuest } from "../files/repository.ts";
 
-/** A profile that says how its agent is started. */
+/** A profile with the command of its agent. */
 export type AgentProfile = Profile & { agent: Agent };
 
 /** A VM in which an agent can start. */
@@ -32,7 +32,7 @@ export interface AgentVm {
   place: string;
 }
 
-/** Words behind `sbx agent` that name no agent. */
+/** Words after `sbx agent` that name no agent. */
 const SUBCOMMANDS = ["run", "list", "attach"];
 
 /** Most characters of a VM's name, without the number after it. */
@@ -52,7 +52,7 @@ export async function agentProfile(id: string): Promise<AgentProfile> {
   });
   if (profile && isAgent(profile)) return profile;
   const ids = (await agentProfiles()).map(({ id }) => id);
-  // "sbx agent WORD" takes any word that is no subcommand for an agent.
+  // "sbx agent WORD" treats any word that is no subcommand as an agent.
   const near = nearest(id, [...ids, ...SUBCOMMANDS]);
   throw new SbxError("agent.not_found", `there is no agent "${id}"`, {
     hint: near
@@ -85,7 +85,7 @@ function askToBuild(why: string): boolean {
 /**
  * Requires a key of the agent's provider in the store.
  *
- * @returns the ref that the VM gets, of the key that was added last; undefined where the agent needs none
+ * @returns the ref for the VM, of the last key added; undefined where the agent needs none
  * @throws {SbxError} `agent.no_key`
  */
 export async function requireKey(
@@ -134,7 +134,7 @@ export async function createVm(
   return { id: created.id, name, place };
 }
 
-/** Brings the folder in, or its repository where the VM has the folder itself. @returns the folder in the guest */
+/** Brings the folder in, or its repository if the VM shares the folder. @returns the folder in the guest */
 async function bring(client: Client, name: string, dir: string, args: Arguments): Promise<string> {
   if (!args.has("live")) {
     const brought = await bringFolder(client, name, dir, args);
@@ -147,7 +147,7 @@ async function bring(client: Client, name: string, dir: string, args: Arguments)
   return live!.place;
 }
 
-/** Author of the agent's commits, where neither the repository nor its person's git names one. */
+/** Author of the agent's commits, if neither the repository nor the person's git config names one. */
 function gitConfig({ id, name }: Profile): string {
   return `[user]\n\tname = ${name}\n\temail = ${id}@sbx.invalid\n`;
 }
@@ -162,7 +162,7 @@ async function writeFiles(guest: VmGuest, files: Record<string, string>): Promis
   }
 }
 
-/** `claude-project`, or with a number behind it the first that is free. */
+/** `claude-project`, or the first free name with a number after it. */
 async function freeName(client: Client, id: string, dir: string): Promise<string> {
   const folder = basename(resolve(dir)).replaceAll(/[^A-Za-z0-9_-]+/g, "-").replaceAll(/^-+|-+$/g, "");
   const name = [id, folder].filter(Boolean).join("-").slice(0, NAME_MAX);

@@ -3,10 +3,10 @@ import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { openWindow } from "../browser.ts";
 import { connect } from "../connect.ts";
 
-/** Answer of the gateway to a request for a code. */
+/** The gateway's answer to a request for a code. */
 interface DesktopCode {
   code: string;
-  /** name of this machine that only the running gateway's page has */
+  /** host name of this machine, used only by the running gateway's page */
   hostname: string;
 }
 

@@ -34,7 +34,7 @@ import { changesOf, pullWork } from "../../../lib/repo/mod.ts";
 import { formatNotable } from "../files/diff_text.ts";
 import { waitUntilRunning } from "../vm/boot.ts";
 
-// `sbx run --from-dir`: a program in a temporary VM that has a folder of the person.
+// `sbx run --from-dir`: a program in a temporary VM with a folder of the person.
 
 /**
  * Runs a program in the folder, and removes the VM; with `--pull` its work is taken first.
@@ -73,7 +73,7 @@ async function runInFolder(
   }
 }
 
-/** Takes the work, or says how much of it goes with the VM. */
+/** Takes the work, or reports how many changed files the VM's deletion lost. */
 async function takeWork(client: Client, name: string, isWanted: boolean): Promise<void> {
   await using work = await collectWork(client, name);
   const units = await Promise.all(work.units.map(changesOf));

@@ -29,7 +29,7 @@ export const command: Command = {
     // Until a signal ends it.
     while (args.has("watch")) {
       await new Promise((resolve) => setTimeout(resolve, WATCH_MS));
-      // Each report is a line of JSON, or takes the place of the one before on a terminal.
+      // Each report is a line of JSON, or replaces the previous one on a terminal.
       if (!args.has("json") && Deno.stdout.isTerminal()) await print("\x1b[H\x1b[2J");
       ok = await show(args.has("json"));
     }
@@ -40,7 +40,7 @@ export const command: Command = {
 /** `ms` between two reports. */
 const WATCH_MS = 2000;
 
-/** Prints one report. @returns whether nothing is wrong */
+/** Prints one report. @returns whether all is well */
 async function show(json: boolean): Promise<boolean> {
   // Unchecked: this may have to report a home owned by another user.
   const place = home(Deno.env);
@@ -69,7 +69,7 @@ async function show(json: boolean): Promise<boolean> {
 async function issuesWithoutService(place: Home): Promise<string[]> {
   const { stateFromDisk } = await import("../../../lib/support/debug/mod.ts");
   const { issues, defunct } = await stateFromDisk(place);
-  // The first one says that no service answers.
+  // The first one reports that no service answers.
   return [...issues.slice(1), ...defunct.map(({ name, last_error }) => `VM "${name}": ${last_error}`)];
 }
 
@@ -114,7 +114,7 @@ function formatStatus(
       ["idle VMs", formatIdle(idle_suspend)],
       ...updateLines(system.update).filter(([name]) => name !== "sbx"),
       ["corp", system.corp],
-      // A service of an older sbx has none.
+      // A service of an older sbx sends none.
       ["set-up", system.setup && formatSetup(system.setup)],
     );
   }

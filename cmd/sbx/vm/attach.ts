@@ -24,7 +24,7 @@ export interface Detached {
  * Copies data both ways until the socket closes; restores the terminal on every path.
  *
  * @param what names the terminal in errors
- * @param endsInput input that ends is the end of the program's input
+ * @param endsInput the end of the input ends the program's input
  * @param options.doing label of the wait before it opens
  * @param options.banner drawn over the first line
  * @throws {SbxError} `terminal.unavailable`
@@ -38,8 +38,8 @@ export async function attach(
   socket.binaryType = "arraybuffer";
   const closed = Promise.withResolvers<Detached>();
   let terminal: RawTerminal | undefined;
-  // A client that sends while the other side closes fails at that, and never sees the reason: so it sends nothing before the first
-  // message, which says that the terminal is there.
+  // A client that sends while the other side closes gets an error for that, and never the reason: so it sends
+  // nothing before the first message, which confirms the terminal.
   const opened = Promise.withResolvers<boolean>();
   socket.onclose = ({ code, reason }) => {
     opened.resolve(false);

@@ -3,7 +3,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { Spinner } from "../spinner.ts";
 
-/** First and longest time between two looks, in `ms`: a VM that was started ahead is there at once. */
+/** First and longest time between two checks, in `ms`: a VM that was started ahead is ready at once. */
 const POLL_MS = 10;
 const POLL_MAX_MS = 100;
 

@@ -1,4 +1,4 @@
-/** Jobs, as commands use them. */
+/** Functions on jobs, shared by commands. */
 import type { Job, JobList, JobRequest } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
@@ -22,7 +22,7 @@ export async function findJob(client: Client, id: string): Promise<Job> {
   });
 }
 
-/** Number of the jobs that end when their VM does; 0 for a VM that is unknown. */
+/** Number of the jobs that end with their VM; 0 for an unknown VM. */
 export async function countRunningJobs(client: Client, vm: string): Promise<number> {
   const path = `/vms/${segment(vm)}/jobs`;
   const { jobs } = await client.json<JobList>("GET", path).catch(() => ({ jobs: [] }));
@@ -45,10 +45,10 @@ export async function startDetached(vm: string, json: JobRequest, asJson: boolea
 }
 
 /**
- * Copies a job's output to stdout and stderr, on a terminal without sequences that control it.
+ * Copies a job's output to stdout and stderr, on a terminal without control sequences.
  *
- * @param options.raw byte for byte also on a terminal
- * @returns the job, as it is afterwards
+ * @param options.raw copies byte for byte, even on a terminal
+ * @returns the job, in its state afterwards
  */
 export async function streamLogs(
   client: Client,
@@ -93,7 +93,7 @@ export class LogText {
 
   push(bytes: Uint8Array): string {
     const text = (this.#rest + this.#decoder.decode(bytes, { stream: true })).replace(ESCAPES, "");
-    // The rest of an escape, or the line feed after a carriage return, comes with the next piece.
+    // The rest of an escape, or the line feed after a carriage return, arrives with the next piece.
     const escape = text.indexOf("\x1b");
     const isCut = escape >= 0 && text.length - escape <= ESCAPE_MAX;
     const end = isCut ? escape : text.endsWith("\r") ? text.length - 1 : text.length;

@@ -13,9 +13,9 @@ import { SBX_FAILED } from "./program.ts";
 import { UTC_NOTE } from "../usage.ts";
 
 const TAIL_MAX = 1_000_000;
-/** The service's reason for the close of a terminal whose program has ended. */
+/** The service's close reason for a terminal whose program has ended. */
 const TERMINAL_ENDED = "the terminal ended";
-/** Longest wait for the end of a job after that of its terminal, and between looks, in `ms`. */
+/** Longest wait for the end of a job after its terminal's, and between checks, in `ms`. */
 const END_MS = timeLimit(3000);
 const POLL_MS = 100;
 /** Most characters of a command in the list. */
@@ -107,7 +107,7 @@ function rowOf(job: Job): string[] {
   return [id, vm, state, exit, durationOf(job), started, reason ? `${command} (${reason})` : command];
 }
 
-/** `1:02:03`, or `4.2 s`; of a running job so far. */
+/** `1:02:03`, or `4.2 s`; for a running job, the time so far. */
 function durationOf({ state, started_at, duration_ms }: Job): string {
   if (state === "Ended" && duration_ms === undefined) return "?";
   const ms = duration_ms ?? Date.now() - Date.parse(started_at);
@@ -139,7 +139,7 @@ export async function attachJob(client: Client, job: Job, banner?: Banner): Prom
   });
 }
 
-/** Exit code of a job whose terminal has ended: its program ends a moment later. */
+/** Exit code of a job whose terminal has ended: its program ends shortly after. */
 async function exitAfter(client: Client, { vm, id }: Job): Promise<number> {
   for (let waited = 0;; waited += POLL_MS) {
     const job = await client.json<Job>("GET", jobPath({ vm, id }));

@@ -48,7 +48,7 @@ function deletedRow({ name, profile_id, deleted_at, expires_at, id }: DeletedVm)
 
 const COLUMNS = ["NAME", "STATUS", "PROFILE", "PERSISTENT", "ACTIONS"];
 
-/** The MCP server of a VM, and the VM that it belongs to. */
+/** The MCP server of a VM, and its VM. */
 function ownerOf({ parent }: VmSummary, vms: VmSummary[]): string {
   const owner = vms.find(({ id }) => id === parent?.id);
   return parent ? `${parent.server} of ${owner?.name ?? parent.id}` : "";

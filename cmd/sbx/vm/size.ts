@@ -38,7 +38,7 @@ export function sizeOf(args: Arguments): Pick<CreateRequest, "profile_id" | "cpu
 
 /** Bounds of a VM's memory, in `MiB` (docs/design/contracts/02-http.md §2). */
 const RAM_MIN = 256, RAM_MAX = 16 * 1024;
-/** Most `GiB`: a larger number without a unit is one of MiB, as older versions took it. */
+/** Most `GiB`: a larger number without a unit is in MiB, as in older versions. */
 const RAM_GIB_MAX = RAM_MAX / 1024;
 
 /** Reads a size of memory: `4`, `4g` and `4096m` are the same. @returns `MiB` */

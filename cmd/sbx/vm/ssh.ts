@@ -1,4 +1,4 @@
-/** SSH into VMs: a client's configuration, whose connections are programs that sbx runs. */
+/** SSH into VMs: a client's configuration, whose connections are programs run by sbx. */
 import { dirname, join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Home, writeAtomic } from "../../../lib/base/home/mod.ts";
@@ -12,15 +12,15 @@ const INCLUDE = `Include ${INCLUDED}`;
 /** File for `ssh -F` and editors that forward ports; no other configuration is read with it. */
 const ALONE = "sbx-alone.conf";
 /**
- * End of the user's configuration. The first value of an option wins, but names of variables are added up: they are
- * removed behind the last of them.
+ * End of the user's configuration. The first value of an option wins, but names of variables accumulate: they
+ * are removed after the last of them.
  */
 const LAST = `# From here on made by sbx ssh-config; keep it last.
 Match originalhost *${SUFFIX}
   SendEnv -*
 `;
 /**
- * Options that would give a server of a VM something of the host, each with the value that gives nothing. They come first,
+ * Options that would expose the host to a VM's server, each with the value that prevents it. They come first,
  * so no value of the user's or the system's configuration counts.
  */
 const NOTHING_OF_THE_HOST: Record<string, string> = {
@@ -42,7 +42,7 @@ const NOTHING_OF_THE_HOST: Record<string, string> = {
   ForwardX11: "no",
   ForwardX11Trusted: "no",
   Tunnel: "no",
-  // The first SetEnv counts alone.
+  // Only the first SetEnv counts.
   SetEnv: "SBX_SSH=1",
   PermitLocalCommand: "no",
   RemoteCommand: "none",
@@ -81,7 +81,7 @@ export async function sshKey({ dir }: Pick<Home, "dir">): Promise<Pick<SshAccess
   });
 }
 
-/** Makes the pair beside its place, and moves it there as a whole: two at once leave one. */
+/** Makes the pair in another folder, and moves it as a whole: two runs at a time leave one pair. */
 async function make(folder: string): Promise<void> {
   const work = await Deno.makeTempDir({ dir: dirname(folder), prefix: ".ssh-" });
   try {

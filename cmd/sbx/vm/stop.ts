@@ -42,7 +42,7 @@ export const command: Command = {
 
     async function stopVms(): Promise<string[]> {
       const probe = await probeGateway(place);
-      // VMs outlive the service that started them: another one finds them.
+      // VMs outlive the service that started them: the next one finds them.
       const isNeeded = probe?.hasService !== true && (await runningVms(place)).length > 0;
       const client = isNeeded ? await connect() : probe?.client;
       if (client === undefined) return [];

@@ -2,7 +2,7 @@
 
 import { type Banner, endsInside } from "../banner.ts";
 
-/** Time for a program to notice that its terminal has another size, in `ms`. */
+/** Time for a program to notice its terminal's new size, in `ms`. */
 const REDRAW_MS = 100;
 
 /** Modes that a program may leave on when its connection ends, such as the alternate screen or mouse reports. */
@@ -45,7 +45,7 @@ export class RawTerminal implements Disposable {
   readonly #modes = new ModeTracker();
   readonly #isRaw = Deno.stdin.isTerminal();
   #banner: Banner | undefined;
-  /** the output so far ends inside of a sequence */
+  /** the output so far ends inside a sequence */
   #isInside = false;
   readonly #signals: [Deno.Signal, () => void][] = [];
 
@@ -82,7 +82,7 @@ export class RawTerminal implements Disposable {
     if (this.#banner?.isShown) this.#draw();
   }
 
-  /** Draws the banner, or clears its line and has the program draw it again, as it does after a change of the size. */
+  /** Draws the banner, or clears its line and has the program redraw it, as after a change of size. */
   #onBanner(onResize: (size: { cols: number; rows: number }) => void): void {
     this.#draw();
     if (!this.#banner || this.#banner.isShown) return;
@@ -92,7 +92,7 @@ export class RawTerminal implements Disposable {
     setTimeout(() => onResize({ cols, rows }), REDRAW_MS);
   }
 
-  /** Draws the banner unless the program is in the middle of something: then after that. */
+  /** Draws the banner, or delays it while the program's output is inside a sequence. */
   #draw(): void {
     if (this.#banner && !this.#isInside) writeWhole(this.#banner.sequence(Deno.consoleSize().columns));
   }

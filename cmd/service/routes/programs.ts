@@ -11,12 +11,12 @@ import { upgrade } from "./sockets.ts";
 
 /** First byte of a message with output. */
 const STREAM = { stdout: 1, stderr: 2 };
-/** Later messages in text: the input has ended, or so many bytes of output were taken. */
+/** Later messages in text: the end of the input, or the `bytes` of output taken. */
 const Control = z.union([
   z.strictObject({ end: z.literal(true) }),
   z.strictObject({ taken: z.int().nonnegative() }),
 ]);
-/** Times its window that a client may have under way: it sends a piece when anything of the window is free. */
+/** Times its window that a client may have under way: it sends a piece when any of the window is free. */
 const EXCESS = 2;
 
 /** `WS /program/{id}`: a program whose input comes while it runs (docs/design/contracts/02-http.md §2). */
@@ -66,7 +66,7 @@ class ProgramSocket implements Pipes {
     return this.#requested.promise;
   }
 
-  /** Aborts when the client has gone. */
+  /** Aborts when the client is gone. */
   get gone(): AbortSignal {
     return this.#gone.signal;
   }
@@ -135,7 +135,7 @@ class ProgramSocket implements Pipes {
     this.#arrived = Promise.withResolvers();
   }
 
-  /** @throws {Error} the client has gone: input that it did not end has no end */
+  /** @throws {Error} the client is gone: its unfinished input has no end */
   async *#read(): AsyncIterable<Uint8Array> {
     while (true) {
       const piece = this.#pieces.shift();

@@ -50,7 +50,7 @@ export function routeRecords(
   handle(
     app,
     policyRoutes.why,
-    // The ledger keeps whole findings, and reads no more of them than their ids.
+    // The ledger keeps whole findings, and reads only their ids.
     async ({ params }) =>
       await explainEvent(await findLedger(params.id), params.event_id) as unknown as WhyResult,
   );

@@ -21,7 +21,7 @@ export function TryDetection({ onAdded }: { onAdded: () => void }) {
   const words = text.detections.draft;
   const chosen = session.value ?? sessions[0]?.id;
 
-  /** Runs one of the actions; what goes wrong is said beside it. */
+  /** Runs one of the actions; errors are shown beside it. */
   const run = (work: () => Promise<string[]>) => async () => {
     evidence.value = undefined;
     try {

@@ -9,7 +9,7 @@ import { text } from "../../text/en.ts";
 interface Props {
   profile: string;
   read: () => RuleDraft;
-  /** the session to try it on, at once; absent: the last one of the profile, when a person asks */
+  /** the session to try it on, at once; absent: the last one of the profile, on demand */
   session?: string;
 }
 

@@ -33,7 +33,7 @@ export async function save(): Promise<void> {
   if (await send(staged.value)) staged.value = {};
 }
 
-/** Sends one change at once; `null` takes the user's value away. */
+/** Sends one change at once; `null` removes the user's value. */
 export async function sendNow(leaf: Leaf, value: Value | null): Promise<void> {
   if (!await send({ [leaf.id]: value })) settings.value = settings.value && { ...settings.value };
   const { [leaf.id]: _, ...others } = staged.value;

@@ -57,7 +57,7 @@ export function VmPage() {
   );
 }
 
-/** Views that are there at once, with a VM that runs and without. */
+/** Views that exist from the start, with a running VM and without. */
 const SHOWN: Partial<Record<View, ComponentType<{ vm: VmSummary }>>> = {
   timeline: TimelineView,
   programs: ProgramsView,

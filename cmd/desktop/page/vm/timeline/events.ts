@@ -61,7 +61,7 @@ export class Timeline {
     this.isLoading.value = false;
   }
 
-  /** Adds what came since the last frame at once, however much that is. */
+  /** Adds all events since the last frame in one step, however many. */
   #add(row: Row): void {
     this.#pending.push(row);
     this.#frame ||= requestAnimationFrame(() => {
