@@ -1,4 +1,4 @@
-/** Binding of libsbxvm, whose interface is Sources/CSbxVM/sbxvm.h. Calls run on threads of their own. */
+/** Binding of libsbxvm (interface: Sources/CSbxVM/sbxvm.h). Calls run on separate threads. */
 
 /** SBXVM_ABI_VERSION of the header that this file was written for. */
 export const ABI_VERSION = 1;

@@ -2,7 +2,7 @@
 import { confineProcess as confineOnLinux } from "../libc/confine.ts";
 import { enterSandbox } from "../posix/mod.ts";
 
-/** @returns false where the system has no such filter */
+/** @returns false if the system has no such filter */
 export function confineProcess(): boolean {
   return Deno.build.os === "darwin" ? enterSandbox() : confineOnLinux();
 }

@@ -16,7 +16,7 @@ export interface Descriptor extends Disposable {
   /** Shares the blocks of another file. @returns false: this system, or this pair of file systems, cannot */
   cloneFrom(source: Descriptor): boolean;
   chmod(mode: number): void;
-  /** Gives the file to a user; one who is not root keeps it. */
+  /** Gives the file to a user; without root, it keeps its owner. */
   tryChown(uid: number, gid: number): void;
   /** Sets the time of the last change of content. */
   setTime(seconds: bigint, nanoseconds: bigint): void;
@@ -44,7 +44,7 @@ export interface Folder extends Descriptor {
   removeFolder(name: Name): void;
   /** Sets the time of the last change of a link itself. */
   setTimeOf(name: Name, seconds: bigint, nanoseconds: bigint): void;
-  /** Gives a link to a user; one who is not root keeps it. */
+  /** Gives a link to a user; without root, it keeps its owner. */
   tryChownOf(name: Name, uid: number, gid: number): void;
 }
 

@@ -2,7 +2,7 @@
 
 const PR_SET_NO_NEW_PRIVS = 38;
 const SECCOMP_SET_MODE_FILTER = 1n;
-/** Applies to every thread of the process, also running ones. */
+/** Applies to every thread of the process, including running ones. */
 const SECCOMP_FILTER_FLAG_TSYNC = 1n;
 const RET_ALLOW = 0x7fff0000;
 /** Fails the call with EACCES. */

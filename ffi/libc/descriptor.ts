@@ -1,4 +1,4 @@
-/** Open files by number, with what Deno's own lack: holes, clones, exact times. Linux only. */
+/** Open files by number, with operations that Deno lacks: holes, clones, exact times. Linux only. */
 import type { FileStat } from "./stat.ts";
 import { parseStat, STAT_BYTES, STAT_MASK } from "./stat.ts";
 
@@ -163,7 +163,7 @@ export class Descriptor implements Disposable {
     this.#require("fchmod", libc().fchmod(this.fd, mode));
   }
 
-  /** Gives the file to a user; one who is not root keeps it. */
+  /** Gives the file to a user; without root, it keeps its owner. */
   tryChown(uid: number, gid: number): void {
     libc().fchown(this.fd, uid, gid);
   }

@@ -1,10 +1,10 @@
-/** Permission to open and to execute files, as fanotify(7) asks for it. Linux only, for root. */
+/** Permission to open and to execute files, requested by fanotify(7). Linux only, for root. */
 import { cString } from "./descriptor.ts";
 import { loadFunctions } from "./load.ts";
 
 const FAN_MARK_ADD = 1;
 const FAN_MARK_REMOVE = 2;
-/** Of a file: not asked about, also after it was written, for as long as the kernel has it in memory (Linux 5.19). */
+/** Ignores a file, even after a write, for as long as the kernel has it in memory (Linux 5.19). */
 const FAN_MARK_IGNORED = 0x20 | 0x40 | 0x200;
 const FAN_MARK_FLUSH = 0x80;
 /** All files of a file system, or only the files opened by one of its mounts. */
@@ -55,7 +55,7 @@ export class FilePermission {
     this.#fd = fd;
   }
 
-  /** Watches the file system of a path, or its mount. @returns false where the kernel cannot */
+  /** Watches the file system of a path, or its mount. @returns false if the kernel cannot */
   watch(path: string, access: Access, scope: Scope = "filesystem"): boolean {
     return this.#mark(FAN_MARK_ADD | SCOPES[scope], MASKS[access], path);
   }

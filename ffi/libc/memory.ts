@@ -47,7 +47,7 @@ export class MemoryFile {
   readonly #fd: number;
   readonly #bytes: number;
   #isClosed = false;
-  /** copies under way, which need the descriptor */
+  /** copies in progress, which need the descriptor */
   #copies = 0;
 
   /** @throws {Error} the kernel gives no such file */
@@ -96,7 +96,7 @@ export class MemoryFile {
     }
   }
 
-  /** Prepares a copy, which is taken in one go later. @throws {Error} there is not enough memory for it */
+  /** Prepares a copy, to be taken in one go later. @throws {Error} there is not enough memory for it */
   async prepareCopy(): Promise<MemoryCopy> {
     const copy = new MemoryFile("sbx-copy", this.#bytes);
     const { mmap, munmap, madvise, fallocate } = libc!.symbols;

@@ -32,7 +32,7 @@ export function readiness(): Readiness {
   return shared().readiness;
 }
 
-/** State of a file: whether it has something to read, and whether the other side is closed by all who had it open. */
+/** State of a file: whether it has data to read, and whether all holders of the other side have closed it. */
 export function stateOf(fd: number): { isReadable: boolean; isHungUp: boolean } {
   const polled = new DataView(new ArrayBuffer(8));
   polled.setInt32(0, fd, true);
@@ -61,7 +61,7 @@ export class PipeEnd {
     return !this.#isClosed && !stateOf(this.#fd).isHungUp;
   }
 
-  /** Reads and returns the number of `bytes`; null at the end, also once it was closed or left. */
+  /** Reads and returns the number of `bytes`; null at the end, and once it was closed or left. */
   async read(into: Uint8Array<ArrayBuffer>): Promise<number | null> {
     if (this.#isEnded) return null;
     let count = this.#hasMore ? this.#tryRead(into) : -1;

@@ -49,7 +49,7 @@ export class PolledFiles {
     await this.#libc.poll(this.#polled, BigInt(this.#fds.length), ms);
   }
 
-  /** Reads what file number `at` has. @returns the number of `bytes`, 0 for none */
+  /** Reads the data of file number `at`. @returns the number of `bytes`, 0 for none */
   read(at: number, into: Uint8Array<ArrayBuffer>): number {
     return Math.max(0, Number(this.#libc.read(this.#fds[at], into, BigInt(into.length))));
   }

@@ -22,7 +22,7 @@ function loadLibc() {
   });
 }
 
-/** Files by their numbers, each with one who waits for it. */
+/** Files by number, each with one waiter. */
 export class Readiness {
   readonly #libc = loadLibc();
   readonly #epoll: number;

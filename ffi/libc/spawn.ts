@@ -84,7 +84,7 @@ export interface SpawnedProgram extends SpawnedProcess {
   stderr: PipeEnd;
 }
 
-/** @throws {CallError} `ENOENT`, `EACCES` and what else keeps a program from being started */
+/** @throws {CallError} `ENOENT`, `EACCES` and other errors of starting a program */
 export function spawnProgram({ stdin, ...program }: ProgramOptions): SpawnedProgram {
   const { libc } = shared();
   const input = stdin ? openPipe("writing") : undefined;
@@ -110,7 +110,7 @@ export function spawnProgram({ stdin, ...program }: ProgramOptions): SpawnedProg
 }
 
 /**
- * Starts a program whose streams are a terminal, and which is controlled by it.
+ * Starts a program with a terminal as its streams and its controlling terminal.
  *
  * @param device the terminal, which controls no other session
  * @throws {CallError} as {@linkcode spawnProgram}

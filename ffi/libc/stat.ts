@@ -19,11 +19,11 @@ export interface FileStat {
   links: number;
   /** `bytes` */
   size: number;
-  /** `bytes` on the disk; fewer than `size` where there are holes */
+  /** `bytes` on the disk; fewer than `size` if the file has holes */
   allocated: number;
   /** last change of the content: `seconds.nanoseconds` since 1970 */
   mtime: string;
-  /** last change of anything, in `s` since 1970; the kernel's own, which no program can set */
+  /** last change of any kind, in `s` since 1970; set by the kernel, never by programs */
   ctime: number;
   /** changes with every write to the file, and with its replacement by another one */
   stamp: string;

@@ -142,7 +142,7 @@ export class Folder extends Descriptor {
     require("utimensat", libc().utimensat(this.fd, cString(name), times, AT_SYMLINK_NOFOLLOW));
   }
 
-  /** Gives a link to a user; one who is not root keeps it. */
+  /** Gives a link to a user; without root, it keeps its owner. */
   tryChownOf(name: Name, uid: number, gid: number): void {
     libc().fchownat(this.fd, cString(name), uid, gid, AT_SYMLINK_NOFOLLOW);
   }

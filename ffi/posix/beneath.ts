@@ -8,7 +8,7 @@ import { CallError, cString } from "../libc/descriptor.ts";
 import type { Calls } from "./calls.ts";
 import { PosixDescriptor } from "./descriptor.ts";
 
-/** Most links in one path, as Linux has it. */
+/** Most links in one path, as on Linux. */
 const LINKS_MAX = 40;
 const TARGET_BYTES = 4096;
 /** Errors of opening a link without following it; on some systems the second, if a folder is required. */
@@ -72,7 +72,7 @@ export function openBeneathBySteps(calls: Calls, root: string, path: string, dir
 // A mark of byte order at the beginning is a part of the name.
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** @returns a descriptor, or where a link leads */
+/** @returns a descriptor, or the target of a link */
 function openOrReadLink(calls: Calls, folder: number, name: string, flags: number): number | string {
   try {
     return calls.open(folder, cString(name), flags);

@@ -1,4 +1,4 @@
-/** Open files by number, with what Deno's own lack: holes, exact times. */
+/** Open files by number, with operations that Deno lacks: holes, exact times. */
 import type { Descriptor } from "../host/handle.ts";
 import type { FileStat } from "../libc/stat.ts";
 import type { Calls } from "./calls.ts";

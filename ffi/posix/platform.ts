@@ -23,7 +23,7 @@ export interface Platform {
   nameAt: number;
   /** a variadic function finds its last argument on the stack, not in a register: as Apple's do on arm64 */
   variadicOnStack: boolean;
-  /** path by which a held file is reached, whatever its name is now */
+  /** path that reaches a held file, whatever its current name */
   pathOf(fd: number, stat: { device: number; inode: bigint }): string;
 }
 

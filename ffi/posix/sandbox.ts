@@ -25,7 +25,7 @@ export const SANDBOX_PROFILE = `(version 1)
 /**
  * Confines this process for good, with all of its threads.
  *
- * @returns false where the system refuses the profile
+ * @returns false if the system refuses the profile
  */
 export function enterSandbox(profile = SANDBOX_PROFILE): boolean {
   const system = Deno.dlopen(DARWIN.library, {
@@ -36,6 +36,6 @@ export function enterSandbox(profile = SANDBOX_PROFILE): boolean {
   const text = new TextEncoder().encode(`${profile}\0`);
   const isConfined = system.symbols.sandbox_init(text, 0n, new Uint8Array(error.buffer)) === 0;
   if (error[0] !== 0n) system.symbols.sandbox_free_error(Deno.UnsafePointer.create(error[0]));
-  // The library is that of the whole process: it stays.
+  // The library belongs to the whole process: it stays.
   return isConfined;
 }
