@@ -1,4 +1,4 @@
-/** Accepting connections, also after errors. */
+/** Accepting connections, even after errors. */
 
 /** Time before the next attempt after an error, in `ms`. */
 const RETRY_MS = 100;

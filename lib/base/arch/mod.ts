@@ -1,4 +1,4 @@
-/** Processor architectures: this machine's, and the guests' for which there are images. */
+/** Processor architectures of this machine, and of guests with images. */
 import { SbxError } from "../error/mod.ts";
 
 /** Architectures of guest assets (docs/design/contracts/10-release.md §10). */

@@ -3,7 +3,7 @@ import dbus from "dbus-native";
 import { busAddress, closeBus, connectBus } from "./connect.ts";
 
 const NAME = "org.freedesktop.Notifications", PATH = "/org/freedesktop/Notifications";
-/** Urgency of what stays until a person has seen it. */
+/** Urgency of notifications that stay until a person has seen them. */
 const CRITICAL = 2;
 
 /** A notification; desktops read its body as markup. */
@@ -30,7 +30,7 @@ export class DbusBoard {
    * Shows a notification.
    *
    * @param onAction a button was pressed
-   * @returns a function that takes it away; undefined where there is no desktop
+   * @returns a function that removes it; undefined without a desktop
    */
   async show(
     { title, body, actions }: Notification,

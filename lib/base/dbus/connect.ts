@@ -10,7 +10,7 @@ const CALL_TIMEOUT_MS = timeLimit(5_000);
 /** Longest wait for a bus to close its end of a connection, in `ms`. */
 const CLOSE_MS = timeLimit(1_000);
 
-/** Address of the session bus; systemd's place where no variable names it. */
+/** Address of the session bus; systemd's path if no variable names it. */
 export async function busAddress(
   env: { get(name: string): string | undefined } = Deno.env,
 ): Promise<string | undefined> {
@@ -23,7 +23,7 @@ export async function busAddress(
     : undefined;
 }
 
-/** Connects to a bus. Throws where it does not answer, and leaves no connection then. */
+/** Connects to a bus. Throws if it does not answer, and leaves no connection then. */
 export async function connectBus(address: string): Promise<dbus.MessageBus> {
   const bus = dbus.createClient({
     busAddress: address,
@@ -45,7 +45,7 @@ export async function connectBus(address: string): Promise<dbus.MessageBus> {
   }
 }
 
-/** Closes a connection, also to a bus that does not close its own end. */
+/** Closes a connection, even to a bus that does not close its own end. */
 export async function closeBus(bus: dbus.MessageBus): Promise<void> {
   let timer: ReturnType<typeof setTimeout>;
   const waited = new Promise<void>((resolve) => timer = setTimeout(resolve, CLOSE_MS));

@@ -1,4 +1,4 @@
-/** Addresses of downloads: which are fetched, and how they are shown. */
+/** Addresses of downloads: allowed ones, and their form in messages. */
 import { fileURLToPath } from "node:url";
 import { isPrivateHost } from "../address/mod.ts";
 import { SbxError } from "../error/mod.ts";

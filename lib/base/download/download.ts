@@ -143,7 +143,7 @@ class Part {
     }
   }
 
-  /** Moves the progress to a position, also back. */
+  /** Moves the progress to a position, forwards or back. */
   #show(position: number): void {
     this.#progress.advance(position - this.#shown);
     this.#shown = position;

@@ -88,7 +88,7 @@ async function openHttp(url: URL, question: Question, options: FetchOptions): Pr
   }
 }
 
-/** Sends the request, and again to where the answer redirects. */
+/** Sends the request, and follows redirects. */
 async function follow(
   url: URL,
   { start, size }: Question,

@@ -70,7 +70,7 @@ function isDenied(error: unknown): boolean {
     (error instanceof Error && (error as { code?: string }).code === "EACCES");
 }
 
-/** Reason for which a path cannot be of a file here. */
+/** Reason why a path cannot be a file's here. */
 function pathProblem(error: unknown): string | undefined {
   if (error instanceof Deno.errors.NotADirectory) return "part of a path is not a folder";
   // Deno has no class for ENAMETOOLONG.

@@ -26,7 +26,7 @@ export interface Home {
   sessionsDir: string;
   /** logs of the service and the gateway */
   logsDir: string;
-  /** what profiles spent, by day */
+  /** spending of profiles, by day */
   budgetsDir: string;
   /** Unix socket of the service's HTTP API */
   serviceSocket: string;

@@ -12,7 +12,7 @@ for (const each of [problem, TIME_FACTOR.problem]) if (each !== undefined) say(e
  * disk a lost log line must not end the process. Takes strings as they are, errors with their stack, and inspects other
  * values.
  *
- * - `error`: a failure of sbx itself, or one that keeps a VM from going on
+ * - `error`: a failure of sbx itself, or one that stops a VM
  * - `warn`: a problem that sbx works around
  * - `info`: a change of state
  * - `debug`: each request and call by its name; never values, queries, bodies or causes, which may have secrets
@@ -24,7 +24,7 @@ export const log = {
   debug: (...parts: unknown[]): void => write("debug", parts),
 };
 
-/** Sets what removes secrets from each line. A line that it fails on is withheld. */
+/** Sets the function that removes secrets from each line. If it fails on a line, the line is withheld. */
 export function redactLog(text: (line: string) => string): void {
   redact = text;
 }

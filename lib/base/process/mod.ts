@@ -1,6 +1,6 @@
-/** The command line of a process of this machine. */
+/** Command lines and environments of this machine's processes. */
 
-/** Ways to ask; each is tested against the other where both exist. */
+/** Methods; each is tested against the other where both exist. */
 export const WAYS = {
   /** Linux's files, which keep words with spaces apart */
   async proc(pid: number): Promise<string[] | undefined> {
@@ -8,7 +8,7 @@ export const WAYS = {
     // Empty once it has ended and was not waited for.
     return text === "" ? [] : text?.replace(/\0$/, "").split("\0");
   },
-  /** POSIX's program, which macOS has too; words with spaces come in parts */
+  /** POSIX's program, also on macOS; words with spaces come in parts */
   async ps(pid: number): Promise<string[] | undefined> {
     const args = ["-ww", "-o", "args=", "-p", String(pid)];
     const { stdout } = await new Deno.Command("ps", { args, stdin: "null", stderr: "null" }).output();
@@ -17,7 +17,7 @@ export const WAYS = {
   },
 };
 
-/** Words of a process's command line, none of one that has ended. @returns undefined: no such process, or it is not shown */
+/** Words of a process's command line, none once it has ended. @returns undefined: no such process, or hidden */
 export const commandLineOf: (pid: number) => Promise<string[] | undefined> = Deno.build.os === "linux"
   ? WAYS.proc
   : WAYS.ps;
@@ -40,7 +40,7 @@ async function pids(): Promise<number[]> {
   return new TextDecoder().decode(stdout).trim().split(/\s+/).map(Number);
 }
 
-/** Environment that a process was started with. @returns undefined where the system does not show it */
+/** Environment that a process was started with. @returns undefined if the system does not show it */
 export async function environmentOf(pid: number): Promise<Map<string, string> | undefined> {
   if (Deno.build.os !== "linux") return undefined;
   const text = await Deno.readTextFile(`/proc/${pid}/environ`).catch(() => undefined);

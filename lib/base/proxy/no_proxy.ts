@@ -1,4 +1,4 @@
-/** Hosts that are reached without a proxy, as `NO_PROXY` lists them. */
+/** Hosts reached without a proxy, as listed in `NO_PROXY`. */
 import { canonicalHost, isAddress, isInCidr, parseCidr } from "../address/mod.ts";
 
 /** Hosts of this machine: no proxy can reach them. */
@@ -47,7 +47,7 @@ export class NoProxy {
   }
 }
 
-/** @returns what to write instead, for an entry that can match no host */
+/** @returns a hint for an entry that can match no host */
 function readEntry(word: string): Entry | string {
   if (word.includes("://")) return "write the host without a scheme";
   if (/[;|\s]/.test(word)) return "separate entries with commas";

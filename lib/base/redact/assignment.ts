@@ -3,7 +3,7 @@ import { isUuid, looksRandom } from "./entropy.ts";
 import { FOREIGN_LETTER, FOREIGN_NAMES, isPassword, type Strength, strengthOf } from "./name.ts";
 import { REDACTED, type Span } from "./span.ts";
 
-/** A quote, also escaped in JSON and in URLs. */
+/** A quote, including its escapes in JSON and in URLs. */
 const QUOTE = "(?:\\\\{0,4}[\"'`]|&quot;|%22)";
 /** Name, up to 60 characters of one line. */
 const NAME = "[\\w.$-](?:[\\w.\\[\\] \\t$-]{0,60}[\\w.\\]-])?";

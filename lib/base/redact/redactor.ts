@@ -25,10 +25,10 @@ export interface RedactorOptions {
 
 /** Passes after which a text must no longer change. A replacement changes the context of its neighbours. */
 const PASSES_MAX = 8;
-/** Text in place of one that does not become still. */
+/** Text in place of one that keeps changing. */
 const WITHHELD = "[redacted: whole text]";
 const WORDS = /[A-Za-z0-9_.~+/=-]{20,}/g;
-/** Words whose segments are looked at one by one; base64 has slashes too. */
+/** Words whose segments are checked one by one; base64 has slashes too. */
 const PATH = /^(?:~|\.{1,2})?\/|^[\w.-]+\/[\w.-]+\//;
 
 /**

@@ -1,4 +1,4 @@
-/** Output of a program. `Deno.Command.output()` throws where the program is missing: its own `.catch` never sees that. */
+/** Output of a program. If it is missing, `Deno.Command.output()` throws at once, past its own `.catch`. */
 export async function outputOf(command: Deno.Command): Promise<Deno.CommandOutput> {
   return await command.output();
 }

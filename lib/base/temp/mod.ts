@@ -1,7 +1,7 @@
 /** The private folder for temporary files of this process and its children. */
 import { dirname } from "node:path";
 
-/** Environment in which a private folder is looked for; another one in tests. */
+/** Environment searched for a private folder; tests pass another one. */
 export interface TempPlace {
   uid: number;
   env: { get(name: string): string | undefined };

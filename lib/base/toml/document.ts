@@ -102,7 +102,7 @@ function invalidError(text: string, path: string, offset: number, problem: strin
   });
 }
 
-/** Parse error in one line, reworded where the parser's own text misleads. */
+/** Parse error in one line, reworded if the parser's own text misleads. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof TomlError)) return "not valid TOML";
   const reason = error.message.split("\n", 1)[0].replace(/^Invalid TOML document: /, "");

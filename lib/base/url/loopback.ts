@@ -1,4 +1,4 @@
-/** True for host names of this machine, as URLs write them. */
+/** True for host names of this machine in URLs. */
 export function isLoopbackHost(hostname: string): boolean {
   return /^(127\.[0-9.]+|localhost|\[::1\])$/.test(hostname);
 }

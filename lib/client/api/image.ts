@@ -1,4 +1,4 @@
-/** Routes of images: what VMs boot from. */
+/** Routes of images, from which VMs boot. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers } from "./common.ts";
 

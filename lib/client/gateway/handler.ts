@@ -25,11 +25,11 @@ export interface GatewayParts {
   socketClient: Deno.HttpClient;
   /** SemVer in the response of `GET /health` */
   version: string;
-  /** `error` receives causes of internal errors, which users are not shown; `debug` each request by its route */
+  /** `error` receives causes of internal errors, which users do not see; `debug` each request by its route */
   log: Record<"error" | "debug", (line: string) => void>;
 }
 
-/** How a request came: by TCP, where any program of the machine may connect, or by a socket in a folder of its user. */
+/** How a request arrived: by TCP, open to any program of the machine, or by a socket in its user's folder. */
 export type Entrance = "tcp" | "socket";
 
 /**

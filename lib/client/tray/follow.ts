@@ -30,7 +30,7 @@ export async function follow({ find, onState, signal }: FollowOptions): Promise<
   }
 }
 
-/** Listens before it reads, so that nothing falls between; ends with the socket. */
+/** Listens before it reads, so that no change is missed; ends with the socket. */
 async function followOnce(
   client: Client,
   onState: (state: TrayState) => void,

@@ -1,6 +1,6 @@
 /** The tray's icon, drawn here: a host knows no icon theme that has one of sbx. */
 
-/** Width, height and bytes of an icon, as `a(iiay)` of a StatusNotifierItem has it. */
+/** Width, height and bytes of an icon, as in `a(iiay)` of a StatusNotifierItem. */
 export type Pixmap = [width: number, height: number, argb: Uint8Array];
 
 type Colour = [alpha: number, red: number, green: number, blue: number];
