@@ -17,7 +17,7 @@ export const WAYS = {
   },
 };
 
-/** Words of a process's command line, none once it has ended. @returns undefined: no such process, or hidden */
+/** Words of a process's command line, none after its end. @returns undefined: no such process, or hidden */
 export const commandLineOf: (pid: number) => Promise<string[] | undefined> = Deno.build.os === "linux"
   ? WAYS.proc
   : WAYS.ps;
