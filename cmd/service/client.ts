@@ -1,6 +1,8 @@
 import type { Context } from "hono";
 import { userName } from "../../lib/base/user/mod.ts";
 import type { AnsweredBy } from "../../lib/policy/mod.ts";
+import { readTraceparent } from "../../lib/event/mod.ts";
+import type { Trace } from "../../lib/service/mod.ts";
 
 /** Longest name of a client that records keep, in characters (docs/design/contracts/05-policy.md §5). */
 const CLIENT_MAX = 128;
@@ -15,4 +17,10 @@ export function clientOf(context: Context): string {
 /** The author of a change or an answer: the socket and the token of this service belong to its user. */
 export function madeBy(context: Context): AnsweredBy {
   return { user: userName(), client: clientOf(context) };
+}
+
+/** Trace of a request's `traceparent`, which any client can claim. */
+export function traceOf(context: Context): Trace {
+  const trace_id = readTraceparent(context.req.header("traceparent"));
+  return trace_id === undefined ? {} : { trace_id };
 }

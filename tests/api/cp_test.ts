@@ -3,8 +3,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { Hono } from "hono";
 import { dirname, join } from "node:path";
 import { download } from "../../cmd/sbx/files/cp_download.ts";
-import { requireRoom } from "../../cmd/sbx/files/disk_room.ts";
-import { Remote } from "../../cmd/sbx/files/cp_remote.ts";
+import { Remote, requireRoom } from "../../cmd/sbx/files/cp_remote.ts";
 import { upload } from "../../cmd/sbx/files/cp_upload.ts";
 import { routeFiles } from "../../cmd/service/routes/files.ts";
 import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/base/error/mod.ts";

@@ -1,5 +1,5 @@
 /** Joins the kernel's records to execs and exits of processes. */
-import { resolve } from "./path.ts";
+import { resolve } from "./thread.ts";
 import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/machine/guest/wire/mod.ts";
 import { cwdOf, ownerOf, programOf, type RunningProcess } from "./proc.ts";
 import type { TraceRecord } from "./page.ts";

@@ -1,20 +1,9 @@
 /** The kernel's trace of programs: an instance of its own, read in its binary form. */
 import { PolledFiles } from "../../../ffi/libc/poll.ts";
-import {
-  BUFFER_KIB,
-  CLOCK,
-  EVENTS,
-  FILTERS,
-  INSTANCE,
-  OWNER_PROBES,
-  PROBES,
-  type TraceEvent,
-  TRACING,
-} from "../../../lib/machine/guest/trace/mod.ts";
+import { BUFFER_KIB, CLOCK, EVENTS, FILTERS, INSTANCE, OWNER_PROBES, PROBES, type TraceEvent, TRACING } from "../../../lib/machine/guest/trace/mod.ts";
 import { FILE_EVENTS, FILE_PROBES, type FileEvent, readFilter } from "./file_probes.ts";
 import { TraceFormat } from "./format.ts";
 import { PAGE_BYTES, readPage, type TraceRecord } from "./page.ts";
-import { withOneProcessor } from "./processor.ts";
 
 /** Time for which records are collected before they are read, in `ms`: a read costs more than its records. */
 const COLLECT_MS = 100;
@@ -254,4 +243,28 @@ export function exists(path: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** Parameter of the kernel of an emulated guest, whose other processors init has brought online (lib/machine/vm/command.ts). */
+const EMULATED = "maxcpus=1";
+const PROCESSORS = "/sys/devices/system/cpu";
+
+/**
+ * Runs work that changes the kernel's own code while only one processor is online: an emulated one may run a
+ * breakpoint that another has placed there temporarily, and the kernel ends in a panic.
+ */
+export function withOneProcessor<T>(work: () => T): T {
+  const others = Deno.readTextFileSync("/proc/cmdline").includes(EMULATED) ? onlineProcessors() : [];
+  for (const path of others) Deno.writeTextFileSync(path, "0");
+  try {
+    return work();
+  } finally {
+    for (const path of others) Deno.writeTextFileSync(path, "1");
+  }
+}
+
+/** Switches of the processors that are online, without the first one, which has none. */
+function onlineProcessors(): string[] {
+  return Array.from(Deno.readDirSync(PROCESSORS), ({ name }) => `${PROCESSORS}/${name}/online`)
+    .filter((path) => /\/cpu[1-9]\d*\//.test(path) && Deno.readTextFileSync(path).trim() === "1");
 }

@@ -1,10 +1,5 @@
 import { timeLimit } from "../../../lib/base/time/mod.ts";
-import {
-  type CheckId,
-  type CheckResult,
-  type CheckState,
-  DETAIL_MAX,
-} from "../../../lib/support/doctor/mod.ts";
+import { type CheckId, type CheckResult, type CheckState, DETAIL_MAX } from "../../../lib/support/doctor/mod.ts";
 
 /** Result of a check; `undefined` where there is nothing to check. */
 export type Seen = { state: CheckState; detail: string } | undefined;
@@ -34,3 +29,8 @@ export async function check(
 export function oneLine(text: string): string {
   return text.replaceAll(/[\p{Cc}\s]+/gu, " ").trim().slice(0, DETAIL_MAX);
 }
+
+/** Destination of the checks: a reserved name (RFC 6761) and address (RFC 5737), refused by the host. */
+export const PROBE_NAME = "sbx-doctor.invalid";
+export const PROBE_ADDRESS = "192.0.2.1";
+export const PROBE_PORT = 443;

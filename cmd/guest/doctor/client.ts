@@ -1,6 +1,5 @@
 /** Trust in the CA of this machine by the clients of the image: each makes a TLS handshake through the proxy. */
-import { failed, ok, oneLine, type Seen } from "./check.ts";
-import { PROBE_ADDRESS, PROBE_NAME, PROBE_PORT } from "./probe.ts";
+import { failed, ok, oneLine, PROBE_ADDRESS, PROBE_NAME, PROBE_PORT, type Seen } from "./check.ts";
 
 /** Where a client puts the name, so that no lookup is needed. */
 const RESOLVE = `${PROBE_NAME}:${PROBE_PORT}:${PROBE_ADDRESS}`;

@@ -3,8 +3,7 @@ import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { closeQuietly } from "../../../lib/base/wire/mod.ts";
 import { McpClient } from "../../../lib/machine/guest/mcp/mod.ts";
 import { GUEST_NETWORK } from "../../../lib/machine/guest/wire/mod.ts";
-import { failed, ok, type Seen } from "./check.ts";
-import { PROBE_ADDRESS, PROBE_NAME, PROBE_PORT } from "./probe.ts";
+import { failed, ok, PROBE_ADDRESS, PROBE_NAME, PROBE_PORT, type Seen } from "./check.ts";
 
 /** Time for an answer of the resolver, in `ms`: a rule may ask a person about the name first. */
 const DNS_MS = timeLimit(5000);

@@ -1,18 +1,9 @@
 import { basename, dirname, join } from "node:path";
 import type { FileEntry } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import {
-  type CopiedFile,
-  type CopyResult,
-  incompleteError,
-  joinPath,
-  NOT_UTF8,
-  type Remote,
-  type Tree,
-} from "./cp_remote.ts";
+import { type CopiedFile, type CopyResult, incompleteError, joinPath, NOT_UTF8, type Remote, requireRoom, type Tree } from "./cp_remote.ts";
 import { bytesOf, findBehind } from "./cp_behind.ts";
 import { reportClash } from "./cp_upload.ts";
-import { requireRoom } from "./disk_room.ts";
 import { withPartialFile } from "./partial_file.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
 import { targetProblem } from "../../../lib/repo/name/mod.ts";

@@ -3,8 +3,7 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { budgetLine } from "./budget_line.ts";
-import { formatTotal, PRICE_HINT } from "./price_line.ts";
+import { budgetLine, formatTotal, PRICE_HINT } from "./price_line.ts";
 import { table } from "../output.ts";
 
 export const command: Command = {

@@ -1,4 +1,5 @@
 import { count } from "../../../lib/base/text/mod.ts";
+import type { BudgetUse } from "../../../lib/policy/budget/schema.ts";
 
 /** Remedy for calls without a price of their own. */
 export const PRICE_HINT =
@@ -21,3 +22,14 @@ export function formatTotal(
     parts.map((part) => `, ${part}`).join("")
   }`;
 }
+
+/** `budget of the profile: 3.2 of 5 usd used` */
+export function budgetLine({ layer, limit, used, max }: BudgetUse): string {
+  const owner = layer === "corp" ? "corp" : "the profile";
+  const isDaily = limit.startsWith("per_day_");
+  const unit = limit.replace("per_day_", "").replace("bytes_out", "bytes sent");
+  return `budget of ${owner}: ${rounded(used)} of ${max} ${unit}${isDaily ? " today" : ""} used`;
+}
+
+/** Four decimal places, as in prices. */
+const rounded = (amount: number) => String(Number(amount.toFixed(4)));

@@ -2,8 +2,7 @@ import type { AskList, AskView, VmSummary } from "../../../lib/client/api/mod.ts
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
-import { openAskSocket } from "../ask_socket.ts";
-import { connect } from "../connect.ts";
+import { connect, openAskSocket } from "../connect.ts";
 import { formatJson, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
 import { UTC_NOTE } from "../usage.ts";

@@ -1,9 +1,21 @@
 import type { McpLogin, McpLoginState } from "../../../lib/client/api/mod.ts";
-import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { type Arguments, type Command, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { mcpPath, PROFILE_OPTION } from "./mcp_profile.ts";
+
+/** Option of every `sbx mcp` command: the profile with the servers. */
+export const PROFILE_OPTION: Option = {
+  name: "profile",
+  short: "p",
+  value: "ID",
+  about: "profile; default code",
+};
+
+/** Path of a profile's MCP routes. */
+export function mcpPath(args: Arguments): string {
+  return `/profiles/${segment(args.text("profile") ?? "code", "profile")}/mcp`;
+}
 
 /** `sbx mcp login` and `sbx mcp logout`. */
 export const LOGIN_COMMANDS: Command[] = [

@@ -4,7 +4,7 @@ import { note, plain } from "../../../lib/base/print/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { READ_MS } from "../../../lib/policy/ask/mod.ts";
 import type { Banner } from "../banner.ts";
-import { openAskSocket } from "../ask_socket.ts";
+import { openAskSocket } from "../connect.ts";
 
 const BELL = "\x07";
 

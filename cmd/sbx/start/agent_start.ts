@@ -16,8 +16,7 @@ import {
   loadProfile,
   type Profile,
 } from "../../../lib/config/profile/mod.ts";
-import { waitUntilRunning } from "../vm/boot.ts";
-import { completeVm } from "../vm/complete_vm.ts";
+import { completeVm, waitUntilRunning } from "../vm/boot.ts";
 import { buildProfileImage } from "../installed_image.ts";
 import { bringFolder, bringLiveFolder, formatBrought, formatLive, VmGuest } from "../files/repository.ts";
 

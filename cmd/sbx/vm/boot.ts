@@ -2,6 +2,7 @@ import type { VmSummary } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { Spinner } from "../spinner.ts";
+import { note } from "../../../lib/base/print/mod.ts";
 
 /** First and longest time between two checks, in `ms`: a VM that was started ahead is ready at once. */
 const POLL_MS = 10;
@@ -23,5 +24,23 @@ export async function waitUntilRunning(client: Client, { id, name }: VmSummary):
       );
     }
     await new Promise((resolve) => setTimeout(resolve, wait));
+  }
+}
+
+/** Runs the work a new VM was made for; if that fails, deletes the VM, which is empty, to free its name. */
+export async function completeVm<T>(
+  client: Client,
+  { id, name }: { id: string; name: string },
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const isDeleted = await client.json("DELETE", `/vms/${segment(id)}/delete?force=true`).then(
+      () => true,
+      () => false,
+    );
+    if (isDeleted) note(`sbx: deleted "${name}" again, which got nothing`);
+    throw error;
   }
 }

@@ -12,9 +12,8 @@ import {
   VmFiles,
 } from "../../../lib/service/mod.ts";
 import { relativePath } from "../../../lib/service/run/workspace/mod.ts";
-import { clientOf } from "../client.ts";
+import { clientOf, traceOf } from "../client.ts";
 import { handle, readBody } from "../handle.ts";
-import { traceOf } from "../trace.ts";
 
 /** Routes of a VM's files: of its workspace whether it runs or not, and of its guest while it runs. */
 export function routeFiles(

@@ -11,7 +11,7 @@ import {
 } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 import { acceptsEvents, eventStream } from "../sse.ts";
-import { traceOf } from "../trace.ts";
+import { traceOf } from "../client.ts";
 
 /** Routes of programs in the background. */
 export function routeJobs(app: Hono, supervisor: Supervisor): void {

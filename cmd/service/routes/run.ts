@@ -7,10 +7,9 @@ import {
   OneOffVm,
   type Supervisor,
 } from "../../../lib/service/mod.ts";
-import { clientOf } from "../client.ts";
+import { clientOf, traceOf } from "../client.ts";
 import { handle } from "../handle.ts";
 import { acceptsEvents, eventStream } from "../sse.ts";
-import { traceOf } from "../trace.ts";
 
 /** Routes that run programs: in an existing VM, and in one for a single program. */
 export function routeRun(app: Hono, supervisor: Supervisor): void {

@@ -1,10 +1,11 @@
 /** One file of known size and hash, from the first of several addresses that has it. */
 import { ifFound, SbxError } from "../error/mod.ts";
 import { Digest, HASH_CHUNK } from "../hash/mod.ts";
-import { type ProgressSink, silent } from "../progress/mod.ts";
+import { formatBytes, type ProgressSink, silent } from "../progress/mod.ts";
 import { displayUrl, fromFileUrl } from "./address.ts";
-import { type Content, differenceOf } from "./content.ts";
 import { failed, type FetchOptions, openSource } from "./source.ts";
+import { joinBytes } from "../bytes/mod.ts";
+import { statfs } from "node:fs/promises";
 
 /** A download. */
 export interface DownloadOptions extends FetchOptions {
@@ -148,4 +149,70 @@ class Part {
     this.#progress.advance(position - this.#shown);
     this.#shown = position;
   }
+}
+
+/** Bytes that are expected. */
+export interface Content {
+  /** `bytes` */
+  size: number;
+  /** 64 hex characters */
+  blake3: string;
+  /** 64 hex characters */
+  sha256?: string;
+}
+
+/** Ends a digest. @returns the difference from the expected values */
+export function differenceOf(digest: Digest, { size, blake3, sha256 }: Content): string | undefined {
+  if (digest.size !== size) return `expected ${size} bytes, got ${digest.size > size ? "more" : digest.size}`;
+  const actual = digest.digest();
+  if (actual.blake3 !== blake3) return `expected BLAKE3 ${blake3}, got ${actual.blake3}`;
+  if (sha256 === undefined || actual.sha256 === sha256) return undefined;
+  return `expected SHA-256 ${sha256}, got ${actual.sha256}`;
+}
+
+// Documents without a known size: they are read whole, up to a limit.
+
+/**
+ * Fetches a document into memory.
+ *
+ * @param limit most `bytes`
+ * @returns null when nothing exists at `url`
+ * @throws {SbxError} `assets.download_failed`; `assets.too_large`
+ */
+export async function fetchSmall(
+  url: URL,
+  limit: number,
+  options: FetchOptions = {},
+): Promise<Uint8Array<ArrayBuffer> | null> {
+  const source = await openSource(url, { start: 0 }, options);
+  if (!source) return null;
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  let size = 0;
+  for await (const chunk of source.chunks) {
+    size += chunk.length;
+    if (size > limit) {
+      throw new SbxError("assets.too_large", `${displayUrl(url)} has more than ${limit} bytes`, {
+        hint: "check the address; what is installed is unchanged",
+      });
+    }
+    chunks.push(chunk);
+  }
+  return joinBytes(chunks);
+}
+
+/**
+ * Refuses downloads that the disk has no room for, before the first byte: also a manifest's files with sizes
+ * beyond any disk.
+ *
+ * @param bytes of all files together
+ * @throws {SbxError} `disk.full`
+ */
+export async function requireRoom(dir: string, bytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(dir);
+  if (bavail * bsize >= bytes) return;
+  throw new SbxError(
+    "disk.full",
+    `${dir} has ${formatBytes(bavail * bsize)} free, and the download needs ${formatBytes(bytes)}`,
+    { hint: "free some space, or remove old files with sbx image prune; what is installed is unchanged" },
+  );
 }

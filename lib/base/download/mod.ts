@@ -3,9 +3,6 @@
  * (docs/design/contracts/10-release.md §10, "Downloads").
  */
 export { displayUrl, fromFileUrl } from "./address.ts";
-export { type Content } from "./content.ts";
-export { download, type DownloadOptions } from "./download.ts";
+export { type Content, download, type DownloadOptions, fetchSmall, requireRoom } from "./download.ts";
 export { type Pace } from "./pace.ts";
-export { requireRoom } from "./space.ts";
-export { fetchSmall } from "./small.ts";
 export { type FetchOptions, type HostFetch } from "./source.ts";

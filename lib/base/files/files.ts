@@ -4,7 +4,6 @@ import { ifFound, ignore, SbxError } from "../error/mod.ts";
 import { writeAll } from "../wire/mod.ts";
 import type { FileCalls, OpenPath } from "./calls.ts";
 import { type FileList, FileLister } from "./list.ts";
-import { plainPath } from "./path.ts";
 
 /** Permission bits of new folders, whatever the umask: programs of any user in the guest may enter them. */
 const FOLDER_MODE = 0o755;
@@ -276,4 +275,16 @@ function folderOf(path: string): string {
 
 function nameOf(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);
+}
+
+/**
+ * A relative path without empty parts and `.`; undefined: it is absolute or has a `..`.
+ *
+ * @throws {SbxError} `path.invalid`: a path with NUL
+ */
+export function plainPath(path: string): string | undefined {
+  if (path.includes("\0")) throw new SbxError("path.invalid", "a path may not contain NUL");
+  const parts = path.split("/");
+  if (path.startsWith("/") || parts.includes("..")) return undefined;
+  return parts.filter((part) => part !== "" && part !== ".").join("/");
 }

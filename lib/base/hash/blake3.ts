@@ -1,5 +1,7 @@
 import { Blake3Hasher } from "@napi-rs/blake-hash";
 import { Buffer } from "node:buffer";
+import { createHash } from "node:crypto";
+import { stat } from "node:fs/promises";
 
 /** Size of one read while hashing a file, in `bytes` (docs/design/contracts/14-limits.md §14). */
 export const HASH_CHUNK = 256 * 1024;
@@ -54,4 +56,40 @@ export class Blake3 {
 /** Wraps bytes in the Buffer required by the library, without a copy. */
 function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** SHA-256, BLAKE3 and size of bytes as they arrive. */
+export class Digest {
+  readonly #blake3 = new Blake3();
+  readonly #sha256;
+  /** `bytes` so far */
+  size = 0;
+
+  /** @param options `sha256: false` saves the time of an unused hash */
+  constructor({ sha256 = true } = {}) {
+    this.#sha256 = sha256 ? createHash("sha256") : undefined;
+  }
+
+  update(bytes: Uint8Array): void {
+    this.#blake3.update(bytes);
+    this.#sha256?.update(bytes);
+    this.size += bytes.length;
+  }
+
+  /** Ends the digest. @returns 64 hex characters each */
+  digest(): { blake3: string; sha256?: string } {
+    const sha256 = this.#sha256?.digest("hex");
+    return { blake3: this.#blake3.digest(), ...(sha256 !== undefined && { sha256 }) };
+  }
+}
+
+/**
+ * Identity of a file's content without reading it: any write changes it, also one that puts the times back, since the
+ * time of change is the kernel's own.
+ *
+ * @throws {Error} with `code` "ENOENT" where there is no file
+ */
+export async function fileStamp(path: string): Promise<string> {
+  const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
+  return [dev, ino, size, mtimeNs, ctimeNs].join(":");
 }

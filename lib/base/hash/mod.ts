@@ -1,4 +1,2 @@
 /** Hashes of bytes and files. */
-export { Blake3, blake3, blake3File, type FileHash, HASH_CHUNK } from "./blake3.ts";
-export { Digest } from "./digest.ts";
-export { fileStamp } from "./stamp.ts";
+export { Blake3, blake3, blake3File, Digest, type FileHash, fileStamp, HASH_CHUNK } from "./blake3.ts";

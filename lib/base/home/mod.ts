@@ -3,10 +3,8 @@ import { join } from "node:path";
 import { SbxError } from "../error/mod.ts";
 
 export { writeAtomic } from "./atomic.ts";
-export { lockWithin } from "./lock.ts";
-export { namesThisProcess } from "./pid.ts";
-export { onRemoval } from "./removal.ts";
-export { removeFolder, removeIfThere } from "./remove.ts";
+export { lockWithin, namesThisProcess } from "./lock.ts";
+export { onRemoval, removeFolder, removeIfThere } from "./remove.ts";
 
 /** Paths of one sbx installation. Installations with different homes share nothing. */
 export interface Home {

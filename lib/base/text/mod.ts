@@ -1,4 +1,3 @@
 /** Text helpers: counts with nouns, and "did you mean". */
-export { decodeUtf8, escapeBytes } from "./bytes.ts";
+export { count, decodeUtf8, escapeBytes } from "./bytes.ts";
 export { nearest, nearestId } from "./nearest.ts";
-export { count } from "./plural.ts";

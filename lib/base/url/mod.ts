@@ -129,5 +129,4 @@ function segmentsOf(path: string, isBare = true): string[] {
   return isBare ? segments.map((segment) => segment.replace(/;.*$/s, "")) : segments;
 }
 
-export { isLoopbackHost } from "./loopback.ts";
-export { shownAddress } from "./shown.ts";
+export { isLoopbackHost, shownAddress } from "./loopback.ts";

@@ -1,8 +1,6 @@
 import { ignore } from "../error/mod.ts";
-import { closeQuietly } from "./close.ts";
 import { encodeFrame, FRAME_LIMIT } from "./frame.ts";
 import { FrameReader } from "./reader.ts";
-import { writeAll } from "./write.ts";
 
 /** Two-way framed messages over one connection. */
 export interface Channel {
@@ -45,5 +43,22 @@ export class FrameChannel implements Channel {
 
   close(): void {
     closeQuietly(this.#conn);
+  }
+}
+
+/** Writes every byte; a plain `write` may write fewer. */
+export async function writeAll(
+  to: { write(bytes: Uint8Array): Promise<number> },
+  bytes: Uint8Array,
+): Promise<void> {
+  for (let at = 0; at < bytes.length;) at += await to.write(bytes.subarray(at));
+}
+
+/** Closes an object that may be closed already, or not open yet. */
+export function closeQuietly(closable: { close(): unknown } | undefined): void {
+  try {
+    closable?.close();
+  } catch {
+    // closed already
   }
 }

@@ -4,6 +4,4 @@
  */
 export { encodeFrame, FRAME_LIMIT, FrameCut, FrameError } from "./frame.ts";
 export { FrameReader } from "./reader.ts";
-export { type Channel, FrameChannel } from "./channel.ts";
-export { closeQuietly } from "./close.ts";
-export { writeAll } from "./write.ts";
+export { type Channel, closeQuietly, FrameChannel, writeAll } from "./channel.ts";

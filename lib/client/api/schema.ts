@@ -19,6 +19,5 @@ export * from "./image.ts";
 export * from "./template.ts";
 export * from "./update.ts";
 export * from "./vm.ts";
-export * from "./vm_record.ts";
 export * from "./work.ts";
 export type * from "./typed.ts";

@@ -4,8 +4,53 @@
 import { ARCHES } from "../../base/arch/mod.ts";
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers, body, VmParam } from "./common.ts";
-import { LiveInfo, LiveRequest } from "./live.ts";
-import { HistoryResult, LogsResult, PageQuery, TimelineResult } from "./vm_record.ts";
+
+// A folder of the host in a VM (docs/guides/live.md).
+
+export const LiveRequest = z.strictObject({
+  dir: z.string().max(4096).describe("absolute path of a folder of this host"),
+  with_secrets: z.boolean().optional().describe("the guest sees files that look like secrets too"),
+}).describe("a folder of the host that the guest gets read-write, with masks");
+
+export const LiveInfo = z.object({
+  dir: z.string().describe("folder of the host"),
+  place: z.string().describe("folder in the guest"),
+  is_repository: z.boolean(),
+}).describe("absent: the guest has no folder of the host");
+
+// The records of a VM: logs, events, programs (docs/design/contracts/02-http.md §2, "Virtual machines").
+
+export const LogsResult = z.object({
+  logs: z.array(
+    z.object({ name: z.string(), size_bytes: z.int(), truncated: z.boolean(), lines: z.array(z.string()) }),
+  ),
+}).openapi("Logs");
+export type LogsResult = z.infer<typeof LogsResult>;
+
+const nextCursor = z.string().optional().describe("?cursor= of the next page; absent at the end");
+/** Page of a record. */
+export const PageQuery = z.object({
+  cursor: z.string().optional(),
+  limit: z.coerce.number().int().min(1).max(1000).optional().describe("default 1000"),
+});
+
+export const TimelineResult = z.object({
+  events: z.array(z.record(z.string(), z.unknown())),
+  next_cursor: nextCursor,
+}).openapi("Timeline");
+export type TimelineResult = z.infer<typeof TimelineResult>;
+
+export const HistoryResult = z.object({
+  executions: z.array(z.object({
+    event_id: z.string(),
+    timestamp_unix_ms: z.int(),
+    command: z.string(),
+    exit_code: z.int().nullable(),
+    duration_ms: z.number().nullable(),
+  })),
+  next_cursor: nextCursor,
+}).openapi("History");
+export type HistoryResult = z.infer<typeof HistoryResult>;
 
 /**
  * First character alphanumeric, then `[A-Za-z0-9_-]`, at most 64 characters

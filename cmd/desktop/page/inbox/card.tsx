@@ -3,11 +3,10 @@ import { api, type AskRule, type AskView } from "../../api/routes.ts";
 import { vmNames } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { type Answer, answer, ANSWERS } from "./answer.ts";
-import { AskRequest } from "./request.tsx";
+import { AskRequest, whenRecorded } from "./request.tsx";
 import { useSignal } from "@preact/signals";
 import { act } from "../../store/act.ts";
 import { RuleEditor } from "../rules/editor.tsx";
-import { whenRecorded } from "./recorded.ts";
 
 interface Props {
   ask: AskView;

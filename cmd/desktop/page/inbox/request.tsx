@@ -8,8 +8,8 @@ import { Table } from "../../part/table.tsx";
 import { timeOf } from "../../part/time.ts";
 import { act } from "../../store/act.ts";
 import { text } from "../../text/en.ts";
-import { whenRecorded } from "./recorded.ts";
 import { type ProcessNode, ProcessTreeBuilder } from "../../../../lib/event/mod.ts";
+import { ApiError } from "../../api/client.ts";
 
 /** The event that waits, with what led to it; secrets in it are refs. */
 export function AskRequest({ ask }: { ask: AskView }) {
@@ -128,4 +128,20 @@ async function programsAbove(session: string, pid: number, sequence: number): Pr
   let node = processes.findLast((each) => each.pid === pid);
   for (; node; node = node.parent === undefined ? undefined : processes[node.parent]) chain.unshift(node);
   return chain;
+}
+
+/** `ms` between two tries: an ask is announced at once, and its event is in the record a moment later. */
+const RETRY_MS = 200;
+const TRIES_MAX = 10;
+
+/** Reads what needs the event of an ask, once that is recorded. @throws {ApiError} */
+export async function whenRecorded<T>(read: () => Promise<T>): Promise<T> {
+  for (let tries = 1;; tries++) {
+    try {
+      return await read();
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 404 || tries === TRIES_MAX) throw error;
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
+  }
 }
