@@ -11,12 +11,17 @@ export function fromRoot(path: string): string {
 }
 
 /** TypeScript files below a folder, relative to the repository. */
-export async function codeBelow(folder: string): Promise<string[]> {
+export function codeBelow(folder: string): Promise<string[]> {
+  return filesBelow(folder, /\.tsx?$/);
+}
+
+/** Files below a folder whose name matches, relative to the repository. */
+export async function filesBelow(folder: string, name: RegExp): Promise<string[]> {
   const entries = await Array.fromAsync(Deno.readDir(fromRoot(folder)));
-  const paths = entries.map(({ name, isDirectory }) =>
-    isDirectory ? codeBelow(`${folder}/${name}`) : [`${folder}/${name}`]
+  const paths = entries.map((entry) =>
+    entry.isDirectory ? filesBelow(`${folder}/${entry.name}`, name) : [`${folder}/${entry.name}`]
   );
-  return (await Promise.all(paths)).flat().filter((path) => /\.tsx?$/.test(path));
+  return (await Promise.all(paths)).flat().filter((path) => name.test(path));
 }
 
 /** Standard output of a Deno command run in the repository. */
