@@ -4,7 +4,8 @@ import { SbxError } from "../error/mod.ts";
 
 export { writeAtomic } from "./atomic.ts";
 export { lockWithin, namesThisProcess } from "./lock.ts";
-export { onRemoval, removeFolder, removeIfThere } from "./remove.ts";
+export { onRemoval } from "./removal.ts";
+export { removeFolder, removeIfThere } from "./remove.ts";
 
 /** Paths of one sbx installation. Installations with different homes share nothing. */
 export interface Home {
