@@ -15,7 +15,7 @@ match = 'process.activity.command == "sbx-port 5433"'
 reason = "no connection"
 [profiles.rules.no-keys]
 action = "block"
-match = 'file?.activity.operation == "export" && file?.activity.ext == "key"'
+match = 'file.activity.operation == "export" && file.activity.ext == "key"'
 reason = "keys stay"
 `;
 /** Listens on 7000, on ::1 only on 7001; sends back what it got when the client has ended its side. */
