@@ -1,6 +1,16 @@
 /** The kernel's trace of programs: an instance of its own, read in its binary form. */
 import { PolledFiles } from "../../../ffi/libc/poll.ts";
-import { BUFFER_KIB, CLOCK, EVENTS, FILTERS, INSTANCE, OWNER_PROBES, PROBES, type TraceEvent, TRACING } from "../../../lib/machine/guest/trace/mod.ts";
+import {
+  BUFFER_KIB,
+  CLOCK,
+  EVENTS,
+  FILTERS,
+  INSTANCE,
+  OWNER_PROBES,
+  PROBES,
+  type TraceEvent,
+  TRACING,
+} from "../../../lib/machine/guest/trace/mod.ts";
 import { FILE_EVENTS, FILE_PROBES, type FileEvent, readFilter } from "./file_probes.ts";
 import { TraceFormat } from "./format.ts";
 import { PAGE_BYTES, readPage, type TraceRecord } from "./page.ts";

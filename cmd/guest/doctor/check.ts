@@ -1,5 +1,10 @@
 import { timeLimit } from "../../../lib/base/time/mod.ts";
-import { type CheckId, type CheckResult, type CheckState, DETAIL_MAX } from "../../../lib/support/doctor/mod.ts";
+import {
+  type CheckId,
+  type CheckResult,
+  type CheckState,
+  DETAIL_MAX,
+} from "../../../lib/support/doctor/mod.ts";
 
 /** Result of a check; `undefined` where there is nothing to check. */
 export type Seen = { state: CheckState; detail: string } | undefined;

@@ -1,7 +1,16 @@
 import { basename, dirname, join } from "node:path";
 import type { FileEntry } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { type CopiedFile, type CopyResult, incompleteError, joinPath, NOT_UTF8, type Remote, requireRoom, type Tree } from "./cp_remote.ts";
+import {
+  type CopiedFile,
+  type CopyResult,
+  incompleteError,
+  joinPath,
+  NOT_UTF8,
+  type Remote,
+  requireRoom,
+  type Tree,
+} from "./cp_remote.ts";
 import { bytesOf, findBehind } from "./cp_behind.ts";
 import { reportClash } from "./cp_upload.ts";
 import { withPartialFile } from "./partial_file.ts";

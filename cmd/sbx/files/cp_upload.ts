@@ -3,7 +3,14 @@ import { readNames } from "../../../ffi/host/directory.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
 import { decodeUtf8, escapeBytes } from "../../../lib/base/text/mod.ts";
-import { type CopiedFile, type CopyResult, joinPath, NOT_UTF8, type Remote, requireRoom } from "./cp_remote.ts";
+import {
+  type CopiedFile,
+  type CopyResult,
+  joinPath,
+  NOT_UTF8,
+  type Remote,
+  requireRoom,
+} from "./cp_remote.ts";
 
 /** Copied mode bits: permissions, without set-user-id, set-group-id and sticky. */
 const PERMISSIONS = 0o777;
