@@ -2,8 +2,7 @@ import { print, printJson } from "../../lib/base/print/mod.ts";
 import { type Command, JSON_OPTION, usageError } from "../../lib/base/args/mod.ts";
 import { Progress } from "../../lib/base/progress/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
-import { compileRead } from "../../lib/detection/compile/mod.ts";
-import { diagnosticsOf } from "../../lib/detection/compile/mod.ts";
+import { compileRead, diagnosticsOf } from "../../lib/detection/compile/mod.ts";
 import { readPack } from "../../lib/detection/pack/mod.ts";
 import {
   type Check,

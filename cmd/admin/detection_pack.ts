@@ -4,9 +4,7 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import { writeAtomic } from "../../lib/base/home/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 import { writeAll } from "../../lib/base/wire/mod.ts";
-import { compileRead } from "../../lib/detection/compile/mod.ts";
-import type { Diagnostic } from "../../lib/detection/compile/mod.ts";
-import { createCompileReport } from "../../lib/detection/compile/mod.ts";
+import { compileRead, createCompileReport, type Diagnostic } from "../../lib/detection/compile/mod.ts";
 import { formatIr } from "../../lib/detection/mod.ts";
 import { readPack, validationOf } from "../../lib/detection/pack/mod.ts";
 

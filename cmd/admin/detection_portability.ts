@@ -3,11 +3,11 @@ import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { Progress } from "../../lib/base/progress/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 import {
+  detectionError,
   type PortabilityReport,
   type PortabilityRule,
   reportPortability,
 } from "../../lib/detection/compile/mod.ts";
-import { detectionError } from "../../lib/detection/compile/mod.ts";
 import { readPack } from "../../lib/detection/pack/mod.ts";
 
 /** Most lines of each printed table; `--json` has all. */

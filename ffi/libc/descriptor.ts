@@ -1,6 +1,5 @@
 /** Open files by number, with operations that Deno lacks: holes, clones, exact times. Linux only. */
-import type { FileStat } from "./stat.ts";
-import { parseStat, STAT_BYTES, STAT_MASK } from "./stat.ts";
+import { type FileStat, parseStat, STAT_BYTES, STAT_MASK } from "./stat.ts";
 
 const SEEK_DATA = 3, SEEK_HOLE = 4;
 const FICLONE = 0x40049409n;

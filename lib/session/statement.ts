@@ -10,8 +10,7 @@ import { newEventId } from "../event/mod.ts";
 import type { MachineInfo } from "./ipc/mod.ts";
 import type { Ledger } from "../ledger/mod.ts";
 import type { Rule } from "../policy/mod.ts";
-import type { Contract } from "./files/contract.ts";
-import { detectionsOf } from "./files/contract.ts";
+import { type Contract, detectionsOf } from "./files/contract.ts";
 import type { VmRecord } from "./files/record.ts";
 
 interface StatementBase {

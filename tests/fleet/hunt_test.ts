@@ -4,8 +4,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { compilePack } from "../../lib/detection/compile/mod.ts";
-import type { DetectionIr } from "../../lib/detection/mod.ts";
-import { Matcher } from "../../lib/detection/mod.ts";
+import { type DetectionIr, Matcher } from "../../lib/detection/mod.ts";
 import { checkPack, readPack } from "../../lib/detection/pack/mod.ts";
 import { ClickHouseClient, parseClickHouse } from "../../lib/fleet/clickhouse/mod.ts";
 import {

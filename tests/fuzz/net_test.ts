@@ -9,8 +9,7 @@ import { sniff } from "../../lib/network/guest/sniff.ts";
 import { WireBody } from "../../lib/network/message/body.ts";
 import { requestFraming, responseFraming } from "../../lib/network/message/framing.ts";
 import { headEnd, parseRequestHead, parseResponseHead } from "../../lib/network/message/head.ts";
-import { HeaderDecoder } from "../../lib/network/upstream/http2/hpack.ts";
-import { encodeHeaders } from "../../lib/network/upstream/http2/hpack.ts";
+import { encodeHeaders, HeaderDecoder } from "../../lib/network/upstream/http2/hpack.ts";
 import { Random } from "../helper/random.ts";
 
 const ROUNDS = 4000;

@@ -1,6 +1,11 @@
 /** Events as a ledger lists them, for tests of what replays them. */
-import type { EventCommon, EventType, HttpGit } from "../../lib/event/mod.ts";
-import { fileNameOf, pathClass } from "../../lib/event/mod.ts";
+import {
+  type EventCommon,
+  type EventType,
+  fileNameOf,
+  type HttpGit,
+  pathClass,
+} from "../../lib/event/mod.ts";
 import type { LabEvent } from "../../lib/lab/mod.ts";
 import { eventCommon, httpRequest, processExec } from "./event.ts";
 

@@ -2,8 +2,7 @@
 import { SessionGate, type SessionNotice } from "../../lib/session/gate/mod.ts";
 import { Ledger } from "../../lib/ledger/mod.ts";
 import { parseRules } from "../../lib/policy/author/mod.ts";
-import type { Draft } from "../../lib/policy/mod.ts";
-import { compileLayers } from "../../lib/policy/mod.ts";
+import { compileLayers, type Draft } from "../../lib/policy/mod.ts";
 import { type Contract, detectionsOf } from "../../lib/session/mod.ts";
 import { httpRequest, processExec } from "./event.ts";
 import { SESSION } from "./gate.ts";

@@ -1,8 +1,10 @@
 /** The routes that pages call, with the types of the service's own definitions. */
 import type {
+  Answer,
   AskResolve,
   AskRule,
   AskView,
+  Body,
   CreateRequest,
   CredentialAdd,
   CredentialView,
@@ -11,7 +13,11 @@ import type {
   ExecRequest,
   FileEntry,
   McpChange,
+  Method,
+  PathOf,
   PortRequest,
+  Query,
+  RouteAt,
   RuleChangeView,
   RuleList,
   SettingExplanation,
@@ -28,7 +34,6 @@ import type {
   WorkTaken,
   WorkView,
 } from "../../../lib/client/api/schema.ts";
-import type { Answer, Body, Method, PathOf, Query, RouteAt } from "../../../lib/client/api/schema.ts";
 import type { DecidedEvent } from "../../../lib/event/mod.ts";
 import { addressOf } from "./address.ts";
 import { ask, send, tell } from "./client.ts";

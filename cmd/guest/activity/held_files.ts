@@ -7,10 +7,9 @@ import type { FileQuestion } from "../../../ffi/libc/fanotify.ts";
 import { sharesMemory } from "../../../ffi/libc/process.ts";
 import { fileNameOf, type NamedPaths, pathClass } from "../../../lib/event/mod.ts";
 import { ACTIVITY_LIMITS, type FileProbe } from "../../../lib/machine/guest/wire/mod.ts";
-import type { Held } from "./thread.ts";
+import { type Held, stateOf, ThreadCall } from "./thread.ts";
 import type { Places } from "./places.ts";
 import { processAt } from "./proc.ts";
-import { stateOf, ThreadCall } from "./thread.ts";
 
 /** Most files that are known to be allowed always. */
 const ALWAYS_MAX = 65_536;

@@ -6,10 +6,9 @@
 import type { FileQuestion } from "../../../ffi/libc/fanotify.ts";
 import { identityOf } from "../../../ffi/libc/inode.ts";
 import { interpreterOf, isLoader, mayHaveLoader } from "./executable.ts";
-import type { Held } from "./thread.ts";
+import { type Held, stateOf, ThreadCall } from "./thread.ts";
 import type { Places } from "./places.ts";
 import { cwdOf } from "./proc.ts";
-import { stateOf, ThreadCall } from "./thread.ts";
 
 /** Most threads whose last answer is remembered. */
 const ANSWERED_MAX = 4096;

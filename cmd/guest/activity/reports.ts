@@ -1,7 +1,10 @@
 import { ignore } from "../../../lib/base/error/mod.ts";
 import { closeQuietly, encodeFrame, writeAll } from "../../../lib/base/wire/mod.ts";
-import type { ActivityFrame, ActivityHello } from "../../../lib/machine/guest/wire/mod.ts";
-import { ACTIVITY_LIMITS } from "../../../lib/machine/guest/wire/mod.ts";
+import {
+  ACTIVITY_LIMITS,
+  type ActivityFrame,
+  type ActivityHello,
+} from "../../../lib/machine/guest/wire/mod.ts";
 import { listeningPorts, type RunningProcess } from "./proc.ts";
 
 /** Most `bytes` of one write. */

@@ -4,8 +4,7 @@ import type { ExecResult } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseJson } from "../../../lib/base/json/mod.ts";
 import { timeLimit } from "../../../lib/base/time/mod.ts";
-import type { Client } from "../../../lib/client/mod.ts";
-import { segment } from "../../../lib/client/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
 
 /** Longest report, in characters. */
 const REPORT_MAX = 64 * 1024;

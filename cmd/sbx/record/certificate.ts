@@ -1,12 +1,13 @@
 /** Certificates on the command line: keys, files, and a summary for people. */
 import {
+  CERTIFICATE_TYPE,
   checkSeal,
   ensureSigningKey,
   formatPublicKey,
   parsePublicKeys,
   readMachineKey,
+  signText,
 } from "../../../lib/release/signing/mod.ts";
-import { CERTIFICATE_TYPE, signText } from "../../../lib/release/signing/mod.ts";
 import { asSbxError, SbxError } from "../../../lib/base/error/mod.ts";
 import { home, writeAtomic } from "../../../lib/base/home/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";

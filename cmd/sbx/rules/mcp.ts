@@ -15,8 +15,7 @@ import { connect } from "../connect.ts";
 import { LOGIN_COMMANDS, mcpPath, PROFILE_OPTION } from "./mcp_sign_in.ts";
 import { formatJson, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
-import { usageError } from "../usage.ts";
-import { UTC_NOTE } from "../usage.ts";
+import { usageError, UTC_NOTE } from "../usage.ts";
 
 const CALL: Command = {
   name: "mcp call",

@@ -1,7 +1,6 @@
 /** A program in a VM with the standard streams of sbx. */
 import type { PipedRequest, VmSummary } from "../../../lib/client/api/mod.ts";
-import type { ErrorBody } from "../../../lib/base/error/mod.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
+import { type ErrorBody, SbxError } from "../../../lib/base/error/mod.ts";
 import { PROGRAM_WINDOW, Window } from "../../../lib/base/window/mod.ts";
 import { writeAll } from "../../../lib/base/wire/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";

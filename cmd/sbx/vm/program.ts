@@ -1,8 +1,7 @@
 /** Shared by `sbx run` and `sbx exec`: a program's request, and its streamed output. */
 import type { ExecRequest, ExecResult, VmInfo } from "../../../lib/client/api/mod.ts";
 import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
-import type { ErrorBody } from "../../../lib/base/error/mod.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
+import { type ErrorBody, SbxError } from "../../../lib/base/error/mod.ts";
 import { serverEvents } from "../../../lib/client/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
 import { writeAll } from "../../../lib/base/wire/mod.ts";

@@ -1,7 +1,6 @@
 import { isAbsolute, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
-import { compileRead } from "../compile/mod.ts";
-import { detectionError, formatProblem, type Problem } from "../compile/mod.ts";
+import { compileRead, detectionError, formatProblem, type Problem } from "../compile/mod.ts";
 import { type DetectionIr, type ExportRoute, isExportRoute } from "../ir/ir.ts";
 import { readPack } from "../pack/mod.ts";
 import { type PackPin, requireInstallable, requirePinned } from "./pin.ts";

@@ -3,9 +3,8 @@
  * §12).
  */
 import { z } from "zod";
-import type { SigningKey } from "../../release/mod.ts";
+import type { PublicKey, SigningKey } from "../../release/mod.ts";
 import { openSigned, REPORT_TYPE, signText } from "../../release/signing/mod.ts";
-import type { PublicKey } from "../../release/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { Heads, HEX64, SESSION_ID } from "../segment/mod.ts";
 

@@ -48,5 +48,4 @@ export { sealAbandoned } from "./seal_abandoned.ts";
 export { readSpending, type RecordedSpending } from "./spending.ts";
 export { renameDamagedIndex, type SessionEntry, SessionIndex } from "./sessions.ts";
 export { readOwner, type SealCheck, verifyLedger } from "./verify.ts";
-export type { SealSigner } from "./verify_chain.ts";
-export type { Verification } from "./verify_chain.ts";
+export type { SealSigner, Verification } from "./verify_chain.ts";

@@ -6,8 +6,16 @@ import { BOUND_VERSION, GENESIS } from "../schema.ts";
 import { findSealMismatch, readSeal } from "../seal.ts";
 import { openLedger, withLedger } from "./open.ts";
 import { selectText } from "./text.ts";
-import type { Problem, SealSigner } from "./verify_chain.ts";
-import { type ChainState, checkChain, EVENTS, JOURNAL, OUTCOMES, type Verification } from "./verify_chain.ts";
+import {
+  type ChainState,
+  checkChain,
+  EVENTS,
+  JOURNAL,
+  OUTCOMES,
+  type Problem,
+  type SealSigner,
+  type Verification,
+} from "./verify_chain.ts";
 import { checkBodies, checkBound, checkRecords, checkReferences, checkStructure } from "./verify_rows.ts";
 
 /** Checks the signature of a sealed ledger. */

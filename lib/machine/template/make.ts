@@ -1,7 +1,6 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { rejectAfter, timeLimit } from "../../base/time/mod.ts";
-import type { Hypervisor, MachineSpec } from "../vm/mod.ts";
-import { TEMPLATE_READY } from "../vm/mod.ts";
+import { type Hypervisor, type MachineSpec, TEMPLATE_READY } from "../vm/mod.ts";
 
 /** Longest boot of a template's machine, in `ms`: it runs beside the VMs of a person, and has no hurry. */
 const BOOT_DEADLINE_MS = timeLimit(180_000);

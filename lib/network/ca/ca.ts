@@ -1,6 +1,5 @@
 import { asSbxError } from "../../base/error/mod.ts";
-import type { CaFiles, CaPair } from "./sign.ts";
-import type { Leaf } from "./sign.ts";
+import type { CaFiles, CaPair, Leaf } from "./sign.ts";
 
 /** Most certificates in the cache. */
 const LEAVES_MAX = 2048;

@@ -36,14 +36,13 @@ import {
   requesterOf,
   substitutionDraft,
 } from "./draft.ts";
-import type { Requester } from "./request.ts";
+import type { CapturedHead, IncomingRequest, Requester } from "./request.ts";
 import { searchEncoded, TOO_LONG } from "./encoded_body.ts";
 import { bodyPlaceOf, prepareBody } from "./filtered_body.ts";
 import { drainBody, GitExchange } from "./git.ts";
 import { modelBodyOf } from "./model_body.ts";
 import { modelRequestOf, ModelTap, type ModelVerdict } from "./model_tap.ts";
 import type { Outlet } from "./outlet.ts";
-import type { CapturedHead, IncomingRequest } from "./request.ts";
 import { errorText, ResponseRelay } from "./response_relay.ts";
 import { LaterTap } from "./response_tap.ts";
 import { rewriteBody, rewriteHead, rewriteUpgrade } from "./rewrite.ts";

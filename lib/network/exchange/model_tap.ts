@@ -7,9 +7,8 @@ import { NO_BYTES } from "../message/byte_buffer.ts";
 import { type Header, headerValue } from "../message/header.ts";
 import { splitTarget } from "../message/target.ts";
 import type { Destination, ModelCall, ModelDraft, ModelRequest, Scrub } from "../interface/mod.ts";
-import type { Requester } from "./request.ts";
+import type { CapturedHead, Requester } from "./request.ts";
 import type { ModelBody } from "./model_body.ts";
-import type { CapturedHead } from "./request.ts";
 import type { ResponseTap, TapEnd } from "./response_tap.ts";
 import { UsageStrip } from "./usage_strip.ts";
 

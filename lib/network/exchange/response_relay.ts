@@ -16,9 +16,8 @@ import { relayedBytes } from "../relay.ts";
 import type { ExchangeReply } from "../upstream/pool.ts";
 import { NO_HTTP_BODY } from "./draft.ts";
 import { filterBytes, FilteredBody } from "./filtered_body.ts";
-import type { TapEnd } from "./response_tap.ts";
+import type { ResponseTap, TapEnd } from "./response_tap.ts";
 import type { Outlet } from "./outlet.ts";
-import type { ResponseTap } from "./response_tap.ts";
 import type { SocketExchange } from "./socket.ts";
 
 type HttpResponse = NonNullable<HttpEvent["response"]>;

@@ -11,9 +11,8 @@ import {
 } from "../exchange/authority.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
 import { connectDraft, httpDraft, NO_HTTP_BODY, rawPathOf } from "../exchange/draft.ts";
-import type { Requester } from "../exchange/request.ts";
+import type { IncomingRequest, Requester } from "../exchange/request.ts";
 import { HttpExchange } from "../exchange/exchange.ts";
-import type { IncomingRequest } from "../exchange/request.ts";
 import { ClientLost, ConnectionLost, MessageFault } from "../fault.ts";
 import { DRAIN_MAX, HEAD_MAX, type NetTimeouts } from "../limit.ts";
 import { type BodySource, WireBody } from "../message/body.ts";

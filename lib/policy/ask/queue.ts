@@ -1,9 +1,7 @@
 /** Asks: decisions that wait for a person (docs/design/contracts/05-policy.md §5). */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Event } from "../../event/mod.ts";
-import type { Answered, Decision } from "../decision/mod.ts";
-import { subjectLine } from "../decision/mod.ts";
-import { applyAnswer } from "../decision/mod.ts";
+import { type Answered, applyAnswer, type Decision, subjectLine } from "../decision/mod.ts";
 import type { Layer } from "../engine/rule_term.ts";
 import { contentOf, identityOf, isWhole } from "./digest.ts";
 import { APPROVAL_MINUTES_MAX, ASK_TIMEOUT, ASKS_MAX, SUBJECT_MAX } from "./limit.ts";

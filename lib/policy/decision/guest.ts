@@ -3,8 +3,7 @@
  * is for people on the host.
  */
 import { ASK_USER } from "../../base/error/mod.ts";
-import type { Decision } from "./decision.ts";
-import { isGuard } from "./decision.ts";
+import { type Decision, isGuard } from "./decision.ts";
 
 /** Refusal for a guest: no file, no line, no value of other rules, and no advice to change a rule. */
 export interface GuestRefusal {

@@ -6,8 +6,13 @@ import { asSbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
-import type { FileDecision, FileRequest, HostFile } from "../../session/mod.ts";
-import { type Contract, readContract } from "../../session/mod.ts";
+import {
+  type Contract,
+  type FileDecision,
+  type FileRequest,
+  type HostFile,
+  readContract,
+} from "../../session/mod.ts";
 import type { StillRecord } from "../../session/offline/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import { companionContract } from "../vm/mcp_companions.ts";

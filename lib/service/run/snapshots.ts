@@ -1,5 +1,10 @@
-import type { SnapshotDiff, SnapshotInfo, SnapshotRestored, SnapshotUndo } from "../../client/api/mod.ts";
-import { CHANGES_MAX } from "../../client/api/mod.ts";
+import {
+  CHANGES_MAX,
+  type SnapshotDiff,
+  type SnapshotInfo,
+  type SnapshotRestored,
+  type SnapshotUndo,
+} from "../../client/api/mod.ts";
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { userName } from "../../base/user/mod.ts";

@@ -1,8 +1,7 @@
 import type { VmAction, VmInfo, VmStatus, VmSummary } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { MachineInfo } from "../../session/ipc/mod.ts";
-import type { SessionPaths, VmRecord } from "../../session/mod.ts";
-import { PAUSED_HINT } from "../../session/mod.ts";
+import { PAUSED_HINT, type SessionPaths, type VmRecord } from "../../session/mod.ts";
 import type { StillRecord } from "../../session/offline/mod.ts";
 import type { Features, Hypervisor } from "../../machine/vm/mod.ts";
 import { guestPath } from "../run/workspace/mod.ts";

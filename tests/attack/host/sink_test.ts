@@ -2,8 +2,7 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { CorpFile } from "../../../lib/config/corp/mod.ts";
-import { CredentialStore, storePath } from "../../../lib/credential/mod.ts";
-import { sinkAuthorization } from "../../../lib/credential/mod.ts";
+import { CredentialStore, sinkAuthorization, storePath } from "../../../lib/credential/mod.ts";
 import { FindingSinks } from "../../../lib/ledger/sink/mod.ts";
 import { requestEvent } from "../../helper/ledger.ts";
 import { withSettings } from "../../helper/settings_store.ts";

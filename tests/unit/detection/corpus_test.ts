@@ -1,7 +1,6 @@
 /** Hand-written Sigma rules, one per construct; the first line of each states the expected result. */
 import { assert, assertEquals } from "@std/assert";
-import { compilePack } from "../../../lib/detection/compile/mod.ts";
-import { reportPortability } from "../../../lib/detection/compile/mod.ts";
+import { compilePack, reportPortability } from "../../../lib/detection/compile/mod.ts";
 import { checkPack, type Pack, readPack } from "../../../lib/detection/pack/mod.ts";
 import { fromRoot } from "../../helper/repo.ts";
 

@@ -2,8 +2,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
-import { compileRead } from "../../../lib/detection/compile/mod.ts";
-import { diagnosticsOf } from "../../../lib/detection/compile/mod.ts";
+import { compileRead, diagnosticsOf } from "../../../lib/detection/compile/mod.ts";
 import { packOf, readPack, validationOf } from "../../../lib/detection/pack/mod.ts";
 import { fromRoot } from "../../helper/repo.ts";
 

@@ -1,7 +1,6 @@
 /** The process tree of a session's events. */
 import { assertEquals } from "@std/assert";
-import { ProcessTreeBuilder } from "../../../lib/event/mod.ts";
-import type { EventCommon } from "../../../lib/event/mod.ts";
+import { type EventCommon, ProcessTreeBuilder } from "../../../lib/event/mod.ts";
 import { processExec } from "../../helper/event.ts";
 import { lookup, program, recorded, web } from "../../helper/recording.ts";
 

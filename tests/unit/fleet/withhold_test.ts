@@ -1,8 +1,7 @@
 /** Bodies stay on the machine, whatever the shape of the event, unless corp lets them go. */
 import { assert, assertEquals } from "@std/assert";
 import { canonicalJson } from "../../../lib/base/json/mod.ts";
-import { openSegment, verifyRows } from "../../../lib/fleet/segment/mod.ts";
-import type { BodyGrant } from "../../../lib/fleet/segment/mod.ts";
+import { type BodyGrant, openSegment, verifyRows } from "../../../lib/fleet/segment/mod.ts";
 import type { SegmentTarget } from "../../../lib/fleet/ship/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";

@@ -1,8 +1,7 @@
 /** Metrics of the service: what it hears of becomes counters, and nothing of a guest becomes a label. */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
-import type { Notice } from "../../../lib/service/mod.ts";
-import { Notices, ServiceMetrics } from "../../../lib/service/mod.ts";
+import { type Notice, Notices, ServiceMetrics } from "../../../lib/service/mod.ts";
 import { Registry } from "../../../lib/service/vm/registry.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { fromRoot } from "../../helper/repo.ts";

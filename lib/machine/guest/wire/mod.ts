@@ -14,8 +14,6 @@ export {
   INLINE_BYTES,
   INPUT_WINDOW,
   isForbiddenVariable,
-} from "./limit.ts";
-export {
   MAX_BOOT_BYTES,
   MAX_BOOT_FILES,
   MAX_BOOT_VARIABLES,

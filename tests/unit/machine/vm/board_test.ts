@@ -1,10 +1,9 @@
 /** QEMU's machines for guests of each architecture. */
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { type Arch, ARCHES, currentArch, parseArch } from "../../../../lib/base/arch/mod.ts";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { bareArguments, chooseAccelerator } from "../../../../lib/machine/vm/mod.ts";
 import { imageIdentity } from "../../../../lib/machine/vm/qemu.ts";
-import { assertThrows } from "@std/assert";
 
 const OTHER: Arch = currentArch() === "arm64" ? "x86_64" : "arm64";
 const BOOT = { kernel: "/k", initrd: "/i", cpus: 2, ramMb: 512 };

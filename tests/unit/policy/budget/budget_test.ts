@@ -1,7 +1,6 @@
 /** Budgets at the gate: what is counted, asked and blocked at a limit, and calls at the same time. */
 import { assert, assertEquals } from "@std/assert";
-import type { Cost, LayeredTerms } from "../../../../lib/policy/budget/mod.ts";
-import { DaySpending } from "../../../../lib/policy/budget/mod.ts";
+import { type Cost, DaySpending, type LayeredTerms } from "../../../../lib/policy/budget/mod.ts";
 import { BudgetTerms } from "../../../../lib/policy/budget/schema.ts";
 import type { Draft, Outcome } from "../../../../lib/policy/mod.ts";
 import { TestGate } from "../../../helper/gate.ts";

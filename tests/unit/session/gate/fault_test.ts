@@ -5,8 +5,7 @@ import { SbxError } from "../../../../lib/base/error/mod.ts";
 import type { Finding } from "../../../../lib/event/mod.ts";
 import { readEvents, readFindings, verifyLedger } from "../../../../lib/ledger/read/mod.ts";
 import { completeEvent } from "../../../../lib/policy/author/mod.ts";
-import { ACTIONS, type Rule } from "../../../../lib/policy/mod.ts";
-import { compileLayers } from "../../../../lib/policy/mod.ts";
+import { ACTIONS, compileLayers, type Rule } from "../../../../lib/policy/mod.ts";
 import { Random } from "../../../helper/random.ts";
 import { contractOf, exec, http, RESPONSE, rule, withGate } from "../../../helper/session_gate.ts";
 

@@ -8,8 +8,8 @@ import {
   Jobs,
   JOBS_KEPT,
   JOBS_RUNNING_MAX,
+  OutputReader,
 } from "../../../../lib/session/job/mod.ts";
-import { OutputReader } from "../../../../lib/session/job/mod.ts";
 
 const PROGRAM: JobProgram = { argv: ["make"], tty: false };
 const EVENT = "0123456789ab";
