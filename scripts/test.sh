@@ -32,7 +32,7 @@ flags=(--no-check -A --quiet)
 # Jobs, each a line "check NAME COMMAND…" or "test SUITE FILE…". Names and paths hold no spaces. Checks and light suites come
 # first, one job for each processor at a time; then heavy ones, one for two processors: a VM keeps more than one of them busy,
 # and two files of VMs on two processors waited for each other longer than one after the other takes.
-jobs=()
+jobs=() light_jobs=() heavy_jobs=()
 workers=$(getconf _NPROCESSORS_ONLN)
 heavy_workers=$(((workers + 1) / 2))
 
@@ -47,7 +47,9 @@ add() {
     files=$(bundle "$name" <<<"$(grep -v '_alone_test\.ts$' <<<"$files")"
       bundle "$name-alone" <<<"$(grep '_alone_test\.ts$' <<<"$files")")
   fi
-  for file in $files; do jobs+=("test $name $file"); done
+  for file in $files; do
+    if [[ "$light" == *" $name "* ]]; then light_jobs+=("test $name $file"); else heavy_jobs+=("test $name $file"); fi
+  done
 }
 
 # bundle NAME: modules that import the test files in standard input, 24 in each. Deno loads what test files import once for each
@@ -163,19 +165,16 @@ if [ -n "${TEST:-}" ]; then
   add "$(sed -E 's#^(\./)?tests/(attack/[^/]+|[^/]+).*#\2#' <<<"$TEST")" "$TEST"
 else
   if [ $# = 0 ]; then
-    jobs=("check types scripts/types.sh" "check lint $deno lint --quiet" "check format $deno fmt --quiet --check")
+    light_jobs=("check types scripts/types.sh" "check lint $deno lint --quiet" "check format $deno fmt --quiet --check")
     # shellcheck disable=SC2086
     set -- $light $heavy
   fi
   for suite in "$@"; do add "$suite" "tests/$suite/"; done
 fi
 
-first_heavy=0
-while [[ "${jobs[first_heavy]:-}" == check\ * || "$light" == *" $(cut -d' ' -f2 <<<"${jobs[first_heavy]:-}") "* ]]; do
-  first_heavy=$((first_heavy + 1))
-done
-work_off 0 "$first_heavy" "$workers"
-work_off "$first_heavy" ${#jobs[@]} "$heavy_workers"
+jobs=("${light_jobs[@]}" "${heavy_jobs[@]}")
+work_off 0 ${#light_jobs[@]} "$workers"
+work_off ${#light_jobs[@]} ${#jobs[@]} "$heavy_workers"
 
 echo
 read -r passed failed < <(cat "$work"/*.result 2>/dev/null | awk '{ good += $1; bad += $2 } END { print good + 0, bad + 0 }')
