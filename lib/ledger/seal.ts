@@ -5,6 +5,7 @@
  * (DSSE), which is made and checked outside (`lib/release/signing`): rewriting both files without the key is
  * detected.
  */
+import { ifFound } from "../base/error/mod.ts";
 import { blake3File } from "../base/hash/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
 
@@ -70,12 +71,7 @@ export function removeSeal(path: string): void {
 
 /** Text of a ledger's seal; `undefined` if it is open, or its writer ended without closing it. */
 export async function readSeal(path: string): Promise<string | undefined> {
-  try {
-    return await Deno.readTextFile(sealPath(path));
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
+  return await ifFound(Deno.readTextFile(sealPath(path)));
 }
 
 /** A seal in its file's format: plain, or in an envelope, whose signature is not checked here. */

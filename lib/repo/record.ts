@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { copySparse } from "../base/copy/mod.ts";
-import { SbxError } from "../base/error/mod.ts";
+import { ifFound, SbxError } from "../base/error/mod.ts";
 import { lockWithin, writeAtomic } from "../base/home/mod.ts";
 
 /** Longest wait for another program that takes work, in `ms`. */
@@ -36,10 +36,7 @@ export class Room {
 
   /** @throws {SbxError} `repo.damaged` */
   async read(): Promise<RepositoryRecord | undefined> {
-    const text = await Deno.readTextFile(this.#path).catch((error) => {
-      if (error instanceof Deno.errors.NotFound) return undefined;
-      throw error;
-    });
+    const text = await ifFound(Deno.readTextFile(this.#path));
     if (text === undefined) return undefined;
     try {
       return Record.parse(JSON.parse(text));

@@ -2,7 +2,7 @@
 import { stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { SbxError } from "../base/error/mod.ts";
+import { ifFound, SbxError } from "../base/error/mod.ts";
 import { formatBytes } from "../base/progress/mod.ts";
 import type { GuestLink, ShellState } from "../machine/guest/mod.ts";
 import type { AskQueue } from "../policy/mod.ts";
@@ -105,12 +105,8 @@ export async function writeBeside(
 
 /** The machine that a VM's memory is of. @returns undefined for memory of an earlier sbx */
 export async function readOrigin(place: Place): Promise<MemoryOrigin | undefined> {
-  try {
-    return MemoryOrigin.parse(JSON.parse(await Deno.readTextFile(originPath(place))));
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
+  const text = await ifFound(Deno.readTextFile(originPath(place)));
+  return text === undefined ? undefined : MemoryOrigin.parse(JSON.parse(text));
 }
 
 /** The shell that runs in a suspended VM. */

@@ -1,7 +1,7 @@
 /** A home's bundle: its files, its active version, and the state that `sbx fleet status` shows. */
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { SbxError } from "../../base/error/mod.ts";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { ChannelId, ReleaseVersion } from "../../release/schema.ts";
 import type { BundleFiles } from "./document.ts";
@@ -58,12 +58,8 @@ export async function writeStatus(home: Pick<Home, "dir">, status: BundleStatus)
 
 /** Reads the state of the last check; `undefined`: no check yet. */
 export async function readBundleStatus(home: Pick<Home, "dir">): Promise<BundleStatus | undefined> {
-  try {
-    return JSON.parse(await Deno.readTextFile(bundlePaths(home).status));
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
+  const text = await ifFound(Deno.readTextFile(bundlePaths(home).status));
+  return text === undefined ? undefined : JSON.parse(text);
 }
 
 /** Rewrites files that differ from the expected ones, which undoes local changes. */

@@ -1,4 +1,5 @@
 /** What shipping does now, in a file that `sbx fleet status` reads. */
+import { ifFound } from "../../base/error/mod.ts";
 import { join } from "node:path";
 import { writeAtomic } from "../../base/home/mod.ts";
 
@@ -42,10 +43,6 @@ export async function writeStatus(home: { dir: string }, status: FleetStatus): P
 
 /** Reads the status; `undefined`: this home has shipped nothing yet. */
 export async function readStatus(home: { dir: string }): Promise<FleetStatus | undefined> {
-  try {
-    return JSON.parse(await Deno.readTextFile(fleetPaths(home).status));
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
+  const text = await ifFound(Deno.readTextFile(fleetPaths(home).status));
+  return text === undefined ? undefined : JSON.parse(text);
 }

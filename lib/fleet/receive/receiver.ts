@@ -3,7 +3,7 @@
  * only state is the folder, so that several receivers may share one.
  */
 import { dirname, join } from "node:path";
-import { SbxError } from "../../base/error/mod.ts";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
 import type { ChainHeads } from "../../ledger/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
@@ -191,12 +191,7 @@ export class Receiver {
 }
 
 async function headerAt(path: string): Promise<SegmentHeader | undefined> {
-  try {
-    return headerOf(await readStart(path));
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
+  return await ifFound(readStart(path).then(headerOf));
 }
 
 /** Follows the segments of a session from the first. @returns the heads at their end */

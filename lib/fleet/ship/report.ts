@@ -5,7 +5,7 @@
 import { z } from "zod";
 import type { PublicKey, SigningKey } from "../../release/mod.ts";
 import { openSigned, REPORT_TYPE, signText } from "../../release/signing/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { Heads, HEX64, SESSION_ID } from "../segment/mod.ts";
 
 const session_id = z.string().regex(SESSION_ID);
@@ -76,10 +76,5 @@ export function reportOf(envelope: string): Report {
 
 /** Reads a report that was verified before it was kept; `undefined` if it is missing. */
 export async function readReport(path: string): Promise<Report | undefined> {
-  try {
-    return reportOf(await Deno.readTextFile(path));
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
+  return await ifFound(Deno.readTextFile(path).then(reportOf));
 }
