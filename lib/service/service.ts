@@ -6,7 +6,6 @@ import { type CorpStore, corpSummary } from "../config/corp/mod.ts";
 import { type SettingsStore, watchFolder } from "../config/settings/mod.ts";
 import { hostHypervisor, type Hypervisor } from "../machine/vm/mod.ts";
 import { AcceleratorChooser } from "./vm/accelerator.ts";
-import { ensureMachineKey } from "./record/machine_key.ts";
 import { ActiveDetections } from "./contract/active_detections.ts";
 import { AskNotifier } from "./contract/ask_notice.ts";
 import { AskInbox } from "./contract/asks.ts";
@@ -231,5 +230,14 @@ async function writePidFile(path: string): Promise<void> {
   } catch (error) {
     log.warn(asSbxError(error, `writing ${path}`).message);
     backgroundTimeout(() => writePidFile(path), RETRY_MS);
+  }
+}
+
+/** Makes the key with which VMs sign their records, if it is missing; without it, seals are unsigned. */
+async function ensureMachineKey(home: Home): Promise<void> {
+  try {
+    await (await import("../release/signing/mod.ts")).ensureSigningKey(home);
+  } catch (error) {
+    log.warn(`records are not signed: ${asSbxError(error, "reading the key of this machine").message}`);
   }
 }

@@ -7,7 +7,8 @@ import type { FileQuestion } from "../../../ffi/libc/fanotify.ts";
 import { sharesMemory } from "../../../ffi/libc/process.ts";
 import { fileNameOf, type NamedPaths, pathClass } from "../../../lib/event/mod.ts";
 import { ACTIVITY_LIMITS, type FileProbe } from "../../../lib/machine/guest/wire/mod.ts";
-import { type Held, stateOf, ThreadCall } from "./thread.ts";
+import type { Held } from "./held.ts";
+import { stateOf, ThreadCall } from "./thread.ts";
 import type { Places } from "./places.ts";
 import { processAt } from "./proc.ts";
 

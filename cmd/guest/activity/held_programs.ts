@@ -6,7 +6,8 @@
 import type { FileQuestion } from "../../../ffi/libc/fanotify.ts";
 import { identityOf } from "../../../ffi/libc/inode.ts";
 import { interpreterOf, isLoader, mayHaveLoader } from "./executable.ts";
-import { type Held, stateOf, ThreadCall } from "./thread.ts";
+import type { Held } from "./held.ts";
+import { stateOf, ThreadCall } from "./thread.ts";
 import type { Places } from "./places.ts";
 import { cwdOf } from "./proc.ts";
 

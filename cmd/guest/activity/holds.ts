@@ -13,7 +13,7 @@ import { HeldPrograms } from "./held_programs.ts";
 import type { Mount } from "./mountinfo.ts";
 import { mountsOfAll, watchedMounts } from "./mounts.ts";
 import { Places } from "./places.ts";
-import type { Held, Permission } from "./thread.ts";
+import type { Held, Permission } from "./held.ts";
 
 const ACCESSES = ["exec", "open"] as const;
 /** Longest time between two searches for mounts in other namespaces, in `ms`. */

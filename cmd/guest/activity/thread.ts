@@ -1,16 +1,6 @@
 /** A thread stopped in a system call: its identity, and the program or file of the call. */
 import { readMemory } from "../../../ffi/libc/process.ts";
-import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/machine/guest/wire/mod.ts";
-
-/** A call that waits for its permission. */
-export type Permission = Extract<ActivityFrame, { t: "Permission" }>;
-type Distributed<T> = T extends unknown ? Omit<T, "t" | "id"> : never;
-
-/** Question to the host, and the effect of its answer here. */
-export interface Held {
-  frame: Distributed<Permission>;
-  settle(isAllowed: boolean, always: boolean): unknown;
-}
+import { ACTIVITY_LIMITS } from "../../../lib/machine/guest/wire/mod.ts";
 
 const X86 = Deno.build.arch === "x86_64";
 const EXECVE = X86 ? 59 : 221;

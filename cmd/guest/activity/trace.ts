@@ -216,7 +216,7 @@ function addOneOf(probes: readonly string[]): void {
   }
 }
 
-/** Whether every event of programs is switched on, by a clock that all processors share. */
+/** True if every event of programs is switched on, by a clock that all processors share. */
 function isWhole(): boolean {
   try {
     const clock = Deno.readTextFileSync(`${INSTANCE}/trace_clock`);

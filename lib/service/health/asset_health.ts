@@ -1,11 +1,11 @@
-/** Whether a profile's VMs would boot: its files exist and match the manifest. */
+/** True if a profile's VMs would boot: its files exist and match the manifest. */
 import { type Assets, verifyAssets } from "../../release/asset/mod.ts";
 import { currentArch } from "../../base/arch/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import { bootAssets, type Profile } from "../../config/profile/mod.ts";
-import { withDeadline } from "./deadline.ts";
+import { withDeadline } from "./probe.ts";
 
 /** Longest wait for the hashes of an image, in `ms`; they are computed once, until the files are written. */
 const HASH_MS = timeLimit(1000);

@@ -7,7 +7,7 @@ import { timeLimit } from "../../base/time/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
 import { listProfiles } from "../../config/profile/mod.ts";
 import { corpLayer, type FleetBundles, profileProblems, requireGood } from "../../home/mod.ts";
-import { type Probe, withDeadline } from "./deadline.ts";
+import { type Probe, withDeadline } from "./probe.ts";
 import type { FleetShipping } from "../record/fleet_shipping.ts";
 import type { Registry } from "../vm/registry.ts";
 import type { Sessions } from "../record/sessions.ts";

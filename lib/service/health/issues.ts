@@ -14,7 +14,7 @@ import type { FindingExport } from "../record/export.ts";
 import type { ProfilesInForce } from "../contract/active_profiles.ts";
 import { passthroughIssues } from "../contract/passthrough.ts";
 import { healthProbes, type HealthSources, runProbes } from "./health.ts";
-import type { Probe } from "./deadline.ts";
+import type { Probe } from "./probe.ts";
 import type { LoginStart } from "../login_start.ts";
 import type { ContractRefresh } from "../contract/refresh.ts";
 import type { ReleaseStanding } from "../contract/publisher_status.ts";

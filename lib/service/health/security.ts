@@ -1,7 +1,7 @@
 /** The state of security in words and sums: of all VMs, of one, and the latest findings and refusals. */
 import type { SecurityStatus, VmSecurityLatest, VmSecurityStatus } from "../../client/api/mod.ts";
 import { summaryOf, type Vm } from "../vm/vm.ts";
-import { withDeadline } from "./deadline.ts";
+import { withDeadline } from "./probe.ts";
 import { PROBE_MS } from "./health.ts";
 import type { ProfilesInForce } from "../contract/active_profiles.ts";
 import { type IssueSources, listIssues } from "./issues.ts";

@@ -2,7 +2,7 @@
 import type { Home } from "../../base/home/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import { bootAssets, loadProfile } from "../../config/profile/mod.ts";
-import { type Probe, withDeadline } from "./deadline.ts";
+import { type Probe, withDeadline } from "./probe.ts";
 import type { Registry } from "../vm/registry.ts";
 import type { ReleaseStanding } from "../contract/publisher_status.ts";
 import { isAlive, type Vm } from "../vm/vm.ts";

@@ -68,7 +68,7 @@ export class FleetShipping {
     return lines;
   }
 
-  /** Whether the ledger of an ended session may be removed. */
+  /** True if the ledger of an ended session may be removed. */
   async release(sessionId: string): Promise<boolean> {
     return await (await this.#open())?.release(sessionId) ?? true;
   }
