@@ -101,7 +101,7 @@ export function mutationsOf(source: string): Mutation[] {
 /** Nodes of types and casts that hold code. */
 const KEPT = new Set(["TSAsExpression", "TSNonNullExpression", "TSSatisfiesExpression"]);
 
-/** Whether a declaration is a constant of time: a test with a wall-clock limit would be needed to notice its change. */
+/** True if a declaration is a constant of time: a test with a wall-clock limit would be needed to notice its change. */
 const isDuration = ({ id, init }: Node) =>
   /^[A-Z0-9_]*_MS$/.test(id.name ?? "") && /Literal|Binary/.test(init?.type ?? "");
 

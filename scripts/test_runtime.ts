@@ -47,7 +47,7 @@ export async function testRuntime(
   return { DENO_COMPILE: await installDeno(dir), DENORT_BIN: await installRuntime(dir) };
 }
 
-/** Whether `deno compile` makes a program here: its runtime is in the cache, or its host is reached. */
+/** True if `deno compile` makes a program here: its runtime is in the cache, or its host is reached. */
 async function compiles(deno: string): Promise<boolean> {
   const dir = await Deno.makeTempDir({ prefix: "sbx-runtime-" });
   try {

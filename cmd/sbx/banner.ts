@@ -37,7 +37,7 @@ export class Banner {
   }
 }
 
-/** Whether output ends inside a control sequence or a character, so that more text would become part of it. */
+/** True if output ends inside a control sequence or a character: more text would join it. */
 export function endsInside(bytes: Uint8Array): boolean {
   const tail = bytes.subarray(-SEQUENCE_MAX);
   const text = new TextDecoder("latin1").decode(tail);
@@ -53,7 +53,7 @@ export function endsInside(bytes: Uint8Array): boolean {
   return tail.length - lead < length;
 }
 
-/** Whether a text that begins with ESC has the whole sequence: CSI, a string up to BEL or ESC \, or a short one. */
+/** True if a text that begins with ESC has the whole sequence: CSI, a string up to BEL or ESC \, or a short one. */
 function isWhole(text: string): boolean {
   // deno-lint-ignore no-control-regex
   return /^\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07]*\x07|[ -/]+[0-~]|[0-OQ-WYZ\\`-~])/.test(text);

@@ -6,7 +6,7 @@ const WITH_APP_WINDOWS = ["chromium", "google-chrome", "microsoft-edge", "brave-
 /** `ms` after which a browser that still runs has opened its window. */
 const OPENED_MS = 1500;
 
-/** Whether this machine has a screen. */
+/** True if this machine has a screen. */
 function hasScreen(): boolean {
   return Deno.build.os !== "linux" || Deno.env.has("DISPLAY") || Deno.env.has("WAYLAND_DISPLAY");
 }

@@ -56,7 +56,7 @@ export class PipeEnd {
     this.#fd = fd;
   }
 
-  /** Whether a process can still write to it. */
+  /** True if a process can still write to it. */
   get isHeld(): boolean {
     return !this.#isClosed && !stateOf(this.#fd).isHungUp;
   }
@@ -157,7 +157,7 @@ export function closeOther({ other }: Pipe): void {
   shared().libc.close(other);
 }
 
-/** Whether the call that just failed will work later. */
+/** True if the call that just failed will work later. */
 function worksLater(): boolean {
   const failed = errno();
   return failed === EAGAIN || failed === EINTR;

@@ -16,7 +16,7 @@ function loadLibc() {
   });
 }
 
-/** Whether two processes share one memory, as with a child that has not run its program yet. */
+/** True for two processes with one memory, such as a child before its exec. */
 export function sharesMemory(a: number, b: number): boolean {
   return Number(libc().syscall(BigInt(KCMP), BigInt(a), BigInt(b), BigInt(KCMP_VM), 0n, 0n)) === 0;
 }

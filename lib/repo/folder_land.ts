@@ -104,7 +104,7 @@ function parentOf(root: string, path: string): PathHandle | null {
   }
 }
 
-/** Whether something other than a missing folder is in the way of a path. */
+/** True if something other than a missing folder is in the way of a path. */
 function isOutside(root: string, path: string): boolean {
   try {
     using _folder = openBeneath(root, text(dirname(path)), { directory: true });

@@ -139,7 +139,7 @@ export class Git {
     return decoded(await this.run(args, options)).replace(/\n$/, "");
   }
 
-  /** Whether a git command succeeds. */
+  /** True if a git command succeeds. */
   async succeeds(args: string[], options?: GitInput): Promise<boolean> {
     return await this.run(args, options).then(() => true, () => false);
   }

@@ -134,7 +134,7 @@ export async function collectWork(client: Client, name: string): Promise<Work> {
   return await Work.collect(guest, await guest.room());
 }
 
-/** Whether a VM shares a folder of this host directly. */
+/** True for a VM with a shared folder of this host. */
 export async function isLive(client: Client, name: string): Promise<boolean> {
   return (await new VmGuest(client, name).info()).live !== undefined;
 }

@@ -168,7 +168,7 @@ async function attachTo(args: Arguments): Promise<number> {
   return await follow(client, { id }, job);
 }
 
-/** Whether a job is its VM's agent: other jobs may run beside it. */
+/** True for the VM's agent among its jobs. */
 function isAgent({ command, headless }: Agent, argv: readonly string[]): boolean {
   return [command, headless].some((words) =>
     words.every((word, at) => word === PROMPT || word === argv[at]) && argv.length >= words.length

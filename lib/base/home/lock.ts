@@ -13,7 +13,7 @@ import { timeLimit } from "../time/mod.ts";
  */
 export async function lockWithin(file: Deno.FsFile, ms: number): Promise<boolean> {
   const acquired = file.lock(true).then(() => true);
-  acquired.catch(ignore("after the time limit nobody waits for the lock"));
+  acquired.catch(ignore("the caller has given up after the time limit"));
   let timer: ReturnType<typeof setTimeout> | undefined;
   const timedOut = new Promise<false>((resolve) => timer = setTimeout(() => resolve(false), timeLimit(ms)));
   try {

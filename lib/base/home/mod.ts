@@ -45,7 +45,7 @@ export interface Home {
  */
 const PACKAGED_PROGRAM = "/usr/bin/sbx", SHARED_ASSETS = "/var/lib/sbx/assets";
 
-/** Whether a Debian package installed this program. */
+/** True if a Debian package installed this program. */
 export function isPackaged(): boolean {
   return Deno.build.standalone && Deno.execPath().replace(/ \(deleted\)$/, "") === PACKAGED_PROGRAM;
 }

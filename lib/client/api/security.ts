@@ -19,7 +19,7 @@ export const SecurityStatus = z.object({
   ok: z.boolean(),
   issues: z.array(z.string()).describe("those of GET /status"),
   corp: z.string().describe("state of corp.toml"),
-  machine_key: z.string().nullable().describe("id of the key that signs records; null: there is none yet"),
+  machine_key: z.string().nullable().describe("id of the key that signs records; null until it is made"),
   vms: z.array(VmStanding),
 }).openapi("SecurityStatus");
 export type SecurityStatus = z.infer<typeof SecurityStatus>;

@@ -44,7 +44,7 @@ export const SystemStatus = ServiceStatus.extend({
     bytes: z.int().describe("disk space of all of them"),
     making: z.int().describe("number that are being made"),
     problems: z.array(z.string()).describe("why some could not be made, or did not start"),
-    spare_ram_mb: z.int().optional().describe("memory of the machine started ahead; absent: there is none"),
+    spare_ram_mb: z.int().optional().describe("memory of the machine started ahead; absent without one"),
   }),
   idle_suspend: z.object({
     minutes: z.number().describe("after which an idle VM is suspended; 0: never"),

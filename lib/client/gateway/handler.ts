@@ -116,7 +116,7 @@ async function forward(
   return response;
 }
 
-/** Whether a request writes a file of a workspace, which the service streams to the disk. */
+/** True if a request writes a file of a workspace, which the service streams to the disk. */
 function isFile(method: string, path: string): boolean {
   return method === "POST" && pathName(path) === "/vms/{id}/files/content";
 }

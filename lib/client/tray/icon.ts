@@ -52,7 +52,7 @@ function isInSquare(x: number, y: number): boolean {
   return Math.hypot(dx, dy) < 3;
 }
 
-/** Whether a point is on the line of width 1.6 between two others. */
+/** True if a point is on the line of width 1.6 between two others. */
 function isNear(x: number, y: number, [ax, ay]: number[], [bx, by]: number[]): boolean {
   const length = (bx - ax) ** 2 + (by - ay) ** 2;
   const along = Math.min(1, Math.max(0, ((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / length));

@@ -41,7 +41,7 @@ export function outcomeColumnOf(path: string): string {
   return path.split(".").slice(1).join("_");
 }
 
-/** Whether an event gets a field at its end. */
+/** True if an event gets a field at its end. */
 export function isOfResponse(path: string): boolean {
   return path.split(".")[1] === "response" && path.split(".")[0] !== "common";
 }

@@ -225,7 +225,7 @@ export class FleetMachine {
     return this.#index;
   }
 
-  /** Whether a session of the index without a ledger had one: a VM that never started has only its folder. */
+  /** True if a session of the index without a ledger had one: a VM that never started has only its folder. */
   async #isMissed(id: string): Promise<boolean> {
     return !this.#options.isRunning(id) && !await exists(join(this.#options.home.dir, "ledgers", id));
   }
@@ -283,7 +283,7 @@ export class FleetMachine {
   }
 }
 
-/** Whether the collector refuses this machine, and not one segment. */
+/** True if the collector refuses this machine, and not one segment. */
 function isOfMachine({ message }: SbxError): boolean {
   return message.includes("status 403");
 }

@@ -63,7 +63,7 @@ function verdictOf(cause: unknown, what: string): Verdict {
   return error.code === "fleet.segment.invalid" || error.code === "fleet.report.invalid" ? "never" : "later";
 }
 
-/** Whether a segment says that it is one of another version. */
+/** True if a segment says that it is one of another version. */
 function isNewer(bytes: Uint8Array): boolean {
   try {
     const line = new TextDecoder().decode(bytes.subarray(0, bytes.indexOf(10)));

@@ -181,7 +181,7 @@ export async function followSegments(
   return { end, ...(lastAt !== undefined && { lastAt }) };
 }
 
-/** Whether the machine reported a session's end. */
+/** True if the machine reported a session's end. */
 function isToldEnd(reports: SessionReports | undefined): boolean {
   return reports?.ended !== undefined || reports?.lost !== undefined || reports?.fork !== undefined;
 }

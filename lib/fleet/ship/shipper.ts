@@ -148,7 +148,7 @@ function countOf({ from, to }: LedgerRows): number {
   return to.events - from.events + to.outcomes - from.outcomes + to.journal - from.journal;
 }
 
-/** Whether a ledger had these heads. */
+/** True if a ledger had these heads. */
 async function hadHeads(path: string, heads: ChainHeads): Promise<boolean> {
   return sameHeads(await readHeadsAt(path, heads), heads);
 }

@@ -61,7 +61,7 @@ export async function headsAt(
   };
 }
 
-/** Whether decisions, findings and answers are in chains: not in ledgers of before. */
+/** True if decisions, findings and answers are in chains: not in ledgers of before. */
 async function isBound(client: Client): Promise<boolean> {
   const { rows: [row] } = await client.execute("PRAGMA user_version");
   return Number(row.user_version) >= BOUND_VERSION;

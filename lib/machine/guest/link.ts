@@ -140,7 +140,7 @@ export class GuestLink {
     return this.#send({ t: "Activity", key });
   }
 
-  /** Whether it is the last key; it is good once. */
+  /** True if it is the last key; it is good once. */
   admitsActivity(key: string): boolean {
     if (key !== this.#activityKey) return false;
     this.#activityKey = undefined;

@@ -83,7 +83,7 @@ export class Guard {
     return parts === undefined || endsSecretPath(parts);
   }
 
-  /** Whether a folder has a secret of the host below it, which under another name of the folder would be none. */
+  /** True if a folder has a secret of the host below it, which under another name of the folder would be none. */
   #leadsToSecret(named: Named): boolean {
     if (this.#options.withSecrets || !isSecretPart(named.name)) return false;
     const parts = partsOf(named);

@@ -131,7 +131,7 @@ async function requireRoom(files: Found[], { workspace, objects, disk }: Capture
   );
 }
 
-/** Whether this file system stores the copy of a file without room: tried with the largest one. */
+/** True if this file system stores the copy of a file without room: tried with the largest one. */
 function sharesBlocks(workspace: Folder, objects: Objects, files: Found[]): boolean {
   const { entry } = files.reduce((largest, file) => file.allocated > largest.allocated ? file : largest);
   const { folder, name } = split(entry.path);

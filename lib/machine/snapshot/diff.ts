@@ -40,7 +40,7 @@ export function diff(
   return changes.sort((a, b) => a.path < b.path ? -1 : 1);
 }
 
-/** Whether two states differ; the first difference decides. */
+/** True if two states differ; the first difference decides. */
 export function differs(a: ReadonlyMap<BytePath, Entry>, b: ReadonlyMap<BytePath, Entry>): boolean {
   if (a.size !== b.size) return true;
   for (const [path, entry] of a) {

@@ -21,7 +21,7 @@ export class Objects implements Disposable {
     this.#folder = openFolder(path);
   }
 
-  /** Whether the content of a file can be stored without room of its own: blocks are shared. */
+  /** True if the content of a file can be stored without room of its own: blocks are shared. */
   canClone(file: Descriptor): boolean {
     const temporary = bytesOf(`tmp-${crypto.randomUUID()}`);
     using copy = this.#folder.create(temporary);
@@ -129,7 +129,7 @@ export class Objects implements Disposable {
     this.#folder.rename(temporary, bytesOf(pathIn(name)));
   }
 
-  /** Whether an object is there, with its size: one that a power failure emptied is written again. */
+  /** True if an object is there, with its size: one that a power failure emptied is written again. */
   #has(name: string, size: number): boolean {
     return this.#folder.statOf(bytesOf(pathIn(name)))?.size === size;
   }

@@ -39,7 +39,7 @@ export function split(path: BytePath): { folder: BytePath; name: BytePath } {
   return { folder: path.slice(0, Math.max(0, at)), name: path.slice(at + 1) };
 }
 
-/** Whether a path is a folder or anything below it; every path is below the empty one. */
+/** True if a path is a folder or anything below it; every path is below the empty one. */
 export function isWithin(path: BytePath, folder: BytePath): boolean {
   return folder === "" || path === folder || path.startsWith(`${folder}/`);
 }

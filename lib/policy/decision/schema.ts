@@ -52,5 +52,5 @@ export const Decision = z.strictObject({
   near_misses: z.array(NearMiss).describe("at most 3; failed: the clause as written"),
   protocol: z.enum(PROTOCOLS).optional().describe("protocol that the connection is held to"),
   remedy: z.string().optional().describe("smallest change that would allow the event; only on a denial"),
-  answered: Answered.optional().describe("answer to the ask of this event; expired when nobody answered"),
+  answered: Answered.optional().describe("answer to the ask of this event; expired: no answer came in time"),
 });

@@ -148,7 +148,7 @@ async function installedVersion({ assetsDir }: Home, profile: string): Promise<s
   );
 }
 
-/** Whether the installed release could boot a VM: a broken one is no reason to refuse an older one. */
+/** True if the installed release could boot a VM: a broken one is no reason to refuse an older one. */
 async function boots(home: Home, arch: Arch, profile: string): Promise<boolean> {
   return await resolveAssets(home, arch, profile).then(verifyAssets).then(() => true, () => false);
 }

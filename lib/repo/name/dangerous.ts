@@ -23,7 +23,7 @@ export function nameProblem(name: string): string | undefined {
   return undefined;
 }
 
-/** Whether a name, as `latin1`, is `.git` on some file system. */
+/** True if a name, as `latin1`, is `.git` on some file system. */
 export function isDotGit(part: string): boolean {
   const bare = foldedName(part);
   return bare === ".git" || NTFS_SHORT.test(bare);

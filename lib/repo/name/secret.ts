@@ -122,12 +122,12 @@ export function secretPattern(path: string): boolean | RegExp {
   return CONTENTS.find(([names]) => names.test(name))?.[1] ?? false;
 }
 
-/** Whether a name is a part of a secret's path, in any case; only then its folder matters. */
+/** True if a name is a part of a secret's path, in any case; only then its folder matters. */
 export function isSecretPart(name: string): boolean {
   return TAIL_PARTS.has(name.toLowerCase());
 }
 
-/** Whether parts of a path, in lower case, end in a file or folder of secrets. */
+/** True if parts of a path, in lower case, end in a file or folder of secrets. */
 export function endsSecretPath(parts: readonly string[]): boolean {
   return TAIL_PARTS.has(parts.at(-1) ?? "") &&
     TAILS.some((tail) => tail.every((part, at) => parts.at(at - tail.length) === part));
@@ -153,7 +153,7 @@ export async function looksSecret(path: string, read: (bytes: number) => Promise
   return typeof pattern === "boolean" ? pattern : pattern.test(await read(SECRET_SEARCHED));
 }
 
-/** Whether a folder looks like one of secrets, by its name. */
+/** True if a folder looks like one of secrets, by its name. */
 export function isSecretFolder(name: string): boolean {
   return FOLDERS.has(name);
 }

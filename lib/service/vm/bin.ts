@@ -64,7 +64,7 @@ export class Bin {
     backgroundInterval(sweep, SWEEP_MS);
   }
 
-  /** Whether a VM would be kept: one of a person whose files are whole, on a disk with room. */
+  /** True if a VM would be kept: one of a person whose files are whole, on a disk with room. */
   async takes({ record, damaged }: Pick<Vm, "record" | "damaged">): Promise<boolean> {
     if (record.parent || damaged) return false;
     if (await this.#hasRoom()) return true;

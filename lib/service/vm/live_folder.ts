@@ -9,7 +9,7 @@ import { personGit } from "../../repo/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import type { Vm } from "./vm.ts";
 
-/** Whether VMs may have folders of the host. */
+/** True if VMs may have folders of the host. */
 const SETTING = "vm.live_folders";
 
 /**
@@ -108,7 +108,7 @@ async function hooksFolder(git: NonNullable<Awaited<ReturnType<typeof personGit>
   return path.startsWith(`${dir}/`) ? path.slice(dir.length + 1).split("/")[0] : undefined;
 }
 
-/** Whether a folder ignores the case of names, tested with one of its entries. */
+/** True if a folder ignores the case of names, tested with one of its entries. */
 async function ignoresCase(dir: string): Promise<boolean> {
   for await (const { name } of Deno.readDir(dir)) {
     const other = name === name.toUpperCase() ? name.toLowerCase() : name.toUpperCase();

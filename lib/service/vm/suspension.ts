@@ -23,7 +23,7 @@ interface Host {
 /** Features that need a running VM, in words. */
 export type Asker = "a program" | "a terminal" | "a port" | "a file" | "an MCP tool";
 
-/** Whether a suspended VM resumes automatically: its suspension was not ordered. */
+/** True if a suspended VM resumes automatically: its suspension was not ordered. */
 export function comesBack({ state }: Pick<Vm, "state">): boolean {
   return state.state === "Suspended" && state.suspended_by === "idle";
 }

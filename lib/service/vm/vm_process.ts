@@ -14,7 +14,7 @@ import {
 /** Longest wait for a process of another version of sbx to stop its VM in order, in `ms`. */
 const STOP_DEADLINE_MS = timeLimit(30_000);
 
-/** Whether an error says that a VM's process runs, but speaks another version's messages. */
+/** True if an error says that a VM's process runs, but speaks another version's messages. */
 export function isForeign(error: unknown): boolean {
   return error instanceof SbxError && error.code === "process.hello_mismatch";
 }

@@ -34,12 +34,12 @@ export class DesktopGate {
     this.#page = page;
   }
 
-  /** Whether a `Host` header names this run: the only host whose pages can be signed in. */
+  /** True if a `Host` header names this run: the only host whose pages can be signed in. */
   isHost(host: string | null): boolean {
     return this.#run.isHost(host);
   }
 
-  /** Whether an `Origin` header is the page's. */
+  /** True if an `Origin` header is the page's. */
   isOrigin(origin: string | null): boolean {
     return origin !== null && origin.startsWith("http://") && this.isHost(origin.slice("http://".length));
   }
@@ -128,7 +128,7 @@ export class DesktopGate {
   }
 }
 
-/** Whether the gateway itself answers this path, without a token. */
+/** True if the gateway itself answers this path, without a token. */
 export function isDesktopPath(path: string): boolean {
   return path === "/" || path === "/desktop" || (path.startsWith(DESKTOP_PATH) && path !== DESKTOP_CODES);
 }

@@ -38,7 +38,7 @@ export class GatewayRun {
     return new GatewayRun(`sbx-${name}.localhost`, spki.toBase64(), privateKey);
   }
 
-  /** Whether a `Host` header or the authority of a URL names this run. */
+  /** True if a `Host` header or the authority of a URL names this run. */
   isHost(host: string | null): boolean {
     return host?.toLowerCase().replace(/:\d{1,5}$/, "") === this.hostname;
   }

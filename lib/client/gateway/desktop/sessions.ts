@@ -47,7 +47,7 @@ export class Sessions {
     return secrets;
   }
 
-  /** Whether both secrets belong to one session of this browser. */
+  /** True if both secrets belong to one session of this browser. */
   async has(secrets: SessionSecrets, agent: string): Promise<boolean> {
     return await this.#find(secrets, agent) !== undefined;
   }
