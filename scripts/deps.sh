@@ -1,5 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that sbx needs and this machine has not, saying which and why. Silent when all is there.
+# RUNS_ONLY=1: what runs VMs, and not what makes images and brings Deno. TESTS=1, HTTP_SERVERS=1: also what tests need.
 set -eu
 
 die() {
@@ -23,22 +24,27 @@ wanted() {
   # bookworm's QEMU brings its own virtiofsd.
   [ "${VERSION_CODENAME:-}" = bookworm ] || echo "virtiofsd|shares a VM's workspace with the host"
   echo "uidmap|lets users who are not root share a VM's workspace"
+  echo "e2fsprogs|formats the disk that a VM writes to"
+  command -v ssh >/dev/null || echo "openssh-client|connects editors and SSH clients to VMs"
+  [ -n "${RUNS_ONLY:-}" ] || build_tools
+  # What tests alone need, as make test and make e2e say.
+  [ -z "${TESTS:-}" ] || echo "chromium|shows the desktop page to its tests"
+  [ -z "${TESTS:-}" ] || echo "dbus|is the bus of the tray's tests"
+  # What make test-http compares sbx with.
+  [ -z "${HTTP_SERVERS:-}" ] || for package in apache2 busybox caddy default-jre-headless golang-go gunicorn lighttpd nginx-light \
+    python3-aiohttp python3-waitress python3-werkzeug ruby ruby-webrick tomcat10 uvicorn; do
+    echo "$package|is or runs an HTTP server that is compared with"
+  done
+}
+
+# What makes a guest's image.
+build_tools() {
   command -v mount >/dev/null || echo "mount|mounts the guest's root file system while it is made"
   echo "mmdebstrap|makes the guest's root file system out of Debian packages"
   echo "erofs-utils|packs the root file system"
   echo "lz4|unpacks the kernel of bookworm"
   echo "zstd|unpacks the kernel of trixie"
   echo "xz-utils|unpacks the kernel's modules"
-  echo "e2fsprogs|formats the disk that a VM writes to"
-  command -v ssh >/dev/null || echo "openssh-client|connects editors and SSH clients to VMs"
-  # What tests alone need: TESTS=1, as make test and make e2e say.
-  [ -z "${TESTS:-}" ] || echo "chromium|shows the desktop page to its tests"
-  [ -z "${TESTS:-}" ] || echo "dbus|is the bus of the tray's tests"
-  # What make test-http compares sbx with: HTTP_SERVERS=1.
-  [ -z "${HTTP_SERVERS:-}" ] || for package in apache2 busybox caddy default-jre-headless golang-go gunicorn lighttpd nginx-light \
-    python3-aiohttp python3-waitress python3-werkzeug ruby ruby-webrick tomcat10 uvicorn; do
-    echo "$package|is or runs an HTTP server that is compared with"
-  done
   command -v npm >/dev/null || echo "npm|brings Deno and the guest's packages"
 }
 

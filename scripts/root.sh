@@ -9,7 +9,7 @@ place="$main/.cache/roots/$suite"
 root="$place/root"
 [ "$(id -u)" -eq 0 ] || { echo "root: entering another root file system is root's work" >&2; exit 1; }
 
-# Packages that the README asks for: everything else is the work of `make deps`.
+# A small system: everything else is the work of scripts/deps.sh.
 if [ ! -f "$place/made" ]; then
   # An interrupted one may still have folders of this machine mounted.
   rm -rf --one-file-system "$place"
@@ -19,7 +19,7 @@ if [ ! -f "$place/made" ]; then
   # Nothing in it outlives a power cut, so dpkg does not wait for the disk.
   # A mirror may lag, and a clock be wrong: sid's week of validity is stretched to half a year, not given up.
   mmdebstrap --quiet --variant=apt --dpkgopt=force-unsafe-io --aptopt='Acquire::Min-ValidTime "15552000"' \
-    --include=make,nodejs,npm,git,ca-certificates,passwd,procps,sudo "$suite" "$root" ${mirror:+"$mirror"}
+    --include=git,ca-certificates,passwd,procps "$suite" "$root" ${mirror:+"$mirror"}
   touch "$place/made"
 fi
 

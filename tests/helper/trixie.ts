@@ -4,7 +4,7 @@ import { runChild } from "./child.ts";
 import { fromRoot } from "./repo.ts";
 
 const RUN = `
-scripts/deps.sh
+RUNS_ONLY=1 scripts/deps.sh
 export SBX_HOME=$(mktemp -d) SBX_TEST_ASSETS_DIR SBX_REQUIRE_SUSPEND=1
 trap 'rm -rf "$SBX_HOME"' EXIT
 SBX_TEST_ASSETS_DIR=$SBX_HOME/assets

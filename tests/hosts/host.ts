@@ -39,7 +39,7 @@ const START_MS = 60_000;
 
 const PREPARE_AND_BOOT = `
 user=$1 count=$2
-scripts/deps.sh >&2
+RUNS_ONLY=1 scripts/deps.sh >&2
 id "$user" >/dev/null 2>&1 || useradd --create-home "$user"
 exec runuser -u "$user" -- bash -euc '
 export SBX_HOME=$(mktemp -d)
