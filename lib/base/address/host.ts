@@ -12,6 +12,32 @@ function isHostName(text: string): boolean {
   return text.length <= NAME_MAX && NAME.test(text);
 }
 
+const DOT = 46, HYPHEN = 45, DIGIT_0 = 48, DIGIT_9 = 57, UNDERSCORE = 95, LETTER_A = 97, LETTER_Z = 122;
+/** Longest label of a name, in characters (RFC 1035 §2.3.4). */
+const LABEL_MAX = 63;
+
+/** True for a name that is canonical as it stands, as nearly all are: looking at it once takes less than looking it up. */
+function isPlainName(text: string): boolean {
+  const { length } = text;
+  if (length === 0 || length > NAME_MAX) return false;
+  let start = 0;
+  for (let at = 0; at <= length; at++) {
+    const unit = at < length ? text.charCodeAt(at) : DOT;
+    if (unit === DOT) {
+      if (at === start || at - start > LABEL_MAX || text.charCodeAt(at - 1) === HYPHEN) return false;
+      if (at < length) start = at + 1;
+    } else if (unit === HYPHEN) {
+      if (at === start) return false;
+    } else if (!(unit >= LETTER_A && unit <= LETTER_Z || isDigit(unit) || unit === UNDERSCORE)) return false;
+  }
+  // No top-level domain begins with a digit.
+  return !isDigit(text.charCodeAt(start));
+}
+
+function isDigit(unit: number): boolean {
+  return unit >= DIGIT_0 && unit <= DIGIT_9;
+}
+
 /**
  * A host in its canonical spelling: a name in lower case without the last dot; an address in dotted decimal or
  * RFC 5952, without brackets, IPv4 in IPv6 as IPv4. `undefined` for anything else, also for a name that ends in a number:
@@ -19,10 +45,13 @@ function isHostName(text: string): boolean {
  *
  * @param text name or address in any spelling
  */
-export const canonicalHost = memoize((text: string): string | undefined => {
+export function canonicalHost(text: string): string | undefined {
+  return isPlainName(text) ? text : canonicalOfOther(text);
+}
+
+const canonicalOfOther = memoize((text: string): string | undefined => {
   const name = text.toLowerCase().replace(/\.$/, "");
-  // No top-level domain begins with a digit.
-  if (isHostName(name) && !/(?:^|\.)[0-9][^.]*$/.test(name)) return name;
+  if (isPlainName(name)) return name;
   const bytes = addressBytes(name);
   if (bytes) return formatAddress(bytes);
   return isHostName(name) && !/(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)$/.test(name) ? name : undefined;

@@ -31,7 +31,7 @@ export class ReservedKeyError extends SyntaxError {
 export function parseJson(text: string, max = JSON_DEPTH_MAX): unknown {
   const value = parseMessage(text, max);
   // The key may be written with escapes.
-  const mayHold = text.includes("__proto__") || text.includes("\\u00");
+  const mayHold = text.includes("__proto__") || text.includes("\\") && text.includes("\\u00");
   if (mayHold && hasReservedKey(value)) throw new ReservedKeyError();
   return value;
 }
@@ -53,10 +53,14 @@ function hasReservedKey(value: unknown): boolean {
   return Object.hasOwn(value, "__proto__") || Object.values(value).some(hasReservedKey);
 }
 
-// Nesting of JSON texts; readers that recurse would overflow the stack.
-
-/** Tests whether JSON is nested deeper than `max` levels. */
+/**
+ * Tests whether JSON is nested deeper than `max` levels. A text with no more opening brackets than that cannot be, so a count
+ * decides for nearly all of them.
+ */
 export function isDeeper(json: string, max: number): boolean {
+  if (json.length <= max) return false;
+  const left = max - countUpTo(json, "{", max + 1);
+  if (left >= 0 && countUpTo(json, "[", left + 1) <= left) return false;
   let depth = 0;
   for (let at = 0; at < json.length; at++) {
     const unit = json.charCodeAt(at);
@@ -66,6 +70,15 @@ export function isDeeper(json: string, max: number): boolean {
     } else if (unit === BRACKET + 2 || unit === BRACE + 2) depth--;
   }
   return false;
+}
+
+/** Occurrences of a character in a text, of which it looks at no more than `max`. */
+function countUpTo(text: string, character: string, max: number): number {
+  let count = 0;
+  for (let at = text.indexOf(character); at >= 0 && count < max; at = text.indexOf(character, at + 1)) {
+    count++;
+  }
+  return count;
 }
 
 const QUOTE = 34;

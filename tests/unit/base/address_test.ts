@@ -7,6 +7,7 @@ import {
   OwnAddresses,
   parseAddress,
 } from "../../../lib/base/address/mod.ts";
+import { Random } from "../../helper/random.ts";
 
 Deno.test("a host has one canonical spelling", () => {
   const cases: [text: string, host: string | undefined][] = [
@@ -46,6 +47,31 @@ Deno.test("a host has one canonical spelling", () => {
   for (const [text, host] of cases) {
     assertEquals(canonicalHost(text), host, text);
     if (host !== undefined) assertEquals(canonicalHost(host), host, `again: ${text}`);
+  }
+});
+
+Deno.test("a name of labels whose last begins with no digit is its own canonical spelling, in lower case", () => {
+  const random = new Random(5);
+  const alphabet = [..."aaabz019__--....A:"];
+  const label = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/;
+  let names = 0;
+  for (let run = 0; run < 20_000; run++) {
+    const text = random.below(50)
+      ? Array.from({ length: random.below(12) }, () => random.pick(alphabet)).join("")
+      : Array.from({ length: 1 + random.below(5) }, () => "a".repeat(random.below(66))).join(".");
+    const labels = text.split(".");
+    if (text.length > 253 || !labels.every((text) => label.test(text)) || /^\d/.test(labels.at(-1)!)) {
+      continue;
+    }
+    names++;
+    assertEquals(canonicalHost(text), text);
+    assertEquals(canonicalHost(`${text.toUpperCase()}.`), text);
+  }
+  assert(names > 1000, `${names}`);
+  for (
+    const text of ["a..b", ".a", "-a.b", "a-.b", "a.b-", "a.".repeat(127) + "a", "a".repeat(64), "a b", "a.é"]
+  ) {
+    assertEquals(canonicalHost(text), undefined, text);
   }
 });
 
