@@ -6,7 +6,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { type DetectionIr, type IrRule, Matcher, type MatchValue } from "../../lib/detection/mod.ts";
 import type { Event } from "../../lib/event/mod.ts";
-import { enginesFolder } from "../../lib/fleet/engine/mod.ts";
+import { enginesFolder } from "../../lib/fleet/engine.ts";
 import { enrol, makeToken, Receiver } from "../../lib/fleet/receive/mod.ts";
 import { Shipper } from "../../lib/fleet/ship/mod.ts";
 import { hunt, openOver, writeTables } from "../../lib/fleet/table/mod.ts";

@@ -3,7 +3,7 @@
  * Prints one JSON object.
  */
 import type { Event } from "../../lib/event/mod.ts";
-import { FlatEvent } from "../../lib/policy/engine/flat.ts";
+import { FlatEvent } from "../../lib/policy/engine/field.ts";
 import { compilePolicy, type Rule } from "../../lib/policy/mod.ts";
 import { httpRequest, processExec } from "../helper/event.ts";
 

@@ -4,7 +4,7 @@ import { ClickHouseClient, parseClickHouse } from "../../lib/fleet/clickhouse/mo
 import { FleetMachine } from "../../lib/fleet/machine/mod.ts";
 import { readEnd } from "../../lib/fleet/receive/mod.ts";
 import { FolderTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
-import { sessionFolder } from "../../lib/fleet/store/mod.ts";
+import { sessionFolder } from "../../lib/fleet/store.ts";
 import { ClickHouseLoader } from "../../lib/fleet/table/mod.ts";
 import { readHeads } from "../../lib/ledger/read/mod.ts";
 import { ClickHouseProcess } from "../helper/clickhouse_server.ts";

@@ -4,7 +4,7 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import { FleetMachine } from "../../lib/fleet/machine/mod.ts";
 import { checkFleet, enrol, makeToken, readEnd } from "../../lib/fleet/receive/mod.ts";
 import { HttpTarget, type SegmentTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
-import { sessionFolder } from "../../lib/fleet/store/mod.ts";
+import { sessionFolder } from "../../lib/fleet/store.ts";
 import { openOver, writeTables } from "../../lib/fleet/table/mod.ts";
 import { readHeads } from "../../lib/ledger/read/mod.ts";
 import type { SigningKey } from "../../lib/release/mod.ts";

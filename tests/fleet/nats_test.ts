@@ -2,10 +2,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { FleetMachine } from "../../lib/fleet/machine/mod.ts";
-import { openNats, parseNats } from "../../lib/fleet/nats/mod.ts";
+import { openNats, parseNats } from "../../lib/fleet/nats.ts";
 import { enrol, makeToken, readEnd } from "../../lib/fleet/receive/mod.ts";
 import { NatsTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
-import { sessionFolder } from "../../lib/fleet/store/mod.ts";
+import { sessionFolder } from "../../lib/fleet/store.ts";
 import { useHostNetwork } from "../../lib/base/proxy/mod.ts";
 import { formatPublicKey } from "../../lib/release/signing/mod.ts";
 import { newKey, record, SESSION_A, SESSION_B } from "../helper/fleet.ts";

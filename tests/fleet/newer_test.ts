@@ -1,10 +1,10 @@
 /** Segments of a later sbx: refused by a receiver of this one and kept by the machine, or waiting in the stream. */
 import { assert, assertEquals } from "@std/assert";
-import { openNats, parseNats, subjects } from "../../lib/fleet/nats/mod.ts";
+import { openNats, parseNats, subjects } from "../../lib/fleet/nats.ts";
 import { readEnd } from "../../lib/fleet/receive/mod.ts";
 import { headerOf } from "../../lib/fleet/segment/mod.ts";
 import { HttpTarget, NatsTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
-import { sessionFolder } from "../../lib/fleet/store/mod.ts";
+import { sessionFolder } from "../../lib/fleet/store.ts";
 import { SEGMENT_TYPE, signText } from "../../lib/release/signing/mod.ts";
 import { record, SESSION_A, TestFleet } from "../helper/fleet.ts";
 import { NatsServer } from "../helper/nats.ts";

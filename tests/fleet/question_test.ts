@@ -1,7 +1,7 @@
 /** Every prepared question, on both engines, over the same store: the same answers, and the right ones. */
 import { assert, assertEquals } from "@std/assert";
 import { ClickHouseClient, parseClickHouse } from "../../lib/fleet/clickhouse/mod.ts";
-import { DuckDb, type Row } from "../../lib/fleet/engine/mod.ts";
+import { DuckDb, type Row } from "../../lib/fleet/engine.ts";
 import { ask, grafanaDashboard, QUESTIONS, viewName, viewStatements } from "../../lib/fleet/question/mod.ts";
 import { listMachines } from "../../lib/fleet/receive/mod.ts";
 import {

@@ -2,7 +2,7 @@
 import type { Event } from "../../lib/event/mod.ts";
 import { environment, resetCost } from "../../lib/policy/engine/cel.ts";
 import { compileMatch, type Program } from "../../lib/policy/engine/compile.ts";
-import { FlatEvent } from "../../lib/policy/engine/flat.ts";
+import { FlatEvent } from "../../lib/policy/engine/field.ts";
 
 /** Event with most fields of http and mcp, and some absent. */
 const SAMPLE = {

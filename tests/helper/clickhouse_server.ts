@@ -4,7 +4,7 @@
  * statement at a time. A process of its own: chdb has one folder a process, and tests kill it.
  */
 import { createRequire } from "node:module";
-import { enginesFolder, loadEngine } from "../../lib/fleet/engine/mod.ts";
+import { enginesFolder, loadEngine } from "../../lib/fleet/engine.ts";
 import { fromRoot } from "./repo.ts";
 
 export class ClickHouseProcess implements AsyncDisposable {

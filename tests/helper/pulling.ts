@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { openSource } from "../../lib/fleet/pull/mod.ts";
 import { checkFleet, enrol, makeToken, readEnd, Receiver } from "../../lib/fleet/receive/mod.ts";
-import { sessionFolder } from "../../lib/fleet/store/mod.ts";
+import { sessionFolder } from "../../lib/fleet/store.ts";
 import { readHeads } from "../../lib/ledger/read/mod.ts";
 import type { SigningKey } from "../../lib/release/mod.ts";
 import { formatPublicKey } from "../../lib/release/signing/mod.ts";

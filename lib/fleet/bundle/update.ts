@@ -3,7 +3,7 @@
  * (docs/guides/fleet.md).
  */
 import { join } from "node:path";
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { silent } from "../../base/progress/mod.ts";
 import { compareSemVer } from "../../base/semver/mod.ts";
@@ -23,10 +23,17 @@ import {
   resolveReleaseUrl,
 } from "../../release/mod.ts";
 import { compareProfiles, fetchDocument, installProfile, recordChange } from "../../publish/update/mod.ts";
-import { type Active, type BundleStatus, CONTENT, MANIFEST, readActive, writeStatus } from "./files.ts";
-import { applyBundle } from "./apply.ts";
+import {
+  type Active,
+  applyBundle,
+  type BundleStatus,
+  CONTENT,
+  MANIFEST,
+  readActive,
+  writeStatus,
+} from "./apply.ts";
 import { bundlePaths } from "./paths.ts";
-import { entryOf, openBundle } from "./verify.ts";
+import { entryOf, openBundle } from "./document.ts";
 
 /** Longest wait for another program that updates, in `ms`. */
 const LOCK_MS = 60_000;
@@ -168,7 +175,7 @@ async function update(options: BundleUpdate, bundlesUrl: string, status: BundleS
 /** Fetches the files of a release into a separate folder, unused until all of them are verified. */
 async function fetchFiles(home: Home, index: URL, { record, manifest }: CheckedChannel): Promise<void> {
   const folder = bundlePaths(home).version(record.version);
-  await Deno.remove(folder, { recursive: true }).catch(() => {});
+  await ifFound(Deno.remove(folder, { recursive: true }));
   await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
   const entry = entryOf(manifest);
   const keep = async (name: string, url: URL, max: number) => {
@@ -179,8 +186,9 @@ async function fetchFiles(home: Home, index: URL, { record, manifest }: CheckedC
   openBundle(await keep(CONTENT, resolveReleaseUrl(index, entry.url), BUNDLE_BYTES_MAX), entry);
   await keep(MANIFEST, resolveReleaseUrl(index, record.url), MANIFEST_BYTES_MAX);
   await keep(INDEX_NAME, index, BUNDLE_BYTES_MAX);
-  // A publisher without a trust document signs by HMAC alone.
-  await keep(`${INDEX_NAME}.dsse`, new URL(`${index.href}.dsse`), BUNDLE_BYTES_MAX).catch(() => {});
+  await keep(`${INDEX_NAME}.dsse`, new URL(`${index.href}.dsse`), BUNDLE_BYTES_MAX).catch(
+    ignore("a publisher without a trust document signs by HMAC alone"),
+  );
 }
 
 /** Removes folders of versions other than the active and the previous one. */
@@ -188,7 +196,7 @@ async function removeOthers(home: Home, kept: readonly string[]): Promise<void> 
   const { folder, version } = bundlePaths(home);
   for await (const { name, isDirectory } of Deno.readDir(folder)) {
     if (isDirectory && !kept.includes(name)) {
-      await Deno.remove(version(name), { recursive: true }).catch(() => {});
+      await Deno.remove(version(name), { recursive: true }).catch(ignore("the next update tries again"));
     }
   }
 }

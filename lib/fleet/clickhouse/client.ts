@@ -1,9 +1,49 @@
+/** ClickHouse over its HTTP interface, and the tables into which machines insert segments and reports. */
 import { SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import type { SqlParameter } from "../../detection/sql/mod.ts";
 import { hostFetch } from "../../base/proxy/mod.ts";
-import type { ClickHouseAddress } from "./address.ts";
+import { isLoopbackHost, shownAddress } from "../../base/url/mod.ts";
+
+/** Ports of the HTTP interface: with TLS, and on loopback without. */
+const PORT_TLS = 8443;
+const PORT_PLAIN = 8123;
+
+/** A database of a ClickHouse server, by its HTTP interface. */
+export interface ClickHouseAddress {
+  /** http only on loopback */
+  url: URL;
+  database: string;
+  user?: string;
+  /** the address, for messages */
+  name: string;
+}
+
+/** Parses `clickhouse://[USER@]HOST[:PORT][/DATABASE]`. @throws {SbxError} `fleet.url.invalid` */
+export function parseClickHouse(text: string): ClickHouseAddress {
+  const rest = /^clickhouse:\/\/(.+)$/.exec(text)?.[1];
+  const parsed = rest === undefined ? null : URL.parse(`https://${rest}`);
+  const database = parsed?.pathname.slice(1) || "default";
+  if (!parsed || parsed.password || parsed.search || parsed.hash || !/^[A-Za-z_]\w{0,63}$/.test(database)) {
+    throw new SbxError(
+      "fleet.url.invalid",
+      `"${shownAddress(text)}" is not the address of a ClickHouse server`,
+      {
+        hint: "use clickhouse://HOST, with a port and /DATABASE if you like; --credential names a password",
+      },
+    );
+  }
+  const { hostname, username } = parsed;
+  const isHere = isLoopbackHost(hostname);
+  const port = Number(parsed.port || (isHere ? PORT_PLAIN : PORT_TLS));
+  return {
+    url: new URL(`${isHere ? "http" : "https"}://${hostname}:${port}/`),
+    database,
+    ...(username && { user: decodeURIComponent(username) }),
+    name: `clickhouse://${hostname}:${port}/${database}`,
+  };
+}
 
 /** Longest wait for an answer, in `ms`: a hunt over a year takes minutes. */
 const ANSWER_MS = timeLimit(15 * 60_000);
@@ -42,10 +82,14 @@ export class ClickHouseClient {
       return text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
     } catch (cause) {
       const said = plain(text.trimStart().split("\n")[0]).slice(0, SAID_MAX);
-      throw new SbxError("fleet.unavailable", `${this.address.name} answers with what is no JSON: ${said}`, {
-        cause,
-        hint: "is it a ClickHouse server? the port is that of its HTTP interface",
-      });
+      throw new SbxError(
+        "fleet.unavailable",
+        `${this.address.name} answers with something other than JSON: ${said}`,
+        {
+          cause,
+          hint: "is it a ClickHouse server? the port is that of its HTTP interface",
+        },
+      );
     }
   }
 
@@ -142,4 +186,103 @@ function formatParameter({ type, values }: SqlParameter): string {
 function escape(text: string): string {
   // deno-lint-ignore no-control-regex
   return text.toWellFormed().replaceAll(/[\\\x00\x08\f\n\r\t]/g, (character) => ESCAPES[character]);
+}
+
+// Tables of segments and reports, for a receiver that reads them there.
+
+/** Blocks of rows whose tokens the table remembers: a repeated one is not inserted. */
+const TOKENS = 10_000;
+
+/** DDL. Segments go after 30 days: a receiver has them long before. */
+export const MAILBOX_STATEMENTS: readonly string[] = [
+  `CREATE TABLE IF NOT EXISTS segments (
+  machine_id LowCardinality(String),
+  session_id String,
+  from_events UInt64,
+  from_outcomes UInt64,
+  from_journal UInt64,
+  to_heads String,
+  segment String CODEC(NONE),
+  received_at DateTime DEFAULT now()
+) ENGINE = MergeTree ORDER BY (machine_id, session_id, from_events, from_outcomes, from_journal)
+TTL received_at + INTERVAL 30 DAY SETTINGS non_replicated_deduplication_window = ${TOKENS}`,
+  `CREATE TABLE IF NOT EXISTS reports (
+  machine_id LowCardinality(String),
+  kind LowCardinality(String),
+  session_id String,
+  made_at String,
+  report String,
+  received_at DateTime DEFAULT now()
+) ENGINE = ReplacingMergeTree ORDER BY (machine_id, kind, session_id)
+TTL received_at + INTERVAL 30 DAY`,
+];
+
+const text = (value: string) => ({ type: "string" as const, values: [value] });
+const number = (value: number) => ({ type: "number" as const, values: [value] });
+const OWN = "machine_id = {machine:String} AND session_id = {session:String}";
+const ORDER = ["from_events", "from_outcomes", "from_journal"];
+
+/** Reads the heads at the end of a session's last segment, as JSON; `undefined`: no segment. */
+export async function lastHeads(
+  client: ClickHouseClient,
+  machineId: string,
+  sessionId: string,
+): Promise<string | undefined> {
+  const [row] = await client.rows(
+    `SELECT to_heads FROM segments WHERE ${OWN} ORDER BY ${
+      ORDER.map((name) => `${name} DESC`).join(", ")
+    } LIMIT 1`,
+    { machine: text(machineId), session: text(sessionId) },
+  );
+  return row && String(row.to_heads);
+}
+
+/** Lists sessions with the heads that their last segments end with. */
+export async function sessionHeads(client: ClickHouseClient) {
+  const rows = await client.rows(
+    `SELECT machine_id, session_id, argMax(to_heads, (${ORDER.join(", ")})) AS heads FROM segments
+GROUP BY machine_id, session_id`,
+  );
+  return rows.map(({ machine_id, session_id, heads }) => ({
+    machine_id: String(machine_id),
+    session_id: String(session_id),
+    heads: String(heads),
+  }));
+}
+
+/** Reads segments of a session from a position on, in order. */
+export async function segmentsFrom(
+  client: ClickHouseClient,
+  { machine_id, session_id }: { machine_id: string; session_id: string },
+  from: { events: number; outcomes: number; journal: number },
+  limit: number,
+): Promise<Uint8Array[]> {
+  const rows = await client.rows(
+    `SELECT segment FROM segments WHERE ${OWN}
+  AND (${ORDER.join(", ")}) >= ({events:UInt64}, {outcomes:UInt64}, {journal:UInt64})
+ORDER BY ${ORDER.join(", ")} LIMIT {limit:UInt64}`,
+    {
+      machine: text(machine_id),
+      session: text(session_id),
+      events: number(from.events),
+      outcomes: number(from.outcomes),
+      journal: number(from.journal),
+      limit: number(limit),
+    },
+  );
+  return rows.map(({ segment }) => Uint8Array.fromBase64(String(segment)));
+}
+
+/**
+ * Reads reports since a time, the last one of each kind and session.
+ *
+ * @param since Unix `s`, by the server's clock
+ */
+export async function reportsSince(client: ClickHouseClient, since: number) {
+  const rows = await client.rows(
+    `SELECT report, toUnixTimestamp(received_at) AS at FROM reports FINAL
+WHERE received_at >= fromUnixTimestamp({since:Int64}) ORDER BY received_at`,
+    { since: number(since) },
+  );
+  return rows.map(({ report, at }) => ({ report: String(report), at: Number(at) }));
 }

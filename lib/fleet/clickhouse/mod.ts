@@ -1,4 +1,12 @@
 /** ClickHouse over its HTTP interface (docs/guides/fleet.md). */
-export { type ClickHouseAddress, parseClickHouse } from "./address.ts";
-export { ClickHouseClient, type ClickHouseRow } from "./client.ts";
-export { lastHeads, MAILBOX_STATEMENTS, reportsSince, segmentsFrom, sessionHeads } from "./mailbox.ts";
+export {
+  type ClickHouseAddress,
+  ClickHouseClient,
+  type ClickHouseRow,
+  lastHeads,
+  MAILBOX_STATEMENTS,
+  parseClickHouse,
+  reportsSince,
+  segmentsFrom,
+  sessionHeads,
+} from "./client.ts";

@@ -24,7 +24,7 @@ export function bundleLayer(home: Pick<Home, "dir">): CorpLayer {
         const { message } = asSbxError(cause, "reading the bundle");
         throw new SbxError(
           "bundle.damaged",
-          `the bundle ${active.channel} ${active.version} is not in force: ${message}`,
+          `the bundle ${active.channel} ${active.version} is not active: ${message}`,
           { cause, hint: "sbx fleet update fetches it again" },
         );
       }

@@ -1,12 +1,28 @@
-/** Ships one home's ledgers: finds changed ones, sends their rows, and reports events outside the rows. */
+/**
+ * A machine of a fleet: finds changed ledgers of a home, sends their rows, and reports events outside the
+ * rows.
+ */
 import { join } from "node:path";
 import { log } from "../../base/log/mod.ts";
-import { asSbxError, type SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { readHeads } from "../../ledger/read/mod.ts";
 import type { SigningKey } from "../../release/mod.ts";
 import { type BodyGrant, SESSION_ID } from "../segment/mod.ts";
-import { removeCursor, REPORT_SESSIONS_MAX, type SegmentTarget, Shipper } from "../ship/mod.ts";
-import { fleetPaths, type FleetStatus, readStatus, writeStatus } from "./status.ts";
+import {
+  type Authorize,
+  ClickHouseTarget,
+  FolderTarget,
+  HttpTarget,
+  LibsqlTarget,
+  NatsTarget,
+  removeCursor,
+  REPORT_SESSIONS_MAX,
+  type SegmentTarget,
+  Shipper,
+} from "../ship/mod.ts";
+import { writeAtomic } from "../../base/home/mod.ts";
+import { fileURLToPath } from "node:url";
+import { shownAddress } from "../../base/url/mod.ts";
 
 /** Interval in `ms` between reports that the machine is alive, and until one names a new session. */
 const ALIVE_MS = 60_000, NEWS_MS = 5_000;
@@ -254,8 +270,9 @@ export class FleetMachine {
         refused: [...this.#refused.keys()],
       },
     };
-    // A full disk must not stop the shipping, which is how it gets empty.
-    await writeStatus(this.#options.home, this.#status).catch(() => {});
+    await writeStatus(this.#options.home, this.#status).catch(
+      ignore("a full disk must not stop the shipping, which empties it"),
+    );
   }
 
   async #backlogBytes(): Promise<number> {
@@ -307,5 +324,73 @@ async function namesIn(dir: string): Promise<string[]> {
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return [];
     throw error;
+  }
+}
+
+export interface FleetStatus {
+  schema: "sbx.fleet-status.v1";
+  /** collector, without credentials */
+  target: string;
+  machine_id: string;
+  /** ISO 8601: end of the last round, and of the last one without an error */
+  at: string;
+  last_good_at: string | null;
+  error: string | null;
+  sessions: {
+    /** ledgers on this machine */
+    all: number;
+    /** with rows that the collector lacks */
+    behind: number;
+    forked: string[];
+    /** the collector refuses their rows */
+    refused: string[];
+    /** removed before all of their rows were sent, since this home began */
+    lost: number;
+  };
+  shipped: { events: number; segments: number; bytes: number };
+}
+
+/** Files of shipping below a home. */
+export function fleetPaths({ dir }: { dir: string }) {
+  const folder = join(dir, "fleet");
+  return {
+    folder,
+    cursors: join(folder, "cursors"),
+    losses: join(folder, "losses"),
+    status: join(folder, "status.json"),
+  };
+}
+
+async function writeStatus(home: { dir: string }, status: FleetStatus): Promise<void> {
+  await writeAtomic(fleetPaths(home).status, JSON.stringify(status, null, 2) + "\n");
+}
+
+/** Reads the status; `undefined`: this home has shipped nothing yet. */
+export async function readStatus(home: { dir: string }): Promise<FleetStatus | undefined> {
+  const text = await ifFound(Deno.readTextFile(fleetPaths(home).status));
+  return text === undefined ? undefined : JSON.parse(text);
+}
+
+/** Opens the collector that a URL names, for a machine with that key. @throws {SbxError} `fleet.url.invalid` */
+export function openTarget(url: string, key: SigningKey, authorize?: Authorize): SegmentTarget {
+  const parsed = URL.parse(url);
+  switch (parsed?.protocol) {
+    case "file:":
+      return new FolderTarget(fileURLToPath(parsed));
+    case "http:":
+    case "https:":
+      return new HttpTarget(url, key, authorize);
+    case "nats:":
+    case "tls:":
+      return new NatsTarget(url, authorize);
+    case "clickhouse:":
+      return new ClickHouseTarget(url, authorize);
+    case "libsql:":
+      return new LibsqlTarget(url, authorize);
+    default:
+      throw new SbxError("fleet.url.invalid", `"${shownAddress(url)}" is not the address of a collector`, {
+        hint:
+          "use https://HOST, http://127.0.0.1:PORT, tls://HOST of a NATS server, clickhouse://HOST, libsql://HOST or file:///DIR",
+      });
   }
 }

@@ -3,7 +3,7 @@ import { joinBytes } from "../../base/bytes/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { pause } from "../../base/time/mod.ts";
-import { type NatsAddress, natsError, type NatsLink, openNats, PARTS_HEADER, subjects } from "../nats/mod.ts";
+import { type NatsAddress, natsError, type NatsLink, openNats, PARTS_HEADER, subjects } from "../nats.ts";
 import { SEGMENT_BYTES_MAX } from "../segment/mod.ts";
 import { type Pulled, takeReport, takeSegment, type Verdict } from "./take.ts";
 

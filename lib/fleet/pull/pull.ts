@@ -1,12 +1,10 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { shownAddress } from "../../base/url/mod.ts";
 import { ClickHouseClient, parseClickHouse } from "../clickhouse/mod.ts";
-import { FleetDatabase } from "../libsql/mod.ts";
-import { parseNats, refuseClear } from "../nats/mod.ts";
-import { ClickHouseTables } from "./clickhouse.ts";
-import { LibsqlTables } from "./libsql.ts";
+import { FleetDatabase } from "../libsql.ts";
+import { parseNats, refuseClear } from "../nats.ts";
 import { pullNats } from "./nats.ts";
-import { pullTables } from "./table.ts";
+import { ClickHouseTables, LibsqlTables, pullTables } from "./table.ts";
 import type { Pulled } from "./take.ts";
 
 /** How a receiver reads from where machines put their segments. */

@@ -5,8 +5,16 @@ import { pause } from "../../base/time/mod.ts";
 import type { ChainHeads } from "../../ledger/mod.ts";
 import { readEnd } from "../receive/mod.ts";
 import { Heads, HEX64, sameHeads, SESSION_ID } from "../segment/mod.ts";
-import { sessionFolder } from "../store/mod.ts";
+import { sessionFolder } from "../store.ts";
 import { type Pulled, takeReport, takeSegment } from "./take.ts";
+import {
+  type ClickHouseClient,
+  MAILBOX_STATEMENTS,
+  reportsSince,
+  segmentsFrom,
+  sessionHeads,
+} from "../clickhouse/mod.ts";
+import type { FleetDatabase } from "../libsql.ts";
 
 /** Polling interval in `ms`, and the longest wait while the database is away. */
 const ROUND_MS = 1000;
@@ -17,7 +25,7 @@ const BATCH = 16;
 const PATIENCE = 10;
 
 /** A session in the tables. */
-export interface TableSession {
+interface TableSession {
   machine_id: string;
   session_id: string;
   /** heads that its last segment ends with, as JSON */
@@ -25,7 +33,7 @@ export interface TableSession {
 }
 
 /** Tables that machines put segments and reports into. */
-export interface SegmentTables {
+interface SegmentTables {
   /** the database, for messages */
   readonly name: string;
   /** Makes the tables if they are missing. */
@@ -131,5 +139,102 @@ function readHeads(text: string): ChainHeads | undefined {
     return Heads.safeParse(JSON.parse(text)).data;
   } catch {
     return undefined;
+  }
+}
+
+/** Seconds that a report may take to appear behind later ones. */
+const LATE_S = 60;
+
+/** Segments and reports in a ClickHouse server. */
+export class ClickHouseTables implements SegmentTables {
+  readonly name: string;
+  readonly #client: ClickHouseClient;
+  /** when the last report came, in Unix `s` */
+  #since = 0;
+  #taken = new Set<string>();
+
+  constructor(client: ClickHouseClient) {
+    this.#client = client;
+    this.name = client.address.name;
+  }
+
+  async prepare(): Promise<void> {
+    for (const statement of MAILBOX_STATEMENTS) await this.#client.run(statement);
+  }
+
+  sessions(): Promise<TableSession[]> {
+    return sessionHeads(this.#client);
+  }
+
+  segments(session: TableSession, from: ChainHeads, limit: number): Promise<Uint8Array[]> {
+    return segmentsFrom(this.#client, session, from, limit);
+  }
+
+  async reports(): Promise<string[]> {
+    const rows = await reportsSince(this.#client, Math.max(0, this.#since - LATE_S));
+    const fresh = rows.filter(({ report }) => !this.#taken.has(report));
+    this.#taken = new Set(rows.map(({ report }) => report));
+    this.#since = rows.reduce((last, { at }) => Math.max(last, at), this.#since);
+    return fresh.map(({ report }) => report);
+  }
+}
+
+/** DDL. Report ids grow with each report, also for one that replaces another. */
+const STATEMENTS = [
+  `CREATE TABLE IF NOT EXISTS fleet_segments (
+  machine_id TEXT NOT NULL, session_id TEXT NOT NULL,
+  from_events INTEGER NOT NULL, from_outcomes INTEGER NOT NULL, from_journal INTEGER NOT NULL,
+  to_heads TEXT NOT NULL, segment TEXT NOT NULL, received_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  PRIMARY KEY (machine_id, session_id, from_events, from_outcomes, from_journal))`,
+  `CREATE TABLE IF NOT EXISTS fleet_reports (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  machine_id TEXT NOT NULL, kind TEXT NOT NULL, session_id TEXT NOT NULL, report TEXT NOT NULL,
+  received_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  UNIQUE (machine_id, kind, session_id))`,
+];
+
+/** Segments and reports in a libSQL server. */
+export class LibsqlTables implements SegmentTables {
+  readonly name: string;
+  #last = 0;
+
+  constructor(readonly database: FleetDatabase) {
+    this.name = database.name;
+  }
+
+  async prepare(): Promise<void> {
+    for (const statement of STATEMENTS) await this.database.run(statement);
+  }
+
+  async sessions(): Promise<TableSession[]> {
+    const { rows } = await this.database.run(
+      `SELECT machine_id, session_id, to_heads FROM (SELECT machine_id, session_id, to_heads, row_number() OVER (
+  PARTITION BY machine_id, session_id ORDER BY from_events DESC, from_outcomes DESC, from_journal DESC) AS place
+  FROM fleet_segments) WHERE place = 1`,
+    );
+    return rows.map(({ machine_id, session_id, to_heads }) => ({
+      machine_id: String(machine_id),
+      session_id: String(session_id),
+      heads: String(to_heads),
+    }));
+  }
+
+  async segments({ machine_id, session_id }: TableSession, from: ChainHeads, limit: number) {
+    const { rows } = await this.database.run(
+      `SELECT segment FROM fleet_segments WHERE machine_id = ? AND session_id = ?
+AND (from_events, from_outcomes, from_journal) >= (?, ?, ?)
+ORDER BY from_events, from_outcomes, from_journal LIMIT ?`,
+      [machine_id, session_id, from.events, from.outcomes, from.journal, limit],
+    );
+    return rows.map(({ segment }) => Uint8Array.fromBase64(String(segment)));
+  }
+
+  async reports(): Promise<string[]> {
+    const { rows } = await this.database.run(
+      "SELECT id, report FROM fleet_reports WHERE id > ? ORDER BY id LIMIT 10000",
+      [this.#last],
+    );
+    this.#last = rows.reduce((last, { id }) => Math.max(last, Number(id)), this.#last);
+    return rows.map(({ report }) => String(report));
   }
 }

@@ -1,6 +1,5 @@
 /** The questions as a dashboard of Grafana over a ClickHouse server (docs/guides/fleet.md, "Grafana"). */
-import { writingOf } from "./ask.ts";
-import { type Question, QUESTIONS } from "./questions.ts";
+import { type Question, QUESTIONS, writingOf } from "./questions.ts";
 
 /** Plugin that speaks with ClickHouse. */
 const SOURCE = "grafana-clickhouse-datasource";

@@ -1,5 +1,13 @@
 /** Prepared questions about a fleet. */
-export { ANSWER_ROWS, ask, type Asked, findQuestion, writeQuestion } from "./ask.ts";
+export {
+  ANSWER_ROWS,
+  ask,
+  type Asked,
+  findQuestion,
+  type Question,
+  QUESTIONS,
+  viewName,
+  viewStatements,
+  writeQuestion,
+} from "./questions.ts";
 export { grafanaDashboard } from "./grafana.ts";
-export { type Question, QUESTIONS } from "./questions.ts";
-export { viewName, viewStatements } from "./view.ts";

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import type { ChainHeads } from "../../ledger/mod.ts";
 import { openSegment, sameHeads, verifyRows } from "../segment/mod.ts";
 import { readReport, type Report, REPORT_SESSIONS_MAX, START } from "../ship/mod.ts";
-import { positionOf, reportPath, sessionFolder, storePaths } from "../store/mod.ts";
+import { positionOf, reportPath, sessionFolder, storePaths } from "../store.ts";
 import { keyOf, listMachines, type Machine } from "./machines.ts";
-import { readProblems } from "./problem.ts";
+import { readProblems } from "./receiver.ts";
 
 /** Hours without a sign of life after which a machine is silent. */
 const SILENT_HOURS = 24;
@@ -55,7 +55,7 @@ export async function checkFleet(dir: string, onSession?: () => void, now = Date
       name: "(not enrolled)",
       last_seen: null,
       sessions: [],
-      problems: ["there are segments of this machine, and nobody knows its key"],
+      problems: ["there are segments of this machine, whose key is unknown"],
     });
   }
   return {
@@ -115,7 +115,7 @@ async function checkMachine(
       lastAt < alive.made_at && !told.has(session_id) && !isToldEnd(reports.get(session_id));
     if (isGone) {
       problems.push(
-        `session ${session_id}: the machine does not name it any more, and its end behind event ${end.events} was never told`,
+        `session ${session_id}: the machine no longer names it, and never reported its end after event ${end.events}`,
       );
     }
     const final = ended?.heads ?? told.get(session_id)?.heads;
@@ -130,7 +130,9 @@ async function checkMachine(
       problems.push(`session ${session_id}: ${end.events} of ${final!.events} events have arrived`);
     }
     if (state === "bad" && !isGone && ended && !problem && !fork && !lost) {
-      problems.push(`session ${session_id}: its rows are not those that the machine signed at its end`);
+      problems.push(
+        `session ${session_id}: its rows differ from the ones that the machine signed at its end`,
+      );
     }
     sessions.push({ session_id, events: end.events, state });
     onSession?.();

@@ -3,6 +3,7 @@
  * counted, and when all places are taken, the one that has waited longest for an answer is closed. A sender
  * that only holds connections open locks no one out.
  */
+import { ignore } from "../../base/error/mod.ts";
 import { acceptAll } from "../../base/accept/mod.ts";
 import { addressBytes, formatAddress } from "../../base/address/mod.ts";
 import { backgroundInterval, timeLimit } from "../../base/time/mod.ts";
@@ -138,5 +139,5 @@ async function copy(from: Deno.Conn, to: Deno.Conn, moved: () => void): Promise<
     await writeAll(to, buffer.subarray(0, count));
     moved();
   }
-  await to.closeWrite().catch(() => {});
+  await to.closeWrite().catch(ignore("the other side has left"));
 }

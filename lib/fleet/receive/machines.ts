@@ -7,7 +7,7 @@ import type { PublicKey } from "../../release/mod.ts";
 import { parsePublicKeys } from "../../release/signing/mod.ts";
 import { HEX64 } from "../segment/mod.ts";
 import { readReport } from "../ship/mod.ts";
-import { keepFile, reportPath, storePaths } from "../store/mod.ts";
+import { keepFile, reportPath, storePaths } from "../store.ts";
 
 /** Default and maximum validity of a token, in hours. */
 export const TOKEN_HOURS = 24;

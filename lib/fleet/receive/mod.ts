@@ -10,7 +10,7 @@ export {
   TOKEN_HOURS,
   TOKEN_HOURS_MAX,
 } from "./machines.ts";
-export { keepProblem, type Problem, readProblems } from "./problem.ts";
+export { type Answer, keepProblem, type Problem, readEnd, readProblems, Receiver } from "./receiver.ts";
 export {
   checkFleet,
   type FleetCheck,
@@ -18,5 +18,4 @@ export {
   type MachineCheck,
   type SessionCheck,
 } from "./check.ts";
-export { type Answer, readEnd, Receiver } from "./receiver.ts";
 export { type FleetServer, serveFleet, type ServeOptions, signerOf } from "./server.ts";

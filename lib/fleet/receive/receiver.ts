@@ -9,9 +9,9 @@ import type { ChainHeads } from "../../ledger/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
 import { headerOf, openSegment, sameHeads, type SegmentHeader, verifyChains } from "../segment/mod.ts";
 import { openReport, readReport, type Report, REPORT_SESSIONS_MAX, START } from "../ship/mod.ts";
-import { keepFile, positionOf, reportPath, segmentName, sessionFolder } from "../store/mod.ts";
+import { keepFile, positionOf, reportPath, segmentName, sessionFolder, storePaths } from "../store.ts";
 import { findMachine, keyOf } from "./machines.ts";
-import { keepProblem } from "./problem.ts";
+import { blake3 } from "../../base/hash/mod.ts";
 
 /** Answer to a segment. */
 export type Answer =
@@ -107,7 +107,7 @@ export class Receiver {
           kind: "vanished",
           machine_id,
           session_id,
-          detail: `the machine had ${heads.events} events of it, and does not name it any more`,
+          detail: `the machine had ${heads.events} events of it, and no longer names it`,
         });
       }
       if (!later || later.events >= heads.events && later.outcomes >= heads.outcomes) continue;
@@ -146,7 +146,7 @@ export class Receiver {
         kind: "gap",
         machine_id,
         session_id,
-        detail: `events from ${end.events + 1} to ${from.events} were sent by nobody yet`,
+        detail: `events from ${end.events + 1} to ${from.events} have not been sent yet`,
       });
     }
     return { kept: false, position: end };
@@ -212,4 +212,44 @@ async function readStart(path: string): Promise<Uint8Array> {
   using file = await Deno.open(path);
   const bytes = new Uint8Array(16 * 1024);
   return bytes.subarray(0, await file.read(bytes) ?? 0);
+}
+
+// Problems that a receiver noticed: kept beside the evidence, for `sbx-admin fleet verify`.
+
+export interface Problem {
+  at: string;
+  kind: "fork" | "gap" | "refused" | "went_back" | "vanished";
+  machine_id: string;
+  session_id?: string;
+  detail: string;
+}
+
+/** Most problems kept of one machine: a hostile one must not fill the disk. */
+const PROBLEMS_MAX = 1000;
+
+/** Keeps a problem, once for the same words. */
+export async function keepProblem(dir: string, problem: Omit<Problem, "at">): Promise<void> {
+  const folder = join(storePaths(dir).problems, problem.machine_id);
+  let count = 0;
+  try {
+    for await (const _ of Deno.readDir(folder)) if (++count >= PROBLEMS_MAX) return;
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  const name = blake3(JSON.stringify(problem)).slice(0, 32);
+  const text = JSON.stringify({ at: new Date().toISOString(), ...problem }) + "\n";
+  await keepFile(join(folder, `${name}.json`), new TextEncoder().encode(text));
+}
+
+export async function readProblems(dir: string, machineId: string): Promise<Problem[]> {
+  const folder = join(storePaths(dir).problems, machineId);
+  const problems: Problem[] = [];
+  try {
+    for await (const { name } of Deno.readDir(folder)) {
+      if (name.endsWith(".json")) problems.push(JSON.parse(await Deno.readTextFile(join(folder, name))));
+    }
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  return problems.sort((a, b) => a.at < b.at ? -1 : 1);
 }

@@ -11,7 +11,5 @@ export {
   verifyChains,
   verifyRows,
 } from "./read.ts";
-export type { Line } from "./line.ts";
-export { Heads, HEX64, SegmentHeader, SESSION_ID } from "./schema.ts";
-export type { BodyGrant } from "./withhold.ts";
-export { makeSegment, type SegmentTerms } from "./write.ts";
+export { Heads, HEX64, type Line, SegmentHeader, SESSION_ID } from "./schema.ts";
+export { type BodyGrant, makeSegment, type SegmentTerms } from "./write.ts";

@@ -6,8 +6,7 @@ import { blake3 } from "../../base/hash/mod.ts";
 import { type ChainHeads, digestText, journalLink } from "../../ledger/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
 import { openSigned, SEGMENT_TYPE } from "../../release/signing/mod.ts";
-import { type Line, parseLine } from "./line.ts";
-import { SegmentHeader } from "./schema.ts";
+import { type Line, parseLine, SegmentHeader } from "./schema.ts";
 
 /** A segment whose header is signed by a known machine, and whose rows are not checked yet. */
 export interface OpenedSegment {
@@ -68,7 +67,7 @@ export function verifyRows(opened: OpenedSegment): Line[] {
   eachRow(opened, (text) => {
     const line = parseLine(text);
     if (line) lines.push(line);
-    return line ? state.add(line) : "it is none";
+    return line ? state.add(line) : "it is malformed";
   });
   return state.end(lines);
 }
@@ -84,7 +83,7 @@ export function verifyChains(opened: OpenedSegment): void {
   const state = new Chains(opened.header, false);
   eachRow(opened, (text) => {
     const line = parseLine(text);
-    return line ? state.add(line) : "it is none";
+    return line ? state.add(line) : "it is malformed";
   });
   state.end(undefined);
 }
@@ -93,7 +92,7 @@ export function verifyChains(opened: OpenedSegment): void {
 function eachRow({ header: { body }, packed }: OpenedSegment, onRow: (text: string) => string | undefined) {
   if (body.bytes > BODY_BYTES_MAX) throw invalid(`its rows have more than ${BODY_BYTES_MAX} bytes`);
   // Before unpacking: every byte is vouched for, and a decompression bomb can only be the machine's own.
-  if (blake3(packed) !== body.hash) throw invalid("its rows are not those that were signed");
+  if (blake3(packed) !== body.hash) throw invalid("its rows differ from the signed ones");
   const unpacked = unpack(packed, body.bytes);
   if (unpacked.length !== body.bytes) throw invalid("its rows are not as long as it says");
   const text = unpacked.toString("utf8");

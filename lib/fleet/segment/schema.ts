@@ -1,4 +1,7 @@
-/** Header of a segment: a machine signs it for part of a ledger (docs/design/contracts/12-ledger.md §12). */
+/**
+ * Format of a segment: its header, which a machine signs for part of a ledger, and its rows
+ * (docs/design/contracts/12-ledger.md §12).
+ */
 import { z } from "zod";
 
 /** Format of machine ids (SHA-256 of their key) and of hashes. */
@@ -33,3 +36,52 @@ export const SegmentHeader = z.strictObject({
   body: z.strictObject({ hash, bytes: length }),
 });
 export type SegmentHeader = z.infer<typeof SegmentHeader>;
+
+// Rows of a segment, one a line, with tabs between their parts; JSON has neither tabs nor line ends.
+//
+// `e hash event record` an event, `o hash outcome` an end of one, `j hash kind id text` a finding, an answer
+// or a statement. `E` and `O` are rows whose bodies stayed on the machine: their hash is that of the whole text.
+
+/** A row, as it was sent. */
+export type Line =
+  | { kind: "event"; hash: string; text: string; record: string | null; whole: boolean }
+  | { kind: "outcome"; hash: string; text: string; whole: boolean }
+  | { kind: "journal"; hash: string; of: string; id: string; text: string | null };
+
+/** Spells a row. */
+export function formatLine(line: Line): string {
+  if (line.kind === "journal") return `j\t${line.hash}\t${line.of}\t${line.id}\t${line.text ?? ""}`;
+  if (line.kind === "outcome") return `${line.whole ? "o" : "O"}\t${line.hash}\t${line.text}`;
+  return `${line.whole ? "e" : "E"}\t${line.hash}\t${line.text}\t${line.record ?? ""}`;
+}
+
+const HASH = /^[0-9a-f]{64}$/;
+
+/** Parses a row. @returns `undefined`: not a row */
+export function parseLine(text: string): Line | undefined {
+  const hash = text.slice(2, 66);
+  if (text[1] !== "\t" || text[66] !== "\t" || !HASH.test(hash)) return undefined;
+  const next = text.indexOf("\t", 67);
+  switch (text[0]) {
+    case "e":
+    case "E":
+      if (next < 0 || text.includes("\t", next + 1)) return undefined;
+      return {
+        kind: "event",
+        hash,
+        text: text.slice(67, next),
+        record: text.slice(next + 1) || null,
+        whole: text[0] === "e",
+      };
+    case "o":
+    case "O":
+      return next < 0 ? { kind: "outcome", hash, text: text.slice(67), whole: text[0] === "o" } : undefined;
+    case "j": {
+      const [of, id, rest, more] = text.slice(67).split("\t");
+      if (rest === undefined || more !== undefined) return undefined;
+      return { kind: "journal", hash, of, id, text: rest || null };
+    }
+    default:
+      return undefined;
+  }
+}

@@ -1,3 +1,4 @@
+/** Makes segments. Bodies stay on the machine, unless corp allows their family and host. */
 import { Buffer } from "node:buffer";
 import { constants, zstdCompressSync } from "node:zlib";
 import { joinBytes } from "../../base/bytes/mod.ts";
@@ -6,15 +7,16 @@ import { blake3 } from "../../base/hash/mod.ts";
 import type { LedgerRows } from "../../ledger/read/mod.ts";
 import type { SigningKey } from "../../release/mod.ts";
 import { SEGMENT_TYPE, signText } from "../../release/signing/mod.ts";
-import { formatLine, type Line, parseLine } from "./line.ts";
-import type { SegmentHeader } from "./schema.ts";
-import {
-  type BodyGrant,
-  findContents,
-  originOf,
-  withholdFromEvent,
-  withholdFromOutcome,
-} from "./withhold.ts";
+import { formatLine, type Line, parseLine, type SegmentHeader } from "./schema.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
+import { isObject } from "../../base/object/mod.ts";
+
+/** Bodies that may leave the machine. */
+export interface BodyGrant {
+  family: string;
+  /** hosts, or `*.` and a domain; absent: all */
+  hosts?: readonly string[];
+}
 
 /** Terms on which segments are made. */
 export interface SegmentTerms {
@@ -28,6 +30,7 @@ export interface SegmentTerms {
 
 /** Events remembered for the bodies of their ends. */
 const ORIGINS_MAX = 10_000;
+
 /**
  * This level takes half the time of the next one, and events are so repetitive that its output is smaller.
  */
@@ -98,7 +101,7 @@ class Withholding {
 
   #without(text: string): string {
     const line = parseLine(text);
-    if (!line || line.kind === "journal") throw damaged("a row is none");
+    if (!line || line.kind === "journal") throw damaged("a row is malformed");
     let sent: string;
     try {
       sent = line.kind === "event" ? this.#event(line.text) : this.#outcome(line.text);
@@ -123,6 +126,121 @@ class Withholding {
     this.origins.set(event_id, origin);
     if (this.origins.size > ORIGINS_MAX) this.origins.delete(this.origins.keys().next().value!);
   }
+}
+
+type Json = Record<string, unknown>;
+
+/** Fields with contents of requests and responses, by family; a body keeps its size and its type. */
+const CONTENTS: Record<string, readonly string[]> = {
+  http: ["request.body", "response.body"],
+  model: ["request.body", "response.tool_calls"],
+  mcp: ["request.arguments", "response.content"],
+};
+/**
+ * Fields that hold contents, in canonical JSON. Rows without any are sent as stored: parsing each one costs
+ * more than all other work of shipping.
+ */
+const CONTENT = /"(?:tool_calls|arguments|content)":|"body":(?!\{"state":"missing","truncated":false\})/;
+
+/**
+ * Searches lines for one with contents.
+ *
+ * @param text also bytes as Latin-1
+ * @returns its place; -1: not found
+ */
+function findContents(text: string, from = 0): number {
+  const pattern = new RegExp(CONTENT, "g");
+  pattern.lastIndex = from;
+  return pattern.exec(text)?.index ?? -1;
+}
+
+/** @returns the text of an event without its bodies; unchanged if it has none or they may leave */
+function withholdFromEvent(text: string, grants: readonly BodyGrant[]): string {
+  if (!CONTENT.test(text)) return text;
+  const event = JSON.parse(text) as Json;
+  const family = familyOf(event);
+  const part = event[family];
+  if (!isObject(part) || isGranted(family, hostOf(part as Json), grants)) return text;
+  return withhold(part as Json, family, "") ? canonicalJson(event) : text;
+}
+
+/** @param event the event that ended; `undefined`: unknown, so that no body leaves */
+function withholdFromOutcome(
+  text: string,
+  event: { family: string; host?: string } | undefined,
+  grants: readonly BodyGrant[],
+): string {
+  if (!CONTENT.test(text)) return text;
+  if (event && isGranted(event.family, event.host, grants)) return text;
+  const outcome = JSON.parse(text) as Json;
+  if (!isObject(outcome.response)) return text;
+  // Without the event the family is unknown: contents of all of them are taken out.
+  let changed = false;
+  for (const family of event ? [event.family] : Object.keys(CONTENTS)) {
+    changed = withhold(outcome, family, "response.") || changed;
+  }
+  return changed ? canonicalJson(outcome) : text;
+}
+
+/** Family and host of an event, which decide on the bodies of its end. */
+function originOf(text: string): { event_id: string; family: string; host?: string } {
+  const event = JSON.parse(text) as Json;
+  const family = familyOf(event);
+  const host = isObject(event[family]) ? hostOf(event[family] as Json) : undefined;
+  return {
+    event_id: String((event.common as Json | undefined)?.event_id),
+    family,
+    ...(host !== undefined && { host }),
+  };
+}
+
+function familyOf(event: Json): string {
+  return String((event.common as Json | undefined)?.event_type ?? "").split(".")[0];
+}
+
+function hostOf(part: Json): string | undefined {
+  const request = part.request as Json | undefined;
+  const host = request?.host ?? request?.server_name ?? request?.provider;
+  return typeof host === "string" ? host : undefined;
+}
+
+function isGranted(family: string, host: string | undefined, grants: readonly BodyGrant[]): boolean {
+  return grants.some((grant) =>
+    grant.family === family && (grant.hosts === undefined || grant.hosts.some((name) => covers(name, host)))
+  );
+}
+
+function covers(name: string, host = ""): boolean {
+  return name.startsWith("*.") ? host.endsWith(name.slice(1)) : name === host;
+}
+
+/** Removes the contents of a family from an object. @returns whether there were any */
+function withhold(part: Json, family: string, prefix: string): boolean {
+  let changed = false;
+  for (const path of CONTENTS[family] ?? []) {
+    if (!path.startsWith(prefix)) continue;
+    const [side, name] = path.split(".");
+    const holder = part[side];
+    if (!isObject(holder) || !Object.hasOwn(holder, name)) continue;
+    const before = (holder as Json)[name];
+    if (isObject(before) && (before as Json).state === "missing") continue;
+    (holder as Json)[name] = replacementOf(name, before);
+    changed = true;
+  }
+  return changed;
+}
+
+/** What stands for contents that stayed, in the shape of the field. */
+function replacementOf(name: string, value: unknown): unknown {
+  if (name !== "body") return name === "arguments" ? {} : [];
+  const { content_type, size, truncated } = isObject(value) ? value as Json : {};
+  return {
+    state: "redacted",
+    redaction_reason: "fleet.withheld",
+    ...(content_type !== undefined && { content_type }),
+    ...(size !== undefined && { size }),
+    ...(truncated !== undefined && { truncated }),
+  };
 }
 
 function damaged(problem: string, cause?: unknown): SbxError {

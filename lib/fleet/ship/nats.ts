@@ -10,7 +10,7 @@ import {
   refuseClear,
   subjects,
   TO_HEADER,
-} from "../nats/mod.ts";
+} from "../nats.ts";
 import { headerOf, Heads, sameHeads, type SegmentHeader } from "../segment/mod.ts";
 import type { Authorize } from "./http.ts";
 import { reportOf } from "./report.ts";

@@ -2,14 +2,16 @@
  * Ships ledgers of one machine, session by session, each row exactly once by its position
  * (docs/guides/fleet.md).
  */
-import { SbxError } from "../../base/error/mod.ts";
-import type { ChainHeads } from "../../ledger/mod.ts";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { type ChainHeads, GENESIS } from "../../ledger/mod.ts";
 import { type LedgerRows, readHeadsAt, readRowsAfter } from "../../ledger/read/mod.ts";
 import type { SigningKey } from "../../release/mod.ts";
-import { type BodyGrant, makeSegment, sameHeads } from "../segment/mod.ts";
-import { type Cursor, hasCursor, readCursor, writeCursor } from "./cursor.ts";
+import { type BodyGrant, Heads, makeSegment, sameHeads } from "../segment/mod.ts";
 import { makeReport, type ReportBody } from "./report.ts";
 import type { SegmentTarget } from "./target.ts";
+import { join } from "node:path";
+import { z } from "zod";
+import { writeAtomic } from "../../base/home/mod.ts";
 
 export interface ShipperOptions {
   /** folder of the cursors */
@@ -156,7 +158,7 @@ async function hadHeads(path: string, heads: ChainHeads): Promise<boolean> {
 function forked(sessionId: string, name: string): SbxError {
   return new SbxError("fleet.forked", `the collector ${name} has another record of session ${sessionId}`, {
     hint:
-      "the record here was restored from a backup or changed; sbx verify NAME checks it, and sbx-admin fleet verify DIR tells what the collector has",
+      "the record here was restored from a backup or changed; sbx verify NAME checks it, and sbx-admin fleet verify DIR shows the collector's copy",
   });
 }
 
@@ -164,4 +166,56 @@ function lost(name: string): SbxError {
   return new SbxError("fleet.unavailable", `the collector ${name} does not say where it stands`, {
     hint: "two collectors may share one address; check the receiver's log",
   });
+}
+
+// Progress of each session's shipping: a small file a session, written after the collector has the rows.
+
+/** Heads of an empty ledger. */
+export const START: z.infer<typeof Heads> = {
+  events: 0,
+  head_hash: GENESIS,
+  outcomes: 0,
+  outcome_hash: GENESIS,
+  journal: 0,
+  journal_hash: GENESIS,
+};
+
+const Cursor = z.strictObject({
+  /** collector that has the rows */
+  target: z.string(),
+  heads: Heads,
+  /** the session's end was reported */
+  ended: z.boolean(),
+  /** the collector has another record of this session; nothing more is sent */
+  forked: z.boolean(),
+});
+
+export type Cursor = z.infer<typeof Cursor>;
+
+/** Reads a cursor; a missing, damaged or foreign one restarts: the collector knows its own position. */
+export async function readCursor(dir: string, sessionId: string, target: string): Promise<Cursor> {
+  try {
+    const cursor = Cursor.parse(JSON.parse(await Deno.readTextFile(pathOf(dir, sessionId))));
+    if (cursor.target === target) return cursor;
+  } catch {
+    // A damaged cursor counts as missing.
+  }
+  return { target, heads: START, ended: false, forked: false };
+}
+
+function hasCursor(dir: string, sessionId: string): Promise<boolean> {
+  return Deno.lstat(pathOf(dir, sessionId)).then(() => true, () => false);
+}
+
+export async function writeCursor(dir: string, sessionId: string, cursor: Cursor): Promise<void> {
+  await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
+  await writeAtomic(pathOf(dir, sessionId), JSON.stringify(cursor) + "\n");
+}
+
+export async function removeCursor(dir: string, sessionId: string): Promise<void> {
+  await ifFound(Deno.remove(pathOf(dir, sessionId)));
+}
+
+function pathOf(dir: string, sessionId: string): string {
+  return join(dir, `${sessionId}.json`);
 }

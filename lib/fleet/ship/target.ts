@@ -1,5 +1,10 @@
-/** Where segments go. */
+/** Collectors of segments. The simplest one is a folder. */
 import type { ChainHeads } from "../../ledger/mod.ts";
+import { dirname, join } from "node:path";
+import { writeAtomic } from "../../base/home/mod.ts";
+import { keepFile, reportPath, segmentName, sessionFolder } from "../store.ts";
+import { headerOf } from "../segment/mod.ts";
+import { reportOf } from "./report.ts";
 
 /** A collector's position in a session: `undefined` if it does not know. */
 export type Position = ChainHeads;
@@ -21,4 +26,29 @@ export interface SegmentTarget {
   report(envelope: string): Promise<void>;
   /** Closes connections that are kept open; a later call opens new ones. */
   close?(): Promise<void>;
+}
+
+/** A folder with the layout of a receiver's store: a share, or a disk that is carried to the receiver. */
+export class FolderTarget implements SegmentTarget {
+  readonly name: string;
+
+  constructor(readonly dir: string) {
+    this.name = dir;
+  }
+
+  async send(segment: Uint8Array<ArrayBuffer>): Promise<Receipt> {
+    const header = headerOf(segment);
+    const folder = sessionFolder(this.dir, header.machine_id, header.session_id);
+    const path = join(folder, segmentName(header));
+    if (await keepFile(path, segment)) return { kept: true };
+    // The cursor was lost after a segment was kept: that one has the rows, perhaps not all of these.
+    return { kept: false, position: headerOf(await Deno.readFile(path)).to };
+  }
+
+  async report(envelope: string): Promise<void> {
+    const { machine_id, body } = reportOf(envelope);
+    const path = reportPath(this.dir, machine_id, body);
+    await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await writeAtomic(path, envelope);
+  }
 }

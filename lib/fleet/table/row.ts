@@ -1,7 +1,6 @@
 /** Rows of segments as rows of tables, for a database that takes values instead of parsing JSON. */
 import type { Line } from "../segment/mod.ts";
 import { type Column, EVENT_FIELDS, OUTCOME_FIELDS } from "./columns.ts";
-import { clean } from "./text.ts";
 
 /** Values of a row by column; missing ones are NULL. */
 export type TableRow = Record<string, string | number | boolean>;
@@ -123,5 +122,22 @@ function parse(text: string): unknown {
     return JSON.parse(text);
   } catch {
     return undefined;
+  }
+}
+
+/**
+ * Replaces control characters, which separate rows and columns, and lone surrogates, which no database takes.
+ */
+export function clean(text: string): string {
+  // deno-lint-ignore no-control-regex
+  const plain = /[\x00-\x1f]/.test(text) ? text.replaceAll(/[\x00-\x1f]/g, " ") : text;
+  if (!/\\u[dD][89a-fA-F]/.test(plain)) return plain;
+  try {
+    return JSON.stringify(
+      JSON.parse(plain),
+      (_, value) => typeof value === "string" ? value.toWellFormed() : value,
+    );
+  } catch {
+    return plain;
   }
 }

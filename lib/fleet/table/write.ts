@@ -3,16 +3,16 @@
  * duplicated.
  */
 import { join } from "node:path";
-import { SbxError } from "../../base/error/mod.ts";
+import { ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { lockWithin } from "../../base/home/mod.ts";
-import { DuckDb } from "../engine/mod.ts";
+import { DuckDb } from "../engine.ts";
 import { findMachine, keyOf } from "../receive/mod.ts";
 import { type Line, openSegment, verifyRows } from "../segment/mod.ts";
-import { storePaths } from "../store/mod.ts";
+import { storePaths } from "../store.ts";
 import { EVENT_FIELDS, OUTCOME_FIELDS, structureOf } from "./columns.ts";
 import { allSegments } from "./load.ts";
-import { clean } from "./text.ts";
+import { clean } from "./row.ts";
 
 /** Unpacked text of one part, in characters: the amount in memory and in one file. */
 const PART_CHARS = 256 * 1024 * 1024;
@@ -116,7 +116,7 @@ class Part {
   async write(duck: DuckDb, parts: string): Promise<void> {
     const name = blake3(this.segments.join("\n")).slice(0, 32);
     const folder = join(parts, `.${name}`);
-    await Deno.remove(folder, { recursive: true }).catch(() => {});
+    await ifFound(Deno.remove(folder, { recursive: true }));
     await Deno.mkdir(folder, { mode: 0o700 });
     try {
       for (const table of ["events", "outcomes", "journal"] as const) {
@@ -133,7 +133,7 @@ class Part {
       await Deno.rename(folder, join(parts, name));
       await sync(parts);
     } catch (error) {
-      await Deno.remove(folder, { recursive: true }).catch(() => {});
+      await Deno.remove(folder, { recursive: true }).catch(ignore("the next writer removes it"));
       throw error;
     }
   }

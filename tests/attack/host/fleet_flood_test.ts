@@ -5,7 +5,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { CONNECTIONS_MAX, Front } from "../../../lib/fleet/receive/front.ts";
 import { makeToken } from "../../../lib/fleet/receive/mod.ts";
-import { signUpload, UPLOAD_HEADER } from "../../../lib/fleet/ship/upload.ts";
+import { signUpload, UPLOAD_HEADER } from "../../../lib/fleet/ship/http.ts";
 import { HttpTarget } from "../../../lib/fleet/ship/mod.ts";
 import { formatPublicKey } from "../../../lib/release/signing/mod.ts";
 import { newKey, record, SESSION_A, TestFleet, webEvent } from "../../helper/fleet.ts";

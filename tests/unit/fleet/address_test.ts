@@ -1,11 +1,11 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseClickHouse } from "../../../lib/fleet/clickhouse/mod.ts";
-import { parseLibsql } from "../../../lib/fleet/libsql/mod.ts";
+import { parseLibsql } from "../../../lib/fleet/libsql.ts";
 import { openTarget } from "../../../lib/fleet/machine/mod.ts";
 import { NatsTarget } from "../../../lib/fleet/ship/mod.ts";
 import { openSource } from "../../../lib/fleet/pull/mod.ts";
-import { openNats, parseNats } from "../../../lib/fleet/nats/mod.ts";
+import { openNats, parseNats } from "../../../lib/fleet/nats.ts";
 import { newKey } from "../../helper/fleet.ts";
 
 const key = await newKey();

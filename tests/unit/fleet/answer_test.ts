@@ -2,8 +2,8 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { ClickHouseClient, parseClickHouse } from "../../../lib/fleet/clickhouse/mod.ts";
-import { FleetDatabase } from "../../../lib/fleet/libsql/mod.ts";
-import { openNats, parseNats } from "../../../lib/fleet/nats/mod.ts";
+import { FleetDatabase } from "../../../lib/fleet/libsql.ts";
+import { openNats, parseNats } from "../../../lib/fleet/nats.ts";
 import { HttpTarget } from "../../../lib/fleet/ship/mod.ts";
 
 const HOSTILE = `\u001b[2J\u202e${"x".repeat(10_000)}`;
@@ -48,7 +48,7 @@ Deno.test("clickhouse: an answer that is no JSON is told, with its beginning", (
     const client = new ClickHouseClient(parseClickHouse(`clickhouse://${host}`));
     const { code, message, cause } = await assertRejects(() => client.rows("SELECT 1"), SbxError);
     assertEquals(code, "fleet.unavailable");
-    assertStringIncludes(message, "is no JSON: <html>");
+    assertStringIncludes(message, "answers with something other than JSON: <html>");
     assert(cause instanceof SyntaxError);
   }));
 

@@ -5,7 +5,7 @@ import { FleetMachine, openTarget, readStatus } from "../../../lib/fleet/machine
 import { headerOf } from "../../../lib/fleet/segment/mod.ts";
 import { checkFleet } from "../../../lib/fleet/receive/mod.ts";
 import { makeReport, readReport, type SegmentTarget } from "../../../lib/fleet/ship/mod.ts";
-import { reportPath, sessionFolder } from "../../../lib/fleet/store/mod.ts";
+import { reportPath, sessionFolder } from "../../../lib/fleet/store.ts";
 import type { SigningKey } from "../../../lib/release/mod.ts";
 import { record, SESSION_A, SESSION_B, TestFleet, webEvent } from "../../helper/fleet.ts";
 
@@ -174,7 +174,7 @@ Deno.test("a session that a machine named and names no more is told, without its
     await (await world.machine()).round();
     const { ok, problems } = await world.check();
     assertEquals(ok, false);
-    assertMatch(problems.join("\n"), new RegExp(`vanished, ${SESSION_A}.*does not name it any more`));
+    assertMatch(problems.join("\n"), new RegExp(`vanished, ${SESSION_A}.*no longer names it`));
   }
 });
 

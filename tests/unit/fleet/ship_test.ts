@@ -4,7 +4,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { headerOf, openSegment, verifyRows } from "../../../lib/fleet/segment/mod.ts";
 import { readEnd, readProblems } from "../../../lib/fleet/receive/mod.ts";
 import { HttpTarget, readReport, type SegmentTarget } from "../../../lib/fleet/ship/mod.ts";
-import { reportPath, sessionFolder } from "../../../lib/fleet/store/mod.ts";
+import { reportPath, sessionFolder } from "../../../lib/fleet/store.ts";
 import { readHeads } from "../../../lib/ledger/read/mod.ts";
 import { newKey, record, SESSION_A, SESSION_B, TestFleet, webEvent } from "../../helper/fleet.ts";
 

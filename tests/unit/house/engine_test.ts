@@ -2,14 +2,14 @@
 import { assert, assertEquals } from "@std/assert";
 import config from "../../../deno.json" with { type: "json" };
 import engines from "../../../scripts/engines/package.json" with { type: "json" };
-import { ENGINES } from "../../../lib/fleet/engine/mod.ts";
+import { ENGINES } from "../../../lib/fleet/engine.ts";
 import { fromRoot, runDeno } from "../../helper/repo.ts";
 
 Deno.test("no module of the program imports a query engine", async () => {
   const { modules } = JSON.parse(await runDeno(["info", "--json", "cmd/all.ts"])) as {
     modules: { specifier: string }[];
   };
-  assert(modules.some(({ specifier }) => specifier.endsWith("lib/fleet/engine/load.ts")));
+  assert(modules.some(({ specifier }) => specifier.endsWith("lib/fleet/engine.ts")));
   assertEquals(modules.filter(({ specifier }) => /npm:.*(duckdb|chdb)/.test(specifier)), []);
   assertEquals(Object.keys(config.imports).filter((name) => /duckdb|chdb/.test(name)), []);
 });

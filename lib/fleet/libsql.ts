@@ -1,7 +1,8 @@
-import { SbxError } from "../../base/error/mod.ts";
-import { plain } from "../../base/print/mod.ts";
-import { isLoopbackHost, shownAddress } from "../../base/url/mod.ts";
-import { RemoteDatabase } from "../../ledger/remote/mod.ts";
+/** libSQL servers as the way between machines and a receiver (docs/guides/fleet.md). */
+import { SbxError } from "../base/error/mod.ts";
+import { plain } from "../base/print/mod.ts";
+import { isLoopbackHost, shownAddress } from "../base/url/mod.ts";
+import { RemoteDatabase } from "../ledger/remote/mod.ts";
 
 /** Makes the `authorization` header for an address. */
 type Authorize = (url: URL) => Promise<string>;

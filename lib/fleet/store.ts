@@ -1,0 +1,80 @@
+/**
+ * The store of a fleet: a folder with segments, reports and machines, which several receivers may share
+ * (docs/design/contracts/12-ledger.md §12).
+ */
+import { dirname, join } from "node:path";
+import type { SegmentHeader } from "./segment/schema.ts";
+import { ignore, SbxError } from "../base/error/mod.ts";
+
+/** Paths of a store. */
+export function storePaths(dir: string) {
+  return {
+    machines: join(dir, "machines"),
+    tokens: join(dir, "tokens"),
+    segments: join(dir, "segments"),
+    reports: join(dir, "reports"),
+    problems: join(dir, "problems"),
+    parts: join(dir, "parts"),
+    /** bodies of uploads, until they are verified */
+    incoming: join(dir, "incoming"),
+  };
+}
+
+/** Folder of the segments of one session. */
+export function sessionFolder(dir: string, machineId: string, sessionId: string): string {
+  return join(storePaths(dir).segments, machineId, sessionId);
+}
+
+/** Name of a segment's file: where it begins. Two segments that begin at one position cannot both be kept. */
+export function segmentName({ from }: Pick<SegmentHeader, "from">): string {
+  return [from.events, from.outcomes, from.journal].map((at) => String(at).padStart(12, "0")).join("-") +
+    ".seg";
+}
+
+/** Parses the name of a segment's file. */
+export function positionOf(name: string): { events: number; outcomes: number; journal: number } | undefined {
+  const match = /^(\d{12})-(\d{12})-(\d{12})\.seg$/.exec(name);
+  if (!match) return undefined;
+  return { events: Number(match[1]), outcomes: Number(match[2]), journal: Number(match[3]) };
+}
+
+/** File of a report. A machine has one of each kind, or of each kind and session: the last one counts. */
+export function reportPath(
+  dir: string,
+  machineId: string,
+  body: { kind: string; session_id?: string },
+): string {
+  const name = body.session_id === undefined ? body.kind : `${body.kind}-${body.session_id}`;
+  return join(storePaths(dir).reports, machineId, `${name}.json`);
+}
+
+/**
+ * Writes a file unless its name exists; all of it or nothing, also when the disk is full or the program is
+ * killed.
+ *
+ * @returns false if there is one
+ * @throws {SbxError} `fleet.store.unavailable`
+ */
+export async function keepFile(path: string, data: Uint8Array): Promise<boolean> {
+  const temporary = join(dirname(path), `.${crypto.randomUUID()}.part`);
+  try {
+    await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    using file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
+    for (let at = 0; at < data.length;) at += await file.write(data.subarray(at));
+    await file.syncData();
+    // A link to an existing name fails: the first of two writers wins.
+    await Deno.link(temporary, path);
+    // The name too must outlive a power cut: acknowledged content is not sent again.
+    using folder = await Deno.open(dirname(path));
+    await folder.sync();
+    return true;
+  } catch (cause) {
+    if (cause instanceof Deno.errors.AlreadyExists) return false;
+    throw new SbxError("fleet.store.unavailable", `the store cannot keep ${path}`, {
+      cause,
+      hint: "free some space, or check the permissions of the folder; machines send the rest again",
+    });
+  } finally {
+    await Deno.remove(temporary).catch(ignore("no one reads a leftover"));
+  }
+}
