@@ -1,3 +1,4 @@
+/** Hashes of a ledger's rows, each chained to the row before (docs/design/contracts/12-ledger.md §12). */
 import { Buffer } from "node:buffer";
 import { blake3 } from "../base/hash/mod.ts";
 import {
@@ -9,9 +10,9 @@ import {
   STATEMENT_WIDTH,
   type Value,
 } from "./batch.ts";
-import { digestText, journalLink } from "./link.ts";
 import { type Insert, INSERTS, type JournalKind } from "./schema.ts";
 import type { ChainHeads } from "./seal.ts";
+import { Blake3Hasher } from "@napi-rs/blake-hash";
 
 /** Value of any column. The database's library ends the process on values of other types. */
 export type Column = Value | Buffer;
@@ -110,4 +111,21 @@ export class Chain {
     this.#values(INSERTS.journal).push(++this.heads.journal, kind, id, hash, previous, link);
     this.heads.journal_hash = link;
   }
+}
+
+/** Hash of a row of the journal. */
+export function journalLink(kind: string, id: string, hash: string, previous: string): string {
+  return digestText(`${kind}\n${id}\n${hash}`, previous);
+}
+
+/** Shared by all calls: creating a hasher costs more than hashing an event. */
+const hasher = new Blake3Hasher();
+
+/** BLAKE3 of `text` followed by `suffix`, as 64 lower-case hex characters. */
+export function digestText(text: string, suffix = ""): string {
+  hasher.reset();
+  // Two updates instead of one joined text: hashing flattens `text`, which is then written as it is.
+  hasher.update(text);
+  if (suffix) hasher.update(suffix);
+  return hasher.digest("hex");
 }

@@ -2,17 +2,17 @@
  * The record of a session (docs/design/contracts/12-ledger.md §12): its one writer, and the types of its
  * rows. Loads no database, which only the writing thread needs; `read/mod.ts` has the readers.
  */
-export type {
-  LastEvent,
-  LedgerDecision,
-  LedgerEntry,
-  LedgerFinding,
-  LedgerOutcome,
-  LedgerRow,
-  LedgerStatement,
-} from "./entry.ts";
-export { Ledger, type LedgerOptions } from "./ledger.ts";
-export { digestText, journalLink } from "./link.ts";
-export { GENESIS, type JournalKind } from "./schema.ts";
+export {
+  GENESIS,
+  type JournalKind,
+  type LastEvent,
+  type LedgerDecision,
+  type LedgerEntry,
+  type LedgerFinding,
+  type LedgerOutcome,
+  type LedgerRow,
+  type LedgerStatement,
+} from "./schema.ts";
+export { Ledger, type LedgerOptions, startThreadAhead } from "./ledger.ts";
+export { digestText, journalLink } from "./chain.ts";
 export type { ChainHeads } from "./seal.ts";
-export { startThreadAhead } from "./thread.ts";

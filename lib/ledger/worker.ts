@@ -5,9 +5,8 @@
  */
 import { SbxError } from "../base/error/mod.ts";
 import { Chain } from "./chain.ts";
-import { ledgerError } from "./failure.ts";
-import { type Opened, type Reply, type Request, toPlainError } from "./message.ts";
-import { fullError } from "./limit.ts";
+import { fullError, ledgerError } from "./failure.ts";
+import { type Opened, type Reply, type Request, toPlainError } from "./batch.ts";
 import { BATCH_CHARS, BATCH_ROWS } from "./schema.ts";
 import { removeSeal, writeSeal } from "./seal.ts";
 import { Writer } from "./writer.ts";

@@ -3,11 +3,8 @@
  * as long as running it, and the readers' client prepares each one again.
  */
 import Database from "libsql";
-import type { Chain, Column } from "./chain.ts";
-import type { LastEvent } from "./entry.ts";
-import { type PageLimit, pageLimit } from "./limit.ts";
-import { journalLink } from "./link.ts";
-import { connect } from "./failure.ts";
+import { type Chain, type Column, journalLink } from "./chain.ts";
+import { connect, type PageLimit, pageLimit } from "./failure.ts";
 import {
   BOUND_VERSION,
   GENESIS,
@@ -16,6 +13,7 @@ import {
   insertSql,
   isOutdated,
   type JournalKind,
+  type LastEvent,
   MIGRATE,
   PRAGMAS,
 } from "./schema.ts";

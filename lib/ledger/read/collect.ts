@@ -7,8 +7,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import { hostFetch } from "../../base/proxy/mod.ts";
 import { BATCH_ROWS, EVENT_COLUMNS, OUTCOME_COLUMNS } from "../schema.ts";
-import { withLedger } from "./open.ts";
-import { selectText, type TextRow } from "./text.ts";
+import { selectText, type TextRow, withLedger } from "./open.ts";
 
 /** `ms` between two reads of the ledger, and the longest wait after failures. */
 export const COLLECT_MS = 1000;

@@ -1,9 +1,8 @@
 /** Sums of a ledger up to given lengths of its chains: the same rows give the same sums, also once it is longer. */
 import type { Client, InValue } from "@libsql/client/sqlite3";
 import { FAMILY } from "../views.ts";
-import type { ChainLengths } from "./heads.ts";
-import { withLedger } from "./open.ts";
-import { parseJson, selectText, type TextRow } from "./text.ts";
+import type { ChainLengths } from "./rows.ts";
+import { parseJson, selectText, type TextRow, withLedger } from "./open.ts";
 
 /**
  * Rows of one list of the evidence; a longer one states the number of the rest. Full lists still fit an

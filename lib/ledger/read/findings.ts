@@ -1,9 +1,9 @@
+/** Reads findings of a ledger, and summaries of a session's security. */
 import type { Event } from "../../event/mod.ts";
-import type { LedgerFinding } from "../entry.ts";
+import type { LedgerFinding } from "../schema.ts";
 import { EVENTS_WITH_OUTCOMES } from "../views.ts";
 import { PAGE_EVENTS_MAX, parseEvent } from "./events.ts";
-import { withLedger } from "./open.ts";
-import { selectText } from "./text.ts";
+import { parseJson, selectText, withLedger } from "./open.ts";
 
 /** Finding with its event. */
 export interface FindingRow {
@@ -68,5 +68,60 @@ export function countFindings(path: string): Promise<FindingCount[]> {
       last_matched_event: event_id,
       last_matched_unix_ms: at === null ? null : Number(at),
     }));
+  });
+}
+
+/** An event that was refused. */
+export interface DeniedEvent {
+  sequence: number;
+  event_id: string;
+  event_type: string;
+  rule_id: string | null;
+}
+
+/** The latest security findings and denials of a session, newest first. */
+export interface LatestSecurity {
+  findings: LedgerFinding[];
+  denied: DeniedEvent[];
+}
+
+/** Reads the last findings of a session, and the last events that a rule or a guard refused at once. */
+export function readLatest(path: string, limit: number): Promise<LatestSecurity> {
+  return withLedger(path, async (client) => {
+    const findings = await selectText(client, ["finding"], "FROM findings ORDER BY rowid DESC LIMIT ?", [
+      limit,
+    ]);
+    const denied = await selectText(
+      client,
+      ["sequence", "event_id", "event_type", "rule_id"],
+      "FROM entries WHERE decision = 'block' ORDER BY sequence DESC LIMIT ?",
+      [limit],
+    );
+    return {
+      findings: findings.flatMap(({ finding }) => parseJson<LedgerFinding>(finding) ?? []),
+      denied: denied.map(({ sequence, event_id, event_type, rule_id }) => ({
+        sequence: Number(sequence),
+        event_id: event_id ?? "",
+        event_type: event_type ?? "",
+        rule_id,
+      })),
+    };
+  });
+}
+
+/** Rule of the finding about each gap (docs/concepts/activity.md). */
+const RULE = "activity-gap";
+
+/** Time of the last gap in the report of a guest's programs, in `ms` since 1970. */
+export function readLastGap(path: string): Promise<number | undefined> {
+  return withLedger(path, async (client) => {
+    const [row] = await selectText(
+      client,
+      ["at"],
+      `FROM (SELECT event->>'$.common.timestamp_unix_ms' AS at FROM findings JOIN entries USING (event_id)
+         WHERE findings.rule_id = ? ORDER BY findings.rowid DESC LIMIT 1)`,
+      [RULE],
+    );
+    return row === undefined ? undefined : Number(row.at);
   });
 }

@@ -1,4 +1,5 @@
-import { type Client, createClient } from "@libsql/client/sqlite3";
+/** Opens ledgers for reading, and reads their text columns. */
+import { type Client, createClient, type InValue } from "@libsql/client/sqlite3";
 import { pathToFileURL } from "node:url";
 import { SbxError } from "../../base/error/mod.ts";
 import { connect, ledgerError } from "../failure.ts";
@@ -82,4 +83,43 @@ function requireFile(path: string): void {
   throw new SbxError("ledger.not_found", `there is no ledger at ${path}`, {
     hint: "a session has a ledger from its first boot on",
   });
+}
+
+// Reads text columns as bytes and decodes them here: the database's library ends the process if a damaged
+// column is not UTF-8.
+
+/** Row of text columns; bytes that are not UTF-8 become U+FFFD. */
+export type TextRow = Record<string, string | null>;
+
+const decoder = new TextDecoder();
+
+/**
+ * Runs `SELECT <columns> <rest>`.
+ *
+ * @param columns columns with text, numbers or NULL, also `table.column`; numbers become decimal text
+ */
+export async function selectText(
+  client: Client,
+  columns: readonly string[],
+  rest: string,
+  args: InValue[] = [],
+): Promise<TextRow[]> {
+  const names = columns.map((column) => column.slice(column.indexOf(".") + 1));
+  const list = columns.map((column, at) => `CAST(${column} AS BLOB) AS ${names[at]}`).join(", ");
+  const { rows } = await client.execute({ sql: `SELECT ${list} ${rest}`, args });
+  return rows.map((row) =>
+    Object.fromEntries(names.map((column) => {
+      const value = row[column];
+      return [column, value === null ? null : decoder.decode(value as ArrayBuffer)];
+    }))
+  );
+}
+
+/** Parses JSON of a column that may be damaged. */
+export function parseJson<T>(text: string | null): T | undefined {
+  try {
+    return JSON.parse(text!) as T;
+  } catch {
+    return undefined;
+  }
 }

@@ -1,22 +1,45 @@
+/** Checks a ledger: its chains, its other rows and its seal, as `sbx verify` does. */
 import type { Client } from "@libsql/client/sqlite3";
 import { basename, dirname, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { ledgerError } from "../failure.ts";
-import { BOUND_VERSION, GENESIS } from "../schema.ts";
-import { findSealMismatch, readSeal } from "../seal.ts";
-import { openLedger, withLedger } from "./open.ts";
-import { selectText } from "./text.ts";
 import {
-  type ChainState,
-  checkChain,
-  EVENTS,
-  JOURNAL,
-  OUTCOMES,
-  type Problem,
-  type SealSigner,
-  type Verification,
-} from "./verify_chain.ts";
-import { checkBodies, checkBound, checkRecords, checkReferences, checkStructure } from "./verify_rows.ts";
+  BOUND_VERSION,
+  EVENT_COLUMNS,
+  GENESIS,
+  JOURNAL_COLUMNS,
+  type LedgerDecision,
+  type LedgerOutcome,
+  OUTCOME_COLUMNS,
+} from "../schema.ts";
+import { findSealMismatch, readSeal } from "../seal.ts";
+import { openLedger, parseJson, selectText, type TextRow, withLedger } from "./open.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
+import type { Event } from "../../event/mod.ts";
+import { digestText, journalLink } from "../chain.ts";
+import { blake3 } from "../../base/hash/mod.ts";
+
+/** Key that signed a seal. One that is not trusted proves nothing. */
+export interface SealSigner {
+  id: string;
+  trusted: boolean;
+}
+
+/** First problem of a check; `undefined` without a problem. */
+type Problem = Verification["first_bad"];
+
+/** Report of `sbx verify` on one ledger. */
+export interface Verification {
+  ok: boolean;
+  /** number of good events, counted from the first */
+  events: number;
+  /** the ledger has a seal, which also proves its end, its findings and its approvals */
+  sealed: boolean;
+  /** key that signed the seal; absent: the seal is not signed, or nothing could check it */
+  signed_by?: SealSigner;
+  /** first problem */
+  first_bad?: { sequence?: number; event_id?: string; reason: string };
+}
 
 /** Checks the signature of a sealed ledger. */
 export interface SealCheck {
@@ -130,4 +153,230 @@ async function ownerOf(client: Client): Promise<string> {
 async function boundAfterOf(client: Client): Promise<number> {
   const [row] = await selectText(client, ["after_sequence"], "FROM ledger_bound");
   return Number(row?.after_sequence ?? 0);
+}
+
+// The chains of events and outcomes.
+
+/** Rows read at a time: an event can have a megabyte. */
+const PAGE_ROWS = 100;
+
+/** The good part of a chain. */
+interface ChainState {
+  /** rows */
+  length: number;
+  /** hash of the last row */
+  hash: string;
+}
+
+/** Expected values for the rows of a chain. */
+interface ChainTerms {
+  /** session of the ledger */
+  owner: string;
+  /** sequence of the last event whose decision is not bound */
+  boundAfter: number;
+}
+
+/** Table of a chain. */
+interface ChainTable {
+  /** noun for messages */
+  noun: string;
+  table: string;
+  key: string;
+  columns: readonly string[];
+  /** Checks one row. @returns its first problem */
+  check(row: TextRow, terms: ChainTerms): string | undefined;
+  /** hash that the next row follows */
+  link(row: TextRow, terms: ChainTerms): string | null;
+}
+
+const EVENTS: ChainTable = {
+  noun: "event",
+  table: "entries",
+  key: "sequence",
+  columns: EVENT_COLUMNS,
+  check: checkEvent,
+  link: ({ sequence, hash, record_hash }, { boundAfter }) =>
+    Number(sequence) > boundAfter ? record_hash ?? hash : hash,
+};
+
+const OUTCOMES: ChainTable = {
+  noun: "outcome",
+  table: "outcomes",
+  key: "number",
+  columns: OUTCOME_COLUMNS,
+  check: checkOutcome,
+  link: ({ hash }) => hash,
+};
+
+const JOURNAL: ChainTable = {
+  noun: "row of the journal",
+  table: "journal",
+  key: "number",
+  columns: JOURNAL_COLUMNS,
+  check: ({ kind, id, hash, prev_hash, link }) =>
+    journalLink(kind!, id!, hash!, prev_hash!) === link ? undefined : "a row of the journal was changed",
+  link: ({ link }) => link,
+};
+
+const NO_TERMS: ChainTerms = { owner: "", boundAfter: 0 };
+
+/** Checks the rows of a chain, and counts the good ones in `state`. */
+async function checkChain(
+  client: Client,
+  chain: ChainTable,
+  state: ChainState,
+  terms = NO_TERMS,
+): Promise<Problem> {
+  const { noun, table, key, columns } = chain;
+  for (let rows = PAGE_ROWS;;) {
+    let page: TextRow[];
+    try {
+      page = await selectText(
+        client,
+        columns,
+        `FROM ${table} WHERE ${table}.${key} > ? ORDER BY ${table}.${key} LIMIT ?`,
+        [state.length, rows],
+      );
+    } catch (error) {
+      // A page that cannot be read is read row by row, to find the first bad one.
+      if (rows === 1) throw error;
+      rows = 1;
+      continue;
+    }
+    if (!page.length) return undefined;
+    for (const row of page) {
+      const number = state.length + 1;
+      const place = chain === EVENTS && { sequence: number };
+      if (row[key] !== String(number)) return { ...place, reason: `${noun} ${number} is missing` };
+      const reason = row.prev_hash === state.hash
+        ? chain.check(row, terms)
+        : `prev_hash is not the hash of the ${noun} before`;
+      if (reason) return { ...place, event_id: row.event_id ?? "", reason };
+      state.length = number;
+      state.hash = chain.link(row, terms)!;
+    }
+  }
+}
+
+function checkEvent(row: TextRow, { owner }: ChainTerms): string | undefined {
+  if (digestText(row.event!, row.prev_hash!) !== row.hash) return "the hash does not match the event";
+  const event = parseJson<Event>(row.event);
+  if (!event?.common || canonicalJson(event) !== row.event) return "the event is not canonical JSON";
+  if (String(event.common.sequence) !== row.sequence) return "column sequence differs from the event";
+  if (event.common.session_id !== owner) return `the event is one of session ${event.common.session_id}`;
+  if (event.common.event_id !== row.event_id) return "column event_id differs from the event";
+  if (event.common.event_type !== row.event_type) return "column event_type differs from the event";
+  if (row.record === null) {
+    const undecided = row.decision === null && row.rule_id === null && row.record_hash === null;
+    return undecided ? undefined : "the event has a decision without a record";
+  }
+  if (digestText(row.record, row.hash!) !== row.record_hash) {
+    return "record_hash does not match the decision record";
+  }
+  const record = parseJson<LedgerDecision>(row.record);
+  if (record?.decision !== row.decision) return "column decision differs from the decision record";
+  return (record?.rule?.id ?? null) === row.rule_id
+    ? undefined
+    : "column rule_id differs from the decision record";
+}
+
+function checkOutcome(row: TextRow): string | undefined {
+  if (digestText(row.outcome!, row.prev_hash!) !== row.hash) return "the hash does not match the outcome";
+  const outcome = parseJson<LedgerOutcome & { number: number }>(row.outcome);
+  if (String(outcome?.number) !== row.number) return "column number differs from the outcome";
+  if (outcome?.event_id !== row.event_id) return "column event_id differs from the outcome";
+  return (outcome.decision?.decision ?? null) === row.decision
+    ? undefined
+    : "column decision differs from the outcome";
+}
+
+// Rows outside the chains of events and outcomes.
+
+/** Bodies read at a time: they have any size. */
+const PAGE_BODIES = 16;
+
+/**
+ * Checks rows with JSON and its hash.
+ *
+ * @param keys columns that repeat members of the JSON, the row's id first
+ * @param json column of the JSON
+ */
+async function checkRecords(
+  client: Client,
+  table: string,
+  keys: string[],
+  json: string,
+): Promise<Problem> {
+  for (const row of await selectText(client, [...keys, json, "hash"], `FROM ${table} ORDER BY rowid`)) {
+    const record = parseJson<Record<string, unknown>>(row[json]);
+    if (digestText(row[json] ?? "") !== row.hash || keys.some((key) => record?.[key] !== row[key])) {
+      return { event_id: row.event_id ?? "", reason: `row ${row[keys[0]]} of ${table} was changed` };
+    }
+  }
+}
+
+async function checkBodies(client: Client): Promise<Problem> {
+  for (let after = 0;;) {
+    const { rows } = await client.execute({
+      sql: `SELECT rowid AS row, CAST(hash AS BLOB) AS hash, CAST(bytes AS BLOB) AS bytes FROM body_blobs
+              WHERE rowid > ? ORDER BY rowid LIMIT ${PAGE_BODIES}`,
+      args: [after],
+    });
+    if (!rows.length) return undefined;
+    for (const { row, hash, bytes } of rows) {
+      const name = new TextDecoder().decode(hash as ArrayBuffer);
+      if (blake3(new Uint8Array(bytes as ArrayBuffer)) !== name) {
+        return { reason: `body ${name} was changed` };
+      }
+      after = row as number;
+    }
+  }
+}
+
+async function checkStructure(client: Client): Promise<Problem> {
+  const { rows } = await client.execute(
+    "SELECT CAST(integrity_check AS BLOB) = CAST('ok' AS BLOB) AS ok FROM pragma_integrity_check(1)",
+  );
+  return rows[0]?.ok === 1 ? undefined : { reason: "the structure of the database is damaged" };
+}
+
+/** Tables that the journal binds: their id, and the row of the journal that counts where an id has several. */
+const BOUND = [
+  { kind: "finding", table: "findings", id: "finding_id", order: "ASC" },
+  { kind: "approval", table: "approvals", id: "ask_id", order: "DESC" },
+  { kind: "statement", table: "statements", id: "statement_id", order: "ASC" },
+  { kind: "body", table: "body_blobs", id: "hash", order: "ASC" },
+];
+
+/** Compares findings, answers and bodies with the journal, which has a row for each that was written. */
+async function checkBound(client: Client): Promise<Problem> {
+  for (const { kind, table, id, order } of BOUND) {
+    const [gone] = await selectText(
+      client,
+      ["id"],
+      `FROM journal WHERE kind = '${kind}' AND id NOT IN (SELECT ${id} FROM ${table}) ORDER BY number LIMIT 1`,
+    );
+    if (gone) return { reason: `row ${gone.id} of ${table} is missing` };
+    const [changed] = await selectText(
+      client,
+      [`${table}.${id}`],
+      `FROM ${table} WHERE hash IS NOT (SELECT journal.hash FROM journal
+         WHERE kind = '${kind}' AND journal.id = ${table}.${id} ORDER BY number ${order} LIMIT 1) LIMIT 1`,
+    );
+    if (changed) return { reason: `row ${changed[id]} of ${table} was added or changed` };
+  }
+}
+
+/** Finds an outcome, a finding or an answer of an event that the ledger does not have. */
+async function checkReferences(client: Client): Promise<Problem> {
+  for (const table of ["outcomes", "findings", "approvals"]) {
+    const [row] = await selectText(
+      client,
+      ["event_id"],
+      `FROM ${table} WHERE event_id NOT IN (SELECT event_id FROM entries) LIMIT 1`,
+    );
+    if (row) {
+      return { event_id: row.event_id ?? "", reason: `${table} has a row of an event that is not there` };
+    }
+  }
 }

@@ -1,7 +1,6 @@
 import { dirname } from "node:path";
-import { asSbxError } from "../../base/error/mod.ts";
-import { type FindingRecord, lineOf } from "./record.ts";
-import { DeliveryError, type Sender } from "./sender.ts";
+import { asSbxError, ignore } from "../../base/error/mod.ts";
+import { DeliveryError, type FindingRecord, lineOf, type Sender } from "./record.ts";
 
 /** Default maximum `bytes` of the audit file, and number of rotated files. */
 const AUDIT_BYTES = 16 * 1024 * 1024;
@@ -43,7 +42,7 @@ export class AuditSender implements Sender {
       await file.syncData();
     } catch (error) {
       // A partial line would corrupt the next one; these records are sent again.
-      await file.truncate(before).catch(() => {});
+      await file.truncate(before).catch(ignore("the failure to write says more"));
       throw error;
     }
   }

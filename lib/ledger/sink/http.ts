@@ -1,7 +1,7 @@
 import { asSbxError } from "../../base/error/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import { hostFetch } from "../../base/proxy/mod.ts";
-import { DeliveryError } from "./sender.ts";
+import { DeliveryError } from "./record.ts";
 
 /** Timeout of a request, in `ms`. */
 const REQUEST_MS = timeLimit(10_000);

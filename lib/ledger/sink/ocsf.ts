@@ -4,8 +4,7 @@ import { deviceName } from "../../base/user/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
 import type { Confidence, Severity } from "../../detection/mod.ts";
 import { type Endpoint, HttpReceiver } from "./http.ts";
-import type { FindingRecord } from "./record.ts";
-import type { Sender } from "./sender.ts";
+import type { FindingRecord, Sender } from "./record.ts";
 
 const OCSF_VERSION = "1.4.0";
 

@@ -7,8 +7,7 @@ import { deviceName } from "../../base/user/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
 import type { Severity } from "../../detection/mod.ts";
 import { type Endpoint, HttpReceiver } from "./http.ts";
-import type { FindingRecord, Maker } from "./record.ts";
-import type { Sender } from "./sender.ts";
+import type { FindingRecord, Maker, Sender } from "./record.ts";
 
 /** Maximum number of records per request. */
 const BATCH = 100;

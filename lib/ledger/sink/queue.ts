@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { joinBytes } from "../../base/bytes/mod.ts";
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { backgroundDelay } from "../../base/time/mod.ts";
 
@@ -240,7 +240,7 @@ export class DiskQueue {
   async #remove(segment: number): Promise<void> {
     this.#bytes -= this.#sizes.get(segment) ?? 0;
     this.#sizes.delete(segment);
-    await Deno.remove(this.#path(segment)).catch(() => {});
+    await Deno.remove(this.#path(segment)).catch(ignore("the next start removes it"));
   }
 
   #path(segment: number): string {

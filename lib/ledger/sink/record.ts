@@ -1,4 +1,7 @@
-/** Finding record for sinks: the finding, and enough of its event to locate it. */
+/**
+ * Findings on their way to a sink: the record, which has the finding and enough of its event to locate it,
+ * and its sender.
+ */
 import type { DetectionFinding } from "../../detection/mod.ts";
 import { type Event, type EventCommon, type EventFamily, familyOf } from "../../event/mod.ts";
 
@@ -66,4 +69,32 @@ export function lineOf(record: FindingRecord): string {
   if (new TextEncoder().encode(text).length <= RECORD_MAX) return text;
   const { subject: _, common: { process: __, labels: ___, ...common }, ...rest } = record;
   return JSON.stringify({ ...rest, common: { ...common, labels: {} } });
+}
+
+/** Delivers records to one sink. */
+export interface Sender {
+  /** maximum number of records per call */
+  readonly batch: number;
+  /**
+   * Delivers records; settles once they have arrived.
+   *
+   * @returns number of records that the receiver rejected
+   * @throws {DeliveryError}
+   */
+  send(records: readonly FindingRecord[], signal: AbortSignal): Promise<number>;
+}
+
+/** Failed delivery. */
+export class DeliveryError extends Error {
+  override name = "DeliveryError";
+
+  constructor(
+    message: string,
+    /** the receiver rejected the records; a retry would fail too */
+    readonly isRejected = false,
+    /** delay that the receiver requested, in `ms` */
+    readonly retryAfterMs?: number,
+  ) {
+    super(message);
+  }
 }

@@ -1,9 +1,8 @@
 /** The words of a ledger's failures, and its limits in pages. */
 import { assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { connect, ledgerError } from "../../../lib/ledger/failure.ts";
-import { fullError, pageLimit, refusalBytes } from "../../../lib/ledger/limit.ts";
-import { fromPlainError, toPlainError } from "../../../lib/ledger/message.ts";
+import { connect, fullError, ledgerError, pageLimit, refusalBytes } from "../../../lib/ledger/failure.ts";
+import { fromPlainError, toPlainError } from "../../../lib/ledger/batch.ts";
 import { isOutdated, SCHEMA_VERSION } from "../../../lib/ledger/schema.ts";
 
 const MB = 1024 * 1024;

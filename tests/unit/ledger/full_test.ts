@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { Batch } from "../../../lib/ledger/batch.ts";
-import { refusalBytes } from "../../../lib/ledger/limit.ts";
+import { refusalBytes } from "../../../lib/ledger/failure.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { BATCH_CHARS, BATCH_ROWS, insertSql } from "../../../lib/ledger/schema.ts";
 import { execEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";

@@ -1,7 +1,7 @@
 /** Changes of a ledger that `sbx verify` finds without the help of a seal, and those that only a seal shows. */
 import { assertEquals, assertMatch } from "@std/assert";
 import type { Event } from "../../../lib/event/mod.ts";
-import { digestText } from "../../../lib/ledger/link.ts";
+import { digestText } from "../../../lib/ledger/chain.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { verifyLedger } from "../../../lib/ledger/read/mod.ts";
 import {
