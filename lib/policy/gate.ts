@@ -3,7 +3,7 @@ import type { Bill, CallUse, LaterUse } from "./budget/mod.ts";
 import type { Event, EventCommon } from "../event/mod.ts";
 import type { Ask } from "./ask/schema.ts";
 import type { Decision } from "./decision/mod.ts";
-import type { Refusal } from "./decision/guard.ts";
+import type { Refusal } from "./decision/decision.ts";
 
 /** The part of an event that its family's parser knows; the session adds who, when and where. It never holds a secret. */
 export type Draft = Omit<Event, "schema_version" | "common"> & {

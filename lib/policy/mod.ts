@@ -2,19 +2,22 @@
  * Policy engine for all event families (docs/design/contracts/05-policy.md §5): rules → compiled set →
  * decision. Does not load zod: import `author/mod.ts` to read rule files.
  */
-export { coveredMatch } from "./ask/covered.ts";
+export { coveredMatch } from "./ask/scope.ts";
 export { ASK_TIMEOUT, ASK_TIMEOUT_MAX } from "./ask/limit.ts";
 export { type AskOptions, AskQueue } from "./ask/queue.ts";
-export type { AskRecord } from "./decision/answer.ts";
+export type { AskRecord, Refusal } from "./decision/decision.ts";
 export type { AnsweredBy, Ask, AskAnswer } from "./ask/schema.ts";
 export { COST_MAX } from "./engine/cel.ts";
 export * from "./decision/mod.ts";
 export { DEFAULT_RULES } from "./engine/defaults.ts";
-export { compileLayers, type RuleLayers } from "./engine/layers.ts";
+export {
+  compileLayers,
+  compilePolicy,
+  type EvaluateOptions,
+  Policy,
+  type RuleLayers,
+} from "./engine/policy.ts";
 export type { Draft, Gate, Outcome, Passage, Verdict } from "./gate.ts";
-export type { Refusal } from "./decision/guard.ts";
-export { compilePolicy } from "./engine/compile_policy.ts";
-export { type EvaluateOptions, Policy } from "./engine/policy.ts";
 export { compareRules, type RewriteOp, type Rule } from "./engine/rule.ts";
 export {
   type Action,

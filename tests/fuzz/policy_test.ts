@@ -7,7 +7,7 @@ import { implies } from "../../lib/policy/author/implies.ts";
 import { completeEvent, lintPolicy, parseRules } from "../../lib/policy/author/mod.ts";
 import { environment } from "../../lib/policy/engine/cel.ts";
 import { compileMatch } from "../../lib/policy/engine/compile.ts";
-import { FlatEvent } from "../../lib/policy/engine/flat.ts";
+import { FlatEvent } from "../../lib/policy/engine/field.ts";
 import { compileRegex, requiredLiterals } from "../../lib/policy/engine/regex.ts";
 import { compilePolicy, type Rule } from "../../lib/policy/mod.ts";
 import { Random } from "../helper/random.ts";

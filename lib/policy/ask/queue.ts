@@ -3,11 +3,12 @@ import { SbxError } from "../../base/error/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import { type Answered, applyAnswer, type Decision, subjectLine } from "../decision/mod.ts";
 import type { Layer } from "../engine/rule_term.ts";
-import { contentOf, identityOf, isWhole } from "./digest.ts";
 import { APPROVAL_MINUTES_MAX, ASK_TIMEOUT, ASKS_MAX, SUBJECT_MAX } from "./limit.ts";
 import type { AnsweredBy, Ask, AskAnswer, KeptAsk } from "./schema.ts";
 import { scopeOf } from "./scope.ts";
-import type { AskRecord } from "../decision/answer.ts";
+import type { AskRecord } from "../decision/decision.ts";
+import { blake3 } from "../../base/hash/mod.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
 
 /** Callbacks of a queue, and what tests replace. */
 export interface AskOptions {
@@ -310,4 +311,39 @@ function askLine(event: Event): string {
   const line = subjectLine(event);
   const args = event.mcp?.request.arguments ?? {};
   return Object.keys(args).length ? `${line} ${JSON.stringify(args)}` : line;
+}
+
+// Digest of an ask: an answer names it, and so goes to the ask that its person read
+// (docs/design/contracts/05-policy.md §5, "Asks").
+
+/** Characters of the digest in an ask's id: ids of events count up, so a typing error would name another ask. */
+const DIGEST_IN_ID = 8;
+
+/** Parts of an ask that a person reads; the others change while it waits. */
+type AskContent = Omit<Ask, "ask_id" | "digest" | "expires_at" | "status">;
+
+/**
+ * BLAKE3 of the event shown to a person in an ask: equal for a request that is sent again unchanged.
+ *
+ * @param shown the event with refs in place of secrets
+ */
+function contentOf({ common, schema_version: _, ...families }: Event): string {
+  return blake3(canonicalJson({ event_type: common.event_type, ...families }));
+}
+
+/**
+ * True where equal content means an equal event: the event holds its body whole, and as text. Of a push, the objects' names are
+ * as good.
+ */
+function isWhole({ http, model }: Event): boolean {
+  const bodies = [http?.request.git?.updates ? undefined : http?.request.body, model?.request.body];
+  return bodies.every((body) =>
+    !body || body.state === "missing" || body.state === "text" && !body.truncated
+  );
+}
+
+/** The id and the digest of an ask about an event of this content. */
+function identityOf(ask: AskContent, content: string): Pick<Ask, "ask_id" | "digest"> {
+  const digest = blake3(canonicalJson({ ...ask, content }));
+  return { ask_id: `ask-${ask.event_id}-${digest.slice(0, DIGEST_IN_ID)}`, digest };
 }

@@ -6,6 +6,7 @@ import { blake3 } from "../../base/hash/mod.ts";
 import { type Event, familyOf, valueAt } from "../../event/mod.ts";
 import { type DecidingRule, updatesLine } from "../decision/mod.ts";
 import { COVERS_MAX } from "./limit.ts";
+import { quote } from "../engine/literal.ts";
 
 /** Scope of an answer for minutes or the session. */
 export interface AskScope {
@@ -41,7 +42,7 @@ export function scopeOf(
 }
 
 /** Fields whose values an answer covers, by family; of a push, its service, refs and kinds too. */
-export const COVERED: Readonly<Record<string, readonly string[]>> = {
+const COVERED: Readonly<Record<string, readonly string[]>> = {
   http: ["method", "scheme", "host", "port", "path"].map((name) => `http.request.${name}`),
   dns: ["dns.request.qtype", "dns.request.qname"],
   mcp: ["method", "server_name", "tool_name", "namespaced_tool_name"].map((name) => `mcp.request.${name}`),
@@ -85,4 +86,32 @@ const WORDS: Record<string, (event: Event) => string | undefined> = {
 function gitOf({ http }: Event): unknown[] {
   const git = http?.request.git;
   return git ? [git.service, git.updates?.map(({ kind, ref }) => [kind, ref])] : [];
+}
+
+/** CEL for the events that an answer covers. */
+export function coveredMatch(event: Event): string {
+  const { event_type } = event.common;
+  const tests = COVERED[familyOf(event_type)].map((path) => testOf(path, valueAt(event, path)));
+  return [`common.event_type == ${quote(event_type)}`, ...tests, ...gitTests(event)].join(" && ");
+}
+
+function testOf(path: string, value: unknown): string {
+  return value === undefined ? `!has(${path})` : `${path} == ${literalOf(value)}`;
+}
+
+function gitTests({ http }: Event): string[] {
+  const git = http?.request.git;
+  if (!git) return [];
+  const refs = git.updates.map(({ kind, ref }) =>
+    `update.kind == ${quote(kind)} && update.ref == ${quote(ref)}`
+  );
+  return [
+    `http.request.git.service == ${quote(git.service)}`,
+    `http.request.git.updates.all(update, ${refs.length ? refs.join(" || ") : "false"})`,
+  ];
+}
+
+function literalOf(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(literalOf).join(", ")}]`;
+  return typeof value === "string" ? quote(value) : String(value);
 }

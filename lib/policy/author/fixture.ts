@@ -1,4 +1,7 @@
-/** Rule tests: given a policy, when an event occurs, then a decision. Loads zod. */
+/**
+ * Checks of rule files for `sbx policy` and `sbx-admin policy`, and rule tests: given a policy, when an
+ * event occurs, then a decision. Loads zod.
+ */
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
 import { NestingError, parseJson, ReservedKeyError } from "../../base/json/mod.ts";
@@ -7,7 +10,14 @@ import { nearest } from "../../base/text/mod.ts";
 import { type Event, normalizeContext, type PolicyContext } from "../../event/mod.ts";
 import { PolicyContextSchema } from "../../event/schema.ts";
 import type { Decision } from "../decision/mod.ts";
-import type { Policy } from "../engine/policy.ts";
+import { compilePolicy, type Policy } from "../engine/policy.ts";
+import { dirname, resolve } from "node:path";
+import type { Lint } from "./lint.ts";
+import { readRules, ruleOf } from "./read.ts";
+import { compileMatch, compileRule } from "../engine/compile.ts";
+import { MatchError } from "../engine/field.ts";
+import type { Rule } from "../engine/rule.ts";
+import { rulesSchema, type RuleTable } from "./schema.ts";
 
 /** One line of a test file. */
 export const PolicyTestSchema = z.strictObject({
@@ -164,4 +174,86 @@ function describeIssue(error: z.ZodError): string {
     }`;
   }
   return `${path ? `${path}: ` : ""}${issue.message}`;
+}
+
+/** Rule files to compile into one policy. */
+export interface RuleFiles {
+  /** profile rules; replaced by the rule file of a test, if it names one */
+  rules?: string;
+  corp?: string;
+}
+
+/** Compiles rule files to a policy. @throws {SbxError} `policy.not_found`, `policy.invalid` */
+export async function policyOfFiles({ rules, corp }: RuleFiles): Promise<Policy> {
+  return compilePolicy([
+    ...(rules ? await readRules(rules) : []),
+    ...(corp ? await readRules(corp, ["corp"]) : []),
+  ]);
+}
+
+/** Runs a file of given/when/then tests, without a VM. @throws {SbxError} `policy.not_found`, `policy.invalid` */
+export async function runTestFile(path: string, { rules, corp }: RuleFiles): Promise<TestReport> {
+  let text: string;
+  try {
+    text = await Deno.readTextFile(path);
+  } catch (cause) {
+    throw new SbxError("policy.not_found", `cannot read the test file ${path}`, {
+      cause,
+      hint: "name a test file with one JSON object per line",
+    });
+  }
+  const policies = new Map<string, Promise<Policy>>();
+  return await runTests(parseTests(text, path), path, (testRules) => {
+    const file = testRules ? resolve(dirname(path), testRules) : rules ?? "";
+    const policy = policies.get(file) ?? policyOfFiles({ rules: file || undefined, corp });
+    policies.set(file, policy);
+    return policy;
+  });
+}
+
+/** Formats failed tests, one line each with its place. */
+export function formatFailures({ path, results }: TestReport): string[] {
+  return results.filter(({ ok }) => !ok).map(({ name, line, message }) =>
+    `${path}:${line}: ${name}: ${message}`
+  );
+}
+
+/** Formats a lint finding with its place and example event. */
+export function formatLint({ severity, code, message, rule_id, layer, file, line, witness }: Lint): string {
+  const place = file ? `${file}:${line}: ` : "";
+  const example = witness ? `\n    for example ${JSON.stringify(witness)}` : "";
+  return `${place}${severity}: ${layer} rule "${rule_id}": ${message} [${code}]${example}`;
+}
+
+/** An unsaved rule, new or in place of one with its id. */
+export interface RuleDraft {
+  rule_id: string;
+  rule: RuleTable;
+}
+
+/** The rules of a profile's file with a draft among them. */
+export function withDraft(rules: readonly Rule[], { rule_id, rule }: RuleDraft): Rule[] {
+  const isSame = ({ id, layer }: Rule) => layer === "profile" && id === rule_id;
+  const { file, line } = rules.find(isSame) ?? {};
+  return [...rules.filter((each) => !isSame(each)), ruleOf("profile", rule_id, rule, { file, line })];
+}
+
+/** Why a draft cannot be saved, as a remark of the code `invalid`; `undefined` where it can. */
+export function draftProblem({ rule_id, rule }: RuleDraft): Lint | undefined {
+  const { error } = rulesSchema("profile").safeParse({ [rule_id]: rule });
+  if (error) return problemOf(rule_id, error.issues[0].message);
+  try {
+    compileMatch(rule.match);
+    compileRule(ruleOf("profile", rule_id, rule));
+  } catch (error) {
+    if (error instanceof MatchError) return { ...problemOf(rule_id, error.message), at: error.at };
+    if (error instanceof SbxError && error.cause instanceof MatchError) {
+      return problemOf(rule_id, error.cause.message);
+    }
+    throw error;
+  }
+}
+
+function problemOf(rule_id: string, message: string): Lint {
+  return { code: "invalid", severity: "error", rule_id, layer: "profile", message };
 }

@@ -1,9 +1,16 @@
-/** Reads rules from TOML. Loads zod; the engine takes rules as plain data. */
+/** Reads, adds and removes rules in TOML. Loads zod; the engine takes rules as plain data. */
 import { SbxError } from "../../base/error/mod.ts";
-import { checkToml, parseToml, type TomlDocument } from "../../base/toml/mod.ts";
+import {
+  appendTable,
+  checkToml,
+  parseToml,
+  removeTable,
+  type TomlDocument,
+  type TomlValue,
+} from "../../base/toml/mod.ts";
 import type { Rule } from "../engine/rule.ts";
 import { type Layer, PRIORITY_DEFAULT } from "../engine/rule_term.ts";
-import { RuleFileSchema, type RuleTable } from "./schema.ts";
+import { RULE_ID, RuleFileSchema, type RuleTable } from "./schema.ts";
 
 /** Maximum size of a rule file, in `bytes`. */
 export const RULE_FILE_MAX = 32 * 1024 * 1024;
@@ -128,4 +135,52 @@ export async function readRules(path: string, trusted?: readonly Layer[]): Promi
     throw new SbxError("policy.invalid", `${path} is not valid UTF-8`, { cause: error });
   }
   return parseRules(text, path, trusted);
+}
+
+/** Keys in output order. */
+const KEYS = [
+  "name",
+  "action",
+  "match",
+  "enabled",
+  "priority",
+  "detection_level",
+  "reason",
+  "ask_timeout",
+  "protocol",
+  "rewrite",
+] as const;
+
+/**
+ * Returns the file with the rule `[profiles.rules.<id>]` added or replaced. The rule is not compiled: check the
+ * result with `parseRules` and `compilePolicy` before saving.
+ *
+ * @throws {SbxError} `policy.invalid`: for an invalid id; `toml.edit.conflict`
+ */
+export async function withRule(document: TomlDocument, id: string, rule: RuleTable): Promise<TomlDocument> {
+  if (!RULE_ID.test(id)) {
+    throw new SbxError("policy.invalid", `invalid rule id "${id}"`, {
+      hint: "use letters, digits, _ . and -, beginning with a letter or digit, at most 128 characters",
+    });
+  }
+  const table = ["profiles", "rules", id];
+  const fields: Record<string, TomlValue> = {};
+  for (const key of KEYS) {
+    const value = rule[key];
+    // Omits default values.
+    if (value === undefined || (key === "enabled" && value === true)) continue;
+    fields[key] = value as TomlValue;
+  }
+  return await appendTable(removeTable(document, table), table, fields);
+}
+
+/** Returns the file without a rule. @throws {SbxError} `policy.rule.not_found` */
+export function withoutRule(document: TomlDocument, id: string): TomlDocument {
+  const edited = removeTable(document, ["profiles", "rules", id]);
+  if (edited.text === document.text) {
+    throw new SbxError("policy.rule.not_found", `${document.path} has no profile rule "${id}"`, {
+      hint: "only rules in profile.toml can be changed here",
+    });
+  }
+  return edited;
 }

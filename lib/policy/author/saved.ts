@@ -4,8 +4,7 @@
  */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Event } from "../../event/mod.ts";
-import { coveredMatch } from "../ask/covered.ts";
-import { scopeOf } from "../ask/scope.ts";
+import { coveredMatch, scopeOf } from "../ask/scope.ts";
 import type { Rule } from "../engine/rule.ts";
 import { PRIORITY_DEFAULT } from "../engine/rule_term.ts";
 import type { RuleTable } from "./schema.ts";

@@ -4,7 +4,7 @@ import { catalogue, type Event, type EventType, type PolicyContext } from "../..
 import { resetCost } from "../engine/cel.ts";
 import type { Program } from "../engine/compile.ts";
 import { type Condition, masksOf, type Probe, TYPES } from "../engine/condition.ts";
-import { FlatEvent } from "../engine/flat.ts";
+import { FlatEvent } from "../engine/field.ts";
 import { compileRegex } from "../engine/regex.ts";
 
 /** Field values by path. */

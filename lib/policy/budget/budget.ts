@@ -5,18 +5,20 @@
 import type { Event } from "../../event/mod.ts";
 import {
   type Amounts,
+  type Bill,
   billOf,
   type CallAmounts,
+  type CallUse,
   type Cost,
   exactAmounts,
   type Kind,
   KINDS,
   KINDS_OF,
+  type LaterUse,
   mostOf,
   noAmounts,
   usedBy,
 } from "./amount.ts";
-import type { Bill, CallUse, LaterUse } from "./bill.ts";
 import type { DayLimit, DaySpending } from "./day.ts";
 import type { BudgetTerms, BudgetUse } from "./schema.ts";
 

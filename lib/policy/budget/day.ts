@@ -1,6 +1,6 @@
 /** Spending of a profile on one day: a file for each session, which the sessions of the profile read. */
 import { join } from "node:path";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundTimeout, timeLimit } from "../../base/time/mod.ts";
@@ -130,7 +130,7 @@ export class DaySpending {
   flush(): Promise<void> {
     this.#isWriting = false;
     const written = this.#written.then(() => this.#write());
-    this.#written = written.catch(() => {});
+    this.#written = written.catch(ignore("the caller gets the error"));
     return written;
   }
 

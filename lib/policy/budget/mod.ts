@@ -2,8 +2,15 @@
  * Budgets of sessions (docs/design/contracts/04-profiles.md §4, "Budgets"). Does not load zod: import
  * `schema.ts` to read one.
  */
-export { type Cost, DNS_BYTES, OUTPUT_MAX } from "./amount.ts";
-export type { Bill, BillPart, CallUse, LaterUse } from "./bill.ts";
+export {
+  type Bill,
+  type BillPart,
+  type CallUse,
+  type Cost,
+  DNS_BYTES,
+  type LaterUse,
+  OUTPUT_MAX,
+} from "./amount.ts";
 export {
   Budget,
   type BudgetLayer,

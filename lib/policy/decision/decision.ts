@@ -3,6 +3,8 @@ import type { z } from "zod";
 import type { Event, Finding } from "../../event/mod.ts";
 import type { Rule } from "../engine/rule.ts";
 import type * as schema from "./schema.ts";
+import type { AnsweredBy, Ask, AskAnswer } from "../ask/schema.ts";
+import { ASK_USER } from "../../base/error/mod.ts";
 
 /** True for the rule id of a guard. */
 export function isGuard(ruleId: string): boolean {
@@ -45,4 +47,162 @@ export function summary({ decision, rule, remedy }: Decision): string {
     ? "no rule matched"
     : `${rule.layer} rule "${rule.id}"`;
   return `${outcome} by policy: ${rule.reason ?? rule.name} (${by})${remedy ? `; ${remedy}` : ""}`;
+}
+
+// The part of a decision record that says how its ask ended.
+
+/** The record of an answered or expired ask. */
+export interface AskRecord extends Ask {
+  answer?: AskAnswer;
+  /** absent without an answer */
+  answered_by?: AnsweredBy;
+  resolved_at: string;
+}
+
+/** The decision that follows from an answer to a decision that was `ask`. */
+export function applyAnswer({ remedy: _, ...asked }: Decision, answered: Answered): Decision {
+  return answered.status === "allowed"
+    ? { ...asked, decision: "allow", answered }
+    : { ...asked, decision: "block", answered, remedy: remedyAfter(answered) };
+}
+
+/** The decision on an event whose end is not recorded yet, such as a request under way, from the record of its ask. */
+export function afterAsk(decision: Decision, record: AskRecord): Decision {
+  const { ask_id, answer, created_at, resolved_at: at, answered_by: by } = record;
+  return applyAnswer(decision, {
+    ask_id,
+    at,
+    ...(by !== undefined && { by }),
+    ...(answer && { scope: answer.scope }),
+    ...(answer?.minutes !== undefined && { minutes: answer.minutes }),
+    status: record.status === "pending" ? "expired" : record.status,
+    waited_ms: Date.parse(at) - Date.parse(created_at),
+  });
+}
+
+/** `allowed by a person at 2026-01-01T00:00:00.000Z, for 10 minutes`, or that no answer came. */
+export function answerLine({ status, at, waited_ms, by, ...scope }: Answered): string {
+  if (status === "expired") {
+    return `${nobody(waited_ms)}; it counted as denied at ${at}`;
+  }
+  return `${status} by ${nameOf(by)} at ${at}, ${reachOf(scope)}`;
+}
+
+function remedyAfter({ status, at, waited_ms, by, ...scope }: Answered): string {
+  const again = "when it is tried again, sbx asks lists it and sbx allow ASK lets it pass";
+  if (status === "expired") return `${nobody(waited_ms)}: ${again}`;
+  const denied = `${nameOf(by)} denied it at ${at}`;
+  if (scope.scope === "once") return `${denied}: ${again}`;
+  return `${denied}, ${reachOf(scope)}: after that, or after sbx stop and sbx start, it is asked again`;
+}
+
+function nameOf(by: Answered["by"]): string {
+  return by ? `${by.user} (${by.client})` : "a person";
+}
+
+function reachOf({ scope, minutes, ask_id }: Pick<Answered, "scope" | "minutes" | "ask_id">): string {
+  if (scope === "minutes") return `for ${minutes} ${minutes === 1 ? "minute" : "minutes"} (${ask_id})`;
+  return scope === "session" ? `for the session (${ask_id})` : "once";
+}
+
+function nobody(waitedMs: number): string {
+  const seconds = Math.round(waitedMs / 1000);
+  return `nobody answered within the ${seconds} s that it waited`;
+}
+
+// A refusal as its guest gets it: the whole record is for people on the host.
+
+/** Refusal for a guest: no file, no line, no value of other rules, and no advice to change a rule. */
+export interface GuestRefusal {
+  /** for the guest's user: `sbx why` shows the record */
+  event_id: string;
+  decision: "block";
+  rule: { id: string; reason: string };
+  /** next step for the program in the guest */
+  hint: string;
+}
+
+/** The part of a denial that its guest receives. */
+export function guestRefusal(decision: Decision): GuestRefusal {
+  const { event_id, rule } = decision;
+  return {
+    event_id,
+    decision: "block",
+    rule: { id: rule.id, reason: rule.reason ?? rule.name },
+    hint: hintFor(decision),
+  };
+}
+
+/** {@linkcode guestRefusal} in one line. */
+export function guestLine(decision: Decision): string {
+  const { rule, hint } = guestRefusal(decision);
+  const by = decision.rule.layer === "none"
+    ? ""
+    : isGuard(rule.id)
+    ? ` ("${rule.id}")`
+    : ` (rule "${rule.id}")`;
+  return `blocked by policy: ${rule.reason}${by}; ${hint}`;
+}
+
+/** Advice of a guard is written for the guest: it names what makes the bytes readable, never a rule. */
+function hintFor({ answered, remedy, rule }: Decision): string {
+  if (isGuard(rule.id)) return remedy ?? ASK_USER;
+  if (answered?.status === "denied") return "your user denied it";
+  return answered?.status === "expired" ? `nobody answered in time: ${ASK_USER}` : ASK_USER;
+}
+
+// Guards: hard-coded blocks that no rule can allow, `guard-…` in decision records.
+
+/** A refusal by code, which no rule can change: a request that cannot be read safely, a name that does not fit. */
+export interface Refusal {
+  /** `guard-<what>`, the rule id of the decision record */
+  id: string;
+  reason: string;
+  /** what would make it pass */
+  remedy?: string;
+}
+
+/** Guard for an event on which the rules cannot be evaluated at all. */
+export const GUARD_EVALUATION = "guard-evaluation";
+
+/** Remedies for guards whose records have none. */
+const REMEDIES: Record<string, string> = {
+  "guard-connections": "close unused connections and try again",
+  "guard-credential":
+    "sbx credentials list shows the refs and their hosts; docs/guides/credentials.md explains where a secret may be sent",
+  [GUARD_EVALUATION]: "the finding on this event has the error; report it with the rules in force",
+  "guard-malformed-tls": "use TLS on this port, with the host name in the ClientHello",
+};
+
+/** Decision record of a refusal by a guard, without rules. */
+export function guardDecision(event_id: string, { id, reason, remedy }: Refusal): Decision {
+  return {
+    decision: "block",
+    evaluated: 0,
+    event_id,
+    matched_fields: [],
+    near_misses: [],
+    ...(remedy !== undefined && { remedy }),
+    rewrites: [],
+    rule: { id, layer: "default", name: id, reason },
+  };
+}
+
+/** Block of an event that the rules cannot be evaluated on: fails closed, and reports the error to people. */
+export function failedEvaluation(event: Event, error: unknown): Evaluation {
+  const { event_id } = event.common;
+  const reason = "the rules cannot be evaluated on this event";
+  const message = `${reason}: ${error instanceof Error ? error.message : String(error)}`;
+  return {
+    decision: guardDecision(event_id, { id: GUARD_EVALUATION, reason }),
+    findings: [],
+    event,
+    failures: [{ rule_id: GUARD_EVALUATION, event_id, message }],
+  };
+}
+
+/** Remedy for a block by a guard. */
+export function guardRemedy(ruleId: string): string {
+  return REMEDIES[ruleId] ??
+    "no rule can allow it; docs/concepts/network.md lists the guards and their reasons";
 }

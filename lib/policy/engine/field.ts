@@ -1,6 +1,6 @@
-/** Field references in parsed expressions. */
+/** Fields of events in rules: references in parsed expressions, and their values as CEL variables. */
 import type { ASTNode } from "@marcbachmann/cel-js";
-import { catalogue, nearestField } from "../../event/mod.ts";
+import { catalogue, type Event, getterOf, nearestField } from "../../event/mod.ts";
 
 /** Error in a match expression; `at` is an offset into its text. */
 export class MatchError extends Error {
@@ -85,4 +85,30 @@ function fieldWithLastName(names: string[]): string | undefined {
   return [...catalogue.keys()].find((path) =>
     path.startsWith(`${names[0]}.`) && path.endsWith(`.${names.at(-1)}`)
   );
+}
+
+// Events as CEL variables: one per catalogue field, so that an absent field is an undefined variable.
+
+/** CEL variable of a field: `http.request.host` → `http__request__host`. */
+export function variableOf(path: string): string {
+  return path.replaceAll(".", "__");
+}
+
+/** Variables of one event, read on demand. CEL integers are bigints. */
+export class FlatEvent {
+  constructor(readonly event: Event) {}
+}
+
+for (const [path, { cel }] of catalogue) {
+  const read = getterOf(path);
+  Object.defineProperty(FlatEvent.prototype, variableOf(path), {
+    get: cel === "int"
+      ? function (this: FlatEvent) {
+        const value = read(this.event);
+        return value === undefined ? undefined : BigInt(value as number);
+      }
+      : function (this: FlatEvent) {
+        return read(this.event);
+      },
+  });
 }

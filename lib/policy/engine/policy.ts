@@ -1,9 +1,15 @@
+/** A compiled set of rules, which decides on events (docs/design/contracts/05-policy.md §5). */
 import { allOf } from "../../base/list/mod.ts";
-import type { Event, EventType, Finding } from "../../event/mod.ts";
+import {
+  type Event,
+  type EventType,
+  type Finding,
+  type HttpBody,
+  isMethodOverride,
+} from "../../event/mod.ts";
 import { type Decision, type Evaluation, failedEvaluation } from "../decision/mod.ts";
-import type { CompiledRule } from "./compile.ts";
+import { type CompiledRule, compileRule } from "./compile.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
-import { methodReadings } from "./method.ts";
 import {
   decidesByFile,
   filesOf,
@@ -12,13 +18,15 @@ import {
   needsArguments,
   restrictsGuest,
 } from "./guest.ts";
-import { readsPart } from "./part.ts";
-import { PassthroughGuard } from "./passthrough.ts";
+import { PassthroughGuard, readsPart } from "./passthrough.ts";
 import { PrivateAddressGuard } from "./private.ts";
-import { compareRules, type Rule } from "./rule.ts";
+import { compareRules, type Rule, ruleLabel } from "./rule.ts";
 import { Run } from "./run.ts";
 import { lenientReadings } from "../../base/url/mod.ts";
 import { withValue } from "./rewrite.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import { DEFAULT_RULES } from "./defaults.ts";
+import { LAYERS, RULES_MAX } from "./rule_term.ts";
 
 /** Decisions in order of restriction. */
 const RESTRICTION = allOf<Decision["decision"]>()("allow", "ask", "block");
@@ -138,6 +146,67 @@ export class Policy {
   }
 }
 
+/** Maximum broken rules listed in one error. */
+const PROBLEMS_SHOWN = 10;
+
+/**
+ * Compiles rules of every layer and the built-in defaults into one policy.
+ *
+ * @param corp the rules that corp wrote, in any layer
+ * @throws {SbxError} `policy.invalid`: with file and line of up to ten broken rules
+ */
+export function compilePolicy(
+  rules: readonly Rule[],
+  corp: readonly Rule[] = rules.filter(({ layer }) => layer === "corp"),
+): Policy {
+  if (rules.length > RULES_MAX) {
+    throw new SbxError(
+      "policy.invalid",
+      `the policy has ${rules.length} rules, the limit is ${RULES_MAX}`,
+    );
+  }
+  const replacedIds = new Set(rules.filter(({ layer }) => layer === "default").map(({ id }) => id));
+  const problems: string[] = [];
+  const rulesByKey = new Map<string, Rule>();
+  const compiled: CompiledRule[] = [];
+  for (const rule of [...rules, ...DEFAULT_RULES.filter(({ id }) => !replacedIds.has(id))]) {
+    const key = `${LAYERS.indexOf(rule.layer)} ${rule.id}`;
+    const twin = rulesByKey.get(key);
+    if (twin) {
+      problems.push(`${ruleLabel(rule)} is defined twice, first at ${twin.file ?? "?"}:${twin.line ?? "?"}`);
+    }
+    rulesByKey.set(key, rule);
+    try {
+      compiled.push(compileRule(rule));
+    } catch (error) {
+      if (!(error instanceof SbxError)) throw error;
+      problems.push(error.message);
+    }
+  }
+  if (problems.length) {
+    const more = problems.length - PROBLEMS_SHOWN;
+    throw new SbxError(
+      "policy.invalid",
+      problems.slice(0, PROBLEMS_SHOWN).join("\n") + (more > 0 ? `\n… and ${more} more` : ""),
+      { hint: "run sbx-admin policy check FILE to check rules before use" },
+    );
+  }
+  return new Policy(compiled, new Set(corp));
+}
+
+/** Rules by the layer that brought them. */
+export interface RuleLayers {
+  corp: { rules: readonly Rule[] };
+  profile: { rules: readonly Rule[] };
+}
+
+/** Compiles the rules of both layers; a default rule of corp replaces the profile's with the same id. @throws {SbxError} `policy.invalid` */
+export function compileLayers({ corp, profile }: RuleLayers): Policy {
+  const corpDefaults = new Set(corp.rules.filter(({ layer }) => layer === "default").map(({ id }) => id));
+  const profileRules = profile.rules.filter(({ layer, id }) => layer !== "default" || !corpDefaults.has(id));
+  return compilePolicy([...corp.rules, ...profileRules], corp.rules);
+}
+
 /** Rules of two layers may have one id. */
 function ruleOf({ pack_id, rule_id }: Finding): string {
   return `${pack_id} ${rule_id}`;
@@ -196,4 +265,85 @@ function executablesOf({ process, common }: Event): string[] {
   const all = new Set([...paths, ...paths.map((path) => path.slice(path.lastIndexOf("/") + 1))]);
   all.delete(given);
   return [...all];
+}
+
+// Methods that servers take instead of a request's own (docs/design/contracts/05-policy.md §5, "Methods"):
+// frameworks read one from a header, from the query or from a form, so that browsers can send it.
+
+/** Most methods that one request may name; more are refused, since each costs an evaluation. */
+const METHODS_MAX = 8;
+
+/** Parameters of a query or a form (Rails, Laravel, Symfony, WordPress; Salesforce), in lower case. */
+const PARAMETER = /^_(?:http)?method$/i;
+
+const METHOD = /^[A-Z]{1,32}$/;
+
+/** Name of a part of a `multipart/form-data` body. */
+const PART = /\bname\s*=\s*"?_(?:http)?method\b/gi;
+
+/** End of the head of a part, and its beginning. */
+const PART_BODY = /\n\r?\n([A-Za-z]+)/;
+
+/** Most parts of one name that are read; a form has one. */
+const PARTS_MAX = 64;
+
+/** A member of a JSON object with such a name; the text may be cut, so it is not parsed. */
+const MEMBER = /(?<!\\)"_(?:http)?method"\s*:\s*"([A-Za-z]+)"/gi;
+
+/** An escaped letter or `_` in JSON. */
+const LETTER = /\\u00([4-7][0-9a-f])/gi;
+
+/**
+ * A request as servers may read its method otherwise; mostly none.
+ *
+ * @throws {Error} more than {@linkcode METHODS_MAX} methods
+ */
+function methodReadings(event: Event): Event[] {
+  const request = event.http?.request;
+  if (request?.method === undefined) return [];
+  const named: string[] = [];
+  for (const name in request.headers) {
+    if (isMethodOverride(name)) named.push(...request.headers[name].flatMap((value) => value.split(",")));
+  }
+  if (request.query) named.push(...parametersOf(request.query));
+  if (request.body?.text) named.push(...methodsOf(request.body, request.body.text));
+  if (named.length === 0) return [];
+  const methods = new Set(named.map((name) => name.trim().toUpperCase()).filter((name) => METHOD.test(name)));
+  methods.delete(request.method);
+  if (methods.size > METHODS_MAX) throw new Error(`the request names more than ${METHODS_MAX} methods`);
+  return [...methods].map((method) => withValue(event, "http.request.method", method));
+}
+
+/** Methods in a body: of a form, or of JSON, which some frameworks read as one. */
+function methodsOf({ content_type = "" }: HttpBody, text: string): string[] {
+  const type = content_type.toLowerCase();
+  // Names in bodies are exact, and `includes` takes a tenth of a pattern's time.
+  const isNamed = text.includes("_method") || text.includes("_httpMethod");
+  if (type.includes("multipart/")) return isNamed ? partsOf(text) : [];
+  if (type.includes("x-www-form-urlencoded")) return isNamed || text.includes("%") ? parametersOf(text) : [];
+  if (!type.includes("json") || !isNamed && !text.includes("\\u00")) return [];
+  return [...text.replace(LETTER, unescapeLetter).matchAll(MEMBER)].map(([, method]) => method);
+}
+
+/** @throws {Error} more than {@linkcode PARTS_MAX} parts */
+function partsOf(text: string): string[] {
+  const methods: string[] = [];
+  let count = 0;
+  for (const { index } of text.matchAll(PART)) {
+    if (++count > PARTS_MAX) throw new Error(`the request names a method more than ${PARTS_MAX} times`);
+    const method = PART_BODY.exec(text.slice(index))?.[1];
+    if (method !== undefined) methods.push(method);
+  }
+  return methods;
+}
+
+function parametersOf(text: string): string[] {
+  // An escape may hide each letter of the name.
+  if (!/method|%/i.test(text)) return [];
+  return [...new URLSearchParams(text.replaceAll(";", "&"))]
+    .filter(([name]) => PARAMETER.test(name)).map(([, value]) => value);
+}
+
+function unescapeLetter(_: string, digits: string): string {
+  return String.fromCharCode(parseInt(digits, 16));
 }

@@ -7,7 +7,7 @@ import { isPrivateHost } from "../../base/address/mod.ts";
 import { resetCost } from "./cel.ts";
 import type { CompiledRule } from "./compile.ts";
 import { DEFAULT_RULES } from "./defaults.ts";
-import { FlatEvent } from "./flat.ts";
+import { FlatEvent } from "./field.ts";
 import { withValue } from "./rewrite.ts";
 
 /** Public addresses, one of which replaces a private one, to check whether a rule distinguishes them. */

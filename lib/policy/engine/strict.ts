@@ -1,4 +1,7 @@
-/** Tests in expressions, and the fields whose absence makes them false. */
+/**
+ * Tests in expressions: the fields whose absence makes them false, and the reads by key that they make
+ * first, so that an absent key is found without an exception.
+ */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { fieldOf } from "./field.ts";
 
@@ -32,7 +35,7 @@ export function strictFields(node: ASTNode, scope: ReadonlySet<string>, inner = 
 }
 
 /** Operands that are always evaluated, independent of the others. */
-export function partsOf(node: ASTNode): readonly ASTNode[] {
+function partsOf(node: ASTNode): readonly ASTNode[] {
   switch (node.op) {
     case ".":
       return [node.args[0]];
@@ -60,4 +63,81 @@ export function isTest(node: ASTNode): boolean {
   if (node.op === "call") return TESTS.has(node.args[0]) || node.args[0] === "has";
   if (node.op === "rcall") return TESTS.has(node.args[0]);
   return COMPARISONS.has(node.op) || node.op === "&&" || node.op === "||" || node.op === "!_";
+}
+
+/** Key of a map, or index of a list. */
+export type Key = string | number;
+
+/** Value below a field: `http.request.headers["x"][0]` has the keys `x` and `0`. */
+interface KeyRead {
+  path: string;
+  keys: Key[];
+}
+
+/**
+ * The read by literal keys that a test evaluates first. Nothing before it can fail, so the test is false without it,
+ * whatever follows.
+ *
+ * @returns `undefined` for a test that may fail before, or has no such read
+ */
+export function firstRead(test: ASTNode, scope: ReadonlySet<string>): KeyRead | undefined {
+  const found = isTest(test) ? searchParts(test, scope) : search(test, scope);
+  return found === "safe" || found === "unsafe" ? undefined : found;
+}
+
+/** The first read of an expression; `safe`: it has none, and cannot fail; `unsafe`: something may fail before it. */
+function search(node: ASTNode, scope: ReadonlySet<string>): KeyRead | "safe" | "unsafe" {
+  if (node.op === "value") return "safe";
+  if (node.op === "id" && scope.has(node.args)) return "safe";
+  if (isTest(node)) return "unsafe";
+  const read = readOf(node, scope);
+  if (read) return read.keys.length > 0 ? read : "safe";
+  const found = searchParts(node, scope);
+  // The operation on the operands may fail.
+  return found === "safe" ? "unsafe" : found;
+}
+
+function searchParts(node: ASTNode, scope: ReadonlySet<string>): KeyRead | "safe" | "unsafe" {
+  // The library evaluates some arguments before their receiver.
+  const found = partsOf(node).map((part) => search(part, scope)).filter((result) => result !== "safe");
+  return found.length > 1 ? "unsafe" : found[0] ?? "safe";
+}
+
+/** A field, or a value below it by literal keys. */
+function readOf(node: ASTNode, scope: ReadonlySet<string>): KeyRead | undefined {
+  if (node.op === "id" || node.op === ".") {
+    const field = fieldOf(node, scope);
+    if (field) return { path: field.path, keys: field.rest };
+    if (node.op === "id") return undefined;
+    const of = readOf(node.args[0], scope);
+    return of && { path: of.path, keys: [...of.keys, node.args[1]] };
+  }
+  if (node.op !== "[]") return undefined;
+  const [container, index] = node.args;
+  const key = index.op === "value" ? keyOf(index.args) : undefined;
+  const of = key === undefined ? undefined : readOf(container, scope);
+  return of && { path: of.path, keys: [...of.keys, key!] };
+}
+
+function keyOf(literal: unknown): Key | undefined {
+  if (typeof literal === "string") return literal;
+  const isIndex = typeof literal === "bigint" && literal >= 0n && literal <= Number.MAX_SAFE_INTEGER;
+  return isIndex ? Number(literal) : undefined;
+}
+
+/** True if a value has no value at these keys; false also where the library must report an error in them. */
+export function isAbsent(value: unknown, keys: readonly Key[]): boolean {
+  for (const key of keys) {
+    if (typeof key === "number") {
+      if (!Array.isArray(value)) return false;
+      if (key >= value.length) return true;
+      value = value[key];
+    } else {
+      // The library reads `constructor` too, which may be a key of the guest.
+      if ((value as object | null | undefined)?.constructor !== Object) return false;
+      if (!Object.hasOwn(value as object, key)) return true;
+      value = (value as Record<string, unknown>)[key];
+    }
+  }
+  return false;
 }

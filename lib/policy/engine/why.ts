@@ -4,7 +4,7 @@ import { type Event, familyOf, valueAt } from "../../event/mod.ts";
 import type { Decision, MatchedField, NearMiss } from "../decision/mod.ts";
 import { resetCost } from "./cel.ts";
 import type { CompiledRule } from "./compile.ts";
-import type { FlatEvent } from "./flat.ts";
+import type { FlatEvent } from "./field.ts";
 import { quote } from "./literal.ts";
 import type { Rule } from "./rule.ts";
 import { PRIORITY_DEFAULT } from "./rule_term.ts";

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { Event } from "../../../lib/event/mod.ts";
 import { environment, resetCost } from "../../../lib/policy/engine/cel.ts";
 import { compileMatch, type Program } from "../../../lib/policy/engine/compile.ts";
-import { FlatEvent } from "../../../lib/policy/engine/flat.ts";
+import { FlatEvent } from "../../../lib/policy/engine/field.ts";
 import { eventCommon, httpRequest } from "../../helper/event.ts";
 
 /** The lowered expression without its look at keys. */

@@ -1,7 +1,7 @@
 /** Asks of a VM that is suspended: they wait on its disk for the requests that are sent again. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { AskQueue } from "../../../lib/policy/ask/queue.ts";
-import type { AskRecord } from "../../../lib/policy/decision/answer.ts";
+import type { AskRecord } from "../../../lib/policy/decision/decision.ts";
 import { ask, post } from "./ask_world.ts";
 
 Deno.test("an ask outlives its request while the VM is written down, with the time that was left", async () => {

@@ -3,7 +3,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
 import { ASKS_MAX, SUBJECT_MAX } from "../../../lib/policy/ask/limit.ts";
 import { AskQueue } from "../../../lib/policy/ask/queue.ts";
-import type { AskRecord } from "../../../lib/policy/decision/answer.ts";
+import type { AskRecord } from "../../../lib/policy/decision/decision.ts";
 import { answerLine } from "../../../lib/policy/decision/mod.ts";
 import { type AskAnswer, compilePolicy, type Decision, summary } from "../../../lib/policy/mod.ts";
 import { ask, asking, post } from "./ask_world.ts";
