@@ -51,7 +51,7 @@ export class Client {
     } catch (cause) {
       throw new SbxError("gateway.unreachable", `no answer at ${this.base}`, {
         cause,
-        hint: "start the gateway: sbx start; sbx status shows what is running",
+        hint: "start the gateway: sbx start; sbx status lists the running programs",
       });
     }
     if (isLogged("debug")) {

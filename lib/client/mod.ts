@@ -3,7 +3,7 @@
  * hono.
  */
 export { Client, type RequestParts, responseError, segment, toolSegment } from "./client.ts";
-export { parsePort, portFromEnv } from "./port.ts";
+export { parsePort, portFromEnv, start, type StartOptions, type StartResult } from "./start.ts";
 export {
   type Daemon,
   daemonPid,
@@ -15,4 +15,3 @@ export {
   stopDaemon,
 } from "./running.ts";
 export { type ServerEvent, serverEvents, SseParser } from "./sse.ts";
-export { start, type StartOptions, type StartResult } from "./start.ts";

@@ -1,5 +1,5 @@
 /** Server-sent events (WHATWG HTML standard). */
-import { SbxError } from "../base/error/mod.ts";
+import { ignore, SbxError } from "../base/error/mod.ts";
 
 /** One event. */
 export interface ServerEvent {
@@ -82,7 +82,7 @@ export async function* serverEvents(body: ReadableStream<Uint8Array>): AsyncGene
     }
     yield* parser.push(decoder.decode());
   } finally {
-    await reader.cancel().catch(() => {});
+    await reader.cancel().catch(ignore("the connection is gone"));
   }
 }
 

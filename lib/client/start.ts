@@ -1,6 +1,6 @@
 /** Starts service and gateway, for `sbx start` and for every command that needs them. */
 import { join } from "node:path";
-import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import { type Home, makeOwnFolder } from "../base/home/mod.ts";
 import { type Detached, spawnDetached } from "../base/spawn/mod.ts";
 import { timeLimit } from "../base/time/mod.ts";
@@ -200,7 +200,26 @@ async function findFullDisk(...folders: string[]): Promise<string | undefined> {
     } catch (error) {
       if (asSbxError(error, "testing for disk space").code === "disk.full") return folder;
     } finally {
-      await Deno.remove(path).catch(() => {});
+      await Deno.remove(path).catch(ignore("the probe was not written"));
     }
   }
+}
+
+/** Reads the port of a newly started gateway from `SBX_GATEWAY_PORT`. @throws {SbxError} `usage.invalid` */
+export function portFromEnv(): number | undefined {
+  const text = Deno.env.get("SBX_GATEWAY_PORT");
+  return text ? parsePort("SBX_GATEWAY_PORT", text) : undefined;
+}
+
+/**
+ * Parses a port.
+ *
+ * @param source option or environment variable, for the error
+ * @throws {SbxError} `usage.invalid`: not a number from 0 to 65535
+ */
+export function parsePort(source: string, text: string): number {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65535) return Number(text);
+  throw new SbxError("usage.invalid", `invalid value "${text}" of ${source}`, {
+    hint: "give a port from 0 to 65535",
+  });
 }

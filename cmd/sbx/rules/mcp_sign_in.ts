@@ -29,7 +29,7 @@ export const LOGIN_COMMANDS: Command[] = [
     ],
     options: [
       PROFILE_OPTION,
-      { name: "scope", value: "TEXT", about: "scopes besides those that the server asks for" },
+      { name: "scope", value: "TEXT", about: "scopes besides the ones that the server asks for" },
       { name: "port", value: "PORT", about: "port of 127.0.0.1 for the browser's return; default any" },
       JSON_OPTION,
     ],

@@ -69,7 +69,7 @@ export type McpChanges = z.infer<typeof McpChanges>;
 export const McpLoginRequest = z.strictObject({
   scope: z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e ]{1,2048}$/, "must be scopes separated by spaces")
     .optional()
-    .describe("scopes besides those that the server asks for"),
+    .describe("scopes besides the ones that the server asks for"),
   port: z.int().min(1024).max(65535).optional().describe(
     "port of 127.0.0.1 to which the browser returns; default: any that is free",
   ),
@@ -156,7 +156,7 @@ export const mcpRoutes = {
     path: "/profiles/{id}/mcp/servers/{sid}/logout",
     tags,
     request: { params: server },
-    responses: answers("the login is forgotten; the server is not told", McpLoginState),
+    responses: answers("the login is forgotten; the server is not notified", McpLoginState),
   }),
   changes: createRoute({
     method: "get",

@@ -188,7 +188,7 @@ export const policyRoutes = {
     tags,
     request: { params: profile },
     responses: answers(
-      "all rules in force with this profile, in order of evaluation",
+      "all rules active with this profile, in order of evaluation",
       RuleList,
     ),
   }),

@@ -9,7 +9,7 @@ const VmStanding = z.object({
   status: VmStatus,
   profile_id: z.string(),
   profile_revision: z.string(),
-  outdated: z.boolean().describe("the profile's files have changed since, and are not in force in this VM"),
+  outdated: z.boolean().describe("the profile's files have changed since; this VM still runs with the earlier ones"),
   problems: z.array(z.string()).describe(
     "reasons why it failed, stands still, lacks something or keeps older rules",
   ),
@@ -17,7 +17,7 @@ const VmStanding = z.object({
 
 export const SecurityStatus = z.object({
   ok: z.boolean(),
-  issues: z.array(z.string()).describe("those of GET /status"),
+  issues: z.array(z.string()).describe("as in GET /status"),
   corp: z.string().describe("state of corp.toml"),
   machine_key: z.string().nullable().describe("id of the key that signs records; null until it is made"),
   vms: z.array(VmStanding),
@@ -75,8 +75,8 @@ export const securityRoutes = {
     method: "get",
     path: "/security/status",
     tags: ["security"],
-    responses: answers("what is in force and what is wrong", SecurityStatus),
+    responses: answers("active security features and problems", SecurityStatus),
   }),
   vmStatus: vmRoute("/vms/{id}/security/status", "one VM, with the sums of its record", VmSecurityStatus),
-  vmLatest: vmRoute("/vms/{id}/security/latest", "what was found and refused last", VmSecurityLatest),
+  vmLatest: vmRoute("/vms/{id}/security/latest", "latest findings and refusals", VmSecurityLatest),
 };

@@ -63,7 +63,7 @@ export const CostReport = z.object({
       "whose price these are at: the model's family, or the dearest of the provider; or that no source has its own",
     ),
   })).describe("the most expensive first"),
-  budgets: z.array(BudgetUse).describe("limits of a running VM, with what is used of each"),
+  budgets: z.array(BudgetUse).describe("limits of a running VM, with the amount used of each"),
 }).openapi("CostReport");
 export type CostReport = z.infer<typeof CostReport>;
 

@@ -41,7 +41,7 @@ export const SnapshotDiff = z.object(changes).openapi("SnapshotDiff");
 export type SnapshotDiff = z.infer<typeof SnapshotDiff>;
 
 const paths = z.array(z.string().max(4096)).min(1).max(PATHS_MAX).optional().describe(
-  "only these and what is below them; relative to the workspace, or below /workspace",
+  "only these paths and everything below them; relative to the workspace, or below /workspace",
 );
 
 export const SnapshotRestore = z.strictObject({ paths }).openapi("SnapshotRestore");
@@ -98,7 +98,7 @@ export const snapshotRoutes = {
     path: `${base}/undo`,
     tags,
     request: { params: VmParam, ...body(SnapshotUndo) },
-    responses: answers("what was put back, or would be", SnapshotRestored),
+    responses: answers("restored files, or the ones that would be", SnapshotRestored),
   }),
   diff: createRoute({
     method: "get",
@@ -119,7 +119,7 @@ export const snapshotRoutes = {
     path: `${base}/{snapshot}/restore`,
     tags,
     request: { params: SnapshotParam, ...body(SnapshotRestore) },
-    responses: answers("what was put back", SnapshotRestored),
+    responses: answers("restored files", SnapshotRestored),
   }),
   delete: createRoute({
     method: "delete",

@@ -15,7 +15,7 @@ export const updateRoutes = {
     method: "get",
     path: "/update/status",
     tags,
-    responses: answers("what is installed, where it came from, and what the last check found", UpdateStatus),
+    responses: answers("installed version, its origin, and the result of the last check", UpdateStatus),
   }),
   check: createRoute({
     method: "post",

@@ -115,7 +115,7 @@ export const VmSummary = z.object({
   available_actions: z.array(VmAction),
   last_error: z.string().optional(),
   suspended_by: z.enum(["person", "idle"]).optional().describe(
-    "of a suspended VM: one that was idle comes back by itself when something is asked of it",
+    "of a suspended VM: an idle one resumes automatically on the next request",
   ),
 }).openapi("Vm");
 export type VmSummary = z.infer<typeof VmSummary>;
@@ -127,7 +127,7 @@ export type BootStage = z.infer<typeof BootStage>;
 /** The profile that a running VM enforces (docs/design/contracts/04-profiles.md §4, "Refresh"). */
 export const ProfileInForce = z.object({
   revision: z.string().describe("revision that its events name"),
-  outdated: z.boolean().describe("the profile's files have changed since, and are not in force in this VM"),
+  outdated: z.boolean().describe("the profile's files have changed since; this VM still runs with the earlier ones"),
 }).openapi("ProfileInForce");
 
 /** The VM that another one is a copy of, and the end of its ledger's chain of events at that moment. */

@@ -81,7 +81,7 @@ export const workRoutes = {
     path: "/vms/{id}/work",
     tags,
     request: { params: VmParam },
-    responses: answers("what a running VM changed of what was brought in, piece by piece", WorkView),
+    responses: answers("changes that a running VM made to the imported files, piece by piece", WorkView),
   }),
   take: createRoute({
     method: "post",

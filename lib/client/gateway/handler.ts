@@ -1,15 +1,21 @@
 import { asSbxError, errorBody, statusOf } from "../../base/error/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
-import { BODY_MAX, requestBody } from "./body.ts";
-import { addResponseHeaders, filterRequestHeaders } from "./header.ts";
 import { DESKTOP_CODES, type DesktopGate, isDesktopPath } from "./desktop/mod.ts";
-import { corsHeaders, preflight, requireLocalHost, requireLocalOrigin } from "./origin.ts";
+import {
+  addResponseHeaders,
+  corsHeaders,
+  filterRequestHeaders,
+  parseTarget,
+  preflight,
+  type RequestTarget,
+  requireLocalHost,
+  requireLocalOrigin,
+} from "./request.ts";
 import { type MethodMatcher, noRoute, pathNamer } from "./route.ts";
 import { ROUTES } from "./routes.ts";
 import { isSocketPath, proxySocket } from "./socket.ts";
-import { parseTarget, type RequestTarget } from "./target.ts";
 import { bearer, type TokenGate } from "./token.ts";
-import type { Upstream } from "./upstream.ts";
+import { BODY_MAX, requestBody, type Upstream } from "./upstream.ts";
 
 /** `ms` for the service to answer the check of `GET /health`. */
 const HEALTH_TIMEOUT_MS = timeLimit(2000);

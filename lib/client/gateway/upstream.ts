@@ -4,10 +4,7 @@
  */
 import { joinBytes } from "../../base/bytes/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
-import { BUFFERED_MAX, type RequestBody } from "./body.ts";
-import { ConnectionLost, ServiceConnection } from "./connection.ts";
-import { BodyReader, readHead, type ReplyHead } from "./reply.ts";
-import { ClientWatch } from "./watch.ts";
+import { BodyReader, ConnectionLost, readHead, type ReplyHead, ServiceConnection } from "./connection.ts";
 
 /** Idle connections. */
 const IDLE_MAX = 32;
@@ -210,5 +207,108 @@ function unreachable(message: string, cause: unknown): SbxError {
   return new SbxError("service.unreachable", message, {
     cause,
     hint: "start it with sbx start; its log is logs/service.log",
+  });
+}
+
+// Clients that disconnect while they wait.
+
+/** `ms` between two sweeps over the waiting requests. */
+const SWEEP_MS = 25;
+
+/** One request that waits for its response. */
+interface WatchedRequest {
+  signal: () => AbortSignal;
+  onDisconnect: () => void;
+  /** sweeps since the request began */
+  sweeps: number;
+  watched?: AbortSignal;
+}
+
+/**
+ * Detects clients that disconnect. Creating a request's signal costs a third of the work for a small request, so it is
+ * created only for requests that have waited for a sweep or two.
+ */
+export class ClientWatch {
+  readonly #requests = new Set<WatchedRequest>();
+  #timer?: ReturnType<typeof setInterval>;
+
+  /** Calls `onDisconnect` at most once, when `signal` aborts. @returns a function that ends the watch */
+  watch(signal: () => AbortSignal, onDisconnect: () => void): () => void {
+    const request: WatchedRequest = { signal, onDisconnect, sweeps: 0 };
+    this.#requests.add(request);
+    this.#timer ??= setInterval(() => this.#sweep(), SWEEP_MS);
+    return () => {
+      this.#requests.delete(request);
+      request.watched?.removeEventListener("abort", onDisconnect);
+    };
+  }
+
+  #sweep(): void {
+    if (this.#requests.size === 0) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+    }
+    for (const request of this.#requests) {
+      if (request.sweeps++ !== 1) continue;
+      request.watched = request.signal();
+      if (request.watched.aborted) request.onDisconnect();
+      else request.watched.addEventListener("abort", request.onDisconnect, { once: true });
+    }
+  }
+}
+
+// Bodies of requests.
+
+/**
+ * `bytes` of a request body (docs/design/contracts/02-http.md §2); a file of a workspace may have any size,
+ * since it is never whole in memory.
+ */
+export const BODY_MAX = 10 * 1024 * 1024;
+/** `bytes` up to which a body is read whole and sent in one piece. */
+const BUFFERED_MAX = 64 * 1024;
+
+/** Body of a request: its bytes, or a stream with the length if it is known. */
+type RequestBody = Uint8Array | { length?: number; chunks: AsyncIterable<Uint8Array> };
+
+/**
+ * Reads the body of a request and limits its size.
+ *
+ * @param max most `bytes`
+ * @throws {SbxError} `request.invalid`: two lengths; `request.too_large`, here or while the chunks are read
+ */
+export async function requestBody(request: Request, max = BODY_MAX): Promise<RequestBody | undefined> {
+  if (request.body === null) return undefined;
+  const declared = request.headers.get("content-length");
+  // Deno 2.9 rejects such a request itself; 2.7 does not.
+  if (declared !== null && request.headers.has("transfer-encoding")) {
+    throw new SbxError("request.invalid", "the request has both Content-Length and Transfer-Encoding", {
+      hint: "send only one of them",
+    });
+  }
+  const length = declared === null ? undefined : Number(declared);
+  if (length !== undefined && length > max) throw tooLarge(max);
+  const chunks = limitSize(request.body, max);
+  if (length === undefined || length > BUFFERED_MAX) return { length, chunks };
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for await (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
+  return at === length ? bytes : bytes.subarray(0, at);
+}
+
+async function* limitSize(body: ReadableStream<Uint8Array>, max: number): AsyncGenerator<Uint8Array> {
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > max) throw tooLarge(max);
+    yield chunk;
+  }
+}
+
+function tooLarge(max: number): SbxError {
+  return new SbxError("request.too_large", `the request body exceeds ${max / 1024 / 1024} MiB`, {
+    hint: "sbx cp SRC DST copies files of any size into a VM",
   });
 }

@@ -1,6 +1,7 @@
 /** Follows a home's service through its gateway, which may come and go. */
+import { ignore } from "../../base/error/mod.ts";
 import type { Client } from "../mod.ts";
-import { OFFLINE, stateAfter, type TrayAsk, type TrayMessage, type TrayState, type TrayVm } from "./state.ts";
+import { OFFLINE, stateAfter, type TrayAsk, type TrayMessage, type TrayState, type TrayVm } from "./menu.ts";
 
 /** `ms` until the next search for a gateway. */
 const RETRY_MS = 1000;
@@ -19,7 +20,7 @@ export async function follow({ find, onState, signal }: FollowOptions): Promise<
     const client = await find().catch(() => undefined);
     if (signal.aborted) return;
     if (client !== undefined) {
-      await followOnce(client, onState, signal).catch(() => {});
+      await followOnce(client, onState, signal).catch(ignore("the service is away: the next round asks again"));
       if (!signal.aborted) onState(OFFLINE);
     }
     if (signal.aborted) return;

@@ -11,7 +11,6 @@ const LEFT: Record<string, number> = {
   "cmd/mcp": 1,
   "cmd/sbx": 5,
   "cmd/service": 2,
-  "lib/client": 4,
   "lib/config": 5,
   "lib/credential": 1,
   "lib/detection": 1,

@@ -45,7 +45,7 @@ Deno.test("remedies name tools, and what only a person can do is for the person"
     ["sbx mcp servers -p code lists its servers", "`mcp_tools` lists its servers"],
     ["sbx list shows the VMs and their profiles; sbx create --profile x starts one"],
     ["sbx stop, then try again", "for the person you work for: sbx stop, then try again"],
-    ["start the gateway: sbx start; sbx status shows what is running"],
+    ["start the gateway: sbx start; sbx status lists the running programs"],
     ["add another credential for the VM: sbx credentials add"],
   ];
   for (const [hint, expected] of cases) {

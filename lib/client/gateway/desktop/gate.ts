@@ -3,10 +3,9 @@
  * (docs/design/contracts/02-http.md §2, "Desktop").
  */
 import { SbxError } from "../../../base/error/mod.ts";
-import { Codes } from "./codes.ts";
 import type { DesktopPage } from "./page.ts";
 import type { GatewayRun } from "./run.ts";
-import type { Sessions, SessionSecrets } from "./sessions.ts";
+import { Codes, type Sessions, type SessionSecrets } from "./sessions.ts";
 
 export const DESKTOP_PATH = "/desktop/";
 /** Issues a code, for a client with the token. */

@@ -1,6 +1,8 @@
-/** Browsers that are signed in to the desktop page (docs/design/contracts/02-http.md §2, "Desktop"). */
+/**
+ * Browsers that are signed in to the desktop page, and the codes that sign them in
+ * (docs/design/contracts/02-http.md §2, "Desktop").
+ */
 import { newToken } from "../token.ts";
-import { digest } from "./digest.ts";
 
 /** Browsers that may be signed in at once; one more replaces the oldest. */
 export const SESSIONS_MAX = 16;
@@ -67,4 +69,40 @@ export class Sessions {
   #live(): Session[] {
     return this.#sessions.filter(({ expires_at }) => expires_at > this.#now());
   }
+}
+
+/** `ms` for which a code can be exchanged. */
+export const CODE_TTL_MS = 60_000;
+/** Codes that wait at once; one more replaces the oldest. */
+const CODES_MAX = 16;
+
+/** One-time codes by which `sbx desktop` signs a browser in. */
+export class Codes {
+  readonly #now: () => number;
+  #codes = new Map<string, number>();
+
+  /** @param now monotonic clock in `ms` */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
+
+  issue(): string {
+    const code = newToken();
+    const live = [...this.#codes].filter(([, expires]) => expires > this.#now());
+    this.#codes = new Map([...live, [code, this.#now() + CODE_TTL_MS] as const].slice(-CODES_MAX));
+    return code;
+  }
+
+  /** Takes a code, which is valid once. @returns whether it was valid */
+  take(code: string): boolean {
+    const expires = this.#codes.get(code);
+    this.#codes.delete(code);
+    return expires !== undefined && expires > this.#now();
+  }
+}
+
+/** SHA-256 of a secret in hex, stored and compared in place of the secret. */
+async function digest(secret: string): Promise<string> {
+  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(secret));
+  return new Uint8Array(hash).toHex();
 }

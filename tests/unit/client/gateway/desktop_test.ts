@@ -2,7 +2,6 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
-import { CODE_TTL_MS, Codes } from "../../../../lib/client/gateway/desktop/codes.ts";
 import {
   DesktopGate,
   DesktopPage,
@@ -10,7 +9,12 @@ import {
   isDesktopPath,
   Sessions,
 } from "../../../../lib/client/gateway/desktop/mod.ts";
-import { SESSION_TTL_MS, SESSIONS_MAX } from "../../../../lib/client/gateway/desktop/sessions.ts";
+import {
+  CODE_TTL_MS,
+  Codes,
+  SESSION_TTL_MS,
+  SESSIONS_MAX,
+} from "../../../../lib/client/gateway/desktop/sessions.ts";
 
 const run = await GatewayRun.make();
 const HOST = `${run.hostname}:19222`;

@@ -5,7 +5,7 @@ import { closeQuietly } from "../../../../lib/base/wire/mod.ts";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { Upstream } from "../../../../lib/client/gateway/mod.ts";
 import { proxySocket } from "../../../../lib/client/gateway/socket.ts";
-import { ClientWatch } from "../../../../lib/client/gateway/watch.ts";
+import { ClientWatch } from "../../../../lib/client/gateway/upstream.ts";
 import { RawClient } from "../../../helper/net_client.ts";
 import { frameBytes } from "../../../helper/websocket.ts";
 import { eventually } from "../../../helper/sbx.ts";
