@@ -12,7 +12,7 @@ const REPORTS: Report[] = [
   },
   {
     command: "sbx lab --json",
-    shapes: { "lib/lab/report.ts": ["LabReport", "LabRule", "LabPolicy", "DecisionChange"] },
+    shapes: { "lib/lab/lab.ts": ["LabReport", "LabRule", "LabPolicy", "DecisionChange"] },
   },
   {
     command: "sbx learn --json",

@@ -1,5 +1,5 @@
 import { type Decision, isGuard, type Policy, subjectLine } from "../policy/mod.ts";
-import type { LabEvent } from "./event.ts";
+import type { LabEvent } from "./lab.ts";
 
 /** Decision on an event, with the rule that made it. */
 export interface RuleVerdict {

@@ -4,7 +4,7 @@ import { SbxError } from "../base/error/mod.ts";
 import { parseJson } from "../base/json/mod.ts";
 import { isObject } from "../base/object/mod.ts";
 import { EventSchema } from "../event/schema.ts";
-import type { LabEvent } from "./event.ts";
+import type { LabEvent } from "./lab.ts";
 
 /** Reads the events of a file. @throws {SbxError} `lab.invalid`: names the first line that is not an event */
 export async function* readEventFile(path: string): AsyncGenerator<LabEvent> {

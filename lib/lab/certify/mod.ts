@@ -1,3 +1,12 @@
 /** Containment certificates of recorded sessions (docs/guides/certify.md). */
-export { type Certificate, type Facts, type Heads, makeCertificate, type SEALS } from "./certificate.ts";
-export { compareWithHead, compareWithLedger, type VerifiedCertificate, verifyCertificate } from "./verify.ts";
+export {
+  type Certificate,
+  compareWithHead,
+  compareWithLedger,
+  type Facts,
+  type Heads,
+  makeCertificate,
+  type SEALS,
+  type VerifiedCertificate,
+  verifyCertificate,
+} from "./certificate.ts";
