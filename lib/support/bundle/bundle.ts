@@ -1,3 +1,7 @@
+/**
+ * Support bundles: report, doctor, logs, configuration and the evidence of one session, redacted, in one
+ * archive.
+ */
 import { join } from "node:path";
 import type { DebugReport } from "../../client/api/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
@@ -8,8 +12,11 @@ import { LOG_NAMES, logTail, machineRedactor } from "../debug/mod.ts";
 import type { HostReport } from "../doctor/host/mod.ts";
 import { listProfiles } from "../../config/profile/mod.ts";
 import type { Redactor } from "../../base/redact/mod.ts";
-import { type Part, sessionParts } from "./session.ts";
-import { compress, tarOf } from "./tar.ts";
+import { isObject } from "../../base/object/mod.ts";
+import { readEvents, readFindings } from "../../ledger/read/mod.ts";
+import { sessionPaths } from "../../session/files/mod.ts";
+import * as zlib from "node:zlib";
+import { SbxError } from "../../base/error/mod.ts";
 
 /** Most bytes of the end of each log of the home. */
 const LOG_MAX = 256 * 1024;
@@ -181,4 +188,164 @@ async function logParts(home: Home): Promise<Part[]> {
     path: `logs/${name}.log`,
     content: text,
   }));
+}
+
+// Evidence of one session, without its traffic: files of the VM, ends of its logs, events, findings.
+
+/** Most events of a bundle. */
+const EVENTS_MAX = 5000;
+const PAGE = 1000;
+/** Most bytes of the end of each log of a VM. */
+const VM_LOG_MAX = 64 * 1024;
+/** Longest text of an event, in characters. */
+const TEXT_MAX = 500;
+/** Fields of events that hold traffic: bodies, headers, arguments of tools, texts of models. */
+const CONTENT = new Set([
+  "arguments",
+  "body",
+  "completion",
+  "content",
+  "data",
+  "env",
+  "headers",
+  "input",
+  "messages",
+  "output",
+  "params",
+  "payload",
+  "preview",
+  "prompt",
+  "query",
+  "result",
+  "stderr",
+  "stdin",
+  "stdout",
+  "text",
+  "texts",
+  "trailers",
+  "url",
+]);
+
+/** A part of a bundle before its redaction: a text, or a value for JSON. */
+interface Part {
+  path: string;
+  content: string | object;
+}
+
+/** Collects the parts of a session; `session/problems.json` lists missing or damaged ones. */
+async function sessionParts(home: Home, id: string): Promise<Part[]> {
+  const paths = sessionPaths(home, id);
+  const problems: string[] = [];
+  const parts: Part[] = [];
+  const take = async (name: string, read: () => Promise<Part["content"] | undefined>) => {
+    try {
+      const content = await read();
+      if (content !== undefined) parts.push({ path: `session/${name}`, content });
+    } catch (error) {
+      problems.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  };
+  await take(
+    "vm.json",
+    async () => withoutContent(JSON.parse(await Deno.readTextFile(paths.record))) as object,
+  );
+  await take(
+    "state.json",
+    async () => withoutContent(JSON.parse(await Deno.readTextFile(paths.state))) as object,
+  );
+  const logs = await Array.fromAsync(Deno.readDir(paths.logs), ({ name }) => name).catch(() => []);
+  for (const name of logs.sort().slice(0, 20)) {
+    const safe = name.replaceAll(/[^\w.-]/g, "_").slice(0, 60);
+    await take(`logs/${safe}`, async () => {
+      const { text, problem } = await logTail(name, join(paths.logs, name), VM_LOG_MAX);
+      if (problem !== undefined) throw new Error(problem);
+      return text;
+    });
+  }
+  await take("events.json", async () => ({ events: await eventsOf(paths.ledger) }));
+  await take(
+    "findings.json",
+    async () => ({ findings: (await readFindings(paths.ledger)).map(withoutContent) }),
+  );
+  if (problems.length > 0) parts.push({ path: "session/problems.json", content: { problems } });
+  return parts;
+}
+
+/** The last events, oldest first: a failure is at the end of a record. */
+async function eventsOf(ledger: string): Promise<unknown[]> {
+  await Deno.stat(ledger);
+  const events: unknown[] = [];
+  for (let cursor: string | undefined = "0"; cursor !== undefined;) {
+    const page: Awaited<ReturnType<typeof readEvents>> = await readEvents(ledger, { cursor, limit: PAGE });
+    events.push(...page.events.map(withoutContent));
+    events.splice(0, events.length - EVENTS_MAX);
+    cursor = page.next_cursor;
+  }
+  return events;
+}
+
+/** A value without fields that hold content, its texts cut. */
+function withoutContent(value: unknown): unknown {
+  if (typeof value === "string") return value.length > TEXT_MAX ? `${value.slice(0, TEXT_MAX)}…` : value;
+  if (Array.isArray(value)) return value.map(withoutContent);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map((
+      [name, item],
+    ) => [name, CONTENT.has(name) ? "[left out]" : withoutContent(item)]),
+  );
+}
+
+// A tar archive of few small files (POSIX ustar), compressed with zstd.
+
+const BLOCK = 512;
+const encoder = new TextEncoder();
+
+/** One file of an archive; its path has at most 100 bytes. */
+interface TarFile {
+  path: string;
+  bytes: Uint8Array;
+}
+
+/** Makes the archive. @param mtime of all files, in seconds */
+function tarOf(files: readonly TarFile[], mtime: number): Uint8Array {
+  const parts = files.flatMap(({ path, bytes }) => {
+    const padding = new Uint8Array((BLOCK - bytes.length % BLOCK) % BLOCK);
+    return [headerOf(path, bytes.length, mtime), bytes, padding];
+  });
+  parts.push(new Uint8Array(2 * BLOCK));
+  const out = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
+  return out;
+}
+
+/** Compresses with zstd. @throws {SbxError} `bundle.unsupported`: this runtime has no zstd */
+function compress(bytes: Uint8Array): Uint8Array {
+  if (typeof zlib.zstdCompressSync !== "function") {
+    throw new SbxError("bundle.unsupported", "this build of sbx cannot compress with zstd", {
+      hint: "sbx debug --out report.json writes the report alone",
+    });
+  }
+  return new Uint8Array(zlib.zstdCompressSync(bytes));
+}
+
+function headerOf(path: string, size: number, mtime: number): Uint8Array {
+  const header = new Uint8Array(BLOCK);
+  const put = (text: string, at: number) => header.set(encoder.encode(text), at);
+  const octal = (value: number, digits: number) => value.toString(8).padStart(digits, "0");
+  put(path, 0);
+  put(octal(0o600, 7), 100);
+  put(octal(0, 7), 108);
+  put(octal(0, 7), 116);
+  put(octal(size, 11), 124);
+  put(octal(mtime, 11), 136);
+  put("        ", 148);
+  put("0", 156);
+  put("ustar\x0000", 257);
+  put(octal(header.reduce((sum, byte) => sum + byte, 0), 6) + "\0 ", 148);
+  return header;
 }

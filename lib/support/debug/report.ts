@@ -7,7 +7,6 @@ import { daemonPid, pidFileOf } from "../../client/mod.ts";
 import { readSetup } from "../../release/setup/mod.ts";
 import { commandLineOf } from "../../base/process/mod.ts";
 import { findProgram, libraryPath, TOOL_NAMES } from "../../machine/vm/mod.ts";
-import { machineRedactor } from "./known.ts";
 import { binariesOf, diskOf, hashOf, logTail, runtimeFile, within } from "./probe.ts";
 import type { LiveState } from "./state.ts";
 import { currentArch } from "../../base/arch/mod.ts";
@@ -20,6 +19,9 @@ import {
 } from "../../release/asset/mod.ts";
 import { blake3, blake3File } from "../../base/hash/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
+import { userInfo } from "node:os";
+import { CredentialStore, Finder, storePath } from "../../credential/mod.ts";
+import { Redactor } from "../../base/redact/mod.ts";
 
 /** Programs of Linux whose versions decide whether a VM runs. */
 const PROGRAMS = [...TOOL_NAMES, "newuidmap", "newgidmap", "setpriv"];
@@ -215,4 +217,44 @@ async function fileOf(
     size_bytes: actual.size,
     actual_hash_matches_manifest: actual.hash === listed?.hash && actual.size === listed.size,
   };
+}
+
+/** The redaction of this machine: its user, its credentials, and on request its hosts. */
+export interface MachineRedactor {
+  redactor: Redactor;
+  /** why the secrets of the credential store are found by their shapes only */
+  problem?: string;
+}
+
+/** Makes the redaction of a home's reports and bundles. Never throws. */
+export async function machineRedactor(home: Home, { hosts = false } = {}): Promise<MachineRedactor> {
+  const known = await within(openFinder(home), undefined);
+  const user = userName();
+  const redactor = new Redactor({
+    ...(known && { known }),
+    ...(user !== undefined && user !== "root" && { user }),
+    ...(hosts && { hosts: hostNames() }),
+  });
+  const problem = "the credential store cannot be opened: its secrets are redacted by their shapes only";
+  return { redactor, ...(!known && { problem }) };
+}
+
+async function openFinder(home: Home): Promise<Finder> {
+  const store = new CredentialStore(storePath(home));
+  const { file } = store.read();
+  const entries = file?.entries.filter(({ sealed }) => sealed !== undefined) ?? [];
+  return new Finder(file ? await store.open(file, entries) : []);
+}
+
+function userName(): string | undefined {
+  try {
+    return userInfo().username;
+  } catch {
+    return undefined;
+  }
+}
+
+function hostNames(): string[] {
+  const name = Deno.hostname();
+  return [name, name.split(".")[0]];
 }

@@ -19,7 +19,7 @@ const trusted = (client: string, variable: string): Check => ({
 export const CHECKS = {
   clock: {
     title: "clock",
-    remedy: "sbx stop and sbx start set the clock anew; see what in the VM changes it",
+    remedy: "sbx stop and sbx start set the clock again; check which program in the VM changes it",
   },
   mounts: {
     title: "mounts",
@@ -39,7 +39,7 @@ export const CHECKS = {
   },
   proxy: {
     title: "network proxy",
-    remedy: "sbx status tells whether this machine gives the VM a network; sbx stop and sbx start begin anew",
+    remedy: "sbx status shows whether this machine gives the VM a network; sbx stop and sbx start restart it",
   },
   dns: {
     title: "DNS",
@@ -57,11 +57,11 @@ export const CHECKS = {
   },
   mcp: {
     title: "MCP endpoint",
-    remedy: "sbx mcp servers lists the servers and their errors; sbx stop and sbx start begin anew",
+    remedy: "sbx mcp servers lists the servers and their errors; sbx stop and sbx start restart the VM",
   },
   activity: {
     title: "activity",
-    remedy: "sbx stop and sbx start begin it anew; without it the record lacks programs and files of the VM",
+    remedy: "sbx stop and sbx start restart it; without it the record lacks programs and files of the VM",
   },
 } satisfies Record<string, Check>;
 

@@ -2,10 +2,9 @@
 import { asSbxError } from "../../../base/error/mod.ts";
 import type { Home } from "../../../base/home/mod.ts";
 import type { CheckState } from "../checks.ts";
-import { PROBE_MS } from "./limit.ts";
-import type { HostSystem } from "./system.ts";
+import { type HostSystem, PROBE_MS } from "./system.ts";
 
-export { PROBE_MS } from "./limit.ts";
+export { PROBE_MS } from "./system.ts";
 
 /** Result of a probe. */
 export interface Outcome {

@@ -19,7 +19,7 @@ export const MAC_PROBES: HostProbe[] = [
 async function checkVersion({ output }: HostSystem): Promise<Outcome> {
   const version = await output("sw_vers", ["-productVersion"]);
   const major = Number.parseInt(version ?? "", 10);
-  if (Number.isNaN(major)) return failed("sw_vers does not tell the version", "sw_vers -productVersion");
+  if (Number.isNaN(major)) return failed("sw_vers reports no version", "sw_vers -productVersion");
   if (major < MACOS_MIN) {
     return failed(`${version}; VMs need macOS ${MACOS_MIN}`, "softwareupdate --list");
   }

@@ -9,7 +9,10 @@ import {
   type Hypervisor,
   probeAccelerator,
 } from "../../../machine/vm/mod.ts";
-import { PROBE_MS } from "./limit.ts";
+import { timeLimit } from "../../../base/time/mod.ts";
+
+/** Longest check, in `ms` (docs/design/contracts/11-debug-report.md §11). */
+export const PROBE_MS = timeLimit(2000);
 
 /** The machine that is checked. */
 export interface HostSystem {
