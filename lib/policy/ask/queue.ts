@@ -106,7 +106,7 @@ export class AskQueue {
     if (this.#closed || this.#pending.size >= ASKS_MAX) {
       const remedy = this.#closed
         ? "the VM stops or is stopped, so no person can be asked"
-        : `${ASKS_MAX} asks are pending, the limit: answer those that sbx asks lists, and try again`;
+        : `${ASKS_MAX} asks are pending, the limit: answer the ones that sbx asks lists, and try again`;
       return { ...decision, decision: "block", remedy };
     }
     const now = this.#now();

@@ -151,7 +151,7 @@ function* lintGuestRewrite({ compiled, witness }: AnalyzedRule): Generator<Lint>
   const message = restrictsGuest(compiled, "process.exec")
     ? 'it blocks programs that other programs of a VM start, which cannot be rewritten: add common.actor == "host"'
     : restrictsGuest(compiled, "file.activity") &&
-      "what is done to files cannot be rewritten: use block or ask";
+      "operations on files cannot be rewritten: use block or ask";
   if (message) yield createLint("guest-rewrite", "error", compiled.rule, message, { witness });
 }
 
@@ -162,7 +162,7 @@ function* lintGuestFile({ compiled, witness }: AnalyzedRule): Generator<Lint> {
   if (restrictsFiles(compiled, HELD) || !restrictsFiles(compiled, NOT_HELD)) return;
   const message =
     "it is never enforced: programs of a VM wait where they open files to read or to write them, " +
-    "and create, delete and rename files without waiting; a detection can tell of it";
+    "and create, delete and rename files without waiting; a detection can report it";
   yield createLint("guest-file", "warning", rule, message, { witness });
 }
 

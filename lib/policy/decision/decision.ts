@@ -83,14 +83,14 @@ export function afterAsk(decision: Decision, record: AskRecord): Decision {
 /** `allowed by a person at 2026-01-01T00:00:00.000Z, for 10 minutes`, or that no answer came. */
 export function answerLine({ status, at, waited_ms, by, ...scope }: Answered): string {
   if (status === "expired") {
-    return `${nobody(waited_ms)}; it counted as denied at ${at}`;
+    return `${unanswered(waited_ms)}; it counted as denied at ${at}`;
   }
   return `${status} by ${nameOf(by)} at ${at}, ${reachOf(scope)}`;
 }
 
 function remedyAfter({ status, at, waited_ms, by, ...scope }: Answered): string {
   const again = "when it is tried again, sbx asks lists it and sbx allow ASK lets it pass";
-  if (status === "expired") return `${nobody(waited_ms)}: ${again}`;
+  if (status === "expired") return `${unanswered(waited_ms)}: ${again}`;
   const denied = `${nameOf(by)} denied it at ${at}`;
   if (scope.scope === "once") return `${denied}: ${again}`;
   return `${denied}, ${reachOf(scope)}: after that, or after sbx stop and sbx start, it is asked again`;
@@ -105,9 +105,9 @@ function reachOf({ scope, minutes, ask_id }: Pick<Answered, "scope" | "minutes" 
   return scope === "session" ? `for the session (${ask_id})` : "once";
 }
 
-function nobody(waitedMs: number): string {
+function unanswered(waitedMs: number): string {
   const seconds = Math.round(waitedMs / 1000);
-  return `nobody answered within the ${seconds} s that it waited`;
+  return `no one answered within ${seconds} s`;
 }
 
 // A refusal as its guest gets it: the whole record is for people on the host.
@@ -148,7 +148,7 @@ export function guestLine(decision: Decision): string {
 function hintFor({ answered, remedy, rule }: Decision): string {
   if (isGuard(rule.id)) return remedy ?? ASK_USER;
   if (answered?.status === "denied") return "your user denied it";
-  return answered?.status === "expired" ? `nobody answered in time: ${ASK_USER}` : ASK_USER;
+  return answered?.status === "expired" ? `no one answered in time: ${ASK_USER}` : ASK_USER;
 }
 
 // Guards: hard-coded blocks that no rule can allow, `guard-…` in decision records.
@@ -170,7 +170,7 @@ const REMEDIES: Record<string, string> = {
   "guard-connections": "close unused connections and try again",
   "guard-credential":
     "sbx credentials list shows the refs and their hosts; docs/guides/credentials.md explains where a secret may be sent",
-  [GUARD_EVALUATION]: "the finding on this event has the error; report it with the rules in force",
+  [GUARD_EVALUATION]: "the finding on this event has the error; report it with the active rules",
   "guard-malformed-tls": "use TLS on this port, with the host name in the ClientHello",
 };
 

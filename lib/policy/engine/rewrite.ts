@@ -127,10 +127,10 @@ function rewritableField(path: string) {
   if (!field) throw new MatchError(`unknown field ${path}`);
   if (DERIVED.has(path)) throw new MatchError(`${path} is derived from other fields; rewrite those`);
   if (path === RAW_PATH) {
-    throw new MatchError(`${path} says what the client wrote; rewrite http.request.path`);
+    throw new MatchError(`${path} holds the bytes that the client sent; rewrite http.request.path`);
   }
   if (path.startsWith(GIT)) {
-    throw new MatchError(`${path} says what the request asks of git; block it instead`);
+    throw new MatchError(`${path} describes a git operation; block it instead`);
   }
   if (path.startsWith("common.") || path === "schema_version" || path.startsWith("credential.")) {
     throw new MatchError(`${path} describes the event itself and cannot be rewritten`);

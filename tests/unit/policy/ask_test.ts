@@ -246,7 +246,7 @@ Deno.test("the remedy of a denied ask tells who denied it, and for how long", as
 Deno.test("the remedy of what nobody answered says so, also when nobody could be asked", async () => {
   const expired = await decided(new AskQueue(), post(), () => {}, 0.001);
   assertEquals([expired.decision, expired.answered?.status], ["block", "expired"]);
-  assertMatch(expired.remedy!, /^nobody answered within the \d+ s that it waited: when it is tried again/);
+  assertMatch(expired.remedy!, /^no one answered within \d+ s: when it is tried again/);
   assertStringIncludes(summary(expired), "blocked by policy");
   const closed = new AskQueue();
   closed.close();

@@ -71,7 +71,7 @@ Deno.test("a guest is told the rule and its reason, and no remedy but a guard's"
   assertEquals(hint(decision({}, { answered: answered({}) })), "your user denied it");
   assertEquals(
     hint(decision({}, { answered: answered({ status: "expired" }) })),
-    `nobody answered in time: ${ASK_USER}`,
+    `no one answered in time: ${ASK_USER}`,
   );
   assertEquals(hint(decision({}, { answered: answered({ status: "allowed" }) })), ASK_USER);
   assertEquals(guestLine(decision({ reason: "why" })), `blocked by policy: why (rule "r"); ${ASK_USER}`);
@@ -114,7 +114,7 @@ Deno.test("the record of an answer, in one line", () => {
     [{ scope: "session" }, `denied by a person at ${AT}, for the session (ask-e)`],
     [{ scope: "minutes", minutes: 1 }, `denied by a person at ${AT}, for 1 minute (ask-e)`],
     [{ scope: "minutes", minutes: 2 }, `denied by a person at ${AT}, for 2 minutes (ask-e)`],
-    [{ status: "expired" }, `nobody answered within the 7 s that it waited; it counted as denied at ${AT}`],
+    [{ status: "expired" }, `no one answered within 7 s; it counted as denied at ${AT}`],
   ];
   for (const [answer, line] of cases) assertEquals(answerLine(answered(answer)), line);
 });
@@ -125,7 +125,7 @@ Deno.test("a decision after its ask says how that ended", () => {
     applyAnswer(decision({}, { decision: "ask", remedy: "approve it" }), answered(answer)).remedy;
   assertEquals(remedy({ status: "allowed" }), undefined);
   assertEquals(remedy({}), `a person denied it at ${AT}: ${again}`);
-  assertEquals(remedy({ status: "expired" }), `nobody answered within the 7 s that it waited: ${again}`);
+  assertEquals(remedy({ status: "expired" }), `no one answered within 7 s: ${again}`);
   assertEquals(
     remedy({ scope: "session" }),
     `a person denied it at ${AT}, for the session (ask-e): after that, or after sbx stop and sbx start, it is asked again`,

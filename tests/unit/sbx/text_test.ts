@@ -66,7 +66,7 @@ Deno.test("why: an answered ask has who answered and when, and no remedy that no
     assert(!allowed.includes("remedy"), allowed);
     assertMatch(denied, /decision +block\nanswer +denied by ann \(sbx\/1\) at 20\S+, once\n/);
     assertMatch(denied, /remedy +ann \(sbx\/1\) denied it at 20\S+: when it is tried again/);
-    assertMatch(expired, /answer +nobody answered within the 0 s that it waited; it counted as denied/);
+    assertMatch(expired, /answer +no one answered within 0 s; it counted as denied/);
     for (const text of texts) assert(!text.includes("approve it"), text);
   }));
 
