@@ -42,7 +42,7 @@ const REPORTS: Report[] = [
   },
   {
     command: "sbx-admin detection compile --json",
-    shapes: { "lib/detection/compile/report.ts": ["CompileReport"] },
+    shapes: { "lib/detection/compile/compile.ts": ["CompileReport"] },
   },
   {
     command: "sbx-admin detection backtest --json",

@@ -3,10 +3,21 @@
  * They never block. This file loads no zod and no native code: `pack/` and `compile.ts` read and compile
  * packs, `live/` loads packs and stores overlays, `replay/` evaluates recorded events.
  */
-export { type DetectionFinding, findingOf } from "./finding.ts";
+export {
+  type DetectionFinding,
+  findingOf,
+  type LoadedRule,
+  Matcher,
+  mergeCounters,
+  type RuleCounter,
+} from "./match/matcher.ts";
 export * from "./ir/ir.ts";
-export { type PackIdentity, type PackPin, requireInstallable, requirePinned } from "./active/pin.ts";
-export { dropDuplicates, type DroppedRule } from "./unique.ts";
-export { mergeCounters, type RuleCounter } from "./match/counter.ts";
+export {
+  dropDuplicates,
+  type DroppedRule,
+  type PackIdentity,
+  type PackPin,
+  requireInstallable,
+  requirePinned,
+} from "./active/pin.ts";
 export type { Matchable } from "./match/index_node.ts";
-export { type LoadedRule, Matcher } from "./match/matcher.ts";

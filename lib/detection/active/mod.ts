@@ -2,6 +2,7 @@
 export { exportRoutes, type LoadedPack, loadPack, loadPinned } from "./load.ts";
 export {
   irOfInput,
+  irOfRule,
   isRuleInput,
   type Overlay,
   type OverlayInput,
@@ -9,7 +10,7 @@ export {
   type OverlayRecorder,
   OVERLAYS_MAX,
   OverlayStore,
+  RUNTIME_PACK,
 } from "./overlay.ts";
-export { irOfRule, RUNTIME_PACK } from "./rule_input.ts";
 export { type RuleInput, RuleInputSchema } from "./schema.ts";
 export { type DetectionScope, type DetectionView, overlayView, packViews } from "./view.ts";

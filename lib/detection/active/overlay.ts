@@ -4,15 +4,14 @@
  */
 import { join } from "node:path";
 import { z } from "zod";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
 import { compileOrThrow } from "../compile/mod.ts";
-import { type DetectionIr, type ExportRoute, isExportRoute } from "../ir/ir.ts";
+import { type DetectionIr, type ExportRoute, IR_SCHEMA, isExportRoute } from "../ir/ir.ts";
 import { exportRoutes } from "./load.ts";
-import { PACK_MAX, packOf, readBytes } from "../pack/mod.ts";
+import { PACK_MAX, PACK_SCHEMA, packOf, readBytes } from "../pack/mod.ts";
 import { requireInstallable } from "./pin.ts";
-import { irOfRule } from "./rule_input.ts";
-import { RuleInputSchema } from "./schema.ts";
+import { type RuleInput, RuleInputSchema } from "./schema.ts";
 
 /** Maximum number of overlays. */
 export const OVERLAYS_MAX = 1000;
@@ -168,7 +167,7 @@ export class OverlayStore {
   /** Serializes changes, to keep memory and files consistent. */
   #inTurn<T>(change: () => Promise<T>): Promise<T> {
     const next = this.#last.then(change);
-    this.#last = next.catch(() => {});
+    this.#last = next.catch(ignore("the caller gets the error"));
     return next;
   }
 
@@ -217,4 +216,25 @@ async function overlayOf(input: z.output<typeof OverlayInputSchema>): Promise<Ov
   requireInstallable(ir);
   const export_routes = pack.pack?.findings.export_routes.filter(isExportRoute) ?? [];
   return { id: ir.pack_id, enabled, definition: input.pack, export_routes, ir };
+}
+
+// Compiler of a single detection in a request: an IR rule, or Sigma with a field mapping.
+
+/** Pack id of rules outside any pack. */
+export const RUNTIME_PACK = "runtime";
+
+/** Compiles one detection. @throws {SbxError} `detection.invalid`: with every problem */
+export function irOfRule(input: RuleInput): Promise<DetectionIr> {
+  const pack = { pack_id: RUNTIME_PACK, pack_version: "1", pack_status: "active", owner: "user" } as const;
+  if (!("sigma" in input)) return Promise.resolve({ schema: IR_SCHEMA, ...pack, rules: [input] });
+  const { id, sigma, field_mapping } = input;
+  return compileOrThrow(packOf({
+    schema: PACK_SCHEMA,
+    id: RUNTIME_PACK,
+    version: pack.pack_version,
+    status: pack.pack_status,
+    owner: pack.owner,
+    field_mapping,
+    sources: [{ id, type: "sigma", format: "yaml", content: sigma }],
+  }));
 }

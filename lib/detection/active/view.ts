@@ -1,8 +1,7 @@
 /** Active detections, as the API shows them (docs/design/contracts/06-detection.md §6). */
 import type { DetectionIr } from "../ir/ir.ts";
-import { mergeCounters, type RuleCounter } from "../match/counter.ts";
-import type { Overlay } from "./overlay.ts";
-import { RUNTIME_PACK } from "./rule_input.ts";
+import { mergeCounters, type RuleCounter } from "../match/matcher.ts";
+import { type Overlay, RUNTIME_PACK } from "./overlay.ts";
 
 /** Origin of a detection. */
 export type DetectionScope = "profile" | "user" | "corp" | "runtime";

@@ -22,7 +22,7 @@ import {
 import { matchersOf } from "../sigma/lower.ts";
 import { Notes } from "../sigma/notes.ts";
 import { readSigma, type SigmaRule } from "../sigma/rule.ts";
-import { detectionError, hasErrors, type Problem } from "../problem.ts";
+import { detectionError, type Diagnostic, diagnosticsOf, hasErrors, type Problem } from "../problem.ts";
 
 /** Result of compiling a pack. */
 export interface CompileResult {
@@ -198,4 +198,34 @@ function* checkRuleIds(rules: readonly IrRule[], { sources, document }: Pack): G
       message: `more than ${RULES_MAX} rules; split the pack`,
     };
   }
+}
+
+// Report of compiling a pack (docs/design/contracts/06-detection.md §6, `sbx.detection-compile.v1`).
+
+export interface CompileReport {
+  schema: "sbx.detection-compile.v1";
+  ok: boolean;
+  pack_id?: string;
+  pack_version?: string;
+  rule_count: number;
+  /** file the IR was written to */
+  output_path?: string;
+  diagnostics: Diagnostic[];
+}
+
+/** Builds the report; id and version come from the document, `null` when it states none. */
+export function createCompileReport(
+  { ir, problems }: CompileResult,
+  { id, version }: { id: string | null; version: string | null },
+  output_path?: string,
+): CompileReport {
+  return {
+    schema: "sbx.detection-compile.v1",
+    ok: ir !== undefined,
+    ...(id !== null && { pack_id: id }),
+    ...(version !== null && { pack_version: version }),
+    rule_count: ir?.rules.length ?? 0,
+    ...(ir && output_path !== undefined && { output_path }),
+    diagnostics: diagnosticsOf(problems),
+  };
 }

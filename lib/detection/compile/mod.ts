@@ -2,4 +2,3 @@
 export * from "./compile.ts";
 export * from "./portability.ts";
 export * from "../problem.ts";
-export * from "./report.ts";

@@ -3,11 +3,10 @@ import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { type ProgressSink, silent } from "../../base/progress/mod.ts";
 import { decodeUtf8, type FieldMapping, PACK_MAX, readBytes } from "../pack/mod.ts";
-import { FOREIGN_CATEGORIES } from "../sigma/logsource.ts";
 import { matchersOf } from "../sigma/lower.ts";
 import { Notes } from "../sigma/notes.ts";
-import { readRule, readSigmaDocuments } from "../sigma/rule.ts";
-import type { Split } from "../sigma/split.ts";
+import { FOREIGN_CATEGORIES, readRule, readSigmaDocuments } from "../sigma/rule.ts";
+import type { Split } from "../sigma/condition.ts";
 import type { TreeNode } from "../tree/mod.ts";
 import { formatProblem, hasErrors } from "../problem.ts";
 

@@ -1,9 +1,14 @@
+/**
+ * Matches events with compiled detections, and counts and describes the matches
+ * (docs/design/contracts/06-detection.md §6).
+ */
 import { SbxError } from "../../base/error/mod.ts";
-import { catalogue } from "../../event/mod.ts";
-import { type DetectionFinding, findingOf } from "../finding.ts";
+import { catalogue, type Finding } from "../../event/mod.ts";
 import type { DetectionIr, IrRule } from "../ir/ir.ts";
-import type { RuleCounter } from "./counter.ts";
 import { IndexNode, type Matchable, type Test, testOf } from "./index_node.ts";
+import type { RuleCounter } from "./schema.ts";
+
+export type { RuleCounter } from "./schema.ts";
 
 /** Maximum number of cached event types; there are ten, and a hostile file may contain any. */
 const TYPES_MAX = 64;
@@ -148,4 +153,48 @@ function requireUniqueIds(rules: readonly LoadedRule[]): void {
     }
     seen.set(rule.id, pack_id);
   }
+}
+
+export interface DetectionFinding extends Finding {
+  sigma_id?: string;
+  /** sinks that its pack names; absent: all */
+  export_routes?: string[];
+}
+
+/** Builds the finding of a rule that matched an event. */
+export function findingOf(
+  event: Matchable,
+  { rule, pack_id }: { rule: IrRule; pack_id: string },
+): DetectionFinding {
+  const event_id = event.common.event_id ?? "";
+  return {
+    finding_id: `finding-${event_id}-${rule.id}`,
+    event_id,
+    rule_id: rule.id,
+    pack_id,
+    ...(rule.sigma_id !== undefined && { sigma_id: rule.sigma_id }),
+    title: rule.title,
+    severity: rule.severity,
+    confidence: rule.confidence,
+    tags: [...rule.tags],
+  };
+}
+
+/** Merges counters of several VMs into one per rule: sums the counts, keeps the latest match. */
+export function mergeCounters(counters: readonly RuleCounter[]): RuleCounter[] {
+  const merged = new Map<string, RuleCounter>();
+  for (const counter of counters) {
+    const key = `${counter.pack_id} ${counter.rule_id}`;
+    const sum = merged.get(key);
+    if (!sum) {
+      merged.set(key, { ...counter });
+      continue;
+    }
+    sum.match_count += counter.match_count;
+    if ((counter.last_matched_unix_ms ?? -1) > (sum.last_matched_unix_ms ?? -1)) {
+      sum.last_matched_event = counter.last_matched_event;
+      sum.last_matched_unix_ms = counter.last_matched_unix_ms;
+    }
+  }
+  return [...merged.values()];
 }

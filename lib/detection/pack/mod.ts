@@ -10,6 +10,8 @@ export {
   readBytes,
   readPack,
   readPackData,
+  readSource,
+  type SourceText,
   validationOf,
 } from "./pack.ts";
 export {
@@ -22,4 +24,3 @@ export {
   type Source,
   SOURCE_ID,
 } from "./schema.ts";
-export { readSource, type SourceText } from "./source.ts";

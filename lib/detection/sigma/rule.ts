@@ -3,7 +3,7 @@
  * are errors with a location.
  */
 import { nearest } from "../../base/text/mod.ts";
-import { type Severity, TAG_MAX, TAGS_MAX, TITLE_MAX, UUID } from "../ir/ir.ts";
+import { type DetectionFamily, type Severity, TAG_MAX, TAGS_MAX, TITLE_MAX, UUID } from "../ir/ir.ts";
 import {
   entryOf,
   type MapNode,
@@ -13,11 +13,9 @@ import {
   TreeError,
   type TreeNode,
 } from "../tree/mod.ts";
-import { detectionOf } from "./detection.ts";
-import { type Logsource, logsourceOf } from "./logsource.ts";
 import { type Notes, quote } from "./notes.ts";
-import type { SigmaField } from "./selection.ts";
-import type { Split } from "./split.ts";
+import { constructsOf, fieldsOf, type SigmaField, type Split, splitOf } from "./condition.ts";
+import { EVENT_FAMILIES } from "../../event/mod.ts";
 
 /** Rule with supported constructs only; its fields are not mapped yet. */
 export interface SigmaRule {
@@ -226,4 +224,188 @@ function parseOrReject(notes: Notes, parse: () => TreeNode[]): TreeNode[] {
     notes.reject(error.code, error.line, error.messageIn((line) => notes.placeOf(line).line));
     return [];
   }
+}
+
+/** Supported part of a rule's `detection`. */
+interface Detection {
+  selection?: string;
+  fields?: SigmaField[];
+  fieldNames: string[];
+  split?: Split;
+}
+
+/** Reads selections and condition; constructs beyond one selection of exact values are reported to `notes`. */
+function detectionOf(root: MapNode, notes: Notes): Detection {
+  const detection = entryOf(root, "detection");
+  if (detection?.value.kind !== "map") {
+    notes.reject(
+      "detection",
+      detection?.line ?? root.line,
+      "detection is missing; add one with a selection and a condition",
+    );
+    return { fieldNames: [] };
+  }
+  const map = detection.value;
+  const timeframe = entryOf(map, "timeframe");
+  if (timeframe) {
+    notes.reject(
+      "timeframe",
+      timeframe.line,
+      "timeframe is not supported: detections evaluate one event at a time",
+    );
+  }
+  const selections = map.entries.filter(({ key }) => key !== "condition" && key !== "timeframe");
+  const names = selections.map(({ key }) => key);
+  const fields = selections.map(({ key, value }) => fieldsOf(key, value, notes));
+  const condition = conditionOf(map, detection.line, names, notes);
+  const fieldNames = [...new Set(selections.flatMap(({ value }) => fieldNamesOf(value)))];
+  if (selections.length === 0) {
+    notes.reject(
+      "selections",
+      detection.line,
+      "detection has no selection; add selection: with its fields",
+    );
+  } else if (selections.length > 1) {
+    notes.reject(
+      "selections",
+      selections[1].line,
+      `a rule has one selection; this one has ${selections.length} (${quote(names.join(", "))})`,
+    );
+  }
+  const split = condition === undefined ? undefined : splitOf(condition, selections);
+  return {
+    ...(selections.length === 1 && { selection: names[0], ...(fields[0] && { fields: fields[0] }) }),
+    fieldNames,
+    ...(split && { split }),
+  };
+}
+
+/** Reads the condition's text; a condition other than a selection name is reported to `notes`. */
+function conditionOf(map: MapNode, line: number, names: string[], notes: Notes): string | undefined {
+  const entry = entryOf(map, "condition");
+  if (!entry) {
+    notes.reject("condition", line, `condition is missing; add condition: ${names[0] ?? "selection"}`);
+    return undefined;
+  }
+  if (entry.value.kind === "list") {
+    notes.reject(
+      "condition-list",
+      entry.line,
+      "a list of conditions is not supported; write one rule for each condition",
+    );
+    const texts = entry.value.items.map(scalar);
+    return texts.every((text) => typeof text === "string")
+      ? texts.map((text) => `(${text})`).join(" or ")
+      : undefined;
+  }
+  const value = scalar(entry.value);
+  if (typeof value !== "string") {
+    notes.reject("condition", entry.line, "condition must be the name of the selection");
+    return undefined;
+  }
+  const text = value.trim();
+  if (names.includes(text)) return text;
+  const constructs = constructsOf(text);
+  for (const construct of constructs) {
+    notes.reject(construct, entry.line, `condition ${quote(text)}: ${INSTEAD[construct]}`);
+  }
+  if (!constructs.length) {
+    const near = nearest(text, names);
+    const instead = names.length === 1 ? names[0] : near;
+    notes.reject(
+      "condition-selection",
+      entry.line,
+      `condition ${quote(text)} is not the name of a selection; ${
+        instead ? `write condition: ${instead}` : "write the name of a selection"
+      }`,
+    );
+  }
+  return text;
+}
+
+const INSTEAD = {
+  "condition-aggregation": "aggregations are not supported: detections evaluate one event at a time",
+  "condition-not": "filters (not) are not supported; list the exact values to match",
+  "condition-of": "quantifiers (1 of, all of) are not supported; write one rule for each selection",
+  "condition-or": "OR-linked selections are not supported; write one rule for each selection",
+  "condition-and": "AND-linked selections are not supported; put their fields in one selection",
+};
+
+function fieldNamesOf(node: TreeNode): string[] {
+  if (node.kind === "list") return node.items.flatMap(fieldNamesOf);
+  return node.kind === "map" ? node.entries.map(({ key }) => key.split("|")[0]).filter(Boolean) : [];
+}
+
+/** Nearest event family of each category in Sigma's taxonomy; the fields still need a mapping. */
+export const FOREIGN_CATEGORIES: ReadonlyMap<string, DetectionFamily> = new Map(Object.entries({
+  process_creation: "process",
+  process_termination: "process",
+  dns: "dns",
+  dns_query: "dns",
+  proxy: "http",
+  webserver: "http",
+  network_connection: "http",
+  file_event: "file",
+  file_access: "file",
+  file_change: "file",
+  file_delete: "file",
+  file_rename: "file",
+}));
+
+/** Product and category of a rule. */
+interface Logsource {
+  product?: string;
+  category?: string;
+  /** set if product and category are supported */
+  family?: DetectionFamily;
+}
+
+/** Reads the logsource: `product: sbx` and a family as category; anything else is reported to `notes`. */
+function logsourceOf(node: TreeNode | undefined, line: number, notes: Notes): Logsource {
+  if (node?.kind !== "map") {
+    notes.reject(
+      "logsource",
+      node?.line ?? line,
+      `logsource is missing; add one with product: sbx and a category`,
+    );
+    return {};
+  }
+  for (const { key, line } of node.entries) {
+    if (key === "product" || key === "category") continue;
+    const code = key === "service" ? "logsource-service" : "unknown-key";
+    notes.reject(code, line, `logsource.${key} is not supported; remove it`);
+  }
+  const product = textOf(entryOf(node, "product")?.value);
+  const category = textOf(entryOf(node, "category")?.value);
+  const lineOf = (key: string) => entryOf(node, key)?.line ?? node.line;
+  if (product !== "sbx") {
+    notes.reject(
+      "logsource-product",
+      lineOf("product"),
+      product === undefined
+        ? "logsource.product is missing; add product: sbx"
+        : `logsource.product ${quote(product)} is not supported; ` +
+          "write product: sbx and map its fields in field_mapping",
+    );
+  }
+  const family = EVENT_FAMILIES.find((family) => family === category);
+  if (!family) notes.reject("logsource-category", lineOf("category"), describeCategoryFault(category));
+  return {
+    ...(product !== undefined && { product }),
+    ...(category !== undefined && { category }),
+    ...(family && product === "sbx" && { family }),
+  };
+}
+
+function describeCategoryFault(category: string | undefined): string {
+  const families = EVENT_FAMILIES.join(", ");
+  if (category === undefined) return `logsource.category is missing; add one of ${families}`;
+  const suggestion = FOREIGN_CATEGORIES.get(category) ?? nearest(category, EVENT_FAMILIES);
+  return `logsource.category ${quote(category)} is not an event family; ${
+    suggestion ? `did you mean "${suggestion}"?` : `write one of ${families}`
+  }`;
+}
+
+function textOf(node: TreeNode | undefined): string | undefined {
+  return node?.kind === "scalar" && node.value !== null ? String(node.value) : undefined;
 }

@@ -13,7 +13,6 @@ const LEFT: Record<string, number> = {
   "cmd/service": 2,
   "lib/config": 5,
   "lib/credential": 1,
-  "lib/detection": 1,
   "lib/machine": 24,
   "lib/mcp": 18,
   "lib/network": 18,
