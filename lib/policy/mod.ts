@@ -9,7 +9,7 @@ export type { AskRecord, Refusal } from "./decision/decision.ts";
 export type { AnsweredBy, Ask, AskAnswer } from "./ask/schema.ts";
 export { COST_MAX } from "./engine/cel.ts";
 export * from "./decision/mod.ts";
-export { DEFAULT_RULES } from "./engine/defaults.ts";
+export { compareRules, DEFAULT_RULES, type RewriteOp, type Rule } from "./engine/rule.ts";
 export {
   compileLayers,
   compilePolicy,
@@ -18,7 +18,6 @@ export {
   type RuleLayers,
 } from "./engine/policy.ts";
 export type { Draft, Gate, Outcome, Passage, Verdict } from "./gate.ts";
-export { compareRules, type RewriteOp, type Rule } from "./engine/rule.ts";
 export {
   type Action,
   ACTIONS,
@@ -28,4 +27,4 @@ export {
   type Protocol,
   PROTOCOLS,
 } from "./engine/rule_term.ts";
-export { subjectOf, withValuesOf } from "./engine/why.ts";
+export { subjectOf, withValuesOf } from "./engine/run.ts";

@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import type { Event } from "../../lib/event/mod.ts";
 import { AskQueue } from "../../lib/policy/ask/queue.ts";
-import { implies } from "../../lib/policy/author/implies.ts";
+import { implies } from "../../lib/policy/author/witness.ts";
 import { completeEvent, lintPolicy, parseRules } from "../../lib/policy/author/mod.ts";
 import { environment } from "../../lib/policy/engine/cel.ts";
 import { compileMatch } from "../../lib/policy/engine/compile.ts";

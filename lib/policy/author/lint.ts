@@ -6,10 +6,9 @@ import { ALL_TYPES, type Condition, masksOf, type Probe, TYPES, typesOf } from "
 import { HELD, NOT_HELD, restrictsFiles, restrictsGuest } from "../engine/guest.ts";
 import type { Policy } from "../engine/policy.ts";
 import { matchOf, type Rule } from "../engine/rule.ts";
-import { implies } from "./implies.ts";
 import { findBroadTests, findMisspelled } from "./spelling.ts";
-import { eventOf, holds, witnessOf } from "./witness.ts";
-import { isPassedThrough, PassthroughGuard } from "../engine/passthrough.ts";
+import { eventOf, holds, implies, witnessOf } from "./witness.ts";
+import { isPassedThrough, PassthroughGuard } from "../engine/guard.ts";
 
 export type LintCode =
   | "invalid"

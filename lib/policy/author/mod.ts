@@ -21,5 +21,5 @@ export {
 } from "./fixture.ts";
 export { parseRules, readRules, rulesOf, withoutRule, withRule } from "./read.ts";
 export { type Lint, type LintCode, lintPolicy } from "./lint.ts";
-export { type SavedRule, savedRule } from "./saved.ts";
+export { type SavedRule, savedRule } from "../ask/scope.ts";
 export type { RuleTable } from "./schema.ts";

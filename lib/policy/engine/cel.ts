@@ -2,8 +2,7 @@
 import { Environment } from "@marcbachmann/cel-js";
 import { isInCidr, isPrivateHost, parseCidr } from "../../base/address/mod.ts";
 import { catalogue, providerOf } from "../../event/mod.ts";
-import { isAbsent, type Key } from "./strict.ts";
-import { variableOf } from "./field.ts";
+import { isAbsent, type Key, variableOf } from "./field.ts";
 import { compileRegex } from "./regex.ts";
 
 /** Cost budget of one evaluation of one rule: 10 per macro step, 1 per character read by a regex. */

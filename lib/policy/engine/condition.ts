@@ -1,9 +1,8 @@
 /** Boolean structure of a match expression, for an index that avoids running most rules. */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { catalogue, type EventType } from "../../event/mod.ts";
-import { chainOf, fieldOf } from "./field.ts";
+import { chainOf, fieldOf, strictFields } from "./field.ts";
 import { requiredLiterals } from "./regex.ts";
-import { strictFields } from "./strict.ts";
 
 /** Test of one field that the index can look up. */
 export interface Probe {

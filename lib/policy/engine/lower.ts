@@ -6,10 +6,23 @@ import type { ASTNode } from "@marcbachmann/cel-js";
 import { parseCidr } from "../../base/address/mod.ts";
 import { catalogue } from "../../event/mod.ts";
 import { DEPTH_MAX, FIELDS_MAX } from "./cel.ts";
-import { chainOf, fieldOf, fieldsBelow, MatchError, variableOf } from "./field.ts";
-import { formatLiteral, INT_MAX, quote } from "./literal.ts";
+import {
+  chainOf,
+  COMPARISONS,
+  fieldOf,
+  fieldsBelow,
+  firstRead,
+  formatLiteral,
+  INT_MAX,
+  isTest,
+  LOOPS,
+  MatchError,
+  quote,
+  strictFields,
+  TESTS,
+  variableOf,
+} from "./field.ts";
 import { compileRegex } from "./regex.ts";
-import { COMPARISONS, firstRead, isTest, LOOPS, strictFields, TESTS } from "./strict.ts";
 
 /** Functions replaced by our own implementation. */
 const REPLACED_FUNCTIONS: Record<string, string> = {

@@ -8,7 +8,7 @@ import {
   isMethodOverride,
 } from "../../event/mod.ts";
 import { type Decision, type Evaluation, failedEvaluation } from "../decision/mod.ts";
-import { type CompiledRule, compileRule } from "./compile.ts";
+import { type CompiledRule, compileRule, withValue } from "./compile.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
 import {
   decidesByFile,
@@ -18,14 +18,11 @@ import {
   needsArguments,
   restrictsGuest,
 } from "./guest.ts";
-import { PassthroughGuard, readsPart } from "./passthrough.ts";
-import { PrivateAddressGuard } from "./private.ts";
-import { compareRules, type Rule, ruleLabel } from "./rule.ts";
+import { PassthroughGuard, PrivateAddressGuard, readsPart } from "./guard.ts";
+import { compareRules, DEFAULT_RULES, type Rule, ruleLabel } from "./rule.ts";
 import { Run } from "./run.ts";
 import { lenientReadings } from "../../base/url/mod.ts";
-import { withValue } from "./rewrite.ts";
 import { SbxError } from "../../base/error/mod.ts";
-import { DEFAULT_RULES } from "./defaults.ts";
 import { LAYERS, RULES_MAX } from "./rule_term.ts";
 
 /** Decisions in order of restriction. */

@@ -9,7 +9,7 @@ import { catalogue, EVENT_FAMILIES, type EventFamily, familyOf, valueAt } from "
 import { type Event, EventSchema } from "../../../lib/event/schema.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { VIEW_FIELDS } from "../../../lib/ledger/views.ts";
-import { compileRewrites } from "../../../lib/policy/engine/rewrite.ts";
+import { compileRewrites } from "../../../lib/policy/engine/compile.ts";
 import type { Draft, RewriteOp, Rule } from "../../../lib/policy/mod.ts";
 import { recordOf } from "../../../lib/ledger/sink/record.ts";
 import { eventCommon } from "../../helper/event.ts";
@@ -201,10 +201,10 @@ Deno.test("every event field is rewritable by rules, or has a reason against it"
   assertDecided(
     (path) => listed.has(path),
     NOT_REWRITABLE,
-    "decide in lib/policy/engine/rewrite.ts (DERIVED, rewritableField, rederive), and add it to REWRITABLE or NOT_REWRITABLE",
+    "decide in lib/policy/engine/compile.ts (DERIVED, rewritableField, rederive), and add it to REWRITABLE or NOT_REWRITABLE",
   );
   const differing = FIELDS.filter((path) => isRewritable(path) !== listed.has(path));
-  assertEquals(differing, [], "fields whose list differs from lib/policy/engine/rewrite.ts");
+  assertEquals(differing, [], "fields whose list differs from lib/policy/engine/compile.ts");
 });
 
 function isRewritable(path: string): boolean {

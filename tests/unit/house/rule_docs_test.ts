@@ -1,6 +1,6 @@
 /** The user's pages name every guard and every built-in rule that refuses or asks, and no other. */
 import { assert, assertEquals } from "@std/assert";
-import { DEFAULT_RULES } from "../../../lib/policy/engine/defaults.ts";
+import { DEFAULT_RULES } from "../../../lib/policy/engine/rule.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 const pages = (await Promise.all(

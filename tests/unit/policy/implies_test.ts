@@ -1,7 +1,6 @@
 /** Implications that the linter may rely on: where it says so, no event contradicts it. */
 import { assert, assertEquals } from "@std/assert";
-import { holds, sampleOf, valuesOf, witnessOf } from "../../../lib/policy/author/witness.ts";
-import { implies } from "../../../lib/policy/author/implies.ts";
+import { holds, implies, sampleOf, valuesOf, witnessOf } from "../../../lib/policy/author/witness.ts";
 import { compileMatch, compileRule } from "../../../lib/policy/engine/compile.ts";
 import { parseRules } from "../../../lib/policy/author/mod.ts";
 

@@ -5,9 +5,17 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { environment } from "../../../lib/policy/engine/cel.ts";
 import { compileMatch, conjunctsOf, SourceText } from "../../../lib/policy/engine/compile.ts";
-import { fieldOf, type FieldReference, fieldsBelow, MatchError } from "../../../lib/policy/engine/field.ts";
+import {
+  fieldOf,
+  type FieldReference,
+  fieldsBelow,
+  firstRead,
+  isAbsent,
+  type Key,
+  MatchError,
+  strictFields,
+} from "../../../lib/policy/engine/field.ts";
 import { lower } from "../../../lib/policy/engine/lower.ts";
-import { firstRead, isAbsent, type Key, strictFields } from "../../../lib/policy/engine/strict.ts";
 
 const parse = (match: string) => environment.parse(match).ast;
 const NOTHING: ReadonlySet<string> = new Set();

@@ -1,6 +1,6 @@
 /** The explanation of a decision: values, near misses and remedies; and what counts when rules fail to decide. */
 import { assertEquals } from "@std/assert";
-import { nearMisses, subjectOf, withValuesOf } from "../../../lib/policy/engine/why.ts";
+import { nearMisses, subjectOf, withValuesOf } from "../../../lib/policy/engine/run.ts";
 import { FlatEvent } from "../../../lib/policy/engine/field.ts";
 import { completeEvent } from "../../../lib/policy/author/mod.ts";
 import { compilePolicy, type Rule } from "../../../lib/policy/mod.ts";
