@@ -1,6 +1,8 @@
 /** Active detections: packs loaded by pins, overlays, and their views. Loads zod and the YAML parser. */
 export { exportRoutes, type LoadedPack, loadPack, loadPinned } from "./load.ts";
 export {
+  type DetectionScope,
+  type DetectionView,
   irOfInput,
   irOfRule,
   isRuleInput,
@@ -10,7 +12,8 @@ export {
   type OverlayRecorder,
   OVERLAYS_MAX,
   OverlayStore,
+  overlayView,
+  packViews,
   RUNTIME_PACK,
 } from "./overlay.ts";
 export { type RuleInput, RuleInputSchema } from "./schema.ts";
-export { type DetectionScope, type DetectionView, overlayView, packViews } from "./view.ts";
