@@ -4,7 +4,7 @@ import { log } from "../base/log/mod.ts";
 import { Batch, fromPlainError, type Opened, type Reply, type Request, type Rows } from "./batch.ts";
 import type { LastEvent, LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./schema.ts";
 import { refusalBytes } from "./failure.ts";
-import { writeSignedSeal } from "./seal.ts";
+import { writeSignedSeal } from "./chain.ts";
 import { timeLimit } from "../base/time/mod.ts";
 
 /**

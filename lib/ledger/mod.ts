@@ -14,5 +14,4 @@ export {
   type LedgerStatement,
 } from "./schema.ts";
 export { Ledger, type LedgerOptions, startThreadAhead } from "./ledger.ts";
-export { digestText, journalLink } from "./chain.ts";
-export type { ChainHeads } from "./seal.ts";
+export { type ChainHeads, digestText, journalLink } from "./chain.ts";

@@ -4,11 +4,10 @@
  * flush.
  */
 import { SbxError } from "../base/error/mod.ts";
-import { Chain } from "./chain.ts";
+import { Chain, removeSeal, writeSeal } from "./chain.ts";
 import { fullError, ledgerError } from "./failure.ts";
 import { type Opened, type Reply, type Request, toPlainError } from "./batch.ts";
 import { BATCH_CHARS, BATCH_ROWS } from "./schema.ts";
-import { removeSeal, writeSeal } from "./seal.ts";
 import { Writer } from "./writer.ts";
 
 /** `ms` that rows wait here for more rows. */

@@ -3,7 +3,7 @@
  * as long as running it, and the readers' client prepares each one again.
  */
 import Database from "libsql";
-import { type Chain, type Column, journalLink } from "./chain.ts";
+import { type Chain, type ChainHeads, type Column, journalLink } from "./chain.ts";
 import { connect, type PageLimit, pageLimit } from "./failure.ts";
 import {
   BOUND_VERSION,
@@ -17,7 +17,6 @@ import {
   MIGRATE,
   PRAGMAS,
 } from "./schema.ts";
-import type { ChainHeads } from "./seal.ts";
 
 /** Rows of one statement; the remaining rows are inserted one by one. */
 const CHUNK_ROWS = 100;

@@ -5,7 +5,7 @@
  */
 import type { Client, InValue } from "@libsql/client/sqlite3";
 import { BOUND_VERSION, GENESIS } from "../schema.ts";
-import type { ChainHeads } from "../seal.ts";
+import type { ChainHeads } from "../chain.ts";
 import { selectText, withLedger } from "./open.ts";
 
 /**

@@ -7,7 +7,7 @@ import { ledgerError } from "../failure.ts";
 import { PRAGMAS } from "../schema.ts";
 import { openDatabase } from "./open.ts";
 import { Ledger, type LedgerOptions } from "../ledger.ts";
-import { readSeal } from "../seal.ts";
+import { readSeal } from "../chain.ts";
 
 /** One session in a list. */
 export interface SessionEntry {

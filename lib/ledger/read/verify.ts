@@ -12,11 +12,10 @@ import {
   type LedgerOutcome,
   OUTCOME_COLUMNS,
 } from "../schema.ts";
-import { findSealMismatch, readSeal } from "../seal.ts";
 import { openLedger, parseJson, selectText, type TextRow, withLedger } from "./open.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import type { Event } from "../../event/mod.ts";
-import { digestText, journalLink } from "../chain.ts";
+import { digestText, findSealMismatch, journalLink, readSeal } from "../chain.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 
 /** Key that signed a seal. One that is not trusted proves nothing. */
