@@ -2,16 +2,28 @@
  * Client of the HTTP API for the CLI; starts the daemons when they are missing. Loads quickly: no zod, no
  * hono.
  */
-export { Client, type RequestParts, responseError, segment, toolSegment } from "./client.ts";
-export { parsePort, portFromEnv, start, type StartOptions, type StartResult } from "./start.ts";
+export {
+  Client,
+  type RequestParts,
+  responseError,
+  segment,
+  type ServerEvent,
+  serverEvents,
+  SseParser,
+  toolSegment,
+} from "./client.ts";
 export {
   type Daemon,
   daemonPid,
   findUnreachableGateway,
   gatewayClient,
+  parsePort,
   pidFileOf,
+  portFromEnv,
   probeGateway,
   serviceAnswers,
+  start,
+  type StartOptions,
+  type StartResult,
   stopDaemon,
-} from "./running.ts";
-export { type ServerEvent, serverEvents, SseParser } from "./sse.ts";
+} from "./start.ts";

@@ -4,7 +4,7 @@
  */
 import { gatewayKey } from "./session.ts";
 
-/** First line of a signed text; the gateway's is in lib/client/gateway/desktop/run.ts. */
+/** First line of a signed text; the gateway's is in lib/client/gateway/desktop/page.ts. */
 const PROOF = "sbx-desktop-proof-v1";
 /** `bytes` of a challenge. */
 const CHALLENGE_BYTES = 32;

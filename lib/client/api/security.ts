@@ -9,7 +9,9 @@ const VmStanding = z.object({
   status: VmStatus,
   profile_id: z.string(),
   profile_revision: z.string(),
-  outdated: z.boolean().describe("the profile's files have changed since; this VM still runs with the earlier ones"),
+  outdated: z.boolean().describe(
+    "the profile's files have changed since; this VM still runs with the earlier ones",
+  ),
   problems: z.array(z.string()).describe(
     "reasons why it failed, stands still, lacks something or keeps older rules",
   ),

@@ -127,7 +127,9 @@ export type BootStage = z.infer<typeof BootStage>;
 /** The profile that a running VM enforces (docs/design/contracts/04-profiles.md §4, "Refresh"). */
 export const ProfileInForce = z.object({
   revision: z.string().describe("revision that its events name"),
-  outdated: z.boolean().describe("the profile's files have changed since; this VM still runs with the earlier ones"),
+  outdated: z.boolean().describe(
+    "the profile's files have changed since; this VM still runs with the earlier ones",
+  ),
 }).openapi("ProfileInForce");
 
 /** The VM that another one is a copy of, and the end of its ledger's chain of events at that moment. */

@@ -4,8 +4,15 @@
  */
 export { BODY_MAX, Upstream } from "./upstream.ts";
 export { desktopFolder, DesktopGate, DesktopPage, GatewayRun, Sessions } from "./desktop/mod.ts";
-export { gatewayHandler, type GatewayParts } from "./handler.ts";
-export { corsHeaders, parseTarget, preflight, requireLocalHost, requireLocalOrigin } from "./request.ts";
+export {
+  corsHeaders,
+  gatewayHandler,
+  type GatewayParts,
+  parseTarget,
+  preflight,
+  requireLocalHost,
+  requireLocalOrigin,
+} from "./handler.ts";
 export { dropPermissions, GATEWAY_PERMISSIONS } from "./permission/mod.ts";
 export {
   type MethodMatcher,

@@ -20,7 +20,9 @@ export async function follow({ find, onState, signal }: FollowOptions): Promise<
     const client = await find().catch(() => undefined);
     if (signal.aborted) return;
     if (client !== undefined) {
-      await followOnce(client, onState, signal).catch(ignore("the service is away: the next round asks again"));
+      await followOnce(client, onState, signal).catch(
+        ignore("the service is away: the next round asks again"),
+      );
       if (!signal.aborted) onState(OFFLINE);
     }
     if (signal.aborted) return;

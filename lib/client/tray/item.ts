@@ -1,7 +1,6 @@
 /** The interface `org.kde.StatusNotifierItem`: the icon in a tray, and its clicks. */
 import dbus from "dbus-native";
-import { MENU_PATH } from "./dbus_menu.ts";
-import { summaryOf, type TrayState } from "./menu.ts";
+import { MENU_PATH, summaryOf, type TrayState } from "./menu.ts";
 
 export const ITEM_PATH = "/StatusNotifierItem";
 const ITEM_INTERFACE = "org.kde.StatusNotifierItem";

@@ -3,9 +3,17 @@ import type dbus from "dbus-native";
 import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { closeBus, connectBus } from "../../base/dbus/mod.ts";
 import { READ_MS } from "../../policy/ask/mod.ts";
-import { DbusMenu, MENU_PATH } from "./dbus_menu.ts";
 import { ITEM_PATH, TrayItem } from "./item.ts";
-import { menuOf, OFFLINE, pausable, paused, type TrayAction, type TrayState } from "./menu.ts";
+import {
+  DbusMenu,
+  MENU_PATH,
+  menuOf,
+  OFFLINE,
+  pausable,
+  paused,
+  type TrayAction,
+  type TrayState,
+} from "./menu.ts";
 
 export interface TrayOptions {
   /** address of the session bus */

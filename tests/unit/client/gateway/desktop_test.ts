@@ -14,7 +14,7 @@ import {
   Codes,
   SESSION_TTL_MS,
   SESSIONS_MAX,
-} from "../../../../lib/client/gateway/desktop/sessions.ts";
+} from "../../../../lib/client/gateway/desktop/gate.ts";
 
 const run = await GatewayRun.make();
 const HOST = `${run.hostname}:19222`;

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "
 import { routeTable } from "../../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { methodMatcher, Upstream } from "../../../../lib/client/gateway/mod.ts";
-import { parseTarget } from "../../../../lib/client/gateway/request.ts";
+import { parseTarget } from "../../../../lib/client/gateway/handler.ts";
 import {
   BAD_TOKEN_WINDOW_MS,
   BAD_TOKENS_MAX,

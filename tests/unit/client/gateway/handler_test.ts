@@ -18,7 +18,7 @@ import {
   Upstream,
   writeGatewayFiles,
 } from "../../../../lib/client/gateway/mod.ts";
-import { addResponseHeaders, filterRequestHeaders } from "../../../../lib/client/gateway/request.ts";
+import { addResponseHeaders, filterRequestHeaders } from "../../../../lib/client/gateway/handler.ts";
 import { home } from "../../../../lib/base/home/mod.ts";
 
 /** A gateway in this process, in front of a service that handles requests with `serve`. */
