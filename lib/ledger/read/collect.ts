@@ -7,7 +7,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import { hostFetch } from "../../base/proxy/mod.ts";
 import { BATCH_ROWS, EVENT_COLUMNS, OUTCOME_COLUMNS } from "../schema.ts";
-import { selectText, type TextRow, withLedger } from "./open.ts";
+import { selectPage, type TextRow, withLedger } from "./open.ts";
 
 /** `ms` between two reads of the ledger, and the longest wait after failures. */
 export const COLLECT_MS = 1000;
@@ -193,7 +193,7 @@ async function readRowsAfter(
   const rest = `FROM ${from} WHERE ${name} > ? ORDER BY ${name} LIMIT ?`;
   const rows: TextRow[] = [];
   for (let chars = 0; rows.length < BATCH_ROWS && chars < SEND_CHARS;) {
-    const read = await selectText(local, columns, rest, [after, READ_ROWS]);
+    const read = await selectPage(local, columns, rest, [after, READ_ROWS]);
     rows.push(...read);
     if (read.length < READ_ROWS) break;
     after = Number(read.at(-1)![key]);

@@ -4,7 +4,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { type Event, type EventFamily, familyOf } from "../../event/mod.ts";
 import type { LastEvent, LedgerDecision, LedgerFinding, LedgerOutcome } from "../schema.ts";
 import { DECISION, EVENTS_WITH_OUTCOMES, FAMILY } from "../views.ts";
-import { selectText, type TextRow, withLedger } from "./open.ts";
+import { selectPage, selectText, type TextRow, withLedger } from "./open.ts";
 
 /** Default number of events of a page, and the most that a caller may request. */
 export const PAGE_EVENTS = 100;
@@ -75,7 +75,7 @@ export async function readEvents(path: string, filter: EventFilter = {}): Promis
     let chars = 0;
     for (let after: number | undefined = parseCursor(cursor); after !== undefined;) {
       const end = after + PASS_ROWS;
-      const rows = await selectText(client, LIST_COLUMNS, rest, [after, ...args, end, READ_ROWS]);
+      const rows = await selectPage(client, LIST_COLUMNS, rest, [after, ...args, end, READ_ROWS]);
       for (const row of rows) {
         if (events.length === limit || chars >= PAGE_CHARS) return { events, next_cursor: String(after) };
         chars += row.event!.length + (row.outcome?.length ?? 0);

@@ -12,7 +12,7 @@ import {
   type LedgerOutcome,
   OUTCOME_COLUMNS,
 } from "../schema.ts";
-import { openLedger, parseJson, selectText, type TextRow, withLedger } from "./open.ts";
+import { openLedger, parseJson, selectPage, selectText, type TextRow, withLedger } from "./open.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import { digestText, findSealMismatch, journalLink, readSeal } from "../chain.ts";
@@ -156,8 +156,10 @@ async function boundAfterOf(client: Client): Promise<number> {
 
 // The chains of events and outcomes.
 
-/** Rows read at a time: an event can have a megabyte. */
-const PAGE_ROWS = 100;
+/** Rows of a chain's first page, and of later ones. */
+const PAGE_ROWS = 100, PAGE_ROWS_MIN = 10, PAGE_ROWS_MAX = 2000;
+/** Characters that a page is meant to have: an event can have a megabyte. */
+const PAGE_LENGTH = 2 ** 21;
 
 /** The good part of a chain. */
 interface ChainState {
@@ -181,6 +183,8 @@ interface ChainTable {
   noun: string;
   table: string;
   key: string;
+  /** the column that can be long */
+  content: string;
   columns: readonly string[];
   /** Checks one row. @returns its first problem */
   check(row: TextRow, terms: ChainTerms): string | undefined;
@@ -192,6 +196,7 @@ const EVENTS: ChainTable = {
   noun: "event",
   table: "entries",
   key: "sequence",
+  content: "event",
   columns: EVENT_COLUMNS,
   check: checkEvent,
   link: ({ sequence, hash, record_hash }, { boundAfter }) =>
@@ -202,6 +207,7 @@ const OUTCOMES: ChainTable = {
   noun: "outcome",
   table: "outcomes",
   key: "number",
+  content: "outcome",
   columns: OUTCOME_COLUMNS,
   check: checkOutcome,
   link: ({ hash }) => hash,
@@ -211,6 +217,7 @@ const JOURNAL: ChainTable = {
   noun: "row of the journal",
   table: "journal",
   key: "number",
+  content: "id",
   columns: JOURNAL_COLUMNS,
   check: ({ kind, id, hash, prev_hash, link }) =>
     journalLink(kind!, id!, hash!, prev_hash!) === link ? undefined : "a row of the journal was changed",
@@ -226,11 +233,11 @@ async function checkChain(
   state: ChainState,
   terms = NO_TERMS,
 ): Promise<Problem> {
-  const { noun, table, key, columns } = chain;
+  const { noun, table, key, content, columns } = chain;
   for (let rows = PAGE_ROWS;;) {
     let page: TextRow[];
     try {
-      page = await selectText(
+      page = await selectPage(
         client,
         columns,
         `FROM ${table} WHERE ${table}.${key} > ? ORDER BY ${table}.${key} LIMIT ?`,
@@ -243,6 +250,10 @@ async function checkChain(
       continue;
     }
     if (!page.length) return undefined;
+    if (rows > 1) {
+      const length = page.reduce((sum, row) => sum + (row[content]?.length ?? 0), 1);
+      rows = Math.max(PAGE_ROWS_MIN, Math.min(PAGE_ROWS_MAX, Math.floor(PAGE_LENGTH * page.length / length)));
+    }
     for (const row of page) {
       const number = state.length + 1;
       const place = chain === EVENTS && { sequence: number };
