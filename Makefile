@@ -8,7 +8,7 @@ ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test unit e2e test-agents test-arm64 test-faults test-hosts test-http test-large test-packages test-swift setup deps check fmt bench mutate test-fleet engines build dylib install deb apt-repo pkg release clean image docs
+.PHONY: help demo test unit e2e test-agents test-arm64 test-faults test-hosts test-http test-large test-packages test-swift setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb apt-repo pkg release clean image docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -104,6 +104,11 @@ fmt: setup ## format everything
 
 bench: setup deps image ## every benchmark
 	@$(DENO) task --quiet bench
+
+# The fast benchmarks of this checkout and of a commit, in turns; fails where one is worse by over 5 % in every round.
+# BENCH chooses some of them.
+bench-compare: setup ## fast benchmarks against a commit; BASE=commit BENCH="policy ledger" ROUNDS=3
+	@$(DENO) run -A --quiet --cached-only tests/bench/compare/main.ts --rounds $(or $(ROUNDS),3) $(BASE) $(BENCH)
 
 # Mutations of the code that its unit tests should notice; NOUN=… and COUNT=… choose fewer.
 mutate: setup ## mutations that unit tests should notice; NOUN=dns COUNT=20
