@@ -36,7 +36,7 @@ interface Document {
 }
 
 /** docs/reference/api.md */
-export function apiPage(): string {
+export async function apiPage(): Promise<string> {
   const { paths, components } = openApi() as Document;
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({
@@ -54,9 +54,26 @@ may be left out.
 ## Routes
 
 ${operations.map(({ title, operation }) => route(title, operation)).join("\n")}
+## Error codes
+
+Any other code has the status of its last segment: \`not_found\` 404, \`invalid\` 400, \`conflict\` 409, \`timeout\` 504;
+else 500.
+
+${await errorCodes()}
 ## Shapes
 
 ${Object.entries(components.schemas).map(([name, schema]) => shape(name, schema)).join("\n")}`;
+}
+
+/** Codes with a status of their own, a line for each status. */
+async function errorCodes(): Promise<string> {
+  const source = await Deno.readTextFile(new URL("../lib/base/error/status.ts", import.meta.url));
+  const [, list] = /BY_CODE[^{]*\{([^}]*)\}/.exec(source)!;
+  const codes = [...list.matchAll(/"([a-z_.]+)": (\d{3})/g)];
+  const byStatus = Map.groupBy(codes, ([, , status]) => status);
+  return [...byStatus].toSorted(([a], [b]) => a.localeCompare(b)).map(([status, found]) =>
+    `- ${status}: ${found.map(([, code]) => `\`${code}\``).toSorted().join(", ")}\n`
+  ).join("");
 }
 
 function route(title: string, { parameters = [], requestBody, responses }: Operation): string {
@@ -126,7 +143,7 @@ function largeObject(schema: Schema): { object: Schema; type: string; step: stri
 }
 
 /** A type as a reader of TypeScript would write it, with its limits. */
-function typeOf(schema: Schema): string {
+export function typeOf(schema: Schema): string {
   if (schema.$ref) {
     const name = schema.$ref.split("/").at(-1)!;
     return `[${name}](#${name.toLowerCase()})`;
@@ -141,7 +158,9 @@ function typeOf(schema: Schema): string {
     return item.includes(" | ") ? `(${item})[]` : `${item}[]`;
   }
   if (schema.type === "object") return objectOf(schema);
-  const type = Array.isArray(schema.type) ? schema.type.join(" | ") : schema.type ?? "any";
+  const type = Array.isArray(schema.type)
+    ? schema.type.join(" | ")
+    : schema.type ?? (schema.pattern ? "string" : "any");
   return [type, ...limitsOf(schema)].join(" ");
 }
 

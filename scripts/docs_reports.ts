@@ -52,6 +52,13 @@ const REPORTS: Report[] = [
     command: "sbx-admin manifest check --json",
     shapes: { "lib/release/asset/check.ts": ["ManifestReport", "ReportedAsset"] },
   },
+  {
+    command: "sbx-admin release verify --json",
+    shapes: {
+      "lib/release/tree/verify.ts": ["TreeReport"],
+      "lib/release/tree/tree.ts": ["TreeResult"],
+    },
+  },
 ];
 
 /** docs/reference/reports.md */

@@ -13,13 +13,15 @@ export const AggregatorDefinition = z.strictObject({
     const problem = serverNameProblem(name);
     if (problem) addIssue({ code: "custom", message: problem });
   }),
-  url: z.union([z.literal(""), url.unwrap()]).default(""),
+  url: z.union([z.literal(""), url.unwrap()]).default("").describe("empty for stdio servers"),
   headers: headers.unwrap().nullish().transform((value) => value ?? {}),
   auth: auth.unwrap().nullish().transform((value) => value ?? undefined),
-  enabled: z.boolean().default(true),
-  source: z.string().max(64).default(""),
-  unsupported_stdio: z.boolean().default(false),
-  stdio: z.boolean().optional(),
+  enabled: z.boolean().default(true).describe("disabled servers are skipped"),
+  source: z.string().max(64).default("").describe("origin: corp, profile"),
+  unsupported_stdio: z.boolean().default(false).describe("stdio only; the aggregator skips it"),
+  stdio: z.boolean().optional().describe(
+    "its program runs in a VM of its own; the aggregator has its input and output",
+  ),
 }).superRefine((definition, { addIssue }) => {
   if (definition.url || definition.unsupported_stdio || definition.stdio) return;
   addIssue({ code: "custom", path: ["url"], message: "is missing" });

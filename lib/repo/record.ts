@@ -20,14 +20,14 @@ const Unit = z.strictObject({
 });
 export type Unit = z.infer<typeof Unit>;
 
-const Record = z.strictObject({
+export const RepositoryRecord = z.strictObject({
   version: z.literal(1),
   dir: z.string().describe("folder of the person"),
   place: z.string().describe("folder in the guest"),
   is_live: z.boolean().optional().describe("the guest has the folder of the person itself"),
   units: z.array(Unit),
 });
-export type RepositoryRecord = z.infer<typeof Record>;
+export type RepositoryRecord = z.infer<typeof RepositoryRecord>;
 
 /** Files recording one VM's brought-in sources. */
 export class Room {
@@ -39,7 +39,7 @@ export class Room {
     const text = await ifFound(Deno.readTextFile(this.#path));
     if (text === undefined) return undefined;
     try {
-      return Record.parse(JSON.parse(text));
+      return RepositoryRecord.parse(JSON.parse(text));
     } catch (cause) {
       throw new SbxError("repo.damaged", `"${this.#path}" cannot be read`, {
         cause,

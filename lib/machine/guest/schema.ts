@@ -22,6 +22,7 @@ export const GuestMessage = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Ready"), version: z.string().max(64) }),
   z.strictObject({ t: z.literal("BootReady"), stages: z.array(GuestStage).max(32) }),
   z.strictObject({ t: z.literal("BootFailed"), error: z.string().max(ERROR_CHARACTERS) }),
+  /** it ended; `inline`: it had no connection of its own; `error`: it could not be run */
   z.strictObject({
     t: z.literal("ExecExited"),
     id: secretId,
@@ -31,15 +32,18 @@ export const GuestMessage = z.discriminatedUnion("t", [
     inline: z.boolean().optional(),
     error: z.string().max(ERROR_CHARACTERS).optional(),
   }),
+  /** a piece of its output, base64; at most 4096 bytes of a program */
   z.strictObject({
     t: z.literal("ExecInline"),
     id: secretId,
     stream: z.enum(["stdout", "stderr"]),
     data: z.base64().max(INLINE_CHARACTERS),
   }),
+  /** the program, or that of a terminal, is this process */
   z.strictObject({ t: z.literal("Running"), id: secretId, pid: id }),
   z.strictObject({ t: z.literal("PtyExited"), id: secretId, exit_code: z.int().min(0).max(255) }),
   z.strictObject({ t: z.literal("FileVisible"), id: secretId, visible: z.boolean() }),
+  /** as it was when the question came */
   z.strictObject({ t: z.literal("Clock"), id: secretId, epoch_ms: z.number() }),
 ]);
 export type GuestMessage = z.infer<typeof GuestMessage>;

@@ -73,7 +73,9 @@ const ArchFiles = z.record(FileName, ManifestFile).superRefine((files, context) 
 const AssetRelease = z.strictObject({
   date: day,
   deprecated: z.boolean(),
-  min_binary: VersionString.refine(isSemVer, "min_binary must be a SemVer version such as 1.2.0"),
+  min_binary: VersionString.refine(isSemVer, "min_binary must be a SemVer version such as 1.2.0").describe(
+    "SemVer; an older sbx neither installs nor boots it",
+  ),
   image: ImageRecord.optional().describe("absent: an image for every profile"),
   arches: nonEmpty(arch, ArchFiles, "arches"),
 });

@@ -19,9 +19,8 @@ const base64 = z.base64();
 const Proof = z.strictObject({
   url: z.string(),
   channel: ChannelId,
-  /** the envelope of the index, or the index itself where HMACs alone are trusted */
-  document: base64,
-  manifests: z.record(ReleaseVersion, base64),
+  document: base64.describe("`channels.json.dsse`, or `channels.json` where HMACs alone are trusted"),
+  manifests: z.record(ReleaseVersion, base64).describe("revoked releases, by version"),
 });
 export type Proof = z.infer<typeof Proof>;
 

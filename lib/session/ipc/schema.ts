@@ -43,6 +43,7 @@ export const Call = z.discriminatedUnion("t", [
       }),
     ]),
   }),
+  /** the state and its changes, until it ends */
   z.strictObject({ t: z.literal("Watch") }),
   z.strictObject({ t: z.literal("Info") }),
   z.strictObject({
@@ -131,9 +132,13 @@ export const Call = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Budgets") }),
   /** match counters of the detection rules */
   z.strictObject({ t: z.literal("Counters") }),
+  /** the aggregator's `list_servers`, the built-in server first */
   z.strictObject({ t: z.literal("McpListServers") }),
+  /** the aggregator's `list_tools`, the built-in server's first */
   z.strictObject({ t: z.literal("McpListTools") }),
+  /** reads the contract again, then the aggregator's `refresh` */
   z.strictObject({ t: z.literal("McpRefreshTools") }),
+  /** the aggregator's `call_tool`, through policy */
   z.strictObject({
     t: z.literal("McpCallTool"),
     name: z.string(),

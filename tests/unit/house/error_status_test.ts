@@ -1,15 +1,13 @@
-/**
- * docs/design/contracts/02-http.md §2, "Error codes", has every code with a status of its own, and no other.
- */
+/** docs/reference/api.md, "Error codes", has every code with a status of its own, and no other. */
 import { assertEquals } from "@std/assert";
 import { statusOf } from "../../../lib/base/error/mod.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 const read = (path: string) => Deno.readTextFile(fromRoot(path));
 
-Deno.test("error codes: the statuses of the contract are those of the code", async () => {
-  const contract = await read("docs/design/contracts/02-http.md");
-  const section = contract.slice(contract.indexOf("## Error codes"), contract.indexOf("## Requests"));
+Deno.test("error codes: the reference has the statuses of the code", async () => {
+  const page = await read("docs/reference/api.md");
+  const section = page.slice(page.indexOf("## Error codes"), page.indexOf("## Shapes"));
   const documented = [...section.matchAll(/^- (\d{3}):((?:.|\n {2})*)/gm)].flatMap(([, status, codes]) =>
     [...codes.matchAll(/`([a-z_.]+)`/g)].map(([, code]) => [code, Number(status)] as const)
   );

@@ -52,8 +52,10 @@ export type HostMessage =
     user_namespaces?: true;
   }
   | { t: "SetEnv"; key: string; value: string }
+  /** One boot file; `content` is base64. */
   | { t: "FileWrite"; path: string; content: string; mode: number }
   | { t: "BootConfigDone" }
+  /** Run a program; `limit` is `bytes` kept of each stream. */
   | {
     t: "Exec";
     id: string;
@@ -64,6 +66,7 @@ export type HostMessage =
     limit?: number;
     stdin: boolean;
   }
+  /** End a program, also that of a terminal. */
   | { t: "ExecKill"; id: string }
   | {
     t: "PtyOpen";
@@ -75,15 +78,24 @@ export type HostMessage =
     rows: number;
   }
   | { t: "PtyResize"; id: string; cols: number; rows: number }
+  /** Hang its program up, as a closed window does. */
   | { t: "PtyClose"; id: string }
+  /** Wait until a file of the workspace shows this size. */
   | { t: "AwaitFile"; id: string; path: string; size: number }
+  /** For sbx-activity: report under this key. */
   | { t: "Activity"; key: string }
   /** Read the clock. */
   | { t: "Clock"; id: string }
   /** Move the clock forward, or back where it is negative. */
   | { t: "ClockShift"; ms: number }
+  /** A machine that waits for its VM rehearses a boot, programs and a terminal. */
   | { t: "Rehearse" }
+  /**
+   * Stop all programs, then eject the vsock: the machine is written down. They go on at {@linkcode GO_ON} on the console, or at
+   * the next `BootConfig`.
+   */
   | { t: "Detach" }
+  /** Write everything out and power off. */
   | { t: "Shutdown" };
 
 /** Test of a file; it passes with one of the values. */
