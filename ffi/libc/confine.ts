@@ -34,6 +34,7 @@ const ARCHES: Partial<Record<typeof Deno.build.arch, SeccompArch>> = {
       /* open */ 2, /* socket connect accept bind listen */ 41, 42, 43, 49, 50, /* execve kill truncate chdir */ 59, 62, 76, 80,
       /* rename mkdir rmdir creat link unlink symlink chmod chown lchown */ 82, 83, 84, 85, 86, 87, 88, 90, 92, 94,
       /* ptrace mknod chroot mount */ 101, 133, 161, 165, /* openat mkdirat mknodat fchownat */ 257, 258, 259, 260,
+      /* rt_sigqueueinfo tkill tgkill rt_tgsigqueueinfo */ 129, 200, 234, 297,
       /* unlinkat renameat linkat symlinkat fchmodat unshare */ 263, 264, 265, 266, 268, 272,
       /* accept4 perf_event_open open_by_handle_at setns process_vm_readv process_vm_writev */ 288, 298, 304, 308, 310, 311,
       /* renameat2 bpf execveat userfaultfd io_uring_setup pidfd_open openat2 pidfd_getfd fchmodat2 */
@@ -47,6 +48,7 @@ const ARCHES: Partial<Record<typeof Deno.build.arch, SeccompArch>> = {
     denied: [
       /* mknodat mkdirat unlinkat symlinkat linkat renameat mount truncate */ 33, 34, 35, 36, 37, 38, 40, 45,
       /* chdir chroot fchmodat fchownat openat unshare ptrace kill */ 49, 51, 53, 54, 56, 97, 117, 129,
+      /* tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo */ 130, 131, 138, 240,
       /* socket bind listen accept connect execve perf_event_open accept4 */ 198, 200, 201, 202, 203, 221, 241, 242,
       /* open_by_handle_at setns process_vm_readv process_vm_writev renameat2 bpf execveat userfaultfd */
       265, 268, 270, 271, 276, 280, 281, 282, /* io_uring_setup pidfd_open openat2 pidfd_getfd fchmodat2 */ 425, 434, 437, 438, 452,

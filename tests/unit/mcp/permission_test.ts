@@ -125,6 +125,8 @@ const libc = Deno.dlopen("libc.so.6", {
   open: { parameters: ["buffer", "i32"], result: "i32" },
   socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
   unlink: { parameters: ["buffer"], result: "i32", nonblocking: true },
+  tgkill: { parameters: ["i32", "i32", "i32"], result: "i32" },
+  sigqueue: { parameters: ["i32", "i32", "usize"], result: "i32" },
 });
 if (!confineProcess()) throw new Error("no filter");
 const path = new TextEncoder().encode("/etc/hostname\\0");
@@ -143,6 +145,9 @@ console.log(JSON.stringify([
   libc.symbols.socket(1, 1, 0),
   // In another thread, started before the filter was installed.
   await libc.symbols.unlink(path),
+  // Other ways to signal a process than kill(2); 0 asks whether it could be.
+  libc.symbols.tgkill(Deno.ppid, Deno.ppid, 0),
+  libc.symbols.sigqueue(Deno.ppid, 0, 0n),
   (await kept.read(new Uint8Array(10))) > 0,
 ]));
 `;
@@ -158,9 +163,7 @@ Deno.test("mcp: the kernel's filter holds without Deno's permissions, in every t
   assertEquals(JSON.parse(said || new TextDecoder().decode(stderr)), [
     ...[not, not, not, not, not, not],
     "TypeError",
-    -1,
-    -1,
-    -1,
+    ...[-1, -1, -1, -1, -1],
     true,
   ]);
   await Deno.remove(dir, { recursive: true });
