@@ -53,6 +53,13 @@ const REPORTS: Report[] = [
     shapes: { "lib/release/asset/check.ts": ["ManifestReport", "ReportedAsset"] },
   },
   {
+    command: "sbx-admin fleet hunt --json",
+    shapes: {
+      "lib/fleet/table/retro.ts": ["RetroReport", "RetroPack", "RetroFinding"],
+      "lib/fleet/table/hunt.ts": ["HuntRow"],
+    },
+  },
+  {
     command: "sbx-admin release verify --json",
     shapes: {
       "lib/release/tree/verify.ts": ["TreeReport"],
@@ -76,11 +83,11 @@ ${sections.join("\n")}`;
 }
 
 /** Source text of interfaces with their comments. @throws {Error} the source lacks one */
-async function interfacesOf([path, names]: [string, string[]]): Promise<string[]> {
+export async function interfacesOf([path, names]: [string, string[]]): Promise<string[]> {
   const source = await Deno.readTextFile(new URL(`../${path}`, import.meta.url));
   return names.map((name) => {
     const found = new RegExp(`^(?:export )?(interface ${name} [^]*?^})`, "m").exec(source);
-    if (!found) throw new Error(`${path} has no interface ${name}: correct scripts/docs_reports.ts`);
+    if (!found) throw new Error(`${path} has no interface ${name}: correct the list of docs/reference`);
     return found[1];
   });
 }

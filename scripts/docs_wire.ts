@@ -70,13 +70,17 @@ ${framesTable([Reply], commentsOf(answers))}
 ${shape("MachineInfo", { ...z.toJSONSchema(MachineInfo) as Schema, description: "`info` of an answer." })}`;
 }
 
-/** A row for each frame: its name, its fields, and the comment that its schema has. */
-function framesTable(schemas: z.ZodType[], comments: Map<string, string>): string {
+/**
+ * A row for each variant: its name, its fields, and the comment that its schema has.
+ *
+ * @param tag field with the name
+ */
+export function framesTable(schemas: z.ZodType[], comments: Map<string, string>, tag = "t"): string {
   const rows = schemas.flatMap(variantsOf).map((frame) => {
-    const name = nameOf(frame);
-    return [name ? `\`${name}\`` : "", fieldsOf(frame), meaningOf(frame, comments.get(name ?? ""))];
+    const name = nameOf(frame, tag);
+    return [name ? `\`${name}\`` : "", fieldsOf(frame, tag), meaningOf(frame, comments.get(name ?? ""))];
   });
-  return table(["frame", "fields", ""], rows);
+  return table([tag === "t" ? "frame" : `\`${tag}\``, "fields", ""], rows);
 }
 
 function callsTable(comments: Map<string, string>): string {
@@ -93,17 +97,19 @@ function variantsOf(schema: z.ZodType): Schema[] {
   return flat(z.toJSONSchema(schema) as Schema);
 }
 
-const nameOf = ({ properties }: Schema) => properties?.t?.const as string | undefined;
+const nameOf = ({ properties }: Schema, tag = "t") => properties?.[tag]?.const as string | undefined;
 
-function fieldsOf({ properties = {}, required = [] }: Schema): string {
-  return Object.entries(properties).filter(([field]) => field !== "t").map(([field, value]) =>
+function fieldsOf({ properties = {}, required = [] }: Schema, tag = "t"): string {
+  return Object.entries(properties).filter(([field]) => field !== tag).map(([field, value]) =>
     `\`${field}${required.includes(field) ? "" : "?"}\`: ${field === "info" ? INFO : simple(value)}`
   ).join(", ");
 }
 
-/** A type without the patterns of its texts, which the schema has. */
+/** A type without the patterns of its texts, which the schema has, and with heads of chains by their name. */
 function simple(value: Schema): string {
-  return typeOf(JSON.parse(JSON.stringify(value, (key, each) => key === "pattern" ? undefined : each)));
+  const plain = (key: string, each: Schema | undefined) =>
+    key === "pattern" ? undefined : each?.properties?.head_hash ? { type: "heads" } : each;
+  return typeOf(JSON.parse(JSON.stringify(value, plain)));
 }
 
 function meaningOf({ description, properties = {} }: Schema, comment?: string): string {
