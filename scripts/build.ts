@@ -7,7 +7,8 @@
  * deno compile puts in front, and DENO_COMPILE another Deno to compile with.
  *
  * deno compile stores times of files, and paths of packages in the messages of its parser. So it compiles a copy of the
- * sources and of their packages, which is always in the same folder and has the time of the commit.
+ * sources and of their packages, which is always in the same folder and has the time of the commit. Packages are bundled, except
+ * native ones: everything in a compiled program is read into memory when it starts.
  */
 import { parseArgs } from "@std/cli";
 import { join } from "node:path";
@@ -15,6 +16,7 @@ import { fileURLToPath } from "node:url";
 import { ROLE_PROGRAMS } from "../lib/base/spawn/mod.ts";
 import { readStamp, stampSource } from "./build_stamp.ts";
 import { copyPackages, copyTree, setTimes } from "./build_stage.ts";
+import { bundlePackages, nativePackages } from "./build_vendor.ts";
 import { type HostPackage, hostPackages } from "./host_packages.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -66,8 +68,13 @@ async function build(): Promise<void> {
   await Deno.writeTextFile(join(sources, "lib/base/version/stamp.ts"), stampSource(stamp));
   await bundleGuests();
   await deno("scripts/desktop.sh", [join(sources, ".desktop")], ROOT);
-  const packages = await hostPackages(ROOT);
-  await prune(packages);
+  const bundled = await bundlePackages(
+    ROOT,
+    sources,
+    (args) => deno(Deno.execPath(), ["bundle", "--quiet", ...args], ROOT),
+  );
+  const packages = nativePackages(await hostPackages(ROOT));
+  await prune(packages, bundled);
   await copyPackages(packages, join(ROOT, ".deno/cache/npm"), join(denoDir, "npm"));
   await setTimes(STAGE, stamp.sourceDateEpoch);
   await Deno.mkdir(out, { recursive: true });
@@ -169,15 +176,15 @@ async function bundleGuests(): Promise<void> {
 interface Pruned {
   imports: Record<string, string>;
   specifiers: Record<string, string>;
-  npm: Record<string, unknown>;
+  npm: Record<string, { optionalDependencies?: string[] }>;
   workspace: { dependencies: string[] };
 }
 
 /**
- * Leaves only the program's packages in deno.json and deno.lock of the copy: deno compile includes every
- * package named there, the tests' packages too.
+ * Leaves only these packages in deno.json and deno.lock of the copy, and the bundled ones under their names: deno compile
+ * includes every package named there, the tests' packages too.
  */
-async function prune(packages: HostPackage[]): Promise<void> {
+async function prune(packages: readonly HostPackage[], bundled: ReadonlyMap<string, string>): Promise<void> {
   const edit = async (name: string, change: (json: Pruned) => void) => {
     const json = JSON.parse(await Deno.readTextFile(join(sources, name)));
     change(json);
@@ -185,13 +192,19 @@ async function prune(packages: HostPackage[]): Promise<void> {
   };
   const keys = new Set(packages.map(({ key }) => key));
   const versions = new Set(packages.map(({ name, version }) => `${name}@${version}`));
+  const isKept = (word: string) =>
+    packages.some(({ key, name }) => word === name || key === word || key.startsWith(`${word}_`));
   const isUsed = (specifier: string) => versions.has(specifier.match(/^npm:\/?(@?[^@]+@[^/]+)/)?.[1] ?? "");
   await edit("deno.json", ({ imports }) => {
     for (const name of Object.keys(imports)) if (!isUsed(imports[name])) delete imports[name];
+    Object.assign(imports, Object.fromEntries(bundled));
   });
   await edit("deno.lock", ({ specifiers, npm, workspace }) => {
     for (const specifier of Object.keys(specifiers)) if (!isUsed(specifier)) delete specifiers[specifier];
     for (const key of Object.keys(npm)) if (!keys.has(key)) delete npm[key];
+    for (const entry of Object.values(npm)) {
+      entry.optionalDependencies &&= entry.optionalDependencies.filter((word) => isKept(word));
+    }
     workspace.dependencies = workspace.dependencies.filter(isUsed);
   });
 }

@@ -13,8 +13,18 @@ export interface HostPackage {
   dependencies: string[];
 }
 
+/** One module as `deno info` names it. */
+export interface HostModule {
+  kind?: string;
+  npmPackage?: string;
+  /** file of a module of ours */
+  local?: string;
+  /** specifiers as they are written, and what they mean where code needs it */
+  dependencies?: { specifier: string; code?: { specifier?: string } }[];
+}
+
 interface Info {
-  modules: { kind?: string; npmPackage?: string }[];
+  modules: HostModule[];
   npmPackages: Record<string, { name: string; version: string; dependencies: string[] }>;
 }
 
@@ -37,6 +47,13 @@ export async function hostPackages(root: string, sources = HOST_ROOTS): Promise<
     }
   }
   return [...found.values()].sort((a, b) => a.key < b.key ? -1 : 1);
+}
+
+/** Modules of ours that the program loads. */
+export async function hostModules(root: string): Promise<HostModule[]> {
+  return (await Promise.all(HOST_ROOTS.map((source) => inspect(root, source)))).flatMap(({ modules }) =>
+    modules
+  );
 }
 
 async function inspect(root: string, source: string): Promise<Info> {
