@@ -1,12 +1,28 @@
 /**
- * Many small files in the workspace, a folder of the host through virtiofs, beside the same on the guest's own disk and in a
- * folder of the host that is shared live: what an agent does with a repository. Times are the guest's clock, in `ms`;
- * `SBX_BENCH_FILES` is the number of files. Each step is printed on standard error as it ends.
+ * Many small files in each place that a guest has: its disk below the overlay (`/root`, where repositories lie), the disk itself,
+ * memory, the workspace (a folder of the host through virtiofs) and a folder that is shared live. Files are made, read and
+ * removed three times over, since a file system can be slower at making them where others were removed; npm and git do on them
+ * what an agent does. Times are the guest's clock, in `ms`; `SBX_BENCH_FILES` is the number of files, 4,000 if absent, and
+ * `SBX_BENCH_PLACES` chooses places. Each step is printed on standard error as it ends.
  */
 import { join } from "node:path";
 import { Sbx } from "../helper/sbx.ts";
+import { rounded } from "../helper/statistics.ts";
 
-const FILES = Number(Deno.env.get("SBX_BENCH_FILES") ?? 50_000);
+const FILES = Number(Deno.env.get("SBX_BENCH_FILES") ?? 4000);
+const ROUNDS = 3;
+/** Folder of each place, in the order of measuring. */
+const FOLDERS: Record<string, string> = {
+  overlay: "/root/b",
+  disk: "/mnt/disk/b",
+  memory: "/mnt/memory/b",
+  workspace: "/workspace/b",
+  live: "/workspace/project",
+};
+const chosen = Deno.env.get("SBX_BENCH_PLACES")?.split(",") ?? Object.keys(FOLDERS);
+const unknown = chosen.find((place) => !(place in FOLDERS));
+if (unknown) throw new Error(`there is no place ${unknown}; there are ${Object.keys(FOLDERS).join(", ")}`);
+
 /** Files of one npm package. */
 const PACKAGE_FILES = 200;
 const PACKAGES = Math.ceil(FILES / PACKAGE_FILES);
@@ -34,56 +50,99 @@ lock = {"name": "project", "version": "1.0.0", "lockfileVersion": 3, "requires":
 json.dump(lock, open("/root/project/package-lock.json", "w"))
 `;
 
-/** Steps in their order, each a line of shell in the folder, which has the project. */
+/** Makes, reads and removes files of 2 KB, twenty in a folder. Argument: the folder. Prints the three times. */
+const MAKE_AND_REMOVE = `
+import os, shutil, sys, time
+place = sys.argv[1] + "/files"
+os.mkdir(place)
+names = ["%s/d%d/f%d" % (place, at // 20, at) for at in range(${FILES})]
+times = [time.time()]
+for at, name in enumerate(names):
+    if at % 20 == 0: os.mkdir(os.path.dirname(name))
+    with open(name, "wb") as file: file.write(b"x" * 2048)
+times.append(time.time())
+for name in names:
+    with open(name, "rb") as file: file.read()
+times.append(time.time())
+shutil.rmtree(place)
+times.append(time.time())
+print(*(round(1000 * (after - before)) for before, after in zip(times, times[1:])))
+`;
+
+/** What is done with a project, each a line of shell in its folder. */
 const STEPS: Record<string, string> = {
   npm_ci: "npm ci --offline --no-audit --no-fund",
+  npm_ci_again: "rm -rf node_modules && npm ci --offline --no-audit --no-fund",
   add: "git add -A && git -c user.name=a -c user.email=a@b commit -qm all",
   status: "git status --porcelain",
   clone: "git clone -q --no-hardlinks . ../clone && rm -rf ../clone",
   remove: "rm -rf node_modules",
 };
 
+/** `ms` of each step; of files, one figure for each round. */
+type Times = Record<string, number | number[]>;
+
 const sbx = await Sbx.make();
 const dir = await Deno.makeTempDir();
-const measured: Record<string, Record<string, number>> = {};
+const measured: Record<string, Times> = {};
 try {
   const project = join(dir, "project");
   await Deno.mkdir(project);
   // In a VM with a live folder the rest of the workspace takes no repository.
-  await measure("copy", [], { disk: "/root/b", workspace: "/workspace/b" });
-  await measure("live", ["--live", project], { live: "/workspace/project" });
-  const names = Object.keys(STEPS);
-  const ratioOf = (place: string) =>
-    names.filter((name) => name in measured[place]).map((
-      name,
-    ) => [name, Math.round(10 * measured[place][name] / measured.disk[name]) / 10]);
-  const ratio = Object.fromEntries(
-    ["workspace", "live"].map((place) => [place, Object.fromEntries(ratioOf(place))]),
-  );
-  console.log(JSON.stringify({ name: "workspace", files: FILES, unit: "ms", ...measured, ratio }));
+  const own = chosen.filter((place) => place !== "live");
+  if (own.length > 0) await measure("own", [], own);
+  if (chosen.includes("live")) await measure("live", ["--live", project], ["live"]);
+  console.log(JSON.stringify({ name: "workspace", files: FILES, unit: "ms", ...measured, ratio: ratios() }));
 } finally {
   await sbx.dispose();
   await Deno.remove(dir, { recursive: true });
 }
 
-/** Measures all steps in folders of one VM. */
-async function measure(vm: string, options: string[], places: Record<string, string>): Promise<void> {
+/** Each place's times ÷ those of the disk, and of its last round ÷ its first. */
+function ratios(): Record<string, Record<string, number>> {
+  const last = (times: number | number[]) => typeof times === "number" ? times : times.at(-1)!;
+  return Object.fromEntries(chosen.map((place) => {
+    const times = measured[place];
+    const made = times.make as number[];
+    const toDisk = Object.entries(measured.disk ?? {}).filter(([step]) => step in times && place !== "disk")
+      .map(([step, disk]) => [step, rounded(last(times[step]) / last(disk), 1)]);
+    return [place, { make_last_to_first: rounded(made.at(-1)! / made[0], 1), ...Object.fromEntries(toDisk) }];
+  }));
+}
+
+/** Measures all steps in places of one VM. */
+async function measure(vm: string, options: string[], places: string[]): Promise<void> {
   await sbx.ok("create", vm, "--ram", "2048", ...options);
   const run = (script: string) => runLong(vm, script);
-  await run(`git --version && python3 -c '${PREPARE}'`);
-  for (const [place, folder] of Object.entries(places)) {
+  await run(
+    `git --version && python3 -c '${PREPARE}' && cat >/root/files.py <<'END'\n${MAKE_AND_REMOVE}\nEND`,
+  );
+  await run(
+    "mkdir -p /mnt/disk /mnt/memory && mount -t ext4 -o noatime /dev/vdb /mnt/disk && mount -t tmpfs memory /mnt/memory",
+  );
+  for (const place of places) {
+    const folder = FOLDERS[place];
+    const times: Times = measured[place] = { make: [], read: [], remove_files: [] };
+    await run(`mkdir -p ${folder}`);
+    for (let round = 0; round < ROUNDS; round++) {
+      const [make, read, remove] = (await run(`python3 /root/files.py ${folder}`)).trim().split(" ").map(
+        Number,
+      );
+      for (const [step, ms] of Object.entries({ make, read, remove_files: remove })) {
+        (times[step] as number[]).push(ms);
+        console.error(`${place} ${step}, round ${round + 1}: ${ms} ms`);
+      }
+    }
     // The repository of a live folder is on the disk of the VM, as sbx makes it.
-    const git = options.length > 0 ? "GIT_DIR=/root/b.git GIT_WORK_TREE=$PWD" : "";
-    const prefix = git === "" ? "" : `export ${git}; `;
-    await run(`mkdir -p ${folder} && cd ${folder} && cp /root/project/* . && ${prefix}git init -q`);
-    measured[place] = {};
+    const prefix = place === "live" ? "export GIT_DIR=/root/b.git GIT_WORK_TREE=$PWD; " : "";
+    await run(`cd ${folder} && cp /root/project/* . && ${prefix}git init -q`);
     for (const [name, line] of Object.entries(STEPS)) {
       // A live folder takes no repository, and so no clone.
       if (place === "live" && name === "clone") continue;
       const timed =
         `set -e; cd ${folder}; ${prefix}s=$(date +%s%N); ${line} >/dev/null; echo $((($(date +%s%N) - s) / 1000000))`;
-      measured[place][name] = Number(await run(timed));
-      console.error(`${place} ${name}: ${measured[place][name]} ms`);
+      times[name] = Number(await run(timed));
+      console.error(`${place} ${name}: ${times[name]} ms`);
     }
   }
   await sbx.ok("delete", vm);
