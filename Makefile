@@ -107,8 +107,8 @@ bench: setup deps image ## every benchmark
 
 # The fast benchmarks of this checkout and of a commit, in turns; fails where one is worse by over 5 % in every round.
 # BENCH chooses some of them.
-bench-compare: setup ## fast benchmarks against a commit; BASE=commit BENCH="policy ledger" ROUNDS=3
-	@$(DENO) run -A --quiet --cached-only tests/bench/compare/main.ts --rounds $(or $(ROUNDS),3) $(BASE) $(BENCH)
+bench-compare: setup ## fast benchmarks against a commit; BASE=commit BENCH="policy ledger" ROUNDS=5
+	@$(DENO) run -A --quiet --cached-only tests/bench/compare/main.ts --rounds $(or $(ROUNDS),5) $(BASE) $(BENCH)
 
 # Mutations of the code that its unit tests should notice; NOUN=… and COUNT=… choose fewer.
 mutate: setup ## mutations that unit tests should notice; NOUN=dns COUNT=20
