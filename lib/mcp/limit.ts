@@ -92,3 +92,24 @@ export const OAUTH_DEPTH_MAX = 64;
 export const SCOPE_CHARS_MAX = 2048;
 /** `ms` before its end at which a token is renewed. */
 export const RENEW_BEFORE_MS = 60_000;
+
+const MINUTE_MS = 60_000;
+
+/** A limit per minute of the clock. */
+export class PerMinute {
+  readonly #max: number;
+  #minute = 0;
+  #count = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** Counts one. @returns whether it is within the limit */
+  take(): boolean {
+    const minute = Math.floor(Date.now() / MINUTE_MS);
+    if (minute !== this.#minute) this.#count = 0;
+    this.#minute = minute;
+    return ++this.#count <= this.#max;
+  }
+}

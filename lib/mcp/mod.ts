@@ -3,8 +3,14 @@
  * sbx-mcp-aggregator loads it.
  */
 export { Aggregator, type AggregatorOptions, offlineStatuses } from "./driver/aggregator.ts";
-export type { CallOptions } from "./driver/pending.ts";
-export type { AggregatorDefinition } from "./definition.ts";
+export type { CallOptions } from "./driver/process.ts";
+export {
+  type AggregatorDefinition,
+  definitionsOf,
+  isLocalEnabled,
+  type Program,
+  programsOf,
+} from "./definition.ts";
 export type {
   Entries,
   EntryKind,
@@ -15,7 +21,7 @@ export type {
   ServerNotice,
   ServerStatus,
   ToolEntry,
-} from "./entry.ts";
+} from "./schema.ts";
 export {
   namespacedName,
   namespacedUri,
@@ -24,8 +30,8 @@ export {
   splitName,
   splitUri,
 } from "./name.ts";
-export { RENEW_BEFORE_MS } from "./limit.ts";
-export { RateWatch } from "./outbound/watch.ts";
+export { PerMinute, RENEW_BEFORE_MS } from "./limit.ts";
+export { RateWatch } from "./outbound/client.ts";
 export type {
   CredentialResolver,
   LoginToken,
@@ -33,8 +39,13 @@ export type {
   StdioProgram,
   StdioStarter,
 } from "./outbound/mod.ts";
-export { findingOf, type PinChange, pinHash } from "./pin/change.ts";
-export { definitionDiff, type DiffPart, renderDiff, wordDiff } from "./pin/diff.ts";
+export {
+  definitionDiff,
+  type DiffPart,
+  findingOf,
+  type PinChange,
+  pinHash,
+  renderDiff,
+  wordDiff,
+} from "./pin/change.ts";
 export { type PinCheck, PinStore } from "./pin/store.ts";
-export { definitionsOf, isLocalEnabled, type Program, programsOf } from "./sources.ts";
-export { PerMinute } from "./per_minute.ts";

@@ -1,7 +1,8 @@
 /**
- * Namespaced names of tools, prompts and resources of several servers (docs/design/contracts/08-mcp.md §8).
+ * Namespaced names of tools, prompts and resources of several servers (docs/design/contracts/08-mcp.md §8), and
+ * other text of servers made safe to show.
  */
-import { NAME_CHARS_MAX } from "./limit.ts";
+import { FOREIGN_CHARS_MAX, NAME_CHARS_MAX } from "./limit.ts";
 
 /** Separator between a server name and its tool or prompt name. */
 const SEPARATOR = "__";
@@ -59,4 +60,16 @@ export function nameProblem(name: string): string | undefined {
   if (name === "") return "is empty";
   if (name.length > NAME_CHARS_MAX) return `is longer than ${NAME_CHARS_MAX} characters`;
   if (UNPRINTABLE.test(name)) return "contains control or invisible characters";
+}
+
+// deno-lint-ignore no-control-regex
+const UNPRINTABLE_RUNS = /[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+/g;
+
+/** Failure of a stdio server: the aggregator cannot start programs. */
+export const STDIO_UNSUPPORTED = "stdio servers are not supported; only HTTP servers are";
+
+/** Text of a server made safe for a log or an error: one printable line of at most `max` characters. */
+export function foreignText(text: string, max = FOREIGN_CHARS_MAX): string {
+  const line = text.slice(0, max * 2).replace(UNPRINTABLE_RUNS, " ").trim().toWellFormed();
+  return line.length > max ? `${line.slice(0, max)}…` : line;
 }

@@ -1,9 +1,8 @@
 /** Lines and frames of random bytes, cut anywhere. */
 import { assertEquals } from "@std/assert";
 import { isDeeper } from "../../lib/base/json/mod.ts";
-import { byteLength, fitsLine, readLines } from "../../lib/mcp/ndjson.ts";
 import { FrameKind, FrameWire } from "../../lib/mcp/outbound/frame.ts";
-import { readRequest } from "../../lib/mcp/protocol.ts";
+import { byteLength, fitsLine, readLines, readRequest } from "../../lib/mcp/protocol.ts";
 import { Random } from "../helper/random.ts";
 
 const ROUNDS = 400;

@@ -1,11 +1,11 @@
 /** An aggregator started by hand: this process is its way to the network, and a child process does the work. */
+import { ignore } from "../../base/error/mod.ts";
 import { say } from "../../base/log/mod.ts";
 import { type AggregatorDefinition, readDefinitions } from "../definition.ts";
 import { spawnAggregator } from "../driver/spawn.ts";
-import { LineWriter, readLines, valueOf } from "../ndjson.ts";
 import { OutboundServer } from "../outbound/mod.ts";
 import { hostNetwork } from "../../base/proxy/mod.ts";
-import { readRequest } from "../protocol.ts";
+import { LineWriter, readLines, readRequest, valueOf } from "../protocol.ts";
 import { confineProcess } from "../../../ffi/host/confine.ts";
 
 /**
@@ -51,7 +51,7 @@ async function relay(stdin: WritableStream<Uint8Array>, outbound: OutboundServer
     await writer.flush();
   }
   await writer.flush();
-  await pipe.close().catch(() => {});
+  await pipe.close().catch(ignore("the child has exited"));
 }
 
 /** Definitions of a `refresh` request. */

@@ -11,15 +11,19 @@ import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import { ErrorCode, type JSONRPCMessage, McpError, ResultSchema } from "@modelcontextprotocol/sdk/types.js";
 // @ts-types="@modelcontextprotocol/sdk/validation"
 import type { JsonSchemaValidator, jsonSchemaValidator } from "@modelcontextprotocol/sdk/validation/index.js";
+import { ignore } from "../../base/error/mod.ts";
 import { backgroundDelay } from "../../base/time/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
-import type { Progress, ServerRequest } from "../entry.ts";
+import type { Progress, ServerRequest } from "../schema.ts";
 import { ANSWER_GRACE_MS, GOODBYE_MS, STREAM_INTERVAL_MS } from "../limit.ts";
 import type { ServerFetch } from "../outbound/mod.ts";
-import { AnswerWatch, StreamWatch } from "../outbound/watch.ts";
+import { AnswerWatch, RateWatch, StreamWatch } from "../outbound/client.ts";
 import { httpStatus } from "./problem.ts";
-import { StdioTransport } from "./stdio.ts";
+// @ts-types="@modelcontextprotocol/sdk/shared/stdio"
+import { ReadBuffer } from "@modelcontextprotocol/sdk/shared/stdio.js";
+import { Buffer } from "node:buffer";
+import { STDIO_URL } from "../outbound/stdio.ts";
 
 export interface RequestOptions {
   timeout: number;
@@ -178,9 +182,12 @@ export class ServerConnection {
     this.#isOver = true;
     if (this.#transport instanceof StreamableHTTPClientTransport) {
       const late = backgroundDelay(GOODBYE_MS);
-      await Promise.race([this.#transport.terminateSession().catch(() => {}), late]);
+      await Promise.race([
+        this.#transport.terminateSession().catch(ignore("the server ends the session on its own")),
+        late,
+      ]);
     }
-    await this.#client.close().catch(() => {});
+    await this.#client.close().catch(ignore("the transport has closed"));
   }
 
   async #connect(timeout: number): Promise<this> {
@@ -193,12 +200,12 @@ export class ServerConnection {
     try {
       // The request's timeout covers neither the opening of a stream nor the notification that follows.
       const connected = this.#client.connect(this.#transport as Transport, { timeout });
-      connected.catch(() => {});
+      connected.catch(ignore("awaited below, unless the wait ends first"));
       await Promise.race(program ? [program.ended, connected, late] : [connected, late]);
       return this;
     } catch (error) {
       this.#isOver = true;
-      this.#client.close().catch(() => {});
+      this.#client.close().catch(ignore("the failure that led here is reported"));
       throw error;
     } finally {
       clearTimeout(timer);
@@ -254,7 +261,76 @@ export class ServerConnection {
   #lose(error: Error): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#client.close().catch(() => {});
+    this.#client.close().catch(ignore("the loss is reported"));
     this.#events.onLoss(error);
+  }
+}
+
+// MCP's stdio transport, over the private wire: the program itself runs in a VM, and is started by the parent.
+
+class StdioTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+  /** rejects with the reason why the program ended, before `onclose` */
+  readonly ended: Promise<never>;
+  readonly #fetch: ServerFetch;
+  readonly #abort = new AbortController();
+  readonly #end = Promise.withResolvers<never>();
+  #hasStarted = false;
+
+  constructor(fetch: ServerFetch) {
+    this.#fetch = fetch;
+    this.ended = this.#end.promise;
+    this.ended.catch(ignore("awaited by connections that are open"));
+  }
+
+  /** reason to give when the server has not answered in time */
+  get lateness(): string {
+    return this.#hasStarted ? "the server did not answer in time" : "its VM is still starting";
+  }
+
+  async start(): Promise<void> {
+    const { signal } = this.#abort;
+    const { body } = await this.#fetch(STDIO_URL, { method: "GET", signal }, new RateWatch());
+    this.#hasStarted = true;
+    this.#read(body!);
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    await this.#fetch(STDIO_URL, { method: "POST", body: JSON.stringify(message) });
+  }
+
+  close(): Promise<void> {
+    this.#abort.abort(new TypeError("the connection was closed"));
+    return Promise.resolve();
+  }
+
+  async #read(output: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void> {
+    try {
+      const buffer = new ReadBuffer();
+      for await (const chunk of output) {
+        buffer.append(Buffer.from(chunk));
+        while (this.#receive(buffer));
+      }
+      this.#end.reject(new TypeError("its program ended"));
+    } catch (error) {
+      this.#end.reject(error);
+    }
+    // After the waiters for the reason: `onclose` gives none.
+    queueMicrotask(() => this.onclose?.());
+  }
+
+  /** @returns whether there was a whole line */
+  #receive(buffer: ReadBuffer): boolean {
+    let message: JSONRPCMessage | null = null;
+    try {
+      message = buffer.readMessage();
+    } catch {
+      this.onerror?.(new TypeError("its program wrote a line that is not MCP"));
+      return true;
+    }
+    if (message) this.onmessage?.(message);
+    return message !== null;
   }
 }

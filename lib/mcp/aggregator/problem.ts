@@ -3,7 +3,9 @@
 import { StreamableHTTPError } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 // @ts-types="@modelcontextprotocol/sdk/types"
 import { ErrorCode, McpError } from "@modelcontextprotocol/sdk/types.js";
-import { foreignText } from "../text.ts";
+import { foreignText } from "../name.ts";
+import { count } from "../../base/text/mod.ts";
+import { LOG_LINES_PER_MINUTE } from "../limit.ts";
 
 /** HTTP status of a failed request; `undefined` when it failed in another way. */
 export function httpStatus(error: unknown): number | undefined {
@@ -46,3 +48,21 @@ export function problemText(error: unknown): string {
 const STATUS_PREFIX = /^Streamable HTTP error: (Error POSTing to endpoint: |Failed to open SSE stream: )?/;
 const CODE_PREFIX = /^(MCP error -?\d+: )+/;
 const TIMEOUT_OF_PEER = /^MCP error -32001: (?!Request timed out|Error|AbortError|TypeError)/;
+
+export type Log = (line: string) => void;
+
+/** A log that servers cannot flood: a limited number of short, printable lines per minute; the rest is counted. */
+export function boundedLog(write: Log, now: () => number = Date.now): Log {
+  let minute = 0;
+  let lines = 0;
+  return (line) => {
+    const current = Math.floor(now() / 60_000);
+    if (current !== minute) {
+      const suppressed = lines - LOG_LINES_PER_MINUTE;
+      if (suppressed > 0) write(`${count(suppressed, "more line")} suppressed`);
+      minute = current;
+      lines = 0;
+    }
+    if (lines++ < LOG_LINES_PER_MINUTE) write(foreignText(line, 500));
+  };
+}

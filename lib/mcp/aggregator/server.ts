@@ -1,19 +1,15 @@
 /** One MCP server of the aggregator: connects, reconnects, keeps its lists. */
 import { allOf } from "../../base/list/mod.ts";
 import { backgroundDelay } from "../../base/time/mod.ts";
-import type { AggregatorDefinition } from "../definition.ts";
-import type { EntryKind, ListKind, RequestAnswerer, ServerNotice, ServerStatus } from "../entry.ts";
+import { type AggregatorDefinition, isServed } from "../definition.ts";
+import type { EntryKind, ListKind, RequestAnswerer, ServerNotice, ServerStatus } from "../schema.ts";
 import { NOTICE_BYTES_MAX, RECONNECT_MAX_MS, RECONNECT_MIN_MS, RELIST_INTERVAL_MS } from "../limit.ts";
 import type { ServerFetch } from "../outbound/mod.ts";
-import { isServed } from "../sources.ts";
-import { STDIO_UNSUPPORTED } from "../text.ts";
-import { ServerCatalogue } from "./catalogue.ts";
+import { listAll, ServerCatalogue } from "./catalogue.ts";
 import { type RequestOptions, ServerConnection } from "./connection.ts";
-import { listAll } from "./listing.ts";
-import type { Log } from "./log.ts";
-import { httpStatus, isClosed, isUnknownMethod, problemText } from "./problem.ts";
-import { namespacedUri } from "../name.ts";
-import { byteLength } from "../ndjson.ts";
+import { httpStatus, isClosed, isUnknownMethod, type Log, problemText } from "./problem.ts";
+import { namespacedUri, STDIO_UNSUPPORTED } from "../name.ts";
+import { byteLength } from "../protocol.ts";
 
 const KINDS = allOf<ListKind>()("tools", "resources", "templates", "prompts");
 const LIST_CHANGED = /^notifications\/(tools|resources|prompts)\/list_changed$/;

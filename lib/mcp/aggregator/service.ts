@@ -1,27 +1,125 @@
 /**
- * The methods of the aggregator protocol over all servers (docs/design/contracts/08-mcp.md §8, "Aggregator
- * protocol").
+ * The aggregator protocol, served over a pair of pipes for all servers (docs/design/contracts/08-mcp.md §8,
+ * "Aggregator protocol").
  */
+import { ignore } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import type { z } from "zod";
 import { type AggregatorDefinition, readDefinitions } from "../definition.ts";
-import type { EntryKind, ListKind } from "../entry.ts";
+import type { EntryKind, ListKind } from "../schema.ts";
 import {
   CALL_TIMEOUT_MS,
   CONNECT_TIMEOUT_MS,
   LINE_BYTES_MAX,
   PROGRAM_CONNECT_TIMEOUT_MS,
   REQUEST_TIMEOUT_MS,
+  REQUESTS_MAX,
 } from "../limit.ts";
-import { type QualifiedName, splitName, splitUri } from "../name.ts";
-import { byteLength } from "../ndjson.ts";
+import { foreignText, type QualifiedName, splitName, splitUri, STDIO_UNSUPPORTED } from "../name.ts";
 import type { Outbound } from "../outbound/mod.ts";
-import { isMethod, type Method, PARAMS, type RequestLine } from "../protocol.ts";
-import { foreignText, STDIO_UNSUPPORTED } from "../text.ts";
-import { fitLine, resultLine } from "./answer.ts";
+import {
+  byteLength,
+  errorLine,
+  fitLine,
+  isMethod,
+  LineWriter,
+  type Method,
+  PARAMS,
+  partLines,
+  readLines,
+  readRequest,
+  type RequestLine,
+  resultLine,
+  valueOf,
+} from "../protocol.ts";
 import type { EntryText } from "./catalogue.ts";
-import type { Log } from "./log.ts";
+import type { Log } from "./problem.ts";
 import { Server } from "./server.ts";
+
+interface Pipes {
+  input: { read(into: Uint8Array): Promise<number | null> };
+  output: { write(bytes: Uint8Array): Promise<unknown> };
+}
+
+/**
+ * Serves until `shutdown` or the end of the input, then disconnects from every server. Requests that are pending then
+ * are answered with an error, before `shutdown` is.
+ */
+export async function serveAggregator({ input, output }: Pipes, options: ServiceOptions): Promise<void> {
+  const { log, debug } = options;
+  const service = new Service(options);
+  const writer = new LineWriter(output);
+  const pending = new PendingAnswers(writer);
+  let started = false;
+  for await (const line of readLines(input)) {
+    if ("problem" in line) {
+      log(`skipped: ${line.problem}`);
+      if (!started) service.start([]);
+      started = true;
+      continue;
+    }
+    if (!started) {
+      started = true;
+      service.start(valueOf(line.text));
+      continue;
+    }
+    const request = readRequest(line.text);
+    if (request) debug?.(`request ${request.method}`);
+    if (!request) log("skipped a malformed line");
+    else if (request.method === "shutdown") {
+      await pending.failAll();
+      const answer = await answerOf(service, request);
+      writer.write(answer);
+      return await writer.flush();
+    } else if (pending.count >= REQUESTS_MAX) {
+      writer.write(errorLine(request.id, `${REQUESTS_MAX} requests are running, the limit`));
+    } else pending.add(request.id, answerOf(service, request));
+  }
+  await pending.failAll();
+  await service.close();
+  await writer.flush();
+}
+
+/** Answers that are not written yet. */
+class PendingAnswers {
+  readonly #writer: LineWriter;
+  readonly #requests = new Set<{ id: number }>();
+
+  constructor(writer: LineWriter) {
+    this.#writer = writer;
+  }
+
+  get count(): number {
+    return this.#requests.size;
+  }
+
+  /** Writes an answer when it is there, unless the request has failed by then. */
+  add(id: number, answer: Promise<string>): void {
+    const request = { id };
+    this.#requests.add(request);
+    answer.then((line) => {
+      if (!this.#requests.delete(request)) return;
+      for (const part of partLines(id, line)) this.#writer.write(part);
+    });
+  }
+
+  /** Answers every request with an error, except requests answered in this turn of the event loop. */
+  async failAll(): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    for (const { id } of this.#requests) {
+      this.#writer.write(errorLine(id, "the MCP aggregator is shutting down"));
+    }
+    this.#requests.clear();
+  }
+}
+
+async function answerOf(service: Service, request: RequestLine): Promise<string> {
+  try {
+    return await service.answer(request);
+  } catch (error) {
+    return errorLine(request.id, (error as Error).message);
+  }
+}
 
 /** Timeouts of servers in `ms`. */
 export interface Timeouts {
@@ -43,7 +141,7 @@ const CHANGED_AFTER_MS = 20;
 /** A request whose parameters are checked. */
 type Call = { [M in Method]: { method: M; args: z.output<typeof PARAMS[M]> } }[Method];
 
-export interface ServiceOptions {
+interface ServiceOptions {
   outbound: Outbound;
   log: Log;
   /** receives the method of each request */
@@ -167,7 +265,7 @@ export class Service {
       await this.#ready;
       this.#announce(["tools", "resources", "prompts"]);
     });
-    this.#refreshing = refreshed.catch(() => {});
+    this.#refreshing = refreshed.catch(ignore("reported to the refresh that failed"));
     return refreshed;
   }
 

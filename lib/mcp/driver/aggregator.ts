@@ -5,10 +5,12 @@
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { allOf } from "../../base/list/mod.ts";
 import { siblingProgram } from "../../base/spawn/mod.ts";
-import type { AggregatorDefinition } from "../definition.ts";
+import { type AggregatorDefinition, isServed } from "../definition.ts";
 import type {
   CompletionRequest,
+  Entries,
   EntryKind,
+  ListKind,
   PromptEntry,
   RequestAnswerer,
   ResourceEntry,
@@ -16,15 +18,13 @@ import type {
   ServerNotice,
   ServerStatus,
   ToolEntry,
-} from "../entry.ts";
-import { CALL_TIMEOUT_MS, REQUEST_TIMEOUT_MS } from "../limit.ts";
-import { splitName } from "../name.ts";
-import { isServed } from "../sources.ts";
-import { foreignText, STDIO_UNSUPPORTED } from "../text.ts";
-import { Lists, type ListsOptions } from "./lists.ts";
-import type { CallOptions } from "./pending.ts";
-import { AggregatorProcess, channelClosed } from "./process.ts";
+} from "../schema.ts";
+import { CALL_TIMEOUT_MS, ENTRIES_MAX, REQUEST_TIMEOUT_MS, SERVERS_MAX } from "../limit.ts";
+import { foreignText, splitName, STDIO_UNSUPPORTED } from "../name.ts";
+import { AggregatorProcess, type CallOptions, channelClosed } from "./process.ts";
 import type { CredentialResolver, ServerLogins, StdioStarter } from "../outbound/mod.ts";
+import { type PinChange, pinHash } from "../pin/change.ts";
+import type { PinStore } from "../pin/store.ts";
 
 /** Name of the aggregator's program. */
 const AGGREGATOR = "sbx-mcp-aggregator";
@@ -301,7 +301,7 @@ export class Aggregator {
 }
 
 function refuseRequest(): Promise<never> {
-  return Promise.reject(new Error("nobody answers requests of servers"));
+  return Promise.reject(new Error("requests of servers are not answered here"));
 }
 
 /** A shared promise for one caller, who may stop waiting. */
@@ -359,4 +359,128 @@ export function offlineStatuses(definitions: AggregatorDefinition[], reason: str
     prompt_count: 0,
     ...(enabled && { last_error: unsupported_stdio ? STDIO_UNSUPPORTED : reason }),
   }));
+}
+
+// The aggregator's lists, cached until they change.
+
+/** Fetches one page: entries from `cursor` on. */
+type FetchPage = (method: string, cursor: number) => Promise<Record<string, unknown>>;
+
+interface ListsOptions {
+  pins?: PinStore;
+  onFinding?(change: PinChange): void;
+}
+
+/** Tools in order, and by namespaced name. */
+interface ToolList {
+  list: ToolEntry[];
+  byName: Map<string, ToolEntry>;
+}
+
+/** Hashes computed in one turn of the event loop. */
+const BATCH = 200;
+
+class Lists {
+  readonly #fetch: FetchPage;
+  readonly #options: ListsOptions;
+  /** tools hashed last time; most of them do not change */
+  #hashed = new Map<string, ToolEntry>();
+  #tools?: Promise<ToolList>;
+  #resources?: Promise<ResourceEntry[]>;
+  #templates?: Promise<ResourceTemplateEntry[]>;
+  #prompts?: Promise<PromptEntry[]>;
+
+  constructor(fetch: FetchPage, options: ListsOptions) {
+    this.#fetch = fetch;
+    this.#options = options;
+  }
+
+  tools(): Promise<ToolList> {
+    const list = this.#tools ??= this.#fetchAll("tools").then((tools) => this.#checkPins(tools));
+    list.catch(() => this.#tools === list && (this.#tools = undefined));
+    return list;
+  }
+
+  resources(): Promise<ResourceEntry[]> {
+    const list = this.#resources ??= this.#fetchAll("resources");
+    list.catch(() => this.#resources === list && (this.#resources = undefined));
+    return list;
+  }
+
+  templates(): Promise<ResourceTemplateEntry[]> {
+    const list = this.#templates ??= this.#fetchAll("templates");
+    list.catch(() => this.#templates === list && (this.#templates = undefined));
+    return list;
+  }
+
+  prompts(): Promise<PromptEntry[]> {
+    const list = this.#prompts ??= this.#fetchAll("prompts");
+    list.catch(() => this.#prompts === list && (this.#prompts = undefined));
+    return list;
+  }
+
+  /** Drops cached lists that are out of date. */
+  invalidate(kinds: Iterable<EntryKind>): void {
+    for (const kind of kinds) {
+      if (kind === "tools") this.#tools = undefined;
+      else if (kind === "resources") this.#resources = this.#templates = undefined;
+      else this.#prompts = undefined;
+    }
+  }
+
+  async #fetchAll<K extends ListKind>(kind: K): Promise<Entries[K][]> {
+    const all: Entries[K][] = [];
+    for (let cursor = 0; cursor < ENTRIES_MAX * SERVERS_MAX;) {
+      const answer = await this.#fetch(`list_${kind}`, cursor);
+      const page = answer[kind];
+      if (!Array.isArray(page)) {
+        throw new SbxError("mcp.failed", `the MCP aggregator returned an invalid list of ${kind}`);
+      }
+      for (const entry of page) all.push(entry);
+      const next = answer.next_cursor;
+      if (typeof next !== "number" || next <= cursor) break;
+      cursor = next;
+    }
+    return all;
+  }
+
+  /**
+   * Computes the pins here instead of trusting the aggregator, which talks to untrusted servers. Rejects when the list
+   * cannot be compared with the approved pins.
+   */
+  async #checkPins(list: ToolEntry[]): Promise<ToolList> {
+    const servers = new Map<string, ToolEntry[]>();
+    for (const [at, tool] of list.entries()) {
+      if (at % BATCH === BATCH - 1) await new Promise((resolve) => setTimeout(resolve, 0));
+      const previous = this.#hashed.get(tool.namespaced_name);
+      tool.pin_hash = previous && hasSamePin(previous, tool)
+        ? previous.pin_hash
+        : pinHash(definitionOf(tool));
+      tool.pin_changed = false;
+      const tools = servers.get(tool.server_name);
+      if (tools) tools.push(tool);
+      else servers.set(tool.server_name, [tool]);
+    }
+    for (const [server, tools] of this.#options.pins ? servers : []) await this.#compare(server, tools);
+    this.#hashed = new Map(list.map((tool) => [tool.namespaced_name, tool]));
+    return { list, byName: this.#hashed };
+  }
+
+  async #compare(server: string, tools: ToolEntry[]): Promise<void> {
+    const { pins, onFinding } = this.#options;
+    const listed = tools.map((tool) => ({ definition: definitionOf(tool), hash: tool.pin_hash }));
+    const { heldTools, newChanges } = await pins!.check(server, listed);
+    for (const tool of tools) tool.pin_changed = heldTools.has(tool.original_name);
+    for (const change of newChanges) onFinding?.(change);
+  }
+}
+
+function definitionOf({ original_name, description, input_schema }: ToolEntry) {
+  return { name: original_name, description, input_schema };
+}
+
+/** Tests whether two tools surely have the same pin; false may be wrong. */
+function hasSamePin(a: ToolEntry, b: ToolEntry): boolean {
+  return a.original_name === b.original_name && a.description === b.description &&
+    JSON.stringify(a.input_schema) === JSON.stringify(b.input_schema);
 }

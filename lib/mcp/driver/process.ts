@@ -1,20 +1,19 @@
 /** One aggregator process: its pipes and the requests that wait for an answer. */
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import type { AggregatorDefinition } from "../definition.ts";
-import type { EntryKind, RequestAnswerer, ServerNotice } from "../entry.ts";
-import { LINE_BYTES_MAX } from "../limit.ts";
-import { fitsLine, LineWriter, readLines, valueOf } from "../ndjson.ts";
+import type { EntryKind, Progress, RequestAnswerer, ServerNotice } from "../schema.ts";
+import { LINE_BYTES_MAX, PARTS_TOTAL_MAX, RESULT_BYTES_MAX } from "../limit.ts";
+import { AnswerPart, byteLength, fitsLine, LineWriter, readLines, valueOf } from "../protocol.ts";
 import {
   type CredentialResolver,
   OutboundServer,
   type ServerLogins,
   type StdioStarter,
 } from "../outbound/mod.ts";
-import { AnswerParts } from "./parts.ts";
-import { type CallOptions, PendingRequests } from "./pending.ts";
 import { spawnAggregator } from "./spawn.ts";
+import { foreignText } from "../name.ts";
 
 /** `ms` for the process to exit on its own. */
 const GOODBYE_MS = timeLimit(3000);
@@ -113,8 +112,8 @@ export class AggregatorProcess {
 
   /** Lets the process close its servers' sessions, then ends it. */
   async close(): Promise<void> {
-    await this.request("shutdown", undefined, GOODBYE_MS).catch(() => {});
-    await this.#stdin.close().catch(() => {});
+    await this.request("shutdown", undefined, GOODBYE_MS).catch(ignore("it is killed below if it stays"));
+    await this.#stdin.close().catch(ignore("the process has exited"));
     const timer = setTimeout(() => this.kill(), GOODBYE_MS);
     await this.ended;
     clearTimeout(timer);
@@ -135,7 +134,7 @@ export class AggregatorProcess {
     this.kill();
     this.#outbound.close();
     this.#pending.rejectAll(channelClosed());
-    await this.#stdin.abort().catch(() => {});
+    await this.#stdin.abort().catch(ignore("the process has exited"));
     await this.#child.status;
   }
 
@@ -209,4 +208,164 @@ function checkLine(line: string, label: string): string {
     "mcp.too_large",
     `${label} exceeds ${LINE_BYTES_MAX} bytes, the line limit of the aggregator protocol`,
   );
+}
+
+// Requests that wait for an answer.
+
+/** Options of one request. */
+export interface CallOptions {
+  /** cancels the request, at the server too */
+  signal?: AbortSignal;
+  /** receives progress reported by the server */
+  progress?(progress: Progress): void;
+}
+
+interface PendingRequest {
+  settle(answer: Record<string, unknown>): void;
+  reject(error: unknown): void;
+  progress?(progress: Progress): void;
+}
+
+/** Characters of an error from the aggregator. */
+const ERROR_CHARS_MAX = 1000;
+
+class PendingRequests {
+  readonly #requests = new Map<number, PendingRequest>();
+  #lastId = 0;
+
+  /** The next request id; ids increase. */
+  nextId(): number {
+    return ++this.#lastId;
+  }
+
+  /**
+   * Waits for the answer to a request.
+   *
+   * @param label name of the request in errors
+   * @param onGivenUp called when the request times out or is aborted
+   * @throws {SbxError} `mcp.timeout`, `mcp.failed`, `mcp.channel_closed`; or the signal's reason
+   */
+  wait(
+    id: number,
+    label: string,
+    timeoutMs: number,
+    { signal, progress }: CallOptions,
+    onGivenUp: () => void,
+  ): Promise<Record<string, unknown>> {
+    return new Promise((resolve, reject) => {
+      const giveUp = (error: unknown) => {
+        if (!this.#requests.has(id)) return;
+        end();
+        onGivenUp();
+        reject(error);
+      };
+      const onAbort = () => giveUp(signal!.reason);
+      const timer = setTimeout(
+        () => giveUp(new SbxError("mcp.timeout", `${label} was not answered within ${timeoutMs / 1000} s`)),
+        timeoutMs,
+      );
+      const end = () => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", onAbort);
+        this.#requests.delete(id);
+      };
+      this.#requests.set(id, {
+        settle: (answer) => {
+          end();
+          if (answer.error === undefined) resolve(answer);
+          else reject(new SbxError("mcp.failed", `${label}: ${errorText(answer.error)}`));
+        },
+        reject: (error) => {
+          end();
+          reject(error);
+        },
+        progress,
+      });
+      signal?.addEventListener("abort", onAbort, { once: true });
+    });
+  }
+
+  has(id: unknown): boolean {
+    return this.#requests.has(id as number);
+  }
+
+  fail(id: number, error: Error): void {
+    this.#requests.get(id)?.reject(error);
+  }
+
+  settle(id: unknown, answer: Record<string, unknown>): void {
+    this.#requests.get(id as number)?.settle(answer);
+  }
+
+  /** Tests whether the caller of a request receives progress. */
+  wantsProgress(id: unknown): boolean {
+    return this.#requests.get(id as number)?.progress !== undefined;
+  }
+
+  progress(id: number, progress: Progress): void {
+    this.#requests.get(id)?.progress?.(progress);
+  }
+
+  rejectAll(error: SbxError): void {
+    for (const request of [...this.#requests.values()]) request.reject(error);
+  }
+}
+
+/** Text of an error: a string, or the JSON-RPC error object of a serialization failure. */
+function errorText(error: unknown): string {
+  const text = typeof error === "string" ? error : (error as { message?: unknown } | null)?.message;
+  return typeof text === "string" ? foreignText(text, ERROR_CHARS_MAX) : "failed without a reason";
+}
+
+/*
+ * Answers that come in parts, since they are longer than a line (docs/design/contracts/08-mcp.md §8,
+ * "Aggregator protocol").
+ */
+
+interface OpenAnswer {
+  texts: string[];
+  bytes: number;
+}
+
+/** Joins parts. Its buffer is bounded: the aggregator that sends them talks to untrusted servers. */
+export class AnswerParts {
+  readonly #open = new Map<number, OpenAnswer>();
+  #bytes = 0;
+
+  /**
+   * Takes a part of an answer that is waited for.
+   *
+   * @returns the line of the answer once it is whole
+   * @throws {SbxError} `mcp.failed`, `mcp.too_large`; nothing of the answer is held then
+   */
+  add(id: number, value: unknown): string | undefined {
+    const answer = this.#open.get(id) ?? { texts: [], bytes: 0 };
+    const { data: part } = AnswerPart.safeParse(value);
+    if (part?.part !== answer.texts.length) {
+      this.drop(id);
+      throw new SbxError("mcp.failed", "the MCP aggregator sent an answer whose parts do not fit together");
+    }
+    const bytes = byteLength(part.text);
+    if (answer.bytes + bytes > RESULT_BYTES_MAX || this.#bytes + bytes > PARTS_TOTAL_MAX) {
+      this.drop(id);
+      throw new SbxError(
+        "mcp.too_large",
+        `the result has more than ${RESULT_BYTES_MAX} bytes, or all results on their way more than ${PARTS_TOTAL_MAX}`,
+        { hint: "ask the server for less, or for fewer results at once" },
+      );
+    }
+    answer.texts.push(part.text);
+    answer.bytes += bytes;
+    this.#bytes += bytes;
+    this.#open.set(id, answer);
+    if (!part.last) return undefined;
+    this.drop(id);
+    return answer.texts.join("");
+  }
+
+  /** Forgets the parts of an answer that is not waited for any more. */
+  drop(id: number): void {
+    this.#bytes -= this.#open.get(id)?.bytes ?? 0;
+    this.#open.delete(id);
+  }
 }

@@ -1,5 +1,5 @@
 /** Interface between the endpoint and the MCP servers; the aggregator's driver implements it. */
-import type { CompletionRequest, EntryKind, Progress, RequestAnswerer, ServerNotice } from "../entry.ts";
+import type { CompletionRequest, EntryKind, Progress, RequestAnswerer, ServerNotice } from "../schema.ts";
 
 /** A tool (docs/design/contracts/08-mcp.md §8), the part visible to a guest. */
 export interface ToolEntry {

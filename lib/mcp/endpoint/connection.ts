@@ -1,21 +1,37 @@
+import { ignore } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import { type Channel, FrameCut, FrameError } from "../../base/wire/mod.ts";
 import { processOf } from "../../event/mod.ts";
 import type { Draft, Gate } from "../../policy/mod.ts";
-import type { EntryKind, Progress } from "../entry.ts";
+import type { EntryKind, Progress } from "../schema.ts";
 import type { Catalogue } from "./catalogue.ts";
-import { type Caller, callerOf, draftOf } from "./event.ts";
-import { GuestRequests } from "./guest_request.ts";
-import { type EndpointLimits, LARGE_CHARS, LARGE_RESULTS_MAX } from "./limit.ts";
+import { type Caller, callerOf, draftOf, namesOf } from "./event.ts";
+import {
+  type EndpointLimits,
+  LARGE_CHARS,
+  LARGE_RESULTS_MAX,
+  SUBSCRIPTIONS_MAX,
+  WAITING_MAX,
+} from "./limit.ts";
 import { type Method, type MethodContext, METHODS, type PreparedRequest } from "./method.ts";
-import { namesOf } from "./name.ts";
-import { Outbox } from "./outbox.ts";
-import { ArgumentsRefused, helloName, isEnd, nameOf, progressToken } from "./params.ts";
-import { perform, type PerformedRequest } from "./perform.ts";
-import { initializeResult, LOG_LEVELS, logLevel } from "./protocol.ts";
-import { errorAnswer, type Params, readMessage, RPC, RpcError, rpcErrorOf, type RpcId } from "./rpc.ts";
-import type { Subscriptions } from "./subscription.ts";
-import { tellWaiting } from "./waiting.ts";
+import { perform, type PerformedRequest, reportWaiting } from "./perform.ts";
+import {
+  ArgumentsRefused,
+  errorAnswer,
+  helloName,
+  initializeResult,
+  isEnd,
+  LOG_LEVELS,
+  logLevel,
+  nameOf,
+  type Params,
+  progressToken,
+  readMessage,
+  RPC,
+  RpcError,
+  rpcErrorOf,
+  type RpcId,
+} from "./rpc.ts";
 
 /** State shared by all connections of one guest. */
 export interface GuestState {
@@ -118,8 +134,9 @@ export class GuestConnection {
     const { subscriptions, catalogue } = this.#shared;
     const options = { signal: new AbortController().signal };
     for (const uri of subscriptions.removeAll(this)) {
-      // The server may be gone; then so is the subscription.
-      catalogue.unsubscribe?.(uri, options).catch(() => {});
+      catalogue.unsubscribe?.(uri, options).catch(
+        ignore("without its server the subscription has ended too"),
+      );
     }
   }
 
@@ -139,7 +156,7 @@ export class GuestConnection {
       // The ledger cannot be written: the connection ends all the same.
     }
     const error = new RpcError(cause === undefined ? RPC.invalid : RPC.parse, message);
-    await this.#out.post(errorAnswer(error)).catch(() => {});
+    await this.#out.post(errorAnswer(error)).catch(ignore("the guest has disconnected"));
   }
 
   /** Handles one message. Waits until an error answer is sent: a guest that does not read is not read from. */
@@ -241,7 +258,7 @@ export class GuestConnection {
     this.#servers.push(server);
     try {
       const log = (text: string) => this.#logPolicy(INFO, text);
-      const waiting = (askId: string) => tellWaiting(askId, options.progress, log);
+      const waiting = (askId: string) => reportWaiting(askId, options.progress, log);
       return await perform({ gate, signal, abort: (reason) => abort.abort(reason), waiting, ...prepared });
     } finally {
       this.#servers.splice(this.#servers.indexOf(server), 1);
@@ -322,4 +339,124 @@ function isLarge(result: unknown): boolean {
     }
   }
   return chars > LARGE_CHARS;
+}
+
+/** Messages to a guest. The connection of a guest that reads nothing for too long is closed. */
+class Outbox {
+  readonly #channel: Channel;
+  readonly #timeoutMs: number;
+  #waiting = 0;
+  #timer?: ReturnType<typeof setTimeout>;
+
+  constructor(channel: Channel, timeoutMs: number) {
+    this.#channel = channel;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /**
+   * Sends a message; settles when it is in the guest's socket.
+   *
+   * @throws {FrameError} synchronously: the message does not fit a frame
+   */
+  post(message: unknown): Promise<void> {
+    const sent = this.#channel.send(message);
+    if (this.#waiting++ === 0) this.#watch();
+    return sent.finally(() => this.#handleSent());
+  }
+
+  /** Sends a notification; drops it when too many messages wait, or the guest has disconnected. */
+  notify(method: string, params?: object): void {
+    if (this.#waiting >= WAITING_MAX) return;
+    try {
+      this.post({ jsonrpc: "2.0", method, ...(params && { params }) }).catch(
+        ignore("the guest has disconnected"),
+      );
+    } catch {
+      // too large for a frame
+    }
+  }
+
+  #handleSent(): void {
+    clearTimeout(this.#timer);
+    if (--this.#waiting > 0) this.#watch();
+  }
+
+  #watch(): void {
+    this.#timer = setTimeout(() => this.#channel.close(), this.#timeoutMs);
+  }
+}
+
+/** Requests to a program of the guest, and its answers. */
+class GuestRequests {
+  readonly #out: Outbox;
+  readonly #pending = new Map<RpcId, (result: Params | undefined) => void>();
+  #count = 0;
+
+  constructor(out: Outbox) {
+    this.#out = out;
+  }
+
+  /** @throws Error the program refuses, or does not answer before `signal` aborts */
+  async send(method: string, params: Params, signal: AbortSignal): Promise<Params> {
+    signal.throwIfAborted();
+    const id = `sbx-${++this.#count}`;
+    const { promise, resolve } = Promise.withResolvers<Params | undefined>();
+    this.#pending.set(id, resolve);
+    const onAbort = () => {
+      this.#out.notify("notifications/cancelled", { requestId: id });
+      resolve(undefined);
+    };
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      await this.#out.post({ jsonrpc: "2.0", id, method, params });
+      const result = await promise;
+      if (result) return result;
+      throw new Error("the client refused the request or did not answer");
+    } finally {
+      this.#pending.delete(id);
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /** Receives an answer; one to no request is ignored. */
+  receive(id: RpcId | undefined, result: Params | undefined): void {
+    if (id !== undefined) this.#pending.get(id)?.(result);
+  }
+
+  /** Fails every request: the program has gone. */
+  close(): void {
+    for (const resolve of this.#pending.values()) resolve(undefined);
+  }
+}
+
+/** Subscriptions of one guest's connections to resources. */
+export class Subscriptions<T> {
+  readonly #subscribers = new Map<string, Set<T>>();
+
+  /** @throws {RpcError} −32603: the guest has too many */
+  add(uri: string, subscriber: T): void {
+    const subscribers = this.#subscribers.get(uri);
+    if (subscribers) subscribers.add(subscriber);
+    else if (this.#subscribers.size < SUBSCRIPTIONS_MAX) this.#subscribers.set(uri, new Set([subscriber]));
+    else {throw new RpcError(
+        RPC.failed,
+        `${SUBSCRIPTIONS_MAX} resources are subscribed to, the limit of this VM`,
+      );}
+  }
+
+  /** @returns whether the resource has lost its last subscriber */
+  remove(uri: string, subscriber: T): boolean {
+    const subscribers = this.#subscribers.get(uri);
+    if (!subscribers?.delete(subscriber) || subscribers.size > 0) return false;
+    return this.#subscribers.delete(uri);
+  }
+
+  /** @returns the resources that have lost their last subscriber */
+  removeAll(subscriber: T): string[] {
+    return [...this.#subscribers.keys()].filter((uri) => this.remove(uri, subscriber));
+  }
+
+  subscribersOf(uri: string): Iterable<T> {
+    return this.#subscribers.get(uri) ?? [];
+  }
 }

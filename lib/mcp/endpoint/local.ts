@@ -3,10 +3,11 @@
  * applies to its tools too.
  */
 import { asSbxError, guestErrorBody, SbxError } from "../../base/error/mod.ts";
-import { LOCAL } from "../sources.ts";
+import { LOCAL } from "../definition.ts";
 import type { CallOptions, Catalogue, ToolEntry, ToolServer } from "./catalogue.ts";
-import { type AskAccess, REQUEST_ACCESS, requestAccess } from "./local_access.ts";
-import { FETCH_HTTP, fetchHttp, type Send } from "./local_fetch.ts";
+import { isObject } from "../../base/object/mod.ts";
+import { plain } from "../../base/print/mod.ts";
+import { reportWaiting } from "./perform.ts";
 
 const PREFIX = `${LOCAL}__`;
 
@@ -119,4 +120,191 @@ function echo({ text }: Record<string, unknown>): unknown {
     throw new SbxError("mcp.arguments.invalid", 'echo: "text" must be a string');
   }
   return { content: [{ type: "text", text }] };
+}
+
+/**
+ * Sends one HTTP request as the guest would: with its own event, subject to policy, with credentials added at the
+ * boundary. A refusal is an `SbxError`, or a 403 with the decision record.
+ */
+export type Send = (request: Request) => Promise<Response>;
+
+/** `bytes` of a response body in the result. */
+const FETCH_BODY_MAX = 256 * 1024;
+/** Methods that a guest may name. */
+export const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+const FETCH_HTTP: ToolEntry = {
+  namespaced_name: "local__fetch_http",
+  title: "Fetch over HTTP",
+  description:
+    "Sends one HTTP(S) request from the host, under the same policy as this VM's own traffic, and returns status, headers and body. " +
+    `Bodies are cut after ${FETCH_BODY_MAX} bytes (truncated is true then); bytes that are not UTF-8 are returned as body_base64. ` +
+    "Redirects are not followed: call again with the URL of the location header.",
+  input_schema: {
+    type: "object",
+    properties: {
+      url: { type: "string", description: "http:// or https://" },
+      method: { type: "string", enum: METHODS, default: "GET" },
+      headers: { type: "object", additionalProperties: { type: "string" } },
+      body: { type: "string", description: "text to send" },
+    },
+    required: ["url"],
+    additionalProperties: false,
+  },
+  output_schema: {
+    type: "object",
+    properties: {
+      status: { type: "integer" },
+      headers: { type: "object", additionalProperties: { type: "string" } },
+      body: { type: "string" },
+      body_base64: { type: "string" },
+      truncated: { type: "boolean" },
+    },
+    required: ["status", "headers", "truncated"],
+  },
+  annotations: { openWorldHint: true },
+};
+
+/** @throws {SbxError} `mcp.arguments.invalid`, and the errors of `send` */
+async function fetchHttp(
+  send: Send,
+  args: Record<string, unknown>,
+  { signal }: CallOptions,
+): Promise<unknown> {
+  const response = await send(requestOf(args, signal));
+  const { bytes, truncated } = await firstBytes(response);
+  const answer = {
+    status: response.status,
+    headers: Object.fromEntries(response.headers),
+    ...bodyOf(bytes, truncated),
+    truncated,
+  };
+  return { content: [{ type: "text", text: JSON.stringify(answer) }], structuredContent: answer };
+}
+
+function requestOf(args: Record<string, unknown>, signal: AbortSignal): Request {
+  const { url, method = "GET", headers = {}, body } = args;
+  const parsed = typeof url === "string" ? URL.parse(url) : null;
+  if (!parsed || !/^https?:$/.test(parsed.protocol)) {
+    throw invalid('"url" must be an http:// or https:// URL');
+  }
+  if (!METHODS.includes(method as string)) throw invalid(`"method" must be one of ${METHODS.join(", ")}`);
+  if (!isObject(headers)) throw invalid('"headers" must be an object of strings');
+  if (body !== undefined && typeof body !== "string") throw invalid('"body" must be a string');
+  try {
+    return new Request(parsed, {
+      method: method as string,
+      headers: headers as Record<string, string>,
+      body,
+      redirect: "manual",
+      signal,
+    });
+  } catch (cause) {
+    throw new SbxError("mcp.arguments.invalid", "fetch_http: invalid request", {
+      cause,
+      hint: "check the names and values of the headers; GET and HEAD have no body",
+    });
+  }
+}
+
+async function firstBytes(response: Response): Promise<{ bytes: Uint8Array; truncated: boolean }> {
+  const bytes = new Uint8Array(FETCH_BODY_MAX);
+  let size = 0;
+  for await (const chunk of response.body ?? []) {
+    const fits = chunk.subarray(0, FETCH_BODY_MAX - size);
+    bytes.set(fits, size);
+    size += fits.length;
+    if (fits.length < chunk.length) return { bytes, truncated: true };
+  }
+  return { bytes: bytes.subarray(0, size), truncated: false };
+}
+
+function bodyOf(bytes: Uint8Array, truncated: boolean): { body: string } | { body_base64: string } {
+  try {
+    // A character that was cut in two is dropped.
+    return { body: new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: truncated }) };
+  } catch {
+    return { body_base64: bytes.toBase64() };
+  }
+}
+
+function invalid(problem: string): SbxError {
+  return new SbxError("mcp.arguments.invalid", `fetch_http: ${problem}`);
+}
+
+/** Access to one path of a host, over HTTPS. */
+export interface AccessRequest {
+  host: string;
+  method: string;
+  path: string;
+  /** reason of the program, without control characters */
+  why: string;
+}
+
+/** Asks a person. @param waits called with the ask @returns the outcome, as a sentence for the program */
+export type AskAccess = (
+  request: AccessRequest,
+  signal: AbortSignal,
+  waits: (askId: string) => void,
+) => Promise<string>;
+
+/** Longest reason, in characters: a person reads it. */
+const WHY_MAX = 300;
+
+const REQUEST_ACCESS: ToolEntry = {
+  namespaced_name: "local__request_access",
+  title: "Request access",
+  description:
+    "Asks the user of this VM to allow one method at one path of a host over HTTPS, with any query, headers and body. " +
+    "Use it after a request was blocked by policy, and only if the task needs it. It waits for the answer.",
+  input_schema: {
+    type: "object",
+    properties: {
+      host: { type: "string", description: "name of the host, without scheme and port" },
+      method: { type: "string", enum: METHODS, default: "GET" },
+      path: { type: "string", default: "/", description: "path without query" },
+      why: { type: "string", maxLength: WHY_MAX, description: "reason, which the user reads" },
+    },
+    required: ["host", "why"],
+    additionalProperties: false,
+  },
+  annotations: { readOnlyHint: true, openWorldHint: false },
+};
+
+/** @throws {SbxError} `mcp.arguments.invalid`, and the errors of `ask` */
+async function requestAccess(
+  ask: AskAccess,
+  args: Record<string, unknown>,
+  { signal, progress }: CallOptions,
+): Promise<unknown> {
+  let answered: (() => void) | undefined;
+  try {
+    const text = await ask(readRequest(args), signal, (askId) => {
+      answered = reportWaiting(askId, progress, () => {});
+    });
+    return { content: [{ type: "text", text }] };
+  } finally {
+    answered?.();
+  }
+}
+
+function readRequest(args: unknown): AccessRequest {
+  const { host, method = "GET", path = "/", why } = isObject(args) ? args : {};
+  for (const [name, value] of Object.entries({ host, method, path, why })) {
+    if (typeof value !== "string" || value === "") {
+      throw new SbxError("mcp.arguments.invalid", `request_access: "${name}" must be a text`);
+    }
+  }
+  if (!METHODS.includes(method as string)) {
+    throw new SbxError(
+      "mcp.arguments.invalid",
+      `request_access: "method" must be one of ${METHODS.join(", ")}`,
+    );
+  }
+  return {
+    host: host as string,
+    method: method as string,
+    path: path as string,
+    why: plain(why as string).slice(0, WHY_MAX),
+  };
 }

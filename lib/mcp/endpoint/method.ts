@@ -9,12 +9,18 @@ import type {
   ResourceTemplateEntry,
   ToolEntry,
 } from "./catalogue.ts";
-import { type Caller, type Content, draftOf, listResponse, responseOf } from "./event.ts";
+import {
+  type Caller,
+  type Content,
+  draftOf,
+  listResponse,
+  namesOf,
+  namesOfResource,
+  responseOf,
+} from "./event.ts";
 import { type EndpointLimits, PAGE_BYTES, URI_MAX } from "./limit.ts";
-import { namesOf, namesOfResource } from "./name.ts";
-import { argumentsParam, textParam } from "./params.ts";
 import { type Effect, resultOf } from "./perform.ts";
-import { type Params, RPC, RpcError } from "./rpc.ts";
+import { argumentsParam, type Params, RPC, RpcError, textParam } from "./rpc.ts";
 
 /** A request ready for a policy decision. */
 export interface PreparedRequest {

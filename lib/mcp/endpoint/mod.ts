@@ -9,7 +9,7 @@ export type {
   RequestAnswerer,
   ServerNotice,
   ServerRequest,
-} from "../entry.ts";
+} from "../schema.ts";
 export type {
   CallOptions,
   Catalogue,
@@ -19,12 +19,8 @@ export type {
   ToolEntry,
   ToolServer,
 } from "./catalogue.ts";
-export { callForHost, type HostCall } from "./host_call.ts";
-export { defaultsOf } from "./server_request.ts";
-export { type EndpointParts, McpEndpoint } from "./endpoint.ts";
+export { callForHost, defaultsOf, type EndpointParts, type HostCall, McpEndpoint } from "./endpoint.ts";
 export { type EndpointLimits, LIMITS } from "./limit.ts";
-export { LOCAL } from "../sources.ts";
-export { LocalServer, type LocalTool } from "./local.ts";
-export type { AccessRequest, AskAccess } from "./local_access.ts";
-export type { Send } from "./local_fetch.ts";
-export { PROTOCOL_VERSIONS } from "./protocol.ts";
+export { LOCAL } from "../definition.ts";
+export { type AccessRequest, type AskAccess, LocalServer, type LocalTool, type Send } from "./local.ts";
+export { PROTOCOL_VERSIONS } from "./rpc.ts";

@@ -2,9 +2,9 @@
 import { isObject } from "../../base/object/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import type { Draft, Gate } from "../../policy/mod.ts";
-import { keptOf, type McpRequest, type McpResponse } from "./event.ts";
-import { namesOf, namesOfResource, sameNames } from "./name.ts";
+import { keptOf, type McpRequest, type McpResponse, namesOf, namesOfResource, sameNames } from "./event.ts";
 import { type Params, PolicyError, RPC, RpcError, rpcErrorOf } from "./rpc.ts";
+import type { Progress } from "../schema.ts";
 
 /** The answer to a request, before it is recorded. */
 export interface PerformedRequest {
@@ -98,4 +98,36 @@ function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
   });
+}
+
+// Notifies a client that its request waits for a person, so that it neither gives up nor hides the wait.
+
+/**
+ * Interval of the progress reports meanwhile, in `ms`: clients give up a request after a minute without any.
+ */
+const WAITING_MS = 10_000;
+/** Progress of each report; far below the progress of servers, which has to be more. */
+const STEP = 1e-6;
+
+/**
+ * Reports a wait: by progress, now and at intervals, where the client requested it, else by a log message.
+ *
+ * @returns a function that ends it
+ */
+export function reportWaiting(
+  askId: string,
+  progress: ((progress: Progress) => void) | undefined,
+  log: (text: string) => void,
+  ms = WAITING_MS,
+): () => void {
+  const message = `waits for a person: ${askId}`;
+  if (!progress) {
+    log(message);
+    return () => {};
+  }
+  let reports = 0;
+  const report = () => progress({ progress: reports++ * STEP, message });
+  report();
+  const timer = setInterval(report, ms);
+  return () => clearInterval(timer);
 }

@@ -5,7 +5,16 @@
 import { guestErrorBody, SbxError } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import { type Decision, guestLine, guestRefusal } from "../../policy/mod.ts";
-import { ID_MAX, MESSAGE_MAX } from "./limit.ts";
+import {
+  ARGUMENT_DEPTH_MAX,
+  ARGUMENT_VALUES_MAX,
+  ID_MAX,
+  MESSAGE_MAX,
+  NAME_MAX,
+  PROCESS_NAME_MAX,
+  URI_MAX,
+} from "./limit.ts";
+import { VERSION } from "../../base/version/mod.ts";
 
 export const RPC = {
   parse: -32700,
@@ -122,4 +131,123 @@ const BY_LAST_SEGMENT: Record<string, number> = {
 
 function codeOf(code: string): number {
   return BY_LAST_SEGMENT[code.slice(code.lastIndexOf(".") + 1)] ?? RPC.failed;
+}
+
+// Reads the params of requests. Every failure is −32602 and names the param.
+
+/** Arguments over a limit. The request is an event, refused by a guard: its arguments cannot be recorded. */
+export class ArgumentsRefused extends RpcError {
+  constructor(problem: string) {
+    super(RPC.params, `params.arguments ${problem}`);
+  }
+}
+
+/** @throws RpcError −32602 */
+export function textParam(params: Params, name: string, max = NAME_MAX): string {
+  const value = params[name];
+  if (typeof value !== "string" || value === "" || value.length > max) {
+    throw new RpcError(RPC.params, `params.${name} must be a string of 1 to ${max} characters`);
+  }
+  return value;
+}
+
+/**
+ * Reads `params.arguments`: an object of limited depth and size.
+ *
+ * @throws RpcError −32602; {@linkcode ArgumentsRefused}
+ */
+export function argumentsParam(params: Params): Record<string, unknown> {
+  const args = params.arguments ?? {};
+  if (!isObject(args)) throw new RpcError(RPC.params, "params.arguments must be an object");
+  let values = 0;
+  let level: unknown[] = [args];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > ARGUMENT_DEPTH_MAX) {
+      throw new ArgumentsRefused(`is nested deeper than ${ARGUMENT_DEPTH_MAX} levels`);
+    }
+    const below: unknown[] = [];
+    for (const container of level) {
+      for (const value of Object.values(container as object)) {
+        if (++values > ARGUMENT_VALUES_MAX) {
+          throw new ArgumentsRefused(`has more than ${ARGUMENT_VALUES_MAX} values`);
+        }
+        if (typeof value === "object" && value !== null) below.push(value);
+      }
+    }
+    level = below;
+  }
+  return args;
+}
+
+/** Token for progress notifications; `undefined` when the guest requests none. */
+export function progressToken({ _meta }: Params): string | number | undefined {
+  const token = isObject(_meta) ? _meta.progressToken : undefined;
+  if (typeof token === "number") return token;
+  return typeof token === "string" && token.length <= NAME_MAX ? token : undefined;
+}
+
+/**
+ * Process name of `Hello{process_name}`, the first frame of a connection
+ * (docs/design/contracts/07-guest-wire.md §7).
+ *
+ * @returns `undefined` for any other frame
+ */
+export function helloName(frame: unknown): string | undefined {
+  if (!isObject(frame) || frame.t !== "Hello") return undefined;
+  const { process_name } = frame;
+  return typeof process_name === "string" && process_name.length <= PROCESS_NAME_MAX
+    ? process_name
+    : undefined;
+}
+
+/**
+ * Tests whether a frame is `End`: the guest sends no more requests but waits for answers. A half-closed vsock may lose data.
+ */
+export function isEnd(frame: unknown): boolean {
+  return isObject(frame) && frame.t === "End";
+}
+
+/** Name of the tool, of the prompt, or of a completion's subject; empty if absent. */
+export function nameOf({ name, ref }: Params): string {
+  const named = isObject(ref) ? ref.name ?? ref.uri : name;
+  return typeof named === "string" ? named.slice(0, URI_MAX) : "";
+}
+
+// Versions, capabilities and log levels of the endpoint (MCP, "Lifecycle", "Logging").
+
+/** Supported versions of MCP, newest first. */
+export const PROTOCOL_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/** Log levels, lowest first (RFC 5424). */
+export const LOG_LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+const INSTRUCTIONS =
+  "Tools, resources and prompts of every MCP server that this VM may use, named <server>__<tool> and " +
+  "sbx://<server>/<uri>. Policy decides on each request. A blocked request is answered with error -32600; its data " +
+  "names the rule and the change that would allow the request. Do not retry a blocked request in another way.";
+
+/** Result of `initialize`: the client's version if it is supported, otherwise the newest. */
+export function initializeResult({ protocolVersion }: Params): Params {
+  if (typeof protocolVersion !== "string") {
+    throw new RpcError(RPC.params, "params.protocolVersion must be a string");
+  }
+  return {
+    protocolVersion: PROTOCOL_VERSIONS.includes(protocolVersion) ? protocolVersion : PROTOCOL_VERSIONS[0],
+    capabilities: {
+      tools: { listChanged: true },
+      resources: { listChanged: true, subscribe: true },
+      prompts: { listChanged: true },
+      logging: {},
+      completions: {},
+    },
+    serverInfo: { name: "sbx", title: "sbx: MCP servers of this VM", version: VERSION },
+    instructions: INSTRUCTIONS,
+  };
+}
+
+/** Index of `params.level` in {@linkcode LOG_LEVELS}. @throws RpcError −32602 */
+export function logLevel({ level }: Params): number {
+  const at = LOG_LEVELS.indexOf(level as string);
+  if (at < 0) throw new RpcError(RPC.params, `params.level must be one of ${LOG_LEVELS.join(", ")}`);
+  return at;
 }

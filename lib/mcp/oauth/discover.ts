@@ -14,8 +14,7 @@ import {
 import { checkResourceAllowed } from "@modelcontextprotocol/sdk/shared/auth-utils.js";
 import { VERSION } from "../../base/version/mod.ts";
 import { SCOPE_CHARS_MAX } from "../limit.ts";
-import { checkTarget, type LoginFetch, loginFetch } from "./fetch.ts";
-import { loginFailed, step } from "./problem.ts";
+import { checkTarget, loginFailed, type LoginFetch, loginFetch, step } from "./fetch.ts";
 
 /** Demand of a server, from `WWW-Authenticate`. */
 export interface Challenge {

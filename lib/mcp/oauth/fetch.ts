@@ -1,20 +1,14 @@
-/** Requests to addresses that an MCP server or its authorization server names: both may lie. */
+/** Requests to addresses that an MCP server or its authorization server names, both of which may lie; failures of a login. */
 import { isPrivateHost } from "../../base/address/mod.ts";
 import { isDeeper } from "../../base/json/mod.ts";
 import { joinBytes } from "../../base/bytes/mod.ts";
+import { isLoopbackHost } from "../../base/url/mod.ts";
 import { hostFetch } from "../../base/proxy/mod.ts";
 import { OAUTH_BYTES_MAX, OAUTH_DEPTH_MAX, OAUTH_REQUEST_MS } from "../limit.ts";
-import { loginFailed } from "./problem.ts";
+import { SbxError } from "../../base/error/mod.ts";
 
 /** `fetch` of one login. */
 export type LoginFetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
-
-const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
-
-/** Tests whether a URL is on this machine. */
-export function isLoopback({ hostname }: URL): boolean {
-  return LOOPBACK.test(hostname);
-}
 
 /**
  * Checks an address before anything is sent to it: https, and for a server on this machine also plain http on this
@@ -27,7 +21,7 @@ export function isLoopback({ hostname }: URL): boolean {
 export function checkTarget(text: string | URL, what: string, server: URL): URL {
   const url = URL.parse(String(text));
   if (!url || url.username || url.password) throw loginFailed(`${what} is not a URL`);
-  const isHere = isLoopback(url) && isLoopback(server);
+  const isHere = isLoopbackHost(url.hostname) && isLoopbackHost(server.hostname);
   if (url.protocol !== "https:" && !(url.protocol === "http:" && isHere)) {
     throw loginFailed(`${what} is not https`);
   }
@@ -73,4 +67,52 @@ async function readWhole(response: Response, { host }: URL): Promise<Uint8Array<
     throw loginFailed(`an answer of ${host} is nested deeper than ${OAUTH_DEPTH_MAX} levels`);
   }
   return bytes;
+}
+
+// Failures of a login, in sbx's own words: a server's text may contain anything, even a token.
+
+/** Error codes of OAuth (RFC 6749, 7591, 8707) that are shown. */
+const KNOWN = [
+  "access_denied",
+  "invalid_client",
+  "invalid_client_metadata",
+  "invalid_grant",
+  "invalid_redirect_uri",
+  "invalid_request",
+  "invalid_scope",
+  "invalid_target",
+  "server_error",
+  "temporarily_unavailable",
+  "unauthorized_client",
+  "unsupported_grant_type",
+  "unsupported_response_type",
+];
+
+/** Failure of a login. */
+export function loginFailed(problem: string, cause?: unknown, hint?: string): SbxError {
+  return new SbxError("mcp.login.failed", problem, { cause, hint });
+}
+
+/** Code of OAuth, if it is a known one. */
+export function knownCode(code: unknown): string | undefined {
+  return KNOWN.find((known) => known === code);
+}
+
+/** Code of an error of the OAuth client. */
+export function codeOf(error: unknown): string | undefined {
+  const code = error instanceof Error ? knownCode((error as { errorCode?: unknown }).errorCode) : undefined;
+  // The client calls every answer so that is no error of OAuth.
+  return code === "server_error" ? undefined : code;
+}
+
+/** Runs a step of a login. @throws {SbxError} `mcp.login.failed`, without any text of the server */
+export async function step<T>(what: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    if (error instanceof SbxError) throw error;
+    const code = codeOf(error);
+    // The cause is not kept: its text may hold a token.
+    throw loginFailed(code ? `${what} was refused: ${code}` : `${what} failed: the answer is not OAuth`);
+  }
 }

@@ -2,19 +2,24 @@
 // @ts-types="@modelcontextprotocol/sdk/client/auth"
 import {
   exchangeAuthorization,
+  refreshAuthorization,
   registerClient,
   selectClientAuthMethod,
   startAuthorization,
 } from "@modelcontextprotocol/sdk/client/auth.js";
 // @ts-types="@modelcontextprotocol/sdk/shared/auth"
-import type { OAuthClientInformationMixed } from "@modelcontextprotocol/sdk/shared/auth.js";
+import type {
+  AuthorizationServerMetadata,
+  OAuthClientInformationMixed,
+  OAuthTokens,
+} from "@modelcontextprotocol/sdk/shared/auth.js";
 import type { LoginTerms, OpenLogin } from "../../credential/mod.ts";
+import { isLoopbackHost } from "../../base/url/mod.ts";
 import { LOGIN_WAIT_MS } from "../limit.ts";
 import { cleanScope, discover, type Discovery } from "./discover.ts";
-import { checkTarget, isLoopback, type LoginFetch, loginFetch } from "./fetch.ts";
-import { loginFailed, step } from "./problem.ts";
-import { RedirectListener } from "./redirect.ts";
-import { loginOf } from "./tokens.ts";
+import { checkTarget, codeOf, knownCode, loginFailed, type LoginFetch, loginFetch, step } from "./fetch.ts";
+import { timingSafeEqual } from "@std/crypto";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 
 export interface LoginRequest {
   /** of the MCP server */
@@ -47,7 +52,7 @@ export interface WaitingLogin {
  */
 export async function beginLogin(request: LoginRequest): Promise<WaitingLogin> {
   const { url: server, port = 0, waitMs = LOGIN_WAIT_MS } = request;
-  if (server.protocol !== "https:" && !isLoopback(server)) {
+  if (server.protocol !== "https:" && !isLoopbackHost(server.hostname)) {
     throw loginFailed(
       `${server.host} is reached over plain http, where a token could be read; use an https URL`,
     );
@@ -80,7 +85,7 @@ export async function beginLogin(request: LoginRequest): Promise<WaitingLogin> {
       namesIssuer: found.namesIssuer,
     };
     const finished = finish(request, found, { client, codeVerifier, scope, listener, fetch });
-    finished.catch(() => {});
+    finished.catch(ignore("the caller awaits it"));
     return {
       url: authorizationUrl.href,
       issuer: new URL(found.issuer).host,
@@ -181,4 +186,172 @@ async function clientOf(
 function methodOf(methods: readonly string[]): string {
   if (methods.length === 0 || methods.includes("none")) return "none";
   return ["client_secret_basic", "client_secret_post"].find((method) => methods.includes(method)) ?? "none";
+}
+
+// Tokens of an authorization server: their stored parts, and their renewal.
+
+/** A login out of tokens. @throws {SbxError} `mcp.login.failed`: tokens that are not bearer tokens */
+function loginOf(tokens: OAuthTokens, terms: LoginTerms, client?: string): OpenLogin {
+  if (tokens.token_type.toLowerCase() !== "bearer") {
+    throw loginFailed("the authorization server gave a token that is no bearer token");
+  }
+  const { expires_in, scope, access_token: access, refresh_token: refresh } = tokens;
+  const hasEnd = expires_in !== undefined && Number.isFinite(expires_in);
+  return {
+    terms: {
+      ...terms,
+      // Scopes are shown; a server could pass a token off as one.
+      scope: [access, refresh].some((secret) => secret && scope?.includes(secret))
+        ? terms.scope
+        : cleanScope(scope) ?? terms.scope,
+      expires_at: hasEnd ? Date.now() + Math.max(0, expires_in) * 1000 : undefined,
+    },
+    access,
+    ...(refresh && { refresh }),
+    ...(client !== undefined && { client }),
+  };
+}
+
+/**
+ * Renews a login.
+ *
+ * @param clientSecret of the client, registered by hand or by the login
+ * @returns `undefined` when the authorization server does not renew it any more: a person has to log in again
+ * @throws {SbxError} `mcp.login.failed`: it cannot be renewed now
+ */
+export async function renewLogin(
+  server: URL,
+  login: OpenLogin,
+  clientSecret = login.client,
+): Promise<OpenLogin | undefined> {
+  const { terms, refresh } = login;
+  if (refresh === undefined) return undefined;
+  let isOver = false;
+  const tokens = await step("the renewal of the login", () =>
+    refreshAuthorization(terms.issuer, {
+      metadata: {
+        token_endpoint: terms.token_endpoint,
+        token_endpoint_auth_methods_supported: terms.auth_methods,
+      } as AuthorizationServerMetadata,
+      clientInformation: {
+        client_id: terms.client_id,
+        ...(clientSecret !== undefined && { client_secret: clientSecret }),
+      },
+      refreshToken: refresh,
+      resource: terms.resource,
+      fetchFn: loginFetch(server),
+    }).catch((error) => {
+      isOver = ["invalid_grant", "invalid_client", "unauthorized_client"].includes(codeOf(error) ?? "");
+      if (!isOver) throw error;
+    }));
+  return isOver || !tokens ? undefined : loginOf(tokens, terms, login.client);
+}
+
+// The end of a login on this machine: the browser brings the code to a port of 127.0.0.1.
+
+const PATH = "/callback";
+const HEADERS = {
+  "content-type": "text/plain; charset=utf-8",
+  "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+  "cache-control": "no-store",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+};
+
+/** Values that the redirect must repeat. */
+interface Expected {
+  state: string;
+  issuer: string;
+  /** whether the authorization server always names itself (RFC 9207) */
+  namesIssuer: boolean;
+}
+
+/** Listens for one redirect. Answers show nothing of what came. */
+class RedirectListener {
+  /** `redirect_uri` of the login */
+  readonly url: string;
+  /** the code; rejects when the login was refused, closed or not finished in time */
+  readonly code: Promise<string>;
+  /** set once the authorization server is known; before, no redirect counts */
+  expected?: Expected;
+  readonly #host: string;
+  readonly #server: Deno.HttpServer<Deno.NetAddr>;
+  readonly #result = Promise.withResolvers<string>();
+  readonly #timer: ReturnType<typeof setTimeout>;
+
+  /**
+   * @param port 0: any that is free
+   * @param ms time for the person
+   * @throws {SbxError} `mcp.login.failed`: the port is taken
+   */
+  constructor(port: number, ms: number) {
+    try {
+      this.#server = Deno.serve(
+        { hostname: "127.0.0.1", port, onListen() {} },
+        (request) => this.#answer(request),
+      );
+    } catch (cause) {
+      throw loginFailed(`port ${port} of 127.0.0.1 cannot be used`, cause, "give another one with --port");
+    }
+    this.#host = `127.0.0.1:${this.#server.addr.port}`;
+    this.url = `http://${this.#host}${PATH}`;
+    this.code = this.#result.promise.finally(() => this.#stop());
+    this.code.catch(ignore("awaited once the browser is open"));
+    this.#timer = setTimeout(() =>
+      this.#result.reject(
+        new SbxError("mcp.login.timeout", `the login was not finished within ${Math.round(ms / 1000)} s`, {
+          hint: "run the command again, and open its URL",
+        }),
+      ), ms);
+  }
+
+  /** Ends the wait. */
+  close(): void {
+    this.#result.reject(loginFailed("the login was given up"));
+  }
+
+  #answer(request: Request): Response {
+    const url = new URL(request.url);
+    const { expected } = this;
+    // A page of the web could reach this port under a name of its own.
+    if (request.headers.get("host") !== this.#host) return text(400, "This address is for sbx only.");
+    if (url.pathname !== PATH || request.method !== "GET") return text(404, "There is nothing here.");
+    const single = (name: string) => {
+      const values = url.searchParams.getAll(name);
+      return values.length === 1 ? values[0] : undefined;
+    };
+    // A redirect that does not belong to this login changes nothing: any page can send one.
+    if (!expected || !isSame(single("state") ?? "", expected.state)) {
+      return text(400, "This is not the login that sbx waits for.");
+    }
+    // From here the authorization server speaks, or one that was taken for it (mix-up).
+    const issuer = single("iss");
+    if (url.searchParams.has("iss") ? issuer !== expected.issuer : expected.namesIssuer) {
+      this.#result.reject(loginFailed("the redirect came from another authorization server"));
+      return text(400, "This redirect came from another authorization server.");
+    }
+    const code = single("code");
+    if (url.searchParams.has("error") || !code) {
+      const known = knownCode(single("error"));
+      this.#result.reject(loginFailed(`the login was refused${known ? `: ${known}` : ""}`));
+      return text(400, "The login was refused. You can close this page.");
+    }
+    this.#result.resolve(code);
+    return text(200, "You are back at sbx; the terminal says how the login ended. You can close this page.");
+  }
+
+  #stop(): void {
+    clearTimeout(this.#timer);
+    // Lets the answer go out first.
+    this.#server.shutdown().catch(ignore("the listener has ended"));
+  }
+}
+
+function isSame(a: string, b: string): boolean {
+  const [left, right] = [a, b].map((part) => new TextEncoder().encode(part));
+  return left.length === right.length && timingSafeEqual(left, right);
+}
+
+function text(status: number, body: string): Response {
+  return new Response(`${body}\n`, { status, headers: { ...HEADERS, connection: "close" } });
 }

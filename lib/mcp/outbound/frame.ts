@@ -163,3 +163,6 @@ export class FrameWire {
     return bytes.subarray(0, at);
   }
 }
+
+/** A refusal whose message may be shown by the aggregator. */
+export class OutboundRefusal extends Error {}

@@ -1,30 +1,31 @@
 /** The host's end of the private wire: the aggregator's only way to the network, where credentials are added. */
 import type { AggregatorDefinition } from "../definition.ts";
-import type { EntryKind, Progress, RequestAnswerer, ServerNotice } from "../entry.ts";
+import type { EntryKind, Progress, RequestAnswerer, ServerNotice, ServerRequest } from "../schema.ts";
 import {
   DATA_BYTES,
   type Frame,
   FrameKind,
   FrameWire,
   LIST_BITS,
+  OutboundRefusal,
   type ResponseHead,
   WINDOW,
 } from "./frame.ts";
-import { filterOf } from "./answer_filter.ts";
-import { type CredentialResolver, Credentials, type ServerLogins } from "./credential.ts";
-import { Questions } from "./question.ts";
-import { OutboundRefusal } from "./refusal.ts";
-import { SecretFilter } from "./secret.ts";
+import { filterOf, SecretFilter } from "./secret.ts";
 import { STDIO_TYPE, StdioPrograms, type StdioStarter } from "./stdio.ts";
 import {
   type AllowedServer,
   allowedServers,
+  type CredentialResolver,
+  Credentials,
   failureText,
   findServer,
   headersOf,
   readRequest,
+  type ServerLogins,
 } from "./target.ts";
 import { isObject } from "../../base/object/mod.ts";
+import { QUESTIONS_MAX } from "../limit.ts";
 
 export interface OutboundOptions {
   resolve?: CredentialResolver;
@@ -313,6 +314,62 @@ function readProgress(payload: Uint8Array): Progress | undefined {
       ...(typeof total === "number" && { total }),
       ...(typeof message === "string" && { message }),
     };
+  } catch {
+    return undefined;
+  }
+}
+
+// Requests of servers to their client, answered by the parent.
+
+const QUESTION_METHODS = ["elicitation/create", "sampling/createMessage"];
+
+class Questions {
+  readonly #answerer: RequestAnswerer;
+  readonly #pending = new Map<number, AbortController>();
+
+  constructor(answerer: RequestAnswerer) {
+    this.#answerer = answerer;
+  }
+
+  /** Handles a `Request` or `Withdraw` frame. @returns false when it breaks the protocol */
+  receive(wire: FrameWire, { kind, id, payload }: Frame): boolean {
+    if (kind === FrameKind.Withdraw) {
+      this.#pending.get(id)?.abort(new Error("the server withdrew the request"));
+      return true;
+    }
+    const request = readQuestion(payload);
+    if (!request || this.#pending.has(id)) return false;
+    this.#answer(wire, id, request);
+    return true;
+  }
+
+  /** Ends every request. */
+  close(): void {
+    for (const abort of this.#pending.values()) abort.abort(new Error("the connection was closed"));
+  }
+
+  async #answer(wire: FrameWire, id: number, request: ServerRequest): Promise<void> {
+    const send = (answer: object) => wire.send(FrameKind.Answer, id, JSON.stringify(answer));
+    if (this.#pending.size >= QUESTIONS_MAX) {
+      return send({ error: `${QUESTIONS_MAX} requests of servers are waiting, the limit` });
+    }
+    const abort = new AbortController();
+    this.#pending.set(id, abort);
+    try {
+      send({ result: await this.#answerer(request, abort.signal) });
+    } catch (error) {
+      send({ error: (error as Error).message });
+    } finally {
+      this.#pending.delete(id);
+    }
+  }
+}
+
+function readQuestion(payload: Uint8Array): ServerRequest | undefined {
+  try {
+    const { server, method, params } = JSON.parse(new TextDecoder().decode(payload));
+    const isRequest = typeof server === "string" && QUESTION_METHODS.includes(method) && isObject(params);
+    return isRequest ? { server, method, params } : undefined;
   } catch {
     return undefined;
   }

@@ -1,8 +1,7 @@
 /** Programs of stdio servers, which run in VMs: the aggregator reads the output of each, and writes lines to its input. */
-import { ANSWER_BYTES_MAX, PROGRAM_STARTS_PER_MINUTE } from "../limit.ts";
-import { readLines } from "../ndjson.ts";
-import { PerMinute } from "../per_minute.ts";
-import { OutboundRefusal } from "./refusal.ts";
+import { ANSWER_BYTES_MAX, PerMinute, PROGRAM_STARTS_PER_MINUTE } from "../limit.ts";
+import { readLines } from "../protocol.ts";
+import { OutboundRefusal } from "./frame.ts";
 
 /** A stdio server's program that runs. */
 export interface StdioProgram {

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { z } from "zod";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { AnswerParts } from "../../../lib/mcp/driver/parts.ts";
+import { AnswerParts } from "../../../lib/mcp/driver/process.ts";
 import { PARTS_TOTAL_MAX, RESULT_BYTES_MAX } from "../../../lib/mcp/limit.ts";
 import type { Progress } from "../../../lib/mcp/mod.ts";
 import { withAggregator } from "../../helper/mcp_driver.ts";

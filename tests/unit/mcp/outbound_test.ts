@@ -2,8 +2,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { AggregatorDefinition, CredentialResolver } from "../../../lib/mcp/mod.ts";
 import { OutboundClient, OutboundServer } from "../../../lib/mcp/outbound/mod.ts";
-import { EventFilter } from "../../../lib/mcp/outbound/answer_filter.ts";
-import { SecretFilter } from "../../../lib/mcp/outbound/secret.ts";
+import { EventFilter, SecretFilter } from "../../../lib/mcp/outbound/secret.ts";
 import { TestAggregator } from "../../helper/mcp_aggregator.ts";
 import { definition, result, scriptedServer } from "../../helper/mcp_server.ts";
 import type { Parsed } from "../../helper/json.ts";

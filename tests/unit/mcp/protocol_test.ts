@@ -3,9 +3,9 @@
  * protocol", "Aggregator errors").
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { resultLine } from "../../../lib/mcp/aggregator/answer.ts";
+import { resultLine } from "../../../lib/mcp/protocol.ts";
 import { isDeeper } from "../../../lib/base/json/mod.ts";
-import { boundedLog } from "../../../lib/mcp/aggregator/log.ts";
+import { boundedLog } from "../../../lib/mcp/aggregator/problem.ts";
 import { limitChild } from "../../helper/child.ts";
 import { definition, result, scriptedServer } from "../../helper/mcp_server.ts";
 import { fromRoot } from "../../helper/repo.ts";

@@ -2,7 +2,7 @@
 // @ts-types="@modelcontextprotocol/sdk/types"
 import { LoggingMessageNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
 import { assertEquals } from "@std/assert";
-import { tellWaiting } from "../../../../lib/mcp/endpoint/waiting.ts";
+import { reportWaiting } from "../../../../lib/mcp/endpoint/perform.ts";
 import { TestGate } from "../../../helper/gate.ts";
 import { SdkCatalogue } from "../../../helper/mcp_endpoint_catalogue.ts";
 import { GuestSide } from "../../../helper/mcp_endpoint_guest.ts";
@@ -44,7 +44,7 @@ Deno.test("a call that waits for a person tells its ask, by progress or by a log
 
 Deno.test("progress is told at intervals, and ends with the wait", async () => {
   const told: number[] = [];
-  const end = tellWaiting("ask-1", ({ progress }) => told.push(progress), () => {}, 1);
+  const end = reportWaiting("ask-1", ({ progress }) => told.push(progress), () => {}, 1);
   await eventually("it is told again", () => told.length > 3);
   end();
   const { length } = told;

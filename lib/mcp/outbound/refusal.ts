@@ -1,2 +1,0 @@
-/** A refusal whose message may be shown by the aggregator. */
-export class OutboundRefusal extends Error {}
