@@ -2,22 +2,18 @@ import { canonicalHost, isAddress } from "../base/address/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { processOf } from "../event/mod.ts";
 import { TCP_STREAMS_MAX } from "../machine/guest/wire/mod.ts";
-import { type Decision, type Gate, guestLine } from "../policy/mod.ts";
-import { BufferedConnection, type ByteStream } from "./connection.ts";
+import { type Decision, type Draft, type Gate, guestLine, type Refusal } from "../policy/mod.ts";
+import { BufferedConnection, type ByteStream, DeadlineWatch } from "./connection.ts";
 import { closeQuietly } from "../base/wire/mod.ts";
-import { DeadlineWatch } from "./deadline.ts";
-import { agrees, type Flow } from "./exchange/authority.ts";
-import { BufferBudget } from "./exchange/buffer_budget.ts";
+import { BufferBudget } from "./exchange/body_buffer.ts";
 import type { ExchangeContext } from "./exchange/context.ts";
 import { connectDraft } from "./exchange/draft.ts";
-import type { Requester } from "./exchange/request.ts";
+import { agrees, type Flow, formatAuthority, type Requester } from "./exchange/request.ts";
 import { type HostRequest, sendFromHost } from "./exchange/host.ts";
 import { MessageFault } from "./fault.ts";
-import { type ClientHello, parseHello } from "./guest/hello.ts";
 import { GuestHttp } from "./guest/http.ts";
-import { recognize } from "./guest/sniff.ts";
+import { type ClientHello, parseHello, recognize } from "./guest/sniff.ts";
 import { Terminator } from "./guest/terminator.ts";
-import { type RefusedPacket, transportDraft, transportRefusal } from "./guest/transport.ts";
 import { Tunnel, type TunnelEnd } from "./guest/tunnel.ts";
 import { type NetTimeouts, TIMEOUTS } from "./limit.ts";
 import { Pool } from "./upstream/pool.ts";
@@ -332,4 +328,52 @@ export interface NetOptions {
   /** Opens a connection, such as through a proxy; absent: directly. */
   connect?: TcpConnector;
   timeouts?: Partial<NetTimeouts>;
+}
+
+// Packets outside of TCP connections and DNS: the guest's kernel refuses them.
+
+/** A refused packet, as the guest reports it. */
+interface RefusedPacket {
+  /** IP protocol number */
+  protocol: number;
+  /** destination address */
+  host_ip: string;
+  /** destination port; absent for protocols without ports */
+  port?: number;
+  process_name: string;
+  pid: number;
+}
+
+/** Event scheme and usual name by IP protocol number. ICMPv6 counts as ICMP. */
+const PROTOCOLS: Readonly<Record<number, [scheme: string, name: string]>> = {
+  1: ["icmp", "ICMP"],
+  6: ["tcp", "TCP outside of a connection"],
+  17: ["udp", "UDP"],
+  58: ["icmp", "ICMP"],
+};
+
+function protocolOf(number: number): [scheme: string, name: string] {
+  return PROTOCOLS[number] ?? ["ip", `IP protocol ${number}`];
+}
+
+/** Drafts the event of a refused packet, as a connection; port 0 for a protocol without ports. */
+function transportDraft(by: Requester, { protocol, host_ip, port }: RefusedPacket): Draft {
+  const [scheme] = protocolOf(protocol);
+  const host = canonicalHost(host_ip) ?? host_ip;
+  const draft = connectDraft(by, scheme, host, port ?? 0);
+  if (port === undefined) draft.http!.request.url = `${scheme}://${formatAuthority("http", host, 80)}`;
+  return draft;
+}
+
+/** @param packets number of packets that the event stands for: above a limit, not every packet gets an event */
+function transportRefusal({ protocol, host_ip, port }: RefusedPacket, packets: number): Refusal {
+  const [, name] = protocolOf(protocol);
+  const host = canonicalHost(host_ip) ?? host_ip;
+  const destination = port === undefined ? host : `${host} port ${port}`;
+  const more = packets > 1 ? `; one of ${packets} in a second, too many for an event each` : "";
+  return {
+    id: "guard-transport",
+    reason: `${name} to ${destination} has no way out of a VM${more}`,
+    remedy: "use a TCP connection, or DNS through the VM's resolver",
+  };
 }

@@ -3,7 +3,7 @@ import packet from "dns-packet";
 import { Buffer } from "node:buffer";
 import { PacketError, walkPacket } from "../../lib/network/dns/guard.ts";
 import { DnsService } from "../../lib/network/dns/mod.ts";
-import { readAnswer } from "../../lib/network/dns/read.ts";
+import { readAnswer } from "../../lib/network/dns/packet.ts";
 import { TestGate } from "../helper/gate.ts";
 import { Random } from "../helper/random.ts";
 import { ask, read } from "../helper/resolver.ts";

@@ -1,13 +1,10 @@
 /** Damaged bytes of guests and upstreams: each input is parsed, refused, or waited for. */
 import { assert, assertEquals } from "@std/assert";
-import { BufferedConnection } from "../../lib/network/connection.ts";
-import { DeadlineWatch } from "../../lib/network/deadline.ts";
-import { parseAuthority } from "../../lib/network/exchange/authority.ts";
+import { BufferedConnection, DeadlineWatch } from "../../lib/network/connection.ts";
+import { parseAuthority } from "../../lib/network/exchange/request.ts";
 import { ConnectionLost, MessageFault } from "../../lib/network/fault.ts";
-import { parseHello } from "../../lib/network/guest/hello.ts";
-import { sniff } from "../../lib/network/guest/sniff.ts";
-import { WireBody } from "../../lib/network/message/body.ts";
-import { requestFraming, responseFraming } from "../../lib/network/message/framing.ts";
+import { parseHello, sniff } from "../../lib/network/guest/sniff.ts";
+import { requestFraming, responseFraming, WireBody } from "../../lib/network/message/body.ts";
 import { headEnd, parseRequestHead, parseResponseHead } from "../../lib/network/message/head.ts";
 import { encodeHeaders, HeaderDecoder } from "../../lib/network/upstream/http2/hpack.ts";
 import { Random } from "../helper/random.ts";

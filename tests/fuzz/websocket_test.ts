@@ -1,12 +1,9 @@
 /** Frames of WebSockets, valid and damaged, in any pieces; and secrets cut anywhere into frames and messages. */
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { BufferedConnection, type ByteStream } from "../../lib/network/connection.ts";
-import { DeadlineWatch } from "../../lib/network/deadline.ts";
+import { BufferedConnection, type ByteStream, DeadlineWatch } from "../../lib/network/connection.ts";
 import { ConnectionLost } from "../../lib/network/fault.ts";
-import { parseFrameHead, SocketFault } from "../../lib/network/websocket/frame.ts";
-import { FrameReader } from "../../lib/network/websocket/reader.ts";
-import { FrameWriter } from "../../lib/network/websocket/writer.ts";
+import { FrameReader, FrameWriter, parseFrameHead, SocketFault } from "../../lib/network/websocket/frame.ts";
 import { added, ALL, KEY, to, world } from "../helper/credential.ts";
 import { Random } from "../helper/random.ts";
 import { frameBytes, type WireFrame } from "../helper/websocket.ts";

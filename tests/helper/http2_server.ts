@@ -1,6 +1,5 @@
 /** A server of HTTP/2 that writes hand-made frames, at the other end of a session. */
-import { BufferedConnection } from "../../lib/network/connection.ts";
-import { DeadlineWatch } from "../../lib/network/deadline.ts";
+import { BufferedConnection, DeadlineWatch } from "../../lib/network/connection.ts";
 import { TIMEOUTS } from "../../lib/network/limit.ts";
 import { WholeBody } from "../../lib/network/message/body.ts";
 import type { Header } from "../../lib/network/message/header.ts";

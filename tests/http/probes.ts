@@ -1,6 +1,6 @@
 /** Bytes that some server may take for a request: pieces of a request, each in many spellings. */
 import { MessageFault } from "../../lib/network/fault.ts";
-import { ClientSpoke, RelayWatch } from "../../lib/network/guest/relay_watch.ts";
+import { ClientSpoke, RelayWatch } from "../../lib/network/guest/tunnel.ts";
 import { Random } from "../helper/random.ts";
 
 const TAIL = "Host: a.example\r\nContent-Length: 0\r\n\r\n";

@@ -1,4 +1,3 @@
 /** Certificate authority of one machine, for inspecting the HTTPS of guests. */
-export { Ca } from "./ca.ts";
+export { Ca, caFiles, openCa, rotateCa } from "./ca.ts";
 export type { CaFiles, Leaf } from "./sign.ts";
-export { caFiles, openCa, rotateCa } from "./store.ts";

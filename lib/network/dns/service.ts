@@ -1,17 +1,33 @@
 import { canonicalHost, isPrivateHost } from "../../base/address/mod.ts";
 import { guestErrorBody, SbxError } from "../../base/error/mod.ts";
-import { type Decision, type Gate, guestLine } from "../../policy/mod.ts";
-import { type DnsAnswer, DnsCache } from "./cache.ts";
-import { type Actor, type DnsClient, draftOf, qnameOf, responseOf } from "./draft.ts";
+import { type Decision, type Draft, type Gate, guestLine } from "../../policy/mod.ts";
+import { type DnsAnswer, DnsCache, ResolvedAddresses } from "./cache.ts";
 import { PacketError } from "./guard.ts";
-import { type CacheLimits, CHAIN_MAX, OVERRIDE_TTL, PENDING_MAX, UDP_HELD_MS } from "./limit.ts";
+import {
+  ANSWER_TEXT_MAX,
+  type CacheLimits,
+  CHAIN_MAX,
+  OVERRIDE_TTL,
+  PENDING_MAX,
+  UDP_HELD_MS,
+} from "./limit.ts";
 import type { Overrides, OverrideTarget } from "./override.ts";
-import { type DnsQuestion, type DnsRecord, EDE, isAlwaysEmpty, isName, plainName } from "./packet.ts";
-import { readQuery, readQuestion } from "./read.ts";
-import { ResolvedAddresses } from "./resolved_addresses.ts";
-import type { Resolver } from "./resolver.ts";
-import { ResolverClient, ResolverError } from "./resolver_client.ts";
-import { type DnsReply, writeReferral, writeRefusal, writeReply } from "./write.ts";
+import {
+  type DnsQuestion,
+  type DnsRecord,
+  type DnsReply,
+  EDE,
+  isAlwaysEmpty,
+  isName,
+  plainName,
+  readQuery,
+  readQuestion,
+  writeReferral,
+  writeRefusal,
+  writeReply,
+} from "./packet.ts";
+import { type Resolver, ResolverClient, ResolverError } from "./resolver.ts";
+import { processOf } from "../../event/mod.ts";
 
 export interface DnsOptions {
   gate: Gate;
@@ -258,4 +274,76 @@ function chainOf({ name, type }: DnsQuestion, records: readonly DnsRecord[]): Dn
     owner = plainName(alias.data);
   }
   return chain;
+}
+
+// Drafts of DNS events (docs/design/contracts/05-policy.md §5).
+
+/** Client of a query, as the guest reports it: for the event only. */
+export interface DnsClient {
+  proto: "udp" | "tcp";
+  /** empty when unknown */
+  process_name: string;
+}
+
+type Actor = "vm" | "host";
+
+/** Drafts the event of a question. @param answer its answer, if it needs no resolver: then one decision is enough */
+export function draftOf(
+  { name, type }: DnsQuestion,
+  client: DnsClient,
+  actor: Actor,
+  answer?: DnsAnswer,
+): Draft {
+  const process = processOf(client.process_name);
+  return {
+    common: { event_type: "dns.query", source_engine: "network", actor, ...(process && { process }) },
+    dns: {
+      request: { qname: qnameOf(name), qtype: type, transport: client.proto },
+      ...(answer && { response: responseOf(answer) }),
+    },
+  };
+}
+
+/** Name of a question in its event: as rules match hosts, where it can be a host. */
+function qnameOf(name: string): string {
+  return canonicalHost(name) ?? plainName(name);
+}
+
+/** Response object of an event. */
+function responseOf({ rcode, records }: DnsAnswer): { rcode: string; answers: string[] } {
+  return { rcode, answers: records.map(answerText) };
+}
+
+/**
+ * Text of a record in an event (docs/design/contracts/05-policy.md §5, `dns.response.answers`): an address, a
+ * name, or its text.
+ */
+export function answerText({ type, data }: DnsRecord): string {
+  return textOf(type, data).slice(0, ANSWER_TEXT_MAX);
+}
+
+// deno-lint-ignore no-explicit-any -- dns-packet gives each type of record another form
+function textOf(type: string, data: any): string {
+  switch (type) {
+    case "A":
+    case "AAAA":
+      return canonicalHost(data) ?? data;
+    case "CNAME":
+    case "NS":
+    case "PTR":
+      return plainName(data);
+    case "MX":
+      return plainName(data.exchange);
+    case "SRV":
+      return plainName(data.target);
+    case "SOA":
+      return plainName(data.mname);
+    case "NAPTR":
+      return plainName(data.replacement);
+    case "CAA":
+      return `${data.tag} ${data.value}`;
+    default:
+      // TXT: strings of one text
+      return data.map((part: Uint8Array) => new TextDecoder().decode(part)).join("");
+  }
 }

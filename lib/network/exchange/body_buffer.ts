@@ -1,11 +1,11 @@
 /** Buffers request bodies until their decision, within one budget for all requests of a VM. */
 import { ClientLost, MessageFault } from "../fault.ts";
-import { BUFFERED_BODY_MAX, CAPTURE_MAX } from "../limit.ts";
+import { BUFFERED_BODY_MAX, BUFFERED_TOTAL_MAX, CAPTURE_MAX, TIMEOUTS } from "../limit.ts";
 import { type BodySource, NO_BODY } from "../message/body.ts";
-import { ByteBuffer, NO_BYTES } from "../message/byte_buffer.ts";
-import type { BufferBudget, Receiving } from "./buffer_budget.ts";
-import { ClientBody } from "./client_body.ts";
+import { ByteBuffer, NO_BYTES } from "../message/bytes.ts";
 import type { IncomingRequest } from "./request.ts";
+import type { Passage } from "../../policy/mod.ts";
+import type { Header } from "../message/header.ts";
 
 /** The buffered beginning of a body, and the rest to read. */
 export interface BufferedBody {
@@ -96,4 +96,123 @@ export function emptyBody({ body }: IncomingRequest): BufferedBody {
 /** Body that replaces the one received. */
 export function replacementBody(bytes: Uint8Array): BufferedBody {
   return { first: bytes, complete: true, rest: NO_BODY };
+}
+
+/** A body or message that is being received and held. */
+export interface Receiving {
+  /** Gives its room back and receives no more. */
+  end(): void;
+}
+
+/**
+ * Buffered `bytes` of all requests and messages of a VM. Holders that do not send on yield their room: when
+ * it is needed, transfers that have been arriving for longer than `slowMs` end, the oldest first.
+ */
+export class BufferBudget {
+  /** taken so far; what holds it gives it back by subtracting */
+  bytes = 0;
+  /** with the unix `ms` of its beginning, oldest first */
+  readonly #receiving = new Map<Receiving, number>();
+
+  constructor(readonly slowMs: number = TIMEOUTS.buffer, readonly max = BUFFERED_TOTAL_MAX) {}
+
+  /** Takes room. @returns false without room */
+  take(bytes: number): boolean {
+    if (this.bytes + bytes > this.max) this.#makeRoom(bytes);
+    if (this.bytes + bytes > this.max) return false;
+    this.bytes += bytes;
+    return true;
+  }
+
+  /** Notes a body or message that is not complete yet; a second time changes nothing. */
+  begin(receiving: Receiving): void {
+    if (!this.#receiving.has(receiving)) this.#receiving.set(receiving, Date.now());
+  }
+
+  /** Notes the end of a body or message: from now on it keeps its room. */
+  complete(receiving: Receiving): void {
+    this.#receiving.delete(receiving);
+  }
+
+  #makeRoom(bytes: number): void {
+    for (const [receiving, since] of this.#receiving) {
+      if (Date.now() - since < this.slowMs || this.bytes + bytes <= this.max) return;
+      this.#receiving.delete(receiving);
+      receiving.end();
+    }
+  }
+}
+
+/** A body that wraps another and adds to its reads. */
+abstract class WrappedBody implements BodySource {
+  protected readonly body: BodySource;
+
+  constructor(body: BodySource) {
+    this.body = body;
+  }
+
+  get length(): number | undefined {
+    return this.body.length;
+  }
+
+  get trailers(): readonly Header[] {
+    return this.body.trailers;
+  }
+
+  get done(): boolean {
+    return this.body.done;
+  }
+
+  get ready(): boolean {
+    return this.body.ready;
+  }
+
+  abstract read(): Promise<Uint8Array | null>;
+}
+
+/**
+ * Body of a client's request: its errors become {@linkcode ClientLost}, distinct from the upstream's errors.
+ */
+export class ClientBody extends WrappedBody {
+  readonly #onEnd: () => void;
+  #ended = false;
+
+  /** @param onEnd called once, when the whole body has been read */
+  constructor(body: BodySource, onEnd: () => void) {
+    super(body);
+    this.#onEnd = onEnd;
+  }
+
+  async read(): Promise<Uint8Array | null> {
+    let piece: Uint8Array | null;
+    try {
+      piece = await this.body.read();
+    } catch (cause) {
+      throw new ClientLost(cause);
+    }
+    // `onEnd` starts reading the connection, which would overwrite the last piece: it waits until that piece is used.
+    if (piece === null && !this.#ended) {
+      this.#ended = true;
+      this.#onEnd();
+    }
+    return piece;
+  }
+}
+
+/** Body whose length the decision did not know: budgets count its bytes before they are sent. */
+export class CountedBody extends WrappedBody {
+  readonly #passage: Passage;
+  #bytes = 0;
+
+  constructor(body: BodySource, passage: Passage) {
+    super(body);
+    this.#passage = passage;
+  }
+
+  /** @throws {SbxError} `policy.blocked`: a budget of bytes is used up */
+  async read(): Promise<Uint8Array | null> {
+    const piece = await this.body.read();
+    if (piece !== null) this.#passage.countSent(this.#bytes += piece.length);
+    return piece;
+  }
 }

@@ -1,8 +1,11 @@
-import type { Gate } from "../../policy/mod.ts";
+import type { Decision, Gate } from "../../policy/mod.ts";
 import type { CredentialPort, ModelPort } from "../interface/mod.ts";
 import type { Pool } from "../upstream/pool.ts";
 import type { DialAddress } from "../upstream/upstream.ts";
-import type { BufferBudget } from "./buffer_budget.ts";
+import type { BufferBudget } from "./body_buffer.ts";
+import type { SbxError } from "../../base/error/mod.ts";
+import type { BufferedConnection } from "../connection.ts";
+import type { Header } from "../message/header.ts";
 
 /** Parts shared by all exchanges of one VM. */
 export interface ExchangeContext {
@@ -28,4 +31,39 @@ export interface ExchangeContext {
   /** time for the rest of a model's answer whose client is gone, in `ms` */
   lingerMs: number;
   budget: BufferBudget;
+}
+
+/** A refusal in the protocol of the client. */
+export interface BlockReply {
+  status: number;
+  headers: Header[];
+  body: Uint8Array;
+}
+
+/** Receiver of one response: a guest's connection, or a caller on the host. Its writing methods throw `ClientLost`. */
+export interface Outlet {
+  /** ends the wait for a person's answer when the client is gone */
+  readonly signal: AbortSignal;
+  /** Sends `100 Continue` to a client that waits for it; until then its body is not read. */
+  proceed?(): Promise<void>;
+  /** Sends a whole response. @param declared `content-length` of a response to HEAD, or without a body */
+  sendWhole(status: number, headers: readonly Header[], body: Uint8Array, declared?: string): Promise<void>;
+  /** form of refusals for a client that reads no JSON; `undefined` for the usual form */
+  blockReply?: (decision: Decision) => BlockReply | undefined;
+  /** Sends the decision that blocks the request or its response. */
+  sendBlock(decision: Decision): Promise<void>;
+  /** Sends an error. */
+  sendError(error: SbxError): Promise<void>;
+  /** Begins a streaming response; its head may wait for the first piece of the body. */
+  begin(status: number, headers: readonly Header[], length: number | undefined): void;
+  /** Sends a head that waits. */
+  flush(): Promise<void>;
+  write(piece: Uint8Array): Promise<void>;
+  end(trailers: readonly Header[]): Promise<void>;
+  /** Ends a response that cannot be completed, so that it is not taken for a complete one. */
+  cut(): void;
+  /** Confirms an upgrade that the upstream accepted. @returns the client's connection */
+  upgrade?(headers: readonly Header[], protocol: string): Promise<BufferedConnection>;
+  /** Calls back when the client goes away; only while the request's body is not being read. */
+  watch(onGone: () => void): void;
 }

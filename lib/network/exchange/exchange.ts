@@ -4,12 +4,12 @@
  */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
-import type { CredentialSubstitution, Event } from "../../event/mod.ts";
-import type { Decision, Draft, Passage } from "../../policy/mod.ts";
+import { type CredentialSubstitution, type Event, providerOf } from "../../event/mod.ts";
+import type { Decision, Draft, Gate, Passage } from "../../policy/mod.ts";
 import { ClientLost, ConnectionLost } from "../fault.ts";
 import { BUFFERED_BODY_MAX } from "../limit.ts";
 import { AnnouncedBody, type BodySource, NO_BODY } from "../message/body.ts";
-import { NO_BYTES } from "../message/byte_buffer.ts";
+import { NO_BYTES } from "../message/bytes.ts";
 import { encodingOf } from "../message/encoding.ts";
 import { acceptIdentity, acceptWhole, dropHeader } from "../message/header.ts";
 import {
@@ -18,14 +18,13 @@ import {
   CredentialDenied,
   type Injected,
   type ModelCall,
+  type ModelPort,
 } from "../interface/mod.ts";
 import { upstreamError } from "../upstream/connect.ts";
 import { type ExchangeReply, Flight } from "../upstream/pool.ts";
 import type { PinnedDestination } from "../upstream/upstream.ts";
-import { formatAuthority } from "./authority.ts";
-import { BodyBuffer, type BufferedBody, emptyBody, replacementBody } from "./body_buffer.ts";
-import type { ExchangeContext } from "./context.ts";
-import { CountedBody } from "./client_body.ts";
+import { BodyBuffer, type BufferedBody, CountedBody, emptyBody, replacementBody } from "./body_buffer.ts";
+import type { ExchangeContext, Outlet } from "./context.ts";
 import {
   type Captured,
   describeBody,
@@ -34,20 +33,18 @@ import {
   httpDraft,
   NO_HTTP_BODY,
   requesterOf,
+  rewriteBody,
+  rewriteHead,
+  rewriteUpgrade,
   substitutionDraft,
 } from "./draft.ts";
-import type { CapturedHead, IncomingRequest, Requester } from "./request.ts";
-import { searchEncoded, TOO_LONG } from "./encoded_body.ts";
-import { bodyPlaceOf, prepareBody } from "./filtered_body.ts";
-import { drainBody, GitExchange } from "./git.ts";
-import { modelBodyOf } from "./model_body.ts";
-import { modelRequestOf, ModelTap, type ModelVerdict } from "./model_tap.ts";
-import type { Outlet } from "./outlet.ts";
+import { type CapturedHead, formatAuthority, type IncomingRequest, type Requester } from "./request.ts";
+import { bodyPlaceOf, prepareBody, searchEncoded, TOO_LONG } from "./filtered_body.ts";
+import { drainBody, GitExchange, REQUEST_GIT } from "./git.ts";
+import { LaterTap, modelBodyOf, modelRequestOf, ModelTap, type ModelVerdict } from "./model_tap.ts";
 import { errorText, ResponseRelay } from "./response_relay.ts";
-import { LaterTap } from "./response_tap.ts";
-import { rewriteBody, rewriteHead, rewriteUpgrade } from "./rewrite.ts";
-import { SocketExchange } from "./socket.ts";
-import { REQUEST_BODY, requestRefusal, RESPONSE_BODY } from "./unreadable.ts";
+import { SocketExchange, socketRequestOf } from "./socket.ts";
+import { isUnreadable } from "../message/text.ts";
 
 /** One request and its response. Every failure is answered and recorded. */
 export class HttpExchange {
@@ -489,5 +486,56 @@ function revokedError(cause?: unknown): SbxError {
   return new SbxError("credential.denied", "the request was ended because its credential was revoked", {
     cause,
     hint: "add another credential for the VM: sbx credentials add PROVIDER",
+  });
+}
+
+// Requests that hide what rules read: refused, so that no encoding and no WebSocket gets past them
+// (docs/design/contracts/05-policy.md §5, "Guards").
+
+/** Parts of events that hold bodies, as {@linkcode Gate.reads} takes them. */
+const REQUEST_BODY = "http.request.body";
+const RESPONSE_BODY = "http.response.body";
+
+/** Refuses a request that hides what rules read; `undefined` for one that may be decided on. */
+function requestRefusal(
+  { gate, models }: ExchangeContext,
+  draft: Draft,
+  git?: GitExchange,
+): Decision | undefined {
+  return bodyRefusal(gate, draft) ?? socketRefusal(gate, models, draft) ?? gitRefusal(gate, draft, git);
+}
+
+/** Refuses a push whose changes are unknown where rules read them. */
+function gitRefusal(gate: Gate, draft: Draft, git: GitExchange | undefined): Decision | undefined {
+  if (git?.fault === undefined || !gate.reads(REQUEST_GIT)) return undefined;
+  return gate.refuse(draft, {
+    id: "guard-git",
+    reason: `a rule reads what git pushes, and this push cannot be read: ${git.fault}`,
+    remedy: "push with git over HTTPS, at most 1000 refs at once",
+  });
+}
+
+/** Refuses a WebSocket to a model provider whose messages are not read, where rules read or budgets count models. */
+function socketRefusal(gate: Gate, models: ModelPort | undefined, draft: Draft): Decision | undefined {
+  const { headers, host } = draft.http!.request;
+  const reads = gate.reads("model") ? "a rule reads" : gate.countsModels ? "a budget counts" : undefined;
+  if (headers["upgrade"] === undefined || providerOf(host) === undefined || reads === undefined) {
+    return undefined;
+  }
+  if (models?.socket?.(socketRequestOf(draft))) return undefined;
+  return gate.refuse(draft, {
+    id: "guard-model",
+    reason: `${reads} models, and the messages of this WebSocket to a provider cannot be read`,
+    remedy: "use the provider's API over HTTPS",
+  });
+}
+
+/** Refuses a request whose body rules read and cannot. */
+function bodyRefusal(gate: Gate, draft: Draft): Decision | undefined {
+  if (!gate.reads(REQUEST_BODY) || !isUnreadable(draft.http!.request.body)) return undefined;
+  return gate.refuse(draft, {
+    id: "guard-body",
+    reason: "a rule reads bodies, and the encoding or charset of this one cannot be undone",
+    remedy: "send the body as UTF-8, with gzip, deflate, br, zstd or no encoding",
   });
 }

@@ -3,10 +3,12 @@ import { lenientPath } from "../../base/url/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import { type BodySource, RestOfBody, WholeBody } from "../message/body.ts";
 import { type Header, headerValue } from "../message/header.ts";
-import { splitTarget } from "../message/target.ts";
+import { splitTarget } from "../message/head.ts";
 import { type BodyFilter, type BodyPlace, CredentialDenied } from "../interface/mod.ts";
 import type { BufferedBody } from "./body_buffer.ts";
 import type { CapturedHead } from "./request.ts";
+import { BUFFERED_BODY_MAX } from "../limit.ts";
+import { canDecode, decodeBody } from "../message/encoding.ts";
 
 /** Describes a body of an exchange to the broker, as policy allowed it. */
 export function bodyPlaceOf(
@@ -131,4 +133,38 @@ export class FilteredBody implements BodySource {
       "send the body in chunks, or without the credential",
     );
   }
+}
+
+// Encoded request bodies: searched for secrets and refs where that is possible, refused where it is not.
+
+/** Result of a search; `secret` has the decoded bytes, from which they are still to be removed. */
+type EncodedSearch =
+  | { found: "nothing" | "too long"; plain?: undefined }
+  | { found: "secret"; plain: Uint8Array };
+
+/** Refusal of a body that is not held whole. */
+export const TOO_LONG = {
+  id: "guard-body",
+  reason:
+    "an encoded body cannot be searched for credentials when it has more than 8 MiB, or its VM holds 128 MiB",
+  remedy: "send it without Content-Encoding, or in smaller requests",
+};
+
+/**
+ * Decodes an encoded body and searches it. A body that no server can decode either is `nothing`.
+ *
+ * @param filter a filter for this search alone
+ */
+export async function searchEncoded(
+  { first, complete }: BufferedBody,
+  encoding: string,
+  filter: BodyFilter | undefined,
+): Promise<EncodedSearch> {
+  if (!filter || first.length === 0 && complete || !canDecode(encoding)) return { found: "nothing" };
+  if (!complete) return { found: "too long" };
+  const decoded = await decodeBody(first, encoding, BUFFERED_BODY_MAX);
+  if (!decoded) return { found: "nothing" };
+  if (decoded.cut) return { found: "too long" };
+  filterBytes(decoded.bytes, filter);
+  return filter.substitutions.length > 0 ? { found: "secret", plain: decoded.bytes } : { found: "nothing" };
 }

@@ -16,9 +16,9 @@ import {
 import { type Decision, guestLine } from "../../policy/mod.ts";
 import { decodeBody, encodingOf } from "../message/encoding.ts";
 import { headerValue } from "../message/header.ts";
-import { splitTarget } from "../message/target.ts";
+import { splitTarget } from "../message/head.ts";
 import type { BufferedBody } from "./body_buffer.ts";
-import type { BlockReply, Outlet } from "./outlet.ts";
+import type { BlockReply, Outlet } from "./context.ts";
 import type { CapturedHead } from "./request.ts";
 
 /** Part of events that holds a request's git operation, as `Gate.reads` takes it. */

@@ -7,11 +7,10 @@ import { ClientLost, ConnectionLost } from "../fault.ts";
 import { WholeBody } from "../message/body.ts";
 import { isMethod } from "../message/head.ts";
 import { dropHopByHop, dropImitations, type Header } from "../message/header.ts";
-import { encodeByteText } from "../message/latin1.ts";
-import { parseAuthority } from "./authority.ts";
-import type { ExchangeContext } from "./context.ts";
+import { encodeByteText } from "../message/bytes.ts";
+import { parseAuthority } from "./request.ts";
+import type { ExchangeContext, Outlet } from "./context.ts";
 import { HttpExchange } from "./exchange.ts";
-import type { Outlet } from "./outlet.ts";
 
 /** A request of the host. */
 export interface HostRequest {

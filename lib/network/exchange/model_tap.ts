@@ -3,14 +3,23 @@ import { SbxError } from "../../base/error/mod.ts";
 import { lenientPath } from "../../base/url/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import type { Decision, Draft, Gate, Outcome, Passage, Refusal } from "../../policy/mod.ts";
-import { NO_BYTES } from "../message/byte_buffer.ts";
+import { ByteBuffer, NO_BYTES } from "../message/bytes.ts";
 import { type Header, headerValue } from "../message/header.ts";
-import { splitTarget } from "../message/target.ts";
-import type { Destination, ModelCall, ModelDraft, ModelRequest, Scrub } from "../interface/mod.ts";
+import { splitTarget } from "../message/head.ts";
+import type {
+  Destination,
+  LaterAnswer,
+  ModelCall,
+  ModelDraft,
+  ModelRequest,
+  Scrub,
+} from "../interface/mod.ts";
 import type { CapturedHead, Requester } from "./request.ts";
-import type { ModelBody } from "./model_body.ts";
-import type { ResponseTap, TapEnd } from "./response_tap.ts";
-import { UsageStrip } from "./usage_strip.ts";
+import { BUFFERED_BODY_MAX } from "../limit.ts";
+import { decodeBody, encodingOf } from "../message/encoding.ts";
+import type { BufferedBody } from "./body_buffer.ts";
+import { joinBytes } from "../../base/bytes/mod.ts";
+import { isObject } from "../../base/object/mod.ts";
 
 /** Decision on a model call: it is sent, with its rewritten body if there is one, or it is blocked. */
 export type ModelVerdict = { allowed: true; body?: Uint8Array } | { allowed: false; decision: Decision };
@@ -192,4 +201,166 @@ function rewriteError(cause?: unknown): SbxError {
       cause,
     },
   );
+}
+
+/** Body of a request that may be a model call, without encoding. */
+interface ModelBody {
+  bytes: Uint8Array;
+  /** why these are not all its bytes, as a clause; absent when they are */
+  fault?: string;
+}
+
+/** Body as a model call's reader reads it. @param rewritten the body as rules rewrote it */
+export async function modelBodyOf(
+  { headers }: CapturedHead,
+  { first, complete }: BufferedBody,
+  rewritten: Uint8Array | undefined,
+): Promise<ModelBody> {
+  if (rewritten) return { bytes: rewritten };
+  if (!complete) return { bytes: first, fault: "its body is too long to be held" };
+  const encoding = encodingOf(headers);
+  if (encoding === undefined) return { bytes: first };
+  const decoded = await decodeBody(first, encoding, BUFFERED_BODY_MAX);
+  if (!decoded) return { bytes: first, fault: `its content encoding ${encoding} is unknown` };
+  if (decoded.whole) return { bytes: decoded.bytes };
+  return { bytes: decoded.bytes, fault: "its content encoding is damaged, or its body too long to be held" };
+}
+
+// Takes the counts out of a stream whose client did not ask for them: some fail on their event, which has no choices.
+
+/** Longest event that is held, in `bytes`; the counts have some hundred. */
+const EVENT_MAX = 64 * 1024;
+const LF = 10;
+const CR = 13;
+
+export class UsageStrip {
+  /** of the event that is not complete */
+  #held: Uint8Array = NO_BYTES;
+  /** the event is longer than any event with counts: it passes as it arrives */
+  #isLong = false;
+
+  /** True for content types of event streams. */
+  isOf(contentType: string): boolean {
+    return /^text\/event-stream\b/i.test(contentType);
+  }
+
+  /** @returns the bytes that may pass, in a buffer of their own */
+  push(bytes: Uint8Array): Uint8Array {
+    const all = joinBytes([this.#held, bytes]);
+    const passing = new ByteBuffer();
+    let start = 0;
+    for (let end = eventEnd(all, start); end >= 0; end = eventEnd(all, start)) {
+      const event = all.subarray(start, end);
+      if (this.#isLong || !isCounts(event)) passing.add(event);
+      this.#isLong = false;
+      start = end;
+    }
+    this.#held = all.slice(start);
+    if (this.#isLong || this.#held.length > EVENT_MAX) {
+      this.#isLong = true;
+      // The last bytes may be the beginning of its end.
+      const cut = Math.max(0, this.#held.length - 3);
+      passing.add(this.#held.subarray(0, cut));
+      this.#held = this.#held.slice(cut);
+    }
+    return passing.bytes.slice();
+  }
+
+  /** @returns the rest of a stream that ended within an event */
+  end(): Uint8Array {
+    const rest = this.#held;
+    this.#held = NO_BYTES;
+    return !this.#isLong && isCounts(rest) ? NO_BYTES : rest;
+  }
+}
+
+/** Offset behind the blank line that ends an event; -1 without one. */
+function eventEnd(bytes: Uint8Array, from: number): number {
+  for (let at = bytes.indexOf(LF, from); at >= 0; at = bytes.indexOf(LF, at + 1)) {
+    if (bytes[at + 1] === LF) return at + 2;
+    if (bytes[at + 1] === CR && bytes[at + 2] === LF) return at + 3;
+  }
+  return -1;
+}
+
+/** True for the event that has counts and nothing else. */
+function isCounts(event: Uint8Array): boolean {
+  if (event.length > EVENT_MAX) return false;
+  const data = new TextDecoder().decode(event).split(/\r?\n/).filter((line) => line.startsWith("data:"))
+    .map((line) => line.slice(5)).join("\n");
+  try {
+    const value = JSON.parse(data);
+    return isObject(value) && Array.isArray(value.choices) && value.choices.length === 0 &&
+      isObject(value.usage);
+  } catch {
+    return false;
+  }
+}
+
+// Readers of a response as it passes.
+
+/** How far a request and its answer got. */
+export interface TapEnd {
+  /** nothing of the request was sent */
+  unsent?: boolean;
+  /** the answer came to its end, whether or not the client took it */
+  complete?: boolean;
+}
+
+/** Reads a response as it passes; it never disturbs it. */
+export interface ResponseTap {
+  /** a budget counts the call: its answer is read on when the client is gone */
+  readonly isCounted: boolean;
+  /** the client gets other bytes than the upstream sends */
+  readonly strips: boolean;
+  head(status: number, headers: Header[]): void;
+  chunk(bytes: Uint8Array): void;
+  forClient(bytes: Uint8Array): Uint8Array;
+  clientEnd(): Uint8Array;
+  end(error?: string, end?: TapEnd): void;
+}
+
+/** Counts a call of a model again by its answer, which the client fetches. */
+export class LaterTap implements ResponseTap {
+  readonly isCounted = false;
+  readonly strips = false;
+  readonly #gate: Gate;
+  #answer?: LaterAnswer;
+
+  constructor(gate: Gate, answer: LaterAnswer) {
+    this.#gate = gate;
+    this.#answer = answer;
+  }
+
+  head(status: number, headers: Header[]): void {
+    this.#read((answer) => answer.head(status, headers));
+  }
+
+  chunk(bytes: Uint8Array): void {
+    this.#read((answer) => answer.chunk(bytes));
+  }
+
+  forClient(bytes: Uint8Array): Uint8Array {
+    return bytes;
+  }
+
+  clientEnd(): Uint8Array {
+    return new Uint8Array();
+  }
+
+  end(error?: string, { complete = error === undefined }: TapEnd = {}): void {
+    const use = complete ? this.#read((answer) => answer.end()) : undefined;
+    this.#answer = undefined;
+    if (use) this.#gate.correctUse(use);
+  }
+
+  /** An unreadable answer leaves the count unreduced. */
+  #read<T>(step: (answer: LaterAnswer) => T): T | undefined {
+    try {
+      return this.#answer && step(this.#answer);
+    } catch {
+      this.#answer = undefined;
+      return undefined;
+    }
+  }
 }

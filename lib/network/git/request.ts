@@ -1,6 +1,7 @@
 /** Requests of git among HTTP requests: smart HTTP (gitprotocol-http), and writes of refs by other means. */
 import { lenientPath } from "../../base/url/mod.ts";
-import type { GitUpdate } from "./push.ts";
+import { FLUSH, formatPacket, type GitUpdate, PACKET_MAX, type PushReading, SMALL_BAND_MAX } from "./push.ts";
+import { joinBytes } from "../../base/bytes/mod.ts";
 
 export type GitService = "git-upload-pack" | "git-receive-pack";
 
@@ -86,4 +87,67 @@ function typeOf({ header }: GitHead): string {
 
 function serviceOf(name: string): GitService {
   return /receive/i.test(name) ? "git-receive-pack" : "git-upload-pack";
+}
+
+// Refusals that git's client shows to its user.
+
+/** A response with status 200: git's client reads packets of no other. */
+export interface GitReply {
+  type: string;
+  body: Uint8Array;
+}
+
+/** Bands of a multiplexed answer (gitprotocol-pack, "Packfile Data"). */
+const BAND = { data: 1, message: 2, error: 3 };
+
+/**
+ * Formats a refusal.
+ *
+ * @param line reason, without control characters
+ * @param push its updates are refused one by one
+ */
+export function formatRefusal({ service, step }: GitRequest, line: string, push?: PushReading): GitReply {
+  if (step === "list") {
+    const body = joinBytes([formatPacket(`# service=${service}\n`), FLUSH, formatError(line), FLUSH]);
+    return { type: `application/x-${service}-advertisement`, body };
+  }
+  return {
+    type: `application/x-${service}-result`,
+    body: push ? formatPushRefusal(push, line) : formatError(line),
+  };
+}
+
+function formatPushRefusal({ updates, features, fault }: PushReading, line: string): Uint8Array {
+  const bandMax = features.has("side-band-64k") ? PACKET_MAX : features.has("side-band") ? SMALL_BAND_MAX : 0;
+  const isReported = features.has("report-status") || features.has("report-status-v2");
+  if (fault !== undefined || !isReported) {
+    return bandMax ? joinBytes([...bands(BAND.error, encode(line), bandMax), FLUSH]) : formatError(line);
+  }
+  const report = joinBytes([
+    formatPacket("unpack ok\n"),
+    ...updates.map(({ ref }) => formatPacket(`ng ${ref} blocked by policy\n`)),
+    FLUSH,
+  ]);
+  if (!bandMax) return report;
+  return joinBytes([
+    ...bands(BAND.message, encode(`${line}\n`), bandMax),
+    ...bands(BAND.data, report, bandMax),
+    FLUSH,
+  ]);
+}
+
+function bands(band: number, bytes: Uint8Array, max: number): Uint8Array[] {
+  const packets: Uint8Array[] = [];
+  for (let at = 0; at < bytes.length; at += max - 5) {
+    packets.push(formatPacket(joinBytes([Uint8Array.of(band), bytes.subarray(at, at + max - 5)])));
+  }
+  return packets;
+}
+
+function formatError(line: string): Uint8Array {
+  return formatPacket(`ERR ${line}`);
+}
+
+function encode(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
 }

@@ -1,10 +1,10 @@
 import { guestErrorBody, type SbxError, statusOf } from "../../base/error/mod.ts";
 import { type Decision, guestRefusal } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
-import type { Outlet } from "../exchange/outlet.ts";
+import type { Outlet } from "../exchange/context.ts";
 import { ClientLost } from "../fault.ts";
 import type { Header } from "../message/header.ts";
-import { BodyWriter, formatHead } from "../message/write.ts";
+import { BodyWriter, formatHead } from "../message/body.ts";
 
 /** Form of a response on a guest's connection. */
 export interface OutletOptions {

@@ -2,24 +2,23 @@
 import { canonicalPath } from "../../base/url/mod.ts";
 import { type Decision, guestRefusal, type Refusal } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
+import type { ExchangeContext } from "../exchange/context.ts";
+import { connectDraft, httpDraft, NO_HTTP_BODY, rawPathOf } from "../exchange/draft.ts";
 import {
   type Authority,
   findMismatch,
   type Flow,
   formatAuthority,
+  type IncomingRequest,
   parseAuthority,
-} from "../exchange/authority.ts";
-import type { ExchangeContext } from "../exchange/context.ts";
-import { connectDraft, httpDraft, NO_HTTP_BODY, rawPathOf } from "../exchange/draft.ts";
-import type { IncomingRequest, Requester } from "../exchange/request.ts";
+  type Requester,
+} from "../exchange/request.ts";
 import { HttpExchange } from "../exchange/exchange.ts";
 import { ClientLost, ConnectionLost, MessageFault } from "../fault.ts";
 import { DRAIN_MAX, HEAD_MAX, type NetTimeouts } from "../limit.ts";
-import { type BodySource, WireBody } from "../message/body.ts";
-import { keepsAlive, requestFraming } from "../message/framing.ts";
-import { headEnd, parseRequestHead, type RequestHead } from "../message/head.ts";
+import { type BodySource, keepsAlive, requestFraming, WireBody } from "../message/body.ts";
+import { headEnd, parseRequestHead, type RequestHead, splitTarget } from "../message/head.ts";
 import { dropHopByHop, dropImitations } from "../message/header.ts";
-import { splitTarget } from "../message/target.ts";
 import type { NamePort } from "../interface/mod.ts";
 import { EXTENSIONS, upgradeOf } from "../websocket/mod.ts";
 import { GuestOutlet } from "./guest_outlet.ts";

@@ -6,20 +6,18 @@ export {
   type CredentialPort,
   type Destination,
   type Injected,
+  type LaterAnswer,
   type MessageFilter,
   type MessagePlace,
+  type ModelCall,
+  type ModelDraft,
+  type ModelPort,
+  type ModelRequest,
+  type ModelSocket,
+  type NamePort,
+  type Scrub,
+  type SocketRequest,
+  type SocketResponse,
   type Substituted,
-} from "./credential.ts";
-export type {
-  LaterAnswer,
-  ModelCall,
-  ModelDraft,
-  ModelPort,
-  ModelRequest,
-  ModelSocket,
-  Scrub,
-  SocketRequest,
-  SocketResponse,
-} from "./model.ts";
-export type { NamePort } from "./name.ts";
+} from "./port.ts";
 export type { Header } from "../message/header.ts";

@@ -1,11 +1,10 @@
+/** Bodies of HTTP/1.1 messages: their framing, and how they are read and written. */
 import type { BufferedConnection } from "../connection.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
 import { CHUNK_LINE_MAX, TRAILERS_MAX } from "../limit.ts";
-import { ByteBuffer, NO_BYTES } from "./byte_buffer.ts";
-import type { BodyFraming } from "./framing.ts";
-import { headEnd, parseTrailers } from "./head.ts";
+import { headEnd, parseTrailers, type RequestHead, type ResponseHead } from "./head.ts";
 import type { Header } from "./header.ts";
-import { decodeLatin1 } from "./latin1.ts";
+import { ByteBuffer, decodeLatin1, NO_BYTES } from "./bytes.ts";
 
 /** Bytes of one body, piece by piece. */
 export interface BodySource {
@@ -266,4 +265,121 @@ export async function readWhole(body: BodySource, length: number): Promise<Uint8
   const all = new ByteBuffer();
   for (let piece = first; piece !== null; piece = await body.read()) all.add(piece);
   return all.bytes;
+}
+
+// Body framing of HTTP/1.1 messages (RFC 9112 §6); ambiguous framing is refused.
+
+/** A length in `bytes`, `chunked`, or until the connection closes. */
+export type BodyFraming = number | "chunked" | "close";
+
+/** @throws {MessageFault} for two framings, two lengths, and codings other than `chunked` */
+export function requestFraming({ headers, old }: RequestHead): BodyFraming {
+  const { length, isChunked, lengths } = readFramingFields(headers);
+  if (lengths > 1) throw new MessageFault("more than one content-length header");
+  if (!isChunked) return length ?? 0;
+  if (length !== undefined) throw new MessageFault("both content-length and transfer-encoding");
+  if (old) throw new MessageFault("transfer-encoding in HTTP/1.0");
+  return "chunked";
+}
+
+/** @throws {MessageFault} for two framings, lengths that differ, and codings other than `chunked` */
+export function responseFraming({ status, headers, old }: ResponseHead, method: string): BodyFraming {
+  const { length, isChunked } = readFramingFields(headers);
+  if (isChunked && length !== undefined) throw new MessageFault("both content-length and transfer-encoding");
+  if (method === "HEAD" || status < 200 || status === 204 || status === 304) return 0;
+  if (isChunked && old) throw new MessageFault("transfer-encoding in HTTP/1.0");
+  return isChunked ? "chunked" : length ?? "close";
+}
+
+function readFramingFields(headers: readonly Header[]) {
+  let length: number | undefined;
+  let lengths = 0;
+  let isChunked = false;
+  for (const [name, value] of headers) {
+    if (name === "content-length") {
+      const parsed = /^[0-9]{1,15}$/.test(value) ? Number(value) : NaN;
+      if (Number.isNaN(parsed)) throw new MessageFault("content-length is not a number");
+      if (length !== undefined && length !== parsed) {
+        throw new MessageFault("conflicting content-length values");
+      }
+      length = parsed;
+      lengths++;
+    } else if (name === "transfer-encoding") {
+      if (isChunked || value.toLowerCase() !== "chunked") {
+        throw new MessageFault("a transfer coding other than chunked");
+      }
+      isChunked = true;
+    }
+  }
+  return { length, lengths, isChunked };
+}
+
+/** True when the connection stays open after a message. */
+export function keepsAlive({ headers, old }: { headers: readonly Header[]; old: boolean }): boolean {
+  let alive = !old;
+  for (const [name, value] of headers) {
+    if (name !== "connection") continue;
+    const options = value.toLowerCase();
+    if (/(^|[ ,\t])close($|[ ,\t])/.test(options)) return false;
+    if (old && options.includes("keep-alive")) alive = true;
+  }
+  return alive;
+}
+
+// Writes heads and bodies of HTTP/1.1 messages in few writes.
+
+/** Byte text of a head: first line, fields, and the empty line. @param more further fields, each with its line end */
+export function formatHead(first: string, headers: readonly Header[], more = ""): string {
+  let text = first + "\r\n";
+  for (const [name, value] of headers) text += `${name}: ${value}\r\n`;
+  return text + more + "\r\n";
+}
+
+/** Writes one message: its head with the first piece of its body, then the rest. */
+export class BodyWriter {
+  #head?: string;
+
+  /**
+   * @param head byte text that goes out with the first piece
+   * @param isChunked true for a body in chunks
+   * @param idleMs timeout of each write
+   */
+  constructor(
+    readonly connection: BufferedConnection,
+    head: string,
+    readonly isChunked: boolean,
+    readonly idleMs: number,
+  ) {
+    this.#head = head;
+  }
+
+  /** Writes the head, if it is not written yet. */
+  flush(): Promise<void> {
+    return this.#head === undefined ? Promise.resolve() : this.#send(undefined, "", "");
+  }
+
+  write(piece: Uint8Array): Promise<void> {
+    if (piece.length === 0) return Promise.resolve();
+    return this.isChunked
+      ? this.#send(piece, `${piece.length.toString(16)}\r\n`, "\r\n")
+      : this.#send(piece, "", "");
+  }
+
+  /** Ends the body. */
+  end(trailers: readonly Header[] = []): Promise<void> {
+    return this.isChunked ? this.#send(undefined, formatHead("0", trailers), "") : this.flush();
+  }
+
+  /** Writes a body to its end. */
+  async writeAll(body: BodySource): Promise<void> {
+    for (let piece = await body.read(); piece !== null; piece = await body.read()) await this.write(piece);
+  }
+
+  #send(piece: Uint8Array | undefined, before: string, after: string): Promise<void> {
+    const start = this.#head === undefined ? before : this.#head + before;
+    this.#head = undefined;
+    this.connection.deadline.set(this.idleMs);
+    if (piece && start === "" && after === "") return this.connection.write(piece);
+    return this.connection.writeJoined(start, piece, after);
+  }
 }

@@ -2,7 +2,7 @@
 import { MessageFault } from "../fault.ts";
 import { HEADERS_MAX, METHOD_MAX } from "../limit.ts";
 import type { Header } from "./header.ts";
-import { decodeLatin1, flatten } from "./latin1.ts";
+import { decodeLatin1, flatten } from "./bytes.ts";
 
 export interface RequestHead {
   /** a method of HTTP is in upper case, as servers that ignore case read it */
@@ -190,4 +190,11 @@ function isBlank(code: number): boolean {
 
 function percentEncode(char: string): string {
   return `%${char.charCodeAt(0).toString(16).toUpperCase()}`;
+}
+
+/** Path and query of a request target; the query is empty if absent. */
+export function splitTarget(target: string): { path: string; query: string } {
+  const mark = target.indexOf("?");
+  if (mark < 0) return { path: target, query: "" };
+  return { path: target.slice(0, mark), query: target.slice(mark + 1) };
 }

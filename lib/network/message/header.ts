@@ -1,4 +1,4 @@
-import { decodeByteText, flatten } from "./latin1.ts";
+import { decodeByteText, flatten } from "./bytes.ts";
 
 /** Header field: name in lower case, value as byte text. Lists keep order and repetition. */
 export type Header = [name: string, value: string];

@@ -1,6 +1,5 @@
-import type { Api } from "./api.ts";
+import type { Api, ResponseFacts } from "./api.ts";
 import { countOf, type Json, listOf, nameOf, objectOf, textOf } from "./json.ts";
-import type { ResponseFacts } from "./response_facts.ts";
 
 /** Anthropic's Messages API, also as hosted by other clouds. */
 export const anthropic: Api = {

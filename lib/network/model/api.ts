@@ -1,5 +1,8 @@
-import type { Json } from "./json.ts";
-import type { ResponseFacts } from "./response_facts.ts";
+import { type Json, listOf, objectOf, parseJsonOrText, textOf } from "./json.ts";
+import type { ModelEvent } from "../../event/mod.ts";
+import { ARGUMENTS_MAX, TOOL_CALLS_MAX } from "./limit.ts";
+import type { Usage } from "./price.ts";
+import type { ModelCall as PortCall } from "../interface/mod.ts";
 
 /** Recorded facts of a request. */
 export interface RequestFacts {
@@ -27,4 +30,80 @@ export interface Api {
   readResponse(value: Json, facts: ResponseFacts): void;
   /** true if the body names the model, false if the path does */
   modelInBody: boolean;
+}
+
+type ToolCall = NonNullable<ModelEvent["response"]>["tool_calls"][number];
+
+/** Accumulates the recorded facts of a response, complete or streamed. */
+export class ResponseFacts {
+  /** stop reason or error code, as the provider names it */
+  stopReason?: string;
+  /** tokens counted by the provider; `input` excludes cache reads and writes */
+  usage: Partial<Usage> = {};
+  /** the counts so far belong to an unfinished response */
+  isOpen = false;
+  /** an answer that its provider keeps, so that it can be fetched later */
+  answer?: { id: string; pending: boolean };
+  /** service tier that the provider charges, as it names it */
+  tier?: string;
+  readonly #tools = new Map<string, { name: string; json: string; value?: unknown }>();
+  #size = 0;
+
+  /** Adds or updates a tool call. @param key identifies the parts of one call */
+  addTool(key: string, name: string | undefined, value?: unknown): void {
+    const existing = this.#tools.get(key);
+    if (!existing && this.#tools.size >= TOOL_CALLS_MAX) return;
+    const change = value !== undefined && this.#reserve(JSON.stringify(value)?.length ?? 0) ? { value } : {};
+    this.#tools.set(key, { json: "", ...existing, name: name ?? existing?.name ?? "", ...change });
+  }
+
+  /** Appends the next part of a tool call's arguments, a JSON text. */
+  appendArguments(key: string, json: string): void {
+    const tool = this.#tools.get(key);
+    if (tool && this.#reserve(json.length)) tool.json += json;
+  }
+
+  /** Tool calls with a name; arguments that are not valid JSON stay strings. */
+  tools(): ToolCall[] {
+    return [...this.#tools.values()].filter(({ name }) => name !== "").map(({ name, json, value }) => {
+      const args = json === "" ? value : parseJsonOrText(json);
+      return { name, ...(args !== undefined && { arguments: args as ToolCall["arguments"] }) };
+    });
+  }
+
+  hasTool(key: string): boolean {
+    return this.#tools.has(key);
+  }
+
+  get toolCount(): number {
+    return this.#tools.size;
+  }
+
+  /** Reserves characters for arguments. @returns `false` if the limit is reached */
+  #reserve(length: number): boolean {
+    if (this.#size + length > ARGUMENTS_MAX) return false;
+    this.#size += length;
+    return true;
+  }
+}
+
+// The port of the network declares the reader's interface.
+export type { Header, LaterAnswer, ModelDraft, ModelRequest, ModelSocket, Scrub } from "../interface/mod.ts";
+/** Reader of one call; every family of models can rewrite. */
+export type ModelCall = Required<PortCall>;
+export type ModelResponse = NonNullable<ModelEvent["response"]>;
+
+/** Tools that a request offers to its model: in its body, among the input of OpenAI's Responses API, and in namespaces. */
+export function toolsOf(body: Json): Json[] {
+  const added = listOf(body.input).map(objectOf).filter(({ type }) => type === "additional_tools");
+  return [body, ...added].flatMap(({ tools }) => listOf(tools)).map(objectOf).flatMap(withMembers);
+}
+
+function withMembers(tool: Json): Json[] {
+  return textOf(tool.type) === "namespace" ? [tool, ...listOf(tool.tools).map(objectOf)] : [tool];
+}
+
+/** How many of them a model can call. */
+export function countTools(body: Json): number {
+  return toolsOf(body).filter(({ type }) => type !== "namespace").length;
 }

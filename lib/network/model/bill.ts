@@ -6,7 +6,7 @@ import { isObject } from "../../base/object/mod.ts";
 import COUNTING from "./counting.json" with { type: "json" };
 import { type Json, objectOf, textOf } from "./json.ts";
 import { JSON_DEPTH_MAX } from "./limit.ts";
-import { toolsOf } from "./tools.ts";
+import { toolsOf } from "./api.ts";
 
 /** How one kind of call is counted, in counting.json. */
 interface Kind {

@@ -1,21 +1,24 @@
 import { parseJson } from "../../base/json/mod.ts";
 import { type Event, type ModelEvent, UNKNOWN_PROVIDER } from "../../event/mod.ts";
 import type { Bill, CallUse } from "../../policy/budget/mod.ts";
-import type { Api } from "./api.ts";
+import {
+  type Api,
+  type Header,
+  type ModelCall,
+  type ModelDraft,
+  type ModelRequest,
+  type ModelResponse,
+  ResponseFacts,
+  type Scrub,
+} from "./api.ts";
 import { asksForUsage, billOf, kindOf, withUsage } from "./bill.ts";
 import { asksForPart } from "./google.ts";
-import { type Json, objectOf } from "./json.ts";
+import { findAmbiguity, framingOf, type Json, objectOf, ValueReader } from "./json.ts";
 import { BODY_TEXT_MAX, JSON_DEPTH_MAX, NAME_MAX } from "./limit.ts";
 import { namesOf } from "./name.ts";
-import type { Operation } from "./operation.ts";
-import { other } from "./other.ts";
+import { type Operation, other } from "./operation.ts";
 import type { Prices, Usage } from "./price.ts";
-import { ResponseFacts } from "./response_facts.ts";
-import type { Header, ModelCall, ModelDraft, ModelRequest, ModelResponse, Scrub } from "./types.ts";
-import { framingOf, ValueReader } from "./value_reader.ts";
 import { isObject } from "../../base/object/mod.ts";
-import { readForm } from "./form.ts";
-import { findAmbiguity } from "./key.ts";
 
 /** `stop_reason` of a response that could not be parsed. */
 export const PARSE_ERROR = "parse_error";
@@ -287,7 +290,7 @@ const NO_OUTPUT = new Set([
 
 /** `bytes` of the texts of an answer, of which no token has less than one. */
 function textBytes(value: unknown): number {
-  if (typeof value === "string") return utf8.encode(value).length;
+  if (typeof value === "string") return utf8Encoder.encode(value).length;
   if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + textBytes(item), 0);
   let sum = 0;
   const object = objectOf(value);
@@ -295,7 +298,7 @@ function textBytes(value: unknown): number {
   return sum;
 }
 
-const utf8 = new TextEncoder();
+const utf8Encoder = new TextEncoder();
 
 /** Body of a request that may be a model call. */
 interface RequestBody {
@@ -370,4 +373,55 @@ function parse(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+// Forms (`multipart/form-data`), as calls with audio or images are sent.
+
+/** Fields of a form without its files, or why receivers may read it differently. */
+type Form = { fields: Map<string, string>; fault?: undefined } | { fields?: undefined; fault: string };
+
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
+
+/**
+ * Reads a form in its strict shape (RFC 7578).
+ *
+ * @param type content type with its boundary
+ */
+export function readForm(bytes: Uint8Array, type: string): Form {
+  const boundary = /^multipart\/form-data\s*;\s*boundary=(?:"([^"\\]{1,70})"|([^\s";,]{1,70}))\s*$/i.exec(
+    type,
+  );
+  if (!boundary) return { fault: "its form has no plain boundary" };
+  const mark = `--${boundary[1] ?? boundary[2]}`;
+  // One character a byte, so that files with any bytes stay whole.
+  const text = `\r\n${new TextDecoder("latin1").decode(bytes)}`;
+  const [before, ...parts] = text.split(`\r\n${mark}`);
+  const end = parts.pop();
+  if (before !== "" || end === undefined || !/^--(\r\n)?$/.test(end)) {
+    return { fault: "its form does not begin and end with its boundary" };
+  }
+  const fields = new Map<string, string>();
+  for (const part of parts) {
+    const split = part.indexOf("\r\n\r\n");
+    const headers = part.slice(2, split).split("\r\n");
+    const disposition = headers.filter((line) => /^content-disposition:/i.test(line));
+    const [, name, file] = /^content-disposition: *form-data; *name="([^"\\]*)"(; *filename="[^"\\]*")?$/i
+      .exec(disposition.join()) ?? [];
+    const isPlain = part.startsWith("\r\n") && split >= 0 &&
+      headers.every((line) => /^content-(disposition|type|length):/i.test(line));
+    if (name === undefined || !isPlain) return { fault: "its form has an unusual part" };
+    if (fields.has(name) && !name.endsWith("[]")) {
+      return { fault: `its form repeats the field ${JSON.stringify(name.slice(0, 40))}` };
+    }
+    fields.set(name, file === undefined ? part.slice(split + 4) : "");
+  }
+  try {
+    return { fields: new Map(fields.entries().map(([name, value]) => [name, decode(value)])) };
+  } catch {
+    return { fault: "its form is not UTF-8" };
+  }
+}
+
+function decode(value: string): string {
+  return strictUtf8.decode(Uint8Array.from(value, (char) => char.charCodeAt(0)));
 }

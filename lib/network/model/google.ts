@@ -1,7 +1,5 @@
-import type { Api } from "./api.ts";
+import type { Api, ModelRequest, ResponseFacts } from "./api.ts";
 import { countOf, type Json, listOf, nameOf, objectOf } from "./json.ts";
-import type { ResponseFacts } from "./response_facts.ts";
-import type { ModelRequest } from "./types.ts";
 
 /** Google's generateContent, in the Gemini API and Vertex AI. */
 export const google: Api = {

@@ -6,4 +6,4 @@ export { PARSE_ERROR } from "./call.ts";
 export * from "./limit.ts";
 export { BUILT_IN_PRICES, loadPrices, Prices, PRICES_NOTE, type Usage } from "./price.ts";
 export { ModelReader } from "./reader.ts";
-export type { Header, ModelCall, ModelRequest, ModelResponse } from "./types.ts";
+export type { Header, ModelCall, ModelRequest, ModelResponse } from "./api.ts";

@@ -2,7 +2,7 @@
 import { isObject } from "../../base/object/mod.ts";
 import { type Json, listOf, objectOf } from "./json.ts";
 import { JSON_DEPTH_MAX, NAME_MAX } from "./limit.ts";
-import { toolsOf } from "./tools.ts";
+import { toolsOf } from "./api.ts";
 
 /** Names of models, as far as they are names. */
 export interface Names {

@@ -1,6 +1,5 @@
-import type { Api } from "./api.ts";
+import type { Api, ResponseFacts } from "./api.ts";
 import { countOf, type Json, listOf, nameOf, objectOf } from "./json.ts";
-import type { ResponseFacts } from "./response_facts.ts";
 
 /** Reads a response of either Ollama API: lines of JSON; the last one has the token counts. */
 function readResponse(value: Json, facts: ResponseFacts): void {

@@ -4,15 +4,12 @@
  */
 import { providerOf } from "../../event/mod.ts";
 import type { ModelSocket, SocketRequest, SocketResponse } from "../interface/mod.ts";
-import type { Api } from "./api.ts";
+import type { Api, ModelCall, ModelRequest } from "./api.ts";
 import { CallReader } from "./call.ts";
-import { countOf, type Json, nameOf, objectOf, textOf } from "./json.ts";
-import { findAmbiguity } from "./key.ts";
+import { countOf, findAmbiguity, type Json, nameOf, objectOf, textOf } from "./json.ts";
 import { LINE_MAX, REQUEST_MAX } from "./limit.ts";
-import { openaiRealtime } from "./openai_realtime.ts";
-import { openaiResponses } from "./openai_responses.ts";
+import { openaiRealtime, openaiResponses } from "./openai.ts";
 import type { Prices } from "./price.ts";
-import type { ModelCall, ModelRequest } from "./types.ts";
 import { modelsIn } from "./name.ts";
 
 /** The Responses API over a WebSocket: every event of it is streamed. */

@@ -1,8 +1,7 @@
 /** Connects to upstreams: to the address that policy decided on, under the name that the guest used. */
 import { SbxError } from "../../base/error/mod.ts";
-import { BufferedConnection } from "../connection.ts";
+import { BufferedConnection, type DeadlineWatch } from "../connection.ts";
 import { closeQuietly } from "../../base/wire/mod.ts";
-import type { DeadlineWatch } from "../deadline.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
 import type { PinnedDestination, TcpConnector } from "./upstream.ts";
 

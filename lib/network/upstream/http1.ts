@@ -2,11 +2,18 @@
 import type { BufferedConnection } from "../connection.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
 import { HEAD_MAX, INTERIM_MAX, type NetTimeouts } from "../limit.ts";
-import { AnnouncedBody, type BodySource, WholeBody, WireBody } from "../message/body.ts";
-import { keepsAlive, responseFraming } from "../message/framing.ts";
+import {
+  AnnouncedBody,
+  type BodySource,
+  BodyWriter,
+  formatHead,
+  keepsAlive,
+  responseFraming,
+  WholeBody,
+  WireBody,
+} from "../message/body.ts";
 import { headEnd, parseResponseHead, type ResponseHead } from "../message/head.ts";
 import { dropHopByHop, headerValue, mayTrail } from "../message/header.ts";
-import { BodyWriter, formatHead } from "../message/write.ts";
 import { checkAccept } from "../websocket/mod.ts";
 import {
   Continuation,

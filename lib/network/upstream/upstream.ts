@@ -1,6 +1,5 @@
 /** Interface between an exchange and its upstream, for HTTP/1.1 and HTTP/2. */
-import type { BufferedConnection } from "../connection.ts";
-import type { DeadlineWatch } from "../deadline.ts";
+import type { BufferedConnection, DeadlineWatch } from "../connection.ts";
 import type { BodySource } from "../message/body.ts";
 import type { Header } from "../message/header.ts";
 import type { Destination } from "../interface/mod.ts";

@@ -1,13 +1,15 @@
-/** Frames of WebSockets (RFC 6455 §5.2), parsed strictly: bytes that two programs could read differently are refused. */
-import { CONTROL_PAYLOAD_MAX } from "../limit.ts";
-import { MessageFault } from "../fault.ts";
+/** Frames of WebSockets (RFC 6455 §5.2), read strictly and written: bytes that two programs could read differently are refused. */
+import { CONTROL_PAYLOAD_MAX, FRAME_WHOLE_MAX } from "../limit.ts";
+import { ConnectionLost, MessageFault } from "../fault.ts";
+import { decodeLatin1, NO_BYTES } from "../message/bytes.ts";
+import type { BufferedConnection } from "../connection.ts";
 
 export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
 
 /** Side that wrote a frame: only the guest, the client, masks. */
 export type Side = "guest" | "upstream";
 
-export interface FrameHead {
+interface FrameHead {
   opcode: number;
   /** last frame of its message */
   final: boolean;
@@ -50,7 +52,7 @@ export function parseFrameHead(bytes: Uint8Array, side: Side): FrameHead | undef
   return { opcode, final, length, size, ...(isMasked && { mask: bytes.slice(size - 4, size) }) };
 }
 
-export function isControl(opcode: number): boolean {
+function isControl(opcode: number): boolean {
   return opcode >= OPCODE.close;
 }
 
@@ -64,7 +66,7 @@ function readLength(bytes: Uint8Array, size: 2 | 8): number {
 }
 
 /** Applies a mask in place. @param offset of `bytes` in the payload */
-export function applyMask(bytes: Uint8Array, mask: Uint8Array, offset: number): void {
+function applyMask(bytes: Uint8Array, mask: Uint8Array, offset: number): void {
   for (let at = 0; at < bytes.length; at++) bytes[at] ^= mask[(offset + at) & 3];
 }
 
@@ -95,3 +97,245 @@ export class SocketFault extends MessageFault {
     super(reason);
   }
 }
+
+// Close frames (RFC 6455 §5.5.1, §7.4).
+
+/** Codes of sbx's own close frames; a {@linkcode SocketFault} has further codes. */
+export const CLOSE = { policy: 1008, tooBig: 1009, internal: 1011 } as const;
+
+/** Content of a close frame. */
+interface CloseReason {
+  code: number;
+  /** UTF-8 */
+  reason: Uint8Array;
+}
+
+/** Parses the payload of a close frame; `undefined` for an empty one. @throws {SocketFault} */
+export function parseClose(payload: Uint8Array): CloseReason | undefined {
+  if (payload.length === 0) return undefined;
+  if (payload.length === 1) throw new SocketFault("half a close code");
+  const code = payload[0] << 8 | payload[1];
+  if (!isCloseCode(code)) throw new SocketFault("an invalid close code");
+  const reason = payload.slice(2);
+  try {
+    new TextDecoder("utf-8", { fatal: true }).decode(reason);
+  } catch {
+    throw new SocketFault("a close reason that is not UTF-8", 1007);
+  }
+  return { code, reason };
+}
+
+/** Codes that may be sent: the RFC's and its registry's, libraries', and applications'. */
+function isCloseCode(code: number): boolean {
+  if (code >= 3000) return code < 5000;
+  return code >= 1000 && code <= 1014 && !RESERVED_CODES.has(code);
+}
+
+/** Codes that only describe a connection, and are never sent. */
+const RESERVED_CODES = new Set([1004, 1005, 1006]);
+
+/** Payload of a close frame; a reason that does not fit is left out. */
+export function formatClose(code: number, reason: Uint8Array = NO_BYTES): Uint8Array {
+  const text = reason.length <= CONTROL_PAYLOAD_MAX - 2 ? reason : NO_BYTES;
+  return Uint8Array.from([code >> 8, code & 255, ...text]);
+}
+
+/** Part of a data message: a frame, or a piece of a long one. */
+export interface DataPiece {
+  kind: "data";
+  isText: boolean;
+  /** without mask; a view, valid until the next read */
+  bytes: Uint8Array;
+  /** ends its message */
+  isLast: boolean;
+}
+
+/** A control frame. */
+export interface ControlFrame {
+  kind: "close" | "ping" | "pong";
+  /** without mask; a copy */
+  payload: Uint8Array;
+}
+
+/** Reads the frames of one side, and checks their order. */
+export class FrameReader {
+  /** number of bytes read so far, with the heads of frames */
+  bytes = 0;
+  readonly #connection: BufferedConnection;
+  readonly #side: Side;
+  /** data frame being read, with the number of bytes read */
+  #frame?: FrameHead & { read: number };
+  /** checks the text of an unfinished message; `null` within a binary one */
+  #message?: TextDecoder | null;
+
+  constructor(connection: BufferedConnection, side: Side) {
+    this.#connection = connection;
+    this.#side = side;
+  }
+
+  /** @returns `null` when the side has closed its connection between two frames @throws {SocketFault | ConnectionLost} */
+  async next(): Promise<DataPiece | ControlFrame | null> {
+    if (!this.#frame) {
+      const head = await this.#readHead();
+      if (!head) return null;
+      if (isControl(head.opcode)) return await this.#readControl(head);
+      this.#begin(head);
+      this.#frame = { ...head, read: 0 };
+    }
+    return await this.#readPiece(this.#frame);
+  }
+
+  async #readHead(): Promise<FrameHead | undefined> {
+    const connection = this.#connection;
+    if (connection.count === 0) connection.shrink();
+    while (true) {
+      const head = parseFrameHead(connection.unread, this.#side);
+      if (head) {
+        connection.skip(head.size);
+        this.bytes += head.size;
+        return head;
+      }
+      const isBetween = connection.count === 0;
+      if (await connection.fill()) continue;
+      if (isBetween) return undefined;
+      throw new ConnectionLost("closed the connection within a frame");
+    }
+  }
+
+  async #readControl({ opcode, length, mask }: FrameHead): Promise<ControlFrame> {
+    await this.#fill(length);
+    const payload = this.#connection.unread.slice(0, length);
+    this.#connection.skip(length);
+    this.bytes += length;
+    if (mask) applyMask(payload, mask, 0);
+    const kind = opcode === OPCODE.close ? "close" : opcode === OPCODE.ping ? "ping" : "pong";
+    return { kind, payload };
+  }
+
+  /** Checks that a data frame may come now. @throws {SocketFault} */
+  #begin({ opcode }: FrameHead): void {
+    if (opcode === OPCODE.continuation) {
+      if (this.#message === undefined) throw new SocketFault("a continuation without a message");
+    } else {
+      if (this.#message !== undefined) throw new SocketFault("a new message within another");
+      this.#message = opcode === OPCODE.text
+        ? new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
+        : null;
+    }
+  }
+
+  async #readPiece(frame: FrameHead & { read: number }): Promise<DataPiece> {
+    const rest = frame.length - frame.read;
+    // A frame that is held whole keeps its boundaries.
+    await this.#fill(frame.length <= FRAME_WHOLE_MAX ? rest : Math.min(rest, 1));
+    const bytes = this.#connection.unread.subarray(0, rest);
+    this.#connection.skip(bytes.length);
+    if (frame.mask) applyMask(bytes, frame.mask, frame.read);
+    frame.read += bytes.length;
+    this.bytes += bytes.length;
+    const isLast = frame.final && frame.read === frame.length;
+    if (frame.read === frame.length) this.#frame = undefined;
+    const isText = this.#message !== null;
+    if (isText) this.#checkText(bytes, isLast);
+    if (isLast) this.#message = undefined;
+    return { kind: "data", isText, bytes, isLast };
+  }
+
+  /** @throws {SocketFault} 1007 */
+  #checkText(bytes: Uint8Array, isLast: boolean): void {
+    try {
+      this.#message!.decode(bytes, { stream: !isLast });
+    } catch {
+      throw new SocketFault("text that is not UTF-8", 1007);
+    }
+  }
+
+  /** Waits for `count` unread bytes. */
+  async #fill(count: number): Promise<void> {
+    while (this.#connection.count < count) {
+      if (!await this.#connection.fill()) throw new ConnectionLost("closed the connection within a frame");
+    }
+  }
+}
+
+/** Writes frames to one side, one at a time. */
+export class FrameWriter {
+  readonly #connection: BufferedConnection;
+  readonly #masks?: MaskSource;
+  /** settles when every frame so far is written */
+  #written: Promise<void> = Promise.resolve();
+  /** within a message whose first frame is written */
+  #isOpen = false;
+  /** messages of sbx that wait for the end of an open message */
+  #waiting: string[] = [];
+
+  /** @param to the side that reads the frames; those to an upstream are masked, with masks that no guest knows */
+  constructor(connection: BufferedConnection, to: Side) {
+    this.#connection = connection;
+    if (to === "upstream") this.#masks = new MaskSource();
+  }
+
+  /**
+   * Writes a part of a data message; an empty one only ends it.
+   *
+   * @param bytes are overwritten
+   * @throws {ConnectionLost}
+   */
+  async writeData(isText: boolean, bytes: Uint8Array, isLast: boolean): Promise<void> {
+    if (bytes.length === 0 && !isLast) return;
+    const opcode = this.#isOpen ? OPCODE.continuation : isText ? OPCODE.text : OPCODE.binary;
+    this.#isOpen = !isLast;
+    await this.#write(opcode, bytes, isLast);
+    while (!this.#isOpen && this.#waiting.length > 0) await this.writeText(this.#waiting.shift()!);
+  }
+
+  /** Writes a text message of sbx, between two messages of the other side. @throws {ConnectionLost} */
+  async writeText(text: string): Promise<void> {
+    if (this.#isOpen) this.#waiting.push(text);
+    else await this.#write(OPCODE.text, new TextEncoder().encode(text), true);
+  }
+
+  /** Writes a control frame, also within a message. @throws {ConnectionLost} */
+  writeControl(kind: "close" | "ping" | "pong", payload: Uint8Array): Promise<void> {
+    return this.#write(OPCODE[kind], payload, true);
+  }
+
+  /** Closes the writing side behind every frame so far. */
+  end(): void {
+    this.#enqueue(() => this.#connection.closeWrite()).catch(() => {});
+  }
+
+  #write(opcode: number, bytes: Uint8Array, isLast: boolean): Promise<void> {
+    return this.#enqueue(() => {
+      const mask = this.#masks?.next();
+      if (mask) applyMask(bytes, mask, 0);
+      return this.#connection.writeJoined(
+        decodeLatin1(formatFrameHead(opcode, isLast, bytes.length, mask)),
+        bytes,
+      );
+    });
+  }
+
+  #enqueue(write: () => Promise<void>): Promise<void> {
+    const done = this.#written.then(write);
+    this.#written = done.catch(() => {});
+    return done;
+  }
+}
+
+/** Random masking keys, made many at once. */
+class MaskSource {
+  #bytes = new Uint8Array(0);
+  #at = 0;
+
+  next(): Uint8Array {
+    if (this.#at === this.#bytes.length) {
+      this.#bytes = crypto.getRandomValues(new Uint8Array(MASK_BYTES));
+      this.#at = 0;
+    }
+    return this.#bytes.subarray(this.#at, this.#at += 4);
+  }
+}
+
+/** `bytes` of random masks made at once. */
+const MASK_BYTES = 256;

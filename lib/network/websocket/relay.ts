@@ -3,10 +3,17 @@ import type { BufferedConnection } from "../connection.ts";
 import { ConnectionLost } from "../fault.ts";
 import { DRAIN_MAX, PINGS_MAX } from "../limit.ts";
 import type { RelayedBytes } from "../relay.ts";
-import { CLOSE, formatClose, parseClose } from "./close.ts";
-import { type Side, SocketFault } from "./frame.ts";
-import { type ControlFrame, type DataPiece, FrameReader } from "./reader.ts";
-import { FrameWriter } from "./writer.ts";
+import {
+  CLOSE,
+  type ControlFrame,
+  type DataPiece,
+  formatClose,
+  FrameReader,
+  FrameWriter,
+  parseClose,
+  type Side,
+  SocketFault,
+} from "./frame.ts";
 
 /** Ends a WebSocket from within: both sides receive the code. */
 export class SocketEnded extends Error {

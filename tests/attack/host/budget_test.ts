@@ -1,8 +1,8 @@
 /** Bodies that a guest begins and does not end, which kept the room that other requests need. */
 import { assert, assertEquals } from "@std/assert";
 import { gzipSync } from "node:zlib";
-import { BufferBudget } from "../../../lib/network/exchange/buffer_budget.ts";
-import { MessageBuffer } from "../../../lib/network/exchange/message_buffer.ts";
+import { BufferBudget } from "../../../lib/network/exchange/body_buffer.ts";
+import { MessageBuffer } from "../../../lib/network/exchange/socket.ts";
 import { BUFFERED_BODY_MAX, BUFFERED_TOTAL_MAX } from "../../../lib/network/limit.ts";
 import { TestNet } from "../../helper/net.ts";
 import { fixedUpstream } from "../../helper/net_client.ts";

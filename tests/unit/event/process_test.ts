@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { draftOf as dnsDraft } from "../../../lib/network/dns/draft.ts";
+import { draftOf as dnsDraft } from "../../../lib/network/dns/service.ts";
 import { processOf } from "../../../lib/event/mod.ts";
 import { callerOf, draftOf as mcpDraft } from "../../../lib/mcp/endpoint/event.ts";
 

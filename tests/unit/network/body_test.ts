@@ -1,24 +1,21 @@
 /** Bodies of HTTP/1.1 messages: their framing, their pieces, their end, and what follows them. */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { BufferedConnection } from "../../../lib/network/connection.ts";
-import { DeadlineWatch } from "../../../lib/network/deadline.ts";
+import { BufferedConnection, DeadlineWatch } from "../../../lib/network/connection.ts";
 import { ConnectionLost, MessageFault } from "../../../lib/network/fault.ts";
 import { CHUNK_LINE_MAX, ENCODINGS_MAX, TRAILERS_MAX } from "../../../lib/network/limit.ts";
 import {
+  type BodyFraming,
   type BodySource,
+  keepsAlive,
   NO_BODY,
   readWhole,
+  requestFraming,
+  responseFraming,
   RestOfBody,
   WholeBody,
   WireBody,
 } from "../../../lib/network/message/body.ts";
 import { canDecode } from "../../../lib/network/message/encoding.ts";
-import {
-  type BodyFraming,
-  keepsAlive,
-  requestFraming,
-  responseFraming,
-} from "../../../lib/network/message/framing.ts";
 
 Deno.test("a body may have so many encodings, and known ones only", () => {
   const encodings = (count: number) => Array(count).fill("gzip").join(",");

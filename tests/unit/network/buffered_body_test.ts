@@ -2,17 +2,20 @@
 import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { gzipSync } from "node:zlib";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { BodyBuffer } from "../../../lib/network/exchange/body_buffer.ts";
-import { BufferBudget, type Receiving } from "../../../lib/network/exchange/buffer_budget.ts";
-import { ClientBody } from "../../../lib/network/exchange/client_body.ts";
+import {
+  BodyBuffer,
+  BufferBudget,
+  ClientBody,
+  type Receiving,
+} from "../../../lib/network/exchange/body_buffer.ts";
 import { filterBytes, prepareBody } from "../../../lib/network/exchange/filtered_body.ts";
-import { modelBodyOf } from "../../../lib/network/exchange/model_body.ts";
+import { modelBodyOf } from "../../../lib/network/exchange/model_tap.ts";
 import type { IncomingRequest } from "../../../lib/network/exchange/request.ts";
 import { Revocation } from "../../../lib/network/exchange/exchange.ts";
 import { ClientLost, ConnectionLost, type MessageFault } from "../../../lib/network/fault.ts";
 import { BUFFERED_BODY_MAX, BUFFERED_TOTAL_MAX, CAPTURE_MAX } from "../../../lib/network/limit.ts";
 import { type BodySource, NO_BODY, WholeBody } from "../../../lib/network/message/body.ts";
-import { BodyRecorder } from "../../../lib/network/message/body_recorder.ts";
+import { BodyRecorder } from "../../../lib/network/message/text.ts";
 import type { Header } from "../../../lib/network/message/header.ts";
 import { type BodyFilter, CredentialDenied } from "../../../lib/network/interface/mod.ts";
 

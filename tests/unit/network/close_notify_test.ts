@@ -1,6 +1,6 @@
 /** Upstreams that end a TLS connection by FIN alone, without close_notify. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { copy } from "../../../lib/network/copy.ts";
+import { copy } from "../../../lib/network/guest/terminator.ts";
 import { closeQuietly } from "../../../lib/base/wire/mod.ts";
 import { TestNet } from "../../helper/net.ts";
 import { RawClient, rawUpstream } from "../../helper/net_client.ts";

@@ -1,7 +1,7 @@
 /** Words for failures of upstreams. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { DeadlineWatch } from "../../../lib/network/deadline.ts";
+import { DeadlineWatch } from "../../../lib/network/connection.ts";
 import { ConnectionLost, MessageFault } from "../../../lib/network/fault.ts";
 import { connect, upstreamError } from "../../../lib/network/upstream/connect.ts";
 import type { PinnedDestination } from "../../../lib/network/upstream/upstream.ts";

@@ -1,9 +1,8 @@
 /** Connections over a stream that a test feeds: what is read and written, and who hears of the end. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { closeQuietly } from "../../../lib/base/wire/mod.ts";
-import { BufferedConnection } from "../../../lib/network/connection.ts";
-import { copy } from "../../../lib/network/copy.ts";
-import { DeadlineWatch } from "../../../lib/network/deadline.ts";
+import { BufferedConnection, DeadlineWatch } from "../../../lib/network/connection.ts";
+import { copy } from "../../../lib/network/guest/terminator.ts";
 import { ConnectionLost } from "../../../lib/network/fault.ts";
 import { relay } from "../../../lib/network/relay.ts";
 import { FakeStream } from "../../helper/fake_stream.ts";

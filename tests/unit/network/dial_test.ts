@@ -1,6 +1,6 @@
 /** Connection attempts that several requests wait for, by what they lead to. */
 import { assertEquals, assertRejects } from "@std/assert";
-import { type Dialled, SharedDials } from "../../../lib/network/upstream/dial.ts";
+import { type Dialled, SharedDials } from "../../../lib/network/upstream/pool.ts";
 import type { Http2Session } from "../../../lib/network/upstream/http2/mod.ts";
 
 /** Attempts that the test ends, and the requests that wait for them. */

@@ -1,7 +1,7 @@
 /** Heads of HTTP/1.1 messages and ClientHellos, built by hand: what is read, and what is refused. */
 import { assertEquals, assertThrows } from "@std/assert";
 import { MessageFault } from "../../../lib/network/fault.ts";
-import { parseHello } from "../../../lib/network/guest/hello.ts";
+import { parseHello } from "../../../lib/network/guest/sniff.ts";
 import { HEADERS_MAX, HELLO_MAX, METHOD_MAX } from "../../../lib/network/limit.ts";
 import {
   checkFields,

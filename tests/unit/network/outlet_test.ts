@@ -1,8 +1,7 @@
 /** Responses on a guest's connection: their bytes, and whether the connection serves another request. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { BufferedConnection } from "../../../lib/network/connection.ts";
-import { DeadlineWatch } from "../../../lib/network/deadline.ts";
+import { BufferedConnection, DeadlineWatch } from "../../../lib/network/connection.ts";
 import { ClientLost } from "../../../lib/network/fault.ts";
 import { GuestOutlet, type OutletOptions } from "../../../lib/network/guest/guest_outlet.ts";
 import type { Header } from "../../../lib/network/message/header.ts";

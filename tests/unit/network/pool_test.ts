@@ -1,6 +1,6 @@
 /** Connections to upstreams over HTTP/1.1: who shares them, what is sent on them, and what is sent again. */
 import { assertEquals, assertRejects } from "@std/assert";
-import { DeadlineWatch } from "../../../lib/network/deadline.ts";
+import { DeadlineWatch } from "../../../lib/network/connection.ts";
 import { ConnectionLost, MessageFault } from "../../../lib/network/fault.ts";
 import { HEAD_MAX, IDLE_PER_UPSTREAM_MAX, INTERIM_MAX, TIMEOUTS } from "../../../lib/network/limit.ts";
 import { type BodySource, RestOfBody, WholeBody } from "../../../lib/network/message/body.ts";

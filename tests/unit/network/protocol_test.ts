@@ -1,8 +1,7 @@
 /** Protocols that rules name, by the first bytes of both sides, and the connections that they hold. */
 import { assertEquals, assertThrows } from "@std/assert";
 import { MessageFault } from "../../../lib/network/fault.ts";
-import { likeness, protocolOf } from "../../../lib/network/guest/protocol.ts";
-import { ClientSpoke, RelayWatch } from "../../../lib/network/guest/relay_watch.ts";
+import { ClientSpoke, likeness, protocolOf, RelayWatch } from "../../../lib/network/guest/tunnel.ts";
 import { sniff } from "../../../lib/network/guest/sniff.ts";
 import { type Protocol, PROTOCOLS } from "../../../lib/policy/mod.ts";
 import { helloOf } from "../../helper/tls_hello.ts";

@@ -1,11 +1,10 @@
 /** Parsers of the network: first bytes, ClientHellos, hosts, bodies and headers of events. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { gzipSync } from "node:zlib";
-import { parseAuthority } from "../../../lib/network/exchange/authority.ts";
+import { parseAuthority } from "../../../lib/network/exchange/request.ts";
 import { MessageFault } from "../../../lib/network/fault.ts";
-import { parseHello } from "../../../lib/network/guest/hello.ts";
-import { sniff } from "../../../lib/network/guest/sniff.ts";
-import { type BodyKind, BodyRecorder } from "../../../lib/network/message/body_recorder.ts";
+import { parseHello, sniff } from "../../../lib/network/guest/sniff.ts";
+import { type BodyKind, BodyRecorder } from "../../../lib/network/message/text.ts";
 import { eventHeaders } from "../../../lib/network/message/header.ts";
 
 const bytes = (text: string) => Uint8Array.from(text, (char) => char.charCodeAt(0));

@@ -4,7 +4,7 @@ import { ClientLost, ConnectionLost } from "../../../lib/network/fault.ts";
 import { WHOLE_RESPONSE_MAX } from "../../../lib/network/limit.ts";
 import { NO_BODY, WholeBody } from "../../../lib/network/message/body.ts";
 import { httpDraft, NO_HTTP_BODY } from "../../../lib/network/exchange/draft.ts";
-import type { Outlet } from "../../../lib/network/exchange/outlet.ts";
+import type { Outlet } from "../../../lib/network/exchange/context.ts";
 import { ResponseRelay } from "../../../lib/network/exchange/response_relay.ts";
 import type { SocketExchange } from "../../../lib/network/exchange/socket.ts";
 import type { CredentialPort } from "../../../lib/network/interface/mod.ts";

@@ -1,8 +1,8 @@
 /** Heads as rules changed them: what is sent, and what cannot be. */
 import { assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { rewriteHead } from "../../../lib/network/exchange/rewrite.ts";
-import { ClientBody } from "../../../lib/network/exchange/client_body.ts";
+import { rewriteHead } from "../../../lib/network/exchange/draft.ts";
+import { ClientBody } from "../../../lib/network/exchange/body_buffer.ts";
 import { FilteredBody } from "../../../lib/network/exchange/filtered_body.ts";
 import { WholeBody } from "../../../lib/network/message/body.ts";
 import { httpRequest } from "../../helper/event.ts";

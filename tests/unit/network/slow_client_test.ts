@@ -2,8 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { closeQuietly } from "../../../lib/base/wire/mod.ts";
 import { type Ca, openCa } from "../../../lib/network/ca/mod.ts";
-import { copy } from "../../../lib/network/copy.ts";
-import { Terminator } from "../../../lib/network/guest/terminator.ts";
+import { copy, Terminator } from "../../../lib/network/guest/terminator.ts";
 import { ADDRESS, TestNet } from "../../helper/net.ts";
 import { fixedUpstream, RawClient } from "../../helper/net_client.ts";
 

@@ -1,6 +1,6 @@
 /** Counts taken out of a stream, however it is cut. */
 import { assertEquals } from "@std/assert";
-import { UsageStrip } from "../../../lib/network/exchange/usage_strip.ts";
+import { UsageStrip } from "../../../lib/network/exchange/model_tap.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

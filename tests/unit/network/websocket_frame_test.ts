@@ -1,12 +1,9 @@
 /** Frames of one side of a WebSocket: read strictly, and written one at a time. */
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
-import { BufferedConnection } from "../../../lib/network/connection.ts";
-import { DeadlineWatch } from "../../../lib/network/deadline.ts";
+import { BufferedConnection, DeadlineWatch } from "../../../lib/network/connection.ts";
 import { ConnectionLost } from "../../../lib/network/fault.ts";
 import { FRAME_WHOLE_MAX } from "../../../lib/network/limit.ts";
-import { type Side, SocketFault } from "../../../lib/network/websocket/frame.ts";
-import { FrameReader } from "../../../lib/network/websocket/reader.ts";
-import { FrameWriter } from "../../../lib/network/websocket/writer.ts";
+import { FrameReader, FrameWriter, type Side, SocketFault } from "../../../lib/network/websocket/frame.ts";
 import { FakeStream } from "../../helper/fake_stream.ts";
 import { frameBytes, guestFrame, type WireFrame } from "../../helper/websocket.ts";
 

@@ -1,12 +1,13 @@
 /** WebSockets through the proxy: closing, idle time, people who are asked, and credentials that are revoked. */
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { BufferBudget } from "../../../lib/network/exchange/buffer_budget.ts";
-import { MessageBuffer } from "../../../lib/network/exchange/message_buffer.ts";
+import { BufferBudget } from "../../../lib/network/exchange/body_buffer.ts";
+import { MessageBuffer } from "../../../lib/network/exchange/socket.ts";
 import { BUFFERED_TOTAL_MAX, PINGS_MAX } from "../../../lib/network/limit.ts";
-import { formatClose, parseClose } from "../../../lib/network/websocket/close.ts";
 import {
+  formatClose,
   formatFrameHead,
   OPCODE,
+  parseClose,
   parseFrameHead,
   SocketFault,
 } from "../../../lib/network/websocket/frame.ts";

@@ -1,4 +1,6 @@
-/** Frames of HTTP/2 (RFC 9113 §4, §6). */
+/** Frames of HTTP/2 (RFC 9113 §4, §6): made, checked, and joined to header blocks. */
+import { MessageFault } from "../../fault.ts";
+import { HEAD_MAX } from "../../limit.ts";
 
 export const DATA = 0;
 export const HEADERS = 1;
@@ -82,4 +84,118 @@ export function settingsFrame(settings: readonly (readonly [id: number, value: n
     view.setUint32(at * 6 + 2, value);
   }
   return frame(SETTINGS, 0, 0, payload);
+}
+
+/** Violation of HTTP/2 by the upstream: a connection error (RFC 9113 §5.4.1), unless it is handled for one stream. */
+export class Http2Fault extends MessageFault {
+  override name = "Http2Fault";
+
+  /** @param code error code of RFC 9113 §7, for the upstream */
+  constructor(reason: string, readonly code: number) {
+    super(reason);
+  }
+}
+
+// Frames that no upstream may send (RFC 9113 §6), in any state of their stream.
+
+/** Names of the types that this client knows, as in the RFC; it ignores others (RFC 9113 §4.1). */
+const TYPE_NAMES: Record<number, string> = {
+  [DATA]: "DATA",
+  [HEADERS]: "HEADERS",
+  [PRIORITY]: "PRIORITY",
+  [RST_STREAM]: "RST_STREAM",
+  [SETTINGS]: "SETTINGS",
+  [PUSH_PROMISE]: "PUSH_PROMISE",
+  [PING]: "PING",
+  [GOAWAY]: "GOAWAY",
+  [WINDOW_UPDATE]: "WINDOW_UPDATE",
+  [CONTINUATION]: "CONTINUATION",
+};
+/** Types about the whole connection. */
+const OF_CONNECTION: ReadonlySet<number> = new Set([SETTINGS, PING, GOAWAY]);
+/** Types about one stream or the connection. */
+const OF_EITHER: ReadonlySet<number> = new Set([WINDOW_UPDATE]);
+/** Types that a stream may get before its request. */
+const OF_IDLE: ReadonlySet<number> = new Set([PRIORITY]);
+/** Fixed lengths of payloads in `bytes`. */
+const LENGTHS = new Map([[PRIORITY, 5], [RST_STREAM, 4], [PING, 8], [WINDOW_UPDATE, 4]]);
+/** Shortest payload of a GOAWAY in `bytes`. */
+const GOAWAY_MIN = 8;
+/** Length of one setting in `bytes`. */
+const SETTING = 6;
+
+/**
+ * Checks type, stream and length of a frame.
+ *
+ * @param next id of the client's next stream; it and those above are idle, and so are the server's own
+ * @throws {Http2Fault} `PROTOCOL_ERROR` or `FRAME_SIZE_ERROR`
+ */
+export function checkFrame({ type, flags, stream, payload }: Frame, next: number): void {
+  const name = TYPE_NAMES[type];
+  if (name === undefined) return;
+  if (type === PUSH_PROMISE) throw new Http2Fault("an unexpected server push", PROTOCOL_ERROR);
+  if (OF_CONNECTION.has(type)) {
+    if (stream !== 0) throw new Http2Fault(`a ${name} frame of a stream`, PROTOCOL_ERROR);
+  } else if (stream === 0) {
+    if (!OF_EITHER.has(type)) throw new Http2Fault(`a ${name} frame without a stream`, PROTOCOL_ERROR);
+  } else if ((stream >= next || stream % 2 === 0) && !OF_IDLE.has(type)) {
+    throw new Http2Fault(`a ${name} frame of a stream without a request`, PROTOCOL_ERROR);
+  }
+  if (!isRightLength(type, flags, payload.length)) {
+    throw new Http2Fault(`a ${name} frame of the wrong length`, FRAME_SIZE_ERROR);
+  }
+}
+
+function isRightLength(type: number, flags: number, length: number): boolean {
+  if (type === SETTINGS) return length % SETTING === 0 && (length === 0 || !(flags & ACK));
+  if (type === GOAWAY) return length >= GOAWAY_MIN;
+  return length === (LENGTHS.get(type) ?? length);
+}
+
+/** Payload of DATA or HEADERS without padding and priority. @throws {Http2Fault} */
+export function contentOf({ type, flags, payload }: Frame): Uint8Array {
+  let content = payload;
+  if (flags & PADDED) {
+    if (payload.length === 0) throw new Http2Fault("a padded frame without padding", FRAME_SIZE_ERROR);
+    const end = payload.length - payload[0];
+    if (end < 1) throw new Http2Fault("more padding than payload", PROTOCOL_ERROR);
+    content = payload.subarray(1, end);
+  }
+  if (type !== HEADERS || !(flags & WITH_PRIORITY)) return content;
+  if (content.length < 5) throw new Http2Fault("a HEADERS frame of the wrong length", FRAME_SIZE_ERROR);
+  return content.subarray(5);
+}
+
+/** A header block in the pieces of its frames. */
+export class HeaderBlock {
+  readonly stream: number;
+  readonly endsStream: boolean;
+  readonly #pieces: Uint8Array[] = [];
+  #size = 0;
+
+  /** @param frame the HEADERS frame */
+  constructor({ stream, flags }: Frame) {
+    this.stream = stream;
+    this.endsStream = (flags & END_STREAM) !== 0;
+  }
+
+  /** @throws {MessageFault} the block is too long */
+  add(piece: Uint8Array): void {
+    this.#size += piece.length;
+    // An empty piece counts as its frame head, or there could be endless empty pieces.
+    if (this.#size + this.#pieces.length * FRAME_HEAD > HEAD_MAX) {
+      throw new MessageFault("the response head is too long");
+    }
+    this.#pieces.push(piece.slice());
+  }
+
+  joined(): Uint8Array {
+    const joined = new Uint8Array(this.#size);
+    let at = 0;
+    for (const piece of this.#pieces) {
+      joined.set(piece, at);
+      at += piece.length;
+    }
+    return joined;
+  }
 }

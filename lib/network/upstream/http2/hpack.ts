@@ -2,15 +2,31 @@
 import { MessageFault } from "../../fault.ts";
 import { HEAD_MAX } from "../../limit.ts";
 import type { Header } from "../../message/header.ts";
-import { decodeLatin1, putLatin1 } from "../../message/latin1.ts";
-import { decodeHuffman } from "./huffman.ts";
-import { STATIC } from "./static.ts";
+import { decodeLatin1, putLatin1 } from "../../message/bytes.ts";
 
 /** Size of the peer's dynamic table (RFC 9113 §6.5.2, the default). */
 const TABLE_MAX = 4096;
 /** Size of an entry beyond its text (RFC 7541 §4.1). */
 const ENTRY_COST = 32;
 const NEVER_INDEXED = 0x10;
+
+/** Static header table (RFC 7541 Appendix A), from index 1. */
+// deno-fmt-ignore
+const STATIC: readonly Header[] = [
+  [":authority", ""], [":method", "GET"], [":method", "POST"], [":path", "/"], [":path", "/index.html"],
+  [":scheme", "http"], [":scheme", "https"], [":status", "200"], [":status", "204"], [":status", "206"],
+  [":status", "304"], [":status", "400"], [":status", "404"], [":status", "500"], ["accept-charset", ""],
+  ["accept-encoding", "gzip, deflate"], ["accept-language", ""], ["accept-ranges", ""], ["accept", ""],
+  ["access-control-allow-origin", ""], ["age", ""], ["allow", ""], ["authorization", ""], ["cache-control", ""],
+  ["content-disposition", ""], ["content-encoding", ""], ["content-language", ""], ["content-length", ""],
+  ["content-location", ""], ["content-range", ""], ["content-type", ""], ["cookie", ""], ["date", ""], ["etag", ""],
+  ["expect", ""], ["expires", ""], ["from", ""], ["host", ""], ["if-match", ""], ["if-modified-since", ""],
+  ["if-none-match", ""], ["if-range", ""], ["if-unmodified-since", ""], ["last-modified", ""], ["link", ""],
+  ["location", ""], ["max-forwards", ""], ["proxy-authenticate", ""], ["proxy-authorization", ""], ["range", ""],
+  ["referer", ""], ["refresh", ""], ["retry-after", ""], ["server", ""], ["set-cookie", ""],
+  ["strict-transport-security", ""], ["transfer-encoding", ""], ["user-agent", ""], ["vary", ""], ["via", ""],
+  ["www-authenticate", ""],
+];
 
 const staticNames = new Map<string, number>();
 const staticFields = new Map<string, number>();
@@ -155,5 +171,66 @@ class BlockReader {
   #byte(): number {
     if (this.remaining === 0) throw new MessageFault("a truncated header block");
     return this.block[this.#at++];
+  }
+}
+
+// Huffman code of header text (RFC 7541 Appendix B).
+
+/**
+ * Code length of each symbol as a letter: `a` is 5 bits. The code is canonical and follows from the lengths: codes of one
+ * length count up by symbol, continuing from the shorter ones.
+ */
+const LENGTHS =
+  "isxxxxxxxtzxxzxxxxxxxxzxxxxxxxxxbffhibdgffdgdbbbaaabbbbbbbcdkbhfibccccccccccccccccccccccdcdioijbkabababbbaccbbbabcbaabccccckgjixprpprrrsrssssststtrstssssqrsrsstrqprrssqsrrtqrssqqrqsrssprrrsrrsvvporsruvvvwwvtuoqvwwvwtqqvvxwwwptpqrqqsrruuttvsvwvvwwwwwxwwwwwvz";
+const EOS = 256;
+/** Two entries per node, for the bits 0 and 1: the next node, or a symbol as −1 − symbol. */
+const tree = new Int16Array(2 * 513);
+
+/** Decodes a string to byte text. @throws {MessageFault} for EOS within it, and for invalid padding */
+function decodeHuffman(bytes: Uint8Array): string {
+  let text = "";
+  let node = 0;
+  /** bits since the last symbol; valid padding is at most 7 ones */
+  let rest = 0;
+  let isOnes = true;
+  for (const byte of bytes) {
+    for (let mask = 0x80; mask > 0; mask >>= 1) {
+      const bit = byte & mask ? 1 : 0;
+      const next = tree[node * 2 + bit];
+      rest++;
+      isOnes &&= bit === 1;
+      if (next >= 0) {
+        node = next;
+        continue;
+      }
+      if (-1 - next === EOS) throw new MessageFault("EOS within a header string");
+      text += String.fromCharCode(-1 - next);
+      node = rest = 0;
+      isOnes = true;
+    }
+  }
+  if (rest > 7 || !isOnes) throw new MessageFault("invalid padding of a header string");
+  return text;
+}
+
+buildTree();
+
+function buildTree(): void {
+  const symbols = Array.from(LENGTHS, (letter, symbol) => ({ symbol, length: letter.charCodeAt(0) - 92 }))
+    .sort((a, b) => a.length - b.length || a.symbol - b.symbol);
+  let code = 0;
+  let before = 0;
+  let nodes = 1;
+  for (const { symbol, length } of symbols) {
+    code *= 2 ** (length - before);
+    before = length;
+    let node = 0;
+    for (let bit = length - 1; bit > 0; bit--) {
+      const place = node * 2 + (code >>> bit & 1);
+      if (tree[place] === 0) tree[place] = nodes++;
+      node = tree[place];
+    }
+    tree[node * 2 + (code & 1)] = -1 - symbol;
+    code++;
   }
 }

@@ -1,16 +1,11 @@
-import type { BufferedConnection } from "../../connection.ts";
-import type { Deadline } from "../../deadline.ts";
+import type { BufferedConnection, Deadline } from "../../connection.ts";
 import { ConnectionLost, MessageFault } from "../../fault.ts";
 import { HEAD_MAX, type NetTimeouts, STREAM_WINDOW, STREAMS_MAX } from "../../limit.ts";
 import type { Header } from "../../message/header.ts";
 import type { OutgoingRequest } from "../upstream.ts";
-import { HeaderBlock } from "./block.ts";
-import { checkFrame, contentOf } from "./check.ts";
-import { Http2Fault } from "./fault.ts";
 import * as h2 from "./frame.ts";
 import { HeaderDecoder } from "./hpack.ts";
-import { Http2Exchange } from "./stream.ts";
-import { SendWindow } from "./window.ts";
+import { Http2Exchange, SendWindow } from "./stream.ts";
 
 /** Receive window of the whole connection in `bytes`. */
 const CONNECTION_WINDOW = 16 * 1024 * 1024;
@@ -39,7 +34,7 @@ export class Http2Session {
   #ended = false;
   #control = 0;
   #received = 0;
-  #block?: HeaderBlock;
+  #block?: h2.HeaderBlock;
   #tail: Promise<void> = Promise.resolve();
 
   /** @param onEnd called once it takes no more streams */
@@ -128,7 +123,7 @@ export class Http2Session {
     if (unread.length < h2.FRAME_HEAD) return undefined;
     const view = new DataView(unread.buffer, unread.byteOffset);
     const length = view.getUint32(0) >>> 8;
-    if (length > h2.FRAME_MAX) throw new Http2Fault("a frame longer than allowed", h2.FRAME_SIZE_ERROR);
+    if (length > h2.FRAME_MAX) throw new h2.Http2Fault("a frame longer than allowed", h2.FRAME_SIZE_ERROR);
     if (unread.length < h2.FRAME_HEAD + length) return undefined;
     this.#connection.skip(h2.FRAME_HEAD + length);
     return {
@@ -141,12 +136,12 @@ export class Http2Session {
 
   #handle(frame: h2.Frame): void {
     if (this.#block && (frame.type !== h2.CONTINUATION || frame.stream !== this.#block.stream)) {
-      throw new Http2Fault("an interrupted header block", h2.PROTOCOL_ERROR);
+      throw new h2.Http2Fault("an interrupted header block", h2.PROTOCOL_ERROR);
     }
     if (!this.#isGreeted && (frame.type !== h2.SETTINGS || frame.flags & h2.ACK)) {
-      throw new Http2Fault("a connection that does not begin with settings", h2.PROTOCOL_ERROR);
+      throw new h2.Http2Fault("a connection that does not begin with settings", h2.PROTOCOL_ERROR);
     }
-    checkFrame(frame, this.#next);
+    h2.checkFrame(frame, this.#next);
     const stream = this.#streams.get(frame.stream);
     switch (frame.type) {
       case h2.DATA:
@@ -176,24 +171,24 @@ export class Http2Session {
       this.control(h2.numberFrame(h2.WINDOW_UPDATE, 0, this.#received));
       this.#received = 0;
     }
-    const content = contentOf(frame);
+    const content = h2.contentOf(frame);
     stream?.data(content, frame.payload.length, (frame.flags & h2.END_STREAM) !== 0);
   }
 
   #headers(frame: h2.Frame): void {
-    const piece = contentOf(frame);
-    this.#block = new HeaderBlock(frame);
+    const piece = h2.contentOf(frame);
+    this.#block = new h2.HeaderBlock(frame);
     this.#addToBlock(this.#block, piece, frame.flags);
   }
 
   #continue({ payload, flags }: h2.Frame): void {
     if (!this.#block) {
-      throw new Http2Fault("a CONTINUATION frame without a header block", h2.PROTOCOL_ERROR);
+      throw new h2.Http2Fault("a CONTINUATION frame without a header block", h2.PROTOCOL_ERROR);
     }
     this.#addToBlock(this.#block, payload, flags);
   }
 
-  #addToBlock(block: HeaderBlock, piece: Uint8Array, flags: number): void {
+  #addToBlock(block: h2.HeaderBlock, piece: Uint8Array, flags: number): void {
     block.add(piece);
     if (!(flags & h2.END_HEADERS)) return;
     this.#block = undefined;
@@ -206,7 +201,7 @@ export class Http2Session {
     try {
       return this.#decoder.decode(block);
     } catch (error) {
-      throw error instanceof MessageFault ? new Http2Fault(error.reason, h2.COMPRESSION_ERROR) : error;
+      throw error instanceof MessageFault ? new h2.Http2Fault(error.reason, h2.COMPRESSION_ERROR) : error;
     }
   }
 
@@ -226,17 +221,17 @@ export class Http2Session {
 
   #setting(id: number, value: number): void {
     if (id === h2.ENABLE_PUSH && value !== 0) {
-      throw new Http2Fault("settings out of range", h2.PROTOCOL_ERROR);
+      throw new h2.Http2Fault("settings out of range", h2.PROTOCOL_ERROR);
     }
     if (id === h2.MAX_CONCURRENT_STREAMS) this.#streamsMax = Math.min(value, STREAMS_MAX);
     if (id === h2.MAX_FRAME_SIZE) {
       if (value < h2.FRAME_MAX || value > 2 ** 24 - 1) {
-        throw new Http2Fault("settings out of range", h2.PROTOCOL_ERROR);
+        throw new h2.Http2Fault("settings out of range", h2.PROTOCOL_ERROR);
       }
       this.frameMax = value;
     }
     if (id === h2.INITIAL_WINDOW_SIZE) {
-      if (value > h2.WINDOW_MAX) throw new Http2Fault("settings out of range", h2.FLOW_CONTROL_ERROR);
+      if (value > h2.WINDOW_MAX) throw new h2.Http2Fault("settings out of range", h2.FLOW_CONTROL_ERROR);
       for (const stream of this.#streams.values()) stream.window.add(value - this.initialWindow);
       this.initialWindow = value;
     }
@@ -252,7 +247,7 @@ export class Http2Session {
 
   #widen(frame: h2.Frame, stream: Http2Exchange | undefined): void {
     const count = numberOf(frame) & h2.WINDOW_MAX;
-    const fault = count === 0 ? new Http2Fault("a window update of 0", h2.PROTOCOL_ERROR) : undefined;
+    const fault = count === 0 ? new h2.Http2Fault("a window update of 0", h2.PROTOCOL_ERROR) : undefined;
     if (frame.stream === 0) {
       if (fault) throw fault;
       this.window.add(count);
@@ -272,7 +267,7 @@ export class Http2Session {
     this.window.close();
     if (!(error instanceof MessageFault)) return this.#connection.close();
     // The upstream is notified before the end, unless it reads nothing.
-    const code = error instanceof Http2Fault ? error.code : h2.PROTOCOL_ERROR;
+    const code = error instanceof h2.Http2Fault ? error.code : h2.PROTOCOL_ERROR;
     this.#connection.deadline.set(this.timeouts.close);
     this.write(h2.goAwayFrame(code)).catch(() => {}).finally(() => this.#connection.close());
   }

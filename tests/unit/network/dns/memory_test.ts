@@ -2,9 +2,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { isPrivateHost } from "../../../../lib/base/address/mod.ts";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
-import { DnsCache } from "../../../../lib/network/dns/cache.ts";
+import { DnsCache, ResolvedAddresses } from "../../../../lib/network/dns/cache.ts";
 import { Overrides } from "../../../../lib/network/dns/mod.ts";
-import { ResolvedAddresses } from "../../../../lib/network/dns/resolved_addresses.ts";
 
 const question = (name: string, type = "A") => ({ name, type });
 const record = (name: string, ttl: number) => ({ name, type: "A", ttl, data: "8.8.4.4" });

@@ -2,7 +2,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { PacketError, walkPacket, walkQuestion } from "../../../../lib/network/dns/guard.ts";
 import { CHAIN_MAX, RECORDS_MAX } from "../../../../lib/network/dns/limit.ts";
-import { readAnswer, readQuery, readQuestion } from "../../../../lib/network/dns/read.ts";
+import { readAnswer, readQuery, readQuestion } from "../../../../lib/network/dns/packet.ts";
 import { ask } from "../../../helper/resolver.ts";
 
 const u16 = (...numbers: number[]) => numbers.flatMap((number) => [number >> 8 & 255, number & 255]);

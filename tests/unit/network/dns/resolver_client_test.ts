@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertNotEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { parseResolvers, systemResolvers } from "../../../../lib/network/dns/mod.ts";
-import { ResolverClient, ResolverError } from "../../../../lib/network/dns/resolver_client.ts";
+import { ResolverClient, ResolverError } from "../../../../lib/network/dns/resolver.ts";
 import { eventually } from "../../../helper/sbx.ts";
 import { records, type Respond, TestResolver } from "../../../helper/resolver.ts";
 

@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { isName } from "../../../../lib/network/dns/packet.ts";
 import { ANSWER_TEXT_MAX } from "../../../../lib/network/dns/limit.ts";
-import { answerText } from "../../../../lib/network/dns/draft.ts";
+import { answerText } from "../../../../lib/network/dns/service.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 

@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import packet from "dns-packet";
 import { Buffer } from "node:buffer";
 import { ANSWER_BYTES_MAX, ERROR_TEXT_MAX, RESOLVER_UDP_BYTES } from "../../../../lib/network/dns/limit.ts";
-import { writeQuery, writeRefusal, writeReply } from "../../../../lib/network/dns/write.ts";
+import { writeQuery, writeRefusal, writeReply } from "../../../../lib/network/dns/packet.ts";
 import { ask, read } from "../../../helper/resolver.ts";
 import type { Parsed } from "../../../helper/json.ts";
 

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { joinBytes } from "../../../../lib/base/bytes/mod.ts";
 import { readPush } from "../../../../lib/network/git/mod.ts";
-import { FLUSH, formatPacket } from "../../../../lib/network/git/packet.ts";
+import { FLUSH, formatPacket } from "../../../../lib/network/git/push.ts";
 
 const ZERO = "0".repeat(40);
 const A = "a".repeat(40);

@@ -1,10 +1,10 @@
 /** Requests that receivers may read differently (docs/design/contracts/05-policy.md §5, "Models"). */
 import { assertEquals } from "@std/assert";
-import { readForm } from "../../../../lib/network/model/form.ts";
-import { findAmbiguity } from "../../../../lib/network/model/key.ts";
+import { readForm } from "../../../../lib/network/model/call.ts";
+import { findAmbiguity } from "../../../../lib/network/model/json.ts";
 import { JSON_DEPTH_MAX } from "../../../../lib/network/model/limit.ts";
 import { namesOf } from "../../../../lib/network/model/name.ts";
-import { openaiResponses } from "../../../../lib/network/model/openai_responses.ts";
+import { openaiResponses } from "../../../../lib/network/model/openai.ts";
 import { operationOf } from "../../../../lib/network/model/operation.ts";
 import { Random } from "../../../helper/random.ts";
 

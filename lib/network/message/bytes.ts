@@ -1,5 +1,7 @@
-/** Byte text: strings in which each char is one byte, as HTTP heads are read and written. */
+/** Bytes: texts of one character a byte, and buffers that grow. */
 import { Buffer } from "node:buffer";
+
+// Byte text: strings in which each char is one byte, as HTTP heads are read and written.
 
 const slice = Buffer.prototype.latin1Slice as (this: Uint8Array, from: number, to: number) => string;
 
@@ -44,4 +46,28 @@ export function decodeByteText(text: string): string {
 export function encodeByteText(text: string): string {
   // deno-lint-ignore no-control-regex
   return /^[\x00-\x7f]*$/.test(text) ? text : decodeLatin1(encoder.encode(text));
+}
+
+/** Shared empty array: making one costs as much as making a small array. */
+export const NO_BYTES = new Uint8Array(0);
+
+/** Joins pieces in a buffer that doubles, so that many tiny pieces cost no more than their bytes. */
+export class ByteBuffer {
+  count = 0;
+  #buffer = NO_BYTES;
+
+  /** Bytes added so far; a view, valid until the next {@linkcode add}. */
+  get bytes(): Uint8Array<ArrayBuffer> {
+    return this.#buffer.subarray(0, this.count);
+  }
+
+  add(piece: Uint8Array): void {
+    if (this.count + piece.length > this.#buffer.length) {
+      const larger = new Uint8Array(Math.max(this.#buffer.length * 2, this.count + piece.length));
+      larger.set(this.bytes);
+      this.#buffer = larger;
+    }
+    this.#buffer.set(piece, this.count);
+    this.count += piece.length;
+  }
 }
