@@ -1,3 +1,4 @@
+import { ignore } from "../base/error/mod.ts";
 import { ConnectionLost } from "./fault.ts";
 import { NO_BYTES, putLatin1 } from "./message/bytes.ts";
 import { SWEEP_MS } from "./limit.ts";
@@ -158,7 +159,7 @@ export class BufferedConnection {
 
   /** Closes the writing side. */
   async closeWrite(): Promise<void> {
-    await this.#stream.closeWrite?.().catch(() => {});
+    await this.#stream.closeWrite?.().catch(ignore("the other side has closed the stream"));
   }
 
   /** Gives up the stream without closing it. @returns its unread bytes */

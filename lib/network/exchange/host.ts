@@ -1,5 +1,5 @@
 /** Requests of the host (MCP's `fetch_http`), on the guest's path and under its rules, with actor `host`. */
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { canonicalPath } from "../../base/url/mod.ts";
 import type { EventProcess } from "../../event/mod.ts";
 import { type Decision, guestLine } from "../../policy/mod.ts";
@@ -136,11 +136,13 @@ class HostOutlet implements Outlet {
   }
 
   async end(): Promise<void> {
-    await this.#writer!.close().catch(() => {});
+    await this.#writer!.close().catch(ignore("the caller has cancelled the response"));
   }
 
   cut(): void {
-    this.#writer?.abort(new SbxError("upstream.failed", "the response was cut off")).catch(() => {});
+    this.#writer?.abort(new SbxError("upstream.failed", "the response was cut off")).catch(
+      ignore("the caller has cancelled the response"),
+    );
   }
 
   watch(onGone: () => void): void {

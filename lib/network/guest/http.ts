@@ -1,4 +1,5 @@
 /** HTTP/1.1 on one connection of the guest: each request is an exchange, and an event before it goes anywhere. */
+import { ignore } from "../../base/error/mod.ts";
 import { canonicalPath } from "../../base/url/mod.ts";
 import { type Decision, guestRefusal, type Refusal } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
@@ -230,7 +231,7 @@ export class GuestHttp {
   /** Refuses a head that is incomplete after its time, and closes the connection. */
   async refuseSlowHead(): Promise<void> {
     const reason = `the head was incomplete after ${this.#options.timeouts.head} ms`;
-    await this.#refuseMalformed(new MessageFault(reason), undefined, 408).catch(() => {});
+    await this.#refuseMalformed(new MessageFault(reason), undefined, 408).catch(ignore("the guest has left"));
     this.#connection.close();
   }
 

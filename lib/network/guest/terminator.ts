@@ -3,7 +3,7 @@
  * guest's bytes pass through a listener on loopback, which accepts connections of this process only.
  */
 import { canonicalHost } from "../../base/address/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { closeQuietly, writeAll } from "../../base/wire/mod.ts";
 import type { Ca } from "../ca/mod.ts";
 import type { ByteStream } from "../connection.ts";
@@ -65,10 +65,11 @@ export class Terminator {
       for (const stream of [relay, inside, guest]) closeQuietly(stream);
     };
     const inward = writeAll(relay, first).then(() => copy(guest, relay));
-    const drained = copy(relay, guest).catch(() => {}).finally(() => {
-      closeQuietly(guest);
-      endTurn?.();
-    });
+    const drained = copy(relay, guest).catch(ignore("either side has left, which ends the connection"))
+      .finally(() => {
+        closeQuietly(guest);
+        endTurn?.();
+      });
     inward.catch(() => {
       closeQuietly(relay);
       closeQuietly(inside);
@@ -265,5 +266,5 @@ export async function copy(from: ByteStream, to: ByteStream, moved?: (count: num
     if (piece === buffer && count < LARGE) buffer = new Uint8Array(count * 4 > LARGE ? LARGE : count * 4);
     moved?.(count);
   }
-  await to.closeWrite?.().catch(() => {});
+  await to.closeWrite?.().catch(ignore("the other side has closed the stream"));
 }

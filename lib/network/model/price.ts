@@ -139,7 +139,7 @@ function compareVersions(a: readonly number[], b: readonly number[]): number {
 
 /** Date and nature of the prices shipped with sbx, for people who read costs. */
 export const PRICES_NOTE =
-  `estimates from list prices; those that come with sbx are of ${BUILT_IN.as_of}: check them with the provider`;
+  `estimates from list prices; the built-in ones are of ${BUILT_IN.as_of}: check them with the provider`;
 
 /** Prices shipped with sbx. */
 export const BUILT_IN_PRICES = new Prices(builtIn());

@@ -1,4 +1,5 @@
 /** One HTTP/1.1 exchange on a connection to an upstream. */
+import { ignore } from "../../base/error/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
 import { HEAD_MAX, INTERIM_MAX, type NetTimeouts } from "../limit.ts";
@@ -57,10 +58,12 @@ export class Http1Exchange implements UpstreamExchange {
       const response = this.#read(request);
       // An error of sending is the better reason; but an upstream may respond before it has the whole request.
       this.response = Promise.race([response, sending.then(() => response)]);
-      sending.catch(() => {});
-      response.catch(() => {}).finally(() => this.#continuation?.settle(false));
+      sending.catch(ignore("the race above gets the error"));
+      response.catch(ignore("the race above gets the error")).finally(() =>
+        this.#continuation?.settle(false)
+      );
     }
-    this.response.catch(() => {});
+    this.response.catch(ignore("the exchange awaits it"));
   }
 
   done(): void {

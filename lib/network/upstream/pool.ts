@@ -1,3 +1,4 @@
+import { ignore } from "../../base/error/mod.ts";
 import type { BufferedConnection, DeadlineWatch } from "../connection.ts";
 import { ConnectionLost } from "../fault.ts";
 import { IDLE_MAX, IDLE_PER_UPSTREAM_MAX, type NetTimeouts } from "../limit.ts";
@@ -270,8 +271,7 @@ export class SharedDials {
     const dialled = attempt();
     if (!this.#http1.has(key)) {
       const shared = dialled.then(sessionOf).finally(() => this.#pending.delete(key));
-      // Each waiter gets the error, and so does the request of the attempt.
-      shared.catch(() => {});
+      shared.catch(ignore("each waiter gets the error, and so does the request of the attempt"));
       this.#pending.set(key, shared);
     }
     return dialled.then((result) => {

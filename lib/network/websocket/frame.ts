@@ -1,4 +1,5 @@
 /** Frames of WebSockets (RFC 6455 §5.2), read strictly and written: bytes that two programs could read differently are refused. */
+import { ignore } from "../../base/error/mod.ts";
 import { CONTROL_PAYLOAD_MAX, FRAME_WHOLE_MAX } from "../limit.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
 import { decodeLatin1, NO_BYTES } from "../message/bytes.ts";
@@ -302,7 +303,9 @@ export class FrameWriter {
 
   /** Closes the writing side behind every frame so far. */
   end(): void {
-    this.#enqueue(() => this.#connection.closeWrite()).catch(() => {});
+    this.#enqueue(() => this.#connection.closeWrite()).catch(
+      ignore("the writer of the last frame gets the error"),
+    );
   }
 
   #write(opcode: number, bytes: Uint8Array, isLast: boolean): Promise<void> {
@@ -318,7 +321,7 @@ export class FrameWriter {
 
   #enqueue(write: () => Promise<void>): Promise<void> {
     const done = this.#written.then(write);
-    this.#written = done.catch(() => {});
+    this.#written = done.catch(ignore("the writer of this frame gets the error"));
     return done;
   }
 }

@@ -1,4 +1,5 @@
 /** Relay of a WebSocket: every frame is parsed, changed where necessary, and rewritten. */
+import { ignore } from "../../base/error/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import { ConnectionLost } from "../fault.ts";
 import { DRAIN_MAX, PINGS_MAX } from "../limit.ts";
@@ -182,7 +183,9 @@ export class SocketRelay {
     if (this.over.aborted) return;
     this.#over.abort();
     for (const writer of Object.values(this.#writers)) {
-      if (code !== undefined) writer.writeControl("close", formatClose(code)).catch(() => {});
+      if (code !== undefined) {
+        writer.writeControl("close", formatClose(code)).catch(ignore("the connection ends either way"));
+      }
       writer.end();
     }
     this.#setDeadline(this.#options.closeMs);

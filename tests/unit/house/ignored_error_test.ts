@@ -14,7 +14,6 @@ const LEFT: Record<string, number> = {
   "lib/config": 5,
   "lib/credential": 1,
   "lib/machine": 24,
-  "lib/network": 18,
   "lib/publish": 6,
   "lib/release": 2,
   "lib/repo": 9,

@@ -1,3 +1,4 @@
+import { ignore } from "../../../base/error/mod.ts";
 import type { BufferedConnection, Deadline } from "../../connection.ts";
 import { ConnectionLost, MessageFault } from "../../fault.ts";
 import { HEAD_MAX, type NetTimeouts, STREAM_WINDOW, STREAMS_MAX } from "../../limit.ts";
@@ -44,7 +45,7 @@ export class Http2Session {
     this.#onEnd = onEnd;
     this.#greetingDeadline = this.deadline(() => this.#fail(new ConnectionLost("sent no settings", true)));
     this.#greetingDeadline.set(timeouts.connect);
-    this.write(h2.PREFACE).catch(() => {});
+    this.write(h2.PREFACE).catch(ignore("the reader of the connection reports its end"));
     this.control(h2.settingsFrame([
       [h2.ENABLE_PUSH, 0],
       [h2.INITIAL_WINDOW_SIZE, STREAM_WINDOW],
@@ -91,7 +92,7 @@ export class Http2Session {
   /** Writes after all earlier writes. @throws {ConnectionLost} */
   write(bytes: Uint8Array): Promise<void> {
     const written = this.#tail.then(() => this.#connection.write(bytes));
-    this.#tail = written.catch(() => {});
+    this.#tail = written.catch(ignore("the writer of these bytes gets the error"));
     return written;
   }
 
@@ -100,7 +101,9 @@ export class Http2Session {
     if (++this.#control > CONTROL_MAX) {
       return this.#fail(new MessageFault("unread responses to control frames"));
     }
-    this.write(bytes).catch(() => {}).finally(() => this.#control--);
+    this.write(bytes).catch(ignore("the reader of the connection reports its end")).finally(() =>
+      this.#control--
+    );
   }
 
   close(): void {
@@ -269,7 +272,9 @@ export class Http2Session {
     // The upstream is notified before the end, unless it reads nothing.
     const code = error instanceof h2.Http2Fault ? error.code : h2.PROTOCOL_ERROR;
     this.#connection.deadline.set(this.timeouts.close);
-    this.write(h2.goAwayFrame(code)).catch(() => {}).finally(() => this.#connection.close());
+    this.write(h2.goAwayFrame(code)).catch(ignore("the connection is closed either way")).finally(() =>
+      this.#connection.close()
+    );
   }
 }
 

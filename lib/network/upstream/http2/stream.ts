@@ -1,3 +1,4 @@
+import { ignore } from "../../../base/error/mod.ts";
 import type { Deadline } from "../../connection.ts";
 import { ConnectionLost, MessageFault } from "../../fault.ts";
 import { AnnouncedBody, type BodySource } from "../../message/body.ts";
@@ -58,7 +59,7 @@ export class Http2Exchange implements UpstreamExchange {
     this.window = new SendWindow(session.initialWindow);
     this.response = this.#settled.promise;
     if (request.body instanceof AnnouncedBody) this.#continuation = new Continuation();
-    this.response.catch(() => {}).finally(() => this.#continuation?.settle(false));
+    this.response.catch(ignore("the exchange awaits it")).finally(() => this.#continuation?.settle(false));
     this.#deadline = session.deadline(() => this.#abort(new ConnectionLost("was idle for too long", true)));
   }
 
