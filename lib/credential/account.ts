@@ -5,12 +5,11 @@
  */
 import type { CredentialSubstitution } from "../event/mod.ts";
 import type { BodyFilter, BodyPlace, Destination } from "../network/interface/mod.ts";
-import { splitPair } from "./capture.ts";
+import { basicText, splitPair } from "./head.ts";
 import { deniedError, REASON } from "./grant.ts";
-import { basicText } from "./header.ts";
 import { allowsQuery, ownerOf, plainHost, type Provider, tokenAnswerOf } from "./provider.ts";
-import { plainRef, REF_IN_TEXT } from "./ref.ts";
-import { latin1 } from "./stream.ts";
+import { plainRef, REF_IN_TEXT } from "./form.ts";
+import { latin1 } from "./body.ts";
 import type { Vault } from "./vault.ts";
 
 /** `any`: also keys that the guest brought; `stored`: only keys that a person added. */

@@ -1,4 +1,4 @@
-import type { SbxError } from "../base/error/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
 import type { Header } from "../network/mod.ts";
 import type {
@@ -13,18 +13,26 @@ import type {
 } from "../network/interface/mod.ts";
 import { type Accounts, requireStoredHead, storedTokenBody } from "./account.ts";
 import { requestBody, responseBody } from "./body.ts";
-import { Capture } from "./capture.ts";
-import { captureDotEnv, guestEnvOf } from "./env.ts";
+import { Capture, Injection } from "./head.ts";
 import type { LoginPlace } from "./entry.ts";
 import { Finder } from "./finder.ts";
 import { REASON } from "./grant.ts";
-import { Injection } from "./inject.ts";
 import { messageFilter } from "./message.ts";
-import { allowsHeader, ownerOf, plainHost, type Provider, PROVIDERS, tokenAnswerOf } from "./provider.ts";
+import {
+  allowsHeader,
+  envNamesOf,
+  ownerOf,
+  plainHost,
+  type Provider,
+  providerOfEnv,
+  PROVIDERS,
+  tokenAnswerOf,
+} from "./provider.ts";
 import { joinedTexts, REDACTED, scrubTexts, someText, textsOf, withTexts } from "./scrub.ts";
-import type { CredentialStore } from "./store.ts";
-import { providerOfToken } from "./token.ts";
-import { Vault } from "./vault.ts";
+import { CredentialStore, storePath } from "./store.ts";
+import { isSecret, providerOfToken, REF } from "./form.ts";
+import { type Credential, Vault } from "./vault.ts";
+import type { Home } from "../base/home/mod.ts";
 
 /** Parts of a broker. */
 export interface BrokerOptions {
@@ -271,4 +279,113 @@ function holdsJwt(text: string): boolean {
 interface SentSecrets {
   refs: ReadonlySet<string>;
   finder: Finder;
+}
+
+// Environment variables of guests, and secrets in `.env` files (docs/design/contracts/09-credentials.md §9).
+
+/**
+ * Variables that make a guest's clients use refs, from the credential of each provider added last.
+ *
+ * @returns names and refs, never a secret; for git a helper that returns the ref
+ */
+function guestEnvOf(vault: Vault, providers: Iterable<Provider>): Record<string, string> {
+  const env: Record<string, string> = {};
+  for (const provider of providers) {
+    const credential = latestOf(vault, provider);
+    if (!credential) continue;
+    for (const name of namesFor(provider, credential.secret)) env[name] = credential.entry.ref;
+    if (provider === "github") Object.assign(env, GIT_HELPER);
+  }
+  return env;
+}
+
+/** git asks a helper for user and password; it gets the ref, and the broker finds that inside Basic. */
+const GIT_HELPER = {
+  GIT_CONFIG_COUNT: "1",
+  GIT_CONFIG_KEY_0: "credential.https://github.com.helper",
+  GIT_CONFIG_VALUE_0:
+    '!f() { test "$1" = get && echo username=x-access-token && echo "password=$GITHUB_TOKEN"; }; f',
+};
+
+function latestOf(vault: Vault, provider: Provider): Credential | undefined {
+  let latest: Credential | undefined;
+  for (const credential of vault.active()) {
+    const { entry } = credential;
+    if (entry.provider !== provider || entry.source !== "added" || entry.decoy) continue;
+    if (!latest || entry.created_at >= latest.entry.created_at) latest = credential;
+  }
+  return latest;
+}
+
+/**
+ * Variable names for a secret. Anthropic's clients distinguish OAuth tokens from API keys by the variable.
+ */
+function namesFor(provider: Provider, secret = ""): readonly string[] {
+  if (provider !== "anthropic") return envNamesOf(provider);
+  return [secret.startsWith("sk-ant-oat") ? "CLAUDE_CODE_OAUTH_TOKEN" : "ANTHROPIC_API_KEY"];
+}
+
+/**
+ * Line of a `.env` file: the part before the value, the quote, and the value. Programs differ on `#` in a word, so all of it
+ * is the value.
+ */
+const LINE = /^(\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*)(?:(["'`])([^"'`]*)\3|([^\s"'`]+))/;
+
+/**
+ * Replaces the secrets of a `.env` file with refs: tokens, and values of variables read by providers'
+ * clients.
+ */
+function captureDotEnv(
+  vault: Vault,
+  text: string,
+): { text: string; substitutions: CredentialSubstitution[] } {
+  const capture = new Capture(vault, "");
+  const lines = text.split("\n").map((line) => {
+    const [whole, before, name, quote = "", ...values] = LINE.exec(line) ?? [];
+    const value = values.find((text) => text !== undefined) ?? "";
+    const provider = name === undefined ? undefined : providerOfEnv(name);
+    if (whole === undefined || provider === undefined || !isSecret(value) || REF.test(value)) {
+      return capture.text(line, ".env");
+    }
+    const ref = capture.take(provider, value, `.env ${name}`);
+    return `${before}${quote}${ref}${quote}${capture.text(line.slice(whole.length), ".env")}`;
+  });
+  return { text: lines.join("\n"), substitutions: capture.substitutions };
+}
+
+// Credentials of sinks: a ref in the configuration, the secret in the store, the header made for each request.
+
+/** How a sink authenticates. */
+export interface SinkAuth {
+  /** ref of a credential of the provider `mcp`, bound to the sink's host */
+  credential_ref: string;
+  /** user of basic authentication; absent: a bearer token */
+  user?: string;
+}
+
+/**
+ * Makes the `authorization` header of a sink. Each call asks the store, so a revoked credential is not sent again, and
+ * the header is kept nowhere.
+ *
+ * @throws {SbxError} `credential.denied`: unknown, revoked, for another host, or not over https
+ */
+export function sinkAuthorization(
+  home: Pick<Home, "dir">,
+  { credential_ref, user }: SinkAuth,
+): (url: URL) => Promise<string> {
+  let broker: Promise<CredentialBroker> | undefined;
+  return async (url) => {
+    broker ??= CredentialBroker.open({ store: new CredentialStore(storePath(home)), providers: [] });
+    try {
+      const { secret } = await (await broker).use(credential_ref, url);
+      if (user === undefined) return `Bearer ${secret}`;
+      return `Basic ${new TextEncoder().encode(`${user}:${secret}`).toBase64()}`;
+    } catch (cause) {
+      throw new SbxError("credential.denied", (cause as Error).message, {
+        cause,
+        hint:
+          "sbx credentials list shows the refs; sbx credentials add PROVIDER mcp --host HOST adds one for the sink",
+      });
+    }
+  };
 }

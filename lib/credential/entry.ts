@@ -3,7 +3,7 @@ import { SbxError } from "../base/error/mod.ts";
 import { isObject, objectOf } from "../base/object/mod.ts";
 import { canonicalJson } from "../base/json/mod.ts";
 import { isProvider, type Provider } from "./provider.ts";
-import { REF } from "./ref.ts";
+import { REF, refOf } from "./form.ts";
 
 /** Most credentials of one store, including revoked ones; the oldest revoked ones are dropped first. */
 export const ENTRIES_MAX = 1000;
@@ -88,7 +88,7 @@ export interface StoreFile {
 }
 
 /** Additional authenticated data of a secret: a modified entry does not open. */
-export function additionalDataOf(
+function additionalDataOf(
   { ref, provider, hosts, created_at, source, decoy, vms, login }: StoredEntry,
 ): Uint8Array<ArrayBuffer> {
   const bound = { ref, provider, hosts, created_at, source, decoy, vms, ...(login && { login }) };
@@ -158,4 +158,73 @@ function isLogin(value: unknown): boolean {
 
 function isTextList(value: unknown): boolean {
   return Array.isArray(value) && value.length <= LIST_MAX && value.every(isText);
+}
+
+// Entries of the secrets of a login at an MCP server.
+
+/** A secret of a login that is to be stored. */
+export interface NewLoginSecret {
+  part: LoginPart;
+  secret: string;
+  /** of the access token */
+  terms?: LoginTerms;
+}
+
+export function isSamePlace(a: LoginPlace, b: LoginPlace): boolean {
+  return a.profile === b.profile && a.server === b.server && a.url === b.url;
+}
+
+/** The access token is for the server's host; what renews it is for no host, so that no request can carry it. */
+export function loginEntry(place: LoginPlace, { part, secret, terms }: NewLoginSecret): StoredEntry {
+  const { profile, server, url } = place;
+  const { hostname, port, protocol } = new URL(url);
+  return {
+    ref: refOf("mcp", secret),
+    provider: "mcp",
+    label: `${part === "client" ? "client secret" : `${part} token`} of ${server} in ${profile}`.slice(
+      0,
+      128,
+    ),
+    hosts: part === "access" ? [`${hostname}:${port || (protocol === "http:" ? 80 : 443)}`] : [],
+    created_at: new Date().toISOString(),
+    source: "added",
+    login: { profile, server, url, part, ...(terms && { terms }) },
+  };
+}
+
+// AES-256-GCM encryption of one secret, bound to its entry.
+
+/**
+ * Length of a nonce, in `bytes`; random nonces are safe for far more than {@linkcode ENTRIES_MAX} secrets.
+ */
+const NONCE = 12;
+
+/** Returns the entry with its secret sealed in it. */
+export async function seal(key: CryptoKey, entry: StoredEntry, secret: string): Promise<StoredEntry> {
+  const iv = crypto.getRandomValues(new Uint8Array(NONCE));
+  const algorithm = { name: "AES-GCM", iv, additionalData: additionalDataOf(entry) };
+  const ciphertext = new Uint8Array(
+    await crypto.subtle.encrypt(algorithm, key, new TextEncoder().encode(secret)),
+  );
+  const sealed = new Uint8Array(NONCE + ciphertext.length);
+  sealed.set(iv);
+  sealed.set(ciphertext, NONCE);
+  return { ...entry, sealed: sealed.toBase64() };
+}
+
+/** Opens the secret of an entry; `undefined` when it was sealed with another key or for another entry. */
+export async function unseal(key: CryptoKey, entry: StoredEntry): Promise<string | undefined> {
+  try {
+    const sealed = Uint8Array.fromBase64(entry.sealed ?? "");
+    const algorithm = {
+      name: "AES-GCM",
+      iv: sealed.subarray(0, NONCE),
+      additionalData: additionalDataOf(entry),
+    };
+    return new TextDecoder().decode(
+      await crypto.subtle.decrypt(algorithm, key, sealed.subarray(NONCE)),
+    );
+  } catch {
+    return undefined;
+  }
 }

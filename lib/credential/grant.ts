@@ -4,8 +4,7 @@
  */
 import type { CredentialSubstitution } from "../event/mod.ts";
 import { CredentialDenied, type Destination } from "../network/interface/mod.ts";
-import type { LoginPlace } from "./entry.ts";
-import { isSamePlace } from "./login_entry.ts";
+import { isSamePlace, type LoginPlace } from "./entry.ts";
 import { ownerOf, plainHost, type Provider } from "./provider.ts";
 import type { Vault } from "./vault.ts";
 

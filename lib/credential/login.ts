@@ -6,8 +6,13 @@ import { dirname } from "node:path";
 import { lockWithin } from "../base/home/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
-import type { LoginPart, LoginPlace, LoginTerms } from "./entry.ts";
-import { isSamePlace, type NewLoginSecret } from "./login_entry.ts";
+import {
+  isSamePlace,
+  type LoginPart,
+  type LoginPlace,
+  type LoginTerms,
+  type NewLoginSecret,
+} from "./entry.ts";
 import type { CredentialStore } from "./store.ts";
 
 /** `ms` to wait for another process that renews the same login; longer than a request to its token endpoint. */

@@ -5,13 +5,11 @@
 import { Buffer } from "node:buffer";
 import type { CredentialSubstitution } from "../event/mod.ts";
 import type { MessageFilter, MessagePlace } from "../network/interface/mod.ts";
-import { placeholderOf, UniqueRows } from "./body.ts";
+import { latin1, placeholderOf, UniqueRows } from "./body.ts";
 import { Finder, type Scan, type SecretMatch } from "./finder.ts";
-import { SECRET_MAX } from "./form.ts";
+import { providerOfToken, SECRET_MAX } from "./form.ts";
 import { REASON } from "./grant.ts";
 import { plainHost } from "./provider.ts";
-import { latin1 } from "./stream.ts";
-import { providerOfToken } from "./token.ts";
 import type { Vault } from "./vault.ts";
 
 /** Most `bytes` held back within a message, and most characters remembered between messages. */

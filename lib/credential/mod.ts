@@ -2,9 +2,9 @@
  * The credential broker (docs/design/contracts/09-credentials.md §9): secrets stay on the host, guests and
  * records hold refs.
  */
-export { type BrokerOptions, CredentialBroker } from "./broker.ts";
+export { type BrokerOptions, CredentialBroker, type SinkAuth, sinkAuthorization } from "./broker.ts";
 export { placeholderOf, TOKEN_BODY_MAX } from "./body.ts";
-export { decoySecret } from "./decoy.ts";
+export { decoySecret, REF, REF_PREFIX, refOf, SECRET_MAX, SECRET_MIN } from "./form.ts";
 export {
   ENTRIES_MAX,
   type KeyPlace,
@@ -15,14 +15,11 @@ export {
   type StoreFile,
 } from "./entry.ts";
 export { Finder } from "./finder.ts";
-export { SECRET_MAX, SECRET_MIN } from "./form.ts";
 export { DecoyUsed, REASON } from "./grant.ts";
-export { findKeyring, type Keyring } from "./keyring.ts";
+export { findKeyring, type Keyring } from "./key.ts";
 export { Logins, type LoginView, type OpenLogin } from "./login.ts";
 export { ACCOUNTS, type Accounts } from "./account.ts";
 export { ownerOf, type Provider, PROVIDERS } from "./provider.ts";
-export { REF, REF_PREFIX, refOf } from "./ref.ts";
-export { type SinkAuth, sinkAuthorization } from "./sink.ts";
 export { CredentialStore, type NewCredential, storePath } from "./store.ts";
 export { CAPTURED_MAX } from "./vault.ts";
-export { holdsToken, looksSecret, withoutSecretWords } from "./words.ts";
+export { holdsToken, looksSecret, withoutSecretWords } from "./scrub.ts";

@@ -4,19 +4,19 @@ import { lockWithin, writeAtomic } from "../base/home/mod.ts";
 import {
   corruptError,
   ENTRIES_MAX,
+  isSamePlace,
+  loginEntry,
   type LoginPlace,
+  type NewLoginSecret,
   parseStore,
+  seal,
   type StoredEntry,
   type StoreFile,
+  unseal,
 } from "./entry.ts";
-import { isSecret, SECRET_MAX, SECRET_MIN } from "./form.ts";
-import { isSamePlace, loginEntry, type NewLoginSecret } from "./login_entry.ts";
-import { KeyChain, type StoreKey } from "./key.ts";
-import type { Keyring } from "./keyring.ts";
-import { readPrivate, stampAt } from "./private_file.ts";
+import { isSecret, refOf, SECRET_MAX, SECRET_MIN } from "./form.ts";
+import { KeyChain, type Keyring, readPrivate, stampAt, type StoreKey } from "./key.ts";
 import type { Provider } from "./provider.ts";
-import { refOf } from "./ref.ts";
-import { seal, unseal } from "./seal.ts";
 
 /** Longest wait for another writer, in `ms`; a write takes a few, so a longer one hangs. */
 const LOCK_TIMEOUT_MS = 10_000;

@@ -15,7 +15,7 @@ import {
   type Provider,
   refOf,
 } from "../../lib/credential/mod.ts";
-import { StreamReplacer } from "../../lib/credential/stream.ts";
+import { StreamReplacer } from "../../lib/credential/body.ts";
 import type { Header } from "../../lib/network/mod.ts";
 import { CredentialDenied } from "../../lib/network/interface/mod.ts";
 import { Random } from "../helper/random.ts";

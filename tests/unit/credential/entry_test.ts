@@ -1,11 +1,17 @@
 /** Files of the store, the shapes of tokens, and what a store keeps. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { decoySecret } from "../../../lib/credential/decoy.ts";
 import { ENTRIES_MAX, parseStore } from "../../../lib/credential/entry.ts";
-import { isSecret, SECRET_MAX, SECRET_MIN } from "../../../lib/credential/form.ts";
-import { readPrivate, stampAt } from "../../../lib/credential/private_file.ts";
-import { providerOfToken, TOKEN_MAX, TOKEN_MIN } from "../../../lib/credential/token.ts";
+import {
+  decoySecret,
+  isSecret,
+  providerOfToken,
+  SECRET_MAX,
+  SECRET_MIN,
+  TOKEN_MAX,
+  TOKEN_MIN,
+} from "../../../lib/credential/form.ts";
+import { readPrivate, stampAt } from "../../../lib/credential/key.ts";
 import { ALL, KEY } from "../../helper/credential.ts";
 
 const REF = `credential:blake3:${"0".repeat(64)}`;

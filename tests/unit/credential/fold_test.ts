@@ -1,7 +1,7 @@
 /** The normal form of text in which secrets are searched. */
 import { assertEquals } from "@std/assert";
 import { fold, lower } from "../../../lib/credential/fold.ts";
-import { Matcher } from "../../../lib/credential/matcher.ts";
+import { Matcher } from "../../../lib/credential/finder.ts";
 
 /** The folded text, with `?` for characters that are in no secret. */
 function folded(text: string, from = 0): string {

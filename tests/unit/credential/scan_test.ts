@@ -2,7 +2,7 @@
 import { assertEquals, assertStrictEquals } from "@std/assert";
 import { Finder } from "../../../lib/credential/finder.ts";
 import { holdsToken, looksSecret, refOf } from "../../../lib/credential/mod.ts";
-import { StreamReplacer } from "../../../lib/credential/stream.ts";
+import { StreamReplacer } from "../../../lib/credential/body.ts";
 import { scrubTexts } from "../../../lib/credential/scrub.ts";
 
 const SECRET = "abcdefghijkl";

@@ -2,9 +2,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { Finder } from "../../../lib/credential/finder.ts";
-import { refOf } from "../../../lib/credential/ref.ts";
-import { CARRY_MAX, StreamReplacer } from "../../../lib/credential/stream.ts";
-import { providerOfToken } from "../../../lib/credential/token.ts";
+import { providerOfToken, refOf } from "../../../lib/credential/form.ts";
+import { CARRY_MAX, StreamReplacer } from "../../../lib/credential/body.ts";
 
 const SECRETS: [string, string][] = [
   [refOf("mcp", "abcabcabcabd"), "abcabcabcabd"],

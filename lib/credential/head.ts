@@ -1,0 +1,316 @@
+import type { CredentialSubstitution } from "../event/mod.ts";
+import type { Header } from "../network/mod.ts";
+import type { Injected, Substituted } from "../network/interface/mod.ts";
+import type { SecretMatch } from "./finder.ts";
+import { isSecret, plainRef, providerOfToken, REF, REF_IN_TEXT } from "./form.ts";
+import { deniedError, type Grant, grantSecret, type GrantTo, REASON } from "./grant.ts";
+import {
+  allowsHeader,
+  allowsQuery,
+  CREDENTIAL_HEADERS,
+  CREDENTIAL_QUERIES,
+  ownerOf,
+  plainHost,
+  type Provider,
+} from "./provider.ts";
+import type { Vault } from "./vault.ts";
+import { Buffer } from "node:buffer";
+
+/** Replaces the secrets in one message's head with refs and adds them to the vault. */
+export class Capture {
+  readonly #vault: Vault;
+  readonly #host: string;
+  readonly #owner: Provider | undefined;
+  readonly substitutions: CredentialSubstitution[] = [];
+
+  constructor(vault: Vault, host: string) {
+    this.#vault = vault;
+    this.#host = plainHost(host);
+    this.#owner = ownerOf(host) ?? (vault.isBound(host) ? "mcp" : undefined);
+  }
+
+  /** Replaces the secrets in fields. A ref cannot be a name, so a field whose name holds a secret is dropped. */
+  headers(headers: Header[]): Substituted {
+    let changed: Header[] | undefined;
+    for (const [at, [name, value]] of headers.entries()) {
+      const replaced = name === ":path" ? this.#replaceTarget(value) : this.#replaceValue(name, value);
+      const isDropped = name !== ":path" && this.#vault.isUnclean(name) && this.#recordName(name);
+      if (replaced !== value || isDropped) {
+        (changed ??= headers.slice())[at] = [isDropped ? "" : name, replaced];
+      }
+    }
+    return {
+      headers: changed ? changed.filter(([name]) => name !== "") : headers,
+      substitutions: this.substitutions,
+    };
+  }
+
+  /** Replaces known secrets, and text shaped like one, with refs. */
+  text(text: string, location: string): string {
+    if (!this.#vault.isUnclean(text)) return text;
+    let out = "";
+    let at = 0;
+    for (const match of this.#vault.finder.find(text)) {
+      const ref = this.#refFor(match, location);
+      if (ref === undefined) continue;
+      out += text.slice(at, match.start) + ref;
+      at = match.end;
+    }
+    return at === 0 ? text : out + text.slice(at);
+  }
+
+  /** Adds a secret to the vault and returns its ref. */
+  take(provider: Provider, secret: string, location: string): string {
+    const hosts = provider === "mcp" ? [this.#host] : undefined;
+    const { ref, outcome } = this.#vault.learn(provider, secret, hosts);
+    this.#record(provider, ref, location, outcome);
+    return ref;
+  }
+
+  #replaceValue(name: string, value: string): string {
+    const field = CREDENTIAL_HEADERS.has(name) || name === "proxy-authorization"
+      ? headerSecret(name, value)
+      : undefined;
+    if (field && isSecret(field.secret) && !REF.test(field.secret)) {
+      const provider = this.#providerOf(field.secret, (owner) => allowsHeader(owner, name));
+      if (provider) return field.with(this.take(provider, field.secret, name));
+    }
+    return this.text(value, name);
+  }
+
+  /** Replaces secrets in a path and its query: parameters that carry keys, and text shaped like a secret. */
+  #replaceTarget(target: string): string {
+    const mark = target.indexOf("?");
+    if (mark < 0) return this.text(target, "path");
+    const query = target.slice(mark + 1).split("&").map((pair) => {
+      const [name, value] = splitPair(pair);
+      const secret = CREDENTIAL_QUERIES.has(name) ? decodeParameter(value) : "";
+      if (isSecret(secret) && !REF.test(secret)) {
+        const provider = this.#providerOf(secret, (owner) => allowsQuery(owner, name));
+        if (provider) return `${name}=${this.take(provider, secret, `query ${name}`)}`;
+      }
+      return this.text(pair, "query");
+    });
+    return `${this.text(target.slice(0, mark), "path")}?${query.join("&")}`;
+  }
+
+  /** Provider of a secret: from the vault, by its shape, or else the owner of the host. */
+  #providerOf(secret: string, isAllowed: (owner: Provider) => boolean): Provider | undefined {
+    const ref = this.#vault.refOfSecret(secret);
+    if (ref !== undefined) return this.#vault.get(ref)!.entry.provider;
+    return providerOfToken(secret) ?? (this.#owner && isAllowed(this.#owner) ? this.#owner : undefined);
+  }
+
+  #refFor({ kind, text, ref }: SecretMatch, location: string): string | undefined {
+    if (kind === "ref") return undefined;
+    if (kind === "token") return this.take(providerOfToken(text)!, text, location);
+    this.#record(this.#vault.get(ref!)!.entry.provider, ref!, location, "known");
+    return ref;
+  }
+
+  /** Records the secrets in the name of a field. @returns false for a name that only holds a ref */
+  #recordName(name: string): boolean {
+    const secrets = this.#vault.finder.find(name).filter(({ kind }) => kind !== "ref");
+    for (const { kind, text, ref } of secrets) {
+      const provider = kind === "token" ? providerOfToken(text)! : this.#vault.get(ref!)!.entry.provider;
+      this.substitutions.push({
+        provider,
+        credential_ref: ref ?? this.#vault.refOf(provider, text),
+        host: this.#host,
+        location: "the name of a header",
+        outcome: "denied",
+        reason: REASON.wrongPlace,
+      });
+    }
+    return secrets.length > 0;
+  }
+
+  #record(provider: Provider, ref: string, location: string, outcome: "known" | "new" | "full"): void {
+    const row = { provider, credential_ref: ref, host: this.#host, location };
+    this.substitutions.push(
+      outcome === "full"
+        ? { ...row, outcome: "error", reason: REASON.tooMany }
+        : { ...row, outcome: outcome === "new" ? "captured" : "brokered" },
+    );
+  }
+}
+
+/** Splits `name=value`. */
+export function splitPair(pair: string): [string, string] {
+  const at = pair.indexOf("=");
+  return at < 0 ? [pair, ""] : [pair.slice(0, at), pair.slice(at + 1)];
+}
+
+function decodeParameter(value: string): string {
+  try {
+    return decodeURIComponent(value.replaceAll("+", " "));
+  } catch {
+    return value;
+  }
+}
+
+/** A ref in place of a user's name. */
+const REF_FIRST = new RegExp(`^${REF_IN_TEXT}`, "i");
+
+/** Secret in a header value. */
+interface HeaderSecret {
+  secret: string;
+  /** authentication scheme; `bare` for a value that is the secret alone */
+  scheme: "bearer" | "token" | "basic" | "bare";
+  /** the header value with `other` in place of the secret */
+  with(other: string): string;
+}
+
+/** Passwords git sends when the user name is the token. */
+const NO_PASSWORD = new Set(["", "x-oauth-basic", "x"]);
+
+/** Extracts the secret of a header value; `undefined` for an unknown format. */
+function headerSecret(name: string, value: string): HeaderSecret | undefined {
+  const basic = basicText(value);
+  if (basic !== undefined) {
+    // A ref in place of the user has colons itself.
+    const colon = basic.indexOf(":", REF_FIRST.exec(basic)?.[0].length ?? 0);
+    const [user, password] = colon < 0 ? [basic, ""] : [basic.slice(0, colon), basic.slice(colon + 1)];
+    const inUser = NO_PASSWORD.has(password);
+    return {
+      secret: inUser ? user : password,
+      scheme: "basic",
+      with: (other) => basicValue(inUser ? `${other}:${password}` : `${user}:${other}`),
+    };
+  }
+  const [, prefix, scheme, secret] = /^(\s*(bearer|token)\s+)(\S+)\s*$/i.exec(value) ?? [];
+  if (secret !== undefined) {
+    return { secret, scheme: scheme.toLowerCase() as "bearer" | "token", with: (other) => prefix + other };
+  }
+  if (name.endsWith("authorization")) return undefined;
+  return { secret: value.trim(), scheme: "bare", with: (other) => other };
+}
+
+/** `user:password` of a Basic header, one character per byte; `undefined` for any other header. */
+export function basicText(value: string): string | undefined {
+  const encoded = /^\s*basic\s+([A-Za-z0-9+/=_-]+)\s*$/i.exec(value)?.[1];
+  return encoded === undefined ? undefined : Buffer.from(encoded, "base64").toString("latin1");
+}
+
+/** Value of a Basic header. */
+function basicValue(text: string): string {
+  return `Basic ${Buffer.from(text, "latin1").toString("base64")}`;
+}
+
+/** A ref, or an attempt at one. */
+const REF_OR_LIKE = new RegExp(`${REF_IN_TEXT}|credential(?::|%3a)blake3`, "gi");
+const LIKE = /credential(?::|%3a)blake3/i;
+
+/** Replaces refs in one request's head with secrets, or refuses the request. */
+export class Injection {
+  readonly #vault: Vault;
+  readonly #providers: ReadonlySet<Provider>;
+  readonly #to: GrantTo;
+  readonly #signals = new Set<AbortSignal>();
+  readonly substitutions: CredentialSubstitution[] = [];
+  /** refs replaced so far */
+  readonly refs = new Set<string>();
+
+  constructor(vault: Vault, providers: ReadonlySet<Provider>, to: GrantTo) {
+    this.#vault = vault;
+    this.#providers = providers;
+    this.#to = to;
+  }
+
+  /** Signal that aborts when any of the refs is revoked. */
+  get released(): AbortSignal | undefined {
+    if (this.#signals.size < 2) return this.#signals.values().next().value;
+    return AbortSignal.any([...this.#signals]);
+  }
+
+  /** @throws {CredentialDenied} for any refused ref: no part of the request may be sent */
+  headers(headers: Header[]): Injected {
+    let changed: Header[] | undefined;
+    for (const [at, [name, value]] of headers.entries()) {
+      if (LIKE.test(name)) throw this.#misplacedError(name, "the name of a header");
+      const replaced = name === ":path" ? this.#replaceTarget(value) : this.#replaceValue(name, value);
+      if (replaced !== value) (changed ??= headers.slice())[at] = [name, replaced];
+    }
+    const { released } = this;
+    return { headers: changed ?? headers, substitutions: this.substitutions, ...(released && { released }) };
+  }
+
+  /** Grants one secret and records its use. @throws {CredentialDenied} for a refused ref */
+  use(ref: string, location: string, isAllowed: (provider: Provider) => boolean): Grant {
+    const grant = grantSecret(this.#vault, this.#providers, ref, this.#to, location, isAllowed);
+    this.#signals.add(grant.signal);
+    this.refs.add(ref);
+    this.substitutions.push({
+      provider: grant.provider,
+      credential_ref: ref,
+      host: plainHost(this.#to.host),
+      location,
+      outcome: "injected",
+    });
+    return grant;
+  }
+
+  #replaceValue(name: string, value: string): string {
+    const basic = name.endsWith("authorization") ? basicText(value) : undefined;
+    const text = basic ?? value;
+    if (!LIKE.test(text)) return value;
+    const replaced = this.#replace(
+      text,
+      name,
+      (provider) => allowsHeader(provider, name),
+      (secret) => secret,
+    );
+    return basic === undefined ? replaced : basicValue(replaced);
+  }
+
+  #replaceTarget(target: string): string {
+    if (!LIKE.test(target)) return target;
+    const mark = target.indexOf("?");
+    const path = mark < 0 ? target : target.slice(0, mark);
+    if (LIKE.test(path)) throw this.#misplacedError(path, "path");
+    const query = target.slice(mark + 1).split("&").map((pair) => {
+      const [name, value] = splitPair(pair);
+      if (LIKE.test(name)) throw this.#misplacedError(name, "query");
+      if (!LIKE.test(value)) return pair;
+      const isAllowed = (provider: Provider) => allowsQuery(provider, name);
+      return `${name}=${this.#replace(value, `query ${name}`, isAllowed, encodeURIComponent)}`;
+    });
+    return `${path}?${query.join("&")}`;
+  }
+
+  #replace(
+    text: string,
+    location: string,
+    isAllowed: (provider: Provider) => boolean,
+    encode: (secret: string) => string,
+  ): string {
+    return text.replace(REF_OR_LIKE, (match) => {
+      const ref = plainRef(match).toLowerCase();
+      if (!REF.test(ref)) throw this.#malformedError(location);
+      return encode(this.use(ref, location, isAllowed).secret);
+    });
+  }
+
+  #misplacedError(text: string, location: string): Error {
+    const match = new RegExp(REF_IN_TEXT, "i").exec(text)?.[0];
+    if (match === undefined) return this.#malformedError(location);
+    try {
+      this.use(plainRef(match).toLowerCase(), location, () => false);
+    } catch (error) {
+      return error as Error;
+    }
+    return this.#malformedError(location);
+  }
+
+  /** Error for a malformed ref; the text is not repeated, since it may hold anything. */
+  #malformedError(location: string): Error {
+    return deniedError({
+      provider: "unknown",
+      credential_ref: "malformed",
+      host: plainHost(this.#to.host),
+      location,
+      outcome: "denied",
+      reason: REASON.malformed,
+    });
+  }
+}
