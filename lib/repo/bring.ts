@@ -1,16 +1,15 @@
-/** Brings a folder into a VM. */
+/** Brings a folder into a VM: as a copy, or live. */
 import { basename, dirname } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import type { ProgressSink } from "../base/progress/mod.ts";
-import { writeBundle } from "./git_bundle.ts";
-import { type Guest, runScript } from "./guest.ts";
+import { writeBundle } from "./git.ts";
+import { AGAIN, CLONE, type Guest, LIVE, runScript, UNPACK } from "./guest.ts";
 import { STEP_SECONDS } from "./limit.ts";
-import { type RepositoryRecord, Room, type Unit } from "./record.ts";
-import { AGAIN, CLONE, UNPACK } from "./script.ts";
 import { requireContent, type Snapshot, takeSnapshot } from "./snapshot.ts";
 import { type Source, sourcesOf } from "./source.ts";
-import { type Store, storeOf } from "./store.ts";
-import { archive } from "./tar.ts";
+import { type RepositoryRecord, Room, type Store, storeOf, type Unit } from "./store.ts";
+import { plain } from "../base/print/mod.ts";
+import { fromLatin1 } from "./text.ts";
 
 export interface BringOptions {
   /** folder of the person */
@@ -100,7 +99,7 @@ export async function bringIn(guest: Guest, options: BringOptions): Promise<Brou
 }
 
 /** What went in, for a person. */
-export function reportOf(sources: Source[], place: string, states: Snapshot[]): BroughtIn {
+function reportOf(sources: Source[], place: string, states: Snapshot[]): BroughtIn {
   const [{ dir, isRepository }] = sources;
   const [{ head, branch }] = states;
   return {
@@ -144,7 +143,7 @@ function placeOf(
 }
 
 /** `bytes` on their way, roughly: a bundle is about as large as the packs it is made of. */
-export async function sizeOf(parts: Part[]): Promise<number> {
+async function sizeOf(parts: Part[]): Promise<number> {
   let size = 0;
   for (const { source, store } of parts) {
     const gits = source.isRepository ? [source.git, store.git] : [store.git];
@@ -214,7 +213,7 @@ export function folderStore(place: string): string {
 }
 
 /** Gives the store the branches and tags of the person, and names the state of the files. */
-export async function nameRefs({ source, store, state }: Part): Promise<void> {
+async function nameRefs({ source, store, state }: Part): Promise<void> {
   const format = "--format=%(objectname) %(refname)";
   const refs = await source.git.run(["for-each-ref", format, "refs/heads", "refs/tags"]);
   const old = await store.git.text(["for-each-ref", "--format=delete %(refname)"]);
@@ -232,7 +231,7 @@ export async function nameRefs({ source, store, state }: Part): Promise<void> {
 }
 
 /** Sends a stream into the workspace. @returns its path in the guest */
-export async function carry(
+async function carry(
   guest: Guest,
   bytes: AsyncIterable<Uint8Array>,
   progress: ProgressSink,
@@ -265,4 +264,110 @@ function unitOf(
     work,
     pulled: before?.pulled ?? {},
   };
+}
+
+// A live repository: the guest shares the host's files, with a separate repository for them.
+
+/** Stages of {@linkcode bringLive} for a progress bar. */
+export const LIVE_STAGES = [{ name: "reading", weight: 1 }, { name: "sending", weight: 3 }, {
+  name: "comparing",
+  weight: 6,
+}];
+
+interface LiveOptions {
+  /** folder of the person, which the guest has */
+  dir: string;
+  /** folder beside the VM's record */
+  room: string;
+  /** the folder in the guest */
+  place: string;
+  /** folder of the guest's repository, on its own disk */
+  gitDir: string;
+  progress: ProgressSink;
+}
+
+/**
+ * Gives a guest that has a person's folder a repository with the history of that folder's. Submodules stay files.
+ *
+ * @throws {SbxError} `repo.empty`, `repo.exists`, `repo.guest_failed`, …
+ */
+export async function bringLive(guest: Guest, options: LiveOptions): Promise<BroughtIn> {
+  const { place, gitDir, progress } = options;
+  progress.stage("reading");
+  const [source] = await sourcesOf(options.dir);
+  const room = new Room(options.room);
+  await Deno.mkdir(options.room, { recursive: true, mode: 0o700 });
+  const store = await storeOf(source, room.store(0));
+  // Without the secrets: their files are masked, and no commit of the guest has them.
+  const state = await takeSnapshot(source, store, false);
+  requireContent(state, source);
+  const part = { source, store, state };
+  progress.stage("sending", await sizeOf([part]));
+  await nameRefs(part);
+  const file = await carry(guest, writeBundle(store.git, []), progress);
+  progress.stage("comparing");
+  const [format, name, email] = await Promise.all([
+    store.git.text(["rev-parse", "--show-object-format"]),
+    source.git.text(["config", "user.name"]).catch(() => ""),
+    source.git.text(["config", "user.email"]).catch(() => ""),
+  ]);
+  const shallow = await Deno.readTextFile(`${store.dir}/shallow`).catch(() => "");
+  const { head = state.work, branch = "", work } = state;
+  const args = [place, file, head, branch, work, format, shallow.trim(), name, email, gitDir];
+  await runScript(guest, LIVE, args, STEP_SECONDS);
+  const unit = { path: "", is_repository: true, head: state.head, branch: state.branch, work, pulled: {} };
+  await room.write({ version: 1, dir: source.dir, place, is_live: true, units: [unit] });
+  return reportOf([source], place, [state]);
+}
+
+// Files of a folder as one stream, by the host's tar, which keeps links, modes and times.
+
+/**
+ * The named files and the folders above them.
+ *
+ * @param files as `latin1`
+ * @param os system of the tar: macOS's has fewer options, and would add Finder's metadata
+ * @throws {SbxError} `repo.unreadable`: tar cannot read one
+ */
+export async function* archive(
+  dir: string,
+  files: string[],
+  os: string = Deno.build.os,
+): AsyncGenerator<Uint8Array> {
+  const folders = new Set(files.flatMap((path) => {
+    const parts = path.split("/").slice(0, -1);
+    return parts.map((_, at) => parts.slice(0, at + 1).join("/"));
+  }));
+  const child = new Deno.Command("tar", {
+    args: [
+      "--create",
+      "--directory",
+      dir,
+      "--format=posix",
+      "--no-recursion",
+      "--null",
+      ...os === "darwin" ? [] : ["--verbatim-files-from", "--sort=none"],
+      ...["--files-from=-", "--file=-"],
+    ],
+    env: { PATH: Deno.env.get("PATH") ?? "/usr/bin:/bin", LC_ALL: "C", COPYFILE_DISABLE: "1" },
+    clearEnv: true,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const list = fromLatin1([...folders, ...files].map((path) => `./${path}\0`).join(""));
+  const writer = child.stdin.getWriter();
+  const written = writer.write(list as Uint8Array<ArrayBuffer>).then(() => writer.close()).catch(() => {});
+  const words = new Response(child.stderr).text();
+  yield* child.stdout;
+  await written;
+  const { success } = await child.status;
+  if (success) return;
+  throw new SbxError(
+    "repo.unreadable",
+    `"${dir}" cannot be read: ${plain((await words).trim()).slice(0, 400)}`,
+    {
+      hint: "a file that changes meanwhile cannot be sent; try again",
+    },
+  );
 }

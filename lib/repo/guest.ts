@@ -66,3 +66,137 @@ export async function runScript(
     hint: `sbx shell ${guest.name} to look at it; a full disk is the usual reason (df -h)`,
   });
 }
+
+// Scripts that run in the guest. Their output is the guest's word and is checked on the host.
+
+/**
+ * The tree of the files of the current repository as they are, without a change of its index. Its copy keeps the index's
+ * time: git reads a file again that may have changed in the second in which the index was written.
+ */
+const SNAPSHOT = `
+snapshot() {
+  index=$(mktemp -u)
+  cp -p "$(git rev-parse --git-path index)" "$index" 2>/dev/null || :
+  GIT_INDEX_FILE=$index git add -A . 2>/dev/null
+  GIT_INDEX_FILE=$index git write-tree
+  rm -f "$index"
+}
+`;
+
+/** First lines of every script. Each then removes the file that carried its bytes, at any exit. */
+const HEAD = `set -eu
+command -v git >/dev/null || exit 96
+umask 022
+`;
+
+/** New repository. dir bundle head branch work format shallow name email */
+export const CLONE = `${HEAD}
+dir=$1 bundle=$2 head=$3 branch=$4 work=$5 format=$6 shallow=$7 name=$8 email=$9
+trap 'rm -f "$bundle"' EXIT
+if [ -e "$dir" ] && [ -n "$(ls -A "$dir")" ]; then exit 97; fi
+made=; [ -e "$dir" ] || made=$dir
+mkdir -p "$dir"
+undo() { rm -f "$bundle"; cd /; rm -rf "$dir/.git"; [ -z "$made" ] || rm -rf "$made"; }
+trap 'undo' EXIT
+git init -q --object-format="$format" "$dir"
+cd "$dir"
+[ -z "$shallow" ] || printf '%s\\n' $shallow >.git/shallow
+git fetch -q --update-head-ok --no-write-fetch-head --no-tags "$bundle" '+refs/*:refs/*'
+if [ -n "$branch" ]; then git symbolic-ref HEAD "refs/heads/$branch"; else git update-ref --no-deref HEAD "$head"; fi
+git read-tree --reset -u "$work"
+git read-tree "$head"
+git update-index -q --refresh || :
+[ -z "$name" ] || git config user.name "$name"
+[ -z "$email" ] || git config user.email "$email"
+trap 'rm -f "$bundle"' EXIT
+`;
+
+/**
+ * New repository for existing files, in a folder of its own that a `.git` file points to. Files of the state
+ * that cannot be seen stay unchanged in every commit. dir bundle head branch work format shallow name email
+ * git-dir
+ */
+export const LIVE = `${HEAD}
+dir=$1 bundle=$2 head=$3 branch=$4 work=$5 format=$6 shallow=$7 name=$8 email=$9
+shift 9; store=$1
+trap 'rm -f "$bundle"' EXIT
+if [ -e "$store" ]; then exit 97; fi
+undo() { rm -f "$bundle"; rm -rf "$store"; }
+trap 'undo' EXIT
+git init -q --bare --object-format="$format" "$store"
+git --git-dir="$store" config core.bare false
+git --git-dir="$store" config core.worktree "$dir"
+cd "$dir"
+[ -z "$shallow" ] || printf '%s\\n' $shallow >"$store/shallow"
+git fetch -q --update-head-ok --no-write-fetch-head --no-tags "$bundle" '+refs/*:refs/*'
+if [ -n "$branch" ]; then git symbolic-ref HEAD "refs/heads/$branch"; else git update-ref --no-deref HEAD "$head"; fi
+git read-tree --reset "$head"
+[ -z "$name" ] || git config user.name "$name"
+[ -z "$email" ] || git config user.email "$email"
+git ls-tree -r -z --name-only "$work" | xargs -0 -r sh -c 'for path; do
+  [ -e "$path" ] || [ -L "$path" ] || git update-index --skip-worktree -- "$path" 2>/dev/null || :
+done' sh
+git update-index -q --refresh || :
+trap 'rm -f "$bundle"' EXIT
+`;
+
+/** A repository again. dir bundle head branch work old-head old-tree */
+export const AGAIN = `${HEAD}${SNAPSHOT}
+dir=$1 bundle=$2 head=$3 branch=$4 work=$5 old=$6 tree=$7
+trap '[ -z "$bundle" ] || rm -f "$bundle"' EXIT
+cd "$dir" 2>/dev/null || exit 99
+git rev-parse -q --verify HEAD >/dev/null || exit 99
+[ -z "$bundle" ] || git fetch -q --no-write-fetch-head --no-tags "$bundle" '+refs/heads/*:refs/remotes/host/*' \\
+  '+refs/tags/*:refs/tags/*' '+refs/sbx/*:refs/sbx/*'
+[ "$(git rev-parse HEAD)" = "$old" ] && [ "$(snapshot)" = "$tree" ] || exit 98
+git read-tree --reset -u "$work"
+if [ -n "$branch" ]; then
+  git symbolic-ref HEAD "refs/heads/$branch"
+  git update-ref "refs/heads/$branch" "$head"
+else git update-ref --no-deref HEAD "$head"; fi
+git read-tree "$head"
+git update-index -q --refresh || :
+`;
+
+/** A folder without a repository, repeatable. dir archive store attributes old-tree new-tree */
+export const UNPACK = `${HEAD}
+dir=$1 archive=$2 store=$3 attributes=$4 old=$5 new=$6
+trap 'rm -f "$archive"' EXIT
+if [ -z "$old" ] && [ -e "$dir" ] && [ -n "$(ls -A "$dir")" ]; then exit 97; fi
+mkdir -p "$dir" "$store"
+[ -e "$store/HEAD" ] || git init -q --bare --template= "$store"
+export GIT_DIR="$store" GIT_WORK_TREE="$dir"
+mkdir -p "$store/info"; printf '%s\\n' "$attributes" >"$store/info/attributes"
+cd "$dir"
+tree() { rm -f "$store/index"; git add -A . 2>/dev/null; git write-tree; }
+if [ -n "$old" ]; then
+  [ "$(tree)" = "$old" ] || exit 98
+  git ls-files -z | xargs -0 -r rm -f --
+fi
+tar -x --no-same-owner -f "$archive" -C "$dir"
+[ "$(tree)" = "$new" ] || { echo "the files did not arrive as they were sent; was one changed meanwhile?" >&2; exit 1; }
+commit=$(GIT_AUTHOR_NAME=sbx GIT_AUTHOR_EMAIL=sbx@localhost GIT_COMMITTER_NAME=sbx GIT_COMMITTER_EMAIL=sbx@localhost \\
+  GIT_AUTHOR_DATE=2001-01-01T00:00:00Z GIT_COMMITTER_DATE=2001-01-01T00:00:00Z git commit-tree "$new" -m 'Uncommitted changes')
+git update-ref refs/sbx/work "$commit"
+`;
+
+/** Makes the bundle of new work. dir bundle store known… ; prints "head work", and "-" for no news. */
+export const COLLECT = `${HEAD}${SNAPSHOT}
+dir=$1 bundle=$2 store=$3; shift 3
+cd "$dir" 2>/dev/null || exit 99
+if [ -n "$store" ]; then export GIT_DIR="$store" GIT_WORK_TREE="$dir"; fi
+git rev-parse -q --git-dir >/dev/null 2>&1 || exit 99
+export GIT_COMMITTER_NAME=sbx GIT_COMMITTER_EMAIL=sbx@localhost GIT_AUTHOR_NAME=sbx GIT_AUTHOR_EMAIL=sbx@localhost
+if [ -n "$store" ]; then head=$(git rev-parse -q --verify refs/sbx/work || :)
+else head=$(git rev-parse -q --verify HEAD || :); fi
+[ -n "$head" ] || exit 99
+tree=$(snapshot)
+work=$head
+[ "$tree" = "$(git rev-parse "$head^{tree}")" ] || work=$(git commit-tree "$tree" -p "$head" -m "Uncommitted work")
+git update-ref refs/sbx/out "$work"
+not=
+for known; do if git cat-file -e "$known^{commit}" 2>/dev/null; then not="$not ^$known"; fi; done
+if [ -z "$(git rev-list -n 1 refs/sbx/out $not)" ]; then echo "$head $work -"; exit 0; fi
+git bundle create -q "$bundle" refs/sbx/out $not
+echo "$head $work"
+`;

@@ -1,9 +1,15 @@
 /** Work into the person's own repository: objects and a branch, nothing else. */
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import { fromLatin1, latin1, splitNul } from "./text.ts";
+import { exactText, fromLatin1, latin1, shown, splitNul } from "./text.ts";
 import { commitTree } from "./snapshot.ts";
 import type { UnitWork } from "./work.ts";
+import { createHash } from "node:crypto";
+import { openBeneath, OpenError } from "../../ffi/host/beneath.ts";
+import type { PathHandle } from "../../ffi/host/handle.ts";
+import { decodeUtf8 } from "../base/text/mod.ts";
+import { writeAll } from "../base/wire/mod.ts";
+import { refused } from "./git.ts";
 
 /** Names that git gives to packs that it has not finished. */
 const UNFINISHED = /^tmp_(?:pack|idx|rev)_/;
@@ -164,4 +170,224 @@ export async function entriesOf({ store, unit, tip }: UnitWork, paths: string[])
     });
   }
   return entries;
+}
+
+// Three-way merge of work into a folder without a repository, by file contents.
+
+/** Result of a pull into a folder. */
+export interface FolderLanded {
+  written: string[];
+  removed: string[];
+  /** files that were changed on the host too: they are as they were */
+  conflicts: string[];
+}
+
+/** State of a path: `MODE ID` of git; undefined: nothing there; "other": a kind git does not track. */
+type State = string | undefined;
+
+const EXECUTABLE = 0o111;
+const FILE_MODE = 0o644;
+
+/**
+ * Applies entries to the folder of the person. A file that is neither as it was brought in nor as the guest has it stays.
+ * New content is written beside the folder's files first: when the disk fills, nothing has changed.
+ *
+ * @throws {SbxError} `disk.full`, `repo.unsupported`: a repository in the folder, `repo.refused`: a name that is not UTF-8
+ */
+export async function landFolder(work: UnitWork, entries: Entry[]): Promise<FolderLanded> {
+  const before = await listing(work, work.unit.work);
+  const result: FolderLanded = { written: [], removed: [], conflicts: [] };
+  const wanted: Entry[] = [];
+  const gone = new Set<string>();
+  for (const entry of [...entries].sort((a, b) => Number(!!a.object) - Number(!!b.object))) {
+    const target = entry.object && stateOf(entry.object);
+    const current = above(entry.path).some((path) => gone.has(path))
+      ? undefined
+      : await stateAt(work.dir, entry.path);
+    if (current === target) continue;
+    if (current !== before.get(entry.path) || entry.object?.mode === "160000") {
+      result.conflicts.push(shown(entry.path));
+      continue;
+    }
+    wanted.push(entry);
+    if (!entry.object) gone.add(entry.path);
+  }
+  const staging = join(work.dir, `.sbx-pull-${crypto.randomUUID()}`);
+  await Deno.mkdir(staging, { mode: 0o700 });
+  try {
+    await stage(work, staging, wanted);
+    // Removals first: a file may become a folder, and a folder a file.
+    for (const entry of wanted.filter(({ object }) => !object)) {
+      await remove(work.dir, entry.path, before, result);
+    }
+    for (const [at, entry] of wanted.entries()) {
+      if (entry.object) await place(work.dir, join(staging, String(at)), entry, before, result);
+    }
+  } finally {
+    await Deno.remove(staging, { recursive: true }).catch(() => {});
+  }
+  return result;
+}
+
+async function listing({ store }: UnitWork, commit: string): Promise<Map<string, string>> {
+  const lines = splitNul(await store.git.run(["ls-tree", "-r", "-z", "--full-tree", commit]));
+  return new Map(lines.map((line) => {
+    const [mode, , id] = line.slice(0, line.indexOf("\t")).split(" ");
+    return [line.slice(line.indexOf("\t") + 1), stateOf({ mode, id })];
+  }));
+}
+
+/** Paths of the folders above a path. */
+function above(path: string): string[] {
+  const parts = path.split("/");
+  return parts.slice(1).map((_, at) => parts.slice(0, at + 1).join("/"));
+}
+
+const stateOf = ({ mode, id }: { mode: string; id: string }) => `${mode} ${id}`;
+
+/** State of a path on the host now. */
+async function stateAt(root: string, path: string): Promise<State> {
+  using folder = parentOf(root, path);
+  if (folder === null) return isOutside(root, path) ? "other" : undefined;
+  const full = `${folder.path}/${nameOf(path)}`;
+  const info = await Deno.lstat(full).catch(() => undefined);
+  if (!info) return undefined;
+  if (info.isSymlink) return `120000 ${blobId(new TextEncoder().encode(await Deno.readLink(full)))}`;
+  if (!info.isFile) return "other";
+  return `${(info.mode ?? 0) & 0o100 ? "100755" : "100644"} ${await fileId(full, info.size)}`;
+}
+
+/** Opens the folder of a path; null if it is missing, or a link leads out of the root. */
+function parentOf(root: string, path: string): PathHandle | null {
+  try {
+    return openBeneath(root, text(dirname(path)), { directory: true });
+  } catch (error) {
+    if (error instanceof OpenError) return null;
+    throw error;
+  }
+}
+
+/** True if something other than a missing folder is in the way of a path. */
+function isOutside(root: string, path: string): boolean {
+  try {
+    using _folder = openBeneath(root, text(dirname(path)), { directory: true });
+    return false;
+  } catch (error) {
+    return !(error instanceof OpenError && error.code === "ENOENT");
+  }
+}
+
+const nameOf = (path: string) => text(basename(path));
+
+/** A path as the host's calls take it: never another one than that which was checked. */
+function text(path: string): string {
+  const exact = exactText(path);
+  if (exact === undefined) throw refused(`"${shown(path)}" cannot be written: its name is not UTF-8`);
+  return exact;
+}
+
+/** Writes the content of every entry into the staging folder, under its number. */
+async function stage({ store }: UnitWork, staging: string, entries: Entry[]): Promise<void> {
+  for (const [at, { path, object }] of entries.entries()) {
+    if (!object) continue;
+    const to = join(staging, String(at));
+    const content = store.git.stream(["cat-file", "blob", object.id]);
+    if (object.mode === "120000") {
+      const target = decodeUtf8(await collected(content));
+      if (target === undefined) throw refused(`the target of "${shown(path)}" is not UTF-8`);
+      await Deno.symlink(target, to);
+      continue;
+    }
+    using file = await Deno.open(to, { write: true, createNew: true, mode: 0o600 });
+    for await (const chunk of content) await writeAll(file, chunk);
+    await file.sync();
+  }
+}
+
+async function collected(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array<ArrayBuffer>> {
+  return new Uint8Array(await new Blob(await Array.fromAsync(chunks) as BlobPart[]).arrayBuffer());
+}
+
+async function place(
+  root: string,
+  from: string,
+  { path, object }: Entry,
+  before: Map<string, string>,
+  result: FolderLanded,
+): Promise<void> {
+  makeParents(root, path);
+  using folder = parentOf(root, path);
+  const now = await stateAt(root, path);
+  if (folder === null || now !== before.get(path)) {
+    result.conflicts.push(shown(path));
+    return;
+  }
+  const to = `${folder.path}/${nameOf(path)}`;
+  const old = await Deno.lstat(to).catch(() => undefined);
+  if (object!.mode !== "120000") await Deno.chmod(from, modeFor(object!.mode, old));
+  await Deno.rename(from, to).catch((cause) => {
+    throw new SbxError("file.invalid", `"${shown(path)}" cannot be written`, {
+      cause,
+      hint: "is it another disk?",
+    });
+  });
+  result.written.push(shown(path));
+}
+
+/** Keeps a file's read permissions; only git's executable bit changes. */
+function modeFor(mode: string, old: Deno.FileInfo | undefined): number {
+  const kept = old?.isFile ? (old.mode ?? FILE_MODE) & 0o777 & ~EXECUTABLE : FILE_MODE;
+  return mode === "100755" ? kept | (kept >> 2 & EXECUTABLE) : kept;
+}
+
+function makeParents(root: string, path: string): void {
+  const parts = text(dirname(path)).split("/").filter((part) => part !== ".");
+  for (const [at, part] of parts.entries()) {
+    try {
+      using parent = openBeneath(root, parts.slice(0, at).join("/") || ".", { directory: true });
+      Deno.mkdirSync(`${parent.path}/${part}`);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AlreadyExists)) return; // The path's state names the obstacle.
+    }
+  }
+}
+
+async function remove(
+  root: string,
+  path: string,
+  before: Map<string, string>,
+  result: FolderLanded,
+): Promise<void> {
+  using folder = parentOf(root, path);
+  if (folder === null) return;
+  if (await stateAt(root, path) !== before.get(path)) {
+    result.conflicts.push(shown(path));
+    return;
+  }
+  await Deno.remove(`${folder.path}/${nameOf(path)}`);
+  result.removed.push(shown(path));
+  removeEmptyParents(root, path);
+}
+
+function removeEmptyParents(root: string, path: string): void {
+  for (let folder = dirname(path); folder !== "."; folder = dirname(folder)) {
+    try {
+      using parent = openBeneath(root, text(dirname(folder)), { directory: true });
+      Deno.removeSync(`${parent.path}/${nameOf(folder)}`);
+    } catch {
+      return; // not empty
+    }
+  }
+}
+
+/** git's id of a blob. */
+function blobId(bytes: Uint8Array): string {
+  return createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
+}
+
+async function fileId(path: string, size: number): Promise<string> {
+  const hash = createHash("sha1").update(`blob ${size}\0`);
+  using file = await Deno.open(path);
+  for await (const chunk of file.readable) hash.update(chunk);
+  return hash.digest("hex");
 }

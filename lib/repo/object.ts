@@ -1,7 +1,6 @@
 /** Objects of a store, one after the other, through one `git cat-file`. */
 import { joinBytes } from "../base/bytes/mod.ts";
-import { refused, tooLarge } from "./git_bundle.ts";
-import type { Git } from "./git.ts";
+import { type Git, refused, tooLarge } from "./git.ts";
 import { latin1 } from "./text.ts";
 
 /** One object. */

@@ -1,8 +1,15 @@
 /** The work of a VM into the folder of the person. */
 import { SbxError } from "../base/error/mod.ts";
 import { changesOf, type UnitChanges } from "./changes.ts";
-import { type FolderLanded, landFolder } from "./folder_land.ts";
-import { commitOf, entriesOf, type Entry, landBranch, type Landed } from "./land.ts";
+import {
+  commitOf,
+  entriesOf,
+  type Entry,
+  type FolderLanded,
+  landBranch,
+  type Landed,
+  landFolder,
+} from "./land.ts";
 import { shown } from "./text.ts";
 import type { UnitWork, Work } from "./work.ts";
 

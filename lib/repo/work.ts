@@ -1,19 +1,15 @@
 /** Takes a guest's work onto the host, into stores without other readers. */
 import { SbxError } from "../base/error/mod.ts";
 import { folderStore } from "./bring.ts";
-import { readBundle, refused, tooLarge } from "./git_bundle.ts";
-import type { Git } from "./git.ts";
-import { type Guest, runScript } from "./guest.ts";
+import { type Git, readBundle, refused, tooLarge } from "./git.ts";
+import { COLLECT, type Guest, runScript } from "./guest.ts";
 import { BUNDLE_MAX, COMMITS_MAX, INFLATED_MAX, OBJECT_MAX, STEP_SECONDS, TREE_MAX } from "./limit.ts";
-import { type RepositoryRecord, Room, type Unit } from "./record.ts";
-import { COLLECT } from "./script.ts";
 import { sourcesOf } from "./source.ts";
-import { makeBeside, type Store, storeOf } from "./store.ts";
+import { makeBeside, type RepositoryRecord, Room, type Store, storeOf, type Unit } from "./store.ts";
 import { splitNul } from "./text.ts";
 import { join } from "node:path";
-import { checkModules } from "./modules_check.ts";
 import { ObjectReader } from "./object.ts";
-import { linksOf, TreeCheck } from "./tree_check.ts";
+import { checkModules, linksOf, TreeCheck } from "./tree_check.ts";
 
 /** Subject of the commit that holds the guest's uncommitted changes. */
 export const UNCOMMITTED = "Uncommitted work";

@@ -1,11 +1,14 @@
 /** Names of files and targets of links that are dangerous on the host, and names of files that look like secrets. */
-export { foldedName, isDotGit, nameProblem, targetProblem } from "./dangerous.ts";
 export {
   endsSecretPath,
+  foldedName,
+  isDotGit,
   isSecretFolder,
   isSecretPart,
   looksSecret,
+  nameProblem,
   SECRET_SEARCHED,
   secretPattern,
+  targetProblem,
   waysToSecrets,
-} from "./secret.ts";
+} from "./name.ts";

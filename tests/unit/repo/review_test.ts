@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { reviewWork } from "../../../cmd/sbx/files/review_walk.ts";
 import { changesOf, hunksOf, patchOfFile, pullAccepted, shown } from "../../../lib/repo/mod.ts";
-import { applyHunks, parseHunks } from "../../../lib/repo/review.ts";
+import { applyHunks, parseHunks } from "../../../lib/repo/changes.ts";
 import { git, run, sh, World } from "../../helper/repository.ts";
 import { Random } from "../../helper/random.ts";
 

@@ -2,7 +2,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { archive } from "../../../lib/repo/tar.ts";
+import { archive } from "../../../lib/repo/bring.ts";
 import { runChild } from "../../helper/child.ts";
 
 const FILES = ["a/b/f", "a/l", "a/-C", "a/caf\xe9"];
