@@ -1,8 +1,9 @@
 /** Event types and ids for the hot path, without zod at run time. */
 import type { Event, PolicyContext } from "./schema.ts";
-import type { EventFamily } from "./family_name.ts";
+import type { EventFamily } from "./field.ts";
+import { canonicalHost } from "../base/address/mod.ts";
 
-export type { Event, PolicyContext };
+export type { Event, PolicyContext } from "./schema.ts";
 
 /** An event with the final decision on it, as records list it; without one where no rule decided. */
 export type DecidedEvent = Event & { decision?: string; rule_id?: string };
@@ -41,4 +42,75 @@ export function newEventId(): string {
 function randomStart(): number {
   const [high, low] = crypto.getRandomValues(new Uint32Array(2));
   return (high & 0xffff) * 2 ** 32 + low;
+}
+
+/** Longest name of a guest's program in an event, in characters. */
+const NAME_MAX = 256;
+
+/**
+ * The process of an event, of which a guest gives only the name and sometimes the pid: `executable` and `command` are both
+ * that name, without control characters.
+ *
+ * @param name as the guest gives it, and not verified
+ * @returns `undefined` for an empty name
+ */
+export function processOf(name: string, pid = 0): EventProcess | undefined {
+  // deno-lint-ignore no-control-regex
+  const plain = name.replace(/[\x00-\x1f\x7f]/g, "").slice(0, NAME_MAX);
+  return plain === "" ? undefined : { command: plain, cwd: "", executable: plain, pid, ppid: 0 };
+}
+
+type Headers = Record<string, string[]>;
+
+/**
+ * A context from outside as events are written (docs/design/contracts/05-policy.md §5): header names in lower
+ * case, hosts and DNS names canonical. Parts without a change are shared with the context given.
+ */
+export function normalizeContext<T extends Partial<PolicyContext>>(context: T): T {
+  const { request, response } = context.http ?? {};
+  const host = plainHost(request?.host);
+  const qname = plainHost(context.dns?.request?.qname);
+  const headers = plainNames(request?.headers as Headers | undefined);
+  const answered = plainNames(response?.headers as Headers | undefined);
+  let copy = context;
+  if (host !== request?.host || headers !== request?.headers) {
+    const changes = { ...(host !== undefined && { host }), ...(headers && { headers }) };
+    copy = { ...copy, http: { ...copy.http, request: { ...request, ...changes } } };
+  }
+  if (answered !== response?.headers) {
+    copy = { ...copy, http: { ...copy.http, response: { ...response, headers: answered } } };
+  }
+  if (qname !== context.dns?.request?.qname) {
+    copy = { ...copy, dns: { ...copy.dns, request: { ...context.dns?.request, qname } } };
+  }
+  return copy;
+}
+
+function plainHost(host: string | undefined): string | undefined {
+  return typeof host === "string" ? canonicalHost(host) ?? host.toLowerCase() : host;
+}
+
+/** Names that differ in case only are one header. */
+function plainNames(headers: Headers | undefined): Headers | undefined {
+  if (!headers || Object.keys(headers).every((name) => name === name.toLowerCase())) return headers;
+  const plain = new Map<string, string[]>();
+  for (const [name, values] of Object.entries(headers)) {
+    const key = name.toLowerCase();
+    plain.set(key, [...(plain.get(key) ?? []), ...values]);
+  }
+  return Object.fromEntries(plain);
+}
+
+/** A finding of a detection or a rule about one event (docs/design/contracts/06-detection.md §6). */
+export interface Finding {
+  /** `finding-<event_id>-<rule_id>` */
+  finding_id: string;
+  event_id: string;
+  rule_id: string;
+  /** pack of the detection; `policy.<layer>` or `policy.failure` of a rule; `sbx.builtin` */
+  pack_id: string;
+  title: string;
+  severity: "info" | "low" | "medium" | "high" | "critical";
+  confidence: "low" | "medium" | "high";
+  tags: string[];
 }

@@ -1,4 +1,4 @@
-/** One field of an event. */
+/** Families and fields of events, without zod. */
 
 /** Field of an event. */
 export interface CatalogueField {
@@ -9,3 +9,12 @@ export interface CatalogueField {
   values?: string[];
   description?: string;
 }
+
+/** Families that rules and detections cover. */
+export const GOVERNED_FAMILIES = ["http", "dns", "mcp", "model", "file", "process"] as const;
+
+/** Every family; `credential` events are the credential broker's own records. */
+export const EVENT_FAMILIES = [...GOVERNED_FAMILIES, "credential"] as const;
+
+/** The part of an event type before the dot. */
+export type EventFamily = typeof EVENT_FAMILIES[number];

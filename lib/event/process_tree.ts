@@ -1,6 +1,6 @@
 /** The processes of a session as a tree, out of its recorded events. */
 import { type DecidedEvent, type Event, type EventProcess, familyOf } from "./event.ts";
-import type { EventFamily } from "./family_name.ts";
+import type { EventFamily } from "./field.ts";
 
 /** Longest time in `ms` by which a guest's report of a program may follow its first request. */
 const LATE_MS = 5000;

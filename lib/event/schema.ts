@@ -1,11 +1,198 @@
 /**
  * Normalized security event, schema_version 1 (docs/design/contracts/05-policy.md §5): the source of the
- * types, the field catalogue and the JSON Schema. Importing this file loads zod; `mod.ts` does not.
+ * types, the field catalogue and the JSON Schema. Importing this file loads zod, for files and user input;
+ * `mod.ts` does not.
  */
 import { z } from "zod";
-import { Common } from "./common.ts";
-import { EVENT_FAMILIES } from "./family_name.ts";
-import { Credential, Dns, File, Http, Mcp, Model, Process } from "./family.ts";
+import { EVENT_FAMILIES } from "./field.ts";
+
+// The `common` object of every event.
+
+/** Event types; the family is the part before the dot. */
+export const EVENT_TYPES = [
+  "http.request",
+  "dns.query",
+  "mcp.tool_call",
+  "mcp.tool_list",
+  "mcp.event",
+  "model.call",
+  "file.activity",
+  "process.exec",
+  "process.exit",
+  "credential.substitution",
+] as const;
+
+const count = z.int().min(0);
+
+/** Guest process that caused the event, if known. */
+const ProcessRef = z.strictObject({
+  pid: count,
+  ppid: count,
+  executable: z.string(),
+  command: z.string(),
+  cwd: z.string(),
+});
+
+const Common = z.strictObject({
+  event_id: z.string().regex(/^[0-9a-f]{12}$/, "an event id is 12 hex characters"),
+  event_type: z.enum(EVENT_TYPES),
+  session_id: z.string(),
+  vm_id: z.string(),
+  profile_id: z.string(),
+  profile_revision: z.string(),
+  user_id: z.string().optional(),
+  timestamp_unix_ms: count,
+  sequence: count.describe("place in the session's ledger, from 1; 0 until the ledger has it"),
+  source_engine: z.enum(["network", "file", "process", "mcp", "model"]),
+  enforceability: z.enum(["inline_blockable", "observe_only"]),
+  actor: z.enum(["vm", "host"]),
+  process: ProcessRef.optional(),
+  trace_id: z.string().optional(),
+  labels: z.record(z.string(), z.string()),
+});
+
+// The object that each family adds to an event.
+
+/** Recorded body; `text` is present only in state `text` and never contains a secret. */
+const Body = z.strictObject({
+  state: z.enum(["missing", "text", "binary", "redacted"]),
+  text: z.string().optional(),
+  content_type: z.string().optional(),
+  size: count.optional().describe("bytes on the wire"),
+  truncated: z.boolean(),
+  redaction_reason: z.string().optional(),
+});
+
+const Headers = z.record(z.string(), z.array(z.string())).describe("values by lower-case name");
+
+/** A request of git over HTTP (docs/design/contracts/05-policy.md §5, "Git"). */
+const Git = z.strictObject({
+  service: z.enum(["git-upload-pack", "git-receive-pack"]).describe("fetch, push"),
+  updates: z.array(z.strictObject({
+    kind: z.enum(["create", "update", "delete"]),
+    new: z.string().describe("object id; zeros for a deleted ref, empty where the request names none"),
+    old: z.string().describe("object id; zeros for a new ref, empty where the request names none"),
+    ref: z.string(),
+  })).describe("refs that a push changes, as ref, old, new and kind (create, update, delete)"),
+});
+
+const Http = z.strictObject({
+  request: z.strictObject({
+    method: z.string(),
+    scheme: z.string(),
+    host: z.string().describe("canonical, without port"),
+    port: z.int().min(0).max(65535),
+    path: z.string().describe("canonical, as it is sent"),
+    raw_path: z.string().optional().describe("path as the client wrote it, where that differs from `path`"),
+    query: z.string(),
+    url: z.string(),
+    path_class: z.string(),
+    bytes: count,
+    headers: Headers,
+    body: Body,
+    git: Git.optional(),
+  }),
+  response: z.strictObject({
+    status: z.int(),
+    bytes: count,
+    headers: Headers,
+    body: Body,
+    no_close_notify: z.boolean().optional().describe(
+      "true: the end of the body is the end of a TLS connection without close_notify, so that bytes may be missing",
+    ),
+  }).optional(),
+});
+
+const Dns = z.strictObject({
+  request: z.strictObject({
+    qname: z.string().describe("lower case, without the last dot"),
+    qtype: z.string(),
+    transport: z.string().describe("udp, tcp"),
+  }),
+  response: z.strictObject({
+    rcode: z.string(),
+    answers: z.array(z.string()).describe("addresses and names, as text"),
+  }).optional(),
+});
+
+const Mcp = z.strictObject({
+  request: z.strictObject({
+    method: z.string(),
+    server_name: z.string(),
+    tool_name: z.string(),
+    namespaced_tool_name: z.string(),
+    arguments: z.record(z.string(), z.json()),
+  }),
+  response: z.strictObject({
+    is_error: z.boolean(),
+    content: z.array(z.json()),
+  }).optional(),
+});
+
+export const Model = z.strictObject({
+  request: z.strictObject({
+    provider: z.string(),
+    api_family: z.string(),
+    model: z.string(),
+    stream: z.boolean(),
+    operation: z.string(),
+    messages_count: count,
+    tools_count: count,
+    body: Body,
+  }),
+  response: z.strictObject({
+    status: z.int(),
+    stop_reason: z.string().optional(),
+    input_tokens: count.optional(),
+    cached_input_tokens: count.optional().describe("of `input_tokens`, those read from a cache"),
+    output_tokens: count.optional(),
+    estimated_cost_micros: count.optional(),
+    price_basis: z.enum(["family", "dearest", "unchecked"]).optional().describe(
+      "whose price the cost is of, where the model has none: its family's, or the dearest of its provider; or that no source has its own",
+    ),
+    tool_calls: z.array(z.strictObject({
+      name: z.string(),
+      arguments: z.json().optional(),
+    })),
+  }).optional(),
+});
+
+const File = z.strictObject({
+  activity: z.strictObject({
+    operation: z.enum(["read", "write", "create", "delete", "rename", "import", "export"]),
+    path: z.string(),
+    path_class: z.string(),
+    name: z.string(),
+    ext: z.string().describe("lower case, without the dot"),
+    byte_count: count,
+  }),
+});
+
+const Process = z.strictObject({
+  activity: z.strictObject({
+    operation: z.enum(["exec", "exit"]),
+    executable: z.string(),
+    command: z.string(),
+    argv: z.array(z.string()),
+    cwd: z.string(),
+    exit_code: z.int().optional(),
+  }),
+});
+
+/**
+ * Action of the credential broker on one secret (docs/design/contracts/09-credentials.md §9), named by ref
+ * only.
+ */
+const Credential = z.strictObject({
+  substitution: z.strictObject({
+    provider: z.string(),
+    credential_ref: z.string(),
+    host: z.string().optional(),
+    location: z.string().optional().describe("where it was found: a header's name, a path"),
+    outcome: z.enum(["captured", "brokered", "injected", "denied", "error"]),
+    reason: z.string().optional(),
+  }),
+});
 
 const shape = {
   schema_version: z.literal(1),

@@ -1,6 +1,6 @@
 /** Model calls from damaged and random bytes: no exceptions, bounded size, valid events. Seeds are fixed. */
 import { assert, assertEquals } from "@std/assert";
-import { Model } from "../../lib/event/family.ts";
+import { Model } from "../../lib/event/schema.ts";
 import { encode, identity, matchCall } from "../helper/model_call.ts";
 import { WIRE } from "../helper/model_wire.ts";
 import { Random } from "../helper/random.ts";

@@ -1,6 +1,6 @@
 /** Places that every family and every type of events needs: fields, a draft, a view, and the contracts. */
 import { assert, assertEquals } from "@std/assert";
-import { EVENT_TYPES } from "../../../lib/event/common.ts";
+import { EVENT_TYPES } from "../../../lib/event/schema.ts";
 import { catalogue, EVENT_FAMILIES, type EventFamily, familyOf } from "../../../lib/event/mod.ts";
 import { RESPONDING } from "../../../lib/session/gate/response.ts";
 import { viewOf } from "../../../lib/ledger/views.ts";
@@ -51,7 +51,7 @@ for (const family of EVENT_FAMILIES) {
       "add it to the shape in lib/event/schema.ts",
     );
     const types = EVENT_TYPES.filter((type) => familyOf(type) === family);
-    assert(types.length > 0, "add an event type to lib/event/common.ts");
+    assert(types.length > 0, "add an event type to lib/event/schema.ts");
     const draft = DRAFTS[family];
     if (draft) {
       const text = await Deno.readTextFile(fromRoot(draft));

@@ -1,12 +1,11 @@
 /**
- * Decisions that every field of an event needs. After a change of lib/event/family.ts or common.ts, these tests name the
+ * Decisions that every field of an event needs. After a change of lib/event/schema.ts, these tests name the
  * places that lack one; the lists below hold the exceptions, with reasons. Families: event_family_test.ts.
  */
 import { assert, assertEquals } from "@std/assert";
-import { EVENT_TYPES } from "../../../lib/event/common.ts";
 import { textsOf, withTexts } from "../../../lib/credential/scrub.ts";
 import { catalogue, EVENT_FAMILIES, type EventFamily, familyOf, valueAt } from "../../../lib/event/mod.ts";
-import { type Event, EventSchema } from "../../../lib/event/schema.ts";
+import { type Event, EVENT_TYPES, EventSchema } from "../../../lib/event/schema.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { VIEW_FIELDS } from "../../../lib/ledger/views.ts";
 import { compileRewrites } from "../../../lib/policy/engine/compile.ts";
