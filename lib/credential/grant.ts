@@ -48,7 +48,7 @@ const HINTS: Record<string, string> = {
   [REASON.notHttps]: "use https",
   [REASON.wrongPlace]: "send it in the header that the provider documents",
   [REASON.account]: "add the key to the store: sbx credentials add",
-  [REASON.unreadable]: "sbx credentials list shows what is wrong with it",
+  [REASON.unreadable]: "sbx credentials list shows the reason",
 };
 
 /**

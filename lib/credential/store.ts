@@ -1,5 +1,5 @@
 import { dirname, join } from "node:path";
-import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import { lockWithin, writeAtomic } from "../base/home/mod.ts";
 import {
   corruptError,
@@ -198,7 +198,7 @@ export class CredentialStore {
         throw asSbxError(error, `changing the credential store ${this.path}`);
       }
     });
-    this.#tail = turn.catch(() => {});
+    this.#tail = turn.catch(ignore("the caller of this turn gets the error"));
     return turn;
   }
 }

@@ -1,6 +1,6 @@
 /** Brings a folder into a VM: as a copy, or live. */
 import { basename, dirname } from "node:path";
-import { SbxError } from "../base/error/mod.ts";
+import { ignore, SbxError } from "../base/error/mod.ts";
 import type { ProgressSink } from "../base/progress/mod.ts";
 import { writeBundle } from "./git.ts";
 import { AGAIN, CLONE, type Guest, LIVE, runScript, UNPACK } from "./guest.ts";
@@ -124,7 +124,7 @@ function placeOf(
 ): string {
   if (record?.is_live) {
     throw new SbxError("repo.other_folder", `"${guest.name}" has "${record.dir}" itself: nothing is sent`, {
-      hint: "its files are those of the folder; git in the VM gets commits by a new VM",
+      hint: "the VM shares the folder's files; for git in the VM to get new commits, create another VM",
     });
   }
   if (record && record.dir !== dir) {
@@ -357,7 +357,9 @@ export async function* archive(
   }).spawn();
   const list = fromLatin1([...folders, ...files].map((path) => `./${path}\0`).join(""));
   const writer = child.stdin.getWriter();
-  const written = writer.write(list as Uint8Array<ArrayBuffer>).then(() => writer.close()).catch(() => {});
+  const written = writer.write(list as Uint8Array<ArrayBuffer>).then(() => writer.close()).catch(
+    ignore("tar says why it ended early"),
+  );
   const words = new Response(child.stderr).text();
   yield* child.stdout;
   await written;

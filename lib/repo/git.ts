@@ -1,6 +1,6 @@
 /** git on the host, without anything that a repository's configuration could make it run. */
 import { joinBytes } from "../base/bytes/mod.ts";
-import { SbxError } from "../base/error/mod.ts";
+import { ignore, SbxError } from "../base/error/mod.ts";
 import { plain } from "../base/print/mod.ts";
 import { BUNDLE_MAX, GIT_ALLOCATION, GIT_MEMORY, GIT_SECONDS, HEAD_MAX, OBJECTS_MAX } from "./limit.ts";
 import { decoded, fromLatin1, latin1 } from "./text.ts";
@@ -216,7 +216,7 @@ function environment(config: [string, string][]): Record<string, string> {
 /** Writes the input of a git; one that does not want all of it says why itself. @returns rejects where the input does */
 function feed(child: Deno.ChildProcess, input: GitInput["input"]): Promise<void> {
   const fed = write(child, input);
-  fed.catch(() => {}); // Awaited later, or not at all where the output fails first.
+  fed.catch(ignore("awaited later, or not at all where the output fails first"));
   return fed;
 }
 
@@ -236,7 +236,7 @@ async function write(child: Deno.ChildProcess, input: GitInput["input"]): Promis
     failure = error;
     endQuietly(child);
   } finally {
-    await writer.close().catch(() => {});
+    await writer.close().catch(ignore("git says why it ended early"));
   }
   if (failure !== undefined) throw failure;
 }

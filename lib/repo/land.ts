@@ -1,6 +1,6 @@
 /** Work into the person's own repository: objects and a branch, nothing else. */
 import { basename, dirname, join } from "node:path";
-import { SbxError } from "../base/error/mod.ts";
+import { ignore, SbxError } from "../base/error/mod.ts";
 import { exactText, fromLatin1, latin1, shown, splitNul } from "./text.ts";
 import { commitTree } from "./snapshot.ts";
 import type { UnitWork } from "./work.ts";
@@ -137,7 +137,7 @@ export async function commitOf(
     await git.run(["update-index", "-z", "--index-info"], { input: fromLatin1(lines.join("")) });
     return await commitTree(git, await git.text(["write-tree"]), [unit.work], message);
   } finally {
-    await Deno.remove(index).catch(() => {});
+    await Deno.remove(index).catch(ignore("git may have made no index"));
   }
 }
 
@@ -224,7 +224,7 @@ export async function landFolder(work: UnitWork, entries: Entry[]): Promise<Fold
       if (entry.object) await place(work.dir, join(staging, String(at)), entry, before, result);
     }
   } finally {
-    await Deno.remove(staging, { recursive: true }).catch(() => {});
+    await Deno.remove(staging, { recursive: true }).catch(ignore("leftover files change nothing"));
   }
   return result;
 }

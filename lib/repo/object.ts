@@ -1,4 +1,5 @@
 /** Objects of a store, one after the other, through one `git cat-file`. */
+import { ignore } from "../base/error/mod.ts";
 import { joinBytes } from "../base/bytes/mod.ts";
 import { type Git, refused, tooLarge } from "./git.ts";
 import { latin1 } from "./text.ts";
@@ -61,8 +62,8 @@ export class ObjectReader implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#input.close().catch(() => {});
-    this.#output.cancel().catch(() => {});
+    this.#input.close().catch(ignore("git has ended"));
+    this.#output.cancel().catch(ignore("git has ended"));
     try {
       this.#child.kill("SIGKILL");
     } catch {

@@ -102,7 +102,7 @@ async function acceptPaths(work: Work, paths: string[]): Promise<Accepted> {
 }
 
 function notInside(path: string): SbxError {
-  return new SbxError("repo.no_change", `"${path}" names nothing inside what was brought in`, {
+  return new SbxError("repo.no_change", `"${path}" is not inside the work brought in`, {
     hint: "sbx diff NAME --stat shows the paths that changed; without a path everything is taken",
   });
 }
@@ -160,7 +160,7 @@ async function refresh({ vm, room, record }: Work): Promise<void> {
     const now = units.find(({ path }) => path === unit.path);
     if (now?.work !== unit.work) {
       throw new SbxError("repo.changed", `work of "${vm}" was taken or a folder was brought in meanwhile`, {
-        hint: "look at the changes again, and choose anew",
+        hint: "read the changes again, then choose",
       });
     }
     unit.pulled = now.pulled;
@@ -185,5 +185,8 @@ async function adopt(work: UnitWork, entries: Entry[], { conflicts }: FolderLand
 /** @throws {SbxError} `usage.invalid` */
 export function requireRepository(work: Work, option: string): void {
   if (work.units[0].unit.is_repository) return;
-  throw new SbxError("usage.invalid", `${option} is for git repositories; "${work.record.dir}" is none`);
+  throw new SbxError(
+    "usage.invalid",
+    `${option} needs a git repository; "${work.record.dir}" is a plain folder`,
+  );
 }

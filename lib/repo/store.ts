@@ -88,7 +88,7 @@ const Unit = z.strictObject({
     "commit that was checked out; of a folder, its files as they were sent",
   ),
   branch: z.string().optional(),
-  work: z.string().describe("commit of the files as they were; of a folder, with what was pulled since"),
+  work: z.string().describe("commit of the files as they were; of a folder, with later pulls"),
   pulled: z.record(z.string(), z.string()).describe("branch of the person → commit that a pull gave it"),
 });
 export type Unit = z.infer<typeof Unit>;

@@ -1,5 +1,5 @@
 /** Takes a guest's work onto the host, into stores without other readers. */
-import { SbxError } from "../base/error/mod.ts";
+import { ignore, SbxError } from "../base/error/mod.ts";
 import { folderStore } from "./bring.ts";
 import { type Git, readBundle, refused, tooLarge } from "./git.ts";
 import { COLLECT, type Guest, runScript } from "./guest.ts";
@@ -67,7 +67,9 @@ export class Work implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const dir of this.temporary) await Deno.remove(dir, { recursive: true }).catch(() => {});
+    for (const dir of this.temporary) {
+      await Deno.remove(dir, { recursive: true }).catch(ignore("leftover files are never read"));
+    }
   }
 
   async #collect(guest: Guest, unit: Unit, at: number): Promise<UnitWork> {
@@ -102,7 +104,9 @@ export class Work implements AsyncDisposable {
       const incoming = await receive(body, base, store, known);
       return await describe({ unit, dir, person, base, ...incoming });
     } finally {
-      await guest.run(["rm", "-f", "--", file], STEP_SECONDS).catch(() => {});
+      await guest.run(["rm", "-f", "--", file], STEP_SECONDS).catch(
+        ignore("the VM has ended, and the file with it"),
+      );
     }
   }
 }

@@ -82,7 +82,7 @@ class Part {
     if (difference === undefined) return true;
     await ifFound(Deno.remove(this.path));
     throw new SbxError("assets.mismatch", `${what} from ${displayUrl(url)} does not match: ${difference}`, {
-      hint: "its publisher must correct it; what is installed is unchanged",
+      hint: "its publisher must correct it; installed files are unchanged",
     });
   }
 
@@ -192,7 +192,7 @@ export async function fetchSmall(
     size += chunk.length;
     if (size > limit) {
       throw new SbxError("assets.too_large", `${displayUrl(url)} has more than ${limit} bytes`, {
-        hint: "check the address; what is installed is unchanged",
+        hint: "check the address; installed files are unchanged",
       });
     }
     chunks.push(chunk);
@@ -213,6 +213,6 @@ export async function requireRoom(dir: string, bytes: number): Promise<void> {
   throw new SbxError(
     "disk.full",
     `${dir} has ${formatBytes(bavail * bsize)} free, and the download needs ${formatBytes(bytes)}`,
-    { hint: "free some space, or remove old files with sbx image prune; what is installed is unchanged" },
+    { hint: "free some space, or remove old files with sbx image prune; installed files are unchanged" },
   );
 }

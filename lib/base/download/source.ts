@@ -135,7 +135,7 @@ async function refuseUseless(
   throw new SbxError(
     "assets.mismatch",
     `${displayUrl(url)} does not match: expected ${expected} bytes, the server has ${length.slice(0, 32)}`,
-    { hint: "check the address; its publisher may have to correct it; what is installed is unchanged" },
+    { hint: "check the address; its publisher may have to correct it; installed files are unchanged" },
   );
 }
 
@@ -159,6 +159,6 @@ async function* readChunks(
 export function failed(url: URL, reason: string, cause?: unknown): SbxError {
   return new SbxError("assets.download_failed", `cannot fetch ${displayUrl(url)}: ${reason}`, {
     cause,
-    hint: "try again: the download continues where it stopped, and what is installed is unchanged",
+    hint: "try again: the download continues where it stopped, and installed files are unchanged",
   });
 }
