@@ -1,4 +1,3 @@
 /** IP addresses and host names in every spelling, and which addresses are private. */
-export { canonicalHost, isAddress } from "./host.ts";
+export { addressBytes, canonicalHost, formatAddress, isAddress, parseAddress } from "./address.ts";
 export { isInCidr, isPrivateHost, OwnAddresses, parseCidr } from "./network.ts";
-export { addressBytes, formatAddress, parseAddress } from "./parse.ts";

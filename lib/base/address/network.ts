@@ -1,6 +1,6 @@
 /** Networks of addresses, and which of them are private. */
 import { memoize } from "../memo/mod.ts";
-import { parseAddress, unescape } from "./parse.ts";
+import { parseAddress, unescape } from "./address.ts";
 
 /** A CIDR network: the first `bits` bits of `bytes`. */
 interface Network {

@@ -1,4 +1,4 @@
-import type { Arguments } from "./arguments.ts";
+import { SbxError } from "../error/mod.ts";
 
 /** An option of a command. */
 export interface Option {
@@ -67,4 +67,85 @@ export function flagsOf({ name, short }: Option): string[] {
 /** `set` of `settings set`. */
 export function lastWordOf({ name }: Command): string {
   return name.slice(name.lastIndexOf(" ") + 1);
+}
+
+/** The options and words of one call, checked against the command's declaration. */
+export class Arguments {
+  /** positional words, without the command's name */
+  readonly words: string[];
+  /** the words after `--`, for commands that run a program */
+  readonly program?: string[];
+  readonly #options: ReadonlyMap<string, string[]>;
+
+  /** @param options values by long name; a switch has an empty list */
+  constructor(words: string[], options: ReadonlyMap<string, string[]>, program?: string[]) {
+    this.words = words;
+    this.#options = options;
+    this.program = program;
+  }
+
+  /** Returns true if the option is present. */
+  has(name: string): boolean {
+    return this.#options.has(name);
+  }
+
+  /** Returns the value of an option. */
+  text(name: string): string | undefined {
+    return this.#options.get(name)?.[0];
+  }
+
+  /** Returns the values of a repeatable option. */
+  list(name: string): string[] {
+    return this.#options.get(name) ?? [];
+  }
+
+  /** Returns the value of a numeric option. @throws {SbxError} `usage.invalid`: not a number from `min` to `max` */
+  number(
+    name: string,
+    { min, max, whole = true }: { min: number; max: number; whole?: boolean },
+  ): number | undefined {
+    const text = this.text(name);
+    if (text === undefined) return undefined;
+    const value = Number(text);
+    if (text.trim() !== "" && value >= min && value <= max && (!whole || Number.isInteger(value))) {
+      return value;
+    }
+    throw new SbxError("usage.invalid", `invalid value "${text}" of --${name}`, {
+      hint: `give a ${whole ? "whole " : ""}number from ${min} to ${max}`,
+    });
+  }
+}
+
+/** A program and its command, as named by errors. */
+export interface Invocation {
+  /** such as `sbx` */
+  program: string;
+  command: Command;
+}
+
+/** Creates the error of an invalid call, which ends with exit code 2. */
+export function usageError({ program, command }: Invocation, message: string, hint?: string): SbxError {
+  return new SbxError("usage.invalid", message, { hint: hint ?? `see ${program} ${command.name} --help` });
+}
+
+const DAY_MS = 86_400_000;
+/** Longest look back, in days: a century. */
+const DAYS_MAX = 36_500;
+
+/** The option `--days`. @param fallback days without it; absent: all */
+export function daysOption(fallback?: number): Option {
+  return { name: "days", value: "N", about: `look back this long; default ${fallback ?? "all"}` };
+}
+
+/**
+ * Reads `--days`.
+ *
+ * @returns Unix `ms` of the time that many days ago; `undefined`: neither option nor fallback
+ * @throws {SbxError} `usage.invalid`
+ */
+export function sinceOf(args: Arguments, fallback: number): number;
+export function sinceOf(args: Arguments, fallback?: number): number | undefined;
+export function sinceOf(args: Arguments, fallback?: number): number | undefined {
+  const days = args.number("days", { min: 1, max: DAYS_MAX }) ?? fallback;
+  return days === undefined ? undefined : Date.now() - days * DAY_MS;
 }

@@ -1,17 +1,26 @@
 /** Command lines: declarations of commands, arguments of a call, dispatch, help. */
-export { Arguments } from "./arguments.ts";
 export {
+  Arguments,
   type Command,
   type CommandGroup,
+  daysOption,
   flagsOf,
   HELP_OPTION,
+  type Invocation,
   isGroup,
   JSON_OPTION,
   lastWordOf,
   type Option,
+  sinceOf,
+  usageError,
 } from "./command.ts";
-export { daysOption, sinceOf } from "./days.ts";
-export { dispatch, hasJsonOption, type Program, unknownCommand } from "./dispatch.ts";
-export { formatFlags, formatHelp, formatOverview } from "./help.ts";
+export {
+  dispatch,
+  formatFlags,
+  formatHelp,
+  formatOverview,
+  hasJsonOption,
+  type Program,
+  unknownCommand,
+} from "./dispatch.ts";
 export { findSubcommand, parseArguments } from "./parse.ts";
-export { type Invocation, usageError } from "./usage.ts";

@@ -1,8 +1,15 @@
 import { SbxError } from "../error/mod.ts";
-import { Arguments } from "./arguments.ts";
-import { type Command, type CommandGroup, flagsOf, HELP_OPTION, lastWordOf } from "./command.ts";
+import {
+  Arguments,
+  type Command,
+  type CommandGroup,
+  flagsOf,
+  HELP_OPTION,
+  type Invocation,
+  lastWordOf,
+  usageError,
+} from "./command.ts";
 import type { ParsedOptions } from "./options/mod.ts";
-import { type Invocation, usageError } from "./usage.ts";
 
 /**
  * Parses the arguments of a command: `--name value`, `--name=value`, `-n value`, switches, words, and a program after

@@ -2,8 +2,7 @@
 import { ifFound, SbxError } from "../error/mod.ts";
 import { Digest, HASH_CHUNK } from "../hash/mod.ts";
 import { formatBytes, type ProgressSink, silent } from "../progress/mod.ts";
-import { displayUrl, fromFileUrl } from "./address.ts";
-import { failed, type FetchOptions, openSource } from "./source.ts";
+import { displayUrl, failed, type FetchOptions, fromFileUrl, openSource } from "./source.ts";
 import { joinBytes } from "../bytes/mod.ts";
 import { statfs } from "node:fs/promises";
 

@@ -1,8 +1,8 @@
 /** Bytes at one address: a local file, or the answer of a server that is not trusted. */
 import { SbxError } from "../error/mod.ts";
-import { displayUrl, followRedirect, fromFileUrl } from "./address.ts";
 import { hostFetch } from "../proxy/mod.ts";
-import { PACE, type Pace, PaceWatch } from "./pace.ts";
+import { fileURLToPath } from "node:url";
+import { isPrivateHost } from "../address/mod.ts";
 
 /** Most redirects of one download (docs/design/contracts/10-release.md §10). */
 const REDIRECTS_MAX = 5;
@@ -161,4 +161,88 @@ export function failed(url: URL, reason: string, cause?: unknown): SbxError {
     cause,
     hint: "try again: the download continues where it stopped, and installed files are unchanged",
   });
+}
+
+/** Slowest download that is waited for (docs/design/contracts/10-release.md §10, "Downloads"). */
+export interface Pace {
+  /** `ms` in which {@linkcode Pace.bytes} have to arrive */
+  ms: number;
+  bytes: number;
+}
+
+/** 2 KiB a second: slower than any line in use, faster than a server that wants to hold its clients. */
+const PACE: Pace = { ms: 30_000, bytes: 60 * 1024 };
+
+/** Aborts its signal when too few bytes arrive. */
+class PaceWatch implements Disposable {
+  readonly #abort = new AbortController();
+  readonly #timer: ReturnType<typeof setInterval>;
+  #arrived = 0;
+
+  constructor({ ms, bytes }: Pace) {
+    this.#timer = setInterval(() => {
+      if (this.#arrived < bytes) this.#abort.abort();
+      this.#arrived = 0;
+    }, ms);
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  count(bytes: number): void {
+    this.#arrived += bytes;
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+}
+
+// Addresses of downloads: allowed ones, and their form in messages.
+
+/** Formats an address without user, password, query and fragment, which may be secret. */
+export function displayUrl({ protocol, host, pathname }: URL): string {
+  return `${protocol}//${host}${pathname}`;
+}
+
+/** Path of a `file://` address. @throws {SbxError} `manifest.url.invalid` */
+export function fromFileUrl(url: URL): string {
+  try {
+    return fileURLToPath(url);
+  } catch (cause) {
+    throw new SbxError(
+      "manifest.url.invalid",
+      `${displayUrl(url)} is not the path of a file on this machine`,
+      {
+        cause,
+        hint: "give file:///path/manifest.json",
+      },
+    );
+  }
+}
+
+/**
+ * Address that a redirect leads to.
+ *
+ * @param isPinned the bytes have a known hash, so that another host may send them
+ * @returns the address, or the reason why it is not fetched
+ */
+function followRedirect(from: URL, location: string | null, isPinned: boolean): URL | string {
+  const to = location === null ? null : URL.parse(location, from);
+  if (!to) return "the server redirects to an invalid address";
+  const target = displayUrl(to).slice(0, 200);
+  if (to.protocol !== "https:" && to.protocol !== "http:") {
+    return `the server redirects to ${target}, which is not http`;
+  }
+  if (from.protocol === "https:" && to.protocol === "http:") {
+    return `the server redirects from https to ${target}`;
+  }
+  if (to.username || to.password) return `the server redirects with a password to ${target}`;
+  if (to.host === from.host) return to;
+  if (!isPinned) return `the server redirects to another host, ${target}`;
+  if (isPrivateHost(to.hostname) && !isPrivateHost(from.hostname)) {
+    return `the server redirects to the private address ${target}`;
+  }
+  return to;
 }

@@ -2,8 +2,7 @@
 import { OpenError } from "../../../ffi/libc/beneath.ts";
 import { ifFound, ignore, SbxError } from "../error/mod.ts";
 import { writeAll } from "../wire/mod.ts";
-import type { FileCalls, OpenPath } from "./calls.ts";
-import { type FileList, FileLister } from "./list.ts";
+import { type FileCalls, type FileList, FileLister, type OpenPath } from "./list.ts";
 
 /** Permission bits of new folders, whatever the umask: programs of any user in the guest may enter them. */
 const FOLDER_MODE = 0o755;

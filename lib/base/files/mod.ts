@@ -1,4 +1,3 @@
 /** Files below one folder, without following links out, whatever another program does there at the same time. */
-export type { FileCalls, OpenPath } from "./calls.ts";
+export { type FileCalls, type FileEntry, type FileList, FileLister, type OpenPath } from "./list.ts";
 export { Files, plainPath } from "./files.ts";
-export { type FileEntry, type FileList, FileLister } from "./list.ts";

@@ -2,9 +2,7 @@
 import { join } from "node:path";
 import { SbxError } from "../error/mod.ts";
 
-export { writeAtomic } from "./atomic.ts";
-export { lockWithin, namesThisProcess } from "./lock.ts";
-export { onRemoval } from "./removal.ts";
+export { lockWithin, namesThisProcess, onRemoval, writeAtomic } from "./file.ts";
 export { removeFolder, removeIfThere } from "./remove.ts";
 
 /** Paths of one sbx installation. Installations with different homes share nothing. */

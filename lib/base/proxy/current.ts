@@ -1,7 +1,6 @@
 /** The network of this process. One for all: a part that forgot the proxy would go around it. */
 import { asSbxError } from "../error/mod.ts";
-import { readCaFile } from "./ca_file.ts";
-import { ClosedNetwork, HostNetwork } from "./host_network.ts";
+import { ClosedNetwork, HostNetwork, readCaFile } from "./host_network.ts";
 import { type ProxySettings, readProxies } from "./settings.ts";
 
 /** Settings of the host's network. */

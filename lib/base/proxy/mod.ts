@@ -2,7 +2,6 @@
  * The host's way to the network: its proxy, and its certificate authorities (docs/concepts/network.md, "A
  * proxy").
  */
-export { readCaFile } from "./ca_file.ts";
 export {
   hostEnvironment,
   hostFetch,
@@ -11,6 +10,5 @@ export {
   openHostNetwork,
   useHostNetwork,
 } from "./current.ts";
-export { ClosedNetwork, HostNetwork, type Target } from "./host_network.ts";
-export { NoProxy } from "./no_proxy.ts";
-export { noProxyProblem, type ProxySettings, readProxies } from "./settings.ts";
+export { ClosedNetwork, HostNetwork, readCaFile, type Target } from "./host_network.ts";
+export { NoProxy, noProxyProblem, type ProxySettings, readProxies } from "./settings.ts";

@@ -1,13 +1,10 @@
 import { isObject } from "../object/mod.ts";
 import { findAssigned, isPlaceholder } from "./assignment.ts";
-import { findDigits } from "./digit.ts";
 import { looksRandom } from "./entropy.ts";
-import { readingsOf } from "./escape.ts";
 import { strengthOf } from "./name.ts";
 import { findMnemonics } from "./mnemonic.ts";
-import { findAll, findHosts, findPlaces } from "./place.ts";
-import { findPrivateKeys } from "./private_key.ts";
-import { REDACTED, replaceSpans, type Span } from "./span.ts";
+import { findAll, findDigits, findHosts, findPlaces, findPrivateKeys } from "./shape.ts";
+import { readingsOf, REDACTED, replaceSpans, type Span } from "./span.ts";
 
 /** Finds the secrets that this machine knows, in all their encodings: the finder of the credential broker. */
 export interface KnownSecrets {

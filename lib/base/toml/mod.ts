@@ -1,7 +1,14 @@
 /** TOML files written by people: read with limits and key positions, edited without losing comments. */
-export { isTable, lineOf, parseToml, type Position, TomlDocument } from "./document.ts";
+export {
+  isTable,
+  lineOf,
+  parseToml,
+  type Position,
+  scanKeys,
+  TomlDocument,
+  type TomlKey,
+} from "./document.ts";
 export { appendTable, removeTable, setKey } from "./change.ts";
-export { encodeKey, encodeValue, stringifyToml, type TomlValue } from "./encode.ts";
+export { encodeKey, encodeValue, stringifyToml, type TomlValue } from "./edit.ts";
 export { checkToml, describe, pathText, type Problem, problemError, problemsOf } from "./problem.ts";
 export { readText, readToml, TOML_FILE_LIMIT } from "./read.ts";
-export { scanKeys, type TomlKey } from "./scan.ts";

@@ -31,14 +31,12 @@ const PLACES: Record<string, "itself" | "world" | string> = {
   "lib/machine/vm/qmp.ts": "itself",
   "lib/machine/vm/state.ts": "itself",
   "lib/network/upstream/connect.ts": "world",
-  "lib/base/proxy/connect.ts": "world",
   "lib/base/proxy/host_network.ts": "world",
   "lib/client/remote/https.ts":
     "another machine's gateway by HTTPS, through the environment's proxy: the token is inside TLS",
   "lib/network/dns/resolver.ts": "resolvers, which no HTTP proxy serves",
   "lib/support/doctor/host/machine.ts": "the proxy itself, to see whether it is there",
   "lib/fleet/nats.ts": "a NATS server, which no HTTP proxy serves",
-  "lib/base/proxy/ca_file.ts": "nothing: it parses certificates",
 };
 
 Deno.test("every place that opens a connection is in this table, with whose connection it is", async () => {

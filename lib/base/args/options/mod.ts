@@ -1,8 +1,7 @@
 /** Options of a call, read by `@std/cli`. Loaded only for calls that have some. */
 import { parseArgs } from "@std/cli";
 import { nearest } from "../../text/mod.ts";
-import { flagsOf, HELP_OPTION, type Option } from "../command.ts";
-import { type Invocation, usageError } from "../usage.ts";
+import { flagsOf, HELP_OPTION, type Invocation, type Option, usageError } from "../command.ts";
 
 /** Words and options of a call. */
 export interface ParsedOptions {

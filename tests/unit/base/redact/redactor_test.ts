@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import process from "node:process";
 import { findInCommands } from "../../../../lib/base/redact/redactor.ts";
-import { findDigits } from "../../../../lib/base/redact/digit.ts";
+import { findDigits } from "../../../../lib/base/redact/shape.ts";
 import { findMnemonics } from "../../../../lib/base/redact/mnemonic.ts";
 import { Redactor } from "../../../../lib/base/redact/mod.ts";
 import { fromRoot } from "../../../helper/repo.ts";

@@ -1,0 +1,182 @@
+/** Text that its shape gives away: people and places, secrets of digits, private keys. */
+import { REDACTED, type Span } from "./span.ts";
+
+// Who and where: user names in paths, passwords of URLs, e-mail addresses, hosts.
+
+/** `/home/`, `/Users/`, `C:\Users\`, also escaped; a name may have further words in upper case. */
+const HOME =
+  /(?:(?:(?<![\w.\]-])|(?<=%2[Ff]))(?:\/(?:var|export|usr|srv|net|mnt|media|data)(?:\/[\w.-]{1,32})?)?(?:\/|%2[Ff]|\\\/)(?:home|Users)(?:\/|%2[Ff]|\\\/)|[A-Za-z]:(?:\\{1,4}|\/)(?:Users|Documents and Settings)(?:\\{1,4}|\/))([^/\\\s"'`:;,<>|?*%()[\]{}]{1,64}(?: [A-Z][\w.-]{0,30}){0,3}(?=[/\\])|[^/\\\s"'`:;,<>|?*%()[\]{}]{1,64})/g;
+/** User and password of a URL; a password may have a slash that was not encoded. */
+const USERINFO =
+  /(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}:(?:\\?\/){2}((?:[^\s/?#"'`<>@:]{0,128}:[^\s"'`<>]{0,256}|[^\s/?#"'`<>]{1,256})(?=@))/g;
+const EMAIL = /(?<![\w.+%-])[\w.+%-]{1,64}(?:@|%40)(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])/g;
+/** Without one of these no user and no address is in a text. */
+const AT = /@|%40/;
+const URL_HOST = /(?<=:(?:\\?\/){2}(?:\[redacted\]@)?)(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z0-9-]{1,63}/g;
+const IPV4 = /(?<![\w.])(?!127\.|0\.0\.0\.0)(?:\d{1,3}\.){3}\d{1,3}(?![\w.])/g;
+
+/** User names of home folders, passwords of URLs, e-mail addresses. */
+export function findPlaces(text: string): Span[] {
+  return AT.test(text) ? [...findUserinfo(text), ...findUsers(text)] : findUsers(text);
+}
+
+function findUserinfo(text: string): Span[] {
+  const users = Array.from(text.matchAll(USERINFO), ({ index, 0: whole, 1: info }) => ({
+    start: index + whole.length - info.length,
+    end: index + whole.length,
+  }));
+  const inUrls = new Set(users.map(({ end }) => end));
+  return [
+    ...users.filter(({ start, end }) => text.slice(start, end) !== REDACTED),
+    // What looks like an address in a URL is its user and host.
+    ...findAll(EMAIL, text, "[email]").filter(({ start, end }) =>
+      !inUrls.has(start + text.slice(start, end).search(/@|%40/))
+    ),
+  ];
+}
+
+/** User names behind folders of homes. */
+function findUsers(text: string): Span[] {
+  return Array.from(text.matchAll(HOME), ({ index, 0: whole, 1: name }) => ({
+    start: index + whole.length - name.length,
+    end: index + whole.length,
+    mark: "[user]",
+  }));
+}
+
+/** Hosts of URLs, and IPv4 addresses that are not this machine's own. */
+export function findHosts(text: string): Span[] {
+  return [URL_HOST, IPV4].flatMap((pattern) => findAll(pattern, text, "[host]"));
+}
+
+/** All matches of a pattern. */
+export function findAll(pattern: RegExp, text: string, mark: string): Span[] {
+  return Array.from(text.matchAll(pattern), ({ index, 0: { length } }) => ({
+    start: index,
+    end: index + length,
+    mark,
+  }));
+}
+
+// Secrets of digits: one-time codes beside words that say so, and numbers of payment cards.
+
+const DIGITS = "\\d{3}[ -]\\d{3}|\\d{4,8}";
+const END = "(?![\\w-]|[.:]\\d)";
+const SPACE = "[ \\t]{0,3}";
+const KINDS =
+  "one[-_ ]?time|verification|authenticat(?:ion|or)|security|confirmation|log-?in|sign-?in|access|sms|2fa|mfa|t?otp|two-factor";
+/** Of an exit, an error or a place. */
+const OTHER_CODES =
+  "exit|error|status|return|zip|postal|country|area|product|source|response|result|event|reason";
+/** In one expression, since each takes a walk through the text. */
+const SECRETS = new RegExp(
+  [
+    // `OTP 123456`, `verification code: 123 456`, `otp=123456`
+    `(?<![A-Za-z0-9])(?:(?:${KINDS})[-_ ]?(?:code|password|passcode|pin)|t?otp|passcode)["']?(?:\\s{1,2}(?:is|was|ist|est|es))?${SPACE}[:=#]?${SPACE}["'(]?(?<named>${DIGITS})${END}`,
+    // `PIN: 1234`; a pin of a chip has fewer digits
+    `(?<![A-Za-z0-9])pin["']?(?:\\s{1,2}is\\s|${SPACE}[:=])${SPACE}["']?(?<pin>${DIGITS})${END}`,
+    // `the code is 123 456`
+    `(?<![A-Za-z0-9]|(?:${OTHER_CODES})[-_ ]?)code["']?\\s{1,2}(?:is|was|ist|est|es)[:\\s]{1,3}["']?(?<code>\\d{3}[ -]\\d{3}|\\d{6})${END}`,
+    // `123456 is your verification code`
+    `(?<![\\w.])(?<first>${DIGITS})(?= is (?:your|the) [\\w ]{0,40}(?:code|otp|pin|password)(?!\\w))`,
+    // an authenticator's QR code
+    "(?<link>otpauth(?:-migration)?://[^\\s\"'`<>]{1,2000})",
+  ].join("|"),
+  "gi",
+);
+
+/** 13 to 19 digits with an issuer's prefix: in groups, not among other groups, or in a row. */
+const CARD =
+  /(?<![\w.+-]|[0-9A-F]{4}\s)(?:[2-6]\d{3}([ -])\d{4}\1\d{4}\1\d{1,4}(?:\1\d{3})?|3\d{3}([ -])\d{6}\2\d{4,5}|[2-6]\d{13,18})(?![\w-]|\.\d|\s[0-9A-F]{4})/g;
+/** Issuers, by their first digits and the number of all. 19 digits in a row that begin with 4 are more often an id. */
+const ISSUERS = [
+  /^4\d{15}$/,
+  /^(?:5[1-5]|22[3-9]|222[1-9]|2[3-6]|27[01]|2720)/,
+  /^3[47]\d{13}$/,
+  /^(?:6011|64[4-9]|65)\d+$/,
+  /^35(?:2[89]|[3-8])/,
+  /^3(?:0[0-5]|[68])\d+$/,
+  /^62\d+$/,
+];
+const LENGTHS = [[16], [16], [15], [16], [16], [14], [16, 19]];
+/** Lengths of Visa numbers that occur in groups only. */
+const GROUPED_VISA = /^4\d{12}(?:\d{6})?$/;
+
+/** Without these there is nothing to find: most lines have neither. */
+const DIGITS_OR_LINK = /\d{4}|\d{3}[ -]\d{3}|otpauth/i;
+
+/** One-time codes, secrets of authenticators, numbers of cards. */
+export function findDigits(text: string): Span[] {
+  if (!DIGITS_OR_LINK.test(text)) return [];
+  const codes = Array.from(text.matchAll(SECRETS), ({ index, 0: whole, groups }) => {
+    const secret = Object.values(groups!).find((found) => found !== undefined)!;
+    const start = index + whole.length - secret.length;
+    return { start, end: start + secret.length };
+  });
+  const cards = Array.from(text.matchAll(CARD)).filter(({ 0: number }) => isCard(number))
+    .map(({ index, 0: { length } }) => ({ start: index, end: index + length }));
+  return [...codes, ...cards];
+}
+
+function isCard(text: string): boolean {
+  const number = text.replaceAll(/[ -]/g, "");
+  const isKnown = ISSUERS.some((first, at) => LENGTHS[at].includes(number.length) && first.test(number)) ||
+    number.length < text.length && GROUPED_VISA.test(number);
+  return isKnown && hasCheckDigit(number);
+}
+
+/** Tests the check digit of Luhn. */
+function hasCheckDigit(number: string): boolean {
+  const sum = Array.from(number).reverse().reduce((sum, digit, at) => {
+    const value = Number(digit) * (at % 2 + 1);
+    return sum + (value > 9 ? value - 9 : value);
+  }, 0);
+  return sum % 10 === 0;
+}
+
+// Private keys over several lines: PEM, OpenSSH, PGP and PuTTY.
+
+/** Longest private key in characters: RSA of 16,384 bits has 12,700. */
+const KEY_MAX = 16 * 1024;
+
+const BEGIN = /-----BEGIN [A-Z0-9 _-]{0,60}PRIVATE KEY[A-Z ]{0,10}-----|PuTTY-User-Key-File-\d/g;
+const KEY_END = /-----END [A-Z0-9 _-]{0,60}PRIVATE KEY[A-Z ]{0,10}-----|Private-MAC:\s{0,4}[0-9a-f]{1,128}/g;
+/** Breaks between lines of a key, also escaped in JSON. */
+const BREAK = /\\[rn]|\s/;
+const BASE64 = /^[A-Za-z0-9+/=]{0,80}$/;
+
+/**
+ * Keys from their first line to their last. A key without end is withheld for its greatest length, and so is base64 before
+ * an end without beginning: a tail of a log may begin inside a key.
+ */
+export function findPrivateKeys(text: string): Span[] {
+  const spans: Span[] = [];
+  let done = 0;
+  BEGIN.lastIndex = 0;
+  for (let begin = BEGIN.exec(text); begin; begin = BEGIN.exec(text)) {
+    const piece = text.slice(begin.index, begin.index + KEY_MAX);
+    KEY_END.lastIndex = 0;
+    const end = KEY_END.exec(piece);
+    done = begin.index + (end ? end.index + end[0].length : piece.length);
+    spans.push({ start: begin.index, end: done });
+    BEGIN.lastIndex = done;
+  }
+  return [...spans, ...findEnds(text)];
+}
+
+function findEnds(text: string): Span[] {
+  let from = 0;
+  return Array.from(text.matchAll(KEY_END)).flatMap(({ index, 0: { length } }) => {
+    const key = base64AtEnd(text.slice(Math.max(from, index - KEY_MAX), index));
+    from = index + length;
+    return key > 0 ? [{ start: index - key, end: from }] : [];
+  });
+}
+
+/** Characters of the lines of base64 at the end of a text. */
+function base64AtEnd(text: string): number {
+  const lines = text.split(BREAK);
+  const first = lines.findLastIndex((line) => !BASE64.test(line));
+  const key = lines.slice(first + 1).find((line) => line !== "");
+  return key === undefined ? 0 : text.length - text.indexOf(key, lines.slice(0, first + 1).join(" ").length);
+}
