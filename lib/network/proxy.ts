@@ -182,11 +182,11 @@ export class NetProxy {
     const host = this.#hostOf(flow);
     if (flow.name === undefined || agrees(host, flow.address, this.#options.names)) {
       const { refused, speaks } = await this.#tunnel.relayRaw(connection, flow, by, host);
-      await tellRefusal(conn, refused);
+      await sendRefusal(conn, refused);
       return speaks;
     }
     const reason = `the connection goes to ${flow.address}, which no DNS answer of this VM gives for ${host}`;
-    await tellRefusal(conn, this.#refuse(by, flow, "guard-domain-fronting", reason));
+    await sendRefusal(conn, this.#refuse(by, flow, "guard-domain-fronting", reason));
     return undefined;
   }
 
@@ -203,7 +203,7 @@ export class NetProxy {
     } catch (error) {
       if (!(error instanceof MessageFault)) throw error;
       const reason = `the connection cannot be read safely: ${error.reason}`;
-      await tellRefusal(conn, this.#refuse(by, flow, "guard-malformed-tls", reason));
+      await sendRefusal(conn, this.#refuse(by, flow, "guard-malformed-tls", reason));
     }
     if (!hello) return;
     const inside: Flow = { ...flow, scheme: "https", ...hello };
@@ -213,7 +213,7 @@ export class NetProxy {
       agrees(host, flow.address, this.#options.names);
     if (isUninspected) {
       const { refused } = await this.#tunnel.relayUninspected(connection, inside, by, host);
-      await tellRefusal(conn, refused);
+      await sendRefusal(conn, refused);
     } else await this.#serveTerminated(connection.detach(), conn, inside, by);
   }
 
@@ -305,7 +305,7 @@ const DISTRUST =
 const HTTP_PORT = 443;
 
 /** Sends a guest the reason why policy ends its connection: a program without HTTP gets nothing else. */
-async function tellRefusal(conn: ByteStream, decision: Decision | undefined): Promise<void> {
+async function sendRefusal(conn: ByteStream, decision: Decision | undefined): Promise<void> {
   if (decision) await conn.refuse?.(guestLine(decision));
 }
 

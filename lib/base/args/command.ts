@@ -1,3 +1,4 @@
+/** Declarations of commands, and the arguments of their calls. */
 import { SbxError } from "../error/mod.ts";
 
 /** An option of a command. */

@@ -1,3 +1,4 @@
+/** The D-Bus of a desktop session: its connection, and notifications. */
 import dbus from "dbus-native";
 import { join } from "node:path";
 import { ignore } from "../error/mod.ts";

@@ -1,3 +1,4 @@
+/** This program again: in other roles, and detached; and the programs beside it. */
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 

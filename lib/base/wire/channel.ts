@@ -1,3 +1,4 @@
+/** Frames over a connection: sent, received, and encoded. */
 import { ignore } from "../error/mod.ts";
 import { NestingError, parseMessage } from "../json/mod.ts";
 

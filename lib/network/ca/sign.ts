@@ -1,4 +1,4 @@
-/** Creates certificates. Slow to load: only `ca.ts` and `store.ts` import it, on demand. */
+/** Creates certificates. Slow to load: only `ca.ts` imports it, on demand. */
 // Must load before @peculiar/x509.
 import "reflect-metadata";
 import * as x509 from "@peculiar/x509";

@@ -1,8 +1,14 @@
+/** Wire formats of model calls, and the facts that are read of them; the network's port declares the reader. */
 import { type Json, listOf, objectOf, parseJsonOrText, textOf } from "./json.ts";
 import type { ModelEvent } from "../../event/mod.ts";
 import { ARGUMENTS_MAX, TOOL_CALLS_MAX } from "./limit.ts";
 import type { Usage } from "./price.ts";
 import type { ModelCall as PortCall } from "../interface/mod.ts";
+
+export type { Header, LaterAnswer, ModelDraft, ModelRequest, ModelSocket, Scrub } from "../interface/mod.ts";
+/** Reader of one call; every family of models can rewrite. */
+export type ModelCall = Required<PortCall>;
+export type ModelResponse = NonNullable<ModelEvent["response"]>;
 
 /** Recorded facts of a request. */
 export interface RequestFacts {
@@ -32,7 +38,7 @@ export interface Api {
   modelInBody: boolean;
 }
 
-type ToolCall = NonNullable<ModelEvent["response"]>["tool_calls"][number];
+type ToolCall = ModelResponse["tool_calls"][number];
 
 /** Accumulates the recorded facts of a response, complete or streamed. */
 export class ResponseFacts {
@@ -86,12 +92,6 @@ export class ResponseFacts {
     return true;
   }
 }
-
-// The port of the network declares the reader's interface.
-export type { Header, LaterAnswer, ModelDraft, ModelRequest, ModelSocket, Scrub } from "../interface/mod.ts";
-/** Reader of one call; every family of models can rewrite. */
-export type ModelCall = Required<PortCall>;
-export type ModelResponse = NonNullable<ModelEvent["response"]>;
 
 /** Tools that a request offers to its model: in its body, among the input of OpenAI's Responses API, and in namespaces. */
 export function toolsOf(body: Json): Json[] {

@@ -380,8 +380,6 @@ function parse(text: string): unknown {
 /** Fields of a form without its files, or why receivers may read it differently. */
 type Form = { fields: Map<string, string>; fault?: undefined } | { fields?: undefined; fault: string };
 
-const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
-
 /**
  * Reads a form in its strict shape (RFC 7578).
  *
@@ -423,5 +421,5 @@ export function readForm(bytes: Uint8Array, type: string): Form {
 }
 
 function decode(value: string): string {
-  return strictUtf8.decode(Uint8Array.from(value, (char) => char.charCodeAt(0)));
+  return strict.decode(Uint8Array.from(value, (char) => char.charCodeAt(0)));
 }
