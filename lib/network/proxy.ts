@@ -87,7 +87,7 @@ export class NetProxy {
     if (address === undefined) {
       // The frames are checked where they are read; this host must not look up an address that a guest sends.
       closeQuietly(conn);
-      throw new SbxError("net.address.invalid", "a guest opened a stream to something that is no address");
+      throw new SbxError("net.address.invalid", "a guest opened a stream to an invalid address");
     }
     const flow: Flow = { scheme: "http", address, port };
     if (this.#closed) return closeQuietly(conn);

@@ -137,7 +137,7 @@ function placeOf(
     throw new SbxError("repo.other_folder", `"${dir}" is at "${record.place}" in "${guest.name}" already`);
   }
   if (!place.startsWith("/") || place.split("/").includes("..") || /[\0\n]/.test(place)) {
-    throw new SbxError("usage.invalid", `"${place}" is no absolute path in the VM`);
+    throw new SbxError("usage.invalid", `"${place}" is not an absolute path in the VM`);
   }
   return place.replace(/\/+$/, "");
 }

@@ -190,7 +190,7 @@ export class Git {
     const { success, signal } = await child.status;
     if (success) return;
     const said = plain(await words).trim();
-    throw new SbxError("repo.git_failed", `git ${args[0]} failed: ${said || signal || "without a word"}`);
+    throw new SbxError("repo.git_failed", `git ${args[0]} failed: ${said || signal || "it wrote no error"}`);
   }
 }
 

@@ -70,7 +70,7 @@ async function requireBranch(
   // git's own git branch refuses these too: they mean something else wherever a branch is named.
   const isTaken = branch.startsWith("-") || ["HEAD", "@"].includes(branch);
   if (isTaken || !await person.succeeds(["check-ref-format", ref])) {
-    throw new SbxError("repo.branch_invalid", `"${branch}" is no name of a branch`, {
+    throw new SbxError("repo.branch_invalid", `"${branch}" is not a valid name of a branch`, {
       hint: "give another: --branch B",
     });
   }
@@ -166,7 +166,7 @@ export async function entriesOf({ store, unit, tip }: UnitWork, paths: string[])
     const name = latin1(new TextEncoder().encode(path));
     if (entries.some((entry) => entry.path === name || entry.path.startsWith(`${name}/`))) continue;
     throw new SbxError("repo.no_change", `the VM changed nothing at "${path}"`, {
-      hint: "sbx diff NAME --stat shows what",
+      hint: "sbx diff NAME --stat shows the paths that changed",
     });
   }
   return entries;

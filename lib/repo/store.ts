@@ -136,7 +136,9 @@ export class Room {
     const file = await Deno.open(join(this.dir, ".lock"), { create: true, write: true, mode: 0o600 });
     if (await lockWithin(file, LOCK_MS)) return file;
     file.close();
-    throw new SbxError("repo.busy", "another program takes work of this VM", { hint: "try again later" });
+    throw new SbxError("repo.busy", "another program is taking work from this VM", {
+      hint: "try again later",
+    });
   }
 
   /** Copies the brought-in sources to another VM's room. @throws {SbxError} `repo.damaged`, `disk.full` */

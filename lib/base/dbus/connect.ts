@@ -60,7 +60,7 @@ function greet(bus: dbus.MessageBus): Promise<void> {
   return new Promise((resolve, reject) => {
     bus.invokeDbus({ member: "Hello" }, (error: unknown, name: unknown) => {
       if (error) return reject(error);
-      if (typeof name !== "string") return reject(new Error("the bus gave no name"));
+      if (typeof name !== "string") return reject(new Error("the bus assigned no name"));
       bus.name = name;
       resolve();
     });

@@ -49,7 +49,7 @@ export function asSbxError(error: unknown, action: string): SbxError {
   if (isDenied(error)) {
     return new SbxError("file.denied", `${action}: permission denied`, {
       cause: error,
-      hint: "sbx doctor names what belongs to another user or may not be read",
+      hint: "sbx doctor names files that belong to another user or cannot be read",
     });
   }
   const path = pathProblem(error);

@@ -160,9 +160,13 @@ export class Files {
   async list(path = "", depth = 1, cursor?: string): Promise<FileList> {
     const relative = this.relative(path);
     if (cursor !== undefined && !this.#isBelow(cursor, relative)) {
-      throw new SbxError("request.invalid", `the cursor "${cursor}" is not of the folder "${path}"`, {
-        hint: "pass next_cursor of the page before, with the same path and depth",
-      });
+      throw new SbxError(
+        "request.invalid",
+        `the cursor "${cursor}" does not belong to the folder "${path}"`,
+        {
+          hint: "pass next_cursor of the page before, with the same path and depth",
+        },
+      );
     }
     const open = (folder: string) => this.#find(folder, path, true);
     return await new FileLister(open, this.#calls.readNames).list(relative, depth, cursor);

@@ -116,7 +116,7 @@ async function protectedResource(
   fetch: LoginFetch,
 ): Promise<OAuthProtectedResourceMetadata | undefined> {
   if (named && named.origin !== server.origin) {
-    throw loginFailed(`${server.host} names metadata of another host, which speaks for it alone`);
+    throw loginFailed(`${server.host} names metadata on another host, which has no authority over it`);
   }
   const path = server.pathname.replace(/\/$/, "");
   const wellKnown = "/.well-known/oauth-protected-resource";
@@ -127,7 +127,7 @@ async function protectedResource(
     const response = await fetch(place, { headers: { accept: "application/json" } });
     if (!response.ok) {
       if (named || response.status >= 500) {
-        throw loginFailed(`${place.host} does not answer its own metadata`);
+        throw loginFailed(`${place.host} does not serve the metadata that it names`);
       }
       continue;
     }
@@ -136,7 +136,7 @@ async function protectedResource(
       async () => OAuthProtectedResourceMetadataSchema.parse(await response.json()),
     );
     if (!checkResourceAllowed({ requestedResource: server, configuredResource: metadata.resource })) {
-      throw loginFailed(`the metadata of ${server.host} is that of another resource`);
+      throw loginFailed(`the metadata of ${server.host} belongs to another resource`);
     }
     return metadata;
   }
@@ -146,7 +146,7 @@ async function protectedResource(
 function checkMetadata(metadata: AuthorizationServerMetadata, issuer: string, server: URL): void {
   const { host } = new URL(issuer);
   if (URL.parse(metadata.issuer)?.href !== new URL(issuer).href) {
-    throw loginFailed(`the metadata of the authorization server ${host} is that of another issuer`);
+    throw loginFailed(`the metadata of the authorization server ${host} belongs to another issuer`);
   }
   checkTarget(metadata.authorization_endpoint, "the authorization endpoint", server);
   checkTarget(metadata.token_endpoint, "the token endpoint", server);

@@ -193,7 +193,7 @@ function methodOf(methods: readonly string[]): string {
 /** A login out of tokens. @throws {SbxError} `mcp.login.failed`: tokens that are not bearer tokens */
 function loginOf(tokens: OAuthTokens, terms: LoginTerms, client?: string): OpenLogin {
   if (tokens.token_type.toLowerCase() !== "bearer") {
-    throw loginFailed("the authorization server gave a token that is no bearer token");
+    throw loginFailed("the authorization server issued a token that is not a bearer token");
   }
   const { expires_in, scope, access_token: access, refresh_token: refresh } = tokens;
   const hasEnd = expires_in !== undefined && Number.isFinite(expires_in);
@@ -307,7 +307,7 @@ class RedirectListener {
 
   /** Ends the wait. */
   close(): void {
-    this.#result.reject(loginFailed("the login was given up"));
+    this.#result.reject(loginFailed("the login was cancelled"));
   }
 
   #answer(request: Request): Response {
@@ -315,14 +315,14 @@ class RedirectListener {
     const { expected } = this;
     // A page of the web could reach this port under a name of its own.
     if (request.headers.get("host") !== this.#host) return text(400, "This address is for sbx only.");
-    if (url.pathname !== PATH || request.method !== "GET") return text(404, "There is nothing here.");
+    if (url.pathname !== PATH || request.method !== "GET") return text(404, "Not found.");
     const single = (name: string) => {
       const values = url.searchParams.getAll(name);
       return values.length === 1 ? values[0] : undefined;
     };
     // A redirect that does not belong to this login changes nothing: any page can send one.
     if (!expected || !isSame(single("state") ?? "", expected.state)) {
-      return text(400, "This is not the login that sbx waits for.");
+      return text(400, "sbx is not waiting for this login.");
     }
     // From here the authorization server speaks, or one that was taken for it (mix-up).
     const issuer = single("iss");
@@ -337,7 +337,10 @@ class RedirectListener {
       return text(400, "The login was refused. You can close this page.");
     }
     this.#result.resolve(code);
-    return text(200, "You are back at sbx; the terminal says how the login ended. You can close this page.");
+    return text(
+      200,
+      "The code has reached sbx; the terminal shows how the login ended. You can close this page.",
+    );
   }
 
   #stop(): void {

@@ -66,8 +66,8 @@ export class StdioPrograms {
   /** Writes a line to the input of a server's program. @throws {OutboundRefusal} it does not run */
   async write(server: string, line: Uint8Array): Promise<void> {
     const program = this.#running.get(server);
-    if (!program) throw new OutboundRefusal("its program does not run");
-    if (line.includes(NEWLINE)) throw new OutboundRefusal("a message to a program has to be one line");
+    if (!program) throw new OutboundRefusal("its program is not running");
+    if (line.includes(NEWLINE)) throw new OutboundRefusal("a message to a program must be one line");
     const bytes = new Uint8Array(line.length + 1);
     bytes.set(line);
     bytes[line.length] = NEWLINE;
@@ -113,5 +113,5 @@ class BoundedOutput {
 }
 
 function refuse(): Promise<never> {
-  return Promise.reject(new Error("stdio servers need a VM of their own, and there is none here"));
+  return Promise.reject(new Error("stdio servers need a VM of their own, which is not available here"));
 }

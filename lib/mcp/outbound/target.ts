@@ -152,7 +152,7 @@ export class Credentials {
     if (ref !== undefined) return await this.#sendWithRef(ref, to, init);
     const { logins } = this.#options;
     if (logins) return await this.#sendWithLogin(logins, definition, to, init);
-    if (auth) throw new OutboundRefusal("logins are not possible here");
+    if (auth) throw new OutboundRefusal("this process has no logins at servers");
     return await send(to, init);
   }
 
@@ -201,7 +201,7 @@ export class Credentials {
     // Scopes are kept in the clear and shown; a server could pass the token off as one.
     if (scope !== undefined && this.#secrets.text(scope) === scope) await logins.want(definition, scope);
     throw new OutboundRefusal(
-      `the login does not reach for this (HTTP 403, insufficient_scope): ${logins.advice(definition)}`,
+      `the login lacks a scope for this request (HTTP 403, insufficient_scope): ${logins.advice(definition)}`,
     );
   }
 

@@ -510,7 +510,7 @@ function gitRefusal(gate: Gate, draft: Draft, git: GitExchange | undefined): Dec
   if (git?.fault === undefined || !gate.reads(REQUEST_GIT)) return undefined;
   return gate.refuse(draft, {
     id: "guard-git",
-    reason: `a rule reads what git pushes, and this push cannot be read: ${git.fault}`,
+    reason: `a rule reads git pushes, and this one cannot be read: ${git.fault}`,
     remedy: "push with git over HTTPS, at most 1000 refs at once",
   });
 }

@@ -23,7 +23,7 @@ export function upgradeOf({ method, old, headers }: RequestHead, hasBody: boolea
   const [version, moreVersions] = valuesOf(headers, "sec-websocket-version");
   const [key, moreKeys] = valuesOf(headers, "sec-websocket-key");
   if (method !== "GET" || old || hasBody) {
-    throw new MessageFault("an upgrade to WebSocket that is no plain GET");
+    throw new MessageFault("an upgrade to WebSocket that is not a plain GET");
   }
   if (version !== "13" || moreVersions !== undefined) {
     throw new MessageFault("a version of WebSocket other than 13");

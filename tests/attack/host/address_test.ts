@@ -83,6 +83,6 @@ Deno.test("a stream to a name is refused and looked up by nobody", async () => {
   assertEquals(StreamOpen.safeParse({ ...open, host_ip: "203.0.113.9" }).success, true);
   await using net = await TestNet.open();
   const stream = { read: () => Promise.resolve(null), write: () => Promise.resolve(0), close: () => {} };
-  await assertRejects(() => net.proxy.serve(stream, open, new Uint8Array()), SbxError, "no address");
+  await assertRejects(() => net.proxy.serve(stream, open, new Uint8Array()), SbxError, "an invalid address");
   assertEquals(net.gate.entries, []);
 });

@@ -18,8 +18,8 @@ async function visit(url: URL | string, init?: RequestInit): Promise<{ status: n
 }
 
 const FOREIGN: [what: string, metadata: Record<string, unknown>, error: string][] = [
-  ["names another issuer", { issuer: "https://login.example.com" }, "of another issuer"],
-  ["names its issuer as a beginning", { issuer: "http://127.0.0.1" }, "of another issuer"],
+  ["names another issuer", { issuer: "https://login.example.com" }, "belongs to another issuer"],
+  ["names its issuer as a beginning", { issuer: "http://127.0.0.1" }, "belongs to another issuer"],
   ["sends the person to a script", { authorization_endpoint: "javascript:alert(1)" }, ""],
   ["sends the person to plain http", { authorization_endpoint: "http://login.example.com/" }, "not https"],
   ["sends the code to plain http", { token_endpoint: "http://login.example.com/token" }, "not https"],
@@ -39,21 +39,29 @@ Deno.test("a server cannot pass off metadata of another resource, nor of another
   await withLogin(
     { server: { metadata: { resource: "https://mail.example.com/mcp" } } },
     async ({ server }) => {
-      await assertRejects(() => beginLogin({ url: new URL(server.url) }), SbxError, "of another resource");
+      await assertRejects(
+        () => beginLogin({ url: new URL(server.url) }),
+        SbxError,
+        "belongs to another resource",
+      );
     },
   );
   for (const resource of ["/mcp/admin", "/mc", "/other"]) {
     const metadata: Record<string, unknown> = {};
     await withLogin({ server: { metadata } }, async ({ server, oauth }) => {
       metadata.resource = new URL(resource, server.url).href;
-      await assertRejects(() => beginLogin({ url: new URL(server.url) }), SbxError, "of another resource");
+      await assertRejects(
+        () => beginLogin({ url: new URL(server.url) }),
+        SbxError,
+        "belongs to another resource",
+      );
       assertEquals(oauth.registrations, []);
     });
   }
   const challenge =
     'Bearer resource_metadata="https://mail.example.com/.well-known/oauth-protected-resource"';
   await withLogin({ server: { challenge } }, async ({ server }) => {
-    await assertRejects(() => beginLogin({ url: new URL(server.url) }), SbxError, "metadata of another host");
+    await assertRejects(() => beginLogin({ url: new URL(server.url) }), SbxError, "metadata on another host");
   });
 });
 
@@ -137,7 +145,7 @@ Deno.test("a page of the web cannot reach the listener under a name of its own",
     await conn.write(new TextEncoder().encode(request));
     assertStringIncludes(await new Response(conn.readable).text(), "HTTP/1.1 400");
     waiting.cancel();
-    await assertRejects(() => waiting.finished, SbxError, "given up");
+    await assertRejects(() => waiting.finished, SbxError, "cancelled");
   }));
 
 Deno.test("a redirect after the time for it, and a second one, find nobody", () =>

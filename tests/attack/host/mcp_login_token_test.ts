@@ -56,7 +56,7 @@ Deno.test("answers of an authorization server without end, too deep, or no beare
   const answers: [() => Response, string][] = [
     [() => new Response("[".repeat(300_000)), "exceeds"],
     [() => new Response(`{"a":${"[".repeat(100)}${"]".repeat(100)}}`), "nested deeper"],
-    [() => Response.json({ access_token: "x".repeat(40), token_type: "mac" }), "no bearer token"],
+    [() => Response.json({ access_token: "x".repeat(40), token_type: "mac" }), "not a bearer token"],
   ];
   for (const [token, problem] of answers) {
     await withLogin({ oauth: { token } }, async ({ server }) => {

@@ -39,9 +39,9 @@ Deno.test("a request asks for a WebSocket when it names it in both fields", () =
 
 Deno.test("a request for a WebSocket that is no valid handshake is refused", () => {
   const cases: [Parameters<typeof upgrade>[0], reason: string][] = [
-    [{ method: "POST" }, "no plain GET"],
-    [{ old: true }, "no plain GET"],
-    [{ hasBody: true }, "no plain GET"],
+    [{ method: "POST" }, "not a plain GET"],
+    [{ old: true }, "not a plain GET"],
+    [{ hasBody: true }, "not a plain GET"],
     [{ without: "sec-websocket-version" }, "other than 13"],
     [{ without: "sec-websocket-version", more: [["sec-websocket-version", "8"]] }, "other than 13"],
     [{ more: [VERSION] }, "other than 13"],
