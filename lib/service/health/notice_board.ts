@@ -4,7 +4,7 @@ import type { Board } from "../contract/ask_notice.ts";
 /** The desktop's board; loaded when there is something to show. */
 export async function openBoard(): Promise<Board> {
   if (Deno.build.os === "darwin") return MAC_BOARD;
-  const module = "../dbus/mod.ts";
+  const module = "../../base/dbus/mod.ts";
   const { DbusBoard } = await import(module);
   return new DbusBoard();
 }

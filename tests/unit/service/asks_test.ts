@@ -8,6 +8,7 @@ import { errorBody, SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { type Call, CallServer, type ReplyTo } from "../../../lib/session/ipc/mod.ts";
 import { AskInbox } from "../../../lib/service/contract/asks.ts";
+import { openBoard } from "../../../lib/service/health/notice_board.ts";
 import type { Service } from "../../../lib/service/mod.ts";
 import { Registry } from "../../../lib/service/vm/registry.ts";
 import type { Vm } from "../../../lib/service/vm/vm.ts";
@@ -84,4 +85,9 @@ Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sen
     for (const server of servers) await server?.close();
     await Deno.remove(dir, { recursive: true });
   }
+});
+
+Deno.test("notifications of asks load the desktop's board", async () => {
+  const board = await openBoard();
+  assertEquals(typeof board.show, "function");
 });
