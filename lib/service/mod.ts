@@ -2,8 +2,8 @@
 export { ActiveDetections } from "./contract/active_detections.ts";
 export type { Bin } from "./vm/bin.ts";
 export { AskInbox } from "./contract/asks.ts";
-export { budgetsOf } from "./contract/budgets.ts";
-export { dotEnvWithoutSecrets, isDotEnv } from "./contract/captured_secrets.ts";
+export { budgetsOf } from "./contract/active_profiles.ts";
+export { dotEnvWithoutSecrets, isDotEnv } from "./contract/credentials.ts";
 export { auditCredentials, credentialView, newCredential } from "./contract/credentials.ts";
 export { execBuffered, execPiped, execStreamed, type Pipes, type Send, type Trace } from "./run/exec.ts";
 export {
@@ -15,7 +15,7 @@ export {
   stopJob,
   streamJobLogs,
 } from "./run/jobs.ts";
-export { listFindings } from "./record/findings.ts";
+export { listFindings } from "./record/ledger.ts";
 export { ProfilesInForce } from "./contract/active_profiles.ts";
 export {
   contextsOf,
@@ -26,15 +26,15 @@ export {
   sessionEvents,
   sessionHistory,
 } from "./record/ledger.ts";
-export { ruleOfAsk, tryDraft } from "./contract/rule_draft.ts";
-export { takeLock } from "./lock.ts";
-export { readLogs } from "./health/logs.ts";
+export { ruleOfAsk, tryDraft } from "./contract/rules.ts";
+export { takeLock } from "./service.ts";
+export { readLogs } from "./health/status.ts";
 export { ProfileMcp } from "./contract/mcp.ts";
-export { SecurityReport } from "./health/security.ts";
+export { SecurityReport } from "./health/status.ts";
 export { ServiceMetrics } from "./health/metrics.ts";
 export { type Notice, Notices } from "./notice.ts";
 export { ContractRefresh } from "./contract/refresh.ts";
-export { findChange } from "./contract/rule_record.ts";
+export { findChange } from "./contract/rules.ts";
 export { Rules } from "./contract/rules.ts";
 export { OneOffVm } from "./run/one_off.ts";
 export { type Configuration, Service } from "./service.ts";
@@ -43,10 +43,11 @@ export { Sessions } from "./record/sessions.ts";
 export { Snapshots } from "./run/snapshots.ts";
 export { ReleaseStanding } from "./contract/publisher_status.ts";
 export { StatusReport } from "./health/status.ts";
-export { liveState } from "./health/vm_problems.ts";
+export { liveState } from "./health/status.ts";
 export { Supervisor } from "./vm/supervisor.ts";
 export { comesBack } from "./vm/suspension.ts";
 export { actionsOf, type Vm } from "./vm/vm.ts";
 export { type FileParts, isGuestPath, VmFiles } from "./run/transfer.ts";
-export { templateFor } from "./vm/template_for.ts";
+export { templateFor } from "./vm/boot.ts";
 export { readWork, takeWork } from "./run/work.ts";
+export { relativePath } from "./run/workspace.ts";

@@ -1,5 +1,5 @@
 import { userName } from "../base/user/mod.ts";
-import { type Home, namesThisProcess, removeIfThere, writeAtomic } from "../base/home/mod.ts";
+import { type Home, lockWithin, namesThisProcess, removeIfThere, writeAtomic } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { useHostNetwork } from "../base/proxy/mod.ts";
 import { type CorpStore, corpSummary } from "../config/corp/mod.ts";
@@ -7,20 +7,17 @@ import { type SettingsStore, watchFolder } from "../config/settings/mod.ts";
 import { hostHypervisor, type Hypervisor } from "../machine/vm/mod.ts";
 import { AcceleratorChooser } from "./vm/accelerator.ts";
 import { ActiveDetections } from "./contract/active_detections.ts";
-import { AskNotifier } from "./contract/ask_notice.ts";
-import { AskInbox } from "./contract/asks.ts";
+import { AskInbox, AskNotifier, openBoard } from "./contract/asks.ts";
 import { Detections, FleetBundles, networkOf } from "../home/mod.ts";
-import { watchCorp } from "./contract/corp_watch.ts";
+import { watchCorp } from "./contract/corp.ts";
 import { FindingExport } from "./record/export.ts";
 import { Bin } from "./vm/bin.ts";
 import { FleetShipping } from "./record/fleet_shipping.ts";
 import { HostRecords } from "./record/host_record.ts";
-import { IdleVms } from "./vm/idle.ts";
+import { IdleVms } from "./vm/suspension.ts";
 import { Images } from "./images.ts";
 import { LoginStart } from "./login_start.ts";
-import { openBoard } from "./health/notice_board.ts";
 import { ProfilesInForce } from "./contract/active_profiles.ts";
-import { startMaintenance } from "./record/retention.ts";
 import { ProfileMcp } from "./contract/mcp.ts";
 import { ServiceMetrics } from "./health/metrics.ts";
 import { Notices, type ProcessNotice } from "./notice.ts";
@@ -34,8 +31,8 @@ import { Supervisor } from "./vm/supervisor.ts";
 import { Templates } from "./vm/templates.ts";
 import { Updates } from "./updates.ts";
 import type { Vm } from "./vm/vm.ts";
-import { asSbxError } from "../base/error/mod.ts";
-import { backgroundTimeout } from "../base/time/mod.ts";
+import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { backgroundInterval, backgroundTimeout } from "../base/time/mod.ts";
 
 /** The configuration of one home. */
 export interface Configuration {
@@ -240,4 +237,54 @@ async function ensureMachineKey(home: Home): Promise<void> {
   } catch (error) {
     log.warn(`records are not signed: ${asSbxError(error, "reading the key of this machine").message}`);
   }
+}
+
+/** Longest wait for the lock, in `ms`: a service that is ending releases it at once. */
+const LOCK_DEADLINE_MS = 1000;
+
+/**
+ * Takes the run folder's lock, until the returned file is closed; the kernel releases it however this process ends.
+ *
+ * @throws {SbxError} `service.conflict`: another service holds it
+ */
+export async function takeLock(home: Home): Promise<Deno.FsFile> {
+  const file = await Deno.open(home.serviceLockFile, { create: true, read: true, write: true, mode: 0o600 });
+  if (await lockWithin(file, LOCK_DEADLINE_MS)) return file;
+  file.close();
+  const pid = await Deno.readTextFile(home.servicePidFile).catch(() => "unknown");
+  throw new SbxError("service.conflict", `another sbx-service (pid ${pid.trim()}) runs on ${home.runDir}`, {
+    hint: "sbx status shows it; SBX_RUN_DIR names another folder for a second one",
+  });
+}
+
+const RETENTION_SETTING = "vm.resources.retention_days";
+/** `ms` to the first removal of old sessions, past the busy start of the service, and between removals. */
+const PRUNE_DELAY_MS = 10_000;
+const PRUNE_INTERVAL_MS = 24 * 3600 * 1000;
+/** `ms` between attempts to send ledgers of ended sessions to a collecting server that was away. */
+const COLLECT_INTERVAL_MS = 60_000;
+
+/** The parts of the service that are maintained. */
+interface MaintenanceParts {
+  registry: Registry;
+  bin: Pick<Bin, "list">;
+  sessions: Sessions;
+  settings: SettingsStore;
+  fleet: Pick<FleetShipping, "release">;
+}
+
+/** Starts the timers that remove old sessions and collect the ledgers of ended ones; they keep no process alive. */
+function startMaintenance({ registry, bin, sessions, settings, fleet }: MaintenanceParts): void {
+  const idsOf = (vms: ReturnType<Registry["all"]>) => new Set(vms.map(({ record }) => record.id));
+  const prune = async () => {
+    const days = settings.inForce(RETENTION_SETTING);
+    if (typeof days === "number") {
+      const deleted = await bin.list().catch(() => []);
+      const existing = new Set([...idsOf(registry.all()), ...deleted.map(({ id }) => id)]);
+      sessions.prune(days, existing, { release: (id) => fleet.release(id) });
+    }
+  };
+  backgroundTimeout(prune, PRUNE_DELAY_MS);
+  backgroundInterval(prune, PRUNE_INTERVAL_MS);
+  backgroundInterval(() => sessions.collect(idsOf(registry.alive())), COLLECT_INTERVAL_MS);
 }

@@ -3,8 +3,7 @@ import { assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert
 import dbus from "dbus-native";
 import { DbusBoard } from "../../lib/base/dbus/mod.ts";
 import { READ_MS } from "../../lib/policy/ask/limit.ts";
-import { AskNotifier } from "../../lib/service/contract/ask_notice.ts";
-import { macArguments } from "../../lib/service/health/notice_board.ts";
+import { AskNotifier, macArguments } from "../../lib/service/contract/asks.ts";
 import { OddBus, ODDITIES } from "../helper/odd_bus.ts";
 import { PrivateBus } from "../helper/private_bus.ts";
 import { eventually } from "../helper/sbx.ts";

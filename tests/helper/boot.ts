@@ -5,10 +5,9 @@ import { installedName } from "../../lib/release/asset/mod.ts";
 import { blake3 } from "../../lib/base/hash/mod.ts";
 import { type Home, home as homeOf } from "../../lib/base/home/mod.ts";
 import { CorpStore } from "../../lib/config/corp/mod.ts";
-import { type BootSources, makeBoot } from "../../lib/service/vm/boot.ts";
+import { type BootSources, makeBoot, type VmRequest } from "../../lib/service/vm/boot.ts";
 import { Detections } from "../../lib/home/mod.ts";
 import { ReleaseStanding } from "../../lib/service/contract/publisher_status.ts";
-import type { VmRequest } from "../../lib/service/vm/request.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/config/settings/mod.ts";
 import { Qemu } from "../../lib/machine/vm/mod.ts";
 

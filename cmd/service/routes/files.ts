@@ -7,11 +7,11 @@ import {
   type FileParts,
   isDotEnv,
   isGuestPath,
+  relativePath,
   type Service,
   type Vm,
   VmFiles,
 } from "../../../lib/service/mod.ts";
-import { relativePath } from "../../../lib/service/run/workspace/mod.ts";
 import { clientOf, traceOf } from "../client.ts";
 import { handle, readBody } from "../handle.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Profiles as running VMs enforce them, compared with their files (docs/design/contracts/04-profiles.md §4,
- * "Refresh").
+ * Profiles and budgets as running VMs enforce them; profiles are compared with their files
+ * (docs/design/contracts/04-profiles.md §4, "Refresh").
  */
 import type { Home } from "../../base/home/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
@@ -9,6 +9,7 @@ import { type Contract, readContract } from "../../session/mod.ts";
 import { profileLayer } from "../../home/mod.ts";
 import type { Registry } from "../vm/registry.ts";
 import type { Vm } from "../vm/vm.ts";
+import type { BudgetUse } from "../../policy/budget/schema.ts";
 
 /** The profile that one running VM enforces. */
 export interface ProfileInForce {
@@ -76,4 +77,11 @@ function formOf({ rules, ...rest }: Contract["profile"]): string {
     ...rest,
     rules: rules.map(({ file: _, line: __, match_line: ___, ...rule }) => rule),
   });
+}
+
+/** Limits of a running VM, with the use of each; empty for a VM that is not running or does not reply. */
+export async function budgetsOf(registry: Registry, idOrName: string): Promise<BudgetUse[]> {
+  const vm = registry.alive().find(({ record: { id, name } }) => idOrName === id || idOrName === name);
+  if (!vm) return [];
+  return await vm.process.call({ t: "Budgets" }).then(({ budgets }) => budgets, () => []);
 }

@@ -1,8 +1,8 @@
 /**
- * Credentials as the API shows and takes them, and the audit of their use
- * (docs/design/contracts/09-credentials.md §9).
+ * Credentials as the API shows and takes them, secrets that a person brings for a VM, the refs that its
+ * guest has in their place, and the audit of their use (docs/design/contracts/09-credentials.md §9).
  */
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { z } from "zod";
 import type {
   AuditRow,
@@ -14,13 +14,22 @@ import type {
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import {
+  CAPTURED_MAX,
+  CredentialBroker,
+  CredentialStore,
   decoySecret,
   holdsToken,
   looksSecret,
   type NewCredential,
+  type Provider,
+  SECRET_MIN,
   type StoredEntry,
+  storePath,
 } from "../../credential/mod.ts";
 import { eventsOf } from "../record/ledger.ts";
+import { Buffer } from "node:buffer";
+import { openCa } from "../../network/ca/mod.ts";
+import type { BootFile } from "../../machine/guest/wire/mod.ts";
 
 /** Rows of an audit without a limit in the request. */
 const AUDIT_ROWS = 100;
@@ -103,4 +112,135 @@ async function readSubstitutions(ledger: string): Promise<AuditRow[]> {
     if (credential) rows.push({ session_id, event_id, timestamp_unix_ms, ...credential.substitution });
   }
   return rows;
+}
+
+/** `.env`, `.env.local`, `prod.env`. */
+const DOT_ENV = /^\.env(\..+)?$|\.env$/i;
+
+/**
+ * Replaces the secrets among requested variables by refs. The secrets are stored for this VM; no guest and no
+ * record has them.
+ *
+ * @throws {SbxError} as {@linkcode capture}
+ */
+export async function withoutSecrets(
+  home: Home,
+  vm: string,
+  env: Record<string, string>,
+): Promise<Record<string, string>> {
+  const candidates = Object.entries(env).filter(([, value]) => value.length >= SECRET_MIN);
+  if (candidates.length === 0) return env;
+  const { texts } = await capture(
+    home,
+    vm,
+    "a variable",
+    candidates.map(([name, value]) => `${name}=${value}`),
+  );
+  const clean = candidates.map(([name], at) => [name, texts[at].slice(name.length + 1)]);
+  return { ...env, ...Object.fromEntries(clean) };
+}
+
+/** Tests whether a path of a workspace names a file of variables. */
+export function isDotEnv(path: string): boolean {
+  return DOT_ENV.test(basename(path));
+}
+
+/**
+ * Replaces the secrets of a `.env` file by refs, as {@linkcode withoutSecrets} does for variables. Other
+ * bytes stay as they are, whatever their encoding.
+ *
+ * @returns the file, and the number of replaced secrets
+ * @throws {SbxError} as {@linkcode capture}
+ */
+export async function dotEnvWithoutSecrets(
+  home: Home,
+  vm: string,
+  file: Uint8Array,
+): Promise<{ file: Uint8Array; captured: number }> {
+  if (file.length < SECRET_MIN) return { file, captured: 0 };
+  const text = Buffer.from(file.buffer, file.byteOffset, file.byteLength).toString("latin1");
+  const { texts: [clean], captured } = await capture(home, vm, "the file", [text]);
+  return { file: captured > 0 ? Buffer.from(clean, "latin1") : file, captured };
+}
+
+/**
+ * @param what the place of the secrets, for errors
+ * @throws {SbxError} `credential.unreadable`: a secret cannot be stored; `credential.limit`: more secrets
+ * than a VM may bring
+ */
+async function capture(
+  home: Home,
+  vm: string,
+  what: string,
+  texts: string[],
+): Promise<{ texts: string[]; captured: number }> {
+  let problem: SbxError | undefined;
+  const store = new CredentialStore(storePath(home));
+  const broker = await CredentialBroker.open({
+    store,
+    providers: [],
+    vm,
+    onError: (error) => problem = error,
+  });
+  try {
+    const clean = texts.map((text) => broker.captureDotEnv(text));
+    const substitutions = clean.flatMap(({ substitutions }) => substitutions);
+    await broker.flush();
+    problem = broker.broken ?? problem;
+    if (substitutions.length > 0 && problem) {
+      throw new SbxError(
+        "credential.unreadable",
+        `${what} holds a secret, and the credential store cannot be used`,
+        { cause: problem, hint: problem.message },
+      );
+    }
+    if (substitutions.some(({ outcome }) => outcome === "error")) {
+      throw new SbxError(
+        "credential.limit",
+        `${what} holds more secrets than a VM may bring (${CAPTURED_MAX})`,
+        {
+          hint: "add the keys that the VM needs: sbx credentials add PROVIDER",
+        },
+      );
+    }
+    return { texts: clean.map(({ text }) => text), captured: substitutions.length };
+  } finally {
+    await broker.close();
+  }
+}
+
+/** Path of the certificate in the guest, and the bundle that the agent adds it to. */
+const CA_PATH = "/etc/sbx/ca.pem";
+const BUNDLE = "/etc/ssl/certs/ca-certificates.crt";
+/** Variables that name the authorities of common clients; Node.js and Deno add the file to their own. */
+const TRUST: Record<string, string> = {
+  SSL_CERT_FILE: BUNDLE,
+  REQUESTS_CA_BUNDLE: BUNDLE,
+  CURL_CA_BUNDLE: BUNDLE,
+  GIT_SSL_CAINFO: BUNDLE,
+  NODE_EXTRA_CA_CERTS: CA_PATH,
+  DENO_CERT: CA_PATH,
+};
+
+/**
+ * The certificate of this machine's CA for a guest, and the variables that make its programs trust it.
+ *
+ * @throws {SbxError} `ca.insecure`, `ca.missing`, `ca.invalid`: no VM starts with a CA that others can read
+ */
+export async function guestTrust(home: Home): Promise<{ env: Record<string, string>; file: BootFile }> {
+  const { certificate } = await openCa(home);
+  const content = new TextEncoder().encode(certificate).toBase64();
+  return { env: TRUST, file: { path: CA_PATH, content, mode: 0o644 } };
+}
+
+/** Variables with the refs of these providers' credentials; none if the store cannot be read. */
+export async function guestRefs(home: Home, providers: Provider[]): Promise<Record<string, string>> {
+  const store = new CredentialStore(storePath(home));
+  if (providers.length === 0 || store.list().length === 0) return {};
+  const broker = await CredentialBroker.open({ store, providers });
+  try {
+    return broker.guestEnv();
+  } finally {
+    await broker.close();
+  }
 }

@@ -1,15 +1,26 @@
+/**
+ * Rules of profiles: read, edited, tried before they are saved, and recorded with every change
+ * (docs/design/contracts/05-policy.md §5, "Changes of rules").
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { userName } from "../../base/user/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
 import type { Lint, RuleDraft, RuleTable } from "../../policy/author/mod.ts";
-import type { RecordedChange, RuleChange } from "../../policy/author/schema.ts";
+import type { DetectionChange, RecordedChange, RuleChange } from "../../policy/author/schema.ts";
 import type { AnsweredBy, Policy, Rule } from "../../policy/mod.ts";
 import { listProfiles, loadProfile, parseProfile, type Profile } from "../../config/profile/mod.ts";
 import { withFileLock } from "../../config/settings/mod.ts";
 import { corpLayer, profileLayer } from "../../home/mod.ts";
-import { isSame, type NewChange, RuleRecord, rulesAfter } from "./rule_record.ts";
+import { dirname, join } from "node:path";
+import { blake3 } from "../../base/hash/mod.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
+import { objectOf } from "../../base/object/mod.ts";
+import type { Event } from "../../event/mod.ts";
+import type { RuleEffect } from "../../lab/mod.ts";
+import type { AskInbox } from "./asks.ts";
+import { eventsOf, explainEvent, type LedgerFinder } from "../record/ledger.ts";
 
 /** Client of a change that was made in the file, by an editor or another program. */
 const FILE_CLIENT = "profile.toml";
@@ -234,4 +245,192 @@ function requireRule(profileId: string, ruleId: string) {
       },
     );
   };
+}
+
+/** A change before it has an id and a time. */
+type NewChange =
+  | Omit<RuleChange, "change_id" | "at" | "what">
+  | Omit<DetectionChange, "change_id" | "at" | "what">;
+
+/** Changes of one home. Each line has the hash of the line before, so that a removed line shows. */
+export class RuleRecord {
+  readonly path: string;
+
+  constructor({ dir }: Pick<Home, "dir">) {
+    this.path = join(dir, "record", "rules.jsonl");
+  }
+
+  /** Changes, oldest first. @throws {SbxError} `policy.record.unreadable`: a line is damaged or missing */
+  async list(): Promise<RecordedChange[]> {
+    const { RecordedChange } = await import("../../policy/author/schema.ts");
+    let previous = "";
+    return (await this.#lines()).map((line, at) => {
+      const { previous: named, ...change } = jsonOf(line);
+      const { data } = RecordedChange.safeParse(change);
+      if (named !== previous || !data) throw this.#unreadable(at + 1);
+      previous = blake3(line);
+      return data;
+    });
+  }
+
+  /** Adds changes; they are on the disk before they take place. */
+  async add(changes: readonly NewChange[]): Promise<RecordedChange[]> {
+    if (changes.length === 0) return [];
+    await Deno.mkdir(dirname(this.path), { recursive: true, mode: 0o700 });
+    return await withFileLock(`${this.path}.lock`, async () => {
+      let previous = blake3Of((await this.#lines()).at(-1));
+      const at = new Date().toISOString();
+      const added = changes.map((change): RecordedChange => ({
+        change_id: `c${crypto.randomUUID().replaceAll("-", "").slice(0, 12)}`,
+        at,
+        what: whatOf(change),
+        ...change,
+      }));
+      const lines = added.map((change) => {
+        const line = JSON.stringify({ ...change, previous });
+        previous = blake3(line);
+        return line;
+      });
+      using file = await Deno.open(this.path, { append: true, create: true, mode: 0o600 });
+      // A line of its own also behind one that a crash cut off.
+      const bytes = new TextEncoder().encode(`\n${lines.join("\n")}\n`);
+      for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
+      await file.sync();
+      return added;
+    });
+  }
+
+  /** Complete lines; a crash may have cut off a change, which then did not take place. */
+  async #lines(): Promise<string[]> {
+    try {
+      const text = await Deno.readTextFile(this.path);
+      return text.split("\n").filter((line) => Object.keys(jsonOf(line)).length > 0);
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return [];
+      throw error;
+    }
+  }
+
+  #unreadable(line: number): SbxError {
+    return new SbxError(
+      "policy.record.unreadable",
+      `${this.path}: change ${line} is damaged, or one before is gone`,
+      {
+        hint: "keep a copy of the file and remove it: a new record begins with the rules of now",
+      },
+    );
+  }
+}
+
+/** Rules of each profile after its recorded changes. */
+function rulesAfter(changes: readonly RecordedChange[], profileId: string): Map<string, RuleTable> {
+  const rules = new Map<string, RuleTable>();
+  for (const change of changes) {
+    if (change.kind !== "rule" || change.profile_id !== profileId) continue;
+    const { rule_id, after } = change;
+    if (after) rules.set(rule_id, after);
+    else rules.delete(rule_id);
+  }
+  return rules;
+}
+
+/** The change of an id. @throws {SbxError} `policy.change.not_found` */
+export async function findChange(record: RuleRecord, changeId: string): Promise<RecordedChange> {
+  const change = (await record.list()).find(({ change_id }) => change_id === changeId);
+  if (change) return change;
+  throw new SbxError("policy.change.not_found", `no change ${changeId} is recorded`, {
+    hint: "sbx policy changes lists them",
+  });
+}
+
+/** Tests whether two rules or overlays are the same, or both are absent. */
+export function isSame(a: object | undefined, b: object | undefined): boolean {
+  return canonicalJson(a ?? null) === canonicalJson(b ?? null);
+}
+
+function whatOf({ before, after }: NewChange): RuleChange["what"] {
+  if (!before) return "create";
+  if (!after) return "delete";
+  const { enabled: was, ...rest } = before;
+  const { enabled: is, ...others } = after;
+  if (was === is || canonicalJson(rest) !== canonicalJson(others)) return "edit";
+  return is ? "enable" : "disable";
+}
+
+function blake3Of(line: string | undefined): string {
+  return line === undefined ? "" : blake3(line);
+}
+
+function jsonOf(line: string): Record<string, unknown> {
+  try {
+    return objectOf(JSON.parse(line));
+  } catch {
+    return {};
+  }
+}
+
+interface TriedDraft {
+  /** about the draft, and about rules for which it is the reason */
+  lints: Lint[];
+  /** absent without a ledger, or for a draft that cannot be saved */
+  effect?: RuleEffect;
+}
+
+/**
+ * Tries an unsaved rule of a profile: its remarks, and the events of a session that it decides in another way than the
+ * rules of now.
+ *
+ * @param limit most events that are listed
+ * @throws {SbxError} `profile.not_found`; `policy.invalid`: other rules do not compile
+ */
+export async function tryDraft(
+  rules: Rules,
+  profileId: string,
+  draft: RuleDraft,
+  { ledger, limit, signal }: { ledger?: string; limit: number; signal?: AbortSignal },
+): Promise<TriedDraft> {
+  const { draftProblem } = await import("../../policy/author/mod.ts");
+  const problem = draftProblem(draft);
+  if (problem) return { lints: [problem] };
+  const [before, after] = await Promise.all([
+    rules.policyOf(profileId),
+    rules.policyWith(profileId, draft),
+  ]);
+  const lints = (await rules.lint(after)).filter(({ rule_id, layer, other_rule_id }) =>
+    rule_id === draft.rule_id && layer === "profile" || other_rule_id === draft.rule_id
+  );
+  if (ledger === undefined) return { lints };
+  const { effectOf } = await import("../../lab/mod.ts");
+  return { lints, effect: await effectOf(before, after, eventsOf(ledger), { limit, signal }) };
+}
+
+/**
+ * The rule by which events like that of a pending ask pass without a question.
+ *
+ * @throws {SbxError} `ask.not_found`; `event.not_found`: it is not recorded yet; `policy.blocked`, `ask.invalid`
+ */
+export async function ruleOfAsk(
+  askId: string,
+  { asks, rules, findLedger }: { asks: AskInbox; rules: Rules; findLedger: LedgerFinder },
+): Promise<RuleDraft & { profile_id: string; replaces: boolean }> {
+  const { session_id, event_id } = await asks.get(askId);
+  const { event, decision } = await explainEvent(await findLedger(session_id), event_id);
+  const { profile_id } = event.common;
+  const policy = await rules.policyOf(profile_id);
+  // A request that a program asks access for was not sent, and has no decision.
+  const { id, layer } = (decision ?? policy.evaluate(withoutEnd(event)).decision).rule;
+  const asking = policy.rules.find(({ rule }) => rule.id === id && rule.layer === layer);
+  if (!asking) {
+    throw new SbxError("policy.rule.not_found", `the rule "${id}" is not in force any more`, {
+      hint: "answer the ask; the next one is by another rule",
+    });
+  }
+  const { savedRule } = await import("../../policy/author/mod.ts");
+  const saved = savedRule(event, asking.rule);
+  return { profile_id, rule_id: saved.id, rule: saved.rule, replaces: saved.id === asking.rule.id };
+}
+
+function withoutEnd(event: Event): Event {
+  const { outcome: _, decision: __, rule_id: ___, ...rest } = event as Event & Record<string, unknown>;
+  return rest as Event;
 }

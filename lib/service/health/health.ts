@@ -1,18 +1,17 @@
-/** Probes for other problems of a home. Each takes at most 2 s, and a late one is an issue itself. */
-
-import { asSbxError } from "../../base/error/mod.ts";
+/** Probes for problems of a home and of its VMs. Each takes at most 2 s, and a late one is an issue itself. */
+import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { count } from "../../base/text/mod.ts";
-import { timeLimit } from "../../base/time/mod.ts";
+import { fairDelay, timeLimit } from "../../base/time/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
-import { listProfiles } from "../../config/profile/mod.ts";
+import { bootAssets, listProfiles, loadProfile } from "../../config/profile/mod.ts";
 import { corpLayer, type FleetBundles, profileProblems, requireGood } from "../../home/mod.ts";
-import { type Probe, withDeadline } from "./probe.ts";
 import type { FleetShipping } from "../record/fleet_shipping.ts";
 import type { Registry } from "../vm/registry.ts";
 import type { Sessions } from "../record/sessions.ts";
 import type { Templates } from "../vm/templates.ts";
-import { type VmHealthSources, vmProbes } from "./vm_health.ts";
+import type { ReleaseStanding } from "../contract/publisher_status.ts";
+import { isAlive, type Vm } from "../vm/vm.ts";
 
 /** Longest that one probe may take, in `ms` (docs/design/contracts/02-http.md §2, "Status"). */
 export const PROBE_MS = timeLimit(2000);
@@ -111,4 +110,95 @@ async function checkCollected(sessions: Sessions, registry: Registry): Promise<s
     } not collected yet: the collecting server ` +
     "does not take their records (sbx corp shows it; they are sent once it does)",
   ];
+}
+
+/** A probe: the part it checks, and its issues, one line each. */
+export type Probe = [what: string, look: () => Promise<string[]>];
+
+/** Waits for a probe of the service's health, but no longer than `ms`. @throws {SbxError} `status.timeout` */
+export function withDeadline<T>(probe: Promise<T>, ms: number): Promise<T> {
+  const late = fairDelay(ms).then(() => {
+    throw new SbxError("status.timeout", `no answer within ${ms / 1000} s`);
+  });
+  return Promise.race([probe, late]);
+}
+
+/** Longest wait for a VM's process, in `ms`. */
+const ANSWER_MS = timeLimit(1000);
+/**
+ * Age up to which a gap is an issue, in `ms`: nothing mends one (docs/design/contracts/02-http.md §2,
+ * "Status").
+ */
+export const GAP_RECENT_MS = 3600_000;
+
+/** Parts of the service that these probes check. */
+interface VmHealthSources {
+  home: Home;
+  registry: Pick<Registry, "all">;
+  standing: Pick<ReleaseStanding, "notesOf">;
+}
+
+/** The probes of the VMs of one home. */
+export function vmProbes({ home, registry, standing }: VmHealthSources): Probe[] {
+  return registry.all().filter(({ damaged, state }) => !damaged && state.state !== "Booting")
+    .flatMap((vm): Probe[] => {
+      const { record, state } = vm;
+      const what = (part: string) => `${part} of VM "${record.name}"`;
+      const hasMachine = isAlive(state) || state.state === "Suspended";
+      return [
+        ...isAlive(state) ? [[what("the process"), () => checkProcess(vm)] satisfies Probe] : [],
+        ...hasMachine
+          ? [
+            [what("the image"), () => checkImage(home, vm)],
+            [what("the release"), async () => (await standing.notesOf(vm)).map((note) => issueOf(vm, note))],
+            [what("the record"), () => checkGaps(vm)],
+          ] satisfies Probe[]
+          : [],
+      ];
+    });
+}
+
+async function checkProcess({ record, state, process }: Vm): Promise<string[]> {
+  return await withDeadline(process.call({ t: "Info" }), ANSWER_MS).then(
+    () => [],
+    () => [
+      `VM "${record.name}": its process (pid ${state.pid}) does not answer, so nothing reaches the VM ` +
+      `(sbx stop ${record.name}, or end that process)`,
+    ],
+  );
+}
+
+/** A machine keeps the image that it has booted, also when a newer one was installed since. */
+async function checkImage(home: Home, { record, state }: Vm): Promise<string[]> {
+  const { name, profile_id, assets: own } = record;
+  // A profile without an image is an issue of its own.
+  const now = await loadProfile(home, profile_id).then((profile) => bootAssets(home, profile, own.arch))
+    .catch(() => undefined);
+  const isSame = now === undefined ||
+    PARTS.every((part) =>
+      now[part].path === own[part] || Object.values(own.hashes ?? {}).includes(now[part].hash)
+    );
+  if (isSame) return [];
+  const does = state.state === "Suspended" ? "was suspended with" : "runs";
+  return [
+    `VM "${name}" ${does} image ${own.version}; its profile boots ${now.version} now ` +
+    `(sbx stop ${name}, then sbx start ${name})`,
+  ];
+}
+
+const PARTS = ["kernel", "initrd", "rootfs"] as const;
+
+/** Programs are not recorded during a gap. The reason is a guest's text, and stays in the finding. */
+async function checkGaps({ record, paths }: Vm, now = Date.now()): Promise<string[]> {
+  const { readLastGap } = await import("../../ledger/read/mod.ts");
+  const at = await Deno.lstat(paths.ledger).then(() => readLastGap(paths.ledger), () => undefined);
+  return at === undefined || now - at > GAP_RECENT_MS ? [] : [
+    `VM "${record.name}": what its programs did is missing in its record at ${
+      new Date(at).toISOString().slice(0, 19)
+    }Z (sbx findings ${record.name} shows why)`,
+  ];
+}
+
+function issueOf({ record }: Vm, note: string): string {
+  return `VM "${record.name}": ${note}`;
 }

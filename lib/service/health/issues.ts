@@ -1,24 +1,23 @@
+/** Issues of a home: reasons why VMs cannot start, inactive configuration, and VMs with a problem. */
 import { currentArch } from "../../base/arch/mod.ts";
-import { resolveAssets } from "../../release/asset/mod.ts";
+import { type Assets, resolveAssets, verifyAssets } from "../../release/asset/mod.ts";
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { caFiles, openCa } from "../../network/ca/mod.ts";
 import { type CorpStore, corpSummary } from "../../config/corp/mod.ts";
 import { CredentialStore, storePath } from "../../credential/mod.ts";
-import { listProfiles, missingObom } from "../../config/profile/mod.ts";
+import { bootAssets, listProfiles, missingObom, type Profile } from "../../config/profile/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
-import { requireAssets } from "./asset_health.ts";
-import { requireCorpVersion } from "../contract/corp_limit.ts";
-import type { Detections } from "../../home/mod.ts";
+import { requireCorpVersion } from "../contract/corp.ts";
+import { corpLayer, type Detections, profileLayer } from "../../home/mod.ts";
 import type { FindingExport } from "../record/export.ts";
 import type { ProfilesInForce } from "../contract/active_profiles.ts";
-import { passthroughIssues } from "../contract/passthrough.ts";
-import { healthProbes, type HealthSources, runProbes } from "./health.ts";
-import type { Probe } from "./probe.ts";
+import { healthProbes, type HealthSources, type Probe, runProbes, withDeadline } from "./health.ts";
 import type { LoginStart } from "../login_start.ts";
 import type { ContractRefresh } from "../contract/refresh.ts";
 import type { ReleaseStanding } from "../contract/publisher_status.ts";
 import type { Supervisor } from "../vm/supervisor.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 
 /** Parts of the service that can have issues. */
 export interface IssueSources extends HealthSources {
@@ -125,4 +124,44 @@ function vmIssues(supervisor: Supervisor): string[] {
 function describe(error: unknown): string[] {
   const { message, hint } = asSbxError(error, "a check");
   return [hint ? `${message} (${hint})` : message];
+}
+
+/** Lists rules of profiles that pass TLS uninspected without effect, since corp's rules read the content there. */
+async function passthroughIssues(home: Home, store: CorpStore): Promise<string[]> {
+  // Rules that cannot be read are issues of their own.
+  const corp = await corpLayer(store).catch(() => undefined);
+  if (!corp?.rules.length) return [];
+  const issues: string[] = [];
+  for (const each of await listProfiles(home)) {
+    if ("error" in each) continue;
+    const profile = await profileLayer(each.profile).catch(() => undefined);
+    // The engine takes time to load, and few profiles pass a host.
+    if (!profile?.rules.some(({ rewrite }) => rewrite?.some(({ path }) => path === "http.request.scheme"))) {
+      continue;
+    }
+    const { compileLayers } = await import("../../policy/mod.ts");
+    const { lintPolicy } = await import("../../policy/author/mod.ts");
+    const lints = lintPolicy(compileLayers({ corp, profile })).filter(({ code }) => code === "passthrough");
+    issues.push(
+      ...lints.map(({ rule_id, message }) => `profile "${each.profile.id}": rule "${rule_id}": ${message}`),
+    );
+  }
+  return issues;
+}
+
+/** Longest wait for the hashes of an image, in `ms`; they are computed once, until the files are written. */
+const HASH_MS = timeLimit(1000);
+
+/**
+ * The files that VMs of a profile boot from now. Files that take longer to hash pass here: the next check has
+ * their hashes, and every boot waits for them.
+ *
+ * @throws {SbxError} as `bootAssets`; `assets.mismatch`
+ */
+export async function requireAssets(home: Home, profile: Profile): Promise<Assets> {
+  const assets = await bootAssets(home, profile, currentArch());
+  await withDeadline(verifyAssets(assets), HASH_MS).catch((error) => {
+    if (!(error instanceof SbxError) || error.code !== "status.timeout") throw error;
+  });
+  return assets;
 }

@@ -12,7 +12,7 @@ import { Histogram, type Metric, Value } from "../../base/metrics/mod.ts";
 import type { Ask } from "../../policy/mod.ts";
 import { VmStatus } from "../../client/api/mod.ts";
 import type { FindingExport } from "../record/export.ts";
-import { withDeadline } from "./probe.ts";
+import { withDeadline } from "./health.ts";
 import type { Notice, Notices } from "../notice.ts";
 import type { Registry } from "../vm/registry.ts";
 import type { Sessions } from "../record/sessions.ts";

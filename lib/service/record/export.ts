@@ -13,7 +13,7 @@ import { sessionPaths } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import type { Endpoint, FindingSinks, SinkStatus } from "../../ledger/sink/mod.ts";
 import { type SinkAuth, sinkAuthorization } from "../../credential/mod.ts";
-import { makerOf } from "./creator.ts";
+import { makerOf } from "./ledger.ts";
 import type { Sessions } from "./sessions.ts";
 
 /** Findings read from a ledger at once. */

@@ -1,4 +1,5 @@
-import type { HistoryResult, PolicyContexts } from "../../client/api/mod.ts";
+/** Reads the ledgers of sessions: events, programs, decisions and findings. */
+import type { FindingView, HistoryResult, ListedFinding, PolicyContexts } from "../../client/api/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import {
   type EventFilter,
@@ -7,24 +8,33 @@ import {
   PAGE_EVENTS_MAX,
   readApproval,
   readEvents,
+  readFindingRows,
+  readFindings,
   readWhy,
+  type SessionEntry,
 } from "../../ledger/read/mod.ts";
-import { afterAsk } from "../../policy/decision/mod.ts";
+import { afterAsk, subjectLine } from "../../policy/decision/mod.ts";
 import type { AskRecord, Decision } from "../../policy/mod.ts";
 import { sessionPaths } from "../../session/mod.ts";
 import type { Sessions } from "./sessions.ts";
-import type { Supervisor } from "../vm/supervisor.ts";
 import type { Vm } from "../vm/vm.ts";
+import { basename, dirname } from "node:path";
+import type { Maker } from "../../ledger/sink/mod.ts";
 
 /** Finds the path of a session's ledger. */
 export type LedgerFinder = (idOrName: string) => Promise<string>;
 
+interface VmFinder {
+  /** @throws {SbxError} `vm.not_found` */
+  find(idOrName: string): Pick<Vm, "paths">;
+}
+
 /** Makes a finder by session id or by VM name. It finds deleted VMs too: the last one of a name. */
-export function ledgerFinder(supervisor: Supervisor, sessions: Sessions, home: Home): LedgerFinder {
+export function ledgerFinder(vms: VmFinder, sessions: Sessions, home: Home): LedgerFinder {
   return async (idOrName) => {
     if (/^[0-9a-f-]{36}$/.test(idOrName)) return sessionPaths(home, idOrName).ledger;
     try {
-      return supervisor.find(idOrName).paths.ledger;
+      return vms.find(idOrName).paths.ledger;
     } catch (error) {
       const id = await sessions.findByName(idOrName);
       if (id === undefined) throw error;
@@ -149,4 +159,42 @@ function endedBy({ common, process }: LedgerEvent, running: Map<string, Executio
   const { event_id } = common.labels ?? {};
   if (event_id !== undefined) return running.get(event_id);
   return running.values().find(({ command }) => command === process?.activity.command);
+}
+
+/** Findings whose events are read at once: an event may have a megabyte. */
+const BATCH = 50;
+
+/** Lists the findings of a session, each with the time and the subject of its event, and with the maker of the session. */
+export async function listFindings(
+  ledger: string,
+  sessions: Pick<Sessions, "get">,
+  limit?: number,
+): Promise<ListedFinding[]> {
+  const findings = await readFindings(ledger, { limit }) as unknown as ListedFinding[];
+  const details = new Map<string, Omit<ListedFinding, keyof FindingView>>();
+  for (let after = 0, rows = [], remaining = findings.length; remaining > 0; remaining -= rows.length) {
+    rows = await readFindingRows(ledger, after, BATCH);
+    if (rows.length === 0) break;
+    for (const { finding, event } of rows) {
+      const { timestamp_unix_ms, event_type } = event.common;
+      details.set(finding.finding_id, { timestamp_unix_ms, event_type, subject: subjectLine(event) });
+    }
+    after = rows.at(-1)!.row;
+  }
+  if (findings.length === 0) return [];
+  const entry = await sessions.get(basename(dirname(ledger))).catch(() => undefined);
+  const made_by = makerOf(entry);
+  return findings.map((finding) => ({
+    ...finding,
+    ...details.get(finding.finding_id),
+    ...(made_by && { made_by }),
+  }));
+}
+
+/** User, device and client of a session; undefined for one of an older sbx, and for one that is not in the index. */
+export function makerOf(entry: SessionEntry | undefined): Maker | undefined {
+  const { user, device, client } = entry ?? {};
+  return user === undefined || device === undefined || client === undefined
+    ? undefined
+    : { user, device, client };
 }

@@ -26,7 +26,7 @@ import type { Registry } from "../vm/registry.ts";
 import type { HostRecords } from "../record/host_record.ts";
 import type { Vm } from "../vm/vm.ts";
 import { awaitFiles } from "../vm/vm_files.ts";
-import { relativePath } from "./workspace/mod.ts";
+import { relativePath } from "./workspace.ts";
 
 /** `ms` between looks for VMs whose automatic snapshot is due. */
 const LOOK_MS = 10_000;

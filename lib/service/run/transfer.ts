@@ -17,7 +17,7 @@ import { userName } from "../../base/user/mod.ts";
 import type { Asker } from "../vm/suspension.ts";
 import type { Vm } from "../vm/vm.ts";
 import { awaitFile } from "../vm/vm_files.ts";
-import { guestPath, relativePath, Workspace } from "./workspace/mod.ts";
+import { guestPath, relativePath, Workspace } from "./workspace.ts";
 
 /** `bytes` of one piece of a file. */
 const CHUNK = 256 * 1024;

@@ -1,10 +1,10 @@
 /**
- * A VM's work on the imported files: shown piece by piece, and taken in part
- * (docs/design/contracts/02-http.md §2, "Work").
+ * A VM's work on the imported files: shown piece by piece, taken in part, and asked about before the VM is
+ * deleted (docs/design/contracts/02-http.md §2, "Work").
  */
 import { dirname, join } from "node:path";
 import type { WorkTake, WorkTaken, WorkView } from "../../client/api/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import {
   BUNDLE_MAX,
@@ -19,15 +19,18 @@ import {
   patchOfFile,
   pullAccepted,
   requireRepository,
+  Room,
   shown,
   textOf,
   type UnitWork,
+  untakenOf,
   Work,
 } from "../../repo/mod.ts";
 import { execBuffered } from "./exec.ts";
 import { byProcess } from "../record/host_record.ts";
 import type { Vm } from "../vm/vm.ts";
 import { VmFiles } from "./transfer.ts";
+import { count } from "../../base/text/mod.ts";
 
 /** Changed files of an answer, and the files whose pieces are shown; the others can be taken whole. */
 const FILES_LISTED = 5000;
@@ -112,7 +115,7 @@ export async function takeWork(vm: Vm, { units, branch }: WorkTake): Promise<Wor
 }
 
 /** Work of a running VM. @throws {SbxError} `repo.*` of {@linkcode Work.collect} */
-export async function collectWork(vm: Vm): Promise<Work> {
+async function collectWork(vm: Vm): Promise<Work> {
   // Beside the VM's record, as for `sbx pull`.
   return await Work.collect(new VmGuest(vm), join(dirname(vm.paths.workspace), "repository"));
 }
@@ -203,4 +206,55 @@ async function piecesOf(unit: UnitWork, change: FileChange, numbers: number[]): 
 
 function noChange(message: string): SbxError {
   return new SbxError("repo.no_change", message, { hint: "look at the changes again: GET /vms/{id}/work" });
+}
+
+/**
+ * Refuses if a pull would bring anything, and if that is unknown: the VM is not running, or its guest does
+ * not answer. A VM without imported files, or with the person's own folder, has nothing to be pulled.
+ *
+ * @throws {SbxError} `vm.unlanded`
+ */
+export async function requireLanded(vm: Vm): Promise<void> {
+  const { name } = vm.record;
+  const found = await new Room(vm.paths.repository).read().catch((error) => error as SbxError);
+  if (found === undefined || !(found instanceof Error) && found.is_live) return;
+  if (found instanceof Error) throw unseen(name, found.message, found);
+  const { state } = vm.state;
+  if (state !== "Running") {
+    throw unseen(
+      name,
+      `it is ${state}`,
+      undefined,
+      `sbx ${state === "Paused" ? "resume" : "start"} ${name}, then `,
+    );
+  }
+  try {
+    await using work = await collectWork(vm);
+    const untaken = await Promise.all(work.units.map(untakenOf));
+    const [commits, files] = (["commits", "files"] as const).map((key) =>
+      untaken.reduce((sum, each) => sum + each[key], 0)
+    );
+    if (commits + files === 0) return;
+    const parts = [commits > 0 && count(commits, "commit"), files > 0 && count(files, "changed file")];
+    throw new SbxError(
+      "vm.unlanded",
+      `"${name}" has work on ${found.dir} that was not pulled: ${parts.filter(Boolean).join(", ")}`,
+      { hint: `sbx diff ${name} shows it, sbx pull ${name} takes it; ${deleteHint(name)}` },
+    );
+  } catch (error) {
+    if (error instanceof SbxError && error.code === "vm.unlanded") throw error;
+    const { message } = asSbxError(error, `reading the work of ${name}`);
+    throw unseen(name, message, error);
+  }
+}
+
+function unseen(name: string, why: string, cause?: unknown, first = ""): SbxError {
+  return new SbxError("vm.unlanded", `whether all work of "${name}" was pulled cannot be seen: ${why}`, {
+    cause,
+    hint: `${first}sbx diff ${name} shows its work, sbx pull ${name} takes it; ${deleteHint(name)}`,
+  });
+}
+
+function deleteHint(name: string): string {
+  return `sbx delete --force ${name} deletes it all the same`;
 }

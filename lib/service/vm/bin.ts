@@ -11,7 +11,7 @@ import { type Home, removeFolder, removeIfThere, writeAtomic } from "../../base/
 import { log } from "../../base/log/mod.ts";
 import { backgroundInterval } from "../../base/time/mod.ts";
 import { readRecord, readState, type VmPaths, vmPaths } from "../../session/mod.ts";
-import { SESSION_ID } from "../record/session_scan.ts";
+import { SESSION_ID } from "../record/sessions.ts";
 import type { Vm } from "./vm.ts";
 
 /** Time that a deleted VM is kept, in `ms` (docs/design/contracts/14-limits.md §14). */

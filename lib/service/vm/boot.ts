@@ -2,21 +2,30 @@
 import { currentArch } from "../../base/arch/mod.ts";
 import { type Assets, INITRD, KERNEL, OBOM, ROOTFS } from "../../release/asset/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
-import type { Home } from "../../base/home/mod.ts";
+import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { checkBootConfig } from "../../machine/guest/wire/mod.ts";
 import { bootAssets, loadProfile, type Profile, requireCompatible } from "../../config/profile/mod.ts";
-import { type Contract, grantOf, type VmRecord } from "../../session/mod.ts";
+import {
+  type Contract,
+  grantOf,
+  type MachineAbility,
+  type VmPaths,
+  type VmRecord,
+} from "../../session/mod.ts";
 import type { BootConfig, SettingsStore } from "../../config/settings/mod.ts";
 import type { Hypervisor } from "../../machine/vm/mod.ts";
-import { abilitiesOf } from "./machine_ability.ts";
 import { type ContractSources, makeContract } from "../../home/mod.ts";
-import { requireCorpProfile, requireCorpVersion } from "../contract/corp_limit.ts";
-import { guestRefs, guestTrust } from "../contract/guest_secrets.ts";
-import type { VmRequest } from "./request.ts";
+import { requireCorpProfile, requireCorpVersion } from "../contract/corp.ts";
+import { guestRefs, guestTrust } from "../contract/credentials.ts";
 import { Rules } from "../contract/rules.ts";
 import { deprecatedPacks, type ReleaseStanding } from "../contract/publisher_status.ts";
 import { requireNetwork } from "../../home/value_check/mod.ts";
+import { join } from "node:path";
+import { z } from "zod";
+import { CreateRequest, EnvSchema, type TemplateRequest } from "../../client/api/mod.ts";
+import type { AcceleratorChooser } from "./accelerator.ts";
+import type { TemplateFor } from "./templates.ts";
 
 /** Profile of a VM that names none. */
 export const DEFAULT_PROFILE = "code";
@@ -206,4 +215,98 @@ function guestConfig(
       mode,
     })),
   };
+}
+
+interface Ability {
+  setting: string;
+  /** of a profile's `[vm]` */
+  key: "rosetta" | "nested_virtualization" | "user_namespaces";
+  what: string;
+  /** the guest's kernel has it, on every host */
+  isOfGuest?: true;
+}
+
+const ABILITIES: Record<MachineAbility, Ability> = {
+  rosetta: { setting: "vm.abilities.rosetta", key: "rosetta", what: "Rosetta" },
+  nested: {
+    setting: "vm.abilities.nested_virtualization",
+    key: "nested_virtualization",
+    what: "nested virtualization",
+  },
+  user_namespaces: {
+    setting: "vm.abilities.user_namespaces",
+    key: "user_namespaces",
+    what: "user namespaces",
+    isOfGuest: true,
+  },
+};
+
+/**
+ * The abilities requested by a profile, or else by the settings; values locked by corp precede both.
+ *
+ * @throws {SbxError} `vm.not_supported`: this host cannot give one of them
+ */
+export function abilitiesOf(
+  settings: SettingsStore,
+  profile: Profile,
+  hypervisor: Pick<Hypervisor, "features" | "lackOf">,
+): MachineAbility[] {
+  const asked = Object.entries(ABILITIES) as [MachineAbility, Ability][];
+  return asked.flatMap(([ability, { setting, key, what, isOfGuest }]) => {
+    const isLocked = settings.resolved.byId.get(setting)?.corp_locked;
+    const chosen = isLocked ? undefined : profile.vm[key];
+    if (!(chosen ?? settings.inForce(setting) === true)) return [];
+    if (isOfGuest || hypervisor.features[ability]) return [ability];
+    const asker = chosen === undefined
+      ? `sbx settings set ${setting} false`
+      : `set ${key} = false in [vm] of the profile "${profile.id}"`;
+    const lack = hypervisor.lackOf(ability) ?? "the hypervisor has none";
+    throw new SbxError("vm.not_supported", `this host cannot give a VM ${what}: ${lack}`, {
+      hint: `${asker}, or run the VM on a host that can`,
+    });
+  });
+}
+
+/**
+ * The part of a request that each boot starts from. The VM's record has the results, made of this, the profile, settings
+ * and corp; the next boot makes them again.
+ */
+export const VmRequest = z.strictObject({
+  cpus: CreateRequest.shape.cpus,
+  ram_mb: CreateRequest.shape.ram_mb,
+  arch: CreateRequest.shape.arch,
+  env: EnvSchema,
+});
+export type VmRequest = z.infer<typeof VmRequest>;
+
+export async function writeRequest(paths: Pick<VmPaths, "dir">, request: VmRequest): Promise<void> {
+  await writeAtomic(pathOf(paths), JSON.stringify(request) + "\n");
+}
+
+/** Reads the request of a VM. Without a usable file it is the VM's own record. */
+export async function readRequest(paths: Pick<VmPaths, "dir">, record: VmRecord): Promise<VmRequest> {
+  const path = pathOf(paths);
+  try {
+    return VmRequest.parse(JSON.parse(await Deno.readTextFile(path)));
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) {
+      log.warn(`${path} is damaged: the VM boots with the values of its last boot`);
+    }
+    const { cpus, ram_mb, env, assets: { arch } } = record;
+    return { cpus, ram_mb, arch, env };
+  }
+}
+
+function pathOf({ dir }: Pick<VmPaths, "dir">): string {
+  return join(dir, "asked.json");
+}
+
+/** The machine that a new VM with this request would have. @throws {SbxError} as {@linkcode makeBoot} */
+export async function templateFor(
+  sources: BootSources & { accelerators: AcceleratorChooser },
+  { profile_id = DEFAULT_PROFILE, cpus, ram_mb, arch }: TemplateRequest,
+): Promise<TemplateFor> {
+  const { assets, record } = await makeBoot(sources, profile_id, { cpus, ram_mb, arch, env: {} });
+  const { accelerator } = await sources.accelerators.choose(assets);
+  return { cpus: record.cpus, ram_mb: record.ram_mb, accelerator, assets };
 }

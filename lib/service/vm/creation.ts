@@ -4,18 +4,24 @@ import type { Home } from "../../base/home/mod.ts";
 import { madeBy, sessionPaths, type VmParent } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import type { Hypervisor } from "../../machine/vm/mod.ts";
-import { type BootSources, DEFAULT_PROFILE, makeBoot, maxRunning, requireUnlocked } from "./boot.ts";
-import { withoutSecrets } from "../contract/captured_secrets.ts";
+import {
+  type BootSources,
+  DEFAULT_PROFILE,
+  makeBoot,
+  maxRunning,
+  readRequest,
+  requireUnlocked,
+  type VmRequest,
+} from "./boot.ts";
+import { withoutSecrets } from "../contract/credentials.ts";
 import { companionContract } from "./mcp_companions.ts";
 import type { Launcher, LauncherOptions } from "./launch.ts";
 import { liveFolder } from "./live_folder.ts";
 import type { Registry } from "./registry.ts";
-import { readRequest, type VmRequest } from "./request.ts";
 import type { Sessions } from "../record/sessions.ts";
 import type { VmStates } from "./vm_states.ts";
-import { spareScratchGb } from "./spare_files.ts";
 import { requireAction, type Vm } from "./vm.ts";
-import { makeVmFiles } from "./vm_files.ts";
+import { makeVmFiles, spareScratchGb } from "./vm_files.ts";
 import { VmProcess } from "./vm_process.ts";
 
 /** Parts of the service that a new VM involves. */

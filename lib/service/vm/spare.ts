@@ -7,7 +7,7 @@ import { backgroundTimeout } from "../../base/time/mod.ts";
 import { giveMachine, giveSession, NO_SESSION } from "../../session/ipc/mod.ts";
 import { sessionPaths } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
-import { makeSpareFiles, removeSpareFiles, spareScratchGb } from "./spare_files.ts";
+import { makeSpareFiles, removeSpareFiles, spareScratchGb } from "./vm_files.ts";
 import type { TemplateFor, Templates } from "./templates.ts";
 
 const MACHINE_SETTING = "vm.templates.spare";

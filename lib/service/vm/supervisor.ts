@@ -13,23 +13,20 @@ import { sessionPaths, writeContract, writeRecord } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import type { Hypervisor } from "../../machine/vm/mod.ts";
 import type { Bin } from "./bin.ts";
-import { type BootSources, makeBoot, maxRunning } from "./boot.ts";
+import { type BootSources, makeBoot, maxRunning, readRequest } from "./boot.ts";
 import { Companions } from "./mcp_companions.ts";
-import { removeUnfinishedForks } from "./fork_files.ts";
-import { type Forked, Forks } from "./forks.ts";
+import { type Forked, Forks, removeUnfinishedForks } from "./forks.ts";
 import { Launcher, type LauncherOptions } from "./launch.ts";
 import { renewLive } from "./live_folder.ts";
 import type { Notices } from "../notice.ts";
 import type { Registry } from "./registry.ts";
-import { readRequest } from "./request.ts";
 import type { Sessions } from "../record/sessions.ts";
-import { settle } from "./cleanup.ts";
 import { acceleratorOf, type Asker, comesBack, forgetMemory, keptMachine } from "./suspension.ts";
-import { removeLeftSpares } from "./spare_files.ts";
-import { requireLanded } from "../run/unlanded.ts";
+import { removeLeftSpares } from "./vm_files.ts";
+import { requireLanded } from "../run/work.ts";
 import { infoOf, isAbandoned, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
 import { type MakeOptions, VmMaker } from "./creation.ts";
-import { isForeign, stopForeign } from "./vm_process.ts";
+import { isForeign, settle, stopForeign } from "./vm_process.ts";
 import { exclusive, VmStates } from "./vm_states.ts";
 
 /** Parts of the service that the life of a VM involves. */

@@ -4,7 +4,7 @@ import type { MachineInfo } from "../../session/ipc/mod.ts";
 import { PAUSED_HINT, type SessionPaths, type VmRecord } from "../../session/mod.ts";
 import type { StillRecord } from "../../session/offline/mod.ts";
 import type { Features, Hypervisor } from "../../machine/vm/mod.ts";
-import { guestPath } from "../run/workspace/mod.ts";
+import { guestPath } from "../run/workspace.ts";
 import type { VmProcess } from "./vm_process.ts";
 
 /**

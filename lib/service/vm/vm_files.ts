@@ -1,14 +1,24 @@
-/** Files of a VM on the host: made for a new VM, copied from the source of a fork. */
-import { dirname } from "node:path";
+/** Files of VMs on the host: made for a new VM or ahead of one, and changed under a running guest. */
+import { dirname, join } from "node:path";
 import { copySparse } from "../../base/copy/mod.ts";
 import { prepareShare } from "../../machine/live/mod.ts";
-import { type Contract, writeContract, writeRecord } from "../../session/mod.ts";
-import { type VmRequest, writeRequest } from "./request.ts";
-import { makeScratch } from "./scratch.ts";
-import { makeWorkspace, spareScratchGb, unmarkSpare } from "./spare_files.ts";
+import {
+  type Contract,
+  sessionPaths,
+  type VmPaths,
+  vmPaths,
+  writeContract,
+  writeRecord,
+} from "../../session/mod.ts";
+import { type VmRequest, writeRequest } from "./boot.ts";
 import { CACHED_MS, type Change, toText } from "../../machine/snapshot/mod.ts";
 import type { Vm } from "./vm.ts";
-import { guestPath, relativePath } from "../run/workspace/mod.ts";
+import { guestPath, relativePath } from "../run/workspace.ts";
+import type { Home } from "../../base/home/mod.ts";
+import { log } from "../../base/log/mod.ts";
+import { SESSION_ID } from "../record/sessions.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import { libraryPath, SCRATCH_OPTIONS } from "../../machine/vm/mod.ts";
 
 /** Makes the folders, the disk and the files of a new VM, unless they were made ahead; workspace and disk of a source are copied. */
 export async function makeVmFiles(
@@ -55,4 +65,115 @@ export async function awaitFiles(vm: Vm, changes: Change[]): Promise<void> {
     new Promise((resolve) => setTimeout(resolve, CACHED_MS)),
     ...files.map(({ path, after }) => awaitFile(vm, toText(path), after!.size)),
   ]);
+}
+
+/** Begin of the name of such a folder until it is complete. */
+const UNFINISHED = ".spare-";
+/** Mark: size of the disk, in `GiB`. */
+const MARK = "spare";
+/** Whatever the umask: programs of any user in the guest may enter the workspace; the folder above it is closed on the host. */
+const WORKSPACE_MODE = 0o755;
+
+/** Makes the files of a machine without a VM: a workspace, a disk and a place for logs. */
+export async function makeSpareFiles(home: Home, id: string, scratchGb: number): Promise<void> {
+  const work = vmPaths(join(home.sessionsDir, UNFINISHED + id));
+  try {
+    await Deno.mkdir(work.dir, { mode: 0o700 });
+    await Deno.writeTextFile(join(work.dir, MARK), String(scratchGb), { mode: 0o600 });
+    await Deno.mkdir(work.logs, { mode: 0o700 });
+    await makeWorkspace(work);
+    if (scratchGb > 0) await makeScratch(work.scratch, scratchGb);
+    await Deno.rename(work.dir, sessionPaths(home, id).dir);
+  } catch (error) {
+    await Deno.remove(work.dir, { recursive: true }).catch(() => {});
+    throw error;
+  }
+}
+
+/** Size of the disk in a folder that was made ahead, in `GiB`; undefined for a folder that was not. */
+export async function spareScratchGb({ dir }: VmPaths): Promise<number | undefined> {
+  const text = await Deno.readTextFile(join(dir, MARK)).catch(() => undefined);
+  return text === undefined ? undefined : Number(text);
+}
+
+/** Makes the folder a VM's. */
+export async function unmarkSpare({ dir }: VmPaths): Promise<void> {
+  await Deno.remove(join(dir, MARK));
+}
+
+/** Removes a folder for which there is no VM. */
+export async function removeSpareFiles(home: Home, id: string): Promise<void> {
+  const { dir, sockets } = sessionPaths(home, id);
+  for (const folder of [sockets, dir]) {
+    await Deno.remove(folder, { recursive: true }).catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) log.warn(error);
+    });
+  }
+}
+
+/** Removes spares left by services that have ended. */
+export async function removeLeftSpares(home: Home): Promise<void> {
+  await Deno.mkdir(home.sessionsDir, { recursive: true, mode: 0o700 });
+  for await (const { name } of Deno.readDir(home.sessionsDir)) {
+    if (name.startsWith(UNFINISHED)) {
+      await Deno.remove(join(home.sessionsDir, name), { recursive: true }).catch((error) => log.warn(error));
+    } else if (SESSION_ID.test(name) && await isSpare(sessionPaths(home, name))) {
+      await removeSpareFiles(home, name);
+    }
+  }
+}
+
+async function makeWorkspace({ workspace }: VmPaths): Promise<void> {
+  await Deno.mkdir(workspace);
+  await Deno.chmod(workspace, WORKSPACE_MODE);
+}
+
+/** There is a mark, and no VM yet. */
+async function isSpare(paths: VmPaths): Promise<boolean> {
+  if (await spareScratchGb(paths) === undefined) return false;
+  return await Deno.lstat(paths.record).then(() => false, (error) => error instanceof Deno.errors.NotFound);
+}
+
+const GIB = 1024 ** 3;
+
+/**
+ * Makes the sparse image of a guest's disk, with ext4 if this host has QEMU. A Mac has no mkfs.ext4: its
+ * guests format a blank disk.
+ *
+ * @throws {SbxError} `disk.full`
+ */
+export async function makeScratch(
+  path: string,
+  gigabytes: number,
+  isBlank = libraryPath() !== undefined,
+): Promise<void> {
+  if (isBlank) return await makeBlank(path, gigabytes);
+  const { success, stderr } = await new Deno.Command("mkfs.ext4", {
+    args: [...SCRATCH_OPTIONS, path, `${gigabytes}G`],
+    env: { PATH: `${Deno.env.get("PATH")}:/sbin:/usr/sbin` },
+    stdin: "null",
+    stdout: "null",
+    stderr: "piped",
+  }).output();
+  if (success) return;
+  const text = new TextDecoder().decode(stderr);
+  throw scratchError(path, /No space left/i.test(text), text);
+}
+
+async function makeBlank(path: string, gigabytes: number): Promise<void> {
+  try {
+    using file = await Deno.open(path, { create: true, write: true, truncate: true, mode: 0o600 });
+    await file.truncate(gigabytes * GIB);
+  } catch (cause) {
+    throw scratchError(path, /No space left/i.test(String(cause)), cause);
+  }
+}
+
+function scratchError(path: string, isFull: boolean, cause: unknown): SbxError {
+  return new SbxError(isFull ? "disk.full" : "scratch.failed", `the scratch disk ${path} could not be made`, {
+    cause,
+    hint: isFull
+      ? "free some space (sbx list shows the VMs, sbx delete removes one) and try again"
+      : "is e2fsprogs installed?",
+  });
 }

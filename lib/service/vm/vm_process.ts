@@ -1,15 +1,27 @@
-import { basename } from "node:path";
-import { SbxError } from "../../base/error/mod.ts";
+/** The process of a VM: calls to it, and the clean-up after its end. */
+import { basename, dirname, resolve } from "node:path";
+import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { commandLineOf, findProcesses } from "../../base/process/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import {
   type Call,
   call,
   CallStream,
+  type MachineInfo,
   type ReplyTo,
   type SingleKind,
   type StreamKind,
 } from "../../session/ipc/mod.ts";
+import {
+  discardSuspended,
+  discardUnfinished,
+  isSuspended,
+  type SessionPaths,
+  writeState,
+} from "../../session/mod.ts";
+import { kill } from "node:process";
+import { log } from "../../base/log/mod.ts";
+import { sealAbandoned } from "../../ledger/read/mod.ts";
 
 /** Longest wait for a process of another version of sbx to stop its VM in order, in `ms`. */
 const STOP_DEADLINE_MS = timeLimit(30_000);
@@ -61,4 +73,71 @@ export class VmProcess {
   open<T extends StreamKind>(request: Call & { t: T }): Promise<CallStream<T>> {
     return CallStream.open<T>(this.#socket, request);
   }
+}
+
+/**
+ * Cleans up after a VM's process has ended: removes its sockets and seals its ledger.
+ *
+ * @param last state that the process reported
+ * @returns the new state: Defunct if the process did not report its end
+ */
+export async function settle(paths: SessionPaths, last: MachineInfo): Promise<MachineInfo> {
+  await Deno.remove(paths.socket).catch(() => {});
+  await Deno.remove(paths.sockets, { recursive: true }).catch(() => {});
+  await discardUnfinished(paths);
+  await sealRecord(paths, last.pid);
+  const hasMemory = await isSuspended(paths);
+  // Memory older than its disk is useless.
+  if (!hasMemory) await discardSuspended(paths);
+  const isOver = last.state === "Stopped" || last.state === "Defunct";
+  if (isOver || last.state === "Suspended" && hasMemory) return last;
+  if (hasMemory) {
+    // It ended between the last byte of its memory and its report, or before its guest had answered again.
+    const state = { ...last, state: "Suspended" as const };
+    await writeState(paths, state).catch(() => {});
+    return state;
+  }
+  const state = {
+    ...last,
+    state: "Defunct" as const,
+    last_error: last.state === "Suspended"
+      ? "it ended while it resumed, and its disk has changed since its memory was written"
+      : `its process (pid ${last.pid}) exited without reporting a reason`,
+  };
+  await writeState(paths, state).catch(() => {});
+  return state;
+}
+
+/**
+ * Seals the ledger of a session whose process ended without closing it, so that its end can be verified. A failure is
+ * logged, and `sbx verify` reports the missing seal.
+ *
+ * @param pid of the session's process; nothing is sealed while it runs, for a ledger has one writer
+ */
+async function sealRecord({ dir, ledger }: Pick<SessionPaths, "dir" | "ledger">, pid: number) {
+  const id = basename(dir);
+  if (await isProcessOf(id, pid)) return;
+  // Below the home: ledgers/<id>/session.db.
+  const home = { dir: resolve(dirname(ledger), "../..") };
+  const sign = async (text: string) =>
+    await (await import("../../release/signing/mod.ts")).signSeal(home, text);
+  try {
+    // Up to 50 ms of rows may never have been written; the mark shows it to a collector of the record.
+    if (await sealAbandoned(ledger, id, sign)) await Deno.writeTextFile(`${ledger}.unflushed`, "");
+  } catch (error) {
+    log.warn(asSbxError(error, `sealing ${ledger}`).message);
+  }
+}
+
+/** Checks that a process is still the session's, and not another one with the same number. */
+async function isProcessOf(id: string, pid: number): Promise<boolean> {
+  if (pid <= 0) return false;
+  try {
+    kill(pid, 0);
+  } catch (error) {
+    if ((error as { code?: string }).code === "ESRCH") return false;
+  }
+  // A system that does not show command lines: assume that it is, which leaves the ledger unsealed.
+  const words = await commandLineOf(pid);
+  return words === undefined || words.includes(id);
 }

@@ -6,7 +6,7 @@ import type { Notices } from "../notice.ts";
 import type { Bin } from "./bin.ts";
 import type { Registry } from "./registry.ts";
 import type { Sessions } from "../record/sessions.ts";
-import { settle } from "./cleanup.ts";
+import { settle } from "./vm_process.ts";
 import { isAlive, summaryOf, type Vm } from "./vm.ts";
 
 export interface VmStatesOptions {

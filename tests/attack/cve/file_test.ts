@@ -10,7 +10,7 @@ import { writeAtomic } from "../../../lib/base/home/mod.ts";
 import { privateTemp } from "../../../lib/base/temp/mod.ts";
 import { openCa } from "../../../lib/network/ca/mod.ts";
 import { CredentialStore } from "../../../lib/credential/mod.ts";
-import { Workspace } from "../../../lib/service/run/workspace/mod.ts";
+import { Workspace } from "../../../lib/service/run/workspace.ts";
 import { limitChild } from "../../helper/child.ts";
 import { KEY } from "../../helper/credential.ts";
 import { type CpFixture, withGuest } from "../../helper/cp_guest.ts";

@@ -5,8 +5,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import type { RuleChange } from "../../../lib/policy/author/schema.ts";
-import { findChange } from "../../../lib/service/contract/rule_record.ts";
-import { Rules } from "../../../lib/service/contract/rules.ts";
+import { findChange, Rules } from "../../../lib/service/contract/rules.ts";
 import { rule } from "../../helper/session_gate.ts";
 
 const HEAD = 'id = "mine"\nname = "Mine"\ndescription = ""\nrevision = "1.0.0"\n';

@@ -27,7 +27,7 @@ const PLACES: Record<string, "itself" | "world" | string> = {
   "lib/client/gateway/upstream.ts": "itself",
   "lib/session/ipc/client.ts": "itself",
   "lib/network/guest/terminator.ts": "itself",
-  "lib/service/vm/spawn.ts": "itself",
+  "lib/service/vm/launch.ts": "itself",
   "lib/machine/vm/qmp.ts": "itself",
   "lib/machine/vm/state.ts": "itself",
   "lib/network/upstream/connect.ts": "world",

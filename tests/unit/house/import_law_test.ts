@@ -42,7 +42,6 @@ const ROOMS: Record<string, readonly string[]> = {
   release: ["asset", "attest", "sbom", "setup", "signing"],
   publish: ["image", "package", "update"],
   session: ["forward", "gate", "ipc", "job"],
-  service: ["autostart"],
   client: ["api", "gateway", "tray"],
   lab: ["certify", "learn"],
   support: ["bundle", "debug", "doctor"],

@@ -1,7 +1,7 @@
 /** Rosetta and nested virtualization: who asks for them, and hosts that have none. */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { abilitiesOf } from "../../../lib/service/vm/machine_ability.ts";
+import { abilitiesOf } from "../../../lib/service/vm/boot.ts";
 import type { Profile } from "../../../lib/config/profile/mod.ts";
 import type { Features } from "../../../lib/machine/vm/mod.ts";
 import { set, withBoot } from "../../helper/boot.ts";

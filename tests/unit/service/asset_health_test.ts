@@ -5,7 +5,7 @@ import { installedName } from "../../../lib/release/asset/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
 import { loadProfile } from "../../../lib/config/profile/mod.ts";
-import { requireAssets } from "../../../lib/service/health/asset_health.ts";
+import { requireAssets } from "../../../lib/service/health/issues.ts";
 import { FILES, withBoot } from "../../helper/boot.ts";
 
 Deno.test(

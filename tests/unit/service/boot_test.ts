@@ -8,7 +8,7 @@ import { blake3 } from "../../../lib/base/hash/mod.ts";
 import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
 import { maxRunning, requireUnlocked } from "../../../lib/service/vm/boot.ts";
-import { withoutSecrets } from "../../../lib/service/contract/captured_secrets.ts";
+import { withoutSecrets } from "../../../lib/service/contract/credentials.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 import { FILES, set, withBoot } from "../../helper/boot.ts";
 

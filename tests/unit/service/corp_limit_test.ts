@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { corpLayer } from "../../../lib/home/mod.ts";
-import { requireCorpProfile, requireCorpVersion } from "../../../lib/service/contract/corp_limit.ts";
+import { requireCorpProfile, requireCorpVersion } from "../../../lib/service/contract/corp.ts";
 import { checkCorp } from "../../../lib/home/value_check/mod.ts";
 import { grantOf } from "../../../lib/session/mod.ts";
 import { Lifetime } from "../../../lib/session/enforcement.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { listFindings } from "../../../lib/service/record/findings.ts";
+import { listFindings } from "../../../lib/service/record/ledger.ts";
 import { http, withGate } from "../../helper/session_gate.ts";
 
 const LOUD = `[profiles.rules.loud]

@@ -6,7 +6,7 @@ import { home } from "../../../lib/base/home/mod.ts";
 import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { CredentialStore, Logins, storePath } from "../../../lib/credential/mod.ts";
 import { corpLayer } from "../../../lib/home/mod.ts";
-import { McpLogins } from "../../../lib/service/contract/mcp_login.ts";
+import { McpLogins } from "../../../lib/service/contract/mcp.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 import {
   browse,

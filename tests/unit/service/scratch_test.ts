@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { makeScratch } from "../../../lib/service/vm/scratch.ts";
+import { makeScratch } from "../../../lib/service/vm/vm_files.ts";
 
 const GIB = 1024 ** 3;
 /** ext4's superblock, and the places in it of its magic number and of the features that any kernel may ignore. */

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "node:path";
 import { verifyLedger } from "../../../lib/ledger/read/mod.ts";
-import { settle } from "../../../lib/service/vm/cleanup.ts";
+import { settle } from "../../../lib/service/vm/vm_process.ts";
 import type { SessionPaths } from "../../../lib/session/mod.ts";
 import { limitChild } from "../../helper/child.ts";
 import { SESSION, writeEvents } from "../../helper/ledger.ts";

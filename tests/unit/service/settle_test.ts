@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { dirname } from "node:path";
 import { home } from "../../../lib/base/home/mod.ts";
 import type { MachineInfo } from "../../../lib/session/ipc/mod.ts";
-import { settle } from "../../../lib/service/vm/cleanup.ts";
+import { settle } from "../../../lib/service/vm/vm_process.ts";
 import { sessionPaths } from "../../../lib/session/mod.ts";
 import { writeBeside } from "../../../lib/session/suspend.ts";
 import { exists } from "../../helper/exists.ts";

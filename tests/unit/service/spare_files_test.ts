@@ -7,7 +7,7 @@ import {
   removeLeftSpares,
   spareScratchGb,
   unmarkSpare,
-} from "../../../lib/service/vm/spare_files.ts";
+} from "../../../lib/service/vm/vm_files.ts";
 import { sessionPaths } from "../../../lib/session/mod.ts";
 
 const IDS = ["0c5b6c1e-58f4-4a2b-9a0e-3f4f5f6a7b8c", "1c5b6c1e-58f4-4a2b-9a0e-3f4f5f6a7b8c"];

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { untilListening } from "../../../lib/service/vm/spawn.ts";
+import { untilListening } from "../../../lib/service/vm/launch.ts";
 import { bindLate } from "../../helper/late_socket.ts";
 
 Deno.test("a VM's process is waited for until it listens, not until its socket exists", async () => {

@@ -4,7 +4,7 @@ import { openBeneath } from "../../../ffi/libc/beneath.ts";
 import { readNames } from "../../../ffi/libc/directory.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { Files } from "../../../lib/base/files/mod.ts";
-import { relativePath, Workspace } from "../../../lib/service/run/workspace/mod.ts";
+import { relativePath, Workspace } from "../../../lib/service/run/workspace.ts";
 import { runChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
@@ -140,9 +140,7 @@ Deno.test("a file that finds no space is an error, whatever its size, and leaves
   withWorkspace(async (_, dir) => {
     await Deno.writeTextFile(join(dir, "a"), "old");
     // A limit on file sizes fails writes as a full disk does, for any user.
-    const program = `import { Workspace } from ${
-      JSON.stringify(fromRoot("lib/service/run/workspace/mod.ts"))
-    };
+    const program = `import { Workspace } from ${JSON.stringify(fromRoot("lib/service/run/workspace.ts"))};
       const bytes = new Response(new Uint8Array(Number(Deno.args[1]))).body;
       await new Workspace(Deno.args[0]).write("a", bytes).then(console.log, () => console.log("failed"));`;
     const script = join(dir, "../write.ts");

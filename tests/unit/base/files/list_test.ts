@@ -5,7 +5,7 @@ import { readNames } from "../../../../ffi/libc/directory.ts";
 import type { FileList } from "../../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { FileLister } from "../../../../lib/base/files/mod.ts";
-import { Workspace } from "../../../../lib/service/run/workspace/mod.ts";
+import { Workspace } from "../../../../lib/service/run/workspace.ts";
 import { runChild } from "../../../helper/child.ts";
 
 async function withFolder(commands: string, work: (dir: string) => Promise<void>): Promise<void> {

@@ -6,7 +6,7 @@ import { corpInfo, CorpStore, validateCorp } from "../../../../lib/config/corp/m
 import { openTarget } from "../../../../lib/fleet/machine/mod.ts";
 import { newKey } from "../../../helper/fleet.ts";
 import { corpLayer } from "../../../../lib/home/mod.ts";
-import { watchCorp } from "../../../../lib/service/contract/corp_watch.ts";
+import { watchCorp } from "../../../../lib/service/contract/corp.ts";
 import { checkCorp } from "../../../../lib/home/value_check/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../../../lib/config/settings/mod.ts";
 

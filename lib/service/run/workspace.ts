@@ -1,8 +1,8 @@
-import { openBeneath } from "../../../../ffi/host/beneath.ts";
-import { readNames } from "../../../../ffi/host/directory.ts";
-import { SbxError } from "../../../base/error/mod.ts";
-import { Files, plainPath } from "../../../base/files/mod.ts";
-import { GUEST_WORKSPACE } from "../../../event/mod.ts";
+import { openBeneath } from "../../../ffi/host/beneath.ts";
+import { readNames } from "../../../ffi/host/directory.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import { Files, plainPath } from "../../base/files/mod.ts";
+import { GUEST_WORKSPACE } from "../../event/mod.ts";
 
 /** One VM's workspace. No operation reaches a file outside, whatever the guest does at the same time. */
 export class Workspace extends Files {

@@ -1,8 +1,8 @@
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { applyAutostart, autostartPlace } from "../../../../lib/service/autostart/mod.ts";
-import { SbxError } from "../../../../lib/base/error/mod.ts";
-import { runChild } from "../../../helper/child.ts";
+import { applyAutostart, autostartPlace } from "../../../lib/service/login_start.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { runChild } from "../../helper/child.ts";
 
 const PERSON = "/home/ada";
 const place = (
