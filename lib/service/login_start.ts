@@ -2,7 +2,7 @@
  * Starting the service at login (`app.start_service_at_login`): a file in the system's folder of programs
  * that a session starts (docs/design/contracts/03-settings.md §3).
  */
-import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { asSbxError, ifFound, SbxError } from "../base/error/mod.ts";
 import { type Home, writeAtomic } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { homeVariables, machineTrust, siblingProgram } from "../base/spawn/mod.ts";
@@ -153,7 +153,7 @@ async function enable(place: AutostartPlace, started: Started): Promise<boolean>
   const hasLink = place.link === undefined || await pointsTo(place.link, place.path);
   if (!hasLink) {
     await Deno.mkdir(dirname(place.link!), { recursive: true });
-    await Deno.remove(place.link!).catch(() => {});
+    await ifFound(Deno.remove(place.link!));
     await Deno.symlink(place.path, place.link!);
   }
   return before !== text || !hasLink;

@@ -31,7 +31,7 @@ import { Supervisor } from "./vm/supervisor.ts";
 import { Templates } from "./vm/templates.ts";
 import { Updates } from "./updates.ts";
 import type { Vm } from "./vm/vm.ts";
-import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { asSbxError, ifFound, ignore, SbxError } from "../base/error/mod.ts";
 import { backgroundInterval, backgroundTimeout } from "../base/time/mod.ts";
 
 /** The configuration of one home. */
@@ -135,7 +135,7 @@ export class Service implements Configuration {
     this.#logCorp();
     await this.refresh.refreshCorp();
     await this.refresh.checkDetections();
-    this.findings.begin().catch(() => {});
+    ifFound(this.findings.begin()).catch((error) => log.warn("exporting findings:", error));
   }
 
   /** Follows changes of corp and of the settings, until {@linkcode close}. */
@@ -177,7 +177,7 @@ export class Service implements Configuration {
   async begin(): Promise<void> {
     await writePidFile(this.home.servicePidFile);
     // Ahead of the first VM, which would wait for it. Without assets the first VM chooses it.
-    this.accelerators.choose().catch(() => {});
+    this.accelerators.choose().catch(ignore("the first VM chooses it, and reports the failure"));
     ensureMachineKey(this.home);
     this.templates.clean().then(() => this.images.pruneOld()).catch((error) => log.warn(error));
     startMaintenance(this);

@@ -1,5 +1,5 @@
 /** Asks that wait for a person: the inbox of all running VMs, and notifications on the desktop. */
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import type { AskResolve } from "../../client/api/mod.ts";
 import type { AnsweredBy, Ask } from "../../policy/mod.ts";
 import type { Registry } from "../vm/registry.ts";
@@ -126,7 +126,7 @@ export class AskNotifier {
       // The press was meant for the notification that was in this place before; its button took this one away.
       if (performance.now() - shownAt < READ_MS) return this.#shown.has(ask_id) && this.#put(ask, more);
       // One that was answered elsewhere in this moment needs no answer.
-      answer(ask, key).catch(() => {});
+      answer(ask, key).catch(ignore("answered elsewhere; another failure leaves the ask pending"));
     });
     shownAt = performance.now();
     return remove;
@@ -135,7 +135,7 @@ export class AskNotifier {
   async #remove(ask: string): Promise<void> {
     const shown = this.#shown.get(ask);
     this.#shown.delete(ask);
-    await (await shown)?.().catch(() => {});
+    await (await shown)?.().catch(ignore("the desktop is ending; it removes its notifications"));
   }
 }
 

@@ -2,7 +2,7 @@
  * The host's operations on files of a VM, decided and recorded (docs/design/contracts/02-http.md §2,
  * "Files"): by the VM's process, or by this service without one.
  */
-import { asSbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
@@ -72,7 +72,7 @@ export class HostRecords {
       if (isAlive(vm.state)) await vm.process.call({ t: "ObserveFile", ...file });
       else await this.#use(vm, (record) => Promise.resolve(record.observeFile(file)));
     } catch (error) {
-      log.warn(asSbxError(error, `recording what was done with files of "${vm.record.name}"`));
+      log.warn(asSbxError(error, `recording access to files of "${vm.record.name}"`));
     }
   }
 
@@ -130,7 +130,7 @@ class Still {
 
   #next<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#tail.then(work);
-    this.#tail = done.catch(() => {});
+    this.#tail = done.catch(ignore("the caller has the failure; the next work goes on"));
     return done;
   }
 

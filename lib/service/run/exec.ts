@@ -1,5 +1,5 @@
 import type { ExecRequest, ExecResult } from "../../client/api/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import type { CallStream, ExecCall } from "../../session/ipc/mod.ts";
 import type { Vm } from "../vm/vm.ts";
 
@@ -76,7 +76,7 @@ async function exec(
   const acks = pipes !== undefined;
   using call = await vm.process.open({ ...execCall(request, limit), stdin: input !== undefined, acks });
   gone?.addEventListener("abort", () => call.close());
-  if (input) sendInput(call, input).catch(() => {});
+  if (input) sendInput(call, input).catch(ignore("the program has ended, or the client is gone"));
   for (let reply = await call.next(); reply !== null; reply = await call.next()) {
     if (reply.t === "Output") {
       await output(reply.stream, reply.data);

@@ -1,6 +1,6 @@
 /** Copies of VMs. Their files are made in a folder beside the VMs, and moved to their places when complete. */
 import { type ForkRequest, VM_NAME } from "../../client/api/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import type { Hypervisor } from "../../machine/vm/mod.ts";
 import {
@@ -136,7 +136,9 @@ export class Forks {
   }
 
   async #remove(vm: Vm): Promise<void> {
-    await vm.process.call({ t: "Stop", force: true }).catch(() => {});
+    await vm.process.call({ t: "Stop", force: true }).catch(
+      ignore("the process has ended, or did not start"),
+    );
     await this.#options.states.erase(vm);
   }
 }
@@ -199,12 +201,12 @@ async function makeForkFiles(
     return stillMs;
   } catch (error) {
     for (const { paths } of forks) {
-      await Deno.remove(paths.dir, { recursive: true }).catch(() => {});
-      await Deno.remove(dirname(paths.ledger)).catch(() => {});
+      await Deno.remove(paths.dir, { recursive: true }).catch(ignore("the failure of the fork is reported"));
+      await Deno.remove(dirname(paths.ledger)).catch(ignore("the failure of the fork is reported"));
     }
     throw error;
   } finally {
-    await Deno.remove(work, { recursive: true }).catch(() => {});
+    await Deno.remove(work, { recursive: true }).catch(ignore("removed by the next service"));
   }
 }
 

@@ -13,7 +13,7 @@ import { acceleratorOf } from "./suspension.ts";
 import type { Templates } from "./templates.ts";
 import { isAlive, type Vm } from "./vm.ts";
 import { isForeign, settle } from "./vm_process.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { type Detached, spawnDetached } from "../../base/spawn/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 
@@ -69,7 +69,7 @@ export class Launcher {
       ]);
       vm.state = { ...vm.state, accelerator: choice.accelerator };
       vm.booting = this.#boot(vm, assets, choice, by);
-      vm.booting.catch(() => {});
+      vm.booting.catch(ignore("callers that await it have the failure"));
     } catch (error) {
       process.kill();
       vm.state = {
@@ -78,7 +78,9 @@ export class Launcher {
         pid: 0,
         last_error: error instanceof Error ? error.message : String(error),
       };
-      await writeState(vm.paths, await settle(vm.paths, vm.state)).catch(() => {});
+      await writeState(vm.paths, await settle(vm.paths, vm.state)).catch(
+        ignore("disk full; the service keeps the state in memory"),
+      );
       throw error;
     }
   }

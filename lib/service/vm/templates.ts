@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { type Assets, installedName, ROOTFS, verifyAssets } from "../../release/asset/mod.ts";
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
@@ -232,7 +232,7 @@ export class Templates {
           logs: dir,
         }, imageDir));
     } finally {
-      await Deno.remove(dir, { recursive: true }).catch(() => {});
+      await Deno.remove(dir, { recursive: true }).catch(ignore("removed by the next service"));
     }
   }
 

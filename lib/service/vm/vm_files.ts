@@ -17,7 +17,7 @@ import { guestPath, relativePath } from "../run/workspace.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { SESSION_ID } from "../record/sessions.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { libraryPath, SCRATCH_OPTIONS } from "../../machine/vm/mod.ts";
 
 /** Makes the folders, the disk and the files of a new VM, unless they were made ahead; workspace and disk of a source are copied. */
@@ -36,7 +36,7 @@ export async function makeVmFiles(
   else if (ahead === undefined) await makeWorkspace(paths);
   if (record.live) await prepareShare(record.live, paths);
   if (record.scratch_gb > 0 && record.scratch_gb !== ahead) {
-    await Deno.remove(paths.scratch).catch(() => {});
+    await ifFound(Deno.remove(paths.scratch));
     if (source && source.record.scratch_gb > 0) await copySparse(source.paths.scratch, paths.scratch);
     else await makeScratch(paths.scratch, record.scratch_gb);
   }
@@ -51,7 +51,9 @@ export async function makeVmFiles(
 /** Waits until a running guest sees a file as it was written: a program started next must not read the old one. */
 export async function awaitFile(vm: Vm, path: string, size: number): Promise<void> {
   if (vm.state.state !== "Running") return;
-  await vm.process.call({ t: "AwaitFile", path: guestPath(relativePath(path)), size }).catch(() => {});
+  await vm.process.call({ t: "AwaitFile", path: guestPath(relativePath(path)), size }).catch(
+    ignore("the file is written; a guest that does not answer sees it later"),
+  );
 }
 
 /** Files that the guest is asked about after a restore; the others appear with them. */
@@ -85,7 +87,7 @@ export async function makeSpareFiles(home: Home, id: string, scratchGb: number):
     if (scratchGb > 0) await makeScratch(work.scratch, scratchGb);
     await Deno.rename(work.dir, sessionPaths(home, id).dir);
   } catch (error) {
-    await Deno.remove(work.dir, { recursive: true }).catch(() => {});
+    await Deno.remove(work.dir, { recursive: true }).catch(ignore("removed by the next service"));
     throw error;
   }
 }

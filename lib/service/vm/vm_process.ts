@@ -1,6 +1,6 @@
 /** The process of a VM: calls to it, and the clean-up after its end. */
 import { basename, dirname, resolve } from "node:path";
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { commandLineOf, findProcesses } from "../../base/process/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import {
@@ -82,8 +82,8 @@ export class VmProcess {
  * @returns the new state: Defunct if the process did not report its end
  */
 export async function settle(paths: SessionPaths, last: MachineInfo): Promise<MachineInfo> {
-  await Deno.remove(paths.socket).catch(() => {});
-  await Deno.remove(paths.sockets, { recursive: true }).catch(() => {});
+  await Deno.remove(paths.socket).catch(ignore("the next process replaces it"));
+  await Deno.remove(paths.sockets, { recursive: true }).catch(ignore("the next process replaces them"));
   await discardUnfinished(paths);
   await sealRecord(paths, last.pid);
   const hasMemory = await isSuspended(paths);
@@ -94,7 +94,7 @@ export async function settle(paths: SessionPaths, last: MachineInfo): Promise<Ma
   if (hasMemory) {
     // It ended between the last byte of its memory and its report, or before its guest had answered again.
     const state = { ...last, state: "Suspended" as const };
-    await writeState(paths, state).catch(() => {});
+    await writeState(paths, state).catch(ignore("disk full; the service keeps the state in memory"));
     return state;
   }
   const state = {
@@ -104,7 +104,7 @@ export async function settle(paths: SessionPaths, last: MachineInfo): Promise<Ma
       ? "it ended while it resumed, and its disk has changed since its memory was written"
       : `its process (pid ${last.pid}) exited without reporting a reason`,
   };
-  await writeState(paths, state).catch(() => {});
+  await writeState(paths, state).catch(ignore("disk full; the service keeps the state in memory"));
   return state;
 }
 
