@@ -58,7 +58,7 @@ export class FleetBundles {
     }
     try {
       const { state, in_force } = await checkBundle(this.#sources);
-      if (state === "installed") log.info(`bundle ${in_force} is in force`);
+      if (state === "installed") log.info(`bundle ${in_force} is active`);
       this.#problem = "";
     } catch (error) {
       const problem = `the fleet's bundle is not updated: ${asSbxError(error, "a check").message}`;

@@ -114,7 +114,7 @@ async function copyFile(
   if (present?.hash === wanted.hash) return;
   if (present && isFixed) {
     throw new SbxError("release.conflict", `${target} is published, and would change`, {
-      hint: "what is published never changes: give the release a new version",
+      hint: "published files never change: give the release a new version",
     });
   }
   await Deno.mkdir(dirname(target), { recursive: true, mode: FOLDER_MODE });
@@ -137,7 +137,7 @@ function requireVerified({ ok, results, dir }: TreeReport): void {
   const { subject, detail } = results.find((result) => !result.ok)!;
   throw new SbxError("release.unverified", `${dir} cannot be published: ${subject}: ${detail}`, {
     hint:
-      `sbx-admin release check ${dir} lists every problem; sbx-admin release sign ${dir} signs what is new`,
+      `sbx-admin release check ${dir} lists every problem; sbx-admin release sign ${dir} signs the new files`,
   });
 }
 

@@ -28,6 +28,6 @@ export async function readSpent(path: string, cost: Cost, now = Date.now()): Pro
     return { total, today };
   } catch (error) {
     log.error((error as Error).message);
-    return `what the session has used cannot be read from its record: ${(error as Error).message}`;
+    return `the session's use so far cannot be read from its record: ${(error as Error).message}`;
   }
 }

@@ -11,7 +11,7 @@ import type { DiskReserve } from "./reserve.ts";
 
 /** The remedy for a machine that paused itself. */
 export const PAUSED_HINT =
-  "free some space, or raise ledger.max_size_mb (sbx settings): it resumes by itself. Removing a file that a program of " +
+  "free some space, or raise ledger.max_size_mb (sbx settings): it resumes automatically. Removing a file that a program of " +
   "the VM has open frees nothing: empty it instead (truncate -s 0). On a full disk sbx resume lets the VM go on once, " +
   "in the room kept for its record";
 

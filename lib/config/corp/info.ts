@@ -66,9 +66,9 @@ export function corpSummary({ path, state }: Pick<CorpStore, "path" | "state">):
     case "absent":
       return "no corp configuration";
     case "ok":
-      return `${path} is in force`;
+      return `${path} is active`;
     case "last_good":
-      return `${path} ${trouble(state.error)}; the last good version stays in force until it is corrected`;
+      return `${path} ${trouble(state.error)}; the last good version stays active until it is corrected`;
     case "closed":
       return `${path} ${
         trouble(state.error)

@@ -119,7 +119,7 @@ export function corpLayer(state: CorpSettings, definitions: Definitions): Layer 
     return { entries: new Map(), locksAll: true, issues: issues.list };
   }
   if (state.status === "last_good") {
-    const message = `${state.error.message}\nThe last good version stays in force.`;
+    const message = `${state.error.message}\nThe last good version stays active.`;
     issues.add({ id: "corp.toml", severity: "error", message });
   }
   const { document } = state.config;

@@ -206,7 +206,7 @@ export class SettingsStore {
     } catch (thrown) {
       const error = asSbxError(thrown, `reading ${this.path}`);
       if (error.code === "toml.not_found") return EMPTY_LAYER;
-      const message = `${error.message}\nIts previous content stays in force until it is corrected.`;
+      const message = `${error.message}\nIts previous content stays active until it is corrected.`;
       return { ...this.#user, issues: [{ id: "settings.toml", severity: "error", message }] };
     }
   }

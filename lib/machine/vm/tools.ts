@@ -54,8 +54,8 @@ export function findTools(arch = currentArch()): Tools {
   if (missing.length > 0) {
     throw new SbxError("host.tools_missing", `this machine cannot run VMs: ${missing.join(", ")} not found`, {
       hint: isPackaged()
-        ? "install what the package needs: sudo apt-get install --reinstall sbx"
-        : "install what is missing: scripts/deps.sh, or make setup",
+        ? "install the package's dependencies: sudo apt-get install --reinstall sbx"
+        : "install the missing programs: scripts/deps.sh, or make setup",
     });
   }
   requireUserNamespace();

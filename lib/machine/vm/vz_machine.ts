@@ -69,7 +69,7 @@ export class VzMachine implements Machine {
   /** Virtualization.framework does not report processor time; its machines run in a process of the system. */
   cpuMs(): Promise<number> {
     return Promise.reject(
-      new SbxError("vm.not_supported", "this hypervisor does not tell a machine's processor time"),
+      new SbxError("vm.not_supported", "this hypervisor does not report a machine's processor time"),
     );
   }
 

@@ -21,7 +21,7 @@ export async function requireTools(tools: Record<string, string> = TOOLS): Promi
     "image.tool_missing",
     `an image build needs ${missing.join(", ")}, not found on this machine`,
     {
-      hint: `install what is missing: make setup (scripts/deps.sh), or apt-get install ${packages}`,
+      hint: `install the missing programs: make setup (scripts/deps.sh), or apt-get install ${packages}`,
     },
   );
 }

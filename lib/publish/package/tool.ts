@@ -39,6 +39,6 @@ export async function runTool(
   throw new SbxError(
     "package.tool_failed",
     `${doing} failed: ${tool} exited with ${code}: ${errors.split("\n")[0]}`,
-    { cause: errors, hint: "look at what the tool says, mend it, and run this again" },
+    { cause: errors, hint: "read the tool's output, fix the cause, and run this again" },
   );
 }

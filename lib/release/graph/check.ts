@@ -66,7 +66,7 @@ export async function checkChannel(options: CheckOptions): Promise<CheckedChanne
   const staged = records.filter((each) => isStagedFor(each, channel, options.machine));
   if (staged.length === 0 && records.length > 0) {
     throw new SbxError("release.not_found", `no release of channel "${channel}" is staged for this machine`, {
-      hint: "what is installed stays; sbx fleet status shows the place of this machine in stages",
+      hint: "the installed release stays; sbx fleet status shows the place of this machine in stages",
     });
   }
   const record = selectRecord(channel, staged, sbx);

@@ -39,7 +39,7 @@ export class ReleaseMemory {
         `what sbx remembers of releases, ${this.path}, cannot be read`,
         {
           cause,
-          hint: "restore it; or remove it and run sbx update check, which learns again what is revoked",
+          hint: "restore it; or remove it and run sbx update check, which reads the revocations again",
         },
       );
     }

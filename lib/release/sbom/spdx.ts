@@ -96,7 +96,7 @@ function relationship(from: string, relationshipType: string, to: string) {
 
 function refOf(ids: Map<string, string>, id: string): string {
   const ref = ids.get(id);
-  if (ref === undefined) throw new Error(`an SBOM names ${id}, which is none of its components`);
+  if (ref === undefined) throw new Error(`an SBOM names ${id}, which is not one of its components`);
   return ref;
 }
 

@@ -53,7 +53,7 @@ export class ProfilesInForce {
   async problems(): Promise<string[]> {
     return (await this.list()).filter(({ outdated }) => outdated).map(({ vm: { record }, revision }) =>
       `VM "${record.name}" enforces profile "${record.profile_id}" as it was at its start, revision ${revision}; ` +
-      `its files have changed (sbx policy reload ${record.name} puts them in force)`
+      `its files have changed (sbx policy reload ${record.name} activates them)`
     );
   }
 

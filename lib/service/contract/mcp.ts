@@ -265,7 +265,7 @@ export class McpLogins {
     if (!isRemoved) {
       throw new SbxError(
         "mcp.login.not_found",
-        `nobody is logged in at ${server} with profile "${profile}"`,
+        `no login at ${server} with profile "${profile}"`,
         {
           hint: `log in with sbx mcp login ${server} -p ${profile}`,
         },

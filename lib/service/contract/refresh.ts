@@ -67,7 +67,7 @@ export class ContractRefresh {
     }
     const profile = await profileLayer(await loadProfile(home, vm.record.profile_id));
     const { failed } = await this.#refreshVms([vm], (current) => Promise.resolve({ ...current, profile }));
-    if (failed.length > 0) throw new SbxError("policy.invalid", vm.problem ?? "the profile is not in force");
+    if (failed.length > 0) throw new SbxError("policy.invalid", vm.problem ?? "the profile is not active");
   }
 
   /** Activates the ledger's limit, and the reaction to a full one, in every VM. */

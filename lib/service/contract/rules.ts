@@ -421,7 +421,7 @@ export async function ruleOfAsk(
   const { id, layer } = (decision ?? policy.evaluate(withoutEnd(event)).decision).rule;
   const asking = policy.rules.find(({ rule }) => rule.id === id && rule.layer === layer);
   if (!asking) {
-    throw new SbxError("policy.rule.not_found", `the rule "${id}" is not in force any more`, {
+    throw new SbxError("policy.rule.not_found", `the rule "${id}" is no longer active`, {
       hint: "answer the ask; the next one is by another rule",
     });
   }

@@ -61,7 +61,7 @@ export class ServiceMetrics {
   });
   readonly #vms = Value.gauge({
     name: "sbx_vms",
-    help: "VMs by state, those of MCP servers too.",
+    help: "VMs by state, including VMs of MCP servers.",
     labels: { state: VmStatus.options },
   });
   readonly #boots = new Histogram({

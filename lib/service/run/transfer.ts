@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { FileEntry, FileList } from "../../client/api/mod.ts";
 import { freeBytes } from "../../base/disk/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { Blake3, blake3 } from "../../base/hash/mod.ts";
 import { writeAll } from "../../base/wire/mod.ts";
 import { GUEST_WORKSPACE } from "../../event/mod.ts";
@@ -286,7 +286,7 @@ export class VmFiles {
     using call = await this.#vm.process.open({ t: "GuestFile", words, limit, stdin: input !== undefined });
     this.#gone?.throwIfAborted();
     this.#gone?.addEventListener("abort", () => call.close());
-    const sent = sendAll(call, input).catch(() => {});
+    const sent = sendAll(call, input).catch(ignore("the agent's answer has the failure"));
     let code = "";
     for (let reply = await call.next(); reply !== null; reply = await call.next()) {
       if (reply.t === "Output" && reply.stream === "stdout") await output(Uint8Array.fromBase64(reply.data));
@@ -338,7 +338,7 @@ function finish(
     case "file.invalid":
       throw new SbxError(
         "file.invalid",
-        `"${path}" is not what was asked for, or cannot be opened in the VM`,
+        `"${path}" is not of the requested kind, or cannot be opened in the VM`,
         {
           hint: "name a regular file or a folder; sbx exec NAME -- ls -ld PATH shows what it is",
         },

@@ -102,10 +102,10 @@ export async function takeWork(vm: Vm, { units, branch }: WorkTake): Promise<Wor
   const accepted = new Map<string, Entry[]>();
   for (const { path, tree, files } of units) {
     const unit = work.units.find((each) => each.unit.path === path);
-    if (!unit || accepted.has(path)) throw noChange(`"${path}" is no part of what was brought in`);
+    if (!unit || accepted.has(path)) throw noChange(`"${path}" is not part of the imported files`);
     if (await treeOf(unit) !== tree) {
-      throw new SbxError("repo.changed", `the files in "${work.vm}" are not those that were shown`, {
-        hint: "look at the changes again, and choose anew",
+      throw new SbxError("repo.changed", `the files in "${work.vm}" have changed since they were shown`, {
+        hint: "read the changes again, and repeat your choice",
       });
     }
     accepted.set(path, await entriesOf(unit, files));

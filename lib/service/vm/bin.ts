@@ -6,7 +6,7 @@ import { z } from "zod";
 import type { DeletedVm } from "../../client/api/mod.ts";
 import { copySparse } from "../../base/copy/mod.ts";
 import { freeBytes } from "../../base/disk/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { type Home, removeFolder, removeIfThere, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundInterval } from "../../base/time/mod.ts";
@@ -74,7 +74,7 @@ export class Bin {
 
   #next<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#tail.then(work);
-    this.#tail = done.catch(() => {});
+    this.#tail = done.catch(ignore("the caller has the failure; the next work goes on"));
     return done;
   }
 
@@ -110,7 +110,7 @@ export class Bin {
     const vm = (await this.list()).find(({ id, name }) => id === idOrName || name === idOrName);
     if (vm) return vm;
     throw new SbxError("vm.not_found", "no deleted VM has this name or id", {
-      hint: "sbx list --deleted shows those that can be restored",
+      hint: "sbx list --deleted shows the VMs that can be restored",
     });
   }
 
@@ -125,10 +125,10 @@ export class Bin {
       if (!(cause instanceof Deno.errors.NotFound)) throw cause;
       throw new SbxError("vm.not_found", "this deleted VM is not there any more", {
         cause,
-        hint: "sbx list --deleted shows those that can be restored; sbx list shows the VMs",
+        hint: "sbx list --deleted shows the VMs that can be restored; sbx list shows the VMs",
       });
     });
-    await Deno.remove(join(dir, NOTE)).catch(() => {});
+    await Deno.remove(join(dir, NOTE)).catch(ignore("the note of a VM that is not in the bin is unused"));
   }
 
   /** Assets that suspended VMs need to go on. */

@@ -158,7 +158,7 @@ export class GuestHolds {
     }
     const { allow, text, event_id } = await this.#decideDraft(
       draft,
-      "a rule rewrites this program, which another program of the VM starts: only those that sbx starts can be",
+      "a rule rewrites this program, which another program of the VM starts: sbx can rewrite only programs it starts itself",
     );
     if (!allow) return { allow, text };
     if (event_id === undefined) {
@@ -185,7 +185,7 @@ export class GuestHolds {
     for (const operation of frame.operations) {
       const { allow, text } = await this.#decideDraft(
         draftOf(operation),
-        "a rule rewrites what is done to this file: that can be blocked or asked about, and not changed",
+        "a rule rewrites an action on this file: file actions can be blocked or asked about, not rewritten",
       );
       if (!allow) return { allow, text };
     }

@@ -129,7 +129,7 @@ export class Ports {
     const forward = this.#forwards.get(guestPort);
     if (!forward) {
       throw new SbxError("port.not_found", `port ${guestPort} of the VM is not forwarded`, {
-        hint: "sbx port NAME lists those that are",
+        hint: "sbx port NAME lists the forwarded ports",
       });
     }
     const record = recordOf(guestPort, forward);

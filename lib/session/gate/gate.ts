@@ -453,7 +453,7 @@ function limited(evaluation: Evaluation, limit: Limit | undefined): Evaluation {
     ? limit.remedy
     : layer === "corp"
     ? "only your administrator can raise the budget of corp"
-    : "raise the limit in [budget] of the profile; sbx costs shows what was spent";
+    : "raise the limit in [budget] of the profile; sbx costs shows the amount spent";
   const rule = { id, layer, name: "budget", reason };
   return {
     ...evaluation,

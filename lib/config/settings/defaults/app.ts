@@ -8,8 +8,8 @@ name = "Application"
 description = "Behaviour of sbx itself"
 
 [settings.app.auto_update]
-name = "Check for updates by itself"
-description = "Ask the release channel on a schedule what is new, deprecated or revoked; nothing is installed by itself"
+name = "Check for updates automatically"
+description = "Check the release channel on a schedule for new, deprecated and revoked releases; nothing is installed automatically"
 type = "bool"
 default = true
 meta = { builtin = true }

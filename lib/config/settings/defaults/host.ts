@@ -25,14 +25,14 @@ collapsed = true
 
 [settings.network.dns_resolvers]
 name = "DNS resolvers"
-description = "Addresses of DNS resolvers, with a port unless it is 53, such as 192.0.2.1, 192.0.2.1:5353 or [2001:db8::1]:5353; empty uses those of the host"
+description = "Addresses of DNS resolvers, with a port unless it is 53, such as 192.0.2.1, 192.0.2.1:5353 or [2001:db8::1]:5353; empty uses the host's resolvers"
 type = "string_list"
 default = []
 meta = { builtin = true }
 
 [settings.network.extra_ca_file]
 name = "Additional certificate authorities"
-description = "Path of a PEM file on the host with certificate authorities for upstream servers, in addition to those of the system"
+description = "Path of a PEM file on the host with certificate authorities for upstream servers, in addition to the system's own"
 type = "text"
 default = ""
 meta = { builtin = true }

@@ -74,7 +74,7 @@ description = "Guests that were booted once and written down: later VMs start fr
 
 [settings.vm.templates.enabled]
 name = "Start from templates"
-description = "Start VMs from the memory of a booted guest, and make what is missing in the background"
+description = "Start VMs from the memory of a booted guest, and make missing templates in the background"
 type = "bool"
 default = true
 meta = { builtin = true }

@@ -109,7 +109,7 @@ export async function restoreProgram(options: ProgramOptions): Promise<ProgramCh
   return await changeProgram(path, async () => {
     if (!await Deno.stat(previous).then(({ isFile }) => isFile, () => false)) {
       throw new SbxError("update.program.not_found", `there is no previous program at ${previous}`, {
-        hint: "sbx update program --allow-downgrade installs what the channel has",
+        hint: "sbx update program --allow-downgrade installs the channel's version",
       });
     }
     const from = await askVersion(path).catch(() => undefined);
@@ -144,7 +144,7 @@ function findProgram(
     if (binary) return [binary, owner];
   }
   throw new SbxError("update.program.not_found", `release ${version} has no sbx for ${currentArch()}`, {
-    hint: "sbx update check shows what the channel has",
+    hint: "sbx update check shows the channel's releases",
   });
 }
 
@@ -173,7 +173,7 @@ async function requireVersion(path: string, version: string): Promise<void> {
   const actual = await askVersion(path);
   if (actual === version) return;
   throw new SbxError("update.program.failed", `the program says that it is sbx ${actual}, not ${version}`, {
-    hint: "the installed program is unchanged; tell its publisher",
+    hint: "the installed program is unchanged; report this to its publisher",
   });
 }
 
@@ -204,7 +204,7 @@ async function askVersion(path: string): Promise<string> {
   const failed = (problem: string, cause?: unknown) =>
     new SbxError("update.program.failed", `${path} does not run on this machine: ${problem}`, {
       cause,
-      hint: "the installed program is unchanged; tell its publisher",
+      hint: "the installed program is unchanged; report this to its publisher",
     });
   const command = new Deno.Command(path, {
     args: ["version", "--json"],
