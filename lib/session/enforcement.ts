@@ -1,3 +1,7 @@
+/**
+ * Enforces the contract of one session, and resumes its budgets and ports
+ * (docs/design/contracts/04-profiles.md §4, "Budgets").
+ */
 import { join } from "node:path";
 import type { Home } from "../base/home/mod.ts";
 import { userName } from "../base/user/mod.ts";
@@ -7,17 +11,16 @@ import { backgroundInterval } from "../base/time/mod.ts";
 import { type CredentialBroker, CredentialStore, Logins, storePath } from "../credential/mod.ts";
 import type { SessionGate } from "./gate/mod.ts";
 import { compileLayers } from "../policy/mod.ts";
-import { type Cost, DaySpending, type Spent } from "../policy/budget/mod.ts";
+import { type Cost, DaySpending, DNS_BYTES, OUTPUT_MAX, type Spent } from "../policy/budget/mod.ts";
 import { AccessRequests } from "./access.ts";
 import { ActivityRecord } from "./activity/mod.ts";
-import { DevPorts } from "./dev_ports.ts";
 import { type Contract, detectionsOf, exportRoutesOf, grantOf, readContract } from "./files/contract.ts";
 import { fileDraft, type HostFile } from "./file_event.ts";
 import { pinsPath, type SessionPaths, sessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import type { McpSide } from "./mcp.ts";
 import { NetworkAccess } from "./network_access.ts";
-import { decidePort, recordPortClosed } from "./port_event.ts";
+import { decidePort, recordPortClosed } from "./program.ts";
 import type { PortWork } from "./forward/mod.ts";
 import type { Recording, RecordingOptions } from "./recording.ts";
 import type { SessionReport } from "./report.ts";
@@ -28,7 +31,6 @@ import {
   openGate,
   type RecordParts,
 } from "./session_gate.ts";
-import { readSpent } from "./earlier_use.ts";
 import { Turns } from "./agent_turns.ts";
 import { Statements } from "./statement.ts";
 
@@ -250,8 +252,8 @@ export class Enforcement {
     const [{ McpSide }, { SessionLogins }, { ProgramVms }, { snapshotTools, SnapshotStore }] = await Promise
       .all([
         import("./mcp.ts"),
-        import("./mcp_login.ts"),
-        import("./mcp_program/mod.ts"),
+        import("./mcp.ts"),
+        import("./mcp_program.ts"),
         import("./snapshot_tools.ts"),
       ]);
     const { home, paths, record, report } = this.#options;
@@ -319,5 +321,55 @@ export class Lifetime implements Disposable {
 
   [Symbol.dispose](): void {
     clearTimeout(this.#timer);
+  }
+}
+
+/** Most development ports of a VM (docs/design/contracts/02-http.md §2, "Ports"). */
+const DEV_PORTS_MAX = 32;
+
+/** The ports of the variable `SBX_DEV_PORTS` that programs of the guest listen on. */
+export class DevPorts {
+  readonly #wanted: ReadonlySet<number>;
+  readonly #found = new Set<number>();
+  readonly #tell: (ports: number[]) => void;
+
+  /** @param tell receives all of them, with each new one */
+  constructor({ SBX_DEV_PORTS = "" }: Record<string, string>, tell: (ports: number[]) => void) {
+    const ports = SBX_DEV_PORTS.split(",").map(Number).filter((port) => port > 0);
+    this.#wanted = new Set(ports.slice(0, DEV_PORTS_MAX));
+    this.#tell = tell;
+  }
+
+  add(port: number): void {
+    if (!this.#wanted.has(port) || this.#found.has(port)) return;
+    this.#found.add(port);
+    this.#tell([...this.#found]);
+  }
+}
+
+/**
+ * Reads the use of a session so far.
+ *
+ * @param path its ledger, with every row written
+ * @returns a text: why the use is unknown, as a clause
+ */
+export async function readSpent(path: string, cost: Cost, now = Date.now()): Promise<Spent | string> {
+  try {
+    // Loads the database, which this thread needs for nothing else.
+    const { readSpending } = await import("../ledger/read/mod.ts");
+    const midnight = now - now % 86_400_000;
+    const { total, today, unstated } = await readSpending(path, midnight, DNS_BYTES);
+    for (const { provider, model, isToday, tokens, usd, uncountedBytes, uncounted } of unstated) {
+      const usage = { input: uncountedBytes, output: uncounted * OUTPUT_MAX };
+      const price = uncounted > 0 ? (cost(provider, model, usage) ?? 0) / 1e6 : 0;
+      for (const sums of isToday ? [total, today] : [total]) {
+        sums.tokens += tokens + usage.input + usage.output;
+        sums.usd += usd + price;
+      }
+    }
+    return { total, today };
+  } catch (error) {
+    log.error((error as Error).message);
+    return `the session's use so far cannot be read from its record: ${(error as Error).message}`;
   }
 }

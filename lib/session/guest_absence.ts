@@ -4,9 +4,8 @@ import type { Machine, MachineSpec } from "../machine/vm/mod.ts";
 import type { Enforcement } from "./enforcement.ts";
 import type { SessionPaths, VmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
-import { takeCopy, type VmCopy } from "./fork.ts";
 import { rejoinGuest } from "./start.ts";
-import { type MemoryOrigin, writeDown } from "./suspend.ts";
+import { type MemoryOrigin, takeCopy, type VmCopy, writeDown } from "./suspend.ts";
 
 /** A guest that is there, and its machine. */
 export interface PresentGuest {

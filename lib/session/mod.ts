@@ -2,7 +2,7 @@
 export type { ExecOutcome, ProgramStreams, TerminalRequest } from "./exec.ts";
 export * from "./files/mod.ts";
 export { PAUSED_HINT } from "./health.ts";
-export { loadAhead } from "./preload.ts";
+export { loadAhead } from "./session.ts";
 export { Session } from "./session.ts";
 export {
   discard as discardSuspended,

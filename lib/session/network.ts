@@ -1,3 +1,4 @@
+/** The network of a guest: its streams and refused packets. */
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
@@ -12,11 +13,11 @@ import { DnsFrame, Note, type StreamBlocked, StreamOpen } from "../machine/guest
 import type { Send } from "../mcp/endpoint/mod.ts";
 import type { CredentialResolver } from "../mcp/mod.ts";
 import { ModelReader } from "../network/model/mod.ts";
-import { CredentialDenied, NetProxy } from "../network/mod.ts";
+import { type ByteStream, CredentialDenied, NetProxy } from "../network/mod.ts";
 import type { Contract } from "./files/contract.ts";
-import { GuestStream } from "./guest_stream.ts";
 import { readNetworkConfig } from "./network_config/mod.ts";
-import { Refusals } from "./refusals.ts";
+import type { PacketRefusal } from "../machine/guest/mod.ts";
+import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
 
 /** Most ends that arrived before their streams. */
 const EARLY_ENDS_MAX = 4096;
@@ -191,4 +192,129 @@ function tellProxy(error: unknown): never {
 
 function report(error: unknown): void {
   log.error(asSbxError(error, "the network").message);
+}
+
+/** Most destinations per second with an event each; one more event stands for the rest. */
+export const REFUSALS_MAX = 32;
+/** `ms` in which packets to the same destination are one event. */
+const WINDOW_MS = 1000;
+
+/** Folds the packets that a guest's kernel refused into a bounded number of events. */
+class Refusals {
+  readonly #record: (refused: PacketRefusal, among: number) => void;
+  /** destinations with an event in this window */
+  readonly #recorded = new Set<string>();
+  /** the last packet without an event, and how many there are */
+  #unrecorded?: { last: PacketRefusal; count: number };
+  #window?: ReturnType<typeof setTimeout>;
+
+  /** @param record makes the event of a packet that stands for `count` of them; never throws */
+  constructor(record: (refused: PacketRefusal, among: number) => void) {
+    this.#record = record;
+  }
+
+  add(refused: PacketRefusal): void {
+    const { protocol, host_ip, port } = refused;
+    const destination = `${protocol} ${host_ip} ${port}`;
+    if (this.#recorded.has(destination)) return;
+    this.#window ??= setTimeout(() => this.#end(), WINDOW_MS);
+    if (this.#recorded.size >= REFUSALS_MAX) {
+      this.#unrecorded = { last: refused, count: (this.#unrecorded?.count ?? 0) + 1 };
+      return;
+    }
+    this.#recorded.add(destination);
+    this.#record(refused, 1);
+  }
+
+  /** Records the packets that have no event yet. */
+  close(): void {
+    clearTimeout(this.#window);
+    this.#end();
+  }
+
+  #end(): void {
+    const unrecorded = this.#unrecorded;
+    this.#recorded.clear();
+    this.#window = this.#unrecorded = undefined;
+    if (unrecorded) this.#record(unrecorded.last, unrecorded.count);
+  }
+}
+
+/** `ms` in which a guest resets a refused connection. */
+const REFUSE_MS = timeLimit(1000);
+
+/**
+ * One TCP connection of a guest's program, as sbx-net-proxy carries it. A vhost-user vsock loses half-closes, so the end
+ * of the program's side comes on a connection of its own, with the number of bytes before it.
+ */
+export class GuestStream implements ByteStream {
+  readonly #conn: Deno.Conn;
+  #first: Uint8Array;
+  #count = 0;
+  #endsAt = Infinity;
+  readonly #tell?: (line: string) => Promise<void>;
+  /** ends the pending read */
+  #endRead?: () => void;
+
+  /**
+   * @param first bytes that came with the frame that opened it
+   * @param tell sends the guest the reason for a refusal; it closes the connection then
+   */
+  constructor(conn: Deno.Conn, first: Uint8Array, tell?: (line: string) => Promise<void>) {
+    this.#conn = conn;
+    this.#first = first;
+    this.#tell = tell;
+  }
+
+  /** @returns after the guest has closed the connection, or did not in time */
+  async refuse(line: string): Promise<void> {
+    if (!this.#tell) return;
+    await this.#tell(line).catch(() => {});
+    const into = new Uint8Array(4096);
+    const gone = (async () => {
+      while (await this.#conn.read(into) !== null);
+    })().catch(() => backgroundDelay(REFUSE_MS));
+    await Promise.race([gone, backgroundDelay(REFUSE_MS)]);
+  }
+
+  /** Ends the program's side after this many bytes. */
+  end(bytes: number): void {
+    this.#endsAt = bytes;
+    if (this.#count >= bytes) this.#endRead?.();
+  }
+
+  /** @throws {Deno.errors.ConnectionReset} when the connection ends before the program's side did */
+  read(into: Uint8Array): Promise<number | null> {
+    if (this.#first.length > 0) {
+      const chunk = this.#first.subarray(0, into.length);
+      into.set(chunk);
+      this.#first = this.#first.subarray(chunk.length);
+      this.#count += chunk.length;
+      return Promise.resolve(chunk.length);
+    }
+    if (this.#count >= this.#endsAt) return Promise.resolve(null);
+    return new Promise((resolve, reject) => {
+      this.#endRead = () => resolve(null);
+      this.#conn.read(into).then((read) => {
+        this.#endRead = undefined;
+        if (read === null) {
+          return reject(new Deno.errors.ConnectionReset("the guest reset the connection"));
+        }
+        this.#count += read;
+        resolve(read);
+      }, reject);
+    });
+  }
+
+  write(bytes: Uint8Array): Promise<number> {
+    return this.#conn.write(bytes);
+  }
+
+  closeWrite(): Promise<void> {
+    return this.#conn.closeWrite();
+  }
+
+  close(): void {
+    this.#conn.close();
+  }
 }

@@ -1,5 +1,13 @@
+/**
+ * Events of programs that the host starts in a guest, and of ports that lead into it
+ * (docs/design/contracts/02-http.md §2, "Ports").
+ */
 import { type Event, GUEST_WORKSPACE, type ProcessActivity } from "../event/mod.ts";
-import type { Draft } from "../policy/mod.ts";
+import { type Draft, type Gate, summary } from "../policy/mod.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { userName } from "../base/user/mod.ts";
+import { PORT_PROGRAM } from "../machine/guest/mod.ts";
+import type { PortWork } from "./forward/mod.ts";
 
 /** A program to run. */
 export interface Program {
@@ -48,4 +56,36 @@ export function programOf({ process }: Event, request: Program): Program {
 
 function activityOf({ argv, cwd = GUEST_WORKSPACE }: Program): Omit<ProcessActivity, "operation"> {
   return { executable: argv[0], command: argv.join(" "), argv, cwd };
+}
+
+/**
+ * Asks the rules about a port that is about to be opened. It is the program of its connections, with a word more, so that a
+ * rule on `sbx-port` holds for it too.
+ *
+ * @returns the id of its event
+ * @throws {SbxError} `policy.blocked`, `ledger.unavailable`
+ */
+export async function decidePort(gate: Pick<Gate, "decide">, work: PortWork): Promise<string> {
+  const passage = await gate.decide(labelled(execDraft(portProgram(work), work.trace_id), "open", work));
+  passage.finish();
+  const { event_id } = passage.event.common;
+  if (passage.allowed) return event_id;
+  throw new SbxError("policy.blocked", summary(passage.decision), {
+    hint: `sbx why ${event_id} shows the record`,
+  });
+}
+
+/** Records that a port was closed. @param event_id of its opening */
+export function recordPortClosed(gate: Pick<Gate, "observe">, work: PortWork, event_id: string): void {
+  const { trace_id } = work;
+  gate.observe(labelled(exitDraft(portProgram(work), 0, { event_id, trace_id }), "close", work));
+}
+
+function portProgram({ guest_port }: PortWork): Program {
+  return { argv: [PORT_PROGRAM, `${guest_port}`, "open"], cwd: "/" };
+}
+
+function labelled({ common, ...family }: Draft, port: string, { host_port, client }: PortWork): Draft {
+  const labels = { ...common.labels, port, host_port: `${host_port}`, client, user: userName() };
+  return { common: { ...common, labels }, ...family };
 }

@@ -2,7 +2,7 @@ import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { timeLimit } from "../base/time/mod.ts";
-import type { SessionNotice } from "./gate/mod.ts";
+import type { SessionGate, SessionNotice } from "./gate/mod.ts";
 import {
   checkBootConfig,
   type ExecResult,
@@ -20,16 +20,13 @@ import type { Enforcement } from "./enforcement.ts";
 import type { ExecOutcome, ProgramStreams, TerminalRequest, TerminalSize } from "./exec.ts";
 import { type SessionPaths, sessionPaths, vmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
-import type { VmCopy } from "./fork.ts";
 import { liveStart } from "./file_event.ts";
-import { SessionHealth } from "./health.ts";
-import { Idleness } from "./idleness.ts";
-import { specOf } from "./machine_spec.ts";
+import { DiskReserve, SessionHealth } from "./health.ts";
+import { panicOf, specOf } from "./machine.ts";
 import { SessionReport } from "./report.ts";
-import { DiskReserve } from "./reserve.ts";
 import type { SpareMachine } from "./spare.ts";
 import { Stages, startMachine } from "./start.ts";
-import { discard, isSuspended, originOf, requireRoom } from "./suspend.ts";
+import { discard, isSuspended, originOf, requireRoom, type VmCopy } from "./suspend.ts";
 import {
   ACTIVITY_FRAME_LIMIT,
   DNS_FRAME_LIMIT,
@@ -38,7 +35,7 @@ import {
   TCP_FRAME_LIMIT,
   TCP_STREAMS_MAX,
 } from "../machine/guest/wire/mod.ts";
-import { panicOf } from "./console.ts";
+import { startThreadAhead } from "../ledger/mod.ts";
 
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = timeLimit(15_000);
@@ -407,4 +404,53 @@ async function lostBefore(machine: Machine, currentLink: () => GuestLink): Promi
     if (!("lost" in event)) return undefined;
     if (link === currentLink()) return event.lost;
   }
+}
+
+/**
+ * Part of one processor that an idle guest stays under, with a busy host's share of it: 1 to 4 % under emulation for a
+ * guest in which nothing runs, 11 % for one with a loop of `sleep 0.1` (docs/design/contracts/14-limits.md
+ * §14).
+ */
+const BUSY_SHARE = 0.05;
+/** Shortest time that processor time is compared with, in `ms`: the kernel counts in steps of 10. */
+const SPAN_MS = 1000;
+
+/** A session's activity at one moment. */
+export interface SessionInUse {
+  link: Pick<GuestLink, "isInUse">;
+  gate: Pick<SessionGate, "activity" | "asks">;
+  machine: Pick<Machine, "cpuMs">;
+}
+
+/** Time without use by the host or the guest's own work. Each check covers the time since the last. */
+export class Idleness {
+  #usedAt: number;
+  #looked: { at: number; cpuMs: number } | undefined;
+
+  constructor(private readonly now: () => number = () => performance.now()) {
+    this.#usedAt = now();
+  }
+
+  /** @returns `ms` */
+  async look({ link, gate, machine }: SessionInUse): Promise<number> {
+    const cpuMs = await machine.cpuMs();
+    const at = this.now();
+    const isWorking = this.#isWorking(at, cpuMs);
+    const isWaiting = gate.activity.isBusy || gate.asks.pending().length > 0;
+    this.#usedAt = isWorking || isWaiting || link.isInUse ? at : Math.max(this.#usedAt, gate.activity.lastAt);
+    return at - this.#usedAt;
+  }
+
+  #isWorking(at: number, cpuMs: number): boolean {
+    const before = this.#looked;
+    if (before && at - before.at < SPAN_MS) return false;
+    this.#looked = { at, cpuMs };
+    return before === undefined || cpuMs - before.cpuMs > (at - before.at) * BUSY_SHARE;
+  }
+}
+
+/** Loads the code of a session's enforcement and programs, and starts the thread of its ledger, before there is a session. */
+export async function loadAhead(): Promise<void> {
+  startThreadAhead();
+  await Promise.all([import("./enforcement.ts"), import("./exec.ts"), import("./network.ts")]);
 }

@@ -3,9 +3,8 @@ import { log } from "../base/log/mod.ts";
 import { GuestLink } from "../machine/guest/mod.ts";
 import type { BootCall, SpareMachineOrder } from "./ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine, MachineSpec } from "../machine/vm/mod.ts";
-import { templateDeadline } from "./boot_deadline.ts";
 import { makeSockets, sessionPaths } from "./files/paths.ts";
-import { type MachineFacts, specOf } from "./machine_spec.ts";
+import { type MachineFacts, specOf, templateDeadline } from "./machine.ts";
 
 /** Machine whose guest has connected and waits for its boot configuration. */
 export interface SpareGuest {

@@ -3,11 +3,10 @@ import { log } from "../base/log/mod.ts";
 import type { GuestLink, ShellState } from "../machine/guest/mod.ts";
 import type { BootCall, MachineInfo } from "./ipc/mod.ts";
 import type { Hypervisor, Machine, MachineSpec } from "../machine/vm/mod.ts";
-import { bootDeadline, rejoinDeadline, templateDeadline } from "./boot_deadline.ts";
+import { bootDeadline, panicOf, rejoinDeadline, templateDeadline } from "./machine.ts";
 import type { Enforcement } from "./enforcement.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
-import { panicOf } from "./console.ts";
 import type { SpareGuest } from "./spare.ts";
 import { discard, readAsks, readShell, suspendedImage } from "./suspend.ts";
 

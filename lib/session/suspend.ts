@@ -1,4 +1,7 @@
-/** A VM whose memory is on disk: written when it is suspended, gone when its guest has answered again. */
+/**
+ * A VM whose memory is on disk: written when it is suspended or copied, gone when its guest has answered
+ * again.
+ */
 import { stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
@@ -8,7 +11,11 @@ import type { GuestLink, ShellState } from "../machine/guest/mod.ts";
 import type { AskQueue } from "../policy/mod.ts";
 import { KeptAsk } from "../policy/ask/schema.ts";
 import type { Hypervisor, Machine, MachineImage, MachineSpec } from "../machine/vm/mod.ts";
-import type { SessionPaths } from "./files/paths.ts";
+import type { SessionPaths, VmPaths } from "./files/paths.ts";
+import { copySparse } from "../base/copy/mod.ts";
+import { GO_ON } from "../machine/guest/wire/mod.ts";
+import type { LastEvent } from "../ledger/mod.ts";
+import type { VmRecord } from "./files/record.ts";
 
 /** State of the link, beside the machine's. */
 const LinkState = z.strictObject({
@@ -196,4 +203,74 @@ function diskPath({ suspended }: Place): string {
 
 function linkPath({ suspended }: Place): string {
   return join(suspended, "link.json");
+}
+
+/** The running VM. */
+interface ForkSource {
+  machine: Machine;
+  link: GuestLink;
+  record: Pick<VmRecord, "scratch_gb">;
+  paths: Pick<VmPaths, "scratch" | "workspace">;
+  /** the machine that its memory is of */
+  origin(): Promise<MemoryOrigin>;
+  /** the last event of its session */
+  lastEvent(): Promise<LastEvent | undefined>;
+}
+
+/** A copy whose memory is not on disk yet. */
+export interface VmCopy {
+  /** time that the source stood still, in `ms` */
+  stillMs: number;
+  /** the source's last event until then */
+  event?: LastEvent;
+  /** @throws {SbxError} `vm.fork_failed` */
+  write(): Promise<void>;
+}
+
+/**
+ * Copies a running VM, which then resumes but has to rejoin, also after a failure.
+ *
+ * @param to an empty folder
+ * @throws {SbxError} `vm.fork_failed`
+ */
+export async function takeCopy(source: ForkSource, to: VmPaths): Promise<VmCopy> {
+  const { machine, link, paths, record } = source;
+  const hasScratch = record.scratch_gb > 0;
+  const image = suspendedImage(to);
+  try {
+    await Deno.mkdir(to.suspended, { mode: 0o700 });
+    await Deno.mkdir(image.dir, { mode: 0o700 });
+    // The machine writes its disk out when it is stopped: data already on disk costs no time then.
+    if (hasScratch) await syncFile(paths.scratch);
+    const origin = await source.origin();
+    const { shellState } = link;
+    let event: LastEvent | undefined;
+    const { stillMs, write } = await machine.copy(image, () => link.detach(), async () => {
+      [event] = await Promise.all([
+        source.lastEvent(),
+        // Only the source gets it: the copy has its own console.
+        machine.tell(GO_ON),
+        ...hasScratch ? [copySparse(paths.scratch, to.scratch)] : [],
+        copySparse(paths.workspace, to.workspace),
+      ]);
+    });
+    await writeBeside(to, origin, shellState);
+    const writeOrFail = () =>
+      write().catch((cause) => {
+        throw forkError(cause);
+      });
+    return { stillMs, event, write: writeOrFail };
+  } catch (cause) {
+    throw forkError(cause);
+  }
+}
+
+function forkError(cause: unknown): SbxError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new SbxError("vm.fork_failed", `the VM cannot be copied: ${reason}`, { cause });
+}
+
+async function syncFile(path: string): Promise<void> {
+  using file = await Deno.open(path);
+  await file.syncData();
 }

@@ -8,7 +8,7 @@ import { CredentialBroker, CredentialStore, type LoginPlace, Logins } from "../.
 import { defaultsOf } from "../../lib/mcp/endpoint/mod.ts";
 import { Aggregator, type AggregatorDefinition } from "../../lib/mcp/mod.ts";
 import { beginLogin } from "../../lib/mcp/oauth/mod.ts";
-import { SessionLogins } from "../../lib/session/mcp_login.ts";
+import { SessionLogins } from "../../lib/session/mcp.ts";
 import { browse } from "../helper/oauth_server.ts";
 import { fromRoot } from "../helper/repo.ts";
 

@@ -61,7 +61,7 @@ test("a disk that fills up: the VM stands still, everybody says why, and all goe
       assertStringIncludes(stderr, "free some space");
       const resumed = await sbx.cli("resume", "full");
       assertEquals(resumed.code, 1);
-      assertStringIncludes(resumed.stderr, "it resumes by itself");
+      assertStringIncludes(resumed.stderr, "it resumes automatically");
     });
 
     await t.step("sbx status says so, and that not all is well", async () => {

@@ -6,7 +6,7 @@ import { FrameChannel } from "../../lib/base/wire/mod.ts";
 import type { DnsService } from "../../lib/network/dns/mod.ts";
 import { type DnsFrame, type PacketRefusal, PORTS, type StreamOpen } from "../../lib/machine/guest/mod.ts";
 import * as schema from "../../lib/machine/guest/schema.ts";
-import { GuestStream } from "../../lib/session/guest_stream.ts";
+import { GuestStream } from "../../lib/session/network.ts";
 import { vsockPath } from "../../lib/machine/vm/hypervisor.ts";
 
 /** A connection of the guest. */

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { CredentialBroker, CredentialStore, type LoginPlace, Logins } from "../../lib/credential/mod.ts";
 import { CredentialDenied } from "../../lib/network/interface/mod.ts";
-import { type SessionLoginOptions, SessionLogins } from "../../lib/session/mcp_login.ts";
+import { type SessionLoginOptions, SessionLogins } from "../../lib/session/mcp.ts";
 import { beginLogin, type LoginRequest } from "../../lib/mcp/oauth/mod.ts";
 import { TestAggregator } from "./mcp_aggregator.ts";
 import { definition, type Loopback } from "./mcp_server.ts";

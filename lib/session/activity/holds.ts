@@ -10,8 +10,7 @@ import type { Channel } from "../../base/wire/mod.ts";
 import type { ActivityFrame, ActivityOrder, FileProbe } from "../../machine/guest/mod.ts";
 import type { SessionGate } from "../gate/mod.ts";
 import { type Decision, type Draft, guestLine } from "../../policy/mod.ts";
-import { execDraft, fileDraft, guestProgram, held } from "./draft.ts";
-import type { KnownProcesses } from "./processes.ts";
+import { execDraft, fileDraft, guestProgram, held, type KnownProcesses } from "./draft.ts";
 
 type Permission = Extract<ActivityFrame, { t: "Permission" }>;
 type Program = Extract<Permission, { kind: "exec" }>;

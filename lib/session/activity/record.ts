@@ -1,17 +1,25 @@
+/** Records a guest's reports of its programs and of their operations on files. */
 import { SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundDelay, backgroundTimeout, timeLimit } from "../../base/time/mod.ts";
 import type { Channel } from "../../base/wire/mod.ts";
-import type { Finding, NamedPaths } from "../../event/mod.ts";
+import { type Finding, type NamedPaths, pathClass } from "../../event/mod.ts";
 import type { ActivityOrder } from "../../machine/guest/mod.ts";
 import { ActivityFrame, ActivityHello } from "../../machine/guest/schema.ts";
 import type { SessionGate } from "../gate/mod.ts";
-import { execDraft, exitDraft, foldDraft, guestProgram, isOfSbx, reportDraft } from "./draft.ts";
-import type { ActivityLink, ActivityListener, Report } from "./link.ts";
-import { FileRecord } from "./files.ts";
+import {
+  execDraft,
+  exitDraft,
+  fileDraft,
+  foldDraft,
+  guestProgram,
+  isOfSbx,
+  KnownProcesses,
+  reportDraft,
+} from "./draft.ts";
 import { GuestHolds } from "./holds.ts";
 import { Fold, FOLD_MS } from "./fold.ts";
-import { KnownProcesses } from "./processes.ts";
+import { dirname } from "node:path";
 
 /** Waits for a report, in `ms` (docs/design/contracts/14-limits.md §14). */
 const TIMES = {
@@ -335,4 +343,95 @@ export class ReportFindings {
       tags: ["activity"],
     }]);
   }
+}
+
+/** Parts of a session that the report of a guest needs. */
+/** Host end of the guest that reports. */
+export interface ActivityLink {
+  /** settles when the guest has booted; rejects when it is lost */
+  booted(): Promise<unknown>;
+  /** gives the guest a new key for its report */
+  askActivity(): Promise<void>;
+  /** whether it is the last key; it is good once */
+  admitsActivity(key: string): boolean;
+  /** the guest has ended, or was left for a while */
+  readonly isOver: boolean;
+}
+
+/** Who wants to know of a report. */
+interface ActivityListener {
+  /** @param why nothing is reported; `undefined` once it is */
+  onProblem(why?: string): void;
+  /** a program of the guest listens on a port */
+  onListen(port: number): void;
+}
+
+/** A report that was asked for. */
+interface Report {
+  /** when it began, as unix `ms` */
+  began?: number;
+  link: ActivityLink;
+  started: PromiseWithResolvers<void>;
+  /** resolves with the reason for its end */
+  ended: PromiseWithResolvers<string>;
+  /** the last gap it reported, after which it may end */
+  gap?: { why: string; at: number };
+}
+
+type FileFrame = Extract<ActivityFrame, { t: "File" }>;
+type Operation = FileFrame["operation"];
+
+/** Stands for the folders without a count of their own. */
+const ANYWHERE = "/";
+
+/** Records operations of guest programs on files. Very many are counted by folder instead. */
+class FileRecord {
+  readonly #gate: Pick<SessionGate, "observe">;
+  readonly #processes: Pick<KnownProcesses, "get">;
+  /** classes of the profile */
+  readonly #named: () => NamedPaths;
+  readonly #folders = new Fold((name) => nameOf(operationOf(name), ANYWHERE));
+  /** by path: no flood of other files hides operations on a secret */
+  readonly #secrets = new Fold((name) => nameOf(operationOf(name), ANYWHERE));
+
+  constructor(
+    gate: Pick<SessionGate, "observe">,
+    processes: Pick<KnownProcesses, "get">,
+    named: () => NamedPaths,
+  ) {
+    this.#gate = gate;
+    this.#named = named;
+    this.#processes = processes;
+  }
+
+  /** @returns false when it was counted @throws {SbxError} `ledger.unavailable` */
+  take({ operation, path, from, pid, bytes }: FileFrame): boolean {
+    const named = this.#named();
+    const isSecret = [path, from ?? ""].some((each) => pathClass(each, named) === "secret");
+    const isAdmitted = isSecret
+      ? this.#secrets.admits(nameOf(operation, path))
+      : this.#folders.admits(nameOf(operation, dirname(path)));
+    if (!isAdmitted) return false;
+    const activity = { operation, path, byte_count: bytes ?? 0 };
+    const labels = { ...from !== undefined && { from } };
+    this.#gate.observe(fileDraft(activity, labels, { named, program: this.#processes.get(pid) }));
+    return true;
+  }
+
+  recordCounts(): void {
+    const named = this.#named();
+    for (const [name, { count }] of [...this.#folders.take(), ...this.#secrets.take()]) {
+      const path = name.slice(operationOf(name).length + 1);
+      const activity = { operation: operationOf(name), path, byte_count: 0 };
+      this.#gate.observe(fileDraft(activity, { folded: String(count) }, { named }));
+    }
+  }
+}
+
+function nameOf(operation: Operation, folder: string): string {
+  return `${operation} ${folder}`;
+}
+
+function operationOf(name: string): Operation {
+  return name.slice(0, name.indexOf(" ")) as Operation;
 }

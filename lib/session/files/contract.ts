@@ -7,7 +7,7 @@ import { writeAtomic } from "../../base/home/mod.ts";
 import { type DetectionIr, dropDuplicates } from "../../detection/mod.ts";
 import type { Contract } from "./contract_schema.ts";
 import type { VmPaths } from "./paths.ts";
-import { checkJson, type FileError, readJson } from "./read.ts";
+import { checkJson, type FileError, readJson } from "./record.ts";
 
 export type { Contract } from "./contract_schema.ts";
 

@@ -1,5 +1,6 @@
-import type { Event } from "../../event/mod.ts";
-import type { Decision, Outcome, Passage } from "../../policy/mod.ts";
+/** The way of an event through the gate: its decision, its response and its end. */
+import { type Event, familyOf } from "../../event/mod.ts";
+import type { Decision, Outcome, Passage, Policy } from "../../policy/mod.ts";
 
 /** The end of an event, with the times of its passage in `ms` since the decision. */
 export interface TimedOutcome extends Outcome {
@@ -8,7 +9,7 @@ export interface TimedOutcome extends Outcome {
 }
 
 /** The part of the gate that a passage goes back to. */
-export interface PassageGate {
+interface PassageGate {
   /** an event may have its effect */
   opened(event: Event): void;
   /** @returns the decision that blocks the response */
@@ -79,5 +80,59 @@ export class EventPassage implements Passage {
       ...(this.#firstByteMs !== undefined && { first_byte_ms: this.#firstByteMs }),
       duration_ms: performance.now() - this.#decidedAt,
     });
+  }
+}
+
+/** Families whose events have a response. */
+export const RESPONDING: ReadonlySet<string> = new Set(["http", "dns", "mcp", "model"]);
+
+/** Families whose responses some rule reads. */
+export function reviewedFamilies({ rules }: Policy): ReadonlySet<string> {
+  const paths = rules.flatMap(({ paths }) => paths);
+  return new Set(
+    [...RESPONDING].filter((family) => paths.some((path) => path.startsWith(`${family}.response.`))),
+  );
+}
+
+/** A copy of the event with the response in the object of its family. */
+export function withResponse(event: Event, response: unknown): Event {
+  const family = familyOf(event.common.event_type);
+  return { ...event, [family]: { ...event[family], response } } as Event;
+}
+
+export class EventActivity {
+  /** ids of allowed events whose response has not ended */
+  readonly #open = new Set<string>();
+  #lastAt = performance.now();
+
+  /** Time of the last event, in `ms` of this process. */
+  get lastAt(): number {
+    return this.#lastAt;
+  }
+
+  get isBusy(): boolean {
+    return this.#open.size > 0;
+  }
+
+  /** @param event absent: the end of one */
+  recorded(event?: Event): void {
+    // A program that the guest starts on its own does not count as use.
+    if (event?.process && event.common.actor === "vm") return;
+    this.#lastAt = performance.now();
+  }
+
+  /** A gate for passages, whose beginnings and ends are noted. */
+  following(gate: Omit<PassageGate, "opened">): PassageGate {
+    return {
+      ...gate,
+      opened: ({ common: { event_id, event_type } }) => {
+        if (RESPONDING.has(familyOf(event_type))) this.#open.add(event_id);
+      },
+      recordEnd: (event, outcome) => {
+        this.#open.delete(event.common.event_id);
+        this.recorded();
+        gate.recordEnd(event, outcome);
+      },
+    };
   }
 }

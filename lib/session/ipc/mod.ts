@@ -1,6 +1,6 @@
 /** Frames between sbx-service and the sbx-process of each VM (docs/design/contracts/07-guest-wire.md §7). */
-export { call, CallStream } from "./client.ts";
-export { greet, schemaHash } from "./hello.ts";
+export { call, CallStream } from "./calls.ts";
+export { greet, schemaHash } from "./calls.ts";
 export {
   type BootCall,
   Call,
@@ -18,5 +18,5 @@ export {
   type StreamKind,
   type SuspendedBy,
 } from "./schema.ts";
-export { type Caller, CallServer } from "./server.ts";
+export { type Caller, CallServer } from "./calls.ts";
 export { giveMachine, giveSession, NO_SESSION, receiveOrders, type SpareMachineOrder } from "./spare.ts";

@@ -1,7 +1,7 @@
 /** Jobs: programs in the background of a VM, with their output on disk (docs/guides/jobs.md). */
 export { endedWithVm, jobEnded, Jobs, noTerminal } from "./jobs.ts";
 export { JOB_OUTPUT_BYTES, JOBS_KEPT, JOBS_RUNNING_MAX } from "./output.ts";
-export { OutputReader, type Piece } from "./output_reader.ts";
-export { jobDir, type JobProgram, type JobRunner, type OnDecided, readJobs } from "./job.ts";
+export { OutputReader, type Piece } from "./output.ts";
+export { jobDir, type JobProgram, type JobRunner, type OnDecided, readJobs } from "./jobs.ts";
 export { JobId, JobRecord } from "./schema.ts";
-export { lastLines } from "./tail.ts";
+export { lastLines } from "./output.ts";

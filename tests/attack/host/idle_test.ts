@@ -3,7 +3,7 @@ import { assert } from "@std/assert";
 import { encodeFrame, type FrameChannel } from "../../../lib/base/wire/mod.ts";
 import { GuestLink, PORTS, TCP_STREAMS_MAX } from "../../../lib/machine/guest/mod.ts";
 import { BufferedConnection, DeadlineWatch } from "../../../lib/network/connection.ts";
-import { GuestStream } from "../../../lib/session/guest_stream.ts";
+import { GuestStream } from "../../../lib/session/network.ts";
 import { vsockPath } from "../../../lib/machine/vm/mod.ts";
 
 /** Connections of this test, and most `bytes` of buffers for each. */

@@ -25,7 +25,7 @@ const PLACES: Record<string, "itself" | "world" | string> = {
   "lib/fleet/receive/front.ts": "itself",
   "lib/client/gateway/socket.ts": "itself",
   "lib/client/gateway/upstream.ts": "itself",
-  "lib/session/ipc/client.ts": "itself",
+  "lib/session/ipc/calls.ts": "itself",
   "lib/network/guest/terminator.ts": "itself",
   "lib/service/vm/launch.ts": "itself",
   "lib/machine/vm/qmp.ts": "itself",

@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { EVENT_TYPES } from "../../../lib/event/schema.ts";
 import { catalogue, EVENT_FAMILIES, type EventFamily, familyOf } from "../../../lib/event/mod.ts";
-import { RESPONDING } from "../../../lib/session/gate/response.ts";
+import { RESPONDING } from "../../../lib/session/gate/passage.ts";
 import { viewOf } from "../../../lib/ledger/views.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
@@ -68,7 +68,7 @@ for (const family of EVENT_FAMILIES) {
       `add ${viewOf(family)} to docs/design/contracts/12-ledger.md §12, Views`,
     );
     const hasResponse = FIELDS.some((path) => path.startsWith(`${family}.response.`));
-    assertEquals(RESPONDING.has(family), hasResponse, "correct RESPONDING in lib/session/gate/response.ts");
+    assertEquals(RESPONDING.has(family), hasResponse, "correct RESPONDING in lib/session/gate/passage.ts");
   });
 }
 

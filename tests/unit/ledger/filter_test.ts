@@ -1,7 +1,7 @@
 /** Conditions on lists of events: what each selects, alone and together. */
 import { assertEquals } from "@std/assert";
 import type { Event } from "../../../lib/event/mod.ts";
-import { withResponse } from "../../../lib/session/gate/response.ts";
+import { withResponse } from "../../../lib/session/gate/passage.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { type EventFilter, readEvents } from "../../../lib/ledger/read/mod.ts";
 import { execEvent, requestEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";

@@ -5,7 +5,7 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { beginLogin } from "../../../lib/mcp/oauth/mod.ts";
-import type { SessionLogins } from "../../../lib/session/mcp_login.ts";
+import type { SessionLogins } from "../../../lib/session/mcp.ts";
 import { withLogin } from "../../helper/mcp_login.ts";
 import { definition } from "../../helper/mcp_server.ts";
 

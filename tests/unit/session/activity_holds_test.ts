@@ -113,7 +113,7 @@ Deno.test("a program that may run is answered, and is no event of its own; one t
     assertEquals(answer.allow, false);
     assertMatch(String(answer.text), /^sbx: blocked by policy: no git .*; sbx why \w+ shows the record$/);
   }
-  assertMatch(String(fourth.text), /only those that sbx starts/);
+  assertMatch(String(fourth.text), /sbx can rewrite only programs it starts itself/);
   const decided = gate.entries.filter(({ decision }) => decision);
   assertEquals(
     decided.map(({ event: { common, process }, decision }) => [

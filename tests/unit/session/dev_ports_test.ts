@@ -1,6 +1,6 @@
 /** Development ports of a VM: those of its variable that programs listen on. */
 import { assertEquals } from "@std/assert";
-import { DevPorts } from "../../../lib/session/dev_ports.ts";
+import { DevPorts } from "../../../lib/session/enforcement.ts";
 
 Deno.test("ports of the variable are told, each once; others are not", () => {
   const told: number[][] = [];

@@ -1,8 +1,7 @@
 /** A machine that pauses while its record or its disk cannot be written, also while its guest is away. */
 import { assertEquals, assertRejects } from "@std/assert";
 import type { MachineInfo } from "../../../lib/session/ipc/mod.ts";
-import { SessionHealth } from "../../../lib/session/health.ts";
-import type { DiskReserve } from "../../../lib/session/reserve.ts";
+import { type DiskReserve, SessionHealth } from "../../../lib/session/health.ts";
 
 /** A machine that is being written down, until `written`, and whose guest is away until `back`. */
 function machine(initial: MachineInfo["state"] = "Running") {

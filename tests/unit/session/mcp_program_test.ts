@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes 
 import { join } from "node:path";
 import type { Call, Caller, McpNeed } from "../../../lib/session/ipc/mod.ts";
 import type { Program } from "../../../lib/mcp/mod.ts";
-import { ProgramVms } from "../../../lib/session/mcp_program/mod.ts";
+import { ProgramVms } from "../../../lib/session/mcp_program.ts";
 import { withProcesses } from "../../helper/vm_process.ts";
 
 const ONE = "11111111-1111-4111-8111-111111111111";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { panicOf } from "../../../lib/session/console.ts";
+import { panicOf } from "../../../lib/session/machine.ts";
 
 Deno.test("a kernel's last words are found at the end of a long console, and are one harmless line", async () => {
   const path = await Deno.makeTempFile();

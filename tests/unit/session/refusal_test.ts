@@ -4,8 +4,7 @@ import { home } from "../../../lib/base/home/mod.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import { CredentialBroker, CredentialStore, storePath } from "../../../lib/credential/mod.ts";
 import type { PacketRefusal } from "../../../lib/machine/guest/mod.ts";
-import { Network } from "../../../lib/session/network.ts";
-import { REFUSALS_MAX } from "../../../lib/session/refusals.ts";
+import { Network, REFUSALS_MAX } from "../../../lib/session/network.ts";
 import { eventually } from "../../helper/sbx.ts";
 import { contractOf, withGate } from "../../helper/session_gate.ts";
 

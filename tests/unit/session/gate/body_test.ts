@@ -1,6 +1,6 @@
 /** Texts of bodies in the parts of events: left out of what is scrubbed and recorded, and put back. */
 import { assertEquals, assertStrictEquals } from "@std/assert";
-import { withoutBinaryText, withoutTexts, withTextsOf } from "../../../../lib/session/gate/body.ts";
+import { withoutBinaryText, withoutTexts, withTextsOf } from "../../../../lib/session/gate/redact.ts";
 
 const textBody = { state: "text", text: "hello", size: 5 };
 const binaryBody = { state: "binary", text: "\0hello", size: 6 };

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { reviewedFamilies } from "../../../../lib/session/gate/response.ts";
+import { reviewedFamilies } from "../../../../lib/session/gate/passage.ts";
 import { compilePolicy } from "../../../../lib/policy/mod.ts";
 import { parseRules } from "../../../../lib/policy/author/mod.ts";
 

@@ -1,9 +1,13 @@
 /** The output of a job on disk: order, bound, gaps, and readers beside the writer. */
 import { assert, assertEquals } from "@std/assert";
-import { JobOutput } from "../../../../lib/session/job/output.ts";
-import { OutputReader, type Piece } from "../../../../lib/session/job/output_reader.ts";
-import { segmentPath, segmentsOf } from "../../../../lib/session/job/segment.ts";
-import { lastLines } from "../../../../lib/session/job/tail.ts";
+import {
+  JobOutput,
+  lastLines,
+  OutputReader,
+  type Piece,
+  segmentPath,
+  segmentsOf,
+} from "../../../../lib/session/job/output.ts";
 
 const LIMIT = 8 * 1024;
 const encode = (text: string) => new TextEncoder().encode(text);

@@ -1,0 +1,163 @@
+/** Active rules and detections of a session, and the findings that the gate itself makes. */
+import { type DetectionFinding, type DetectionIr, Matcher, type RuleCounter } from "../../detection/mod.ts";
+import { type Event, familyOf, type Finding } from "../../event/mod.ts";
+import type { Evaluation, Policy, RuleFailure } from "../../policy/mod.ts";
+import { reviewedFamilies } from "./passage.ts";
+import { REASON } from "../../credential/mod.ts";
+
+/** The rules and detections of a session until the next change. */
+export class RulesInForce {
+  readonly policy: Policy;
+  /** families of which some rule reads responses; the responses of others are not evaluated */
+  readonly reviewed: ReturnType<typeof reviewedFamilies>;
+  readonly #corpIds: ReadonlySet<string>;
+  readonly #otherIds: ReadonlySet<string>;
+
+  constructor(policy: Policy, detections: readonly DetectionIr[]) {
+    this.policy = policy;
+    this.reviewed = reviewedFamilies(policy);
+    this.#corpIds = new Set(
+      policy.rules.filter(({ rule }) => rule.layer === "corp").map(({ rule }) => rule.id),
+    );
+    this.#otherIds = new Set([
+      ...REFUSAL_RULES,
+      ...detections.flatMap(({ rules }) => rules.map(({ id }) => id)),
+    ]);
+  }
+
+  /**
+   * Findings of an evaluation: its rules' findings, and one for each rule that failed. Each has its own id: a
+   * profile's rules may have the ids of corp's, and the record keeps the first finding with an id.
+   */
+  findingsOf({ findings, failures }: Evaluation): Finding[] {
+    const all = failures.length ? [...findings, ...failures.map(failureFinding)] : findings;
+    return all.some((finding) => this.#isTaken(finding))
+      ? all.map((finding) =>
+        this.#isTaken(finding)
+          ? { ...finding, finding_id: `${finding.finding_id}:${finding.pack_id}` }
+          : finding
+      )
+      : all;
+  }
+
+  #isTaken({ rule_id, pack_id }: Finding): boolean {
+    return this.#otherIds.has(rule_id) || pack_id !== "policy.corp" && this.#corpIds.has(rule_id);
+  }
+}
+
+/** Refusals of the broker that are findings, by their reason (docs/design/contracts/09-credentials.md §9). */
+const REFUSALS: Record<string, (provider: string) => Pick<Finding, "rule_id" | "title" | "severity">> = {
+  // A program tries decoy credentials, which it was never given.
+  [REASON.decoy]: () => ({
+    rule_id: "credential-decoy",
+    title: "a decoy credential was used",
+    severity: "critical",
+  }),
+  // A guest uses a provider account that is not configured.
+  [REASON.account]: (provider) => ({
+    rule_id: "credential-account",
+    title: `a key of another account was kept from ${provider}`,
+    severity: "high",
+  }),
+  // A program leaks its supposed secret.
+  [REASON.wrongHost]: (provider) => ({
+    rule_id: "credential-host",
+    title: `a ref of ${provider} was kept from a host of others`,
+    severity: "high",
+  }),
+};
+
+/** Rule ids of these findings. */
+const REFUSAL_RULES = Object.values(REFUSALS).map((refusal) => refusal("").rule_id);
+
+/** Findings for events refused by the broker. */
+export function credentialFindings({ common: { event_id }, credential }: Event): Finding[] {
+  const { provider, reason = "" } = credential?.substitution ?? {};
+  if (provider === undefined || !Object.hasOwn(REFUSALS, reason)) return [];
+  const refusal = REFUSALS[reason](provider);
+  return [{
+    finding_id: `finding-${event_id}-${refusal.rule_id}`,
+    event_id,
+    ...refusal,
+    pack_id: "sbx.builtin",
+    confidence: "high",
+    tags: refusal.rule_id.split("-"),
+  }];
+}
+
+/** The finding of a rule that failed, so that its author hears of it. */
+export function failureFinding({ rule_id, event_id, message }: RuleFailure): Finding {
+  return {
+    finding_id: `finding-${event_id}-${rule_id}`,
+    event_id,
+    rule_id,
+    pack_id: "policy.failure",
+    title: message,
+    severity: "high",
+    confidence: "high",
+    tags: ["rule-failure"],
+  };
+}
+
+/** Names of sinks by pack id. */
+export type ExportRoutes = Readonly<Record<string, readonly string[]>>;
+
+/**
+ * The detections of one session. A rule that reads a response is evaluated when the response is complete, every other
+ * rule when the event happens, so that each rule sees each event once.
+ */
+export class Detector {
+  readonly #requests: Matcher;
+  readonly #responses: Matcher;
+  readonly #exportRoutes: ExportRoutes;
+  /** some rule reads responses: an event whose response came later is of no use otherwise */
+  readonly readsResponses: boolean;
+
+  /**
+   * @param exportRoutes sinks for the findings of each pack that names some
+   * @param previous detector whose counters continue
+   * @throws {SbxError} `detection.conflict`
+   */
+  constructor(irs: readonly DetectionIr[], exportRoutes: ExportRoutes = {}, previous?: Detector) {
+    this.#exportRoutes = exportRoutes;
+    this.#requests = new Matcher(irs.map((ir) => selectRules(ir, false)), previous && previous.#requests);
+    const responses = irs.map((ir) => selectRules(ir, true));
+    this.#responses = new Matcher(responses, previous && previous.#responses);
+    this.readsResponses = responses.some(({ rules }) => rules.length > 0);
+  }
+
+  /** Findings of an event as it is appended, and of its response if it has one already. */
+  matchRequest(event: Event): DetectionFinding[] {
+    const family = event[familyOf(event.common.event_type)] as { response?: unknown } | undefined;
+    const findings = this.#route(this.#requests.match(event));
+    return family?.response === undefined ? findings : [...findings, ...this.matchResponse(event)];
+  }
+
+  /** Findings of an event whose response came later. */
+  matchResponse(event: Event): DetectionFinding[] {
+    return this.#route(this.#responses.match(event));
+  }
+
+  /** Keeps the routes with the finding: its export may outlive its VM and its pack. */
+  #route(findings: DetectionFinding[]): DetectionFinding[] {
+    return findings.map((finding) => {
+      const routes = Object.hasOwn(this.#exportRoutes, finding.pack_id)
+        ? this.#exportRoutes[finding.pack_id]
+        : [];
+      return routes.length ? { ...finding, export_routes: [...routes] } : finding;
+    });
+  }
+
+  counters(): RuleCounter[] {
+    return [...this.#requests.ruleCounters(), ...this.#responses.ruleCounters()];
+  }
+}
+
+/** The rules that read a response, or all others. */
+function selectRules(ir: DetectionIr, response: boolean): DetectionIr {
+  const readsResponse = (path: string) => path.includes(".response.");
+  const rules = ir.rules.filter(({ matchers }) =>
+    matchers.some(({ field_path }) => readsResponse(field_path)) === response
+  );
+  return { ...ir, rules };
+}

@@ -1,0 +1,141 @@
+/** The machine of a session: its description, the deadlines of its boot and its console. */
+import { shareOf } from "../machine/live/mod.ts";
+import { type Accelerator, type MachineSpec, panicIn } from "../machine/vm/mod.ts";
+import type { SessionPaths } from "./files/paths.ts";
+import type { VmRecord } from "./files/record.ts";
+import { SbxError } from "../base/error/mod.ts";
+import { backgroundDelay, rejectAfter, timeLimit } from "../base/time/mod.ts";
+
+/** Facts of a VM's record that its machine depends on. */
+export type MachineFacts = Pick<VmRecord, "cpus" | "ram_mb" | "scratch_gb" | "live" | "abilities"> & {
+  assets: Pick<VmRecord["assets"], "arch" | "kernel" | "initrd" | "rootfs">;
+};
+
+/** The machine of a VM. */
+export function specOf(
+  { cpus, ram_mb, assets, scratch_gb, live, abilities }: MachineFacts,
+  paths: SessionPaths,
+  accelerator: Accelerator,
+  onDiskFull: () => void,
+): MachineSpec {
+  const { sockets, scratch, workspace, logs } = paths;
+  const console = new ConsoleLog(`${logs}/console.log`);
+  return {
+    dir: sockets,
+    arch: assets.arch,
+    cpus,
+    ramMb: ram_mb,
+    kernel: assets.kernel,
+    initrd: assets.initrd,
+    rootfs: assets.rootfs,
+    scratch: scratch_gb > 0 ? scratch : undefined,
+    workspace,
+    ...live && { live: shareOf(live, paths) },
+    ...abilities && { abilities },
+    accelerator,
+    logs,
+    onConsole: (bytes) => console.write(bytes),
+    onDiskFull,
+  };
+}
+
+/** Longest boot in `s`; `SBX_BOOT_DEADLINE_SECS` replaces it, for slow machines and for tests. */
+const BOOT_DEADLINE_SECS = 90;
+
+/** Part of it after which a guest that was started from memory is given up: the rest is for a boot. */
+const TEMPLATE_SHARE = 1 / 3;
+
+/** `ms` between looks whether a machine stands still. */
+const LOOK_MS = 1000;
+
+/** Rejects when a boot has taken too long. */
+export function bootDeadline(): Promise<never> {
+  const seconds = deadlineSeconds();
+  return rejectAfter(seconds * 1000, () => tooLate(seconds));
+}
+
+/** Rejects when a guest has not rejoined in the time of a boot; time with a paused machine is not counted. */
+export async function rejoinDeadline(isStill: () => boolean): Promise<never> {
+  const seconds = deadlineSeconds();
+  for (let leftMs = seconds * 1000; leftMs > 0;) {
+    await backgroundDelay(LOOK_MS);
+    if (!isStill()) leftMs -= LOOK_MS;
+  }
+  throw tooLate(seconds);
+}
+
+function tooLate(seconds: number): SbxError {
+  return new SbxError("vm.boot_timeout", `the guest was not ready after ${seconds} seconds`, {
+    hint: "sbx logs NAME shows its console; SBX_TIME_FACTOR gives a slow machine longer",
+  });
+}
+
+/** Rejects when a guest that was started from memory has not reported. */
+export function templateDeadline(): Promise<never> {
+  const seconds = deadlineSeconds() * TEMPLATE_SHARE;
+  return rejectAfter(
+    seconds * 1000,
+    () => new SbxError("vm.boot_timeout", `its guest did not report in ${seconds.toFixed(1)} seconds`),
+  );
+}
+
+function deadlineSeconds(): number {
+  return Number(Deno.env.get("SBX_BOOT_DEADLINE_SECS")) || timeLimit(BOOT_DEADLINE_SECS);
+}
+
+/** Most `bytes` of a guest's serial console that are kept. */
+const CONSOLE_LIMIT = 4 * 1024 * 1024;
+
+const encoder = new TextEncoder();
+
+/** Keeps the start of a guest's output in a file, and marks where it was cut. */
+export class ConsoleLog {
+  #file: Deno.FsFile;
+  #remaining: number;
+  /** some of it could not be written */
+  #gap = false;
+
+  /** @param limit most `bytes` that are kept */
+  constructor(path: string, limit = CONSOLE_LIMIT) {
+    this.#remaining = limit;
+    this.#file = Deno.openSync(path, { create: true, write: true, truncate: true, mode: 0o600 });
+  }
+
+  write(bytes: Uint8Array): void {
+    if (this.#remaining <= 0) return;
+    try {
+      if (this.#gap) this.#write(encoder.encode("\n[sbx: some of this log could not be written here]\n"));
+      this.#gap = false;
+      this.#write(bytes.subarray(0, this.#remaining));
+      this.#remaining -= bytes.length;
+      if (this.#remaining <= 0) this.#write(encoder.encode("\n[sbx: this log is cut here]\n"));
+    } catch {
+      // A full disk must not end the machine; the log continues when there is room again.
+      this.#gap = true;
+    }
+  }
+
+  close(): void {
+    this.#remaining = 0;
+    this.#file.close();
+  }
+
+  #write(bytes: Uint8Array): void {
+    for (let at = 0; at < bytes.length;) at += this.#file.writeSync(bytes.subarray(at));
+  }
+}
+
+/** Most `bytes` of a console's end that are looked at. */
+const TAIL = 64 * 1024;
+
+/** Why the guest's kernel gave up; `undefined` where its console does not say. Never throws. */
+export async function panicOf(consolePath: string): Promise<string | undefined> {
+  try {
+    using file = await Deno.open(consolePath);
+    const { size } = await file.stat();
+    await file.seek(Math.max(0, size - TAIL), Deno.SeekMode.Start);
+    return panicIn(await new Response(file.readable).text());
+  } catch {
+    return undefined;
+  }
+}
