@@ -1,4 +1,5 @@
 /** Keeps the clock of a guest beside the host's (docs/design/contracts/07-guest-wire.md §7, "Clock"). */
+import { ignore } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay } from "../base/time/mod.ts";
 import type { GuestLink } from "../machine/guest/mod.ts";
@@ -55,7 +56,7 @@ export class GuestClock {
 
   /** Corrects a resumed guest's clock before its programs get requests, unless it does not answer. */
   async resumed(): Promise<void> {
-    const correcting = this.#correct().catch(() => {});
+    const correcting = this.#correct().catch(ignore("the clock is corrected later, or with the next boot"));
     await Promise.race([correcting, backgroundDelay(this.#times.resume)]);
   }
 

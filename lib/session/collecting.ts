@@ -1,3 +1,4 @@
+import { ignore } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay, backgroundInterval, timeLimit } from "../base/time/mod.ts";
@@ -66,7 +67,7 @@ export class Collecting {
     const rest = this.#running.stop().then(() => collectRest(path, sessionId))
       .then(() => this.#sending)
       .then(() => this.#sendHead());
-    await Promise.race([rest.catch(() => {}), late]);
+    await Promise.race([rest.catch(ignore("the service sends the rest later")), late]);
   }
 
   /** Sends the current heads, unless the previous ones are still being sent. */

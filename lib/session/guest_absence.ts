@@ -1,4 +1,4 @@
-import { asSbxError, type SbxError } from "../base/error/mod.ts";
+import { asSbxError, ignore, type SbxError } from "../base/error/mod.ts";
 import type { GuestLink, ShellState } from "../machine/guest/mod.ts";
 import type { Machine, MachineSpec } from "../machine/vm/mod.ts";
 import type { Enforcement } from "./enforcement.ts";
@@ -102,7 +102,7 @@ export class Absence {
     const settled = written.then(end ?? rejoin, rejoin);
     this.#written = written.then(() => {}, () => {});
     // Callers that waited for a guest that has ended find it gone.
-    this.#over = settled.catch(() => {}).then(() => void (this.#isAway = false));
+    this.#over = settled.catch(ignore("the caller has the failure")).then(() => void (this.#isAway = false));
     return { written, settled };
   }
 

@@ -3,7 +3,7 @@
  * room on the disk that is kept for the record.
  */
 import { statfs } from "node:fs/promises";
-import { SbxError } from "../base/error/mod.ts";
+import { ignore, SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
 import type { ExecStreams } from "../machine/guest/mod.ts";
@@ -200,7 +200,9 @@ export class SessionHealth {
 }
 
 function write(streams: ExecStreams, text: string): void {
-  streams.output("stderr", new TextEncoder().encode(`sbx: ${text}\n`).toBase64()).catch(() => {});
+  streams.output("stderr", new TextEncoder().encode(`sbx: ${text}\n`).toBase64()).catch(
+    ignore("the client has left"),
+  );
 }
 
 function joined(problems: (string | undefined)[]): string | undefined {
@@ -249,7 +251,7 @@ export class DiskReserve {
       for (let size = 0; size < RESERVE_BYTES; size += chunk.length) await writeAll(file, chunk);
       this.#held = true;
     } catch (error) {
-      await Deno.remove(this.#path).catch(() => {});
+      await Deno.remove(this.#path).catch(ignore("the failure to take the room is thrown"));
       throw error;
     }
   }

@@ -2,7 +2,7 @@
  * Programs of stdio MCP servers, each in a VM of its own (docs/design/contracts/08-mcp.md §8, "Stdio
  * servers").
  */
-import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";
 import type { McpNeed } from "./ipc/mod.ts";
 import { type Program, RateWatch, type StdioProgram } from "../mcp/mod.ts";
@@ -96,7 +96,7 @@ export class ProgramVms {
   async #vmOf(server: string, program: Program, signal: AbortSignal): Promise<string> {
     const need = this.#needs.get(server) ??
       { server, program: hashOf(program), vm: Promise.withResolvers<string>() };
-    need.vm.promise.catch(() => {});
+    need.vm.promise.catch(ignore("callers that wait for the VM have the failure"));
     this.#needs.set(server, need);
     this.#tell();
     const aborted = Promise.withResolvers<never>();

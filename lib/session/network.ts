@@ -1,5 +1,5 @@
 /** The network of a guest: its streams and refused packets. */
-import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { plain } from "../base/print/mod.ts";
@@ -112,7 +112,7 @@ export class Network {
       pending++;
       this.#dns.answer(Uint8Array.fromBase64(raw), { proto, process_name })
         .then((answer) => channel.send({ id, raw: answer.toBase64(), proto, process_name }))
-        .catch(() => {})
+        .catch((error) => log.debug(`DNS of a guest: ${error}`))
         .finally(() => pending--);
     }
   }
@@ -269,7 +269,7 @@ export class GuestStream implements ByteStream {
   /** @returns after the guest has closed the connection, or did not in time */
   async refuse(line: string): Promise<void> {
     if (!this.#tell) return;
-    await this.#tell(line).catch(() => {});
+    await this.#tell(line).catch(ignore("the guest closes the connection without the reason"));
     const into = new Uint8Array(4096);
     const gone = (async () => {
       while (await this.#conn.read(into) !== null);

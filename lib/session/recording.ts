@@ -1,4 +1,5 @@
 /** The record of a running session: its ledger, the reaction to failed writes, and its collection. */
+import {} from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay } from "../base/time/mod.ts";
@@ -61,7 +62,7 @@ export class Recording {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.ledger.close().catch(() => {});
+    await this.ledger.close().catch((error) => log.warn("closing the record:", error));
     await this.#collecting?.end();
   }
 

@@ -1,4 +1,4 @@
-import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { timeLimit } from "../base/time/mod.ts";
@@ -90,7 +90,7 @@ export class Session {
         onLifetime: () => this.stop(false).catch((error) => log.error(error)),
       })
     );
-    this.enforcement.catch(() => {});
+    this.enforcement.catch(ignore("callers that await it have the failure"));
     this.#absence = new Absence({
       openLink: () => this.#openLink(),
       enforcement: this.enforcement,
@@ -296,7 +296,9 @@ export class Session {
     await this.#health.end();
     await (await this.enforcement.catch(() => undefined))?.close();
     await this.#report.write();
-    await Deno.remove(this.#paths.sockets, { recursive: true }).catch(() => {});
+    await Deno.remove(this.#paths.sockets, { recursive: true }).catch(
+      ignore("the service removes them, or the next process replaces them"),
+    );
     // Reported last: from then on the VM may have another process, with sockets of these names.
     this.#report.tell(this.#report.info);
     this.#end.resolve();

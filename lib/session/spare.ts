@@ -1,3 +1,4 @@
+import { ignore } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { GuestLink } from "../machine/guest/mod.ts";
@@ -30,7 +31,7 @@ export class SpareMachine {
     this.id = order.id;
     this.#order = order;
     this.#home = home;
-    this.#ended.promise.catch(() => {});
+    this.#ended.promise.catch(ignore("a session that takes the machine awaits it"));
     this.#guest = this.#start(hypervisor);
     this.#guest.catch((error) => log.warn(`spare machine: ${error}`));
   }
@@ -86,7 +87,9 @@ export class SpareMachine {
   async remove(): Promise<void> {
     await this.end();
     const { dir, sockets } = sessionPaths(this.#home, this.id);
-    for (const folder of [sockets, dir]) await Deno.remove(folder, { recursive: true }).catch(() => {});
+    for (const folder of [sockets, dir]) {
+      await Deno.remove(folder, { recursive: true }).catch(ignore("removed by the next service"));
+    }
   }
 
   #fits(

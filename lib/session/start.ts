@@ -1,4 +1,4 @@
-import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
 import type { GuestLink, ShellState } from "../machine/guest/mod.ts";
 import type { BootCall, MachineInfo } from "./ipc/mod.ts";
@@ -155,7 +155,7 @@ export async function meetGuest(
       hint: `${spec.logs}/console.log and qemu.log say more`,
     });
   });
-  exited.catch(() => {});
+  exited.catch(ignore("the race has it, unless the guest was first"));
   const talk = async () => {
     await link.connected();
     const began = epoch();

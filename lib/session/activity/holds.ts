@@ -2,7 +2,7 @@
  * Programs of a guest that wait for the rules before they run or open files
  * (docs/design/contracts/07-guest-wire.md §7, "Activity").
  */
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
 import type { NamedPaths } from "../../event/mod.ts";
@@ -217,7 +217,9 @@ export class GuestHolds {
   #order(guest: Sender): void {
     this.#isHeld = false;
     this.#ordered++;
-    guest.send({ t: "Hold", ...this.#wanted } satisfies ActivityOrder).catch(() => {});
+    guest.send({ t: "Hold", ...this.#wanted } satisfies ActivityOrder).catch(
+      ignore("a disconnected guest gets it with its next report"),
+    );
   }
 
   #answer(answer: Answer): void {

@@ -1,5 +1,5 @@
 /** Records a guest's reports of its programs and of their operations on files. */
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundDelay, backgroundTimeout, timeLimit } from "../../base/time/mod.ts";
 import type { Channel } from "../../base/wire/mod.ts";
@@ -110,7 +110,7 @@ export class ActivityRecord {
         started: Promise.withResolvers<void>(),
         ended: Promise.withResolvers<string>(),
       };
-      await link.askActivity().catch(() => {});
+      await link.askActivity().catch(ignore("the report does not begin, which is noticed below"));
       const late = backgroundDelay(start).then(() => "sbx-activity did not begin");
       const began = await Promise.race([report.started.promise, report.ended.promise, late]);
       const ended = began ?? await report.ended.promise;
@@ -248,8 +248,7 @@ export class ActivityRecord {
 
   #tellPaths(): void {
     const order: ActivityOrder = { t: "Paths", paths: this.#paths };
-    // A disconnected guest gets them with its next report.
-    this.#guest?.send(order).catch(() => {});
+    this.#guest?.send(order).catch(ignore("a disconnected guest gets them with its next report"));
   }
 
   #recordCountsLater(): void {

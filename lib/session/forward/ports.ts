@@ -1,5 +1,5 @@
 import { acceptAll } from "../../base/accept/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { closeQuietly, writeAll } from "../../base/wire/mod.ts";
 import type { ExecStreams } from "../../machine/guest/mod.ts";
@@ -75,8 +75,7 @@ export class Ports {
   async open(guestPort: number, user: PortUser, hostPort?: number): Promise<PortRecord> {
     const before = this.#opening.get(guestPort);
     if (before) {
-      // A refused one clears the way for the next request.
-      await before.catch(() => {});
+      await before.catch(ignore("a refused one clears the way for the next request"));
       return await this.open(guestPort, user, hostPort);
     }
     const existing = this.#forwards.get(guestPort);
@@ -197,7 +196,7 @@ export class Ports {
         if (stream === "stdout") await writeAll(conn, Uint8Array.fromBase64(data)).catch(() => gone.abort());
       },
     }, gone.signal);
-    if (code === 0) await conn.closeWrite().catch(() => {});
+    if (code === 0) await conn.closeWrite().catch(ignore("the client has left"));
   }
 }
 

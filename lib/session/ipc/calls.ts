@@ -1,5 +1,5 @@
 /** Both ends of a call over a UDS, which begins with a greeting of each side. */
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { type Channel, FRAME_LIMIT, FrameChannel } from "../../base/wire/mod.ts";
 import {
   Call,
@@ -168,7 +168,7 @@ async function serveCall(channel: FrameChannel, handle: Handler): Promise<void> 
     });
   } catch (cause) {
     const { code, message, hint } = asSbxError(cause, "a call to the VM's process");
-    await reply({ t: "Failed", code, message, hint }).catch(() => {});
+    await reply({ t: "Failed", code, message, hint }).catch(ignore("the caller has left"));
   } finally {
     await channel.finish();
     channel.close();

@@ -1,4 +1,4 @@
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import type { ExecStreams, Terminal } from "../../machine/guest/mod.ts";
 import { JobOutput, JOBS_KEPT, JOBS_RUNNING_MAX, OutputReader, type Piece, type Stream } from "./output.ts";
 import { JobRecord } from "./schema.ts";
@@ -116,7 +116,9 @@ export class Jobs {
       this.#past.delete(id);
       this.#jobs.delete(id);
       await job?.settle();
-      await Deno.remove(jobDir(this.#dir, id), { recursive: true }).catch(() => {});
+      await Deno.remove(jobDir(this.#dir, id), { recursive: true }).catch(
+        ignore("a folder that stays is read again, and removed later"),
+      );
     }
   }
 
@@ -250,7 +252,7 @@ class Job {
     }, this.#cancel.signal);
     if (!opened) return NOT_PERMITTED;
     this.#terminal = opened;
-    const kill = () => opened.kill().catch(() => {});
+    const kill = () => opened.kill().catch(ignore("the program has ended"));
     this.#cancel.signal.addEventListener("abort", kill);
     if (this.#cancel.signal.aborted) kill();
     await opened.attach({

@@ -15,7 +15,6 @@ const LEFT: Record<string, number> = {
   "lib/machine": 24,
   "lib/publish": 6,
   "lib/release": 2,
-  "lib/session": 22,
   "scripts/build.ts": 3,
   "scripts/npm_folder.ts": 1,
   "scripts/release": 1,
