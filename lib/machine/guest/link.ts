@@ -1,8 +1,14 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { backgroundTimeout, timeLimit } from "../../base/time/mod.ts";
 import type { FrameChannel } from "../../base/wire/mod.ts";
-import { GuestPorts, type PortLimits } from "./port.ts";
-import { type ExecRequest, type ExecResult, type ExecStreams, Programs } from "./program.ts";
+import {
+  type ExecRequest,
+  type ExecResult,
+  type ExecStreams,
+  GuestPorts,
+  type PortLimits,
+  Programs,
+} from "./program.ts";
 import { GuestMessage, TerminalAttach } from "./schema.ts";
 import { type ShellState, Terminal, type TerminalProgram } from "./terminal.ts";
 import { type BootFile, GUEST_VERSION, type GuestStage, type HostMessage, PORTS } from "./wire/mod.ts";

@@ -1,7 +1,6 @@
 /** Answers the calls of a file server as a guard decides. */
 import { type CallListener, makeFile, O_CREAT, SET_ID, type WaitingCall } from "../../../ffi/libc/notify.ts";
-import { EACCES, EPERM, type Guard, type Named, pathOf, type Verdict } from "./guard.ts";
-import type { MadeFiles } from "./made.ts";
+import { EACCES, EPERM, type Guard, type MadeFiles, type Named, pathOf, type Verdict } from "./guard.ts";
 
 const AT_FDCWD = -100;
 const RENAME_WHITEOUT = 4n;

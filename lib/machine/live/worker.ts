@@ -2,8 +2,7 @@
 import { CallListener } from "../../../ffi/libc/notify.ts";
 import { sealedFile } from "../../../ffi/libc/sealed.ts";
 import { answerCalls } from "./calls.ts";
-import { Guard } from "./guard.ts";
-import { MadeFiles } from "./made.ts";
+import { Guard, MadeFiles } from "./guard.ts";
 import type { LiveShare } from "./schema.ts";
 
 /** Messages to the thread: first the shared state, then the number of the listener. */

@@ -1,5 +1,4 @@
-import type { Entry } from "./entry.ts";
-import { type BytePath, isWithin, split } from "./path.ts";
+import { type BytePath, type Entry, isWithin, split } from "./entry.ts";
 
 /** One difference between two states of a workspace. */
 export interface Change {

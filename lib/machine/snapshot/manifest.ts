@@ -3,7 +3,7 @@ import { basename } from "node:path";
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
-import { hashOf } from "./content.ts";
+import { hashOf } from "./objects.ts";
 import { SnapshotInfo } from "./schema.ts";
 import { type Entry, lineOf, objectOfLine, parseLine } from "./entry.ts";
 import type { Pace } from "./pace.ts";

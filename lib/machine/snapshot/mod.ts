@@ -2,8 +2,8 @@
 export type { Change } from "./diff.ts";
 export type { SnapshotChange, SnapshotInfo } from "./schema.ts";
 export { isSnapshotId } from "./manifest.ts";
-export { eventOf, type SnapshotUser, viewOf } from "./view.ts";
-export { fromText, toText } from "./path.ts";
+export { eventOf, type SnapshotUser, viewOf } from "./store.ts";
+export { fromText, toText } from "./entry.ts";
 export type { Failure } from "./restore.ts";
 export { type Restored, type SnapshotLimits, type SnapshotRequest, SnapshotStore } from "./store.ts";
 

@@ -3,10 +3,9 @@ import { CallError } from "../../../ffi/libc/descriptor.ts";
 import type { Descriptor, Folder } from "../../../ffi/host/handle.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Change } from "./diff.ts";
-import type { Entry } from "./entry.ts";
+import { type BytePath, bytesOf, type Entry, split } from "./entry.ts";
 import type { Objects } from "./objects.ts";
 import type { Pace } from "./pace.ts";
-import { type BytePath, bytesOf, split } from "./path.ts";
 
 /** A path that was not restored, and the reason. */
 export interface Failure {

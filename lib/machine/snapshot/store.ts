@@ -4,9 +4,9 @@ import { openFolder } from "../../../ffi/host/tree.ts";
 import type { Folder } from "../../../ffi/host/handle.ts";
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { lockWithin } from "../../base/home/mod.ts";
-import { type Capture, capture } from "./capture.ts";
+import { type Capture, capture, leftOutOf } from "./capture.ts";
 import { type Change, diff, differs } from "./diff.ts";
-import type { Entry } from "./entry.ts";
+import { type BytePath, type Entry, fromText, toText } from "./entry.ts";
 import {
   collectObjects,
   isSnapshotId,
@@ -15,12 +15,11 @@ import {
   readManifest,
   writeManifest,
 } from "./manifest.ts";
-import type { SnapshotInfo } from "./schema.ts";
+import type { SnapshotChange, SnapshotInfo } from "./schema.ts";
 import { Objects } from "./objects.ts";
 import { Pace } from "./pace.ts";
-import { type BytePath, fromText } from "./path.ts";
 import { apply, type Failure } from "./restore.ts";
-import { leftOutOf } from "./walk.ts";
+import { GUEST_WORKSPACE } from "../../event/mod.ts";
 
 /** Longest wait for another snapshot of the same VM, in `ms`. */
 const LOCK_MS = 60_000;
@@ -332,4 +331,47 @@ function countsOf({ entries, changing }: Capture) {
 /** Sorts snapshots, the oldest first. */
 function byAge(a: SnapshotInfo, b: SnapshotInfo): number {
   return a.created_unix_ms - b.created_unix_ms || (a.id < b.id ? -1 : 1);
+}
+
+/** A difference as the API shows it. */
+export function viewOf({ path, change, before, after }: Change): SnapshotChange {
+  return {
+    path: toText(path),
+    change,
+    type: (after ?? before)!.type,
+    ...(before?.type === "file" && { size_before: before.size }),
+    ...(after?.type === "file" && { size_after: after.size }),
+  };
+}
+
+/** Who makes or restores a snapshot; `user` of the host, unless the guest does. */
+export interface SnapshotUser {
+  client: string;
+  user?: string;
+}
+
+/**
+ * The event fields of a snapshot (`export`) or of a restore (`import`) (docs/design/contracts/02-http.md §2,
+ * "Snapshots").
+ */
+export function eventOf(snapshot: SnapshotInfo, { client, user }: SnapshotUser, restored?: Restored) {
+  return {
+    operation: restored ? "import" as const : "export" as const,
+    path: GUEST_WORKSPACE,
+    byte_count: restored
+      ? restored.changes.reduce((sum, { after }) => sum + (after?.type === "file" ? after.size : 0), 0)
+      : snapshot.bytes,
+    labels: {
+      snapshot: snapshot.id,
+      blake3: snapshot.blake3,
+      client,
+      ...(user !== undefined && { user }),
+      ...(snapshot.label !== undefined && { snapshot_label: snapshot.label }),
+      ...(restored && {
+        snapshot_before: restored.before.id,
+        changes: String(restored.changes.length),
+        failed: String(restored.failed.length),
+      }),
+    },
+  };
 }

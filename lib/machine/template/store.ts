@@ -1,8 +1,12 @@
+/** Templates of booted guests: their keys, their folders and the making of one. */
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
-import { blake3File, fileStamp } from "../../base/hash/mod.ts";
+import { blake3, blake3File, fileStamp } from "../../base/hash/mod.ts";
 import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
-import { templateId, type TemplateKey, TemplateRecord } from "./record.ts";
+import { ARCHES } from "../../base/arch/mod.ts";
+import { z } from "zod";
+import { rejectAfter, timeLimit } from "../../base/time/mod.ts";
+import { type Hypervisor, type MachineSpec, TEMPLATE_READY } from "../vm/mod.ts";
 
 const RECORD = "template.json";
 /** Begin of the name of the folder with the machine's files. */
@@ -218,4 +222,92 @@ async function describeFiles(dir: string): Promise<TemplateRecord["files"]> {
     const [stamp, { blocks }] = await Promise.all([fileStamp(path), Deno.stat(path)]);
     return { name, hash, stamp, bytes: (blocks ?? 0) * BLOCK_BYTES };
   }));
+}
+
+const hash = z.string().regex(/^[0-9a-f]{64}$/);
+
+/** Everything that the memory of a booted guest depends on: another value needs another template. */
+export const TemplateKey = z.strictObject({
+  arch: z.enum(ARCHES),
+  cpus: z.int().positive(),
+  ram_mb: z.int().positive(),
+  accelerator: z.enum(["kvm", "tcg", "vz"]),
+  assets: z.strictObject({ kernel: hash, initrd: hash, rootfs: hash }),
+  host: z.strictObject({ hypervisor: z.string(), processor: z.string(), machine: z.string() }),
+});
+export type TemplateKey = z.infer<typeof TemplateKey>;
+
+/** template.json: a template's key, and the files of its machine. */
+const TemplateRecord = z.strictObject({
+  schema: z.literal("sbx.template.v1"),
+  created_at: z.iso.datetime(),
+  key: TemplateKey,
+  image: z.string().regex(/^image-[0-9a-f-]+$/).describe("folder of the files, another one for each making"),
+  files: z.array(z.strictObject({
+    name: z.string(),
+    hash,
+    stamp: z.string().describe(
+      "identity of the file that has this hash, so that an unchanged one is not read",
+    ),
+    bytes: z.int().describe("on the disk: memory that was never used takes none"),
+  })),
+});
+export type TemplateRecord = z.infer<typeof TemplateRecord>;
+
+/** Length of a template's id, in hexadecimal digits. */
+const ID_LENGTH = 16;
+
+/** Name of the template for a key, and of its folder. */
+export function templateId(key: TemplateKey): string {
+  return blake3(JSON.stringify(TemplateKey.parse(key))).slice(0, ID_LENGTH);
+}
+
+/** Longest boot of a template's machine, in `ms`: it runs beside the VMs of a person, and has no hurry. */
+const BOOT_DEADLINE_MS = timeLimit(180_000);
+/** Time for the guest to come to rest after its last word, in `ms`. */
+const SETTLE_MS = 500;
+
+/** A machine for a template: no disk for writes, no workspace. */
+export type TemplateMachine = Omit<MachineSpec, "scratch" | "workspace" | "onConsole" | "onDiskFull">;
+
+/**
+ * Boots a machine until its guest waits for what belongs to a VM, and writes it down.
+ *
+ * @param imageDir folder that exists and is empty
+ * @throws {SbxError} `template.failed`: the guest did not get that far
+ */
+export async function writeTemplate(
+  hypervisor: Hypervisor,
+  machine: TemplateMachine,
+  imageDir: string,
+): Promise<void> {
+  const ready = Promise.withResolvers<void>();
+  let said = "";
+  const booting = await hypervisor.start({
+    ...machine,
+    onConsole: (bytes) => {
+      said = (said + new TextDecoder().decode(bytes)).slice(-1024);
+      if (said.includes(TEMPLATE_READY)) ready.resolve();
+    },
+    onDiskFull: () => {},
+  });
+  const failed = (how: string) =>
+    new SbxError("template.failed", `the machine of a template ${how}: ${said.trim()}`);
+  try {
+    await Promise.race([
+      ready.promise,
+      booting.exited.then(() => {
+        throw failed("ended");
+      }),
+      rejectAfter(BOOT_DEADLINE_MS, () => failed("was not ready in time")),
+    ]);
+    await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+    await booting.snapshot({ dir: imageDir }).catch((cause) => {
+      throw new SbxError("template.failed", `the machine of a template was not written: ${cause.message}`, {
+        cause,
+      });
+    });
+  } finally {
+    await booting.kill();
+  }
 }

@@ -1,14 +1,17 @@
+/**
+ * A machine of QEMU: its processes, its devices, and its memory, written down and read again (QEMU's
+ * "migration").
+ */
 import { join } from "node:path";
 import type { MemoryFile } from "../../../ffi/libc/memory.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { rejectAfter, timeLimit } from "../../base/time/mod.ts";
-import { cpuMs, kill, waitForSocket } from "./child.ts";
 import { deviceId, PLUGGABLE, type Pluggable, PORT, SOCKETS } from "./command.ts";
-import type { Helpers } from "./helper.ts";
+import { cpuMs, type Helpers, kill, waitForSocket } from "./helper.ts";
 import type { Machine, MachineExit, MachineImage, MachineSpec, TakenCopy } from "./hypervisor.ts";
-import { ramPath, statePath, writePlugged } from "./image.ts";
 import { Qmp, type QmpEvent } from "./qmp.ts";
-import { loadState, saveState } from "./state.ts";
+import { z } from "zod";
+import { writeAll } from "../../base/wire/mod.ts";
 
 /** Longest time between the end of a helper and the end of QEMU, if QEMU ended first, in `ms`. */
 const EXIT_GRACE_MS = timeLimit(1000);
@@ -228,4 +231,101 @@ async function relayConsole(
   onConsole: (bytes: Uint8Array) => void,
 ): Promise<void> {
   for await (const chunk of from) onConsole(chunk);
+}
+
+const Plugged = z.strictObject({ plugged: z.array(z.enum(["files"])) });
+
+function ramPath({ dir }: MachineImage): string {
+  return join(dir, "ram");
+}
+
+function statePath({ dir }: MachineImage): string {
+  return join(dir, "state");
+}
+
+/** Devices that the image's machine had beyond every machine's. */
+export async function readPlugged(image: MachineImage): Promise<Pluggable["id"][]> {
+  return Plugged.parse(JSON.parse(await Deno.readTextFile(pluggedPath(image)))).plugged;
+}
+
+async function writePlugged(image: MachineImage, plugged: Pluggable["id"][]): Promise<void> {
+  await Deno.writeTextFile(pluggedPath(image), JSON.stringify({ plugged }), { createNew: true, mode: 0o600 });
+}
+
+function pluggedPath({ dir }: MachineImage): string {
+  return join(dir, "machine.json");
+}
+
+/** Most `bytes` of the devices' state; a machine with four devices has 320 KB. */
+const STATE_LIMIT = 64 * 1024 * 1024;
+/** QEMU's default rate would take a second for data that is ready at once, in `bytes` a second. */
+const UNLIMITED = 10 ** 12;
+
+/** Memory is a shared file, which stays where it is. */
+const CAPABILITIES = [
+  { capability: "x-ignore-shared", state: true },
+  { capability: "events", state: true },
+];
+
+/**
+ * Writes down the state of a stopped machine.
+ *
+ * @param socket path for a UDS, free; QEMU may start no program and open no file that it was not started with
+ * @throws {Error} QEMU refuses, e.g. because of a device that it cannot write down
+ */
+async function saveState(qmp: Qmp, socket: string): Promise<Uint8Array> {
+  await qmp.execute("migrate-set-capabilities", { capabilities: CAPABILITIES });
+  await qmp.execute("migrate-set-parameters", { "max-bandwidth": UNLIMITED });
+  using listener = Deno.listen({ transport: "unix", path: socket });
+  const arrived = listener.accept().then(readAll);
+  arrived.catch(() => {});
+  const done = ended(qmp);
+  await qmp.execute("migrate", { uri: `unix:${socket}` });
+  const [state] = await Promise.all([arrived, done]);
+  await Deno.remove(socket).catch(() => {});
+  return state;
+}
+
+/**
+ * Gives a machine that was started with `-incoming defer` its state; it stays stopped.
+ *
+ * @throws {Error} the state does not fit to the machine
+ */
+async function loadState(qmp: Qmp, socket: string, state: Uint8Array): Promise<void> {
+  await qmp.execute("migrate-set-capabilities", { capabilities: CAPABILITIES });
+  const done = ended(qmp);
+  await qmp.execute("migrate-incoming", { uri: `unix:${socket}` });
+  using conn = await Deno.connect({ transport: "unix", path: socket });
+  await writeAll(conn, state);
+  // For a state that is cut off QEMU would wait for ever.
+  await conn.closeWrite();
+  await done;
+}
+
+/** Watches for the end of the transfer; waiting for it is optional. */
+function ended(qmp: Qmp): Promise<void> {
+  const end = qmp.until(({ event, data }) =>
+    event === "MIGRATION" && (data?.status === "completed" || data?.status === "failed")
+  ).then(({ data }) => {
+    if (data?.status === "failed") throw new Error("QEMU could not transfer the machine's state");
+  });
+  end.catch(() => {});
+  return end;
+}
+
+async function readAll(conn: Deno.Conn): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of conn.readable) {
+    size += chunk.length;
+    if (size > STATE_LIMIT) throw new Error("the machine's state is too long");
+    chunks.push(chunk);
+  }
+  const state = new Uint8Array(size);
+  let at = 0;
+  for (const chunk of chunks) {
+    state.set(chunk, at);
+    at += chunk.length;
+  }
+  return state;
 }

@@ -2,9 +2,8 @@ import { MemoryFile } from "../../../ffi/libc/memory.ts";
 import type { Arch } from "../../base/arch/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { rejectAfter, timeLimit } from "../../base/time/mod.ts";
-import { spawnBound } from "./child.ts";
 import { machineArguments, type MachineStart } from "./command.ts";
-import { Helpers } from "./helper.ts";
+import { Helpers, spawnBound } from "./helper.ts";
 import type {
   Features,
   Hypervisor,
@@ -13,8 +12,7 @@ import type {
   MachineImage,
   MachineSpec,
 } from "./hypervisor.ts";
-import { readPlugged } from "./image.ts";
-import { QemuMachine } from "./machine.ts";
+import { QemuMachine, readPlugged } from "./machine.ts";
 import { findTools, lackOfSaveState } from "./tools.ts";
 
 const MIB = 1024 * 1024;

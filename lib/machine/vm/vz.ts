@@ -12,8 +12,7 @@ import type {
   MachineImage,
   MachineSpec,
 } from "./hypervisor.ts";
-import { libraryError } from "./vz_error.ts";
-import { VzMachine } from "./vz_machine.ts";
+import { libraryError, VzMachine } from "./vz_machine.ts";
 
 /** Sockets that the library connects to, in a machine's folder. */
 const SOCKETS = { events: "events.sock", console: "console.sock" } as const;

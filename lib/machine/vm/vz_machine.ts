@@ -5,7 +5,6 @@ import { COME_BACK, VSOCK_LEFT } from "./schema.ts";
 import { writeAll } from "../../base/wire/mod.ts";
 import type { Machine, MachineExit, MachineImage, MachineSpec, TakenCopy } from "./hypervisor.ts";
 import { TextLineStream } from "./qmp.ts";
-import { libraryError } from "./vz_error.ts";
 
 /** Longest wait for a guest to release its vsock, in `ms`. */
 const LEAVE_MS = timeLimit(10_000);
@@ -172,4 +171,24 @@ export class VzMachine implements Machine {
     await this.#console.then((conn) => conn.close()).catch(() => {});
     return { code: last?.code ?? 1, signal: last?.signal ?? null };
   }
+}
+
+/** Our codes for the library's (ffi/SbxVM/Sources/SbxVM/Failure.swift); its others depend on the call. */
+const CODES: Record<string, string> = {
+  "handle.invalid": "process.gone",
+  "machine.ended": "process.gone",
+  "feature.missing": "vm.not_supported",
+  "image.invalid": "vm.image_failed",
+};
+
+/**
+ * An error of the library as ours.
+ *
+ * @param fallback code of a failure of the hypervisor itself
+ * @param what failed
+ */
+export function libraryError(error: unknown, fallback: string, what: string): SbxError {
+  if (error instanceof SbxError) return error;
+  if (!(error instanceof LibraryError)) return new SbxError(fallback, what, { cause: error });
+  return new SbxError(CODES[error.code] ?? fallback, `${what}: ${error.message}`, { cause: error });
 }

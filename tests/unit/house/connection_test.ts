@@ -29,7 +29,7 @@ const PLACES: Record<string, "itself" | "world" | string> = {
   "lib/network/guest/terminator.ts": "itself",
   "lib/service/vm/launch.ts": "itself",
   "lib/machine/vm/qmp.ts": "itself",
-  "lib/machine/vm/state.ts": "itself",
+  "lib/machine/vm/machine.ts": "itself",
   "lib/network/upstream/connect.ts": "world",
   "lib/base/proxy/host_network.ts": "world",
   "lib/client/remote/https.ts":

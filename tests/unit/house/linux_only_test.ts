@@ -25,8 +25,8 @@ const LINUX_ONLY: Record<string, string> = {
   "lib/machine/live/guard.ts": "no --live",
   "lib/publish/package/script.ts": "runs where a Debian package is installed",
   "lib/machine/vm/accelerator.ts": "there is no KVM to try",
-  "lib/machine/vm/child.ts": "no helper programs: the framework runs in the process",
-  "lib/machine/vm/board.ts": "the framework's guests are not emulated",
+  "lib/machine/vm/helper.ts": "no helper programs: the framework runs in the process",
+  "lib/machine/vm/command.ts": "the framework's guests are not emulated",
   "lib/machine/vm/qemu.ts": "the framework's version and the chip",
 };
 
@@ -49,8 +49,9 @@ const LINUX_PROGRAMS: Record<string, string> = {
   "lib/machine/live/serve.ts": "setpriv: no --live",
   "lib/service/vm/vm_files.ts": "mkfs.ext4: the guest formats its disk",
   "lib/publish/update/program/place.ts": "dpkg-query: a program that no package owns is updated by hand",
-  "lib/machine/vm/child.ts": "setpriv: no helper programs, and the framework's machine ends with the process",
-  "lib/machine/vm/kvm_probe.ts": "setpriv: there is no KVM to try",
+  "lib/machine/vm/helper.ts":
+    "setpriv: no helper programs, and the framework's machine ends with the process",
+  "lib/machine/vm/accelerator.ts": "setpriv: there is no KVM to try",
 };
 const PROGRAM = /Command\("(?:setpriv|mkfs|dpkg|systemctl|unshare|mount)/;
 

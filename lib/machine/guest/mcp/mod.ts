@@ -1,3 +1,4 @@
+/** MCP of the guest's own programs. Loads no zod: they bundle it. */
 import { FrameChannel } from "../../../base/wire/mod.ts";
 import { connectHost, MCP_FRAME_LIMIT, MCP_RESULT_FRAME_LIMIT, PORTS } from "../wire/mod.ts";
 

@@ -2,7 +2,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { encodeFrame } from "../../../../lib/base/wire/mod.ts";
-import { GuestPorts, type PortLimits } from "../../../../lib/machine/guest/port.ts";
+import { GuestPorts, type PortLimits } from "../../../../lib/machine/guest/program.ts";
 import { vsockPath } from "../../../../lib/machine/vm/mod.ts";
 import { fromRoot } from "../../../helper/repo.ts";
 
@@ -78,7 +78,7 @@ Deno.test("a process without free descriptors serves its guest again once it has
   // Takes every descriptor, and frees them when it is told to.
   await Deno.writeTextFile(
     join(dir, "host.ts"),
-    `import { GuestPorts } from ${JSON.stringify(fromRoot("lib/machine/guest/port.ts"))};
+    `import { GuestPorts } from ${JSON.stringify(fromRoot("lib/machine/guest/program.ts"))};
     const ports = new GuestPorts(${JSON.stringify(dir)});
     const served = ports.accept(${PORT}, async (channel) => {
       for await (const frame of channel.reader) await channel.send(frame);

@@ -1,7 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
-import { EACCES, ENOENT, EPERM, Guard, type Named } from "../../../../lib/machine/live/guard.ts";
-import { MadeFiles } from "../../../../lib/machine/live/made.ts";
+import { EACCES, ENOENT, EPERM, Guard, MadeFiles, type Named } from "../../../../lib/machine/live/guard.ts";
 import { TOP_NAMES } from "../../../../lib/machine/live/mod.ts";
 
 async function inFolder(

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { waitForSocket } from "../../../../lib/machine/vm/child.ts";
+import { waitForSocket } from "../../../../lib/machine/vm/helper.ts";
 import { bindLate } from "../../../helper/late_socket.ts";
 
 Deno.test("a helper is waited for until it listens, not until its socket exists", async () => {

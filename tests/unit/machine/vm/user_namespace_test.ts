@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
-import { checkUserNamespace, type UserHost } from "../../../../lib/machine/vm/user_namespace.ts";
+import { checkUserNamespace, type UserHost } from "../../../../lib/machine/vm/tools.ts";
 
 const USER = "root:x:0:0::/root:/bin/sh\nada:x:1000:1000::/home/ada:/bin/sh\n";
 const IDS = "bob:100000:65536\nada:165536:65536\n";

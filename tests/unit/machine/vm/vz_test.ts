@@ -2,7 +2,7 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { LibraryError } from "../../../../ffi/SbxVM/binding.ts";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { hostHypervisor } from "../../../../lib/machine/vm/mod.ts";
-import { libraryError } from "../../../../lib/machine/vm/vz_error.ts";
+import { libraryError } from "../../../../lib/machine/vm/vz_machine.ts";
 import { fromRoot } from "../../../helper/repo.ts";
 
 Deno.test("QEMU runs the VMs of this host, unless a library is named", () => {
