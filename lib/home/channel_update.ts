@@ -1,4 +1,7 @@
-/** Installation from a channel by a program beside the service, which need not run. */
+/**
+ * Installation from a channel by a program beside the service, which need not run, over the host's network
+ * by the settings of the service.
+ */
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import type { ProgressSink } from "../base/progress/mod.ts";
@@ -23,7 +26,12 @@ import {
 } from "../publish/update/mod.ts";
 import { changeAssets } from "../release/asset/mod.ts";
 import { loadProfile } from "../config/profile/mod.ts";
-import { useNetworkOf } from "./network.ts";
+import { corpPlaces, CorpStore } from "../config/corp/mod.ts";
+import { bundleLayer } from "../fleet/layer/mod.ts";
+import { useHostNetwork } from "../base/proxy/mod.ts";
+import { loadDefinitions, SettingsStore } from "../config/settings/mod.ts";
+import { networkOf } from "./contract.ts";
+import { checkCorp, checkSetting } from "./value_check/mod.ts";
 
 export interface ChannelUpdateOptions {
   home: Home;
@@ -197,4 +205,25 @@ export async function updatePins(
     () => fetchPins(home, profile, progress),
     onWait,
   );
+}
+
+/**
+ * The store of corp's configuration, joined with the fleet's bundle. Every program opens it so: one with fewer checks would
+ * keep a broken file as the last good one.
+ */
+export function openCorp(home: Home): CorpStore {
+  return new CorpStore(home, corpPlaces(), checkCorp, bundleLayer(home));
+}
+
+/** Activates a home's proxy and certificate authorities for this process. @returns the corp configuration */
+export async function useNetworkOf(home: Home): Promise<CorpStore> {
+  const corp = openCorp(home);
+  const settings = await SettingsStore.open({
+    home,
+    corp,
+    definitions: await loadDefinitions(),
+    check: checkSetting,
+  });
+  useHostNetwork(networkOf(settings));
+  return corp;
 }

@@ -13,7 +13,7 @@ export {
   requireGood,
   snapshotLimits,
 } from "./contract.ts";
-export { Detections } from "./detections.ts";
+export { Detections } from "./contract.ts";
 export { checkBundle, FleetBundles } from "./fleet_bundles.ts";
-export { openCorp, useNetworkOf } from "./network.ts";
+export { openCorp, useNetworkOf } from "./channel_update.ts";
 export { updateAll, type UpdateReport, type UpdateResult } from "./update_all.ts";

@@ -28,8 +28,7 @@ import {
   updateSource,
 } from "../publish/update/mod.ts";
 import { checkBundle } from "./fleet_bundles.ts";
-import { installOffered, keysOf } from "./channel_update.ts";
-import { useNetworkOf } from "./network.ts";
+import { installOffered, keysOf, useNetworkOf } from "./channel_update.ts";
 
 /** One thing that an update looked at. */
 export interface UpdateResult {

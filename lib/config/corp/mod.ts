@@ -2,7 +2,7 @@
  * Corp configuration: an administrator's overrides of settings, servers and rules
  * (docs/design/contracts/03-settings.md §3).
  */
-export { type CorpInfo, corpInfo, corpSummary } from "./info.ts";
+export { type CorpInfo, corpInfo, corpSummary } from "./store.ts";
 export {
   type CorpCheck,
   type CorpConfig,
@@ -11,6 +11,6 @@ export {
   readCorpFile,
   validateCorp,
 } from "./load.ts";
-export { type CorpPlaces, corpPlaces, findCorpPlace } from "./place.ts";
+export { type CorpPlaces, corpPlaces, findCorpPlace } from "./load.ts";
 export { CorpFile } from "./schema.ts";
 export { type CorpLayer, type CorpState, CorpStore } from "./store.ts";

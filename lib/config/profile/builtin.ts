@@ -1,5 +1,281 @@
-/** Built-in profiles, as TOML that users can copy as the start of their own. */
-import { LOCKED_PROFILES } from "./builtin_agents.ts";
+/**
+ * Built-in profiles, as TOML that users can copy as the start of their own: for people, for agents, and
+ * locked ones (docs/guides/agents.md).
+ */
+/** Node and npm of the guests. */
+const NODE = ["node-linux-{cpu}@24.21.0", "npm@12.2.0"];
+/** Debian packages for agents: programs that their tools run. */
+const APT = [
+  "ca-certificates",
+  "git",
+  "curl",
+  "python3",
+  "less",
+  "procps",
+  "ripgrep",
+  "jq",
+  "openssh-server",
+  "rsync",
+];
+
+/** Hosts that are only read: package registries, and files of git hosts. */
+const REGISTRIES = [
+  "registry.npmjs.org",
+  "pypi.org",
+  "files.pythonhosted.org",
+  "crates.io",
+  "static.crates.io",
+  "index.crates.io",
+  "proxy.golang.org",
+  "sum.golang.org",
+  "rubygems.org",
+  "repo.maven.apache.org",
+  "deb.debian.org",
+  "jsr.io",
+  "raw.githubusercontent.com",
+  "codeload.github.com",
+  "objects.githubusercontent.com",
+];
+/** Hosts from which repositories are fetched. */
+const GIT_HOSTS = ["github.com", "gitlab.com", "bitbucket.org", "codeberg.org"];
+
+/** The part of a profile that differs between agents. */
+interface AgentFacts {
+  id: string;
+  name: string;
+  description: string;
+  /** packages beside Node and npm, with exact versions */
+  npm: string[];
+  /** `[packages] bin`, as TOML */
+  bin?: string;
+  provider: string;
+  /** hosts of the provider */
+  hosts: string[];
+  /** hosts that the agent reports to, or looks for updates and additions at, refused without a question */
+  telemetry?: string[];
+  /** `[agent]`, as TOML */
+  agent: string;
+}
+
+const AGENTS: AgentFacts[] = [
+  {
+    id: "claude",
+    name: "Claude Code",
+    description: "Anthropic's coding agent.",
+    npm: ["@anthropic-ai/claude-code@2.1.330"],
+    bin: 'bin = { claude = "@anthropic-ai/claude-code-linux-{cpu}/claude" }',
+    provider: "anthropic",
+    hosts: ["api.anthropic.com"],
+    telemetry: [
+      "downloads.claude.ai",
+      "statsig.anthropic.com",
+      "statsig.com",
+      "sentry.io",
+      "http-intake.logs.us5.datadoghq.com",
+    ],
+    agent: `command = ["claude", "--dangerously-skip-permissions"]
+headless = ["claude", "--dangerously-skip-permissions", "-p", "{prompt}"]
+
+[agent.env]
+CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = "1"
+CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL = "1"
+DISABLE_AUTOUPDATER = "1"
+DISABLE_ERROR_REPORTING = "1"
+DISABLE_TELEMETRY = "1"
+# Claude Code refuses to skip its own questions as root, except in a sandbox.
+IS_SANDBOX = "1"
+
+[agent.files]
+"/root/.claude.json" = '''
+{"hasCompletedOnboarding": true, "theme": "dark", "bypassPermissionsModeAccepted": true,
+ "customApiKeyResponses": {"approved": ["{key_end}"], "rejected": []},
+ "projects": {"{place}": {"hasTrustDialogAccepted": true}}}
+'''
+`,
+  },
+  {
+    id: "codex",
+    name: "Codex",
+    description: "OpenAI's coding agent.",
+    npm: ["@openai/codex@0.169.0"],
+    provider: "openai",
+    hosts: ["api.openai.com"],
+    telemetry: ["ab.chatgpt.com"],
+    agent: `command = ["codex", "--dangerously-bypass-approvals-and-sandbox"]
+headless = ["codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", "{prompt}"]
+
+[agent.files]
+"/root/.codex/config.toml" = '''
+model_provider = "sbx"
+check_for_update_on_startup = false
+
+[model_providers.sbx]
+name = "OpenAI"
+base_url = "https://api.openai.com/v1"
+env_key = "OPENAI_API_KEY"
+wire_api = "responses"
+
+# Looked for at github.com and chatgpt.com at each start on a terminal.
+[features]
+apps = false
+plugins = false
+
+[projects."{place}"]
+trust_level = "trusted"
+
+[analytics]
+enabled = false
+
+[otel]
+exporter = "none"
+'''
+`,
+  },
+  {
+    id: "opencode",
+    name: "opencode",
+    description: "The open source coding agent, with Anthropic's models.",
+    // The package opencode-ai brings four builds of the program, of which a script keeps one.
+    npm: ["opencode-linux-{cpu}@1.18.33"],
+    bin: 'bin = { opencode = "opencode-linux-{cpu}/bin/opencode" }',
+    provider: "anthropic",
+    hosts: ["api.anthropic.com"],
+    agent: `command = ["opencode"]
+headless = ["opencode", "run", "{prompt}"]
+
+[agent.env]
+OPENCODE_DISABLE_AUTOUPDATE = "true"
+OPENCODE_DISABLE_LSP_DOWNLOAD = "true"
+# It has a list of models built in.
+OPENCODE_DISABLE_MODELS_FETCH = "true"
+
+[agent.files]
+"/root/.config/opencode/opencode.json" = '''
+{"share": "disabled", "autoupdate": false, "permission": {"edit": "allow", "bash": "allow", "webfetch": "allow"}}
+'''
+`,
+  },
+  {
+    id: "gemini",
+    name: "Gemini CLI",
+    description: "Google's coding agent.",
+    npm: ["@google/gemini-cli@0.61.0"],
+    provider: "google",
+    hosts: ["generativelanguage.googleapis.com"],
+    telemetry: ["play.googleapis.com"],
+    agent: `command = ["gemini", "--yolo", "--skip-trust"]
+headless = ["gemini", "--yolo", "--skip-trust", "-p", "{prompt}"]
+
+[agent.env]
+GEMINI_TELEMETRY_ENABLED = "false"
+
+[agent.files]
+"/root/.gemini/settings.json" = '''
+{"privacy": {"usageStatisticsEnabled": false}, "general": {"disableAutoUpdate": true, "disableUpdateNag": true},
+ "security": {"auth": {"selectedType": "gemini-api-key"}}}
+'''
+`,
+  },
+];
+
+/** A list of texts, the same in TOML and in CEL. */
+const list = (words: string[]) => `[${words.map((word) => JSON.stringify(word)).join(", ")}]`;
+
+/** Rules that allow reading registries and repositories and everything at the provider's hosts, and ask about the rest. */
+function lockedRules(
+  { hosts, telemetry = [] }: Pick<AgentFacts, "hosts" | "telemetry">,
+) {
+  const rule = (id: string, name: string, action: string, match: string, priority = "") =>
+    `[profiles.rules.${id}]\nname = "${name}"\naction = "${action}"\n${priority}match = '${match}'\n`;
+  return [
+    rule(
+      "read-registries",
+      "Read package registries",
+      "allow",
+      `http.request.method in ["GET", "HEAD"] && http.request.host in ${list(REGISTRIES)}`,
+    ),
+    rule(
+      "fetch-repositories",
+      "Fetch repositories",
+      "allow",
+      `http.request.host in ${list(GIT_HOSTS)} && http.request.git.service == "git-upload-pack"`,
+    ),
+    ...hosts.length > 0
+      ? [rule("provider", "Use the model provider", "allow", `http.request.host in ${list(hosts)}`)]
+      : [],
+    rule(
+      "names",
+      "Look up these hosts",
+      "allow",
+      `dns.request.qname in ${list([...REGISTRIES, ...GIT_HOSTS, ...hosts])}`,
+    ),
+    ...telemetry.length > 0
+      ? [rule(
+        "telemetry",
+        "No telemetry",
+        "block",
+        telemetry.map((host) =>
+          `in_domain(http.request.host, "${host}") || in_domain(dns.request.qname, "${host}")`
+        )
+          .join(" || "),
+      )]
+      : [],
+    rule(
+      "everything-else",
+      "Everything else",
+      "ask",
+      "(has(http.request) && !is_private_host(http.request.host)) || has(dns.request)",
+      "priority = 900\n",
+    ),
+  ].join("\n");
+}
+
+function agentProfile(facts: AgentFacts): string {
+  const { id, name, description, npm, bin, provider, agent } = facts;
+  return `# ${name} in a locked VM: sbx agent ${id}
+id = "${id}"
+name = "${name}"
+description = "${description}"
+revision = "1.0.0"
+
+[vm]
+ram_gb = 2
+
+[packages]
+apt = ${list(APT)}
+npm = ${list([...NODE, ...npm])}
+${bin ? `${bin}\n` : ""}
+[credentials]
+providers = ["${provider}"]
+accounts = "stored"
+
+[agent]
+provider = "${provider}"
+${agent}
+${lockedRules(facts)}`;
+}
+
+const LOCKED = `# A machine whose programs read registries and repositories, and ask for everything else.
+id = "locked"
+name = "Locked"
+description = "The machine of code, whose requests to other hosts than registries and repositories are asks."
+revision = "1.0.0"
+
+[packages]
+apt = ["ca-certificates", "git", "curl", "python3", "less", "procps", "openssh-server", "rsync"]
+npm = ${list(NODE)}
+
+[credentials]
+providers = ["anthropic", "openai", "google", "github"]
+accounts = "stored"
+
+${lockedRules({ hosts: ["api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com"] })}`;
+
+/** Id → profile.toml of the locked profiles. */
+export const LOCKED_PROFILES: ReadonlyMap<string, string> = new Map([
+  ["locked", LOCKED],
+  ...AGENTS.map((facts): [string, string] => [facts.id, agentProfile(facts)]),
+]);
 
 const CODE = `# A machine to write and run code in.
 id = "code"

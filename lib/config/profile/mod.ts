@@ -1,14 +1,14 @@
 /** Profiles: contracts of VMs (docs/design/contracts/04-profiles.md §4). */
-export { Agent, agentFiles, PROMPT } from "./agent.ts";
+export { Agent, agentFiles, PROMPT } from "./schema.ts";
 export { bootAssets, pinnedNames } from "./asset.ts";
 export { copyProfile, saveProfile } from "./copy.ts";
 export { BUILTIN_PROFILES } from "./builtin.ts";
-export { describeObom, type GeneratedAssets, generateProfile } from "./generate.ts";
+export { describeObom, type GeneratedAssets, generateProfile } from "./copy.ts";
 export { type ProfileInfo, profileInfo, type ProfileInfoOptions } from "./info.ts";
-export { type ListedProfile, listProfiles } from "./list.ts";
+export { type ListedProfile, listProfiles } from "./load.ts";
 export { loadProfile, profilePath, validateProfile } from "./load.ts";
 export { CorpMcpServers, type McpServer, McpServers } from "./mcp/schema.ts";
-export { isAptPackage, type Packages, type Suite, SUITES } from "./package.ts";
+export { isAptPackage, type Packages, type Suite, SUITES } from "./schema.ts";
 export { GUEST_VERSION_PROPERTY, guestVersion, missingObom, obomDescriptor, readObom } from "./obom.ts";
 export { parseProfile, type Profile, type ProfileOrigin, requireCompatible } from "./profile.ts";
 export { type ArchAssets, type Asset, type Obom, PROFILE_ID, ProfileFile, Provider } from "./schema.ts";

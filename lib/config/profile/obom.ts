@@ -4,9 +4,8 @@ import { type AssetFile, verifyFile } from "../../release/asset/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
-import { pinnedFile } from "./asset.ts";
-import { describeObom } from "./generate.ts";
-import { imageAssets } from "./image.ts";
+import { imageAssets, pinnedFile } from "./asset.ts";
+import { describeObom } from "./copy.ts";
 import type { Profile } from "./profile.ts";
 import type { Obom } from "./schema.ts";
 

@@ -1,14 +1,127 @@
-/** Schema of profile.toml (docs/design/contracts/04-profiles.md §4). */
+/**
+ * Schema of profile.toml (docs/design/contracts/04-profiles.md §4). Names of packages reach command lines
+ * of apt and npm, so none may look like an option.
+ */
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { BudgetTerms } from "../../policy/budget/schema.ts";
 import { rulesSchema } from "../../policy/author/schema.ts";
 import { isSemVer } from "../../base/semver/mod.ts";
 import { isReleaseUrl } from "../../release/schema.ts";
-import { Activity } from "./activity.ts";
-import { Agent } from "./agent.ts";
 import { McpServers } from "./mcp/schema.ts";
-import { Packages } from "./package.ts";
+import { NAMED_CLASSES, pathClass } from "../../event/mod.ts";
+
+/** Most paths of a profile, and most characters of each (docs/design/contracts/14-limits.md §14). */
+const PATHS_MAX = 32;
+const PATH_CHARACTERS_MAX = 512;
+/** The only folder of /dev that holds ordinary files. */
+const SHARED_MEMORY = /^\/dev\/shm(\/|$)/;
+
+const path = z.string().max(PATH_CHARACTERS_MAX)
+  .regex(
+    /^(\/(?!\.{1,2}(\/|$))[^/\p{Cc}]+)+$/u,
+    "must be an absolute path without //, . or .., and without / at its end",
+  )
+  .refine(
+    (path) => pathClass(path) !== "device" || SHARED_MEMORY.test(path),
+    "has no files: it is the kernel's",
+  );
+
+const Activity = z.strictObject({
+  paths: z.record(path, z.enum(NAMED_CLASSES)).refine(
+    (paths) => Object.keys(paths).length <= PATHS_MAX,
+    `must have at most ${PATHS_MAX} paths`,
+  ),
+});
+
+/** Argument that stands for the task of a run without a terminal. */
+export const PROMPT = "{prompt}";
+/** In files: the folder that the agent works on, and the end of the ref of its provider's key, by which programs know a key again. */
+const PLACE = "{place}", KEY_END = "{key_end}";
+/** Length of {@linkcode KEY_END}, in characters. */
+const KEY_END_LENGTH = 20;
+/** Most `bytes` of all files of an agent. */
+const FILES_MAX = 64 * 1024;
+
+const noNul = (max: number) =>
+  z.string().max(max).refine((value) => !value.includes("\0"), "must not contain NUL");
+const argv = z.array(noNul(4096)).min(1).max(64);
+
+const guestPath = z.string().max(256).regex(
+  /^\/(?!.*(^|\/)\.\.?(\/|$))[\w@.+/-]*[\w@.+-]$/,
+  "must be an absolute path in the guest",
+);
+
+export const Agent = z.strictObject({
+  /** program and arguments on a terminal */
+  command: argv,
+  /** program and arguments without a terminal; one of them is {@linkcode PROMPT} */
+  headless: argv.refine((words) => words.includes(PROMPT), `needs the argument "${PROMPT}"`),
+  /** provider whose key the agent needs; absent: no key */
+  provider: z.enum(["anthropic", "openai", "google"]).optional(),
+  /** variables of its VM */
+  env: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), noNul(4096)).default({}),
+  /** files of its VM, by path, written before its first start */
+  files: z.record(guestPath, noNul(FILES_MAX)).default({}).refine(
+    (files) => Object.values(files).reduce((sum, text) => sum + text.length, 0) <= FILES_MAX,
+    `must have at most ${FILES_MAX} characters together`,
+  ),
+});
+export type Agent = z.output<typeof Agent>;
+
+/**
+ * The files of an agent's VM. What stands for a folder or a key is replaced with its text, escaped as in JSON.
+ *
+ * @param facts.ref of the provider's key; absent: it has none
+ */
+export function agentFiles(
+  { files }: Pick<Agent, "files">,
+  facts: { place: string; ref?: string },
+): Record<string, string> {
+  const escaped = (text: string) => JSON.stringify(text).slice(1, -1);
+  const [place, end] = [escaped(facts.place), facts.ref?.slice(-KEY_END_LENGTH) ?? ""];
+  return Object.fromEntries(
+    Object.entries(files).map((
+      [path, text],
+    ) => [path, text.replaceAll(PLACE, place).replaceAll(KEY_END, end)]),
+  );
+}
+
+/** Debian package as apt installs it, with architecture or version if need be. A name that ends in `-` would remove it. */
+const APT_PACKAGE = /^[a-z0-9][a-z0-9+.-]*[a-z0-9+.](:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?$/;
+
+/** Tests whether a text names a Debian package; the image build accepts the same names. */
+export function isAptPackage(name: string): boolean {
+  return name.length <= 256 && APT_PACKAGE.test(name);
+}
+
+const apt = z.string().refine(isAptPackage, "not the name of a Debian package");
+const npm = z.string().max(256).regex(
+  // {cpu} stands for x64 or arm64.
+  /^(@[a-z0-9][a-z0-9._~-]*\/)?[a-z0-9]([a-z0-9._~-]|\{cpu\})*(@[A-Za-z0-9.^~<>=*+-]+)?$/,
+  "not the name of an npm package",
+);
+const program = z.string().max(64).regex(/^[A-Za-z0-9][\w.-]*$/, "not the name of a program");
+const modulePath = z.string().max(256).regex(
+  /^(?!.*(^|\/)\.\.?(\/|$))[A-Za-z0-9@][\w@.{}/-]*$/,
+  "not a path below node_modules",
+);
+
+/** Debian releases that guests can be made of. */
+export const SUITES = ["bookworm", "trixie"] as const;
+export type Suite = typeof SUITES[number];
+
+/** Debian release of a guest whose profile names no release. */
+const DEFAULT_SUITE: Suite = "trixie";
+
+export const Packages = z.strictObject({
+  suite: z.enum(SUITES).default(DEFAULT_SUITE),
+  apt: z.array(apt).default([]),
+  npm: z.array(npm).default([]),
+  bin: z.record(program, modulePath).default({}),
+});
+/** Content of a guest image: Debian's release, its packages, and npm's. */
+export type Packages = z.output<typeof Packages>;
 
 /** Profile id, equal to the folder's name (docs/design/contracts/04-profiles.md §4). */
 export const PROFILE_ID = /^[a-z0-9_-]{1,64}$/;

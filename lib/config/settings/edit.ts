@@ -7,10 +7,11 @@ import {
   type TomlDocument,
   type TomlValue,
 } from "../../base/toml/mod.ts";
-import { type Definitions, nearestSetting } from "./definition.ts";
+import { type Definitions, type LeafDefinition, nearestSetting } from "./definition.ts";
 import { FOREIGN_KEYS, retiredMessage } from "./layer.ts";
-import type { LeafNode, SettingValue } from "./node/mod.ts";
+import type { LeafNode, SettingType, SettingValue } from "./node/mod.ts";
 import { checkValue } from "./value.ts";
+import { z } from "zod";
 
 /** New values by setting id; null removes the user's override. */
 export type SettingChanges = Record<string, unknown>;
@@ -121,4 +122,42 @@ export function applyChanges(
 /** Creates an empty settings.toml. */
 export function createSettingsFile(path: string): TomlDocument {
   return parseToml("# Your sbx settings. `sbx settings explain <id>` describes each one.\n", path);
+}
+
+/** Builds the schema of settings.toml with each setting's type, range and choices. */
+export function settingsFile({ leaves }: Pick<Definitions, "leaves">) {
+  return z.strictObject({
+    settings: z.strictObject(
+      Object.fromEntries(leaves.map((leaf) => [leaf.id, entrySchema(leaf).optional()])),
+    )
+      .optional(),
+  });
+}
+
+function entrySchema(leaf: LeafDefinition) {
+  return z.strictObject({
+    value: valueSchema(leaf).optional(),
+    modified: z.string().optional(),
+    hidden: z.boolean().optional(),
+    enabled: z.boolean().optional(),
+  }).describe([leaf.name, leaf.description].filter(Boolean).join(": "));
+}
+
+function valueSchema({ type, metadata: { choices, min, max } }: LeafDefinition): z.ZodType {
+  const withRange = <N extends z.ZodNumber>(number: N) => {
+    const bounded = min === null ? number : number.min(min);
+    return max === null ? bounded : bounded.max(max);
+  };
+  const byType: Record<SettingType, () => z.ZodType> = {
+    text: () => choices.length ? z.enum(choices) : z.string(),
+    number: () => withRange(z.int()),
+    bool: () => z.boolean(),
+    password: () => z.string(),
+    apikey: () => z.string(),
+    file: () => z.strictObject({ path: z.string(), content: z.string() }),
+    string_list: () => z.array(choices.length ? z.enum(choices) : z.string()),
+    int_list: () => z.array(withRange(z.int())),
+    float_list: () => z.array(withRange(z.number())),
+  };
+  return byType[type]();
 }

@@ -1,10 +1,10 @@
 /** User settings, within the limits set by corp (docs/design/contracts/03-settings.md §3). */
-export { type BootConfig, bootConfig, type BootFile } from "./boot.ts";
+export { type BootConfig, bootConfig, type BootFile } from "./resolve.ts";
 export { DEFAULTS_TOML } from "./defaults/mod.ts";
 export { type Definitions, type LeafDefinition, loadDefinitions, parseDefinitions } from "./definition.ts";
 export type { SettingChanges, ValueCheck } from "./edit.ts";
 export { type ChainLink, explain, type LayerExplanation, type SettingExplanation } from "./explain.ts";
-export { settingsFile } from "./file.ts";
+export { settingsFile } from "./edit.ts";
 export {
   checkCorpSettings,
   corpLayer,

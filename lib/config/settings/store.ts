@@ -4,7 +4,6 @@ import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { readToml, type TomlDocument } from "../../base/toml/mod.ts";
-import { type BootConfig, bootConfig } from "./boot.ts";
 import type { Definitions } from "./definition.ts";
 import {
   applyChanges,
@@ -16,7 +15,7 @@ import {
 import { explain, type SettingExplanation } from "./explain.ts";
 import { corpLayer, type CorpSource, EMPTY_LAYER, type Layer, userLayer } from "./layer.ts";
 import { type SettingsResponse, type SettingValue, withoutSecrets } from "./node/mod.ts";
-import { resolve, type Resolved } from "./resolve.ts";
+import { type BootConfig, bootConfig, resolve, type Resolved } from "./resolve.ts";
 import { type Watch, watchFiles } from "./watch.ts";
 
 /** Options of a settings store. */

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { BUILT_IN_PRICES, loadPrices } from "../../../../lib/network/model/mod.ts";
 import TABLE from "../../../../lib/network/model/prices.json" with { type: "json" };
-import { LOCKED_PROFILES } from "../../../../lib/config/profile/builtin_agents.ts";
+import { LOCKED_PROFILES } from "../../../../lib/config/profile/builtin.ts";
 import { encode, identity, matchCall } from "../../../helper/model_call.ts";
 
 Deno.test("a call at a service tier with prices of its own has no cost", () => {
