@@ -22,9 +22,9 @@ export {
   INDEX_NAME,
   INDEX_PAYLOAD_TYPE,
   nameOfRelease,
-} from "./graph/index.ts";
-export { verifyManifest } from "./graph/manifest.ts";
-export { readProfileDocument } from "./graph/profile.ts";
+} from "./graph/records.ts";
+export { verifyManifest } from "./graph/records.ts";
+export { readProfileDocument } from "./graph/records.ts";
 export {
   generateSigningKey,
   keyIdOf,
@@ -33,7 +33,7 @@ export {
   type SigningKey,
   verifySignature,
 } from "./key/ed25519.ts";
-export { type KeyUse, readKeyFile } from "./key/file.ts";
+export { type KeyUse, readKeyFile } from "./key/keys.ts";
 export {
   findHmacKey,
   type HmacKey,
@@ -52,7 +52,7 @@ export {
   readReleaseKeys,
   type ReleaseKeys,
 } from "./key/keys.ts";
-export { formatTrust, parseTrust, TrustDocument } from "./key/trust.ts";
+export { formatTrust, parseTrust, TrustDocument } from "./key/keys.ts";
 export {
   BUNDLE_BYTES_MAX,
   BUNDLE_FILES_MAX,
@@ -68,7 +68,7 @@ export {
   standingOfAssets,
   standingOfBinary,
   standingOfProfile,
-} from "./memory/standing.ts";
+} from "./memory/store.ts";
 export type { Downgrade, Followed, MemoryFile } from "./memory/schema.ts";
 export { provenRevocations } from "./memory/proof.ts";
 export { ReleaseMemory } from "./memory/store.ts";
@@ -86,7 +86,7 @@ export type {
   Status,
 } from "./schema.ts";
 export { isForSbx, rankOf, selectable, selectRecord } from "./select.ts";
-export { describeStage, isStagedFor, placeOf, type StagedMachine } from "./stage.ts";
-export type { Artifact, TreeCheck, TreeRelease, TreeResult, VerifiedTree } from "./tree/tree.ts";
+export { describeStage, isStagedFor, placeOf, type StagedMachine } from "./select.ts";
+export type { Artifact, TreeCheck, TreeRelease, TreeResult, VerifiedTree } from "./tree/verify.ts";
 export { type TreeReport, type VerifyOptions, verifyTree } from "./tree/verify.ts";
 export { isReleaseUrl, parseIndexUrl, resolveReleaseUrl } from "./url.ts";

@@ -6,16 +6,47 @@ import { type ProgressSink, silent } from "../../base/progress/mod.ts";
 import { readSetup, recordStep } from "../setup/mod.ts";
 import { displayUrl, download, type FetchOptions, fetchSmall, requireRoom } from "../../base/download/mod.ts";
 import { ReleaseMemory, requireNotRevoked, standingOfAssets } from "../mod.ts";
-import { compareAssetVersions, requireCompatibleAssets } from "./compatible.ts";
-import { changeAssets } from "./lock.ts";
-import { MANIFEST_LIMIT, parseManifest } from "./manifest.ts";
+import {
+  compareAssetVersions,
+  MANIFEST_LIMIT,
+  parseManifest,
+  parseManifestHash,
+  parseManifestUrl,
+  requireCompatibleAssets,
+  requireTrustworthy,
+} from "./manifest.ts";
 import { DEFAULT_IMAGE, fileError, installedName, publishedNames } from "./name.ts";
-import { readInstalled, replacePair } from "./pair.ts";
-import { packagedOrigin } from "./packaged.ts";
+import { changeAssets, readInstalled, replacePair } from "./pair.ts";
 import { resolveAssets, verifyAssets } from "./resolve.ts";
-import type { Manifest, ManifestFile } from "./schema.ts";
-import { parseManifestHash, parseManifestUrl, requireTrustworthy } from "./url.ts";
+import { type Manifest, type ManifestFile, ManifestOrigin } from "./schema.ts";
 import { join } from "node:path";
+import { parseJson } from "../../base/json/mod.ts";
+
+/** Where a package names the manifest that its installer fetches (docs/guides/packages.md). */
+export const PACKAGED_ORIGIN = "/usr/share/sbx/manifest-origin.json";
+
+/**
+ * Finds a package's facts about the manifest at this address, for the record of its origin.
+ *
+ * @returns undefined where no package names this address
+ */
+export async function packagedOrigin(
+  url: string,
+  path = PACKAGED_ORIGIN,
+): Promise<Pick<ManifestOrigin, "origin" | "packaged_at" | "package_version"> | undefined> {
+  const text = await Deno.readTextFile(path).catch(() => undefined);
+  if (text === undefined) return undefined;
+  let value: unknown;
+  try {
+    value = parseJson(text);
+  } catch {
+    return undefined;
+  }
+  const { data } = ManifestOrigin.safeParse(value);
+  if (data?.origin !== "package" || data.source !== url) return undefined;
+  const { origin, packaged_at, package_version } = data;
+  return { origin, ...(packaged_at && { packaged_at }), ...(package_version && { package_version }) };
+}
 
 /** Options for installing assets. */
 export interface InstallOptions extends FetchOptions {

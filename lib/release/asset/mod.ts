@@ -19,8 +19,8 @@ export {
 } from "./name.ts";
 export { generateManifest, type GenerateOptions, requireAssetVersion } from "./generate.ts";
 export { type AssetChange, installAssets, type InstallOptions, type InstallResult } from "./install.ts";
-export { PACKAGED_ORIGIN, packagedOrigin } from "./packaged.ts";
-export { linkOtherArches } from "./link.ts";
+export { PACKAGED_ORIGIN, packagedOrigin } from "./install.ts";
+export { linkOtherArches } from "./resolve.ts";
 export { MANIFEST_LIMIT, parseManifest, readManifest } from "./manifest.ts";
 export { type InstalledManifest, readInstalled } from "./pair.ts";
 export { type Freed, pruneAssets, removeImage } from "./remove.ts";
@@ -35,7 +35,7 @@ export {
   verifyAssets,
   verifyFile,
 } from "./resolve.ts";
-export { changeAssets } from "./lock.ts";
-export { parseManifestUrl, requireTrustworthy } from "./url.ts";
-export { compareAssetVersions } from "./compatible.ts";
+export { changeAssets } from "./pair.ts";
+export { parseManifestUrl, requireTrustworthy } from "./manifest.ts";
+export { compareAssetVersions } from "./manifest.ts";
 export { type ImagePackages, ImageRecord, Manifest, ManifestFile, ManifestOrigin } from "./schema.ts";

@@ -6,10 +6,10 @@
  * is the installed pair, also for a program that finds it after a crash.
  */
 import { join } from "node:path";
-import { writeAtomic } from "../../base/home/mod.ts";
+import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
 import { parseManifest, readManifest } from "./manifest.ts";
-import { DEFAULT_IMAGE, MANIFEST, manifestNames } from "./name.ts";
+import { DEFAULT_IMAGE, fileError, MANIFEST, manifestNames } from "./name.ts";
 import { type Manifest, ManifestOrigin } from "./schema.ts";
 
 /** An installed manifest and where it came from. */
@@ -59,7 +59,7 @@ export async function replacePair(dir: string, profile: string, pair: Pair): Pro
  * Completes replacements that a crash interrupted, and removes leftovers. The caller holds the lock of the
  * folder.
  */
-export async function settlePairs(dir: string): Promise<void> {
+async function settlePairs(dir: string): Promise<void> {
   for await (const { name } of Deno.readDir(dir)) {
     if (TEMPORARY.test(name)) await Deno.remove(join(dir, name));
     const manifest = PENDING.exec(name)?.[1];
@@ -136,4 +136,41 @@ function parseOrigin(text: string): ManifestOrigin | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Time in `ms` after which a person learns the reason for waiting. */
+const SILENT_MS = 1000;
+
+/**
+ * Changes the installed files, one change at a time: of two updates the second waits, then finds everything
+ * there. A change that a crash interrupted is completed first.
+ *
+ * @param what words in front of an error of the file system
+ * @param onWait called when another change takes its time
+ */
+export async function changeAssets<T>(
+  { assetsDir }: Pick<Home, "assetsDir">,
+  what: string,
+  work: () => Promise<T>,
+  onWait?: () => void,
+): Promise<T> {
+  try {
+    await Deno.mkdir(assetsDir, { recursive: true, mode: 0o700 });
+    using _lock = await lock(join(assetsDir, ".lock"), onWait);
+    await settlePairs(assetsDir);
+    return await work();
+  } catch (error) {
+    throw fileError(error, `${what} in ${assetsDir}`);
+  }
+}
+
+async function lock(path: string, onWait: () => void = () => {}): Promise<Deno.FsFile> {
+  const open = () => Deno.open(path, { write: true, create: true, mode: 0o600 });
+  const file = await open();
+  if (await lockWithin(file, SILENT_MS)) return file;
+  file.close();
+  onWait();
+  const waiting = await open();
+  await waiting.lock(true);
+  return waiting;
 }

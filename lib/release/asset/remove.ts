@@ -2,9 +2,8 @@
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
-import { changeAssets } from "./lock.ts";
 import { installedName, LOGICAL_NAMES, manifestNames } from "./name.ts";
-import { readInstalled } from "./pair.ts";
+import { changeAssets, readInstalled } from "./pair.ts";
 import { installedImages } from "./resolve.ts";
 
 /** Result of a removal. */

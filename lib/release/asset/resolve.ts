@@ -1,12 +1,13 @@
-import type { Arch } from "../../base/arch/mod.ts";
+/** The installed images of a home, and the boot files of each; links for other architectures. */
+import { type Arch, ARCHES } from "../../base/arch/mod.ts";
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { blake3File, type FileHash, fileStamp } from "../../base/hash/mod.ts";
 import { type Home, isPackaged } from "../../base/home/mod.ts";
-import { requireCompatibleAssets } from "./compatible.ts";
+import { requireCompatibleAssets } from "./manifest.ts";
 import { BOOT_NAMES, DEFAULT_IMAGE, INITRD, installedName, KERNEL, OBOM, ROOTFS } from "./name.ts";
 import { type InstalledManifest, installedProfiles, readInstalled } from "./pair.ts";
-import type { ImageRecord } from "./schema.ts";
+import type { ImagePackages, ImageRecord } from "./schema.ts";
 
 /** One installed file, with hash and size from its manifest. */
 export interface AssetFile {
@@ -187,4 +188,29 @@ function missingError(message: string, cause?: unknown): SbxError {
       : "build and install them: make demo; or sbx-admin image build --profile code OUT, " +
         "then sbx update --assets --manifest file://OUT/manifest.json",
   });
+}
+
+/** An image that is about to be built. */
+interface NewImage {
+  profile: string;
+  packages: ImagePackages;
+  arch: Arch;
+  /** its output folder */
+  out: string;
+}
+
+/**
+ * Links the installed files of a profile's image for the other architectures into the output folder of a new one, so that
+ * one manifest describes both. An image of other packages is left out: the new manifest would misstate it.
+ */
+export async function linkOtherArches(home: Home, { profile, packages, arch, out }: NewImage): Promise<void> {
+  for (const other of ARCHES.filter((each) => each !== arch)) {
+    const assets = await resolveAssets(home, other, profile).catch(() => undefined);
+    if (JSON.stringify(assets?.image?.packages) !== JSON.stringify(packages) || !assets) continue;
+    const { kernel, initrd, rootfs, obom } = assets;
+    await Deno.mkdir(join(out, other), { mode: 0o755 });
+    for (const file of [kernel, initrd, rootfs, ...obom ? [{ ...obom, name: OBOM }] : []]) {
+      await Deno.symlink(file.path, join(out, other, file.name));
+    }
+  }
 }

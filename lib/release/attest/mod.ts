@@ -3,9 +3,9 @@
  * (docs/design/contracts/10-release.md §10).
  */
 export { type Attested, type AttestOptions, attestRelease, subjectOf } from "./release.ts";
-export { attestationCheck, kindsFor } from "./check.ts";
+export { attestationCheck, kindsFor } from "./release.ts";
 export { attestationsBeside } from "./file.ts";
-export { readBundle, writeBundle } from "./sigstore_bundle.ts";
+export { readBundle, writeBundle } from "./file.ts";
 export {
   type Build,
   documentStatement,

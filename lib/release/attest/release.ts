@@ -1,18 +1,153 @@
+/** Attests the files of a release, and checks their attestations. */
 import { basename, dirname } from "node:path";
-import { SbxError } from "../../base/error/mod.ts";
+import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
-import { type Artifact, digestFile, type ReleaseKeys, type SigningKey, verifyTree } from "../mod.ts";
-import { writeBundle } from "./sigstore_bundle.ts";
-import { kindsFor } from "./check.ts";
-import { attestationPathOf } from "./file.ts";
+import {
+  type Artifact,
+  digestFile,
+  type ReleaseKeys,
+  type SigningKey,
+  type TreeCheck,
+  type TreeResult,
+  type VerifiedTree,
+  verifyTree,
+} from "../mod.ts";
+import {
+  attestationPath,
+  attestationPathOf,
+  attestationsBeside,
+  BUNDLE_BYTES_MAX,
+  readBundle,
+  writeBundle,
+} from "./file.ts";
 import {
   type Build,
   documentStatement,
   type Kind,
+  PREDICATES,
   provenance,
   type Statement,
   type Subject,
 } from "./statement.ts";
+import { isObject } from "../../base/object/mod.ts";
+
+/**
+ * Attestations that a file of a release must have (docs/design/contracts/10-release.md §10, "Release
+ * pipeline").
+ */
+export function kindsFor({ kind, name }: Artifact): Kind[] {
+  if (kind === "package") return ["provenance", "sbom"];
+  if (kind !== "image") return [];
+  return name === "obom.cdx.json" ? ["provenance", "obom"] : ["provenance"];
+}
+
+/**
+ * Checks the attestations of every package and image of a verified tree: signed by a trusted key, about this file's bytes,
+ * and an SBOM or OBOM that is the published one. Revoked releases are left out.
+ */
+export const attestationCheck: TreeCheck = async function* (tree): AsyncGenerator<TreeResult> {
+  for (const { record, artifacts } of tree.releases) {
+    if (record.status === "revoked") continue;
+    const sboms = artifacts.filter(({ kind }) => kind === "sbom");
+    for (const artifact of artifacts) {
+      for (const kind of kindsFor(artifact)) {
+        if (artifact.path !== undefined) yield await checkOne(tree, artifact, kind, sboms);
+      }
+    }
+  }
+};
+
+/** One valid attestation is enough: while keys rotate, each has its own, and a host may know only one. */
+async function checkOne(
+  tree: VerifiedTree,
+  artifact: Artifact,
+  kind: Kind,
+  sboms: readonly Artifact[],
+): Promise<TreeResult> {
+  const plain = attestationPath(artifact.path!, kind);
+  let first: TreeResult | undefined;
+  for (
+    const path of [
+      plain,
+      ...(await attestationsBeside(artifact.path!, kind)).filter((each) => each !== plain),
+    ]
+  ) {
+    const result = await checkBundle(path, tree, artifact, kind, sboms);
+    if (result.ok) return result;
+    first ??= result;
+  }
+  return first!;
+}
+
+async function checkBundle(
+  path: string,
+  { keys }: VerifiedTree,
+  artifact: Artifact,
+  kind: Kind,
+  sboms: readonly Artifact[],
+): Promise<TreeResult> {
+  const subject = `${dirname(artifact.url)}/${basename(path)}`;
+  try {
+    const statement = await readBundle(await readSmall(path, subject), keys.trusted, subject);
+    await requireAbout(statement, artifact, kind, subject);
+    if (kind === "sbom") await requirePublished(statement, sboms, subject);
+    if (kind === "obom") await requirePublished(statement, [artifact], subject);
+    const { builder } = statement.predicate.runDetails as { builder?: { id?: unknown } } ?? {};
+    return {
+      check: kind,
+      subject,
+      ok: true,
+      detail: kind === "provenance" ? `built by ${builder?.id ?? "?"}` : "the published document",
+    };
+  } catch (error) {
+    return { check: kind, subject, ok: false, detail: asSbxError(error, subject).message };
+  }
+}
+
+async function readSmall(path: string, subject: string): Promise<Uint8Array> {
+  const info = await Deno.stat(path).catch(() => undefined);
+  if (!info?.isFile) throw invalid(`${subject} is not there`);
+  if (info.size > BUNDLE_BYTES_MAX) throw invalid(`${subject} has over ${BUNDLE_BYTES_MAX} bytes`);
+  return await Deno.readFile(path);
+}
+
+async function requireAbout(
+  { predicateType, subject: [{ name, digest }], predicate }: Statement,
+  { path, url }: Artifact,
+  kind: Kind,
+  source: string,
+): Promise<void> {
+  if (predicateType !== PREDICATES[kind]) throw invalid(`${source} is a ${predicateType}`);
+  const actual = await digestFile(path!);
+  if (name !== basename(url) || digest.sha256 !== actual.sha256) {
+    throw invalid(`${source} is about ${name} with SHA-256 ${digest.sha256}, not about this file`);
+  }
+  if (digest.blake3 !== undefined && digest.blake3 !== actual.blake3) {
+    throw invalid(`${source} has another BLAKE3 than this file`);
+  }
+  if (kind === "provenance" && !isObject(predicate.buildDefinition)) {
+    throw invalid(`${source} does not say how the file was built`);
+  }
+}
+
+/** Requires that a statement's document is one of the published files, as JSON. */
+async function requirePublished(
+  { predicate }: Statement,
+  documents: readonly Artifact[],
+  source: string,
+): Promise<void> {
+  const text = JSON.stringify(predicate);
+  for (const { path } of documents) {
+    if (path !== undefined && JSON.stringify(JSON.parse(await Deno.readTextFile(path))) === text) return;
+  }
+  throw invalid(`${source} has another document than the published one`);
+}
+
+function invalid(message: string): SbxError {
+  return new SbxError("release.attestation.invalid", message, {
+    hint: "sbx-admin release attest DIR VERSION writes attestations; publish the whole release",
+  });
+}
 
 /** Options of {@linkcode attestRelease}. */
 export interface AttestOptions {

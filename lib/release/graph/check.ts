@@ -1,18 +1,20 @@
 import { SbxError } from "../../base/error/mod.ts";
 import type { ReleaseKeys } from "../key/keys.ts";
 import { MANIFEST_BYTES_MAX } from "../limit.ts";
-import { findBreaches, requireNoBreach } from "../memory/breach.ts";
+import { findBreaches, findFollowed, remember, requireNoBreach } from "../memory/breach.ts";
 import { unproven } from "../memory/proof.ts";
-import { findFollowed, remember } from "../memory/remember.ts";
 import type { Followed, RememberedManifest } from "../memory/schema.ts";
 import type { ReleaseMemory } from "../memory/store.ts";
 import type { ChannelIndex, ChannelManifest, ManifestRecord } from "../schema.ts";
-import { selectRecord } from "../select.ts";
-import { isStagedFor, type StagedMachine } from "../stage.ts";
+import { isStagedFor, selectRecord, type StagedMachine } from "../select.ts";
 import { resolveReleaseUrl } from "../url.ts";
-import { type Fetch, fetchRecords, type VerifiedRecords } from "./index.ts";
-import { verifyManifest } from "./manifest.ts";
-import { readProfileDocument } from "./profile.ts";
+import {
+  type Fetch,
+  fetchRecords,
+  readProfileDocument,
+  type VerifiedRecords,
+  verifyManifest,
+} from "./records.ts";
 
 /** What to check, and how. */
 export interface CheckOptions {

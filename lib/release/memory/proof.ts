@@ -3,8 +3,7 @@
  * (docs/design/contracts/10-release.md §10, "Memory").
  */
 import { z } from "zod";
-import { nameOfRelease, readIndex } from "../graph/index.ts";
-import { verifyManifest } from "../graph/manifest.ts";
+import { nameOfRelease, readIndex, verifyManifest } from "../graph/records.ts";
 import { requireHmac } from "../key/hmac.ts";
 import type { ReleaseKeys } from "../key/keys.ts";
 import { ChannelId, type ManifestRecord, ReleaseVersion } from "../schema.ts";

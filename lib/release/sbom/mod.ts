@@ -3,5 +3,5 @@
  * (docs/design/contracts/10-release.md §10).
  */
 export { type Component, generateSpdx, hashUuid, type SbomInput } from "./spdx.ts";
-export { spdxProblems } from "./check.ts";
+export { spdxProblems } from "./spdx.ts";
 export { debianLicense } from "./license.ts";

@@ -8,7 +8,7 @@ export {
   SEGMENT_TYPE,
   type Signed,
   signText,
-} from "./envelope.ts";
+} from "./seal.ts";
 export { ensureSigningKey, findSigningKey, keyPaths, readMachineKey } from "./key.ts";
-export { formatPublicKey, parsePublicKeys } from "./public.ts";
+export { formatPublicKey, parsePublicKeys } from "./key.ts";
 export { checkSeal, signHead, signSeal } from "./seal.ts";

@@ -1,23 +1,27 @@
-import { join } from "node:path";
+/** A published tree on disk, as `sbx-admin release publish` writes it, verified offline. */
+import { basename, join } from "node:path";
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { type ProgressSink, silent } from "../../base/progress/mod.ts";
 import { verifyEnvelope } from "../dsse/envelope.ts";
-import { INDEX_ENVELOPE_NAME, INDEX_NAME, INDEX_PAYLOAD_TYPE, nameOfRelease } from "../graph/index.ts";
-import { verifyManifest } from "../graph/manifest.ts";
+import {
+  INDEX_ENVELOPE_NAME,
+  INDEX_NAME,
+  INDEX_PAYLOAD_TYPE,
+  nameOfRelease,
+  readProfileDocument,
+  verifyManifest,
+} from "../graph/records.ts";
 import { requireHmac } from "../key/hmac.ts";
 import type { ReleaseKeys } from "../key/keys.ts";
 import { INDEX_BYTES_MAX } from "../limit.ts";
 import { parseIndex } from "../read.ts";
-import type { ChannelIndex, ManifestRecord } from "../schema.ts";
-import { artifactsOf, verifyArtifact } from "./artifact.ts";
-import {
-  type Artifact,
-  type TreeCheck,
-  treePath,
-  type TreeRelease,
-  type TreeResult,
-  type VerifiedTree,
-} from "./tree.ts";
+import type { ChannelIndex, ChannelManifest, ManifestRecord } from "../schema.ts";
+import { blake3File } from "../../base/hash/mod.ts";
+import { isObject } from "../../base/object/mod.ts";
+import { decodeUtf8 } from "../../base/text/mod.ts";
+import { parseToml } from "../../base/toml/mod.ts";
+import { digestFile, requireDigests } from "../digest.ts";
+import { isReleaseUrl } from "../url.ts";
 
 /**
  * Report of `sbx-admin release verify` and `check` (docs/design/contracts/10-release.md §10, "Publishing").
@@ -184,4 +188,166 @@ async function readFile(path: string): Promise<Uint8Array> {
 async function sizeOf(artifacts: readonly Artifact[]): Promise<number> {
   const sizes = artifacts.map(({ path }) => path ? Deno.stat(path).then(({ size }) => size, () => 0) : 0);
   return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+}
+
+/** Lists the files of a release: packages, SBOMs, bundles, profiles, and the images that profiles pin. */
+async function artifactsOf(
+  dir: string,
+  { packages, profiles, bundles = [] }: ChannelManifest,
+): Promise<Artifact[]> {
+  const at = (url: string) => ({ name: basename(url), url, path: treePath(dir, url) });
+  const sboms = new Set(packages.map(({ sbom }) => sbom));
+  const artifacts: Artifact[] = [
+    ...packages.map(({ name, url, sha256, blake3, bytes }): Artifact => ({
+      ...at(url),
+      kind: "package",
+      name,
+      sha256,
+      blake3,
+      bytes,
+    })),
+    ...[...sboms].map((url): Artifact => ({ ...at(url), kind: "sbom" })),
+    ...bundles.map(({ name, url, sha256, blake3, bytes }): Artifact => ({
+      ...at(url),
+      kind: "bundle",
+      name,
+      sha256,
+      blake3,
+      bytes,
+    })),
+  ];
+  for (const entry of profiles) {
+    const { url, sha256, blake3 } = entry;
+    const artifact: Artifact = { ...at(url), kind: "profile", sha256, blake3 };
+    artifacts.push(artifact);
+    const bytes = artifact.path && await Deno.readFile(artifact.path).catch(() => undefined);
+    if (bytes) artifacts.push(...imagesOf(dir, bytes));
+  }
+  return artifacts;
+}
+
+/** Pins of a profile document: `assets.arch.<arch>.<file>` and `obom.arch.<arch>`. One that cannot be read has none. */
+function imagesOf(dir: string, bytes: Uint8Array): Artifact[] {
+  let value: Record<string, unknown>;
+  try {
+    value = parseToml(decodeUtf8(bytes) ?? "", "profile").value;
+  } catch {
+    return [];
+  }
+  const archesOf = (table: unknown) =>
+    isObject(table) && isObject(table.arch) ? Object.entries(table.arch) : [];
+  const pins = [
+    ...archesOf(value.assets).flatMap(([arch, files]) =>
+      isObject(files) ? Object.values(files).map((pin) => ({ arch, pin })) : []
+    ),
+    ...archesOf(value.obom).map(([arch, pin]) => ({ arch, pin })),
+  ];
+  return pins.flatMap(({ arch, pin }): Artifact[] => {
+    if (!isObject(pin)) return [];
+    const { name, url, hash, size } = pin;
+    if (typeof url !== "string" || typeof hash !== "string") return [];
+    return [{
+      kind: "image",
+      arch,
+      name: String(name),
+      url,
+      path: treePath(dir, url),
+      blake3: hash.replace(/^blake3:/, ""),
+      bytes: Number(size),
+    }];
+  });
+}
+
+/**
+ * Verifies one file of a release by its record or pin.
+ *
+ * @param onBytes for a progress bar
+ * @returns the means of verification
+ * @throws {SbxError} `release.mismatch`, `release.not_found`
+ */
+async function verifyArtifact(
+  artifact: Artifact & { path: string },
+  { profiles }: ChannelManifest,
+  onBytes?: (bytes: number) => void,
+): Promise<string> {
+  const { kind, path, url, sha256, blake3, bytes } = artifact;
+  if (!await Deno.stat(path).then(({ isFile }) => isFile, () => false)) {
+    throw new SbxError("release.not_found", `${url} is not there`, { hint: "publish the whole release" });
+  }
+  if (kind === "sbom") return "present";
+  if (kind === "profile") {
+    readProfileDocument(await Deno.readFile(path), profiles.find((entry) => entry.url === url)!);
+    return "SHA-256, BLAKE3, id and revision";
+  }
+  if (sha256 !== undefined && blake3 !== undefined) {
+    requireDigests(await digestFile(path, onBytes), { sha256, blake3, bytes }, url);
+    return "size, SHA-256 and BLAKE3";
+  }
+  const actual = await blake3File(path, onBytes);
+  if (actual.hash !== blake3 || actual.size !== bytes) {
+    throw new SbxError(
+      "release.mismatch",
+      `${url} is not what its profile pins: ${actual.hash}, ${actual.size} bytes`,
+      {
+        hint: "publish the image of the profile",
+      },
+    );
+  }
+  return "size and BLAKE3";
+}
+
+/** One thing that was verified, or could not be. */
+export interface TreeResult {
+  /** kind of check, such as `signature`, `manifest`, `package` */
+  check: string;
+  /** file or record, relative to the tree */
+  subject: string;
+  ok: boolean;
+  /** the reason, or the means of verification */
+  detail?: string;
+}
+
+/** A release of the tree whose manifest is verified. */
+export interface TreeRelease {
+  channel: string;
+  record: ManifestRecord;
+  manifest: ChannelManifest;
+  /** every file that the release consists of and that is in this tree */
+  artifacts: Artifact[];
+}
+
+/** A file of a release. */
+export interface Artifact {
+  kind: "package" | "sbom" | "profile" | "bundle" | "image";
+  /** name without a folder, such as `sbx_1.2.0_amd64.deb` or `rootfs.erofs` */
+  name: string;
+  /** address in its record */
+  url: string;
+  /** path on this machine; undefined for one on another server */
+  path?: string;
+  /** of images */
+  arch?: string;
+  /** of packages, profiles and bundles: its record; of images: the pin of its profile */
+  sha256?: string;
+  blake3?: string;
+  bytes?: number;
+}
+
+/** What further checks get: everything in it is verified against the trust root. */
+export interface VerifiedTree {
+  dir: string;
+  keys: ReleaseKeys;
+  index: ChannelIndex;
+  releases: TreeRelease[];
+}
+
+/**
+ * A separate check over a verified tree, such as of attestations. Yields one result for each subject; throws
+ * only errors that no result can express.
+ */
+export type TreeCheck = (tree: VerifiedTree) => AsyncIterable<TreeResult>;
+
+/** Path of a relative address in a tree; undefined for another server's, and for files of a host. */
+function treePath(dir: string, url: string): string | undefined {
+  return isReleaseUrl(url) && !url.includes(":") ? join(dir, url) : undefined;
 }
