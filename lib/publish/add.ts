@@ -1,17 +1,20 @@
+/** Adds releases to a workspace, with their profiles, programs and bundles. */
 import { dirname } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import type {
-  BinaryEntry,
-  BundleEntry,
-  ChannelManifest,
-  ManifestRecord,
-  PackageEntry,
-  ProfileEntry,
-  Status,
+import {
+  type BinaryEntry,
+  type BundleEntry,
+  type ChannelManifest,
+  digestBytes,
+  type ManifestRecord,
+  type PackageEntry,
+  type ProfileEntry,
+  type Status,
 } from "../release/mod.ts";
 import { ChannelId, ReleaseVersion } from "../release/schema.ts";
 import { isDraft } from "./sign.ts";
-import { FOLDER_MODE, releaseFolder, UNSIGNED, type Workspace } from "./workspace.ts";
+import { FILE_MODE, FOLDER_MODE, releaseFolder, UNSIGNED, type Workspace } from "./workspace.ts";
+import { writeAtomic } from "../base/home/mod.ts";
 
 /** Release that is added to, and made if it is not there. */
 export interface Target {
@@ -116,4 +119,18 @@ function findRecord(
 function merge<T>(before: readonly T[], added: readonly T[], key: (entry: T) => string): T[] {
   const replaced = new Set(added.map(key));
   return [...before.filter((entry) => !replaced.has(key(entry))), ...added];
+}
+
+const NAME = "bundle.json";
+
+/** Puts a bundle into the folder of a release. @param content from `packBundle` */
+export async function describeBundle(
+  workspace: Workspace,
+  folder: string,
+  content: Uint8Array,
+): Promise<BundleEntry> {
+  const url = `${folder}/${NAME}`;
+  await writeAtomic(workspace.path(url), content, FILE_MODE);
+  const { sha256, blake3, bytes } = digestBytes(content);
+  return { name: NAME, url, sha256, blake3, hmac: UNSIGNED, bytes };
 }

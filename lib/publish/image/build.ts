@@ -11,18 +11,15 @@ import { SbxError } from "../../base/error/mod.ts";
 import { blake3File } from "../../base/hash/mod.ts";
 import { formatBytes, type ProgressSink, silent, type Stage } from "../../base/progress/mod.ts";
 import { archNames, requireRunnable } from "./arch.ts";
-import { throwIfInterrupted } from "./command.ts";
+import { hasTool, requireTools, run, throwIfInterrupted } from "./command.ts";
 import { bundleGuestPrograms, placeDeno } from "./guest.ts";
 import { buildInitrd } from "./initrd.ts";
-import { unpackKernel } from "./kernel.ts";
-import { ModuleTree } from "./module.ts";
+import { ModuleTree, unpackKernel } from "./module.ts";
 import { generateObom } from "./obom.ts";
 import { isAptPackage, type Packages } from "../../config/profile/mod.ts";
 import { installNpm, keyOf, type LockedPackage, requireExact } from "./npm.ts";
 import { debianSources, GuestApt } from "./packages.ts";
 import { buildRootfs } from "./rootfs.ts";
-import { requireTools } from "./tool.ts";
-import { moveAside, removeTree } from "./tree.ts";
 import { freeBytes } from "../../base/disk/mod.ts";
 
 /** Stages of a build, weighted by their measured duration. */
@@ -220,4 +217,55 @@ export async function requireSpace(dir: string, needed = BUILD_BYTES): Promise<v
     `${dir} has ${formatBytes(free)} free, and an image build needs ${formatBytes(needed)}`,
     { hint: "free some space, or give another output folder" },
   );
+}
+
+/**
+ * Removes a build's folder. After a kill, files of mmdebstrap there belong to root and may contain mounts of
+ * the host's /dev or /proc: nothing is removed through a mount.
+ */
+async function removeTree(dir: string): Promise<void> {
+  const mounts = await Deno.readTextFile("/proc/self/mountinfo").catch(() => "");
+  if (mounts.split("\n").some((line) => line.split(" ")[4]?.startsWith(`${dir}/`))) {
+    throw new SbxError(
+      "image.cleanup_failed",
+      `${dir} was not removed: it still contains mounts`,
+      {
+        hint: `unmount what findmnt shows below it (umount -R), then remove it`,
+      },
+    );
+  }
+  try {
+    await Deno.remove(dir, { recursive: true });
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return;
+    if (!(error instanceof Deno.errors.PermissionDenied) || !await hasTool("sudo")) throw error;
+    await run(["sudo", "rm", "-rf", "--one-file-system", dir], { doing: `removing ${dir}` });
+  }
+}
+
+/** A folder moved out of the way. */
+interface MovedFolder {
+  /** replaces the current content of the folder's path with the old folder */
+  restore(): Promise<void>;
+  /** removes the old folder */
+  discard(): Promise<void>;
+}
+
+/** Moves `dir`, if it exists, to a name beside it. */
+async function moveAside(dir: string): Promise<MovedFolder> {
+  const aside = `${dir}.${crypto.randomUUID()}.tmp`;
+  const isMoved = await Deno.rename(dir, aside).then(() => true, (error) => {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  });
+  const remove = (path: string) => Deno.remove(path, { recursive: true }).catch(() => {});
+  return {
+    async restore() {
+      await remove(dir);
+      if (isMoved) await Deno.rename(aside, dir);
+    },
+    async discard() {
+      if (isMoved) await remove(aside);
+    },
+  };
 }

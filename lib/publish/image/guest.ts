@@ -4,8 +4,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { machineTrust } from "../../base/spawn/mod.ts";
 import { hostEnvironment } from "../../base/proxy/mod.ts";
 import { archNames } from "./arch.ts";
-import { run } from "./command.ts";
-import { requireTools } from "./tool.ts";
+import { requireTools, run } from "./command.ts";
 
 /**
  * Programs required in the rootfs before it is packaged (docs/design/contracts/10-release.md §10, "Guest

@@ -4,8 +4,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { hostEnvironment } from "../../base/proxy/mod.ts";
 import type { Packages } from "../../config/profile/mod.ts";
 import { archNames } from "./arch.ts";
-import { run } from "./command.ts";
-import { requireTools } from "./tool.ts";
+import { requireTools, run } from "./command.ts";
 
 /** Where the guest has npm's packages, and links to their programs: npm's own global prefix. */
 const PREFIX = "usr/local";

@@ -2,9 +2,8 @@ import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { loadCorp } from "../../config/corp/mod.ts";
 import { MANAGED_TRUST, parseTrust } from "../../release/mod.ts";
-import type { Deb } from "./deb.ts";
+import type { Deb, PackageFile } from "./deb.ts";
 import { FETCH_ASSETS } from "./script.ts";
-import type { PackageFile } from "./tree.ts";
 
 /** Input of a company's package. */
 export interface CorpParts {

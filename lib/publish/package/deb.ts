@@ -1,7 +1,50 @@
+/** Debian packages: their files, and the tools that build them. */
 import { createHash } from "node:crypto";
-import { join } from "node:path";
-import { runTool } from "./tool.ts";
-import { type PackageFile, writeTree } from "./tree.ts";
+import { dirname, join } from "node:path";
+import { SbxError } from "../../base/error/mod.ts";
+import { outputOf } from "../../base/spawn/mod.ts";
+
+/** Debian's packages of the tools that make packages and repositories. */
+const PACKAGES: Record<string, string> = { "dpkg-deb": "dpkg", "apt-ftparchive": "apt-utils", gpg: "gnupg" };
+
+/** Options of {@linkcode runTool}. */
+interface ToolOptions {
+  /** purpose, as the start of an error message: "building sbx_1.0.0_amd64.deb" */
+  doing: string;
+  cwd?: string;
+  env?: Record<string, string>;
+}
+
+/**
+ * Runs a tool in a fixed locale and time zone, and returns its standard output.
+ *
+ * @throws {SbxError} `package.tool_missing`, `package.tool_failed`
+ */
+export async function runTool(
+  [tool, ...args]: [string, ...string[]],
+  { doing, cwd, env }: ToolOptions,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const command = new Deno.Command(tool, {
+    args,
+    cwd,
+    env: { LC_ALL: "C.UTF-8", TZ: "UTC", ...env },
+    stdin: "null",
+  });
+  const { success, code, stdout, stderr } = await outputOf(command).catch((cause) => {
+    if (!(cause instanceof Deno.errors.NotFound)) throw cause;
+    throw new SbxError("package.tool_missing", `${doing} needs ${tool}, which this machine does not have`, {
+      hint: `apt-get install ${PACKAGES[tool] ?? tool}`,
+      cause,
+    });
+  });
+  if (success) return stdout;
+  const errors = new TextDecoder().decode(stderr).trim();
+  throw new SbxError(
+    "package.tool_failed",
+    `${doing} failed: ${tool} exited with ${code}: ${errors.split("\n")[0]}`,
+    { cause: errors, hint: "read the tool's output, fix the cause, and run this again" },
+  );
+}
 
 /** Architectures of Debian that there are packages for. */
 export type DebArch = "amd64" | "arm64" | "all";
@@ -102,4 +145,59 @@ async function md5sums(root: string, files: readonly PackageFile[], conffiles: s
 /** Debian's form of a SemVer: a pre-release sorts before its release. */
 export function debianVersion(version: string): string {
   return version.replace("-", "~").replaceAll("-", ".");
+}
+
+/** A file that a package installs; its folders come with it. */
+export interface PackageFile {
+  /** without a slash at the start */
+  path: string;
+  content: { text: string } | { bytes: Uint8Array } | { copyOf: string } | { linkTo: string };
+  /** permission bits, default 0o644 */
+  mode?: number;
+}
+
+/**
+ * Writes files into a new folder, with modes that no umask changes, and the same time for all.
+ *
+ * @param seconds the time, since 1970
+ * @throws {SbxError} `package.file_missing`
+ */
+async function writeTree(root: string, files: readonly PackageFile[], seconds: number): Promise<void> {
+  await Deno.mkdir(root, { recursive: true });
+  for (const { path, content, mode = 0o644 } of files) {
+    const target = join(root, path);
+    await Deno.mkdir(dirname(target), { recursive: true });
+    if ("linkTo" in content) {
+      await Deno.symlink(content.linkTo, target);
+      continue;
+    }
+    if ("text" in content) await Deno.writeTextFile(target, content.text);
+    else if ("bytes" in content) await Deno.writeFile(target, content.bytes);
+    else await copy(content.copyOf, target);
+    await Deno.chmod(target, mode);
+  }
+  await settle(root, seconds);
+}
+
+async function copy(from: string, to: string): Promise<void> {
+  try {
+    await Deno.copyFile(from, to);
+  } catch (cause) {
+    if (!(cause instanceof Deno.errors.NotFound)) throw cause;
+    throw new SbxError("package.file_missing", `the package needs ${from}, which is not there`, {
+      cause,
+      hint: "make build makes the program, make deb the rest",
+    });
+  }
+}
+
+/** Sets modes of folders and times, from the leaves up: writing into a folder changes its time. */
+async function settle(path: string, seconds: number): Promise<void> {
+  const { isDirectory, isSymlink } = await Deno.lstat(path);
+  if (isSymlink) return; // its time is not stored: dpkg-deb caps it
+  if (isDirectory) {
+    for await (const { name } of Deno.readDir(path)) await settle(join(path, name), seconds);
+    await Deno.chmod(path, 0o755);
+  }
+  await Deno.utime(path, seconds, seconds);
 }

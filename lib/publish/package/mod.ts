@@ -3,6 +3,6 @@
  */
 export { type Deb, type DebArch, debianVersion, writeDeb } from "./deb.ts";
 export { ROLES, sbxDeb, type SbxParts } from "./sbx.ts";
-export { runTool } from "./tool.ts";
+export { runTool } from "./deb.ts";
 export { type Repository, type RepositoryOptions, writeRepository } from "./repository.ts";
 export { corpDeb, type CorpParts } from "./corp.ts";

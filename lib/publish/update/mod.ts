@@ -1,7 +1,7 @@
 /** Updates of a home from a release channel: checks, profiles, history (docs/guides/updates.md). */
 export { Change, readHistory, recordChange } from "./history.ts";
 export { compareProfiles, fetchPins, installProfile, type OfferedProfile } from "./profile.ts";
-export { intervalOf, jittered, parsePolicy } from "./schedule.ts";
+export { intervalOf, jittered, parsePolicy } from "./source.ts";
 export {
   fetchChannel,
   fetchDocument,

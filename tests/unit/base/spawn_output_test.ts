@@ -2,7 +2,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { outputOf } from "../../../lib/base/spawn/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { runTool } from "../../../lib/publish/package/tool.ts";
+import { runTool } from "../../../lib/publish/package/deb.ts";
 import { codeBelow, fromRoot } from "../../helper/repo.ts";
 
 Deno.test("a missing program is a rejection, which names the package to install", async () => {

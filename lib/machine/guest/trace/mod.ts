@@ -1,6 +1,6 @@
 /**
  * The kernel's trace of programs, which init prepares and sbx-activity reads. It is an instance of its own: init
- * makes it before the first program (lib/publish/image/trace.ts), and the agent switches it on when the guest is ready.
+ * makes it before the first program (lib/publish/image/init.ts), and the agent switches it on when the guest is ready.
  * Guest programs bundle this folder.
  */
 

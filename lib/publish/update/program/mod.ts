@@ -1,7 +1,7 @@
 /**
  * Updates of the program itself, where no package manager owns it (docs/guides/updates.md, "The program").
  */
-export { extractProgram, linkTarget } from "./deb.ts";
+export { extractProgram, linkTarget } from "./place.ts";
 export { installProgram, type ProgramChange, restoreProgram } from "./install.ts";
-export type { MachinePlaces } from "./revocations.ts";
+export type { MachinePlaces } from "./install.ts";
 export { programPath, requireUnowned } from "./place.ts";

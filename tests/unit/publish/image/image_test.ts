@@ -2,15 +2,13 @@ import { currentArch } from "../../../../lib/base/arch/mod.ts";
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
-import { encodeCpio } from "../../../../lib/publish/image/cpio.ts";
 import { INIT } from "../../../../lib/publish/image/init.ts";
-import { buildInitrd } from "../../../../lib/publish/image/initrd.ts";
-import { unpackKernel } from "../../../../lib/publish/image/kernel.ts";
+import { buildInitrd, encodeCpio } from "../../../../lib/publish/image/initrd.ts";
 import { isAptPackage } from "../../../../lib/config/profile/mod.ts";
 import { buildImage, bundleGuestPrograms } from "../../../../lib/publish/image/mod.ts";
-import { ModuleTree, stripSignature } from "../../../../lib/publish/image/module.ts";
+import { ModuleTree, stripSignature, unpackKernel } from "../../../../lib/publish/image/module.ts";
 import { requireSpace } from "../../../../lib/publish/image/build.ts";
-import { requireTools } from "../../../../lib/publish/image/tool.ts";
+import { requireTools } from "../../../../lib/publish/image/command.ts";
 import { limitChild } from "../../../helper/child.ts";
 
 const text = (value: string) => new TextEncoder().encode(value);

@@ -4,8 +4,7 @@ import Ajv from "ajv";
 import addFormats from "ajv-formats";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { installedPackages } from "../../../../lib/publish/image/dpkg.ts";
-import { generateObom } from "../../../../lib/publish/image/obom.ts";
+import { generateObom, installedPackages } from "../../../../lib/publish/image/obom.ts";
 import { isLicense } from "../../../../scripts/sbom.ts";
 
 const STATUS = `Package: zlib1g

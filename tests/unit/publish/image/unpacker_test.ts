@@ -1,6 +1,6 @@
 /** A machine that was set up has what unpacks the kernel of any suite. */
 import { assertMatch } from "@std/assert";
-import { UNPACKERS } from "../../../../lib/publish/image/tool.ts";
+import { UNPACKERS } from "../../../../lib/publish/image/command.ts";
 import { fromRoot } from "../../../helper/repo.ts";
 
 /** On every Debian. */
