@@ -1,5 +1,5 @@
 import { basename } from "node:path";
-import { SbxError } from "../base/error/mod.ts";
+import { ignore, SbxError } from "../base/error/mod.ts";
 import { MANIFEST_BYTES_MAX } from "../release/mod.ts";
 import { FILE_MODE, type Workspace } from "./workspace.ts";
 
@@ -39,7 +39,7 @@ export async function copyInto(
     await Deno.chmod(temporary, FILE_MODE);
     await Deno.rename(temporary, workspace.path(target));
   } catch (cause) {
-    await Deno.remove(temporary).catch(() => {});
+    await Deno.remove(temporary).catch(ignore("the failure of the copy is thrown"));
     throw new SbxError("file.invalid", `${path} cannot be copied to ${workspace.path(target)}`, {
       cause,
       hint: "check the path, its permissions and the room on the disk",

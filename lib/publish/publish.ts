@@ -1,5 +1,5 @@
 import { basename, dirname, join } from "node:path";
-import { asSbxError, SbxError } from "../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import { blake3File } from "../base/hash/mod.ts";
 import { type ProgressSink, silent } from "../base/progress/mod.ts";
 import {
@@ -126,7 +126,7 @@ async function copyFile(
     await file.sync();
     await Deno.rename(temporary, target);
   } catch (error) {
-    await Deno.remove(temporary).catch(() => {});
+    await Deno.remove(temporary).catch(ignore("the failure of the copy is thrown"));
     throw error;
   }
   (present ? published.replaced : published.added).push(name);

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import {
   type CorpCheck,
@@ -84,7 +84,7 @@ export class CorpStore {
   /** Reads the file again. Loads run one at a time, so an older one cannot overtake a newer one. */
   load(): Promise<CorpState> {
     const loading = this.#loading.then(() => this.#load());
-    this.#loading = loading.catch(() => {});
+    this.#loading = loading.catch(ignore("the caller has the failure; the next load goes on"));
     return loading;
   }
 
@@ -124,14 +124,16 @@ export class CorpStore {
     } catch {
       // Without a copy, a later start with a broken file locks everything, which is safe. The old copy might unlock
       // settings this file locks, so it must go.
-      await Deno.remove(this.#copyPath).catch(() => {});
+      await Deno.remove(this.#copyPath).catch(ignore("a home that cannot be written keeps it"));
     }
   }
 
   /** Drops the last good version: the administrator removed the file on purpose. */
   async #forget(): Promise<CorpState> {
     this.#lastGood = undefined;
-    for (const path of [this.#copyPath, this.#originPath]) await Deno.remove(path).catch(() => {});
+    for (const path of [this.#copyPath, this.#originPath]) {
+      await Deno.remove(path).catch(ignore("absent, or in a home that cannot be written"));
+    }
     return this.#state = { status: "absent" };
   }
 

@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { readToml, type TomlDocument } from "../../base/toml/mod.ts";
@@ -177,7 +177,7 @@ export class SettingsStore {
   /** Runs tasks one at a time: a reload started before an edit must not restore the old state after it. */
   #enqueue<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#tail.then(work).finally(() => this.#notify());
-    this.#tail = result.catch(() => {});
+    this.#tail = result.catch(ignore("the caller has the failure; the next work goes on"));
     return result;
   }
 
@@ -260,7 +260,7 @@ const queues = new Map<string, Promise<unknown>>();
  */
 export async function withFileLock<T>(path: string, work: () => Promise<T>): Promise<T> {
   const result = (queues.get(path) ?? Promise.resolve()).then(() => runLocked(path, work));
-  const tail = result.catch(() => {});
+  const tail = result.catch(ignore("the caller has the failure; the next work goes on"));
   queues.set(path, tail);
   try {
     return await result;

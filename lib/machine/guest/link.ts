@@ -1,4 +1,4 @@
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { backgroundTimeout, timeLimit } from "../../base/time/mod.ts";
 import type { FrameChannel } from "../../base/wire/mod.ts";
 import {
@@ -66,7 +66,9 @@ export class GuestLink {
     this.#lose = reject;
     const lost = Promise.race([promise, this.#left.promise]);
     lost.catch(() => this.#isOver = true);
-    for (const each of [promise, lost, this.#ready.promise, this.#booted.promise]) each.catch(() => {});
+    for (const each of [promise, lost, this.#ready.promise, this.#booted.promise]) {
+      each.catch(ignore("callers that await them have the failure"));
+    }
     this.#ports = new GuestPorts(dir);
     this.#programs = new Programs({
       send: (message) => this.#send(message),

@@ -1,5 +1,5 @@
 /** Programs that the host runs in the guest. */
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { backgroundTimeout, rejectAfter, timeLimit } from "../../base/time/mod.ts";
 import { Window } from "../../base/window/mod.ts";
 import { FrameChannel } from "../../base/wire/mod.ts";
@@ -109,10 +109,10 @@ export class Programs {
       drained: Promise.withResolvers(),
       over: Promise.withResolvers(),
     };
-    // A program that fails to start ends without streams.
-    pending.drained.promise.catch(() => {});
+    pending.drained.promise.catch(ignore("a program that fails to start ends without streams"));
     this.#pending.set(id, pending);
-    const kill = () => this.#control.send({ t: "ExecKill", id }).catch(() => {});
+    const kill = () =>
+      this.#control.send({ t: "ExecKill", id }).catch(ignore("the guest is lost, and its programs with it"));
     cancelled?.addEventListener("abort", kill);
     if (!request.stdin) skipInput(streams);
     const overdue = rejectOverdue(request.timeout_ms, this.#overdueMs);
@@ -218,7 +218,7 @@ class Inline {
       throw new SbxError("guest.failed", "the guest sent too much output on its control connection");
     }
     this.#written = this.#written.then(write);
-    this.#written.catch(() => {});
+    this.#written.catch(ignore("the wait for all output has the failure"));
     if (++this.#pieces === this.#awaited?.pieces) this.#awaited.arrived();
   }
 
@@ -343,7 +343,7 @@ export class GuestPorts {
     const listener = Deno.listen({ transport: "unix", path });
     this.#listeners.push(listener);
     const served = this.#serve(listener, serve, limits);
-    this.#served.push(served.catch(() => {}));
+    this.#served.push(served.catch(ignore("the caller has the failure")));
     return served;
   }
 
@@ -375,12 +375,14 @@ export class GuestPorts {
       this.#connections.set(channel, conn);
       if (this.#paused) holdWrites(conn, this.#paused.promise);
       const deadline = backgroundTimeout(() => this.#closeSilent(channel), firstFrameMs);
-      serve(channel, conn).catch(() => {}).finally(() => {
-        clearTimeout(deadline);
-        open.delete(channel);
-        this.#connections.delete(channel);
-        channel.close();
-      });
+      serve(channel, conn).catch(ignore("its connection is closed; a guest may send anything")).finally(
+        () => {
+          clearTimeout(deadline);
+          open.delete(channel);
+          this.#connections.delete(channel);
+          channel.close();
+        },
+      );
     }
   }
 

@@ -1,4 +1,4 @@
-import type { SbxError } from "../../base/error/mod.ts";
+import { ignore, type SbxError } from "../../base/error/mod.ts";
 import { backgroundTimeout, timeLimit } from "../../base/time/mod.ts";
 import { writeAll } from "../../base/wire/mod.ts";
 import type { HostMessage } from "./wire/mod.ts";
@@ -120,7 +120,9 @@ export class Terminal {
   async hangUp(): Promise<void> {
     if (this.ended) return;
     this.end();
-    await this.#send({ t: "PtyClose", id: this.id }).catch(() => {});
+    await this.#send({ t: "PtyClose", id: this.id }).catch(
+      ignore("the guest is lost, and the terminal with it"),
+    );
     backgroundTimeout(() => this.#close(), CLOSE_MS);
   }
 

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { CallError } from "../../../ffi/libc/descriptor.ts";
 import { openFolder } from "../../../ffi/host/tree.ts";
 import type { Folder } from "../../../ffi/host/handle.ts";
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { lockWithin } from "../../base/home/mod.ts";
 import { type Capture, capture, leftOutOf } from "./capture.ts";
 import { type Change, diff, differs } from "./diff.ts";
@@ -223,7 +223,7 @@ export class SnapshotStore {
       });
     } catch (error) {
       // Contents without a manifest; a full disk needs their room most.
-      await this.#sweep(objects, pace).catch(() => {});
+      await this.#sweep(objects, pace).catch(ignore("the next snapshot sweeps again"));
       throw errorOf(error);
     }
   }

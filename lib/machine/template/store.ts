@@ -1,6 +1,6 @@
 /** Templates of booted guests: their keys, their folders and the making of one. */
 import { join } from "node:path";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { blake3, blake3File, fileStamp } from "../../base/hash/mod.ts";
 import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { ARCHES } from "../../base/arch/mod.ts";
@@ -103,7 +103,7 @@ export class TemplateStore {
       await writeAtomic(join(work, RECORD), JSON.stringify(record, null, 2) + "\n");
       return await this.#install(work, id);
     } catch (error) {
-      await Deno.remove(work, { recursive: true }).catch(() => {});
+      await Deno.remove(work, { recursive: true }).catch(ignore("removed with other unfinished templates"));
       throw error;
     }
   }

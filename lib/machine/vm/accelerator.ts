@@ -2,6 +2,7 @@
  * The accelerator of this host's machines. KVM is tried with a guest's kernel; the evidence is the guest's
  * console, KVM's counters and QEMU's own message.
  */
+import { ignore } from "../../base/error/mod.ts";
 import { join } from "node:path";
 import { z } from "zod";
 import { type Arch, currentArch } from "../../base/arch/mod.ts";
@@ -92,7 +93,7 @@ export async function probeAccelerator(
     if (accelerator === "kvm") return { accelerator, reason };
     return { accelerator, reason: `${reason}; VMs are emulated`, ...isSure ? {} : { isUnsure: true } };
   } finally {
-    await Deno.remove(dir, { recursive: true }).catch(() => {});
+    await Deno.remove(dir, { recursive: true }).catch(ignore("a temporary folder of a trial that is over"));
   }
 }
 
@@ -128,9 +129,10 @@ async function storeChoice(
   choice: Pick<z.infer<typeof Stored>, "key" | "accelerator" | "reason"> | undefined,
 ): Promise<void> {
   const path = pathIn(runDir);
-  if (!choice) return await Deno.remove(path).catch(() => {});
-  // A run folder that cannot be written costs another trial.
-  await writeAtomic(path, JSON.stringify({ schema: "sbx.accelerator.v1", ...choice })).catch(() => {});
+  if (!choice) return await Deno.remove(path).catch(ignore("another trial replaces it"));
+  await writeAtomic(path, JSON.stringify({ schema: "sbx.accelerator.v1", ...choice })).catch(
+    ignore("a run folder that cannot be written costs another trial"),
+  );
 }
 
 function pathIn(runDir: string): string {

@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import type { MemoryFile } from "../../../ffi/libc/memory.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { rejectAfter, timeLimit } from "../../base/time/mod.ts";
 import { deviceId, PLUGGABLE, type Pluggable, PORT, SOCKETS } from "./command.ts";
 import { cpuMs, type Helpers, kill, waitForSocket } from "./helper.ts";
@@ -51,7 +51,7 @@ export class QemuMachine implements Machine {
     relayConsole(child.stdout, spec.onConsole);
     this.exited = this.#waitForExit();
     // Connected from the start to receive events of a full disk.
-    if (spec.scratch) this.#connect().catch(() => {});
+    if (spec.scratch) this.#connect().catch(ignore("QEMU has ended, which is reported as its exit"));
   }
 
   /** Fills the memory of a machine that waits for its state. @throws {Error} it cannot be read, or has another size */
@@ -181,7 +181,7 @@ export class QemuMachine implements Machine {
     const status = await Promise.race([qemu, timeout]);
     await Promise.all([kill(this.#child), this.#helpers?.kill()]);
     this.#memory.close();
-    await this.#input.abort().catch(() => {});
+    await this.#input.abort().catch(ignore("QEMU has closed it"));
     return status ? { code: status.code, signal: status.signal } : { code: 1, signal: null };
   }
 
@@ -278,11 +278,11 @@ async function saveState(qmp: Qmp, socket: string): Promise<Uint8Array> {
   await qmp.execute("migrate-set-parameters", { "max-bandwidth": UNLIMITED });
   using listener = Deno.listen({ transport: "unix", path: socket });
   const arrived = listener.accept().then(readAll);
-  arrived.catch(() => {});
+  arrived.catch(ignore("the caller has it, unless QEMU refuses first"));
   const done = ended(qmp);
   await qmp.execute("migrate", { uri: `unix:${socket}` });
   const [state] = await Promise.all([arrived, done]);
-  await Deno.remove(socket).catch(() => {});
+  await Deno.remove(socket).catch(ignore("it is in the folder of the machine's sockets, which is removed"));
   return state;
 }
 
@@ -302,14 +302,14 @@ async function loadState(qmp: Qmp, socket: string, state: Uint8Array): Promise<v
   await done;
 }
 
-/** Watches for the end of the transfer; waiting for it is optional. */
+/** Watches for the end of the transfer. */
 function ended(qmp: Qmp): Promise<void> {
   const end = qmp.until(({ event, data }) =>
     event === "MIGRATION" && (data?.status === "completed" || data?.status === "failed")
   ).then(({ data }) => {
     if (data?.status === "failed") throw new Error("QEMU could not transfer the machine's state");
   });
-  end.catch(() => {});
+  end.catch(ignore("waiting for it is optional"));
   return end;
 }
 

@@ -1,4 +1,5 @@
 /** QEMU machine protocol: one JSON message per line. */
+import { ignore } from "../../base/error/mod.ts";
 
 /** Event of QEMU. */
 export interface QmpEvent {
@@ -20,7 +21,7 @@ export class Qmp {
   private constructor(conn: Deno.Conn, onEvent: (event: QmpEvent) => void) {
     this.#conn = conn;
     this.#onEvent = onEvent;
-    this.#read().catch(() => {}).finally(() => this.#end());
+    this.#read().catch(ignore("its end fails everything that waits")).finally(() => this.#end());
   }
 
   /** @param onEvent receiver of events; must not throw */
@@ -47,7 +48,7 @@ export class Qmp {
     if (this.#closed) return Promise.reject(gone());
     const found = Promise.withResolvers<QmpEvent>();
     this.#awaited.add({ matches, found });
-    found.promise.catch(() => {});
+    found.promise.catch(ignore("callers that await it have the failure"));
     return found.promise;
   }
 
@@ -77,7 +78,7 @@ export class Qmp {
     for (const { reject } of this.#unanswered.splice(0)) reject(error);
     for (const { found } of this.#awaited) found.reject(error);
     this.#awaited.clear();
-    this.#greeting.promise.catch(() => {});
+    this.#greeting.promise.catch(ignore("only connect waits for it"));
     this.#greeting.reject(error);
   }
 }

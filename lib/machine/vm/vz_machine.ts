@@ -1,5 +1,5 @@
 import { LibraryError, type LibraryEvent, type VmHandle } from "../../../ffi/SbxVM/binding.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { rejectAfter, timeLimit } from "../../base/time/mod.ts";
 import { COME_BACK, VSOCK_LEFT } from "./schema.ts";
 import { writeAll } from "../../base/wire/mod.ts";
@@ -36,7 +36,7 @@ export class VzMachine implements Machine {
     this.#spec = spec;
     this.#listeners = [events, console];
     this.#console = console.accept();
-    this.#console.then((conn) => this.#relay(conn)).catch(() => {});
+    this.#console.then((conn) => this.#relay(conn)).catch(ignore("the console ends with its machine"));
     this.#events = events.accept();
     this.exited = this.#follow();
   }
@@ -117,8 +117,7 @@ export class VzMachine implements Machine {
   }
 
   async kill(): Promise<void> {
-    // Freed by its end already, or by this.
-    await this.#handle.free().catch(() => {});
+    await this.#handle.free().catch(ignore("its end has freed it"));
     await this.exited;
   }
 
@@ -167,8 +166,10 @@ export class VzMachine implements Machine {
     } catch {
       // It never started, or the library broke off: the machine has ended either way.
     }
-    await this.#handle.free().catch(() => {});
-    await this.#console.then((conn) => conn.close()).catch(() => {});
+    await this.#handle.free().catch(ignore("its end has freed it"));
+    await this.#console.then((conn) => conn.close()).catch(
+      ignore("the machine ended before its console was connected"),
+    );
     return { code: last?.code ?? 1, signal: last?.signal ?? null };
   }
 }

@@ -7,7 +7,7 @@ import {
   readManifest,
   requireAssetVersion,
 } from "../../release/asset/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { blake3File } from "../../base/hash/mod.ts";
 import { formatBytes, type ProgressSink, silent, type Stage } from "../../base/progress/mod.ts";
 import { archNames, requireRunnable } from "./arch.ts";
@@ -80,7 +80,7 @@ export async function buildImage(options: BuildOptions): Promise<string> {
     const { built, npm } = await buildIn(work, options);
     return await publish(built, out, options, npm);
   } catch (error) {
-    if (!existed) await Deno.remove(out).catch(() => {});
+    if (!existed) await Deno.remove(out).catch(ignore("the failure of the build is thrown"));
     throw fileError(error, `building an image in ${out}`);
   } finally {
     await removeTree(work);
@@ -258,7 +258,10 @@ async function moveAside(dir: string): Promise<MovedFolder> {
     if (error instanceof Deno.errors.NotFound) return false;
     throw error;
   });
-  const remove = (path: string) => Deno.remove(path, { recursive: true }).catch(() => {});
+  const remove = (path: string) =>
+    Deno.remove(path, { recursive: true }).catch(
+      ignore("a folder that stays fails the rename, or is a leftover"),
+    );
   return {
     async restore() {
       await remove(dir);

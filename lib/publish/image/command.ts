@@ -1,5 +1,5 @@
 /** Runs the tools of a build, which can be interrupted. */
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 
 /** Options for running a tool. */
 export interface RunOptions {
@@ -34,8 +34,9 @@ export async function run(command: string[], options: RunOptions): Promise<Uint8
   }).spawn();
   if (input) {
     const writer = child.stdin.getWriter();
-    // A tool that ends early closes its input; its exit code is reported below.
-    writer.write(input).then(() => writer.close()).catch(() => {});
+    writer.write(input).then(() => writer.close()).catch(
+      ignore("a tool that ends early closes its input; its exit code is reported below"),
+    );
   }
   const { success, code, stdout, stderr } = await child.output();
   throwIfInterrupted(signal);

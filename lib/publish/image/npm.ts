@@ -1,6 +1,6 @@
 import { type Arch, currentArch } from "../../base/arch/mod.ts";
 import { dirname, join, normalize } from "node:path";
-import { SbxError } from "../../base/error/mod.ts";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { hostEnvironment } from "../../base/proxy/mod.ts";
 import type { Packages } from "../../config/profile/mod.ts";
 import { archNames } from "./arch.ts";
@@ -97,7 +97,7 @@ export async function installNpm(
   const links = { ...await declaredPrograms(modules, Object.keys(dependencies)), ...bin };
   await linkPrograms(modules, join(overlay, PROGRAMS), links, cpu);
   if (dependencies.npm) await Deno.writeTextFile(join(modules, "npm/npmrc"), NPMRC);
-  await Deno.remove(join(modules, ".bin"), { recursive: true }).catch(() => {});
+  await ifFound(Deno.remove(join(modules, ".bin"), { recursive: true }));
   await Deno.mkdir(join(overlay, PREFIX, "lib"), { recursive: true });
   await placeHeaders(modules, overlay, `node-linux-${cpu}`);
   await Deno.rename(modules, join(overlay, MODULES));

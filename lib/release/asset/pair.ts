@@ -5,6 +5,7 @@
  * Two files cannot be renamed at once. The new pair is first one file, the pending one: from its rename on it
  * is the installed pair, also for a program that finds it after a crash.
  */
+import { ignore } from "../../base/error/mod.ts";
 import { join } from "node:path";
 import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
@@ -47,7 +48,9 @@ export async function replacePair(dir: string, profile: string, pair: Pair): Pro
   } catch (error) {
     for (const [at, path] of paths.entries()) {
       const before = old[at];
-      await (before ? writeAtomic(path, before) : Deno.remove(path)).catch(() => {});
+      await (before ? writeAtomic(path, before) : Deno.remove(path)).catch(
+        ignore("the failure of the replacement is thrown"),
+      );
     }
     await Deno.remove(pending);
     throw error;

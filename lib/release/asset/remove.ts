@@ -1,6 +1,6 @@
 /** Removes installed images, and files that no image boots any more. */
 import { join } from "node:path";
-import { SbxError } from "../../base/error/mod.ts";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { installedName, LOGICAL_NAMES, manifestNames } from "./name.ts";
 import { changeAssets, readInstalled } from "./pair.ts";
@@ -45,7 +45,7 @@ export async function removeImage(
     const needed = await namesOfCurrent(home, profile);
     const { manifest, origin } = manifestNames(profile);
     await Deno.remove(join(home.assetsDir, manifest));
-    await Deno.remove(join(home.assetsDir, origin)).catch(() => {});
+    await ifFound(Deno.remove(join(home.assetsDir, origin)));
     return await prune(home, needed, isUsed);
   });
 }
