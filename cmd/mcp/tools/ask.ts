@@ -68,8 +68,8 @@ export const ASK_TOOLS: Tool[] = [
     name: "asks",
     title: "List pending asks",
     description:
-      "Lists what waits for a person to allow or deny it, in the VMs made with these tools. Only people answer asks: tell " +
-      "the person you work for. One that nobody answers in time is denied.",
+      "Lists the events that wait for a person to allow or deny them, in the VMs made with these tools. Only people answer asks: ask " +
+      "the person you work for. An ask without an answer in time is denied.",
     input: z.strictObject({}),
     output: z.object({
       asks: z.array(z.object({ ...AskSummary.shape, vm: z.string(), expires_at: z.string() })),

@@ -76,7 +76,7 @@ export const command: Command = {
   usage: "[--json] [--out FILE] [--hide-hosts]",
   summary: "print a report of this installation that can be sent to anyone",
   notes: [
-    "Secrets, names of users and e-mail addresses are replaced. docs/guides/debug.md says what each part tells.",
+    "Secrets, names of users and e-mail addresses are replaced. docs/guides/debug.md describes each part.",
     "It is JSON where the output is no terminal, and text on one. Works without a service, and then says so.",
   ],
   options: [
