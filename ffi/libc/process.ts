@@ -1,5 +1,7 @@
-/** The memory of a process, and whether another process shares it. Linux only. */
+/** Other processes: their memory, and their terminals. Linux only. */
 import { loadFunctions } from "./load.ts";
+import { O_CLOEXEC, O_PATH } from "./flags.ts";
+import { cString } from "./descriptor.ts";
 
 const KCMP = Deno.build.arch === "x86_64" ? 312 : 272;
 const KCMP_VM = 1;
@@ -31,4 +33,41 @@ export function readMemory(pid: number, at: bigint, into: Uint8Array<ArrayBuffer
   local.set([Deno.UnsafePointer.value(Deno.UnsafePointer.of(into)), size]);
   remote.set([at, size]);
   return Math.max(0, Number(libc().process_vm_readv(pid, localBytes, 1n, remoteBytes, 1n, 0n)));
+}
+
+const O_WRONLY = 1, O_NOCTTY = 0o400, O_NONBLOCK = 0o4000;
+
+let writer: ReturnType<typeof loadWriter> | undefined;
+
+function loadWriter() {
+  return loadFunctions({
+    open: { parameters: ["buffer", "i32"], result: "i32" },
+    write: { parameters: ["i32", "buffer", "usize"], result: "isize" },
+    close: { parameters: ["i32"], result: "i32" },
+  });
+}
+
+/** Targets of descriptors of terminals and pipes, as the kernel names them. */
+const TERMINAL_OR_PIPE = /^(?:pipe:|\/dev\/(?:pts|tty|console))/;
+
+/**
+ * Writes a line if a path leads to a terminal or a pipe; the line is lost if that is full or has no reader. A
+ * file belongs to the program, which may lack the right to write it. A descriptor can lead to another file at
+ * any moment, so the file is held first, then checked and opened through the held descriptor.
+ */
+export function writeLine(path: string, line: string): void {
+  writer ??= loadWriter();
+  const held = writer.open(cString(path), O_PATH | O_CLOEXEC);
+  if (held < 0) return;
+  try {
+    const place = `/proc/self/fd/${held}`;
+    if (!TERMINAL_OR_PIPE.test(Deno.readLinkSync(place)) || Deno.statSync(place).isFile) return;
+    const fd = writer.open(cString(place), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return;
+    const bytes = new TextEncoder().encode(`${line}\n`);
+    writer.write(fd, bytes, BigInt(bytes.length));
+    writer.close(fd);
+  } finally {
+    writer.close(held);
+  }
 }

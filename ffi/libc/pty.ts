@@ -1,8 +1,7 @@
 /** Pseudo-terminals through libc, since Deno has no API for them. Linux only. */
 import { O_CLOEXEC } from "./flags.ts";
 import { loadFunctions } from "./load.ts";
-import { readiness, stateOf } from "./pipe.ts";
-import { READABLE } from "./readiness.ts";
+import { READABLE, readiness, stateOf } from "./pipe.ts";
 
 const O_RDWR = 2;
 const O_NOCTTY = 0o400;

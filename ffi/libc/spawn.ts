@@ -4,8 +4,7 @@
  */
 import { CallError, callError, codeOf, cString } from "./descriptor.ts";
 import { loadFunctions } from "./load.ts";
-import { closeOther, openPipe, type PipeEnd, readiness } from "./pipe.ts";
-import { READABLE } from "./readiness.ts";
+import { closeOther, openPipe, type PipeEnd, READABLE, readiness } from "./pipe.ts";
 
 /** Sizes of the types of spawn.h, and of sigset_t, in `bytes`. */
 const ATTRIBUTES_BYTES = 336, ACTIONS_BYTES = 80, SIGNALS_BYTES = 128;
@@ -214,4 +213,28 @@ function strings(texts: readonly string[]): Strings {
     at = bytes.indexOf(0, at) + 1;
   }
   return { pointers: new Uint8Array(pointers.buffer), bytes };
+}
+
+const CLOSE_RANGE_CLOEXEC = 4;
+/** The first after the standard streams, and the last. */
+const FIRST = 3;
+const LAST = 0xffff_ffff;
+
+let range: ReturnType<typeof loadCloseRange> | undefined;
+
+function loadCloseRange() {
+  return loadFunctions({ close_range: { parameters: ["u32", "u32", "i32"], result: "i32" } });
+}
+
+/**
+ * Keeps the programs that are started from here on from getting any open file but their standard streams. Deno opens vsock
+ * connections without that.
+ *
+ * @throws {Error} the kernel cannot do it
+ */
+export function inheritNothing(): void {
+  range ??= loadCloseRange();
+  if (range.close_range(FIRST, LAST, CLOSE_RANGE_CLOEXEC) !== 0) {
+    throw new Error("close_range failed: programs would get the agent's connections");
+  }
 }

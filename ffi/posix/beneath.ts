@@ -5,8 +5,8 @@
 import type { PathHandle } from "../host/handle.ts";
 import { OpenError } from "../libc/beneath.ts";
 import { CallError, cString } from "../libc/descriptor.ts";
-import type { Calls } from "./calls.ts";
-import { PosixDescriptor } from "./descriptor.ts";
+import type { Calls } from "./platform.ts";
+import { PosixDescriptor } from "./folder.ts";
 
 /** Most links in one path, as on Linux. */
 const LINKS_MAX = 40;
@@ -32,7 +32,7 @@ class HeldPath implements PathHandle {
   }
 }
 
-/** Opens `path` below `root`; see `ffi/host/beneath.ts`. @throws {OpenError} */
+/** Opens `path` below `root`; see `ffi/host/files.ts`. @throws {OpenError} */
 export function openBeneathBySteps(calls: Calls, root: string, path: string, directory: boolean): PathHandle {
   const { platform } = calls;
   const { hold, noFollow, nonBlock } = platform.open;

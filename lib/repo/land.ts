@@ -5,7 +5,7 @@ import { exactText, fromLatin1, latin1, shown, splitNul } from "./text.ts";
 import { commitTree } from "./snapshot.ts";
 import type { UnitWork } from "./work.ts";
 import { createHash } from "node:crypto";
-import { openBeneath, OpenError } from "../../ffi/host/beneath.ts";
+import { openBeneath, OpenError } from "../../ffi/host/files.ts";
 import type { PathHandle } from "../../ffi/host/handle.ts";
 import { decodeUtf8 } from "../base/text/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";

@@ -1,6 +1,6 @@
 /** Random messages and bytes for the guest's MCP endpoint, and for the guest's own bridge. */
 import { assert, assertEquals } from "@std/assert";
-import { readLines } from "../../cmd/guest/mcp_server/line.ts";
+import { readLines } from "../../cmd/guest/mcp_server/bridge.ts";
 import { encodeFrame, writeAll } from "../../lib/base/wire/mod.ts";
 import type { Catalogue } from "../../lib/mcp/endpoint/mod.ts";
 import { TestGate } from "../helper/gate.ts";

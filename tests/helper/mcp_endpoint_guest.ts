@@ -5,8 +5,7 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 // @ts-types="@modelcontextprotocol/sdk/types"
 import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
-import { bridge, MESSAGE_LIMIT } from "../../cmd/guest/mcp_server/bridge.ts";
-import { readLines } from "../../cmd/guest/mcp_server/line.ts";
+import { bridge, MESSAGE_LIMIT, readLines } from "../../cmd/guest/mcp_server/bridge.ts";
 import { FrameChannel } from "../../lib/base/wire/mod.ts";
 import { mcpChannel } from "../../lib/machine/guest/mcp/mod.ts";
 import { MCP_FRAME_LIMIT, MCP_RESULT_FRAME_LIMIT } from "../../lib/machine/guest/wire/mod.ts";

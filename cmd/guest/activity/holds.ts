@@ -3,17 +3,12 @@
  * asked about: the host has decided on them.
  */
 import { type Access, FilePermission, type FileQuestion, type Scope } from "../../../ffi/libc/fanotify.ts";
-import { writeLine } from "../../../ffi/libc/line.ts";
 import { PolledFiles } from "../../../ffi/libc/poll.ts";
-import { sharesMemory } from "../../../ffi/libc/process.ts";
+import { sharesMemory, writeLine } from "../../../ffi/libc/process.ts";
 import type { NamedPaths } from "../../../lib/event/mod.ts";
 import type { ActivityFrame, ActivityOrder } from "../../../lib/machine/guest/wire/mod.ts";
-import { HeldFiles } from "./held_files.ts";
-import { HeldPrograms } from "./held_programs.ts";
-import type { Mount } from "./mountinfo.ts";
-import { mountsOfAll, watchedMounts } from "./mounts.ts";
-import { Places } from "./places.ts";
-import type { Held, Permission } from "./held.ts";
+import { type Mount, mountsOfAll, Places, watchedMounts } from "./mounts.ts";
+import { type Held, HeldFiles, HeldPrograms, type Permission } from "./held.ts";
 
 const ACCESSES = ["exec", "open"] as const;
 /** Longest time between two searches for mounts in other namespaces, in `ms`. */
@@ -21,7 +16,7 @@ const MOUNTS_MS = 1000;
 /** Refuses memory that can be executed without a file system, which the kernel does not ask about (Linux 6.3). */
 const MEMFD = "/proc/sys/vm/memfd_noexec";
 
-export interface Keeper {
+interface Keeper {
   /** number of the open group of fanotify(7) */
   group: number;
   /** settles when the keeper reads it no more */
@@ -220,4 +215,18 @@ function allowMemory(isAllowed: boolean): void {
   } catch {
     // An older kernel has no such switch (docs/concepts/activity.md, "What it is worth").
   }
+}
+
+/** @param arg number of the group, negative where the kernel has none */
+export function keeperOf(arg = "-1"): Keeper | undefined {
+  const group = Number(arg);
+  if (group < 0) return undefined;
+  return {
+    group,
+    async leave() {
+      Deno.kill(Deno.ppid, "SIGUSR1");
+      // It writes nothing: the end is its answer.
+      await Deno.stdin.read(new Uint8Array(1));
+    },
+  };
 }

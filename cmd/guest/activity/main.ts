@@ -12,16 +12,12 @@ import {
   connectHost,
   PORTS,
 } from "../../../lib/machine/guest/wire/mod.ts";
-import { FILE_EVENTS, type FileEvent } from "./file_probes.ts";
-import { Files, mountsOf } from "./files.ts";
-import { Holds } from "./holds.ts";
-import { keeperOf } from "./keeper.ts";
-import { Keys } from "./keys.ts";
+import { FILE_EVENTS, type FileEvent, Files, mountsOf } from "./files.ts";
+import { Holds, keeperOf } from "./holds.ts";
+import { Keys, obey, Reports } from "./host.ts";
 import { watchedMounts } from "./mounts.ts";
-import { obey } from "./obey.ts";
 import { type RunningProcess, runningProcesses } from "./proc.ts";
 import { Processes } from "./processes.ts";
-import { Reports } from "./reports.ts";
 import { exists, KernelTrace } from "./trace.ts";
 
 /** Signals to init that a machine can be written down. */

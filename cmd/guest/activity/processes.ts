@@ -1,8 +1,7 @@
 /** Joins the kernel's records to execs and exits of processes. */
-import { resolve } from "./thread.ts";
 import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/machine/guest/wire/mod.ts";
-import { cwdOf, ownerOf, programOf, type RunningProcess } from "./proc.ts";
-import type { TraceRecord } from "./page.ts";
+import { cwdOf, ownerOf, programOf, resolve, type RunningProcess } from "./proc.ts";
+import type { TraceRecord } from "./record.ts";
 import { ARGS_MAX, type TraceEvent } from "../../../lib/machine/guest/trace/mod.ts";
 import type { TraceFormats } from "./trace.ts";
 

@@ -11,9 +11,8 @@ import {
   type TraceEvent,
   TRACING,
 } from "../../../lib/machine/guest/trace/mod.ts";
-import { FILE_EVENTS, FILE_PROBES, type FileEvent, readFilter } from "./file_probes.ts";
-import { TraceFormat } from "./format.ts";
-import { PAGE_BYTES, readPage, type TraceRecord } from "./page.ts";
+import { FILE_EVENTS, FILE_PROBES, type FileEvent, readFilter } from "./files.ts";
+import { PAGE_BYTES, readPage, TraceFormat, type TraceRecord } from "./record.ts";
 
 /** Time for which records are collected before they are read, in `ms`: a read costs more than its records. */
 const COLLECT_MS = 100;

@@ -6,18 +6,21 @@ import {
   CHECKS,
   type GuestReport,
 } from "../../../lib/support/doctor/mod.ts";
-import { check } from "./check.ts";
-import { checkClient, CLIENTS } from "./client.ts";
-import { checkDns, checkMcp, handshake } from "./network.ts";
 import {
+  check,
   checkActivity,
+  checkClient,
   checkClock,
   checkDisk,
+  checkDns,
   checkEntropy,
+  checkMcp,
   checkMemory,
   checkMounts,
   checkNpm,
-} from "./system.ts";
+  CLIENTS,
+  handshake,
+} from "./checks.ts";
 
 // Together, since most of the time is waiting; the clients after that, when it is known whether they can get anywhere.
 const tls = handshake();

@@ -7,9 +7,8 @@
 import { ignore } from "../../../lib/base/error/mod.ts";
 import { GUEST_NETWORK, RULES_PATH } from "../../../lib/machine/guest/wire/mod.ts";
 import { Dns } from "./dns.ts";
-import { Notes } from "./notes.ts";
 import { reportRefusals } from "./refusals.ts";
-import { Relay } from "./relay.ts";
+import { Notes, Relay } from "./relay.ts";
 
 /** Signals to init that the network can be used. */
 const READY = "/run/sbx/network";

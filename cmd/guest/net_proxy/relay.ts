@@ -1,9 +1,15 @@
 import { acceptAll } from "../../../lib/base/accept/mod.ts";
-import { encodeFrame, writeAll } from "../../../lib/base/wire/mod.ts";
-import { connectHost, PORTS, type StreamOpen } from "../../../lib/machine/guest/wire/mod.ts";
-import type { Notes } from "./notes.ts";
-import { tcpOwner } from "./owner.ts";
-import { originalDestination, reset } from "./socket.ts";
+import { encodeFrame, FrameChannel, writeAll } from "../../../lib/base/wire/mod.ts";
+import {
+  connectHost,
+  type Note,
+  PORTS,
+  type StreamBlocked,
+  type StreamOpen,
+} from "../../../lib/machine/guest/wire/mod.ts";
+import { formatAddress, type SocketAddress, tcpOwner } from "./owner.ts";
+import { originalAddress, resetConnection } from "../../../ffi/libc/tcp.ts";
+import { ignore } from "../../../lib/base/error/mod.ts";
 
 /** Buffer for one direction of one connection, in `bytes`; a thousand connections take 32 MiB. */
 const CHUNK = 16 * 1024;
@@ -106,5 +112,85 @@ function close(conn: Deno.Conn | undefined): void {
     conn?.close();
   } catch {
     // closed already
+  }
+}
+
+/** Original destination of a redirected connection; `undefined` when it was not redirected. */
+function originalDestination(conn: Deno.TcpConn): SocketAddress | undefined {
+  const fd = descriptorOf(conn);
+  if (fd === undefined) return undefined;
+  const isV6 = conn.localAddr.hostname.includes(":");
+  // struct sockaddr_in: family, port, address; in sockaddr_in6 the flow precedes the address
+  const address = originalAddress(fd, isV6);
+  return address && {
+    hostname: formatAddress(isV6 ? address.subarray(8, 24) : address.subarray(4, 8)),
+    port: address[2] << 8 | address[3],
+  };
+}
+
+/**
+ * Resets a connection (RST), so that its program gets an error instead of a truncated answer. Deno's close
+ * always ends it in order, even with SO_LINGER.
+ */
+function reset(conn: Deno.TcpConn): void {
+  const fd = descriptorOf(conn);
+  if (fd !== undefined) resetConnection(fd);
+  try {
+    conn.close();
+  } catch {
+    // already closed: then there was no descriptor either
+  }
+}
+
+/**
+ * Descriptor of a connection, which Deno stores under a private symbol; the image pins a Deno version that
+ * has it.
+ */
+function descriptorOf(conn: Deno.TcpConn): number | undefined {
+  const symbol = Object.getOwnPropertySymbols(conn).find(({ description }) =>
+    description === "Deno.internal.fd"
+  );
+  const fd = symbol && (conn as unknown as Record<symbol, unknown>)[symbol];
+  return typeof fd === "number" ? fd : undefined;
+}
+
+/** An empty note: no stream has this number. It shows the host which connection is for notes. */
+const NOTHING: Note = { t: "End", stream: 0, bytes: 0 };
+
+/** Connection for notes to the host about streams and refused packets, and for refusals of the host. */
+export class Notes {
+  #channel?: Promise<FrameChannel>;
+  /** called for a stream that policy refuses */
+  onBlocked: (blocked: StreamBlocked) => void = () => {};
+
+  /** Opens the connection, if it is not open. */
+  open(): void {
+    if (!this.#channel) this.send(NOTHING).catch(ignore("the next note connects again"));
+  }
+
+  /** @throws {Error} the host is not reachable; the next note connects again */
+  async send(note: Note): Promise<void> {
+    const channel = this.#channel ??= this.#connect();
+    try {
+      await (await channel).send(note);
+    } catch (error) {
+      this.#lose(channel);
+      throw error;
+    }
+  }
+
+  #connect(): Promise<FrameChannel> {
+    const channel = connectHost(PORTS.tcp).then((conn) => new FrameChannel(conn));
+    this.#receive(channel).catch(ignore("the next note connects again")).finally(() => this.#lose(channel));
+    return channel;
+  }
+
+  async #receive(opening: Promise<FrameChannel>): Promise<void> {
+    const { reader } = await opening;
+    for await (const frame of reader) this.onBlocked(frame as StreamBlocked);
+  }
+
+  #lose(channel: Promise<FrameChannel>): void {
+    if (this.#channel === channel) this.#channel = undefined;
   }
 }

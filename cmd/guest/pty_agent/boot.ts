@@ -5,8 +5,8 @@ import {
   type GuestStage,
   type HostMessage,
 } from "../../../lib/machine/guest/wire/mod.ts";
-import { becomeOneself, writeIdentity } from "./identity.ts";
-import { CA_PATH, trust } from "./trust.ts";
+import { reseedKernel, setClock } from "../../../ffi/libc/machine.ts";
+import { ifFound } from "../../../lib/base/error/mod.ts";
 
 /** Files of init: its measured stages, and the signals that a copy's disk is there and that the late mounts are done. */
 const STAGES = "/run/sbx/stages";
@@ -126,4 +126,75 @@ function exists(path: string): boolean {
   } catch {
     return false;
   }
+}
+
+type Identity = Extract<HostMessage, { t: "BootConfig" }>;
+
+const USER_NAMESPACES = "/proc/sys/user/max_user_namespaces";
+/** Most user namespaces of a user where a VM may have them. */
+const USER_NAMESPACES_MAX = 4096;
+
+/**
+ * Gives this machine an identity different from others started from the same memory, before any program of a
+ * user runs: random numbers, clock and name. The boot id needs nothing: the kernel draws it when it is first
+ * read.
+ *
+ * @param isCopy the machine was started from memory: others know its kernel's secrets
+ * @param arrived when the message came, by `performance.now()`: a booted machine's clock counts whole seconds
+ *  from then on
+ */
+function becomeOneself(
+  { epoch_ms, seed, hostname, user_namespaces }: Identity,
+  { isCopy, arrived }: { isCopy: boolean; arrived: number },
+): void {
+  if (isCopy) reseedKernel(Uint8Array.fromBase64(seed));
+  setClock(epoch_ms + performance.now() - arrived);
+  Deno.writeTextFileSync("/proc/sys/kernel/hostname", hostname);
+  if (user_namespaces) Deno.writeTextFileSync(USER_NAMESPACES, String(USER_NAMESPACES_MAX));
+}
+
+/** Writes the machine's name and id where programs look for them; a VM that starts again has them already. */
+async function writeIdentity({ hostname, machine_id }: Identity): Promise<void> {
+  const files = {
+    "/etc/hostname": `${hostname}\n`,
+    "/etc/machine-id": `${machine_id}\n`,
+    "/etc/hosts": withName(await ifFound(Deno.readTextFile("/etc/hosts")) ?? "", hostname),
+  };
+  for (const [path, text] of Object.entries(files)) {
+    if (await ifFound(Deno.readTextFile(path)) !== text) await Deno.writeTextFile(path, text);
+  }
+}
+
+/** The first line is ours; everything below it is the user's. */
+function withName(hosts: string, hostname: string): string {
+  const [, ...rest] = hosts.split("\n");
+  return [`127.0.0.1 localhost ${hostname}`, ...rest].join("\n");
+}
+
+/** Path of the host's CA certificate, which signs for inspected connections. */
+const CA_PATH = "/etc/sbx/ca.pem";
+
+/** Bundle of certificates trusted by Debian's programs. */
+const BUNDLE = "/etc/ssl/certs/ca-certificates.crt";
+/** Source of the certificate for update-ca-certificates. */
+export const SOURCE = "/usr/local/share/ca-certificates/sbx.crt";
+
+/**
+ * Makes every program of the guest trust `pem`, in place of an earlier certificate of the host. Faster than
+ * update-ca-certificates, which takes seconds under emulation; a later run by a package finds the certificate
+ * in its source folder.
+ *
+ * @param root root of the guest's files
+ */
+export async function trust(pem: string, root = ""): Promise<void> {
+  const before = await ifFound(Deno.readTextFile(root + SOURCE));
+  if (before === pem) return;
+  // Appended without reading the 220 KB file, since this is part of every boot.
+  if (before === undefined) await Deno.writeTextFile(root + BUNDLE, pem, { append: true });
+  else {
+    const bundle = await Deno.readTextFile(root + BUNDLE);
+    await Deno.writeTextFile(root + BUNDLE, bundle.replace(before, "") + pem);
+  }
+  await Deno.mkdir((root + SOURCE).slice(0, (root + SOURCE).lastIndexOf("/")), { recursive: true });
+  await Deno.writeTextFile(root + SOURCE, pem);
 }

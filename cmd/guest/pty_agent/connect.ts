@@ -1,7 +1,7 @@
+/** Ways to the host: the control connection, whose vsock comes and goes, and the console. */
 import { connectHost, PORTS } from "../../../lib/machine/guest/wire/mod.ts";
 import { COME_BACK, VSOCK_LEFT } from "../../../lib/machine/vm/schema.ts";
 import { ROOTED } from "./boot.ts";
-import { onLine, sayLine } from "./console.ts";
 
 /** Makes the kernel search for devices that were plugged in. */
 const RESCAN = "/sys/bus/pci/rescan";
@@ -103,4 +103,31 @@ function tryConnect(): Promise<Deno.Conn | undefined> {
 
 function exists(path: string): Promise<boolean> {
   return Deno.lstat(path).then(() => true, () => false);
+}
+
+/** The guest's console, for messages that the host cannot send over a vsock. */
+const CONSOLE = "/dev/console";
+
+const handlers = new Map<string, () => void>();
+
+/** Calls a function whenever the host writes a line, from now on. */
+export function onLine(line: string, handler: () => void): void {
+  const isRead = handlers.size > 0;
+  handlers.set(line, handler);
+  if (!isRead) read().catch((error) => console.error("sbx-pty-agent: the console cannot be read:", error));
+}
+
+/** Writes a message for the host as a separate line. */
+function sayLine(line: string): void {
+  Deno.writeTextFileSync(CONSOLE, `\n${line}\n`);
+}
+
+async function read(): Promise<void> {
+  using input = await Deno.open(CONSOLE);
+  const bytes = new Uint8Array(256);
+  const decoder = new TextDecoder();
+  for (let count = await input.read(bytes); count !== null; count = await input.read(bytes)) {
+    const text = decoder.decode(bytes.subarray(0, count));
+    for (const [line, handler] of handlers) if (text.includes(line)) handler();
+  }
 }

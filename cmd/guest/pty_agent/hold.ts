@@ -3,9 +3,9 @@
  * machine. The original is notified at once, on its console: its vsock comes back later.
  */
 import { timeLimit } from "../../../lib/base/time/mod.ts";
-import { mount } from "../../../ffi/libc/mount.ts";
+import { mount } from "../../../ffi/libc/machine.ts";
 import { GO_ON } from "../../../lib/machine/guest/wire/mod.ts";
-import { onLine } from "./console.ts";
+import { onLine } from "./connect.ts";
 
 /** Where the kernel's groups of processes are seen; each can be frozen. */
 const GROUPS = "/run/sbx/groups";

@@ -3,8 +3,7 @@
  * and terminals until the VM ends. It runs as root in a guest without a network card; the host decides what
  * it may do.
  */
-import { shiftClock } from "../../../ffi/libc/clock.ts";
-import { writeDataOut } from "../../../ffi/libc/sync.ts";
+import { shiftClock, writeDataOut } from "../../../ffi/libc/machine.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import {
   connectHost,
@@ -12,13 +11,11 @@ import {
   type GuestMessage,
   type HostMessage,
 } from "../../../lib/machine/guest/wire/mod.ts";
-import { passKey, switchTraceOn } from "./activity.ts";
 import { BootConfig } from "./boot.ts";
 import { connectControl, ejectVsock, reconnectControl } from "./connect.ts";
 import { Executions } from "./exec.ts";
-import { awaitFile, remindWorkspace } from "./file.ts";
 import { Hold } from "./hold.ts";
-import type { Host } from "./host.ts";
+import { awaitFile, type Host, passKey, remindWorkspace, switchTraceOn } from "./host.ts";
 import { Terminals } from "./pty.ts";
 import { rehearse, rehearseCopy } from "./rehearse.ts";
 

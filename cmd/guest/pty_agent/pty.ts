@@ -1,6 +1,5 @@
-import { inheritNothing } from "../../../ffi/libc/inherit.ts";
 import { PseudoTerminal } from "../../../ffi/libc/pty.ts";
-import { type SpawnedProcess, spawnInTerminal } from "../../../ffi/libc/spawn.ts";
+import { inheritNothing, type SpawnedProcess, spawnInTerminal } from "../../../ffi/libc/spawn.ts";
 import { ignore } from "../../../lib/base/error/mod.ts";
 import { encodeFrame, writeAll } from "../../../lib/base/wire/mod.ts";
 import {

@@ -2,10 +2,9 @@ import { ignore } from "../../../lib/base/error/mod.ts";
 import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";
 import type { GuestMessage } from "../../../lib/machine/guest/wire/mod.ts";
-import { appeared, BootConfig, MOUNTED, ROOTED } from "./boot.ts";
+import { appeared, BootConfig, MOUNTED, ROOTED, SOURCE, trust } from "./boot.ts";
 import { Executions } from "./exec.ts";
 import { Terminals } from "./pty.ts";
-import { SOURCE, trust } from "./trust.ts";
 
 const DIR = "/run/sbx/rehearsal";
 const SOCKET = `${DIR}/host.sock`;

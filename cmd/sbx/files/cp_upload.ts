@@ -1,5 +1,5 @@
 import { basename, join, resolve } from "node:path";
-import { readNames } from "../../../ffi/host/directory.ts";
+import { readNames } from "../../../ffi/host/files.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
 import { decodeUtf8, escapeBytes } from "../../../lib/base/text/mod.ts";

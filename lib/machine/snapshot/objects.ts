@@ -1,6 +1,6 @@
 /** Contents of files by their hash: read once, hashed, and written elsewhere on the way; holes stay holes. */
 import type { FileStat } from "../../../ffi/libc/stat.ts";
-import { openFolder } from "../../../ffi/host/tree.ts";
+import { openFolder } from "../../../ffi/host/files.ts";
 import type { Descriptor, Folder } from "../../../ffi/host/handle.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Pace } from "./pace.ts";

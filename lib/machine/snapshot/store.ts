@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { CallError } from "../../../ffi/libc/descriptor.ts";
-import { openFolder } from "../../../ffi/host/tree.ts";
+import { openFolder } from "../../../ffi/host/files.ts";
 import type { Folder } from "../../../ffi/host/handle.ts";
 import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { lockWithin } from "../../base/home/mod.ts";

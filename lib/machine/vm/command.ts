@@ -212,7 +212,7 @@ export const BOARDS: Record<Arch, Board> = {
     // Of both vendors: QEMU knows both names on either, and emulates AMD's.
     withoutVirtualization: ",svm=off,vmx=off",
     console: "ttyS0",
-    // Calls of 32-bit programs have numbers and arguments that nothing here can read (cmd/guest/activity/thread.ts; Linux 6.7).
+    // Calls of 32-bit programs have numbers and arguments that nothing here can read (cmd/guest/activity/proc.ts; Linux 6.7).
     parameters: ["reboot=t", "ia32_emulation=0"],
     // The counter goes on while a machine that was started from memory gets its devices, and the emulated timers that the
     // kernel checks it with do not: without this it takes the counter for unstable, in each VM from a template.

@@ -17,7 +17,7 @@ import { MODULES_PATH } from "./network.ts";
 
 /**
  * Part of `/init`: functions that prepare the kernel's trace of programs, still switched off. `trace_events` changes the kernel's
- * own code, and runs before an emulated guest has a second processor (cmd/guest/activity/processor.ts); `trace_buffer` mostly
+ * own code, and runs before an emulated guest has a second processor (cmd/guest/activity/trace.ts); `trace_buffer` mostly
  * waits. Where a part fails, sbx-activity prepares the trace itself, later.
  */
 const TRACE_FUNCTIONS = `trace_events() {

@@ -1,5 +1,4 @@
-import { openBeneath } from "../../../ffi/host/beneath.ts";
-import { readNames } from "../../../ffi/host/directory.ts";
+import { openBeneath, readNames } from "../../../ffi/host/files.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { Files, plainPath } from "../../base/files/mod.ts";
 import { GUEST_WORKSPACE } from "../../event/mod.ts";

@@ -1,6 +1,6 @@
 /** The line by which root's report in a VM tells a program that it was refused, and programs that want it elsewhere. */
 import { assertEquals } from "@std/assert";
-import { writeLine } from "../../../ffi/libc/line.ts";
+import { writeLine } from "../../../ffi/libc/process.ts";
 
 /** Changes its standard error between a pipe and a file that it may only read, for as long as its input lasts. */
 const FLIP = `

@@ -9,8 +9,8 @@ const PROC = /["'`(]\/proc\b|\/proc\/[$\[a-z]/;
 
 const LINUX_ONLY: Record<string, string> = {
   "ffi/libc/beneath.ts": "ffi/posix/beneath.ts: one component after the other",
-  "ffi/libc/descriptor.ts": "ffi/posix/descriptor.ts",
-  "ffi/libc/line.ts": "runs in the guest",
+  "ffi/libc/descriptor.ts": "ffi/posix/folder.ts",
+  "ffi/libc/process.ts": "runs in the guest",
   "ffi/libc/memory.ts": "the framework has the guest's memory",
   "ffi/libc/sealed.ts": "no --live",
   "lib/base/process/mod.ts": "ps, which is there already",
@@ -34,8 +34,8 @@ const LINUX_ONLY: Record<string, string> = {
 const LINUX_CALLS: Record<string, string> = {
   "beneath.ts": "ffi/posix/beneath.ts",
   "confine.ts": "ffi/posix/sandbox.ts",
-  "descriptor.ts": "ffi/posix/descriptor.ts; its errors and strings call nothing",
-  "directory.ts": "ffi/posix/names.ts",
+  "descriptor.ts": "ffi/posix/folder.ts; its errors and strings call nothing",
+  "directory.ts": "ffi/posix/folder.ts",
   "memory.ts": "the framework has the guest's memory",
   "notify.ts": "the framework shares folders itself: no --live",
   "output.ts": "no process is started ahead (lib/service/vm/spare.ts)",

@@ -5,10 +5,9 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { CallError } from "../../../ffi/libc/descriptor.ts";
-import { openBeneath, OpenError } from "../../../ffi/host/beneath.ts";
+import { openBeneath, OpenError } from "../../../ffi/host/files.ts";
 import type { Folder, PathHandle } from "../../../ffi/host/handle.ts";
-import { readNames } from "../../../ffi/host/directory.ts";
-import { openFolder } from "../../../ffi/host/tree.ts";
+import { openFolder, readNames } from "../../../ffi/host/files.ts";
 import { DARWIN, openBeneathBySteps, PosixFolder, readNamesOf } from "../../../ffi/posix/mod.ts";
 import { runChild } from "../../helper/child.ts";
 import { LINUX_CALLS } from "../../helper/linux_posix.ts";

@@ -1,7 +1,6 @@
 /** sbx-activity: pages of the kernel's trace, and processes out of their records. */
 import { assertEquals } from "@std/assert";
-import { TraceFormat } from "../../../../cmd/guest/activity/format.ts";
-import { readPage, type TraceRecord } from "../../../../cmd/guest/activity/page.ts";
+import { readPage, TraceFormat, type TraceRecord } from "../../../../cmd/guest/activity/record.ts";
 import { Processes, type ProcessEvent } from "../../../../cmd/guest/activity/processes.ts";
 import type { TraceFormats } from "../../../../cmd/guest/activity/trace.ts";
 import type { ActivityFrame } from "../../../../lib/machine/guest/wire/mod.ts";

@@ -3,11 +3,12 @@ import { assert, assertEquals } from "@std/assert";
 import {
   FILE_PROBES,
   type FileEvent,
+  type FileFormats,
+  Files,
   NAMES_MAX,
   readFilter,
-} from "../../../../cmd/guest/activity/file_probes.ts";
-import { type FileFormats, Files } from "../../../../cmd/guest/activity/files.ts";
-import type { TraceRecord } from "../../../../cmd/guest/activity/page.ts";
+} from "../../../../cmd/guest/activity/files.ts";
+import type { TraceRecord } from "../../../../cmd/guest/activity/record.ts";
 import type { NamedPaths } from "../../../../lib/event/mod.ts";
 import type { ActivityFrame } from "../../../../lib/machine/guest/wire/mod.ts";
 

@@ -1,6 +1,6 @@
 /** sbx-activity: mounts of a process, and paths below them. */
 import { assertEquals } from "@std/assert";
-import { below, joined, mountsOf } from "../../../../cmd/guest/activity/mountinfo.ts";
+import { below, joined, mountsOf } from "../../../../cmd/guest/activity/mounts.ts";
 
 /** Lines of mountinfo(5): with tags and without, and with a name that has a space and a backslash. */
 const MOUNTINFO = `27 1 0:25 / / rw,relatime - overlay root rw,lowerdir=/lower,upperdir=/upper/data

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { obey } from "../../../../cmd/guest/activity/obey.ts";
+import { obey } from "../../../../cmd/guest/activity/host.ts";
 
 Deno.test("an order that fails does not end the orders; the end of the connection does, however it comes", async () => {
   for (const end of [() => Promise.resolve(null), () => Promise.reject(new Error("reset"))]) {

@@ -1,7 +1,7 @@
 /** Paths of the record: as Node resolves them. */
 import { assertEquals } from "@std/assert";
 import { posix } from "node:path";
-import { resolve } from "../../../../cmd/guest/activity/thread.ts";
+import { resolve } from "../../../../cmd/guest/activity/proc.ts";
 
 Deno.test("every path of a few parts is resolved as by Node", () => {
   const parts = ["", ".", "..", "a", "b c", "...", ".hidden"];

@@ -1,7 +1,6 @@
 /** Kernel messages about refused packets, as parsed by sbx-net-proxy. */
 import { assertEquals } from "@std/assert";
-import { parsePackets } from "../../../../cmd/guest/net_proxy/nflog.ts";
-import { type Packet, parsePacket } from "../../../../cmd/guest/net_proxy/packet.ts";
+import { type Packet, parsePacket, parsePackets } from "../../../../cmd/guest/net_proxy/refusals.ts";
 
 /** Datagrams of nfnetlink_log from the image's kernel (6.1), for packets sent by a Python program. */
 const DATAGRAMS: Record<string, string> = {

@@ -1,9 +1,8 @@
 /** Programs that the guest's agent starts. */
 import { assertEquals, assertThrows } from "@std/assert";
 import { CallError } from "../../../../ffi/libc/descriptor.ts";
-import { inheritNothing } from "../../../../ffi/libc/inherit.ts";
 import type { PipeEnd } from "../../../../ffi/libc/pipe.ts";
-import { type ProgramOptions, spawnProgram } from "../../../../ffi/libc/spawn.ts";
+import { inheritNothing, type ProgramOptions, spawnProgram } from "../../../../ffi/libc/spawn.ts";
 import { fromRoot } from "../../../helper/repo.ts";
 
 const SIGPIPE = 1n << 12n;

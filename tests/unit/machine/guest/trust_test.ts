@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
-import { trust } from "../../../../cmd/guest/pty_agent/trust.ts";
+import { trust } from "../../../../cmd/guest/pty_agent/boot.ts";
 
 const pem = (name: string) => `-----BEGIN CERTIFICATE-----\n${name}\n-----END CERTIFICATE-----\n`;
 

@@ -1,7 +1,6 @@
 /** The bridge of sbx-mcp-server: lines on one side, frames on the other. */
 import { assertEquals, assertRejects } from "@std/assert";
-import { bridge, MESSAGE_LIMIT } from "../../../../cmd/guest/mcp_server/bridge.ts";
-import { readLines } from "../../../../cmd/guest/mcp_server/line.ts";
+import { bridge, MESSAGE_LIMIT, readLines } from "../../../../cmd/guest/mcp_server/bridge.ts";
 import { FrameChannel } from "../../../../lib/base/wire/mod.ts";
 import { runChild } from "../../../helper/child.ts";
 import { fromRoot } from "../../../helper/repo.ts";

@@ -1,3 +1,4 @@
+/** The conversation with the host: its keys and orders, and the reports to it. */
 import { ignore } from "../../../lib/base/error/mod.ts";
 import { closeQuietly, encodeFrame, writeAll } from "../../../lib/base/wire/mod.ts";
 import {
@@ -6,6 +7,39 @@ import {
   type ActivityHello,
 } from "../../../lib/machine/guest/wire/mod.ts";
 import { listeningPorts, type RunningProcess } from "./proc.ts";
+
+const decoder = new TextDecoder();
+
+/** Keys from sbx-pty-agent, which has them from the host. */
+export class Keys {
+  readonly #pipe: Promise<Deno.FsFile>;
+  readonly #bytes = new Uint8Array(4096);
+  #text = "";
+  #agent = 0;
+
+  /** @param path of the pipe that the agent writes them to */
+  constructor(path: string) {
+    this.#pipe = Deno.open(path);
+  }
+
+  /** Process of the agent. */
+  get agent(): number {
+    return this.#agent;
+  }
+
+  /** Waits for a key; of several only the last one is still good. */
+  async next(): Promise<string> {
+    while (!this.#text.endsWith("\n")) {
+      const read = await (await this.#pipe).read(this.#bytes);
+      if (read === null) throw new Error("sbx-pty-agent has ended");
+      this.#text += decoder.decode(this.#bytes.subarray(0, read));
+    }
+    const [key, agent] = this.#text.trimEnd().split("\n").at(-1)!.split(" ");
+    this.#text = "";
+    this.#agent = Number(agent);
+    return key;
+  }
+}
 
 /** Most `bytes` of one write. */
 const WRITE_BYTES = 64 * 1024;
@@ -137,4 +171,20 @@ function cut<T extends { executable: string; argv: string[]; cwd: string }>(prog
     argv,
     ...left < 0 && { truncated: true },
   };
+}
+
+/**
+ * Carries out a host's orders until it leaves; another one will come. A failed order is reported, and the
+ * next one taken.
+ *
+ * @param orders null: the host has left
+ */
+export async function obey(
+  orders: { next(): Promise<unknown | null> },
+  take: (order: unknown) => Promise<void>,
+): Promise<void> {
+  const next = () => orders.next().catch(() => null);
+  for (let order = await next(); order !== null; order = await next()) {
+    await take(order).catch((error) => console.error("sbx-activity: an order failed:", error));
+  }
 }
