@@ -8,11 +8,10 @@ import { SessionsPage } from "../page/sessions/page.tsx";
 import { SettingsPage } from "../page/settings/page.tsx";
 import { StatusPage } from "../page/status/page.tsx";
 import { VmPage } from "../page/vm/page.tsx";
-import { Notice } from "../part/notice.tsx";
+import { CommandLine, Notice } from "../part/common.tsx";
 import { asks, connection } from "../store/store.ts";
 import { text } from "../text/en.ts";
 import { hrefOf, route } from "./route.ts";
-import { CommandLine } from "../part/command.tsx";
 
 const PAGES = {
   sessions: SessionsPage,

@@ -1,8 +1,7 @@
 /** Keeps the store current: reads everything, follows the events socket, and starts over after a gap. */
 import { ApiError, openSocket } from "../api/client.ts";
-import { forgetProof } from "../api/proof.ts";
 import { api, type AskView, type Explained, type RecordedEvent, type VmSummary } from "../api/routes.ts";
-import { forgetSession } from "../api/session.ts";
+import { forgetProof, forgetSession } from "../api/session.ts";
 import { text } from "../text/en.ts";
 import { asks, connection, notice, putAsk, putVm, settings, vms } from "./store.ts";
 

@@ -1,6 +1,10 @@
-/** What all pages share: signals that answers and the events socket fill. */
-import { computed, signal } from "@preact/signals";
+/**
+ * State that all pages share: signals that answers and the events socket fill, and the outcome of actions.
+ */
+import { computed, type Signal, signal, useSignal } from "@preact/signals";
 import type { AskView, Settings, VmSummary } from "../api/routes.ts";
+import { ApiError } from "../api/client.ts";
+import { useEffect } from "preact/hooks";
 
 /** `signed-out`: the browser needs a new link; `offline`: the gateway or the service is away. */
 export type Connection = "connecting" | "online" | "offline" | "signed-out";
@@ -24,4 +28,36 @@ export function putAsk(ask: AskView): void {
   const others = asks.value.filter(({ ask_id }) => ask_id !== ask.ask_id);
   asks.value = (ask.status === "pending" ? [ask, ...others] : others)
     .toSorted((a, b) => b.created_at.localeCompare(a.created_at));
+}
+
+/**
+ * Runs a person's action and reports the outcome: errors always, success in the words of `done`.
+ *
+ * @returns whether it succeeded
+ */
+export async function act(work: () => Promise<unknown>, done?: string): Promise<boolean> {
+  try {
+    await work();
+    if (done !== undefined) notice.value = { text: done, isError: false };
+    return true;
+  } catch (error) {
+    notice.value = { text: textOf(error), isError: true };
+    return false;
+  }
+}
+
+export function textOf(error: unknown): string {
+  if (error instanceof ApiError) return error.hint ? `${error.message}; ${error.hint}` : error.message;
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** What `read` answers: absent until it does; read again when `keys` change, or by `reload`. */
+export function useLoaded<T>(read: () => Promise<T>, keys: unknown[] = []): {
+  value: Signal<T | undefined>;
+  reload: () => Promise<boolean>;
+} {
+  const value = useSignal<T | undefined>(undefined);
+  const reload = () => act(async () => value.value = await read());
+  useEffect(() => void reload(), keys);
+  return { value, reload };
 }

@@ -1,11 +1,281 @@
 /** Every text of the desktop in English; pages have no words of their own. */
-import { credentials } from "./credentials.ts";
-import { detections } from "./detections.ts";
-import { firstSteps } from "./first_steps.ts";
-import { http } from "./http.ts";
-import { inbox } from "./inbox.ts";
 import { rules } from "./rules.ts";
-import { calls, files, logs, ports, programs, work } from "./vm.ts";
+
+/** Texts of the views of one VM. */
+const work = {
+  title: "Work",
+  of: (dir: string) => `Work on ${dir}`,
+  none: (name: string) => `Nothing was brought into it: sbx push DIR ${name}`,
+  again: "Look again",
+  nothing: "The VM changed nothing of it.",
+  take: (count: number) => count === 0 ? "Take" : `Take ${count} ${count === 1 ? "piece" : "pieces"}`,
+  taken: "Taken. What was not chosen stays in the VM.",
+  takeFile: (path: string) => `Take all of ${path}`,
+  show: (path: string) => `Diff of ${path}`,
+  diff: "Diff",
+  files: (path: string) => path === "" ? "Changed files" : `Changed files of ${path}`,
+  status: { added: "new", modified: "changed", deleted: "deleted", retyped: "of another type" },
+  lines: (added: number, removed: number) => `+${added} −${removed}`,
+  notable: (by: string) => `run or obeyed by ${by}`,
+  piece: (at: number, count: number, path: string) => `Piece ${at} of ${count} of ${path}`,
+  cut: "Not all of it is shown; sbx diff shows it.",
+  more: (count: number) => `${count} more files: sbx diff --stat`,
+  onBranch: (branch: string, path: string) =>
+    `It is one commit on the branch ${branch}${path === "" ? "" : ` of ${path}`}. In your repository:`,
+  inFolder: (written: number, removed: number) => `${written} files written, ${removed} removed.`,
+  conflict: (path: string) => `${path} was changed here too, and stays as it is.`,
+};
+
+const programs = {
+  empty: "No program yet.",
+  program: "Program",
+  pid: "Pid",
+  started: "Started",
+  ended: "Ended",
+  exit: (code: number) => `exit ${code}`,
+  blocked: (rule: string) => `blocked by ${rule}`,
+  hidden: (count: number, name: string) => `${count} earlier ones: sbx tree ${name}`,
+};
+
+const calls = {
+  kind: "Calls of",
+  kinds: { model: "Models", mcp: "MCP tools" },
+  costs: "Costs",
+  noCosts: "No call of a model yet.",
+  model: "Model",
+  count: "Calls",
+  input: "Input tokens",
+  cached: "of these cached",
+  output: "Output tokens",
+  cost: "Estimated cost",
+  dollars: (micros: number | undefined, unpriced: number, basis?: "family" | "dearest" | "unchecked") => {
+    if (micros === undefined || micros === 0 && unpriced > 0) return "not known";
+    const marks = {
+      family: ", its family's price",
+      dearest: ", the dearest of its provider",
+      unchecked: ", an unchecked price",
+    };
+    const rest = unpriced > 0 ? `, and ${unpriced} calls without a known price` : "";
+    return `$${(micros / 1e6).toFixed(4)}${basis ? marks[basis] : ""}${rest}`;
+  },
+  budget: (layer: string, limit: string, used: number, max: number) =>
+    `Budget of the ${layer}, ${limit}: ${used} of ${max}`,
+  again: "Count again",
+  operation: "Operation",
+  status: "Answer",
+  tools: "Wants to call",
+  arguments: "Arguments",
+  result: "Result",
+  failed: "Error",
+};
+
+const ports = {
+  empty: "No port leads into this VM.",
+  guest: "Port in the VM",
+  host: "Port of this machine (optional)",
+  open: "Open",
+  opened: (port: number) => `Port ${port} is open.`,
+  closed: (port: number) => `Port ${port} is closed.`,
+  address: "Here",
+  at: (port: number) => `127.0.0.1:${port}`,
+  close: (port: number) => `Close ${port}`,
+  actions: "Actions",
+};
+
+const files = {
+  path: "Folder",
+  root: "/workspace",
+  again: "Read again",
+  empty: "This folder is empty.",
+  name: "Name",
+  size: "Bytes",
+  modified: "Changed",
+  more: (name: string) => `There is more: sbx exec ${name} -- ls /workspace`,
+  save: "Save to this machine",
+  notShown: "Not shown: it is no text, or too long.",
+  contentOf: (path: string) => `Content of ${path}`,
+};
+
+const logs = {
+  log: "Log",
+  again: "Read again",
+  cut: "Only the end of it is shown.",
+  empty: "No log yet.",
+};
+
+/** Texts of the first steps; their commands are the CLI's. */
+const credentialsPage: "credentials" | undefined = "credentials";
+const noPage: undefined = undefined;
+
+const firstSteps = {
+  title: "First steps",
+  progress: (done: number, all: number) => done === all ? "All done." : `${done} of ${all} done`,
+  state: { done: "done", next: "next", later: "" },
+  here: { credentials: "Or add it here" },
+  steps: {
+    machine: {
+      what: "This machine can run VMs",
+      why: "sbx doctor says what is missing, and the command that installs it.",
+      command: "sbx doctor",
+      page: noPage,
+    },
+    image: {
+      what: "Get the image that VMs boot",
+      why: "It is downloaded once, checked against its signed manifest, and used by all VMs.",
+      command: "sbx update",
+      page: noPage,
+    },
+    credential: {
+      what: "Give sbx a key to broker",
+      why: "Agents get a reference in its place; the key stays on this machine.",
+      command: "sbx credentials add anthropic",
+      page: credentialsPage,
+    },
+    agent: {
+      what: "Start an agent on a folder",
+      why: "In a folder of yours: the agent works on a copy in a VM, and sbx pull takes its work back.",
+      command: "sbx agent claude .",
+      page: noPage,
+    },
+  },
+};
+
+/** Texts of the inbox. */
+const inbox = {
+  empty: "Nothing waits for you.",
+  list: "Asks that wait",
+  keys: "Keys: j and k choose, a allows once, d denies, enter opens the request, n shows new asks.",
+  vm: "VM",
+  rule: "Rule",
+  reason: "Reason",
+  covers: "An answer for minutes or the session covers",
+  onlyThis: "Only this event can be answered.",
+  expires: (seconds: number) => `Denied in ${seconds} s without an answer`,
+  once: "Allow once",
+  session: "Allow for the session",
+  minutes: "Allow for 10 minutes",
+  deny: "Deny",
+  request: "The request",
+  allowed: "Allowed.",
+  denied: "Denied.",
+  waiting: (count: number) => `${count} waiting`,
+  newcomers: (count: number) => `${count} new`,
+  unread: "Not answered: this ask had just come to its place. Read it, then answer.",
+  notification: (name: string) => `${name} waits for your answer`,
+  notify: "Notify me",
+  fields: "All fields of the event",
+  programs: "The program and those that started it",
+  noProgram: "The VM did not say which program it is.",
+  pid: (pid: number | undefined) => pid ? `pid ${pid}` : "",
+  before: "What came before",
+  nothingBefore: "Nothing happened before.",
+  save: "Save as rule",
+  changeTitle: (id: string, profile: string) => `Change of the rule ${id} of ${profile}`,
+  saveTitle: (profile: string) => `A rule of ${profile}`,
+};
+
+/** Texts of requests and responses. */
+const http = {
+  request: "Request",
+  response: "Response",
+  headersOf: (message: string) => `Headers of the ${message.toLowerCase()}`,
+  bodyOf: (message: string) => `Body of the ${message.toLowerCase()}`,
+  noBody: "No body.",
+  state: {
+    text: (size: number) => `A text of ${size} bytes, which is not recorded.`,
+    binary: (size: number) => `Not text: ${size} bytes.`,
+    redacted: (size: number) => `Left out of the record: ${size} bytes.`,
+  },
+  cut: "Not all of it is shown.",
+};
+
+/** Texts of the detections page. */
+const detections = {
+  empty: "No detection is in force.",
+  rule: "Detection",
+  pack: "Pack",
+  scope: "Scope",
+  state: "State",
+  matches: "Matches",
+  last: "Last match",
+  actions: "Actions",
+  on: "on",
+  off: "off",
+  broken: "does not compile",
+  remove: (id: string) => `Remove ${id}`,
+  removed: (id: string) => `${id} is removed from every VM.`,
+  synced: (synced: number, targets: number) => `${synced} of ${targets} running VMs have these detections.`,
+  draft: {
+    title: "Try a detection",
+    about: "A rule of Sigma with its field mapping, a rule of the IR, or a whole pack, as JSON.",
+    source: "The detection, as JSON",
+    session: "Session",
+    hunt: "Hunt in the session",
+    backtest: "Test on every event of it",
+    stop: "Stop",
+    tested: (events: number, matches: number) => `${events} events tested, ${matches} matches`,
+    testing: (state: string) => `${state} so far…`,
+    stopped: (state: string) => `Stopped: ${state}.`,
+    validate: "Check",
+    add: "Put in force as an overlay",
+    added: (id: string) => `${id} is in force.`,
+    valid: "The pack is valid.",
+    needsPack: "Only a whole pack can be checked by itself; hunt with a single rule.",
+    notJson: "The detection is not JSON.",
+    none: "No session yet.",
+    found: (total: number) => `${total} matches.`,
+    truncated: "More is found than is shown.",
+    table: "Matches",
+    event: "Event",
+    fields: "Matched",
+    time: "Time",
+  },
+};
+
+/** Texts of the credentials page. */
+const credentials = {
+  add: "Add a credential",
+  empty: "No credential yet. A guest holds a ref, and never a secret that is added here.",
+  table: "Credentials",
+  label: "Label",
+  provider: "Provider",
+  hosts: "Hosts",
+  ref: "Ref",
+  since: "Since",
+  state: "State",
+  actions: "Actions",
+  unnamed: "(no label)",
+  isDecoy: "decoy",
+  isRevoked: (when: string) => `revoked ${when}`,
+  inUse: "in force",
+  revoke: "Revoke",
+  revokeOf: (name: string) => `Revoke ${name}`,
+  revokeTitle: (name: string) => `Revoke ${name}?`,
+  revokeLoss: "Its secret is deleted, and requests that use it now are aborted. This cannot be undone.",
+  revoked: (name: string) => `${name} is revoked.`,
+  uses: "Uses",
+  usesOf: (name: string) => `Uses of ${name}`,
+  noUses: "It was never used.",
+  time: "Time",
+  vm: "VM",
+  host: "Host",
+  place: "Place",
+  outcome: "Outcome",
+  reason: "Reason",
+  more: "Older uses: sbx credentials audit",
+  unreadable: (sessions: string) => `The records of these sessions cannot be read: ${sessions}`,
+  form: {
+    provider: "Provider",
+    secret: "Secret",
+    label: "Label (optional)",
+    host: "Host that receives it (provider mcp only)",
+    decoy: "A decoy: whoever uses it raises a finding. Without a secret one is made up.",
+    submit: "Add",
+    kept: "The secret is sent once and not kept by this page.",
+    needsSecret: "A credential that is not a decoy needs its secret.",
+  },
+  added: (name: string) => `${name} is stored.`,
+};
 
 export const text = {
   app: { name: "sbx", skip: "Skip to the page", navigation: "Pages" },

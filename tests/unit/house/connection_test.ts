@@ -14,7 +14,6 @@ const COMMENT = /^\s*(?:\*|\/\/|\/\*)/;
 const PLACES: Record<string, "itself" | "world" | string> = {
   "cmd/aggregator/main.ts": "itself",
   "cmd/desktop/api/client.ts": "itself",
-  "cmd/desktop/api/proof.ts": "itself",
   "cmd/desktop/api/session.ts": "itself",
   "cmd/gateway/main.ts": "itself",
   "cmd/sbx/admin/bench.ts": "itself",

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { hrefOf } from "../../app/route.ts";
 import { api, type SystemStatus } from "../../api/routes.ts";
-import { CommandLine } from "../../part/command.tsx";
+import { CommandLine } from "../../part/common.tsx";
 import { connection, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { doneOf, type Step, STEPS, stepsOf } from "./steps.ts";

@@ -1,12 +1,16 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import type { AskView } from "../../api/routes.ts";
-import { asks, connection, notice, vmNames } from "../../store/store.ts";
+import { api, type AskRule, type AskView, type RecordedEvent } from "../../api/routes.ts";
+import { act, asks, connection, notice, putAsk, vmNames } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
-import { type Answer, answer, ANSWERS } from "./answer.ts";
-import { AskCard } from "./card.tsx";
 import { choose, hidden, mayAnswer, neighbour, NOTHING, present, reveal, type Shown } from "./shown.ts";
 import { onMessage } from "../../store/live.ts";
+import { RuleEditor } from "../rules/editor.tsx";
+import { EventFields, HttpExchange } from "../../part/http.tsx";
+import { subjectOf } from "../../part/subject.ts";
+import { Table, timeOf } from "../../part/common.tsx";
+import { type ProcessNode, ProcessTreeBuilder } from "../../../../lib/event/mod.ts";
+import { ApiError } from "../../api/client.ts";
 
 /** Asks of all VMs, the newest on top, for a person at the keyboard. New ones wait until they are let in. */
 export function InboxPage() {
@@ -113,4 +117,269 @@ function NotifyButton() {
   if (state.value !== "default") return null;
   const request = async () => state.value = await Notification.requestPermission();
   return <button type="button" onClick={request}>{text.inbox.notify}</button>;
+}
+
+interface Props {
+  ask: AskView;
+  isChosen: boolean;
+  isOpen: boolean;
+  onAnswer: (given: Answer) => void;
+  /** the keyboard came to a control of the card */
+  onChoose: () => void;
+  onToggle: () => void;
+}
+
+/** One ask: the requested action, why it waits, and the scope of each answer. */
+function AskCard({ ask, isChosen, isOpen, onAnswer, onChoose, onToggle }: Props) {
+  const element = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    if (isChosen) element.current?.scrollIntoView({ block: "nearest" });
+  }, [isChosen]);
+  const words = text.inbox;
+  return (
+    <li
+      ref={element}
+      class={isChosen ? "ask chosen" : "ask"}
+      aria-current={isChosen ? "true" : undefined}
+      onFocusIn={({ target }) => (target as HTMLElement).matches(":focus-visible") && onChoose()}
+    >
+      <h2>{ask.subject}</h2>
+      <dl>
+        <dt>{words.vm}</dt>
+        <dd>{vmNames.value.get(ask.session_id) ?? ask.session_id}</dd>
+        <dt>{words.rule}</dt>
+        <dd>{ask.rule_id}</dd>
+        {ask.reason && <dt>{words.reason}</dt>}
+        {ask.reason && <dd>{ask.reason}</dd>}
+        {ask.covers && <dt>{words.covers}</dt>}
+        {ask.covers && <dd>{ask.covers}</dd>}
+      </dl>
+      {!ask.covers && <p class="hint">{words.onlyThis}</p>}
+      <Countdown until={ask.expires_at} />
+      <div class="buttons">
+        <button
+          type="button"
+          class="main"
+          onClick={() => onAnswer(ANSWERS.once)}
+        >
+          {words.once}
+        </button>
+        {ask.covers && (
+          <button
+            type="button"
+            onClick={() => onAnswer(ANSWERS.minutes)}
+          >
+            {words.minutes}
+          </button>
+        )}
+        {ask.covers && (
+          <button
+            type="button"
+            onClick={() => onAnswer(ANSWERS.session)}
+          >
+            {words.session}
+          </button>
+        )}
+        <button
+          type="button"
+          class="danger"
+          onClick={() => onAnswer(ANSWERS.deny)}
+        >
+          {words.deny}
+        </button>
+        {ask.covers && <SaveAsRule ask={ask} />}
+        <button type="button" aria-expanded={isOpen} onClick={onToggle}>{words.request}</button>
+      </div>
+      {isOpen && <AskRequest ask={ask} />}
+    </li>
+  );
+}
+
+/** Seconds until an ask is denied automatically. */
+function Countdown({ until }: { until: string }) {
+  const left = () => Math.max(0, Math.round((Date.parse(until) - Date.now()) / 1000));
+  const seconds = useSignal(left());
+  useEffect(() => {
+    const timer = setInterval(() => seconds.value = left(), 1000);
+    return () => clearInterval(timer);
+  }, [until]);
+  return <p class="hint">{text.inbox.expires(seconds.value)}</p>;
+}
+
+/** Makes a rule of an ask: shows it with the linter's remarks and its effect, saves it, allows the ask. */
+function SaveAsRule({ ask }: { ask: AskView }) {
+  const suggested = useSignal<AskRule | undefined>(undefined);
+  const words = text.inbox;
+  const open = () => act(async () => suggested.value = await whenRecorded(() => api.ruleOfAsk(ask.ask_id)));
+  return (
+    <>
+      <button type="button" onClick={open}>{words.save}</button>
+      {suggested.value && (
+        <RuleEditor
+          profile={suggested.value.profile_id}
+          title={suggested.value.replaces
+            ? words.changeTitle(suggested.value.rule_id, suggested.value.profile_id)
+            : words.saveTitle(suggested.value.profile_id)}
+          subject={suggested.value}
+          replaces={suggested.value.replaces}
+          session={ask.session_id}
+          onSaved={() => answer(ask, ANSWERS.once)}
+          onClose={() => suggested.value = undefined}
+        />
+      )}
+    </>
+  );
+}
+
+/** `minutes` of an answer for minutes. */
+const MINUTES = 10;
+
+/** The answers that a person can give. */
+const ANSWERS = {
+  once: { decision: "allow", scope: "once" },
+  minutes: { decision: "allow", scope: "minutes", minutes: MINUTES },
+  session: { decision: "allow", scope: "session" },
+  deny: { decision: "deny", scope: "once" },
+} as const;
+type Answer = typeof ANSWERS[keyof typeof ANSWERS];
+
+/** Answers an ask as it was shown: its digest goes along. */
+async function answer(ask: AskView, given: Answer): Promise<void> {
+  const done = given.decision === "allow" ? text.inbox.allowed : text.inbox.denied;
+  await act(async () => putAsk(await api.resolveAsk(ask.ask_id, { ...given, digest: ask.digest })), done);
+}
+
+/** The event that waits, with what led to it; secrets in it are refs. */
+function AskRequest({ ask }: { ask: AskView }) {
+  const event = useSignal<RecordedEvent | undefined>(undefined);
+  const context = useSignal<Context | undefined>(undefined);
+  const words = text.inbox;
+  useEffect(() => {
+    act(async () => {
+      event.value = (await whenRecorded(() => api.why(ask.session_id, ask.event_id))).event;
+      context.value = await contextOf(ask.session_id, event.value);
+    });
+  }, [ask.ask_id]);
+  if (!event.value) return <p>{text.common.loading}</p>;
+  return (
+    <>
+      {event.value.http && <HttpExchange http={event.value.http} />}
+      <details open={!event.value.http}>
+        <summary>{words.fields}</summary>
+        <EventFields value={event.value} />
+      </details>
+      {context.value && <Programs programs={context.value.programs} />}
+      {context.value && <Before events={context.value.before} />}
+    </>
+  );
+}
+
+function Programs({ programs }: { programs: Context["programs"] }) {
+  const words = text.inbox;
+  return (
+    <section aria-label={words.programs}>
+      <h3>{words.programs}</h3>
+      {programs.length === 0 ? <p class="hint">{words.noProgram}</p> : (
+        <ol class="chain">
+          {programs.map(({ event_id, pid, command, executable }) => (
+            <li key={event_id ?? pid}>
+              <code>{command || executable}</code> <span class="hint">{words.pid(pid)}</span>
+            </li>
+          ))}
+        </ol>
+      )}
+    </section>
+  );
+}
+
+function Before({ events }: { events: Context["before"] }) {
+  const words = text.inbox;
+  return (
+    <section aria-label={words.before}>
+      <h3>{words.before}</h3>
+      {events.length === 0 ? <p class="hint">{words.nothingBefore}</p> : (
+        <Table
+          label={words.before}
+          head={[text.timeline.time, text.timeline.event, text.timeline.decision]}
+        >
+          {events.map((event) => (
+            <tr key={event.common.event_id}>
+              <td>{timeOf(event.common.timestamp_unix_ms)}</td>
+              <th scope="row">{event.common.event_type} {subjectOf(event)}</th>
+              <td>{event.decision ?? text.common.none}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </section>
+  );
+}
+
+// Finds the history of an event: the programs above it, and the events before it.
+
+/** Pages of a session's programs that are read. */
+const PAGES_MAX = 20;
+const PAGE_SIZE = 1000;
+/** Events before an event that are shown. */
+const BEFORE = 10;
+
+/** A program in a chain. */
+type Program = Pick<ProcessNode, "event_id" | "pid" | "command" | "executable">;
+
+interface Context {
+  /** the program of the event last; none where the VM did not name one */
+  programs: Program[];
+  /** oldest first */
+  before: RecordedEvent[];
+}
+
+/** Reads what led to an event. */
+async function contextOf(session: string, event: RecordedEvent): Promise<Context> {
+  const { sequence, process } = event.common;
+  const [programs, before] = await Promise.all([
+    process?.pid ? programsAbove(session, process.pid, sequence) : [],
+    eventsBefore(session, sequence),
+  ]);
+  // A program that the VM does not report is at least named by its requests.
+  return { programs: programs.length > 0 || !process ? programs : [process], before };
+}
+
+async function eventsBefore(session: string, sequence: number): Promise<RecordedEvent[]> {
+  const first = Math.max(0, sequence - 1 - BEFORE);
+  const { events } = await api.events(session, { cursor: String(first), limit: String(BEFORE) });
+  return events.filter(({ common }) => common.sequence < sequence);
+}
+
+async function programsAbove(session: string, pid: number, sequence: number): Promise<Program[]> {
+  const builder = new ProcessTreeBuilder();
+  let cursor: string | undefined;
+  for (let pages = 0; pages < PAGES_MAX; pages++) {
+    const page = await api.events(session, { family: "process", cursor, limit: String(PAGE_SIZE) });
+    for (const event of page.events) {
+      if (event.common.sequence < sequence) builder.add(event);
+    }
+    cursor = page.next_cursor;
+    if (cursor === undefined) break;
+  }
+  const { processes } = builder.tree();
+  const chain: Program[] = [];
+  let node = processes.findLast((each) => each.pid === pid);
+  for (; node; node = node.parent === undefined ? undefined : processes[node.parent]) chain.unshift(node);
+  return chain;
+}
+
+/** `ms` between two tries: an ask is announced at once, and its event is in the record a moment later. */
+const RETRY_MS = 200;
+const TRIES_MAX = 10;
+
+/** Reads what needs the event of an ask, once that is recorded. @throws {ApiError} */
+async function whenRecorded<T>(read: () => Promise<T>): Promise<T> {
+  for (let tries = 1;; tries++) {
+    try {
+      return await read();
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 404 || tries === TRIES_MAX) throw error;
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
+  }
 }

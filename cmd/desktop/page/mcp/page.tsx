@@ -1,10 +1,8 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, type McpChange } from "../../api/routes.ts";
-import { useLoaded } from "../../part/load.ts";
-import { ProfileChoice, useProfile } from "../../part/profile_choice.tsx";
-import { Table } from "../../part/table.tsx";
-import { act } from "../../store/act.ts";
+import { ProfileChoice, Table, useProfile } from "../../part/common.tsx";
+import { act, useLoaded } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { type Part, partsOf } from "./words.ts";
 

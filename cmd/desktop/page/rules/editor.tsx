@@ -1,14 +1,12 @@
-import { useSignal } from "@preact/signals";
+import { type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { api, type RuleDraft, type RuleTable } from "../../api/routes.ts";
+import { api, type RuleDraft, type RuleEffect, type RuleTable } from "../../api/routes.ts";
 import { CodeField } from "../../part/code/field.tsx";
-import { Dialog } from "../../part/dialog.tsx";
-import { act, textOf } from "../../store/act.ts";
+import { Dialog, Table, timeOf } from "../../part/common.tsx";
+import { act, textOf } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
-import { DraftEffect } from "./effect.tsx";
-import { RemarkList, useRemarks } from "./remarks.tsx";
-import { Simulator } from "./simulator.tsx";
 import { allOf } from "../../../../lib/base/list/mod.ts";
+import type { Mark } from "../../part/code/editor.ts";
 
 interface Props {
   profile: string;
@@ -244,4 +242,182 @@ function draftOf(element: HTMLFormElement, match: string, subject: Subject): Rul
       rewrite: word("rewrite") === undefined ? undefined : JSON.parse(word("rewrite")!),
     },
   };
+}
+
+/** `ms` after the last key before the linter is asked. */
+const WAIT_MS = 300;
+
+/** Shows the linter's remarks on a draft. */
+interface Remarks {
+  list: ReadonlySignal<Mark[] | undefined>;
+  /** Asks the linter about a draft, once its author pauses. */
+  check: (read: () => RuleDraft) => void;
+}
+
+/** The linter's remarks on a draft of a profile, updated as it is edited. */
+function useRemarks(profile: string): Remarks {
+  const list = useSignal<Mark[] | undefined>(undefined);
+  const timer = useRef(0);
+  const round = useRef(0);
+  const run = async (read: () => RuleDraft) => {
+    const mine = ++round.current;
+    let found: Mark[];
+    try {
+      found = (await api.tryRule(profile, read())).lints;
+    } catch (error) {
+      const message = error instanceof SyntaxError ? text.rules.editor.notJson : textOf(error);
+      found = [{ severity: "error", message }];
+    }
+    if (mine === round.current) list.value = found;
+  };
+  const check = (read: () => RuleDraft) => {
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => run(read), WAIT_MS) as unknown as number;
+  };
+  return { list, check };
+}
+
+/** The remarks as a list. */
+export function RemarkList({ remarks }: { remarks: Mark[] | undefined }) {
+  return (
+    <section aria-label={text.rules.lints} aria-live="polite">
+      {remarks?.length === 0 && <p class="hint">{text.rules.noLints}</p>}
+      {remarks && remarks.length > 0 && (
+        <ul class="issues">
+          {remarks.map(({ severity, message }) => <li key={message} class={severity}>{message}</li>)}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+interface EffectProps {
+  profile: string;
+  read: () => RuleDraft;
+  /** the session to try it on, at once; absent: the last one of the profile, on demand */
+  session?: string;
+}
+
+/** Shows, event by event, how a draft would have changed a session. */
+function DraftEffect({ profile, read, session }: EffectProps) {
+  const said = useSignal("");
+  const effect = useSignal<RuleEffect | undefined>(undefined);
+  const words = text.rules.effect;
+  const run = async () => {
+    said.value = text.common.loading;
+    effect.value = undefined;
+    try {
+      const id = session ??
+        (await api.sessions()).sessions.find(({ profile_id }) => profile_id === profile)?.id;
+      if (id === undefined) return void (said.value = words.none);
+      const answer = await api.tryRule(profile, { ...read(), session: id });
+      effect.value = answer.effect;
+      said.value = saidOf(answer.effect);
+    } catch (error) {
+      said.value = error instanceof SyntaxError ? text.rules.editor.notJson : textOf(error);
+    }
+  };
+  useEffect(() => void (session !== undefined && run()), []);
+  return (
+    <section aria-label={words.title}>
+      <button type="button" onClick={run}>{session === undefined ? words.last : words.again}</button>
+      <p role="status">{said.value}</p>
+      {effect.value && effect.value.differences.length > 0 && (
+        <div class="scroll" tabIndex={0} role="group" aria-label={words.table}>
+          <Table label={words.table} head={[words.time, words.event, words.before, words.after]}>
+            {effect.value.differences.map(({ event_id, timestamp_unix_ms, subject, before, after }) => (
+              <tr key={event_id}>
+                <td>{timeOf(timestamp_unix_ms)}</td>
+                <th scope="row">{subject}</th>
+                <td>{words.by(before)}</td>
+                <td>{words.by(after)}</td>
+              </tr>
+            ))}
+          </Table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function saidOf(effect: RuleEffect | undefined): string {
+  const words = text.rules.effect;
+  if (effect === undefined) return words.invalid;
+  if (effect.different === 0) return words.same(effect.decided);
+  return words.differ(effect.different, effect.decided, effect.truncated);
+}
+
+/** Samples of events to try, by type. */
+const SAMPLES: Record<string, Record<string, unknown>> = {
+  "http.request": {
+    http: {
+      request: {
+        method: "GET",
+        scheme: "https",
+        host: "example.com",
+        port: 443,
+        path: "/",
+        query: "",
+        headers: {},
+      },
+    },
+  },
+  "dns.query": { dns: { request: { qname: "example.com", qtype: "A" } } },
+  "mcp.tool_call": { mcp: { request: { server_id: "server", tool_name: "tool", arguments: {} } } },
+  "model.call": { model: { request: { provider: "anthropic", model: "claude" } } },
+  "file.activity": { file: { activity: { operation: "write", path: "/root/.bashrc" } } },
+  "process.exec": {
+    process: { activity: { operation: "exec", executable: "/usr/bin/curl", command: "curl" } },
+  },
+};
+
+const TYPES = Object.keys(SAMPLES);
+
+/** Asks the rules about one event, which happens nowhere. @param read a rule that is not saved, to decide too */
+export function Simulator({ profile, read }: { profile: string; read?: () => RuleDraft }) {
+  const event = useSignal(sampleOf(TYPES[0]));
+  const answer = useSignal<string[]>([]);
+  const words = text.rules.simulator;
+  const run = async () => {
+    try {
+      const { decision, findings, failures } = await api.evaluate(profile, JSON.parse(event.value), read?.());
+      answer.value = [
+        words.decided(decision.decision, decision.rule.id, decision.remedy),
+        ...decision.near_misses.map(({ rule_id, failed }) => words.nearMiss(rule_id, failed)),
+        ...findings.map(({ severity, title }) => words.finding(severity, title)),
+        ...failures.map(({ rule_id, message }) => words.failure(rule_id, message)),
+      ];
+    } catch (error) {
+      answer.value = [error instanceof SyntaxError ? words.notJson : textOf(error)];
+    }
+  };
+  return (
+    <section aria-label={read ? words.draft : words.title}>
+      {!read && <h2>{words.title}</h2>}
+      <p>
+        <label>
+          {words.sample}{" "}
+          <select onChange={({ currentTarget }) => event.value = sampleOf(currentTarget.value)}>
+            {TYPES.map((type) => <option key={type}>{type}</option>)}
+          </select>
+        </label>
+      </p>
+      <textarea
+        class="wide"
+        aria-label={words.event}
+        rows={12}
+        spellcheck={false}
+        value={event.value}
+        onInput={({ currentTarget }) => event.value = currentTarget.value}
+      />
+      <div class="buttons">
+        <button type="button" onClick={run}>{words.decide}</button>
+      </div>
+      <div role="status">{answer.value.map((line, at) => <p key={at}>{line}</p>)}</div>
+    </section>
+  );
+}
+
+function sampleOf(type: string): string {
+  return JSON.stringify({ common: { event_type: type }, ...SAMPLES[type] }, undefined, 2);
 }

@@ -1,8 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, type SystemStatus } from "../../api/routes.ts";
-import { act } from "../../store/act.ts";
-import { connection } from "../../store/store.ts";
+import { act, connection } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { FirstSteps } from "../first_steps/list.tsx";
 

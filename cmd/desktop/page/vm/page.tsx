@@ -7,13 +7,10 @@ import { hrefOf, route } from "../../app/route.ts";
 import { connection, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { ChangesView } from "./changes/view.tsx";
-import { FindingsView } from "./findings/view.tsx";
+import { FindingsView, LogsView, PortsView } from "./lists.tsx";
 import { ProgramsView } from "./programs/view.tsx";
-import { RequestsView } from "./requests/view.tsx";
-import { CallsView } from "./calls/view.tsx";
-import { PortsView } from "./ports/view.tsx";
+import { CallsView, RequestsView } from "./families.tsx";
 import { FilesView } from "./files/view.tsx";
-import { LogsView } from "./logs/view.tsx";
 import { TimelineView } from "./timeline/view.tsx";
 
 /** Views of a VM; the terminal's is loaded when it is wanted. */

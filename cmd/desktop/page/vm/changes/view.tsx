@@ -1,10 +1,17 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { api, type SnapshotInfo, type VmSummary } from "../../../api/routes.ts";
-import { dateOf } from "../../../part/time.ts";
-import { act } from "../../../store/act.ts";
+import {
+  api,
+  type SnapshotInfo,
+  type VmSummary,
+  type WorkTaken,
+  type WorkView,
+} from "../../../api/routes.ts";
+import { CommandLine, dateOf } from "../../../part/common.tsx";
+import { act, textOf } from "../../../store/store.ts";
 import { text } from "../../../text/en.ts";
-import { WorkSection } from "../work/view.tsx";
+import { ApiError } from "../../../api/client.ts";
+import { type Chosen, countOf, keyOf, takeOf, withFile, withPiece } from "../work/chosen.ts";
 
 /** What changed in the workspace since a snapshot, to be kept or put back. */
 export function ChangesView({ vm }: { vm: VmSummary }) {
@@ -112,3 +119,161 @@ function ChangeList({ vm, snapshot, onRestored }: Props) {
     </>
   );
 }
+
+/** A VM's changes to the files brought in, by file and piece, to be taken to this machine or left. */
+function WorkSection({ vm }: { vm: VmSummary }) {
+  const work = useSignal<WorkView | undefined>(undefined);
+  const chosen = useSignal<Chosen>(new Map());
+  const taken = useSignal<WorkTaken | undefined>(undefined);
+  const words = text.work;
+  const problem = useSignal<string | undefined>(undefined);
+  const read = async () => {
+    chosen.value = new Map();
+    work.value = problem.value = undefined;
+    try {
+      work.value = await api.work(vm.id);
+    } catch (error) {
+      problem.value = error instanceof ApiError && error.code === "repo.none"
+        ? words.none(vm.name)
+        : textOf(error);
+    }
+  };
+  useEffect(() => void read(), [vm.id]);
+  if (problem.value) {
+    return (
+      <p class="hint" role="status">
+        {problem.value} <button type="button" onClick={read}>{words.again}</button>
+      </p>
+    );
+  }
+  if (work.value === undefined) return <p>{text.common.loading}</p>;
+  const { dir, units } = work.value;
+  const shown = work.value;
+  const take = async () => {
+    await act(async () => taken.value = await api.takeWork(vm.id, takeOf(chosen.value, shown)), words.taken);
+    await read();
+  };
+  const count = countOf(chosen.value, shown);
+  const isEmpty = units.every(({ files }) => files.length === 0);
+  return (
+    <section aria-label={words.title}>
+      <h2>{words.of(dir)}</h2>
+      <div class="buttons">
+        <button type="button" onClick={read}>{words.again}</button>
+        <button type="button" class="main" disabled={count === 0} onClick={take}>{words.take(count)}</button>
+      </div>
+      {taken.value && <Taken taken={taken.value} />}
+      {isEmpty && <p class="empty">{words.nothing}</p>}
+      {units.map(({ path, files, files_count, commits }, unit) => (
+        <div key={path}>
+          {path !== "" && <h3>{path}</h3>}
+          {commits.length > 0 && (
+            <ul>
+              {commits.map(({ id, subject, author }) => (
+                <li key={id}>{`${id.slice(0, 12)} ${subject} (${author})`}</li>
+              ))}
+            </ul>
+          )}
+          <ul class="plain" aria-label={words.files(path)}>
+            {files.map((file, at) => {
+              const key = keyOf(unit, at);
+              return (
+                <WorkFile
+                  key={file.path}
+                  file={file}
+                  chosen={chosen.value.get(key)}
+                  onFile={(isChosen) => chosen.value = withFile(chosen.value, key, isChosen)}
+                  onPiece={(piece) => chosen.value = withPiece(chosen.value, key, piece, file.hunks.length)}
+                />
+              );
+            })}
+          </ul>
+          {files_count > files.length && <p class="hint">{words.more(files_count - files.length)}</p>}
+        </div>
+      ))}
+    </section>
+  );
+}
+
+function Taken({ taken: { branches, folder } }: { taken: WorkTaken }) {
+  const words = text.work;
+  return (
+    <div role="status">
+      {branches.map(({ path, branch }) => (
+        <div key={path}>
+          <p>{words.onBranch(branch, path)}</p>
+          <CommandLine command={`git merge ${branch}`} />
+        </div>
+      ))}
+      {folder && <p>{words.inFolder(folder.written.length, folder.removed.length)}</p>}
+      {folder?.conflicts.map((path) => <p key={path} class="warning">{words.conflict(path)}</p>)}
+    </div>
+  );
+}
+
+type File = WorkView["units"][number]["files"][number];
+
+interface FileProps {
+  file: File;
+  chosen: "all" | ReadonlySet<number> | undefined;
+  onFile: (isChosen: boolean) => void;
+  onPiece: (piece: number) => void;
+}
+
+/** One changed file: its diff, to be taken whole or piece by piece. */
+function WorkFile({ file, chosen, onFile, onPiece }: FileProps) {
+  const isOpen = useSignal(false);
+  const words = text.work;
+  const { path, status, added, removed, notable_by, hunks } = file;
+  return (
+    <li class="change">
+      <div class="buttons">
+        <label class="check">
+          <input
+            type="checkbox"
+            aria-label={words.takeFile(path)}
+            checked={chosen === "all"}
+            onChange={({ currentTarget }) => onFile(currentTarget.checked)}
+          />
+          <code>{path}</code>
+        </label>
+        <span class={`change-${status}`}>{words.status[status]}</span>
+        {added !== undefined && <span class="hint">{words.lines(added, removed ?? 0)}</span>}
+        {notable_by && <span class="tag">{words.notable(notable_by)}</span>}
+        <button
+          type="button"
+          aria-expanded={isOpen.value}
+          aria-label={words.show(path)}
+          onClick={() => isOpen.value = !isOpen.value}
+        >
+          {words.diff}
+        </button>
+      </div>
+      {isOpen.value && hunks.map(({ lines }, at) => (
+        <div key={at} class="hunk">
+          <label class="check">
+            <input
+              type="checkbox"
+              checked={chosen === "all" || chosen?.has(at) === true}
+              onChange={() => onPiece(at)}
+            />
+            {words.piece(at + 1, hunks.length, path)}
+          </label>
+          <Lines lines={lines} label={words.piece(at + 1, hunks.length, path)} />
+        </div>
+      ))}
+      {isOpen.value && file.text && <Lines lines={file.text.split("\n")} label={words.show(path)} />}
+      {isOpen.value && file.is_cut && <p class="hint">{words.cut}</p>}
+    </li>
+  );
+}
+
+function Lines({ lines, label }: { lines: string[]; label: string }) {
+  return (
+    <pre class="body" tabIndex={0} role="group" aria-label={label}>
+      {lines.map((line, at) => <span key={at} class={CLASSES[line[0]]}>{`${line}\n`}</span>)}
+    </pre>
+  );
+}
+
+const CLASSES: Record<string, string> = { "+": "plus", "-": "minus", "@": "place" };

@@ -1,9 +1,8 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, type FileEntry, type VmSummary } from "../../../api/routes.ts";
-import { Table } from "../../../part/table.tsx";
-import { dateOf } from "../../../part/time.ts";
-import { act } from "../../../store/act.ts";
+import { dateOf, Table } from "../../../part/common.tsx";
+import { act } from "../../../store/store.ts";
 import { text } from "../../../text/en.ts";
 
 /** Files of a VM's workspace. */

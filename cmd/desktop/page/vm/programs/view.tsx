@@ -2,9 +2,8 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { type ProcessNode, ProcessTreeBuilder } from "../../../../../lib/event/mod.ts";
 import { api, type RecordedEvent, type VmSummary } from "../../../api/routes.ts";
-import { Table } from "../../../part/table.tsx";
-import { timeOf } from "../../../part/time.ts";
-import { act } from "../../../store/act.ts";
+import { Table, timeOf } from "../../../part/common.tsx";
+import { act } from "../../../store/store.ts";
 import { onMessage } from "../../../store/live.ts";
 import { text } from "../../../text/en.ts";
 

@@ -1,14 +1,20 @@
-import { useSignal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { type Signal, signal, useComputed, useSignal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { allOf } from "../../../../../lib/base/list/mod.ts";
 import { EVENT_FAMILIES } from "../../../../../lib/event/mod.ts";
-import { api, type Explained, type FinalDecision, type VmSummary } from "../../../api/routes.ts";
+import {
+  api,
+  type Explained,
+  type FinalDecision,
+  type RecordedEvent,
+  type VmSummary,
+} from "../../../api/routes.ts";
 import { text } from "../../../text/en.ts";
-import { Timeline } from "./events.ts";
-import { EventList } from "./list.tsx";
-import type { Conditions } from "./row.ts";
-import { EventFields } from "../../../part/fields.tsx";
-import { act } from "../../../store/act.ts";
+import { EventFields } from "../../../part/http.tsx";
+import { act } from "../../../store/store.ts";
+import { timeOf } from "../../../part/common.tsx";
+import { type LiveDecision, onMessage } from "../../../store/live.ts";
+import { subjectOf } from "../../../part/subject.ts";
 
 const DECISIONS = allOf<FinalDecision>()("allow", "ask", "block");
 
@@ -119,4 +125,216 @@ function Entry({ name, value }: { name: string; value: string | undefined }) {
       <dd>{value}</dd>
     </div>
   );
+}
+
+/** `px` of a row; the style sheet has the same. */
+const ROW_HEIGHT = 28;
+/** Rows drawn beyond each edge. */
+const MARGIN = 12;
+
+/** Events in a box that scrolls; only the rows in sight are drawn. It follows new ones while it is at its end. */
+export function EventList({ rows, chosen }: { rows: Signal<Row[]>; chosen: Signal<string | undefined> }) {
+  const box = useRef<HTMLDivElement>(null);
+  const top = useSignal(0);
+  const height = useSignal(600);
+  const isAtEnd = useRef(true);
+  const first = useComputed(() => Math.max(0, Math.floor(top.value / ROW_HEIGHT) - MARGIN));
+  const count = Math.ceil(height.value / ROW_HEIGHT) + 2 * MARGIN;
+  const all = rows.value;
+  useEffect(() => {
+    const observer = new ResizeObserver(([{ contentRect }]) => height.value = contentRect.height);
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, []);
+  useLayoutEffect(() => {
+    if (isAtEnd.current) box.current!.scrollTop = all.length * ROW_HEIGHT;
+  }, [all]);
+  const onScroll = (
+    { currentTarget: { scrollTop, scrollHeight, clientHeight } }: { currentTarget: HTMLElement },
+  ) => {
+    top.value = scrollTop;
+    isAtEnd.current = scrollTop + clientHeight >= scrollHeight - ROW_HEIGHT;
+  };
+  const onKey = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
+    if (step === undefined || all.length === 0) return;
+    event.preventDefault();
+    const at = all.findIndex(({ id }) => id === chosen.value);
+    const next = at < 0 ? all.length - 1 : Math.min(all.length - 1, Math.max(0, at + step));
+    chosen.value = all[next].id;
+    keepInSight(box.current!, next);
+  };
+  return (
+    <div
+      ref={box}
+      class="events"
+      role="listbox"
+      aria-label={text.timeline.list}
+      aria-activedescendant={chosen.value && `event-${chosen.value}`}
+      tabIndex={0}
+      onScroll={onScroll}
+      onKeyDown={onKey}
+    >
+      <div class="space" role="presentation" style={{ height: `${all.length * ROW_HEIGHT}px` }}>
+        {all.slice(first.value, first.value + count).map((row, index) => (
+          <EventRow
+            // An element that leaves one end of the box is used again at the other.
+            key={(first.value + index) % count}
+            row={row}
+            place={first.value + index}
+            count={all.length}
+            isChosen={row.id === chosen.value}
+            onChoose={() => chosen.value = row.id}
+          />
+        ))}
+      </div>
+    </div>
+  );
+}
+
+interface RowProps {
+  row: Row;
+  place: number;
+  count: number;
+  isChosen: boolean;
+  onChoose: () => void;
+}
+
+function EventRow({ row, place, count, isChosen, onChoose }: RowProps) {
+  return (
+    <div
+      id={`event-${row.id}`}
+      class={`event ${row.decision}`}
+      role="option"
+      aria-selected={isChosen}
+      aria-setsize={count}
+      aria-posinset={place + 1}
+      style={{ top: `${place * ROW_HEIGHT}px` }}
+      onClick={onChoose}
+    >
+      <span>{timeOf(row.time)}</span>
+      <span>{row.type}</span>
+      <span>{row.decision}</span>
+      <span>{row.subject}</span>
+    </div>
+  );
+}
+
+function keepInSight(box: HTMLElement, place: number): void {
+  const top = place * ROW_HEIGHT;
+  if (top < box.scrollTop) box.scrollTop = top;
+  else if (top + ROW_HEIGHT > box.scrollTop + box.clientHeight) {
+    box.scrollTop = top + ROW_HEIGHT - box.clientHeight;
+  }
+}
+
+/** Events of one request. */
+const PAGE_SIZE = "1000";
+/** Events that are kept; more are in the record, behind narrower conditions. */
+const ROWS_MAX = 100_000;
+
+/** Fewest `ms` between two times that a record is shown while it is read. */
+const SHOW_MS = 250;
+
+/** The timeline of one session under some conditions: pages of the record, and events that arrive meanwhile. */
+export class Timeline {
+  /** oldest first */
+  readonly rows = signal<Row[]>([]);
+  readonly isLoading = signal(true);
+  readonly #stop: () => void;
+  #isOver = false;
+  #pending: Row[] = [];
+  #early: Row[] | undefined = [];
+  #frame = 0;
+
+  constructor(session: string, conditions: Conditions) {
+    this.#stop = onMessage(({ type, payload }) => {
+      if (type !== "security-event" || payload.event.common.session_id !== session) return;
+      const row = rowOf(payload.event, payload.decision);
+      if (!matches(row, conditions)) return;
+      if (this.#early) this.#early.push(row);
+      else this.#add(row);
+    });
+    act(() => this.#read(session, conditions));
+  }
+
+  close(): void {
+    this.#isOver = true;
+    this.#stop();
+    cancelAnimationFrame(this.#frame);
+  }
+
+  async #read(session: string, { family, decision, grep }: Conditions): Promise<void> {
+    let cursor: string | undefined;
+    let read: Row[] = [], shownAt = -Infinity;
+    do {
+      const page = await api.events(session, { family, decision, grep, cursor, limit: PAGE_SIZE });
+      if (this.#isOver) return;
+      for (const event of page.events) read.push(rowOf(event));
+      cursor = page.next_cursor;
+      if (performance.now() - shownAt < SHOW_MS) continue;
+      shownAt = performance.now();
+      this.rows.value = read;
+      read = read.slice();
+    } while (cursor !== undefined && read.length < ROWS_MAX);
+    this.rows.value = read;
+    const early = this.#early ?? [];
+    this.#early = undefined;
+    early.forEach((row) => this.#add(row));
+    this.isLoading.value = false;
+  }
+
+  /** Adds all events since the last frame in one step, however many. */
+  #add(row: Row): void {
+    this.#pending.push(row);
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      const known = this.rows.value;
+      const last = known.at(-1)?.sequence ?? 0;
+      const fresh = this.#pending.splice(0).filter(({ sequence }) => sequence > last);
+      this.rows.value = [...known, ...fresh].slice(-ROWS_MAX);
+    });
+  }
+}
+
+/** What one line of a timeline shows. */
+interface Row {
+  id: string;
+  sequence: number;
+  time: number;
+  family: string;
+  type: string;
+  subject: string;
+  decision: string;
+  rule: string;
+  /** the text that a search matches, in lower case; of live events alone */
+  all?: string;
+}
+
+/** Conditions of a timeline; empty texts are no conditions. */
+interface Conditions {
+  family: string;
+  decision: string;
+  grep: string;
+}
+
+/** @param decision of a live event, which has none of its own */
+function rowOf(event: RecordedEvent, decision?: LiveDecision): Row {
+  const { event_id, event_type, sequence, timestamp_unix_ms } = event.common;
+  return {
+    id: event_id,
+    sequence,
+    time: timestamp_unix_ms,
+    family: event_type.split(".")[0],
+    type: event_type,
+    subject: subjectOf(event),
+    decision: decision?.decision ?? event.decision ?? "",
+    rule: decision?.rule.id ?? event.rule_id ?? "",
+    ...(decision && { all: JSON.stringify(event).toLowerCase() }),
+  };
+}
+
+function matches(row: Row, { family, decision, grep }: Conditions): boolean {
+  return (family === "" || row.family === family) && (decision === "" || row.decision === decision) &&
+    (grep === "" || (row.all ?? "").includes(grep.toLowerCase()));
 }

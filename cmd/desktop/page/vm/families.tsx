@@ -1,11 +1,77 @@
+/** Events of one family of a VM: its requests, and its calls of models and tools. */
 import { useSignal } from "@preact/signals";
-import { api, type VmSummary } from "../../../api/routes.ts";
-import { text } from "../../../text/en.ts";
-import { FamilyView } from "../timeline/family.tsx";
-import type { McpEvent, ModelEvent } from "../../../../../lib/event/mod.ts";
-import { BodyText } from "../../../part/http.tsx";
-import { useLoaded } from "../../../part/load.ts";
-import { Table } from "../../../part/table.tsx";
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import { api, type RecordedEvent, type VmSummary } from "../../api/routes.ts";
+import { act, useLoaded } from "../../store/store.ts";
+import { text } from "../../text/en.ts";
+import { EventList, Timeline } from "./timeline/view.tsx";
+import { BodyText, HttpExchange } from "../../part/http.tsx";
+import type { McpEvent, ModelEvent } from "../../../../lib/event/mod.ts";
+import { Table } from "../../part/common.tsx";
+
+interface Props {
+  vm: VmSummary;
+  family: string;
+  /** draws the chosen event */
+  draw: (event: RecordedEvent) => ComponentChildren;
+}
+
+/** Events of one family as they happen, and the chosen one whole. */
+function FamilyView({ vm, family, draw }: Props) {
+  const grep = useSignal("");
+  const chosen = useSignal<string | undefined>(undefined);
+  const event = useSignal<RecordedEvent | undefined>(undefined);
+  const timeline = useMemo(
+    () => new Timeline(vm.id, { family, decision: "", grep: grep.value }),
+    [vm.id, family, grep.value],
+  );
+  useEffect(() => () => timeline.close(), [timeline]);
+  useEffect(() => {
+    event.value = undefined;
+    const id = chosen.value;
+    if (id) {
+      act(async () => {
+        const { event: found } = await api.why(vm.id, id);
+        if (chosen.value === id) event.value = found;
+      });
+    }
+  }, [chosen.value]);
+  const words = text.timeline;
+  return (
+    <>
+      <div class="filters">
+        <input
+          type="search"
+          aria-label={words.grep}
+          placeholder={words.grep}
+          onChange={({ currentTarget }) => grep.value = currentTarget.value}
+        />
+        <span class="hint" role="status">
+          {timeline.isLoading.value ? text.common.loading : words.count(timeline.rows.value.length)}
+        </span>
+      </div>
+      <div class="timeline">
+        <EventList rows={timeline.rows} chosen={chosen} />
+        <section class="why" aria-label={words.whole} tabIndex={0}>
+          {event.value ? <h2>{event.value.common.event_type}</h2> : <p class="hint">{words.choose}</p>}
+          {event.value && draw(event.value)}
+        </section>
+      </div>
+    </>
+  );
+}
+
+/** Requests of a VM with their headers and bodies, in both directions. */
+export function RequestsView({ vm }: { vm: VmSummary }) {
+  return (
+    <FamilyView
+      vm={vm}
+      family="http"
+      draw={(event) => event.http && <HttpExchange http={event.http} />}
+    />
+  );
+}
 
 const KINDS = ["model", "mcp"] as const;
 

@@ -1,0 +1,161 @@
+/** Small parts of every page: tables, dialogs, notices, commands to copy, times. */
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { text } from "../text/en.ts";
+import { act, notice, useLoaded, vms } from "../store/store.ts";
+import { api, type Change } from "../api/routes.ts";
+import { type Signal, useSignal } from "@preact/signals";
+
+/** A table with its name and its head; the first cell of a row is its head. */
+export function Table(
+  { label, head, children }: { label: string; head: string[]; children: ComponentChildren },
+) {
+  return (
+    <table aria-label={label}>
+      <thead>
+        <tr>{head.map((name) => <th key={name} scope="col">{name}</th>)}</tr>
+      </thead>
+      <tbody>{children}</tbody>
+    </table>
+  );
+}
+
+/** A modal dialog, which keeps the focus and closes by escape. */
+export function Dialog(
+  { title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren },
+) {
+  const element = useRef<HTMLDialogElement>(null);
+  useEffect(() => element.current?.showModal(), []);
+  return (
+    <dialog ref={element} aria-label={title} onClose={onClose}>
+      <h2>{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+/** The end of a form in a dialog: why it was refused, and its buttons. */
+export function FormEnd(
+  { error, isBusy, submit, onClose }: {
+    error: string | undefined;
+    isBusy: boolean;
+    submit: string;
+    onClose: () => void;
+  },
+) {
+  return (
+    <>
+      {error && <p class="error" role="alert">{error}</p>}
+      <div class="buttons">
+        <button type="button" onClick={onClose}>{text.common.cancel}</button>
+        <button type="submit" class="main" disabled={isBusy}>{submit}</button>
+      </div>
+    </>
+  );
+}
+
+/** The last message. It stays until it is dismissed or another comes: people read at their own pace. */
+export function Notice() {
+  const message = notice.value;
+  return (
+    <div class="notice" role="status" aria-live="polite">
+      {message && (
+        <p class={message.isError ? "error" : undefined}>
+          <span>{message.text}</span>
+          <button type="button" onClick={() => notice.value = undefined}>{text.common.dismiss}</button>
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** A command to copy. */
+export function CommandLine({ command }: { command: string }) {
+  const copy = () => act(() => navigator.clipboard.writeText(command), text.common.copied);
+  return (
+    <p class="command">
+      <code>{command}</code>
+      <button type="button" onClick={copy}>{text.common.copy}</button>
+    </p>
+  );
+}
+
+/** Made once: each takes longer than a row. */
+const date = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
+const time = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+
+/** A moment in the words of the browser's language. */
+export function dateOf(moment: string | number): string {
+  return date.format(new Date(moment));
+}
+
+/** The time of day. */
+export function timeOf(unixMs: number): string {
+  return time.format(unixMs);
+}
+
+interface Props<C extends Change> {
+  label: string;
+  /** heading of the column of ids */
+  head: string;
+  changes: C[];
+  idOf: (change: C) => string;
+  /** draws the rule or the detection before or after a change */
+  draw: (value: C["before"]) => ComponentChildren;
+  onUndone: () => void;
+}
+
+/** Recorded changes, each of which can be undone. */
+export function ChangeTable<C extends Change>({ label, head, changes, idOf, draw, onUndone }: Props<C>) {
+  const words = text.rules.changes;
+  const undo = async (change: C) => {
+    if (await act(() => api.undoChange(change.change_id), words.undone(idOf(change)))) onUndone();
+  };
+  return (
+    <Table
+      label={label}
+      head={[words.time, head, words.what, words.by, words.before, words.after, text.rules.actions]}
+    >
+      {changes.map((change) => {
+        const { change_id, at, what, before, after, by, undoes } = change;
+        return (
+          <tr key={change_id}>
+            <td>{dateOf(at)}</td>
+            <th scope="row">{idOf(change)}</th>
+            <td>{words.nameOf(what, undoes)}</td>
+            <td>{by.user} ({by.client})</td>
+            <td>{draw(before)}</td>
+            <td>{draw(after)}</td>
+            <td>
+              <button
+                type="button"
+                aria-label={words.undoOf(what, idOf(change))}
+                onClick={() => undo(change)}
+              >
+                {words.undo}
+              </button>
+            </td>
+          </tr>
+        );
+      })}
+    </Table>
+  );
+}
+
+/** A chosen profile: at first the one of the first VM. */
+export function useProfile(): Signal<string> {
+  return useSignal(vms.value[0]?.profile_id ?? "code");
+}
+
+/** Chooses one of the profiles. */
+export function ProfileChoice({ chosen }: { chosen: Signal<string> }) {
+  const profiles = useLoaded(api.profiles).value.value?.profiles ?? [];
+  return (
+    <label>
+      {text.create.profile}{" "}
+      <select value={chosen.value} onChange={({ currentTarget }) => chosen.value = currentTarget.value}>
+        {profiles.map(({ id, name }) => <option key={id} value={id}>{name}</option>)}
+      </select>
+    </label>
+  );
+}
