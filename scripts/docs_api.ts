@@ -1,4 +1,4 @@
-import { openApi } from "../cmd/service/openapi.ts";
+import { openApi } from "../cmd/service/app.ts";
 import { table } from "./docs_table.ts";
 
 /** Subset of JSON Schema, as OpenAPI has it. */

@@ -3,7 +3,7 @@
  * scripts/schemas.ts`. A test fails when one is stale.
  */
 import { z } from "zod";
-import { openApi } from "../cmd/service/openapi.ts";
+import { openApi } from "../cmd/service/app.ts";
 import { DebugReport } from "../lib/client/api/debug.ts";
 import { SettingsResponse } from "../lib/client/api/settings.ts";
 import { CorpFile } from "../lib/config/corp/mod.ts";

@@ -9,7 +9,7 @@ import { BUILD_STAGES, buildImage, withInterrupts } from "../../lib/publish/imag
 import { loadProfile, type Suite, SUITES } from "../../lib/config/profile/mod.ts";
 import { useNetworkOf } from "../../lib/home/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { VERSION_OPTION } from "./version_option.ts";
+import { VERSION_OPTION } from "./program.ts";
 
 /** `sbx-admin image build`: builds the guest image of a profile, and its manifest. */
 export const imageBuild: Command = {

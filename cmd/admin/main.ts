@@ -11,10 +11,13 @@ import { asSbxError, errorBody } from "../../lib/base/error/mod.ts";
 import { isLogged } from "../../lib/base/log/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
 import { caRotate, caShow } from "./ca.ts";
-import { detectionBacktest } from "./detection_backtest.ts";
-import { detectionCompile, detectionValidate } from "./detection_pack.ts";
-import { detectionPortability } from "./detection_portability.ts";
-import { detectionSql } from "./detection_sql.ts";
+import {
+  detectionBacktest,
+  detectionCompile,
+  detectionPortability,
+  detectionSql,
+  detectionValidate,
+} from "./detection.ts";
 import { FLEET } from "./fleet/mod.ts";
 import { imageBuild } from "./image_build.ts";
 import { manifestCheck, manifestGenerate } from "./manifest_check.ts";

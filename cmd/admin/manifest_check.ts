@@ -2,7 +2,7 @@ import { checkManifest, generateManifest, type ManifestReport } from "../../lib/
 import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { formatBytes, Progress } from "../../lib/base/progress/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
-import { VERSION_OPTION } from "./version_option.ts";
+import { VERSION_OPTION } from "./program.ts";
 import { print, printJson } from "../../lib/base/print/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 

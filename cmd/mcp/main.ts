@@ -34,7 +34,7 @@ async function run(args: string[]): Promise<number> {
     home();
     if (invocation.kind === "config") console.log(await configFor(invocation.agent));
     else if (invocation.kind === "stdio") {
-      await (await import("./stdio.ts")).serveStdio(new Host(invocation));
+      await (await import("./server.ts")).serveStdio(new Host(invocation));
     } else await (await import("./http.ts")).serveHttp(new Host(invocation), invocation.port);
     return 0;
   } catch (error) {

@@ -12,6 +12,9 @@ import { PROGRAM_TOOLS } from "./tools/program.ts";
 import { RECORD_TOOLS } from "./tools/record.ts";
 import { SNAPSHOT_TOOLS } from "./tools/snapshot.ts";
 import { VM_TOOLS } from "./tools/vm.ts";
+// @ts-types="@modelcontextprotocol/sdk/server/stdio"
+import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
+import process from "node:process";
 
 const INSTRUCTIONS =
   "sbx runs Linux VMs on this machine for work that should not touch it. `run` runs one program in a new VM; `create`, " +
@@ -37,4 +40,25 @@ export function makeServer(host: Host): McpServer {
   const server = new McpServer(info, { instructions: INSTRUCTIONS });
   for (const tool of TOOLS) offer(server, host, tool);
   return server;
+}
+
+/** Serves until the agent closes standard input, and answers the requests received by then. */
+export async function serveStdio(host: Host): Promise<void> {
+  const ended = new Promise<void>((resolve) => {
+    process.stdin.once("end", resolve);
+    process.stdin.once("close", resolve);
+  });
+  const server = makeServer(host);
+  await server.connect(new StdioServerTransport());
+  await ended;
+  // The SDK delivers the last input, and the last answers, in later turns of the event loop.
+  await nextTurn();
+  await host.waitForIdle();
+  await nextTurn();
+  await new Promise<void>((resolve) => process.stdout.write("", () => resolve()));
+  await server.close();
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 0));
 }

@@ -1,13 +1,11 @@
 /** Tools of sbx-mcp, and their registration with the MCP server. */
 // @ts-types="@modelcontextprotocol/sdk/server/mcp"
 import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
-import type { z } from "zod";
+import { z } from "zod";
 import { asSbxError, type SbxError } from "../../lib/base/error/mod.ts";
 import { log } from "../../lib/base/log/mod.ts";
 import { Client, type RequestParts } from "../../lib/client/mod.ts";
-import { fitResult, RESULT_BYTES_MAX } from "./fit.ts";
-import type { Host } from "./host.ts";
-import type { OwnVms } from "./own_vms.ts";
+import type { Host, OwnVms } from "./host.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
 import { readTraceparent } from "../../lib/event/mod.ts";
 
@@ -173,3 +171,45 @@ export function traceOf(meta: Record<string, unknown> | undefined): Record<strin
 function wordOf(text: string): string {
   return text.replaceAll(/[^\x21-\x27\x2a-\x7e]/g, "_").slice(0, NAME_MAX);
 }
+
+/** `bytes` of a result as JSON (docs/design/contracts/14-limits.md §14). */
+const RESULT_BYTES_MAX = 512 * 1024;
+/** Characters of a text that is always kept: names, ids and times stay whole. */
+const CHARS_MIN = 256;
+/** First limit of each text in characters, and texts' characters for one item of a list. */
+const CHARS_MAX = 128 * 1024;
+const CHARS_PER_ITEM = 64;
+
+/**
+ * Cuts the longest texts, then lists, until the result fits. The shape stays the same, and a call whose effect has
+ * happened keeps its answer.
+ */
+export function fitResult(
+  result: Record<string, unknown>,
+  max = RESULT_BYTES_MAX,
+): { result: Record<string, unknown>; isCut: boolean } {
+  let fitting = result;
+  for (let chars = CHARS_MAX; jsonBytes(fitting) > max && chars >= CHARS_MIN; chars /= 2) {
+    fitting = cut(result, chars) as Record<string, unknown>;
+  }
+  return { result: fitting, isCut: fitting !== result };
+}
+
+export function jsonBytes(value: unknown): number {
+  return new TextEncoder().encode(JSON.stringify(value)).length;
+}
+
+function cut(value: unknown, chars: number): unknown {
+  if (typeof value === "string") {
+    const omitted = value.length - chars;
+    return omitted > 0 ? `${value.slice(0, chars).toWellFormed()}… (${omitted} characters omitted)` : value;
+  }
+  if (typeof value !== "object" || value === null) return value;
+  const items = chars / CHARS_PER_ITEM;
+  if (Array.isArray(value)) return value.slice(0, items).map((item) => cut(item, chars));
+  return Object.fromEntries(
+    Object.entries(value).slice(0, items).map(([name, member]) => [name, cut(member, chars)]),
+  );
+}
+
+export const vm = z.string().min(1).max(128).describe("name or id of the VM; `list` shows them");

@@ -1,11 +1,11 @@
-import { ignore } from "../../lib/base/error/mod.ts";
+import { ignore, SbxError } from "../../lib/base/error/mod.ts";
 import type { Call, Caller, ExecCall, GuestFileCall, Reply, SingleKind } from "../../lib/session/ipc/mod.ts";
-import type { Jobs } from "../../lib/session/job/mod.ts";
-import type { Ports } from "../../lib/session/forward/mod.ts";
+import type { JobRunner, Jobs } from "../../lib/session/job/mod.ts";
+import type { ConnectPort, PortRecorder, Ports, PortUser } from "../../lib/session/forward/mod.ts";
 import type { Session } from "../../lib/session/mod.ts";
-import { followJob, type JobCall, replyToJobCall } from "./jobs.ts";
-import { type PortCall, replyToPortCall } from "./ports.ts";
-import type { Viewer } from "../../lib/machine/guest/mod.ts";
+import { PORT_PROGRAM, type Viewer } from "../../lib/machine/guest/mod.ts";
+import { timeLimit } from "../../lib/base/time/mod.ts";
+import { log } from "../../lib/base/log/mod.ts";
 
 type DecideCall = Extract<Call, { t: "DecideFile" }>;
 type ForkCall = Extract<Call, { t: "Fork" }>;
@@ -276,4 +276,104 @@ class CallInput {
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();
   }
+}
+
+type JobCall = Extract<Call, { t: "Jobs" | "JobStart" | "JobStop" }>;
+type FollowCall = Extract<Call, { t: "JobFollow" }>;
+
+/** Longest wait for policy's decision, in `ms`: a person's answer may take longer. */
+const DECISION_MS = timeLimit(5000);
+/** Longest wait for the end of a stopped job, in `ms`: SIGKILL comes earlier. */
+const STOP_MS = timeLimit(5000);
+/** Size of a job's terminal until a person attaches. */
+const SIZE = { cols: 80, rows: 24 };
+
+/** Runs the programs of jobs in a session's guest. */
+export function jobRunner(session: Session): JobRunner {
+  return {
+    scrub: async (value) => (await session.enforcement).scrub(value),
+    exec: ({ tty: _, ...program }, streams, cancelled) =>
+      session.exec({ t: "Exec", ...program, stdin: false }, streams, cancelled),
+    async terminal({ argv, cwd, env, trace_id }, { decided, refused }, cancelled) {
+      let refusal: string | undefined;
+      try {
+        return await session.terminal(SIZE, {
+          argv,
+          cwd,
+          env,
+          cancelled,
+          decided(event_id, line) {
+            refusal = line;
+            decided(event_id, line === undefined);
+          },
+        }, trace_id);
+      } catch (error) {
+        if (!(error instanceof SbxError) || error.code !== "policy.blocked" || !refusal) throw error;
+        refused(`${refusal}\n`);
+        return undefined;
+      }
+    },
+  };
+}
+
+async function replyToJobCall(jobs: Jobs, call: JobCall): Promise<Reply> {
+  switch (call.t) {
+    case "Jobs":
+      return { t: "Jobs", jobs: await jobs.list() };
+    case "JobStart": {
+      const { t: _, ...program } = call;
+      return { t: "Job", job: await jobs.start(program, DECISION_MS) };
+    }
+    case "JobStop":
+      return { t: "Job", job: await jobs.stop(call.job, STOP_MS) };
+  }
+}
+
+/** Sends a job's output until the job ends, then its record; or until the caller leaves. */
+async function followJob(jobs: Jobs, { job: id, from }: FollowCall, caller: Caller): Promise<void> {
+  const job = await jobs.running(id);
+  const gone = new AbortController();
+  caller.input().finally(() => gone.abort());
+  await job.follow(from, async ({ stream, bytes, missing }) => {
+    if (missing > 0) await caller.reply({ t: "Missing", bytes: missing });
+    await caller.reply({ t: "Output", stream, data: bytes.toBase64() });
+  }, gone.signal);
+  if (!gone.signal.aborted) await caller.reply({ t: "Job", job: job.record });
+}
+
+type PortCall = Extract<Call, { t: "Ports" | "PortOpen" | "PortClose" }>;
+
+/** Connects to ports of a session's guest: policy decides on each connection, as on a program. */
+export function portConnector(session: Session): ConnectPort {
+  return async (port, streams, gone) => {
+    const call = { t: "Exec" as const, argv: [PORT_PROGRAM, `${port}`], stdin: true };
+    return (await session.exec(call, streams, gone)).exit_code;
+  };
+}
+
+/** Records the ports of a session: rules on `sbx-port` apply from the opening on (docs/guides/ports.md). */
+export function portRecorder({ enforcement }: Pick<Session, "enforcement">): PortRecorder {
+  return {
+    async opening(work) {
+      return await (await enforcement).openPort(work);
+    },
+    closed(work, opened) {
+      enforcement.then((each) => each.portClosed(work, opened)).catch((error) => log.warn(error));
+    },
+  };
+}
+
+async function replyToPortCall(ports: Ports, call: PortCall): Promise<Reply> {
+  switch (call.t) {
+    case "Ports":
+      return { t: "Ports", ports: ports.list() };
+    case "PortOpen":
+      return { t: "Port", port: await ports.open(call.guest_port, userOf(call), call.host_port) };
+    case "PortClose":
+      return { t: "Port", port: ports.close(call.guest_port, userOf(call)) };
+  }
+}
+
+function userOf({ client, trace_id }: PortUser): PortUser {
+  return { client, ...(trace_id !== undefined && { trace_id }) };
 }

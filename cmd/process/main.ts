@@ -11,9 +11,7 @@ import { reservedPorts } from "../../lib/base/port/mod.ts";
 import { hasEnded, makeSockets, readRecord, Session, sessionPaths } from "../../lib/session/mod.ts";
 import { hostHypervisor } from "../../lib/machine/vm/mod.ts";
 import { Redactor } from "../../lib/base/redact/mod.ts";
-import { serve } from "./calls.ts";
-import { jobRunner } from "./jobs.ts";
-import { portConnector, portRecorder } from "./ports.ts";
+import { jobRunner, portConnector, portRecorder, serve } from "./calls.ts";
 import { type AwaitedSession, awaitSession } from "./spare.ts";
 
 /** Longest wait in `ms` for the first `Boot`: a service that died meanwhile must leave no process behind. */

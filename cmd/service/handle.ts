@@ -5,6 +5,10 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import { NestingError, parseJson, ReservedKeyError } from "../../lib/base/json/mod.ts";
 import type { Params } from "../../lib/client/api/mod.ts";
 import { describe, pathText } from "../../lib/base/toml/mod.ts";
+import { userName } from "../../lib/base/user/mod.ts";
+import type { AnsweredBy } from "../../lib/policy/mod.ts";
+import { readTraceparent } from "../../lib/event/mod.ts";
+import type { Trace } from "../../lib/service/mod.ts";
 
 type JsonOf<S> = { content: { "application/json": { schema: S } } };
 type QueryOf<R> = R extends { request: { query: infer Q extends z.ZodType } } ? z.output<Q>
@@ -112,4 +116,25 @@ function check(schema: z.ZodType, value: unknown, where: string): unknown {
     code === "invalid_type" && path.length === 0
   );
   throw new SbxError(shapeless ? "request.malformed" : "request.invalid", text);
+}
+
+/** Longest name of a client that records keep, in characters (docs/design/contracts/05-policy.md §5). */
+const CLIENT_MAX = 128;
+
+/** The program behind a request, from its `User-Agent`; any client of this user can claim any. */
+export function clientOf(context: Context): string {
+  // deno-lint-ignore no-control-regex
+  const name = (context.req.header("user-agent") ?? "").replace(/[\x00-\x1f\x7f-\x9f]/g, "");
+  return name.slice(0, CLIENT_MAX) || "unknown";
+}
+
+/** The author of a change or an answer: the socket and the token of this service belong to its user. */
+export function madeBy(context: Context): AnsweredBy {
+  return { user: userName(), client: clientOf(context) };
+}
+
+/** Trace of a request's `traceparent`, which any client can claim. */
+export function traceOf(context: Context): Trace {
+  const trace_id = readTraceparent(context.req.header("traceparent"));
+  return trace_id === undefined ? {} : { trace_id };
 }

@@ -1,6 +1,14 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { print, printJson } from "../../../lib/base/print/mod.ts";
-import { lastAlive, listMachines } from "../../../lib/fleet/receive/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import {
+  checkFleet,
+  lastAlive,
+  listMachines,
+  makeToken,
+  TOKEN_HOURS,
+  TOKEN_HOURS_MAX,
+} from "../../../lib/fleet/receive/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
 
 /** `sbx-admin fleet machines`: machines of a store, with the active sbx, bundle and configuration. */
 export const fleetMachines: Command = {
@@ -34,5 +42,65 @@ export const fleetMachines: Command = {
       }
     }
     return 0;
+  },
+};
+
+/** `sbx-admin fleet token`: enrols one machine. */
+export const fleetToken: Command = {
+  name: "fleet token",
+  usage: "DIR [--team NAME] [--hours N] [--json]",
+  summary: "make a one-time token with which one machine enrols",
+  options: [
+    { name: "team", value: "NAME", about: "team of the machine, for questions by team" },
+    { name: "hours", value: "N", about: `how long it is good for; default ${TOKEN_HOURS}` },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin fleet token /srv/fleet --team payments"],
+  async run(args) {
+    const hours = args.number("hours", { min: 1, max: TOKEN_HOURS_MAX });
+    const team = args.text("team");
+    const made = await makeToken(args.words[0], {
+      ...(hours !== undefined && { hours }),
+      ...(team !== undefined && { team }),
+    });
+    if (args.has("json")) await printJson(made);
+    else {
+      await print(made.token);
+      note(`for one machine, until ${made.expires_at}: sbx fleet enrol < token.txt`);
+    }
+    return 0;
+  },
+};
+
+/** `sbx-admin fleet verify`: exits with 1 when a row is missing, was changed or is disputed. */
+export const fleetVerify: Command = {
+  name: "fleet verify",
+  usage: "DIR [--json]",
+  summary: "verify that every session of every machine is there, unaltered",
+  notes: ["The exit code is 1 if there is a gap, a fork, a loss, a changed segment or a silent machine."],
+  options: [JSON_OPTION],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin fleet verify /srv/fleet"],
+  async run(args) {
+    const check = await checkFleet(args.words[0]);
+    if (args.has("json")) await printJson(check);
+    else {
+      for (const { name, team, machine_id, last_seen, sessions, problems } of check.machines) {
+        const states = Map.groupBy(sessions, ({ state }) => state);
+        const counts = [...states].map(([state, of]) => `${of.length} ${state}`).join(", ") || "no sessions";
+        const place = team === undefined ? "" : ` (${team})`;
+        await print(
+          `${name}${place} ${machine_id.slice(0, 16)}: ${counts}; last seen ${last_seen ?? "never"}`,
+        );
+        for (const problem of problems) await print(`  ${problem}`);
+      }
+      await print(
+        `${check.ok ? "ok" : "NOT OK"}: ${count(check.events, "event")} of ${
+          count(check.machines.length, "machine")
+        }`,
+      );
+    }
+    return check.ok ? 0 : 1;
   },
 };

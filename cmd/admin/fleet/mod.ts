@@ -1,14 +1,10 @@
 /** `sbx-admin fleet`: records of many machines in one place (docs/guides/fleet.md). */
 import type { CommandGroup } from "../../../lib/base/args/mod.ts";
-import { fleetGrafana } from "./grafana.ts";
 import { fleetHunt } from "./hunt.ts";
 import { fleetImport } from "./import.ts";
-import { fleetMachines } from "./machines.ts";
-import { fleetSchema } from "./schema.ts";
+import { fleetMachines, fleetToken, fleetVerify } from "./machines.ts";
 import { fleetServe } from "./serve.ts";
-import { fleetTables } from "./tables.ts";
-import { fleetToken } from "./token.ts";
-import { fleetVerify } from "./verify.ts";
+import { fleetGrafana, fleetSchema, fleetTables } from "./tables.ts";
 
 export const FLEET: CommandGroup = {
   name: "fleet",

@@ -4,14 +4,16 @@
 import type { CommandGroup } from "../../../lib/base/args/mod.ts";
 import { releaseAdd } from "./add.ts";
 import { releaseAttest } from "./attest.ts";
-import { releaseCheck } from "./check.ts";
-import { releaseInit } from "./init.ts";
-import { releaseDeprecate, releaseRevoke, releaseSupport } from "./mark.ts";
-import { releasePublish } from "./publish.ts";
-import { releaseServe } from "./serve.ts";
-import { releaseSign } from "./sign.ts";
-import { releaseStage } from "./stage.ts";
-import { releaseVerify } from "./verify.ts";
+import {
+  releaseDeprecate,
+  releaseInit,
+  releaseRevoke,
+  releaseSign,
+  releaseStage,
+  releaseSupport,
+} from "./workspace.ts";
+import { releasePublish, releaseServe } from "./publish.ts";
+import { releaseCheck, releaseVerify } from "./verify.ts";
 
 export const RELEASE: CommandGroup = {
   name: "release",

@@ -1,7 +1,7 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
-import { publishTree } from "../../../lib/publish/mod.ts";
+import { publishTree, serveTree } from "../../../lib/publish/mod.ts";
 import { KEYS_OPTION, publisherKeys, verifying, withProgress } from "./options.ts";
 
 /** `sbx-admin release publish`: a workspace into a folder that a web server serves. */
@@ -23,6 +23,25 @@ export const releasePublish: Command = {
       for (const name of published.replaced) await print(`replaced  ${name}`);
       await print(`${out}: index of ${published.generated_at}, ${count(published.added.length, "new file")}`);
     }
+    return 0;
+  },
+};
+
+const PORT_MAX = 65_535;
+
+/** `sbx-admin release serve`: a published tree on loopback, until it is interrupted. */
+export const releaseServe: Command = {
+  name: "release serve",
+  usage: "DIR [--port N]",
+  summary: "serve a published tree on loopback, for trying it",
+  options: [{ name: "port", value: "N", about: "port; default any" }],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin release serve /srv/www/sbx --port 8080"],
+  async run(args) {
+    const server = await serveTree(args.words[0], args.number("port", { min: 0, max: PORT_MAX }) ?? 0);
+    for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, () => server.close());
+    await print(server.url);
+    await server.finished;
     return 0;
   },
 };

@@ -3,8 +3,7 @@ import { z } from "zod";
 import { FileList, FileWritten } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
-import { type Tool, tool } from "../tool.ts";
-import { vm } from "./common.ts";
+import { type Tool, tool, vm } from "../tool.ts";
 
 /** `bytes` of a file in one result, by default and at most. */
 const READ_BYTES = 64 * 1024;

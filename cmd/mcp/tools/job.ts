@@ -2,13 +2,8 @@
 import { z } from "zod";
 import { Job, JobLogs, JobRequest } from "../../../lib/client/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
-import { type Context, type Tool, tool } from "../tool.ts";
-import { vm } from "./common.ts";
-import { HeadAndTail } from "./output.ts";
-
-/** `bytes` of each stream in a result, by default and at most; more would fill the agent's context. */
-const OUTPUT_BYTES = 32 * 1024;
-const OUTPUT_BYTES_MAX = 128 * 1024;
+import { type Context, type Tool, tool, vm } from "../tool.ts";
+import { HeadAndTail, OUTPUT_BYTES, OUTPUT_BYTES_MAX } from "./output.ts";
 
 const { command, cwd, env, timeout_secs } = JobRequest.shape;
 const job = Job.shape.id.describe("id of the job; `jobs` lists them");

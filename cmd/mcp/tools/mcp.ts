@@ -10,9 +10,8 @@ import {
 } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Client, segment, toolSegment } from "../../../lib/client/mod.ts";
-import { type Tool, tool } from "../tool.ts";
+import { type Tool, tool, vm } from "../tool.ts";
 import { AskSummary, AskWatch } from "./ask.ts";
-import { vm } from "./common.ts";
 
 export const MCP_TOOLS: Tool[] = [
   tool({

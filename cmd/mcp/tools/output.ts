@@ -4,6 +4,10 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { serverEvents } from "../../../lib/client/mod.ts";
 import type { ListedEvent } from "./event.ts";
 
+/** `bytes` of each stream in a result, by default and at most; more would fill the agent's context. */
+export const OUTPUT_BYTES = 32 * 1024;
+export const OUTPUT_BYTES_MAX = 128 * 1024;
+
 /** Result of a program. */
 export interface Exit {
   exit_code: number;

@@ -2,8 +2,7 @@
 import { z } from "zod";
 import { Port, PortList, PortRequest } from "../../../lib/client/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
-import { type Context, type Tool, tool } from "../tool.ts";
-import { vm } from "./common.ts";
+import { type Context, type Tool, tool, vm } from "../tool.ts";
 
 const { guest_port, host_port } = PortRequest.shape;
 

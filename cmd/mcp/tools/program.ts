@@ -2,10 +2,9 @@
 import { z } from "zod";
 import { EXEC_TIMEOUT_MAX_SECS, ExecRequest, RunRequest } from "../../../lib/client/api/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
-import { type Context, type Tool, tool } from "../tool.ts";
+import { type Context, type Tool, tool, vm } from "../tool.ts";
 import { AskSummary, AskWatch } from "./ask.ts";
-import { vm } from "./common.ts";
-import { follow } from "./output.ts";
+import { follow, OUTPUT_BYTES, OUTPUT_BYTES_MAX } from "./output.ts";
 import { commonOf, eventId, fetchEvents, type ListedEvent, subjectOf } from "./event.ts";
 
 // Refusals of policy while a program ran.
@@ -69,9 +68,6 @@ function isRefused({ decision }: ListedEvent): boolean {
 
 /** Default time limit of a program in `s`. */
 const TIMEOUT_SECS = 300;
-/** `bytes` of each stream in the result, by default and at most; more would fill the agent's context. */
-const OUTPUT_BYTES = 32 * 1024;
-const OUTPUT_BYTES_MAX = 128 * 1024;
 
 const { command, cwd, env, stdin } = ExecRequest.shape;
 const program = {

@@ -2,9 +2,7 @@
 import { z } from "zod";
 import { EventsQuery, EventsResult, LogsResult, WhyResult } from "../../../lib/client/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
-import { jsonBytes } from "../fit.ts";
-import { type Tool, tool } from "../tool.ts";
-import { vm } from "./common.ts";
+import { jsonBytes, type Tool, tool, vm } from "../tool.ts";
 import { commonOf, eventLine, fetchEvents, type ListedEvent } from "./event.ts";
 
 /** Events of one page, by default and at most. */

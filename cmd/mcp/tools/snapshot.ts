@@ -8,8 +8,7 @@ import {
   SnapshotRestored,
 } from "../../../lib/client/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
-import { type Tool, tool } from "../tool.ts";
-import { vm } from "./common.ts";
+import { type Tool, tool, vm } from "../tool.ts";
 
 /** Changes in one result. */
 const CHANGES_MAX = 500;

@@ -17,8 +17,7 @@ import {
   listFindings,
   type Sessions,
 } from "../../../lib/service/mod.ts";
-import { madeBy } from "../client.ts";
-import { handle } from "../handle.ts";
+import { handle, madeBy } from "../handle.ts";
 
 /**
  * Routes of detections: validate, compile and try them, list the active ones

@@ -12,8 +12,7 @@ import {
   type Vm,
   VmFiles,
 } from "../../../lib/service/mod.ts";
-import { clientOf, traceOf } from "../client.ts";
-import { handle, readBody } from "../handle.ts";
+import { clientOf, handle, readBody, traceOf } from "../handle.ts";
 
 /** Routes of a VM's files: of its workspace whether it runs or not, and of its guest while it runs. */
 export function routeFiles(

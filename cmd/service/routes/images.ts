@@ -1,6 +1,7 @@
+/** Routes of images, and of templates made from them. */
 import type { Hono } from "hono";
-import { imageRoutes } from "../../../lib/client/api/mod.ts";
-import type { Service } from "../../../lib/service/mod.ts";
+import { imageRoutes, type TemplateInfo, templateRoutes } from "../../../lib/client/api/mod.ts";
+import { type Service, templateFor } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of images. */
@@ -11,4 +12,26 @@ export function routeImages(app: Hono, { images }: Service): void {
     async ({ params: { profile } }) => ({ profile_id: profile, ...await images.remove(profile) }),
   );
   handle(app, imageRoutes.prune, () => images.prune());
+}
+
+/** Routes of templates. */
+export function routeTemplates(app: Hono, service: Service): void {
+  const { templates } = service;
+  handle(app, templateRoutes.list, async () => ({ templates: (await templates.list()).map(infoOf) }));
+  handle(
+    app,
+    templateRoutes.make,
+    async ({ body }) => infoOf(await templates.make(await templateFor(service, body))),
+  );
+  handle(app, templateRoutes.remove, async ({ params }) => {
+    await templates.remove(params.id);
+    return { id: params.id, deleted: true };
+  });
+}
+
+type Template = Awaited<ReturnType<Service["templates"]["list"]>>[number];
+
+function infoOf({ id, bytes, record: { created_at, key } }: Template): TemplateInfo {
+  const { arch, cpus, ram_mb, accelerator, assets } = key;
+  return { id, created_at, arch, cpus, ram_mb, accelerator, rootfs: assets.rootfs, bytes };
 }

@@ -1,17 +1,22 @@
+/** Routes that run programs: in a VM, in one of their own, and in the background. */
 import type { Hono } from "hono";
-import { jobRoutes } from "../../../lib/client/api/mod.ts";
+import { jobRoutes, vmRoutes } from "../../../lib/client/api/mod.ts";
 import {
+  comesBack,
+  execBuffered,
+  execStreamed,
   findJob,
   listJobs,
+  OneOffVm,
   readJobLogs,
+  type Send,
   startJob,
   stopJob,
   streamJobLogs,
   type Supervisor,
 } from "../../../lib/service/mod.ts";
-import { handle } from "../handle.ts";
-import { acceptsEvents, eventStream } from "../sse.ts";
-import { traceOf } from "../client.ts";
+import { clientOf, handle, traceOf } from "../handle.ts";
+import { asSbxError, errorBody } from "../../../lib/base/error/mod.ts";
 
 /** Routes of programs in the background. */
 export function routeJobs(app: Hono, supervisor: Supervisor): void {
@@ -35,4 +40,54 @@ export function routeJobs(app: Hono, supervisor: Supervisor): void {
     return eventStream((send, gone) => streamJobLogs(vm, params.job, range, send, gone));
   });
   handle(app, jobRoutes.stop, ({ params }) => stopJob(supervisor.find(params.id), params.job));
+}
+
+/** Routes that run programs: in an existing VM, and in one for a single program. */
+export function routeRun(app: Hono, supervisor: Supervisor): void {
+  handle(app, vmRoutes.exec, async ({ params, body, context }) => {
+    const vm = supervisor.find(params.id);
+    const request = { ...body, ...traceOf(context) };
+    const run = <T>(work: () => Promise<T>) => supervisor.inGuest(vm, "a program", work);
+    if (!acceptsEvents(context.req.raw)) return await run(() => execBuffered(vm, request));
+    if (!comesBack(vm)) await supervisor.ready(vm, "a program");
+    return eventStream(async (send, gone) => {
+      // The status of the answer is sent by now: a resume takes too long to wait for without a sign of life.
+      if (comesBack(vm)) await send("resuming", supervisor.summary(vm));
+      await run(() => execStreamed(vm, request, send, gone));
+    });
+  });
+
+  handle(app, vmRoutes.run, async ({ body, context }) => {
+    const vm = await OneOffVm.create(supervisor, { ...body, ...traceOf(context) }, clientOf(context));
+    if (!acceptsEvents(context.req.raw)) return vm.runBuffered();
+    return eventStream((send, gone) => vm.runStreamed(send, gone));
+  });
+}
+
+/**
+ * Answers with a stream of server-sent events. A failure becomes an `error` event, as the status is already
+ * sent.
+ *
+ * @param produce runs until the stream is complete; `gone` aborts when the client leaves
+ */
+function eventStream(produce: (send: Send, gone: AbortSignal) => Promise<void>): Response {
+  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+  const writer = writable.getWriter();
+  const gone = new AbortController();
+  writer.closed.catch(() => gone.abort());
+  const encoder = new TextEncoder();
+  const send: Send = (event, data) =>
+    writer.write(encoder.encode(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`));
+  produce(send, gone.signal)
+    .catch((error) => send("error", errorBody(asSbxError(error, "the request"))))
+    .catch(() => {})
+    .finally(() => writer.close().catch(() => {}));
+  return new Response(readable, {
+    headers: { "content-type": "text/event-stream", "cache-control": "no-store" },
+  });
+}
+
+/** Checks for a client that reads a stream of events (docs/design/contracts/02-http.md §2). */
+function acceptsEvents(request: Request): boolean {
+  return request.headers.get("accept")?.includes("text/event-stream") ?? false;
 }

@@ -1,8 +1,7 @@
 import type { Hono } from "hono";
 import { mcpRoutes } from "../../../lib/client/api/mod.ts";
 import type { ProfileMcp } from "../../../lib/service/mod.ts";
-import { handle } from "../handle.ts";
-import { traceOf } from "../client.ts";
+import { handle, traceOf } from "../handle.ts";
 
 /** Routes of the MCP servers of profiles (docs/design/contracts/08-mcp.md §8). */
 export function routeMcp(app: Hono, mcp: ProfileMcp): void {

@@ -19,8 +19,7 @@ import {
   type Service,
   tryDraft,
 } from "../../../lib/service/mod.ts";
-import { madeBy } from "../client.ts";
-import { handle } from "../handle.ts";
+import { handle, madeBy } from "../handle.ts";
 
 /** A rule as the API shows it. */
 type RuleView = Omit<Rule, "match_line">;

@@ -2,8 +2,7 @@ import type { Context, Hono } from "hono";
 import { type PortRequest, portRoutes } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Supervisor } from "../../../lib/service/mod.ts";
-import { clientOf, traceOf } from "../client.ts";
-import { handle } from "../handle.ts";
+import { clientOf, handle, traceOf } from "../handle.ts";
 
 /** Routes of ports of the host that lead into VMs. */
 export function routePorts(app: Hono, supervisor: Supervisor): void {

@@ -6,7 +6,7 @@ import { parseJson } from "../../../lib/base/json/mod.ts";
 import { log } from "../../../lib/base/log/mod.ts";
 import { PROGRAM_WINDOW, Window } from "../../../lib/base/window/mod.ts";
 import { comesBack, execPiped, type Pipes, type Supervisor } from "../../../lib/service/mod.ts";
-import { traceOf } from "../client.ts";
+import { traceOf } from "../handle.ts";
 import { upgrade } from "./sockets.ts";
 
 /** First byte of a message with output. */

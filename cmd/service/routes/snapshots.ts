@@ -1,8 +1,8 @@
+/** Routes of snapshots, and of VMs' work. */
 import type { Context, Hono } from "hono";
-import { snapshotRoutes } from "../../../lib/client/api/mod.ts";
-import type { Service } from "../../../lib/service/mod.ts";
-import { clientOf } from "../client.ts";
-import { handle } from "../handle.ts";
+import { snapshotRoutes, workRoutes, type WorkTaken, type WorkView } from "../../../lib/client/api/mod.ts";
+import { readWork, type Service, takeWork } from "../../../lib/service/mod.ts";
+import { clientOf, handle } from "../handle.ts";
 
 /** Routes of the snapshots of workspaces. */
 export function routeSnapshots(app: Hono, { supervisor, snapshots }: Service): void {
@@ -38,5 +38,18 @@ export function routeSnapshots(app: Hono, { supervisor, snapshots }: Service): v
   handle(app, snapshotRoutes.delete, async ({ params }) => {
     await snapshots.remove(supervisor.find(params.id), params.snapshot);
     return { id: params.snapshot, deleted: true as const };
+  });
+}
+
+/** Routes of VMs' work on the folders and repositories brought in. */
+export function routeWork(
+  app: Hono,
+  { supervisor, snapshots }: Pick<Service, "supervisor" | "snapshots">,
+): void {
+  handle(app, workRoutes.read, ({ params }): Promise<WorkView> => readWork(supervisor.find(params.id)));
+  handle(app, workRoutes.take, async ({ params, body }): Promise<WorkTaken> => {
+    const vm = supervisor.find(params.id);
+    await snapshots.protect(vm, "before work is taken");
+    return await takeWork(vm, body);
   });
 }

@@ -9,7 +9,7 @@ import {
   type Supervisor,
   type Vm,
 } from "../../../lib/service/mod.ts";
-import { traceOf } from "../client.ts";
+import { traceOf } from "../handle.ts";
 
 /** Size of a terminal until its client sends one. */
 const DEFAULT_SIZE = { cols: 80, rows: 24 };

@@ -1,8 +1,7 @@
 import type { Hono } from "hono";
 import { vmRoutes } from "../../../lib/client/api/mod.ts";
 import type { Bin, ProfilesInForce, ReleaseStanding, Supervisor } from "../../../lib/service/mod.ts";
-import { clientOf } from "../client.ts";
-import { handle } from "../handle.ts";
+import { clientOf, handle } from "../handle.ts";
 
 /** Routes of the life of VMs. */
 export function routeVms(

@@ -1,6 +1,6 @@
 /** A guest at the address of the gateway: ports of a VM, chosen by an agent, while the gateway is away. */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { requireVmEnv } from "../../../cmd/mcp/vm_env.ts";
+import { requireVmEnv } from "../../../cmd/mcp/tools/vm.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { Ports } from "../../../lib/session/forward/mod.ts";

@@ -1,7 +1,6 @@
 /** What agents get: results of limited size, events as lines, and remedies in the words of tools. */
 import { assert, assertEquals } from "@std/assert";
-import { fitResult, jsonBytes } from "../../../cmd/mcp/fit.ts";
-import { hintForAgent } from "../../../cmd/mcp/tool.ts";
+import { fitResult, hintForAgent, jsonBytes } from "../../../cmd/mcp/tool.ts";
 import { TOOLS } from "../../../cmd/mcp/server.ts";
 import { eventLine } from "../../../cmd/mcp/tools/event.ts";
 

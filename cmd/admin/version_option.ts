@@ -1,9 +1,0 @@
-import type { Option } from "../../lib/base/args/mod.ts";
-
-/** Option of commands that write a manifest. */
-export const VERSION_OPTION: Option = {
-  name: "version",
-  value: "VERSION",
-  about:
-    "version of the assets, YYYY.MMDD.N; default the current one if the files are unchanged, else today's next",
-};
