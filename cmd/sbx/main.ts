@@ -11,8 +11,7 @@ import { isLogged } from "../../lib/base/log/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
 import { COMMANDS, loadCommand } from "./commands.ts";
 import { takeHost } from "./host.ts";
-import { printError } from "./output.ts";
-import { PROGRAM } from "./usage.ts";
+import { printError, PROGRAM } from "./output.ts";
 
 /** Exit code of an invalid call. */
 const USAGE = 2;

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { download } from "../../cmd/sbx/files/cp_download.ts";
-import { upload } from "../../cmd/sbx/files/cp_upload.ts";
+import { upload } from "../../cmd/sbx/files/cp.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { blake3 } from "../../lib/base/hash/mod.ts";
 import { userName } from "../../lib/base/user/mod.ts";

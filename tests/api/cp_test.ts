@@ -4,7 +4,7 @@ import { Hono } from "hono";
 import { dirname, join } from "node:path";
 import { download } from "../../cmd/sbx/files/cp_download.ts";
 import { Remote, requireRoom } from "../../cmd/sbx/files/cp_remote.ts";
-import { upload } from "../../cmd/sbx/files/cp_upload.ts";
+import { upload } from "../../cmd/sbx/files/cp.ts";
 import { routeFiles } from "../../cmd/service/routes/files.ts";
 import { asSbxError, errorBody, SbxError, statusOf } from "../../lib/base/error/mod.ts";
 import { type Home, home } from "../../lib/base/home/mod.ts";

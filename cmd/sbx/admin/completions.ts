@@ -11,7 +11,7 @@ import {
 import { home } from "../../../lib/base/home/mod.ts";
 import { gatewayClient } from "../../../lib/client/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
-import { usageError } from "../usage.ts";
+import { usageError } from "../output.ts";
 import { allCommands } from "../commands.ts";
 
 type Entry = Command | CommandGroup;

@@ -3,7 +3,7 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { writeAtomic } from "../../../lib/base/home/mod.ts";
 import { formatJson, note, print, printJson } from "../../../lib/base/print/mod.ts";
-import { fetchReport } from "./debug_report.ts";
+import { fetchReport } from "./machine_report.ts";
 import type { DebugReport } from "../../../lib/client/api/mod.ts";
 import { formatBytes } from "../../../lib/base/progress/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";

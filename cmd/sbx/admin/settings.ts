@@ -3,16 +3,22 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import type {
   ChainLink,
+  FileValue,
   LayerExplanation,
   LeafNode,
   SettingExplanation,
+  SettingsNode,
   SettingsResponse,
+  SettingValue,
 } from "../../../lib/config/settings/mod.ts";
 import { connect } from "../connect.ts";
 import { formatJson, note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { pairs, table } from "../output.ts";
-import { editSettings } from "./settings_editor.ts";
-import { formatValue, leavesOf, parseSetting } from "./settings_value.ts";
+import { dirname, join } from "node:path";
+import { home, writeAtomic } from "../../../lib/base/home/mod.ts";
+import { requireThisMachine } from "../host.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { isSecret } from "../../../lib/config/settings/node/mod.ts";
 
 export const command: CommandGroup = {
   name: "settings",
@@ -219,4 +225,163 @@ function place(file?: string, line?: number): string {
 
 function text(value: unknown): string {
   return JSON.stringify(value);
+}
+
+/** Opens settings.toml in the user's editor, then validates it. @returns the exit code */
+async function editSettings(): Promise<number> {
+  requireThisMachine("sbx settings edit opens settings.toml");
+  const path = join(home().dir, "settings.toml");
+  if (!await Deno.lstat(path).then(() => true, () => false)) {
+    await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await writeAtomic(
+      path,
+      '# Settings of sbx, such as:\n#\n# [settings."ledger.on_full"]\n# value = "block"\n',
+    );
+  }
+  await runEditor(path);
+  return await check(path);
+}
+
+async function runEditor(path: string) {
+  const [program, ...args] = (Deno.env.get("VISUAL") || Deno.env.get("EDITOR") || "vi").split(" ").filter(
+    Boolean,
+  );
+  try {
+    const { success } = await new Deno.Command(program, { args: [...args, path], stdin: "inherit" }).spawn()
+      .status;
+    if (success) return;
+  } catch (cause) {
+    throw new SbxError("editor.not_found", `the editor "${program}" cannot be started`, {
+      cause,
+      hint: "set EDITOR to an installed editor",
+    });
+  }
+  throw new SbxError("editor.failed", `the editor "${program}" failed`, {
+    hint: `check ${path}: it is as the editor left it`,
+  });
+}
+
+/** Prints the issues of the file. @returns exit code 1 if any of them is an error */
+async function check(path: string): Promise<number> {
+  const { loadDefinitions, userLayer } = await import("../../../lib/config/settings/mod.ts");
+  const { readToml } = await import("../../../lib/base/toml/mod.ts");
+  const { issues } = userLayer(await readToml(path), await loadDefinitions());
+  for (const { severity, message } of issues) note(`${severity}: ${message}`);
+  return issues.some(({ severity }) => severity === "error") ? 1 : 0;
+}
+
+// Not through mod.ts, which loads zod.
+
+/**
+ * Most `bytes` of a file setting: the limit of all files of a VM together
+ * (docs/design/contracts/07-guest-wire.md §7).
+ */
+export const SETTING_FILE_MAX = 10 * 1024 * 1024;
+/** Most characters of a value in a table. */
+const VALUE_MAX = 48;
+
+/** Lists all settings of a tree, in order. */
+export function leavesOf(tree: SettingsNode[]): LeafNode[] {
+  return tree.flatMap((node) =>
+    node.kind === "leaf" ? [node] : node.kind === "group" ? leavesOf(node.children) : []
+  );
+}
+
+/** Formats a value on one line; hides secrets and contents of files. */
+export function formatValue({ setting_type, effective_value }: LeafNode): string {
+  if (isSecret(setting_type)) return effective_value === "" ? "" : "••••••";
+  if (setting_type === "file") {
+    const { path, content } = effective_value as FileValue;
+    return content === "" ? `${path} (empty)` : `${path} (${count(content.length, "character")})`;
+  }
+  const text = Array.isArray(effective_value) ? effective_value.join(", ") : String(effective_value);
+  return text.length > VALUE_MAX ? `${text.slice(0, VALUE_MAX - 1)}…` : text;
+}
+
+/**
+ * Parses the value of a setting. Lists are JSON or comma-separated; a file is JSON, or `@path` of a local
+ * file with the content.
+ *
+ * @throws {SbxError} `usage.invalid`
+ */
+export async function parseSetting(leaf: LeafNode, text: string): Promise<SettingValue> {
+  switch (leaf.setting_type) {
+    case "text":
+    case "password":
+    case "apikey":
+      return text;
+    case "number":
+      return parseNumber(leaf, text);
+    case "bool":
+      if (text === "true" || text === "on") return true;
+      if (text === "false" || text === "off") return false;
+      throw invalidValue(leaf, text, "give true or false");
+    case "file":
+      return text.startsWith("@")
+        ? { path: (leaf.effective_value as FileValue).path, content: await readLocalFile(leaf, text) }
+        : parseJson(leaf, text) as FileValue;
+    case "string_list":
+      return parseList(leaf, text) as string[];
+    case "int_list":
+    case "float_list":
+      return parseList(leaf, text).map((element) => parseNumber(leaf, String(element)));
+  }
+}
+
+function parseList(leaf: LeafNode, text: string): unknown[] {
+  if (text.trim() === "") return [];
+  // `[2001:db8::1]:53,192.0.2.1` is a list, but not JSON.
+  if (!/^\s*\[[^]*\]\s*$/.test(text)) return text.split(",").map((element) => element.trim());
+  return parseJson(leaf, text) as unknown[];
+}
+
+function parseNumber(leaf: LeafNode, text: string): number {
+  const number = Number(text);
+  if (text.trim() === "" || Number.isNaN(number)) throw invalidValue(leaf, text, "give a number");
+  return number;
+}
+
+function parseJson(leaf: LeafNode, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw invalidValue(
+      leaf,
+      text,
+      leaf.setting_type === "file"
+        ? 'give @FILE, or JSON {"path": …, "content": …}'
+        : "give a comma-separated list",
+    );
+  }
+}
+
+async function readLocalFile(leaf: LeafNode, text: string): Promise<string> {
+  const path = text.slice(1).replace(/^~(?=\/)/, Deno.env.get("HOME") ?? "~");
+  try {
+    const { isFile, size } = await Deno.stat(path);
+    if (!isFile) throw invalidFile(`${path} is not a file`, "give @FILE with the path of a file");
+    if (size > SETTING_FILE_MAX) {
+      throw invalidFile(
+        `${path} has ${size} bytes, over the limit of ${SETTING_FILE_MAX}`,
+        "give a smaller file",
+      );
+    }
+    return await Deno.readTextFile(path);
+  } catch (cause) {
+    if (cause instanceof SbxError) throw cause;
+    throw new SbxError("usage.invalid", `${leaf.id}: ${path} cannot be read`, {
+      cause,
+      hint: "give @FILE with the path of a readable file",
+    });
+  }
+
+  function invalidFile(message: string, hint: string): SbxError {
+    return new SbxError("usage.invalid", `${leaf.id}: ${message}`, { hint });
+  }
+}
+
+function invalidValue(leaf: LeafNode, text: string, hint: string): SbxError {
+  return new SbxError("usage.invalid", `${leaf.id}: invalid ${leaf.setting_type} ${JSON.stringify(text)}`, {
+    hint,
+  });
 }

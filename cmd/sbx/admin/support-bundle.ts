@@ -1,6 +1,6 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
-import { makeBundle } from "./support_bundle.ts";
+import { makeBundle } from "./machine_report.ts";
 
 export const command: Command = {
   name: "support-bundle",

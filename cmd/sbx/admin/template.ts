@@ -4,10 +4,8 @@ import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { formatBytes } from "../../../lib/base/progress/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { table } from "../output.ts";
-import { ARCH_OPTION, archOf, formatRam } from "../vm/size.ts";
-import { Spinner } from "../spinner.ts";
-import { UTC_NOTE } from "../usage.ts";
+import { Spinner, table, UTC_NOTE } from "../output.ts";
+import { ARCH_OPTION, archOf, formatRam } from "../vm/new_vm.ts";
 
 export const command: CommandGroup = {
   name: "template",

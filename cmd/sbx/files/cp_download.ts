@@ -10,13 +10,12 @@ import {
   type Remote,
   requireRoom,
   type Tree,
+  reportClash,
 } from "./cp_remote.ts";
-import { bytesOf, findBehind } from "./cp_behind.ts";
-import { reportClash } from "./cp_upload.ts";
-import { withPartialFile } from "./partial_file.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
-import { targetProblem } from "../../../lib/repo/name/mod.ts";
-import { SparseWriter } from "./sparse.ts";
+import { isDotGit, targetProblem } from "../../../lib/repo/name/mod.ts";
+import { Buffer } from "node:buffer";
+import { writeAll } from "../../../lib/base/wire/mod.ts";
 
 /** Errors of a listed file that is gone, or was replaced by a link. */
 const MOVED = new Set(["file.not_found", "path.outside_workspace"]);
@@ -220,4 +219,159 @@ async function downloadFile(remote: Remote, from: string, to: string, mode?: num
 
 async function isFolder(path: string): Promise<boolean> {
   return await Deno.stat(path).then((info) => info.isDirectory, () => false);
+}
+
+/** Entries below a git folder that name programs, or lead to another git folder. */
+const OBEYED =
+  /^(?:(?:worktrees\/[^/]+\/)?(?:config|config\.worktree|hooks(?:\/.*)?|commondir|gitdir)|info\/attributes|objects\/info\/(?:http-)?alternates)$/;
+
+/**
+ * Paths of a listing to leave behind, since git on this machine would obey them: `.git` in any spelling, and bare
+ * repositories under any name.
+ */
+export function findBehind(entries: FileEntry[]): Set<string> {
+  const names = namesOf(entries);
+  const isGitFolder = (folder: string) => isNamedGit(folder) || isRepository(names.get(folder) ?? new Set());
+  /** git folders above a path, by its folder: few, however deep it is */
+  const above = new Map<string, string[]>();
+  const gitAbove = (folder: string): string[] => {
+    const unknown: string[] = [];
+    for (let each = folder; !above.has(each); [each] = split(each)) {
+      unknown.push(each);
+      if (each === "") break;
+    }
+    let found = above.get(split(unknown.at(-1) ?? folder)[0]) ?? [];
+    for (const each of unknown.reverse()) {
+      above.set(each, found = isGitFolder(each) ? [...found, each] : found);
+    }
+    return above.get(folder)!;
+  };
+  const behind = new Set<string>();
+  for (const { path, type } of entries) {
+    if (type !== "directory" && isNamedGit(path)) behind.add(path);
+    const isObeyed = (folder: string) =>
+      OBEYED.test((folder === "" ? path : path.slice(folder.length + 1)).toLowerCase());
+    if (gitAbove(split(path)[0]).some(isObeyed)) behind.add(path);
+  }
+  return behind;
+}
+
+/** Names in each folder. A guest may list the entries of a folder without the folder, which the copy makes. */
+function namesOf(entries: FileEntry[]): Map<string, Set<string>> {
+  const names = new Map<string, Set<string>>();
+  const seen = new Set<string>();
+  for (const { path } of entries) {
+    for (let rest = path; rest !== "" && !seen.has(rest);) {
+      seen.add(rest);
+      const [folder, name] = split(rest);
+      names.set(folder, (names.get(folder) ?? new Set()).add(name.toLowerCase()));
+      rest = folder;
+    }
+  }
+  return names;
+}
+
+/** Entries by which git recognises a repository (gitrepository-layout(5)). */
+function isRepository(names: Set<string>): boolean {
+  return names.has("head") && (names.has("objects") && names.has("refs") || names.has("commondir"));
+}
+
+function isNamedGit(path: string): boolean {
+  return isDotGit(bytesOf(split(path)[1]));
+}
+
+function split(path: string): [folder: string, name: string] {
+  const at = path.lastIndexOf("/");
+  return [path.slice(0, Math.max(at, 0)), path.slice(at + 1)];
+}
+
+/** UTF-8 as one character per byte. */
+function bytesOf(text: string): string {
+  return Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join("");
+}
+
+/** Signals by which a person ends a command, with their numbers: the exit code is 128 more. */
+const SIGNALS: [Deno.Signal, number][] = [["SIGINT", 2], ["SIGTERM", 15], ["SIGHUP", 1]];
+
+/**
+ * Runs `write`, which makes the file `path` and renames it. Whatever ends it, a signal too, no partial file is left.
+ */
+export async function withPartialFile<T>(path: string, write: () => Promise<T>): Promise<T> {
+  const ends = SIGNALS.map(([signal, number]) => ({ signal, end: () => endBySignal(path, number) }));
+  for (const { signal, end } of ends) Deno.addSignalListener(signal, end);
+  try {
+    return await write();
+  } catch (error) {
+    remove(path);
+    throw error;
+  } finally {
+    for (const { signal, end } of ends) Deno.removeSignalListener(signal, end);
+  }
+}
+
+function endBySignal(path: string, number: number): never {
+  remove(path);
+  Deno.exit(128 + number);
+}
+
+function remove(path: string): void {
+  try {
+    Deno.removeSync(path);
+  } catch {
+    // not made yet, or renamed already
+  }
+}
+
+/** Unit of holes, in `bytes`: a block of common file systems. */
+const BLOCK = 4096;
+const ZEROS = new Uint8Array(BLOCK);
+
+/**
+ * Writes a new file from its beginning and leaves holes for blocks of zeros, so that a sparse file takes no
+ * more space than its source.
+ */
+export class SparseWriter {
+  /** `bytes` so far, holes included */
+  size = 0;
+  /** current end of the file */
+  #written = 0;
+
+  constructor(readonly file: Deno.FsFile) {}
+
+  async write(bytes: Uint8Array): Promise<void> {
+    for (let at = 0; at < bytes.length;) {
+      const isHole = isZero(bytes.subarray(at, this.#blockEnd(bytes, at)));
+      let end = at;
+      do {
+        end = this.#blockEnd(bytes, end, at);
+      } while (end < bytes.length && isZero(bytes.subarray(end, this.#blockEnd(bytes, end, at))) === isHole);
+      if (!isHole) await this.#put(bytes.subarray(at, end));
+      this.size += end - at;
+      at = end;
+    }
+  }
+
+  /** Gives the file its size, which a hole at its end does not. */
+  async end(): Promise<void> {
+    if (this.#written !== this.size) await this.file.truncate(this.size);
+  }
+
+  async #put(part: Uint8Array): Promise<void> {
+    if (this.#written !== this.size) await this.file.seek(this.size, Deno.SeekMode.Start);
+    await writeAll(this.file, part);
+    this.#written = this.size + part.length;
+  }
+
+  /**
+   * End of the file block that contains `start`; pieces may begin and end within blocks.
+   *
+   * @param at where the bytes behind {@linkcode size} begin
+   */
+  #blockEnd(bytes: Uint8Array, start: number, at = start): number {
+    return Math.min(start + BLOCK - (this.size + start - at) % BLOCK, bytes.length);
+  }
+}
+
+function isZero(bytes: Uint8Array): boolean {
+  return Buffer.compare(bytes, bytes.length === BLOCK ? ZEROS : ZEROS.subarray(0, bytes.length)) === 0;
 }

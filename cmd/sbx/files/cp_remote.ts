@@ -237,3 +237,10 @@ export async function requireRoom(folder: string, path: string, needed: number):
     { hint: "free some space, or copy to another disk" },
   );
 }
+
+/** Reports in advance what happens to existing files. */
+export function reportClash(kind: "folder" | "file" | undefined, target: string, isFolder: boolean): void {
+  if (kind === "folder" && isFolder) {
+    note(`sbx: "${target}" is there: files of the same names are replaced, others stay`);
+  } else if (kind === "file" && !isFolder) note(`sbx: "${target}" is there and is replaced`);
+}

@@ -4,9 +4,8 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { startOf } from "../record/event_filter.ts";
-import { readTime } from "../record/event_time.ts";
-import { changeLines, restoredLines, snapshotName } from "./snapshot_text.ts";
+import { readTime, startOf } from "../record/event_query.ts";
+import { changeLines, restoredLines, snapshotName } from "./snapshots.ts";
 
 /** Ids of snapshots and of events; any other value of `--to` is a time. */
 const ID = /^(s[0-9a-f]{8}|[0-9a-f]{12})$/;

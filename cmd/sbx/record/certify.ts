@@ -1,15 +1,23 @@
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
-import {
-  certify,
-  describeCertificate,
-  machinePublicKey,
-  readInput,
-  trustedKeys,
-  writeOutput,
-} from "./certificate.ts";
 import { findLedger } from "./ledger_path.ts";
-import { usageError } from "../usage.ts";
+import { pairs, usageError } from "../output.ts";
+import {
+  CERTIFICATE_TYPE,
+  checkSeal,
+  ensureSigningKey,
+  formatPublicKey,
+  parsePublicKeys,
+  readMachineKey,
+  signText,
+} from "../../../lib/release/signing/mod.ts";
+import { asSbxError, SbxError } from "../../../lib/base/error/mod.ts";
+import { home, writeAtomic } from "../../../lib/base/home/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { deviceName, userName } from "../../../lib/base/user/mod.ts";
+import { type Certificate, makeCertificate } from "../../../lib/lab/certify/mod.ts";
+import { readOwner, verifyLedger } from "../../../lib/ledger/read/mod.ts";
+import { ENVELOPE_BYTES_MAX, type PublicKey } from "../../../lib/release/mod.ts";
 
 export const command: Command = {
   name: "certify",
@@ -69,3 +77,117 @@ async function verify(args: Arguments, file: string): Promise<void> {
   const also = ledger === undefined ? "" : `, and ${ledger} says the same`;
   await print(`${file}: valid, signed with the key ${key}${also}\n${describeCertificate(certificate)}`);
 }
+
+
+/** Certificates and public keys may be published. */
+const MODE = 0o644;
+
+/**
+ * Makes the certificate of a session whose record is valid.
+ *
+ * @param session the record's expected session
+ * @returns its envelope as text, and its content
+ * @throws {SbxError} `certify.invalid`: the record is not valid
+ */
+async function certify(
+  path: string,
+  session?: string,
+): Promise<{ text: string; certificate: Certificate }> {
+  const key = await ensureSigningKey(home());
+  const { ok, sealed, signed_by, first_bad } = await verifyLedger(
+    path,
+    session,
+    (seal) => checkSeal(seal, [key.publicKey], false),
+  );
+  if (!ok) {
+    throw new SbxError("certify.invalid", `the record ${path} is invalid: ${first_bad?.reason}`, {
+      hint: "sbx verify NAME names its first bad event; what was changed is not certified",
+    });
+  }
+  const certificate = await makeCertificate(path, {
+    session_id: await readOwner(path),
+    seal: signed_by?.trusted ? "signed" : sealed ? "unsigned" : "none",
+    user: userName(),
+    device: deviceName(),
+  });
+  return { text: await signText(key, CERTIFICATE_TYPE, JSON.stringify(certificate)), certificate };
+}
+
+/** Public key of this machine, in PEM; makes the key if it does not exist. */
+async function machinePublicKey(): Promise<string> {
+  return formatPublicKey((await ensureSigningKey(home())).publicKey);
+}
+
+/** Keys accepted for signatures: a file's keys, or this machine's. */
+export async function trustedKeys(file: string | undefined): Promise<PublicKey[]> {
+  if (file !== undefined) return parsePublicKeys(new TextDecoder().decode(await readInput(file)), file);
+  const own = await readMachineKey(home());
+  return own ? [own] : [];
+}
+
+/** Reads a file of a bounded size. @throws {SbxError} `certify.not_found`, `certify.too_large` */
+export async function readInput(path: string): Promise<Uint8Array> {
+  try {
+    const { size } = await Deno.stat(path);
+    if (size <= ENVELOPE_BYTES_MAX) return await Deno.readFile(path);
+  } catch (cause) {
+    throw new SbxError(
+      "certify.not_found",
+      `${path} cannot be read: ${asSbxError(cause, "reading it").message}`,
+      {
+        cause,
+        hint: "check the path",
+      },
+    );
+  }
+  throw new SbxError("certify.too_large", `${path} is over ${ENVELOPE_BYTES_MAX} bytes`, {
+    hint: "name a file that sbx certify wrote",
+  });
+}
+
+/** Writes a text that ends with a newline to a file, or to standard output. */
+async function writeOutput(path: string | undefined, text: string): Promise<void> {
+  if (path === undefined) await print(text.trimEnd());
+  else await writeAtomic(path, text, MODE);
+}
+
+/** The content of a certificate, in a few lines. */
+function describeCertificate({ predicate }: Certificate): string {
+  const { session_id, made_at, made_by, ledger, facts: { boots, contracts, evidence } } = predicate;
+  const last = contracts.rows.at(-1);
+  const sum = (list: { rows: Record<string, unknown>[] }, key: string) =>
+    list.rows.reduce((total, row) => total + Number(row[key] ?? 0), 0);
+  const decided = evidence.decisions.rows.map(({ family, decision, events }) =>
+    `${family} ${decision} ${events}`
+  );
+  return pairs([
+    ["session", session_id],
+    ["made", `${made_at} by ${made_by.user} on ${made_by.device}, sbx ${made_by.sbx.version}`],
+    ["record", `${count(ledger.events, "event")}, head ${ledger.head_hash}`],
+    ["seal", SEALS[ledger.seal]],
+    [
+      "boots",
+      boots.rows.map(({ started, accelerator, image }) => `${started} ${accelerator} ${image.version}`).join(
+        ", ",
+      ),
+    ],
+    ["profile", last && `${last.profile_id} ${last.profile_revision}`],
+    ["contracts", `${contracts.rows.length + contracts.omitted} in force over time`],
+    ["decisions", decided.join(", ") || "none"],
+    [
+      "hosts",
+      `${evidence.hosts.rows.length + evidence.hosts.omitted}, ${
+        count(sum(evidence.hosts, "requests"), "request")
+      }`,
+    ],
+    ["credentials", `${evidence.credentials.rows.length + evidence.credentials.omitted}`],
+    ["findings", `${sum(evidence.findings, "findings")}`],
+    ["gaps", `${evidence.gaps.rows.length + evidence.gaps.omitted}`],
+  ]);
+}
+
+const SEALS = {
+  signed: "signed by this key: the record ended there",
+  unsigned: "not signed: whoever could write the file could have changed the record before",
+  none: "none: the session was running, or its end is not proven",
+};

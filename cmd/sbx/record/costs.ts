@@ -3,7 +3,7 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { budgetLine, formatTotal, PRICE_HINT } from "./price_line.ts";
+import { budgetLine, formatTotal, PRICE_HINT } from "./event_totals.ts";
 import { table } from "../output.ts";
 
 export const command: Command = {

@@ -1,13 +1,19 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
 import { connect } from "../connect.ts";
-import { FAMILY_OPTION, FILTER_OPTIONS, readFilter } from "./event_filter.ts";
-import { eventPages } from "./event_pages.ts";
-import { decisionOf, type ListedEvent, subjectWithError, timeOf } from "./event_row.ts";
+import {
+  decisionOf,
+  eventPages,
+  FAMILY_OPTION,
+  FILTER_OPTIONS,
+  type ListedEvent,
+  readFilter,
+  subjectWithError,
+  timeOf,
+} from "./event_query.ts";
 import { formatTotals, totalsOf } from "./event_totals.ts";
 import { formatJson, note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
-import { table } from "../output.ts";
-import { UTC_NOTE } from "../usage.ts";
+import { table, UTC_NOTE } from "../output.ts";
 
 export const command: Command = {
   name: "events",

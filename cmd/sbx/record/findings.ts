@@ -3,8 +3,7 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
-import { table } from "../output.ts";
-import { UTC_NOTE } from "../usage.ts";
+import { table, UTC_NOTE } from "../output.ts";
 
 export const command: Command = {
   name: "findings",

@@ -3,7 +3,7 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
-import { UTC_NOTE } from "../usage.ts";
+import { UTC_NOTE } from "../output.ts";
 
 const TAIL_MAX = 1_000_000;
 

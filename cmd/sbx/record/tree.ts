@@ -2,7 +2,7 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { type ProcessNode, type ProcessTree, ProcessTreeBuilder } from "../../../lib/event/mod.ts";
 import { table } from "../output.ts";
-import { FILE_NOTE, RecordedEvents } from "./recorded_events.ts";
+import { FILE_NOTE, RecordedEvents } from "./event_query.ts";
 
 /** Most indented levels, and most characters of a command. */
 const DEPTH_SHOWN = 30;

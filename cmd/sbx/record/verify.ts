@@ -5,7 +5,7 @@ import type { Heads } from "../../../lib/lab/certify/mod.ts";
 import { type Verification, verifyLedger } from "../../../lib/ledger/read/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import type { PublicKey } from "../../../lib/release/mod.ts";
-import { readInput, trustedKeys } from "./certificate.ts";
+import { readInput, trustedKeys } from "./certify.ts";
 import { findLedger } from "./ledger_path.ts";
 
 export const command: Command = {

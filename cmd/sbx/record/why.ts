@@ -6,10 +6,9 @@ import { type Client, segment } from "../../../lib/client/mod.ts";
 // Not through mod.ts, which loads the rule engine.
 import { answerLine, guardRemedy, isGuard } from "../../../lib/policy/decision/mod.ts";
 import { connect } from "../connect.ts";
-import { subjectWithError } from "./event_row.ts";
+import { subjectWithError } from "./event_query.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
-import { pairs } from "../output.ts";
-import { usageError, UTC_NOTE } from "../usage.ts";
+import { pairs, usageError, UTC_NOTE } from "../output.ts";
 
 type Decision = NonNullable<WhyResult["decision"]>;
 

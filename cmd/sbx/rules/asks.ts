@@ -4,8 +4,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { connect, openAskSocket } from "../connect.ts";
 import { formatJson, plain, print, printJson } from "../../../lib/base/print/mod.ts";
-import { table } from "../output.ts";
-import { UTC_NOTE } from "../usage.ts";
+import { table, UTC_NOTE } from "../output.ts";
 
 const BELL = new TextEncoder().encode("\x07");
 

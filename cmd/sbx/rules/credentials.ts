@@ -11,9 +11,8 @@ import { allOf } from "../../../lib/base/list/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
-import { table } from "../output.ts";
+import { table, usageError, UTC_NOTE } from "../output.ts";
 import { readSecret } from "./secret.ts";
-import { usageError, UTC_NOTE } from "../usage.ts";
 
 const ADD: Command = {
   name: "credentials add",

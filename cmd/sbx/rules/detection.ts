@@ -8,10 +8,9 @@ import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "..
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { formatEvidence } from "../record/evidence.ts";
+import { formatEvidence } from "./lab.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
-import { table } from "../output.ts";
-import { usageError } from "../usage.ts";
+import { table, usageError } from "../output.ts";
 
 /** Most rows of a hunt (docs/design/contracts/06-detection.md §6). */
 export const ROWS_MAX = 1000;

@@ -5,7 +5,7 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import type { DetectionIr } from "../../../lib/detection/mod.ts";
 import { table } from "../output.ts";
-import { CREDENTIAL, recordsAuthorization } from "../record/records.ts";
+import { CREDENTIAL, recordsAuthorization } from "./secret.ts";
 
 /** Most matches printed or returned. */
 const ROWS_MAX = 100_000;

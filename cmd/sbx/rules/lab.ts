@@ -1,11 +1,12 @@
-import type { DetectionList } from "../../../lib/client/api/mod.ts";
+import type { DetectionList, EvidenceResult } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import type { DetectionIr, IrRule } from "../../../lib/detection/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
-import { formatReport, readCandidates } from "./lab_report.ts";
-import { FILE_NOTE, RecordedEvents } from "../record/recorded_events.ts";
-import { usageError } from "../usage.ts";
+import { FILE_NOTE, RecordedEvents } from "../record/event_query.ts";
+import { table, usageError } from "../output.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import type { LabReport } from "../../../lib/lab/mod.ts";
 
 export const command: Command = {
   name: "lab",
@@ -79,4 +80,67 @@ export async function packsInForce(views: DetectionList["rules"]): Promise<Detec
     })),
     ...await Promise.all(overlays.map(({ definition }) => irOfInput(definition))),
   ];
+}
+
+/** Reads candidate rules. @param rules, corp their files */
+export async function readCandidates(rules: string | undefined, corp: string | undefined) {
+  const { readRules } = await import("../../../lib/policy/author/mod.ts");
+  return [...(rules ? await readRules(rules) : []), ...(corp ? await readRules(corp, ["corp"]) : [])];
+}
+
+/** The effects of candidates, for people. */
+export function formatReport({ session_count, event_count, rules, gained, lost, policy }: LabReport): string {
+  return [
+    `${count(event_count, "event")} of ${count(session_count, "session")}`,
+    formatMatches(rules),
+    ...formatSection("gained", gained),
+    ...formatSection("LOST", lost),
+    ...policy ? formatPolicy(policy) : [],
+  ].join("\n\n");
+}
+
+function formatMatches(rules: LabReport["rules"]): string {
+  if (rules.length === 0) return "no change in matches";
+  const rows = rules.map(({ rule_id, baseline, candidate, gained, lost }) =>
+    [rule_id, baseline, candidate, `+${gained}`, `-${lost}`].map(String)
+  );
+  return table(["RULE", "BEFORE", "NOW", "GAINED", "LOST"], rows);
+}
+
+function formatPolicy(
+  { changes, guarded, blocked, released, failures }: NonNullable<LabReport["policy"]>,
+): string[] {
+  const rows = changes.map(({ from, to, count }) => [from, to, String(count)]);
+  return [
+    rows.length ? table(["RECORDED DECISION", "NEW DECISION", "EVENTS"], rows) : "no change in decisions",
+    ...guarded ? [`${count(guarded, "event")} refused by a guard, whatever the rules`] : [],
+    ...formatSection("NEWLY BLOCKED", blocked),
+    ...formatSection("newly allowed", released),
+    ...failures.map(({ rule_id, event_id, message }) => `${rule_id} failed on ${event_id}: ${message}`),
+  ];
+}
+
+/** Evidence under its title; empty without evidence. */
+function formatSection(title: string, evidence: LabReport["gained"]): string[] {
+  return evidence.rows.length ? [`${title}:\n${formatEvidence(evidence)}`] : [];
+}
+
+/** Formats evidence-diverse rows, with the number of matches they represent. */
+export function formatEvidence(
+  { total_matches, unique_evidence_matches, truncated, rows }: EvidenceResult,
+): string {
+  if (rows.length === 0) return "no matches";
+  const cells = rows.map(({ event_ref, rule_id, matched_fields, outcome }) => [
+    event_ref.event_id,
+    rule_id,
+    outcome.outcome,
+    matched_fields.map(({ path, value }) => `${path} = ${JSON.stringify(value)}`).join(", ") ||
+    (outcome.message ?? ""),
+  ]);
+  const total = `${
+    count(total_matches, "match", "matches")
+  }, ${unique_evidence_matches} with different evidence`;
+  return `${table(["EVENT", "RULE", "OUTCOME", "EVIDENCE"], cells)}\n${total}${
+    truncated ? "; truncated" : ""
+  }`;
 }

@@ -6,9 +6,8 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import type { LabSession } from "../../../lib/lab/mod.ts";
 import type { LearnCheck, LearnedProfile } from "../../../lib/lab/learn/mod.ts";
-import { table } from "../output.ts";
-import { FILE_NOTE, RecordedEvents } from "../record/recorded_events.ts";
-import { usageError } from "../usage.ts";
+import { table, usageError } from "../output.ts";
+import { FILE_NOTE, RecordedEvents } from "../record/event_query.ts";
 
 /** Profile that provides a learned one's machine when its sessions do not agree on another. */
 const BASE_DEFAULT = "code";

@@ -18,7 +18,7 @@ import type { ExecResult, VmSummary } from "../../../lib/client/api/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { dirname } from "node:path";
-import { waitUntilRunning } from "../vm/boot.ts";
+import { waitUntilRunning } from "../vm/new_vm.ts";
 
 /** The rules left out, and the search that found them. */
 export interface Minimised {

@@ -2,20 +2,65 @@ import type {
   McpCallResult,
   McpChange,
   McpChanges,
+  McpLogin,
+  McpLoginState,
   McpRefreshed,
   McpServerList,
   McpToolList,
 } from "../../../lib/client/api/mod.ts";
-import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import {
+  type Arguments,
+  type Command,
+  type CommandGroup,
+  JSON_OPTION,
+  type Option,
+} from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { isObject } from "../../../lib/base/object/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment, toolSegment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { LOGIN_COMMANDS, mcpPath, PROFILE_OPTION } from "./mcp_sign_in.ts";
-import { formatJson, plain, print, printJson } from "../../../lib/base/print/mod.ts";
-import { table } from "../output.ts";
-import { usageError, UTC_NOTE } from "../usage.ts";
+import { formatJson, note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
+import { table, usageError, UTC_NOTE } from "../output.ts";
+
+/** Option of every `sbx mcp` command: the profile with the servers. */
+const PROFILE_OPTION: Option = {
+  name: "profile",
+  short: "p",
+  value: "ID",
+  about: "profile; default code",
+};
+
+/** `sbx mcp login` and `sbx mcp logout`. */
+const LOGIN_COMMANDS: Command[] = [
+  {
+    name: "mcp login",
+    usage: "SERVER [-p PROFILE] [--scope TEXT] [--port PORT] [--json]",
+    summary: "log in at a server that asks for it, in the browser",
+    notes: [
+      "The browser has to run on this machine. The URL is a secret until the login ends.",
+      "The tokens stay in the credential store of this machine.",
+    ],
+    options: [
+      PROFILE_OPTION,
+      { name: "scope", value: "TEXT", about: "scopes besides the ones that the server asks for" },
+      { name: "port", value: "PORT", about: "port of 127.0.0.1 for the browser's return; default any" },
+      JSON_OPTION,
+    ],
+    words: { min: 1, max: 1 },
+    examples: ["sbx mcp login tickets -p mine"],
+    run: login,
+  },
+  {
+    name: "mcp logout",
+    usage: "SERVER [-p PROFILE] [--json]",
+    summary: "forget the login at a server",
+    options: [PROFILE_OPTION, JSON_OPTION],
+    words: { min: 1, max: 1 },
+    examples: ["sbx mcp logout tickets -p mine"],
+    run: logout,
+  },
+];
 
 const CALL: Command = {
   name: "mcp call",
@@ -221,4 +266,38 @@ function parseToolArguments(text: string): Record<string, unknown> {
   throw new SbxError("usage.invalid", "invalid tool arguments: not a JSON object", {
     hint: `give an object, such as '{"query": "text"}'`,
   });
+}
+
+/** Path of a profile's MCP routes. */
+function mcpPath(args: Arguments): string {
+  return `/profiles/${segment(args.text("profile") ?? "code", "profile")}/mcp`;
+}
+
+async function login(args: Arguments): Promise<number> {
+  const [server] = args.words;
+  const client = await connect();
+  const path = serverPath(args);
+  const json = { scope: args.text("scope"), port: args.number("port", { min: 1024, max: 65535 }) };
+  const { url, issuer, scope } = await client.json<McpLogin>("POST", `${path}/login`, { json });
+  note(`open this URL in a browser of this machine, and log in at ${issuer}:`);
+  note(url);
+  if (scope !== undefined) note(`${server} asks for: ${scope}`);
+  let state: McpLoginState;
+  do {
+    state = await client.json<McpLoginState>("GET", `${path}/login`);
+  } while (state.state === "waiting");
+  if (args.has("json")) await printJson(state);
+  else await print(state.state === "logged_in" ? `logged in at ${server}` : `not logged in at ${server}`);
+  return state.state === "logged_in" ? 0 : 1;
+}
+
+async function logout(args: Arguments): Promise<number> {
+  const client = await connect();
+  const state = await client.json<McpLoginState>("POST", `${serverPath(args)}/logout`);
+  await (args.has("json") ? printJson(state) : print(`logged out of ${args.words[0]}`));
+  return 0;
+}
+
+function serverPath(args: Arguments): string {
+  return `${mcpPath(args)}/servers/${segment(args.words[0])}`;
 }

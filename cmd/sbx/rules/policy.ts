@@ -3,8 +3,7 @@ import { type Arguments, type CommandGroup, JSON_OPTION, type Option } from "../
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
-import { table } from "../output.ts";
-import { UTC_NOTE } from "../usage.ts";
+import { table, UTC_NOTE } from "../output.ts";
 
 const RULES_OPTION: Option = { name: "rules", value: "FILE", about: "rules of the profile" };
 const CORP_OPTION: Option = { name: "corp", value: "FILE", about: "rules of corp" };

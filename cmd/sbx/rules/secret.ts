@@ -1,5 +1,8 @@
+/** Secrets for commands: typed by a person, or named by a reference. */
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
+import type { Arguments } from "../../../lib/base/args/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
 
 /** Most `bytes` of a secret. */
 const SECRET_BYTES_MAX = 64 * 1024;
@@ -63,4 +66,21 @@ async function readLine(): Promise<string> {
     }
   }
   return new TextDecoder().decode(Uint8Array.from(bytes));
+}
+
+/** Option of commands that ask a server for records. */
+export const CREDENTIAL = [
+  { name: "credential", value: "REF", about: "stored password for the user of clickhouse://USER@HOST" },
+];
+
+/** Makes the `authorization` header for the server that `--over` names; `undefined` without a credential. */
+export function recordsAuthorization(args: Arguments): ((url: URL) => Promise<string>) | undefined {
+  const credential_ref = args.text("credential");
+  if (credential_ref === undefined) return undefined;
+  const user = /^clickhouse:\/\/([^@/]+)@/.exec(args.text("over") ?? "")?.[1];
+  return async (url) => {
+    const { sinkAuthorization } = await import("../../../lib/credential/mod.ts");
+    const terms = { credential_ref, ...(user !== undefined && { user: decodeURIComponent(user) }) };
+    return await sinkAuthorization(home(), terms)(url);
+  };
 }

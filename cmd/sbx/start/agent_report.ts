@@ -6,9 +6,8 @@ import { count } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import type { BudgetUse } from "../../../lib/policy/budget/schema.ts";
 import { changesOf } from "../../../lib/repo/mod.ts";
-import { budgetLine, formatTotal, PRICE_HINT } from "../record/price_line.ts";
-import { eventPages } from "../record/event_pages.ts";
-import { subjectWithError } from "../record/event_row.ts";
+import { budgetLine, formatTotal, PRICE_HINT } from "../record/event_totals.ts";
+import { eventPages, subjectWithError } from "../record/event_query.ts";
 import { collectWork, VmGuest } from "../files/repository.ts";
 
 /** Most refused events listed one by one. */

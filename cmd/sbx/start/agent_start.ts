@@ -16,8 +16,8 @@ import {
   loadProfile,
   type Profile,
 } from "../../../lib/config/profile/mod.ts";
-import { completeVm, waitUntilRunning } from "../vm/boot.ts";
-import { buildProfileImage } from "../installed_image.ts";
+import { completeVm, waitUntilRunning } from "../vm/new_vm.ts";
+import { buildProfileImage } from "../admin/image.ts";
 import { bringFolder, bringLiveFolder, formatBrought, formatLive, VmGuest } from "../files/repository.ts";
 
 /** A profile with the command of its agent. */

@@ -4,7 +4,7 @@ import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { checkLine, type DoctorReport, doctorReport } from "../../../lib/support/doctor/mod.ts";
 import { connect } from "../connect.ts";
 import { guestReport } from "../admin/guest_report.ts";
-import { usageError } from "../usage.ts";
+import { usageError } from "../output.ts";
 
 export const command: Command = {
   name: "doctor",
@@ -34,7 +34,7 @@ export const command: Command = {
 };
 
 async function doctorHost(args: Arguments): Promise<number> {
-  const { diagnoseHost, formatHost, keepReport } = await import("../admin/host_doctor.ts");
+  const { diagnoseHost, formatHost, keepReport } = await import("../admin/machine_report.ts");
   const { Redactor } = await import("../../../lib/base/redact/mod.ts");
   // Unchecked: this may have to report a home owned by another user.
   const place = home(Deno.env);
@@ -42,7 +42,7 @@ async function doctorHost(args: Arguments): Promise<number> {
   await keepReport(place, report, new Redactor());
   await (args.has("json") ? printJson(report) : print(formatHost(report)));
   if (args.has("bundle")) {
-    const { makeBundle } = await import("../admin/support_bundle.ts");
+    const { makeBundle } = await import("../admin/machine_report.ts");
     note(`wrote ${(await makeBundle({})).path}`);
   }
   return report.ok ? 0 : 1;

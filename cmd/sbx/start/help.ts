@@ -1,6 +1,6 @@
 import { type Command, formatHelp, formatOverview, unknownCommand } from "../../../lib/base/args/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
-import { PROGRAM, UTC_NOTE } from "../usage.ts";
+import { PROGRAM, UTC_NOTE } from "../output.ts";
 import { COMMANDS, loadCommand, TOPICS } from "../commands.ts";
 
 export const command: Command = {

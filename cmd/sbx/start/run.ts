@@ -8,7 +8,7 @@ import type {
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { connect } from "../connect.ts";
 import { note, printJson } from "../../../lib/base/print/mod.ts";
-import { stageTable } from "../output.ts";
+import { stageTable, usageError } from "../output.ts";
 import {
   EXIT_NOTE,
   INPUT_OPTION,
@@ -17,7 +17,7 @@ import {
   SBX_FAILED,
   streamProgram,
 } from "../vm/program.ts";
-import { SIZE_OPTIONS, sizeOf } from "../vm/size.ts";
+import { SIZE_OPTIONS, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
 import {
   BRING_OPTIONS,
   bringFolder,
@@ -26,13 +26,11 @@ import {
   formatPulled,
   FROM_DIR_OPTIONS,
 } from "../files/repository.ts";
-import { usageError } from "../usage.ts";
 import { formatEvents } from "../record/events.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { changesOf, pullWork } from "../../../lib/repo/mod.ts";
 import { formatNotable } from "../files/diff_text.ts";
-import { waitUntilRunning } from "../vm/boot.ts";
 
 // `sbx run --from-dir`: a program in a temporary VM with a folder of the person.
 

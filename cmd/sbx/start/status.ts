@@ -14,8 +14,8 @@ import { count } from "../../../lib/base/text/mod.ts";
 import { formatBytes } from "../../../lib/base/progress/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { pairs } from "../output.ts";
-import { updateLines } from "../admin/updates.ts";
-import { formatRam } from "../vm/size.ts";
+import { updateLines } from "../admin/update.ts";
+import { formatRam } from "../vm/new_vm.ts";
 
 export const command: Command = {
   name: "status",

@@ -1,9 +1,7 @@
 /** The user's terminal, attached to one in a VM. */
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { writeAll } from "../../../lib/base/wire/mod.ts";
-import type { Banner } from "../banner.ts";
-import { Spinner } from "../spinner.ts";
-import { RawTerminal } from "./terminal.ts";
+import { Spinner } from "../output.ts";
 
 /** Ctrl-], which detaches, as in telnet. */
 const DETACH = 0x1d;
@@ -94,4 +92,176 @@ async function sendInput(socket: WebSocket, endsInput: boolean): Promise<void> {
     socket.send(END_OF_INPUT);
     await new Promise((resolve) => setTimeout(resolve, END_INTERVAL_MS));
   }
+}
+
+/** Time for a program to notice its terminal's new size, in `ms`. */
+const REDRAW_MS = 100;
+
+/** Modes that a program may leave on when its connection ends, such as the alternate screen or mouse reports. */
+const RESTORED_MODES = ["1000", "1002", "1003", "1006", "1049", "2004"];
+const HIDDEN_CURSOR = "25";
+/** Most characters of an escape sequence cut by the end of a chunk. */
+const TAIL_MAX = 16;
+
+/** Tracks the modes that the output turns on, to turn off only those. */
+export class ModeTracker {
+  readonly #on = new Set<string>();
+  #hidden = false;
+  #tail = "";
+
+  /** Tracks modes in a chunk of output. */
+  track(bytes: Uint8Array): void {
+    const text = this.#tail + new TextDecoder("latin1").decode(bytes);
+    // deno-lint-ignore no-control-regex
+    for (const [, modes, set] of text.matchAll(/\x1b\[\?([\d;]+)([hl])/g)) {
+      for (const mode of modes.split(";")) {
+        if (mode === HIDDEN_CURSOR) this.#hidden = set === "l";
+        if (RESTORED_MODES.includes(mode)) set === "h" ? this.#on.add(mode) : this.#on.delete(mode);
+      }
+    }
+    const escape = text.lastIndexOf("\x1b", text.length);
+    this.#tail = escape >= text.length - TAIL_MAX && !/[hl]/.test(text.slice(escape))
+      ? text.slice(escape)
+      : "";
+  }
+
+  /** Escape sequences that turn the tracked modes off. */
+  resetSequence(): string {
+    const off = [...this.#on].map((mode) => `\x1b[?${mode}l`).join("");
+    return off + (this.#hidden ? `\x1b[?${HIDDEN_CURSOR}h` : "") + (off || this.#hidden ? "\x1b[m" : "");
+  }
+}
+
+/** Standard input in raw mode, if it is a terminal; disposing restores it, on every path. */
+class RawTerminal implements Disposable {
+  readonly #modes = new ModeTracker();
+  readonly #isRaw = Deno.stdin.isTerminal();
+  #banner: Banner | undefined;
+  /** the output so far ends inside a sequence */
+  #isInside = false;
+  readonly #signals: [Deno.Signal, () => void][] = [];
+
+  /**
+   * @param onResize receives the size, at once and on every change
+   * @param onEnd called on SIGTERM, SIGHUP and SIGINT
+   * @param banner drawn over the first line
+   */
+  constructor(
+    onResize: (size: { cols: number; rows: number }) => void,
+    onEnd: () => void,
+    banner?: Banner,
+  ) {
+    if (Deno.stdout.isTerminal()) this.#banner = banner;
+    banner?.follow(() => this.#onBanner(onResize));
+    if (this.#isRaw) Deno.stdin.setRaw(true);
+    if (Deno.stdout.isTerminal()) {
+      const reportSize = () => {
+        const { columns, rows } = Deno.consoleSize();
+        // A terminal without a size reports 0; the guest's default is better.
+        if (columns > 0 && rows > 0) onResize({ cols: columns, rows });
+        if (this.#banner?.isShown) this.#draw();
+      };
+      this.#on("SIGWINCH", reportSize);
+      reportSize();
+    }
+    for (const signal of ["SIGTERM", "SIGHUP", "SIGINT"] as const) this.#on(signal, onEnd);
+  }
+
+  write(bytes: Uint8Array): void {
+    this.#modes.track(bytes);
+    writeWhole(bytes);
+    this.#isInside = endsInside(bytes);
+    if (this.#banner?.isShown) this.#draw();
+  }
+
+  /** Draws the banner, or clears its line and has the program redraw it, as after a change of size. */
+  #onBanner(onResize: (size: { cols: number; rows: number }) => void): void {
+    this.#draw();
+    if (!this.#banner || this.#banner.isShown) return;
+    const { columns: cols, rows } = Deno.consoleSize();
+    if (cols === 0 || rows < 2) return;
+    onResize({ cols, rows: rows - 1 });
+    setTimeout(() => onResize({ cols, rows }), REDRAW_MS);
+  }
+
+  /** Draws the banner, or delays it while the program's output is inside a sequence. */
+  #draw(): void {
+    if (this.#banner && !this.#isInside) writeWhole(this.#banner.sequence(Deno.consoleSize().columns));
+  }
+
+  [Symbol.dispose](): void {
+    for (const [signal, handler] of this.#signals) Deno.removeSignalListener(signal, handler);
+    if (!this.#isRaw) return;
+    Deno.stdin.setRaw(false);
+    Deno.stdout.writeSync(new TextEncoder().encode(this.#modes.resetSequence()));
+  }
+
+  #on(signal: Deno.Signal, handler: () => void): void {
+    Deno.addSignalListener(signal, handler);
+    this.#signals.push([signal, handler]);
+  }
+}
+
+function writeWhole(bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
+}
+
+const encoder = new TextEncoder();
+/** Save and restore the cursor; go to the first line. */
+const SAVE = "\x1b7\x1b[1;1H", RESTORE = "\x1b8";
+const INVERSE = "\x1b[7m", PLAIN = "\x1b[m", CLEAR_LINE = "\x1b[2K";
+/** Last `bytes` of output that may be the beginning of a sequence; longer ones are titles and pictures. */
+const SEQUENCE_MAX = 256;
+
+/** A line over the first line of a program's screen, which stays while the program draws. */
+export class Banner {
+  #text: string | undefined;
+  #onChange: () => void = () => {};
+
+  /** @param onChange called when the banner has changed */
+  follow(onChange: () => void): void {
+    this.#onChange = onChange;
+  }
+
+  get isShown(): boolean {
+    return this.#text !== undefined;
+  }
+
+  /** Shows a text; undefined shows nothing. */
+  set(text: string | undefined): void {
+    if (this.#text === text) return;
+    this.#text = text;
+    this.#onChange();
+  }
+
+  /** Bytes that draw it, or clear its line. */
+  sequence(columns: number): Uint8Array<ArrayBuffer> {
+    if (this.#text === undefined) return encoder.encode(`${SAVE}${PLAIN}${CLEAR_LINE}${RESTORE}`);
+    // Characters two columns wide would break the line.
+    const text = this.#text.replaceAll(/[^\x20-\x7e]/gu, "?");
+    const cut = text.length > columns ? `${text.slice(0, Math.max(0, columns - 1))}>` : text;
+    return encoder.encode(`${SAVE}${INVERSE}${cut.padEnd(columns)}${PLAIN}${RESTORE}`);
+  }
+}
+
+/** True if output ends inside a control sequence or a character: more text would join it. */
+export function endsInside(bytes: Uint8Array): boolean {
+  const tail = bytes.subarray(-SEQUENCE_MAX);
+  const text = new TextDecoder("latin1").decode(tail);
+  const escape = text.lastIndexOf("\x1b");
+  if (escape >= 0 && !isWhole(text.slice(escape))) {
+    // The end of a string terminated by ESC \.
+    return true;
+  }
+  // The first byte of a multi-byte character encodes its length.
+  const lead = tail.findLastIndex((byte) => (byte & 0xc0) !== 0x80);
+  const byte = tail[lead] ?? 0;
+  const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+  return tail.length - lead < length;
+}
+
+/** True if a text that begins with ESC has the whole sequence: CSI, a string up to BEL or ESC \, or a short one. */
+function isWhole(text: string): boolean {
+  // deno-lint-ignore no-control-regex
+  return /^\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07]*\x07|[ -/]+[0-~]|[0-OQ-WYZ\\`-~])/.test(text);
 }

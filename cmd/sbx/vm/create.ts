@@ -2,7 +2,6 @@ import { resolve } from "node:path";
 import type { CreateRequest, VmInfo, VmSummary } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { sourcesOf } from "../../../lib/repo/mod.ts";
-import { completeVm, waitUntilRunning } from "./boot.ts";
 import { connect } from "../connect.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { requireThisMachine } from "../host.ts";
@@ -16,8 +15,8 @@ import {
   formatLive,
   FROM_DIR_OPTIONS,
 } from "../files/repository.ts";
-import { SIZE_OPTIONS, sizeOf } from "./size.ts";
-import { usageError } from "../usage.ts";
+import { completeVm, SIZE_OPTIONS, sizeOf, waitUntilRunning } from "./new_vm.ts";
+import { usageError } from "../output.ts";
 
 export const command: Command = {
   name: "create",

@@ -7,7 +7,7 @@ import {
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
-import { waitUntilRunning } from "./boot.ts";
+import { waitUntilRunning } from "./new_vm.ts";
 import { connect } from "../connect.ts";
 
 export const command: Command = {

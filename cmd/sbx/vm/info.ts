@@ -4,11 +4,10 @@ import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
-import { countRunningJobs } from "./job.ts";
-import { pairs, stageTable } from "../output.ts";
-import { UTC_NOTE } from "../usage.ts";
+import { countRunningJobs } from "./program.ts";
+import { pairs, stageTable, UTC_NOTE } from "../output.ts";
 import { formatLive } from "../files/repository.ts";
-import { formatRam } from "./size.ts";
+import { formatRam } from "./new_vm.ts";
 
 export const command: Command = {
   name: "info",

@@ -4,13 +4,10 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
-import { attach, DETACH_NOTE } from "./attach.ts";
-import type { Banner } from "../banner.ts";
+import { attach, type Banner, DETACH_NOTE } from "./attach.ts";
 import { connect } from "../connect.ts";
-import { findJob, jobPath, streamLogs } from "./job.ts";
-import { table } from "../output.ts";
-import { SBX_FAILED } from "./program.ts";
-import { UTC_NOTE } from "../usage.ts";
+import { table, UTC_NOTE } from "../output.ts";
+import { findJob, jobPath, SBX_FAILED, streamLogs } from "./program.ts";
 
 const TAIL_MAX = 1_000_000;
 /** The service's close reason for a terminal whose program has ended. */

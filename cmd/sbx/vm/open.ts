@@ -4,7 +4,7 @@ import { print } from "../../../lib/base/print/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { openInBrowser } from "../browser.ts";
 import { connect } from "../connect.ts";
-import { usageError } from "../usage.ts";
+import { usageError } from "../output.ts";
 
 export const command: Command = {
   name: "open",

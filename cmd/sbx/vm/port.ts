@@ -3,8 +3,7 @@ import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/arg
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { table } from "../output.ts";
-import { usageError } from "../usage.ts";
+import { table, usageError } from "../output.ts";
 
 export const command: Command = {
   name: "port",

@@ -4,7 +4,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { attach } from "./attach.ts";
 import { connect } from "../connect.ts";
-import { usageError } from "../usage.ts";
+import { usageError } from "../output.ts";
 
 /** Program of the VM's shared terminal. Input that is not a terminal gets a separate shell, since its end would end the shared one. */
 const LOGIN_SHELL = ["/bin/bash", "--login"];

@@ -3,7 +3,7 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { daemonPid, gatewayClient, parsePort, portFromEnv, segment, start } from "../../../lib/client/mod.ts";
-import { waitUntilRunning } from "./boot.ts";
+import { waitUntilRunning } from "./new_vm.ts";
 import { eachVm } from "./each_vm.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 

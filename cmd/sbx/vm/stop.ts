@@ -6,7 +6,7 @@ import { count } from "../../../lib/base/text/mod.ts";
 import { type Daemon, probeGateway, segment, stopDaemon } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { eachVm } from "./each_vm.ts";
-import { countRunningJobs } from "./job.ts";
+import { countRunningJobs } from "./program.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 
 export const command: Command = {

@@ -1,7 +1,7 @@
 /** Published weaknesses of updates, signatures, parsers and logs, tried on sbx's own. docs/design/cves.md */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
-import { sshConfig } from "../../../cmd/sbx/vm/ssh.ts";
+import { sshConfig } from "../../../cmd/sbx/vm/ssh-config.ts";
 import { CreateRequest } from "../../../lib/client/api/schema.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseJson } from "../../../lib/base/json/mod.ts";

@@ -1,7 +1,7 @@
 /** A hostile or careless ~/.ssh/config around the entries of VMs: the system's own SSH client gives their servers nothing. */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
-import { installSshConfig, sshConfig } from "../../../cmd/sbx/vm/ssh.ts";
+import { installSshConfig, sshConfig } from "../../../cmd/sbx/vm/ssh-config.ts";
 import { runChild } from "../../helper/child.ts";
 
 const ACCESS = { sbx: "/opt/sbx", identity: "/home/me/ssh/id_ed25519", publicKey: "ssh-ed25519 AAAA" };

@@ -1,6 +1,6 @@
 /** Pieces of a change that a person accepted one by one. */
 import { assertEquals } from "@std/assert";
-import { reviewWork } from "../../../cmd/sbx/files/review_walk.ts";
+import { reviewWork } from "../../../cmd/sbx/files/review.ts";
 import { changesOf, hunksOf, patchOfFile, pullAccepted, shown } from "../../../lib/repo/mod.ts";
 import { applyHunks, parseHunks } from "../../../lib/repo/changes.ts";
 import { git, run, sh, World } from "../../helper/repository.ts";

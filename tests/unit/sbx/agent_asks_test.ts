@@ -1,6 +1,6 @@
 /** Asks in the terminal of `sbx agent`: a line that was typed for one ask answers no other. */
 import { assertEquals } from "@std/assert";
-import { showAsks } from "../../../cmd/sbx/start/agent_asks.ts";
+import { showAsks } from "../../../cmd/sbx/start/agent.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { READ_MS } from "../../../lib/policy/ask/mod.ts";
 

@@ -6,7 +6,7 @@ import { command as list } from "../../../cmd/sbx/vm/list.ts";
 import { allCommands, COMMANDS, TOPICS } from "../../../cmd/sbx/commands.ts";
 import { command as run } from "../../../cmd/sbx/start/run.ts";
 import { parseEnv, programRequest, TIMEOUT_MAX_SECS } from "../../../cmd/sbx/vm/program.ts";
-import { formatRam, sizeOf } from "../../../cmd/sbx/vm/size.ts";
+import { formatRam, sizeOf } from "../../../cmd/sbx/vm/new_vm.ts";
 import { CreateRequest, EXEC_TIMEOUT_MAX_SECS, RunRequest } from "../../../lib/client/api/mod.ts";
 import { findSubcommand, formatHelp, isGroup } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { Banner, endsInside } from "../../../cmd/sbx/banner.ts";
+import { Banner, endsInside } from "../../../cmd/sbx/vm/attach.ts";
 
 const encode = (text: string) => new TextEncoder().encode(text);
 const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { findBehind } from "../../../cmd/sbx/files/cp_behind.ts";
+import { findBehind } from "../../../cmd/sbx/files/cp_download.ts";
 import type { FileEntry } from "../../../lib/client/api/mod.ts";
 
 /** Entries of paths: a slash at the end is a folder, an @ a link. */

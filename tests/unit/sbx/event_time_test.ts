@@ -1,6 +1,6 @@
 /** Times of events as people give them. */
 import { assertEquals, assertRejects } from "@std/assert";
-import { readTime } from "../../../cmd/sbx/record/event_time.ts";
+import { readTime } from "../../../cmd/sbx/record/event_query.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 
 const NOW = Date.UTC(2026, 10, 22, 12);

@@ -1,6 +1,6 @@
 /** The line of totals below the events of a session. */
 import { assertEquals } from "@std/assert";
-import type { ListedEvent } from "../../../cmd/sbx/record/event_row.ts";
+import type { ListedEvent } from "../../../cmd/sbx/record/event_query.ts";
 import { formatTotals, totalsOf } from "../../../cmd/sbx/record/event_totals.ts";
 
 const model = (response?: Record<string, unknown>, decision = "allow"): ListedEvent => ({

@@ -1,6 +1,6 @@
 /** A job's output on a person's terminal. */
 import { assertEquals } from "@std/assert";
-import { LogText } from "../../../cmd/sbx/vm/job.ts";
+import { LogText } from "../../../cmd/sbx/vm/program.ts";
 
 /** What a terminal gets of pieces. */
 function shown(...pieces: string[]): string {

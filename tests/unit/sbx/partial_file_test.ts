@@ -1,12 +1,12 @@
 /** Ctrl-C and other ends of a copy, in a program of its own. */
 import { assertEquals, assertRejects } from "@std/assert";
-import { withPartialFile } from "../../../cmd/sbx/files/partial_file.ts";
+import { withPartialFile } from "../../../cmd/sbx/files/cp_download.ts";
 import { limitChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 /** Writes a partial file, says so, and waits for ever. */
 const WRITER = `
-import { withPartialFile } from ${JSON.stringify(`file://${fromRoot("cmd/sbx/files/partial_file.ts")}`)};
+import { withPartialFile } from ${JSON.stringify(`file://${fromRoot("cmd/sbx/files/cp_download.ts")}`)};
 await withPartialFile(Deno.args[0], async () => {
   await Deno.writeTextFile(Deno.args[0], "half");
   console.log("written");

@@ -1,6 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { formatExplanation } from "../../../cmd/sbx/admin/settings.ts";
-import { formatValue, parseSetting } from "../../../cmd/sbx/admin/settings_value.ts";
+import { formatExplanation, formatValue, parseSetting } from "../../../cmd/sbx/admin/settings.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { EMPTY_LAYER, type LeafNode, loadDefinitions, resolve } from "../../../lib/config/settings/mod.ts";
 

@@ -1,6 +1,6 @@
 /** Files with holes, written from pieces of any length. */
 import { assert, assertEquals } from "@std/assert";
-import { SparseWriter } from "../../../cmd/sbx/files/sparse.ts";
+import { SparseWriter } from "../../../cmd/sbx/files/cp_download.ts";
 import { Random } from "../../helper/random.ts";
 
 /** Writes pieces to a file. @returns its content, and the `bytes` that it takes on the disk */

@@ -1,7 +1,7 @@
 /** The configuration of SSH clients for VMs. */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { installSshConfig, sshConfig, sshKey } from "../../../cmd/sbx/vm/ssh.ts";
+import { installSshConfig, sshConfig, sshKey } from "../../../cmd/sbx/vm/ssh-config.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { runChild } from "../../helper/child.ts";
 

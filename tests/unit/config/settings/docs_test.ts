@@ -1,6 +1,6 @@
 /** The examples of docs/guides/settings.md are valid files. */
 import { assert, assertEquals } from "@std/assert";
-import { leavesOf, parseSetting } from "../../../../cmd/sbx/admin/settings_value.ts";
+import { leavesOf, parseSetting } from "../../../../cmd/sbx/admin/settings.ts";
 import { CorpFile } from "../../../../lib/config/corp/mod.ts";
 import { parseResolvers } from "../../../../lib/network/dns/mod.ts";
 import { Overrides } from "../../../../lib/network/dns/override.ts";

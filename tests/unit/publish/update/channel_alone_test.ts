@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { ARCHES, currentArch } from "../../../../lib/base/arch/mod.ts";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { bootAssets, loadProfile } from "../../../../lib/config/profile/mod.ts";
-import { formatUpdates } from "../../../../cmd/sbx/admin/updates.ts";
+import { formatUpdates } from "../../../../cmd/sbx/admin/update.ts";
 import { addEntries, describeProfile, openRelease, Workspace } from "../../../../lib/publish/mod.ts";
 import { Follower } from "../../../helper/follower.ts";
 

@@ -1,7 +1,11 @@
-import type { CreateRequest } from "../../../lib/client/api/mod.ts";
+/** A new VM: the options of its size, and its boot. */
+import type { CreateRequest, VmSummary } from "../../../lib/client/api/mod.ts";
 import { type Arch, parseArch } from "../../../lib/base/arch/mod.ts";
 import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
+import { Spinner } from "../output.ts";
+import { note } from "../../../lib/base/print/mod.ts";
 
 /** Architecture of a guest. */
 export const ARCH_OPTION: Option = {
@@ -19,11 +23,7 @@ export const SIZE_OPTIONS: Option[] = [
     value: "SIZE",
     about: "memory: GiB as in ram_gb (1 to 16), or MiB (512m; from 256 on without m)",
   },
-  {
-    name: "arch",
-    value: "ARCH",
-    about: "x86_64 or arm64; default this machine's, the other one is emulated",
-  },
+  ARCH_OPTION,
 ];
 
 /** Request fields of {@linkcode SIZE_OPTIONS}. */
@@ -63,4 +63,45 @@ export function formatRam(mib: number): string {
 export function archOf(args: Arguments): Arch | undefined {
   const text = args.text("arch");
   return text === undefined ? undefined : parseArch(text);
+}
+
+/** First and longest time between two checks, in `ms`: a VM that was started ahead is ready at once. */
+const POLL_MS = 10;
+const POLL_MAX_MS = 100;
+
+/** Waits until a VM is running. @throws {SbxError} `vm.boot_failed`: the VM stopped or failed instead */
+export async function waitUntilRunning(client: Client, { id, name }: VmSummary): Promise<void> {
+  using _spinner = new Spinner(`booting ${name}`);
+  for (let wait = POLL_MS;; wait = Math.min(wait * 1.5, POLL_MAX_MS)) {
+    const { status, last_error } = await client.json<VmSummary>("GET", `/vms/${segment(id)}/status`);
+    if (status === "Running") return;
+    if (status !== "Booting") {
+      throw new SbxError(
+        "vm.boot_failed",
+        `"${name}" did not boot: ${last_error ?? `its status is ${status}`}`,
+        {
+          hint: `sbx logs ${name} shows why; sbx delete ${name} removes it`,
+        },
+      );
+    }
+    await new Promise((resolve) => setTimeout(resolve, wait));
+  }
+}
+
+/** Runs the work a new VM was made for; if that fails, deletes the VM, which is empty, to free its name. */
+export async function completeVm<T>(
+  client: Client,
+  { id, name }: { id: string; name: string },
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const isDeleted = await client.json("DELETE", `/vms/${segment(id)}/delete?force=true`).then(
+      () => true,
+      () => false,
+    );
+    if (isDeleted) note(`sbx: deleted "${name}" again, which got nothing`);
+    throw error;
+  }
 }
