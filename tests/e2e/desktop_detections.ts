@@ -35,7 +35,7 @@ export async function detectionSteps(t: Deno.TestContext, { sbx, desktop }: Desk
     await page.getByRole("button", { name: "Test on every event of it" }).click();
     await page.getByText(/^[1-9]\d* events tested, [1-9]\d* matches$/).waitFor();
     await page.getByRole("row", { name: /http\.request\.host = "asked\.example"/ }).first().waitFor();
-    await page.getByRole("button", { name: "Put in force as an overlay" }).click();
+    await page.getByRole("button", { name: "Add as an overlay" }).click();
     const remove = page.getByRole("button", { name: /^Remove .*asked-site/ });
     await remove.waitFor();
     const ids = async () =>

@@ -33,7 +33,7 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
     await page.keyboard.press("Enter");
     await page.getByLabel("Body of the request").getByText(MARKUP).waitFor();
     await page.getByRole("region", { name: "The program" }).getByText(/curl/).first().waitFor();
-    await page.getByRole("region", { name: "What came before" }).getByRole("row").nth(1).waitFor();
+    await page.getByRole("region", { name: "Earlier events" }).getByRole("row").nth(1).waitFor();
     await page.getByText("All fields of the event").click();
     await page.getByText("http.request.path", { exact: true }).waitFor();
     assertEquals(await desktop.violations(), []);

@@ -42,7 +42,7 @@ export async function mcpSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWor
       await desktop.open("mcp");
       await page.getByLabel("Profile").selectOption("mine");
       description = FORGED;
-      await page.getByRole("button", { name: "Connect tricky anew" }).click();
+      await page.getByRole("button", { name: "Reconnect tricky" }).click();
       const change = page.getByRole("region", { name: "tricky: read changed, and is held back" });
       await change.waitFor();
       assertEquals(await change.locator("ins").allInnerTexts(), [FORGED]);

@@ -51,7 +51,7 @@ export async function settingsSteps(t: Deno.TestContext, { sbx, desktop }: Deskt
       const row = page.locator('[data-id="vm.resources.cpu_count"]');
       await row.getByRole("button", { name: /^Explain/ }).click();
       const table = row.getByRole("table");
-      await table.getByRole("row", { name: /^You in force 3 .*settings\.toml:\d+$/ }).waitFor();
+      await table.getByRole("row", { name: /^You active 3 .*settings\.toml:\d+$/ }).waitFor();
       await table.getByRole("row", { name: /^Default 2/ }).waitFor();
       assertEquals(await desktop.violations(), []);
       const locked = page.locator('[data-id="vm.resources.scratch_disk_size_gb"]');
@@ -65,6 +65,6 @@ export async function settingsSteps(t: Deno.TestContext, { sbx, desktop }: Deskt
     await sbx.ok("settings", "set", "vm.resources.cpu_count", "1");
     const value = () => control("vm.resources.cpu_count").inputValue();
     await eventually("the page shows it", async () => await value() === "1");
-    await page.getByRole("row", { name: /^You in force 1 / }).waitFor();
+    await page.getByRole("row", { name: /^You active 1 / }).waitFor();
   });
 }

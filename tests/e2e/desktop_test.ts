@@ -62,7 +62,7 @@ Deno.test("the desktop", async (t) => {
       await page.getByText("its workspace and its snapshots go; sbx restore brings them back").waitFor();
       await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
       // Work that the person took in part was brought in: what is left is not lost at one click.
-      await page.getByRole("dialog").getByRole("button", { name: "Delete all the same" }).click();
+      await page.getByRole("dialog").getByRole("button", { name: "Delete anyway" }).click();
       await page.getByText("No VM yet").waitFor();
       await second.getByText("No VM yet").waitFor();
       await second.close();

@@ -5,11 +5,11 @@ import { rules } from "./rules.ts";
 const work = {
   title: "Work",
   of: (dir: string) => `Work on ${dir}`,
-  none: (name: string) => `Nothing was brought into it: sbx push DIR ${name}`,
+  none: (name: string) => `No folder was brought in: sbx push DIR ${name}`,
   again: "Look again",
-  nothing: "The VM changed nothing of it.",
+  nothing: "The VM changed nothing.",
   take: (count: number) => count === 0 ? "Take" : `Take ${count} ${count === 1 ? "piece" : "pieces"}`,
-  taken: "Taken. What was not chosen stays in the VM.",
+  taken: "Taken. Everything else stays in the VM.",
   takeFile: (path: string) => `Take all of ${path}`,
   show: (path: string) => `Diff of ${path}`,
   diff: "Diff",
@@ -18,7 +18,7 @@ const work = {
   lines: (added: number, removed: number) => `+${added} −${removed}`,
   notable: (by: string) => `run or obeyed by ${by}`,
   piece: (at: number, count: number, path: string) => `Piece ${at} of ${count} of ${path}`,
-  cut: "Not all of it is shown; sbx diff shows it.",
+  cut: "Only a part is shown; sbx diff shows all of it.",
   more: (count: number) => `${count} more files: sbx diff --stat`,
   onBranch: (branch: string, path: string) =>
     `It is one commit on the branch ${branch}${path === "" ? "" : ` of ${path}`}. In your repository:`,
@@ -92,14 +92,14 @@ const files = {
   modified: "Changed",
   more: (name: string) => `There is more: sbx exec ${name} -- ls /workspace`,
   save: "Save to this machine",
-  notShown: "Not shown: it is no text, or too long.",
+  notShown: "Not shown: not text, or too long.",
   contentOf: (path: string) => `Content of ${path}`,
 };
 
 const logs = {
   log: "Log",
   again: "Read again",
-  cut: "Only the end of it is shown.",
+  cut: "Only the end is shown.",
   empty: "No log yet.",
 };
 
@@ -115,7 +115,7 @@ const firstSteps = {
   steps: {
     machine: {
       what: "This machine can run VMs",
-      why: "sbx doctor says what is missing, and the command that installs it.",
+      why: "sbx doctor lists the missing parts, and the command that installs each.",
       command: "sbx doctor",
       page: noPage,
     },
@@ -160,15 +160,15 @@ const inbox = {
   denied: "Denied.",
   waiting: (count: number) => `${count} waiting`,
   newcomers: (count: number) => `${count} new`,
-  unread: "Not answered: this ask had just come to its place. Read it, then answer.",
+  unread: "Not answered: this ask had only just appeared here. Read it, then answer.",
   notification: (name: string) => `${name} waits for your answer`,
   notify: "Notify me",
   fields: "All fields of the event",
-  programs: "The program and those that started it",
+  programs: "The program and its parent programs",
   noProgram: "The VM did not say which program it is.",
   pid: (pid: number | undefined) => pid ? `pid ${pid}` : "",
-  before: "What came before",
-  nothingBefore: "Nothing happened before.",
+  before: "Earlier events",
+  nothingBefore: "No earlier events.",
   save: "Save as rule",
   changeTitle: (id: string, profile: string) => `Change of the rule ${id} of ${profile}`,
   saveTitle: (profile: string) => `A rule of ${profile}`,
@@ -186,12 +186,12 @@ const http = {
     binary: (size: number) => `Not text: ${size} bytes.`,
     redacted: (size: number) => `Left out of the record: ${size} bytes.`,
   },
-  cut: "Not all of it is shown.",
+  cut: "Only a part is shown.",
 };
 
 /** Texts of the detections page. */
 const detections = {
-  empty: "No detection is in force.",
+  empty: "No detection is active.",
   rule: "Detection",
   pack: "Pack",
   scope: "Scope",
@@ -217,14 +217,14 @@ const detections = {
     testing: (state: string) => `${state} so far…`,
     stopped: (state: string) => `Stopped: ${state}.`,
     validate: "Check",
-    add: "Put in force as an overlay",
-    added: (id: string) => `${id} is in force.`,
+    add: "Add as an overlay",
+    added: (id: string) => `${id} is active.`,
     valid: "The pack is valid.",
-    needsPack: "Only a whole pack can be checked by itself; hunt with a single rule.",
+    needsPack: "Only a whole pack can be checked; try a single rule with a hunt.",
     notJson: "The detection is not JSON.",
     none: "No session yet.",
     found: (total: number) => `${total} matches.`,
-    truncated: "More is found than is shown.",
+    truncated: "Only some of the matches are shown.",
     table: "Matches",
     event: "Event",
     fields: "Matched",
@@ -247,7 +247,7 @@ const credentials = {
   unnamed: "(no label)",
   isDecoy: "decoy",
   isRevoked: (when: string) => `revoked ${when}`,
-  inUse: "in force",
+  inUse: "active",
   revoke: "Revoke",
   revokeOf: (name: string) => `Revoke ${name}`,
   revokeTitle: (name: string) => `Revoke ${name}?`,
@@ -269,7 +269,7 @@ const credentials = {
     secret: "Secret",
     label: "Label (optional)",
     host: "Host that receives it (provider mcp only)",
-    decoy: "A decoy: whoever uses it raises a finding. Without a secret one is made up.",
+    decoy: "A decoy: every use raises a finding. Without a secret, one is made up.",
     submit: "Add",
     kept: "The secret is sent once and not kept by this page.",
     needsSecret: "A credential that is not a decoy needs its secret.",
@@ -292,7 +292,7 @@ export const text = {
   connection: {
     connecting: "Connecting…",
     offline:
-      "sbx is away: the service or the gateway does not answer. This page comes back by itself; sbx start starts them.",
+      "sbx is away: the service or the gateway does not answer. Run sbx start; this page reconnects automatically.",
   },
   signIn: {
     title: "Not signed in",
@@ -300,7 +300,7 @@ export const text = {
       "This browser is not signed in. Run this command on the machine of sbx, and open the address that it prints:",
     command: "sbx desktop --print-url",
     stranger:
-      "The program at this address is not the sbx that this browser signed in to: sbx was started again, or another program has its port. It was sent nothing.",
+      "The program at this address is not the sbx that this browser signed in to: sbx was started again, or another program has its port. This page sent it nothing.",
   },
   common: {
     cancel: "Cancel",
@@ -348,10 +348,10 @@ export const text = {
     created: (name: string) => `${name} boots.`,
     deleteTitle: (name: string) => `Delete ${name}?`,
     deleteLoss:
-      "Its disk, its workspace and its snapshots go; sbx restore brings them back within a day where the disk " +
+      "Its disk, workspace and snapshots are deleted; sbx restore brings them back within a day where the disk " +
       "has room. The record of its sessions stays.",
-    deleteAnyway: "Delete all the same",
-    deleteRuns: "It runs: its programs end at once.",
+    deleteAnyway: "Delete anyway",
+    deleteRuns: "It is running: its programs end at once.",
   },
   create: {
     title: "New VM",
@@ -408,7 +408,7 @@ export const text = {
     layerName: { default: "Default", user: "You", corp: "Organization" },
     value: "Value",
     place: "Place",
-    wins: "in force",
+    wins: "active",
     lockedAt: (place: string) => `Locked by your organization: ${place}`,
     switchedBy: (id: string, enabled: boolean, place: string) =>
       `Switched ${enabled ? "on" : "off"} by ${id} (${place})`,
@@ -426,7 +426,7 @@ export const text = {
     logs: "Logs",
     tabs: (name: string) => `Views of ${name}`,
     gone: (name: string) => `There is no VM ${name}.`,
-    notRunning: "The VM does not run.",
+    notRunning: "The VM is not running.",
   },
   work,
   programs,
@@ -437,7 +437,7 @@ export const text = {
   rules,
   detections,
   findings: {
-    empty: "Nothing was found.",
+    empty: "No findings.",
     title: "Finding",
     severity: "Severity",
     subject: "Event",
@@ -454,8 +454,8 @@ export const text = {
     connected: "connected",
     waiting: "not connected",
     off: "off",
-    refresh: (name: string) => `Connect ${name} anew`,
-    refreshed: (name: string) => `${name} is connected anew.`,
+    refresh: (name: string) => `Reconnect ${name}`,
+    refreshed: (name: string) => `${name} is connected again.`,
     heldBack: (server: string, tool: string) => `${server}: ${tool} changed, and is held back`,
     toolsOf: (server: string) => `Tools of ${server}`,
     noTools: "It has no tools.",
@@ -478,7 +478,7 @@ export const text = {
     find: "Find in the terminal",
     over: "The terminal ended.",
     again: "Open it again",
-    links: "Control and ] leave the terminal; control and a click open a link.",
+    links: "Ctrl+] leaves the terminal; Ctrl+click opens a link.",
   },
   timeline: {
     list: "Events",
@@ -498,12 +498,12 @@ export const text = {
     place: "Place of the rule",
     matched: "Matched",
     nearMisses: "Near misses",
-    remedy: "What would let it pass",
+    remedy: "How to allow it",
     findings: "Findings",
     count: (count: number) => `${count} events`,
-    select: "Choose an event to see why it was decided so.",
-    whole: "The whole of it",
-    choose: "Choose one to see the whole of it.",
+    select: "Choose an event to see the reasons for its decision.",
+    whole: "Whole event",
+    choose: "Choose an event to see all of it.",
   },
   changes: {
     snapshots: "Snapshots",
@@ -522,7 +522,7 @@ export const text = {
     undoLast: "Undo the last change",
   },
   status: {
-    fine: "Nothing is wrong.",
+    fine: "No problems.",
     issues: "Problems",
     version: "Version",
     host: "Host",
