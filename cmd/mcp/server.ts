@@ -18,7 +18,7 @@ import process from "node:process";
 
 const INSTRUCTIONS =
   "sbx runs Linux VMs on this machine for work that should not touch it. `run` runs one program in a new VM; `create`, " +
-  "`exec` and `delete` are for work in several steps. A policy decides what a VM may access; when something is refused, " +
+  "`exec` and `delete` are for work in several steps. A policy decides on every access of a VM; when something is refused, " +
   "denied in the result of `exec`, `events` with denied: true and `why` name the rule. You cannot change rules: ask the person you work for.";
 
 /** All tools, in the order of the list. */

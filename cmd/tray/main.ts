@@ -26,7 +26,7 @@ const LOCK_DEADLINE_MS = 500;
 const NAME = "sbx-tray";
 const USAGE = `${NAME}
 
-Shows sbx in the tray of this desktop: running VMs, and what waits for a person, with
+Shows sbx in the tray of this desktop: running VMs, and asks that wait for a person, with
 allow and deny. Ends when the session ends, or by its entry Quit; VMs go on.
 `;
 

@@ -190,7 +190,7 @@ Deno.test(
         what,
         0,
         `${path}: valid, 3 events as recorded\nThe seal is not signed: ` +
-        "whoever can write both files could have changed the record.\n",
+        "anyone who can write both files could have changed the record.\n",
       ]);
     }
     await Deno.remove(`${path}.seal`);

@@ -27,10 +27,10 @@ const PACK_FILE = /\.(ya?ml|toml|json)$/;
 export const fleetHunt: Command = {
   name: "fleet hunt",
   usage: "DIR [PACK_FILE…] [OPTIONS]",
-  summary: "run packs over a fleet's past, and keep and report what no earlier hunt found",
+  summary: "run packs over a fleet's past, and keep and report new findings",
   notes: [
     "Exits with 1 for new findings, and with 3 if a bound ended the hunt before it found any; the next hunt goes on from there.",
-    "New and changed packs come first. Run it from a timer, after fleet tables; fleet serve --packs does so by itself.",
+    "New and changed packs come first. Run it from a timer, after fleet tables; fleet serve --packs does so automatically.",
   ],
   options: [
     daysOption(DAYS),

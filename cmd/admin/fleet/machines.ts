@@ -14,8 +14,8 @@ import { count } from "../../../lib/base/text/mod.ts";
 export const fleetMachines: Command = {
   name: "fleet machines",
   usage: "DIR [--json]",
-  summary: "list the enrolled machines, with the sbx, bundle and configuration that each has in force",
-  notes: ["What a machine has in force is what it says, at most a minute old; --json has the hashes."],
+  summary: "list the enrolled machines, each with its active sbx, bundle and configuration",
+  notes: ["Machines report these values themselves, once a minute; --json has the hashes."],
   options: [JSON_OPTION],
   words: { min: 1, max: 1 },
   examples: ["sbx-admin fleet machines /srv/fleet"],

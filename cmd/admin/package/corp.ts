@@ -23,7 +23,8 @@ function buildTime(): Date {
 export const packageCorp: Command = {
   name: "package corp",
   usage: "--manifest-url URL --corp FILE --out DIR [OPTIONS]",
-  summary: "make a company's package: corp.toml, the images of its machines, what it trusts",
+  summary:
+    "make a company's package: corp.toml, the images of its machines, its trusted keys and certificates",
   notes: [
     "Rule files that corp.toml names by relative paths come with it. docs/guides/administrators.md goes through all steps.",
   ],

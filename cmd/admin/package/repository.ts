@@ -11,7 +11,7 @@ const VALID_DAYS = 30, VALID_DAYS_MAX = 365;
 export const packageRepository: Command = {
   name: "package repository",
   usage: "DIR [DEB…] --key FILE [OPTIONS]",
-  summary: "add packages to an apt repository, and sign its index anew",
+  summary: "add packages to an apt repository, and sign its index again",
   notes: ["Run it again without packages before the index expires."],
   options: [
     { name: "key", value: "FILE", about: "secret OpenPGP key, as gpg --export-secret-keys writes it" },

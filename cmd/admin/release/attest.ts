@@ -9,7 +9,7 @@ import { CHANNEL_OPTION, channelOf, KEYS_OPTION, publisherKeys, verifying } from
 export const releaseAttest: Command = {
   name: "release attest",
   usage: "DIR VERSION --source URI --commit HASH --builder URI [OPTIONS]",
-  summary: "attest how the files of a signed release were built, and what is in them",
+  summary: "attest the builds and the contents of the files of a signed release",
   notes: [
     "Sigstore bundles with in-toto statements, one for each signing key of the publisher; release verify checks them.",
   ],

@@ -8,8 +8,8 @@ import { KEYS_OPTION, publisherKeys, verifying, withProgress } from "./options.t
 export const releasePublish: Command = {
   name: "release publish",
   usage: "DIR OUT [--keys DIR] [--json]",
-  summary: "verify a workspace and copy what is new into a folder that any web server can serve",
-  notes: ["What is published never changes, except for the index and assets/CHANNEL/manifest.json."],
+  summary: "verify a workspace and copy new files into a folder that any web server can serve",
+  notes: ["Published files never change, except for the index and assets/CHANNEL/manifest.json."],
   options: [KEYS_OPTION, JSON_OPTION],
   words: { min: 2, max: 2 },
   examples: ["sbx-admin release publish releases /srv/www/sbx"],

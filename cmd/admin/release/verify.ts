@@ -13,7 +13,7 @@ export const releaseVerify: Command = {
   usage: "DIR [--trust FILE] [--hmac-keys FILE] [--json]",
   summary: "verify a published tree offline, with the keys that hosts have",
   notes: [
-    "Without options, the keys are /etc/sbx/release-trust.json and those that the environment names.",
+    "Without options, the keys are /etc/sbx/release-trust.json and the ones that the environment names.",
     "The exit code is 1 if something does not verify.",
   ],
   options: [

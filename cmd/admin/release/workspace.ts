@@ -38,11 +38,15 @@ export const releaseInit: Command = {
 };
 
 /** `sbx-admin release support`, `deprecate` and `revoke`: a status moves forward. */
-export const releaseSupport = mark("support", "supported", "say of a release that newer ones are preferred");
+export const releaseSupport = mark(
+  "support",
+  "supported",
+  "mark a release as supported: newer ones are preferred",
+);
 export const releaseDeprecate = mark(
   "deprecate",
   "deprecated",
-  "say of a release that it goes: hosts that run it are told",
+  "mark a release as deprecated: hosts that run it show a notice",
 );
 export const releaseRevoke = mark(
   "revoke",

@@ -7,8 +7,8 @@ snapshots create [LABEL]
 snapshots diff ID [ID]
 snapshots restore ID [PATH…]
 
-States of /workspace. The host makes some by itself while files change. A restore removes files that came later; what it
-replaces becomes a snapshot first. --json prints JSON.
+States of /workspace. The host makes some while files change. A restore removes files that came later; the replaced
+state becomes a snapshot first. --json prints JSON.
 `;
 
 const isJson = Deno.args.includes("--json");

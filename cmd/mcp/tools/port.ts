@@ -16,8 +16,8 @@ export const PORT_TOOLS: Tool[] = [
     name: "ports",
     title: "List the forwarded ports of a VM",
     description:
-      "Lists ports of 127.0.0.1 on the person's machine that lead to ports of a VM. Those of development servers (3000, 5173, " +
-      "8000, 8080, or what the VM's profile names) are forwarded by themselves once a program of the VM listens.",
+      "Lists ports of 127.0.0.1 on the person's machine that lead to ports of a VM. Ports of development servers (3000, 5173, " +
+      "8000, 8080, or the ones that the VM's profile names) are forwarded automatically once a program of the VM listens.",
     input: z.strictObject({ vm }),
     output: PortList,
     hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },

@@ -19,7 +19,7 @@ const Refusal = z.object({
   event_id: z.string().describe("pass it to `why`"),
   event_type: z.string(),
   rule_id: z.string(),
-  subject: z.string().describe("what was refused"),
+  subject: z.string().describe("the refused request, file or call"),
 });
 type Refusal = z.infer<typeof Refusal>;
 
@@ -94,7 +94,7 @@ const outcome = {
   denied: z.array(Refusal).describe(
     `the first ${REFUSALS_MAX} refusals of policy in the VM while the program ran`,
   ),
-  asks: z.array(AskSummary).describe("what a person was asked while the program ran, with the answer"),
+  asks: z.array(AskSummary).describe("questions to a person while the program ran, with the answers"),
 };
 const hints = { readOnly: false, destructive: true, idempotent: false, openWorld: true };
 
@@ -135,7 +135,7 @@ export const PROGRAM_TOOLS: Tool[] = [
     description:
       "Runs a program in a VM as root and returns its exit code and output. Waits while the VM boots. Network, model and " +
       "MCP traffic is subject to the VM's policy: a refused request fails inside the program (HTTP 403, NXDOMAIN) and is in " +
-      "denied. What a rule leaves to a person waits for the answer, which is in asks. Use `start_job` for servers and for work of many minutes.",
+      "denied. An event that a rule leaves to a person waits for the answer, which is in asks. Use `start_job` for servers and for work of many minutes.",
     input: z.strictObject({ vm, ...program }),
     output: z.object(outcome),
     hints,

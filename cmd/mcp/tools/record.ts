@@ -45,7 +45,7 @@ export const RECORD_TOOLS: Tool[] = [
     title: "Show a VM's events",
     description:
       "Returns the events of a VM's session, oldest first, a line each: time, event_id, type, decision and rule, subject. " +
-      "Programs, HTTP and DNS requests, MCP and model calls, files. With denied: true only those that policy refused: check " +
+      "Programs, HTTP and DNS requests, MCP and model calls, files. With denied: true only the ones that policy refused: check " +
       "these first when a program in the VM gets 403 or NXDOMAIN. Pass an event_id to `why`; bodies: true returns whole " +
       "events with their headers and bodies.",
     input: z.strictObject({

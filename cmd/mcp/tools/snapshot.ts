@@ -15,7 +15,7 @@ const CHANGES_MAX = 500;
 
 const snapshot = z.string().regex(/^s[0-9a-f]{8}$/).describe("id of a snapshot; `snapshots` lists them");
 const paths = z.array(z.string().min(1).max(4096)).min(1).max(1000).optional().describe(
-  "only these and what is below them; default: the whole workspace",
+  "only these and everything below them; default: the whole workspace",
 );
 const urlOf = (id: string) => `/vms/${segment(id)}/snapshots`;
 

@@ -11,7 +11,7 @@ export const command: CommandGroup = {
     {
       name: "corp info",
       usage: "[--json]",
-      summary: "show what the corp.toml in force locks, hides and adds",
+      summary: "show the values that the active corp.toml locks, hides and adds",
       options: [JSON_OPTION],
       examples: ["sbx corp info"],
       run: info,

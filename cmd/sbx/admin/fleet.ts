@@ -26,7 +26,8 @@ const DAYS = 30;
 const SIMULATE: Command = {
   name: "fleet simulate",
   usage: "[BUNDLE] --over RECORDS [OPTIONS]",
-  summary: "show what new rules and packs would have blocked, asked and released over a fleet's past",
+  summary:
+    "show the events of a fleet's past that new rules and packs would have blocked, asked and released",
   notes: [
     "BUNDLE is the index of a channel, or the folder of a published release; its signature is verified with the keys of this machine.",
     "The exit code is 1 if an allowed event would be blocked or asked. Bodies that stayed on a machine are not seen by rules.",
@@ -162,10 +163,10 @@ const FLEET_UPDATE: Command = {
   usage: "[--allow-downgrade] [--json]",
   summary: "install the bundle of rules that the fleet's channel has for this machine",
   notes: [
-    "The service does so by itself, within an hour. What this machine's own corp.toml says holds, whatever a bundle says.",
+    "The service does so automatically, within an hour. This machine's own corp.toml overrides a bundle.",
   ],
   options: [
-    { name: "allow-downgrade", about: "install an older bundle than the one in force" },
+    { name: "allow-downgrade", about: "install an older bundle than the active one" },
     JSON_OPTION,
   ],
   words: { min: 0, max: 0 },
@@ -234,7 +235,7 @@ export const command: CommandGroup = {
     {
       name: "fleet status",
       usage: "[--json]",
-      summary: "show what the collector has of this machine's records, and which bundle is in force",
+      summary: "show the records that the collector has of this machine, and the active bundle",
       notes: [
         "The exit code is 1 while records are missing at the collector, or the last check of the bundle failed.",
       ],

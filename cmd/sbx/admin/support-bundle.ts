@@ -7,7 +7,7 @@ export const command: Command = {
   usage: "[--session ID] --out FILE.tar.zst [--hide-hosts] [--json]",
   summary: "write a redacted archive: report, checks, logs, configuration",
   notes: [
-    "What is in it is listed before it is written. With --session: the VM's logs, and its events without bodies.",
+    "Its content is listed before it is written. With --session: the VM's logs, and its events without bodies.",
   ],
   options: [
     { name: "session", value: "ID", about: "id of a session, or name of its VM" },

@@ -16,10 +16,10 @@ const install: Command = {
   name: "update install",
   usage:
     "[--assets [--manifest URL [--manifest-hash BLAKE3] [--mirror URL]…] [--arch ARCH]] [--allow-downgrade] [--json]",
-  summary: "install what is new: sbx, profiles and images; or an image by the address of its manifest",
+  summary: "update sbx, profiles and images, or install an image by the address of its manifest",
   notes: [
     "Without options: the program and the profiles of the release channel, the fleet's rules, and images from where they " +
-    "came. What fails keeps nothing else back; the exit code is 1 then.",
+    "came. A failure of one does not stop the others; the exit code is 1 then.",
     "An interrupted download continues where it stopped. VMs that run keep the files that they booted from.",
     "The word install may be left out.",
   ],
@@ -53,15 +53,14 @@ function requireTogether(args: Arguments, option: string, other: string): void {
 
 export const command: CommandGroup = {
   name: "update",
-  summary: "install what is new, or check for it: sbx, profiles and images",
+  summary: "update sbx, profiles and images, or check for updates",
   fallback: "install",
   subcommands: [
     install,
     {
       name: "update check",
       usage: "[--json]",
-      summary:
-        "ask the release channel what is new, and what was deprecated or revoked; nothing is installed",
+      summary: "ask the release channel for new, deprecated and revoked releases; nothing is installed",
       options: [JSON_OPTION],
       examples: ["sbx update check"],
       run: (args) => show(args, "POST", "/update/check"),
@@ -69,7 +68,7 @@ export const command: CommandGroup = {
     {
       name: "update status",
       usage: "[--json]",
-      summary: "show what is installed, where it came from, the last check and the latest changes",
+      summary: "show the installed versions, their sources, the last check and the latest changes",
       options: [JSON_OPTION],
       examples: ["sbx update status"],
       run: (args) => show(args, "GET", "/update/status"),

@@ -8,7 +8,7 @@ import { collectWork } from "./repository.ts";
 export const command: Command = {
   name: "diff",
   usage: "NAME [--stat] [--json]",
-  summary: "show what a VM changed of what was brought in",
+  summary: "show a VM's changes to the files brought in",
   notes: [
     "Commits and uncommitted work together, against the state that went in. Nothing is taken: sbx pull does that.",
   ],

@@ -11,8 +11,8 @@ export const command: Command = {
   usage: "NAME [PATH…] [--branch B]",
   summary: "take a VM's work as a branch of your repository",
   notes: [
-    "Takes changes of what sbx push brought in.",
-    "Into a repository only objects and a branch are written, after checks; what the VM did not commit is one more commit on that branch. With PATH, only those as one commit.",
+    "Takes changes to files that sbx push brought in.",
+    "Into a repository only objects and a branch are written, after checks; uncommitted changes become one more commit on that branch. With PATH, only those paths, as one commit.",
     "Into a folder without a repository, files that you changed too stay as they are. The exit code is 1 if there were any.",
   ],
   options: [

@@ -51,7 +51,7 @@ export async function bringLiveFolder(client: Client, name: string): Promise<Bro
 /** The folder of this host in a VM, in one line. */
 export function formatLive({ dir, place, is_repository }: NonNullable<VmInfo["live"]>): string {
   const git = is_repository ? "; its repository is one of the VM" : "";
-  return `${dir} = ${place} (live: what the VM writes there, it writes on this host${git})`;
+  return `${dir} = ${place} (live: the VM's writes go to this host${git})`;
 }
 
 /** Folder beside a VM's record with the files brought in. */

@@ -26,7 +26,7 @@ export const command: Command = {
   usage: "NAME [--branch B]",
   summary: "take a VM's changes piece by piece",
   notes: [
-    "What was accepted becomes one commit on the state that went in, on the branch sbx/NAME; in a folder without a repository, its files. Without a terminal the changes are printed and nothing is taken.",
+    "Accepted changes become one commit on the state that went in, on the branch sbx/NAME; in a folder without a repository, they are written to its files. Without a terminal the changes are printed and nothing is taken.",
   ],
   options: [{ name: "branch", value: "B", about: "name of the branch; default sbx/NAME" }],
   words: { min: 1, max: 1 },

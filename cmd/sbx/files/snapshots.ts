@@ -43,7 +43,7 @@ export const command: CommandGroup = {
     {
       name: "snapshots diff",
       usage: "NAME ID [ID] [--json]",
-      summary: "show what changed from a snapshot to another one, or to the workspace as it is",
+      summary: "show the changes from a snapshot to another one, or to the current workspace",
       notes: ["+ created, - deleted, M modified, m permissions."],
       options: [JSON_OPTION],
       words: { min: 2, max: 3 },
@@ -56,7 +56,7 @@ export const command: CommandGroup = {
       usage: "NAME ID [PATH…] [--json]",
       summary: "put a workspace, or some paths of it, back as a snapshot has them",
       notes: [
-        "Files that came later are removed. What is there becomes a snapshot first, so that sbx undo brings it back.",
+        "Files that came later are removed. The current state becomes a snapshot first, so that sbx undo brings it back.",
         "The exit code is 1 if a file was not put back.",
       ],
       options: [JSON_OPTION],

@@ -15,7 +15,7 @@ export const command: Command = {
   usage: "NAME [--to TIME|EVENT|SNAPSHOT] [--yes] [--json]",
   summary: "put a VM's workspace back to before a time or an event",
   notes: [
-    "Shows what that changes and asks. Without --to: the newest snapshot that differs from the workspace. The state that " +
+    "Shows the changes and asks. Without --to: the newest snapshot that differs from the workspace. The state that " +
     "is undone becomes a snapshot, so undo once more brings it back.",
     "Times are UTC, or 10m for ten minutes ago. With --json and without --yes nothing is changed.",
   ],

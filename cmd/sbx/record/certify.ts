@@ -22,9 +22,9 @@ import { ENVELOPE_BYTES_MAX, type PublicKey } from "../../../lib/release/mod.ts"
 export const command: Command = {
   name: "certify",
   usage: "NAME|SESSION|FILE [--out FILE] | --verify FILE [LEDGER] [--key FILE] | --public-key [--out FILE]",
-  summary: "sign what a session did, or verify such a certificate offline",
+  summary: "sign a certificate of a session, or verify one offline",
   notes: [
-    "A certificate says what a session was started from, which rules were in force when, what they decided, the " +
+    "A certificate has the origin of a session, its active rules at every time, their decisions, the " +
     "hosts and credentials it used, its findings and gaps, and where its record ended. The key of this machine signs it.",
     "--verify needs no service and no network; with LEDGER, it compares every fact with that record.",
   ],
@@ -78,7 +78,6 @@ async function verify(args: Arguments, file: string): Promise<void> {
   await print(`${file}: valid, signed with the key ${key}${also}\n${describeCertificate(certificate)}`);
 }
 
-
 /** Certificates and public keys may be published. */
 const MODE = 0o644;
 
@@ -101,7 +100,7 @@ async function certify(
   );
   if (!ok) {
     throw new SbxError("certify.invalid", `the record ${path} is invalid: ${first_bad?.reason}`, {
-      hint: "sbx verify NAME names its first bad event; what was changed is not certified",
+      hint: "sbx verify NAME names its first bad event; a changed record is not certified",
     });
   }
   const certificate = await makeCertificate(path, {
@@ -188,6 +187,6 @@ function describeCertificate({ predicate }: Certificate): string {
 
 const SEALS = {
   signed: "signed by this key: the record ended there",
-  unsigned: "not signed: whoever could write the file could have changed the record before",
+  unsigned: "not signed: anyone who could write the file could have changed the record before",
   none: "none: the session was running, or its end is not proven",
 };

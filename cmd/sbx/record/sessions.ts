@@ -7,7 +7,7 @@ import { table, UTC_NOTE } from "../output.ts";
 export const command: Command = {
   name: "sessions",
   usage: "[--json]",
-  summary: "list the recorded sessions, including those of deleted VMs",
+  summary: "list the recorded sessions, of deleted VMs too",
   notes: [UTC_NOTE],
   options: [JSON_OPTION],
   examples: ["sbx sessions"],

@@ -15,7 +15,7 @@ export const command: Command = {
   notes: [
     "Checks every event against the hash chain, and the record against its seal.",
     "The exit code is 1 if the record is invalid.",
-    "--head compares it with a seal, a collected head or a certificate that was kept elsewhere: what was recorded until then must be the same.",
+    "--head compares it with a seal, a collected head or a certificate that was kept elsewhere: the record up to then must be the same.",
   ],
   options: [
     { name: "head", value: "FILE", about: "signed head, seal or certificate of this record" },
@@ -70,7 +70,7 @@ async function compareHead(path: string, file: string, trusted: PublicKey[]): Pr
   return await compareWithHead(path, await readInput(file), trusted, file);
 }
 
-const NOT_SIGNED = "The seal is not signed: whoever can write both files could have changed the record.";
+const NOT_SIGNED = "The seal is not signed: anyone who can write both files could have changed the record.";
 const UNKNOWN_SIGNER =
   "The seal is signed by a key that is not known here, so the signature proves nothing (--key): ";
 

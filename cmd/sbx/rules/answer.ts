@@ -112,7 +112,7 @@ async function saveAsRule(client: Client, { ask_id, session_id }: AskView): Prom
   else await client.json<RuleSaved>("POST", `${path}/create`, { json: { rule_id, rule } });
   const done = replaces ? `the rule "${rule_id}" is changed` : "saved";
   await print(
-    `${done} in profile "${profile_id}", and in force in its running VMs; sbx policy changes lists it`,
+    `${done} in profile "${profile_id}", and active in its running VMs; sbx policy changes lists it`,
   );
 }
 

@@ -38,7 +38,7 @@ export const command: CommandGroup = {
     {
       name: "detection list",
       usage: "[--json]",
-      summary: "list the detections in force with their match counts",
+      summary: "list the active detections with their match counts",
       options: [JSON_OPTION],
       examples: ["sbx detection list"],
       run: list,
@@ -71,7 +71,7 @@ export const command: CommandGroup = {
 async function list(args: Arguments): Promise<number> {
   const answer = await (await connect()).json<DetectionList>("GET", "/detection");
   if (args.has("json")) await printJson(answer);
-  else if (answer.rules.length === 0) await print("no detections in force");
+  else if (answer.rules.length === 0) await print("no active detections");
   else {
     const rows = answer.rules.map((
       { id, pack_id, scope, enabled, compiled, match_count, last_matched_event },

@@ -24,7 +24,7 @@ export const command: Command = {
     {
       name: "baseline",
       value: "live|FILE",
-      about: "compare with the detections in force (live), or with a pack",
+      about: "compare with the active detections (live), or with a pack",
     },
     JSON_OPTION,
   ],

@@ -83,7 +83,7 @@ function notRepeatable({ command, exit_code, stderr }: Difference): SbxError {
     }" ends with ${exit_code}, and with ${command.exit_code} in the session${line && `: ${line}`}`,
     {
       hint:
-        "the commands have to bring what they need: a fresh VM has an empty workspace; or learn without --minimise",
+        "the commands have to bring their own files: a fresh VM has an empty workspace; or learn without --minimise",
     },
   );
 }

@@ -15,7 +15,7 @@ export const command: CommandGroup = {
     {
       name: "policy list",
       usage: "[PROFILE] [--json]",
-      summary: "list the rules in force with a profile; default code",
+      summary: "list the active rules of a profile; default code",
       options: [JSON_OPTION],
       words: { min: 0, max: 1 },
       examples: ["sbx policy list code"],
@@ -24,7 +24,7 @@ export const command: CommandGroup = {
     {
       name: "policy reload",
       usage: "VM",
-      summary: "put the profile of a running VM in force as its files are now",
+      summary: "apply the current files of its profile to a running VM",
       options: [],
       words: { min: 1, max: 1 },
       completesNames: true,
@@ -45,7 +45,7 @@ export const command: CommandGroup = {
     {
       name: "policy undo",
       usage: "CHANGE [--json]",
-      summary: "put a rule or detection back to what it was before a change, in running VMs too",
+      summary: "undo a change of a rule or detection, in running VMs too",
       notes: ["An undo is a change too, which can be undone."],
       options: [JSON_OPTION],
       words: { min: 1, max: 1 },
@@ -55,7 +55,7 @@ export const command: CommandGroup = {
     {
       name: "policy lint",
       usage: "[PROFILE] [--json]",
-      summary: "lint the rules in force with a profile",
+      summary: "lint the active rules of a profile",
       notes: ["The exit code is 1 if a remark is an error."],
       options: [JSON_OPTION],
       words: { min: 0, max: 1 },
@@ -103,7 +103,7 @@ async function list(profile: string, args: Arguments): Promise<number> {
       if (!outdated) continue;
       note(
         `VM "${name}" is running with revision ${revision} of the profile as it was at its start, not with these rules: ` +
-          `sbx policy reload ${name} puts them in force`,
+          `sbx policy reload ${name} applies them`,
       );
     }
   }

@@ -16,7 +16,7 @@ export const command: Command = {
   notes: [
     "Editors, scp and rsync use it too. Without NAME it is for all VMs. No port is opened: each connection is a program sbx-sshd in the VM, which policy decides on.",
     "--install puts it into ~/.ssh/sbx.conf, which ~/.ssh/config includes from then on; do it again for new VMs.",
-    "Forwards are off in it, since those of ~/.ssh/config would hold too. --alone prints one in which ssh -L and editors may forward, for ssh -F; --install also writes it, to ~/.ssh/sbx-alone.conf.",
+    "Forwards are off in it, since forwards of ~/.ssh/config would apply too. --alone prints one in which ssh -L and editors may forward, for ssh -F; --install also writes it, to ~/.ssh/sbx-alone.conf.",
   ],
   options: [
     { name: "install", about: "for the user's own SSH clients" },
