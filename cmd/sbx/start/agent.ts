@@ -1,7 +1,7 @@
 import { currentArch } from "../../../lib/base/arch/mod.ts";
 import type { AskList, AskResolve, AskView, Job, JobList, VmInfo } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
+import { asSbxError, SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
@@ -193,11 +193,22 @@ export function showAsks(client: Client, session: string, banner?: Banner): Disp
     if (isNew && isTerminal) write(BELL);
     if (banner) banner.set(lineOf([...pending.values()]));
     // One question at a time.
-    else if (isNew) shown = shown.then(() => answerHere(client, ask)).catch(() => {});
+    else if (isNew) {
+      shown = shown.then(() => answerHere(client, ask))
+        .catch((error) => report(`the answer to ${ask.ask_id} was not taken`, error));
+    }
   };
   const socket = openAskSocket(client, onAsk);
-  void client.json<AskList>("GET", "/asks").then(({ asks }) => asks.forEach(onAsk)).catch(() => {});
+  client.json<AskList>("GET", "/asks").then(({ asks }) => asks.forEach(onAsk)).catch((error) => {
+    // The program's screen must not be written over; new asks come by the socket.
+    if (!banner) report("the asks that wait cannot be read", error);
+  });
   return { [Symbol.dispose]: () => socket.close() };
+}
+
+function report(failure: string, cause: unknown): void {
+  const { message, hint } = asSbxError(cause, "the request");
+  note(`sbx: ${failure}: ${[message, hint].filter(Boolean).join("; ")}`);
 }
 
 function questionOf({ ask_id, event_type, subject, rule_id, reason }: AskView): string {

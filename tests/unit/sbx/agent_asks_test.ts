@@ -1,6 +1,7 @@
 /** Asks in the terminal of `sbx agent`: a line that was typed for one ask answers no other. */
 import { assertEquals } from "@std/assert";
 import { showAsks } from "../../../cmd/sbx/start/agent.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { READ_MS } from "../../../lib/policy/ask/mod.ts";
 
@@ -52,5 +53,51 @@ Deno.test("a line typed before its question could be read is no answer", async (
   assertEquals(answers, [
     ["/asks/harmless/resolve", answer("allow", "digest-of-harmless")],
     ["/asks/dangerous/resolve", answer("deny", "digest-of-dangerous")],
+  ]);
+});
+
+Deno.test("an answer that the service does not take is reported, and so are asks that cannot be read", async () => {
+  const { stdin } = Deno;
+  const { prompt } = globalThis;
+  const isTerminal = stdin.isTerminal;
+  const { error } = console;
+  const lines: string[] = [];
+  const expired = new SbxError("ask.not_found", "the ask has expired", { hint: "run the command again" });
+  const answered = Promise.withResolvers<void>();
+  const client = {
+    socket: () => ({ close() {} }),
+    async json(method: string) {
+      if (method === "GET") return { asks: [ask("late")] };
+      await Promise.resolve().then(answered.resolve);
+      throw expired;
+    },
+  } as unknown as Client;
+  const unreachable = {
+    socket: () => ({ close() {} }),
+    json: () => Promise.reject(new SbxError("service.unreachable", "the service does not answer")),
+  } as unknown as Client;
+  const turns = () => new Promise((resolve) => setTimeout(resolve, 10));
+  try {
+    stdin.isTerminal = () => true;
+    globalThis.prompt = () => {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, READ_MS + 10);
+      return "y";
+    };
+    console.error = (line: string) => lines.push(line);
+    {
+      using _ = showAsks(client, "s");
+      await answered.promise;
+      await turns();
+    }
+    using _ = showAsks(unreachable, "s");
+    await turns();
+  } finally {
+    stdin.isTerminal = isTerminal;
+    globalThis.prompt = prompt;
+    console.error = error;
+  }
+  assertEquals(lines.slice(1), [
+    "sbx: the answer to late was not taken: the ask has expired; run the command again",
+    "sbx: the asks that wait cannot be read: the service does not answer",
   ]);
 });
