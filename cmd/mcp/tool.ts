@@ -2,7 +2,7 @@
 // @ts-types="@modelcontextprotocol/sdk/server/mcp"
 import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { z } from "zod";
-import { asSbxError, type SbxError } from "../../lib/base/error/mod.ts";
+import { asSbxError, ignore, type SbxError } from "../../lib/base/error/mod.ts";
 import { log } from "../../lib/base/log/mod.ts";
 import { Client, type RequestParts } from "../../lib/client/mod.ts";
 import type { Host, OwnVms } from "./host.ts";
@@ -72,7 +72,7 @@ export function offer(
       if (!important && performance.now() - last < PROGRESS_INTERVAL_MS) return;
       last = performance.now();
       const params = { progressToken: token, progress: ++step, message };
-      sendNotification({ method: "notifications/progress", params }).catch(() => {});
+      sendNotification({ method: "notifications/progress", params }).catch(ignore("the agent has left"));
     };
     try {
       const result = await host.use((open) => {

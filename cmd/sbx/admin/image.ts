@@ -1,7 +1,7 @@
 import { currentArch } from "../../../lib/base/arch/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import type { PrunedAssets, RemovedImage } from "../../../lib/client/api/mod.ts";
-import { asSbxError } from "../../../lib/base/error/mod.ts";
+import { asSbxError, ifFound, ignore } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
@@ -180,7 +180,7 @@ export async function buildProfileImage(
   try {
     // With the installed manifest beside it, a new image gets the next version of the day.
     const { manifest } = asset.manifestNames(id);
-    await Deno.copyFile(join(home.assetsDir, manifest), join(out, asset.MANIFEST)).catch(() => {});
+    await ifFound(Deno.copyFile(join(home.assetsDir, manifest), join(out, asset.MANIFEST)));
     await asset.linkOtherArches(home, { profile: id, packages, arch, out });
     const path = await image.withInterrupts(async (signal) => {
       using progress = new Progress([...image.BUILD_STAGES, { name: "assets", weight: 2 }]);
@@ -198,6 +198,6 @@ export async function buildProfileImage(
     });
     return { profile: id, version: (await asset.readManifest(path)).manifest.assets.current };
   } finally {
-    await Deno.remove(out, { recursive: true }).catch(() => {});
+    await Deno.remove(out, { recursive: true }).catch(ignore("the result of the build counts"));
   }
 }

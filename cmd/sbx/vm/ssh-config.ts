@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import type { VmInfo } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
+import { ifFound, SbxError } from "../../../lib/base/error/mod.ts";
 import { type Home, home, writeAtomic } from "../../../lib/base/home/mod.ts";
 import { siblingProgram } from "../../../lib/base/spawn/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
@@ -154,7 +154,8 @@ async function make(folder: string): Promise<void> {
       hint: "install the OpenSSH client (Debian: apt install openssh-client)",
     });
   } finally {
-    await Deno.remove(work, { recursive: true }).catch(() => {});
+    // Moved away, unless another run was faster.
+    await ifFound(Deno.remove(work, { recursive: true }));
   }
 }
 

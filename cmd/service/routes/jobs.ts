@@ -16,7 +16,7 @@ import {
   type Supervisor,
 } from "../../../lib/service/mod.ts";
 import { clientOf, handle, traceOf } from "../handle.ts";
-import { asSbxError, errorBody } from "../../../lib/base/error/mod.ts";
+import { asSbxError, errorBody, ignore } from "../../../lib/base/error/mod.ts";
 
 /** Routes of programs in the background. */
 export function routeJobs(app: Hono, supervisor: Supervisor): void {
@@ -80,8 +80,8 @@ function eventStream(produce: (send: Send, gone: AbortSignal) => Promise<void>):
     writer.write(encoder.encode(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`));
   produce(send, gone.signal)
     .catch((error) => send("error", errorBody(asSbxError(error, "the request"))))
-    .catch(() => {})
-    .finally(() => writer.close().catch(() => {}));
+    .catch(ignore("the client has left"))
+    .finally(() => writer.close().catch(ignore("the client has left")));
   return new Response(readable, {
     headers: { "content-type": "text/event-stream", "cache-control": "no-store" },
   });

@@ -7,10 +7,6 @@ const SILENT = /\.catch\(\(\) => \{\s*\}\)|\bcatch \{\s*\}/g;
 
 /** How many each folder still has; a number may only fall. */
 const LEFT: Record<string, number> = {
-  "cmd/desktop": 2,
-  "cmd/mcp": 1,
-  "cmd/sbx": 5,
-  "cmd/service": 2,
   "scripts/build.ts": 3,
   "scripts/npm_folder.ts": 1,
   "scripts/release": 1,

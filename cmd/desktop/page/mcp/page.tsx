@@ -1,5 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { ApiError } from "../../api/client.ts";
 import { api, type McpChange } from "../../api/routes.ts";
 import { ProfileChoice, Table, useProfile } from "../../part/common.tsx";
 import { act, useLoaded } from "../../store/store.ts";
@@ -19,8 +20,8 @@ export function McpPage() {
   const words = text.mcp;
   const refresh = async (server: string) => {
     await act(() => api.refreshMcp(profile.value, server), words.refreshed(server));
-    // Tools are compared with their approved definitions when they are listed; without a VM there is nothing to list.
-    await api.mcpTools(profile.value, server).catch(() => {});
+    // Tools are compared with their approved definitions when they are listed.
+    await act(() => api.mcpTools(profile.value, server).catch(exceptWithoutVm));
     listed.value++;
     await Promise.all([servers.reload(), changes.reload()]);
   };
@@ -76,6 +77,11 @@ export function McpPage() {
       {open.value && <Tools key={open.value + listed.value} profile={profile.value} server={open.value} />}
     </>
   );
+}
+
+/** Without a VM of the profile there are no tools to list. */
+function exceptWithoutVm(error: unknown): void {
+  if (!(error instanceof ApiError) || error.code !== "mcp.conflict") throw error;
 }
 
 /** Characters of a pin that are shown. */

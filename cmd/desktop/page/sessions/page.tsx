@@ -106,7 +106,7 @@ function VmRow({ vm }: { vm: VmSummary }) {
     busy.value = true;
     await act(() => api.actOnVm(vm.id, action), words.done[action](vm.name));
     // The events socket delivers states; a list read now may be older than them.
-    if (action === "save") await readVms().catch(() => {});
+    if (action === "save") await act(readVms);
     busy.value = false;
   };
   return (
