@@ -7,7 +7,7 @@ import { print, printJson } from "../../lib/base/print/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 
 /** Prints a report as JSON or as a table; returns the exit code. */
-export async function printReport(report: ManifestReport, json: boolean): Promise<number> {
+async function printReport(report: ManifestReport, json: boolean): Promise<number> {
   if (json) await printJson(report);
   else await print(formatTable(report));
   return report.ok ? 0 : 1;
@@ -51,7 +51,7 @@ export const manifestGenerate: Command = {
 };
 
 /** Shows the progress of hashing in `work`. */
-export async function withHashProgress<T>(work: (progress: Progress) => Promise<T>): Promise<T> {
+async function withHashProgress<T>(work: (progress: Progress) => Promise<T>): Promise<T> {
   using progress = new Progress([{ name: "hash", weight: 1 }]);
   return await work(progress);
 }

@@ -21,7 +21,7 @@ export interface Context {
 }
 
 /** All hints of MCP; none is left to its default. */
-export interface Hints {
+interface Hints {
   readOnly: boolean;
   destructive: boolean;
   idempotent: boolean;

@@ -12,7 +12,7 @@ type ForkCall = Extract<Call, { t: "Fork" }>;
 type SingleCall = Exclude<Extract<Call, { t: SingleKind }>, DecideCall | ForkCall | JobCall | PortCall>;
 
 /** One VM, and the other tasks of its process. */
-export interface Served {
+interface Served {
   session: Session;
   jobs: Jobs;
   ports: Ports;

@@ -162,7 +162,7 @@ type Report = Extract<ActivityFrame, { t: "File" }>;
 export type FileFormats = Record<FileEvent, Pick<TraceFormat, "number" | "text">>;
 
 /** File systems whose files are reported: the mount point of each, by its device number in the kernel. */
-export type Mounts = ReadonlyMap<number, string>;
+type Mounts = ReadonlyMap<number, string>;
 
 export class Files {
   readonly #formats: FileFormats;

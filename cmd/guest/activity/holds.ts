@@ -23,7 +23,7 @@ interface Keeper {
   leave(): Promise<void>;
 }
 
-export interface HoldsOptions {
+interface HoldsOptions {
   /** holder of the kernel's questions; undefined where the kernel asks nothing */
   keeper?: Keeper;
   /** process of sbx-pty-agent */

@@ -262,7 +262,7 @@ const PROCESSORS = "/sys/devices/system/cpu";
  * Runs work that changes the kernel's own code while only one processor is online: an emulated one may run a
  * breakpoint that another has placed there temporarily, and the kernel ends in a panic.
  */
-export function withOneProcessor<T>(work: () => T): T {
+function withOneProcessor<T>(work: () => T): T {
   const others = Deno.readTextFileSync("/proc/cmdline").includes(EMULATED) ? onlineProcessors() : [];
   for (const path of others) Deno.writeTextFileSync(path, "0");
   try {

@@ -16,8 +16,8 @@ import { GUEST_NETWORK } from "../../../lib/machine/guest/wire/mod.ts";
 /** Result of a check; `undefined` where there is nothing to check. */
 type Seen = { state: CheckState; detail: string } | undefined;
 
-export const ok = (detail: string): Seen => ({ state: "ok", detail });
-export const failed = (detail: string): Seen => ({ state: "failed", detail });
+const ok = (detail: string): Seen => ({ state: "ok", detail });
+const failed = (detail: string): Seen => ({ state: "failed", detail });
 
 /** Longest time of one check, in `ms`: an emulated guest starts a client in seconds. */
 const CHECK_MS = timeLimit(20_000);

@@ -128,8 +128,6 @@ function exists(path: string): boolean {
   }
 }
 
-type Identity = Extract<HostMessage, { t: "BootConfig" }>;
-
 const USER_NAMESPACES = "/proc/sys/user/max_user_namespaces";
 /** Most user namespaces of a user where a VM may have them. */
 const USER_NAMESPACES_MAX = 4096;
@@ -144,7 +142,7 @@ const USER_NAMESPACES_MAX = 4096;
  *  from then on
  */
 function becomeOneself(
-  { epoch_ms, seed, hostname, user_namespaces }: Identity,
+  { epoch_ms, seed, hostname, user_namespaces }: Begin,
   { isCopy, arrived }: { isCopy: boolean; arrived: number },
 ): void {
   if (isCopy) reseedKernel(Uint8Array.fromBase64(seed));
@@ -154,7 +152,7 @@ function becomeOneself(
 }
 
 /** Writes the machine's name and id where programs look for them; a VM that starts again has them already. */
-async function writeIdentity({ hostname, machine_id }: Identity): Promise<void> {
+async function writeIdentity({ hostname, machine_id }: Begin): Promise<void> {
   const files = {
     "/etc/hostname": `${hostname}\n`,
     "/etc/machine-id": `${machine_id}\n`,

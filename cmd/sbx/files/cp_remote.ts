@@ -54,7 +54,7 @@ function modeOf(header: string | null): number | undefined {
  * Most entries of one copied folder (docs/design/contracts/14-limits.md §14): a hostile guest lists as many
  * as it likes.
  */
-export const ENTRIES_MAX = 1_000_000;
+const ENTRIES_MAX = 1_000_000;
 
 /** A VM's files, accessed through the API. */
 export class Remote {

@@ -55,7 +55,7 @@ export function formatLive({ dir, place, is_repository }: NonNullable<VmInfo["li
 }
 
 /** Folder beside a VM's record with the files brought in. */
-export function roomOf({ workspace }: Pick<VmInfo, "workspace">): string {
+function roomOf({ workspace }: Pick<VmInfo, "workspace">): string {
   return join(dirname(workspace), "repository");
 }
 

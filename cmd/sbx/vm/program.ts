@@ -18,7 +18,7 @@ import { connect } from "../connect.ts";
 /** Exit code of a failure of sbx itself; the program uses the others. */
 export const SBX_FAILED = 125;
 /** Exit code of a program that exceeded its timeout (docs/design/contracts/02-http.md §2). */
-export const TIMED_OUT = 124;
+const TIMED_OUT = 124;
 /** Longest timeout of the API, in `s` (lib/client/api, EXEC_TIMEOUT_MAX_SECS; a test compares them). */
 export const TIMEOUT_MAX_SECS = 24 * 3600;
 /** Most `bytes` of input: as base64 they fit into a request of 10 MiB. */
