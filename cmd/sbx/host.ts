@@ -97,7 +97,7 @@ export function requireThisMachine(what: string): void {
   if (address === undefined) return;
   throw new SbxError(
     "host.local_command",
-    `${what}: that is of this machine, and the VM is on ${withoutUser(address)}`,
+    `${what}: it is on this machine, and the VM is on ${withoutUser(address)}`,
   );
 }
 

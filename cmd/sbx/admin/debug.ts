@@ -77,7 +77,7 @@ export const command: Command = {
   summary: "print a report of this installation that can be sent to anyone",
   notes: [
     "Secrets, names of users and e-mail addresses are replaced. docs/guides/debug.md describes each part.",
-    "It is JSON where the output is no terminal, and text on one. Works without a service, and then says so.",
+    "Prints text to a terminal, and JSON elsewhere. Works without the service too, with a note.",
   ],
   options: [
     JSON_OPTION,

@@ -37,7 +37,7 @@ export const command: CommandGroup = {
       usage: "PROFILE [--arch ARCH] [--json]",
       summary: "build the image of a profile from its packages, and install it",
       notes: [
-        "It takes about a minute and 2.5 GB of disk space meanwhile. VMs that run keep the image that they booted.",
+        "Takes about a minute, and 2.5 GB of disk space meanwhile. Running VMs keep the image that they booted.",
       ],
       options: [ARCH_OPTION, JSON_OPTION],
       words: { min: 1, max: 1 },
@@ -49,7 +49,7 @@ export const command: CommandGroup = {
       usage: "PROFILE [--json]",
       summary: "remove the image of a profile, and the files that nothing else boots from",
       notes: [
-        "VMs that run or are suspended keep its files until they stop; sbx image build makes it again.",
+        "Running and suspended VMs keep its files until they stop; sbx image build makes it again.",
       ],
       options: [JSON_OPTION],
       words: { min: 1, max: 1 },
@@ -60,7 +60,7 @@ export const command: CommandGroup = {
       name: "image prune",
       usage: "[--json]",
       summary: "remove files of earlier images, which no VM uses any more",
-      notes: ["The service does so when it starts, with files that have been there for a day."],
+      notes: ["The service does so at its start, for files older than a day."],
       options: [JSON_OPTION],
       examples: ["sbx image prune"],
       run: prune,

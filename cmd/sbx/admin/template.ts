@@ -16,7 +16,7 @@ export const command: CommandGroup = {
       usage: "[--json]",
       summary: "list the templates",
       notes: [
-        "The first VM of a kind boots; meanwhile sbx writes down a booted guest, and later VMs start from its memory.",
+        "The first VM of a kind boots; meanwhile sbx saves a booted guest, and later VMs start from its memory.",
         UTC_NOTE,
       ],
       options: [JSON_OPTION],

@@ -20,8 +20,8 @@ const install: Command = {
   notes: [
     "Without options: the program and the profiles of the release channel, the fleet's rules, and images from where they " +
     "came. A failure of one does not stop the others; the exit code is 1 then.",
-    "An interrupted download continues where it stopped. VMs that run keep the files that they booted from.",
-    "The word install may be left out.",
+    "An interrupted download continues where it stopped. Running VMs keep the files that they booted from.",
+    "The word install is optional.",
   ],
   options: [
     { name: "assets", about: "update images alone: all of this home, or the one of --manifest" },
@@ -77,7 +77,7 @@ export const command: CommandGroup = {
       name: "update profiles",
       usage: "[ID…] [--allow-downgrade] [--json]",
       summary: "install new and newer profiles of the release channel, with their images",
-      notes: ["Profiles that you changed are kept. VMs that run keep their profile."],
+      notes: ["Profiles that you changed are kept. Running VMs keep their profile."],
       options: [DOWNGRADE, JSON_OPTION],
       words: { min: 0, max: 64 },
       examples: ["sbx update profiles", "sbx update profiles code"],
@@ -88,7 +88,7 @@ export const command: CommandGroup = {
       usage: "[--rollback] [--allow-downgrade] [--json]",
       summary: "install the sbx of the release channel, where no package manager owns it",
       notes: [
-        "Services and VMs that run keep the program that they were started with. The previous program is kept beside it.",
+        "Running services and VMs keep the program that they were started with. The previous program is kept beside it.",
       ],
       options: [{ name: "rollback", about: "put the previous program back" }, DOWNGRADE, JSON_OPTION],
       examples: ["sbx update program", "sbx update program --rollback"],
@@ -97,7 +97,7 @@ export const command: CommandGroup = {
     {
       name: "update pins",
       usage: "PROFILE [--json]",
-      summary: "fetch and verify the files that a profile of yours pins by their addresses",
+      summary: "fetch and verify the files that your profile pins by address",
       options: [JSON_OPTION],
       words: { min: 1, max: 1 },
       examples: ["sbx update pins mine"],

@@ -23,8 +23,8 @@ export const command: Command = {
   usage: "SRC DST [--json]",
   summary: "copy files and folders to or from a VM; one side is NAME:path",
   notes: [
-    "A path is below the workspace, or absolute: any path of the VM, while it runs. The rules on import and export are asked about each file, and each is on record with its size and hash.",
-    "Copies files of any size, and links. Existing files are replaced one by one, with a note. A link that leads out of the copied folder is skipped; of a repository, configuration and hooks stay behind (sbx pull takes its work). The exit code is 1 if a file was skipped.",
+    "A path is below the workspace, or absolute: any path of the VM, while it runs. Rules on import and export decide on each file, and the record has its size and hash.",
+    "Copies files of any size, and links. Existing files are replaced one by one, with a note. Links that lead out of the copied folder are skipped; a repository's configuration and hooks stay behind (sbx pull takes its work). The exit code is 1 if a file was skipped.",
   ],
   options: [JSON_OPTION],
   words: { min: 2, max: 2 },

@@ -10,7 +10,7 @@ export const command: Command = {
   usage: "NAME [--stat] [--json]",
   summary: "show a VM's changes to the files brought in",
   notes: [
-    "Commits and uncommitted work together, against the state that went in. Nothing is taken: sbx pull does that.",
+    "Shows commits and uncommitted work together, against the state that went in. sbx pull takes them.",
   ],
   options: [
     { name: "stat", about: "print the files and how many lines changed" },

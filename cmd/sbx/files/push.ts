@@ -8,7 +8,7 @@ export const command: Command = {
   usage: "DIR NAME [OPTIONS]",
   summary: "bring a git repository or a folder into a VM",
   notes: [
-    "A repository goes in with history and uncommitted changes, without ignored files (.gitignore, .sbxignore). Pushed again, the VM follows unless it has work of its own.",
+    "A repository goes in with history and uncommitted changes, without ignored files (.gitignore, .sbxignore). A second push updates the VM, unless it has work of its own.",
   ],
   options: [...BRING_OPTIONS, JSON_OPTION],
   words: { min: 2, max: 2 },

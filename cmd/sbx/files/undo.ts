@@ -13,7 +13,7 @@ const ID = /^(s[0-9a-f]{8}|[0-9a-f]{12})$/;
 export const command: Command = {
   name: "undo",
   usage: "NAME [--to TIME|EVENT|SNAPSHOT] [--yes] [--json]",
-  summary: "put a VM's workspace back to before a time or an event",
+  summary: "put a workspace back to its state before a time or an event",
   notes: [
     "Shows the changes and asks. Without --to: the newest snapshot that differs from the workspace. The state that " +
     "is undone becomes a snapshot, so undo once more brings it back.",

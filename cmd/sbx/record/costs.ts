@@ -11,7 +11,7 @@ export const command: Command = {
   usage: "[NAME] [--json]",
   summary: "show tokens and cost of model calls, of one VM or of all",
   notes: [
-    "Also after the VM was deleted.",
+    "Works also after the VM was deleted.",
     "Costs are estimates from a table of list prices. A model outside of it counts at its family's price, else as the dearest of its provider, and is marked, as is a price that no source has; network.model_price_file adds prices.",
   ],
   options: [JSON_OPTION],

@@ -20,7 +20,7 @@ export const command: Command = {
   usage: "NAME [--family FAMILY] [--since TIME] [--host HOST] [--grep TEXT] [--denied] [--follow] [--json]",
   summary: "list the events of a session, oldest first",
   notes: [
-    "Also after the VM was deleted.",
+    "Works also after the VM was deleted.",
     UTC_NOTE,
   ],
   options: [

@@ -10,7 +10,7 @@ export const command: Command = {
   usage: "NAME [--json]",
   summary: "list the findings of detections and rules in a session",
   notes: [
-    "Also after the VM was deleted.",
+    "Works also after the VM was deleted.",
     UTC_NOTE,
   ],
   options: [JSON_OPTION],

@@ -22,7 +22,7 @@ export const command: Command = {
   usage: "NAME [--host HOST] [--path PATH] [--since TIME] [--follow] [--denied] [--json]",
   summary: "list the HTTP requests of a session",
   notes: [
-    "Also names that led to no address.",
+    "Includes names without an address.",
     UTC_NOTE,
   ],
   options: [

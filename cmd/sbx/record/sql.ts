@@ -9,7 +9,7 @@ import { table } from "../output.ts";
 export const command: Command = {
   name: "sql",
   usage: "NAME|SESSION|FILE 'SELECT …' [--json]",
-  summary: "ask a session's record a question in SQL; nothing is changed",
+  summary: "query a session's record in SQL, read-only",
   notes: ["docs/guides/queries.md has the views, their columns and questions to begin with."],
   options: [JSON_OPTION],
   words: { min: 2, max: 2 },

@@ -13,7 +13,7 @@ export const command: Command = {
   usage: "NAME|FILE [--json]",
   summary: "show the programs of a session as a tree, with their actions",
   notes: [
-    "A program that only its requests name stands alone, as the guest names it.",
+    "A program known from its requests alone has no parent, and the name that the guest gave it.",
     FILE_NOTE,
   ],
   options: [JSON_OPTION],

@@ -28,7 +28,7 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
   const command: Command = {
     name: decision,
     usage: decision === "allow" ? "ASK [--for TIME] [--save-as-rule]" : "ASK [--for TIME]",
-    summary: `${decision} a waiting event, or with --for those like it`,
+    summary: `${decision} a waiting event, or with --for similar ones too`,
     notes: ["With --for it answers every event that sbx asks shows as covered.", UTC_NOTE],
     options: [
       {

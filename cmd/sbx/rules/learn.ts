@@ -25,8 +25,8 @@ export const command: Command = {
     "The profile asks about everything else.",
     FILE_NOTE,
     "A profile is printed, or saved as a new one, only if a replay proves that it refuses nothing recorded.",
-    "--minimise runs the commands of one session again, with everything they do outside, in a fresh VM for each trial, and " +
-    "leaves out every rule without which they end as they did.",
+    "--minimise runs the commands of one session again, including their effects outside, in a fresh VM for each trial, " +
+    "and leaves out every rule without which they still end the same.",
     "With --check, the exit code is 1 if the profile would refuse or ask about something recorded.",
   ],
   options: [

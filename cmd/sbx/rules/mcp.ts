@@ -88,7 +88,7 @@ const HASH = /^[0-9a-f]{8,64}$/;
 const APPROVE: Command = {
   name: "mcp approve",
   usage: "SERVER__TOOL HASH [-p PROFILE] [--json]",
-  summary: "approve a changed tool as sbx mcp diff showed it, with the hash that stood there",
+  summary: "approve a changed tool, by the hash that sbx mcp diff showed",
   options: [PROFILE_OPTION, JSON_OPTION],
   words: { min: 2, max: 2 },
   examples: ["sbx mcp approve -p mine github__search_issues 9c1d2e7a"],

@@ -102,7 +102,7 @@ async function list(profile: string, args: Arguments): Promise<number> {
     for (const { name, revision, outdated } of answer.vms) {
       if (!outdated) continue;
       note(
-        `VM "${name}" is running with revision ${revision} of the profile as it was at its start, not with these rules: ` +
+        `VM "${name}" still runs with revision ${revision} of the profile, not with these rules: ` +
           `sbx policy reload ${name} applies them`,
       );
     }
@@ -151,11 +151,11 @@ async function undo(id: string, args: Arguments): Promise<number> {
   const path = `/enforcement/changes/${encodeURIComponent(id)}/undo`;
   const { change } = await (await connect()).json<RuleUndone>("POST", path);
   if (args.has("json")) await printJson({ change: change ?? null });
-  else if (!change) await print("it is as it was before: nothing to undo");
+  else if (!change) await print("nothing to undo: it is already as before the change");
   else {
     const [profile, subject] = subjectOf(change);
     const whole = profile === "" ? subject : `rule "${subject}" of profile "${profile}"`;
-    await print(`${whole}: ${change.what}, in force in running VMs (${change.change_id})`);
+    await print(`${whole}: ${change.what}, active in running VMs (${change.change_id})`);
   }
   return 0;
 }

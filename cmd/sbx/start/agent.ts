@@ -91,7 +91,7 @@ async function run(args: Arguments): Promise<number> {
   if (task === undefined && !isDetached && !Deno.stdin.isTerminal()) {
     throw usageError(RUN, "without a terminal an agent needs a task", `sbx agent ${id} -p "…"`);
   }
-  if (args.has("live") && args.has("to")) throw usageError(RUN, "--to is for a copy, not for --live");
+  if (args.has("live") && args.has("to")) throw usageError(RUN, "--to cannot be combined with --live");
   const client = await connect();
   // Before the image, which takes minutes to build.
   const ref = await requireKey(client, profile);
@@ -247,7 +247,7 @@ function readAnswer(question: string): string | null {
     const shownAt = performance.now();
     const line = prompt(question);
     if (line === null || performance.now() - shownAt >= READ_MS) return line;
-    note("  typed before the question could be read, so it is no answer");
+    note("  ignored: it was typed before the question could be read");
   }
 }
 

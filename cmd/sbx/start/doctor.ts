@@ -11,7 +11,7 @@ export const command: Command = {
   usage: "[NAME] [--fix] [--bundle] [--json]",
   summary: "check this machine, or with NAME a running VM from inside",
   notes: [
-    "The exit code is 1 if something is wrong; the line below says what to do.",
+    "The exit code is 1 if a check failed; the line below it has the remedy.",
     "With NAME: clock, mounts, disk, memory, network, trust in the CA, MCP. The VM looks up sbx-doctor.invalid; " +
     "requests of its curl and git to that name are refused and recorded.",
   ],
@@ -27,7 +27,7 @@ export const command: Command = {
     const [name] = args.words;
     if (name === undefined) return await doctorHost(args);
     if (args.has("fix") || args.has("bundle")) {
-      throw usageError(command, "--fix and --bundle are of this machine, and take no NAME");
+      throw usageError(command, "--fix and --bundle apply to this machine, and take no NAME");
     }
     return await doctorVm(args, name);
   },

@@ -53,7 +53,7 @@ export const command: Command = {
       throw usageError(command, "--live and --from-dir exclude each other");
     }
     if (live !== undefined) requireThisMachine(`--live ${live}`);
-    if (live !== undefined && args.has("to")) throw usageError(command, "--to is for --from-dir");
+    if (live !== undefined && args.has("to")) throw usageError(command, "--to needs --from-dir");
     const json: CreateRequest = {
       name,
       ...sizeOf(args),

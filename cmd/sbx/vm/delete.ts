@@ -11,7 +11,7 @@ export const command: Command = {
   usage: "NAME… [--force] [--json]",
   summary: "delete VMs with their disks and workspaces",
   notes: [
-    "A VM with work that sbx pull would bring is deleted with --force only; on a terminal sbx asks. Deleted VMs can be",
+    "A VM with work that was not pulled is deleted with --force only; on a terminal sbx asks. Deleted VMs can be",
     "restored for a day where the disk has room: sbx list --deleted, sbx restore NAME.",
   ],
   options: [

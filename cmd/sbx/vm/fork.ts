@@ -15,7 +15,7 @@ export const command: Command = {
   usage: "NAME [NEW] [-n COUNT] [--no-wait] [--json]",
   summary: "make new VMs from one moment of a VM",
   notes: [
-    "Of a running or suspended VM they have memory, programs, disk and workspace; of a stopped one, disk and workspace.",
+    "They get the memory, programs, disk and workspace of a running or suspended VM; of a stopped one, disk and workspace.",
   ],
   options: [
     {
@@ -44,7 +44,7 @@ export const command: Command = {
     if (args.has("json")) await printJson({ ...made, vms: infos });
     else {
       for (const info of infos) await print(`${info.name}: ${info.status}, forked from ${name}`);
-      if (made.still_ms !== undefined) await print(`${name} stood still for ${Math.round(made.still_ms)} ms`);
+      if (made.still_ms !== undefined) await print(`${name} was paused for ${Math.round(made.still_ms)} ms`);
     }
     return 0;
   },

@@ -42,7 +42,7 @@ export const command: CommandGroup = {
       summary: "connect to a running job: its terminal, or its output as it comes",
       notes: [
         `On a terminal, ${DETACH_NOTE}. Without one, ctrl-c ends the view and not the job.`,
-        "Two may attach at once; the size is that of the terminal that attached or changed last.",
+        "Two may attach at once; the terminal that attached or changed last sets the size.",
         CODE_NOTE,
       ],
       options: [],
@@ -57,7 +57,7 @@ export const command: CommandGroup = {
       usage: "ID [--tail N] [--follow] [--raw] [--json]",
       summary: "print the output of a job, also of one that has ended",
       notes: [
-        "On a terminal the output has no control sequences; into a file or pipe it is byte for byte.",
+        "On a terminal the output has no control sequences; in a file or pipe it is unchanged.",
         CODE_NOTE,
       ],
       options: [

@@ -101,7 +101,7 @@ export async function completeVm<T>(
       () => true,
       () => false,
     );
-    if (isDeleted) note(`sbx: deleted "${name}" again, which got nothing`);
+    if (isDeleted) note(`sbx: deleted the new VM "${name}" again; it was empty`);
     throw error;
   }
 }

@@ -10,8 +10,8 @@ export const command: Command = {
   usage: "NAME [PORT[:HOST_PORT]] [--remove] [--json]",
   summary: "forward a port of 127.0.0.1 to a VM; without PORT, list them",
   notes: [
-    "It ends with the VM. Policy decides on each connection as on a program sbx-port with PORT as its argument.",
-    "Without HOST_PORT it is the same as PORT, or a free one if that is taken.",
+    "The forward ends with the VM. Policy decides on each connection as on a program sbx-port with PORT as its argument.",
+    "HOST_PORT is PORT by default, or a free port if that is taken.",
   ],
   options: [{ name: "remove", about: "close the port, with its connections" }, JSON_OPTION],
   words: { min: 1, max: 2 },

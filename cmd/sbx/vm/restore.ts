@@ -9,7 +9,7 @@ export const command: Command = {
   usage: "NAME|ID [NEW] [--json]",
   summary: "bring a deleted VM back, as it was; NEW renames it",
   notes: [
-    "Deleted VMs are kept for a day where the disk has room. Of several with one name the last deleted one comes back.",
+    "Deleted VMs are kept for a day where the disk has room. Of several with the same name, the one deleted last comes back.",
   ],
   options: [JSON_OPTION],
   words: { min: 1, max: 2 },

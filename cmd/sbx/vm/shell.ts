@@ -15,7 +15,7 @@ export const command: Command = {
   summary: "open a terminal in a running VM; ctrl-] detaches",
   notes: [
     "A second sbx shell joins the first one's terminal. With CMD, or with input that is not a terminal, it opens a separate one, which ends with that input.",
-    "The exit code is 0 whatever the shell's own; sbx exec returns that of a program.",
+    "The exit code is 0, whatever the shell returns; sbx exec returns the program's.",
   ],
   options: [],
   words: { min: 1, max: 1 },

@@ -14,8 +14,8 @@ export const command: Command = {
   usage: "[NAME…] [--install | --alone] [--json]",
   summary: "print a configuration for SSH clients; a VM is NAME.sbx",
   notes: [
-    "Editors, scp and rsync use it too. Without NAME it is for all VMs. No port is opened: each connection is a program sbx-sshd in the VM, which policy decides on.",
-    "--install puts it into ~/.ssh/sbx.conf, which ~/.ssh/config includes from then on; do it again for new VMs.",
+    "Editors, scp and rsync use it too. Without NAME it covers all VMs. No port is opened: each connection is a program sbx-sshd in the VM, subject to its policy.",
+    "--install puts it into ~/.ssh/sbx.conf, which ~/.ssh/config includes from then on; repeat it for new VMs.",
     "Forwards are off in it, since forwards of ~/.ssh/config would apply too. --alone prints one in which ssh -L and editors may forward, for ssh -F; --install also writes it, to ~/.ssh/sbx-alone.conf.",
   ],
   options: [
