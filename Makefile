@@ -107,7 +107,7 @@ bench: setup deps image ## every benchmark
 
 # The fast benchmarks of this checkout and of a commit, in turns; fails where one is worse by over 5 % in every round.
 # BENCH chooses some of them.
-bench-compare: setup ## fast benchmarks against a commit; BASE=commit BENCH="policy ledger" ROUNDS=5
+bench-compare: setup ## fast benchmarks against a commit; BASE=… BENCH=… ROUNDS=5
 	@$(DENO) run -A --quiet --cached-only tests/bench/compare/main.ts --rounds $(or $(ROUNDS),5) $(BASE) $(BENCH)
 
 # Mutations of the code that its unit tests should notice; NOUN=… and COUNT=… choose fewer.

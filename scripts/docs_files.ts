@@ -32,7 +32,7 @@ const WRITTEN: [name: string, schema: z.ZodType, description: string][] = [
 
 /** Interfaces of what is in a record, beside it, or signed about it. */
 const RECORDS: [path: string, names: string[]][] = [
-  ["lib/ledger/seal.ts", ["Seal", "ChainHeads"]],
+  ["lib/ledger/chain.ts", ["Seal", "ChainHeads"]],
   ["lib/session/statement.ts", ["BootStatement", "ContractStatement", "StatementBase"]],
 ];
 

@@ -63,7 +63,7 @@ const REPORTS: Report[] = [
     command: "sbx-admin release verify --json",
     shapes: {
       "lib/release/tree/verify.ts": ["TreeReport"],
-      "lib/release/tree/tree.ts": ["TreeResult"],
+      "lib/release/tree/verify.ts": ["TreeResult"],
     },
   },
 ];

@@ -145,7 +145,9 @@ export async function makeBundle(
   const place = home(Deno.env);
   const path = resolve(request.out ?? `sbx-support-${new Date().toISOString().slice(0, 10)}.tar.zst`);
   if (!path.endsWith(".tar.zst")) {
-    throw new SbxError("bundle.invalid", `${path} does not end with .tar.zst`, { hint: "give a name that ends with .tar.zst" });
+    throw new SbxError("bundle.invalid", `${path} does not end with .tar.zst`, {
+      hint: "give a name that ends with .tar.zst",
+    });
   }
   const client = await serviceAnswers(place) ? Client.unix(place.serviceSocket) : undefined;
   try {

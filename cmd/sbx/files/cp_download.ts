@@ -8,9 +8,9 @@ import {
   joinPath,
   NOT_UTF8,
   type Remote,
+  reportClash,
   requireRoom,
   type Tree,
-  reportClash,
 } from "./cp_remote.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
 import { isDotGit, targetProblem } from "../../../lib/repo/name/mod.ts";
