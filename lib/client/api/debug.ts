@@ -88,7 +88,7 @@ export const DebugReport = z.strictObject({
       path: z.string(),
       exists: z.boolean(),
       hash: z.string(),
-      signature: z.string().describe("where the manifest came from, and what vouches for it"),
+      signature: z.string().describe("origin of the manifest, and the signature on it"),
     }),
     asset_version_for_binary: z.string(),
     files: z.strictObject({ kernel: AssetState, initrd: AssetState, rootfs: AssetState }),
@@ -109,6 +109,6 @@ export const debugRoutes = {
     method: "get",
     path: "/debug/report",
     tags: ["system"],
-    responses: answers("what this installation is and has, redacted: it can be sent to anyone", DebugReport),
+    responses: answers("report on this installation, redacted: it can be sent to anyone", DebugReport),
   }),
 };

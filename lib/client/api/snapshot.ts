@@ -24,7 +24,7 @@ export const SnapshotCreate = z.strictObject({
 }).openapi("SnapshotCreate");
 
 export const SnapshotProtect = z.strictObject({
-  reason: SnapshotCreate.shape.label.unwrap().describe("what follows, such as: before a turn of the agent"),
+  reason: SnapshotCreate.shape.label.unwrap().describe("reason, such as: before a turn of the agent"),
 }).openapi("SnapshotProtect");
 
 export const SnapshotProtected = z.object({
@@ -53,7 +53,7 @@ export const SnapshotUndo = z.strictObject({
   ),
   before_unix_ms: z.int().optional().describe("the newest snapshot that is not later than this; not with to"),
   paths,
-  dry_run: z.boolean().optional().describe("say what would change, and change nothing"),
+  dry_run: z.boolean().optional().describe("report the changes without making them"),
 }).openapi("SnapshotUndo");
 export type SnapshotUndo = z.infer<typeof SnapshotUndo>;
 
@@ -112,7 +112,7 @@ export const snapshotRoutes = {
         }),
       }),
     },
-    responses: answers("what changed since the snapshot", SnapshotDiff),
+    responses: answers("changes since the snapshot", SnapshotDiff),
   }),
   restore: createRoute({
     method: "post",

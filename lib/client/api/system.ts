@@ -53,7 +53,7 @@ export const SystemStatus = ServiceStatus.extend({
   update: UpdateStatus.describe("as of GET /update/status"),
   corp: z.string().describe("state of corp.toml, one sentence"),
   setup: z.object({ completed_steps: z.array(z.string()).describe("assets, vm, providers") }).describe(
-    "what of the set-up of this home is done (docs/design/contracts/11-debug-report.md §11)",
+    "finished steps of the set-up of this home (docs/design/contracts/11-debug-report.md §11)",
   ),
 }).openapi("SystemStatus");
 export type SystemStatus = z.infer<typeof SystemStatus>;

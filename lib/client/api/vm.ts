@@ -153,7 +153,7 @@ export const VmInfo = VmSummary.extend({
     "absent before the first boot",
   ),
   started_why: z.string().optional().describe(
-    "why it did not start from memory, or what a suspended VM came back for",
+    "why it did not start from memory, or the reason a suspended VM resumed",
   ),
   hypervisor: z.string(),
   features: z.record(z.string(), z.boolean()),
