@@ -2,8 +2,15 @@
 import type { Client, InValue } from "@libsql/client/sqlite3";
 import { SbxError } from "../../base/error/mod.ts";
 import { type Event, type EventFamily, familyOf } from "../../event/mod.ts";
-import type { LastEvent, LedgerDecision, LedgerFinding, LedgerOutcome } from "../schema.ts";
-import { DECISION, EVENTS_WITH_OUTCOMES, FAMILY } from "../views.ts";
+import {
+  DECISION,
+  EVENTS_WITH_OUTCOMES,
+  FAMILY,
+  type LastEvent,
+  type LedgerDecision,
+  type LedgerFinding,
+  type LedgerOutcome,
+} from "../schema.ts";
 import { selectPage, selectText, type TextRow, withLedger } from "./open.ts";
 
 /** Default number of events of a page, and the most that a caller may request. */

@@ -1,6 +1,6 @@
 /** Sums of a ledger up to given lengths of its chains: the same rows give the same sums, also once it is longer. */
 import type { Client, InValue } from "@libsql/client/sqlite3";
-import { FAMILY } from "../views.ts";
+import { FAMILY } from "../schema.ts";
 import type { ChainLengths } from "./rows.ts";
 import { parseJson, selectText, type TextRow, withLedger } from "./open.ts";
 

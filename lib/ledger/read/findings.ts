@@ -1,7 +1,6 @@
 /** Reads findings of a ledger, and summaries of a session's security. */
 import type { Event } from "../../event/mod.ts";
-import type { LedgerFinding } from "../schema.ts";
-import { EVENTS_WITH_OUTCOMES } from "../views.ts";
+import { EVENTS_WITH_OUTCOMES, type LedgerFinding } from "../schema.ts";
 import { PAGE_EVENTS_MAX, parseEvent } from "./events.ts";
 import { parseJson, selectText, withLedger } from "./open.ts";
 

@@ -3,8 +3,7 @@ import { type Client, createClient, type InValue } from "@libsql/client/sqlite3"
 import { pathToFileURL } from "node:url";
 import { SbxError } from "../../base/error/mod.ts";
 import { connect, ledgerError } from "../failure.ts";
-import { BUSY_MS, isOutdated, STATEMENTS } from "../schema.ts";
-import { CREATE_TEMP_VIEWS } from "../views.ts";
+import { BUSY_MS, CREATE_TEMP_VIEWS, isOutdated, STATEMENTS } from "../schema.ts";
 import { copyLedger } from "../copy.ts";
 
 /** Opens or creates a database file. @throws {SbxError} `ledger.unavailable` */

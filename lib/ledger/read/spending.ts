@@ -1,5 +1,5 @@
 /** Sums a session's usage and costs from its record. */
-import { EVENTS_WITH_OUTCOMES, selectFamily } from "../views.ts";
+import { EVENTS_WITH_OUTCOMES, selectFamily } from "../schema.ts";
 import { selectText, withLedger } from "./open.ts";
 
 /** A session's usage, by its record (docs/design/contracts/04-profiles.md §4, "Budgets"). */

@@ -6,8 +6,7 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { SbxError } from "../../base/error/mod.ts";
 import { copyLedger, type LedgerCopy } from "../copy.ts";
-import { isOutdated } from "../schema.ts";
-import { CREATE_TEMP_VIEWS } from "../views.ts";
+import { CREATE_TEMP_VIEWS, isOutdated } from "../schema.ts";
 
 /** Most rows of an answer (docs/design/contracts/12-ledger.md §12). */
 export const SQL_ROWS_MAX = 100_000;

@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { EVENT_TYPES } from "../../../lib/event/schema.ts";
 import { catalogue, EVENT_FAMILIES, type EventFamily, familyOf } from "../../../lib/event/mod.ts";
 import { RESPONDING } from "../../../lib/session/gate/passage.ts";
-import { viewOf } from "../../../lib/ledger/views.ts";
+import { viewOf } from "../../../lib/ledger/schema.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 /**

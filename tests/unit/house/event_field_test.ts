@@ -7,7 +7,7 @@ import { textsOf, withTexts } from "../../../lib/credential/scrub.ts";
 import { catalogue, EVENT_FAMILIES, type EventFamily, familyOf, valueAt } from "../../../lib/event/mod.ts";
 import { type Event, EVENT_TYPES, EventSchema } from "../../../lib/event/schema.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { VIEW_FIELDS } from "../../../lib/ledger/views.ts";
+import { VIEW_FIELDS } from "../../../lib/ledger/schema.ts";
 import { compileRewrites } from "../../../lib/policy/engine/compile.ts";
 import type { Draft, RewriteOp, Rule } from "../../../lib/policy/mod.ts";
 import { recordOf } from "../../../lib/ledger/sink/record.ts";
@@ -174,10 +174,10 @@ Deno.test("every event field has a column in a view of the ledger, or a reason a
   const paths = [...VIEW_FIELDS.values()].flatMap((columns) => Object.values(columns));
   const hasColumn = (path: string) =>
     paths.some((column) => path === column || path.startsWith(`${column}.`));
-  assertDecided(hasColumn, NO_COLUMN, "add a column to lib/ledger/views.ts, or a reason to NO_COLUMN");
+  assertDecided(hasColumn, NO_COLUMN, "add a column to lib/ledger/schema.ts, or a reason to NO_COLUMN");
   for (const path of paths) {
     const isPart = catalogue.has(path) || FIELDS.some((field) => field.startsWith(`${path}.`));
-    assert(isPart, `lib/ledger/views.ts has a column of ${path}, and there is no such field`);
+    assert(isPart, `lib/ledger/schema.ts has a column of ${path}, and there is no such field`);
   }
 });
 

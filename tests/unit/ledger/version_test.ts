@@ -16,8 +16,7 @@ import {
   verifyLedger,
 } from "../../../lib/ledger/read/mod.ts";
 import { openLedger } from "../../../lib/ledger/read/open.ts";
-import { SCHEMA_VERSION } from "../../../lib/ledger/schema.ts";
-import { VIEW_FIELDS } from "../../../lib/ledger/views.ts";
+import { SCHEMA_VERSION, VIEW_FIELDS } from "../../../lib/ledger/schema.ts";
 import { execEvent, runSql, select, SESSION, withLedgerPath, writeEvents } from "../../helper/ledger.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
