@@ -1,7 +1,7 @@
 /**
  * Detections in compiled form and the matcher that evaluates them (docs/design/contracts/06-detection.md §6).
- * They never block. This file loads no zod and no native code: `pack/` and `compile.ts` read and compile
- * packs, `live/` loads packs and stores overlays, `replay/` evaluates recorded events.
+ * They never block. This file loads no zod and no native code: `pack/` and `compile/` read and compile
+ * packs, `active/` loads packs and stores overlays, `replay/` evaluates recorded events.
  */
 export {
   type DetectionFinding,

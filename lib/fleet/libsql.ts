@@ -42,7 +42,7 @@ export class FleetDatabase {
       return await database.run(sql, args);
     } catch (cause) {
       const said = plain(String((cause as Error).message ?? cause).split("\n")[0]).slice(0, 300);
-      throw new SbxError("fleet.unavailable", `the collector ${this.name} does not take it: ${said}`, {
+      throw new SbxError("fleet.unavailable", `the collector ${this.name} refuses it: ${said}`, {
         cause,
         hint: "the rows are kept in the ledgers of this machine, and sent later",
       });

@@ -78,3 +78,13 @@ export async function keepFile(path: string, data: Uint8Array): Promise<boolean>
     await Deno.remove(temporary).catch(ignore("no one reads a leftover"));
   }
 }
+
+/** Names in a folder; none if it is missing. */
+export async function namesIn(dir: string): Promise<string[]> {
+  try {
+    return (await Array.fromAsync(Deno.readDir(dir))).map(({ name }) => name);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { log } from "../../base/log/mod.ts";
 import { asSbxError, ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { readHeads } from "../../ledger/read/mod.ts";
+import { namesIn } from "../store.ts";
 import type { SigningKey } from "../../release/mod.ts";
 import { type BodyGrant, SESSION_ID } from "../segment/mod.ts";
 import {
@@ -318,15 +319,7 @@ function exists(path: string): Promise<boolean> {
   return Deno.lstat(path).then(() => true, () => false);
 }
 
-async function namesIn(dir: string): Promise<string[]> {
-  try {
-    return (await Array.fromAsync(Deno.readDir(dir))).map(({ name }) => name);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  }
-}
-
+/** State of shipping, in a file that `sbx fleet status` reads. */
 export interface FleetStatus {
   schema: "sbx.fleet-status.v1";
   /** collector, without credentials */

@@ -113,7 +113,7 @@ GROUP BY e.http_request_host, e.http_request_method ORDER BY bytes_sent DESC, ho
   },
   {
     name: "blocked",
-    about: "what rules blocked",
+    about: "events that rules blocked",
     sql: (write) =>
       `SELECT e.rule_id AS rule, e.event_type AS event_type, count(*) AS events, count(DISTINCT e.session_id) AS sessions, ${SEEN}
 FROM ${write.from("events")} AS e

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { ChainHeads } from "../../ledger/mod.ts";
 import { openSegment, sameHeads, verifyRows } from "../segment/mod.ts";
 import { readReport, type Report, REPORT_SESSIONS_MAX, START } from "../ship/mod.ts";
-import { positionOf, reportPath, sessionFolder, storePaths } from "../store.ts";
+import { namesIn, positionOf, reportPath, sessionFolder, storePaths } from "../store.ts";
 import { keyOf, listMachines, type Machine } from "./machines.ts";
 import { readProblems } from "./receiver.ts";
 
@@ -207,13 +207,4 @@ async function reportsOf(dir: string, machineId: string): Promise<Map<string, Se
 
 function isBehind(end: ChainHeads, final: ChainHeads): boolean {
   return end.events < final.events || end.outcomes < final.outcomes || end.journal < final.journal;
-}
-
-async function namesIn(dir: string): Promise<string[]> {
-  try {
-    return (await Array.fromAsync(Deno.readDir(dir))).map(({ name }) => name);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  }
 }

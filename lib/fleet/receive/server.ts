@@ -242,7 +242,9 @@ class Intake {
     const { machine_id } = upload;
     const mine = this.#ofMachine.get(machine_id) ?? 0;
     if (this.#count >= UPLOADS_MAX || mine >= UPLOADS_PER_MACHINE_MAX) {
-      throw new SbxError("fleet.busy", "other bodies come at this moment", { hint: "try again in a minute" });
+      throw new SbxError("fleet.busy", "the receiver is busy with other uploads", {
+        hint: "try again in a minute",
+      });
     }
     this.#count++;
     this.#ofMachine.set(machine_id, mine + 1);

@@ -209,7 +209,7 @@ function unknownMachine(id: string): SbxError {
 
 function invalid(problem: string): SbxError {
   return new SbxError("fleet.segment.invalid", `the segment is refused: ${problem}`, {
-    hint: "nothing of it was kept; the machine has the rows and sends them again",
+    hint: "none of it was kept; the machine has the rows and sends them again",
   });
 }
 

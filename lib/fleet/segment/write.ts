@@ -244,7 +244,7 @@ function replacementOf(name: string, value: unknown): unknown {
 }
 
 function damaged(problem: string, cause?: unknown): SbxError {
-  return new SbxError("ledger.invalid", `the ledger is damaged: ${problem}; nothing of it is sent`, {
+  return new SbxError("ledger.invalid", `the ledger is damaged: ${problem}; none of its rows are sent`, {
     cause,
     hint: "sbx verify NAME names the first bad event",
   });

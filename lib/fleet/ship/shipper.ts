@@ -163,7 +163,7 @@ function forked(sessionId: string, name: string): SbxError {
 }
 
 function lost(name: string): SbxError {
-  return new SbxError("fleet.unavailable", `the collector ${name} does not say where it stands`, {
+  return new SbxError("fleet.unavailable", `the collector ${name} does not report its position`, {
     hint: "two collectors may share one address; check the receiver's log",
   });
 }

@@ -238,7 +238,7 @@ class Learner {
     if (this.#unnamed.length > 0) {
       throw new SbxError(
         "learn.unnamed",
-        `no rule can name what these events have:\n${this.#unnamed.join("\n")}`,
+        `no rule can name the values of these events:\n${this.#unnamed.join("\n")}`,
         {
           hint: "leave the session out, or write a profile yourself: docs/guides/policy.md",
         },
