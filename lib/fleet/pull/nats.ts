@@ -1,3 +1,4 @@
+/** Reading segments and reports from NATS with JetStream. */
 import type { ConsumerMessages, JsMsg } from "@nats-io/jetstream";
 import { joinBytes } from "../../base/bytes/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";

@@ -1,3 +1,4 @@
+/** Shipping by NATS with JetStream. */
 import { blake3 } from "../../base/hash/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import {

@@ -1,3 +1,4 @@
+/** A queue of lines on disk, so that findings outlive the process and an outage of their sink. */
 import { join } from "node:path";
 import { joinBytes } from "../../base/bytes/mod.ts";
 import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";

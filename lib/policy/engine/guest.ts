@@ -1,3 +1,7 @@
+/**
+ * Rules that a guest is held to: which operations wait for a decision, and which files and arguments they
+ * read.
+ */
 import type { EventType, FileActivity } from "../../event/mod.ts";
 import type { CompiledRule } from "./compile.ts";
 import { type Condition, masksOf, type Probe, TYPES, typesOf } from "./condition.ts";

@@ -1,3 +1,7 @@
+/**
+ * The debug report of a home, and the redaction of its secrets (docs/design/contracts/11-debug-report.md
+ * §11).
+ */
 import { basename, dirname, join } from "node:path";
 import type { DebugReport } from "../../client/api/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
