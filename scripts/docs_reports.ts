@@ -62,8 +62,7 @@ const REPORTS: Report[] = [
   {
     command: "sbx-admin release verify --json",
     shapes: {
-      "lib/release/tree/verify.ts": ["TreeReport"],
-      "lib/release/tree/verify.ts": ["TreeResult"],
+      "lib/release/tree/verify.ts": ["TreeReport", "TreeResult"],
     },
   },
 ];
