@@ -157,7 +157,7 @@ function namesOf(name: string | undefined, count: number): (string | undefined)[
   });
 }
 
-/** Begin of the name of such a folder. */
+/** Begin of the name of the folder in which forks are made. */
 const UNFINISHED = ".fork-";
 
 /** Files of a fork that are not its source's. */

@@ -69,9 +69,9 @@ export async function awaitFiles(vm: Vm, changes: Change[]): Promise<void> {
   ]);
 }
 
-/** Begin of the name of such a folder until it is complete. */
+/** Begin of the name of the folder of a session that is started ahead, until it is complete. */
 const UNFINISHED = ".spare-";
-/** Mark: size of the disk, in `GiB`. */
+/** Mark in a folder that has no VM yet: size of the disk, in `GiB`. */
 const MARK = "spare";
 /** Whatever the umask: programs of any user in the guest may enter the workspace; the folder above it is closed on the host. */
 const WORKSPACE_MODE = 0o755;
