@@ -28,7 +28,7 @@ export const SnapshotChange = z.object({
   path: z.string().describe("relative to the workspace; bytes that are not UTF-8 as \\xe9"),
   change: z.enum(["created", "deleted", "modified", "mode"]),
   type: z.enum(["file", "folder", "link", "other"]).describe(
-    "after the change; of what is deleted, before it",
+    "after the change; before it for a deleted entry",
   ),
   size_before: z.int().optional().describe("bytes of a file"),
   size_after: z.int().optional(),

@@ -53,7 +53,7 @@ export async function openSigned(
   const envelope = parseEnvelope(bytes, source);
   const [signature, ...others] = envelope.signatures;
   if (others.length > 0 || !TYPES.includes(envelope.payloadType)) {
-    throw refuse(source, "it is nothing that one machine signs");
+    throw refuse(source, "it is not a text that a machine signs");
   }
   // Other spaces, key orders or unused bits of base64 would be bytes that no signature covers.
   if (!Buffer.from(spell(toJson(envelope))).equals(bytes)) {
