@@ -255,7 +255,7 @@ class CallInput {
     if (piece === null) this.#pieces.unshift(null);
     this.#given = piece === null ? 0 : Uint8Array.fromBase64(piece).length;
     this.#waiting -= piece?.length ?? 0;
-    this.#tell();
+    this.#wake();
     return piece;
   }
 
@@ -269,10 +269,10 @@ class CallInput {
   #add(piece: string | null): void {
     this.#pieces.push(piece);
     this.#waiting += piece?.length ?? 0;
-    this.#tell();
+    this.#wake();
   }
 
-  #tell(): void {
+  #wake(): void {
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();
   }

@@ -28,7 +28,7 @@ export const fleetMachines: Command = {
     else if (machines.length === 0) await print("no machines");
     else {
       for (const { machine_id, name, team, enrolled_at, sbx, in_force } of machines) {
-        const told = sbx === undefined
+        const state = sbx === undefined
           ? "never heard of"
           : `sbx ${sbx}, ${in_force?.bundle === undefined ? "no bundle" : `bundle ${in_force.bundle}`}` +
             (in_force?.state === undefined || ["ok", "absent"].includes(in_force.state)
@@ -37,7 +37,7 @@ export const fleetMachines: Command = {
         await print(
           `${machine_id.slice(0, 16)}  ${enrolled_at}  ${name}${
             team === undefined ? "" : ` (${team})`
-          }  ${told}`,
+          }  ${state}`,
         );
       }
     }

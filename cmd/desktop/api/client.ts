@@ -49,8 +49,8 @@ export async function ask<M extends Method, P extends PathOf<M>>(
   return await (await send(method, filled(path, params, query))).json();
 }
 
-/** Sends JSON to a route, and returns that of its answer. */
-export async function tell<M extends Method, P extends PathOf<M>>(
+/** Sends JSON to a route. @returns the JSON of its answer */
+export async function submit<M extends Method, P extends PathOf<M>>(
   method: M,
   path: P,
   params: Params<P>,

@@ -36,7 +36,7 @@ import type {
 } from "../../../lib/client/api/schema.ts";
 import type { DecidedEvent } from "../../../lib/event/mod.ts";
 import { addressOf } from "./address.ts";
-import { ask, send, tell } from "./client.ts";
+import { ask, send, submit } from "./client.ts";
 
 export type Explanation = SettingExplanation;
 export type Settings = typeof SettingsResponse["_output"];
@@ -89,26 +89,26 @@ type EventPage = Omit<Answer<RouteAt<"GET", "/sessions/{id}/events">>, "events">
 const toolName = (name: string) => name.replaceAll("~", "~0").replaceAll("/", "~1").replaceAll("%", "~2");
 
 type Conditions<P extends PathOf<"GET">> = Query<RouteAt<"GET", P>>;
-type Told<M extends Method, P extends PathOf<M>> = Body<RouteAt<M, P>>;
+type BodyOf<M extends Method, P extends PathOf<M>> = Body<RouteAt<M, P>>;
 
 type VmVerb = Exclude<VmAction, "exec" | "shell" | "delete">;
 
 /** A document that a person wrote; the service checks it. */
 type Written = Record<string, unknown>;
-type Evaluated = Told<"POST", "/profiles/{id}/enforcement/evaluate">;
+type Evaluated = BodyOf<"POST", "/profiles/{id}/enforcement/evaluate">;
 
 export const api = {
   vms: () => ask("GET", "/vms/list", {}),
   vm: (id: string) => ask("GET", "/vms/{id}/info", { id }),
-  createVm: (request: CreateRequest) => tell("POST", "/vms/create", {}, request),
+  createVm: (request: CreateRequest) => submit("POST", "/vms/create", {}, request),
   actOnVm: (id: string, action: VmVerb) => ask("POST", `/vms/{id}/${action}`, { id }),
-  exec: (id: string, request: ExecRequest) => tell("POST", "/vms/{id}/exec", { id }, request),
+  exec: (id: string, request: ExecRequest) => submit("POST", "/vms/{id}/exec", { id }, request),
   deleteVm: (id: string, force: boolean) =>
     ask("DELETE", "/vms/{id}/delete", { id }, { force: force ? "true" : "false" }),
   sessions: () => ask("GET", "/sessions/list", {}),
   profiles: () => ask("GET", "/profiles/list", {}),
   asks: () => ask("GET", "/asks", {}),
-  resolveAsk: (id: string, answer: AskResolve) => tell("POST", "/asks/{id}/resolve", { id }, answer),
+  resolveAsk: (id: string, answer: AskResolve) => submit("POST", "/asks/{id}/resolve", { id }, answer),
   ruleOfAsk: (id: string) => ask("GET", "/asks/{id}/rule", { id }),
   events: async (id: string, conditions: Conditions<"/sessions/{id}/events">) =>
     await ask("GET", "/sessions/{id}/events", { id }, conditions) as unknown as EventPage,
@@ -116,21 +116,23 @@ export const api = {
     await ask("GET", "/sessions/{id}/events/{event_id}/why", { id, event_id }) as unknown as Explained,
   settings: () => ask("GET", "/settings/info", {}),
   explainSetting: (id: string) => ask("GET", "/settings/explain/{id}", { id }),
-  editSettings: (changes: Told<"PATCH", "/settings/edit">) => tell("PATCH", "/settings/edit", {}, changes),
+  editSettings: (changes: BodyOf<"PATCH", "/settings/edit">) =>
+    submit("PATCH", "/settings/edit", {}, changes),
   jobs: (id: string) => ask("GET", "/vms/{id}/jobs", { id }),
-  startJob: (id: string, job: Told<"POST", "/vms/{id}/jobs">) => tell("POST", "/vms/{id}/jobs", { id }, job),
+  startJob: (id: string, job: BodyOf<"POST", "/vms/{id}/jobs">) =>
+    submit("POST", "/vms/{id}/jobs", { id }, job),
   snapshots: (id: string) => ask("GET", "/vms/{id}/snapshots/list", { id }),
   createSnapshot: (id: string, label?: string) =>
-    tell("POST", "/vms/{id}/snapshots/create", { id }, { label }),
+    submit("POST", "/vms/{id}/snapshots/create", { id }, { label }),
   diff: (id: string, snapshot: string) => ask("GET", "/vms/{id}/snapshots/{snapshot}/diff", { id, snapshot }),
   restore: (id: string, snapshot: string, paths?: string[]) =>
-    tell("POST", "/vms/{id}/snapshots/{snapshot}/restore", { id, snapshot }, { paths }),
-  undo: (id: string) => tell("POST", "/vms/{id}/snapshots/undo", { id }, {}),
+    submit("POST", "/vms/{id}/snapshots/{snapshot}/restore", { id, snapshot }, { paths }),
+  undo: (id: string) => submit("POST", "/vms/{id}/snapshots/undo", { id }, {}),
   work: (id: string) => ask("GET", "/vms/{id}/work", { id }),
-  takeWork: (id: string, request: WorkTake) => tell("POST", "/vms/{id}/work/take", { id }, request),
+  takeWork: (id: string, request: WorkTake) => submit("POST", "/vms/{id}/work/take", { id }, request),
   costs: (id: string) => ask("GET", "/sessions/{id}/costs", { id }),
   ports: (id: string) => ask("GET", "/vms/{id}/ports", { id }),
-  openPort: (id: string, request: PortRequest) => tell("POST", "/vms/{id}/ports", { id }, request),
+  openPort: (id: string, request: PortRequest) => submit("POST", "/vms/{id}/ports", { id }, request),
   closePort: (id: string, port: number) =>
     ask("DELETE", "/vms/{id}/ports/{port}", { id, port: String(port) }),
   logs: (id: string) => ask("GET", "/vms/{id}/logs", { id }),
@@ -140,33 +142,34 @@ export const api = {
   findings: (id: string) => ask("GET", "/sessions/{id}/findings", { id }, { limit: "1000" }),
   rules: (id: string) => ask("GET", "/profiles/{id}/enforcement/rules/list", { id }),
   createRule: (id: string, draft: RuleDraft) =>
-    tell("POST", "/profiles/{id}/enforcement/rules/create", { id }, draft),
+    submit("POST", "/profiles/{id}/enforcement/rules/create", { id }, draft),
   changes: (profile?: string) => ask("GET", "/enforcement/changes", {}, { profile, limit: "50" }),
   undoChange: (change_id: string) => ask("POST", "/enforcement/changes/{change_id}/undo", { change_id }),
   putRule: (id: string, rule_id: string, table: RuleTable) =>
-    tell("PUT", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }, table),
+    submit("PUT", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }, table),
   deleteRule: (id: string, rule_id: string) =>
     ask("DELETE", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }),
   reloadRules: (id: string) => ask("POST", "/vms/{id}/policy/reload", { id }),
   tryRule: (id: string, request: TryRequest) =>
-    tell("POST", "/profiles/{id}/enforcement/rules/try", { id }, request),
+    submit("POST", "/profiles/{id}/enforcement/rules/try", { id }, request),
   evaluate: (id: string, event: Evaluated["event"], draft?: RuleDraft) =>
-    tell("POST", "/profiles/{id}/enforcement/evaluate", { id }, { event, draft }),
+    submit("POST", "/profiles/{id}/enforcement/evaluate", { id }, { event, draft }),
   detections: () => ask("GET", "/detection", {}),
   detectionStats: () => ask("GET", "/detection/stats", {}),
-  addDetection: (overlay: Written) => tell("POST", "/detection", {}, overlay as Told<"POST", "/detection">),
+  addDetection: (overlay: Written) =>
+    submit("POST", "/detection", {}, overlay as BodyOf<"POST", "/detection">),
   removeDetection: (id: string) => ask("DELETE", "/detection/{id}", { id }),
-  validatePack: (pack: Written) => tell("POST", "/detection/validate", {}, pack),
+  validatePack: (pack: Written) => submit("POST", "/detection/validate", {}, pack),
   contexts: (id: string, conditions: Conditions<"/sessions/{id}/policy-contexts">) =>
     ask("GET", "/sessions/{id}/policy-contexts", { id }, conditions),
   backtest: (request: Written) =>
-    tell("POST", "/detection/backtest", {}, request as Told<"POST", "/detection/backtest">),
+    submit("POST", "/detection/backtest", {}, request as BodyOf<"POST", "/detection/backtest">),
   hunt: (id: string, detections: Written) =>
-    tell(
+    submit(
       "POST",
       "/sessions/{id}/detection/hunt",
       { id },
-      detections as Told<"POST", "/sessions/{id}/detection/hunt">,
+      detections as BodyOf<"POST", "/sessions/{id}/detection/hunt">,
     ),
   mcpServers: (id: string) => ask("GET", "/profiles/{id}/mcp/servers/list", { id }),
   mcpTools: (id: string, sid: string) =>
@@ -175,11 +178,11 @@ export const api = {
   refreshMcp: (id: string, sid: string) =>
     ask("POST", "/profiles/{id}/mcp/servers/{sid}/refresh", { id, sid }),
   approveMcp: (id: string, sid: string, name: string, after_hash: string) =>
-    tell("POST", "/profiles/{id}/mcp/servers/{sid}/tools/{tid}/approve", { id, sid, tid: toolName(name) }, {
+    submit("POST", "/profiles/{id}/mcp/servers/{sid}/tools/{tid}/approve", { id, sid, tid: toolName(name) }, {
       after_hash,
     }),
   credentials: () => ask("GET", "/credentials/list", {}),
-  addCredential: (credential: CredentialAdd) => tell("POST", "/credentials/add", {}, credential),
+  addCredential: (credential: CredentialAdd) => submit("POST", "/credentials/add", {}, credential),
   revokeCredential: (ref: string) => ask("DELETE", "/credentials/{ref}", { ref }),
   credentialAudit: (conditions: Conditions<"/credentials/audit">) =>
     ask("GET", "/credentials/audit", {}, conditions),

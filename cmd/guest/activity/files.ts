@@ -200,7 +200,7 @@ export class Files {
     if (mount === undefined) return;
     const path = this.#path(mount, event, record);
     const report = (operation: Report["operation"], more?: Partial<Report>) =>
-      this.#tell({ t: "File", operation, path, pid: this.#programOf(pid), ...more });
+      this.#pass({ t: "File", operation, path, pid: this.#programOf(pid), ...more });
     switch (event) {
       case "created":
       case "made":
@@ -234,7 +234,7 @@ export class Files {
   }
 
   /** Reports relevant events: none of temporary files, and reads of secrets only. */
-  #tell(report: Report): void {
+  #pass(report: Report): void {
     const classes = [report.path, report.from ?? report.path].map((path) => this.#classOf(path));
     if (!classes.includes("secret")) {
       if (report.operation === "read" || classes.every((each) => each === "temp" || each === "device")) {

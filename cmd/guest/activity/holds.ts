@@ -194,14 +194,14 @@ export class Holds {
     const held = this.#waiting.get(id);
     if (!held) return;
     this.#waiting.delete(id);
-    if (text !== undefined) tellProgram(held.question.thread, text);
+    if (text !== undefined) writeToUser(held.question.thread, text);
     held.settle(allow, always);
     this.#permission!.answer(held.question, allow);
   }
 }
 
 /** Reports to a program's user why it does not run, if its errors go to a terminal or a pipe. */
-function tellProgram(thread: number, text: string): void {
+function writeToUser(thread: number, text: string): void {
   try {
     writeLine(`/proc/${thread}/fd/2`, text);
   } catch {

@@ -99,7 +99,7 @@ class Execution {
         this.#pump("stderr", this.#child.stderr),
       ]);
       channel = await this.#channel;
-      if (channel) await this.#tell(channel, { stream: "stdout", end: true });
+      if (channel) await this.#post(channel, { stream: "stdout", end: true });
       exit_code = this.#endReason === "timed out" ? EXIT_TIMED_OUT : status.code;
     } catch (cause) {
       error = describeFailure(cause);
@@ -159,14 +159,14 @@ class Execution {
   async #send(stream: "stdout" | "stderr", part: Uint8Array): Promise<void> {
     const data = part.toBase64();
     if (this.#channel || this.#inline.bytes + part.length > INLINE_BYTES) {
-      return await this.#tell(await this.#open(), { stream, data });
+      return await this.#post(await this.#open(), { stream, data });
     }
     this.#inline.pieces++;
     this.#inline.bytes += part.length;
     if (!this.#isAbandoned) await this.#host.send({ t: "ExecInline", id: this.#request.id, stream, data });
   }
 
-  async #tell(channel: FrameChannel, output: ExecOutput): Promise<void> {
+  async #post(channel: FrameChannel, output: ExecOutput): Promise<void> {
     if (this.#isAbandoned) return;
     await channel.send(output).catch((error) => {
       // The host left while this was under way.
@@ -209,7 +209,7 @@ class Execution {
     bytes: Uint8Array<ArrayBuffer>,
   ): Promise<void> {
     await stdin.write(bytes).catch(ignore("the program has closed its input"));
-    await this.#tell(channel, { stream: "stdin", taken: bytes.length }).catch(ignore("the host has left"));
+    await this.#post(channel, { stream: "stdin", taken: bytes.length }).catch(ignore("the host has left"));
   }
 
   /** Sends a stream up to the limit, then drains it without sending, so that the program can finish. */

@@ -35,11 +35,11 @@ export class FileAction implements RunningProgram {
       close: () => this.#close(),
     };
     const failure = new Answer();
-    const tell = async (into: Uint8Array<ArrayBuffer>) => {
+    const fail = async (into: Uint8Array<ArrayBuffer>) => {
       failure.bytes ??= encoder.encode(await this.#ended.promise);
       return failure.read(into);
     };
-    this.stderr = { read: tell, close: () => {} };
+    this.stderr = { read: fail, close: () => {} };
   }
 
   async #begin([verb, path, ...words]: string[], input: ReadableStream<Uint8Array>): Promise<void> {
@@ -48,11 +48,11 @@ export class FileAction implements RunningProgram {
         this.#file = (await files.open(await real(path))).file;
         return;
       case "stat":
-        return this.#tell(await stat(path));
+        return this.#reply(await stat(path));
       case "list": {
         const folder = await real(path);
         const list = await files.list(folder, Number(words[0]), words[1] && joined(folder, words[1]));
-        return this.#tell({
+        return this.#reply({
           ...list,
           entries: list.entries.map((entry) => ({ ...entry, path: below(folder, entry.path) })),
           left_out: list.left_out.map((each) => below(folder, each)),
@@ -73,7 +73,7 @@ export class FileAction implements RunningProgram {
     }
   }
 
-  #tell(answer: unknown): void {
+  #reply(answer: unknown): void {
     this.#answer.bytes = encoder.encode(JSON.stringify(answer));
   }
 

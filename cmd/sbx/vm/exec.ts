@@ -141,14 +141,14 @@ class Pipe {
       if (this.#socket.readyState !== WebSocket.OPEN) return;
       this.#socket.send(bytes);
     }
-    this.#tell({ end: true });
+    this.#post({ end: true });
   }
 
   async #write(bytes: Uint8Array): Promise<void> {
     this.#endSpinner();
     const output = bytes.subarray(1);
     await writeAll(bytes[0] === STDERR ? Deno.stderr : Deno.stdout, output);
-    this.#tell({ taken: output.length });
+    this.#post({ taken: output.length });
   }
 
   /** Takes news, which do not wait for output without a reader. @returns the work to do after that output */
@@ -176,7 +176,7 @@ class Pipe {
     this.#socket.close();
   }
 
-  #tell(message: Record<string, unknown>): void {
+  #post(message: Record<string, unknown>): void {
     if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message));
   }
 }

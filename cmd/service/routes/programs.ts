@@ -29,13 +29,13 @@ export function routePrograms(app: Hono, supervisor: Supervisor): void {
     const ends = new ProgramSocket(socket);
     const run = async () => {
       const request = { ...await ends.request, ...trace };
-      if (comesBack(vm)) ends.tell({ resuming: vm.record.name });
+      if (comesBack(vm)) ends.post({ resuming: vm.record.name });
       return await supervisor.inGuest(vm, "a program", () => execPiped(vm, request, ends, ends.gone));
     };
-    run().then((exit) => ends.tell({ exit }), (cause) => {
+    run().then((exit) => ends.post({ exit }), (cause) => {
       const error = asSbxError(cause, "running a program");
       if (error.code === "internal") log.error(error.message, error.cause);
-      ends.tell({ error: errorBody(error) });
+      ends.post({ error: errorBody(error) });
     }).finally(() => ends.close());
     return response;
   });
@@ -85,10 +85,10 @@ class ProgramSocket implements Pipes {
 
   taken(bytes: number): void {
     this.#untaken -= bytes;
-    this.tell({ taken: bytes });
+    this.post({ taken: bytes });
   }
 
-  tell(message: Record<string, unknown>): void {
+  post(message: Record<string, unknown>): void {
     if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message));
   }
 
@@ -116,7 +116,7 @@ class ProgramSocket implements Pipes {
       const error = new SbxError("request.invalid", "a message of a program's socket is not valid", {
         cause,
       });
-      this.tell({ error: errorBody(error) });
+      this.post({ error: errorBody(error) });
       this.close();
       this.#leave();
     }
