@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 export DENO_DIR DENO_NO_UPDATE_CHECK=1
 out=${1:-.cache/desktop}
 if [ -e "$out/index.html" ] && [ .deno/deno -ot "$out/index.html" ]; then
-  [ -n "$(find deno.json deno.lock cmd/desktop lib/event lib/policy/ask -newer "$out/index.html" -print -quit)" ] || exit 0
+  [ -n "$(find deno.json deno.lock cmd/desktop lib/base lib/event lib/policy/ask lib/client/api -newer "$out/index.html" -print -quit)" ] || exit 0
 fi
 rm -rf "$out.new"
 mkdir -p "$out.new"

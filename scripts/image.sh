@@ -6,8 +6,9 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 arch=${1:-$(uname -m | sed s/aarch64/arm64/)}
 out="$root/.cache/image${1:+-$1}"
-# What an image is made of, beside Debian's packages.
-key=$(cat "$root"/cmd/guest/*/*.ts "$root"/lib/machine/guest/*.ts "$root"/lib/machine/guest/*/*.ts "$root"/lib/{support/doctor,machine/bench}/*.ts "$root"/lib/base/*/*.ts "$root"/lib/event/path.ts "$root"/lib/{publish/image,release/sbom}/*.ts "$root"/ffi/libc/*.ts "$root"/lib/config/profile/{builtin,package}.ts "$root"/scripts/deno.sh | sha256sum | cut -c1-16)
+# What an image is made of, beside Debian's packages: folders, so that a file that moves within one does not matter.
+key=$(cd "$root" && find cmd/guest ffi/libc lib/{base,event,machine,support/doctor,publish/image,release/sbom,config/profile} \
+  scripts/deno.sh -type f | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-16)
 if [ ! -f "$out/manifest.json" ] || [ "$(cat "$out.key" 2>/dev/null)" != "$key" ]; then
   echo "building the guest image of the profile code for $arch (about a minute, once)"
   mkdir -p "$root/.cache"
