@@ -5,51 +5,11 @@ export const HOST_VARIABLE = "SBX_HOST";
 const HOST_OPTION = "--host";
 
 /** Commands that need only the API: the others read or change files of this machine, or open its ports. */
-export const REMOTE_COMMANDS: ReadonlySet<string> = new Set([
-  ...[
-    "allow",
-    "asks",
-    "corp",
-    "costs",
-    "cp",
-    "create",
-    "credentials",
-    "delete",
-    "deny",
-    "diff",
-    "events",
-    "exec",
-  ],
-  ...[
-    "findings",
-    "fork",
-    "help",
-    "info",
-    "jobs",
-    "list",
-    "logs",
-    "mcp",
-    "net",
-    "pause",
-    "policy",
-    "pull",
-    "purge",
-  ],
-  ...[
-    "push",
-    "resume",
-    "review",
-    "run",
-    "save",
-    "sessions",
-    "settings",
-    "shell",
-    "snapshots",
-    "suspend",
-    "template",
-  ],
-  ...["timeline", "tree", "undo", "version", "why"],
-]);
+export const REMOTE_COMMANDS: ReadonlySet<string> = new Set(
+  `allow asks corp costs cp create credentials delete deny diff events exec findings fork help info
+    jobs list logs mcp net pause policy pull purge push restore resume review run save sessions
+    settings shell snapshots suspend template timeline tree undo version why`.split(/\s+/),
+);
 
 let address: string | undefined;
 

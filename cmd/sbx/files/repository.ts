@@ -29,7 +29,11 @@ export const FROM_DIR_OPTIONS: Option[] = [
   },
 ];
 export const BRING_OPTIONS: Option[] = [
-  { name: "to", value: "PATH", about: "its folder in the VM; default /root/NAME, on the VM's own disk" },
+  {
+    name: "to",
+    value: "PATH",
+    about: "its folder in the VM; default: of DIR's name in /root, on the VM's own disk",
+  },
   { name: "with-secrets", about: "also files that look like secrets, such as .env and *.pem" },
 ];
 
