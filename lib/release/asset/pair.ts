@@ -5,7 +5,7 @@
  * Two files cannot be renamed at once. The new pair is first one file, the pending one: from its rename on it
  * is the installed pair, also for a program that finds it after a crash.
  */
-import { ignore } from "../../base/error/mod.ts";
+import { ifFound, ignore } from "../../base/error/mod.ts";
 import { join } from "node:path";
 import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
@@ -40,22 +40,26 @@ const PENDING = /^\.(.*)\.pending$/;
 export async function replacePair(dir: string, profile: string, pair: Pair): Promise<void> {
   const names = manifestNames(profile);
   const paths = [join(dir, names.manifest), join(dir, names.origin)];
-  const old = await Promise.all(paths.map((path) => Deno.readFile(path).catch(() => null)));
+  const old = await Promise.all(paths.map((path) => ifFound(Deno.readFile(path))));
   const pending = pendingPath(dir, profile);
   await writeAtomic(pending, JSON.stringify(pair));
   try {
     await apply(paths, pair);
   } catch (error) {
-    for (const [at, path] of paths.entries()) {
-      const before = old[at];
-      await (before ? writeAtomic(path, before) : Deno.remove(path)).catch(
-        ignore("the failure of the replacement is thrown"),
-      );
-    }
-    await Deno.remove(pending);
+    // Where they cannot be put back, the pending pair stays: it is read in their place, and completed later.
+    const restored = await Promise.all(paths.map((path, at) => putBack(path, old[at]))).then(
+      () => true,
+      ignore("the failure of the replacement is thrown"),
+    );
+    if (restored) await Deno.remove(pending);
     throw error;
   }
   await Deno.remove(pending);
+}
+
+async function putBack(path: string, before: Uint8Array | undefined): Promise<void> {
+  if (before) await writeAtomic(path, before);
+  else await ifFound(Deno.remove(path));
 }
 
 /**
