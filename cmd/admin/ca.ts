@@ -1,12 +1,18 @@
 import { formatJson, note, print } from "../../lib/base/print/mod.ts";
-import { type Arguments, type Command, JSON_OPTION, type Option } from "../../lib/base/args/mod.ts";
+import {
+  type Arguments,
+  type Command,
+  type CommandGroup,
+  JSON_OPTION,
+  type Option,
+} from "../../lib/base/args/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { type Ca, openCa, rotateCa } from "../../lib/network/ca/mod.ts";
 
 const OPTIONS: Option[] = [{ name: "pem", about: "print the certificate as PEM" }, JSON_OPTION];
 
 /** `sbx-admin ca show`: prints the CA certificate trusted by VMs; creates it on first use. */
-export const caShow: Command = {
+const caShow: Command = {
   name: "ca show",
   usage: "[--pem | --json]",
   summary: "show the CA certificate that VMs trust for inspected connections",
@@ -19,7 +25,7 @@ export const caShow: Command = {
 };
 
 /** `sbx-admin ca rotate`: replaces the CA; running VMs keep the old one. */
-export const caRotate: Command = {
+const caRotate: Command = {
   name: "ca rotate",
   usage: "[--pem | --json]",
   summary: "replace the CA certificate and its key; VMs trust the new one from their next start",
@@ -45,3 +51,9 @@ async function report({ certificate, fingerprint, files }: Ca, args: Arguments):
   await print(`certificate  ${files.certificate}`);
   await print(`key          ${files.key} (never leaves this machine)`);
 }
+
+export const group: CommandGroup = {
+  name: "ca",
+  summary: "show and replace the CA of inspected connections",
+  subcommands: [caShow, caRotate],
+};

@@ -1,6 +1,6 @@
 /** `sbx-admin detection`: checks and compiles packs, prints them as SQL, and tries them on records. */
 import { note, print, printJson } from "../../lib/base/print/mod.ts";
-import { type Command, JSON_OPTION, usageError } from "../../lib/base/args/mod.ts";
+import { type Command, type CommandGroup, JSON_OPTION, usageError } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { writeAtomic } from "../../lib/base/home/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
@@ -33,7 +33,7 @@ import {
  * `sbx-admin detection validate` (docs/design/contracts/13-command-line.md §13): exits with 1 when the
  * envelope is invalid.
  */
-export const detectionValidate: Command = {
+const detectionValidate: Command = {
   name: "detection validate",
   usage: "PACK_FILE [--json]",
   summary: "check the envelope of a detection pack: YAML, TOML or JSON",
@@ -57,7 +57,7 @@ export const detectionValidate: Command = {
  * `sbx-admin detection compile` (docs/design/contracts/13-command-line.md §13): exits with 1 when the pack
  * uses anything unsupported.
  */
-export const detectionCompile: Command = {
+const detectionCompile: Command = {
   name: "detection compile",
   usage: "PACK_FILE [--out FILE] [--json]",
   summary: "compile a detection pack to its IR; names every unsupported construct with its line",
@@ -109,7 +109,7 @@ export async function write(path: string, text: string): Promise<void> {
 }
 
 /** `sbx-admin detection sql`: a pack as one statement, over the tables of `fleet schema`. */
-export const detectionSql: Command = {
+const detectionSql: Command = {
   name: "detection sql",
   usage: "PACK_FILE [--for clickhouse|duckdb] [--json]",
   summary: "print a pack as SQL over the tables of a fleet",
@@ -153,7 +153,7 @@ const LINES = 20;
  * `sbx-admin detection portability`: measures how many rules of a foreign Sigma folder are accepted. Exits
  * with 0.
  */
-export const detectionPortability: Command = {
+const detectionPortability: Command = {
   name: "detection portability",
   usage: "DIR [--mapping PACK_FILE] [--json]",
   summary: "show which Sigma rules of a folder are accepted, and why others are not",
@@ -225,7 +225,7 @@ const LIMIT_MAX = 9_999_999;
  * `sbx-admin detection backtest` (docs/design/contracts/13-command-line.md §13): exits with 1 when the pack
  * does not compile, an event line is invalid, or the labels of a line do not match its findings.
  */
-export const detectionBacktest: Command = {
+const detectionBacktest: Command = {
   name: "detection backtest",
   usage: "PACK_FILE --events FILE [--limit N] [--junit FILE] [--json]",
   summary: "run a detection pack over policy-context fixtures and compare their expected_labels",
@@ -303,3 +303,9 @@ async function printMatches(
       `(${(duration_ms / 1000).toFixed(1)} s)`,
   );
 }
+
+export const group: CommandGroup = {
+  name: "detection",
+  summary: "validate, compile and test detection packs",
+  subcommands: [detectionValidate, detectionCompile, detectionBacktest, detectionPortability, detectionSql],
+};

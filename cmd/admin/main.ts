@@ -10,50 +10,31 @@ import {
 import { asSbxError, errorBody } from "../../lib/base/error/mod.ts";
 import { isLogged } from "../../lib/base/log/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
-import { caRotate, caShow } from "./ca.ts";
-import {
-  detectionBacktest,
-  detectionCompile,
-  detectionPortability,
-  detectionSql,
-  detectionValidate,
-} from "./detection.ts";
-import { FLEET } from "./fleet/mod.ts";
-import { imageBuild } from "./image_build.ts";
-import { manifestCheck, manifestGenerate } from "./manifest_check.ts";
-import { policyCheck, policyLint, policyTest } from "./policy.ts";
-import { profileValidate } from "./profile_validate.ts";
 import { PROGRAM } from "./program.ts";
-import { RELEASE } from "./release/mod.ts";
-import { PACKAGE } from "./package/mod.ts";
 
-export const COMMANDS: CommandGroup[] = [
-  { name: "image", summary: "build guest images", subcommands: [imageBuild] },
-  {
-    name: "manifest",
-    summary: "generate and check manifests of assets",
-    subcommands: [manifestGenerate, manifestCheck],
-  },
-  { name: "profile", summary: "validate profiles", subcommands: [profileValidate] },
-  {
-    name: "policy",
-    summary: "check, lint and test rules",
-    subcommands: [policyCheck, policyLint, policyTest],
-  },
-  {
-    name: "detection",
-    summary: "validate, compile and test detection packs",
-    subcommands: [detectionValidate, detectionCompile, detectionBacktest, detectionPortability, detectionSql],
-  },
-  RELEASE,
-  PACKAGE,
-  FLEET,
-  {
-    name: "ca",
-    summary: "show and replace the CA of inspected connections",
-    subcommands: [caShow, caRotate],
-  },
-];
+/** Groups of commands, in the order of help, and the file of each. */
+const FILES: Record<string, string> = {
+  image: "image.ts",
+  manifest: "manifest.ts",
+  profile: "profile.ts",
+  policy: "policy.ts",
+  detection: "detection.ts",
+  release: "release/mod.ts",
+  package: "package/mod.ts",
+  fleet: "fleet/mod.ts",
+  ca: "ca.ts",
+};
+
+/** Loads a group. The specifier is computed, as in cmd/sbx/commands.ts; all.ts names the files. */
+async function loadGroup(name: string): Promise<CommandGroup> {
+  const file = `./${FILES[name]}`;
+  return (await import(file)).group;
+}
+
+/** Loads all groups, for help and docs. */
+export async function allGroups(): Promise<CommandGroup[]> {
+  return await Promise.all(Object.keys(FILES).map(loadGroup));
+}
 
 /** Exit codes: 0 success, 1 failure or a negative report, 2 invalid call, 130 interrupted. */
 export async function main(argv: string[]): Promise<number> {
@@ -84,15 +65,14 @@ export async function main(argv: string[]): Promise<number> {
 }
 
 async function findGroup(word = ""): Promise<CommandGroup> {
-  const group = COMMANDS.find(({ name }) => name === word);
-  if (group) return group;
-  throw await unknownCommand(PROGRAM, word, COMMANDS.map(({ name }) => name));
+  if (Object.hasOwn(FILES, word)) return await loadGroup(word);
+  throw await unknownCommand(PROGRAM, word, Object.keys(FILES));
 }
 
 async function printOverview(): Promise<void> {
   await print(formatOverview(
     `${PROGRAM} COMMAND: guest images, and the parts of releases`,
-    [{ title: "Commands", commands: COMMANDS.flatMap(({ subcommands }) => subcommands) }],
+    [{ title: "Commands", commands: (await allGroups()).flatMap(({ subcommands }) => subcommands) }],
     `${PROGRAM} COMMAND --help shows the options of a command.`,
   ));
 }

@@ -1,5 +1,5 @@
 import { brief, formatJson, note, print } from "../../lib/base/print/mod.ts";
-import { type Command, JSON_OPTION, type Option } from "../../lib/base/args/mod.ts";
+import { type Command, type CommandGroup, JSON_OPTION, type Option } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 import {
@@ -16,7 +16,7 @@ import { compilePolicy } from "../../lib/policy/mod.ts";
 const CORP_OPTION: Option = { name: "corp", value: "FILE", about: "rules of corp" };
 
 /** `sbx-admin policy check`: exits with 1 when the file has an invalid rule. */
-export const policyCheck: Command = {
+const policyCheck: Command = {
   name: "policy check",
   usage: "RULES_FILE [--json]",
   summary: "read and compile a rule file; names every invalid rule with its line",
@@ -36,7 +36,7 @@ export const policyCheck: Command = {
 };
 
 /** `sbx-admin policy lint`: exits with 1 when a remark is an error, not for warnings. */
-export const policyLint: Command = {
+const policyLint: Command = {
   name: "policy lint",
   usage: "RULES_FILE [--corp FILE] [--json]",
   summary: "show rules that never decide, contradict each other, or match more than intended",
@@ -57,7 +57,7 @@ export const policyLint: Command = {
 };
 
 /** `sbx-admin policy test`: exits with 1 when a test fails. */
-export const policyTest: Command = {
+const policyTest: Command = {
   name: "policy test",
   usage: "TESTS_FILE [--rules FILE] [--corp FILE] [--junit FILE] [--json]",
   summary: "run given/when/then tests of rules without a VM",
@@ -103,3 +103,9 @@ async function check(path: string): Promise<CheckReport> {
     return { schema, ok: false, path, rule_count: 0, problems: error.message.split("\n") };
   }
 }
+
+export const group: CommandGroup = {
+  name: "policy",
+  summary: "check, lint and test rules",
+  subcommands: [policyCheck, policyLint, policyTest],
+};

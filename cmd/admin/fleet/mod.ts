@@ -6,7 +6,7 @@ import { fleetMachines, fleetToken, fleetVerify } from "./machines.ts";
 import { fleetServe } from "./serve.ts";
 import { fleetGrafana, fleetSchema, fleetTables } from "./tables.ts";
 
-export const FLEET: CommandGroup = {
+export const group: CommandGroup = {
   name: "fleet",
   summary: "receive and verify the records of many machines",
   subcommands: [

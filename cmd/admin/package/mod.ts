@@ -3,7 +3,7 @@ import type { CommandGroup } from "../../../lib/base/args/mod.ts";
 import { packageCorp } from "./corp.ts";
 import { packageRepository } from "./repository.ts";
 
-export const PACKAGE: CommandGroup = {
+export const group: CommandGroup = {
   name: "package",
   summary: "make a company's package, and apt repositories",
   subcommands: [packageCorp, packageRepository],

@@ -15,7 +15,7 @@ import {
 import { releasePublish, releaseServe } from "./publish.ts";
 import { releaseCheck, releaseVerify } from "./verify.ts";
 
-export const RELEASE: CommandGroup = {
+export const group: CommandGroup = {
   name: "release",
   summary: "make, sign, publish and verify releases",
   subcommands: [

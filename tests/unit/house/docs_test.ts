@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { COMMANDS as ADMIN } from "../../../cmd/admin/main.ts";
+import { allGroups } from "../../../cmd/admin/main.ts";
 import { allCommands } from "../../../cmd/sbx/commands.ts";
 import { routeTable } from "../../../lib/client/api/mod.ts";
 import { isGroup } from "../../../lib/base/args/mod.ts";
@@ -26,7 +26,7 @@ Deno.test("every command, subcommand and route has its section in the reference"
   for (const { name } of commands.flatMap((entry) => isGroup(entry) ? entry.subcommands : [entry])) {
     assert(cli.includes(`\n## sbx ${name}\n`), name);
   }
-  for (const { name } of ADMIN.flatMap(({ subcommands }) => subcommands)) {
+  for (const { name } of (await allGroups()).flatMap(({ subcommands }) => subcommands)) {
     assert(cli.includes(`\n## sbx-admin ${name}\n`), name);
   }
   const api = await page("api.md");

@@ -1,6 +1,6 @@
 /** Commands named by errors, hints and docs are accepted by the parsers of sbx and sbx-admin. */
 import { assert, assertEquals } from "@std/assert";
-import { COMMANDS as ADMIN } from "../../../cmd/admin/main.ts";
+import { allGroups } from "../../../cmd/admin/main.ts";
 import { allCommands } from "../../../cmd/sbx/commands.ts";
 import {
   type Command,
@@ -13,7 +13,7 @@ import { codeBelow, fromRoot } from "../../helper/repo.ts";
 
 const PROGRAMS: Record<string, (Command | CommandGroup)[]> = {
   "sbx": await allCommands(),
-  "sbx-admin": ADMIN,
+  "sbx-admin": await allGroups(),
 };
 /** In place of an interpolated value, which may stand for several words. */
 const VALUE = "value";

@@ -1,5 +1,5 @@
 import { checkManifest, generateManifest, type ManifestReport } from "../../lib/release/asset/mod.ts";
-import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
+import { type Command, type CommandGroup, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { formatBytes, Progress } from "../../lib/base/progress/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
 import { VERSION_OPTION } from "./program.ts";
@@ -34,7 +34,7 @@ function formatTable(
 }
 
 /** `sbx-admin manifest generate` (docs/design/contracts/13-command-line.md §13). */
-export const manifestGenerate: Command = {
+const manifestGenerate: Command = {
   name: "manifest generate",
   usage: "ASSETS_DIR [--version VERSION] [--json]",
   summary: "hash the files of an image folder and write manifest.json and B3SUMS there",
@@ -60,7 +60,7 @@ async function withHashProgress<T>(work: (progress: Progress) => Promise<T>): Pr
  * `sbx-admin manifest check` (docs/design/contracts/13-command-line.md §13): exits with 1 when a file does
  * not match the manifest.
  */
-export const manifestCheck: Command = {
+const manifestCheck: Command = {
   name: "manifest check",
   usage: "MANIFEST [--json]",
   summary: "compare a manifest with the files beside it",
@@ -74,4 +74,10 @@ export const manifestCheck: Command = {
       args.has("json"),
     );
   },
+};
+
+export const group: CommandGroup = {
+  name: "manifest",
+  summary: "generate and check manifests of assets",
+  subcommands: [manifestGenerate, manifestCheck],
 };

@@ -1,10 +1,10 @@
 import { brief, formatJson, note, print } from "../../lib/base/print/mod.ts";
-import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
+import { type Command, type CommandGroup, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { requireCompatible, validateProfile } from "../../lib/config/profile/mod.ts";
 
 /** `sbx-admin profile validate`: exits with 1 when the profile is invalid or needs a newer sbx. */
-export const profileValidate: Command = {
+const profileValidate: Command = {
   name: "profile validate",
   usage: "PROFILE_FILE [--json]",
   summary:
@@ -46,3 +46,9 @@ async function check(path: string): Promise<Report> {
     return { schema, ok: false, path, problems: error.message.split("\n") };
   }
 }
+
+export const group: CommandGroup = {
+  name: "profile",
+  summary: "validate profiles",
+  subcommands: [profileValidate],
+};

@@ -1,7 +1,7 @@
 import { currentArch, parseArch } from "../../lib/base/arch/mod.ts";
 import { formatJson, print } from "../../lib/base/print/mod.ts";
 import { readManifest } from "../../lib/release/asset/mod.ts";
-import { type Command, JSON_OPTION } from "../../lib/base/args/mod.ts";
+import { type Command, type CommandGroup, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { formatBytes, Progress } from "../../lib/base/progress/mod.ts";
 import { VERSION } from "../../lib/base/version/mod.ts";
@@ -12,7 +12,7 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import { VERSION_OPTION } from "./program.ts";
 
 /** `sbx-admin image build`: builds the guest image of a profile, and its manifest. */
-export const imageBuild: Command = {
+const imageBuild: Command = {
   name: "image build",
   usage: "[OPTIONS] OUT_DIR",
   summary: "build the kernel, initrd, rootfs and OBOM of a profile",
@@ -79,3 +79,9 @@ async function report(path: string, arch: string, durationMs: number, json: bool
   }
   await print(`Install it with: sbx update --assets --manifest file://${path}`);
 }
+
+export const group: CommandGroup = {
+  name: "image",
+  summary: "build guest images",
+  subcommands: [imageBuild],
+};
