@@ -38,11 +38,12 @@ function send(port: number, { method = "GET", path, headers, body = "" }: Sent):
 
 Deno.test("a desktop session ends with its gateway: what the port's next listener records opens nothing", async () => {
   const home = await Deno.makeTempDir({ prefix: "sbx-tab-" });
+  const gatewayPort = freePort();
   const sbx = async (...args: string[]) => {
     const child = limitChild(
       new Deno.Command(fromRoot("bin/sbx"), {
         args,
-        env: { SBX_HOME: home, SBX_GATEWAY_PORT: "0", NO_COLOR: "1" },
+        env: { SBX_HOME: home, SBX_GATEWAY_PORT: String(gatewayPort), NO_COLOR: "1" },
         stdin: "null",
         stdout: "piped",
         stderr: "piped",
@@ -111,6 +112,19 @@ Deno.test("a desktop session ends with its gateway: what the port's next listene
     await Deno.remove(home, { recursive: true });
   }
 });
+
+/** A port of this machine that no connection of another test gets by chance: below those that the kernel chooses. */
+function freePort(): number {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    try {
+      Deno.listen({ hostname: "127.0.0.1", port }).close();
+      return port;
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
+    }
+  }
+}
 
 function hasIpv6(): boolean {
   try {
