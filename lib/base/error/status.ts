@@ -125,6 +125,7 @@ const BY_CODE: Record<string, number> = {
   "fleet.store.unavailable": 503,
   "fleet.unavailable": 502,
   "fleet.refused": 502,
+  "fleet.denied": 502,
   "fleet.forked": 409,
   "fleet.engine.missing": 412,
   "settings.busy": 503,

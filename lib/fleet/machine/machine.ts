@@ -111,9 +111,12 @@ export class FleetMachine {
         const failure = asSbxError(cause, `shipping session ${id}`);
         behind++;
         if (failure.code === "fleet.forked") this.#forked.add(id);
-        else if (failure.code === "fleet.refused" || failure.code.startsWith("ledger.")) {
+        else if (
+          ["fleet.refused", "fleet.denied"].includes(failure.code) || failure.code.startsWith("ledger.")
+        ) {
           this.#refused.set(id, performance.now());
-          if (isOfMachine(failure)) error = failure;
+          // The collector refuses this machine, and not one segment.
+          if (failure.code === "fleet.denied") error = failure;
         } else error = failure;
       }
     }
@@ -299,11 +302,6 @@ export class FleetMachine {
   #ledger(id: string): string {
     return join(this.#options.home.dir, "ledgers", id, "session.db");
   }
-}
-
-/** True if the collector refuses this machine, and not one segment. */
-function isOfMachine({ message }: SbxError): boolean {
-  return message.includes("status 403");
 }
 
 /** Value that changes with each write to a ledger; `undefined` without one. */

@@ -39,7 +39,7 @@ export class HttpTarget implements SegmentTarget {
     if (status >= 300) throw this.#failure(status, body);
   }
 
-  /** Enrols a machine. @throws {SbxError} `fleet.unavailable`, `fleet.refused` */
+  /** Enrols a machine. @throws {SbxError} `fleet.unavailable`, `fleet.denied`, `fleet.refused` */
   async enrol(request: unknown): Promise<void> {
     const bytes = new TextEncoder().encode(JSON.stringify(request));
     const { status, body } = await this.post("v1/machines", bytes, "application/json");
@@ -83,8 +83,9 @@ export class HttpTarget implements SegmentTarget {
     const said = typeof error === "string" ? `: ${plain(error).slice(0, 300)}` : "";
     const message = `the collector ${this.name} answers with status ${status}${said}`;
     // Anything else passes: a full disk there, a proxy between, a wrong password.
-    const isRefused = [400, 403, 413, 415, 422].includes(status);
-    return new SbxError(isRefused ? "fleet.refused" : "fleet.unavailable", message, {
+    const isRefused = [400, 413, 415, 422].includes(status);
+    const code = status === 403 ? "fleet.denied" : isRefused ? "fleet.refused" : "fleet.unavailable";
+    return new SbxError(code, message, {
       hint: typeof hint === "string" ? plain(hint).slice(0, 300) : KEPT,
     });
   }

@@ -20,7 +20,11 @@ export type Receipt =
 export interface SegmentTarget {
   /** its address without credentials, for messages */
   readonly name: string;
-  /** Delivers a segment; settles once it is kept. @throws {SbxError} `fleet.unavailable`, `fleet.refused` */
+  /**
+   * Delivers a segment; settles once it is kept.
+   *
+   * @throws {SbxError} `fleet.unavailable`; `fleet.denied`: it refuses this machine; `fleet.refused`: it refuses this segment
+   */
   send(segment: Uint8Array<ArrayBuffer>): Promise<Receipt>;
   /** Delivers a signed report. @throws as `send` */
   report(envelope: string): Promise<void>;

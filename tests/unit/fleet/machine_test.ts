@@ -262,3 +262,17 @@ Deno.test("rows that the collector refuses are told, and neither sent every seco
   assertEquals(machine.status.sessions, { all: 2, behind: 1, forked: [], refused: [SESSION_A], lost: 0 });
   assertEquals((await world.check()).sessions.map(({ state }) => state), ["behind", "complete"]);
 });
+
+Deno.test("a machine that the collector refuses sends nothing more in that round, and says so", async () => {
+  await using world = await World.start();
+  for (const session of [SESSION_A, SESSION_B]) await world.record(session);
+  await using collector = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    () => Response.json({ error: "this machine is retired" }, { status: 403 }),
+  );
+  const machine = await world.machine(openTarget(`http://127.0.0.1:${collector.addr.port}`, world.key));
+  const error = await machine.round();
+  assertEquals(error?.code, "fleet.denied");
+  assertEquals(machine.status.sessions.refused, [SESSION_A]);
+  assertEquals(machine.status.sessions.behind, 2);
+});
