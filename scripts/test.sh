@@ -20,8 +20,8 @@ done
 deno="$root/.deno/deno"
 mkdir -p .cache
 work=$(mktemp -d); modules=$(mktemp -d .cache/tests.XXXXXX); trap 'rm -rf "$work" "$modules"' EXIT
-# Suites whose files share processes, and suites whose files boot VMs or start services: each has a process of its own.
-light=" unit fuzz attack/host " heavy=" api compiled attack/cve attack/vm e2e "
+# Suites whose files share processes, the longest first, and suites whose files boot VMs or start services: each has a process of its own.
+light=" attack/host fuzz unit " heavy=" api compiled attack/cve attack/vm e2e "
 # What boots VMs and waits for processes takes a machine that stood still for some seconds for a fault. Attacks are not run again:
 # one that gets through once is a hole.
 again=" api compiled e2e "
