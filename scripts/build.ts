@@ -13,6 +13,7 @@
 import { parseArgs } from "@std/cli";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { ifFound, ignore } from "../lib/base/error/mod.ts";
 import { ROLE_PROGRAMS } from "../lib/base/spawn/mod.ts";
 import { readStamp, stampSource } from "./build_stamp.ts";
 import { copyPackages, copyTree, setTimes } from "./build_stage.ts";
@@ -87,7 +88,7 @@ async function build(): Promise<void> {
     await Deno.remove(fresh, { recursive: true });
   }
   for (const role of ROLES) {
-    await Deno.remove(join(out, role)).catch(() => {});
+    await ifFound(Deno.remove(join(out, role)));
     await Deno.symlink("sbx", join(out, role));
   }
 }
@@ -112,7 +113,7 @@ async function compile(program: string, target?: string): Promise<void> {
 }
 
 async function clear(): Promise<void> {
-  for (const dir of [sources, denoDir]) await Deno.remove(dir, { recursive: true }).catch(() => {});
+  for (const dir of [sources, denoDir]) await ifFound(Deno.remove(dir, { recursive: true }));
 }
 
 /** Starts the compiled program: deno compile puts any runtime in front, even one that cannot read the program. */
@@ -141,7 +142,7 @@ function decode(bytes: Uint8Array): string {
 
 /** Makes the stage this user's own, and waits for another build in it. */
 async function openStage(): Promise<Deno.FsFile> {
-  await Deno.mkdir(STAGE, { mode: 0o700 }).catch(() => {});
+  await Deno.mkdir(STAGE, { mode: 0o700 }).catch(ignore("the folder is looked at next"));
   const { isDirectory, uid, mode } = await Deno.lstat(STAGE);
   if (!isDirectory || uid !== Deno.uid() || (mode! & 0o077) !== 0) {
     throw new BuildError(`${STAGE} belongs to another user: remove it, or ask that user`);

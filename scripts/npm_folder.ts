@@ -1,5 +1,6 @@
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { ignore } from "../lib/base/error/mod.ts";
 import { text } from "./command.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -23,8 +24,7 @@ export async function npmFolder(name: string, version: string): Promise<string> 
       throw new Error(`${name}@${version} from npm is not the package of deno.lock: ${expected}`);
     }
     await text(["tar", "-xzf", archive], work);
-    // Another build may have been faster.
-    await Deno.rename(join(work, "package"), other).catch(() => {});
+    await Deno.rename(join(work, "package"), other).catch(ignore("another build was faster"));
   } finally {
     await Deno.remove(work, { recursive: true });
   }

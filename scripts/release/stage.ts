@@ -1,6 +1,7 @@
 /** Stages of a release, each recorded with the hashes of its inputs and outputs. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
+import { ifFound } from "../../lib/base/error/mod.ts";
 
 /** One step. Paths are relative to the working folder; a folder stands for the files in it. */
 export interface Stage {
@@ -103,7 +104,7 @@ async function runStage(
     return [await end("skipped", skip), undefined];
   }
   say(`${name} …`);
-  for (const path of outputs) await Deno.remove(join(work, path), { recursive: true }).catch(() => {});
+  for (const path of outputs) await ifFound(Deno.remove(join(work, path), { recursive: true }));
   try {
     await stage.run();
     const missing = await missingOf(work, outputs);
