@@ -33,6 +33,9 @@ if (import.meta.main) {
   const { ROUTES_FILE, routesModule } = await import("./gateway_routes.ts");
   await Deno.writeTextFile(new URL(`../${ROUTES_FILE}`, import.meta.url), routesModule());
   console.log(new URL(`../${ROUTES_FILE}`, import.meta.url).pathname);
+  const { SUMMARIES_FILE, summariesModule } = await import("./cli_summaries.ts");
+  await Deno.writeTextFile(new URL(`../${SUMMARIES_FILE}`, import.meta.url), await summariesModule());
+  console.log(new URL(`../${SUMMARIES_FILE}`, import.meta.url).pathname);
   const { writeSchemas } = await import("./schemas.ts");
   await writeSchemas();
 }

@@ -2,6 +2,7 @@ import { type Command, formatHelp, formatOverview, unknownCommand } from "../../
 import { print } from "../../../lib/base/print/mod.ts";
 import { PROGRAM, UTC_NOTE } from "../output.ts";
 import { COMMANDS, loadCommand, TOPICS } from "../commands.ts";
+import { SUMMARIES } from "../summaries.ts";
 
 export const command: Command = {
   name: "help",
@@ -13,7 +14,7 @@ export const command: Command = {
   async run({ words: [name] }) {
     if (name !== undefined && !COMMANDS.includes(name)) throw await unknownCommand(PROGRAM, name, COMMANDS);
     await print(
-      name === undefined ? await overview() : formatHelp(PROGRAM, await loadCommand(name)),
+      name === undefined ? overview() : formatHelp(PROGRAM, await loadCommand(name)),
     );
     return 0;
   },
@@ -24,10 +25,11 @@ const END = `sbx COMMAND --help shows the options of a command. ${UTC_NOTE}
 sbx --host ssh://NAME COMMAND uses another machine (docs/guides/remote.md).
 Start with: sbx run -- uname -a`;
 
-/** The commands by topic, one line each. */
-async function overview(): Promise<string> {
-  const topics = await Promise.all(TOPICS.map(async ({ title, commands }) => (
-    { title, commands: await Promise.all(commands.map(loadCommand)) }
-  )));
+/** The commands by topic, one line each; none of them is loaded. */
+function overview(): string {
+  const topics = TOPICS.map(({ title, commands }) => ({
+    title,
+    commands: commands.map((name) => ({ name, summary: SUMMARIES[name] })),
+  }));
   return formatOverview(TITLE, topics, END);
 }

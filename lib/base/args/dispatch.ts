@@ -98,7 +98,7 @@ export function formatHelp(program: string, command: Command | CommandGroup): st
 /** Commands below one title of an overview. */
 interface OverviewTopic {
   title: string;
-  commands: (Command | CommandGroup)[];
+  commands: Pick<Command, "name" | "summary">[];
 }
 
 /** Formats the commands of a program by topic, one line each. */

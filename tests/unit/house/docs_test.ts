@@ -4,6 +4,7 @@ import { allCommands } from "../../../cmd/sbx/commands.ts";
 import { routeTable } from "../../../lib/client/api/mod.ts";
 import { isGroup } from "../../../lib/base/args/mod.ts";
 import { PAGES } from "../../../scripts/docs.ts";
+import { SUMMARIES_FILE, summariesModule } from "../../../scripts/cli_summaries.ts";
 import { ROUTES_FILE, routesModule } from "../../../scripts/gateway_routes.ts";
 import { runChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";
@@ -16,6 +17,10 @@ for (const { file, text } of PAGES) {
 
 Deno.test(`${ROUTES_FILE} is what the code generates (make docs)`, async () => {
   assertEquals(await Deno.readTextFile(fromRoot(ROUTES_FILE)), routesModule());
+});
+
+Deno.test(`${SUMMARIES_FILE} is what the code generates (make docs)`, async () => {
+  assertEquals(await Deno.readTextFile(fromRoot(SUMMARIES_FILE)), await summariesModule());
 });
 
 const page = (file: string) => Promise.resolve(PAGES.find((page) => page.file === file)!.text());
