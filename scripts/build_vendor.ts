@@ -5,7 +5,7 @@ import { hostModules, type HostPackage } from "./host_packages.ts";
 export const NATIVE = ["libsql", "@napi-rs/blake-hash"];
 
 /**
- * Bundles the packages that the program imports, sharing what they share: a tenth of their files' size, all of which a compiled
+ * Bundles the packages that the program imports, with shared parts once: a tenth of their files' size, all of which a compiled
  * program reads into memory when it starts.
  *
  * @param sources folder of the sources, which get a folder `vendor`

@@ -30,7 +30,7 @@ const WRITTEN: [name: string, schema: z.ZodType, description: string][] = [
   ["SegmentHeader", SegmentHeader, "Payload of a fleet segment's envelope"],
 ];
 
-/** Interfaces of what is in a record, beside it, or signed about it. */
+/** Interfaces of files in a record and beside it, and of signed statements about it. */
 const RECORDS: [path: string, names: string[]][] = [
   ["lib/ledger/chain.ts", ["Seal", "ChainHeads"]],
   ["lib/session/statement.ts", ["BootStatement", "ContractStatement", "StatementBase"]],

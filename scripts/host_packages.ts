@@ -19,7 +19,7 @@ export interface HostModule {
   npmPackage?: string;
   /** file of a module of ours */
   local?: string;
-  /** specifiers as they are written, and what they mean where code needs it */
+  /** specifiers as they are written, and their targets where code needs them */
   dependencies?: { specifier: string; code?: { specifier?: string } }[];
 }
 

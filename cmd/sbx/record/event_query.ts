@@ -1,5 +1,5 @@
 /**
- * Events of a session: what a line of them has, pages of them, the options that select them, and recorded
+ * Events of a session: columns of a line, pages of them, the options that select them, and recorded
  * ones to replay.
  */
 import type { EventsQuery, EventsResult } from "../../../lib/client/api/mod.ts";
