@@ -4,7 +4,7 @@ import type { z } from "zod";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { NestingError, parseJson, ReservedKeyError } from "../../lib/base/json/mod.ts";
 import type { Params } from "../../lib/client/api/mod.ts";
-import { describe, pathText } from "../../lib/base/toml/mod.ts";
+import { describeIssue, pathText } from "../../lib/base/toml/mod.ts";
 import { userName } from "../../lib/base/user/mod.ts";
 import type { AnsweredBy } from "../../lib/policy/mod.ts";
 import { readTraceparent } from "../../lib/event/mod.ts";
@@ -107,7 +107,7 @@ function toJsonWords(message: string): string {
 function check(schema: z.ZodType, value: unknown, where: string): unknown {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const text = result.error.issues.flatMap((issue) => describe(issue, schema))
+  const text = result.error.issues.flatMap((issue) => describeIssue(issue, schema))
     .map(({ path, message }) => `${pathText(path) || where}: ${toJsonWords(message)}`).join("; ");
   if (result.error.issues.some(({ code }) => code === "unrecognized_keys")) {
     throw new SbxError("request.unknown_field", text);

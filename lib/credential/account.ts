@@ -8,7 +8,7 @@ import type { BodyFilter, BodyPlace, Destination } from "../network/interface/mo
 import { basicText, splitPair } from "./head.ts";
 import { deniedError, REASON } from "./grant.ts";
 import { allowsQuery, ownerOf, plainHost, type Provider, tokenAnswerOf } from "./provider.ts";
-import { plainRef, REF_IN_TEXT } from "./form.ts";
+import { plainRef, REF_IN_TEXT } from "./ref.ts";
 import { latin1 } from "./body.ts";
 import type { Vault } from "./vault.ts";
 

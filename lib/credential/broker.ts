@@ -30,7 +30,9 @@ import {
 } from "./provider.ts";
 import { joinedTexts, REDACTED, scrubTexts, someText, textsOf, withTexts } from "./scrub.ts";
 import { CredentialStore, storePath } from "./store.ts";
-import { isSecret, providerOfToken, REF } from "./form.ts";
+import { isSecret } from "./form.ts";
+import { REF } from "./ref.ts";
+import { providerOfToken } from "./token.ts";
 import { type Credential, Vault } from "./vault.ts";
 import type { Home } from "../base/home/mod.ts";
 

@@ -3,7 +3,7 @@ import { SbxError } from "../base/error/mod.ts";
 import { isObject, objectOf } from "../base/object/mod.ts";
 import { canonicalJson } from "../base/json/mod.ts";
 import { isProvider, type Provider } from "./provider.ts";
-import { REF, refOf } from "./form.ts";
+import { REF, refOf } from "./ref.ts";
 
 /** Most credentials of one store, including revoked ones; the oldest revoked ones are dropped first. */
 export const ENTRIES_MAX = 1000;

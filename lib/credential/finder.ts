@@ -1,16 +1,7 @@
 import { fold, lower } from "./fold.ts";
-import {
-  foldedForms,
-  plainForms,
-  plainRef,
-  REF_IN_TEXT,
-  REF_PREFIX,
-  SECRET_MIN,
-  TOKEN_IN_TEXT,
-  TOKEN_MAX,
-  TOKEN_MIN,
-  TOKEN_PART,
-} from "./form.ts";
+import { foldedForms, plainForms, SECRET_MIN } from "./form.ts";
+import { plainRef, REF_IN_TEXT, REF_PREFIX } from "./ref.ts";
+import { TOKEN_IN_TEXT, TOKEN_MAX, TOKEN_MIN, TOKEN_PART } from "./token.ts";
 
 /** Part of a text that must be replaced. */
 export interface SecretMatch {

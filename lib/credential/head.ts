@@ -2,7 +2,9 @@ import type { CredentialSubstitution } from "../event/mod.ts";
 import type { Header } from "../network/mod.ts";
 import type { Injected, Substituted } from "../network/interface/mod.ts";
 import type { SecretMatch } from "./finder.ts";
-import { isSecret, plainRef, providerOfToken, REF, REF_IN_TEXT } from "./form.ts";
+import { isSecret } from "./form.ts";
+import { plainRef, REF, REF_IN_TEXT } from "./ref.ts";
+import { providerOfToken } from "./token.ts";
 import { deniedError, type Grant, grantSecret, type GrantTo, REASON } from "./grant.ts";
 import {
   allowsHeader,

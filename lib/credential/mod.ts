@@ -4,7 +4,9 @@
  */
 export { type BrokerOptions, CredentialBroker, type SinkAuth, sinkAuthorization } from "./broker.ts";
 export { placeholderOf, TOKEN_BODY_MAX } from "./body.ts";
-export { decoySecret, REF, REF_PREFIX, refOf, SECRET_MAX, SECRET_MIN } from "./form.ts";
+export { SECRET_MAX, SECRET_MIN } from "./form.ts";
+export { REF, REF_PREFIX, refOf } from "./ref.ts";
+export { decoySecret } from "./token.ts";
 export {
   ENTRIES_MAX,
   type KeyPlace,

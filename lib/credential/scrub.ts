@@ -3,7 +3,8 @@ import { isObject } from "../base/object/mod.ts";
 import type { SecretMatch } from "./finder.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { bitsOf, hasRun, isUuid } from "../base/redact/mod.ts";
-import { REF, TOKEN_IN_TEXT } from "./form.ts";
+import { REF } from "./ref.ts";
+import { TOKEN_IN_TEXT } from "./token.ts";
 
 /** Placeholder for text that only looks like a secret. */
 export const REDACTED = "[redacted]";

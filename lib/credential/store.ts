@@ -14,7 +14,8 @@ import {
   type StoreFile,
   unseal,
 } from "./entry.ts";
-import { isSecret, refOf, SECRET_MAX, SECRET_MIN } from "./form.ts";
+import { isSecret, SECRET_MAX, SECRET_MIN } from "./form.ts";
+import { refOf } from "./ref.ts";
 import { KeyChain, type Keyring, readPrivate, stampAt, type StoreKey } from "./key.ts";
 import type { Provider } from "./provider.ts";
 

@@ -3,7 +3,7 @@ import { backgroundInterval } from "../base/time/mod.ts";
 import type { StoredEntry, StoreFile } from "./entry.ts";
 import { Finder } from "./finder.ts";
 import { plainHost, type Provider } from "./provider.ts";
-import { refOf } from "./form.ts";
+import { refOf } from "./ref.ts";
 import type { CredentialStore, NewCredential } from "./store.ts";
 
 /** Interval of polling an idle store, in `ms`: requests in flight end within it after a revoke. */

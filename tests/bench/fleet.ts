@@ -9,7 +9,7 @@ import type { Event } from "../../lib/event/mod.ts";
 import { enginesFolder } from "../../lib/fleet/engine.ts";
 import { enrol, makeToken, Receiver } from "../../lib/fleet/receive/mod.ts";
 import { Shipper } from "../../lib/fleet/ship/mod.ts";
-import { hunt, openOver, writeTables } from "../../lib/fleet/table/mod.ts";
+import { hunt, openRecords, writeTables } from "../../lib/fleet/table/mod.ts";
 import { Ledger } from "../../lib/ledger/mod.ts";
 import { readEvents } from "../../lib/ledger/read/mod.ts";
 import { formatPublicKey } from "../../lib/release/signing/mod.ts";
@@ -184,7 +184,7 @@ for (let copy = 1; copy < COPIES; copy++) {
   const to = join(store, "parts", `copy${copy}`);
   await Deno.mkdir(to);
   for (const name of ["events", "outcomes", "journal"]) {
-    await using over = await openOver(`duckdb://${store}`);
+    await using over = await openRecords(`duckdb://${store}`);
     await over.engine.rows(
       `COPY (SELECT * REPLACE (concat('${copy}-', session_id) AS session_id) FROM read_parquet('${store}/parts/${part.name}/${name}.parquet'))
         TO '${to}/${name}.parquet' (FORMAT parquet, COMPRESSION zstd)`,
@@ -194,7 +194,7 @@ for (let copy = 1; copy < COPIES; copy++) {
 const hunts: Record<string, unknown> = {};
 const perEvent = matched.s / EVENTS;
 for (const kind of ["duckdb", "chdb"]) {
-  await using over = await openOver(`${kind}://${store}`);
+  await using over = await openRecords(`${kind}://${store}`);
   const requests = {
     ...irs[0],
     rules: irs[0].rules.filter(({ matchers }) =>

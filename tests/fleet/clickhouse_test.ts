@@ -3,7 +3,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { ClickHouseClient, parseClickHouse } from "../../lib/fleet/clickhouse/mod.ts";
 import { ClickHouseTarget, FolderTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
-import { ClickHouseLoader, hunt, openOver } from "../../lib/fleet/table/mod.ts";
+import { ClickHouseLoader, hunt, openRecords } from "../../lib/fleet/table/mod.ts";
 import { ir, rule } from "../helper/detection.ts";
 import { ClickHouseProcess } from "../helper/clickhouse_server.ts";
 import { record, SESSION_A, SESSION_B } from "../helper/fleet.ts";
@@ -14,7 +14,7 @@ import { ReceiverProcess } from "../helper/receiver_process.ts";
 const SEED = Number(Deno.env.get("SEED") ?? 1);
 
 async function countIn(url: string): Promise<unknown> {
-  await using over = await openOver(url);
+  await using over = await openRecords(url);
   const [row] = await over.engine.rows(
     `SELECT count() AS events, count(DISTINCT machine_id, session_id, sequence) AS places FROM ${
       over.table!("events")
@@ -140,7 +140,7 @@ Deno.test("tables of an earlier sbx are hunted through, and get their columns wh
     rule("status", { "http.response.status": 200 }),
   ])];
   const found = async () => {
-    await using over = await openOver(server.url);
+    await using over = await openRecords(server.url);
     return (await hunt(over, packs)).map(({ rule_id }) => rule_id).sort();
   };
   assertEquals(await found(), []);

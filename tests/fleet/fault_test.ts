@@ -5,7 +5,7 @@ import { FleetMachine } from "../../lib/fleet/machine/mod.ts";
 import { checkFleet, enrol, makeToken, readEnd } from "../../lib/fleet/receive/mod.ts";
 import { HttpTarget, type SegmentTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
 import { sessionFolder } from "../../lib/fleet/store.ts";
-import { openOver, writeTables } from "../../lib/fleet/table/mod.ts";
+import { openRecords, writeTables } from "../../lib/fleet/table/mod.ts";
 import { readHeads } from "../../lib/ledger/read/mod.ts";
 import type { SigningKey } from "../../lib/release/mod.ts";
 import { formatPublicKey } from "../../lib/release/signing/mod.ts";
@@ -37,7 +37,7 @@ function badNetwork(urls: () => string[], random: Random, key: SigningKey): Segm
 
 async function eventsIn(dir: string): Promise<number> {
   await writeTables(dir);
-  await using over = await openOver(`duckdb://${dir}`);
+  await using over = await openRecords(`duckdb://${dir}`);
   const [row] = await over.engine.rows(
     `SELECT count(*) AS rows, count(DISTINCT (machine_id, session_id, sequence)) AS distinct_rows FROM ${
       over.table!("events")

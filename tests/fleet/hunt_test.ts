@@ -10,9 +10,9 @@ import { ClickHouseClient, parseClickHouse } from "../../lib/fleet/clickhouse/mo
 import {
   ClickHouseLoader,
   eventsOf,
+  type FleetRecords,
   hunt,
-  openOver,
-  type Over,
+  openRecords,
   sessionsSince,
   TABLES,
   writeTables,
@@ -99,7 +99,7 @@ async function matchInTypeScript(paths: string[], irs: DetectionIr[]): Promise<s
 }
 
 /** Loads a store into a server, which has the tables then. */
-async function loaded(store: string, server: ClickHouseProcess): Promise<Over> {
+async function loaded(store: string, server: ClickHouseProcess): Promise<FleetRecords> {
   const loader = new ClickHouseLoader(
     store,
     new ClickHouseClient(parseClickHouse(server.url), server.authorize),
@@ -107,11 +107,11 @@ async function loaded(store: string, server: ClickHouseProcess): Promise<Over> {
   await loader.prepare();
   assert((await loader.round()).segments > 0);
   assertEquals((await loader.round()).segments, 0);
-  return await openOver(server.url, server.authorize);
+  return await openRecords(server.url, server.authorize);
 }
 
 /** All rows of all tables. */
-async function tablesOf({ engine, table }: Over) {
+async function tablesOf({ engine, table }: FleetRecords) {
   const rows: Record<string, unknown[]> = {};
   for (const name of ["events", "outcomes", "journal"] as const) {
     const columns = TABLES[name].map((column) => column.name).join(", ");
@@ -143,7 +143,7 @@ Deno.test("every way to hunt finds the same", async () => {
   assertEquals((await writeTables(fleet.store)).segments, 0, "each segment is in one part");
   await using server = await ClickHouseProcess.start(["hunter", "pa'ss"]);
   await using over = await loaded(fleet.store, server);
-  assertEquals(await tablesOf(over), await tablesOf(await openOver(`duckdb://${fleet.store}`)));
+  assertEquals(await tablesOf(over), await tablesOf(await openRecords(`duckdb://${fleet.store}`)));
   const packs = [corpus, ...Array.from({ length: 10 }, () => randomPack(60, random))];
   let matches = 0;
   for (const [at, pack] of packs.entries()) {
@@ -157,7 +157,7 @@ Deno.test("every way to hunt finds the same", async () => {
         server.url,
       ]
     ) {
-      await using opened = await openOver(over, over === server.url ? server.authorize : undefined);
+      await using opened = await openRecords(over, over === server.url ? server.authorize : undefined);
       const rows = await hunt(opened, [pack]);
       const found = rows.map(({ event_id, rule_id }) => `${event_id} ${rule_id}`).sort();
       assertEquals(found, expected, `pack ${at} over ${over}, SEED=${SEED}`);
@@ -166,7 +166,7 @@ Deno.test("every way to hunt finds the same", async () => {
   assert(matches > 1000, `only ${matches} matches`);
   // Rules are tried on the same events as in the ledgers.
   for (const records of [`duckdb://${fleet.store}`, `chdb://${fleet.store}`, server.url]) {
-    await using over = await openOver(records, records === server.url ? server.authorize : undefined);
+    await using over = await openRecords(records, records === server.url ? server.authorize : undefined);
     const tables = { engine: over.engine, table: over.table! };
     const sessions = await sessionsSince(tables, 0);
     assertEquals(sessions.map(({ session_id }) => session_id).sort(), [SESSION_A, SESSION_B]);

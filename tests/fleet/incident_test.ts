@@ -7,7 +7,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { Event } from "../../lib/event/mod.ts";
 import { checkFleet } from "../../lib/fleet/receive/mod.ts";
 import { NatsTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
-import { openOver } from "../../lib/fleet/table/mod.ts";
+import { openRecords } from "../../lib/fleet/table/mod.ts";
 import type { LedgerEntry } from "../../lib/ledger/mod.ts";
 import { readHeads } from "../../lib/ledger/read/mod.ts";
 import { ClickHouseProcess } from "../helper/clickhouse_server.ts";
@@ -113,7 +113,7 @@ Deno.test("a package was malicious three weeks ago: which machines, which secret
   }
   const all = MACHINES.reduce((sum, { entries }) => sum + entries.length, 0);
   for (;; await pause(200)) {
-    const over = await openOver(clickhouse.url).catch(() => undefined);
+    const over = await openRecords(clickhouse.url).catch(() => undefined);
     const [row] = await over?.engine.rows(
       `SELECT (SELECT count() FROM ${over.table!("events")}) AS events,
         (SELECT count() FROM ${over.table!("machines")}) AS machines`,

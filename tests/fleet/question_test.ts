@@ -6,7 +6,7 @@ import { ask, grafanaDashboard, QUESTIONS, viewName, viewStatements } from "../.
 import { listMachines } from "../../lib/fleet/receive/mod.ts";
 import {
   ClickHouseLoader,
-  openOver,
+  openRecords,
   parquetTable,
   schemaStatements,
   writeTables,
@@ -80,7 +80,7 @@ async function sameFromViews(
     for (const statement of viewStatements("duckdb")) await duck.rows(statement);
   }
   const text = (value: string) => ({ type: "string" as const, values: [value] });
-  await using file = await openOver(`duckdb://${path}`);
+  await using file = await openRecords(`duckdb://${path}`);
   const panels = grafanaDashboard().panels as { title: string; targets?: { rawSql: string }[] }[];
   for (const question of QUESTIONS) {
     const { name } = question;
@@ -210,7 +210,7 @@ Deno.test("questions have the same answers on DuckDB and ClickHouse", async () =
   await loader.prepare();
   await loader.round();
   for (const records of [`duckdb://${fleet.store}`, `chdb://${fleet.store}`, server.url]) {
-    await using over = await openOver(records);
+    await using over = await openRecords(records);
     for (const question of QUESTIONS) {
       const value = question.value && values[question.value];
       const rows = await ask(

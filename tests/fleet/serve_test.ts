@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { checkFleet, enrol, makeToken } from "../../lib/fleet/receive/mod.ts";
 import { HttpTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
-import { openOver } from "../../lib/fleet/table/mod.ts";
+import { openRecords } from "../../lib/fleet/table/mod.ts";
 import { formatPublicKey } from "../../lib/release/signing/mod.ts";
 import { newKey, record, SESSION_A, webEvent } from "../helper/fleet.ts";
 import { fromRoot } from "../helper/repo.ts";
@@ -71,7 +71,7 @@ Deno.test("receivers that are killed while they write tables: every row once, an
 /** Rows of events in the tables, each of which is there once. */
 async function rowsIn(store: string): Promise<number> {
   try {
-    await using over = await openOver(`duckdb://${store}`);
+    await using over = await openRecords(`duckdb://${store}`);
     const [row] = await over.engine.rows(
       `SELECT count(*) AS rows, count(DISTINCT sequence) AS sequences FROM ${over.table!("events")}`,
     );

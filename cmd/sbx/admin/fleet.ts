@@ -66,11 +66,11 @@ async function simulate(args: Arguments): Promise<number> {
   if (over === undefined) throw usageError(SIMULATE, "missing option --over RECORDS");
   const [bundle] = args.words;
   const { rules, packs } = bundle === undefined ? await ofFiles(args) : await ofBundle(bundle, args);
-  const [{ runLab }, { eventsOf, openOver, sessionsSince }] = await Promise.all([
+  const [{ runLab }, { eventsOf, openRecords, sessionsSince }] = await Promise.all([
     import("../../../lib/lab/mod.ts"),
     import("../../../lib/fleet/table/mod.ts"),
   ]);
-  await using opened = await openOver(over);
+  await using opened = await openRecords(over);
   const { engine, table } = opened;
   if (!table) {
     throw new SbxError("fleet.over.invalid", `${over} has ledgers only`, {
@@ -367,12 +367,12 @@ async function ask(args: Arguments): Promise<number> {
       hint: `sbx fleet ask ${name} --over duckdb:///srv/fleet`,
     });
   }
-  const [{ openOver }, { listMachines }] = await Promise.all([
+  const [{ openRecords }, { listMachines }] = await Promise.all([
     import("../../../lib/fleet/table/mod.ts"),
     import("../../../lib/fleet/receive/mod.ts"),
   ]);
   await (await import("../../../lib/home/mod.ts")).useNetworkOf(home());
-  await using opened = await openOver(over, recordsAuthorization(args));
+  await using opened = await openRecords(over, recordsAuthorization(args));
   const { engine, store, table: tableOf, hasMachines } = opened;
   if (!tableOf) {
     throw new SbxError(

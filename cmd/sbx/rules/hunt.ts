@@ -77,9 +77,9 @@ async function readPacks(paths: readonly string[]): Promise<DetectionIr[]> {
 }
 
 async function huntFleet(args: Arguments, over: string, irs: DetectionIr[]): Promise<Match[]> {
-  const { hunt, openOver } = await import("../../../lib/fleet/table/mod.ts");
+  const { hunt, openRecords } = await import("../../../lib/fleet/table/mod.ts");
   await (await import("../../../lib/home/mod.ts")).useNetworkOf(home());
-  await using opened = await openOver(over, recordsAuthorization(args));
+  await using opened = await openRecords(over, recordsAuthorization(args));
   return await hunt(opened, irs);
 }
 

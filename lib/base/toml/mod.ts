@@ -10,5 +10,6 @@ export {
 } from "./document.ts";
 export { appendTable, removeTable, setKey } from "./change.ts";
 export { encodeKey, encodeValue, stringifyToml, type TomlValue } from "./edit.ts";
-export { checkToml, describe, pathText, type Problem, problemError, problemsOf } from "./problem.ts";
+export { describeIssue } from "./issue.ts";
+export { checkToml, pathText, type Problem, problemError, problemsOf } from "./problem.ts";
 export { readText, readToml, TOML_FILE_LIMIT } from "./read.ts";

@@ -4,9 +4,15 @@ import { JobRecord } from "../../session/job/schema.ts";
 import { answers, body, VmParam } from "./common.ts";
 import { ExecRequest } from "./vm.ts";
 
-/** Lines of `?tail=` at most. */
+/** Most lines that `?tail=` may ask for. */
 const TAIL_MAX = 1_000_000;
 
+const tags = ["job"];
+const JobParam = VmParam.extend({
+  job: z.string().openapi({ param: { name: "job", in: "path" }, example: "3f2a90c1" }),
+});
+
+/** A job as clients see it: its VM's process knows neither the name of the VM nor that it is paused. */
 export const Job = z.object({
   ...JobRecord.shape,
   id: z.string(),
@@ -21,11 +27,13 @@ export const JobList = z.object({ jobs: z.array(Job) }).openapi("JobList");
 export type JobList = z.infer<typeof JobList>;
 
 const { command, cwd, env, timeout_secs } = ExecRequest.shape;
+
+/** A program to start in the background. */
 export const JobRequest = z.strictObject({
   command,
   cwd,
   env,
-  timeout_secs: timeout_secs.describe("not with tty"),
+  timeout_secs: timeout_secs.describe("not allowed with tty"),
   tty: z.boolean().optional().describe("on a terminal, which WS /terminal/{id}?job= attaches to"),
 }).refine(
   ({ tty, timeout_secs }) => !tty || timeout_secs === undefined,
@@ -33,6 +41,7 @@ export const JobRequest = z.strictObject({
 ).openapi("JobStart");
 export type JobRequest = z.infer<typeof JobRequest>;
 
+/** Which of the output to read. Positions count bytes of stdout and stderr together. */
 export const JobLogsQuery = z.object({
   tail: z.coerce.number().int().min(0).max(TAIL_MAX).optional().describe("only the last lines"),
   from: z.coerce.number().int().min(0).optional().describe("position in the output to begin at; default 0"),
@@ -44,16 +53,11 @@ export const JobLogsQuery = z.object({
 export const JobLogs = z.object({
   stdout: z.string(),
   stderr: z.string().describe("empty for a job with a terminal"),
-  missing_bytes: z.int().describe("bytes that were not kept: the oldest, or for want of space"),
+  missing_bytes: z.int().describe("bytes that are gone: the oldest, or ones that the disk had no space for"),
   next: z.int().describe("?from= for the output after this"),
   job: Job,
 }).openapi("JobLogs");
 export type JobLogs = z.infer<typeof JobLogs>;
-
-const tags = ["job"];
-const JobParam = VmParam.extend({
-  job: z.string().openapi({ param: { name: "job", in: "path" }, example: "3f2a90c1" }),
-});
 
 export const jobRoutes = {
   all: createRoute({

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { nearestId } from "../../base/text/mod.ts";
 import {
-  describe,
+  describeIssue,
   isTable,
   parseToml,
   problemError,
@@ -278,7 +278,7 @@ class Builder {
   #check<S extends z.ZodType>(schema: S, table: unknown, path: string[]): z.output<S> {
     const result = schema.safeParse(table);
     if (result.success) return result.data;
-    const [{ path: at, message }] = describe(result.error.issues[0], schema);
+    const [{ path: at, message }] = describeIssue(result.error.issues[0], schema);
     this.#reject([...path, ...at.map(String)], message);
   }
 

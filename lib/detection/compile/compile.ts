@@ -5,7 +5,7 @@
 import { blake3 } from "../../base/hash/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import { EVENT_FAMILIES } from "../../event/mod.ts";
-import { describe } from "../../base/toml/mod.ts";
+import { describeIssue } from "../../base/toml/mod.ts";
 import { checkField } from "../field.ts";
 import { type DetectionIr, IR_SCHEMA, type IrRule } from "../ir/ir.ts";
 import { IrSchema } from "../ir/schema.ts";
@@ -170,12 +170,13 @@ function checkIr(
   document: PackDocument,
 ): { ir?: DetectionIr; faults: { path: PropertyKey[]; message: string; line?: number }[] } {
   const parsed = IrSchema.safeParse(document.value);
-  const faults = (parsed.error?.issues ?? []).slice(0, 100).flatMap((issue) => describe(issue, IrSchema)).map(
-    (fault) => ({
-      ...fault,
-      line: document.placeOf(fault.path).line,
-    }),
-  );
+  const faults = (parsed.error?.issues ?? []).slice(0, 100).flatMap((issue) => describeIssue(issue, IrSchema))
+    .map(
+      (fault) => ({
+        ...fault,
+        line: document.placeOf(fault.path).line,
+      }),
+    );
   return { ...(parsed.success && { ir: parsed.data }), faults };
 }
 

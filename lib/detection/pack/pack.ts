@@ -1,7 +1,7 @@
 /** Reads and checks packs and the sources they name. */
 import { dirname, isAbsolute, join, relative } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
-import { describe } from "../../base/toml/mod.ts";
+import { describeIssue } from "../../base/toml/mod.ts";
 import { detectionError, type Diagnostic, diagnosticsOf, hasErrors, type Problem } from "../problem.ts";
 import { EXPORT_ROUTES, isExportRoute } from "../ir/ir.ts";
 import { documentOf, formatOf, type PackDocument, parseDocument, type Place } from "./document.ts";
@@ -81,7 +81,9 @@ export function checkPack(document: PackDocument, folder?: string): PackReadResu
     const bounded = issue.code === "unrecognized_keys"
       ? { ...issue, keys: issue.keys.slice(0, PROBLEMS_MAX) }
       : issue;
-    for (const { path, message } of describe(bounded, PackSchema)) report("error", "envelope", path, message);
+    for (const { path, message } of describeIssue(bounded, PackSchema)) {
+      report("error", "envelope", path, message);
+    }
   }
   const pack = parsed.data;
   if (pack) {

@@ -7,7 +7,8 @@ import { blake3 } from "../../base/hash/mod.ts";
 import { lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import type { DetectionIr } from "../../detection/mod.ts";
-import { hunt, type HuntRow, openOver, type Over } from "./hunt.ts";
+import { hunt, type HuntRow } from "./hunt.ts";
+import { type FleetRecords, openRecords } from "./records.ts";
 import { z } from "zod";
 
 const DAY_MS = 86_400_000;
@@ -78,7 +79,7 @@ export interface RetroOptions {
  * findings. New and changed packs come first, then the ones hunted longest ago, and each begins with the
  * latest day.
  *
- * @throws {SbxError} `fleet.hunt.busy`: another program hunts; errors of {@linkcode openOver} and of the
+ * @throws {SbxError} `fleet.hunt.busy`: another program hunts; errors of {@linkcode openRecords} and of the
  * engine
  */
 export async function retroHunt(
@@ -91,7 +92,7 @@ export async function retroHunt(
   if (!await lockWithin(lock, 0)) {
     throw new SbxError("fleet.hunt.busy", `another program hunts in ${dir}`, { hint: "try again later" });
   }
-  await using over = await openOver(`${options.engine}://${dir}`);
+  await using over = await openRecords(`${options.engine}://${dir}`);
   const began = performance.now();
   const run = new Run(dir, over, options);
   const waiting = await Promise.all(irs.map(async (ir) => {
@@ -128,7 +129,7 @@ class Run {
 
   constructor(
     readonly dir: string,
-    readonly over: Over,
+    readonly over: FleetRecords,
     readonly options: RetroOptions,
   ) {
     this.report = {

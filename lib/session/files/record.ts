@@ -137,8 +137,8 @@ export async function checkJson<S extends z.ZodType>(
 ): Promise<z.output<S>> {
   const { success, data, error } = schema.safeParse(value);
   if (success) return data;
-  const { describe, pathText } = await import("../../base/toml/mod.ts");
-  const [problem] = error.issues.flatMap((issue) => describe(issue, schema));
+  const { describeIssue, pathText } = await import("../../base/toml/mod.ts");
+  const [problem] = error.issues.flatMap((issue) => describeIssue(issue, schema));
   const place = problem.path.length > 0 ? `${pathText(problem.path)}: ` : "";
   const message = problem.message.replace("must be a table", "must be an object");
   throw new SbxError(code, `the ${what} ${path} is invalid: ${place}${message}`, { cause: error, hint });

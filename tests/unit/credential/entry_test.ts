@@ -2,15 +2,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { ENTRIES_MAX, parseStore } from "../../../lib/credential/entry.ts";
-import {
-  decoySecret,
-  isSecret,
-  providerOfToken,
-  SECRET_MAX,
-  SECRET_MIN,
-  TOKEN_MAX,
-  TOKEN_MIN,
-} from "../../../lib/credential/form.ts";
+import { isSecret, SECRET_MAX, SECRET_MIN } from "../../../lib/credential/form.ts";
+import { decoySecret, providerOfToken, TOKEN_MAX, TOKEN_MIN } from "../../../lib/credential/token.ts";
 import { readPrivate, stampAt } from "../../../lib/credential/key.ts";
 import { ALL, KEY } from "../../helper/credential.ts";
 

@@ -2,7 +2,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { Finder } from "../../../lib/credential/finder.ts";
-import { providerOfToken, refOf } from "../../../lib/credential/form.ts";
+import { refOf } from "../../../lib/credential/ref.ts";
+import { providerOfToken } from "../../../lib/credential/token.ts";
 import { CARRY_MAX, StreamReplacer } from "../../../lib/credential/body.ts";
 
 const SECRETS: [string, string][] = [
