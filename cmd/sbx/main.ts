@@ -1,4 +1,4 @@
-/** sbx: the command-line client. Each command is one file, loaded on use. */
+/** sbx: the command-line client; `sbx NAME` is `TOPIC/NAME.ts`. Each command is loaded on use. */
 import {
   type Command,
   type CommandGroup,
