@@ -20,7 +20,7 @@ const dir = await Deno.makeTempDir();
 const resolver = await TestResolver.start(({ questions: [{ name, type }] }) => ({
   answers: [1, 2, 3].map((last) => ({ name, type, ttl: 3600, data: `8.8.4.${last}` })),
 }));
-const { gate, close, failures } = await openGate(join(dir, "session.db"), contractOf(""));
+const { gate, close, failures } = await openGate(join(dir, "session.db"), contractOf(""), undefined, false);
 const dns = new DnsService({ gate, resolvers: [resolver.endpoint] });
 const queries = Array.from({ length: NAMES }, (_, i) => ask(`host${i}.bench.test`));
 const by = { proto: "udp" as const, process_name: "bench" };

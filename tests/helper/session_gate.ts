@@ -36,11 +36,16 @@ export interface GateFixture {
   close(): Promise<void>;
 }
 
-/** Opens the gate of a contract over a ledger at `path`. */
+/**
+ * Opens the gate of a contract over a ledger at `path`.
+ *
+ * @param keeps false: `notices` stays empty, for a measurement that the copies would be part of
+ */
 export async function openGate(
   path: string,
   contract: Contract,
   scrubValue: <T>(value: T) => T = (value) => value,
+  keeps = true,
 ): Promise<GateFixture> {
   const notices: SessionNotice[] = [];
   const failures: string[] = [];
@@ -54,7 +59,7 @@ export async function openGate(
     policy: compileLayers(contract),
     detections: detectionsOf(contract),
     recorder: ledger,
-    tell: (notice) => notices.push(structuredClone(notice)),
+    tell: (notice) => keeps && notices.push(structuredClone(notice)),
     scrubValue,
   });
   const findings = () =>
