@@ -59,7 +59,7 @@ Deno.test("the desktop", async (t) => {
       await second.getByRole("row", { name: /desk/ }).waitFor();
       await world.desktop.open("sessions");
       await page.getByRole("button", { name: "Delete desk" }).click();
-      await page.getByText("its workspace and its snapshots go; sbx restore brings them back").waitFor();
+      await page.getByText("workspace and snapshots are deleted; sbx restore brings them back").waitFor();
       await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
       // Work that the person took in part was brought in: what is left is not lost at one click.
       await page.getByRole("dialog").getByRole("button", { name: "Delete anyway" }).click();
