@@ -18,7 +18,7 @@ import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { debugReport, machineRedactor, stateFromDisk } from "../../../lib/support/debug/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { formatBytes } from "../../../lib/base/progress/mod.ts";
-import { type Bundle, collectBundle, writeBundle } from "../../../lib/support/bundle/mod.ts";
+import type { Bundle } from "../../../lib/support/bundle/mod.ts";
 
 /** Checks this machine, its home and its service's report, for `sbx doctor` without a name. */
 export async function diagnoseHost(home: Home, options: { fix?: boolean } = {}): Promise<HostReport> {
@@ -149,6 +149,8 @@ export async function makeBundle(
       hint: "give a name that ends with .tar.zst",
     });
   }
+  // It loads the database, which doctor and debug report must not need.
+  const { collectBundle, writeBundle } = await import("../../../lib/support/bundle/mod.ts");
   const client = await serviceAnswers(place) ? Client.unix(place.serviceSocket) : undefined;
   try {
     const session = request.session && await findSession(client, request.session);

@@ -34,7 +34,7 @@ export const command: Command = {
 };
 
 async function doctorHost(args: Arguments): Promise<number> {
-  const { diagnoseHost, formatHost, keepReport } = await import("../admin/machine_report.ts");
+  const { diagnoseHost, formatHost, keepReport, makeBundle } = await import("../admin/machine_report.ts");
   const { Redactor } = await import("../../../lib/base/redact/mod.ts");
   // Unchecked: this may have to report a home owned by another user.
   const place = home(Deno.env);
@@ -42,7 +42,6 @@ async function doctorHost(args: Arguments): Promise<number> {
   await keepReport(place, report, new Redactor());
   await (args.has("json") ? printJson(report) : print(formatHost(report)));
   if (args.has("bundle")) {
-    const { makeBundle } = await import("../admin/machine_report.ts");
     note(`wrote ${(await makeBundle({})).path}`);
   }
   return report.ok ? 0 : 1;

@@ -8,7 +8,7 @@ import { fromRoot, runDeno } from "../../helper/repo.ts";
 
 interface Module {
   specifier: string;
-  dependencies?: { code?: { specifier?: string }; type?: { specifier?: string } }[];
+  dependencies?: { code?: { specifier?: string }; type?: { specifier?: string }; isDynamic?: boolean }[];
 }
 
 /** One import between two files of this repository, or from one to a package. */
@@ -97,6 +97,16 @@ Deno.test("only the ledger opens the database", () => {
   assertEquals(broken, []);
 });
 
+Deno.test("sbx doctor and sbx debug load no database before a bundle needs it: it may be what is broken", async () => {
+  for (
+    const root of ["cmd/sbx/admin/machine_report.ts", "cmd/sbx/admin/debug.ts", "cmd/sbx/start/doctor.ts"]
+  ) {
+    const loaded = await loadedAtOnce(root);
+    assert(loaded.size > 10, root);
+    assertEquals([...loaded].filter((specifier) => specifier.includes("libsql")), [], root);
+  }
+});
+
 Deno.test("the gateway, which faces the network, loads only base, itself and the comparison of tokens", async () => {
   const reached = (await allImports(["cmd/gateway/main.ts"])).filter(({ from }) =>
     !isCmd(from) || from.includes("gateway")
@@ -149,6 +159,24 @@ async function allImports(roots: string[]): Promise<Import[]> {
     }
   }
   return [...found.values()];
+}
+
+/** Specifiers of the modules that are evaluated with a module, which are those that it does not import while it runs. */
+async function loadedAtOnce(root: string): Promise<Set<string>> {
+  const { roots, modules } = JSON.parse(await runDeno(["info", "--json", root])) as {
+    roots: string[];
+    modules: Module[];
+  };
+  const imported = new Map(modules.map(({ specifier, dependencies = [] }) => [
+    specifier,
+    dependencies.flatMap(({ code, isDynamic }) => !isDynamic && code?.specifier ? [code.specifier] : []),
+  ]));
+  const loaded = new Set(roots);
+  // A set that grows is gone through to its end.
+  for (const specifier of loaded) {
+    for (const next of imported.get(specifier) ?? []) loaded.add(next);
+  }
+  return loaded;
 }
 
 function pathOf(specifier: string): string | undefined {
