@@ -1,5 +1,4 @@
 /** The record of a running session: its ledger, the reaction to failed writes, and its collection. */
-import {} from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay } from "../base/time/mod.ts";

@@ -1,6 +1,6 @@
 /**
  * Detection IR `sbx.detection.ir.v1` (docs/design/contracts/06-detection.md §6): the output of compiling a
- * pack and the matcher's only input. Loads no zod: `ir_schema.ts` validates IR from outside.
+ * pack and the matcher's only input. Loads no zod: `schema.ts` validates IR from outside.
  */
 import type { EVENT_FAMILIES } from "../../event/mod.ts";
 
