@@ -18,6 +18,7 @@ import { dirname, join } from "node:path";
 import { home, writeAtomic } from "../../../lib/base/home/mod.ts";
 import { requireThisMachine } from "../host.ts";
 import { count } from "../../../lib/base/text/mod.ts";
+// Not through mod.ts, which loads zod.
 import { isSecret } from "../../../lib/config/settings/node/mod.ts";
 
 export const command: CommandGroup = {
@@ -269,8 +270,6 @@ async function check(path: string): Promise<number> {
   for (const { severity, message } of issues) note(`${severity}: ${message}`);
   return issues.some(({ severity }) => severity === "error") ? 1 : 0;
 }
-
-// Not through mod.ts, which loads zod.
 
 /**
  * Most `bytes` of a file setting: the limit of all files of a VM together
