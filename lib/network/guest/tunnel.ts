@@ -301,10 +301,8 @@ function helloLikeness(bytes: Uint8Array, at: number): Likeness {
   return bytes[at + 6] === 0 && bytes[at + 9] === 3 && bytes[at + 10] <= 4 ? "yes" : "no";
 }
 
-/**
- * Protocols that a rule can hold a relayed connection to (docs/design/contracts/05-policy.md §5,
- * "Protocols"), by their first bytes.
- */
+// Protocols that a rule can hold a relayed connection to (docs/design/contracts/05-policy.md §5, "Protocols"),
+// by their first bytes.
 
 /** `more`: undecided until more bytes are received. */
 type Likeness = "yes" | "no" | "more";

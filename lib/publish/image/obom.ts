@@ -185,7 +185,8 @@ function guestComponents({ arch, generatorVersion }: ObomInput) {
   ];
 }
 
-/** What dpkg says is installed in a rootfs. */
+// Packages of a rootfs, by the status of its dpkg.
+
 /** Fields used from one stanza of dpkg's status. */
 interface DebianPackage {
   name: string;

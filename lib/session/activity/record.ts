@@ -344,7 +344,8 @@ export class ReportFindings {
   }
 }
 
-/** Parts of a session that the report of a guest needs. */
+// Parts of a session that the report of a guest needs.
+
 /** Host end of the guest that reports. */
 export interface ActivityLink {
   /** settles when the guest has booted; rejects when it is lost */

@@ -18,7 +18,7 @@ export const JobRecord = z.strictObject({
   ended_at: z.iso.datetime().optional(),
   duration_ms: z.number().optional(),
   exit_code: z.int().optional().describe("absent: unknown, or the job has not ended"),
-  reason: z.string().optional().describe("reason of its end; absent if its program ended"),
+  reason: z.string().optional().describe("reason of its end; absent if its program ended on its own"),
   event_id: z.string().optional().describe("event of its start; absent until policy has decided"),
 });
 export type JobRecord = z.infer<typeof JobRecord>;
