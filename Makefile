@@ -74,6 +74,7 @@ test-http: setup ## HTTP servers of Debian against the relay; COUNT=N SEED=N
 # Packages made here, installed, upgraded and purged in a clean bookworm and trixie from an apt repository made here, with VMs in
 # between; a company's package; two builds compared. As root; SUITES chooses some.
 test-packages: setup deps image ## install, upgrade and purge packages, as root; SUITES=…
+	@PACKAGES=1 scripts/deps.sh
 	@scripts/contained.sh $(DENO) run -A --quiet tests/packages/main.ts $(or $(SUITES),bookworm trixie)
 
 # The Swift library of ffi/SbxVM: compiled in Debian trixie, as root; driven by Deno, also with the address sanitizer; the types of

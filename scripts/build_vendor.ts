@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { hostModules, type HostPackage } from "./host_packages.ts";
 
@@ -38,6 +39,7 @@ export async function bundlePackages(
   ]);
   await Deno.remove(entries, { recursive: true });
   await giveRequire(join(sources, "vendor"));
+  await nameByContent(join(sources, "vendor"));
   return files;
 }
 
@@ -47,6 +49,38 @@ async function giveRequire(dir: string): Promise<void> {
     const code = await Deno.readTextFile(join(dir, name));
     if (code.includes("Dynamic require of")) await Deno.writeTextFile(join(dir, name), REQUIRE + code);
   }
+}
+
+/** The bundler names a chunk by the folders of its packages too: the same program has the same bytes wherever it is built. */
+async function nameByContent(dir: string): Promise<void> {
+  const files = (await Array.fromAsync(Deno.readDir(dir), ({ name }) => name)).sort();
+  const texts = new Map(
+    await Promise.all(
+      files.map(async (name): Promise<[string, string]> => [name, await Deno.readTextFile(join(dir, name))]),
+    ),
+  );
+  let names = new Map(files.map((name) => [name, CHUNK.test(name) ? "chunk" : name]));
+  const renamed = (text: string) =>
+    text.replaceAll(new RegExp(CHUNK, "g"), (name) => names.get(name) ?? name);
+  // Each round distinguishes chunks by the chunks that they import.
+  for (let round = 0; round < NAMING_ROUNDS; round++) {
+    names = new Map(files.map((name) => [
+      name,
+      CHUNK.test(name) ? `chunk-${hashOf(renamed(texts.get(name)!))}.js` : name,
+    ]));
+  }
+  if (new Set(names.values()).size < files.length) {
+    throw new Error("two chunks of packages have the same content");
+  }
+  for (const name of files) await Deno.remove(join(dir, name));
+  for (const [name, text] of texts) await Deno.writeTextFile(join(dir, names.get(name)!), renamed(text));
+}
+
+const CHUNK = /chunk-[A-Z0-9]{8}\.js/;
+const NAMING_ROUNDS = 4;
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 16);
 }
 
 const REQUIRE = 'import { createRequire } from "node:module";const require=createRequire(import.meta.url);\n';

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that sbx needs and this machine has not, saying which and why. Silent when all is there.
-# RUNS_ONLY=1: what runs VMs, and not what makes images and brings Deno. TESTS=1, HTTP_SERVERS=1: also what tests need.
+# RUNS_ONLY=1: what runs VMs, and not what makes images and brings Deno. TESTS=1, PACKAGES=1, HTTP_SERVERS=1: also what tests
+# need.
 set -eu
 
 die() {
@@ -30,6 +31,10 @@ wanted() {
   # What tests alone need, as make test and make e2e say.
   [ -z "${TESTS:-}" ] || echo "chromium|shows the desktop page to its tests"
   [ -z "${TESTS:-}" ] || echo "dbus|is the bus of the tray's tests"
+  # What make test-packages makes and checks packages with.
+  [ -z "${PACKAGES:-}" ] || for package in apt-utils gnupg lintian; do
+    echo "$package|makes and checks an apt repository of packages"
+  done
   # What make test-http compares sbx with.
   [ -z "${HTTP_SERVERS:-}" ] || for package in apache2 busybox caddy default-jre-headless golang-go gunicorn lighttpd nginx-light \
     python3-aiohttp python3-waitress python3-werkzeug ruby ruby-webrick tomcat10 uvicorn; do
