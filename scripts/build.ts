@@ -17,7 +17,7 @@ import { ifFound, ignore } from "../lib/base/error/mod.ts";
 import { ROLE_PROGRAMS } from "../lib/base/spawn/mod.ts";
 import { readStamp, stampSource } from "./build_stamp.ts";
 import { copyPackages, copyTree, setTimes } from "./build_stage.ts";
-import { bundlePackages, nativePackages } from "./build_vendor.ts";
+import { bundlePackages, nameByContent, nativePackages } from "./build_vendor.ts";
 import { type HostPackage, hostPackages } from "./host_packages.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -44,6 +44,8 @@ const INCLUDED = [".guest", ".desktop", "cmd/all.ts", "lib/ledger/worker.ts", "l
 
 const sources = join(STAGE, "src");
 const denoDir = join(STAGE, "deno");
+/** A link to the cache of the checkout. */
+const cache = join(STAGE, "cache");
 
 /** A failure whose message is for the person who builds. */
 class BuildError extends Error {}
@@ -69,10 +71,13 @@ async function build(): Promise<void> {
   await Deno.writeTextFile(join(sources, "lib/base/version/stamp.ts"), stampSource(stamp));
   await bundleGuests();
   await deno("scripts/desktop.sh", [join(sources, ".desktop")], ROOT);
+  await nameByContent(join(sources, ".desktop"));
+  await Deno.symlink(join(ROOT, ".deno/cache"), cache);
   const bundled = await bundlePackages(
     ROOT,
     sources,
-    (args) => deno(Deno.execPath(), ["bundle", "--quiet", ...args], ROOT),
+    // From the stage: the order of modules in a chunk follows their paths.
+    (args) => deno(Deno.execPath(), ["bundle", "--quiet", ...args], sources, { DENO_DIR: cache }),
   );
   const packages = nativePackages(await hostPackages(ROOT));
   await prune(packages, bundled);
@@ -113,7 +118,7 @@ async function compile(program: string, target?: string): Promise<void> {
 }
 
 async function clear(): Promise<void> {
-  for (const dir of [sources, denoDir]) await ifFound(Deno.remove(dir, { recursive: true }));
+  for (const dir of [sources, denoDir, cache]) await ifFound(Deno.remove(dir, { recursive: true }));
 }
 
 /** Starts the compiled program: deno compile puts any runtime in front, even one that cannot read the program. */

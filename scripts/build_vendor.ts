@@ -52,21 +52,23 @@ async function giveRequire(dir: string): Promise<void> {
 }
 
 /** The bundler names a chunk by the folders of its packages too: the same program has the same bytes wherever it is built. */
-async function nameByContent(dir: string): Promise<void> {
-  const files = (await Array.fromAsync(Deno.readDir(dir), ({ name }) => name)).sort();
+export async function nameByContent(dir: string): Promise<void> {
+  const files = (await Array.fromAsync(Deno.readDir(dir), ({ name }) => name)).filter((name) =>
+    name.endsWith(".js")
+  ).sort();
   const texts = new Map(
     await Promise.all(
       files.map(async (name): Promise<[string, string]> => [name, await Deno.readTextFile(join(dir, name))]),
     ),
   );
-  let names = new Map(files.map((name) => [name, CHUNK.test(name) ? "chunk" : name]));
+  let names = new Map(files.map((name) => [name, name.replace(CHUNK, "$1.js")]));
   const renamed = (text: string) =>
     text.replaceAll(new RegExp(CHUNK, "g"), (name) => names.get(name) ?? name);
   // Each round distinguishes chunks by the chunks that they import.
   for (let round = 0; round < NAMING_ROUNDS; round++) {
     names = new Map(files.map((name) => [
       name,
-      CHUNK.test(name) ? `chunk-${hashOf(renamed(texts.get(name)!))}.js` : name,
+      name.replace(CHUNK, `$1-${hashOf(renamed(texts.get(name)!))}.js`),
     ]));
   }
   if (new Set(names.values()).size < files.length) {
@@ -76,7 +78,8 @@ async function nameByContent(dir: string): Promise<void> {
   for (const [name, text] of texts) await Deno.writeTextFile(join(dir, names.get(name)!), renamed(text));
 }
 
-const CHUNK = /chunk-[A-Z0-9]{8}\.js/;
+/** Name of a chunk, or of a module that is loaded late. */
+const CHUNK = /([a-z]+)-[A-Z0-9]{8}\.js/;
 const NAMING_ROUNDS = 4;
 
 function hashOf(text: string): string {
