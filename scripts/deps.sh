@@ -32,7 +32,7 @@ wanted() {
   [ -z "${TESTS:-}" ] || echo "chromium|shows the desktop page to its tests"
   [ -z "${TESTS:-}" ] || echo "dbus|is the bus of the tray's tests"
   # What make test-packages makes and checks packages with.
-  [ -z "${PACKAGES:-}" ] || for package in apt-utils gnupg lintian; do
+  [ -z "${PACKAGES:-}" ] || for package in apt-utils gnupg lintian sqv; do
     echo "$package|makes and checks an apt repository of packages"
   done
   # What make test-http compares sbx with.
