@@ -56,7 +56,17 @@ export async function hostModules(root: string): Promise<HostModule[]> {
   );
 }
 
-async function inspect(root: string, source: string): Promise<Info> {
+const inspected = new Map<string, Promise<Info>>();
+
+/** The answer of `deno info`, asked once for each source: a build needs its modules and its packages. */
+function inspect(root: string, source: string): Promise<Info> {
+  const path = `${root}/${source}`;
+  const known = inspected.get(path) ?? ask(root, source);
+  inspected.set(path, known);
+  return known;
+}
+
+async function ask(root: string, source: string): Promise<Info> {
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["info", "--json", source],
     cwd: root,

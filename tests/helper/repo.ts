@@ -30,3 +30,27 @@ export async function runDeno(args: string[]): Promise<string> {
   if (!success) throw new Error(`deno ${args.join(" ")}: ${new TextDecoder().decode(stderr)}`);
   return new TextDecoder().decode(stdout);
 }
+
+/** One module as `deno info` names it. */
+interface LoadedModule {
+  specifier: string;
+  dependencies?: { code?: { specifier?: string }; isDynamic?: boolean }[];
+}
+
+/** Specifiers of the modules that are evaluated with a module: all but the ones that are imported while it runs. */
+export async function loadedAtOnce(root: string): Promise<Set<string>> {
+  const { roots, modules } = JSON.parse(await runDeno(["info", "--json", root])) as {
+    roots: string[];
+    modules: LoadedModule[];
+  };
+  const imported = new Map(modules.map(({ specifier, dependencies = [] }) => [
+    specifier,
+    dependencies.flatMap(({ code, isDynamic }) => !isDynamic && code?.specifier ? [code.specifier] : []),
+  ]));
+  const loaded = new Set(roots);
+  // A set that grows is gone through to its end.
+  for (const specifier of loaded) {
+    for (const next of imported.get(specifier) ?? []) loaded.add(next);
+  }
+  return loaded;
+}

@@ -4,11 +4,11 @@
  * only HTTP.
  */
 import { assert, assertEquals } from "@std/assert";
-import { fromRoot, runDeno } from "../../helper/repo.ts";
+import { fromRoot, loadedAtOnce, runDeno } from "../../helper/repo.ts";
 
 interface Module {
   specifier: string;
-  dependencies?: { code?: { specifier?: string }; type?: { specifier?: string }; isDynamic?: boolean }[];
+  dependencies?: { code?: { specifier?: string }; type?: { specifier?: string } }[];
 }
 
 /** One import between two files of this repository, or from one to a package. */
@@ -159,24 +159,6 @@ async function allImports(roots: string[]): Promise<Import[]> {
     }
   }
   return [...found.values()];
-}
-
-/** Specifiers of the modules that are evaluated with a module, which are those that it does not import while it runs. */
-async function loadedAtOnce(root: string): Promise<Set<string>> {
-  const { roots, modules } = JSON.parse(await runDeno(["info", "--json", root])) as {
-    roots: string[];
-    modules: Module[];
-  };
-  const imported = new Map(modules.map(({ specifier, dependencies = [] }) => [
-    specifier,
-    dependencies.flatMap(({ code, isDynamic }) => !isDynamic && code?.specifier ? [code.specifier] : []),
-  ]));
-  const loaded = new Set(roots);
-  // A set that grows is gone through to its end.
-  for (const specifier of loaded) {
-    for (const next of imported.get(specifier) ?? []) loaded.add(next);
-  }
-  return loaded;
 }
 
 function pathOf(specifier: string): string | undefined {
