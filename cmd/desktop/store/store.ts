@@ -51,7 +51,7 @@ export function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** What `read` answers: absent until it does; read again when `keys` change, or by `reload`. */
+/** The answer of `read`: absent until there is one; read again when `keys` change, or by `reload`. */
 export function useLoaded<T>(read: () => Promise<T>, keys: unknown[] = []): {
   value: Signal<T | undefined>;
   reload: () => Promise<boolean>;

@@ -23,7 +23,7 @@ const ANSWERED_MAX = 4096;
 const RETRY_MS = 1000;
 /** Most programs that are known to be allowed always. */
 const ALLOWED_PROGRAMS_MAX = 4096;
-/** What init runs in the guest: the programs of sbx. */
+/** Programs of sbx that init runs in the guest. */
 const RUNTIME = "/usr/bin/deno";
 
 /** The last answer to a thread. */

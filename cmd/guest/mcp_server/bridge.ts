@@ -108,7 +108,7 @@ class Host {
   /** ids of the host's requests without an answer: of this connection, and of those before */
   readonly #asked = new Set<Message["id"]>();
   readonly #stale = new Set<Message["id"]>();
-  /** how the client began its session, to be repeated on another connection */
+  /** the client's initialize request, sent again on another connection */
   #initialize?: Message;
   #isAnswered = false;
   #isInitialized = false;

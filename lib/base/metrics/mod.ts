@@ -16,7 +16,7 @@ export interface Metric {
   render(): string;
 }
 
-/** What every metric has. */
+/** Fields of every metric. */
 interface Family {
   name: string;
   help: string;

@@ -7,7 +7,7 @@ import { text } from "../../text/en.ts";
 import { act, useLoaded } from "../../store/store.ts";
 import { useSignal } from "@preact/signals";
 
-/** What detections found in a VM, the newest first. */
+/** Findings of a VM, the newest first. */
 export function FindingsView({ vm }: { vm: VmSummary }) {
   const { value, reload } = useLoaded(() => api.findings(vm.id), [vm.id]);
   useEffect(() => onMessage(({ type }) => void (type === "finding" && reload())), [vm.id]);

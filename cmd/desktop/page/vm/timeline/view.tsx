@@ -297,7 +297,7 @@ export class Timeline {
   }
 }
 
-/** What one line of a timeline shows. */
+/** One line of a timeline. */
 interface Row {
   id: string;
   sequence: number;
