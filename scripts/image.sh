@@ -17,7 +17,7 @@ if [ ! -f "$out/manifest.json" ] || [ "$(cat "$out.key" 2>/dev/null)" != "$key" 
 fi
 [ -z "${1:-}" ] || exit 0
 
-# Whether the assets of this user's home are the built ones, by manifest, name and size: reading 330 MB to compare their
+# Whether the assets of this user's home are the built ones, by manifest, name and size: reading 600 MB to compare their
 # content is left to the boot of a VM, which does it in any case.
 is_installed() {
   local assets=${SBX_ASSETS_DIR:-${SBX_HOME:-$HOME/.sbx}/assets} text hash size file

@@ -4,18 +4,21 @@
  */
 /** Node and npm of the guests. */
 const NODE = ["node-linux-{cpu}@24.21.0", "npm@12.2.0"];
-/** Debian packages for agents: programs that their tools run. */
+/** Debian packages for writing code: tools of agents, and of builds. */
 const APT = [
-  "ca-certificates",
-  "git",
-  "curl",
-  "python3",
-  "less",
-  "procps",
-  "ripgrep",
-  "jq",
-  "openssh-server",
-  "rsync",
+  ...[
+    "ca-certificates",
+    "git",
+    "curl",
+    "less",
+    "procps",
+    "ripgrep",
+    "jq",
+    "unzip",
+    "openssh-server",
+    "rsync",
+  ],
+  ...["gcc", "g++", "libc6-dev", "make", "pkg-config", "python3", "python3-pip", "python3-venv"],
 ];
 
 /** Hosts that are only read: package registries, and files of git hosts. */
@@ -262,7 +265,7 @@ description = "The machine of code, whose requests to other hosts than registrie
 revision = "1.0.0"
 
 [packages]
-apt = ["ca-certificates", "git", "curl", "python3", "less", "procps", "openssh-server", "rsync"]
+apt = ${list(APT)}
 npm = ${list(NODE)}
 
 [credentials]
@@ -280,12 +283,12 @@ export const LOCKED_PROFILES: ReadonlyMap<string, string> = new Map([
 const CODE = `# A machine to write and run code in.
 id = "code"
 name = "Code"
-description = "A Debian machine with git, curl, Python, Node and npm for coding agents."
-revision = "1.1.0"
+description = "A Debian machine with git, a C compiler, make, Python, Node and npm for coding agents."
+revision = "1.2.0"
 
 [packages]
-apt = ["ca-certificates", "git", "curl", "python3", "less", "procps", "openssh-server", "rsync"]
-npm = ["node-linux-{cpu}@24.21.0", "npm@12.2.0"]
+apt = ${list(APT)}
+npm = ${list(NODE)}
 
 [credentials]
 providers = ["anthropic", "openai", "google", "github"]
@@ -299,7 +302,6 @@ revision = "1.0.0"
 
 [vm]
 ram_gb = 2
-scratch_disk_size_gb = 8
 
 [packages]
 apt = ["ca-certificates", "git", "curl", "python3", "less", "procps", "jq", "zip", "unzip", "pandoc"]

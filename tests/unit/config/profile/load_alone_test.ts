@@ -35,16 +35,9 @@ Deno.test("the built-in profiles", async () => {
     const code = await loadProfile(home, "code");
     assertEquals([code.source, code.compatible, code.path], ["builtin", true, undefined]);
     assertEquals(code.vm, {}, "settings provide the resources");
-    assertEquals(code.packages.apt, [
-      "ca-certificates",
-      "git",
-      "curl",
-      "python3",
-      "less",
-      "procps",
-      "openssh-server",
-      "rsync",
-    ]);
+    for (const name of ["git", "gcc", "make", "python3-venv", "openssh-server"]) {
+      assert(code.packages.apt.includes(name), name);
+    }
     assertEquals((await loadProfile(home, "co-work")).id, "co-work");
   });
 });
