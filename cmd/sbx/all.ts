@@ -21,6 +21,7 @@ import "./vm/resume.ts";
 import "./vm/suspend.ts";
 import "./vm/fork.ts";
 import "./vm/save.ts";
+import "./vm/set.ts";
 import "./vm/delete.ts";
 import "./vm/restore.ts";
 import "./vm/purge.ts";

@@ -36,6 +36,7 @@ export const TOPICS: readonly Topic[] = [
       "suspend",
       "fork",
       "save",
+      "set",
       "delete",
       "restore",
       "purge",

@@ -58,13 +58,14 @@ export class Place implements AsyncDisposable {
       status: "Running",
       persistent: true,
       available_actions: ["exec", "stop"],
+      cpus: 2,
+      ram_mb: 512,
+      disk: { size_gb: 20, used_bytes: 4 * 1024 ** 3 },
     };
     const info = {
       ...summary,
       created_at: "2026-01-01T00:00:00Z",
       session_id: id,
-      cpus: 2,
-      ram_mb: 512,
       accelerator: "tcg",
       hypervisor: "qemu",
       features: { suspend: true, snapshots: false },

@@ -47,7 +47,10 @@ Deno.test("cli: run and exec pass bytes, exit codes and input through", options,
 Deno.test("cli: reports, tables and errors", options, async (t) => {
   await using place = await Place.make();
   await t.step("list, info, logs, events", async () => {
-    assertMatch((await place.sbx(["list"])).stdout, /NAME .*\ndemo {2}Running {2}code {5}yes {9}exec stop\n/);
+    assertMatch(
+      (await place.sbx(["list"])).stdout,
+      /NAME .*\ndemo {2}Running {2}code {5}2 {5}512 MiB {2}4.0 of 20 GiB {2}yes {9}exec stop\n/,
+    );
     assertMatch((await place.sbx(["info", "demo"])).stdout, /workspace {3}\/host\/workspace[^]*kernel {2}12/);
     assertEquals(
       (await place.sbx(["logs", "demo", "--tail", "1"])).stdout,

@@ -50,6 +50,8 @@ Deno.test("every route, with and without the token", async (t) => {
           ? { command: "true" }
           : forwards
           ? { guest_port: 80 }
+          : path.endsWith("/set")
+          ? { cpus: 2 }
           : protects
           ? { reason: "a test" }
           : path.endsWith("/work/take")

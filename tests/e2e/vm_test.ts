@@ -1,5 +1,5 @@
 /** One VM, used the way its users do: programs, files, a terminal, its life cycle. One boot is shared by most steps. */
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { certifySession } from "./certify_steps.ts";
 import { debugSteps } from "./debug_steps.ts";
@@ -238,7 +238,7 @@ Deno.test("a VM from create to delete", async (t) => {
       assertEquals((await sbx.api("GET", "/vms/dev/info")).body.pid, process);
     });
 
-    await t.step("stop and start: disk and workspace stay, the record goes on", async () => {
+    await t.step("stop, another size and start: disk and workspace stay, the record goes on", async () => {
       await exec({ command: "echo kept > /root/kept; echo shared > shared" });
       await sbx.ok("exec", "dev", "--", "sync");
       assertEquals(await sbx.ok("stop", "dev"), "stopped dev\n");
@@ -248,10 +248,22 @@ Deno.test("a VM from create to delete", async (t) => {
       assertEquals([status, body.code, body.hint], [
         409,
         "vm.wrong_state",
-        "possible now: start, fork, delete",
+        "possible now: start, fork, set, delete",
       ]);
       assertEquals(await Deno.readTextFile(join(workspace, "shared")), "shared\n");
+      assertEquals(
+        await sbx.ok("set", "dev", "--disk", "24G", "--cpus", "1"),
+        "dev: 1 CPU, 1 GiB, 24 GiB of disk from its next start: sbx start dev\n",
+      );
+      const smaller = await sbx.cli("set", "dev", "--disk", "20");
+      assertStringIncludes(smaller.stderr, 'the disk of "dev" has 24 GiB: it cannot shrink to 20');
       assertEquals(await sbx.ok("start", "dev"), "started dev\n");
+      assertMatch(await sbx.ok("list"), /^dev .* 1 +1 GiB +0\.\d of 24 GiB /m);
+      assertStringIncludes(await sbx.ok("info", "dev"), "cold: its disk was enlarged");
+      const { stdout } = await exec({ command: "df -BG --output=size / | tail -1; nproc" });
+      assertMatch(stdout, /^ *2[34]G\n1\n$/);
+      const running = await sbx.api("POST", "/vms/dev/set", { disk_gb: 30 });
+      assertEquals([running.status, running.body.code], [409, "vm.wrong_state"]);
       assertEquals((await exec({ command: "cat /root/kept /workspace/shared" })).stdout, "kept\nshared\n");
       const history: HistoryResult["executions"] = (await sbx.api("GET", "/vms/dev/history")).body.executions;
       assert(history.some(({ command, exit_code }) => command === "sync" && exit_code === 0));

@@ -23,7 +23,7 @@ export interface BootHome {
   /** writes the profile `p`, which pins its assets */
   profile(text?: string, options?: { revision?: string }): Promise<void>;
   bootOf(profile: string): ReturnType<typeof makeBoot>;
-  boot(asked?: Partial<VmRequest>, options?: { refs: boolean }): ReturnType<typeof makeBoot>;
+  boot(asked?: Partial<VmRequest>, options?: Parameters<typeof makeBoot>[3]): ReturnType<typeof makeBoot>;
 }
 
 /** Boot files of the profile; each holds the name of its part. */

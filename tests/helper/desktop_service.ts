@@ -19,6 +19,9 @@ export function cannedService(events: number): CannedService {
     status: at === 0 ? "Running" : "Stopped",
     persistent: true,
     available_actions: ["start", "fork", "delete"],
+    cpus: 2,
+    ram_mb: 1024,
+    disk: { size_gb: 20, used_bytes: 0 },
   }));
   const answers: Record<string, unknown> = {
     "/settings/info": info,

@@ -13,7 +13,7 @@ import { segment } from "../../../lib/client/mod.ts";
 import { type Context, type Tool, tool, vm } from "../tool.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 
-const { name, profile_id, cpus, ram_mb, arch, env, from } = CreateRequest.shape;
+const { name, profile_id, cpus, ram_mb, disk_gb, arch, env, from } = CreateRequest.shape;
 const newName = name.describe("letters, digits, _ and -, at most 64; default: a generated name");
 
 /** Acts on a VM that the agent may touch. */
@@ -38,8 +38,11 @@ export const VM_TOOLS: Tool[] = [
     input: z.strictObject({
       name: newName,
       profile_id: profile_id.describe("profile with the VM's policy and image; default: code"),
-      cpus: cpus.describe("1 to 8; default: from the settings"),
-      ram_mb: ram_mb.describe("256 to 16384 MiB; default: from the settings"),
+      cpus: cpus.describe("8, or as many as the host has; default: from the settings"),
+      ram_mb: ram_mb.describe(
+        "MiB, at least 256; 16384, or as much as the host has; default: from the settings",
+      ),
+      disk_gb: disk_gb.describe("GiB of disk, sparse on the host; default: from the settings"),
       arch,
       persistent: z.boolean().default(true).describe("false: the VM is deleted when it stops"),
       env: env.describe(

@@ -15,7 +15,7 @@ import {
   formatLive,
   FROM_DIR_OPTIONS,
 } from "../files/repository.ts";
-import { completeVm, SIZE_OPTIONS, sizeOf, waitUntilRunning } from "./new_vm.ts";
+import { completeVm, DISK_OPTION, diskOf, SIZE_OPTIONS, sizeOf, waitUntilRunning } from "./new_vm.ts";
 import { usageError } from "../output.ts";
 
 export const command: Command = {
@@ -24,6 +24,7 @@ export const command: Command = {
   summary: "create a VM and boot it",
   options: [
     ...SIZE_OPTIONS,
+    DISK_OPTION,
     { name: "env", short: "e", value: "K=V", many: true, about: "set an environment variable of the VM" },
     { name: "rm", about: "remove the VM when it stops (not persistent)" },
     { name: "from", value: "VM", about: "copy the disk and workspace of a stopped VM" },
@@ -40,7 +41,7 @@ export const command: Command = {
   words: { min: 1, max: 1 },
   examples: [
     "sbx create demo",
-    "sbx create big --cpus 4 --ram 4",
+    "sbx create big --cpus 4 --ram 4G --disk 40G",
     "sbx create copy --from demo",
     "sbx create demo --from-dir .",
     "sbx create demo --live .",
@@ -57,6 +58,7 @@ export const command: Command = {
     const json: CreateRequest = {
       name,
       ...sizeOf(args),
+      disk_gb: diskOf(args),
       persistent: !args.has("rm"),
       env: parseEnv(command, args.list("env")),
       from: args.text("from"),

@@ -7,7 +7,7 @@ import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { countRunningJobs } from "./program.ts";
 import { pairs, stageTable, UTC_NOTE } from "../output.ts";
 import { formatLive } from "../files/repository.ts";
-import { formatRam } from "./new_vm.ts";
+import { formatDisk, formatRam } from "./new_vm.ts";
 
 export const command: Command = {
   name: "info",
@@ -68,6 +68,7 @@ function formatInfo(info: VmInfo, jobs: number): string {
     ["created", info.created_at],
     ["session", info.session_id],
     ["size", `${count(info.cpus, "CPU")} of ${info.arch}, ${formatRam(info.ram_mb)}`],
+    ["disk", formatDisk(info)],
     ["hypervisor", [info.hypervisor, info.accelerator].filter(Boolean).join(", ")],
     ["started", formatStart(info)],
     ["forked from", formatOrigin(info)],

@@ -4,6 +4,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { connect } from "../connect.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
+import { formatDisk, formatRam } from "./new_vm.ts";
 
 export const command: Command = {
   name: "list",
@@ -46,7 +47,7 @@ function deletedRow({ name, profile_id, deleted_at, expires_at, id }: DeletedVm)
   return [name, profile_id, deleted, until, id];
 }
 
-const COLUMNS = ["NAME", "STATUS", "PROFILE", "PERSISTENT", "ACTIONS"];
+const COLUMNS = ["NAME", "STATUS", "PROFILE", "CPUS", "MEMORY", "DISK", "PERSISTENT", "ACTIONS"];
 
 /** The MCP server of a VM, and its VM. */
 function ownerOf({ parent }: VmSummary, vms: VmSummary[]): string {
@@ -54,6 +55,8 @@ function ownerOf({ parent }: VmSummary, vms: VmSummary[]): string {
   return parent ? `${parent.server} of ${owner?.name ?? parent.id}` : "";
 }
 
-function row({ name, status, profile_id, persistent, available_actions }: VmSummary): string[] {
-  return [name, status, profile_id, persistent ? "yes" : "no", available_actions.join(" ")];
+function row(vm: VmSummary): string[] {
+  const { name, status, profile_id, cpus, ram_mb, persistent, available_actions } = vm;
+  const size = [String(cpus), formatRam(ram_mb), formatDisk(vm)];
+  return [name, status, profile_id, ...size, persistent ? "yes" : "no", available_actions.join(" ")];
 }

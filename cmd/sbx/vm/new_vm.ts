@@ -17,46 +17,76 @@ export const ARCH_OPTION: Option = {
 /** Options for the size of a new VM (limits: docs/design/contracts/02-http.md §2). */
 export const SIZE_OPTIONS: Option[] = [
   { name: "profile", value: "PROFILE", about: "profile of the VM; default code" },
-  { name: "cpus", value: "N", about: "number of CPUs, 1 to 8" },
+  { name: "cpus", value: "N", about: "number of CPUs; 8, or as many as this host has" },
   {
     name: "ram",
     value: "SIZE",
-    about: "memory: GiB as in ram_gb (1 to 16), or MiB (512m; from 256 on without m)",
+    about: "memory: 4 or 4G for GiB, 512M for MiB; 16 GiB, or as much as this host has",
   },
   ARCH_OPTION,
 ];
+
+/** Size of a VM's disk. */
+export const DISK_OPTION: Option = {
+  name: "disk",
+  value: "GB",
+  about: "size of the disk in GiB, sparse on the host",
+};
 
 /** Request fields of {@linkcode SIZE_OPTIONS}. */
 export function sizeOf(args: Arguments): Pick<CreateRequest, "profile_id" | "cpus" | "ram_mb" | "arch"> {
   return {
     profile_id: args.text("profile"),
-    cpus: args.number("cpus", { min: 1, max: 8 }),
+    cpus: args.number("cpus", { min: 1, max: CPU_MAX }),
     ram_mb: ramOf(args.text("ram")),
     arch: archOf(args),
   };
 }
 
-/** Bounds of a VM's memory, in `MiB` (docs/design/contracts/02-http.md §2). */
-const RAM_MIN = 256, RAM_MAX = 16 * 1024;
-/** Most `GiB`: a larger number without a unit is in MiB, as in older versions. */
-const RAM_GIB_MAX = RAM_MAX / 1024;
+/** Value of {@linkcode DISK_OPTION}: `40` and `40G` are the same. @returns `GiB` */
+export function diskOf(args: Arguments): number | undefined {
+  const text = args.text("disk");
+  if (text === undefined) return undefined;
+  const gigabytes = Number(/^(\d+)\s*(?:gi?b?)?$/i.exec(text.trim())?.[1]);
+  if (gigabytes >= 1 && gigabytes <= DISK_MAX) return gigabytes;
+  throw new SbxError("usage.invalid", `invalid value "${text}" of --disk`, {
+    hint: `give GiB, 1 to ${DISK_MAX}: --disk 40`,
+  });
+}
 
-/** Reads a size of memory: `4`, `4g` and `4096m` are the same. @returns `MiB` */
+/**
+ * Bounds of a size (docs/design/contracts/02-http.md §2): processors, memory in `MiB`, disk in `GiB`. As {@linkcode CreateRequest}
+ * has them, whose module would take half of a command's time to load.
+ */
+const CPU_MAX = 64, RAM_MIN = 256, RAM_MAX = 256 * 1024, DISK_MAX = 1024;
+
+/** Reads a size of memory: `4`, `4g` and `4096m` are the same, and `4096`, as in older versions. @returns `MiB` */
 function ramOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const [, digits, unit] = /^(\d+(?:\.\d+)?)\s*(g|m)?(?:i?b)?$/i.exec(text.trim()) ?? [];
   const value = Number(digits);
-  const isMib = unit === undefined ? value > RAM_GIB_MAX : unit.toLowerCase() === "m";
+  const isMib = unit === undefined ? value >= RAM_MIN : unit.toLowerCase() === "m";
   const mib = isMib ? value : value * 1024;
   if (Number.isInteger(mib) && mib >= RAM_MIN && mib <= RAM_MAX) return mib;
   throw new SbxError("usage.invalid", `invalid value "${text}" of --ram`, {
-    hint: `give 1 to ${RAM_GIB_MAX} for GiB, or ${RAM_MIN}m to ${RAM_MAX}m for MiB`,
+    hint: `give GiB as 4 or 4G, at most ${RAM_MAX / 1024}, or MiB as 512M, at least ${RAM_MIN}`,
   });
 }
 
 /** Size of memory for people: `2 GiB`, `1536 MiB`. */
 export function formatRam(mib: number): string {
   return mib % 1024 === 0 ? `${mib / 1024} GiB` : `${mib} MiB`;
+}
+
+/** Share of a disk from which on people are warned. */
+const NEARLY_FULL = 0.9;
+
+/** Space that a VM's disk takes on the host, of its size, for people. */
+export function formatDisk({ disk: { size_gb, used_bytes } }: VmSummary): string {
+  if (size_gb === 0) return "in memory";
+  const used = used_bytes / 1024 ** 3;
+  const text = `${used.toFixed(1)} of ${size_gb} GiB`;
+  return used < size_gb * NEARLY_FULL ? text : `${text}, nearly full`;
 }
 
 /** Value of {@linkcode ARCH_OPTION}. @throws {SbxError} `arch.invalid` */

@@ -60,6 +60,11 @@ export function routeVms(
     await supervisor.save(vm, body.name);
     return supervisor.summary(vm);
   });
+  handle(app, vmRoutes.set, async ({ params, body }) => {
+    const vm = supervisor.find(params.id);
+    await supervisor.set(vm, body);
+    return supervisor.summary(vm);
+  });
   handle(app, vmRoutes.fork, async ({ params, body, context }) => {
     const vm = supervisor.find(params.id);
     const { vms, stillMs } = await supervisor.fork(vm, body, clientOf(context));

@@ -46,6 +46,8 @@ const BY_CODE: Record<string, number> = {
   "vm.host_differs": 409,
   "vm.name_taken": 409,
   "vm.limit": 409,
+  "vm.too_large": 400,
+  "disk.shrinks": 400,
   "template.off": 409,
   "vm.not_supported": 409,
   "credential.limit": 409,

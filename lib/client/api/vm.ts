@@ -3,6 +3,7 @@
  */
 import { ARCHES } from "../../base/arch/mod.ts";
 import { createRoute, z } from "@hono/zod-openapi";
+import { VM_CPU_MAX, VM_RAM_GB_MAX, VM_SCRATCH_DISK_GB_MAX } from "../../config/profile/mod.ts";
 import { answers, body, VmParam } from "./common.ts";
 
 // A folder of the host in a VM (docs/guides/live.md).
@@ -74,6 +75,7 @@ export const VmAction = z.enum([
   "fork",
   "save",
   "delete",
+  "set",
 ]);
 export type VmAction = z.infer<typeof VmAction>;
 
@@ -83,14 +85,20 @@ export const EnvSchema = z.record(
   z.string().max(128 * 1024).regex(/^[^\0]*$/, "must not contain NUL"),
 );
 
+/** Least memory of a VM, in `MiB`. */
+export const RAM_MB_MIN = 256;
+
 export const CreateRequest = z.strictObject({
   name: z.string().regex(
     VM_NAME,
     "must start with a letter or digit, then letters, digits, _ and -, at most 64 characters",
   ).optional().describe("default: the first free one of vm-1, vm-2, …"),
   profile_id: z.string().regex(/^[a-z0-9_-]{1,64}$/).optional().describe("default: code"),
-  cpus: z.int().min(1).max(8).optional(),
-  ram_mb: z.int().min(256).max(16384).optional(),
+  cpus: z.int().min(1).max(VM_CPU_MAX).optional(),
+  ram_mb: z.int().min(RAM_MB_MIN).max(VM_RAM_GB_MAX * 1024).optional(),
+  disk_gb: z.int().min(1).max(VM_SCRATCH_DISK_GB_MAX).optional().describe(
+    "size of the disk, sparse on the host; a copy's may be larger than its source's",
+  ),
   arch: z.enum(ARCHES).optional().describe(
     "default: this machine's; the other one is emulated, and needs an image for it",
   ),
@@ -113,6 +121,12 @@ export const VmSummary = z.object({
     "the VM whose stdio MCP server runs in this one",
   ),
   available_actions: z.array(VmAction),
+  cpus: z.int(),
+  ram_mb: z.int(),
+  disk: z.object({
+    size_gb: z.int().describe("0: the guest's writes stay in its memory"),
+    used_bytes: z.int().describe("space that it takes on the host: blocks that the guest freed still count"),
+  }),
   last_error: z.string().optional(),
   suspended_by: z.enum(["person", "idle"]).optional().describe(
     "of a suspended VM: an idle one resumes automatically on the next request",
@@ -145,8 +159,6 @@ export const VmInfo = VmSummary.extend({
     "image that it booted; without a profile: pinned by its own, or for every profile",
   ),
   arch: z.enum(ARCHES),
-  cpus: z.int(),
-  ram_mb: z.int(),
   accelerator: z.string().optional().describe("kvm, tcg, or vz on a Mac; absent before the first boot"),
   forked_from: ForkedFrom.optional().describe("the VM that this one is a copy of"),
   started_by: z.enum(["cold", "template", "resume", "fork"]).optional().describe(
@@ -225,6 +237,14 @@ export const RunResult = ExecResult.extend({
   next_cursor: z.string().optional().describe("?cursor= of GET /sessions/{id}/events for the rest"),
 }).openapi("RunResult");
 export type RunResult = z.infer<typeof RunResult>;
+
+export const SetRequest = z.strictObject({
+  cpus: CreateRequest.shape.cpus,
+  ram_mb: CreateRequest.shape.ram_mb,
+  disk_gb: CreateRequest.shape.disk_gb.describe("larger than it is"),
+}).refine(({ cpus, ram_mb, disk_gb }) => cpus ?? ram_mb ?? disk_gb, "must change something")
+  .openapi("VmSet");
+export type SetRequest = z.infer<typeof SetRequest>;
 
 export const SaveRequest = z.strictObject({ name: CreateRequest.shape.name }).openapi("VmSave");
 /** Most VMs of one fork (docs/design/contracts/14-limits.md §14). */
@@ -334,6 +354,13 @@ export const vmRoutes = {
   suspend: vm("post", "suspend", "the VM, its memory on disk", VmSummary),
   fork: vm("post", "fork", "the new VMs, booting", ForkResult, body(ForkRequest)),
   save: vm("post", "save", "the VM, persistent from now on", VmSummary, body(SaveRequest)),
+  set: vm(
+    "post",
+    "set",
+    "the stopped VM, with another size from its next start",
+    VmSummary,
+    body(SetRequest),
+  ),
   delete: vm("delete", "delete", "the VM is deleted", DeleteResult, {
     query: z.object({
       force: z.enum(["true", "false"]).optional().describe("also with work that was not pulled"),

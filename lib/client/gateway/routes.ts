@@ -24,6 +24,7 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "POST", path: "/vms/{id}/suspend" },
   { method: "POST", path: "/vms/{id}/fork" },
   { method: "POST", path: "/vms/{id}/save" },
+  { method: "POST", path: "/vms/{id}/set" },
   { method: "DELETE", path: "/vms/{id}/delete" },
   { method: "GET", path: "/vms/deleted" },
   { method: "POST", path: "/vms/{id}/restore" },

@@ -125,10 +125,13 @@ export type Packages = z.output<typeof Packages>;
 
 /** Profile id, equal to the folder's name (docs/design/contracts/04-profiles.md §4). */
 export const PROFILE_ID = /^[a-z0-9_-]{1,64}$/;
-/** Largest resources of a VM (docs/design/contracts/03-settings.md §3 `vm.resources`, §4). */
-export const VM_CPU_MAX = 8;
-export const VM_RAM_GB_MAX = 16;
-export const VM_SCRATCH_DISK_GB_MAX = 128;
+/**
+ * Largest resources of a VM (docs/design/contracts/03-settings.md §3 `vm.resources`, §4). A smaller host is a smaller limit,
+ * which its service checks (lib/service/vm/boot.ts).
+ */
+export const VM_CPU_MAX = 64;
+export const VM_RAM_GB_MAX = 256;
+export const VM_SCRATCH_DISK_GB_MAX = 1024;
 /** Most characters of a profile's icon; every `GET /profiles/{id}/info` contains it. */
 const ICON_MAX = 64 * 1024;
 

@@ -2,6 +2,7 @@
 import type { Arch } from "../../base/arch/mod.ts";
 import { TIME_FACTOR } from "../../base/time/mod.ts";
 import type { Accelerator, MachineSpec } from "./hypervisor.ts";
+import { isEnlarged } from "./scratch.ts";
 
 /** Sockets between one machine's programs, in its folder. */
 export const SOCKETS = {
@@ -140,6 +141,7 @@ export function guestParameters(
     // Root of a user namespace may mount files under other names; the agent allows these where a VM has the ability.
     "sysctl.user.max_user_namespaces=0",
     ...scratch ? ["sbx_scratch=1"] : [],
+    ...scratch && isEnlarged(scratch) ? ["sbx_grow=1"] : [],
     ...workspace ? [] : ["sbx_template=1"],
     ...factor === 1 ? [] : [`sbx_time_factor=${factor}`],
   ];

@@ -20,7 +20,7 @@ export {
   vsockPath,
 } from "./hypervisor.ts";
 export { hostHypervisor, libraryPath } from "./host.ts";
-export { SCRATCH_OPTIONS } from "./scratch.ts";
+export { enlarge, isEnlarged, SCRATCH_OPTIONS } from "./scratch.ts";
 export { Qemu } from "./qemu.ts";
 export {
   findProgram,

@@ -68,7 +68,7 @@ const ROSETTA =
  * agent writes to `/run/sbx/booted`. Kernel parameters arrive as environment: `sbx_floor` says that init runs, and powers off
  * (the trial of KVM, and the floor that benchmarks compare with), `sbx_scratch` says that there is a disk for the guest's writes, `sbx_template`
  * that the machine will be written down and started many times, `sbx_hvc` that the console needs the driver of group 3,
- * `sbx_poweroff` that a restart does not end the machine, `sbx_rosetta` that Rosetta is shared, `sbx_fixed` that the vsock cannot be ejected, `sbx_blank` that the disk may not be formatted yet, `sbx_time_factor` multiplies the guest's limits of time, and `sbx_v8_flags` adapts the agent to the accelerator.
+ * `sbx_poweroff` that a restart does not end the machine, `sbx_rosetta` that Rosetta is shared, `sbx_fixed` that the vsock cannot be ejected, `sbx_blank` that the disk may not be formatted yet, `sbx_grow` that it is larger than its file system, `sbx_time_factor` multiplies the guest's limits of time, and `sbx_v8_flags` adapts the agent to the accelerator.
  * Commands without a path are busybox applets, which its shell runs without an exec; that needs /proc. Modules are
  * `/modules/<group><order>-<name>.ko`; the root file system needs group 1.
  */
@@ -136,6 +136,11 @@ stage rootfs
 # This shell's root stays the empty initramfs under the moved mount: from here on, paths of the guest are relative.
 cd /new
 mount --move . /
+if [ -n "$sbx_grow" ]; then
+  # resize2fs looks for a mount of that name among the ones that it sees.
+  mount -t ext4 /dev/vdb ./mnt && $b chroot . /sbin/resize2fs /dev/vdb >/dev/null || echo "sbx-init: cannot enlarge the disk" >/dev/console
+  umount ./mnt
+fi
 printf '%s' "$stages" >./run/sbx/stages
 [ -z "$sbx_template" ] || mkfifo ./run/sbx/plugged
 [ -z "$sbx_fixed" ] || echo >./run/sbx/fixed

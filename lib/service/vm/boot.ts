@@ -23,7 +23,7 @@ import { deprecatedPacks, type ReleaseStanding } from "../contract/publisher_sta
 import { requireNetwork } from "../../home/value_check/mod.ts";
 import { join } from "node:path";
 import { z } from "zod";
-import { CreateRequest, EnvSchema, type TemplateRequest } from "../../client/api/mod.ts";
+import { CreateRequest, EnvSchema, type SetRequest, type TemplateRequest } from "../../client/api/mod.ts";
 import type { AcceleratorChooser } from "./accelerator.ts";
 import type { TemplateFor } from "./templates.ts";
 
@@ -40,7 +40,7 @@ const RAM_GB = { setting: "vm.resources.ram_gb", key: "ram_gb", fallback: 1 } as
 const SCRATCH_GB = {
   setting: "vm.resources.scratch_disk_size_gb",
   key: "scratch_disk_size_gb",
-  fallback: 4,
+  fallback: 20,
 } as const;
 type Resource = typeof CPUS | typeof RAM_GB | typeof SCRATCH_GB;
 
@@ -73,6 +73,7 @@ export interface Boot {
  * has corp's value where corp locks it, else the request's, else the settings'.
  *
  * @param options.refs whether the guest gets the refs of all credentials that its profile may use
+ * @param options.diskGb requested size of a new VM's disk, in `GiB`
  * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.incompatible`, `corp.version`,
  * `corp.profile`, `assets.missing`, `release.revoked`, `settings.boot.invalid`, `boot.invalid`,
  * `vm.not_supported`, as {@linkcode makeContract} and {@linkcode requireNetwork}
@@ -81,7 +82,7 @@ export async function makeBoot(
   sources: BootSources,
   profileId: string,
   request: VmRequest,
-  options: { refs: boolean } = { refs: true },
+  { refs: withRefs, diskGb }: { refs: boolean; diskGb?: number } = { refs: true },
 ): Promise<Boot> {
   const { home, settings } = sources;
   const { corp } = sources;
@@ -98,7 +99,7 @@ export async function makeBoot(
     resourceOf(resource, settings, profile, requestValue);
   await new Rules(home, corp).noticeFile(profile);
   const contract = await makeContract(sources, profile);
-  const providers = options.refs ? grantOf(contract).providers : [];
+  const providers = withRefs ? grantOf(contract).providers : [];
   const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, providers)]);
   const guest = guestConfig(settings.bootConfig(), request.env, { ...trust.env, ...refs });
   guest.files.push(trust.file);
@@ -106,13 +107,18 @@ export async function makeBoot(
   for (const sentence of deprecatedPacks(contract)) log.warn(sentence);
   // Checked later, the VM would run without a network and without a message.
   await requireNetwork(contract.network);
+  const [cpus, ramMb] = [
+    valueOf(CPUS, request.cpus),
+    valueOf(RAM_GB, request.ram_mb && request.ram_mb / 1024) * 1024,
+  ];
+  requireHostSize(cpus, ramMb);
   return {
     contract,
     record: {
       profile_id: profile.id,
       profile_revision: profile.revision,
-      cpus: valueOf(CPUS, request.cpus),
-      ram_mb: valueOf(RAM_GB, request.ram_mb && request.ram_mb / 1024) * 1024,
+      cpus,
+      ram_mb: ramMb,
       abilities: abilities.length > 0 ? abilities : undefined,
       ...guest,
       assets: {
@@ -125,7 +131,7 @@ export async function makeBoot(
         hashes: hashesOf(assets),
       },
     },
-    scratchGb: valueOf(SCRATCH_GB),
+    scratchGb: valueOf(SCRATCH_GB, diskGb),
     assets,
   };
 }
@@ -140,20 +146,41 @@ async function requireStanding(
   for (const sentence of deprecated) log.warn(sentence);
 }
 
+/** Size that a VM may have on every host: a small host is slow with it, and no more. */
+const ANY_HOST = { cpus: 8, ramGib: 16 };
+
+/** @throws {SbxError} `vm.too_large`: this host has fewer processors, or less memory */
+function requireHostSize(cpus: number, ramMb: number): void {
+  const hostCpus = navigator.hardwareConcurrency;
+  const hostGib = Math.floor(Deno.systemMemoryInfo().total / 1024 ** 3);
+  const [most, mostGib] = [Math.max(hostCpus, ANY_HOST.cpus), Math.max(hostGib, ANY_HOST.ramGib)];
+  if (cpus > most) {
+    throw new SbxError("vm.too_large", `this host has ${hostCpus} processors: no VM of ${cpus}`, {
+      hint: `give it at most ${most} (--cpus, cpu_count of its profile, vm.resources.cpu_count)`,
+    });
+  }
+  if (ramMb > mostGib * 1024) {
+    throw new SbxError("vm.too_large", `this host has ${hostGib} GiB of memory: no VM of ${ramMb} MiB`, {
+      hint: `give it at most ${mostGib} GiB (--ram, ram_gb of its profile, vm.resources.ram_gb)`,
+    });
+  }
+}
+
 /**
- * Refuses a request for another number of CPUs or another memory size than corp locks. An existing VM is not refused: it
- * gets corp's values at its next boot.
+ * Refuses a request for another number of CPUs or another size of memory or disk than corp locks. An existing VM is not
+ * refused: it gets corp's CPUs and memory at its next boot.
  *
  * @throws {SbxError} `settings.corp_locked`
  */
 export function requireUnlocked(
   settings: SettingsStore,
-  { cpus, ram_mb }: Pick<VmRequest, "cpus" | "ram_mb">,
+  { cpus, ram_mb, disk_gb }: SetRequest,
 ) {
   for (
     const [resource, requestValue, unit] of [
       [CPUS, cpus, "CPUs"],
-      [RAM_GB, ram_mb && ram_mb / 1024, "GiB"],
+      [RAM_GB, ram_mb && ram_mb / 1024, "GiB of memory"],
+      [SCRATCH_GB, disk_gb, "GiB of disk"],
     ] as const
   ) {
     const locked = lockedValue(settings, resource);

@@ -21,7 +21,7 @@ import type { Registry } from "./registry.ts";
 import type { Sessions } from "../record/sessions.ts";
 import type { VmStates } from "./vm_states.ts";
 import { requireAction, type Vm } from "./vm.ts";
-import { makeVmFiles, spareScratchGb } from "./vm_files.ts";
+import { makeVmFiles, requireGrowth, spareScratchGb } from "./vm_files.ts";
 import { VmProcess } from "./vm_process.ts";
 
 /** Parts of the service that a new VM involves. */
@@ -100,10 +100,13 @@ export class VmMaker {
     const vmRequest = await this.#completeRequest(id, request, source);
     const profileId = request.profile_id ?? source?.record.profile_id ?? DEFAULT_PROFILE;
     // A third party's program (an MCP server): it gets the refs that its definition names, and no others.
-    const boot = await makeBoot(this.#options, profileId, vmRequest, { refs: options.parent === undefined });
+    const boot = await makeBoot(this.#options, profileId, vmRequest, {
+      refs: options.parent === undefined,
+      diskGb: request.disk_gb,
+    });
     const live = request.live && await liveFolder(this.#options, request.live);
     const paths = sessionPaths(this.#home, id);
-    const scratchGb = source?.record.scratch_gb ?? boot.scratchGb;
+    const scratchGb = source ? diskOfCopy(source, request.disk_gb) : boot.scratchGb;
     // A disk that was made ahead costs nothing.
     const hasScratch = options.scratch || await spareScratchGb(paths) === scratchGb;
     // An MCP server's resources come from no request: corp's locks replace its own.
@@ -166,4 +169,10 @@ export class VmMaker {
       hint: `sbx fork ${source.record.name} copies it with its memory`,
     });
   }
+}
+
+/** Size of the disk of a VM's copy, in `GiB`. @throws {SbxError} `disk.shrinks` */
+function diskOfCopy({ record: { name, scratch_gb } }: Vm, asked = scratch_gb): number {
+  requireGrowth(name, scratch_gb, asked);
+  return asked;
 }

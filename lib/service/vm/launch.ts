@@ -5,7 +5,7 @@ import { log } from "../../base/log/mod.ts";
 import { isSuspended, writeState } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import { recordStep } from "../../release/setup/mod.ts";
-import type { AcceleratorChoice, Hypervisor } from "../../machine/vm/mod.ts";
+import { type AcceleratorChoice, type Hypervisor, isEnlarged } from "../../machine/vm/mod.ts";
 import type { AcceleratorChooser } from "./accelerator.ts";
 import type { ProcessNotice } from "../notice.ts";
 import { SpareProcess } from "./spare.ts";
@@ -128,6 +128,8 @@ export class Launcher {
     const machine = { cpus, ram_mb, accelerator, assets };
     const start = await isSuspended(vm.paths)
       ? { from: "suspended" as const, by, why: vm.waking?.why }
+      : isGrowing(vm)
+      ? { from: "kernel" as const, why: "its disk was enlarged" }
       : await templates.startOf(machine);
     const { info } = await vm.process.call({ t: "Boot", accelerator, start })
       .finally(() => this.#spare.renew(parent ? undefined : { ...machine, scratch_gb }));
@@ -137,6 +139,10 @@ export class Launcher {
       templates.started(machine, start, info).catch((error) => log.warn(error));
     }
   }
+}
+
+function isGrowing({ record, paths }: Vm): boolean {
+  return record.scratch_gb > 0 && isEnlarged(paths.scratch);
 }
 
 /** Longest wait for a new sbx-process to listen, and between two looks, in `ms`. */

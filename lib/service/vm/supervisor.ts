@@ -3,6 +3,7 @@ import type {
   ForkRequest,
   PurgeRequest,
   PurgeResult,
+  SetRequest,
   VmAction,
   VmInfo,
   VmSummary,
@@ -13,7 +14,14 @@ import { sessionPaths, writeContract, writeRecord } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import type { Hypervisor } from "../../machine/vm/mod.ts";
 import type { Bin } from "./bin.ts";
-import { type BootSources, makeBoot, maxRunning, readRequest } from "./boot.ts";
+import {
+  type BootSources,
+  makeBoot,
+  maxRunning,
+  readRequest,
+  requireUnlocked,
+  writeRequest,
+} from "./boot.ts";
 import { Companions } from "./mcp_companions.ts";
 import { type Forked, Forks, removeUnfinishedForks } from "./forks.ts";
 import { Launcher, type LauncherOptions } from "./launch.ts";
@@ -22,7 +30,7 @@ import type { Notices } from "../notice.ts";
 import type { Registry } from "./registry.ts";
 import type { Sessions } from "../record/sessions.ts";
 import { acceleratorOf, type Asker, comesBack, forgetMemory, keptMachine } from "./suspension.ts";
-import { removeLeftSpares } from "./vm_files.ts";
+import { growDisk, removeLeftSpares } from "./vm_files.ts";
 import { requireLanded } from "../run/work.ts";
 import { infoOf, isAbandoned, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
 import { type MakeOptions, VmMaker } from "./creation.ts";
@@ -218,6 +226,28 @@ export class Supervisor {
     await writeRecord(vm.paths, record);
     vm.record = record;
     this.#states.tell(vm);
+  }
+
+  /**
+   * Gives a VM that has ended another size. Processors and memory are from its next start on the ones asked for, unless corp
+   * has locked others meanwhile.
+   *
+   * @throws {SbxError} `settings.corp_locked`, `disk.shrinks`, `disk.full`, and as {@linkcode makeBoot} for that size
+   */
+  async set(vm: Vm, change: SetRequest): Promise<void> {
+    this.#require(vm, "set");
+    await exclusive(vm, "set", async () => {
+      requireUnlocked(this.#settings, change);
+      const { disk_gb, ...machine } = change;
+      const request = { ...await readRequest(vm.paths, vm.record), ...machine };
+      const { record: { cpus, ram_mb } } = await makeBoot(this.#options, vm.record.profile_id, request);
+      if (disk_gb !== undefined) await growDisk(vm, disk_gb);
+      await writeRequest(vm.paths, request);
+      const record = { ...vm.record, cpus, ram_mb, scratch_gb: disk_gb ?? vm.record.scratch_gb };
+      await writeRecord(vm.paths, record);
+      vm.record = record;
+      this.#states.tell(vm);
+    });
   }
 
   /**

@@ -14,13 +14,13 @@ const ACTIONS: Record<VmStatus, VmAction[]> = {
   Booting: ["stop", "delete"],
   Running: ["exec", "shell", "stop", "pause", "suspend", "fork", "save", "delete"],
   Paused: ["resume", "stop", "delete"],
-  Stopped: ["start", "fork", "save", "delete"],
+  Stopped: ["start", "fork", "save", "set", "delete"],
   Suspended: ["resume", "start", "stop", "fork", "save", "delete"],
   Defunct: ["start", "delete"],
 };
 
 /** Actions of a VM that belongs to no other. */
-const OWN_LIFE: VmAction[] = ["start", "fork", "save"];
+const OWN_LIFE: VmAction[] = ["start", "fork", "save", "set"];
 
 /** Actions that a VM with a folder of the host lacks: that folder stays one, and changes meanwhile. */
 const LIVE_LACKS: VmAction[] = ["suspend", "fork"];
@@ -133,8 +133,19 @@ function problemOf({ state: { network_error, activity_error } }: Vm): string | u
   return activity_error && `the programs of its guest are not recorded: ${activity_error}`;
 }
 
+/** Space that a VM's disk takes on the host, in `bytes`. */
+function diskBytes({ record: { scratch_gb }, paths }: Pick<Vm, "record" | "paths">): number {
+  if (scratch_gb === 0) return 0;
+  try {
+    return (Deno.statSync(paths.scratch).blocks ?? 0) * 512;
+  } catch {
+    // Its files are being removed, or are damaged: the list is shown all the same.
+    return 0;
+  }
+}
+
 export function summaryOf(vm: Vm, features: Features): VmSummary {
-  const { id, name, profile_id, persistent, parent } = vm.record;
+  const { id, name, profile_id, persistent, parent, cpus, ram_mb, scratch_gb } = vm.record;
   const { state, last_error, suspended_by } = vm.state;
   const error = last_error ?? (isAlive(vm.state) ? problemOf(vm) : undefined);
   return {
@@ -145,13 +156,16 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
     persistent,
     ...(parent && { parent: { id: parent.id, server: parent.server } }),
     available_actions: actionsOf(vm, features),
+    cpus,
+    ram_mb,
+    disk: { size_gb: scratch_gb, used_bytes: diskBytes(vm) },
     ...(error && { last_error: error }),
     ...(suspended_by && { suspended_by }),
   };
 }
 
 export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo {
-  const { created_at, cpus, ram_mb, id, forked_from, assets, live } = vm.record;
+  const { created_at, id, forked_from, assets, live } = vm.record;
   const { accelerator, boot_stages, pid, started } = vm.state;
   return {
     ...summaryOf(vm, hypervisor.features),
@@ -159,8 +173,6 @@ export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo
     session_id: id,
     image: { ...(assets.image && { profile_id: assets.image }), version: assets.version },
     arch: assets.arch,
-    cpus,
-    ram_mb,
     ...(forked_from && { forked_from }),
     ...(accelerator && { accelerator }),
     ...(started && { started_by: started.by, ...(started.why && { started_why: started.why }) }),

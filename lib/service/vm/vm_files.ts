@@ -18,7 +18,7 @@ import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { SESSION_ID } from "../record/sessions.ts";
 import { ifFound, ignore, SbxError } from "../../base/error/mod.ts";
-import { libraryPath, SCRATCH_OPTIONS } from "../../machine/vm/mod.ts";
+import { enlarge, libraryPath, SCRATCH_OPTIONS } from "../../machine/vm/mod.ts";
 
 /** Makes the folders, the disk and the files of a new VM, unless they were made ahead; workspace and disk of a source are copied. */
 export async function makeVmFiles(
@@ -37,8 +37,10 @@ export async function makeVmFiles(
   if (record.live) await prepareShare(record.live, paths);
   if (record.scratch_gb > 0 && record.scratch_gb !== ahead) {
     await ifFound(Deno.remove(paths.scratch));
-    if (source && source.record.scratch_gb > 0) await copySparse(source.paths.scratch, paths.scratch);
-    else await makeScratch(paths.scratch, record.scratch_gb);
+    if (source && source.record.scratch_gb > 0) {
+      await copySparse(source.paths.scratch, paths.scratch);
+      await enlarge(paths.scratch, record.scratch_gb);
+    } else await makeScratch(paths.scratch, record.scratch_gb);
   }
   await Promise.all([
     writeRequest(paths, request),
@@ -160,6 +162,32 @@ export async function makeScratch(
   if (success) return;
   const text = new TextDecoder().decode(stderr);
   throw scratchError(path, /No space left/i.test(text), text);
+}
+
+/**
+ * Gives a VM that has ended a larger disk.
+ *
+ * @throws {SbxError} `disk.shrinks`, `disk.full`
+ */
+export async function growDisk(
+  { record: { name, scratch_gb }, paths }: Vm,
+  gigabytes: number,
+): Promise<void> {
+  requireGrowth(name, scratch_gb, gigabytes);
+  if (scratch_gb > 0) await enlarge(paths.scratch, gigabytes);
+  else await makeScratch(paths.scratch, gigabytes);
+}
+
+/** @throws {SbxError} `disk.shrinks`: the disk would become smaller */
+export function requireGrowth(name: string, gigabytes: number, asked: number): void {
+  if (asked >= gigabytes) return;
+  throw new SbxError(
+    "disk.shrinks",
+    `the disk of "${name}" has ${gigabytes} GiB: it cannot shrink to ${asked}`,
+    {
+      hint: `give it more than ${gigabytes}, or create a new VM with --disk ${asked}`,
+    },
+  );
 }
 
 async function makeBlank(path: string, gigabytes: number): Promise<void> {

@@ -1,12 +1,13 @@
 /** Arguments of sbx: options, words, subcommands, and the requests that they make. */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { ROWS_MAX } from "../../../cmd/sbx/rules/detection.ts";
+import { command as create } from "../../../cmd/sbx/vm/create.ts";
 import { command as exec } from "../../../cmd/sbx/vm/exec.ts";
 import { command as list } from "../../../cmd/sbx/vm/list.ts";
 import { allCommands, COMMANDS, TOPICS } from "../../../cmd/sbx/commands.ts";
 import { command as run } from "../../../cmd/sbx/start/run.ts";
 import { parseEnv, programRequest, TIMEOUT_MAX_SECS } from "../../../cmd/sbx/vm/program.ts";
-import { formatRam, sizeOf } from "../../../cmd/sbx/vm/new_vm.ts";
+import { diskOf, formatRam, sizeOf } from "../../../cmd/sbx/vm/new_vm.ts";
 import { CreateRequest, EXEC_TIMEOUT_MAX_SECS, RunRequest } from "../../../lib/client/api/mod.ts";
 import { findSubcommand, formatHelp, isGroup } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
@@ -93,7 +94,7 @@ Deno.test("arguments: the resulting requests are valid for the API", async () =>
     arch: "arm64",
   });
   const limits: [string, string, string, keyof typeof CreateRequest.shape][] = [
-    ["--cpus", "8", "9", "cpus"],
+    ["--cpus", "64", "65", "cpus"],
   ];
   const rams: [string, number][] = [
     ["4", 4096],
@@ -105,14 +106,22 @@ Deno.test("arguments: the resulting requests are valid for the API", async () =>
     ["512m", 512],
     ["256", 256],
     ["16384", 16384],
+    ["32G", 32768],
     ["2048 MB", 2048],
   ];
   for (const [text, ram_mb] of rams) {
     assertEquals(sizeOf(await parse(run, ["--ram", text])).ram_mb, ram_mb, text);
     assert(CreateRequest.safeParse({ ram_mb }).success);
   }
-  for (const bad of ["17", "255", "0.1", "16385", "17g", "4k", "", "x", "-4", "1e3", "4.0001", "0"]) {
+  for (const bad of ["0.1", "262145", "257g", "255m", "4k", "", "x", "-4", "1e3", "4.0001", "0"]) {
     await assertRejects(async () => sizeOf(await parse(run, ["--ram", bad])), SbxError, "--ram");
+  }
+  for (const text of ["40", "40G", "40 GiB"]) {
+    assertEquals(diskOf(await parse(create, ["vm", "--disk", text])), 40, text);
+  }
+  assert(CreateRequest.safeParse({ disk_gb: diskOf(await parse(create, ["vm", "--disk", "1024"])) }).success);
+  for (const bad of ["0", "1025", "40m", "", "x", "1.5"]) {
+    await assertRejects(async () => diskOf(await parse(create, ["vm", "--disk", bad])), SbxError, "--disk");
   }
   assertEquals([formatRam(2048), formatRam(1536)], ["2 GiB", "1536 MiB"]);
   for (const [flag, good, bad, field] of limits) {

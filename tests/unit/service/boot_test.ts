@@ -1,6 +1,6 @@
 /** Boot configuration: precedence of corp, request, profile and settings. */
 import { currentArch } from "../../../lib/base/arch/mod.ts";
-import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { installedName } from "../../../lib/release/asset/mod.ts";
 import { SbxError, statusOf } from "../../../lib/base/error/mod.ts";
@@ -34,15 +34,37 @@ Deno.test(
     const { record, scratchGb } = await boot();
     assertEquals([record.ram_mb, scratchGb], [3072, 7]);
     assertEquals((await boot({ ram_mb: 513 })).record.ram_mb, 513);
+    assertEquals((await boot({}, { refs: true, diskGb: 40 })).scratchGb, 40, "the request's");
+  }),
+);
+
+Deno.test(
+  "a size beyond what this host has is refused, and the error says what it has",
+  withBoot(async ({ boot, user }) => {
+    const cpus = await assertRejects(() => boot({ cpus: 10_000 }), SbxError);
+    assertStringIncludes(cpus.message, `this host has ${navigator.hardwareConcurrency} processors`);
+    await user(set("vm.resources.ram_gb", 256));
+    const isSmall = Deno.systemMemoryInfo().total < 256 * 1024 ** 3;
+    if (isSmall) assertEquals((await assertRejects(() => boot(), SbxError)).code, "vm.too_large");
+    assertEquals(
+      (await boot({ cpus: 8, ram_mb: 16384 })).record.cpus,
+      8,
+      "slow on a small host, and allowed",
+    );
+    assertEquals([cpus.code, statusOf(cpus.code)], ["vm.too_large", 400]);
   }),
 );
 
 Deno.test(
   "a request for something else than what corp locks is refused; the same, or nothing, is not",
   withBoot(async ({ boot, corp, settings }) => {
-    await corp(set("vm.resources.ram_gb", 2) + set("vm.resources.cpu_count", 1));
+    await corp(
+      ["ram_gb", "cpu_count", "scratch_disk_size_gb"].map((key, i) =>
+        set(`vm.resources.${key}`, [2, 1, 8][i])
+      ).join(""),
+    );
     await boot();
-    for (const asked of [{ cpus: 2 }, { ram_mb: 1024 }, { cpus: 1, ram_mb: 2049 }]) {
+    for (const asked of [{ cpus: 2 }, { ram_mb: 1024 }, { cpus: 1, ram_mb: 2049 }, { disk_gb: 7 }]) {
       const { code } = assertThrows(() => requireUnlocked(settings, asked), SbxError);
       assertEquals([code, statusOf(code)], ["settings.corp_locked", 423]);
     }

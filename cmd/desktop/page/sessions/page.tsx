@@ -91,8 +91,8 @@ function PastSessions() {
   );
 }
 
-/** Actions of a row, in their order; others need a terminal. */
-type Action = Exclude<VmAction, "exec" | "shell">;
+/** Actions of a row, in their order; others need a terminal, or sizes. */
+type Action = Exclude<VmAction, "exec" | "shell" | "set">;
 const ACTIONS = allOf<Action>()("start", "resume", "pause", "suspend", "stop", "fork", "save", "delete");
 
 /** One VM with what can be done to it now. */
@@ -210,7 +210,7 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
         </label>
         <label>
           {words.ram}
-          <input name="ram_mb" type="number" min="256" max="16384" />
+          <input name="ram_mb" type="number" min="256" max="262144" />
         </label>
         <SourceFields />
         <label class="check">

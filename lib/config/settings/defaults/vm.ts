@@ -12,21 +12,21 @@ name = "CPUs"
 description = "Virtual CPUs of a VM"
 type = "number"
 default = 2
-meta = { builtin = true, min = 1, max = 8, step = 1, widget = "slider" }
+meta = { builtin = true, min = 1, max = 64, step = 1, widget = "slider" }
 
 [settings.vm.resources.ram_gb]
 name = "Memory"
 description = "Memory of a VM, in GiB"
 type = "number"
 default = 1
-meta = { builtin = true, min = 1, max = 16, step = 1, widget = "slider" }
+meta = { builtin = true, min = 1, max = 256, step = 1, widget = "slider" }
 
 [settings.vm.resources.scratch_disk_size_gb]
 name = "Scratch disk"
-description = "Disk of a VM for writes outside its workspace, in GiB"
+description = "Disk of a new VM for writes outside its workspace, in GiB; sparse on the host"
 type = "number"
-default = 4
-meta = { builtin = true, min = 1, max = 128, step = 1 }
+default = 20
+meta = { builtin = true, min = 1, max = 1024, step = 1 }
 
 [settings.vm.resources.max_concurrent_vms]
 name = "Concurrent VMs"

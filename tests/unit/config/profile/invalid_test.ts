@@ -52,7 +52,7 @@ const PROBLEMS: [string, string, string][] = [
   ],
   ["a wrong type", MINIMAL + '[vm]\nram_gb = "2"\n', "f:6: vm.ram_gb: must be a number"],
   ["a fraction of a CPU", MINIMAL + "[vm]\ncpu_count = 1.5\n", "f:6: vm.cpu_count: must be an integer"],
-  ["too many CPUs", MINIMAL + "[vm]\ncpu_count = 9\n", "f:6: vm.cpu_count: must be at most 8"],
+  ["too many CPUs", MINIMAL + "[vm]\ncpu_count = 65\n", "f:6: vm.cpu_count: must be at most 64"],
   [
     "a class that no profile can give",
     MINIMAL + '[activity.paths]\n"/srv" = "home"\n',

@@ -181,9 +181,9 @@ Deno.test("the built-in tree has every kind, every type but secret ones, and the
   for (
     const range of [
       ["font_size", 8, 32],
-      ["cpu_count", 1, 8],
-      ["ram_gb", 1, 16],
-      ["scratch_disk_size_gb", 1, 128],
+      ["cpu_count", 1, 64],
+      ["ram_gb", 1, 256],
+      ["scratch_disk_size_gb", 1, 1024],
       ["max_concurrent_vms", 1, 20],
       ["auto_interval", 30, 3600],
     ]
