@@ -10,7 +10,8 @@ const LABEL_MAX = 128;
 /** Most paths of one restore. */
 const PATHS_MAX = 1000;
 
-export const SnapshotInfo = Info.openapi("Snapshot");
+// A schema that was made before the API extended zod has no openapi().
+export const SnapshotInfo = z.object(Info.shape).openapi("Snapshot");
 export type SnapshotInfo = z.infer<typeof SnapshotInfo>;
 
 export const SnapshotList = z.object({ snapshots: z.array(SnapshotInfo).describe("oldest first") }).openapi(
