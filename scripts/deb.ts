@@ -13,6 +13,7 @@ import { debianVersion, sbxDeb, writeDeb } from "../lib/publish/package/mod.ts";
 import { generateSpdx, spdxProblems } from "../lib/release/sbom/mod.ts";
 import { readStamp } from "./build_stamp.ts";
 import { text } from "./command.ts";
+import { adminPage, sbxPage } from "./man.ts";
 import { notices } from "./notices.ts";
 import { components, isLicense } from "./sbom.ts";
 
@@ -58,7 +59,15 @@ try {
       maintainer: Deno.env.get("DEBEMAIL") || MAINTAINER,
       program,
       vsock,
-      completions: await text([join(ROOT, "bin/sbx"), "completions", "bash"]),
+      completions: {
+        bash: await completions("bash"),
+        zsh: await completions("zsh"),
+        fish: await completions("fish"),
+      },
+      manuals: {
+        sbx: await sbxPage(stamp.version, stamp.sourceDateEpoch),
+        "sbx-admin": await adminPage(stamp.version, stamp.sourceDateEpoch),
+      },
       notices: await notices(ARCHES[arch].npm),
       readme: await read("README.md"),
       changelog: await read("CHANGELOG.md"),
@@ -71,6 +80,10 @@ try {
   console.log(path);
 } finally {
   await Deno.remove(work, { recursive: true });
+}
+
+function completions(shell: string): Promise<string> {
+  return text([join(ROOT, "bin/sbx"), "completions", shell]);
 }
 
 async function build(dir: string): Promise<string> {

@@ -104,6 +104,18 @@ export const TOPICS: readonly Topic[] = [
 /** Command names, in the order of help. */
 export const COMMANDS: readonly string[] = TOPICS.flatMap(({ commands }) => commands);
 
+/** Other words for commands: options, and the names that people try first. */
+export const ALIASES: ReadonlyMap<string, string> = new Map([
+  ["--help", "help"],
+  ["-h", "help"],
+  ["--version", "version"],
+  ["-V", "version"],
+  ["ls", "list"],
+  ["ps", "list"],
+  ["rm", "delete"],
+  ["ssh", "shell"],
+]);
+
 /**
  * Loads a command of {@linkcode COMMANDS}. The specifier is computed, since Deno reads every module of a literal one
  * before it runs anything, which doubles the time of `sbx version`. all.ts names the modules for

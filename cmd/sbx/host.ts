@@ -1,5 +1,6 @@
 /** The machine whose sbx a command is for: this one, or another one named by --host or SBX_HOST. */
 import { SbxError } from "../../lib/base/error/mod.ts";
+import { ALIASES } from "./commands.ts";
 
 export const HOST_VARIABLE = "SBX_HOST";
 const HOST_OPTION = "--host";
@@ -40,7 +41,10 @@ export function takeHost(
   address = isGiven ? given : env.get(HOST_VARIABLE) || undefined;
   const command = !isGiven ? argv : inline ? argv.slice(1) : rest;
   const name = command[0];
-  if (address === undefined || name === undefined || name.startsWith("-") || REMOTE_COMMANDS.has(name)) {
+  if (
+    address === undefined || name === undefined || name.startsWith("-") ||
+    REMOTE_COMMANDS.has(ALIASES.get(name) ?? name)
+  ) {
     return command;
   }
   throw new SbxError(

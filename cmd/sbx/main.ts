@@ -9,7 +9,7 @@ import {
 import { asSbxError, type SbxError } from "../../lib/base/error/mod.ts";
 import { isLogged } from "../../lib/base/log/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
-import { COMMANDS, loadCommand } from "./commands.ts";
+import { ALIASES, COMMANDS, loadCommand } from "./commands.ts";
 import { takeHost } from "./host.ts";
 import { printError, PROGRAM } from "./output.ts";
 
@@ -17,14 +17,6 @@ import { printError, PROGRAM } from "./output.ts";
 const USAGE = 2;
 /** No shorter argument looks like a secret. */
 const WORD_MIN = 20;
-
-/** Options that are aliases of commands. */
-const ALIASES = new Map([
-  ["--help", "help"],
-  ["-h", "help"],
-  ["--version", "version"],
-  ["-V", "version"],
-]);
 
 /** Runs the command named by the first argument. @returns the exit code */
 export async function main(argv: string[]): Promise<number> {

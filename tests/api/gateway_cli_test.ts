@@ -81,7 +81,8 @@ Deno.test("cli: reports, tables and errors", options, async (t) => {
     assertEquals((await place.sbx(["purge"])).stdout, "no VMs to remove\n");
   });
   await t.step("completions list the VMs", async () => {
-    assertEquals((await place.sbx(["completions", "names"])).stdout, "demo\n");
+    const { stdout } = await place.sbx(["completions", "words", "--", "exec", "d"]);
+    assertEquals(stdout, "demo\tRunning, code\n");
   });
   await t.step("shell copies both ways, and ends with the terminal", async () => {
     const { code, stdout } = await place.sbx(["shell", "demo", "--", "top", "-d 1"], { stdin: "typed" });

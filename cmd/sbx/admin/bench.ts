@@ -28,7 +28,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx bench demo", "sbx bench demo --rounds 10 --json"],
   async run(args) {
     const { GuestBenchSchema } = await import("../../../lib/machine/bench/schema.ts");

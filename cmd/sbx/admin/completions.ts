@@ -1,190 +1,240 @@
-import type { JobList, VmSummary } from "../../../lib/client/api/mod.ts";
+import type {
+  AskList,
+  CredentialList,
+  DeletedVm,
+  JobList,
+  ProfileList,
+  SessionList,
+  SnapshotList,
+  TemplateList,
+  TimelineResult,
+  VmSummary,
+} from "../../../lib/client/api/mod.ts";
 import {
   type Command,
   type CommandGroup,
+  type Completion,
+  findSubcommand,
   flagsOf,
   HELP_OPTION,
   isGroup,
   lastWordOf,
+  type Lookup,
   type Option,
 } from "../../../lib/base/args/mod.ts";
+import type { SettingsNode } from "../../../lib/config/settings/node/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { gatewayClient } from "../../../lib/client/mod.ts";
-import { print } from "../../../lib/base/print/mod.ts";
-import { usageError } from "../output.ts";
-import { allCommands } from "../commands.ts";
+import { type Client, gatewayClient, segment } from "../../../lib/client/mod.ts";
+import { plain, print } from "../../../lib/base/print/mod.ts";
+import { PROGRAM, usageError } from "../output.ts";
+import { ALIASES, COMMANDS, loadCommand } from "../commands.ts";
+import { SUMMARIES } from "../summaries.ts";
 
-type Entry = Command | CommandGroup;
-
-const SHELLS: Record<string, (commands: Entry[]) => string> = { bash, zsh, fish };
-/** Words that the scripts ask for: names of VMs, ids of jobs. None starts the service. */
-const NAMES = "names", JOBS_ALL = "jobs-all", JOBS_RUNNING = "jobs-running";
+/**
+ * Each script asks for the candidates of the last of its words, a line each, with a tab before a description. So what completes is
+ * in one place, in TypeScript, and a script stays right when sbx is updated.
+ */
+const SHELLS: Record<string, string> = {
+  bash: `_sbx() {
+  local line
+  COMPREPLY=()
+  while IFS= read -r line; do COMPREPLY+=("\${line%%$'\\t'*}"); done < <(
+    sbx completions words -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -F _sbx sbx`,
+  zsh: `#compdef sbx
+_sbx() {
+  local line
+  local -a found
+  for line in "\${(@f)$(sbx completions words -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+    [[ -z $line ]] || found+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+  done
+  if (( \${#found} )); then _describe sbx found; else _files; fi
+}
+compdef _sbx sbx`,
+  fish: `function __sbx_words
+  set -l words (commandline -opc) (commandline -ct)
+  set -l found (sbx completions words -- $words[2..-1] 2>/dev/null)
+  if set -q found[1]
+    printf '%s\\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
+end
+complete -c sbx -f -a '(__sbx_words)'`,
+};
+/** The scripts' question. */
+const WORDS = "words";
 
 export const command: Command = {
   name: "completions",
   usage: "bash|zsh|fish",
   summary: "print a shell script that completes commands and options",
-  notes: ["It completes names of VMs and ids of jobs too."],
+  notes: [
+    "It completes names of VMs, profiles, settings and snapshots and ids of jobs, asks and refused events too, while sbx runs.",
+  ],
   options: [],
   words: { min: 1, max: 1 },
+  completes: [Object.keys(SHELLS)],
+  program: true,
   examples: [
     'eval "$(sbx completions bash)"',
     "sbx completions zsh > ~/.zfunc/_sbx",
     "sbx completions fish > ~/.config/fish/completions/sbx.fish",
   ],
-  async run({ words: [shell] }) {
-    if ([NAMES, JOBS_ALL, JOBS_RUNNING].includes(shell)) return await printWords(shell);
+  async run({ words: [shell], program }) {
+    if (shell === WORDS && program) {
+      for (const { word, about = "" } of await candidates(program)) {
+        await print(`${plain(word)}\t${plain(about)}`);
+      }
+      return 0;
+    }
     if (!Object.hasOwn(SHELLS, shell)) {
       throw usageError(command, `unsupported shell "${shell}"`, "use bash, zsh or fish");
     }
-    await print(SHELLS[shell](await allCommands()));
+    await print(SHELLS[shell]);
     return 0;
   },
 };
 
-async function printWords(source: string): Promise<number> {
-  const client = await gatewayClient(home());
-  if (client === undefined) return 0;
-  if (source === NAMES) {
-    const { vms } = await client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
-    for (const { name } of vms) await print(name);
-  } else {
-    const { jobs } = await client.json<JobList>("GET", "/jobs");
-    const wanted = jobs.filter(({ state }) => source === JOBS_ALL || state !== "Ended");
-    for (const { id } of wanted) await print(id);
+/** A word that completes. */
+interface Candidate {
+  word: string;
+  about?: string;
+}
+
+/** @param words of the command line after `sbx`; the last one is completed */
+async function candidates(words: readonly string[]): Promise<Candidate[]> {
+  const typed = words.slice(0, -1);
+  const last = words.at(-1) ?? "";
+  const all = typed.length === 0 ? commandNames() : await candidatesAfter(typed, last);
+  return all.filter(({ word }) => word.startsWith(last));
+}
+
+function commandNames(): Candidate[] {
+  return COMMANDS.map((word) => ({ word, about: SUMMARIES[word] }));
+}
+
+/** Candidates after the first word. An unknown command has none. */
+async function candidatesAfter([name, ...rest]: string[], last: string): Promise<Candidate[]> {
+  const known = ALIASES.get(name) ?? name;
+  if (!COMMANDS.includes(known) || rest.includes("--")) return [];
+  const entry = await loadCommand(known);
+  if (!isGroup(entry)) return await candidatesOf(entry, rest, last);
+  const call = await findSubcommand(PROGRAM, entry, rest).catch(() => undefined);
+  const names = rest.length === 0 ? subcommandNames(entry) : [];
+  return [...names, ...call?.command ? await candidatesOf(call.command, call.rest, last) : []];
+}
+
+function subcommandNames({ subcommands }: CommandGroup): Candidate[] {
+  return subcommands.map((each) => ({ word: lastWordOf(each), about: each.summary }));
+}
+
+/** Candidates for the next word of a command: the value of an option, a flag, or a word of its own. */
+async function candidatesOf(command: Command, rest: readonly string[], last: string): Promise<Candidate[]> {
+  const options = [...command.options, HELP_OPTION];
+  const words: string[] = [];
+  let open: Option | undefined;
+  for (const word of rest) {
+    if (open) open = undefined;
+    else if (word.startsWith("-")) {
+      open = options.find((option) => option.value !== undefined && flagsOf(option).includes(word));
+    } else words.push(word);
   }
-  return 0;
+  if (open) return await wordsOf(open.completes ?? [], words);
+  if (last.startsWith("-")) {
+    return options.flatMap((option) => flagsOf(option).map((word) => ({ word, about: option.about })));
+  }
+  const { completes = [], words: { max } = { max: 0 } } = command;
+  return words.length < max ? await wordsOf(completes[words.length] ?? completes.at(-1) ?? [], words) : [];
 }
 
-/** Shell's call for the words of a command that only sbx knows. */
-function lookupOf({ completesNames, completesJobs }: Command): string | undefined {
-  const jobs = completesJobs && (completesJobs === "all" ? JOBS_ALL : JOBS_RUNNING);
-  const source = completesNames ? NAMES : jobs;
-  return source && `sbx completions ${source} 2>/dev/null`;
+/** The words of a list, or of a lookup in the service, which is not started for it. */
+async function wordsOf(completion: Completion, before: readonly string[]): Promise<Candidate[]> {
+  if (typeof completion !== "string") return completion.map((word) => ({ word }));
+  if (completion === "agents") {
+    const { agentProfiles } = await import("../start/agent_start.ts");
+    return (await agentProfiles()).map(({ id, name }) => ({ word: id, about: name }));
+  }
+  const client = await gatewayClient(home());
+  return client ? await LOOKUPS[completion](client, before[0]) : [];
 }
 
-/** Completions of a command: its options, its subcommands or its fixed words. */
-function wordsOf(command: Entry, commands: Entry[]): string[] {
-  if (isGroup(command)) return command.subcommands.map(lastWordOf);
-  const options = optionsOf(command).flatMap(flagsOf);
-  if (command.name === "completions") return [...options, ...Object.keys(SHELLS)];
-  return command.name === "help" ? [...options, ...commands.map(({ name }) => name)] : options;
-}
+/** Most refused events that are offered: the latest of the newest session. */
+const EVENTS_MAX = 20;
 
-function optionsOf({ options }: Command): Option[] {
-  return [...options, HELP_OPTION];
-}
-
-function bash(commands: Entry[]): string {
-  const words = (command: Entry) => {
-    const lookup = isGroup(command) ? undefined : lookupOf(command);
-    return `words="${wordsOf(command, commands).join(" ")}${lookup ? ` $(${lookup})` : ""}"`;
-  };
-  const cases = commands.flatMap((command) => [
-    `    "${command.name} ") ${words(command)} ;;`,
-    ...(isGroup(command) ? command.subcommands.map((each) => `    "${each.name}") ${words(each)} ;;`) : []),
-    ...(isGroup(command) ? [] : [`    "${command.name} "*) ${words(command)} ;;`]),
-  ]);
-  return `_sbx() {
-  local word="\${COMP_WORDS[COMP_CWORD]}" words="" second=""
-  local i
-  for ((i = 2; i < COMP_CWORD; i++)); do
-    [[ "\${COMP_WORDS[i]}" == -- ]] && { COMPREPLY=(); return; }
-  done
-  if ((COMP_CWORD == 1)); then
-    words="${commands.map(({ name }) => name).join(" ")}"
-  else
-    ((COMP_CWORD > 2)) && second="\${COMP_WORDS[2]}"
-    case "\${COMP_WORDS[1]} $second" in
-${cases.join("\n")}
-    esac
-  fi
-  COMPREPLY=($(compgen -W "$words" -- "$word"))
-  if ((COMP_CWORD > 1 && \${#COMPREPLY[@]} == 0)); then COMPREPLY=($(compgen -f -- "$word")); fi
-}
-complete -F _sbx sbx`;
-}
-
-function zsh(commands: Entry[]): string {
-  const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
-  const list = commands.map(({ name, summary }) => `    ${quote(`${name}:${summary}`)}`);
-  const flags = (command: Command) =>
-    optionsOf(command).flatMap((option) => flagsOf(option).map((flag) => quote(`${flag}:${option.about}`)))
-      .join(" ");
-  const names = (command: Command) => {
-    const lookup = lookupOf(command);
-    if (lookup) return `names=(\${(f)"$(${lookup})"})`;
-    return `names=(${
-      wordsOf(command, commands).filter((word) => !word.startsWith("-")).map(quote).join(" ")
-    })`;
-  };
-  const cases = commands.flatMap((command) => {
-    if (!isGroup(command)) {
-      return [`    "${command.name} "*) options=(${flags(command)}); ${names(command)} ;;`];
-    }
-    const subcommands = command.subcommands.map((each) => quote(`${lastWordOf(each)}:${each.summary}`))
-      .join(" ");
+/** Looks words up; `vm` is the first word of the command. */
+const LOOKUPS: Record<Exclude<Lookup, "agents">, (client: Client, vm: string) => Promise<Candidate[]>> = {
+  async vms(client) {
+    const { vms } = await client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
+    return vms.map(({ name, status, profile_id }) => ({ word: name, about: `${status}, ${profile_id}` }));
+  },
+  async "deleted vms"(client) {
+    const { vms } = await client.json<{ vms: DeletedVm[] }>("GET", "/vms/deleted");
+    return vms.map(({ name, deleted_at }) => ({ word: name, about: `deleted ${deleted_at}` }));
+  },
+  jobs: (client) => jobs(client),
+  "running jobs": (client) => jobs(client, (state) => state !== "Ended"),
+  async profiles(client) {
+    const { profiles } = await client.json<ProfileList>("GET", "/profiles/list");
+    return profiles.map(({ id, description }) => ({ word: id, about: description }));
+  },
+  async settings(client) {
+    const { tree } = await client.json<{ tree: SettingsNode[] }>("GET", "/settings/info");
+    const leaves = (nodes: SettingsNode[]): Candidate[] =>
+      nodes.flatMap((node) => {
+        if (node.kind === "group") return leaves(node.children);
+        return node.kind === "leaf" ? [{ word: node.id, about: node.description }] : [];
+      });
+    return leaves(tree);
+  },
+  async snapshots(client, vm) {
+    const { snapshots } = await client.json<SnapshotList>("GET", `/vms/${segment(vm)}/snapshots/list`);
+    return snapshots.map(({ id, created_unix_ms, label }) => ({
+      word: id,
+      about: [new Date(created_unix_ms).toISOString(), label].filter(Boolean).join(", "),
+    }));
+  },
+  async templates(client) {
+    const { templates } = await client.json<TemplateList>("GET", "/templates");
+    return templates.map(({ id, created_at }) => ({ word: id, about: created_at }));
+  },
+  async credentials(client) {
+    const { credentials } = await client.json<CredentialList>("GET", "/credentials/list");
+    return credentials.map(({ ref, provider, label }) => ({
+      word: ref,
+      about: [provider, label].filter(Boolean).join(", "),
+    }));
+  },
+  async sessions(client) {
+    const { sessions } = await client.json<SessionList>("GET", "/sessions/list");
     return [
-      `    "${command.name} ") options=(${subcommands}); names=(${
-        wordsOf(command, commands).map(quote).join(" ")
-      }) ;;`,
-      ...command.subcommands.map((each) => `    "${each.name}") options=(${flags(each)}); ${names(each)} ;;`),
+      ...await LOOKUPS.vms(client, ""),
+      ...sessions.map(({ id, name, created_at }) => ({ word: id, about: `${name}, ${created_at}` })),
     ];
-  });
-  return `#compdef sbx
-_sbx() {
-  local -a commands options names
-  local second=""
-  commands=(
-${list.join("\n")}
-  )
-  if ((CURRENT == 2)); then
-    _describe command commands
-    return
-  fi
-  ((CURRENT > 3)) && second="\${words[3]}"
-  case "\${words[2]} $second" in
-${cases.join("\n")}
-  esac
-  [[ "\${words[CURRENT]}" == -* ]] && _describe option options
-  ((\${#names})) && compadd -a names
-  _files
-}
-compdef _sbx sbx`;
-}
+  },
+  async asks(client) {
+    const { asks } = await client.json<AskList>("GET", "/asks");
+    return asks.map(({ ask_id, event_type, rule_id }) => ({
+      word: ask_id,
+      about: `${event_type}, ${rule_id}`,
+    }));
+  },
+  async "refused events"(client) {
+    const { sessions: [newest] } = await client.json<SessionList>("GET", "/sessions/list");
+    if (!newest) return [];
+    const { events } = await client.json<TimelineResult>(
+      "GET",
+      `/sessions/${segment(newest.id)}/events?denied=true&limit=1000`,
+    );
+    return events.slice(-EVENTS_MAX).map(({ event_id, event_type }) => ({
+      word: String(event_id),
+      about: String(event_type),
+    }));
+  },
+};
 
-function fish(commands: Entry[]): string {
-  const quote = (text: string) => `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
-  const linesOf = (command: Command, condition: string) => [
-    ...optionsOf(command).map(({ name, short, value, about }) =>
-      `complete -c sbx ${condition} -l ${name}${short ? ` -s ${short}` : ""}${value ? " -r" : ""} -d ${
-        quote(about)
-      }`
-    ),
-    ...wordsOf(command, commands).filter((word) => !word.startsWith("-")).map((word) =>
-      `complete -c sbx ${condition} -f -a ${word}`
-    ),
-    ...[lookupOf(command)].filter((lookup) => lookup !== undefined).map((lookup) =>
-      `complete -c sbx ${condition} -f -a '(${lookup})'`
-    ),
-  ];
-  const lines = commands.flatMap((command) => {
-    const first = `complete -c sbx -n __fish_use_subcommand -f -a ${command.name} -d ${
-      quote(command.summary)
-    }`;
-    const seen = `__fish_seen_subcommand_from ${command.name}`;
-    if (!isGroup(command)) return [first, ...linesOf(command, `-n '${seen}'`)];
-    const names = command.subcommands.map(lastWordOf);
-    const none = `-n '${seen}; and not __fish_seen_subcommand_from ${names.join(" ")}'`;
-    return [
-      first,
-      ...command.subcommands.map((each) =>
-        `complete -c sbx ${none} -f -a ${lastWordOf(each)} -d ${quote(each.summary)}`
-      ),
-      ...command.subcommands.flatMap((each) =>
-        linesOf(each, `-n '${seen}; and __fish_seen_subcommand_from ${lastWordOf(each)}'`)
-      ),
-    ];
-  });
-  return lines.join("\n");
+async function jobs(client: Client, isWanted: (state: string) => boolean = () => true): Promise<Candidate[]> {
+  const { jobs } = await client.json<JobList>("GET", "/jobs");
+  return jobs.filter(({ state }) => isWanted(state)).map(({ id, state }) => ({ word: id, about: state }));
 }

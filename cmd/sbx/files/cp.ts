@@ -28,7 +28,7 @@ export const command: Command = {
   ],
   options: [JSON_OPTION],
   words: { min: 2, max: 2 },
-  completesNames: true,
+  completes: ["vms"],
   examples: [
     "sbx cp notes.txt demo:",
     "sbx cp src demo:project/src",

@@ -17,7 +17,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx diff demo", "sbx diff demo --stat"],
   async run(args) {
     await using work = await collectWork(await connect(), args.words[0]);

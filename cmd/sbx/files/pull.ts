@@ -20,7 +20,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: Infinity },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx pull demo", "sbx pull demo src/main.c --branch fix"],
   async run(args) {
     const [name, ...paths] = args.words;

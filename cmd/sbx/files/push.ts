@@ -12,7 +12,7 @@ export const command: Command = {
   ],
   options: [...BRING_OPTIONS, JSON_OPTION],
   words: { min: 2, max: 2 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx push . demo", "sbx push ~/project demo --to /workspace/project"],
   async run(args) {
     const [dir, name] = args.words;

@@ -30,7 +30,7 @@ export const command: Command = {
   ],
   options: [{ name: "branch", value: "B", about: "name of the branch; default sbx/NAME" }],
   words: { min: 1, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx review demo", "sbx review demo --branch fix"],
   async run(args) {
     const [name] = args.words;

@@ -20,12 +20,17 @@ export const command: Command = {
     "Times are UTC, or 10m for ten minutes ago. With --json and without --yes nothing is changed.",
   ],
   options: [
-    { name: "to", value: "POINT", about: "a time, the id of an event, or the id of a snapshot" },
+    {
+      name: "to",
+      value: "POINT",
+      about: "a time, the id of an event, or the id of a snapshot",
+      completes: "snapshots",
+    },
     { name: "yes", short: "y", about: "do not ask for confirmation" },
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx undo dev", "sbx undo dev --to 10m", "sbx undo dev --to 3f2a90c1d7e4 --yes"],
   async run(args) {
     const client = await connect();

@@ -16,7 +16,7 @@ export const command: Command = {
   ],
   options: [JSON_OPTION],
   words: { min: 0, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx costs", "sbx costs dev"],
   async run(args) {
     const client = await connect();

@@ -39,7 +39,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: [
     "sbx events demo",
     "sbx events demo --family process --json",

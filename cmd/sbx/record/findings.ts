@@ -15,7 +15,7 @@ export const command: Command = {
   ],
   options: [JSON_OPTION],
   words: { min: 1, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx findings demo"],
   async run(args) {
     const path = `/sessions/${segment(args.words[0])}/findings`;

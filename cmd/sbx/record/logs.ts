@@ -14,7 +14,7 @@ export const command: Command = {
   notes: [UTC_NOTE],
   options: [{ name: "tail", value: "N", about: "only the last N lines of each log" }, JSON_OPTION],
   words: { min: 1, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx logs demo", "sbx logs demo --tail 20"],
   async run(args) {
     const tail = args.number("tail", { min: 0, max: TAIL_MAX }) ?? TAIL_MAX;

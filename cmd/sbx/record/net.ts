@@ -36,7 +36,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx net demo --follow", "sbx net demo --denied"],
   async run(args) {
     const json = args.has("json");

@@ -25,7 +25,7 @@ export const command: Command = {
   notes: ["Times are in seconds since the first event; with --json they are UTC."],
   options: [FAMILY_OPTION, ...FILTER_OPTIONS, JSON_OPTION],
   words: { min: 1, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx timeline demo", "sbx timeline demo --since +60s --until +90s"],
   async run(args) {
     const [name] = args.words;

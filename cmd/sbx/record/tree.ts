@@ -18,7 +18,7 @@ export const command: Command = {
   ],
   options: [JSON_OPTION],
   words: { min: 1, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx tree demo", "sbx tree demo --json"],
   async run(args) {
     const builder = new ProcessTreeBuilder();

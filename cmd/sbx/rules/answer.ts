@@ -40,6 +40,7 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
       JSON_OPTION,
     ],
     words: { min: 1, max: 1 },
+    completes: ["asks"],
     examples: [
       `sbx ${decision} ask-3f2a90c1d7e4-9c1d2e7a`,
       `sbx ${decision} ask-3f2a90c1d7e4-9c1d2e7a --for 10m`,

@@ -53,6 +53,7 @@ export const command: CommandGroup = {
       summary: "revoke a credential; the first digits of its ref are enough",
       options: [JSON_OPTION],
       words: { min: 1, max: 1 },
+      completes: ["credentials"],
       examples: ["sbx credentials revoke 3f9a12cd"],
       run: revoke,
     },
@@ -62,7 +63,7 @@ export const command: CommandGroup = {
       summary: "list uses of credentials, including denied ones",
       notes: [UTC_NOTE],
       options: [
-        { name: "ref", value: "REF", about: "only this credential" },
+        { name: "ref", value: "REF", about: "only this credential", completes: "credentials" },
         { name: "limit", value: "N", about: "number of the latest uses; default 100" },
         JSON_OPTION,
       ],

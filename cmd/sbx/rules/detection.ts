@@ -26,7 +26,7 @@ const HUNT: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx detection hunt demo --pack exfiltration.yaml"],
   run: hunt,
 };

@@ -29,6 +29,7 @@ const PROFILE_OPTION: Option = {
   short: "p",
   value: "ID",
   about: "profile; default code",
+  completes: "profiles",
 };
 
 /** `sbx mcp login` and `sbx mcp logout`. */
@@ -73,6 +74,7 @@ const CALL: Command = {
       name: "vm",
       value: "NAME",
       about: "VM whose policy and ledger apply; default a running VM of the profile",
+      completes: "vms",
     },
     JSON_OPTION,
   ],

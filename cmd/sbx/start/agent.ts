@@ -43,6 +43,7 @@ const RUN: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: 2 },
+  completes: ["agents", []],
   program: true,
   failure: SBX_FAILED,
   examples: [
@@ -74,7 +75,7 @@ export const command: CommandGroup = {
       summary: "connect to the agent that runs in a VM",
       options: [],
       words: { min: 1, max: 1 },
-      completesNames: true,
+      completes: ["vms"],
       failure: SBX_FAILED,
       examples: ["sbx agent attach claude-project"],
       run: attachTo,

@@ -21,7 +21,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 0, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx doctor", "sbx doctor --fix", "sbx doctor demo", "sbx doctor demo --json"],
   async run(args) {
     const [name] = args.words;

@@ -1,7 +1,7 @@
 import { type Command, formatHelp, formatOverview, unknownCommand } from "../../../lib/base/args/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
 import { PROGRAM, UTC_NOTE } from "../output.ts";
-import { COMMANDS, loadCommand, TOPICS } from "../commands.ts";
+import { ALIASES, COMMANDS, loadCommand, TOPICS } from "../commands.ts";
 import { SUMMARIES } from "../summaries.ts";
 
 export const command: Command = {
@@ -10,18 +10,20 @@ export const command: Command = {
   summary: "list the commands, or show the help of one",
   options: [],
   words: { min: 0, max: 1 },
+  completes: [COMMANDS],
   examples: ["sbx help", "sbx help run"],
-  async run({ words: [name] }) {
-    if (name !== undefined && !COMMANDS.includes(name)) throw await unknownCommand(PROGRAM, name, COMMANDS);
-    await print(
-      name === undefined ? overview() : formatHelp(PROGRAM, await loadCommand(name)),
-    );
+  async run({ words: [word] }) {
+    if (word === undefined) return await print(overview()), 0;
+    const name = ALIASES.get(word) ?? word;
+    if (!COMMANDS.includes(name)) throw await unknownCommand(PROGRAM, name, COMMANDS);
+    await print(formatHelp(PROGRAM, await loadCommand(name)));
     return 0;
   },
 };
 
 const TITLE = "sbx COMMAND: isolated VMs for AI agents, and a record of their actions";
 const END = `sbx COMMAND --help shows the options of a command. ${UTC_NOTE}
+Also: sbx ls or ps (list), rm (delete), ssh (shell).
 sbx --host ssh://NAME COMMAND uses another machine (docs/guides/remote.md).
 Start with: sbx run -- uname -a`;
 

@@ -27,7 +27,7 @@ export const command: Command = {
     DISK_OPTION,
     { name: "env", short: "e", value: "K=V", many: true, about: "set an environment variable of the VM" },
     { name: "rm", about: "remove the VM when it stops (not persistent)" },
-    { name: "from", value: "VM", about: "copy the disk and workspace of a stopped VM" },
+    { name: "from", value: "VM", about: "copy the disk and workspace of a stopped VM", completes: "vms" },
     ...FROM_DIR_OPTIONS,
     {
       name: "live",

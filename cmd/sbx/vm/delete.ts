@@ -19,7 +19,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: Infinity },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx delete demo", "sbx delete --force demo copy"],
   async run(args) {
     const json = args.has("json");

@@ -49,7 +49,7 @@ export function vmCommand({ name, summary, doing, done, examples }: VmAction): C
     summary,
     options: [JSON_OPTION],
     words: { min: 1, max: Infinity },
-    completesNames: true,
+    completes: ["vms"],
     examples,
     async run(args) {
       const json = args.has("json");

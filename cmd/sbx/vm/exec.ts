@@ -39,7 +39,7 @@ export const command: Command = {
   ],
   words: { min: 1, max: 1 },
   program: true,
-  completesNames: true,
+  completes: ["vms"],
   failure: SBX_FAILED,
   examples: [
     "sbx exec demo -- ls -la /workspace",

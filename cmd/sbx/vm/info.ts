@@ -16,7 +16,7 @@ export const command: Command = {
   notes: [UTC_NOTE],
   options: [JSON_OPTION],
   words: { min: 1, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx info demo", "sbx info demo --json"],
   async run(args) {
     const client = await connect();

@@ -11,7 +11,11 @@ export const command: Command = {
   usage: "[--all | --deleted] [--json]",
   summary: "list the VMs with their states and possible actions",
   options: [
-    { name: "all", about: "also the VMs of stdio MCP servers, which end with the VM they belong to" },
+    {
+      name: "all",
+      short: "a",
+      about: "also the VMs of stdio MCP servers, which end with the VM they belong to",
+    },
     { name: "deleted", about: "the VMs that sbx restore brings back, and until when" },
     JSON_OPTION,
   ],

@@ -1,6 +1,6 @@
 /** A new VM: the options of its size, and its boot. */
 import type { CreateRequest, VmSummary } from "../../../lib/client/api/mod.ts";
-import { type Arch, parseArch } from "../../../lib/base/arch/mod.ts";
+import { type Arch, ARCHES, parseArch } from "../../../lib/base/arch/mod.ts";
 import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
@@ -12,11 +12,12 @@ export const ARCH_OPTION: Option = {
   name: "arch",
   value: "ARCH",
   about: "x86_64 or arm64; default this machine's, the other one is emulated",
+  completes: ARCHES,
 };
 
 /** Options for the size of a new VM (limits: docs/design/contracts/02-http.md §2). */
 export const SIZE_OPTIONS: Option[] = [
-  { name: "profile", value: "PROFILE", about: "profile of the VM; default code" },
+  { name: "profile", value: "PROFILE", about: "profile of the VM; default code", completes: "profiles" },
   { name: "cpus", value: "N", about: "number of CPUs; 8, or as many as this host has" },
   {
     name: "ram",

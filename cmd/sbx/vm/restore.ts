@@ -13,6 +13,7 @@ export const command: Command = {
   ],
   options: [JSON_OPTION],
   words: { min: 1, max: 2 },
+  completes: ["deleted vms", []],
   examples: ["sbx restore demo", "sbx restore demo old-demo"],
   async run(args) {
     const [vm, name] = args.words;

@@ -18,7 +18,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx set dev --disk 40", "sbx set dev --cpus 4 --ram 8G"],
   async run(args) {
     const { cpus, ram_mb } = sizeOf(args);

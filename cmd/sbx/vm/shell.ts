@@ -20,7 +20,7 @@ export const command: Command = {
   options: [],
   words: { min: 1, max: 1 },
   program: true,
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx shell demo", "sbx shell demo -- top", "sbx shell demo < commands.txt"],
   async run(args) {
     if (args.program?.length === 0) throw usageError(command, "missing program after --");

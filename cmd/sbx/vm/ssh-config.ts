@@ -24,7 +24,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 0, max: Infinity },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx ssh-config demo", "sbx ssh-config --install && ssh demo.sbx"],
   async run(args) {
     const client = await connect();

@@ -21,7 +21,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 0, max: Infinity },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx start", "sbx start demo", "sbx start --port 0"],
   async run(args) {
     const place = home();

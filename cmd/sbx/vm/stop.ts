@@ -15,11 +15,11 @@ export const command: Command = {
   summary: "stop VMs; without names, the gateway and the service",
   notes: ["VMs keep running without the service; --all stops them too."],
   options: [
-    { name: "all", about: "stop the running VMs, then the gateway and the service" },
+    { name: "all", short: "a", about: "stop the running VMs, then the gateway and the service" },
     JSON_OPTION,
   ],
   words: { min: 0, max: Infinity },
-  completesNames: true,
+  completes: ["vms"],
   examples: ["sbx stop demo", "sbx stop", "sbx stop --all"],
   async run(args) {
     if (args.words.length > 0) return await stopNamed(args);

@@ -1,6 +1,24 @@
 /** Declarations of commands, and the arguments of their calls. */
 import { SbxError } from "../error/mod.ts";
 
+/** Words that only the service knows, for completion. */
+export type Lookup =
+  | "vms"
+  | "deleted vms"
+  | "jobs"
+  | "running jobs"
+  | "profiles"
+  | "settings"
+  | "snapshots"
+  | "templates"
+  | "credentials"
+  | "sessions"
+  | "refused events"
+  | "agents"
+  | "asks";
+/** How a word completes: as one of a list, or of a lookup. */
+export type Completion = Lookup | readonly string[];
+
 /** An option of a command. */
 export interface Option {
   /** long name without its dashes, such as `timeout` */
@@ -12,6 +30,8 @@ export interface Option {
   /** repeatable */
   many?: boolean;
   about: string;
+  /** how its value completes */
+  completes?: Completion;
 }
 
 /** A command: its declaration, and its action. */
@@ -32,10 +52,8 @@ export interface Command {
   program?: boolean;
   /** complete command lines, for help */
   examples: string[];
-  /** its words complete as names of VMs */
-  completesNames?: boolean;
-  /** its words complete as ids of jobs: of all, or of the running ones */
-  completesJobs?: "all" | "running";
+  /** how its words complete, in their order; further words as the last */
+  completes?: readonly Completion[];
   /** exit code of its own failure, default 1; a command that runs a guest's program needs another, since 1 may be the guest's */
   failure?: number;
   /** Runs the command. @returns the exit code */

@@ -2,6 +2,7 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
+import { nearest } from "../../base/text/mod.ts";
 import { parseToml, readToml, type TomlDocument } from "../../base/toml/mod.ts";
 import { BUILTIN_PROFILES } from "./builtin.ts";
 import { parseProfile, type Profile } from "./profile.ts";
@@ -19,12 +20,12 @@ export function profilePath(home: Pick<Home, "profilesDir">, id: string): string
  * @throws {SbxError} `profile.not_found`; `profile.invalid`: names file, line and path
  */
 export async function loadProfile(home: Pick<Home, "profilesDir">, id: string): Promise<Profile> {
-  if (!PROFILE_ID.test(id)) throw notFoundError(id);
+  if (!PROFILE_ID.test(id)) throw await notFoundError(home, id);
   const path = profilePath(home, id);
   const document = await readProfile(path);
   if (document) return parseProfile(document, { id, source: "user", path });
   const text = BUILTIN_PROFILES.get(id);
-  if (text === undefined) throw notFoundError(id);
+  if (text === undefined) throw await notFoundError(home, id);
   return parseProfile(parseToml(text, `built-in profile ${id}`), { id, source: "builtin" });
 }
 
@@ -46,10 +47,18 @@ export async function validateProfile(path: string): Promise<Profile> {
   return parseProfile(document, { id: basename(dirname(resolve(path))), source: "user", path });
 }
 
-function notFoundError(id: string): SbxError {
+async function notFoundError(home: Pick<Home, "profilesDir">, id: string): Promise<SbxError> {
+  const near = nearest(id, await idsOf(home));
   return new SbxError("profile.not_found", `there is no profile ${JSON.stringify(id)}`, {
-    hint: "sbx profile list shows the existing ones",
+    hint: near
+      ? `did you mean "${near}"? sbx profile list shows all`
+      : "sbx profile list shows the existing ones",
   });
+}
+
+/** Ids of all profiles, the user's and the built-in ones, sorted. */
+async function idsOf(home: Pick<Home, "profilesDir">): Promise<string[]> {
+  return [...new Set([...await userProfileIds(home), ...BUILTIN_PROFILES.keys()])].sort();
 }
 
 /** A profile, or the error of a broken one. */
@@ -60,7 +69,7 @@ export type ListedProfile =
 /** Lists all profiles by id, the user's and the built-in ones. A broken profile is listed with its error. */
 export async function listProfiles(home: Pick<Home, "profilesDir">): Promise<ListedProfile[]> {
   const users = await userProfileIds(home);
-  const ids = [...new Set([...users, ...BUILTIN_PROFILES.keys()])].sort();
+  const ids = await idsOf(home);
   return await Promise.all(ids.map(async (id): Promise<ListedProfile> => {
     const source = users.includes(id) ? "user" : "builtin";
     try {

@@ -88,7 +88,10 @@ export interface SbxParts {
   program: string;
   /** path of vhost-device-vsock, and its source package as Debian names it, with its version */
   vsock: { program: string; builtUsing: string };
-  completions: string;
+  /** scripts, by shell */
+  completions: Record<"bash" | "zsh" | "fish", string>;
+  /** manual pages of section 1 in roff, by program */
+  manuals: Record<string, string>;
   /** text of LICENSES of everything in the program */
   notices: string;
   readme: string;
@@ -107,7 +110,7 @@ export function sbxDeb(parts: SbxParts): Deb {
     content: { text },
   });
   const gzip = (path: string, text: string): PackageFile => ({
-    path: `${doc}/${path}.gz`,
+    path: `usr/share/${path}.gz`,
     content: { bytes: new Uint8Array(gzipSync(text, { level: 9 })) },
   });
   return {
@@ -144,14 +147,17 @@ export function sbxDeb(parts: SbxParts): Deb {
       unit("system/sbx-service@.service", INSTANCE_UNIT),
       unit("system/sbx-assets.service", ASSETS_UNIT),
       unit("system/sbx-assets.timer", ASSETS_TIMER),
-      { path: "usr/share/bash-completion/completions/sbx", content: { text: parts.completions } },
+      { path: "usr/share/bash-completion/completions/sbx", content: { text: parts.completions.bash } },
+      { path: "usr/share/zsh/vendor-completions/_sbx", content: { text: parts.completions.zsh } },
+      { path: "usr/share/fish/vendor_completions.d/sbx.fish", content: { text: parts.completions.fish } },
+      ...Object.entries(parts.manuals).map(([program, text]) => gzip(`man/man1/${program}.1`, text)),
       { path: "usr/share/lintian/overrides/sbx", content: { text: OVERRIDES } },
       { path: `${doc}/copyright`, content: { text: COPYRIGHT } },
       { path: `${doc}/sbx-sbom.spdx.json`, content: { text: parts.sbom } },
-      gzip("changelog", changelog(parts)),
-      gzip("CHANGELOG.md", parts.changelog),
-      gzip("README.md", parts.readme),
-      gzip("third-party-notices", parts.notices),
+      gzip("doc/sbx/changelog", changelog(parts)),
+      gzip("doc/sbx/CHANGELOG.md", parts.changelog),
+      gzip("doc/sbx/README.md", parts.readme),
+      gzip("doc/sbx/third-party-notices", parts.notices),
     ],
     sourceDateEpoch,
   };
@@ -170,7 +176,7 @@ const OVERRIDES = `# Deno's runtime, with the program behind its last section: s
 sbx: unstripped-binary-or-object [usr/bin/sbx]
 # Libraries of Deno, as Deno publishes it.
 sbx: embedded-library *
-# The commands are in sbx --help.
+# The roles that sbx starts itself are in sbx(1).
 sbx: no-manual-page *
 `;
 

@@ -1,50 +1,62 @@
 /** Completions of shells: commands, options and words. */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { command as completions } from "../../../cmd/sbx/admin/completions.ts";
 import { allCommands } from "../../../cmd/sbx/commands.ts";
 import { isGroup } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { runChild } from "../../helper/child.ts";
+import { fromRoot } from "../../helper/repo.ts";
 import { parse, runSbx } from "../../helper/sbx_command.ts";
 
-Deno.test("completions: the bash script completes commands, options and words", async () => {
-  const script = await runSbx(["completions", "bash"]);
-  const complete = async (...words: string[]) => {
-    const list = words.map((word) => `'${word}'`).join(" ");
-    const { stdout, stderr, code } = await runChild("bash", {
-      args: [
-        "--norc",
-        "-c",
-        `sbx() { case $2 in names) echo vm-one;; jobs-all) echo 0a 0b;; jobs-running) echo 0b;; esac; }\n${script}\nCOMP_WORDS=(${list}); COMP_CWORD=${
-          words.length - 1
-        }; _sbx; printf '%s\\n' "\${COMPREPLY[@]}"`,
-      ],
-    });
-    assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
-    return new TextDecoder().decode(stdout).trim().split("\n");
-  };
-  assertEquals((await runChild("bash", { args: ["-n", "-c", script] })).code, 0);
-  assertEquals(await complete("sbx", "st"), ["status", "start", "stop"]);
-  assertEquals(await complete("sbx", "run", "--ti"), ["--timeout"]);
-  assertEquals(await complete("sbx", "exec", "vm"), ["vm-one"]);
-  assertEquals(await complete("sbx", "jobs", "list", "vm"), ["vm-one"]);
-  assertEquals(await complete("sbx", "jobs", "logs", "0"), ["0a", "0b"]);
-  assertEquals(await complete("sbx", "jobs", "attach", "0"), ["0b"]);
-  assertEquals(await complete("sbx", "jobs", "stop", "0a", "0"), ["0b"]);
-  assertEquals(await complete("sbx", "completions", "z"), ["zsh"]);
-  assertEquals(await complete("sbx", "settings", "ex"), ["explain"]);
-  assertEquals(await complete("sbx", "mcp", "call", "--p"), ["--profile"]);
-  assertEquals(await complete("sbx", "exec", "demo", "--", "v"), [""]);
+/** Candidates of the last word, without a service. */
+async function words(...typed: string[]): Promise<string[]> {
+  const home = await Deno.makeTempDir();
+  try {
+    const { stdout } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--quiet", fromRoot("main.ts"), "completions", "words", "--", ...typed],
+      env: { SBX_HOME: home },
+    }).output();
+    return new TextDecoder().decode(stdout).split("\n").filter(Boolean).map((line) => line.split("\t")[0]);
+  } finally {
+    await Deno.remove(home, { recursive: true });
+  }
+}
+
+Deno.test("completions: commands, options, their values and words, in the order of help", async () => {
+  for (
+    const [typed, expected] of [
+      [["st"], ["status", "start", "stop"]],
+      [["run", "--ti"], ["--timeout"]],
+      [["run", "--arch", ""], ["arm64", "x86_64"]],
+      [["completions", "z"], ["zsh"]],
+      [["settings", "ex"], ["explain"]],
+      [["mcp", "call", "--p"], ["--profile"]],
+      [["help", "pu"], ["purge", "push", "pull"]],
+      [["agent", "c"], ["claude", "codex"]],
+      [["agent", "run", "--prompt", "c"], []],
+      [["agent", "claude", "--det"], ["--detach"]],
+      [["rm", "--js"], ["--json"]],
+      [["exec", "demo", "--", "v"], []],
+      [["exec", ""], []],
+      [["nothing", ""], []],
+    ]
+  ) assertEquals(await words(...typed), expected, typed.join(" "));
 });
 
-Deno.test("completions: zsh and fish name every command and option", async () => {
-  for (const shell of ["zsh", "fish"]) {
+Deno.test("completions: each script asks for the words that were typed, and shows the answer", async () => {
+  for (const shell of ["bash", "zsh", "fish"]) {
     const script = await runSbx(["completions", shell]);
-    for (const command of await allCommands()) {
-      assert(script.includes(command.name));
-      for (const { name, options } of isGroup(command) ? command.subcommands : [command]) {
-        for (const option of options) assert(script.includes(option.name), `${shell} ${name} ${option.name}`);
-      }
+    if (shell === "bash") {
+      const { stdout, stderr, code } = await runChild("bash", {
+        args: [
+          "--norc",
+          "-c",
+          `sbx() { printf '%s\\tabout\\n' "$*" two; }\n${script}\nCOMP_WORDS=(sbx exec 'a b' '' more); COMP_CWORD=3
+           _sbx; printf '%s\\n' "\${COMPREPLY[@]}"`,
+        ],
+      });
+      assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
+      assertEquals(new TextDecoder().decode(stdout), "completions words -- exec a b \ntwo\n");
     }
   }
   await assertRejects(
@@ -52,4 +64,12 @@ Deno.test("completions: zsh and fish name every command and option", async () =>
     SbxError,
     "tcsh",
   );
+});
+
+Deno.test("completions: no command completes more words than it takes", async () => {
+  for (const entry of await allCommands()) {
+    for (const { name, completes = [], words } of isGroup(entry) ? entry.subcommands : [entry]) {
+      assertEquals(completes.length <= (words?.max ?? 0), true, name);
+    }
+  }
 });

@@ -119,6 +119,11 @@ for (
       assertEquals([name, status, available_actions], [`damaged-${id.slice(0, 8)}`, "Defunct", ["delete"]]);
       assertStringIncludes(last_error!, "vm.json is damaged or gone");
       const refused = await assertRejects(() => supervisor.start(supervisor.find(name)), SbxError);
+      const misspelled = assertThrows(() => supervisor.find("mv-1"), SbxError);
+      assertEquals([misspelled.code, misspelled.hint], [
+        "vm.not_found",
+        'did you mean "vm-1"? sbx list shows the VMs',
+      ]);
       assertEquals(refused.code, "vm.wrong_state");
       assertEquals((await supervisor.purge({})).removed, [], "nobody knows whether it was to be kept");
       const { dir } = supervisor.find(id).paths;

@@ -102,6 +102,8 @@ Deno.test("invalid ids and paths in ids are not found", async () => {
     const { code } = await assertRejects(() => loadProfile(FIXTURES, id), SbxError);
     assertEquals([code, statusOf(code)], ["profile.not_found", 404]);
   }
+  const { hint } = await assertRejects(() => loadProfile(FIXTURES, "cdoe"), SbxError);
+  assertEquals(hint, 'did you mean "code"? sbx profile list shows all');
 });
 
 Deno.test("min_sbx_version is inclusive, and an invalid version is never met", () => {
