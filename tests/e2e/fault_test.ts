@@ -47,7 +47,10 @@ Deno.test("faults of the host", async (t) => {
         };
         assertEquals(await refused({ name: "a/b" }), [400, "request.invalid"]);
         assertEquals(await refused({ name: "../x" }), [400, "request.invalid"]);
-        assertEquals(await refused({ cpus: 9 }), [400, "request.invalid"]);
+        assertEquals(await refused({ cpus: 65 }), [400, "request.invalid"]);
+        if (navigator.hardwareConcurrency < 64) {
+          assertEquals(await refused({ cpus: 64 }), [400, "vm.too_large"]);
+        }
         assertEquals(await refused({ ram_mb: 255 }), [400, "request.invalid"]);
         assertEquals(await refused({ nmae: "x" }), [422, "request.unknown_field"]);
         assertEquals(await refused({ profile_id: "nope" }), [404, "profile.not_found"]);

@@ -89,7 +89,7 @@ Deno.test("a process waits for the next VM", async (t) => {
       const line = 'echo "$WHO $(hostname)"; touch /workspace/shared; df -h /root | tail -1';
       const output = await sbx.ok("exec", "g", "--", "sh", "-c", line);
       assertStringIncludes(output, "g g\n");
-      assertStringIncludes(output, "4.0G");
+      assertStringIncludes(output, "20G");
       assertEquals([...Deno.readDirSync(`${sbx.home}/sessions/${id}/workspace`)].map(({ name }) => name), [
         "shared",
       ]);
