@@ -31,6 +31,7 @@ wanted() {
   # What tests alone need, as make test and make e2e say.
   [ -z "${TESTS:-}" ] || echo "chromium|shows the desktop page to its tests"
   [ -z "${TESTS:-}" ] || echo "dbus|is the bus of the tray's tests"
+  [ -z "${TESTS:-}" ] || echo "docker-registry|is the registry of the tests of images"
   # What make test-packages makes and checks packages with.
   [ -z "${PACKAGES:-}" ] || for package in apt-utils gnupg lintian sqv; do
     echo "$package|makes and checks an apt repository of packages"
@@ -47,6 +48,7 @@ build_tools() {
   command -v mount >/dev/null || echo "mount|mounts the guest's root file system while it is made"
   echo "mmdebstrap|makes the guest's root file system out of Debian packages"
   echo "erofs-utils|packs the root file system"
+  echo "skopeo|pulls OCI images"
   echo "lz4|unpacks the kernel of bookworm"
   echo "zstd|unpacks the kernel of trixie"
   echo "xz-utils|unpacks the kernel's modules"

@@ -63,6 +63,15 @@ export interface ProgramStart {
   cwd: string;
   /** all of its environment */
   env: Readonly<Record<string, string>>;
+  /** user that it runs as; absent: this process's own, root */
+  user?: UserIds;
+}
+
+/** A user and its groups, the first one apart. */
+export interface UserIds {
+  uid: number;
+  gid: number;
+  groups: readonly number[];
 }
 
 export interface ProgramOptions extends ProgramStart {
@@ -124,7 +133,7 @@ export function spawnInTerminal(program: ProgramStart, device: string): SpawnedP
 }
 
 function spawn(
-  { argv, cwd, env }: ProgramStart,
+  { argv, cwd, env, user }: ProgramStart,
   addStreams: (actions: Uint8Array<ArrayBuffer>) => void,
 ): SpawnedProcess {
   const { libc } = shared();
@@ -135,10 +144,49 @@ function spawn(
     addStreams(actions);
     libc.posix_spawn_file_actions_addchdir_np(actions, cString(cwd));
     const variables = strings(Object.entries(env).map(([name, value]) => `${name}=${value}`));
-    const pid = start(path, argv, variables, actions);
+    const run = () => start(path, argv, variables, actions);
+    const pid = user ? asUser(user, run) : run();
     return { pid, status: statusOf(pid) };
   } finally {
     libc.posix_spawn_file_actions_destroy(actions);
+  }
+}
+
+/** Numbers of the calls that change this thread alone; libc's functions of these names change every thread. */
+const CALLS = Deno.build.arch === "aarch64"
+  ? { setresuid: 147, setresgid: 149, setgroups: 159 }
+  : { setresuid: 117, setresgid: 119, setgroups: 116 };
+
+/** An address is passed as a number: only setgroups takes one. */
+function loadSyscall() {
+  return loadFunctions({ syscall: { parameters: ["i64", "i64", "i64", "i64"], result: "i64" } });
+}
+
+let calls: ReturnType<typeof loadSyscall> | undefined;
+
+/**
+ * Runs work with another user's permissions in this thread, which its child keeps: posix_spawn(3) itself changes no
+ * user. This thread's saved user stays root, until it is root again; the child's is the user's from its execve(2) on.
+ */
+function asUser<T>({ uid, gid, groups }: UserIds, work: () => T): T {
+  const libc = calls ??= loadSyscall();
+  const call = (name: keyof typeof CALLS, ...values: [number, number | bigint, number]) => {
+    const [first, second, third] = values.map(BigInt);
+    if (libc.syscall(BigInt(CALLS[name]), first, second, third) !== 0n) throw new CallError(name, "EPERM");
+  };
+  const list = (numbers: readonly number[]) => {
+    const ids = new Uint32Array(numbers);
+    call("setgroups", ids.length, Deno.UnsafePointer.value(Deno.UnsafePointer.of(ids)), 0);
+  };
+  list([gid, ...groups]);
+  try {
+    call("setresgid", gid, gid, 0);
+    call("setresuid", uid, uid, 0);
+    return work();
+  } finally {
+    call("setresuid", 0, 0, 0);
+    call("setresgid", 0, 0, 0);
+    list([0]);
   }
 }
 

@@ -1,6 +1,16 @@
 import { currentArch } from "../base/arch/mod.ts";
 import { join } from "node:path";
 import { type Freed, pruneAssets, removeImage } from "../release/asset/mod.ts";
+import {
+  diskBytes,
+  type Environment,
+  environmentNames,
+  environmentsDir,
+  type FreedEnvironments,
+  listEnvironments,
+  parseReference,
+  removeEnvironments,
+} from "../release/environment/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
@@ -15,7 +25,7 @@ const OLD_MS = 24 * 3600 * 1000;
 export interface ImagesOptions {
   home: Home;
   registry: Registry;
-  bin: Pick<Bin, "assets">;
+  bin: Pick<Bin, "assets" | "environments">;
   /** paths that the machine which was started ahead has booted from */
   spareAssets(): string[];
   /** removes templates that no machine can start from any more */
@@ -28,6 +38,19 @@ export interface RemovedImage extends Freed {
   without_image: string[];
   /** names of VMs that still run, or are suspended, with it */
   used_by: string[];
+}
+
+/** An environment, and what uses it. */
+export interface ListedEnvironment {
+  environment: Environment;
+  /** that lead to it now */
+  references: string[];
+  /** of its files, without the layers that it shares */
+  bytes: number;
+  /** names of VMs that have it */
+  used_by: string[];
+  /** ids of profiles that name it */
+  profiles: string[];
 }
 
 /** Installed images of one home, and the files that none of them needs any more. */
@@ -78,6 +101,82 @@ export class Images {
     if (files.length > 0) {
       log.info(`removed ${files.join(", ")}: VM assets that nothing uses (${bytes} bytes)`);
     }
+  }
+
+  /** Environments of this home, the newest first. */
+  async environments(): Promise<ListedEnvironment[]> {
+    const { home, registry } = this.#options;
+    const [all, names, profiles] = await Promise.all([
+      listEnvironments(home),
+      environmentNames(home),
+      listProfiles(home),
+    ]);
+    return await Promise.all(all.map(async (environment): Promise<ListedEnvironment> => {
+      const { key, arch } = environment;
+      const references = names.filter((name) => name.key === key && name.arch === arch)
+        .map(({ reference }) => reference);
+      return {
+        environment,
+        references,
+        bytes: await diskBytes(join(environmentsDir(home), key)),
+        used_by: registry.all().filter(({ record }) => record.environment?.key === key)
+          .map(({ record }) => record.name),
+        profiles: profiles.flatMap((listed) => {
+          const from = "profile" in listed ? listed.profile.image?.from : undefined;
+          return from !== undefined && references.includes(parseReference(from).canonical) ? [listed.id] : [];
+        }),
+      };
+    }));
+  }
+
+  /**
+   * Removes an environment.
+   *
+   * @param name its key, or a reference that leads to it
+   * @throws {SbxError} `environment.not_found` (404), `environment.in_use` (409), `environment.busy` (409)
+   */
+  async removeEnvironment(name: string): Promise<FreedEnvironments> {
+    const listed = await this.environments();
+    const isKey = /^[0-9a-f]{32}$/.test(name);
+    const canonical = isKey ? name : parseReference(name).canonical;
+    const found = listed.filter(({ environment: { key, reference }, references }) =>
+      isKey
+        ? key === name
+        : references.includes(canonical) || references.length === 0 && reference === canonical
+    );
+    if (found.length === 0) {
+      throw new SbxError("environment.not_found", `this home does not have the image ${name}`, {
+        hint: "sbx image list shows the images",
+      });
+    }
+    const users = found.flatMap(({ used_by }) => used_by);
+    if (users.length > 0) {
+      throw new SbxError("environment.in_use", `the image ${name} is that of ${users.join(", ")}`, {
+        hint: "delete these VMs first: sbx delete NAME",
+      });
+    }
+    const keys = new Set(found.map(({ environment: { key } }) => key));
+    return await this.#freed(({ key }) => !keys.has(key));
+  }
+
+  /** Removes the environments that no VM has and no profile names. @throws {SbxError} `environment.busy` (409) */
+  async collectEnvironments(): Promise<FreedEnvironments> {
+    const used = (await this.environments()).filter(({ used_by, profiles }) =>
+      used_by.length + profiles.length > 0
+    );
+    const keys = new Set(used.map(({ environment: { key } }) => key));
+    return await this.#freed(({ key }) => keys.has(key));
+  }
+
+  async #freed(isWanted: (environment: Environment) => boolean): Promise<FreedEnvironments> {
+    const { home, registry, bin, cleanTemplates } = this.#options;
+    const deleted = new Set(await bin.environments());
+    // A VM that was made meanwhile keeps its own.
+    const isUsed = (key: string) =>
+      deleted.has(key) || registry.all().some(({ record }) => record.environment?.key === key);
+    const freed = await removeEnvironments(home, (each) => isWanted(each) || isUsed(each.key));
+    await cleanTemplates();
+    return freed;
   }
 
   /** Homes that share a folder know nothing of each other's VMs. */

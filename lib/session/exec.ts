@@ -31,6 +31,21 @@ export interface TerminalSize {
   rows: number;
 }
 
+/** What an image says of the programs in its VMs. */
+export interface ProgramDefaults {
+  cwd?: string;
+  user?: string;
+}
+
+/** sbx's own programs in a guest, which run as root whatever the image says. */
+const OF_SBX = /^(sbx-[a-z-]+|snapshots)$/;
+
+/** The request with the image's defaults, unless the program is one of sbx's own. */
+function withDefaults<P extends Program>(request: P, { cwd, user }: ProgramDefaults): P {
+  if (OF_SBX.test(request.argv[0])) return request;
+  return { ...request, cwd: request.cwd ?? cwd, user: request.user ?? user };
+}
+
 /** A program with a terminal of its own. */
 export interface TerminalRequest extends TerminalProgram {
   /** receives the event of its start, and the line for its user when policy blocks it */
@@ -45,6 +60,7 @@ export interface ExecContext {
   /** the guest, which may have been away while a person decided; it is another link then */
   link(): Promise<GuestLink>;
   health: SessionHealth;
+  defaults: ProgramDefaults;
 }
 
 /**
@@ -54,11 +70,12 @@ export interface ExecContext {
  * @throws {SbxError} `ledger.unavailable`
  */
 export async function execProgram(
-  { gate, activity, link, health }: ExecContext,
-  { t: _t, acks: _acks, trace_id, ...request }: ExecCall,
+  { gate, activity, link, health, defaults }: ExecContext,
+  { t: _t, acks: _acks, trace_id, ...own }: ExecCall,
   streams: ProgramStreams,
   signal?: AbortSignal,
 ): Promise<ExecOutcome> {
+  const request = withDefaults(own, defaults);
   const passage = await gate.decide(execDraft(request, trace_id), signal);
   const { allowed, event } = passage;
   const { event_id } = event.common;
@@ -94,12 +111,14 @@ export async function execProgram(
  * @throws {SbxError} `policy.blocked`, `vm.busy`, `ledger.unavailable`
  */
 export async function openTerminal(
-  { gate, activity, link }: Pick<ExecContext, "gate" | "activity"> & { link: GuestLink },
+  { gate, activity, link, defaults }: Pick<ExecContext, "gate" | "activity" | "defaults"> & {
+    link: GuestLink;
+  },
   size: TerminalSize,
   own?: TerminalRequest,
   trace_id?: string,
 ): Promise<Terminal> {
-  const request: Program = own ?? { argv: LOGIN_SHELL };
+  const request = withDefaults<Program>(own ?? { argv: LOGIN_SHELL }, defaults);
   // Before the decision, so that the record has no program that did not run.
   link.requireRoom();
   const passage: Passage = await gate.decide(execDraft(request, trace_id), own?.cancelled);
@@ -111,7 +130,10 @@ export async function openTerminal(
   await activity.holds.ready();
   const program = programOf(passage.event, request);
   const isShell = !own && program.argv === request.argv;
-  const terminal = link.terminal(size, isShell ? undefined : { ...program, ...own?.env && { env: own.env } });
+  const { cwd, user } = program;
+  const terminal = isShell
+    ? link.terminal(size, undefined, { cwd, user })
+    : link.terminal(size, { ...program, ...own?.env && { env: own.env } });
   terminal.pid.then((pid) => activity.hostStarted(pid, event_id));
   if (isShell) return terminal;
   terminal.exit.then((code) => {

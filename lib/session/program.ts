@@ -13,6 +13,8 @@ import type { PortWork } from "./forward/mod.ts";
 export interface Program {
   argv: string[];
   cwd?: string;
+  /** of the guest; absent: root */
+  user?: string;
 }
 
 const BY_HOST = { source_engine: "process", actor: "host" } as const;
@@ -49,9 +51,10 @@ export function programOf({ process }: Event, request: Program): Program {
   const { executable, command, cwd } = process!.activity;
   const before = activityOf(request);
   const newCwd = cwd === before.cwd ? request.cwd : cwd;
-  if (command !== before.command) return { argv: ["/bin/sh", "-c", command], cwd: newCwd };
-  if (executable !== before.executable) return { argv: [executable, ...request.argv.slice(1)], cwd: newCwd };
-  return { argv: request.argv, cwd: newCwd };
+  const as = { cwd: newCwd, ...(request.user !== undefined && { user: request.user }) };
+  if (command !== before.command) return { argv: ["/bin/sh", "-c", command], ...as };
+  if (executable !== before.executable) return { argv: [executable, ...request.argv.slice(1)], ...as };
+  return { argv: request.argv, ...as };
 }
 
 function activityOf({ argv, cwd = GUEST_WORKSPACE }: Program): Omit<ProcessActivity, "operation"> {

@@ -17,7 +17,7 @@ import type { Accelerator, Hypervisor, Machine, MachineExit, MachineSpec } from 
 import { GuestClock } from "./clock.ts";
 import { Absence, type PresentGuest } from "./guest_absence.ts";
 import type { Enforcement } from "./enforcement.ts";
-import type { ExecOutcome, ProgramStreams, TerminalRequest, TerminalSize } from "./exec.ts";
+import type { ExecOutcome, ProgramDefaults, ProgramStreams, TerminalRequest, TerminalSize } from "./exec.ts";
 import { type SessionPaths, sessionPaths, vmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import { liveStart } from "./file_event.ts";
@@ -164,7 +164,12 @@ export class Session {
     const { gate, activity } = await this.enforcement;
     // Loaded like the enforcement: policy would delay the start of this process.
     const { execProgram } = await import("./exec.ts");
-    return await execProgram({ gate, activity, link, health: this.#health }, call, streams, signal);
+    return await execProgram(
+      { gate, activity, link, health: this.#health, defaults: this.#programDefaults },
+      call,
+      streams,
+      signal,
+    );
   }
 
   /** @param own program in a terminal of its own; absent: the login shell, in the VM's one shared terminal */
@@ -173,7 +178,17 @@ export class Session {
     if (!own && shell) return shell;
     const { gate, activity } = await this.enforcement;
     const { openTerminal } = await import("./exec.ts");
-    return await openTerminal({ gate, activity, link: this.#link }, size, own, trace_id);
+    return await openTerminal(
+      { gate, activity, link: this.#link, defaults: this.#programDefaults },
+      size,
+      own,
+      trace_id,
+    );
+  }
+
+  get #programDefaults(): ProgramDefaults {
+    const { workdir: cwd, user } = this.record.environment ?? {};
+    return { cwd, user };
   }
 
   /** Has the agent act on a file of its guest. The rules were asked. @throws {SbxError} `vm.wrong_state`, `guest.failed` */

@@ -15,6 +15,7 @@ import {
 } from "../../../lib/machine/guest/wire/mod.ts";
 import { FileAction } from "./guest_file.ts";
 import type { Host } from "./host.ts";
+import { asUser } from "./user.ts";
 import { describeFailure, LAST_OUTPUT_MS, type RunningProgram, type Sink, type Source } from "./program.ts";
 
 type Exec = Extract<HostMessage, { t: "Exec" }>;
@@ -175,11 +176,12 @@ class Execution {
   }
 
   async #spawn(): Promise<RunningProgram> {
-    const { argv, cwd = DEFAULT_CWD, env, stdin } = this.#request;
+    const { argv, cwd = DEFAULT_CWD, user, env, stdin } = this.#request;
     if (argv[0] === FILE_PROGRAM) return new FileAction(argv.slice(1));
     if (argv[0] === PORT_PROGRAM) return await PortConnection.open(argv[1]);
     inheritNothing();
-    return spawnProgram({ argv, cwd, env: { ...this.#host.environment, ...env }, stdin });
+    const as = asUser(user, this.#host.environment);
+    return spawnProgram({ argv, cwd, ...as, env: { ...as.env, ...env }, stdin });
   }
 
   /** Reads the input at once, whether or not the program does: the host sends no more than its window. */

@@ -10,6 +10,7 @@ import {
 } from "../../../lib/machine/guest/wire/mod.ts";
 import type { Host } from "./host.ts";
 import { describeFailure } from "./program.ts";
+import { asUser } from "./user.ts";
 
 type PtyOpen = Extract<HostMessage, { t: "PtyOpen" }>;
 type PtyResize = Extract<HostMessage, { t: "PtyResize" }>;
@@ -168,12 +169,15 @@ export class Terminals {
     for (const { connection } of this.#open.values()) close(connection);
   }
 
-  #spawn({ device }: PseudoTerminal, { argv = SHELL, cwd = DEFAULT_CWD, env }: PtyOpen): SpawnedProcess {
+  #spawn(
+    { device }: PseudoTerminal,
+    { argv = SHELL, cwd = DEFAULT_CWD, user, env }: PtyOpen,
+  ): SpawnedProcess {
     inheritNothing();
-    return spawnInTerminal(
-      { argv, cwd, env: { TERM: "xterm-256color", ...this.#host.environment, ...env } },
-      device,
-    );
+    const as = asUser(user, this.#host.environment);
+    if (as.user) Deno.chownSync(device, as.user.uid, null);
+    const variables = { TERM: "xterm-256color", ...as.env, ...env };
+    return spawnInTerminal({ argv, cwd, ...as, env: variables }, device);
   }
 }
 

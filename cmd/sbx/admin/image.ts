@@ -1,6 +1,12 @@
-import { currentArch } from "../../../lib/base/arch/mod.ts";
+import { ARCHES, currentArch } from "../../../lib/base/arch/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import type { PrunedAssets, RemovedImage } from "../../../lib/client/api/mod.ts";
+import type {
+  EnvironmentList,
+  FreedEnvironments,
+  ListedEnvironment,
+  PrunedAssets,
+  RemovedImage,
+} from "../../../lib/client/api/mod.ts";
 import { asSbxError, ifFound, ignore } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
@@ -15,6 +21,9 @@ import {
 } from "../../../lib/config/profile/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
+import { findEnvironment, listEnvironments, parseReference } from "../../../lib/release/environment/mod.ts";
+import { installedImages } from "../../../lib/release/asset/mod.ts";
+import { pullImage } from "../vm/image_option.ts";
 import { ARCH_OPTION, archOf } from "../vm/new_vm.ts";
 import { table } from "../output.ts";
 import { join } from "node:path";
@@ -26,11 +35,23 @@ export const command: CommandGroup = {
     {
       name: "image list",
       usage: "[--json]",
-      summary: "list each profile's image",
+      summary: "list each profile's image, and OCI images",
       notes: ["Profiles with the same packages share an image."],
       options: [JSON_OPTION],
       examples: ["sbx image list"],
       run: list,
+    },
+    {
+      name: "image pull",
+      usage: "IMAGE [--arch ARCH] [--json]",
+      summary: "pull an OCI image, so that VMs can boot it",
+      notes: [
+        "Asks the registry, even if this home has the image: a tag may lead elsewhere now. VMs keep the image that they were made with.",
+      ],
+      options: [ARCH_OPTION, JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx image pull golang:1.25", "sbx image pull oci:./build"],
+      run: pull,
     },
     {
       name: "image build",
@@ -47,16 +68,24 @@ export const command: CommandGroup = {
     },
     {
       name: "image remove",
-      usage: "PROFILE [--json]",
-      summary: "remove the image of a profile, and the files that nothing else boots from",
+      usage: "PROFILE|IMAGE [--json]",
+      summary: "remove the image of a profile, or an OCI image, and the files that nothing else boots from",
       notes: [
-        "Running and suspended VMs keep its files until they stop; sbx image build makes it again.",
+        "Running and suspended VMs keep the files of a profile's image until they stop; sbx image build makes it again. An OCI image that a VM has stays.",
       ],
       options: [JSON_OPTION],
       words: { min: 1, max: 1 },
       completes: ["profiles"],
-      examples: ["sbx image remove co-work"],
+      examples: ["sbx image remove co-work", "sbx image remove golang:1.25"],
       run: remove,
+    },
+    {
+      name: "image gc",
+      usage: "[--json]",
+      summary: "remove OCI images that no VM has and no profile names, and their layers",
+      options: [JSON_OPTION],
+      examples: ["sbx image gc"],
+      run: collect,
     },
     {
       name: "image prune",
@@ -84,9 +113,56 @@ interface ListedImage {
 
 async function list(args: Arguments): Promise<number> {
   const images = await Promise.all((await listProfiles(home())).map(imageOf));
-  if (args.has("json")) await printJson({ images });
-  else await print(table(["PROFILE", "IMAGE", "VERSION", "SUITE", "SIZE"], images.map(rowOf)));
+  // The service knows the VMs; without OCI images it need not start.
+  const hasAny = (await listEnvironments(home())).length > 0;
+  const { environments, layer_bytes } = hasAny
+    ? await (await connect()).json<EnvironmentList>("GET", "/environments")
+    : { environments: [], layer_bytes: 0 };
+  if (args.has("json")) {
+    await printJson({ images, environments, layer_bytes });
+    return 0;
+  }
+  await print(table(["PROFILE", "IMAGE", "VERSION", "SUITE", "SIZE"], images.map(rowOf)));
+  if (environments.length === 0) return 0;
+  await print("");
+  await print(table(["OCI IMAGE", "DIGEST", "ARCH", "SIZE", "USED BY"], environments.map(environmentRow)));
+  await print(`their layers: ${formatBytes(layer_bytes)}`);
   return 0;
+}
+
+/** Characters of a digest that people compare. */
+const DIGEST_SHOWN = "sha256:".length + 12;
+
+function environmentRow(
+  { references, key, digest, arch, bytes, used_by, profiles }: ListedEnvironment,
+): string[] {
+  const users = [...used_by, ...profiles.map((id) => `profile ${id}`)];
+  const name = references.join(", ") || key;
+  return [name, digest.slice(0, DIGEST_SHOWN), arch, formatBytes(bytes), users.join(", ") || "nothing"];
+}
+
+async function pull(args: Arguments): Promise<number> {
+  const { environment, isNew } = await pullImage(args.words[0], archOf(args) ?? currentArch(), true);
+  const { digest, key, arch, rootfs, config } = environment;
+  if (args.has("json")) {
+    await printJson({ image: args.words[0], digest, key, arch, bytes: rootfs.size, config, is_new: isNew });
+  } else {
+    await print(
+      `${args.words[0]}: ${digest}, ${formatBytes(rootfs.size)}${isNew ? "" : "; this home had it"}`,
+    );
+  }
+  return 0;
+}
+
+async function collect(args: Arguments): Promise<number> {
+  const freed = await (await connect()).json<FreedEnvironments>("POST", "/environments/gc");
+  await (args.has("json") ? printJson(freed) : print(freedImages(freed)));
+  return 0;
+}
+
+function freedImages({ environments, bytes }: FreedEnvironments): string {
+  const what = environments.length > 0 ? `removed ${environments.join(", ")}` : "no image was left over";
+  return `${what}; ${formatBytes(bytes)} freed`;
 }
 
 async function imageOf(listed: ListedProfile): Promise<ListedImage> {
@@ -125,6 +201,12 @@ async function build(args: Arguments): Promise<number> {
 async function remove(args: Arguments): Promise<number> {
   const [profile] = args.words;
   const client = await connect();
+  if (!await isProfileImage(profile)) {
+    const path = `/environments?image=${encodeURIComponent(absolute(profile))}`;
+    const freed = await client.json<FreedEnvironments>("DELETE", path);
+    await (args.has("json") ? printJson(freed) : print(freedImages(freed)));
+    return 0;
+  }
   const removed = await client.json<RemovedImage>("DELETE", `/images/${segment(profile, "profile")}`);
   if (args.has("json")) {
     await printJson(removed);
@@ -138,6 +220,21 @@ async function remove(args: Arguments): Promise<number> {
     await print(`VMs of ${id} cannot start until it has an image again: sbx image build ${id}`);
   }
   return 0;
+}
+
+/** Whether a word names the image of a profile rather than an OCI image. */
+async function isProfileImage(word: string): Promise<boolean> {
+  if (/[:/@]/.test(word)) return false;
+  if ((await installedImages(home())).includes(word)) return true;
+  const known = await Promise.all(
+    ARCHES.map((arch) => findEnvironment(home(), parseReference(word).canonical, arch)),
+  ).catch(() => []);
+  return !/^[0-9a-f]{32}$/.test(word) && known.every((each) => each === undefined);
+}
+
+/** A reference with the folder of this command instead of a relative one. */
+function absolute(word: string): string {
+  return /^[0-9a-f]{32}$/.test(word) ? word : parseReference(word).canonical;
 }
 
 async function prune(args: Arguments): Promise<number> {

@@ -5,6 +5,7 @@ import { formatBytes } from "../../../lib/base/progress/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { Spinner, table, UTC_NOTE } from "../output.ts";
+import { IMAGE_OPTION, pullNamedImage } from "../vm/image_option.ts";
 import { ARCH_OPTION, archOf, formatRam } from "../vm/new_vm.ts";
 
 export const command: CommandGroup = {
@@ -25,9 +26,9 @@ export const command: CommandGroup = {
     },
     {
       name: "template make",
-      usage: "[PROFILE] [--arch ARCH] [--json]",
+      usage: "[PROFILE] [--image IMAGE] [--arch ARCH] [--json]",
       summary: "make the template for the VMs of a profile now",
-      options: [ARCH_OPTION, JSON_OPTION],
+      options: [IMAGE_OPTION, ARCH_OPTION, JSON_OPTION],
       words: { min: 0, max: 1 },
       completes: ["profiles"],
       examples: ["sbx template make", "sbx template make code"],
@@ -60,11 +61,12 @@ async function list(args: Arguments): Promise<number> {
 }
 
 async function make(args: Arguments): Promise<number> {
-  const client = await connect();
   const profile_id = args.words[0];
+  const { image } = await pullNamedImage(args);
+  const client = await connect();
   using _spinner = new Spinner("booting a guest and writing it down");
   const made = await client.json<TemplateInfo>("POST", "/templates", {
-    json: { profile_id, arch: archOf(args) },
+    json: { profile_id, image, arch: archOf(args) },
   });
   if (args.has("json")) await printJson(made);
   else await print(`template ${made.id}: ${formatBytes(made.bytes)} on disk`);

@@ -17,6 +17,7 @@ import {
   SBX_FAILED,
   streamProgram,
 } from "../vm/program.ts";
+import { IMAGE_OPTION, programOfImage, pullNamedImage } from "../vm/image_option.ts";
 import { SIZE_OPTIONS, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
 import {
   BRING_OPTIONS,
@@ -86,11 +87,12 @@ async function takeWork(client: Client, name: string, isWanted: boolean): Promis
 
 export const command: Command = {
   name: "run",
-  usage: "[OPTIONS] -- CMD…",
+  usage: "[OPTIONS] [-- CMD…]",
   summary: "run a program in a temporary VM",
-  notes: [EXIT_NOTE],
+  notes: ["With --image and without CMD it runs the image's own program.", EXIT_NOTE],
   options: [
     ...SIZE_OPTIONS,
+    IMAGE_OPTION,
     ...PROGRAM_OPTIONS,
     INPUT_OPTION,
     ...FROM_DIR_OPTIONS,
@@ -106,16 +108,20 @@ export const command: Command = {
     "sbx run -e GREETING=hello -- sh -c 'echo $GREETING'",
     "sbx run --timeout 10 --json -- node --version",
     "sbx run --from-dir . --pull -- make test",
+    "sbx run --image alpine:3 -- cat /etc/os-release",
   ],
   async run(args) {
     const dir = args.text("from-dir");
     if (dir !== undefined && (args.has("json") || args.has("verbose"))) {
       throw usageError(command, "--from-dir cannot be combined with --json or --verbose");
     }
-    const program = await programRequest(command, args, undefined, args.has("interactive"));
+    const { image, made } = await pullNamedImage(args);
+    const own = args.program === undefined && made ? programOfImage(made) : undefined;
+    const program = await programRequest(command, args, own, args.has("interactive"));
     const client = await connect();
-    if (dir !== undefined) return await runInFolder(client, dir, args, sizeOf(args), program);
-    const json = { ...program, ...sizeOf(args) };
+    const vm = { ...sizeOf(args), ...image !== undefined && { image } };
+    if (dir !== undefined) return await runInFolder(client, dir, args, vm, program);
+    const json = { ...program, ...vm };
     if (args.has("json")) {
       const result = await client.json<RunResult>("POST", "/run", { json });
       await printJson(result);

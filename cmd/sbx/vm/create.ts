@@ -15,6 +15,7 @@ import {
   formatLive,
   FROM_DIR_OPTIONS,
 } from "../files/repository.ts";
+import { IMAGE_OPTION, pullNamedImage } from "./image_option.ts";
 import { completeVm, DISK_OPTION, diskOf, SIZE_OPTIONS, sizeOf, waitUntilRunning } from "./new_vm.ts";
 import { usageError } from "../output.ts";
 
@@ -25,6 +26,7 @@ export const command: Command = {
   options: [
     ...SIZE_OPTIONS,
     DISK_OPTION,
+    IMAGE_OPTION,
     { name: "env", short: "e", value: "K=V", many: true, about: "set an environment variable of the VM" },
     { name: "rm", about: "remove the VM when it stops (not persistent)" },
     { name: "from", value: "VM", about: "copy the disk and workspace of a stopped VM", completes: "vms" },
@@ -42,6 +44,7 @@ export const command: Command = {
   examples: [
     "sbx create demo",
     "sbx create big --cpus 4 --ram 4G --disk 40G",
+    "sbx create dev --image golang:1.25",
     "sbx create copy --from demo",
     "sbx create demo --from-dir .",
     "sbx create demo --live .",
@@ -68,8 +71,9 @@ export const command: Command = {
       throw usageError(command, "--from-dir and --live need a VM that is running");
     }
     if (dir !== undefined) await sourcesOf(dir);
+    const { image } = await pullNamedImage(args);
     const client = await connect();
-    const created = await client.json<VmSummary>("POST", "/vms/create", { json });
+    const created = await client.json<VmSummary>("POST", "/vms/create", { json: { ...json, image } });
     if (!args.has("no-wait")) await waitUntilRunning(client, created);
     const brought = await completeVm(client, created, async () => {
       if (dir !== undefined) return await bringFolder(client, created.name, dir, args);

@@ -51,6 +51,7 @@ function formatOrigin({ forked_from }: VmInfo): string | undefined {
 
 /** The profile and version of a VM's image. */
 export function formatImage({ image }: VmInfo): string | undefined {
+  if (image?.reference) return `${image.reference} (${image.digest})`;
   return image && [image.profile_id, image.version].filter(Boolean).join(" ");
 }
 

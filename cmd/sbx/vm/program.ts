@@ -34,7 +34,13 @@ export const PROGRAM_OPTIONS: Option[] = [
     value: "SECONDS",
     about: `kill the program after SECONDS; the exit code is ${TIMED_OUT}`,
   },
-  { name: "cwd", value: "DIR", about: "working directory in the VM" },
+  { name: "cwd", value: "DIR", about: "working directory in the VM; default the image's, or /workspace" },
+  {
+    name: "user",
+    short: "u",
+    value: "USER",
+    about: "name or number of a user in the VM, and :GROUP; default the image's, or root",
+  },
 ];
 
 /** Of programs whose input is part of the request. */
@@ -49,13 +55,14 @@ export const INPUT_OPTION: Option = {
 /**
  * Builds the request from the options and `-- CMD…` or a shell line.
  *
+ * @param line a shell line, or the program where the command line names none
  * @param readsInput the request contains standard input
  * @throws {SbxError} `usage.invalid`; `request.too_large`: standard input over the limit
  */
 export async function programRequest(
   command: Command,
   args: Arguments,
-  line: string | undefined,
+  line: string | string[] | undefined,
   readsInput: boolean,
 ): Promise<ExecRequest> {
   if (line !== undefined && args.program !== undefined) {
@@ -68,6 +75,7 @@ export async function programRequest(
   return {
     command: program,
     cwd: args.text("cwd"),
+    user: args.text("user"),
     env: parseEnv(command, args.list("env")),
     timeout_secs: args.number("timeout", { min: 0.001, max: TIMEOUT_MAX_SECS, whole: false }),
     ...readsInput && { stdin: (await readStdin()).toBase64(), stdin_encoding: "base64" as const },

@@ -2,16 +2,26 @@
 import type { Hono } from "hono";
 import { imageRoutes, type TemplateInfo, templateRoutes } from "../../../lib/client/api/mod.ts";
 import { type Service, templateFor } from "../../../lib/service/mod.ts";
+import { diskBytes, layersDir } from "../../../lib/release/environment/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of images. */
-export function routeImages(app: Hono, { images }: Service): void {
+export function routeImages(app: Hono, { home, images }: Service): void {
   handle(
     app,
     imageRoutes.remove,
     async ({ params: { profile } }) => ({ profile_id: profile, ...await images.remove(profile) }),
   );
   handle(app, imageRoutes.prune, () => images.prune());
+  handle(app, imageRoutes.environments, async () => ({
+    environments: (await images.environments()).map(({ environment, ...rest }) => {
+      const { key, digest, arch, created_at, config } = environment;
+      return { key, digest, arch, created_at, config, ...rest };
+    }),
+    layer_bytes: await diskBytes(layersDir(home)),
+  }));
+  handle(app, imageRoutes.removeEnvironment, ({ query }) => images.removeEnvironment(query.image));
+  handle(app, imageRoutes.collectEnvironments, () => images.collectEnvironments());
 }
 
 /** Routes of templates. */

@@ -1,5 +1,7 @@
 /** Routes of images, from which VMs boot. */
 import { createRoute, z } from "@hono/zod-openapi";
+import { ARCHES } from "../../base/arch/mod.ts";
+import { EnvironmentConfig } from "../../release/environment/schema.ts";
 import { answers } from "./common.ts";
 
 const freed = {
@@ -20,6 +22,30 @@ export type RemovedImage = z.infer<typeof RemovedImage>;
 export const PrunedAssets = z.object(freed).openapi("AssetsPruned");
 export type PrunedAssets = z.infer<typeof PrunedAssets>;
 
+export const ListedEnvironment = z.object({
+  key: z.string(),
+  references: z.array(z.string()).describe("that lead to it now"),
+  digest: z.string().describe("of the image's manifest"),
+  arch: z.enum(ARCHES),
+  created_at: z.iso.datetime(),
+  bytes: z.int().describe("on the disk, without the layers that images share"),
+  used_by: z.array(z.string()).describe("names of VMs that have it"),
+  profiles: z.array(z.string()).describe("profiles that name it"),
+  config: EnvironmentConfig.describe("of the image"),
+}).openapi("Environment");
+export type ListedEnvironment = z.infer<typeof ListedEnvironment>;
+export const EnvironmentList = z.object({
+  environments: z.array(ListedEnvironment),
+  layer_bytes: z.int().describe("of the layers, which images share"),
+}).openapi("EnvironmentList");
+export type EnvironmentList = z.infer<typeof EnvironmentList>;
+
+export const FreedEnvironments = z.object({
+  environments: z.array(z.string()).describe("references of the images that were removed"),
+  bytes: z.int().describe("freed on the disk, with layers that nothing needs any more"),
+}).openapi("EnvironmentsFreed");
+export type FreedEnvironments = z.infer<typeof FreedEnvironments>;
+
 const tags = ["image"];
 
 export const imageRoutes = {
@@ -31,6 +57,25 @@ export const imageRoutes = {
       params: z.object({ profile: z.string().openapi({ param: { name: "profile", in: "path" } }) }),
     },
     responses: answers("the image of that profile is removed", RemovedImage),
+  }),
+  environments: createRoute({
+    method: "get",
+    path: "/environments",
+    tags,
+    responses: answers("OCI images of this home, the newest first", EnvironmentList),
+  }),
+  removeEnvironment: createRoute({
+    method: "delete",
+    path: "/environments",
+    tags,
+    request: { query: z.object({ image: z.string().max(1024).describe("reference, or key") }) },
+    responses: answers("that OCI image is removed", FreedEnvironments),
+  }),
+  collectEnvironments: createRoute({
+    method: "post",
+    path: "/environments/gc",
+    tags,
+    responses: answers("OCI images that no VM has and no profile names are removed", FreedEnvironments),
   }),
   prune: createRoute({
     method: "post",

@@ -26,12 +26,13 @@ export type Job = z.infer<typeof Job>;
 export const JobList = z.object({ jobs: z.array(Job) }).openapi("JobList");
 export type JobList = z.infer<typeof JobList>;
 
-const { command, cwd, env, timeout_secs } = ExecRequest.shape;
+const { command, cwd, user, env, timeout_secs } = ExecRequest.shape;
 
 /** A program to start in the background. */
 export const JobRequest = z.strictObject({
   command,
   cwd,
+  user,
   env,
   timeout_secs: timeout_secs.describe("not allowed with tty"),
   tty: z.boolean().optional().describe("on a terminal, which WS /terminal/{id}?job= attaches to"),

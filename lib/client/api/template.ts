@@ -24,6 +24,7 @@ export const TemplateRequest = z.strictObject({
   cpus: CreateRequest.shape.cpus,
   ram_mb: CreateRequest.shape.ram_mb,
   arch: CreateRequest.shape.arch,
+  image: CreateRequest.shape.image,
 }).openapi("TemplateMake");
 export type TemplateRequest = z.infer<typeof TemplateRequest>;
 

@@ -104,6 +104,9 @@ export const CreateRequest = z.strictObject({
   ),
   persistent: z.boolean().optional().describe("default false: removed when it stops"),
   env: EnvSchema.optional(),
+  image: z.string().max(1024).optional().describe(
+    "OCI image that this home has (sbx image pull), such as golang:1.25; default: the profile's",
+  ),
   from: z.string().optional().describe(
     "id or name of a stopped VM whose disk and workspace are copied",
   ),
@@ -155,7 +158,14 @@ export const ForkedFrom = z.object({
 export const VmInfo = VmSummary.extend({
   created_at: z.iso.datetime(),
   session_id: z.string(),
-  image: z.object({ profile_id: z.string().optional(), version: z.string() }).optional().describe(
+  image: z.object({
+    profile_id: z.string().optional(),
+    version: z.string(),
+    reference: z.string().optional().describe(
+      "OCI image that is its root file system; absent: the profile's own",
+    ),
+    digest: z.string().optional().describe("of that image's manifest"),
+  }).optional().describe(
     "image that it booted; without a profile: pinned by its own, or for every profile",
   ),
   arch: z.enum(ARCHES),
@@ -198,7 +208,10 @@ export const ExecRequest = z.strictObject({
   ]).describe(
     "a shell command line, or a list of a program and its arguments",
   ),
-  cwd: z.string().optional().describe("default: /workspace"),
+  cwd: z.string().optional().describe("default: the image's working directory, or /workspace"),
+  user: z.string().min(1).max(256).regex(/^[^\0]*$/, "must not contain NUL").optional().describe(
+    "name or number of a user of the guest, and the group after a colon; default: the image's user, or root",
+  ),
   env: EnvSchema.optional(),
   timeout_secs: z.number().positive().max(EXEC_TIMEOUT_MAX_SECS).optional(),
   stdin: z.string().optional(),
@@ -226,6 +239,7 @@ export const RunRequest = z.strictObject({
   cpus: CreateRequest.shape.cpus,
   ram_mb: CreateRequest.shape.ram_mb,
   arch: CreateRequest.shape.arch,
+  image: CreateRequest.shape.image,
 }).openapi("Run");
 export type RunRequest = z.infer<typeof RunRequest>;
 

@@ -96,6 +96,13 @@ export const CorpFile = z.strictObject({
     limits: z.strictObject({
       profiles: z.array(z.string().regex(PROFILE_ID, "must be 1 to 64 of a-z 0-9 _ -")).max(256).optional(),
       providers: z.array(Provider).optional(),
+      /** registries, repositories below them, and images pinned by digest */
+      images: z.array(
+        z.string().max(1024).regex(
+          /^[a-zA-Z0-9][a-zA-Z0-9._:/-]*(@sha256:[0-9a-f]{64})?$/,
+          "must be a registry, a repository of one, or a repository@sha256:…",
+        ),
+      ).max(256).optional(),
       vm_minutes: z.int().min(1).max(VM_MINUTES_MAX).optional(),
     }).optional(),
   }).prefault({}),

@@ -12,6 +12,13 @@ import {
   installedName,
   resolveAssets,
 } from "../../release/asset/mod.ts";
+import {
+  type Environment,
+  environmentFiles,
+  findEnvironment,
+  getEnvironment,
+  parseReference,
+} from "../../release/environment/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { listProfiles } from "./load.ts";
@@ -24,7 +31,47 @@ import type { Asset } from "./schema.ts";
  *
  * @throws {SbxError} `assets.missing`, `image.missing`, `image.mismatch` (412)
  */
-export async function bootAssets(home: Home, profile: Profile, arch: Arch): Promise<Assets> {
+export async function bootAssets(
+  home: Home,
+  profile: Profile,
+  arch: Arch,
+  environment?: Environment,
+): Promise<Assets> {
+  const assets = await ownAssets(home, profile, arch);
+  return environment ? { ...assets, ...environmentFiles(home, environment) } : assets;
+}
+
+/** An environment that a VM is made with: an image that a person names, or the key of the one that it has. */
+export interface EnvironmentRequest {
+  image?: string;
+  environment?: string;
+}
+
+/**
+ * The environment of a VM: the one that it was made with, else the image that is asked for, else its profile's.
+ *
+ * @returns undefined: it boots the image of a profile's packages
+ * @throws {SbxError} `image.missing` (412): this home does not have it
+ */
+export async function environmentOf(
+  home: Home,
+  profile: Profile,
+  arch: Arch,
+  { image, environment: key }: EnvironmentRequest,
+): Promise<Environment | undefined> {
+  const reference = image ?? profile.image?.from;
+  if (key === undefined && reference === undefined) return undefined;
+  const canonical = reference && parseReference(reference).canonical;
+  const found = key === undefined
+    ? await findEnvironment(home, canonical!, arch)
+    : await getEnvironment(home, key);
+  if (found) return found;
+  throw new SbxError("image.missing", `this home does not have the image ${canonical ?? key} for ${arch}`, {
+    hint: `pull it: sbx image pull ${reference ?? "REFERENCE"}`,
+  });
+}
+
+async function ownAssets(home: Home, profile: Profile, arch: Arch): Promise<Assets> {
   if (!profile.assets) return await imageAssets(home, profile, arch);
   const pins = profile.assets.arch[arch];
   if (!pins) {

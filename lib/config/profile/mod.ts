@@ -1,6 +1,6 @@
 /** Profiles: contracts of VMs (docs/design/contracts/04-profiles.md §4). */
 export { Agent, agentFiles, PROMPT } from "./schema.ts";
-export { bootAssets, pinnedNames } from "./asset.ts";
+export { bootAssets, environmentOf, pinnedNames } from "./asset.ts";
 export { copyProfile, saveProfile } from "./copy.ts";
 export { BUILTIN_PROFILES } from "./builtin.ts";
 export { describeObom, type GeneratedAssets, generateProfile } from "./copy.ts";

@@ -8,6 +8,7 @@ import { BudgetTerms } from "../../policy/budget/schema.ts";
 import { rulesSchema } from "../../policy/author/schema.ts";
 import { isSemVer } from "../../base/semver/mod.ts";
 import { isReleaseUrl } from "../../release/schema.ts";
+import { parseReference } from "../../release/environment/mod.ts";
 import { McpServers } from "./mcp/schema.ts";
 import { NAMED_CLASSES, pathClass } from "../../event/mod.ts";
 
@@ -123,6 +124,17 @@ export const Packages = z.strictObject({
 /** Content of a guest image: Debian's release, its packages, and npm's. */
 export type Packages = z.output<typeof Packages>;
 
+/** OCI image that is the root file system of a profile's VMs, instead of packages. */
+const ProfileImage = z.strictObject({ from: z.string().refine(isReference, "does not name an image") });
+
+function isReference(text: string): boolean {
+  try {
+    return parseReference(text) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
 /** Profile id, equal to the folder's name (docs/design/contracts/04-profiles.md §4). */
 export const PROFILE_ID = /^[a-z0-9_-]{1,64}$/;
 /**
@@ -229,6 +241,7 @@ export const ProfileFile = z.strictObject({
   profiles: z.strictObject({ rules: rulesSchema("profile").prefault({}) }).prefault({}),
   mcp: McpServers.prefault({}),
   packages: Packages.prefault({}),
+  image: ProfileImage.optional(),
   credentials: z.strictObject({
     providers: z.array(Provider).default([]),
     accounts: z.enum(["any", "stored"]).default("any"),

@@ -171,14 +171,18 @@ export class GuestLink {
    *
    * @throws {SbxError} `vm.busy`
    */
-  terminal(size: { cols: number; rows: number }, program?: TerminalProgram): Terminal {
+  terminal(
+    size: { cols: number; rows: number },
+    program?: TerminalProgram,
+    ofShell: Pick<TerminalProgram, "cwd" | "user"> = {},
+  ): Terminal {
     if (!program && this.shell) return this.shell;
     this.requireRoom();
     const id = newId();
     const terminal = new Terminal(id, (message) => this.#send(message));
     this.#terminals.set(id, terminal);
     if (!program) this.#shell = terminal;
-    this.#send({ t: "PtyOpen", id, ...size, ...program }).catch(() => terminal.lose());
+    this.#send({ t: "PtyOpen", id, ...size, ...program ?? ofShell }).catch(() => terminal.lose());
     return terminal;
   }
 

@@ -12,7 +12,7 @@ const LAST_OUTPUT_MS = timeLimit(1000);
 const CLOSE_MS = timeLimit(10_000);
 
 /** A program with a terminal of its own. */
-export type TerminalProgram = Pick<Extract<HostMessage, { t: "Exec" }>, "argv" | "cwd" | "env">;
+export type TerminalProgram = Pick<Extract<HostMessage, { t: "Exec" }>, "argv" | "cwd" | "user" | "env">;
 
 /** A shell terminal whose program outlives its link. */
 export interface ShellState {

@@ -93,13 +93,14 @@ async function exec(
 }
 
 function execCall(
-  { command, cwd, env, timeout_secs, trace_id }: TracedExec,
+  { command, cwd, user, env, timeout_secs, trace_id }: TracedExec,
   limit: number | undefined,
 ): Omit<ExecCall, "stdin"> {
   return {
     t: "Exec",
     argv: typeof command === "string" ? ["/bin/sh", "-c", command] : command,
     cwd,
+    user,
     env,
     timeout_ms: timeout_secs === undefined ? undefined : timeout_secs * 1000,
     limit,

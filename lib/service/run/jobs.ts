@@ -42,12 +42,13 @@ export async function findJob(vm: Vm, id: string): Promise<Job> {
 /** Starts a job. The VM is ready. @throws {SbxError} `vm.busy`, `vm.wrong_state` */
 export async function startJob(
   vm: Vm,
-  { command, cwd, env, timeout_secs, tty, trace_id }: JobRequest & Trace,
+  { command, cwd, user, env, timeout_secs, tty, trace_id }: JobRequest & Trace,
 ): Promise<Job> {
   const { job } = await vm.process.call({
     t: "JobStart",
     argv: typeof command === "string" ? ["/bin/sh", "-c", command] : command,
     cwd,
+    user,
     env,
     timeout_ms: timeout_secs === undefined ? undefined : timeout_secs * 1000,
     tty: tty ?? false,

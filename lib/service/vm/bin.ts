@@ -144,6 +144,14 @@ export class Bin {
     return all.flat();
   }
 
+  /** Keys of the environments that deleted VMs need to be restored. */
+  async environments(): Promise<string[]> {
+    const records = await Promise.all(
+      (await this.#ids()).map((id) => readRecord(this.#paths(id)).catch(() => undefined)),
+    );
+    return records.flatMap((record) => record?.environment ? [record.environment.key] : []);
+  }
+
   /** Removes the VMs whose day is over, and the oldest where there are too many or the disk is short of room. */
   sweep(now = Date.now()): Promise<void> {
     return this.#next(() => this.#sweep(now));

@@ -5,7 +5,13 @@ import { SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { checkBootConfig } from "../../machine/guest/wire/mod.ts";
-import { bootAssets, loadProfile, type Profile, requireCompatible } from "../../config/profile/mod.ts";
+import {
+  bootAssets,
+  environmentOf,
+  loadProfile,
+  type Profile,
+  requireCompatible,
+} from "../../config/profile/mod.ts";
 import {
   type Contract,
   grantOf,
@@ -16,6 +22,7 @@ import {
 import type { BootConfig, SettingsStore } from "../../config/settings/mod.ts";
 import type { Hypervisor } from "../../machine/vm/mod.ts";
 import { type ContractSources, makeContract } from "../../home/mod.ts";
+import { requireCorpImage } from "../../config/corp/mod.ts";
 import { requireCorpProfile, requireCorpVersion } from "../contract/corp.ts";
 import { guestRefs, guestTrust } from "../contract/credentials.ts";
 import { Rules } from "../contract/rules.ts";
@@ -54,7 +61,15 @@ export interface BootSources extends ContractSources {
 /** The part of a record that each boot replaces. */
 type BootRecord = Pick<
   VmRecord,
-  "profile_id" | "profile_revision" | "cpus" | "ram_mb" | "abilities" | "env" | "files" | "assets"
+  | "profile_id"
+  | "profile_revision"
+  | "cpus"
+  | "ram_mb"
+  | "abilities"
+  | "env"
+  | "files"
+  | "environment"
+  | "assets"
 >;
 
 export interface Boot {
@@ -90,7 +105,10 @@ export async function makeBoot(
   requireCorpProfile(corp, profileId);
   const profile = await loadProfile(home, profileId);
   requireCompatible(profile);
-  const assets = await bootAssets(home, profile, request.arch ?? currentArch());
+  const arch = request.arch ?? currentArch();
+  const environment = await environmentOf(home, profile, arch, request);
+  if (environment) requireCorpImage(corp.state, environment);
+  const assets = await bootAssets(home, profile, arch, environment);
   await requireStanding(sources, profile, assets);
   // With the locks that corp has just set.
   await settings.reload();
@@ -101,7 +119,8 @@ export async function makeBoot(
   const contract = await makeContract(sources, profile);
   const providers = withRefs ? grantOf(contract).providers : [];
   const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, providers)]);
-  const guest = guestConfig(settings.bootConfig(), request.env, { ...trust.env, ...refs });
+  const builtIn = { ...environment?.config.env, ...trust.env, ...refs };
+  const guest = guestConfig(settings.bootConfig(), request.env, builtIn);
   guest.files.push(trust.file);
   checkBootConfig(guest.env, guest.files);
   for (const sentence of deprecatedPacks(contract)) log.warn(sentence);
@@ -121,6 +140,13 @@ export async function makeBoot(
       ram_mb: ramMb,
       abilities: abilities.length > 0 ? abilities : undefined,
       ...guest,
+      environment: environment && {
+        key: environment.key,
+        reference: environment.reference,
+        digest: environment.digest,
+        workdir: environment.config.workdir,
+        user: environment.config.user,
+      },
       assets: {
         version: assets.version,
         arch: assets.arch,
@@ -303,6 +329,8 @@ export const VmRequest = z.strictObject({
   ram_mb: CreateRequest.shape.ram_mb,
   arch: CreateRequest.shape.arch,
   env: EnvSchema,
+  image: CreateRequest.shape.image,
+  environment: z.string().optional().describe("key of the environment that the VM was made with"),
 });
 export type VmRequest = z.infer<typeof VmRequest>;
 
@@ -319,8 +347,8 @@ export async function readRequest(paths: Pick<VmPaths, "dir">, record: VmRecord)
     if (!(error instanceof Deno.errors.NotFound)) {
       log.warn(`${path} is damaged: the VM boots with the values of its last boot`);
     }
-    const { cpus, ram_mb, env, assets: { arch } } = record;
-    return { cpus, ram_mb, arch, env };
+    const { cpus, ram_mb, env, environment, assets: { arch } } = record;
+    return { cpus, ram_mb, arch, env, ...(environment && { environment: environment.key }) };
   }
 }
 
@@ -331,9 +359,9 @@ function pathOf({ dir }: Pick<VmPaths, "dir">): string {
 /** The machine that a new VM with this request would have. @throws {SbxError} as {@linkcode makeBoot} */
 export async function templateFor(
   sources: BootSources & { accelerators: AcceleratorChooser },
-  { profile_id = DEFAULT_PROFILE, cpus, ram_mb, arch }: TemplateRequest,
+  { profile_id = DEFAULT_PROFILE, cpus, ram_mb, arch, image }: TemplateRequest,
 ): Promise<TemplateFor> {
-  const { assets, record } = await makeBoot(sources, profile_id, { cpus, ram_mb, arch, env: {} });
+  const { assets, record } = await makeBoot(sources, profile_id, { cpus, ram_mb, arch, image, env: {} });
   const { accelerator } = await sources.accelerators.choose(assets);
   return { cpus: record.cpus, ram_mb: record.ram_mb, accelerator, assets };
 }

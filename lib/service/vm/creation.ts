@@ -82,6 +82,15 @@ export class VmMaker {
         },
       );
     }
+    if (source && request.image !== undefined) {
+      throw new SbxError(
+        "request.invalid",
+        `"${source.record.name}" has a disk for the image that it was made with`,
+        {
+          hint: "leave out the image: a copy has that of its source",
+        },
+      );
+    }
     const id = options.parent || source || request.live ? crypto.randomUUID() : launcher.claimId();
     try {
       return await this.#make(id, request, options, source);
@@ -135,7 +144,9 @@ export class VmMaker {
     sessions.put(vm.record);
     try {
       const contract = options.parent ? companionContract(boot.contract) : boot.contract;
-      await makeVmFiles(vm, vmRequest, contract, source);
+      // A reference may lead elsewhere later; the VM's disk is one for this environment.
+      const environment = boot.record.environment?.key;
+      await makeVmFiles(vm, { ...vmRequest, ...(environment && { environment }) }, contract, source);
       await launcher.launch(vm, boot.assets);
     } catch (error) {
       await states.erase(vm);
@@ -148,7 +159,7 @@ export class VmMaker {
   /** The values of a request, over the source request's; secrets are replaced by refs. */
   async #completeRequest(
     id: string,
-    { cpus, ram_mb, arch, env }: CreateRequest,
+    { cpus, ram_mb, arch, env, image }: CreateRequest,
     source: Vm | undefined,
   ): Promise<VmRequest> {
     const base = source && await readRequest(source.paths, source.record);
@@ -157,6 +168,8 @@ export class VmMaker {
       ram_mb: ram_mb ?? base?.ram_mb,
       // The programs on its disk are of one architecture.
       arch: source ? source.record.assets.arch : arch,
+      image: image ?? base?.image,
+      environment: base?.environment,
       env: await withoutSecrets(this.#home, id, { ...base?.env, ...env }),
     };
   }

@@ -5,6 +5,7 @@ import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
 import type { BootCall, MachineInfo } from "../../session/ipc/mod.ts";
+import { listEnvironments } from "../../release/environment/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import {
   type Template,
@@ -172,7 +173,8 @@ export class Templates {
     const exists = folders.map((dir) =>
       Deno.stat(join(dir, installedName(ROOTFS, assets.rootfs))).then(() => true, () => false)
     );
-    return (await Promise.all(exists)).includes(true);
+    if ((await Promise.all(exists)).includes(true)) return true;
+    return (await listEnvironments(this.#options.home)).some(({ rootfs }) => rootfs.hash === assets.rootfs);
   }
 
   /** The template for a key; removes a damaged one. @throws {SbxError} as {@linkcode TemplateStore.find} */

@@ -165,13 +165,17 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
 }
 
 export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo {
-  const { created_at, id, forked_from, assets, live } = vm.record;
+  const { created_at, id, forked_from, assets, live, environment } = vm.record;
   const { accelerator, boot_stages, pid, started } = vm.state;
   return {
     ...summaryOf(vm, hypervisor.features),
     created_at,
     session_id: id,
-    image: { ...(assets.image && { profile_id: assets.image }), version: assets.version },
+    image: {
+      ...(assets.image && { profile_id: assets.image }),
+      version: assets.version,
+      ...(environment && { reference: environment.reference, digest: environment.digest }),
+    },
     arch: assets.arch,
     ...(forked_from && { forked_from }),
     ...(accelerator && { accelerator }),

@@ -52,6 +52,13 @@ export const VmRecord = z.strictObject({
   forked_from: ForkedFrom.optional().describe("absent: it is no copy"),
   abilities: z.array(MachineAbility).optional().describe("absent: none"),
   live: LiveRecord.optional().describe("absent: no folder of the host"),
+  environment: z.strictObject({
+    key: z.string(),
+    reference: z.string(),
+    digest: z.string(),
+    workdir: z.string().optional(),
+    user: z.string().optional(),
+  }).optional().describe("OCI image that is its root file system; absent: an image of packages"),
   assets: z.strictObject({
     version: z.string(),
     arch: z.enum(ARCHES).default(currentArch).describe("absent in records of an older sbx: this machine's"),

@@ -50,6 +50,7 @@ export const Call = z.discriminatedUnion("t", [
     t: z.literal("Exec"),
     argv: z.array(z.string()).min(1),
     cwd: z.string().optional(),
+    user: z.string().optional(),
     env: Env.optional(),
     timeout_ms: z.number().positive().optional(),
     /** `bytes` kept of each stream; the rest is dropped and sets `truncated` */
@@ -86,6 +87,7 @@ export const Call = z.discriminatedUnion("t", [
     t: z.literal("JobStart"),
     argv: z.array(z.string()).min(1),
     cwd: z.string().optional(),
+    user: z.string().optional(),
     env: Env.optional(),
     timeout_ms: z.number().positive().optional(),
     tty: z.boolean(),

@@ -339,6 +339,7 @@ function parse(text: string): unknown {
 export interface JobProgram {
   argv: string[];
   cwd?: string;
+  user?: string;
   env?: Record<string, string>;
   /** of programs without a terminal */
   timeout_ms?: number;

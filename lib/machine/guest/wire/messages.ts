@@ -61,6 +61,8 @@ export type HostMessage =
     id: string;
     argv: string[];
     cwd?: string;
+    /** name or number, and the group after a colon; absent: root */
+    user?: string;
     env?: Record<string, string>;
     timeout_ms?: number;
     limit?: number;
@@ -73,6 +75,8 @@ export type HostMessage =
     id: string;
     argv?: string[];
     cwd?: string;
+    /** name or number, and the group after a colon; absent: root */
+    user?: string;
     env?: Record<string, string>;
     cols: number;
     rows: number;

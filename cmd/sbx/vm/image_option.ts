@@ -1,0 +1,102 @@
+/** `--image`: an OCI image as the root file system of a new VM, pulled if this home does not have it. */
+import { currentArch } from "../../../lib/base/arch/mod.ts";
+import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
+import { ifFound, SbxError } from "../../../lib/base/error/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import { note } from "../../../lib/base/print/mod.ts";
+import type { MadeEnvironment } from "../../../lib/publish/environment/mod.ts";
+import type { Arch } from "../../../lib/base/arch/mod.ts";
+import { remoteHost } from "../host.ts";
+import { archOf } from "./new_vm.ts";
+
+export const IMAGE_OPTION: Option = {
+  name: "image",
+  value: "IMAGE",
+  about: "OCI image, such as golang:1.25, name@sha256:…, oci:DIR, docker-archive:FILE, docker-daemon:NAME",
+};
+
+/** Profile of a VM that names none. */
+const DEFAULT_PROFILE = "code";
+
+/** The image of a new VM. */
+interface NamedImage {
+  /** of the command line, in one spelling for the service, whose folder is another one */
+  image?: string;
+  /** absent: none is named, or the VM is another machine's, which needs to have it */
+  made?: MadeEnvironment;
+}
+
+/**
+ * Pulls the image that a command line or the profile names, unless this home has it.
+ *
+ * @throws {SbxError} `environment.*`, `corp.image`, `disk.full`
+ */
+export async function pullNamedImage(args: Arguments): Promise<NamedImage> {
+  const image = args.text("image");
+  if (remoteHost() !== undefined) return image === undefined ? {} : { image };
+  const arch = archOf(args) ?? currentArch();
+  if (image !== undefined) {
+    const { parseReference } = await import("../../../lib/release/environment/mod.ts");
+    return { image: parseReference(image).canonical, made: await pullImage(image, arch) };
+  }
+  const ofProfile = await imageOfProfile(args.text("profile") ?? DEFAULT_PROFILE);
+  return ofProfile === undefined ? {} : { made: await pullImage(ofProfile, arch) };
+}
+
+/** The image of a profile. Its file is parsed only if it seems to name one: loading the parser takes time. */
+async function imageOfProfile(id: string): Promise<string | undefined> {
+  if (!/^[a-z0-9_-]{1,64}$/.test(id)) return undefined;
+  const text = await ifFound(Deno.readTextFile(`${home().profilesDir}/${id}/profile.toml`));
+  if (text === undefined || !/^\s*(\[\s*image\s*\]|image\s*[.=])/m.test(text)) return undefined;
+  const { loadProfile } = await import("../../../lib/config/profile/mod.ts");
+  return (await loadProfile(home(), id)).image?.from;
+}
+
+/**
+ * Pulls an image with a progress bar, unless this home has it. Interrupts end it without a trace but whole layers.
+ *
+ * @param refresh asks the registry even if this home has it
+ */
+export async function pullImage(image: string, arch: Arch, refresh = false): Promise<MadeEnvironment> {
+  const [
+    environment,
+    { parseReference },
+    { Progress },
+    { useNetworkOf },
+    { requireCorpImage },
+    { withInterrupts },
+  ] = await Promise.all([
+    import("../../../lib/publish/environment/mod.ts"),
+    import("../../../lib/release/environment/mod.ts"),
+    import("../../../lib/base/progress/mod.ts"),
+    import("../../../lib/home/mod.ts"),
+    import("../../../lib/config/corp/mod.ts"),
+    import("../../../lib/publish/image/mod.ts"),
+  ]);
+  const place = home();
+  const reference = parseReference(image);
+  const { state } = await useNetworkOf(place);
+  requireCorpImage(state, { reference: reference.canonical });
+  const made = await withInterrupts(async (signal) => {
+    using progress = new Progress(environment.ENVIRONMENT_STAGES);
+    return await environment.makeEnvironment(reference, {
+      home: place,
+      arch,
+      progress,
+      signal,
+      refresh,
+      onWait: () => note(`waiting for another sbx, which makes the same image`),
+    });
+  });
+  requireCorpImage(state, { ...made.environment, reference: reference.canonical });
+  return made;
+}
+
+/** The program of an image: its entrypoint and command. @throws {SbxError} `usage.invalid` */
+export function programOfImage({ environment: { config, reference } }: MadeEnvironment): string[] {
+  const program = [...config.entrypoint ?? [], ...config.cmd ?? []];
+  if (program.length > 0) return program;
+  throw new SbxError("usage.invalid", `the image ${reference} names no program`, {
+    hint: "name one: sbx run --image IMAGE -- CMD…",
+  });
+}

@@ -1,0 +1,243 @@
+/** From a reference to an environment that VMs boot. */
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { z } from "zod";
+import type { Arch } from "../../base/arch/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import { blake3, blake3File } from "../../base/hash/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+import { removeFolder } from "../../base/home/mod.ts";
+import { parseJson } from "../../base/json/mod.ts";
+import { type ProgressSink, silent, type Stage } from "../../base/progress/mod.ts";
+import { VERSION } from "../../base/version/mod.ts";
+import { fileError, OBOM, ROOTFS } from "../../release/asset/mod.ts";
+import {
+  blobPath,
+  type Environment,
+  type EnvironmentConfig,
+  environmentKey,
+  findEnvironment,
+  getEnvironment,
+  holdingEnvironment,
+  installEnvironment,
+  keepingEnvironments,
+  makeWorkFolder,
+  nameEnvironment,
+  type Reference,
+} from "../../release/environment/mod.ts";
+import { throwIfInterrupted } from "../image/mod.ts";
+import { environmentObom } from "./obom.ts";
+import { PackageFinder } from "./packages.ts";
+import { CONFIG_MAX, type FoundImage, Puller } from "./pull.ts";
+import { refuseLayer } from "./tar.ts";
+import { unpackLayers } from "./unpack.ts";
+
+/** Stages of making an environment, weighted by their measured duration. */
+export const ENVIRONMENT_STAGES: Stage[] = [
+  { name: "look up", weight: 1 },
+  { name: "pull", weight: 10 },
+  { name: "unpack", weight: 6 },
+  { name: "hash", weight: 1 },
+];
+
+/** Options for making an environment. */
+export interface EnvironmentOptions {
+  home: Home;
+  arch: Arch;
+  progress?: ProgressSink;
+  /** stops the work and removes its partial output; layers that arrived whole stay */
+  signal?: AbortSignal;
+  /** asks the registry even where the reference led to an environment before */
+  refresh?: boolean;
+  /** called when another process makes the same environment, which this one waits for */
+  onWait?: () => void;
+}
+
+/** An environment, and whether it was there before. */
+export interface MadeEnvironment {
+  environment: Environment;
+  isNew: boolean;
+}
+
+/**
+ * Pulls an image by digest and makes an environment of it, unless this home has it. A reference that this home knows is
+ * not looked up again, as with Docker.
+ *
+ * @throws {SbxError} `environment.*`, `image.tool_missing`, `image.interrupted`, `disk.full`
+ */
+export async function makeEnvironment(
+  reference: Reference,
+  options: EnvironmentOptions,
+): Promise<MadeEnvironment> {
+  const { home, arch, refresh } = options;
+  const known = refresh ? undefined : await findEnvironment(home, reference.canonical, arch);
+  if (known) return { environment: known, isNew: false };
+  return await keepingEnvironments(home, () => make(reference, options));
+}
+
+async function make(
+  reference: Reference,
+  { home, arch, progress = silent, signal, onWait }: EnvironmentOptions,
+): Promise<MadeEnvironment> {
+  const work = await makeWorkFolder(home);
+  try {
+    progress.stage("look up");
+    const puller = new Puller(home, arch, work, signal);
+    const puller_version = await puller.version();
+    const found = await puller.find(reference);
+    // An archive has its digest once its layers are here.
+    const image = found ?? await puller.pull(reference, undefined, progress);
+    const key = environmentKey(image.digest, arch);
+    const made = await holdingEnvironment(home, key, async (): Promise<MadeEnvironment> => {
+      const existing = await getEnvironment(home, key).catch(() => undefined);
+      if (existing) return { environment: existing, isNew: false };
+      await puller.pull(reference, image, progress);
+      const out = join(work, "out");
+      await Deno.mkdir(out, { mode: 0o700 });
+      const environment = await unpack(reference, image, {
+        home,
+        arch,
+        out,
+        key,
+        puller,
+        puller_version,
+        progress,
+        signal,
+      });
+      throwIfInterrupted(signal);
+      await installEnvironment(home, out, environment);
+      return { environment, isNew: true };
+    }, onWait);
+    await nameEnvironment(home, { reference: reference.canonical, arch, key });
+    return made;
+  } catch (error) {
+    throw fileError(error, `making an image of ${reference.canonical}`);
+  } finally {
+    await removeFolder(work);
+  }
+}
+
+interface UnpackContext {
+  home: Home;
+  arch: Arch;
+  /** folder for its files */
+  out: string;
+  key: string;
+  puller: Puller;
+  puller_version: string;
+  progress: ProgressSink;
+  signal?: AbortSignal;
+}
+
+async function unpack(
+  reference: Reference,
+  image: FoundImage,
+  { home, arch, out, key, puller, puller_version, progress, signal }: UnpackContext,
+): Promise<Environment> {
+  const config = await readConfig(home, image);
+  puller.requirePlatform(reference, config);
+  const finder = new PackageFinder();
+  const rootfs = join(out, ROOTFS);
+  const tree = await unpackLayers(
+    image.layers.map(({ digest, size }) => ({ path: blobPath(home, digest), digest, size })),
+    rootfs,
+    { progress, signal, watch: (node, path) => finder.watch(node, path) },
+  );
+  const { size } = await Deno.stat(rootfs);
+  progress.stage("hash", size);
+  const { hash } = await blake3File(rootfs, (bytes) => progress.advance(bytes));
+  const obom = environmentObom({
+    arch,
+    reference: reference.canonical,
+    digest: image.digest,
+    rootfsHash: hash,
+    generatorVersion: VERSION,
+    distribution: finder.distribution(tree),
+    packages: finder.packages(tree),
+    unread: finder.unread(tree),
+  });
+  await Deno.writeTextFile(join(out, OBOM), obom, { mode: 0o600 });
+  return {
+    schema: "sbx.environment.v1",
+    key,
+    arch,
+    reference: reference.canonical,
+    digest: image.digest,
+    created_at: new Date().toISOString(),
+    config: configOf(config),
+    rootfs: { hash, size },
+    obom: { hash: blake3(obom), size: new TextEncoder().encode(obom).length },
+    provenance: {
+      ...(image.indexDigest && { index_digest: image.indexDigest }),
+      config_digest: image.config.digest,
+      layers: image.layers.map(({ digest, size }) => ({ digest, size })),
+      builder: `sbx ${VERSION}`,
+      puller: puller_version,
+    },
+  };
+}
+
+const strings = z.array(z.string()).nullish();
+const ImageConfig = z.object({
+  os: z.string().optional(),
+  architecture: z.string().optional(),
+  config: z.object({
+    Env: strings,
+    WorkingDir: z.string().nullish(),
+    User: z.string().nullish(),
+    Entrypoint: strings,
+    Cmd: strings,
+    ExposedPorts: z.record(z.string(), z.unknown()).nullish(),
+    Healthcheck: z.unknown().optional(),
+    StopSignal: z.string().nullish(),
+  }).nullish(),
+});
+type ImageConfig = z.infer<typeof ImageConfig>;
+
+async function readConfig(home: Home, { config: { digest } }: FoundImage): Promise<ImageConfig> {
+  const path = blobPath(home, digest);
+  const { size } = await Deno.stat(path);
+  if (size > CONFIG_MAX) refuseLayer(`its configuration has ${size} bytes, more than ${CONFIG_MAX}`);
+  const bytes = await Deno.readFile(path);
+  const actual = `sha256:${createHash("sha256").update(bytes).digest("hex")}`;
+  if (actual !== digest) {
+    throw new SbxError(
+      "environment.digest",
+      `the configuration is ${actual}, and not ${digest} of its manifest`,
+      {
+        hint: `remove the damaged copy, ${path}, and try again`,
+      },
+    );
+  }
+  try {
+    return ImageConfig.parse(parseJson(new TextDecoder().decode(bytes)));
+  } catch (cause) {
+    throw new SbxError("environment.manifest.invalid", "the configuration of the image cannot be read", {
+      cause,
+      hint: "make the image again with a current tool",
+    });
+  }
+}
+
+/** A name of a variable that a shell knows; others are left out. */
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
+
+function configOf({ config }: ImageConfig): EnvironmentConfig {
+  const env = (config?.Env ?? []).flatMap((text) => {
+    const at = text.indexOf("=");
+    const name = text.slice(0, at);
+    return at > 0 && VARIABLE.test(name) && !text.includes("\0") ? [[name, text.slice(at + 1)]] : [];
+  });
+  const { WorkingDir, User, Entrypoint, Cmd, ExposedPorts, Healthcheck, StopSignal } = config ?? {};
+  const argv = (words?: string[] | null) => words?.length ? words : undefined;
+  return {
+    env: Object.fromEntries(env),
+    ...(WorkingDir && { workdir: WorkingDir.startsWith("/") ? WorkingDir : `/${WorkingDir}` }),
+    ...(User && { user: User }),
+    ...(argv(Entrypoint) && { entrypoint: Entrypoint! }),
+    ...(argv(Cmd) && { cmd: Cmd! }),
+    ...(ExposedPorts && { exposed_ports: Object.keys(ExposedPorts).sort() }),
+    ...(Healthcheck !== undefined && Healthcheck !== null && { healthcheck: Healthcheck }),
+    ...(StopSignal && { stop_signal: StopSignal }),
+  };
+}

@@ -1,0 +1,8 @@
+/** Environments from OCI images: pulled by digest, checked, and unpacked to root file systems without root */
+export {
+  ENVIRONMENT_STAGES,
+  type EnvironmentOptions,
+  type MadeEnvironment,
+  makeEnvironment,
+} from "./build.ts";
+export { type Layer, unpackLayers, type UnpackOptions } from "./unpack.ts";

@@ -1,0 +1,198 @@
+/**
+ * Packages of an image, read from the databases of its package managers while its files are written. Scanners made for
+ * this (syft, trivy, cdxgen) are in neither Debian nor npm, or bring a package manager of their own.
+ */
+import { Buffer } from "node:buffer";
+import { installedPackages } from "../image/mod.ts";
+import type { Node, Tree } from "./tree.ts";
+
+/** Most `bytes` of a database or description that are read. */
+const FILE_MAX = 32 * 1024 ** 2;
+/** Most `bytes` of a Go program's list of modules. */
+const GO_INFO_MAX = 1024 ** 2;
+/** Begin of that list in a program (debug/buildinfo of Go). */
+const GO_MAGIC = Buffer.from("\xff Go buildinf:", "latin1");
+/** Flag of a list whose texts follow it, as in every Go since 1.18, and where they begin. */
+const GO_INLINE = 2, GO_TEXTS_AT = 32;
+/** Marks around the modules of a Go program. */
+const GO_MARK = 16;
+
+/** A package of an image. */
+export interface FoundPackage {
+  type: "deb" | "apk" | "rpm" | "npm" | "pypi" | "golang";
+  name: string;
+  version: string;
+  arch?: string;
+  /** as its database has it */
+  license?: string;
+}
+
+/** Release of an image's distribution, by its os-release. */
+export interface Distribution {
+  id?: string;
+  version?: string;
+}
+
+type Parser = (bytes: Uint8Array) => FoundPackage[];
+
+const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+
+/** Finds the databases among an image's files, and keeps what they list. */
+export class PackageFinder {
+  readonly #found = new Map<Node, () => FoundPackage[]>();
+  readonly #osRelease = new Map<Node, Uint8Array[]>();
+
+  /** Watches a file that may list packages. */
+  watch(node: Node, path: string[]): ((piece: Uint8Array) => void) | undefined {
+    const text = path.join("/");
+    if (/^(usr\/lib|etc)\/os-release$/.test(text)) return collect(this.#osRelease, node);
+    const parse = parserOf(text);
+    if (parse && node.size <= FILE_MAX) {
+      const pieces: Uint8Array[] = [];
+      this.#found.set(node, () => parse(Buffer.concat(pieces)));
+      return (piece) => void pieces.push(piece.slice());
+    }
+    if ((node.mode & 0o111) === 0) return undefined;
+    const modules = new GoModules();
+    this.#found.set(node, () => modules.packages());
+    return (piece) => modules.push(piece);
+  }
+
+  /** Packages of the files that the image has in the end, without duplicates. */
+  packages(tree: Tree): FoundPackage[] {
+    const nodes = tree.nodes();
+    const all = [...this.#found].filter(([node]) => nodes.has(node)).flatMap(([, read]) => read());
+    const byKey = new Map(
+      all.map((each) => [`${each.type} ${each.name} ${each.version} ${each.arch}`, each]),
+    );
+    return [...byKey].sort(([a], [b]) => a < b ? -1 : 1).map(([, each]) => each);
+  }
+
+  distribution(tree: Tree): Distribution {
+    const node = ["etc/os-release", "usr/lib/os-release"].map((path) => tree.find(path)).find((node) => node);
+    const text = decode(Buffer.concat(node && this.#osRelease.get(node) || []));
+    const field = (name: string) => new RegExp(`^${name}="?([^"\\n]*)"?$`, "m").exec(text)?.[1] || undefined;
+    return { id: field("ID"), version: field("VERSION_CODENAME") ?? field("VERSION_ID") };
+  }
+
+  /** Databases that were found and cannot be read. */
+  unread(tree: Tree): string[] {
+    return RPM_DATABASES.filter((path) => tree.find(path) !== undefined);
+  }
+}
+
+function collect(into: Map<Node, Uint8Array[]>, node: Node): (piece: Uint8Array) => void {
+  const pieces: Uint8Array[] = [];
+  into.set(node, pieces);
+  return (piece) => {
+    if (pieces.length < 16) pieces.push(piece.slice());
+  };
+}
+
+/** rpm keeps its packages in a database of SQLite, Berkeley DB or its own. */
+const RPM_DATABASES = ["sqlite", "db"].flatMap((kind) =>
+  ["var/lib/rpm", "usr/lib/sysimage/rpm"].map((dir) =>
+    `${dir}/${kind === "db" ? "Packages.db" : "rpmdb.sqlite"}`
+  )
+);
+
+function parserOf(path: string): Parser | undefined {
+  if (/^var\/lib\/dpkg\/(status|status\.d\/[^/]+)$/.test(path) && !path.endsWith(".md5sums")) return dpkg;
+  if (/^(usr\/)?lib\/apk\/db\/installed$/.test(path)) return apk;
+  if (/(^|\/)node_modules\/(@[^/]+\/)?[^/]+\/package\.json$/.test(path)) return npm;
+  if (/\.(dist|egg)-info\/(METADATA|PKG-INFO)$/.test(path)) return python;
+  return undefined;
+}
+
+function dpkg(bytes: Uint8Array): FoundPackage[] {
+  // Distroless images have a file for each package, without its state.
+  const text = decode(bytes);
+  const status = /^Status:/m.test(text)
+    ? text
+    : text.replace(/^Package:/m, "Status: install ok installed\n$&");
+  return installedPackages(status).map(({ name, version, arch }) => ({ type: "deb", name, version, arch }));
+}
+
+function apk(bytes: Uint8Array): FoundPackage[] {
+  return decode(bytes).split(/\n\n+/).flatMap((record) => {
+    const field = (key: string) => new RegExp(`^${key}:(.+)$`, "m").exec(record)?.[1];
+    const [name, version] = [field("P"), field("V")];
+    return name && version ? [{ type: "apk", name, version, arch: field("A"), license: field("L") }] : [];
+  });
+}
+
+function npm(bytes: Uint8Array): FoundPackage[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(decode(bytes));
+  } catch {
+    return [];
+  }
+  const { name, version, license } = (value ?? {}) as Record<string, unknown>;
+  if (typeof name !== "string" || typeof version !== "string" || !/^(@[^/]+\/)?[^/]+$/.test(name)) return [];
+  return [{ type: "npm", name, version, ...(typeof license === "string" && { license }) }];
+}
+
+function python(bytes: Uint8Array): FoundPackage[] {
+  const head = decode(bytes).split(/\r?\n\r?\n/)[0];
+  const field = (key: string) => new RegExp(`^${key}: *(.+?)\\r?$`, "mi").exec(head)?.[1];
+  const [name, version] = [field("Name"), field("Version")];
+  if (!name || !version) return [];
+  const license = field("License-Expression");
+  return [{
+    type: "pypi",
+    name: name.toLowerCase().replace(/[-_.]+/g, "-"),
+    version,
+    ...(license && { license }),
+  }];
+}
+
+/** The modules that a Go program lists of itself. */
+class GoModules {
+  /** end of the last piece, or the begin of the list */
+  #kept: Uint8Array = new Uint8Array();
+  #isFound = false;
+
+  push(piece: Uint8Array): void {
+    if (this.#isFound) {
+      if (this.#kept.length < GO_INFO_MAX) this.#kept = Buffer.concat([this.#kept, piece]);
+      return;
+    }
+    const bytes = Buffer.concat([this.#kept, piece]);
+    const at = bytes.indexOf(GO_MAGIC);
+    this.#isFound = at >= 0;
+    this.#kept = this.#isFound ? bytes.subarray(at) : bytes.subarray(-GO_MAGIC.length);
+  }
+
+  packages(): FoundPackage[] {
+    if (!this.#isFound || (this.#kept[GO_MAGIC.length + 1] & GO_INLINE) === 0) return [];
+    const version = this.#text(GO_TEXTS_AT);
+    const modules = version && this.#text(version.end);
+    if (!modules) return [];
+    const lines = decode(modules.bytes.subarray(GO_MARK, -GO_MARK)).split("\n").map((line) =>
+      line.split("\t")
+    );
+    const listed = lines.flatMap(([kind, name, version]): FoundPackage[] =>
+      (kind === "dep" || kind === "mod") && name && version && version !== "(devel)"
+        ? [{ type: "golang", name, version }]
+        : []
+    );
+    return [
+      { type: "golang", name: "stdlib", version: decode(version.bytes).replace(/^go/, "v") },
+      ...listed,
+    ];
+  }
+
+  /** A text after its length, in base 128. */
+  #text(at: number): { bytes: Uint8Array; end: number } | undefined {
+    let length = 0;
+    for (let shift = 0; shift < 28; shift += 7) {
+      const byte = this.#kept[at++];
+      if (byte === undefined) return undefined;
+      length |= (byte & 0x7f) << shift;
+      if (byte < 0x80) break;
+    }
+    const bytes = this.#kept.subarray(at, at + length);
+    return bytes.length === length ? { bytes, end: at + length } : undefined;
+  }
+}

@@ -1,0 +1,355 @@
+/** Images from registries, folders and archives, by skopeo: their manifests, and their layers into the folder that all share. */
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { z } from "zod";
+import type { Arch } from "../../base/arch/mod.ts";
+import { freeBytes } from "../../base/disk/mod.ts";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { parseJson } from "../../base/json/mod.ts";
+import { formatBytes, type ProgressSink } from "../../base/progress/mod.ts";
+import { hostEnvironment } from "../../base/proxy/mod.ts";
+import { backgroundInterval } from "../../base/time/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+import { blobPath, diskBytes, layersDir, type Reference } from "../../release/environment/mod.ts";
+import { archNames } from "../image/mod.ts";
+import { requireTools, run, runText } from "../image/mod.ts";
+
+/** Most `bytes` of a manifest, and of a configuration. */
+export const MANIFEST_MAX = 4 * 1024 ** 2, CONFIG_MAX = 8 * 1024 ** 2;
+/** Most layers of an image, and most `bytes` of them together, as they are downloaded. */
+export const LAYERS_MAX = 256, DOWNLOAD_MAX = 32 * 1024 ** 3;
+/** Room that stays free on the disk, in `bytes`. */
+const SPARE_BYTES = 256 * 1024 ** 2;
+/** Time between two looks at the progress of a download, in `ms`. */
+const LOOK_MS = 300;
+/** Where containers' tools look for the rules of signatures. */
+const POLICIES = [".config/containers/policy.json", "/etc/containers/policy.json"];
+const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/;
+
+const Digest = z.string().regex(/^sha256:[0-9a-f]{64}$/);
+const Descriptor = z.object({
+  mediaType: z.string().optional(),
+  digest: Digest,
+  size: z.int().min(0),
+});
+const Manifest = z.object({ config: Descriptor, layers: z.array(Descriptor) });
+const Index = z.object({
+  manifests: z.array(z.object({
+    ...Descriptor.shape,
+    platform: z.object({
+      architecture: z.string(),
+      os: z.string(),
+      variant: z.string().optional(),
+    }).optional(),
+  })),
+});
+
+/** An image for one architecture, by its digests. */
+export interface FoundImage {
+  /** of its manifest */
+  digest: string;
+  /** of the list of architectures that names it */
+  indexDigest?: string;
+  config: z.infer<typeof Descriptor>;
+  /** the lowest first */
+  layers: z.infer<typeof Descriptor>[];
+}
+
+/** Runs skopeo for images of one architecture. */
+export class Puller {
+  readonly #home: Pick<Home, "dir">;
+  readonly #arch: Arch;
+  readonly #work: string;
+  readonly #signal?: AbortSignal;
+
+  /** @param work folder of its own */
+  constructor(home: Pick<Home, "dir">, arch: Arch, work: string, signal?: AbortSignal) {
+    this.#home = home;
+    this.#arch = arch;
+    this.#work = work;
+    this.#signal = signal;
+  }
+
+  /** @throws {SbxError} `image.tool_missing` */
+  async version(): Promise<string> {
+    await requireTools({ skopeo: "skopeo" });
+    return (await runText(["skopeo", "--version"], { doing: "asking skopeo for its version" })).trim();
+  }
+
+  /**
+   * Finds the image that a reference names. Of an archive and a Docker daemon it is known once {@linkcode pull} has it.
+   *
+   * @throws {SbxError} `environment.not_found`, `environment.unauthorized`, `environment.pull_failed`, `environment.digest`,
+   * `environment.platform`, `environment.manifest.invalid`
+   */
+  async find(reference: Reference): Promise<FoundImage | undefined> {
+    if (reference.kind === "docker-archive" || reference.kind === "docker-daemon") return undefined;
+    const { value, digest } = await this.#manifest(reference, reference.source);
+    if (reference.digest !== undefined && reference.digest !== digest) {
+      throw new SbxError(
+        "environment.digest",
+        `the registry answered ${reference.canonical} with another manifest: ${digest}`,
+        { hint: "the registry, or something on the way to it, is not to be trusted; nothing was kept" },
+      );
+    }
+    const index = Index.safeParse(value).data;
+    if (!index) return { digest, ...this.#checked(value, reference) };
+    const names = archNames(this.#arch);
+    const chosen =
+      index.manifests.find(({ platform }) =>
+        platform?.os === "linux" && platform.architecture === names.debian &&
+        (platform.variant === undefined || platform.variant === "v8")
+      ) ?? (index.manifests.length === 1 && !index.manifests[0].platform ? index.manifests[0] : undefined);
+    if (!chosen) {
+      const others = index.manifests.flatMap(({ platform }) =>
+        platform && platform.os !== "unknown" ? [`${platform.os}/${platform.architecture}`] : []
+      );
+      throw this.#platformError(reference, [...new Set(others)].join(", ") || "no platform");
+    }
+    if (reference.kind === "oci") {
+      const manifest = await this.#localManifest(reference, chosen.digest);
+      return { digest: chosen.digest, indexDigest: digest, ...this.#checked(manifest, reference) };
+    }
+    const own = await this.#manifest(reference, `docker://${reference.repository}@${chosen.digest}`);
+    if (own.digest !== chosen.digest) {
+      throw new SbxError("environment.digest", `the registry answered ${chosen.digest} with ${own.digest}`, {
+        hint: "the registry, or something on the way to it, is not to be trusted; nothing was kept",
+      });
+    }
+    return { digest: chosen.digest, indexDigest: digest, ...this.#checked(own.value, reference) };
+  }
+
+  /** Reads the manifest of an image below an index in a folder; skopeo reaches only the index's own. */
+  async #localManifest({ source }: Reference, digest: string): Promise<unknown> {
+    const dir = source.slice("oci:".length).replace(/:[^:/]+$/, "");
+    return parseJson(await Deno.readTextFile(join(dir, "blobs", ...digest.split(":"))));
+  }
+
+  /**
+   * Downloads the layers that this home does not have. The stage `pull` counts bytes.
+   *
+   * @throws {SbxError} as {@linkcode find}; `disk.full`
+   */
+  async pull(
+    reference: Reference,
+    image: FoundImage | undefined,
+    progress: ProgressSink,
+  ): Promise<FoundImage> {
+    const missing = image ? await this.#missing(image) : [];
+    const bytes = missing.reduce((sum, { size }) => sum + size, 0);
+    progress.stage("pull", bytes);
+    if (image && missing.length === 0) return image;
+    await this.#requireRoom(bytes);
+    const oci = join(this.#work, "oci");
+    const source = image && reference.kind === "registry"
+      ? `docker://${reference.repository}@${image.digest}`
+      : reference.source;
+    await Deno.mkdir(layersDir(this.#home), { recursive: true, mode: 0o700 });
+    const before = await this.#arrived(oci, missing);
+    let seen = 0;
+    const timer = backgroundInterval(async () => {
+      const now = Math.min(bytes, await this.#arrived(oci, missing) - before);
+      if (now > seen) progress.advance(now - seen);
+      seen = Math.max(seen, now);
+    }, LOOK_MS);
+    try {
+      await this.#skopeo(reference, `pulling ${reference.canonical}`, [
+        "copy",
+        "--quiet",
+        ...this.#sourceOptions(reference, "src-"),
+        "--dest-shared-blob-dir",
+        layersDir(this.#home),
+        "--dest-oci-accept-uncompressed-layers",
+        source,
+        `oci:${oci}:image`,
+      ]);
+    } finally {
+      clearInterval(timer);
+    }
+    const [{ digest }] = Index.parse(parseJson(await Deno.readTextFile(join(oci, "index.json")))).manifests;
+    const copied = this.#checked(parseJson(await Deno.readTextFile(blobPath(this.#home, digest))), reference);
+    await Deno.remove(blobPath(this.#home, digest));
+    if (!image) return { digest, ...copied };
+    // Docker's manifest becomes an OCI one: its digest changes, the digests of its parts do not.
+    const same = (a: FoundImage["layers"], b: FoundImage["layers"]) =>
+      a.map(({ digest }) => digest).join() === b.map(({ digest }) => digest).join();
+    if (copied.config.digest !== image.config.digest || !same(copied.layers, image.layers)) {
+      throw new SbxError("environment.digest", `${reference.canonical} changed while it was pulled`, {
+        hint: "try again",
+      });
+    }
+    return image;
+  }
+
+  /** `bytes` of the missing blobs that are there, whole or in part. */
+  async #arrived(oci: string, missing: FoundImage["layers"]): Promise<number> {
+    const whole = await Promise.all(missing.map(({ digest }) => diskBytes(blobPath(this.#home, digest))));
+    return whole.reduce((sum, each) => sum + each, await diskBytes(oci));
+  }
+
+  async #missing({ config, layers }: FoundImage): Promise<FoundImage["layers"]> {
+    const all = [config, ...layers];
+    const has = await Promise.all(
+      all.map(async ({ digest, size }) =>
+        (await ifFound(Deno.stat(blobPath(this.#home, digest))))?.size === size
+      ),
+    );
+    return all.filter((_, at) => !has[at]);
+  }
+
+  async #requireRoom(bytes: number): Promise<void> {
+    const free = await freeBytes(this.#work);
+    if (free >= bytes + SPARE_BYTES) return;
+    throw new SbxError(
+      "disk.full",
+      `${this.#work} has ${formatBytes(free)} free, and the download needs ${
+        formatBytes(bytes + SPARE_BYTES)
+      }`,
+      { hint: "free some space: sbx image gc removes images and layers that no VM uses" },
+    );
+  }
+
+  async #manifest(reference: Reference, source: string): Promise<{ value: unknown; digest: string }> {
+    const doing = `looking up ${reference.canonical}`;
+    const bytes = await this.#skopeo(reference, doing, [
+      "inspect",
+      "--raw",
+      ...this.#sourceOptions(reference, ""),
+      source,
+    ]);
+    if (bytes.length > MANIFEST_MAX) {
+      invalid(reference, `its manifest has ${bytes.length} bytes, more than ${MANIFEST_MAX}`);
+    }
+    try {
+      return {
+        value: parseJson(new TextDecoder().decode(bytes)),
+        digest: `sha256:${createHash("sha256").update(bytes).digest("hex")}`,
+      };
+    } catch (cause) {
+      return invalid(reference, "its manifest is not JSON", cause);
+    }
+  }
+
+  #checked(value: unknown, reference: Reference): Pick<FoundImage, "config" | "layers"> {
+    const { data, error } = Manifest.safeParse(value);
+    if (!data) return invalid(reference, "its manifest is of an unknown kind", error);
+    const { config, layers } = data;
+    if (config.size > CONFIG_MAX) {
+      invalid(
+        reference,
+        `its configuration has ${formatBytes(config.size)}, more than ${formatBytes(CONFIG_MAX)}`,
+      );
+    }
+    if (layers.length > LAYERS_MAX) {
+      invalid(reference, `it has ${layers.length} layers, more than ${LAYERS_MAX}`);
+    }
+    const bytes = layers.reduce((sum, { size }) => sum + size, 0);
+    if (bytes > DOWNLOAD_MAX) {
+      invalid(reference, `its layers have ${formatBytes(bytes)}, more than ${formatBytes(DOWNLOAD_MAX)}`);
+    }
+    return { config, layers };
+  }
+
+  #platformError({ canonical }: Reference, others: string): SbxError {
+    return new SbxError(
+      "environment.platform",
+      `${canonical} is not for linux/${archNames(this.#arch).debian}, but for ${others}`,
+      {
+        hint: "choose another image, or the architecture of the VM: --arch",
+      },
+    );
+  }
+
+  /** @throws {SbxError} `environment.platform`: the configuration names another one */
+  requirePlatform(
+    reference: Reference,
+    { os, architecture }: { os?: unknown; architecture?: unknown },
+  ): void {
+    if (os === "linux" && architecture === archNames(this.#arch).debian) return;
+    throw this.#platformError(reference, `${os}/${architecture}`);
+  }
+
+  #sourceOptions({ kind, registry }: Reference, prefix: string): string[] {
+    if (kind !== "registry") return [];
+    // As Docker does: a registry on this machine may speak plain HTTP.
+    const plain = LOOPBACK.test(registry!) ? [`--${prefix}tls-verify=false`] : [];
+    const folder = Deno.env.get("DOCKER_CONFIG");
+    const auth = folder ? [prefix ? "--src-authfile" : "--authfile", join(folder, "config.json")] : [];
+    return [...plain, ...auth, `--${prefix}cert-dir`, join(this.#work, "certs")];
+  }
+
+  async #skopeo(reference: Reference, doing: string, args: string[]): Promise<Uint8Array> {
+    await requireTools({ skopeo: "skopeo" });
+    const env = await hostEnvironment();
+    await Deno.mkdir(join(this.#work, "certs"), { recursive: true, mode: 0o700 });
+    const authorities = env.NODE_EXTRA_CA_CERTS;
+    if (authorities) await Deno.copyFile(authorities, join(this.#work, "certs", "host.crt"));
+    const arch = archNames(this.#arch).debian;
+    const command = [
+      "skopeo",
+      "--override-os",
+      "linux",
+      "--override-arch",
+      arch,
+      ...await policyOptions(),
+      ...args,
+    ];
+    try {
+      return await run(command, {
+        doing,
+        env: { ...env, TMPDIR: this.#work },
+        input: new Uint8Array(),
+        signal: this.#signal,
+      });
+    } catch (error) {
+      if (!(error instanceof SbxError) || error.code !== "image.tool_failed") throw error;
+      throw pullError(reference, doing, String(error.cause));
+    }
+  }
+}
+
+/** The machine's own rules for signatures, if it has any. */
+async function policyOptions(): Promise<string[]> {
+  const home = Deno.env.get("HOME") ?? "/root";
+  for (const path of POLICIES) {
+    if (await ifFound(Deno.stat(path.startsWith("/") ? path : join(home, path)))) return [];
+  }
+  return ["--insecure-policy"];
+}
+
+/** The error of skopeo's own words. */
+function pullError({ canonical, registry }: Reference, doing: string, output: string): SbxError {
+  const line = output.trim().split("\n").at(-1) ?? "";
+  const quoted = /msg="((?:[^"\\]|\\.)*)"/.exec(line)?.[1].replace(/\\(.)/g, "$1") ?? line;
+  const said = quoted.replace(/^Error parsing image name "[^"]*": /, "").replaceAll(/\s+/g, " ")
+    .slice(0, 400);
+  if (/unauthorized|authentication required|denied/i.test(said)) {
+    return new SbxError(
+      "environment.unauthorized",
+      `${registry ?? canonical} refused ${canonical}: ${said}`,
+      {
+        cause: output,
+        hint: `docker login ${
+          registry ?? ""
+        } stores a login that sbx uses; a missing image is refused like a private one`,
+      },
+    );
+  }
+  if (/manifest unknown|name unknown|not found|no such file|no image found/i.test(said)) {
+    return new SbxError("environment.not_found", `there is no image ${canonical}: ${said}`, {
+      cause: output,
+      hint: "check its name and tag",
+    });
+  }
+  return new SbxError("environment.pull_failed", `${doing} failed: ${said}`, {
+    cause: output,
+    hint: "check that the registry can be reached from this machine, and try again: finished layers are kept",
+  });
+}
+
+function invalid({ canonical }: Reference, reason: string, cause?: unknown): never {
+  throw new SbxError("environment.manifest.invalid", `${canonical} was refused: ${reason}`, {
+    cause,
+    hint: "take an image from a publisher that you trust, or make it again with a current tool",
+  });
+}

@@ -1,0 +1,22 @@
+/** Environments: root file systems made of OCI images, with their records, in one home (docs/guides/environments.md) */
+export { Environment, EnvironmentConfig, EnvironmentName } from "./schema.ts";
+export { parseReference, type Reference } from "./reference.ts";
+export {
+  blobPath,
+  diskBytes,
+  environmentFiles,
+  environmentKey,
+  environmentNames,
+  environmentsDir,
+  findEnvironment,
+  type FreedEnvironments,
+  getEnvironment,
+  holdingEnvironment,
+  installEnvironment,
+  keepingEnvironments,
+  layersDir,
+  listEnvironments,
+  makeWorkFolder,
+  nameEnvironment,
+  removeEnvironments,
+} from "./store.ts";

@@ -1,0 +1,52 @@
+import { z } from "zod";
+import { ARCHES } from "../../base/arch/mod.ts";
+
+/** Hash of the OCI world. */
+const Digest = z.string().regex(/^sha256:[0-9a-f]{64}$/);
+const Blake3 = z.string().regex(/^[0-9a-f]{64}$/);
+
+const strings = z.array(z.string());
+
+/** The part of an image's configuration that sbx uses (`ImageConfig` of the OCI image specification). */
+export const EnvironmentConfig = z.strictObject({
+  env: z.record(z.string(), z.string()),
+  workdir: z.string().optional().describe("absent: /workspace"),
+  user: z.string().optional().describe("name or number, and the group after a colon; absent: root"),
+  entrypoint: strings.optional(),
+  cmd: strings.optional(),
+  exposed_ports: strings.optional(),
+  healthcheck: z.unknown().optional(),
+  stop_signal: z.string().optional(),
+});
+export type EnvironmentConfig = z.infer<typeof EnvironmentConfig>;
+
+/** `environment.json`: a root file system made of an OCI image. */
+export const Environment = z.strictObject({
+  schema: z.literal("sbx.environment.v1"),
+  key: z.string().regex(/^[0-9a-f]{32}$/).describe("hash of digest, architecture and format"),
+  arch: z.enum(ARCHES),
+  reference: z.string().describe("as it was first asked for"),
+  digest: Digest.describe("of the manifest for this architecture"),
+  created_at: z.iso.datetime(),
+  config: EnvironmentConfig,
+  rootfs: z.strictObject({ hash: Blake3, size: z.int().min(1) }),
+  obom: z.strictObject({ hash: Blake3, size: z.int().min(1) }),
+  provenance: z.strictObject({
+    index_digest: Digest.optional().describe("of the list of architectures that the reference named"),
+    config_digest: Digest,
+    layers: z.array(z.strictObject({ digest: Digest, size: z.int().min(0) })),
+    builder: z.string(),
+    puller: z.string(),
+  }),
+});
+export type Environment = z.infer<typeof Environment>;
+
+/** What a reference leads to: the last time that it was resolved. */
+export const EnvironmentName = z.strictObject({
+  schema: z.literal("sbx.environment_name.v1"),
+  reference: z.string(),
+  arch: z.enum(ARCHES),
+  key: Environment.shape.key,
+  resolved_at: z.iso.datetime(),
+});
+export type EnvironmentName = z.infer<typeof EnvironmentName>;

@@ -1,0 +1,100 @@
+import { assertEquals } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { unpackLayers } from "../../../../lib/publish/environment/mod.ts";
+import { environmentObom } from "../../../../lib/publish/environment/obom.ts";
+import { PackageFinder } from "../../../../lib/publish/environment/packages.ts";
+import { type TarFile, writeLayer } from "../../../helper/tar.ts";
+
+async function found(...layers: TarFile[][]) {
+  const dir = await Deno.makeTempDir();
+  try {
+    const finder = new PackageFinder();
+    const written = await Promise.all(layers.map((files) => writeLayer(dir, files)));
+    const tree = await unpackLayers(written, `${dir}/out`, {
+      watch: (node, path) => finder.watch(node, path),
+    });
+    return {
+      packages: finder.packages(tree).map(({ type, name, version }) => `${type} ${name} ${version}`),
+      all: finder.packages(tree),
+      distribution: finder.distribution(tree),
+      unread: finder.unread(tree),
+    };
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+/** A program of Go, as far as its list of modules: after a head of 32 bytes, two texts with their lengths. */
+function goProgram(modules: string): Uint8Array {
+  const text = (value: string) => {
+    const bytes = Buffer.from(value, "latin1");
+    return Buffer.concat([Buffer.from([bytes.length & 0x7f | 0x80, bytes.length >> 7]), bytes]);
+  };
+  const head = Buffer.alloc(32);
+  head.write("\xff Go buildinf:", "latin1");
+  head[15] = 2;
+  return Buffer.concat([
+    Buffer.alloc(70_001, 1),
+    head,
+    text("go1.25.1"),
+    text("m".repeat(16) + modules + "m".repeat(16)),
+  ]);
+}
+
+Deno.test("packages of every kind are found in the files that the image has in the end", async () => {
+  const go = goProgram("path\tx\nmod\texample.com/me\t(devel)\t\ndep\tgolang.org/x/net\tv0.40.0\th1:x=\n");
+  const result = await found([
+    { name: "etc/os-release", type: "2", link: "../usr/lib/os-release" },
+    { name: "usr/lib/os-release", content: 'ID=alpine\nVERSION_ID="3.22.1"\n' },
+    {
+      name: "lib/apk/db/installed",
+      content: "C:Q1x=\nP:musl\nV:1.2.5-r9\nA:x86_64\nL:MIT\n\nP:zlib\nV:1.3\n",
+    },
+    {
+      name: "var/lib/dpkg/status.d/base",
+      content: "Package: base-files\nVersion: 12.4\nArchitecture: amd64\n",
+    },
+    {
+      name: "usr/lib/node_modules/npm/package.json",
+      content: '{"name":"npm","version":"11.0.0","license":"Artistic-2.0"}',
+    },
+    { name: "usr/lib/node_modules/npm/docs/package.json", content: '{"name":"docs","version":"1.0.0"}' },
+    {
+      name: "opt/v/lib/python3/site-packages/Foo_Bar-2.dist-info/METADATA",
+      content: "Name: Foo.Bar\nVersion: 2\n\nText",
+    },
+    { name: "bin/tool", content: go, mode: 0o755 },
+    { name: "usr/lib/sysimage/rpm/rpmdb.sqlite", content: "x" },
+    { name: "usr/lib/node_modules/gone/package.json", content: '{"name":"gone","version":"1.0.0"}' },
+  ], [{ name: "usr/lib/node_modules/.wh.gone" }]);
+  assertEquals(result.packages, [
+    "apk musl 1.2.5-r9",
+    "apk zlib 1.3",
+    "deb base-files 12.4",
+    "golang golang.org/x/net v0.40.0",
+    "golang stdlib v1.25.1",
+    "npm npm 11.0.0",
+    "pypi foo-bar 2",
+  ]);
+  assertEquals(result.distribution, { id: "alpine", version: "3.22.1" });
+  assertEquals(result.unread, ["usr/lib/sysimage/rpm/rpmdb.sqlite"]);
+});
+
+Deno.test("an environment's OBOM names each package by its purl", async () => {
+  const { all, distribution, unread } = await found([
+    { name: "etc/os-release", content: "ID=debian\nVERSION_CODENAME=bookworm\n" },
+    {
+      name: "var/lib/dpkg/status",
+      content: "Package: bash\nStatus: install ok installed\nVersion: 5.2+b1\nArchitecture: amd64\n",
+    },
+    { name: "a/node_modules/@x/y/package.json", content: '{"name":"@x/y","version":"1.0.0"}' },
+  ]);
+  const document = JSON.parse(environmentObom({
+    ...{ arch: "x86_64", reference: "docker.io/library/x:1", digest: `sha256:${"a".repeat(64)}` },
+    ...{ rootfsHash: "b".repeat(64), generatorVersion: "0.1.0", distribution, packages: all, unread },
+  }));
+  assertEquals(document.components.map(({ purl }: { purl: string }) => purl), [
+    "pkg:deb/debian/bash@5.2%2Bb1?arch=amd64&distro=debian-bookworm",
+    "pkg:npm/%40x/y@1.0.0",
+  ]);
+});

@@ -1,0 +1,256 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { SbxError } from "../../../../lib/base/error/mod.ts";
+import { unpackLayers, type UnpackOptions } from "../../../../lib/publish/environment/mod.ts";
+import type { Node, Tree } from "../../../../lib/publish/environment/tree.ts";
+import { tar, type TarFile, writeLayer } from "../../../helper/tar.ts";
+
+/** Unpacks layers in a temporary folder, and checks the image with erofs-utils. */
+async function unpacked<T>(
+  layers: (TarFile[] | Uint8Array)[],
+  look: (tree: Tree, image: string, dir: string) => T | Promise<T>,
+  options: UnpackOptions & { packed?: boolean } = {},
+): Promise<T> {
+  const dir = await Deno.makeTempDir({ prefix: "sbx-unpack-" });
+  try {
+    const written = await Promise.all(layers.map((files) => writeLayer(dir, files, options.packed)));
+    const tree = await unpackLayers(written, `${dir}/rootfs.erofs`, options);
+    return await look(tree, `${dir}/rootfs.erofs`, dir);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+async function text(command: string, ...args: string[]): Promise<string> {
+  const { stdout, stderr, success } = await new Deno.Command(command, { args }).output();
+  assert(success, `${command} ${args.join(" ")}: ${new TextDecoder().decode(stderr)}`);
+  return new TextDecoder().decode(stdout);
+}
+
+/** Paths of a tree, with the targets of links. */
+function paths(node: Node, path = ""): string[] {
+  return [...node.children].sort().flatMap(([name, { node: child }]) => {
+    const own = `${path}/${name}${child.kind === "symlink" ? ` → ${child.link}` : ""}`;
+    return [own, ...paths(child, `${path}/${name}`)];
+  });
+}
+
+/** Type and mode of a file, from its inode: dump.erofs shows no set-id bits. @param dump what it says of the file */
+async function modeOf(image: string, dump: string): Promise<number> {
+  const view = new DataView((await Deno.readFile(image)).buffer);
+  const inodes = view.getUint32(1024 + 40, true) * 4096;
+  return view.getUint16(inodes + Number(/NID: (\d+)/.exec(dump)![1]) * 32 + 4, true);
+}
+
+/** Refuses layers. @returns the error */
+async function refusal(layers: (TarFile[] | Uint8Array)[], options?: UnpackOptions): Promise<SbxError> {
+  return await assertRejects(() => unpacked(layers, () => {}, options), SbxError);
+}
+
+Deno.test("an image has the contents, owners, modes, times and links of its layers", async () => {
+  const big = new Uint8Array(10_000).fill(7);
+  const long = `opt/${"d".repeat(90)}/${"f".repeat(200)}`;
+  await unpacked([[
+    { name: "bin/", mode: 0o755 },
+    { name: "bin/su", content: "program", mode: 0o4755, mtime: 1_700_000_000 },
+    { name: "bin/again", type: "1", link: "bin/su" },
+    { name: "home/me/", uid: 100_000, gid: 5, mode: 0o2770 },
+    { name: "home/me/big", content: big, uid: 100_000, gid: 5 },
+    { name: "home/me/empty" },
+    { name: "etc/here", type: "2", link: "../home/me/big" },
+    { name: "etc/pipe", type: "6" },
+    { name: "dev/null", type: "3" },
+    { name: long, content: "long" },
+    { name: "latin-\xe9 \n'\"$", content: "odd" },
+  ]], async (tree, image, dir) => {
+    assertEquals((await text("fsck.erofs", image)).trim(), "");
+    await text("fsck.erofs", `--extract=${dir}/x`, image);
+    const read = (path: string) => Deno.readTextFile(`${dir}/x/${path}`);
+    assertEquals([await read("bin/su"), await read("bin/again"), await read(long)], [
+      "program",
+      "program",
+      "long",
+    ]);
+    assertEquals(await Deno.readFile(`${dir}/x/home/me/big`), big);
+    assertEquals(await Deno.readLink(`${dir}/x/etc/here`), "../home/me/big");
+    assertEquals((await Deno.lstat(`${dir}/x/home/me/empty`)).size, 0);
+    assertEquals((await Deno.lstat(`${dir}/x/bin/su`)).mtime, new Date(1_700_000_000_000));
+    // Deno has no names that are not UTF-8.
+    const odd = await text("sh", "-c", 'cd "$0" && cat lat* && printf %s lat* | od -An -tx1', `${dir}/x`);
+    assertEquals(
+      odd.replaceAll(/\s/g, ""),
+      "odd" + Buffer.from("latin-\xe9 \n'\"$", "latin1").toString("hex"),
+    );
+    const su = await text("dump.erofs", "--path=/bin/su", image);
+    assert(/Links: 2/.test(su), su);
+    assertEquals(await modeOf(image, su), 0o104755);
+    const me = await text("dump.erofs", "--path=/home/me", image);
+    assertEquals(await modeOf(image, me), 0o042770);
+    assert(/Uid: 100000\s+Gid: 5\b/.test(me), me);
+    assertEquals(tree.find("etc/here"), tree.find("home/me/big"));
+    assertEquals(tree.find("dev/null"), undefined);
+  });
+});
+
+Deno.test("attributes stay as bytes, without the kernel's own notes", async () => {
+  const capability = Uint8Array.from([1, 0, 0, 2, 0, 0x20, 0, 0, 0xff, 0xfe, 0, 0]);
+  await unpacked([[
+    {
+      name: "ping",
+      content: "x",
+      xattrs: { "security.capability": capability, "user.note": "a=b", "trusted.overlay.opaque": "y" },
+    },
+  ]], async (tree, image) => {
+    assertEquals([...tree.find("ping")!.xattrs.keys()], ["security.capability", "user.note"]);
+    assertEquals([...tree.find("ping")!.xattrs.get("security.capability")!], [...capability]);
+    assert(/Xattr size: [1-9]/.test(await text("dump.erofs", "--path=/ping", image)));
+    assertEquals((await text("fsck.erofs", image)).trim(), "");
+  });
+});
+
+Deno.test("a layer replaces, hides and empties what is below it", async () => {
+  await unpacked([
+    [
+      { name: "a/one", content: "1" },
+      { name: "a/two", content: "2" },
+      { name: "b/three", content: "3" },
+      { name: "c", content: "file" },
+      { name: "usr/lib/" },
+      { name: "lib", type: "2", link: "usr/lib" },
+    ],
+    [
+      { name: "a/.wh.one" },
+      { name: "b/new", content: "n" },
+      { name: "b/kept", type: "1", link: "a/two" },
+      { name: "b/.wh..wh..opq" },
+      { name: "c/", mode: 0o700 },
+      { name: "c/now-a-folder", content: "y" },
+      { name: "lib/through-the-link", content: "z" },
+    ],
+  ], async (tree, image, dir) => {
+    assertEquals(paths(tree.root), [
+      ...["/a", "/a/two", "/b", "/b/kept", "/b/new", "/c", "/c/now-a-folder"],
+      ...["/lib → usr/lib", "/usr", "/usr/lib", "/usr/lib/through-the-link"],
+    ]);
+    await text("fsck.erofs", `--extract=${dir}/x`, image);
+    assertEquals(await Deno.readTextFile(`${dir}/x/b/kept`), "2");
+  });
+});
+
+Deno.test("folders of many and of long names fill blocks", async () => {
+  const names = Array.from({ length: 3000 }, (_, at) => `${at}-${"n".repeat(at % 200)}`);
+  await unpacked(
+    [names.map((name) => ({ name: `many/${name}`, content: name }))],
+    async (_tree, image, dir) => {
+      await text("fsck.erofs", `--extract=${dir}/x`, image);
+      const found = Array.from(Deno.readDirSync(`${dir}/x/many`), ({ name }) => name).sort();
+      assertEquals(found, names.toSorted());
+      assertEquals(await Deno.readTextFile(`${dir}/x/many/${names[2999]}`), names[2999]);
+    },
+  );
+});
+
+Deno.test("the same layers give the same image, packed or not", async () => {
+  const layers: TarFile[][] = [[{ name: "a/b", content: "x" }, { name: "c", content: "y" }]];
+  const [once, again, plain] = await Promise.all(
+    [undefined, undefined, false].map((packed) =>
+      unpacked(layers, (_, image) => Deno.readFile(image), { packed })
+    ),
+  );
+  assertEquals(once, again);
+  assertEquals(once, plain);
+});
+
+for (
+  const [what, files, words] of [
+    ["a path that leads out", [{ name: "../../etc/cron.d/x", content: "x" }], "leads out of the image"],
+    ["a path with .. in the middle", [{ name: "a/../../x", content: "x" }], "leads out of the image"],
+    [
+      "a hard link that leads out",
+      [{ name: "x", type: "1", link: "../../etc/shadow" }],
+      "leads out of the image",
+    ],
+    ["a hard link to nothing", [{ name: "x", type: "1", link: "etc/shadow" }], "which is no file"],
+    ["a device", [{ name: "opt/mem", type: "4" }], "is a device"],
+    ["a sparse file", [{ name: "x", type: "S", content: "x" }], "is a sparse file"],
+    ["a loop of links", [
+      { name: "a", type: "2", link: "b" },
+      { name: "b", type: "2", link: "a" },
+      { name: "a/x", content: "x" },
+    ], "more than 40 links"],
+    [
+      "a path through a file",
+      [{ name: "a", content: "x" }, { name: "b", type: "1", link: "a/x" }],
+      "which is no file",
+    ],
+    ["an unknown type", [{ name: "x", type: "Z" }], "unknown type"],
+    ["a content that ends early", [{ name: "x", content: "x", size: 4096 }], "ends"],
+    [
+      "attributes without end",
+      [{ name: "x", xattrs: { "user.x": "y".repeat(70_000) } }],
+      "bytes of attributes",
+    ],
+  ] satisfies [string, TarFile[], string][]
+) {
+  Deno.test(`a layer with ${what} is refused`, async () => {
+    const { code, message } = await refusal([files]);
+    assertEquals(code, "environment.layer.invalid");
+    assert(message.includes(words), message);
+  });
+}
+
+Deno.test("a link to the host's files leads into the image alone", async () => {
+  const outside = await Deno.makeTempDir();
+  try {
+    await unpacked([[
+      { name: "a", type: "2", link: outside },
+      { name: "a/x", content: "x" },
+      { name: "b", type: "2", link: "../../../../../.." },
+      { name: "b/y", content: "y" },
+    ]], (tree) => {
+      assertEquals(tree.root.children.has("y"), true);
+      assertEquals(tree.find(`${outside.slice(1)}/x`)?.size, 1);
+    });
+    assertEquals([...Deno.readDirSync(outside)], []);
+  } finally {
+    await Deno.remove(outside);
+  }
+});
+
+Deno.test("bytes that are no archive, and a damaged one, are refused", async () => {
+  const archive = tar([{ name: "x", content: "x" }]);
+  archive[0] = 65;
+  for (const bytes of [archive, new TextEncoder().encode("no archive".repeat(100))]) {
+    assertEquals((await refusal([bytes])).code, "environment.layer.invalid");
+  }
+});
+
+Deno.test("a layer whose bytes are not those of its digest is refused", async () => {
+  const dir = await Deno.makeTempDir();
+  try {
+    const layer = await writeLayer(dir, [{ name: "x", content: "x" }]);
+    const other = { ...layer, digest: `sha256:${"0".repeat(64)}` };
+    const { code } = await assertRejects(() => unpackLayers([other], `${dir}/out`), SbxError);
+    assertEquals(code, "environment.digest");
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("a layer that grows out of proportion, and too many bytes, are refused before they are written", async () => {
+  const bomb = [{ name: "zeros", content: new Uint8Array(8 * 1024 ** 2) }];
+  const { code, message } = await refusal([bomb], { limits: { ratioFrom: 1024 ** 2 } });
+  assertEquals(code, "environment.layer.too_large");
+  assert(message.includes("200 times its size"), message);
+  assertEquals(
+    (await refusal([bomb], { limits: { unpacked: 1024 ** 2 } })).code,
+    "environment.layer.too_large",
+  );
+});
+
+Deno.test("an interrupt ends the work", async () => {
+  const error = await refusal([[{ name: "x", content: new Uint8Array(1024 ** 2) }]], {
+    signal: AbortSignal.abort(),
+  });
+  assertEquals(error.code, "image.interrupted");
+});
