@@ -15,6 +15,7 @@ import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { bootAssets, listProfiles, pinnedNames } from "../config/profile/mod.ts";
+import { bootPaths } from "../session/mod.ts";
 import type { Bin } from "./vm/bin.ts";
 import type { Registry } from "./vm/registry.ts";
 import { isAlive, type Vm } from "./vm/vm.ts";
@@ -201,11 +202,7 @@ export class Images {
   async #use(): Promise<(path: string) => boolean> {
     const { home, registry, bin, spareAssets } = this.#options;
     const pinned = [...await pinnedNames(home)].map((name) => join(home.assetsDir, name));
-    const booted = registry.all().filter(hasMachine).flatMap(({ record: { assets } }) => [
-      assets.kernel,
-      assets.initrd,
-      assets.rootfs,
-    ]);
+    const booted = registry.all().filter(hasMachine).flatMap(({ record }) => bootPaths(record));
     const used = new Set([...pinned, ...booted, ...await bin.assets(), ...spareAssets()]);
     return (path) => used.has(path);
   }

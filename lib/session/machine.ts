@@ -8,7 +8,7 @@ import { backgroundDelay, rejectAfter, timeLimit } from "../base/time/mod.ts";
 
 /** Facts of a VM's record that its machine depends on. */
 export type MachineFacts = Pick<VmRecord, "cpus" | "ram_mb" | "scratch_gb" | "live" | "abilities"> & {
-  assets: Pick<VmRecord["assets"], "arch" | "kernel" | "initrd" | "rootfs">;
+  assets: Pick<VmRecord["assets"], "arch" | "kernel" | "initrd" | "rootfs" | "layer">;
 };
 
 /** The machine of a VM. */
@@ -28,6 +28,7 @@ export function specOf(
     kernel: assets.kernel,
     initrd: assets.initrd,
     rootfs: assets.rootfs,
+    layer: assets.layer,
     scratch: scratch_gb > 0 ? scratch : undefined,
     workspace,
     ...live && { live: shareOf(live, paths) },

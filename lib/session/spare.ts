@@ -101,6 +101,6 @@ export class SpareMachine {
     return start.from === "template" && start.dir === order.template && accelerator === order.accelerator &&
       cpus === order.cpus && ram_mb === order.ram_mb && scratch_gb === order.scratch_gb &&
       assets.kernel === order.assets.kernel && assets.initrd === order.assets.initrd &&
-      assets.rootfs === order.assets.rootfs;
+      assets.rootfs === order.assets.rootfs && assets.layer === order.assets.layer;
   }
 }

@@ -1,5 +1,10 @@
 /** Held calls: programs about to run and files about to be opened, which wait for the host's answer. */
-import { ACTIVITY_LIMITS, type ActivityFrame, type FileProbe } from "../../../lib/machine/guest/wire/mod.ts";
+import {
+  ACTIVITY_LIMITS,
+  type ActivityFrame,
+  type FileProbe,
+  LAYER_PATH,
+} from "../../../lib/machine/guest/wire/mod.ts";
 import type { FileQuestion } from "../../../ffi/libc/fanotify.ts";
 import { identityOf, readHead } from "../../../ffi/libc/inode.ts";
 import type { Places } from "./mounts.ts";
@@ -24,7 +29,7 @@ const RETRY_MS = 1000;
 /** Most programs that are known to be allowed always. */
 const ALLOWED_PROGRAMS_MAX = 4096;
 /** Programs of sbx that init runs in the guest. */
-const RUNTIME = "/usr/bin/deno";
+const RUNTIME = `${LAYER_PATH}/bin/deno`;
 
 /** The last answer to a thread. */
 interface Answered {
@@ -229,9 +234,13 @@ export class HeldFiles {
 
 /** Loaders of libraries of the architectures that a guest may have. */
 const LOADERS = [
+  `${LAYER_PATH}/lib/ld-linux-x86-64.so.2`,
+  `${LAYER_PATH}/lib/ld-linux-aarch64.so.1`,
   "/lib64/ld-linux-x86-64.so.2",
   "/lib/ld-linux.so.2",
   "/lib/ld-linux-aarch64.so.1",
+  "/lib/ld-musl-x86_64.so.1",
+  "/lib/ld-musl-aarch64.so.1",
 ];
 const ELF = [0x7f, 0x45, 0x4c, 0x46];
 const HASH = 0x23, BANG = 0x21;

@@ -5,7 +5,7 @@
  * packets, and the proxy reports them.
  */
 import { ignore } from "../../../lib/base/error/mod.ts";
-import { GUEST_NETWORK, RULES_PATH } from "../../../lib/machine/guest/wire/mod.ts";
+import { GUEST_NETWORK, LAYER_PATH, RULES_PATH } from "../../../lib/machine/guest/wire/mod.ts";
 import { Dns } from "./dns.ts";
 import { reportRefusals } from "./refusals.ts";
 import { Notes, Relay } from "./relay.ts";
@@ -30,7 +30,10 @@ reportRefusals(notes).catch((error) => {
 });
 
 // Only after listening: a connection redirected earlier would be refused, and its program would not retry.
-const { success } = await new Deno.Command("/usr/sbin/nft", { args: ["-f", RULES_PATH], stdin: "null" })
+const { success } = await new Deno.Command(`${LAYER_PATH}/bin/nft`, {
+  args: ["-f", RULES_PATH],
+  stdin: "null",
+})
   .spawn()
   .status;
 if (!success) {

@@ -1,9 +1,11 @@
 import { timeLimit } from "../../../lib/base/time/mod.ts";
 import {
+  COMMANDS_PATH,
   ERROR_CHARACTERS,
   type GuestMessage,
   type GuestStage,
   type HostMessage,
+  LAYER_PATH,
 } from "../../../lib/machine/guest/wire/mod.ts";
 import { reseedKernel, setClock } from "../../../ffi/libc/machine.ts";
 import { ifFound } from "../../../lib/base/error/mod.ts";
@@ -20,7 +22,7 @@ type FileWrite = Extract<HostMessage, { t: "FileWrite" }>;
 
 /** Variables of every program, unless the host sets others. */
 const DEFAULTS = {
-  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+  PATH: `${COMMANDS_PATH}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`,
   HOME: "/root",
   USER: "root",
   LANG: "C.UTF-8",
@@ -174,6 +176,16 @@ const CA_PATH = "/etc/sbx/ca.pem";
 
 /** Bundle of certificates trusted by Debian's programs. */
 const BUNDLE = "/etc/ssl/certs/ca-certificates.crt";
+/** Bundles that programs of Alpine, Fedora, SUSE and Arch read, where an image has them; often links to one another. */
+const OTHER_BUNDLES = [
+  "/etc/ssl/cert.pem",
+  "/etc/pki/tls/certs/ca-bundle.crt",
+  "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+  "/etc/ssl/ca-bundle.pem",
+  "/etc/ca-certificates/extracted/tls-ca-bundle.pem",
+];
+/** The certificates of the layer, for images that have none. */
+const AUTHORITIES = `${LAYER_PATH}/ca-certificates.crt`;
 /** Source of the certificate for update-ca-certificates. */
 export const SOURCE = "/usr/local/share/ca-certificates/sbx.crt";
 
@@ -187,12 +199,27 @@ export const SOURCE = "/usr/local/share/ca-certificates/sbx.crt";
 export async function trust(pem: string, root = ""): Promise<void> {
   const before = await ifFound(Deno.readTextFile(root + SOURCE));
   if (before === pem) return;
-  // Appended without reading the 220 KB file, since this is part of every boot.
-  if (before === undefined) await Deno.writeTextFile(root + BUNDLE, pem, { append: true });
-  else {
-    const bundle = await Deno.readTextFile(root + BUNDLE);
-    await Deno.writeTextFile(root + BUNDLE, bundle.replace(before, "") + pem);
+  if (!await ifFound(Deno.stat(root + BUNDLE))) await writeBundle(root);
+  const done = new Set<string>();
+  for (const path of [BUNDLE, ...OTHER_BUNDLES]) {
+    const file = await Deno.realPath(root + path).catch(() => undefined);
+    if (file === undefined || done.has(file)) continue;
+    done.add(file);
+    // Appended without reading the 220 KB file, since this is part of every boot.
+    if (before === undefined) await Deno.writeTextFile(file, pem, { append: true });
+    else await Deno.writeTextFile(file, (await Deno.readTextFile(file)).replace(before, "") + pem);
   }
-  await Deno.mkdir((root + SOURCE).slice(0, (root + SOURCE).lastIndexOf("/")), { recursive: true });
+  await Deno.mkdir(folderOf(root + SOURCE), { recursive: true });
   await Deno.writeTextFile(root + SOURCE, pem);
+}
+
+async function writeBundle(root: string): Promise<void> {
+  await Deno.mkdir(folderOf(root + BUNDLE), { recursive: true });
+  // A link that leads nowhere.
+  await ifFound(Deno.remove(root + BUNDLE));
+  await Deno.writeTextFile(root + BUNDLE, await ifFound(Deno.readTextFile(AUTHORITIES)) ?? "");
+}
+
+function folderOf(path: string): string {
+  return path.slice(0, path.lastIndexOf("/"));
 }

@@ -16,7 +16,14 @@ import {
 import { FileAction } from "./guest_file.ts";
 import type { Host } from "./host.ts";
 import { asUser } from "./user.ts";
-import { describeFailure, LAST_OUTPUT_MS, type RunningProgram, type Sink, type Source } from "./program.ts";
+import {
+  describeFailure,
+  LAST_OUTPUT_MS,
+  present,
+  type RunningProgram,
+  type Sink,
+  type Source,
+} from "./program.ts";
 
 type Exec = Extract<HostMessage, { t: "Exec" }>;
 
@@ -181,7 +188,7 @@ class Execution {
     if (argv[0] === PORT_PROGRAM) return await PortConnection.open(argv[1]);
     inheritNothing();
     const as = asUser(user, this.#host.environment);
-    return spawnProgram({ argv, cwd, ...as, env: { ...as.env, ...env }, stdin });
+    return spawnProgram({ argv: present(argv), cwd, ...as, env: { ...as.env, ...env }, stdin });
   }
 
   /** Reads the input at once, whether or not the program does: the host sends no more than its window. */

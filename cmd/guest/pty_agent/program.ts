@@ -1,6 +1,6 @@
 /** Programs that the host runs in the guest. */
 import { CallError } from "../../../ffi/libc/descriptor.ts";
-import { ERROR_CHARACTERS } from "../../../lib/machine/guest/wire/mod.ts";
+import { COMMANDS_PATH, ERROR_CHARACTERS, LAYER_PATH } from "../../../lib/machine/guest/wire/mod.ts";
 
 /**
  * Time for the last output of a program's children once it has ended, in `ms`
@@ -32,6 +32,37 @@ export interface RunningProgram {
   stdin?: Sink;
   stdout: Source;
   stderr: Source;
+}
+
+/** Shells that people and hosts ask for, and stand-ins, the nearest first: an image may have another shell, or none. */
+const SHELLS: Record<string, readonly string[]> = {
+  "/bin/bash": ["/bin/sh", `${LAYER_PATH}/bin/sh`],
+  "/bin/sh": [`${LAYER_PATH}/bin/sh`],
+};
+/** Programs of sbx, which no program of the image with the same name replaces. */
+const OF_SBX = /^(sbx-[a-z]+|snapshots)$/;
+
+/**
+ * The command line that is run: a command of sbx by its path, and a shell that the guest lacks replaced by one that it has, with
+ * the same options but `--login`, which only bash has.
+ */
+export function present([program, ...args]: string[]): string[] {
+  if (OF_SBX.test(program) && exists(`${COMMANDS_PATH}/${program}`)) {
+    return [`${COMMANDS_PATH}/${program}`, ...args];
+  }
+  if (!Object.hasOwn(SHELLS, program) || exists(program)) return [program, ...args];
+  const other = SHELLS[program].find(exists);
+  return other === undefined
+    ? [program, ...args]
+    : [other, ...args.map((arg) => arg === "--login" ? "-l" : arg)];
+}
+
+function exists(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
 }
 
 /** Describes the error of a program that could not be started, without terms of the system. */

@@ -9,7 +9,7 @@ import {
   type TerminalAttach,
 } from "../../../lib/machine/guest/wire/mod.ts";
 import type { Host } from "./host.ts";
-import { describeFailure } from "./program.ts";
+import { describeFailure, present } from "./program.ts";
 import { asUser } from "./user.ts";
 
 type PtyOpen = Extract<HostMessage, { t: "PtyOpen" }>;
@@ -177,7 +177,7 @@ export class Terminals {
     const as = asUser(user, this.#host.environment);
     if (as.user) Deno.chownSync(device, as.user.uid, null);
     const variables = { TERM: "xterm-256color", ...as.env, ...env };
-    return spawnInTerminal({ argv, cwd, ...as, env: variables }, device);
+    return spawnInTerminal({ argv: present(argv), cwd, ...as, env: variables }, device);
   }
 }
 

@@ -81,10 +81,13 @@ async function ownAssets(home: Home, profile: Profile, arch: Arch): Promise<Asse
       }, or remove [assets] to use the installed ones`,
     });
   }
-  const [kernel, initrd, rootfs] = await Promise.all(
-    [pins.kernel, pins.initrd, pins.rootfs].map((pin) => requiredFile(home, profile, pin)),
+  const [kernel, initrd, rootfs, layer] = await Promise.all(
+    [pins.kernel, pins.initrd, pins.rootfs, ...pins.layer ? [pins.layer] : []].map((pin) =>
+      requiredFile(home, profile, pin)
+    ),
   );
-  return { version: `${profile.id} ${profile.revision}`, arch, kernel, initrd, rootfs };
+  const version = `${profile.id} ${profile.revision}`;
+  return { version, arch, kernel, initrd, rootfs, ...(layer && { layer }) };
 }
 
 /** Locates a pinned file: among the installed files by hash, else at its `file:` address. */
@@ -108,7 +111,12 @@ export async function pinnedNames(home: Home): Promise<Set<string>> {
     if ("error" in listed) throw listed.error;
     const { assets, obom } = listed.profile;
     return [
-      ...Object.values(assets?.arch ?? {}).flatMap(({ kernel, initrd, rootfs }) => [kernel, initrd, rootfs]),
+      ...Object.values(assets?.arch ?? {}).flatMap(({ kernel, initrd, rootfs, layer }) => [
+        kernel,
+        initrd,
+        rootfs,
+        ...layer ? [layer] : [],
+      ]),
       ...Object.values(obom?.arch ?? {}),
     ];
   });

@@ -61,7 +61,7 @@ export type GeneratedAssets = {
 };
 
 /** Keys of `[assets.arch.<arch>]`, and the logical names of their files. */
-const BOOT_KEYS = { kernel: "vmlinuz", initrd: "initrd.img", rootfs: "rootfs.erofs" };
+const BOOT_KEYS = { kernel: "vmlinuz", initrd: "initrd.img", rootfs: "rootfs.erofs", layer: "layer.erofs" };
 const OBOM = "obom.cdx.json";
 
 /**
@@ -79,6 +79,7 @@ export async function generateProfile(
   }
   for (const [arch, files] of Object.entries(assets)) {
     for (const [key, name] of Object.entries(BOOT_KEYS)) {
+      if (!files[name] && key === "layer") continue;
       document = await appendTable(document, ["assets", "arch", arch, key], pinOf(name, files[name]));
     }
     const { generator, generator_version, ...obom } = files[OBOM] ?? {};

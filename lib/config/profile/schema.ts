@@ -186,7 +186,7 @@ const size = z.int().min(1);
 const Asset = z.strictObject({ name: fileName, url, hash, size });
 export type Asset = z.output<typeof Asset>;
 
-const ArchAssets = z.strictObject({ kernel: Asset, initrd: Asset, rootfs: Asset });
+const ArchAssets = z.strictObject({ kernel: Asset, initrd: Asset, rootfs: Asset, layer: Asset.optional() });
 export type ArchAssets = z.output<typeof ArchAssets>;
 
 /** Base image's bill of materials (docs/design/contracts/10-release.md §10, "OBOM descriptor"). */

@@ -232,7 +232,7 @@ export const TemplateKey = z.strictObject({
   cpus: z.int().positive(),
   ram_mb: z.int().positive(),
   accelerator: z.enum(["kvm", "tcg", "vz"]),
-  assets: z.strictObject({ kernel: hash, initrd: hash, rootfs: hash }),
+  assets: z.strictObject({ kernel: hash, initrd: hash, rootfs: hash, layer: hash.optional() }),
   host: z.strictObject({ hypervisor: z.string(), processor: z.string(), machine: z.string() }),
 });
 export type TemplateKey = z.infer<typeof TemplateKey>;

@@ -13,7 +13,7 @@ export const SOCKETS = {
 } as const;
 
 /** Place of each device, the same in every machine, so that a machine can be given the state of another one. */
-const ADDRESS = { root: "0x3", scratch: "0x4" } as const;
+const ADDRESS = { root: "0x3", scratch: "0x4", layer: "0x5" } as const;
 
 /**
  * Ports for the devices that are plugged into a machine that runs, and out of it: QEMU can write down neither of them on
@@ -46,7 +46,7 @@ export interface MachineStart {
  * @param memory path of the file that is its memory
  */
 export function machineArguments(spec: MachineSpec, memory: string, start: MachineStart): string[] {
-  const { dir, ramMb, rootfs, scratch } = spec;
+  const { dir, ramMb, rootfs, scratch, layer } = spec;
   const backend = `memory-backend-file,id=mem0,size=${ramMb}M,share=on,mem-path=${memory}`;
   return [
     ...boardArguments(spec, backend),
@@ -55,6 +55,7 @@ export function machineArguments(spec: MachineSpec, memory: string, start: Machi
     ...["-qmp", `unix:${dir}/${SOCKETS.monitor},server=on,wait=off`],
     ...disk("root", rootfs, "readonly=on"),
     ...scratch ? disk("scratch", scratch, "discard=unmap") : [],
+    ...layer ? disk("layer", layer, "readonly=on") : [],
     ...port("vsock", 1),
     ...port("files", 2),
     ...PLUGGABLE.filter(({ id }) => start.plugged.includes(id)).flatMap((device) =>

@@ -33,6 +33,8 @@ export interface MachineSpec {
   kernel: string;
   initrd: string;
   rootfs: string;
+  /** read-only image of the guest programs of sbx; without one the root file system has them */
+  layer?: string;
   /** ext4 image for the guest's writes; without one they stay in its memory */
   scratch?: string;
   /** folder shared with the guest; a machine without one has no vsock either, and is there to become an image */

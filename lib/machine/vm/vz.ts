@@ -110,7 +110,7 @@ export class Vz implements Hypervisor {
   }
 
   async #specOf(spec: MachineSpec): Promise<Omit<LibrarySpec, keyof typeof SOCKETS>> {
-    const { arch, dir, cpus, ramMb, kernel, initrd, rootfs, scratch, workspace, logs, live } = spec;
+    const { arch, dir, cpus, ramMb, kernel, initrd, rootfs, layer, scratch, workspace, logs, live } = spec;
     const { rosetta, nested } = Object.fromEntries((spec.abilities ?? []).map((ability) => [ability, true]));
     this.requireHost(arch);
     if (live) {
@@ -125,7 +125,12 @@ export class Vz implements Hypervisor {
       kernel,
       initrd,
       command_line: this.#commandLine(spec),
-      disks: [{ path: rootfs, read_only: true }, ...scratch ? [{ path: scratch, read_only: false }] : []],
+      // Their order is all that a guest knows them by (lib/publish/image/init.ts).
+      disks: [
+        { path: rootfs, read_only: true },
+        ...scratch ? [{ path: scratch, read_only: false }] : [],
+        ...layer ? [{ path: layer, read_only: true }] : [],
+      ],
       ...workspace === undefined
         ? {}
         : { share: { path: workspace, tag: "workspace" }, ports: await listenedPorts(dir) },

@@ -3,6 +3,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import {
   fileError,
   generateManifest,
+  LAYER,
   MANIFEST,
   readManifest,
   requireAssetVersion,
@@ -14,6 +15,7 @@ import { archNames, requireRunnable } from "./arch.ts";
 import { hasTool, requireTools, run, throwIfInterrupted } from "./command.ts";
 import { bundleGuestPrograms, placeDeno } from "./guest.ts";
 import { buildInitrd } from "./initrd.ts";
+import { buildLayer } from "./layer.ts";
 import { ModuleTree, unpackKernel } from "./module.ts";
 import { generateObom } from "./obom.ts";
 import { isAptPackage, type Packages } from "../../config/profile/mod.ts";
@@ -27,6 +29,7 @@ export const BUILD_STAGES: Stage[] = [
   { name: "guest programs", weight: 2 },
   { name: "npm packages", weight: 4 },
   { name: "kernel", weight: 8 },
+  { name: "layer", weight: 3 },
   { name: "rootfs", weight: 24 },
   { name: "hash", weight: 1 },
 ];
@@ -134,17 +137,13 @@ async function buildIn(
   const busybox = await Deno.readFile(await merged(tree, "bin/busybox"));
   await Deno.writeFile(join(built, "initrd.img"), await buildInitrd(busybox, modules), { mode: 0o644 });
 
+  progress.stage("layer");
+  const layer = await buildLayer({ arch, apt, modules, deno, guestDir }, await folder("layer"), signal);
+  await Deno.rename(layer.path, join(built, LAYER));
+  await Deno.chmod(join(built, LAYER), 0o644);
+
   progress.stage("rootfs");
-  const parts = {
-    arch,
-    suite: packages.suite,
-    packages: packages.apt,
-    sources,
-    modules,
-    deno,
-    guestDir,
-    overlay,
-  };
+  const parts = { arch, suite: packages.suite, packages: packages.apt, sources, overlay };
   const rootfs = await buildRootfs(parts, await folder("rootfs"), signal);
   await Deno.rename(rootfs.path, join(built, "rootfs.erofs"));
   await Deno.chmod(join(built, "rootfs.erofs"), 0o644);
@@ -156,13 +155,21 @@ async function buildIn(
     generatorVersion: binaryVersion,
     rootfsHash,
     kernelVersion: modules.version,
-    status,
-    licenses,
+    status: withPackages(status, layer.status),
+    licenses: `${licenses}\n${layer.licenses}`,
     npm,
   });
   await Deno.writeTextFile(join(built, "obom.cdx.json"), obom, { mode: 0o644 });
   throwIfInterrupted(signal);
   return { built, npm };
+}
+
+/** The packages of both, of which the first has the same package in its own version. */
+function withPackages(status: string, more: string): string {
+  const nameOf = (record: string) => /^Package: (.*)$/m.exec(record)?.[1];
+  const known = new Set(status.split("\n\n").map(nameOf));
+  const added = more.split("\n\n").filter((record) => !known.has(nameOf(record)));
+  return [status.trimEnd(), ...added].join("\n\n") + "\n";
 }
 
 /** Replaces the old files with the new ones; restores the old ones if the manifest cannot be generated. */

@@ -10,10 +10,10 @@ import {
   type TraceEvent,
   TRACING,
 } from "../../machine/guest/trace/mod.ts";
-import { GUEST_NETWORK } from "../../machine/guest/wire/mod.ts";
+import { COMMANDS_PATH, GUEST_NETWORK, LAYER_PATH } from "../../machine/guest/wire/mod.ts";
 import { FLOOR_READY, PORT_ADDRESS, SCRATCH_OPTIONS, TEMPLATE_READY } from "../../machine/vm/mod.ts";
 import { HELD_FILES_MAX, KEEPER_PATH } from "./keeper.ts";
-import { MODULES_PATH } from "./network.ts";
+import { HOSTS, MODULES_PATH, RESOLV_CONF } from "./network.ts";
 
 /**
  * Part of `/init`: functions that prepare the kernel's trace of programs, still switched off. `trace_events` changes the kernel's
@@ -47,7 +47,48 @@ function defined(probe: string): string {
 /** PCI address of the port that a copy's vsock is plugged into. */
 const VSOCK_PORT = `0000:00:${PORT_ADDRESS.vsock.slice(2)}.0`;
 
-const { interface: dummy, ipv4, ipv6 } = GUEST_NETWORK;
+const { interface: dummy, ipv4, ipv6, resolver } = GUEST_NETWORK;
+
+/** Text as an argument of printf in single quotes. */
+const quoted = (text: string) => `'${text.replaceAll("\n", "\\n")}'`;
+
+/**
+ * Part of `/init`: functions that find a disk, and complete a root file system that may be anybody's. Nothing that a root file
+ * system has at {@linkcode LAYER_PATH} or in place of a mount point is used, and no link in it is followed.
+ */
+const ROOT_FUNCTIONS =
+  `# disk NAME: sets $found to the device with this serial number. A Mac's disks have none, and an order.
+disk() {
+  found=
+  for d in /sys/block/vd*; do
+    serial=
+    read -r serial <$d/serial
+    [ "$serial" != $1 ] || found=/dev/\${d##*/}
+  done 2>/dev/null
+  [ -n "$found" ] || [ -z "$sbx_hvc" ] || case $1\${sbx_scratch:+2} in
+    scratch2|layer) found=/dev/vdb ;;
+    layer2) found=/dev/vdc ;;
+  esac
+}
+# furnish ROOT: a fork takes 10 ms under emulation, and a usual root file system needs none here.
+furnish() {
+  for p in usr usr/lib etc; do [ ! -L $1/$p ] || die "the root file system has a link in place of /$p"; done
+  for p in usr usr/lib ${LAYER_PATH.slice(1)} etc dev proc sys run mnt root workspace tmp; do
+    [ -d $1/$p ] && [ ! -L $1/$p ] && continue
+    rm -f $1/$p
+    mkdir $1/$p || die "cannot make /$p in the root file system"
+    [ $p != tmp ] || chmod 1777 $1/tmp
+  done
+  line=
+  [ -L $1/etc/resolv.conf ] || read -r line <$1/etc/resolv.conf
+  [ "$line" = "nameserver ${resolver}" ] || { rm -f $1/etc/resolv.conf; printf ${
+    quoted(RESOLV_CONF)
+  } >$1/etc/resolv.conf; }
+  for p in hosts hostname machine-id passwd group; do [ ! -L $1/etc/$p ] || rm -f $1/etc/$p; done
+  [ -s $1/etc/hosts ] || printf ${quoted(HOSTS)} >$1/etc/hosts
+  [ -s $1/etc/passwd ] || printf 'root:x:0:0:root:/root:/bin/sh\\n' >$1/etc/passwd
+  [ -s $1/etc/group ] || printf 'root:x:0:\\n' >$1/etc/group
+} 2>/dev/null`;
 
 /**
  * The kernel's rule for programs of x86_64 (Documentation/admin-guide/binfmt-misc.rst): Rosetta, which a Mac shares, runs them. It is
@@ -85,6 +126,7 @@ $b mount -t proc proc /proc
 stage kernel
 mount -t sysfs sys /sys
 ${TRACE_FUNCTIONS}
+${ROOT_FUNCTIONS}
 # An emulated guest has booted with one processor (lib/machine/vm/command.ts).
 (trace_events
 for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do [ -e $cpu ] && echo 1 >$cpu; done
@@ -110,23 +152,30 @@ until [ -b /dev/vda ]; do
   usleep 5000
 done
 mount -t erofs -o ro /dev/vda /lower || die "cannot mount the root file system"
+tries=0
+until disk layer; [ -b "$found" ]; do
+  tries=$((tries + 1)); [ $tries -gt $((2000 * \${factor:-1})) ] && die "the disk with sbx's programs did not appear"
+  usleep 5000
+done
+mount -t erofs -o ro $found ${LAYER_PATH} || die "cannot mount sbx's programs"
 # Read Deno's pages ahead, in parallel; faulting them in one by one takes longer. A template keeps only those that it needs.
-[ -n "$sbx_template" ] || cat /lower/usr/bin/deno >/dev/null &
+[ -n "$sbx_template" ] || cat ${LAYER_PATH}/bin/deno >/dev/null &
 if [ -n "$sbx_scratch" ]; then
   # Two zeros where ext4 has its magic number: nobody has formatted it.
   if [ -n "$sbx_blank" ] && [ "$(dd if=/dev/vdb bs=1 skip=1080 count=2 2>/dev/null | od -An -tx1 | tr -d ' ')" = 0000 ]; then
-    mount --bind /dev /lower/dev
-    chroot /lower /sbin/mkfs.ext4 ${
+    ${LAYER_PATH}/bin/mkfs.ext4 ${
   SCRATCH_OPTIONS.join(" ")
 } /dev/vdb >/dev/null || die "cannot format the scratch disk"
-    umount /lower/dev
   fi
   mount -t ext4 -o noatime /dev/vdb /upper || die "cannot mount the scratch disk"
+  [ -z "$sbx_grow" ] || ${LAYER_PATH}/bin/resize2fs /dev/vdb >/dev/null || echo "sbx-init: cannot enlarge the disk" >/dev/console
 else
   mount -t tmpfs -o mode=0755 scratch /upper
 fi
 [ -d /upper/data ] || mkdir -p /upper/data /upper/work
 mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work root /new || die "cannot mount the overlay"
+furnish /new
+mount --bind ${LAYER_PATH} /new${LAYER_PATH}
 mount -t tmpfs -o mode=0755 run /new/run
 mkdir -p /new/run/sbx
 mount -t devtmpfs dev /new/dev
@@ -136,26 +185,22 @@ stage rootfs
 # This shell's root stays the empty initramfs under the moved mount: from here on, paths of the guest are relative.
 cd /new
 mount --move . /
-if [ -n "$sbx_grow" ]; then
-  # resize2fs looks for a mount of that name among the ones that it sees.
-  mount -t ext4 /dev/vdb ./mnt && $b chroot . /sbin/resize2fs /dev/vdb >/dev/null || echo "sbx-init: cannot enlarge the disk" >/dev/console
-  umount ./mnt
-fi
 printf '%s' "$stages" >./run/sbx/stages
 [ -z "$sbx_template" ] || mkfifo ./run/sbx/plugged
 [ -z "$sbx_fixed" ] || echo >./run/sbx/fixed
-guest="env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
+guest="env -i HOME=/root PATH=${COMMANDS_PATH}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
   DENO_NO_UPDATE_CHECK=1 \${sbx_time_factor:+SBX_TIME_FACTOR=$sbx_time_factor} $b chroot ."
-deno="/usr/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock \\
+deno="${LAYER_PATH}/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock \\
   --no-remote --no-npm --quiet \${sbx_v8_flags:+--v8-flags=$sbx_v8_flags}"
-$guest $deno /usr/lib/sbx/sbx-pty-agent.js &
+$guest $deno ${LAYER_PATH}/sbx-pty-agent.js &
 agent=$!
 mkfifo ./run/sbx/booted ./run/sbx/activity-keys
 chmod 600 ./run/sbx/activity-keys
 
 # Moves everything to another root file system, also the programs that run: pivot_root takes along whoever has the old root.
 reroot() {
-  for m in dev proc run sys; do mount --move ./$m ./mnt/$m; done
+  furnish ./mnt
+  for m in dev proc run sys ${LAYER_PATH.slice(1)}; do mount --move ./$m ./mnt/$m; done
   chroot . /mnt/run/sbx/busybox pivot_root mnt mnt/mnt || die "cannot change the root file system"
   umount -l ./mnt
 }
@@ -166,13 +211,13 @@ network() {
   # connection must not expire while it waits for its answer.
   echo 65536 >./proc/sys/net/netfilter/nf_conntrack_max
   echo 3600 >./proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait
-  while :; do $guest $deno /usr/lib/sbx/sbx-net-proxy.js; sleep 1; done
+  while :; do $guest $deno ${LAYER_PATH}/sbx-net-proxy.js; sleep 1; done
 }
 
 # Tells the host of programs, and holds them; it must not be the one that starts them.
 activity() {
   ulimit -n ${HELD_FILES_MAX}
-  while :; do $guest /usr/bin/perl ${KEEPER_PATH} $agent $deno; sleep 1; done
+  while :; do $guest ${LAYER_PATH}/bin/perl -I${LAYER_PATH}/perl ${KEEPER_PATH} $agent $deno; sleep 1; done
 }
 
 wait $modules
@@ -209,8 +254,9 @@ if [ -n "$sbx_template" ]; then
   exec 9<&-
   echo >./run/sbx/plugged
   echo 1 >./sys/bus/pci/rescan
-  if [ -b ./dev/vdb ]; then
-    mount -t ext4 -o noatime ./dev/vdb /disk || die "cannot mount the scratch disk"
+  disk scratch
+  if [ -n "$found" ]; then
+    mount -t ext4 -o noatime .$found /disk || die "cannot mount the scratch disk"
     mkdir -p /disk/data /disk/work
     mount -t overlay -o lowerdir=/lower,upperdir=/disk/data,workdir=/disk/work root ./mnt || die "cannot mount the overlay"
     reroot

@@ -80,7 +80,7 @@ const MODULE_GROUPS = [
 ];
 
 /** Mount points of `init.ts`. */
-const MOUNT_POINTS = ["dev", "disk", "lower", "new", "proc", "sys", "upper"];
+const MOUNT_POINTS = ["dev", "disk", "lower", "new", "proc", "sys", "upper", "usr", "usr/lib", "usr/lib/sbx"];
 
 /**
  * Builds the first root file system: busybox, `/init`, and its modules. Uncompressed, since unpacking would

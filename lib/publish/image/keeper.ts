@@ -1,7 +1,9 @@
+import { LAYER_PATH } from "../../machine/guest/wire/mod.ts";
+
 /** Most files that the guest holds at once, which is most that its kernel lets a process have open. */
 export const HELD_FILES_MAX = 4096;
 /** Where the keeper is in a guest. */
-export const KEEPER_PATH = "/usr/lib/sbx/sbx-keeper";
+export const KEEPER_PATH = `${LAYER_PATH}/sbx-keeper`;
 
 /**
  * Program of the guest that runs sbx-activity and outlives it. The kernel's questions come by a group of
@@ -9,12 +11,12 @@ export const KEEPER_PATH = "/usr/lib/sbx/sbx-keeper";
  * group, and sbx-activity inherits it. When that is killed, the keeper denies the waiting questions, restarts
  * it, and denies new ones until it follows: it signals that it is ready, and its standard input ends when the
  * keeper stops reading. Allowed meanwhile are files that sbx-activity itself opens, and the agent, without
- * which it would not get its key. In Perl, which every Debian has: a second Deno would be 30 MB.
+ * which it would not get its key. In Perl: a second Deno would be 30 MB.
  *
  * Usage: sbx-keeper AGENT DENO ARGUMENT…; sbx-activity gets the number of the group. It opens no file once
  * the kernel asks, so as not to wait for itself. Ending the keeper ends sbx-activity too.
  */
-export const KEEPER = `#!/usr/bin/perl
+export const KEEPER = `#!${LAYER_PATH}/bin/perl
 use strict;
 use Config;
 

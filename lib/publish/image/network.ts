@@ -1,4 +1,4 @@
-import { GUEST_NETWORK, LOG_GROUP } from "../../machine/guest/wire/mod.ts";
+import { GUEST_NETWORK, LAYER_PATH, LOG_GROUP } from "../../machine/guest/wire/mod.ts";
 
 /**
  * Network of the guest: no card, only a dummy interface that drops all packets, and rules that redirect TCP
@@ -8,7 +8,7 @@ import { GUEST_NETWORK, LOG_GROUP } from "../../machine/guest/wire/mod.ts";
  */
 
 /** Path in the image of the list of network modules. */
-export const MODULES_PATH = "/usr/lib/sbx/modules";
+export const MODULES_PATH = `${LAYER_PATH}/modules`;
 
 /** Modules for interface and rules. The interface's is first, since it loads during the boot. */
 export const NETWORK_MODULES = [
@@ -74,3 +74,6 @@ table netdev sbx {
  * being asked.
  */
 export const RESOLV_CONF = `nameserver ${resolver}\noptions timeout:1 attempts:5\n`;
+
+/** Names of the machine itself. */
+export const HOSTS = "127.0.0.1 localhost sbx\n::1 localhost\n";

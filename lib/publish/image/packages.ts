@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { Arch } from "../../base/arch/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { hostEnvironment } from "../../base/proxy/mod.ts";
@@ -87,6 +87,31 @@ export class GuestApt {
         hint: "the mirror may be updating: try again in a few minutes",
       },
     );
+  }
+
+  /**
+   * Downloads packages with everything that they depend on, verified by the archive's keyring, and unpacks them into `dir`.
+   *
+   * @returns the folder with their content, and the paths of the packages
+   */
+  async closure(packages: string[], dir: string): Promise<{ dir: string; debs: string[] }> {
+    const archives = join(this.#dir, "archives");
+    await this.#apt(
+      "apt-get",
+      `downloading ${packages.join(", ")} and their libraries`,
+      "install",
+      "--yes",
+      "--download-only",
+      "--no-install-recommends",
+      ...packages,
+    );
+    await Deno.mkdir(dir);
+    const names = (await Array.fromAsync(Deno.readDir(archives))).map(({ name }) => name).sort();
+    const debs = names.filter((name) => name.endsWith(".deb")).map((name) => join(archives, name));
+    for (const deb of debs) {
+      await run(["dpkg-deb", "-x", deb, dir], { doing: `unpacking ${basename(deb)}`, signal: this.#signal });
+    }
+    return { dir, debs };
   }
 
   /** Downloads packages, verified by the archive's keyring, and returns the folder with their content. */

@@ -9,6 +9,7 @@ export {
   INITRD,
   installedName,
   KERNEL,
+  LAYER,
   LOGICAL_NAMES,
   MANIFEST,
   MANIFEST_ORIGIN,
@@ -27,6 +28,7 @@ export { type Freed, pruneAssets, removeImage } from "./remove.ts";
 export {
   type AssetFile,
   type Assets,
+  bootFiles,
   imageFolder,
   imageManifest,
   installedImage,

@@ -3,9 +3,11 @@ import { asSbxError, SbxError } from "../../base/error/mod.ts";
 
 /** Logical names of the files of one architecture (docs/design/contracts/10-release.md §10). */
 export const KERNEL = "vmlinuz", INITRD = "initrd.img", ROOTFS = "rootfs.erofs", OBOM = "obom.cdx.json";
+/** The programs of sbx in a guest, apart from the root file system; images of older versions have them in that. */
+export const LAYER = "layer.erofs";
 /** Every logical name, in display order. */
-export const LOGICAL_NAMES = [KERNEL, INITRD, ROOTFS, OBOM];
-/** Logical names of the files a VM needs to boot. */
+export const LOGICAL_NAMES = [KERNEL, INITRD, ROOTFS, LAYER, OBOM];
+/** Logical names of the files a VM needs to boot, with every image. */
 export const BOOT_NAMES = [KERNEL, INITRD, ROOTFS];
 /** Names of the manifest, the record of its origin, and the checksum file. */
 export const MANIFEST = "manifest.json", MANIFEST_ORIGIN = "manifest-origin.json", B3SUMS = "B3SUMS";

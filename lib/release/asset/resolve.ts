@@ -5,7 +5,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { blake3File, type FileHash, fileStamp } from "../../base/hash/mod.ts";
 import { type Home, isPackaged } from "../../base/home/mod.ts";
 import { requireCompatibleAssets } from "./manifest.ts";
-import { BOOT_NAMES, DEFAULT_IMAGE, INITRD, installedName, KERNEL, OBOM, ROOTFS } from "./name.ts";
+import { BOOT_NAMES, DEFAULT_IMAGE, INITRD, installedName, KERNEL, LAYER, OBOM, ROOTFS } from "./name.ts";
 import { type InstalledManifest, installedProfiles, readInstalled } from "./pair.ts";
 import type { ImagePackages, ImageRecord } from "./schema.ts";
 
@@ -28,6 +28,8 @@ export interface Assets {
   kernel: AssetFile;
   initrd: AssetFile;
   rootfs: AssetFile;
+  /** the guest programs of sbx; absent where the root file system has them */
+  layer?: AssetFile;
   /** as the manifest pins it: VMs boot without it, so that its file may be missing */
   obom?: AssetFile;
   /** build record of the files; absent in manifests for every profile */
@@ -108,7 +110,7 @@ export async function resolveAssets(home: Home, arch: Arch, profile = DEFAULT_IM
     ]),
   );
   const missing: string[] = [];
-  for (const name of BOOT_NAMES) {
+  for (const name of [...BOOT_NAMES, ...listed.has(LAYER) ? [LAYER] : []]) {
     const info = await Deno.stat(listed.get(name)!.path).catch(() => null);
     if (!info?.isFile) missing.push(name);
   }
@@ -119,29 +121,37 @@ export async function resolveAssets(home: Home, arch: Arch, profile = DEFAULT_IM
       } not installed`,
     );
   }
-  const obom = listed.get(OBOM);
+  const [layer, obom] = [listed.get(LAYER), listed.get(OBOM)];
   return {
     version,
     arch,
     kernel: listed.get(KERNEL)!,
     initrd: listed.get(INITRD)!,
     rootfs: listed.get(ROOTFS)!,
+    ...(layer && { layer }),
     ...(obom && { obom }),
     ...(image && { image }),
   };
 }
 
+/** The files that a VM boots from. */
+export function bootFiles(
+  { kernel, initrd, rootfs, layer }: Pick<Assets, "kernel" | "initrd" | "rootfs" | "layer">,
+): AssetFile[] {
+  return [kernel, initrd, rootfs, ...layer ? [layer] : []];
+}
+
 /**
- * Hashes kernel, initrd and rootfs concurrently, before every boot (docs/design/contracts/10-release.md §10,
+ * Hashes the files that a VM boots from concurrently, before every boot (docs/design/contracts/10-release.md §10,
  * "Verification").
  *
  * @throws {SbxError} `assets.mismatch` (412): names the file, the expected and the actual hash;
  * `assets.missing`
  */
 export async function verifyAssets(
-  { kernel, initrd, rootfs }: Pick<Assets, "kernel" | "initrd" | "rootfs">,
+  assets: Pick<Assets, "kernel" | "initrd" | "rootfs" | "layer">,
 ): Promise<void> {
-  await Promise.all([kernel, initrd, rootfs].map(verifyFile));
+  await Promise.all(bootFiles(assets).map(verifyFile));
 }
 
 /** Verifies size and BLAKE3 of one installed file. @throws {SbxError} `assets.mismatch`, `assets.missing` */
@@ -207,9 +217,9 @@ export async function linkOtherArches(home: Home, { profile, packages, arch, out
   for (const other of ARCHES.filter((each) => each !== arch)) {
     const assets = await resolveAssets(home, other, profile).catch(() => undefined);
     if (JSON.stringify(assets?.image?.packages) !== JSON.stringify(packages) || !assets) continue;
-    const { kernel, initrd, rootfs, obom } = assets;
+    const { obom } = assets;
     await Deno.mkdir(join(out, other), { mode: 0o755 });
-    for (const file of [kernel, initrd, rootfs, ...obom ? [{ ...obom, name: OBOM }] : []]) {
+    for (const file of [...bootFiles(assets), ...obom ? [{ ...obom, name: OBOM }] : []]) {
       await Deno.symlink(file.path, join(out, other, file.name));
     }
   }

@@ -15,7 +15,7 @@ import { type Contract, readContract, type VmRecord } from "../../session/mod.ts
 import type { Vm } from "../vm/vm.ts";
 
 /** Boot files of a machine, by their paths and hashes. */
-type BootFiles = Pick<VmRecord["assets"], "kernel" | "initrd" | "rootfs" | "hashes">;
+type BootFiles = Pick<VmRecord["assets"], "kernel" | "initrd" | "rootfs" | "layer" | "hashes">;
 
 /**
  * Answers from the release graphs that a home remembers (docs/design/contracts/10-release.md §10, "Record
@@ -76,8 +76,8 @@ export class ReleaseStanding {
 }
 
 /** First characters of the hashes, from the installed names: records of an older sbx have no others. */
-function prefixesOf({ kernel, initrd, rootfs }: BootFiles): string[] {
-  return [kernel, initrd, rootfs].flatMap((path) =>
+function prefixesOf({ kernel, initrd, rootfs, layer = "" }: BootFiles): string[] {
+  return [kernel, initrd, rootfs, layer].flatMap((path) =>
     /-([0-9a-f]{16})(?=\.|$)/.exec(basename(path))?.[1] ?? []
   );
 }

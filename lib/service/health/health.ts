@@ -176,7 +176,7 @@ async function checkImage(home: Home, { record, state }: Vm): Promise<string[]> 
     .catch(() => undefined);
   const isSame = now === undefined ||
     PARTS.every((part) =>
-      now[part].path === own[part] || Object.values(own.hashes ?? {}).includes(now[part].hash)
+      now[part]?.path === own[part] || Object.values(own.hashes ?? {}).includes(now[part]?.hash ?? "")
     );
   if (isSame) return [];
   const does = state.state === "Suspended" ? "was suspended with" : "runs";
@@ -186,7 +186,7 @@ async function checkImage(home: Home, { record, state }: Vm): Promise<string[]> 
   ];
 }
 
-const PARTS = ["kernel", "initrd", "rootfs"] as const;
+const PARTS = ["kernel", "initrd", "rootfs", "layer"] as const;
 
 /** Programs are not recorded during a gap. The reason is a guest's text, and stays in the finding. */
 async function checkGaps({ record, paths }: Vm, now = Date.now()): Promise<string[]> {

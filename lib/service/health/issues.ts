@@ -1,6 +1,6 @@
 /** Issues of a home: reasons why VMs cannot start, inactive configuration, and VMs with a problem. */
 import { currentArch } from "../../base/arch/mod.ts";
-import { type Assets, resolveAssets, verifyAssets } from "../../release/asset/mod.ts";
+import { type Assets, bootFiles, resolveAssets, verifyAssets } from "../../release/asset/mod.ts";
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { caFiles, openCa } from "../../network/ca/mod.ts";
@@ -96,8 +96,7 @@ async function profileIssues({ home, standing }: IssueSources): Promise<string[]
   const issues = await Promise.all(profiles.map(async (each) => {
     if ("error" in each) return describe(each.error);
     return await requireAssets(home, each.profile).then(
-      ({ kernel, initrd, rootfs }) =>
-        standing.require(each.profile, [kernel, initrd, rootfs].map(({ hash }) => hash)),
+      (assets) => standing.require(each.profile, bootFiles(assets).map(({ hash }) => hash)),
     ).then(
       // Deprecated ones boot, and say so.
       (notes) => notes,

@@ -10,7 +10,7 @@ import { ignore, SbxError } from "../../base/error/mod.ts";
 import { type Home, removeFolder, removeIfThere, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundInterval } from "../../base/time/mod.ts";
-import { readRecord, readState, type VmPaths, vmPaths } from "../../session/mod.ts";
+import { bootPaths, readRecord, readState, type VmPaths, vmPaths } from "../../session/mod.ts";
 import { SESSION_ID } from "../record/sessions.ts";
 import type { Vm } from "./vm.ts";
 
@@ -139,7 +139,7 @@ export class Bin {
       const record = state?.state === "Suspended"
         ? await readRecord(paths).catch(() => undefined)
         : undefined;
-      return record ? [record.assets.kernel, record.assets.initrd, record.assets.rootfs] : [];
+      return record ? bootPaths(record) : [];
     }));
     return all.flat();
   }

@@ -1,6 +1,6 @@
 /** The configuration of one boot, made from the profile, the settings, corp's locks and the request. */
 import { currentArch } from "../../base/arch/mod.ts";
-import { type Assets, INITRD, KERNEL, OBOM, ROOTFS } from "../../release/asset/mod.ts";
+import { type Assets, bootFiles, INITRD, KERNEL, LAYER, OBOM, ROOTFS } from "../../release/asset/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
@@ -154,6 +154,7 @@ export async function makeBoot(
         kernel: assets.kernel.path,
         initrd: assets.initrd.path,
         rootfs: assets.rootfs.path,
+        ...(assets.layer && { layer: assets.layer.path }),
         hashes: hashesOf(assets),
       },
     },
@@ -166,9 +167,9 @@ export async function makeBoot(
 async function requireStanding(
   { standing }: BootSources,
   profile: Profile,
-  { kernel, initrd, rootfs }: Assets,
+  assets: Assets,
 ): Promise<void> {
-  const deprecated = await standing.require(profile, [kernel, initrd, rootfs].map(({ hash }) => hash));
+  const deprecated = await standing.require(profile, bootFiles(assets).map(({ hash }) => hash));
   for (const sentence of deprecated) log.warn(sentence);
 }
 
@@ -225,11 +226,12 @@ export function maxRunning(settings: SettingsStore): number {
 }
 
 /** Hashes by logical name: the file names that a profile pins may be equal. */
-function hashesOf({ kernel, initrd, rootfs, obom }: Assets): Record<string, string> {
+function hashesOf({ kernel, initrd, rootfs, layer, obom }: Assets): Record<string, string> {
   return {
     [KERNEL]: kernel.hash,
     [INITRD]: initrd.hash,
     [ROOTFS]: rootfs.hash,
+    ...(layer && { [LAYER]: layer.hash }),
     ...(obom && { [OBOM]: obom.hash }),
   };
 }

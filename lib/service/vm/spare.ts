@@ -4,6 +4,7 @@ import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { type Detached, selfCommand, spawnDetached } from "../../base/spawn/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
+import { bootFiles } from "../../release/asset/mod.ts";
 import { giveMachine, giveSession, NO_SESSION } from "../../session/ipc/mod.ts";
 import { sessionPaths } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
@@ -73,8 +74,7 @@ export class SpareProcess {
   /** Files that its machine needs. */
   get assets(): string[] {
     if (!this.#waiting?.machine || !this.#last) return [];
-    const { kernel, initrd, rootfs } = this.#last.assets;
-    return [kernel.path, initrd.path, rootfs.path];
+    return bootFiles(this.#last.assets).map(({ path }) => path);
   }
 
   /** Reserves the machine that waits. @returns the id of the session that it is for */
@@ -182,6 +182,7 @@ export class SpareProcess {
         kernel: assets.kernel.path,
         initrd: assets.initrd.path,
         rootfs: assets.rootfs.path,
+        layer: assets.layer?.path,
       },
     });
     await waiting.ordered;

@@ -220,7 +220,7 @@ export class Templates {
     const { home, hypervisor } = this.#options;
     const dir = await Deno.makeTempDir({ dir: home.runDir, prefix: MACHINE_DIR });
     try {
-      const { kernel, initrd, rootfs } = assets;
+      const { kernel, initrd, rootfs, layer } = assets;
       return await this.#store.make(key, (imageDir) =>
         writeTemplate(hypervisor, {
           dir,
@@ -231,6 +231,7 @@ export class Templates {
           kernel: kernel.path,
           initrd: initrd.path,
           rootfs: rootfs.path,
+          layer: layer?.path,
           logs: dir,
         }, imageDir));
     } finally {
@@ -263,7 +264,12 @@ export class Templates {
       cpus,
       ram_mb,
       accelerator,
-      assets: { kernel: assets.kernel.hash, initrd: assets.initrd.hash, rootfs: assets.rootfs.hash },
+      assets: {
+        kernel: assets.kernel.hash,
+        initrd: assets.initrd.hash,
+        rootfs: assets.rootfs.hash,
+        layer: assets.layer?.hash,
+      },
       host: await this.#options.hypervisor.identity({ arch, cpus, ramMb: ram_mb, accelerator }),
     };
   }

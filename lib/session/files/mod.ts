@@ -9,6 +9,7 @@ export {
 } from "./contract.ts";
 export { makeSockets, pinsPath, type SessionPaths, sessionPaths, type VmPaths, vmPaths } from "./paths.ts";
 export {
+  bootPaths,
   ForkedFrom,
   MachineAbility,
   type MadeBy,

@@ -66,6 +66,7 @@ export const VmRecord = z.strictObject({
     kernel: z.string(),
     initrd: z.string(),
     rootfs: z.string(),
+    layer: z.string().optional().describe("absent: the root file system has the programs of sbx"),
     hashes: z.record(z.string(), z.string()).optional().describe(
       "BLAKE3 of each file and of the OBOM by logical name; absent in records of an older sbx",
     ),
@@ -149,4 +150,9 @@ export async function checkJson<S extends z.ZodType>(
   const place = problem.path.length > 0 ? `${pathText(problem.path)}: ` : "";
   const message = problem.message.replace("must be a table", "must be an object");
   throw new SbxError(code, `the ${what} ${path} is invalid: ${place}${message}`, { cause: error, hint });
+}
+
+/** Paths of the files that a VM boots from. */
+export function bootPaths({ assets: { kernel, initrd, rootfs, layer } }: Pick<VmRecord, "assets">): string[] {
+  return [kernel, initrd, rootfs, ...layer === undefined ? [] : [layer]];
 }

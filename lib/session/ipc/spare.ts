@@ -21,6 +21,7 @@ export const SpareMachineOrder = z.strictObject({
     kernel: z.string(),
     initrd: z.string(),
     rootfs: z.string(),
+    layer: z.string().optional(),
   }),
 });
 export type SpareMachineOrder = z.infer<typeof SpareMachineOrder>;

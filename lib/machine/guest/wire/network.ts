@@ -14,8 +14,12 @@ export const GUEST_NETWORK = {
   dnsPort: 61007,
 } as const;
 
-/** Path in the image of the rules for `nft -f`, written by lib/publish/image and loaded by sbx-net-proxy. */
-export const RULES_PATH = "/usr/lib/sbx/net.nft";
+/** Where a guest has the programs of sbx (lib/publish/image/layer.ts), and the ones for people among them. */
+export const LAYER_PATH = "/usr/lib/sbx";
+export const COMMANDS_PATH = `${LAYER_PATH}/commands`;
+
+/** Rules for `nft -f`, which sbx-net-proxy loads. */
+export const RULES_PATH = `${LAYER_PATH}/net.nft`;
 
 /** nfnetlink_log group for refused packets, read by sbx-net-proxy. */
 export const LOG_GROUP = 1;
