@@ -24,9 +24,9 @@ export class OneOffVm {
     request: RunRequest & Pick<TracedExec, "trace_id">,
     client: string,
   ): Promise<OneOffVm> {
-    const { profile_id, cpus, ram_mb, arch, ...execRequest } = request;
+    const { profile_id, cpus, ram_mb, arch, image, ...execRequest } = request;
     // Without a disk, which would have to be made and removed: writes outside the workspace stay in memory.
-    const vm = await supervisor.create({ profile_id, cpus, ram_mb, arch, persistent: false }, {
+    const vm = await supervisor.create({ profile_id, cpus, ram_mb, arch, image, persistent: false }, {
       scratch: false,
       client,
     });

@@ -127,6 +127,7 @@ Deno.test("programs: the line of a refusal", async () => {
       activity: { hostStarted() {}, holds: { ready: () => Promise.resolve() } },
       link: () => Promise.resolve({} as GuestLink),
       health: {} as SessionHealth,
+      defaults: {},
     },
     { t: "Exec", argv: ["curl"], stdin: false },
     {

@@ -77,6 +77,8 @@ Deno.test("arguments: the resulting requests are valid for the API", async () =>
     "0.5",
     "--cwd",
     "/tmp",
+    "--user",
+    "me:1000",
     "--",
     "sh",
     "-c",
@@ -86,6 +88,7 @@ Deno.test("arguments: the resulting requests are valid for the API", async () =>
   assertEquals(RunRequest.parse(request), {
     command: ["sh", "-c", "exit 3"],
     cwd: "/tmp",
+    user: "me:1000",
     env: { K: "a b" },
     timeout_secs: 0.5,
     profile_id: "code",

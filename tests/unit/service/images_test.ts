@@ -18,6 +18,7 @@ class World implements AsyncDisposable {
   readonly images: Images;
   spare: string[] = [];
   deleted: string[] = [];
+  deletedEnvironments: string[] = [];
   cleaned = 0;
 
   private constructor(readonly installed: InstalledImages) {
@@ -40,7 +41,10 @@ class World implements AsyncDisposable {
     return new Images({
       home,
       registry: this.registry,
-      bin: { assets: () => Promise.resolve(this.deleted) },
+      bin: {
+        assets: () => Promise.resolve(this.deleted),
+        environments: () => Promise.resolve(this.deletedEnvironments),
+      },
       spareAssets: () => this.spare,
       cleanTemplates: () => Promise.resolve(void this.cleaned++),
     });

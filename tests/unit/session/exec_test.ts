@@ -1,16 +1,18 @@
 /** Programs that the host starts in a guest. */
 import { assertEquals } from "@std/assert";
 import type { GuestLink } from "../../../lib/machine/guest/mod.ts";
-import { execProgram } from "../../../lib/session/exec.ts";
+import { execProgram, type ProgramDefaults } from "../../../lib/session/exec.ts";
+import type { ExecCall } from "../../../lib/session/ipc/mod.ts";
 import type { SessionHealth } from "../../../lib/session/health.ts";
 import { TestGate } from "../../helper/gate.ts";
 
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-Deno.test("start and end of a program have the trace of its request, which the guest does not get", async () => {
+/** A session whose programs end at once, and what its guest is asked. */
+function fakeSession(defaults: ProgramDefaults = {}) {
   const gate = new TestGate();
-  const asked: unknown[] = [];
-  const exec = (request: unknown) => {
+  const asked: Record<string, unknown>[] = [];
+  const exec = (request: Record<string, unknown>) => {
     asked.push(request);
     return Promise.resolve({ exit_code: 3, truncated: false, duration_ms: 1 });
   };
@@ -19,15 +21,42 @@ Deno.test("start and end of a program have the trace of its request, which the g
     activity: { hostStarted() {}, holds: { ready: () => Promise.resolve() } },
     link: () => Promise.resolve({ exec } as unknown as GuestLink),
     health: { notifying: (_: unknown, end: unknown) => end } as unknown as SessionHealth,
+    defaults,
   };
   const streams = {} as Parameters<typeof execProgram>[2];
-  await execProgram(context, { t: "Exec", argv: ["true"], stdin: false, trace_id: TRACE }, streams);
-  await execProgram(context, { t: "Exec", argv: ["true"], stdin: false }, streams);
+  return {
+    gate,
+    asked,
+    exec: (call: Omit<ExecCall, "t" | "stdin">) =>
+      execProgram(context, { t: "Exec", stdin: false, ...call }, streams),
+  };
+}
+
+Deno.test("start and end of a program have the trace of its request, which the guest does not get", async () => {
+  const { gate, asked, exec } = fakeSession();
+  await exec({ argv: ["true"], trace_id: TRACE });
+  await exec({ argv: ["true"] });
   assertEquals(gate.entries.map(({ event: { common } }) => [common.event_type, common.trace_id]), [
     ["process.exec", TRACE],
     ["process.exit", TRACE],
     ["process.exec", undefined],
     ["process.exit", undefined],
   ]);
-  assertEquals(asked.map((request) => "trace_id" in (request as object)), [false, false]);
+  assertEquals(asked.map((request) => "trace_id" in request), [false, false]);
+});
+
+Deno.test("a program has the folder and user of its image, unless its request names others or it is sbx's own", async () => {
+  const { gate, asked, exec } = fakeSession({ cwd: "/srv", user: "app" });
+  await exec({ argv: ["true"] });
+  await exec({ argv: ["true"], cwd: "/tmp", user: "root" });
+  await exec({ argv: ["sbx-doctor", "--json"] });
+  assertEquals(asked.map(({ cwd, user }) => [cwd, user]), [["/srv", "app"], ["/tmp", "root"], [
+    undefined,
+    undefined,
+  ]]);
+  assertEquals(
+    gate.entries.filter(({ event: { common } }) => common.event_type === "process.exec")
+      .map(({ event: { process } }) => process?.activity.cwd),
+    ["/srv", "/tmp", "/workspace"],
+  );
 });

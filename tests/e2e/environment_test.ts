@@ -1,0 +1,233 @@
+/** OCI images from a registry on loopback: pulled, checked, kept, refused. */
+import { assert, assertEquals } from "@std/assert";
+import { join } from "node:path";
+import { currentArch } from "../../lib/base/arch/mod.ts";
+import { type ImageParts, Registry, writeImage } from "../helper/oci.ts";
+import { type Ran, Sbx } from "../helper/sbx.ts";
+import type { TarFile } from "../helper/tar.ts";
+
+const ARCHITECTURE = currentArch() === "arm64" ? "arm64" : "amd64";
+const FOREIGN = currentArch() === "arm64" ? "amd64" : "arm64";
+const FILES: TarFile[] = [
+  { name: "etc/os-release", content: "ID=test\n" },
+  { name: "lib/apk/db/installed", content: "P:musl\nV:1.2.5-r9\n" },
+];
+
+interface World {
+  sbx: Sbx;
+  registry: Registry;
+  dir: string;
+  /** Makes an image and puts it into the registry. */
+  publish(
+    name: string,
+    parts?: Partial<ImageParts>,
+  ): Promise<{ reference: string; digest: string; layers: string[] }>;
+}
+
+async function inWorld(work: (world: World) => Promise<void>): Promise<void> {
+  const dir = await Deno.makeTempDir({ prefix: "sbx-images-" });
+  const sbx = await Sbx.make({ env: { SBX_CORP_CONFIG: join(dir, "corp.toml") } });
+  await Deno.writeTextFile(join(dir, "corp.toml"), 'refresh_policy = "24h"\n');
+  await using registry = await Registry.start();
+  try {
+    await work({
+      ...{ sbx, registry, dir },
+      async publish(name, parts = {}) {
+        const layout = join(dir, name.replaceAll(/[:/]/g, "-"));
+        const { digest, layers } = await writeImage(layout, {
+          layers: [FILES],
+          architecture: ARCHITECTURE,
+          ...parts,
+        });
+        const reference = await registry.push(layout, name);
+        return { reference, digest, layers: layers.map((layer) => layer.digest) };
+      },
+    });
+  } finally {
+    await sbx.dispose();
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+/** Everything that failed or interrupted work may leave. */
+async function leftovers({ home }: Sbx): Promise<string[]> {
+  const names = await Array.fromAsync(Deno.readDir(join(home, "environments")), ({ name }) => name).catch(
+    () => [],
+  );
+  return names.filter((name) => name.startsWith(".work-"));
+}
+
+function error({ code, stderr }: Ran): string {
+  assert(code !== 0);
+  return stderr;
+}
+
+Deno.test("an image is pulled once, by digest; a layer that another one has is not pulled again", () =>
+  inWorld(async ({ sbx, registry, publish }) => {
+    const config = { Env: ["A=b=c", "bad name=x"], WorkingDir: "srv", User: "1000:5", Cmd: ["/run"] };
+    const first = await publish("team/app:v1", { config });
+    const pulled = JSON.parse(await sbx.ok("image", "pull", first.reference, "--json"));
+    assertEquals([pulled.digest, pulled.is_new], [first.digest, true]);
+    assertEquals(pulled.config, { env: { A: "b=c" }, workdir: "/srv", user: "1000:5", cmd: ["/run"] });
+    const again = JSON.parse(
+      await sbx.ok("image", "pull", `${registry.host}/team/app@${first.digest}`, "--json"),
+    );
+    assertEquals([again.key, again.is_new], [pulled.key, false]);
+    const second = await publish("team/more:v1", { layers: [FILES, [{ name: "more", content: "x" }]] });
+    await sbx.ok("image", "pull", second.reference);
+    assertEquals(second.layers[0], first.layers[0]);
+    assertEquals(registry.downloads(first.layers[0]), 1);
+
+    const { environments } = JSON.parse(await sbx.ok("image", "list", "--json"));
+    assertEquals(
+      environments.map(({ references, used_by }: Record<string, unknown>) => [references, used_by]),
+      [
+        [[second.reference], []],
+        [[first.reference, `${registry.host}/team/app@${first.digest}`], []],
+      ],
+    );
+    const obom = await Deno.readTextFile(await obomOf(sbx, pulled.key));
+    assert(obom.includes("pkg:apk/test/musl@1.2.5-r9"), obom);
+
+    await sbx.ok("image", "remove", first.reference);
+    assertEquals(JSON.parse(await sbx.ok("image", "gc", "--json")).environments, [second.reference]);
+    assertEquals(await Array.fromAsync(Deno.readDir(join(sbx.home, "environments/layers/sha256"))), []);
+  }));
+
+async function obomOf({ home }: Sbx, key: string): Promise<string> {
+  const dir = join(home, "environments", key);
+  const names = await Array.fromAsync(Deno.readDir(dir), ({ name }) => name);
+  return join(dir, names.find((name) => name.startsWith("obom"))!);
+}
+
+Deno.test("two pulls of one image at once make one", () =>
+  inWorld(async ({ sbx, publish }) => {
+    const { reference } = await publish("a:v1", {
+      layers: [[{ name: "big", content: new Uint8Array(32 * 1024 ** 2) }]],
+    });
+    const both = await Promise.all([1, 2].map(() => sbx.ok("image", "pull", reference, "--json")));
+    assertEquals(both.map((text) => JSON.parse(text).is_new).sort(), [false, true]);
+    assertEquals(await leftovers(sbx), []);
+  }));
+
+Deno.test("hostile and broken images are refused, and leave nothing", () =>
+  inWorld(async ({ sbx, registry, publish, dir }) => {
+    const refused = async (reference: string, words: string) => {
+      const text = error(await sbx.cli("image", "pull", reference));
+      assert(text.includes(words), `${reference}: ${text}`);
+    };
+    const { reference: other } = await publish("other:v1", { architecture: FOREIGN });
+    await refused(other, `is not for linux/${ARCHITECTURE}, but for linux/${FOREIGN}`);
+    const { reference: out } = await publish("out:v1", { layers: [[{ name: "../x", content: "x" }]] });
+    await refused(out, "leads out of the image");
+    const { reference: device } = await publish("device:v1", { layers: [[{ name: "mem", type: "3" }]] });
+    await refused(device, "is a device");
+    await refused(`${registry.host}/none:v1`, "there is no image");
+    await refused(`${registry.host}/out@sha256:${"0".repeat(64)}`, "there is no image");
+    await refused("127.0.0.1:1/a:v1", "check that the registry can be reached");
+
+    // What no registry takes: a folder.
+    await writeImage(join(dir, "config"), {
+      layers: [FILES],
+      architecture: ARCHITECTURE,
+      configSize: 100_000_000,
+    });
+    await refused(`oci:${join(dir, "config")}:v1`, "its configuration has 100.0 MB");
+    const { layers: [layer] } = await writeImage(join(dir, "damaged"), {
+      // A layer that this home has already would not be read from there.
+      layers: [[{ name: "own", content: "x" }]],
+      architecture: ARCHITECTURE,
+    });
+    await Deno.writeFile(layer.path, new Uint8Array(layer.size));
+    await refused(`oci:${join(dir, "damaged")}:v1`, "failed");
+
+    assertEquals(await leftovers(sbx), []);
+    assertEquals(JSON.parse(await sbx.ok("image", "list", "--json")).environments, []);
+  }));
+
+Deno.test("corp names the registries that images come from", () =>
+  inWorld(async ({ sbx, registry, publish, dir }) => {
+    const { reference, digest } = await publish("team/app:v1");
+    const allow = (...images: string[]) =>
+      Deno.writeTextFile(
+        join(dir, "corp.toml"),
+        `refresh_policy = "24h"\n[corp.limits]\nimages = ${JSON.stringify(images)}\n`,
+      );
+    await allow("registry.example.com");
+    assert(
+      error(await sbx.cli("image", "pull", reference)).includes(`corp does not allow the image ${reference}`),
+    );
+    await allow(`${registry.host}/team/app@sha256:${"0".repeat(64)}`);
+    assert(error(await sbx.cli("image", "pull", reference)).includes(digest));
+    await allow(`${registry.host}/team/app@${digest}`);
+    await sbx.ok("image", "pull", reference);
+    await allow(`${registry.host}/team`);
+    await sbx.ok("image", "pull", reference);
+  }));
+
+Deno.test("a registry that goes away in the middle, and an interrupt, leave nothing; the next pull goes on", async () => {
+  const dir = await Deno.makeTempDir({ prefix: "sbx-images-" });
+  const sbx = await Sbx.make();
+  const content = crypto.getRandomValues(new Uint8Array(65_536));
+  const { digest, layers: [layer] } = await writeImage(dir, {
+    layers: [[{ name: "x", content }]],
+    architecture: ARCHITECTURE,
+  });
+  const blob = await Deno.readFile(layer.path);
+  const reached = Promise.withResolvers<void>();
+  let mode: "cut" | "hang" | "serve" = "cut";
+  await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
+    const { pathname } = new URL(request.url);
+    const [, kind, name] = /\/(manifests|blobs)\/(.*)$/.exec(pathname) ?? [];
+    if (!kind) return new Response("{}");
+    const path = join(
+      dir,
+      "blobs/sha256",
+      (name.startsWith("sha256:") ? name : digest).slice("sha256:".length),
+    );
+    const bytes = await Deno.readFile(path).catch(() => undefined);
+    if (!bytes) return new Response("", { status: 404 });
+    const headers = {
+      "content-type": kind === "manifests"
+        ? "application/vnd.oci.image.manifest.v1+json"
+        : "application/octet-stream",
+      "content-length": `${bytes.length}`,
+    };
+    if (name !== layer.digest || mode === "serve") return new Response(bytes, { headers });
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(blob.slice(0, 1000));
+        // A body that is shorter than its header says is cut off.
+        if (mode === "cut") controller.close();
+        else reached.resolve();
+      },
+    });
+    return new Response(body, { headers });
+  });
+  const reference = `127.0.0.1:${server.addr.port}/a:v1`;
+  try {
+    assert(error(await sbx.cli("image", "pull", reference)).includes("finished layers are kept"));
+    assertEquals(await leftovers(sbx), []);
+    mode = "hang";
+    const pulling = new Deno.Command(join(Deno.cwd(), "bin/sbx"), {
+      args: ["image", "pull", reference],
+      env: sbx.env,
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+    }).spawn();
+    await reached.promise;
+    pulling.kill("SIGINT");
+    const { code, stderr } = await pulling.output();
+    assert(
+      code !== 0 && new TextDecoder().decode(stderr).includes("interrupted"),
+      new TextDecoder().decode(stderr),
+    );
+    assertEquals(await leftovers(sbx), []);
+    mode = "serve";
+    await sbx.ok("image", "pull", reference);
+  } finally {
+    await sbx.dispose();
+    await Deno.remove(dir, { recursive: true });
+  }
+});

@@ -1,0 +1,145 @@
+/** OCI images for tests: layouts in folders, made of archives, and a registry on loopback. */
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import type { Layer } from "../../lib/publish/environment/mod.ts";
+import { type TarFile, writeLayer } from "./tar.ts";
+
+/** Configuration of an image, as the specification names its parts. */
+export interface ImageConfig {
+  Env?: string[];
+  WorkingDir?: string;
+  User?: string;
+  Entrypoint?: string[];
+  Cmd?: string[];
+}
+
+export interface ImageParts {
+  layers: (TarFile[] | Uint8Array)[];
+  config?: ImageConfig;
+  architecture?: string;
+  /** fields of the manifest in place of the right ones */
+  manifest?: Record<string, unknown>;
+  /** size of the configuration in the manifest, where it is another than its own */
+  configSize?: number;
+}
+
+/** Runs a program, which must succeed. */
+export async function succeed(command: string, ...args: string[]): Promise<string> {
+  const { success, stdout, stderr } = await new Deno.Command(command, { args, stdin: "null" }).output();
+  if (success) return new TextDecoder().decode(stdout);
+  throw new Error(`${command} ${args.join(" ")}: ${new TextDecoder().decode(stderr)}`);
+}
+
+/** Writes an image into a new layout. @returns digest of its manifest, and its layers */
+export async function writeImage(
+  dir: string,
+  { layers, config = {}, architecture = "amd64", manifest, configSize }: ImageParts,
+): Promise<{ digest: string; layers: Layer[] }> {
+  const blobs = join(dir, "blobs/sha256");
+  await Deno.mkdir(blobs, { recursive: true });
+  const put = async (value: unknown) => {
+    const bytes = new TextEncoder().encode(JSON.stringify(value));
+    const hex = createHash("sha256").update(bytes).digest("hex");
+    await Deno.writeFile(join(blobs, hex), bytes);
+    return { digest: `sha256:${hex}`, size: bytes.length };
+  };
+  const written = await Promise.all(layers.map((files) => writeLayer(blobs, files)));
+  const media = (name: string) => `application/vnd.oci.image.${name}`;
+  const configured = await put({
+    architecture,
+    os: "linux",
+    config,
+    rootfs: { type: "layers", diff_ids: written.map(({ digest }) => digest) },
+  });
+  const described = await put({
+    schemaVersion: 2,
+    mediaType: media("manifest.v1+json"),
+    config: { mediaType: media("config.v1+json"), ...configured, ...configSize && { size: configSize } },
+    layers: written.map(({ digest, size }) => ({ mediaType: media("layer.v1.tar+gzip"), digest, size })),
+    ...manifest,
+  });
+  await Deno.writeTextFile(join(dir, "oci-layout"), '{"imageLayoutVersion":"1.0.0"}');
+  await Deno.writeTextFile(
+    join(dir, "index.json"),
+    JSON.stringify({
+      schemaVersion: 2,
+      manifests: [{
+        mediaType: media("manifest.v1+json"),
+        ...described,
+        annotations: { "org.opencontainers.image.ref.name": "v1" },
+      }],
+    }),
+  );
+  return { digest: described.digest, layers: written };
+}
+
+/** Debian's docker-registry on a free port of loopback, with the requests that it served. */
+export class Registry implements AsyncDisposable {
+  readonly host: string;
+  readonly #process: Deno.ChildProcess;
+  readonly #log: { text: string };
+  readonly #dir: string;
+
+  private constructor(host: string, process: Deno.ChildProcess, log: { text: string }, dir: string) {
+    this.host = host;
+    this.#process = process;
+    this.#log = log;
+    this.#dir = dir;
+  }
+
+  static async start(): Promise<Registry> {
+    const dir = await Deno.makeTempDir({ prefix: "sbx-registry-" });
+    const config = join(dir, "config.yml");
+    await Deno.writeTextFile(
+      config,
+      `version: 0.1\nstorage: {filesystem: {rootdirectory: ${dir}/data}}\nhttp: {addr: "127.0.0.1:0"}\n`,
+    );
+    const process = new Deno.Command("docker-registry", {
+      args: ["serve", config],
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+    const log = { text: "" };
+    const listening = Promise.withResolvers<string>();
+    for (const stream of [process.stdout, process.stderr]) {
+      (async () => {
+        for await (const piece of stream.pipeThrough(new TextDecoderStream())) {
+          log.text += piece;
+          const port = /listening on 127\.0\.0\.1:(\d+)/.exec(log.text)?.[1];
+          if (port) listening.resolve(`127.0.0.1:${port}`);
+        }
+        listening.reject(new Error(`the registry ended: ${log.text}`));
+      })();
+    }
+    return new Registry(await listening.promise, process, log, dir);
+  }
+
+  /** Puts an image of a layout there. */
+  async push(layout: string, name: string): Promise<string> {
+    const reference = `${this.host}/${name}`;
+    await succeed(
+      "skopeo",
+      "copy",
+      "--quiet",
+      "--insecure-policy",
+      "--dest-tls-verify=false",
+      `oci:${layout}:v1`,
+      `docker://${reference}`,
+    );
+    return reference;
+  }
+
+  /** Number of downloads of a blob. */
+  downloads(digest: string): number {
+    return this.#log.text.split("\n").filter((line) =>
+      line.includes("GET /v2/") && line.includes(`/blobs/${digest}`)
+    ).length;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#process.kill("SIGKILL");
+    await this.#process.status;
+    await Deno.remove(this.#dir, { recursive: true });
+  }
+}

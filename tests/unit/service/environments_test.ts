@@ -1,0 +1,155 @@
+/** Environments of a home: which VM has which, and what goes. */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { join } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import {
+  blobPath,
+  type Environment,
+  environmentFiles,
+  environmentKey,
+  findEnvironment,
+  installEnvironment,
+  keepingEnvironments,
+  makeWorkFolder,
+  nameEnvironment,
+} from "../../../lib/release/environment/mod.ts";
+import { Images } from "../../../lib/service/images.ts";
+import { Registry } from "../../../lib/service/vm/registry.ts";
+import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
+import { sessionPaths } from "../../../lib/session/mod.ts";
+import { recordOf } from "../../helper/vm.ts";
+
+/** A home with environments `a` and `b`, which share a layer, and a VM of `a`. */
+async function inHome(work: (world: Awaited<ReturnType<typeof makeWorld>>) => Promise<void>): Promise<void> {
+  const world = await makeWorld(await Deno.makeTempDir());
+  try {
+    await work(world);
+  } finally {
+    await Deno.remove(world.home.dir, { recursive: true });
+  }
+}
+
+async function makeWorld(dir: string) {
+  const place = home({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  const shared = digestOf("f");
+  const all = await Promise.all(
+    ["a", "b"].map((letter) => install(place, letter, [shared, digestOf(`${letter}0`)])),
+  );
+  const registry = new Registry(place);
+  const deleted: string[] = [];
+  const images = new Images({
+    home: place,
+    registry,
+    bin: { assets: () => Promise.resolve([]), environments: () => Promise.resolve(deleted) },
+    spareAssets: () => [],
+    cleanTemplates: () => Promise.resolve(),
+  });
+  const id = crypto.randomUUID();
+  const { key, reference, digest } = all[0];
+  registry.add({
+    record: { ...recordOf(id, "vm"), environment: { key, reference, digest } },
+    paths: sessionPaths(place, id),
+    process: new VmProcess(join(dir, "none.sock")),
+    state: { state: "Stopped", boot_stages: [], pid: 0 },
+  });
+  return { home: place, images, registry, deleted, all, shared };
+}
+
+function digestOf(letters: string): string {
+  return `sha256:${letters.padEnd(64, "0")}`;
+}
+
+async function install(
+  place: ReturnType<typeof home>,
+  letter: string,
+  layers: string[],
+): Promise<Environment> {
+  const work = await makeWorkFolder(place);
+  for (const name of ["rootfs.erofs", "obom.cdx.json"]) await Deno.writeTextFile(join(work, name), letter);
+  const digest = digestOf(letter);
+  const reference = `docker.io/library/${letter}:1`;
+  const environment: Environment = {
+    schema: "sbx.environment.v1",
+    key: environmentKey(digest, "x86_64"),
+    ...{ arch: "x86_64", reference, digest, created_at: `2026-01-0${letter === "a" ? 1 : 2}T00:00:00.000Z` },
+    config: { env: {} },
+    rootfs: { hash: "0".repeat(64), size: 1 },
+    obom: { hash: "0".repeat(64), size: 1 },
+    provenance: {
+      config_digest: digestOf(`${letter}c`),
+      layers: layers.map((digest) => ({ digest, size: 1 })),
+      ...{ builder: "sbx", puller: "test" },
+    },
+  };
+  for (const layer of layers) {
+    await Deno.mkdir(join(blobPath(place, layer), ".."), { recursive: true });
+    await Deno.writeTextFile(blobPath(place, layer), "layer");
+  }
+  await installEnvironment(place, work, environment);
+  await nameEnvironment(place, { reference, arch: "x86_64", key: environment.key });
+  return environment;
+}
+
+const exists = (path: string) => Deno.stat(path).then(() => true, () => false);
+
+Deno.test("environments are listed with their VMs, and found by reference", () =>
+  inHome(async ({ home, images, all: [a, b] }) => {
+    const listed = await images.environments();
+    assertEquals(
+      listed.map(({ environment, references, used_by }) => [environment.key, references, used_by]),
+      [
+        [b.key, [b.reference], []],
+        [a.key, [a.reference], ["vm"]],
+      ],
+    );
+    assertEquals((await findEnvironment(home, a.reference, "x86_64"))?.key, a.key);
+    assertEquals(await findEnvironment(home, a.reference, "arm64"), undefined);
+    assert(await exists(environmentFiles(home, a).rootfs.path));
+  }));
+
+Deno.test("an environment that a VM has stays; another one goes with the layers that only it has", () =>
+  inHome(async ({ home, images, all: [a, b], shared }) => {
+    const { code } = await assertRejects(() => images.removeEnvironment("a:1"), SbxError);
+    assertEquals(code, "environment.in_use");
+    assertEquals((await images.removeEnvironment("b:1")).environments, [b.reference]);
+    assertEquals(
+      await Promise.all([shared, digestOf("a0"), digestOf("b0")].map((each) => exists(blobPath(home, each)))),
+      [
+        true,
+        true,
+        false,
+      ],
+    );
+    assertEquals(await findEnvironment(home, b.reference, "x86_64"), undefined);
+    assert(await exists(environmentFiles(home, a).rootfs.path));
+    const missing = await assertRejects(() => images.removeEnvironment(b.key), SbxError);
+    assertEquals(missing.code, "environment.not_found");
+  }));
+
+Deno.test("collection keeps what VMs, deleted VMs and profiles need, and removes leftovers of makers", () =>
+  inHome(async ({ home, images, deleted, all: [a, b] }) => {
+    const left = await makeWorkFolder(home);
+    deleted.push(b.key);
+    assertEquals((await images.collectEnvironments()).environments, []);
+    assert(!await exists(left));
+    deleted.pop();
+    await Deno.mkdir(join(home.profilesDir, "mine"), { recursive: true });
+    await Deno.writeTextFile(
+      join(home.profilesDir, "mine/profile.toml"),
+      'id = "mine"\nname = "Mine"\ndescription = ""\nrevision = "1.0.0"\n[image]\nfrom = "b:1"\n',
+    );
+    assertEquals((await images.collectEnvironments()).environments, []);
+    assertEquals((await images.environments()).map(({ profiles }) => profiles), [["mine"], []]);
+    await Deno.remove(join(home.profilesDir, "mine"), { recursive: true });
+    assertEquals((await images.collectEnvironments()).environments, [b.reference]);
+    assertEquals((await images.environments()).map(({ environment: { key } }) => key), [a.key]);
+  }));
+
+Deno.test("nothing is removed while an image is made", () =>
+  inHome(async ({ home, images }) => {
+    await keepingEnvironments(home, async () => {
+      const { code } = await assertRejects(() => images.collectEnvironments(), SbxError);
+      assertEquals(code, "environment.busy");
+    });
+  }));
