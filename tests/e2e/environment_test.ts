@@ -2,7 +2,9 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { currentArch } from "../../lib/base/arch/mod.ts";
-import { type ImageParts, Registry, writeImage } from "../helper/oci.ts";
+import { home } from "../../lib/base/home/mod.ts";
+import { resolveAssets } from "../../lib/release/asset/mod.ts";
+import { type ImageParts, Registry, writeBootableImage, writeImage } from "../helper/oci.ts";
 import { type Ran, Sbx } from "../helper/sbx.ts";
 import type { TarFile } from "../helper/tar.ts";
 
@@ -93,6 +95,79 @@ Deno.test("an image is pulled once, by digest; a layer that another one has is n
     assertEquals(JSON.parse(await sbx.ok("image", "gc", "--json")).environments, [second.reference]);
     assertEquals(await Array.fromAsync(Deno.readDir(join(sbx.home, "environments/layers/sha256"))), []);
   }));
+
+// Only root can unpack the owners of a root file system, of which the image of this test is made.
+Deno.test({
+  name: "a VM boots an OCI image, with its variables, folder and user, and keeps it",
+  ignore: Deno.uid() !== 0,
+  fn: () =>
+    inWorld(async ({ sbx, registry, dir }) => {
+      const layout = join(dir, "bootable");
+      const { rootfs } = await resolveAssets(home({ get: (name) => sbx.env[name] }), currentArch());
+      const passwd = "root:x:0:0::/root:/bin/sh\napp:x:1000:1000::/home/app:/bin/sh\n";
+      const config = {
+        Env: ["GREETING=hello"],
+        WorkingDir: "/srv/app",
+        User: "app",
+        Cmd: ["/srv/app/run", "it"],
+      };
+      await writeBootableImage(layout, rootfs.path, [
+        { name: "etc/passwd", content: passwd },
+        { name: "etc/group", content: "root:x:0:\napp:x:1000:\nextra:x:77:app\n" },
+        { name: "home/app/", uid: 1000, gid: 1000 },
+        { name: "srv/app/", uid: 1000, gid: 1000 },
+        { name: "srv/app/run", content: "#!/bin/sh\necho ran $1 as $(id -u) in $(pwd)\n", mode: 0o755 },
+        { name: "srv/app/root-only", content: "secret", mode: 0o600 },
+        { name: "usr/bin/apt-get", type: "1", link: "usr/bin/env" },
+        { name: "usr/share/.wh.zoneinfo" },
+        { name: "srv/attributed", content: "x", xattrs: { "user.note": "kept" } },
+        { name: "srv/set", content: "x", mode: 0o6755 },
+      ], config);
+      const reference = await registry.push(layout, "team/app:v1");
+      assertEquals(await sbx.ok("run", "--image", reference), "ran it as 1000 in /srv/app\n");
+      await Deno.mkdir(join(sbx.home, "profiles/app"), { recursive: true });
+      await Deno.writeTextFile(
+        join(sbx.home, "profiles/app/profile.toml"),
+        `id = "app"\nname = "App"\ndescription = ""\nrevision = "1.0.0"\n[image]\nfrom = "${reference}"\n`,
+      );
+      await sbx.ok("create", "dev", "--profile", "app");
+      const exec = async (...words: string[]) => (await sbx.ok("exec", ...words)).trim();
+      assertEquals(
+        await exec("dev", "-c", "id -u; id -G; pwd; echo $GREETING $HOME; cat root-only 2>&1 | tail -c 18"),
+        "1000\n1000 77\n/srv/app\nhello /home/app\nPermission denied",
+      );
+      assertEquals(await exec("--user", "root", "dev", "-c", "id -u; cat /srv/app/root-only"), "0\nsecret");
+      assertEquals(
+        await exec("--user", "1234:5", "--cwd", "/", "dev", "-c", "id -u; id -g; pwd"),
+        "1234\n5\n/",
+      );
+      assertEquals(
+        await exec(
+          "dev",
+          "-c",
+          "stat -c %a:%u /srv/set /home/app; ls /usr/share/zoneinfo 2>&1 | wc -l; stat -c %h /usr/bin/env",
+        ),
+        "6755:0\n755:1000\n1\n2",
+      );
+      const attribute = "import os; print(os.getxattr('/srv/attributed', 'user.note').decode())";
+      assertEquals(await exec("dev", "--", "python3", "-c", attribute), "kept");
+      const { image } = JSON.parse(await sbx.ok("info", "dev", "--json"));
+      const { environments: [environment] } = JSON.parse(await sbx.ok("image", "list", "--json"));
+      assertEquals([image.reference, image.digest], [reference, environment.digest]);
+      assertEquals([environment.used_by, environment.profiles], [["dev"], ["app"]]);
+      assertEquals((await sbx.cli("exec", "--user", "none", "dev", "--", "true")).code, 126);
+
+      // A tag that leads elsewhere changes no VM.
+      const other = join(dir, "other");
+      await writeImage(other, { layers: [FILES], architecture: ARCHITECTURE });
+      await registry.push(other, "team/app:v1");
+      await sbx.ok("image", "pull", reference);
+      await sbx.ok("stop", "dev");
+      assert(error(await sbx.cli("image", "remove", environment.key)).includes("is that of dev"));
+      await sbx.ok("start", "dev");
+      assertEquals(await exec("dev", "--", "id", "-u"), "1000");
+    }),
+});
 
 async function obomOf({ home }: Sbx, key: string): Promise<string> {
   const dir = join(home, "environments", key);

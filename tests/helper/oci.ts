@@ -1,6 +1,7 @@
 /** OCI images for tests: layouts in folders, made of archives, and a registry on loopback. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
+import { currentArch } from "../../lib/base/arch/mod.ts";
 import type { Layer } from "../../lib/publish/environment/mod.ts";
 import { type TarFile, writeLayer } from "./tar.ts";
 
@@ -71,6 +72,38 @@ export async function writeImage(
     }),
   );
   return { digest: described.digest, layers: written };
+}
+
+/**
+ * Writes an image of the root file system of installed assets, with another layer: it boots like those.
+ *
+ * @param rootfs EROFS image; its owners need root
+ */
+export async function writeBootableImage(dir: string, rootfs: string, layer: TarFile[], config: ImageConfig) {
+  const work = await Deno.makeTempDir({ prefix: "sbx-rootfs-" });
+  try {
+    await succeed("fsck.erofs", `--extract=${work}/x`, rootfs);
+    await Deno.mkdir(join(dir, "blobs/sha256"), { recursive: true });
+    await succeed("tar", "-C", `${work}/x`, "-cf", `${work}/x.tar`, ".");
+    const digest = (await succeed("sha256sum", `${work}/x.tar`)).slice(0, 64);
+    const { size } = await Deno.stat(`${work}/x.tar`);
+    await succeed("mv", `${work}/x.tar`, join(dir, "blobs/sha256", digest));
+    const { layers: [{ digest: top, size: topSize }] } = await writeImage(dir, { layers: [layer] });
+    const media = "application/vnd.oci.image.layer.v1.tar";
+    return await writeImage(dir, {
+      layers: [],
+      config,
+      architecture: currentArch() === "arm64" ? "arm64" : "amd64",
+      manifest: {
+        layers: [
+          { mediaType: media, digest: `sha256:${digest}`, size },
+          { mediaType: `${media}+gzip`, digest: top, size: topSize },
+        ],
+      },
+    });
+  } finally {
+    await Deno.remove(work, { recursive: true });
+  }
 }
 
 /** Debian's docker-registry on a free port of loopback, with the requests that it served. */

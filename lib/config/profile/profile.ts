@@ -38,6 +38,16 @@ export function parseProfile(document: TomlDocument, { id, source, path }: Profi
       { hint: "rename the folder or change the id, so that both are the same" },
     );
   }
+  const { image, assets, packages: { apt, npm } } = file;
+  if (image && (assets !== undefined || apt.length + npm.length > 0)) {
+    throw new SbxError(
+      "profile.invalid",
+      `${
+        document.placeOf(["image"])
+      }: [image] cannot be combined with [assets], apt or npm: it is the whole root file system`,
+      { hint: "install packages when that image is made, or in the VM" },
+    );
+  }
   return {
     ...file,
     rules: profiles.rules,

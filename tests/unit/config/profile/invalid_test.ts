@@ -50,6 +50,16 @@ const PROBLEMS: [string, string, string][] = [
     MINIMAL + "[vm]\ncpu_cont = 1\n",
     'f:6: vm.cpu_cont: unknown key; did you mean "cpu_count"?',
   ],
+  [
+    "an image that none is called",
+    MINIMAL + '[image]\nfrom = "UPPER case"\n',
+    "f:6: image.from: does not name an image",
+  ],
+  [
+    "an image and packages",
+    MINIMAL + '[image]\nfrom = "golang:1.25"\n[packages]\napt = ["jq"]\n',
+    "f:5: [image] cannot be combined with [assets], apt or npm: it is the whole root file system",
+  ],
   ["a wrong type", MINIMAL + '[vm]\nram_gb = "2"\n', "f:6: vm.ram_gb: must be a number"],
   ["a fraction of a CPU", MINIMAL + "[vm]\ncpu_count = 1.5\n", "f:6: vm.cpu_count: must be an integer"],
   ["too many CPUs", MINIMAL + "[vm]\ncpu_count = 65\n", "f:6: vm.cpu_count: must be at most 64"],
