@@ -2,8 +2,7 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { currentArch } from "../../lib/base/arch/mod.ts";
-import type { Layer } from "../../lib/publish/environment/mod.ts";
-import { type TarFile, writeLayer } from "./tar.ts";
+import { type TarFile, writeLayer, type WrittenLayer } from "./tar.ts";
 
 /** Configuration of an image, as the specification names its parts. */
 export interface ImageConfig {
@@ -20,6 +19,8 @@ export interface ImageParts {
   architecture?: string;
   /** fields of the manifest in place of the right ones */
   manifest?: Record<string, unknown>;
+  /** digests of the layers' archives, where the manifest names other layers */
+  diffIds?: string[];
   /** size of the configuration in the manifest, where it is another than its own */
   configSize?: number;
 }
@@ -34,8 +35,8 @@ export async function succeed(command: string, ...args: string[]): Promise<strin
 /** Writes an image into a new layout. @returns digest of its manifest, and its layers */
 export async function writeImage(
   dir: string,
-  { layers, config = {}, architecture = "amd64", manifest, configSize }: ImageParts,
-): Promise<{ digest: string; layers: Layer[] }> {
+  { layers, config = {}, architecture = "amd64", manifest, diffIds, configSize }: ImageParts,
+): Promise<{ digest: string; layers: WrittenLayer[] }> {
   const blobs = join(dir, "blobs/sha256");
   await Deno.mkdir(blobs, { recursive: true });
   const put = async (value: unknown) => {
@@ -50,7 +51,7 @@ export async function writeImage(
     architecture,
     os: "linux",
     config,
-    rootfs: { type: "layers", diff_ids: written.map(({ digest }) => digest) },
+    rootfs: { type: "layers", diff_ids: diffIds ?? written.map(({ diffId }) => diffId) },
   });
   const described = await put({
     schemaVersion: 2,
@@ -88,16 +89,17 @@ export async function writeBootableImage(dir: string, rootfs: string, layer: Tar
     const digest = (await succeed("sha256sum", `${work}/x.tar`)).slice(0, 64);
     const { size } = await Deno.stat(`${work}/x.tar`);
     await succeed("mv", `${work}/x.tar`, join(dir, "blobs/sha256", digest));
-    const { layers: [{ digest: top, size: topSize }] } = await writeImage(dir, { layers: [layer] });
+    const { layers: [top] } = await writeImage(dir, { layers: [layer] });
     const media = "application/vnd.oci.image.layer.v1.tar";
     return await writeImage(dir, {
       layers: [],
       config,
+      diffIds: [`sha256:${digest}`, top.diffId],
       architecture: currentArch() === "arm64" ? "arm64" : "amd64",
       manifest: {
         layers: [
           { mediaType: media, digest: `sha256:${digest}`, size },
-          { mediaType: `${media}+gzip`, digest: top, size: topSize },
+          { mediaType: `${media}+gzip`, digest: top.digest, size: top.size },
         ],
       },
     });

@@ -78,12 +78,22 @@ export function tar(files: TarFile[]): Uint8Array {
   return Buffer.concat([...parts, new Uint8Array(1024)]);
 }
 
+/** A layer, and the digest of its archive. */
+export interface WrittenLayer extends Layer {
+  diffId: string;
+}
+
 /** Writes an archive as a layer, packed with gzip. */
-export async function writeLayer(dir: string, files: TarFile[] | Uint8Array, packed = true): Promise<Layer> {
+export async function writeLayer(
+  dir: string,
+  files: TarFile[] | Uint8Array,
+  packed = true,
+): Promise<WrittenLayer> {
   const archive = files instanceof Uint8Array ? files : tar(files);
   const bytes = packed ? gzipSync(archive) : archive;
   const digest = createHash("sha256").update(bytes).digest("hex");
   const path = `${dir}/${digest}`;
   await Deno.writeFile(path, bytes);
-  return { path, digest: `sha256:${digest}`, size: bytes.length };
+  const diffId = `sha256:${createHash("sha256").update(archive).digest("hex")}`;
+  return { path, digest: `sha256:${digest}`, size: bytes.length, diffId };
 }

@@ -18,16 +18,16 @@ export function findUser(text: string): User {
   const at = text.indexOf(":");
   const [name, group] = at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)];
   const entry = linesOf("/etc/passwd").find(([user, , uid]) => user === name || uid === name);
-  const uid = entry ? Number(entry[2]) : idOf(name);
+  const uid = idOf(entry?.[2] ?? name);
   if (uid === undefined) throw new Error(`the guest has no user "${name}"`);
   const groups = linesOf("/etc/group");
   const gid = group === ""
-    ? Number(entry?.[3] ?? 0)
+    ? idOf(entry?.[3] ?? "0")
     : idOf(groups.find(([each, , id]) => each === group || id === group)?.[2] ?? group);
-  if (gid === undefined) throw new Error(`the guest has no group "${group}"`);
+  if (gid === undefined) throw new Error(`the guest has no group ${group ? `"${group}"` : `of "${name}"`}`);
   const others = entry && group === ""
-    ? groups.filter(([, , , members = ""]) => members.split(",").includes(entry[0])).map(([, , id]) =>
-      Number(id)
+    ? groups.filter(([, , , members = ""]) => members.split(",").includes(entry[0])).flatMap(([, , id]) =>
+      idOf(id) ?? []
     )
     : [];
   return { uid, gid, groups: others.filter((id) => id !== gid), home: entry?.[5] || "/" };
@@ -44,7 +44,7 @@ function linesOf(path: string): string[][] {
   } catch {
     // An image without users.
   }
-  return text.split("\n").map((line) => line.split(":"));
+  return text.split("\n").map((line) => line.split(":")).filter((fields) => fields.length >= 4);
 }
 
 /** The user of a program and its variables; without a user the program runs as root. */

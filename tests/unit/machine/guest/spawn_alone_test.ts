@@ -2,6 +2,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CallError } from "../../../../ffi/libc/descriptor.ts";
 import type { PipeEnd } from "../../../../ffi/libc/pipe.ts";
+import { findUser } from "../../../../cmd/guest/pty_agent/user.ts";
 import { inheritNothing, type ProgramOptions, spawnProgram } from "../../../../ffi/libc/spawn.ts";
 import { fromRoot } from "../../../helper/repo.ts";
 
@@ -143,4 +144,37 @@ Deno.test("nothing stays open after programs that ran, and after one that could 
   }).output();
   assertEquals(new TextDecoder().decode(counted.stderr), "");
   assertEquals(JSON.parse(new TextDecoder().decode(counted.stdout)), [0, ""]);
+});
+
+// Only root may become another user.
+Deno.test({
+  name: "a program of another user has that user's groups and no capability; this process stays root",
+  ignore: Deno.uid() !== 0,
+  fn: async () => {
+    const lines = (status: string) =>
+      ["Uid", "Gid", "Groups", "CapPrm", "CapEff"].map((name) =>
+        new RegExp(`^${name}:\\s+(.*?)\\s*$`, "m").exec(status)![1].replaceAll(/\s+/g, " ")
+      );
+    const before = lines(await Deno.readTextFile("/proc/thread-self/status"));
+    const { out } = await run(["cat", "/proc/self/status"], { user: { uid: 1234, gid: 55, groups: [7, 9] } });
+    assertEquals(lines(out), [
+      "1234 1234 1234 1234",
+      "55 55 55 55",
+      "7 9 55",
+      "0000000000000000",
+      "0000000000000000",
+    ]);
+    assertThrows(() => spawn(["/etc/shadow"], { user: { uid: 1234, gid: 55, groups: [] } }), CallError);
+    assertEquals(lines(await Deno.readTextFile("/proc/thread-self/status")), before);
+  },
+});
+
+Deno.test("users are found by name and number, with their groups and home", () => {
+  assertEquals(findUser("root"), { uid: 0, gid: 0, groups: [], home: "/root" });
+  assertEquals(findUser("0:0"), { uid: 0, gid: 0, groups: [], home: "/root" });
+  assertEquals(findUser("123456"), { uid: 123456, gid: 0, groups: [], home: "/" });
+  assertEquals(findUser("123456:tty"), { uid: 123456, gid: 5, groups: [], home: "/" });
+  for (const name of ["no such user", "root:no such group", "4294967295", "-1", ""]) {
+    assertThrows(() => findUser(name), Error, "the guest has no");
+  }
 });
