@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { currentArch } from "../../lib/base/arch/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { resolveAssets } from "../../lib/release/asset/mod.ts";
-import { type ImageParts, Registry, writeBootableImage, writeImage } from "../helper/oci.ts";
+import { type ImageParts, Registry, succeed, writeBootableImage, writeImage } from "../helper/oci.ts";
 import { type Ran, Sbx } from "../helper/sbx.ts";
 import type { TarFile } from "../helper/tar.ts";
 
@@ -169,6 +169,26 @@ Deno.test({
     }),
 });
 
+// Only root can mount a small disk.
+Deno.test({
+  name: "a pull that the disk has no room for is refused, and leaves nothing",
+  ignore: Deno.uid() !== 0,
+  fn: () =>
+    inWorld(async ({ sbx, publish }) => {
+      const { reference } = await publish("a:v1");
+      const place = join(sbx.home, "environments");
+      await Deno.mkdir(place, { mode: 0o700 });
+      await succeed("mount", "-t", "tmpfs", "-o", "size=200m,mode=0700", "sbx-test", place);
+      try {
+        const text = error(await sbx.cli("image", "pull", reference));
+        assert(text.includes("free, and the download needs"), text);
+        assertEquals(await leftovers(sbx), []);
+      } finally {
+        await succeed("umount", "--lazy", place);
+      }
+    }),
+});
+
 async function obomOf({ home }: Sbx, key: string): Promise<string> {
   const dir = join(home, "environments", key);
   const names = await Array.fromAsync(Deno.readDir(dir), ({ name }) => name);
@@ -255,11 +275,8 @@ Deno.test("a registry that goes away in the middle, and an interrupt, leave noth
     const { pathname } = new URL(request.url);
     const [, kind, name] = /\/(manifests|blobs)\/(.*)$/.exec(pathname) ?? [];
     if (!kind) return new Response("{}");
-    const path = join(
-      dir,
-      "blobs/sha256",
-      (name.startsWith("sha256:") ? name : digest).slice("sha256:".length),
-    );
+    // Whatever manifest is asked for, it gives this one.
+    const path = join(dir, "blobs/sha256", (kind === "manifests" ? digest : name).slice("sha256:".length));
     const bytes = await Deno.readFile(path).catch(() => undefined);
     if (!bytes) return new Response("", { status: 404 });
     const headers = {
@@ -300,6 +317,10 @@ Deno.test("a registry that goes away in the middle, and an interrupt, leave noth
     );
     assertEquals(await leftovers(sbx), []);
     mode = "serve";
+    const other = `127.0.0.1:${server.addr.port}/a@sha256:${"0".repeat(64)}`;
+    const lie = error(await sbx.cli("image", "pull", other));
+    assert(lie.includes(digest) || /digest/i.test(lie), lie);
+    assertEquals(JSON.parse(await sbx.ok("image", "list", "--json")).environments, []);
     await sbx.ok("image", "pull", reference);
   } finally {
     await sbx.dispose();

@@ -136,7 +136,7 @@ async function unpack(
 ): Promise<Environment> {
   const config = await readConfig(home, image);
   puller.requirePlatform(reference, config);
-  const finder = new PackageFinder();
+  const finder = new PackageFinder(out);
   const rootfs = join(out, ROOTFS);
   const tree = await unpackLayers(
     image.layers.map(({ digest, size }) => ({ path: blobPath(home, digest), digest, size })),

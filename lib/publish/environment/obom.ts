@@ -2,7 +2,8 @@
 import type { Arch } from "../../base/arch/mod.ts";
 import { debianLicense, hashUuid } from "../../release/sbom/mod.ts";
 import { OBOM_GENERATOR } from "../image/mod.ts";
-import type { Distribution, FoundPackage } from "./packages.ts";
+import type { Distribution } from "./packages.ts";
+import type { FoundPackage } from "./rpm.ts";
 
 /** Input of an environment's OBOM. */
 export interface EnvironmentObomInput {

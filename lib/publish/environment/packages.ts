@@ -3,11 +3,13 @@
  * this (syft, trivy, cdxgen) are in neither Debian nor npm, or bring a package manager of their own.
  */
 import { Buffer } from "node:buffer";
+import { join } from "node:path";
 import { installedPackages } from "../image/mod.ts";
+import { type FoundPackage, rpmPackages } from "./rpm.ts";
 import type { Node, Tree } from "./tree.ts";
 
-/** Most `bytes` of a database or description that are read. */
-const FILE_MAX = 32 * 1024 ** 2;
+/** Most `bytes` of a database, and of a package's description, that are read. */
+const DATABASE_MAX = 64 * 1024 ** 2, DESCRIPTION_MAX = 1024 ** 2;
 /** Most `bytes` of a Go program's list of modules. */
 const GO_INFO_MAX = 1024 ** 2;
 /** Begin of that list in a program (debug/buildinfo of Go). */
@@ -16,16 +18,6 @@ const GO_MAGIC = Buffer.from("\xff Go buildinf:", "latin1");
 const GO_INLINE = 2, GO_TEXTS_AT = 32;
 /** Marks around the modules of a Go program. */
 const GO_MARK = 16;
-
-/** A package of an image. */
-export interface FoundPackage {
-  type: "deb" | "apk" | "rpm" | "npm" | "pypi" | "golang";
-  name: string;
-  version: string;
-  arch?: string;
-  /** as its database has it */
-  license?: string;
-}
 
 /** Release of an image's distribution, by its os-release. */
 export interface Distribution {
@@ -39,29 +31,54 @@ const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
 /** Finds the databases among an image's files, and keeps what they list. */
 export class PackageFinder {
-  readonly #found = new Map<Node, () => FoundPackage[]>();
-  readonly #osRelease = new Map<Node, Uint8Array[]>();
+  readonly #dir: string;
+  readonly #found = new Map<Node, FoundPackage[]>();
+  readonly #osRelease = new Map<Node, Uint8Array>();
+  readonly #unread = new Set<Node>();
 
-  /** Watches a file that may list packages. */
+  /** @param dir folder for a database while it is read */
+  constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  /** Watches a file that may list packages. It is read at its end, so that few are in memory at once. */
   watch(node: Node, path: string[]): ((piece: Uint8Array) => void) | undefined {
     const text = path.join("/");
-    if (/^(usr\/lib|etc)\/os-release$/.test(text)) return collect(this.#osRelease, node);
-    const parse = parserOf(text);
-    if (parse && node.size <= FILE_MAX) {
+    const whole = (then: (bytes: Uint8Array) => void) => {
       const pieces: Uint8Array[] = [];
-      this.#found.set(node, () => parse(Buffer.concat(pieces)));
-      return (piece) => void pieces.push(piece.slice());
+      return atEnd(node, (piece) => pieces.push(piece.slice()), () => then(Buffer.concat(pieces)));
+    };
+    if (/^(usr\/lib|etc)\/os-release$/.test(text) && node.size <= DESCRIPTION_MAX) {
+      return whole((bytes) => this.#osRelease.set(node, bytes));
     }
+    if (RPM_DATABASES.includes(text)) {
+      this.#unread.add(node);
+      return node.size <= DATABASE_MAX ? whole((bytes) => this.#readRpm(node, bytes)) : undefined;
+    }
+    const [parse, max] = parserOf(text) ?? [];
+    if (parse) return node.size <= max! ? whole((bytes) => this.#found.set(node, parse(bytes))) : undefined;
     if ((node.mode & 0o111) === 0) return undefined;
     const modules = new GoModules();
-    this.#found.set(node, () => modules.packages());
-    return (piece) => modules.push(piece);
+    return atEnd(node, (piece) => modules.push(piece), () => {
+      const packages = modules.packages();
+      if (packages.length > 0) this.#found.set(node, packages);
+    });
+  }
+
+  #readRpm(node: Node, bytes: Uint8Array): void {
+    const path = join(this.#dir, "rpmdb.sqlite");
+    Deno.writeFileSync(path, bytes, { mode: 0o600 });
+    const packages = rpmPackages(path);
+    Deno.removeSync(path);
+    if (!packages) return;
+    this.#unread.delete(node);
+    this.#found.set(node, packages);
   }
 
   /** Packages of the files that the image has in the end, without duplicates. */
   packages(tree: Tree): FoundPackage[] {
     const nodes = tree.nodes();
-    const all = [...this.#found].filter(([node]) => nodes.has(node)).flatMap(([, read]) => read());
+    const all = [...this.#found].filter(([node]) => nodes.has(node)).flatMap(([, packages]) => packages);
     const byKey = new Map(
       all.map((each) => [`${each.type} ${each.name} ${each.version} ${each.arch}`, each]),
     );
@@ -70,37 +87,43 @@ export class PackageFinder {
 
   distribution(tree: Tree): Distribution {
     const node = ["etc/os-release", "usr/lib/os-release"].map((path) => tree.find(path)).find((node) => node);
-    const text = decode(Buffer.concat(node && this.#osRelease.get(node) || []));
+    const text = decode(node && this.#osRelease.get(node) || new Uint8Array());
     const field = (name: string) => new RegExp(`^${name}="?([^"\\n]*)"?$`, "m").exec(text)?.[1] || undefined;
     return { id: field("ID"), version: field("VERSION_CODENAME") ?? field("VERSION_ID") };
   }
 
-  /** Databases that were found and cannot be read. */
+  /** Paths of databases that were found and cannot be read. */
   unread(tree: Tree): string[] {
-    return RPM_DATABASES.filter((path) => tree.find(path) !== undefined);
+    return RPM_DATABASES.filter((path) => {
+      const node = tree.find(path);
+      return node && this.#unread.has(node);
+    });
   }
 }
 
-function collect(into: Map<Node, Uint8Array[]>, node: Node): (piece: Uint8Array) => void {
-  const pieces: Uint8Array[] = [];
-  into.set(node, pieces);
+/** Passes the pieces of a file on, and calls `end` after the last one. */
+function atEnd(node: Node, push: (piece: Uint8Array) => void, end: () => void): (piece: Uint8Array) => void {
+  let seen = 0;
   return (piece) => {
-    if (pieces.length < 16) pieces.push(piece.slice());
+    push(piece);
+    seen += piece.length;
+    if (seen === node.size) end();
   };
 }
 
-/** rpm keeps its packages in a database of SQLite, Berkeley DB or its own. */
-const RPM_DATABASES = ["sqlite", "db"].flatMap((kind) =>
-  ["var/lib/rpm", "usr/lib/sysimage/rpm"].map((dir) =>
-    `${dir}/${kind === "db" ? "Packages.db" : "rpmdb.sqlite"}`
-  )
+/** rpm keeps its packages in a database of SQLite, of its own, or of Berkeley DB. */
+const RPM_DATABASES = ["rpmdb.sqlite", "Packages.db", "Packages"].flatMap((name) =>
+  ["var/lib/rpm", "usr/lib/sysimage/rpm", "usr/share/rpm"].map((dir) => `${dir}/${name}`)
 );
 
-function parserOf(path: string): Parser | undefined {
-  if (/^var\/lib\/dpkg\/(status|status\.d\/[^/]+)$/.test(path) && !path.endsWith(".md5sums")) return dpkg;
-  if (/^(usr\/)?lib\/apk\/db\/installed$/.test(path)) return apk;
-  if (/(^|\/)node_modules\/(@[^/]+\/)?[^/]+\/package\.json$/.test(path)) return npm;
-  if (/\.(dist|egg)-info\/(METADATA|PKG-INFO)$/.test(path)) return python;
+/** The reader of a file, and the most `bytes` that it reads. */
+function parserOf(path: string): [Parser, number] | undefined {
+  if (/^var\/lib\/dpkg\/(status|status\.d\/[^/]+)$/.test(path) && !path.endsWith(".md5sums")) {
+    return [dpkg, DATABASE_MAX];
+  }
+  if (/^(usr\/)?lib\/apk\/db\/installed$/.test(path)) return [apk, DATABASE_MAX];
+  if (/(^|\/)node_modules\/(@[^/]+\/)?[^/]+\/package\.json$/.test(path)) return [npm, DESCRIPTION_MAX];
+  if (/\.(dist|egg)-info\/(METADATA|PKG-INFO)$/.test(path)) return [python, DESCRIPTION_MAX];
   return undefined;
 }
 

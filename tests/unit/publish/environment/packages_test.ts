@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
+import { DatabaseSync } from "node:sqlite";
 import { unpackLayers } from "../../../../lib/publish/environment/mod.ts";
 import { environmentObom } from "../../../../lib/publish/environment/obom.ts";
 import { PackageFinder } from "../../../../lib/publish/environment/packages.ts";
@@ -8,7 +9,7 @@ import { type TarFile, writeLayer } from "../../../helper/tar.ts";
 async function found(...layers: TarFile[][]) {
   const dir = await Deno.makeTempDir();
   try {
-    const finder = new PackageFinder();
+    const finder = new PackageFinder(dir);
     const written = await Promise.all(layers.map((files) => writeLayer(dir, files)));
     const tree = await unpackLayers(written, `${dir}/out`, {
       watch: (node, path) => finder.watch(node, path),
@@ -41,6 +42,43 @@ function goProgram(modules: string): Uint8Array {
   ]);
 }
 
+/** A database of rpm with a package, a key, and a header that ends early. */
+async function rpmDatabase(): Promise<Uint8Array> {
+  const header = (fields: [tag: number, value: string | number][]) => {
+    const values = fields.map(([, value]) => {
+      if (typeof value === "string") return Buffer.from(`${value}\0`);
+      const bytes = Buffer.alloc(4);
+      bytes.writeInt32BE(value);
+      return bytes;
+    });
+    const index = Buffer.alloc(8 + fields.length * 16);
+    index.writeInt32BE(fields.length);
+    let offset = 0;
+    fields.forEach(([tag, value], at) => {
+      [tag, typeof value === "string" ? 6 : 4, offset, 1].forEach((number, field) =>
+        index.writeInt32BE(number, 8 + at * 16 + field * 4)
+      );
+      offset += values[at].length;
+    });
+    return Buffer.concat([index, ...values]);
+  };
+  const bash = header([[1000, "bash"], [1001, "5.2"], [1002, "3.fc42"], [1003, 1], [1022, "x86_64"], [
+    1014,
+    "GPL-3.0-or-later",
+  ]]);
+  const path = await Deno.makeTempFile();
+  const database = new DatabaseSync(path);
+  database.exec("CREATE TABLE Packages (hnum INTEGER PRIMARY KEY, blob BLOB NOT NULL)");
+  const insert = database.prepare("INSERT INTO Packages (blob) VALUES (?)");
+  insert.run(bash);
+  insert.run(header([[1000, "gpg-pubkey"], [1001, "1"], [1002, "2"]]));
+  insert.run(bash.subarray(0, 60));
+  database.close();
+  const bytes = await Deno.readFile(path);
+  await Deno.remove(path);
+  return bytes;
+}
+
 Deno.test("packages of every kind are found in the files that the image has in the end", async () => {
   const go = goProgram("path\tx\nmod\texample.com/me\t(devel)\t\ndep\tgolang.org/x/net\tv0.40.0\th1:x=\n");
   const result = await found([
@@ -64,7 +102,8 @@ Deno.test("packages of every kind are found in the files that the image has in t
       content: "Name: Foo.Bar\nVersion: 2\n\nText",
     },
     { name: "bin/tool", content: go, mode: 0o755 },
-    { name: "usr/lib/sysimage/rpm/rpmdb.sqlite", content: "x" },
+    { name: "usr/lib/sysimage/rpm/rpmdb.sqlite", content: await rpmDatabase() },
+    { name: "var/lib/rpm/Packages", content: "x" },
     { name: "usr/lib/node_modules/gone/package.json", content: '{"name":"gone","version":"1.0.0"}' },
   ], [{ name: "usr/lib/node_modules/.wh.gone" }]);
   assertEquals(result.packages, [
@@ -75,9 +114,10 @@ Deno.test("packages of every kind are found in the files that the image has in t
     "golang stdlib v1.25.1",
     "npm npm 11.0.0",
     "pypi foo-bar 2",
+    "rpm bash 1:5.2-3.fc42",
   ]);
   assertEquals(result.distribution, { id: "alpine", version: "3.22.1" });
-  assertEquals(result.unread, ["usr/lib/sysimage/rpm/rpmdb.sqlite"]);
+  assertEquals(result.unread, ["var/lib/rpm/Packages"]);
 });
 
 Deno.test("an environment's OBOM names each package by its purl", async () => {
