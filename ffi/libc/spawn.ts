@@ -99,6 +99,7 @@ export function spawnProgram({ stdin, ...program }: ProgramOptions): SpawnedProg
   const output = openPipe("reading"), errors = openPipe("reading");
   const pipes = [input, output, errors];
   try {
+    for (const pipe of pipes) if (pipe && program.user) giveTo(program.user, pipe.other);
     const started = spawn(
       program,
       (actions) =>
@@ -159,7 +160,19 @@ const CALLS = Deno.build.arch === "aarch64"
 
 /** An address is passed as a number: only setgroups takes one. */
 function loadSyscall() {
-  return loadFunctions({ syscall: { parameters: ["i64", "i64", "i64", "i64"], result: "i64" } });
+  return loadFunctions({
+    syscall: { parameters: ["i64", "i64", "i64", "i64"], result: "i64" },
+    fchown: { parameters: ["i32", "u32", "u32"], result: "i32" },
+  });
+}
+
+/** A group that stays as it is. */
+const SAME_GROUP = 2 ** 32 - 1;
+
+/** Gives a pipe to a user, who may open it again then, as /dev/stdout. */
+function giveTo({ uid }: UserIds, descriptor: number): void {
+  calls ??= loadSyscall();
+  if (calls.fchown(descriptor, uid, SAME_GROUP) !== 0) throw callError("fchown");
 }
 
 let calls: ReturnType<typeof loadSyscall> | undefined;

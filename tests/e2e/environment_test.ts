@@ -136,6 +136,7 @@ Deno.test({
         await exec("dev", "-c", "id -u; id -G; pwd; echo $GREETING $HOME; cat root-only 2>&1 | tail -c 18"),
         "1000\n1000 77\n/srv/app\nhello /home/app\nPermission denied",
       );
+      assertEquals(await exec("dev", "-c", "echo out >/dev/stdout; echo err >/dev/stderr"), "out");
       assertEquals(await exec("--user", "root", "dev", "-c", "id -u; cat /srv/app/root-only"), "0\nsecret");
       assertEquals(
         await exec("--user", "1234:5", "--cwd", "/", "dev", "-c", "id -u; id -g; pwd"),
@@ -260,7 +261,7 @@ Deno.test("corp names the registries that images come from", () =>
     await sbx.ok("image", "pull", reference);
   }));
 
-Deno.test("a registry that goes away in the middle, and an interrupt, leave nothing; the next pull goes on", async () => {
+Deno.test("a registry that goes away, lies or wants a login, and an interrupt, leave nothing; the next pull goes on", async () => {
   const dir = await Deno.makeTempDir({ prefix: "sbx-images-" });
   const sbx = await Sbx.make();
   const content = crypto.getRandomValues(new Uint8Array(65_536));
@@ -269,10 +270,14 @@ Deno.test("a registry that goes away in the middle, and an interrupt, leave noth
     architecture: ARCHITECTURE,
   });
   const blob = await Deno.readFile(layer.path);
+  const login = btoa("me:a password");
   const reached = Promise.withResolvers<void>();
-  let mode: "cut" | "hang" | "serve" = "cut";
+  let mode: "cut" | "hang" | "serve" | "login" = "cut";
   await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
     const { pathname } = new URL(request.url);
+    if (mode === "login" && request.headers.get("authorization") !== `Basic ${login}`) {
+      return new Response("", { status: 401, headers: { "www-authenticate": 'Basic realm="test"' } });
+    }
     const [, kind, name] = /\/(manifests|blobs)\/(.*)$/.exec(pathname) ?? [];
     if (!kind) return new Response("{}");
     // Whatever manifest is asked for, it gives this one.
@@ -285,7 +290,9 @@ Deno.test("a registry that goes away in the middle, and an interrupt, leave noth
         : "application/octet-stream",
       "content-length": `${bytes.length}`,
     };
-    if (name !== layer.digest || mode === "serve") return new Response(bytes, { headers });
+    if (name !== layer.digest || mode === "serve" || mode === "login") {
+      return new Response(bytes, { headers });
+    }
     const body = new ReadableStream<Uint8Array>({
       start(controller) {
         controller.enqueue(blob.slice(0, 1000));
@@ -321,7 +328,15 @@ Deno.test("a registry that goes away in the middle, and an interrupt, leave noth
     const lie = error(await sbx.cli("image", "pull", other));
     assert(lie.includes(digest) || /digest/i.test(lie), lie);
     assertEquals(JSON.parse(await sbx.ok("image", "list", "--json")).environments, []);
-    await sbx.ok("image", "pull", reference);
+    mode = "login";
+    assert(error(await sbx.cli("image", "pull", reference)).includes("docker login"));
+    const host = `127.0.0.1:${server.addr.port}`;
+    await Deno.writeTextFile(
+      join(dir, "config.json"),
+      JSON.stringify({ auths: { [host]: { auth: login } } }),
+    );
+    const pulled = await sbx.run("sbx", ["image", "pull", reference], { DOCKER_CONFIG: dir });
+    assertEquals(pulled.code, 0, pulled.stderr);
   } finally {
     await sbx.dispose();
     await Deno.remove(dir, { recursive: true });

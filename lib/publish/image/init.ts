@@ -227,6 +227,7 @@ mount -t tmpfs -o mode=1777 shm ./dev/shm
 mount -t sysfs sys ./sys
 mount -t tracefs tracefs .${TRACING}
 ln -sfn /proc/self/fd ./dev/fd
+for stream in 0:stdin 1:stdout 2:stderr; do ln -sfn /proc/self/fd/\${stream%:*} ./dev/\${stream#*:}; done
 ifconfig lo 127.0.0.1 up
 read -r m <.${MODULES_PATH}
 insmod ./$m || echo "sbx-init: cannot load the network module" >/dev/console

@@ -5,19 +5,16 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import {
   blobPath,
-  type Environment,
   environmentFiles,
-  environmentKey,
   findEnvironment,
-  installEnvironment,
   keepingEnvironments,
   makeWorkFolder,
-  nameEnvironment,
 } from "../../../lib/release/environment/mod.ts";
 import { Images } from "../../../lib/service/images.ts";
 import { Registry } from "../../../lib/service/vm/registry.ts";
 import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
 import { sessionPaths } from "../../../lib/session/mod.ts";
+import { digestOf, installFake } from "../../helper/environment.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 /** A home with environments `a` and `b`, which share a layer, and a VM of `a`. */
@@ -34,7 +31,7 @@ async function makeWorld(dir: string) {
   const place = home({ get: (name) => name === "SBX_HOME" ? dir : undefined });
   const shared = digestOf("f");
   const all = await Promise.all(
-    ["a", "b"].map((letter) => install(place, letter, [shared, digestOf(`${letter}0`)])),
+    ["a", "b"].map((letter) => installFake(place, letter, [shared, digestOf(`${letter}0`)])),
   );
   const registry = new Registry(place);
   const deleted: string[] = [];
@@ -54,41 +51,6 @@ async function makeWorld(dir: string) {
     state: { state: "Stopped", boot_stages: [], pid: 0 },
   });
   return { home: place, images, registry, deleted, all, shared };
-}
-
-function digestOf(letters: string): string {
-  return `sha256:${letters.padEnd(64, "0")}`;
-}
-
-async function install(
-  place: ReturnType<typeof home>,
-  letter: string,
-  layers: string[],
-): Promise<Environment> {
-  const work = await makeWorkFolder(place);
-  for (const name of ["rootfs.erofs", "obom.cdx.json"]) await Deno.writeTextFile(join(work, name), letter);
-  const digest = digestOf(letter);
-  const reference = `docker.io/library/${letter}:1`;
-  const environment: Environment = {
-    schema: "sbx.environment.v1",
-    key: environmentKey(digest, "x86_64"),
-    ...{ arch: "x86_64", reference, digest, created_at: `2026-01-0${letter === "a" ? 1 : 2}T00:00:00.000Z` },
-    config: { env: {} },
-    rootfs: { hash: "0".repeat(64), size: 1 },
-    obom: { hash: "0".repeat(64), size: 1 },
-    provenance: {
-      config_digest: digestOf(`${letter}c`),
-      layers: layers.map((digest) => ({ digest, size: 1 })),
-      ...{ builder: "sbx", puller: "test" },
-    },
-  };
-  for (const layer of layers) {
-    await Deno.mkdir(join(blobPath(place, layer), ".."), { recursive: true });
-    await Deno.writeTextFile(blobPath(place, layer), "layer");
-  }
-  await installEnvironment(place, work, environment);
-  await nameEnvironment(place, { reference, arch: "x86_64", key: environment.key });
-  return environment;
 }
 
 const exists = (path: string) => Deno.stat(path).then(() => true, () => false);

@@ -3,7 +3,8 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { generateManifest } from "../../../../lib/release/asset/mod.ts";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
-import { bootAssets, loadProfile } from "../../../../lib/config/profile/mod.ts";
+import { bootAssets, environmentOf, loadProfile } from "../../../../lib/config/profile/mod.ts";
+import { installFake } from "../../../helper/environment.ts";
 import { InstalledImages } from "../../../helper/installed_images.ts";
 
 const JQ = '[packages]\napt = ["jq", "git"]\n';
@@ -73,4 +74,26 @@ Deno.test("a manifest made again of the same files still says what is in the ima
   await generateManifest(out, { binaryVersion: "0.1.0" });
   assertEquals(await recorded(), undefined);
   await Deno.remove(out, { recursive: true });
+});
+
+Deno.test("a VM has the environment that it was made with, else the image that is asked for, else its profile's", async () => {
+  await using images = await InstalledImages.make();
+  await images.install("code");
+  await images.profile("mine", '[image]\nfrom = "a:1"\n');
+  const [mine, code] = await Promise.all(["mine", "code"].map((id) => loadProfile(images.home, id)));
+  const missing = await assertRejects(() => environmentOf(images.home, mine, "x86_64", {}), SbxError);
+  assertEquals(missing.code, "image.missing");
+  const [a, b] = await Promise.all(["a", "b"].map((letter) => installFake(images.home, letter, [])));
+  const of = async (...args: [typeof mine, Parameters<typeof environmentOf>[3]]) =>
+    (await environmentOf(images.home, args[0], "x86_64", args[1]))?.key;
+  assertEquals(await of(code, {}), undefined);
+  assertEquals(await of(mine, {}), a.key);
+  assertEquals(await of(mine, { image: "b:1" }), b.key);
+  assertEquals(await of(mine, { image: "b:1", environment: a.key }), a.key);
+  await assertRejects(() => of(code, { environment: "0".repeat(32) }), SbxError);
+  await assertRejects(() => environmentOf(images.home, mine, "arm64", {}), SbxError);
+
+  const own = await bootAssets(images.home, mine, "x86_64");
+  const { kernel, rootfs } = await bootAssets(images.home, mine, "x86_64", a);
+  assertEquals([kernel, rootfs.hash], [own.kernel, a.rootfs.hash]);
 });

@@ -164,6 +164,9 @@ Deno.test({
       "0000000000000000",
       "0000000000000000",
     ]);
+    const streams = "echo out >/dev/stdout; echo err >/dev/stderr";
+    const both = await run(["sh", "-c", streams], { user: { uid: 1234, gid: 55, groups: [] } });
+    assertEquals(both, { out: "out\n", err: "err\n", code: 0 });
     assertThrows(() => spawn(["/etc/shadow"], { user: { uid: 1234, gid: 55, groups: [] } }), CallError);
     assertEquals(lines(await Deno.readTextFile("/proc/thread-self/status")), before);
   },
