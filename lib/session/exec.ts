@@ -35,15 +35,23 @@ export interface TerminalSize {
 export interface ProgramDefaults {
   cwd?: string;
   user?: string;
+  /** shells are no login shells: those read /etc/profile, which would replace the image's PATH */
+  keepsPath?: boolean;
 }
 
 /** sbx's own programs in a guest, which run as root whatever the image says. */
 const OF_SBX = /^(sbx-[a-z-]+|snapshots)$/;
 
 /** The request with the image's defaults, unless the program is one of sbx's own. */
-function withDefaults<P extends Program>(request: P, { cwd, user }: ProgramDefaults): P {
+function withDefaults<P extends Program>(request: P, { cwd, user, keepsPath }: ProgramDefaults): P {
   if (OF_SBX.test(request.argv[0])) return request;
-  return { ...request, cwd: request.cwd ?? cwd, user: request.user ?? user };
+  const isShell = keepsPath && request.argv.join(" ") === LOGIN_SHELL.join(" ");
+  return {
+    ...request,
+    ...isShell && { argv: LOGIN_SHELL.slice(0, 1) },
+    cwd: request.cwd ?? cwd,
+    user: request.user ?? user,
+  };
 }
 
 /** A program with a terminal of its own. */
@@ -130,9 +138,8 @@ export async function openTerminal(
   await activity.holds.ready();
   const program = programOf(passage.event, request);
   const isShell = !own && program.argv === request.argv;
-  const { cwd, user } = program;
   const terminal = isShell
-    ? link.terminal(size, undefined, { cwd, user })
+    ? link.terminal(size, undefined, defaults.keepsPath ? program : {})
     : link.terminal(size, { ...program, ...own?.env && { env: own.env } });
   terminal.pid.then((pid) => activity.hostStarted(pid, event_id));
   if (isShell) return terminal;

@@ -187,8 +187,8 @@ export class Session {
   }
 
   get #programDefaults(): ProgramDefaults {
-    const { workdir: cwd, user } = this.record.environment ?? {};
-    return { cwd, user };
+    const { environment } = this.record;
+    return environment ? { cwd: environment.workdir, user: environment.user, keepsPath: true } : {};
   }
 
   /** Has the agent act on a file of its guest. The rules were asked. @throws {SbxError} `vm.wrong_state`, `guest.failed` */

@@ -18,11 +18,17 @@ export class InstalledImages implements AsyncDisposable {
    * Installs an image; without packages one whose manifest does not say what is in it, as older ones.
    *
    * @param kernel content of a file that several images may have
+   * @param hasLayer the programs of sbx are a file of their own
    */
-  async install(profile: string, packages?: Partial<ImageRecord["packages"]>, kernel = ""): Promise<void> {
+  async install(
+    profile: string,
+    packages?: Partial<ImageRecord["packages"]>,
+    kernel = "",
+    hasLayer = false,
+  ): Promise<void> {
     const out = await Deno.makeTempDir();
     await Deno.mkdir(join(out, "x86_64"));
-    for (const name of ["vmlinuz", "initrd.img", "rootfs.erofs"]) {
+    for (const name of ["vmlinuz", "initrd.img", "rootfs.erofs", ...hasLayer ? ["layer.erofs"] : []]) {
       const text = name === "vmlinuz" && kernel || `${name} of ${profile}${crypto.randomUUID()}`;
       await Deno.writeTextFile(join(out, "x86_64", name), text);
     }

@@ -77,6 +77,7 @@ const BY_CODE: Record<string, number> = {
   "corp.profile": 403,
   "corp.image": 403,
   "environment.busy": 409,
+  "environment.no_layer": 412,
   "environment.not_found": 404,
   "environment.in_use": 409,
   "environment.reference.invalid": 400,

@@ -29,7 +29,8 @@ import type { Asset } from "./schema.ts";
  * Resolves the boot files of a profile's VMs: the files it pins, or the installed ones if it pins none.
  * {@linkcode verifyAssets} hashes them.
  *
- * @throws {SbxError} `assets.missing`, `image.missing`, `image.mismatch` (412)
+ * @param environment whose root file system replaces theirs
+ * @throws {SbxError} `assets.missing`, `image.missing`, `image.mismatch`, `environment.no_layer` (412)
  */
 export async function bootAssets(
   home: Home,
@@ -38,7 +39,15 @@ export async function bootAssets(
   environment?: Environment,
 ): Promise<Assets> {
   const assets = await ownAssets(home, profile, arch);
-  return environment ? { ...assets, ...environmentFiles(home, environment) } : assets;
+  if (!environment) return assets;
+  if (assets.layer) return { ...assets, ...environmentFiles(home, environment) };
+  throw new SbxError(
+    "environment.no_layer",
+    `${assets.version} of "${profile.id}" boots no other root file system`,
+    {
+      hint: "it was built by an older sbx: sbx image build code, or sbx update --assets --manifest URL",
+    },
+  );
 }
 
 /** An environment that a VM is made with: an image that a person names, or the key of the one that it has. */

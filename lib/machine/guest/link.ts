@@ -174,7 +174,7 @@ export class GuestLink {
   terminal(
     size: { cols: number; rows: number },
     program?: TerminalProgram,
-    ofShell: Pick<TerminalProgram, "cwd" | "user"> = {},
+    ofShell: Partial<TerminalProgram> = {},
   ): Terminal {
     if (!program && this.shell) return this.shell;
     this.requireRoom();

@@ -4,7 +4,8 @@ import { type Assets, bootFiles, INITRD, KERNEL, LAYER, OBOM, ROOTFS } from "../
 import { SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
-import { checkBootConfig } from "../../machine/guest/wire/mod.ts";
+import { checkBootConfig, COMMANDS_PATH } from "../../machine/guest/wire/mod.ts";
+import type { Environment } from "../../release/environment/mod.ts";
 import {
   bootAssets,
   environmentOf,
@@ -119,7 +120,7 @@ export async function makeBoot(
   const contract = await makeContract(sources, profile);
   const providers = withRefs ? grantOf(contract).providers : [];
   const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, providers)]);
-  const builtIn = { ...environment?.config.env, ...trust.env, ...refs };
+  const builtIn = { ...imageEnv(environment), ...trust.env, ...refs };
   const guest = guestConfig(settings.bootConfig(), request.env, builtIn);
   guest.files.push(trust.file);
   checkBootConfig(guest.env, guest.files);
@@ -161,6 +162,12 @@ export async function makeBoot(
     scratchGb: valueOf(SCRATCH_GB, diskGb),
     assets,
   };
+}
+
+/** Variables of an OCI image. sbx's own commands stay the first ones. */
+function imageEnv(environment: Environment | undefined): Record<string, string> {
+  const { PATH, ...env } = environment?.config.env ?? {};
+  return PATH === undefined ? env : { ...env, PATH: `${COMMANDS_PATH}:${PATH}` };
 }
 
 /** Refuses revoked files, and warns of deprecated ones. */

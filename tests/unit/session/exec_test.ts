@@ -46,7 +46,7 @@ Deno.test("start and end of a program have the trace of its request, which the g
 });
 
 Deno.test("a program has the folder and user of its image, unless its request names others or it is sbx's own", async () => {
-  const { gate, asked, exec } = fakeSession({ cwd: "/srv", user: "app" });
+  const { gate, asked, exec } = fakeSession({ cwd: "/srv", user: "app", keepsPath: true });
   await exec({ argv: ["true"] });
   await exec({ argv: ["true"], cwd: "/tmp", user: "root" });
   await exec({ argv: ["sbx-doctor", "--json"] });
@@ -59,4 +59,6 @@ Deno.test("a program has the folder and user of its image, unless its request na
       .map(({ event: { process } }) => process?.activity.cwd),
     ["/srv", "/tmp", "/workspace"],
   );
+  await exec({ argv: ["/bin/bash", "--login"] });
+  assertEquals(asked.at(-1)?.argv, ["/bin/bash"]);
 });

@@ -93,7 +93,12 @@ Deno.test("a VM has the environment that it was made with, else the image that i
   await assertRejects(() => of(code, { environment: "0".repeat(32) }), SbxError);
   await assertRejects(() => environmentOf(images.home, mine, "arm64", {}), SbxError);
 
+  // No layer: the programs of sbx are in the root file system that the environment replaces.
+  const { code: lack } = await assertRejects(() => bootAssets(images.home, mine, "x86_64", a), SbxError);
+  assertEquals(lack, "environment.no_layer");
+  await images.install("code", undefined, "", true);
   const own = await bootAssets(images.home, mine, "x86_64");
-  const { kernel, rootfs } = await bootAssets(images.home, mine, "x86_64", a);
-  assertEquals([kernel, rootfs.hash], [own.kernel, a.rootfs.hash]);
+  const { kernel, layer, rootfs } = await bootAssets(images.home, mine, "x86_64", a);
+  assertEquals([kernel, layer, rootfs.hash], [own.kernel, own.layer, a.rootfs.hash]);
+  assertEquals(layer?.name, "layer.erofs");
 });
