@@ -1,6 +1,7 @@
 /** From a reference to an environment that VMs boot. */
 import { createHash } from "node:crypto";
-import { join } from "node:path";
+import { Buffer } from "node:buffer";
+import { join, posix } from "node:path";
 import { z } from "zod";
 import type { Arch } from "../../base/arch/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
@@ -137,11 +138,14 @@ async function unpack(
   const config = await readConfig(home, image);
   puller.requirePlatform(reference, config);
   const finder = new PackageFinder(out);
+  const used = configOf(config);
+  // As Docker does when a container is made. The path is bytes to Linux.
+  const workdir = used.workdir && Buffer.from(used.workdir).toString("latin1");
   const rootfs = join(out, ROOTFS);
   const tree = await unpackLayers(
     image.layers.map(({ digest, size }) => ({ path: blobPath(home, digest), digest, size })),
     rootfs,
-    { progress, signal, watch: (node, path) => finder.watch(node, path) },
+    { progress, signal, folder: workdir, watch: (node, path) => finder.watch(node, path) },
   );
   const { size } = await Deno.stat(rootfs);
   progress.stage("hash", size);
@@ -164,7 +168,7 @@ async function unpack(
     reference: reference.canonical,
     digest: image.digest,
     created_at: new Date().toISOString(),
-    config: configOf(config),
+    config: used,
     rootfs: { hash, size },
     obom: { hash: blake3(obom), size: new TextEncoder().encode(obom).length },
     provenance: {
@@ -232,7 +236,7 @@ function configOf({ config }: ImageConfig): EnvironmentConfig {
   const argv = (words?: string[] | null) => words?.length ? words : undefined;
   return {
     env: Object.fromEntries(env),
-    ...(WorkingDir && { workdir: WorkingDir.startsWith("/") ? WorkingDir : `/${WorkingDir}` }),
+    ...(WorkingDir && { workdir: posix.join("/", WorkingDir) }),
     ...(User && { user: User }),
     ...(argv(Entrypoint) && { entrypoint: Entrypoint! }),
     ...(argv(Cmd) && { cmd: Cmd! }),

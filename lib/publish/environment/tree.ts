@@ -2,7 +2,7 @@
  * The files of an image, made of its layers in memory: nothing of a layer is ever a path of the host, so that no name or
  * link in it can lead anywhere.
  */
-import { refuseLayer, shown, type TarEntry } from "./tar.ts";
+import { pathOf, refuseLayer, shown, type TarEntry } from "./tar.ts";
 
 /** Most files and folders of an image. */
 export const ENTRIES_MAX = 1_000_000;
@@ -134,6 +134,11 @@ export class Tree {
       trail.push(child);
     }
     return trail.at(-1);
+  }
+
+  /** Makes a folder, unless it is there. @throws {SbxError} `environment.layer.invalid` */
+  ensureFolder(path: string): void {
+    this.#folderAt(pathOf(path), Infinity);
   }
 
   /** Every file once, whatever the number of its names. */

@@ -38,6 +38,8 @@ export interface UnpackOptions {
   signal?: AbortSignal;
   /** @param path names of a file, as the layer has it */
   watch?(node: Node, path: string[]): Watcher | undefined;
+  /** path of a folder that the image needs; made if no layer has it */
+  folder?: string;
   /** replace the limits of this page in tests */
   limits?: { unpacked?: number; ratioFrom?: number };
 }
@@ -50,8 +52,13 @@ export interface UnpackOptions {
 export async function unpackLayers(
   layers: Layer[],
   out: string,
-  { progress = silent, signal, watch, limits: { unpacked = UNPACKED_MAX, ratioFrom = RATIO_FROM } = {} }:
-    UnpackOptions = {},
+  {
+    progress = silent,
+    signal,
+    watch,
+    folder,
+    limits: { unpacked = UNPACKED_MAX, ratioFrom = RATIO_FROM } = {},
+  }: UnpackOptions = {},
 ): Promise<Tree> {
   const tree = new Tree();
   progress.stage("unpack", layers.reduce((sum, { size }) => sum + size, 0));
@@ -77,6 +84,7 @@ export async function unpackLayers(
       if (node?.size) await writer.content(node, watched(content(), watch?.(node, entry.path)));
     }
   }
+  if (folder !== undefined) tree.ensureFolder(folder);
   await writer.finish(tree.nodes());
   throwIfInterrupted(signal);
   return tree;

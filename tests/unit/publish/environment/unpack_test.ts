@@ -150,6 +150,17 @@ Deno.test("folders of many and of long names fill blocks", async () => {
   );
 });
 
+Deno.test("the folder of programs is made if no layer has it", async () => {
+  const layers: TarFile[][] = [[{ name: "srv", type: "2", link: "var/srv" }, {
+    name: "var/srv/",
+    mode: 0o700,
+  }]];
+  await unpacked(layers, async (tree, image) => {
+    assertEquals(paths(tree.root), ["/srv → var/srv", "/var", "/var/srv", "/var/srv/app"]);
+    assertEquals((await text("fsck.erofs", image)).trim(), "");
+  }, { folder: "/srv/app" });
+});
+
 Deno.test("the same layers give the same image, packed or not", async () => {
   const layers: TarFile[][] = [[{ name: "a/b", content: "x" }, { name: "c", content: "y" }]];
   const [once, again, plain] = await Promise.all(
