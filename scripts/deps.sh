@@ -32,6 +32,8 @@ wanted() {
   [ -z "${TESTS:-}" ] || echo "chromium|shows the desktop page to its tests"
   [ -z "${TESTS:-}" ] || echo "dbus|is the bus of the tray's tests"
   [ -z "${TESTS:-}" ] || echo "docker-registry|is the registry of the tests of images"
+  [ -z "${TESTS:-}" ] || echo "busybox-static|is the root file system of an image in tests"
+  [ -z "${TESTS:-}" ] || echo "musl|is the C library of an image in tests"
   [ -z "${TESTS:-}" ] || echo "umoci|unpacks images beside sbx, in a benchmark"
   # What make test-packages makes and checks packages with.
   [ -z "${PACKAGES:-}" ] || for package in apt-utils gnupg lintian sqv; do

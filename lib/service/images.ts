@@ -41,7 +41,7 @@ export interface RemovedImage extends Freed {
   used_by: string[];
 }
 
-/** An environment, and what uses it. */
+/** An environment and its users. */
 export interface ListedEnvironment {
   environment: Environment;
   /** that lead to it now */

@@ -31,7 +31,7 @@ export interface TerminalSize {
   rows: number;
 }
 
-/** What an image says of the programs in its VMs. */
+/** Defaults of an image for programs in its VMs. */
 export interface ProgramDefaults {
   cwd?: string;
   user?: string;

@@ -10,6 +10,8 @@ import type { TarFile } from "../helper/tar.ts";
 
 const ARCHITECTURE = currentArch() === "arm64" ? "arm64" : "amd64";
 const FOREIGN = currentArch() === "arm64" ? "amd64" : "arm64";
+/** Loader and library of musl in Debian. */
+const MUSL = `/lib/ld-musl-${currentArch() === "arm64" ? "aarch64" : "x86_64"}.so.1`;
 const FILES: TarFile[] = [
   { name: "etc/os-release", content: "ID=test\n" },
   { name: "lib/apk/db/installed", content: "P:musl\nV:1.2.5-r9\n" },
@@ -94,6 +96,47 @@ Deno.test("an image is pulled once, by digest; a layer that another one has is n
     await sbx.ok("image", "remove", first.reference);
     assertEquals(JSON.parse(await sbx.ok("image", "gc", "--json")).environments, [second.reference]);
     assertEquals(await Array.fromAsync(Deno.readDir(join(sbx.home, "environments/layers/sha256"))), []);
+  }));
+
+Deno.test("a root file system of musl and busybox, and one of a single program, run under the layer of sbx", () =>
+  inWorld(async ({ sbx, publish }) => {
+    const [busybox, loader] = await Promise.all(["/bin/busybox", MUSL].map((path) => Deno.readFile(path)));
+    const applets = ["sh", "ls", "cat", "wget"].map((name) => ({
+      name: `bin/${name}`,
+      type: "2",
+      link: "busybox",
+    }));
+    const musl = await publish("musl:v1", {
+      layers: [[
+        { name: "bin/busybox", content: busybox, mode: 0o755 },
+        ...applets,
+        { name: MUSL.slice(1), content: loader, mode: 0o755 },
+        { name: "etc/os-release", content: "ID=tiny\n" },
+        // Hostile: what sbx's own programs must not read or run.
+        { name: "etc/ld.so.preload", content: "/nowhere.so\n" },
+        { name: "usr/lib/sbx/bin/sh", content: "#!/bin/sh\nexit 66\n", mode: 0o755 },
+      ]],
+      config: {
+        Env: ["PATH=/bin"],
+        Cmd: ["/bin/sh", "-c", "cat /etc/os-release; echo $PATH; ls /usr/lib/sbx/bin/deno"],
+      },
+    });
+    assertEquals(
+      await sbx.ok("run", "--image", musl.reference),
+      "ID=tiny\n/usr/lib/sbx/commands:/bin\n/usr/lib/sbx/bin/deno\n",
+    );
+    const loaded = await sbx.cli("run", "--image", musl.reference, "--", MUSL);
+    assert(loaded.stderr.includes("musl libc"), loaded.stderr);
+
+    const scratch = await publish("scratch:v1", {
+      layers: [[{ name: "app", content: busybox, mode: 0o755 }]],
+      config: { Entrypoint: ["/app", "echo"], Cmd: ["from", "scratch"] },
+    });
+    assertEquals(await sbx.ok("run", "--image", scratch.reference), "from scratch\n");
+    // Also where no program of a rehearsal is there.
+    await sbx.ok("template", "make", "--image", scratch.reference);
+    const { vm } = JSON.parse(await sbx.ok("run", "--image", scratch.reference, "--json"));
+    assertEquals(vm.started_by, "template");
   }));
 
 // Only root can unpack the owners of a root file system, of which the image of this test is made.

@@ -60,26 +60,34 @@ async function play(listener: Deno.UnixListener): Promise<void> {
   const guest = { environment, connect, send, visits: 0 };
   await rehearseBoot(boot, agent, host);
   const executions = new Executions(guest);
+  // A program that the image lacks opens no connection; the next one takes its place.
+  let coming: Promise<Deno.Conn> | undefined;
   for (const argv of PROGRAMS) {
     for (const stdin of [false, true]) {
       executions.start({ t: "Exec", id: "rehearsal", argv, stdin, timeout_ms: TIMEOUT_MS, cwd: "/" });
-      const channel = stdin ? new FrameChannel(await listener.accept()) : undefined;
-      await channel?.send({ stream: "stdin", end: true }).then(() => channel.next()).catch(
-        ignore("a short program has ended, and its connection with it"),
-      );
-      await untilExited(host);
-      channel?.close();
+      const exited = untilExited(host);
+      const conn = stdin ? await Promise.race([coming ??= listener.accept(), exited]) : undefined;
+      if (conn) {
+        coming = undefined;
+        const channel = new FrameChannel(conn);
+        await channel.send({ stream: "stdin", end: true }).then(() => channel.next()).catch(
+          ignore("a short program has ended, and its connection with it"),
+        );
+        await exited;
+        channel.close();
+      }
+      await exited;
     }
   }
   const terminals = new Terminals(guest);
   terminals.open({ t: "PtyOpen", id: "rehearsal", argv: SHELL, cols: 80, rows: 24 });
-  const terminal = await listener.accept();
+  const terminal = await (coming ?? listener.accept());
   await host.next();
   for (const conn of [terminal, agentEnd, hostEnd]) conn.close();
 }
 
 /** Reads output until the program has ended. */
-async function untilExited(host: FrameChannel): Promise<void> {
+async function untilExited(host: FrameChannel): Promise<undefined> {
   for (let message = await host.next(); message; message = await host.next()) {
     if ((message as GuestMessage).t === "ExecExited") return;
   }

@@ -244,7 +244,7 @@ function writeInode(
   view.setUint32(at + 44, nlink, true);
 }
 
-/** Size of what precedes a file's attributes, in `bytes`. */
+/** Size of the head of a file's attributes, in `bytes`. */
 const XATTR_HEADER = 12;
 
 function xattrData(xattrs: Node["xattrs"]): Uint8Array {

@@ -14,7 +14,7 @@ export interface FoundPackage {
 /** Numbers of a header's fields (`rpmtag.h`), and of their types. */
 const NAME = 1000, VERSION = 1001, RELEASE = 1002, EPOCH = 1003, LICENSE = 1014, ARCH = 1022;
 const INT32 = 4, STRING = 6, I18N_STRING = 9;
-/** Size of an entry of a header's index, and of what precedes it, in `bytes`. */
+/** Size of an entry of a header's index, and of the numbers before it, in `bytes`. */
 const ENTRY = 16, INTRO = 8;
 
 /**

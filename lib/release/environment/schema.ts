@@ -41,7 +41,7 @@ export const Environment = z.strictObject({
 });
 export type Environment = z.infer<typeof Environment>;
 
-/** What a reference leads to: the last time that it was resolved. */
+/** The target of a reference, as it was last resolved. */
 export const EnvironmentName = z.strictObject({
   schema: z.literal("sbx.environment_name.v1"),
   reference: z.string(),

@@ -124,7 +124,7 @@ export async function installEnvironment(home: Place, out: string, environment: 
   await Deno.rename(join(out, OBOM), join(out, installedName(OBOM, obom.hash)));
   await writeAtomic(join(out, RECORD), JSON.stringify(environment, null, 2) + "\n");
   const target = join(environmentsDir(home), key);
-  // What is there without a record that can be read is damaged.
+  // A folder without a readable record is damaged.
   await removeFolder(target);
   await Deno.rename(out, target);
 }
