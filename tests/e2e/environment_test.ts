@@ -129,8 +129,8 @@ Deno.test("a root file system of musl and busybox, and one of a single program, 
     assert(loaded.stderr.includes("musl libc"), loaded.stderr);
 
     const scratch = await publish("scratch:v1", {
-      layers: [[{ name: "app", content: busybox, mode: 0o755 }]],
-      config: { Entrypoint: ["/app", "echo"], Cmd: ["from", "scratch"] },
+      layers: [[{ name: "busybox", content: busybox, mode: 0o755 }]],
+      config: { Entrypoint: ["/busybox", "echo"], Cmd: ["from", "scratch"] },
     });
     assertEquals(await sbx.ok("run", "--image", scratch.reference), "from scratch\n");
     // Also where no program of a rehearsal is there.
