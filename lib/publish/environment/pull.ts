@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import type { Arch } from "../../base/arch/mod.ts";
 import { freeBytes } from "../../base/disk/mod.ts";
-import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
 import { formatBytes, type ProgressSink } from "../../base/progress/mod.ts";
 import { hostEnvironment } from "../../base/proxy/mod.ts";
@@ -147,10 +147,13 @@ export class Puller {
     await Deno.mkdir(layersDir(this.#home), { recursive: true, mode: 0o700 });
     const before = await this.#arrived(oci, missing);
     let seen = 0;
-    const timer = backgroundInterval(async () => {
+    const look = async () => {
       const now = Math.min(bytes, await this.#arrived(oci, missing) - before);
       if (now > seen) progress.advance(now - seen);
       seen = Math.max(seen, now);
+    };
+    const timer = backgroundInterval(() => {
+      look().catch(ignore("progress is shown at the next look"));
     }, LOOK_MS);
     try {
       await this.#skopeo(reference, `pulling ${reference.canonical}`, [

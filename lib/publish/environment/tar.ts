@@ -13,6 +13,8 @@ const BLOCK = 512;
 const EXTENDED_MAX = 1024 * 1024;
 /** Longest path, and longest name in it, in `bytes`: Linux's own limits. */
 const PATH_MAX = 4096, NAME_MAX = 255;
+/** Largest number of a user or group: the one above stands for none. */
+const ID_MAX = 2 ** 32 - 2;
 /** Prefix of extended attributes among the records of an extended header. */
 const XATTR = "SCHILY.xattr.";
 
@@ -145,7 +147,9 @@ export async function* readTar(
 }
 
 async function readExtended(source: Source, type: string, size: number): Promise<Map<string, Uint8Array>> {
-  if (size > EXTENDED_MAX) refuseLayer(`an extended header has ${size} bytes, more than ${EXTENDED_MAX}`);
+  if (!(size >= 0 && size <= EXTENDED_MAX)) {
+    refuseLayer(`an extended header has ${size} bytes, more than ${EXTENDED_MAX}`);
+  }
   const bytes = await source.exactly(size + (-size & (BLOCK - 1)));
   if (!bytes) refuseLayer("a layer ends in an extended header");
   const content = bytes.slice(0, size);
@@ -184,7 +188,10 @@ function entryOf(header: Uint8Array, type: string, extended: Map<string, Uint8Ar
   if (!kind) refuseLayer(`${shown(name)} has the unknown type ${JSON.stringify(type)}`);
   const number = (key: string, at: number, length: number) => {
     const value = text(key) === undefined ? numberOf(header, at, length) : Number(text(key));
-    if (!Number.isSafeInteger(value) || value < 0) refuseLayer(`${shown(name)} has no valid ${key}`);
+    const max = key === "size" ? Number.MAX_SAFE_INTEGER : ID_MAX;
+    if (!Number.isSafeInteger(value) || value < 0 || value > max) {
+      refuseLayer(`${shown(name)} has no valid ${key}`);
+    }
     return value;
   };
   const size = number("size", 124, 12);
@@ -195,11 +202,13 @@ function entryOf(header: Uint8Array, type: string, extended: Map<string, Uint8Ar
   return {
     kind,
     path: pathOf(name),
-    link: text("linkpath") ?? textOf(header, 157, 100),
+    link: kind === "symlink" || kind === "hardlink"
+      ? linkOf(name, text("linkpath") ?? textOf(header, 157, 100))
+      : "",
     mode: numberOf(header, 100, 8) & 0o7777,
     uid: number("uid", 108, 8),
     gid: number("gid", 116, 8),
-    mtime: Math.max(0, Number(seconds)),
+    mtime: Math.max(0, Number(seconds)) || 0,
     mtimeNs: Number(fraction.slice(0, 9).padEnd(9, "0")),
     size: kind === "file" ? size : 0,
     xattrs: new Map(xattrs),
@@ -214,6 +223,11 @@ export function pathOf(path: string): string[] {
     refuseLayer(`the path ${shown(path)} is longer than Linux allows`);
   }
   return names;
+}
+
+function linkOf(name: string, link: string): string {
+  if (link !== "" && link.length < PATH_MAX && !link.includes("\0")) return link;
+  return refuseLayer(`the link ${shown(name)} has no target, or one that is longer than Linux allows`);
 }
 
 function requireSum(header: Uint8Array): void {

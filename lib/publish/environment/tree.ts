@@ -10,6 +10,8 @@ export const ENTRIES_MAX = 1_000_000;
 const LINKS_MAX = 40;
 /** Most `bytes` of all attributes of one file. */
 const XATTRS_MAX = 64 * 1024;
+/** Longest name of an attribute, as in Linux. */
+const XATTR_NAME_MAX = 255;
 /** Beginning of the name of a file that hides another of the layers below, and the one that hides a folder's whole content. */
 const WHITEOUT = ".wh.", OPAQUE = ".wh..wh..opq";
 
@@ -37,7 +39,7 @@ export interface Child {
 }
 
 /** Attributes that a file keeps: trusted ones are the kernel's notes about overlays, and would change this one. */
-const KEPT_XATTR = /^(user\.|security\.|system\.posix_acl_(access|default)$)/;
+const KEPT_XATTR = /^(user\..|security\..|system\.posix_acl_(access|default)$)/s;
 
 /** The files of an image. */
 export class Tree {
@@ -190,6 +192,8 @@ function nodeOf(entry: TarEntry): Node {
 
 function facts({ mode, uid, gid, mtime, mtimeNs, xattrs, path }: TarEntry) {
   const kept = new Map([...xattrs].filter(([name]) => KEPT_XATTR.test(name)));
+  const long = [...kept.keys()].find((name) => name.length > XATTR_NAME_MAX);
+  if (long) refuseLayer(`${shown(path)} has an attribute whose name is longer than Linux allows`);
   const bytes = [...kept].reduce((sum, [name, value]) => sum + name.length + value.length, 0);
   if (bytes > XATTRS_MAX) {
     refuseLayer(`${shown(path)} has ${bytes} bytes of attributes, more than ${XATTRS_MAX}`);

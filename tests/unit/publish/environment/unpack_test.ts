@@ -194,6 +194,18 @@ for (
       [{ name: "a", content: "x" }, { name: "b", type: "1", link: "a/x" }],
       "which is no file",
     ],
+    ["a link without a target", [{ name: "x", type: "2" }], "has no target"],
+    [
+      "a link that is too long",
+      [{ name: "x", type: "2", link: "y/".repeat(3000) }],
+      "longer than Linux allows",
+    ],
+    ["a path that is too long", [{ name: "y/".repeat(3000), content: "x" }], "longer than Linux allows"],
+    [
+      "an attribute with too long a name",
+      [{ name: "x", xattrs: { [`user.${"y".repeat(300)}`]: "z" } }],
+      "name is longer than Linux allows",
+    ],
     ["an unknown type", [{ name: "x", type: "Z" }], "unknown type"],
     ["a content that ends early", [{ name: "x", content: "x", size: 4096 }], "ends"],
     [
