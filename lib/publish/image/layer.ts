@@ -165,7 +165,7 @@ class Libraries {
       const library = join(this.#out, name);
       await Deno.copyFile(await this.#find(name), library);
       await Deno.chmod(library, 0o755);
-      // The loader is what resolves paths, and has none of its own.
+      // The loader has no path of its own.
       if (!name.startsWith("ld-linux")) await this.link(library);
     }
     const paths = `${LAYER_PATH}/lib`;
