@@ -34,10 +34,11 @@ export interface RunningProgram {
   stderr: Source;
 }
 
-/** Shells that people and hosts ask for, and stand-ins, the nearest first: an image may have another shell, or none. */
-const SHELLS: Record<string, readonly string[]> = {
+/** Programs that hosts ask for, and stand-ins, the nearest first: an image may have another shell, or none. */
+const STAND_INS: Record<string, readonly string[]> = {
   "/bin/bash": ["/bin/sh", `${LAYER_PATH}/bin/sh`],
   "/bin/sh": [`${LAYER_PATH}/bin/sh`],
+  "/bin/true": [`${LAYER_PATH}/bin/true`],
 };
 /** Programs of sbx, which no program of the image with the same name replaces. */
 const OF_SBX = /^(sbx-[a-z]+|snapshots)$/;
@@ -50,8 +51,8 @@ export function present([program, ...args]: string[]): string[] {
   if (OF_SBX.test(program) && exists(`${COMMANDS_PATH}/${program}`)) {
     return [`${COMMANDS_PATH}/${program}`, ...args];
   }
-  if (!Object.hasOwn(SHELLS, program) || exists(program)) return [program, ...args];
-  const other = SHELLS[program].find(exists);
+  if (!Object.hasOwn(STAND_INS, program) || exists(program)) return [program, ...args];
+  const other = STAND_INS[program].find(exists);
   return other === undefined
     ? [program, ...args]
     : [other, ...args.map((arg) => arg === "--login" ? "-l" : arg)];

@@ -12,7 +12,7 @@ const TIMEOUT_MS = timeLimit(60_000);
 const MODE = 0o644;
 const SEED_BYTES = 64;
 /** Programs that most copies run first: their files are in memory from then on. */
-const PROGRAMS = [["/bin/sh", "-c", "echo"], ["true"]];
+const PROGRAMS = [["/bin/sh", "-c", "echo"], ["/bin/true"]];
 const SHELL = ["/bin/bash", "--login", "-c", "true"];
 
 /**

@@ -236,7 +236,7 @@ async function writeTexts({ guestDir }: LayerParts, dir: string, tree: string): 
     await Deno.writeTextFile(join(tree, path), content, { mode });
     await Deno.chmod(join(tree, path), mode);
   };
-  await Deno.symlink("busybox", join(tree, "bin/sh"));
+  for (const name of ["sh", "true"]) await Deno.symlink("busybox", join(tree, "bin", name));
   for (const name of GUEST_PROGRAMS) {
     await text(`${name}.js`, await Deno.readTextFile(join(guestDir, `${name}.js`)));
   }
