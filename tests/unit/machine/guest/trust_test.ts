@@ -17,3 +17,25 @@ Deno.test("a guest trusts the host's certificate once, and a later one in its pl
   }
   await Deno.remove(root, { recursive: true });
 });
+
+Deno.test("every bundle of an image gets the certificate once, whatever its layout", async () => {
+  const root = await Deno.makeTempDir();
+  const [debian, fedora, alpine, suse] = [
+    "etc/ssl/certs/ca-certificates.crt",
+    "etc/pki/tls/certs/ca-bundle.crt",
+    "etc/ssl/cert.pem",
+    "etc/ssl/ca-bundle.pem",
+  ].map((path) => join(root, path));
+  await Deno.mkdir(join(root, "etc/pki/tls/certs"), { recursive: true });
+  await Deno.mkdir(join(root, "etc/ssl"));
+  await Deno.writeTextFile(fedora, pem("fedora"));
+  await Deno.symlink(fedora, alpine);
+  await Deno.symlink("nowhere", suse);
+  for (const name of ["one", "two"]) {
+    await trust(pem(name), root);
+    assertEquals(await Deno.readTextFile(fedora), pem("fedora") + pem(name));
+    // The image had none: it has the layer's, of which there is none here.
+    assertEquals(await Deno.readTextFile(debian), pem(name));
+  }
+  await Deno.remove(root, { recursive: true });
+});

@@ -1,0 +1,86 @@
+/** The layer of sbx's programs, and the root file systems under it. */
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { INIT } from "../../../../lib/publish/image/init.ts";
+import { REDIRECTED } from "../../../../lib/publish/image/layer.ts";
+import { LAYER_PATH } from "../../../../lib/machine/guest/wire/mod.ts";
+
+Deno.test("a stand-in for a file of the C library has a path of the same length, in the layer", () => {
+  for (const [from, to] of REDIRECTED) {
+    assertEquals([to.length, to.startsWith(`${LAYER_PATH}/`)], [from.length, true], to);
+  }
+});
+
+/** Completes a root file system as init does. @returns the line with which init would give up */
+async function furnish(root: string): Promise<string> {
+  const furnish = /^furnish\(\) \{\n[^]*?^\}/m.exec(INIT)![0];
+  const script = `die() { echo "$1"; exit 1; }\n${furnish}\nfurnish "$0"`;
+  const { stdout } = await new Deno.Command("sh", { args: ["-c", script, root], stderr: "null" }).output();
+  return new TextDecoder().decode(stdout);
+}
+
+async function withRoot(test: (root: string, outside: string) => Promise<void>): Promise<void> {
+  const dir = await Deno.makeTempDir();
+  try {
+    for (const name of ["root", "outside"]) await Deno.mkdir(join(dir, name));
+    await test(join(dir, "root"), join(dir, "outside"));
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+const namesIn = async (dir: string) => (await Array.fromAsync(Deno.readDir(dir), ({ name }) => name)).sort();
+
+Deno.test("an empty root file system gets mount points, names and a resolver", () =>
+  withRoot(async (root) => {
+    assertEquals(await furnish(root), "");
+    assertEquals(await namesIn(root), [
+      "dev",
+      "etc",
+      "mnt",
+      "proc",
+      "root",
+      "run",
+      "sys",
+      "tmp",
+      "usr",
+      "workspace",
+    ]);
+    assertEquals((await Deno.stat(join(root, "tmp"))).mode! & 0o7777, 0o1777);
+    assertStringIncludes(
+      await Deno.readTextFile(join(root, "etc/resolv.conf")),
+      "nameserver 192.0.2.53\noptions",
+    );
+    assertStringIncludes(await Deno.readTextFile(join(root, "etc/passwd")), "root:x:0:0:");
+    await Deno.writeTextFile(join(root, "etc/passwd"), "mine");
+    await furnish(root);
+    assertEquals(await Deno.readTextFile(join(root, "etc/passwd")), "mine", "what it has stays");
+  }));
+
+Deno.test("no link of a root file system is followed", () =>
+  withRoot(async (root, outside) => {
+    for (const folder of ["etc", "usr/lib"]) await Deno.mkdir(join(root, folder), { recursive: true });
+    await Deno.writeTextFile(join(outside, "file"), "untouched");
+    for (const name of ["dev", "mnt", "tmp", "workspace", "usr/lib/sbx"]) {
+      await Deno.symlink(outside, join(root, name));
+    }
+    for (const name of ["hosts", "resolv.conf", "passwd", "hostname", "machine-id"]) {
+      await Deno.symlink(join(outside, "file"), join(root, "etc", name));
+    }
+    assertEquals(await furnish(root), "");
+    assertEquals([await namesIn(outside), await Deno.readTextFile(join(outside, "file"))], [
+      ["file"],
+      "untouched",
+    ]);
+    for (const name of ["dev", "mnt", "tmp", "workspace", "usr/lib/sbx"]) {
+      assertEquals((await Deno.lstat(join(root, name))).isDirectory, true, name);
+    }
+    for (const name of ["etc", "usr"]) {
+      await Deno.remove(join(root, name), { recursive: true });
+      await Deno.symlink(outside, join(root, name));
+      assertEquals(await furnish(root), `the root file system has a link in place of /${name}\n`);
+      await Deno.remove(join(root, name));
+      await Deno.mkdir(join(root, name));
+    }
+    assertEquals(await namesIn(outside), ["file"]);
+  }));
