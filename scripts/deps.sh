@@ -51,6 +51,7 @@ build_tools() {
   command -v mount >/dev/null || echo "mount|mounts the guest's root file system while it is made"
   echo "mmdebstrap|makes the guest's root file system out of Debian packages"
   echo "erofs-utils|packs the root file system"
+  echo "patchelf|links the programs of sbx in guests to their own libraries"
   echo "skopeo|pulls OCI images"
   echo "lz4|unpacks the kernel of bookworm"
   echo "zstd|unpacks the kernel of trixie"

@@ -3,7 +3,7 @@ import type { Options } from "./pipeline.ts";
 import type { Runner } from "./runner.ts";
 
 /** Programs that the stages need. */
-const TOOLS = ["git", "make", "dpkg-deb", "lintian", "mmdebstrap", "mkfs.erofs", "npm"];
+const TOOLS = ["git", "make", "dpkg-deb", "lintian", "mmdebstrap", "mkfs.erofs", "npm", "patchelf"];
 
 /**
  * Checks everything that would fail a release hours later: the tag and its commit, tools, signing keys.

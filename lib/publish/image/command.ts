@@ -73,6 +73,7 @@ const TOOLS: Record<string, string> = {
   "dpkg-deb": "dpkg",
   "mmdebstrap": "mmdebstrap",
   "mkfs.erofs": "erofs-utils",
+  "patchelf": "patchelf",
 };
 
 /** Decompressors for kernels, with the Debian package of each; required only for the format in use. */

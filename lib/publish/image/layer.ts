@@ -7,7 +7,7 @@ import { basename, join } from "node:path";
 import type { Arch } from "../../base/arch/mod.ts";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { COMMANDS_PATH, LAYER_PATH } from "../../machine/guest/wire/mod.ts";
-import { requireTools, run, runText, throwIfInterrupted } from "./command.ts";
+import { run, runText, throwIfInterrupted } from "./command.ts";
 import { GUEST_PROGRAMS } from "./guest.ts";
 import { KEEPER } from "./keeper.ts";
 import type { ModuleTree } from "./module.ts";
@@ -88,7 +88,6 @@ export interface Layer {
 
 /** Builds the layer's image in `work`. @throws {SbxError} `image.*` */
 export async function buildLayer(parts: LayerParts, work: string, signal?: AbortSignal): Promise<Layer> {
-  await requireTools({ patchelf: "patchelf", "mkfs.erofs": "erofs-utils" });
   const tree = join(work, "tree");
   const { dir, debs } = await parts.apt.closure(PACKAGES, join(work, "packages"));
   for (const folder of ["bin", "lib", "perl", basename(COMMANDS_PATH)]) {

@@ -131,7 +131,7 @@ export function sbxDeb(parts: SbxParts): Deb {
         "erofs-utils",
         "ca-certificates",
       ].join(", "),
-      Recommends: "mmdebstrap, lz4, zstd, xz-utils, npm, openssh-client",
+      Recommends: "mmdebstrap, patchelf, skopeo, lz4, zstd, xz-utils, npm, openssh-client",
       "Built-Using": vsock.builtUsing,
       Section: "utils",
       Priority: "optional",
