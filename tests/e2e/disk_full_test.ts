@@ -10,7 +10,7 @@ const test = (name: string, fn: (t: Deno.TestContext) => Promise<void>) =>
   Deno.test({ name, ignore: Deno.uid() !== 0, fn });
 
 test("no space: the error says so, and neither a part of the file nor a broken VM stays", () =>
-  onDisk(16, async (sbx, fill) => {
+  onDisk(18, async (sbx, fill) => {
     await sbx.ok("create", "small");
     const upload = (path: string) =>
       sbx.fetch(`/vms/small/files/content?path=${path}`, {
