@@ -118,7 +118,7 @@ async function measure(vm: string, options: string[], places: string[]): Promise
     `git --version && python3 -c '${PREPARE}' && cat >/root/files.py <<'END'\n${MAKE_AND_REMOVE}\nEND`,
   );
   await run(
-    "mkdir -p /mnt/disk /mnt/memory && mount -t ext4 -o noatime /dev/vdb /mnt/disk && mount -t tmpfs memory /mnt/memory",
+    "mkdir -p /mnt/disk /mnt/memory && mount -t ext4 -o noatime /dev/vdc /mnt/disk && mount -t tmpfs memory /mnt/memory",
   );
   for (const place of places) {
     const folder = FOLDERS[place];

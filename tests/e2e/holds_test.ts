@@ -148,7 +148,7 @@ const OPENS: Record<string, string> = {
   } && cd /tmp/m6 && umount -l . && cat key`,
   "another root": `${mounted("--bind /", "/tmp/m7")} && chroot /tmp/m7 cat /srv/key`,
   "the disk below the root": "cat /proc/1/root/upper/data/srv/key /proc/1/root/disk/data/srv/key",
-  "a second mount of the disk": noticed("-t ext4 /dev/vdb", "/tmp/m8", "cat /tmp/m8/data/srv/key"),
+  "a second mount of the disk": noticed("-t ext4 /dev/vdc", "/tmp/m8", "cat /tmp/m8/data/srv/key"),
   "an overlay": noticed("-t overlay o -o lowerdir=/workspace/deep:/mnt", "/tmp/m9", "cat /tmp/m9/key"),
   "an overlay in a mount namespace": `unshare -m sh -c '${
     noticed("-t overlay o -o lowerdir=/workspace/deep:/mnt", "/tmp/m10", "cat /tmp/m10/key")

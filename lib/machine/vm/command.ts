@@ -13,7 +13,9 @@ export const SOCKETS = {
 } as const;
 
 /** Place of each device, the same in every machine, so that a machine can be given the state of another one. */
-const ADDRESS = { root: "0x3", scratch: "0x4", layer: "0x5" } as const;
+const ADDRESS = { root: "0x3", layer: "0x4", scratch: "0x5" } as const;
+/** Place of a guest's disk without a layer, as memory written down by older versions has it. */
+const SCRATCH_ADDRESS = "0x4";
 
 /**
  * Ports for the devices that are plugged into a machine that runs, and out of it: QEMU can write down neither of them on
@@ -54,8 +56,8 @@ export function machineArguments(spec: MachineSpec, memory: string, start: Machi
     ...start.from === "memory" ? ["-incoming", "defer"] : kernelArguments(spec, guestParameters(spec)),
     ...["-qmp", `unix:${dir}/${SOCKETS.monitor},server=on,wait=off`],
     ...disk("root", rootfs, "readonly=on"),
-    ...scratch ? disk("scratch", scratch, "discard=unmap") : [],
     ...layer ? disk("layer", layer, "readonly=on") : [],
+    ...scratch ? disk("scratch", scratch, "discard=unmap", layer ? ADDRESS.scratch : SCRATCH_ADDRESS) : [],
     ...port("vsock", 1),
     ...port("files", 2),
     ...PLUGGABLE.filter(({ id }) => start.plugged.includes(id)).flatMap((device) =>
@@ -148,14 +150,19 @@ export function guestParameters(
   ];
 }
 
-function disk(id: keyof typeof ADDRESS, path: string, options: string): string[] {
+function disk(
+  id: keyof typeof ADDRESS,
+  path: string,
+  options: string,
+  address: string = ADDRESS[id],
+): string[] {
   // A comma in an option's value is escaped by doubling.
   const file = path.replaceAll(",", ",,");
   return [
     "-drive",
     `id=${id},file=${file},format=raw,if=none,${options}`,
     "-device",
-    `virtio-blk-pci,drive=${id},serial=${id},bus=pcie.0,addr=${ADDRESS[id]}`,
+    `virtio-blk-pci,drive=${id},serial=${id},bus=pcie.0,addr=${address}`,
   ];
 }
 

@@ -128,8 +128,8 @@ export class Vz implements Hypervisor {
       // Their order is all that a guest knows them by (lib/publish/image/init.ts).
       disks: [
         { path: rootfs, read_only: true },
-        ...scratch ? [{ path: scratch, read_only: false }] : [],
         ...layer ? [{ path: layer, read_only: true }] : [],
+        ...scratch ? [{ path: scratch, read_only: false }] : [],
       ],
       ...workspace === undefined
         ? {}

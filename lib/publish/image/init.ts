@@ -65,10 +65,18 @@ disk() {
     read -r serial <$d/serial
     [ "$serial" != $1 ] || found=/dev/\${d##*/}
   done 2>/dev/null
-  [ -n "$found" ] || [ -z "$sbx_hvc" ] || case $1\${sbx_scratch:+2} in
-    scratch2|layer) found=/dev/vdb ;;
-    layer2) found=/dev/vdc ;;
+  [ -n "$found" ] || [ -z "$sbx_hvc" ] || case $1 in
+    layer) found=/dev/vdb ;;
+    scratch) found=/dev/vdc ;;
   esac
+}
+# awaited NAME: the same of a disk that is there, or will be in a moment.
+awaited() {
+  tries=0
+  until disk $1; [ -b "$found" ]; do
+    tries=$((tries + 1)); [ $tries -gt $((2000 * \${factor:-1})) ] && die "the $1 disk did not appear"
+    usleep 5000
+  done
 }
 # furnish ROOT: a fork takes 10 ms under emulation, and a usual root file system needs none here.
 furnish() {
@@ -152,23 +160,20 @@ until [ -b /dev/vda ]; do
   usleep 5000
 done
 mount -t erofs -o ro /dev/vda /lower || die "cannot mount the root file system"
-tries=0
-until disk layer; [ -b "$found" ]; do
-  tries=$((tries + 1)); [ $tries -gt $((2000 * \${factor:-1})) ] && die "the disk with sbx's programs did not appear"
-  usleep 5000
-done
+awaited layer
 mount -t erofs -o ro $found ${LAYER_PATH} || die "cannot mount sbx's programs"
 # Read Deno's pages ahead, in parallel; faulting them in one by one takes longer. A template keeps only those that it needs.
 [ -n "$sbx_template" ] || cat ${LAYER_PATH}/bin/deno >/dev/null &
 if [ -n "$sbx_scratch" ]; then
+  awaited scratch
   # Two zeros where ext4 has its magic number: nobody has formatted it.
-  if [ -n "$sbx_blank" ] && [ "$(dd if=/dev/vdb bs=1 skip=1080 count=2 2>/dev/null | od -An -tx1 | tr -d ' ')" = 0000 ]; then
+  if [ -n "$sbx_blank" ] && [ "$(dd if=$found bs=1 skip=1080 count=2 2>/dev/null | od -An -tx1 | tr -d ' ')" = 0000 ]; then
     ${LAYER_PATH}/bin/mkfs.ext4 ${
   SCRATCH_OPTIONS.join(" ")
-} /dev/vdb >/dev/null || die "cannot format the scratch disk"
+} $found >/dev/null || die "cannot format the scratch disk"
   fi
-  mount -t ext4 -o noatime /dev/vdb /upper || die "cannot mount the scratch disk"
-  [ -z "$sbx_grow" ] || ${LAYER_PATH}/bin/resize2fs /dev/vdb >/dev/null || echo "sbx-init: cannot enlarge the disk" >/dev/console
+  mount -t ext4 -o noatime $found /upper || die "cannot mount the scratch disk"
+  [ -z "$sbx_grow" ] || ${LAYER_PATH}/bin/resize2fs $found >/dev/null || echo "sbx-init: cannot enlarge the disk" >/dev/console
 else
   mount -t tmpfs -o mode=0755 scratch /upper
 fi
