@@ -44,7 +44,7 @@ const PROGRAMS: Record<string, string | [string]> = {
 const PERL_MODULES = ["Config.pm", "strict.pm", "warnings.pm"];
 
 /** Guest programs for people; init starts the others. */
-const GUEST_COMMANDS = ["sbx-bench", "sbx-doctor", "snapshots"];
+const GUEST_COMMANDS = ["sbx-bench", "sbx-doctor", "sbx-mcp-server", "snapshots"];
 /** Commands in {@linkcode COMMANDS_PATH}. */
 export const COMMANDS = [...GUEST_COMMANDS, "sbx-sshd"];
 
