@@ -1,4 +1,5 @@
 /** sbx doctor and sbx bench on a VM that runs, that is broken from inside, and that lies. */
+import { COMMANDS_PATH } from "../../lib/machine/guest/wire/mod.ts";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { Sbx } from "../helper/sbx.ts";
 import { requireClock } from "./clock_steps.ts";
@@ -62,10 +63,10 @@ export async function doctorSteps(t: Deno.TestContext, sbx: Sbx): Promise<void> 
     await sh(
       `printf '${
         lie.replaceAll("'", `'\\''`)
-      }' >/usr/local/sbin/sbx-doctor; chmod +x /usr/local/sbin/sbx-doctor`,
+      }' >/root/lie; chmod +x /root/lie; mount --bind /root/lie ${COMMANDS_PATH}/sbx-doctor`,
     );
     const { code, stdout, stderr } = await sbx.cli("doctor", "dev");
-    await sh("rm /usr/local/sbin/sbx-doctor");
+    await sh(`umount ${COMMANDS_PATH}/sbx-doctor`);
     assertEquals([code, stdout], [1, ""]);
     assertStringIncludes(stderr, "printed no report");
   });
