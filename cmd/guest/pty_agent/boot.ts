@@ -71,7 +71,8 @@ export class BootConfig {
 
   async writeFile({ path, content, mode }: FileWrite): Promise<void> {
     try {
-      await Deno.mkdir(path.slice(0, path.lastIndexOf("/")) || "/", { recursive: true });
+      await Deno.mkdir(folderOf(path) || "/", { recursive: true });
+      if (await hasPipe(path)) await Deno.remove(path);
       await Deno.writeFile(path, Uint8Array.fromBase64(content), { mode });
       await Deno.chmod(path, mode);
       if (path === CA_PATH) await trust(atob(content));
@@ -197,26 +198,39 @@ export const SOURCE = "/usr/local/share/ca-certificates/sbx.crt";
  * @param root root of the guest's files
  */
 export async function trust(pem: string, root = ""): Promise<void> {
-  const before = await ifFound(Deno.readTextFile(root + SOURCE));
+  const before = await isFile(root + SOURCE) ? await Deno.readTextFile(root + SOURCE) : undefined;
   if (before === pem) return;
-  if (!await ifFound(Deno.stat(root + BUNDLE))) await writeBundle(root);
+  if (!await isFile(root + BUNDLE)) await writeBundle(root);
   const done = new Set<string>();
   for (const path of [BUNDLE, ...OTHER_BUNDLES]) {
     const file = await Deno.realPath(root + path).catch(() => undefined);
-    if (file === undefined || done.has(file)) continue;
+    if (file === undefined || done.has(file) || !await isFile(file)) continue;
     done.add(file);
     // Appended without reading the 220 KB file, since this is part of every boot.
     if (before === undefined) await Deno.writeTextFile(file, pem, { append: true });
     else await Deno.writeTextFile(file, (await Deno.readTextFile(file)).replace(before, "") + pem);
   }
-  await Deno.mkdir(folderOf(root + SOURCE), { recursive: true });
+  if (before === undefined) await makeRoom(root + SOURCE);
   await Deno.writeTextFile(root + SOURCE, pem);
 }
 
+async function isFile(path: string): Promise<boolean> {
+  return await Deno.stat(path).then((info) => info.isFile, () => false);
+}
+
+/** A pipe in an image would make the agent wait for its reader. */
+async function hasPipe(path: string): Promise<boolean> {
+  return await Deno.stat(path).then((info) => info.isFifo === true, () => false);
+}
+
+/** Removes whatever an image has in place of a file, such as a link that leads nowhere, and makes its folder. */
+async function makeRoom(path: string): Promise<void> {
+  await Deno.mkdir(folderOf(path), { recursive: true });
+  await ifFound(Deno.remove(path, { recursive: true }));
+}
+
 async function writeBundle(root: string): Promise<void> {
-  await Deno.mkdir(folderOf(root + BUNDLE), { recursive: true });
-  // A link that leads nowhere.
-  await ifFound(Deno.remove(root + BUNDLE));
+  await makeRoom(root + BUNDLE);
   await Deno.writeTextFile(root + BUNDLE, await ifFound(Deno.readTextFile(AUTHORITIES)) ?? "");
 }
 

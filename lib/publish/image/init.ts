@@ -87,12 +87,14 @@ furnish() {
     mkdir $1/$p || die "cannot make /$p in the root file system"
     [ $p != tmp ] || chmod 1777 $1/tmp
   done
+  # A link would lead out of the root file system, and a pipe would wait for a reader.
+  for p in resolv.conf hosts hostname machine-id passwd group; do
+    p=$1/etc/$p
+    if [ -L $p ]; then rm -f $p; elif [ -e $p ] && [ ! -f $p ]; then rm -rf $p; fi
+  done
   line=
-  [ -L $1/etc/resolv.conf ] || read -r line <$1/etc/resolv.conf
-  [ "$line" = "nameserver ${resolver}" ] || { rm -f $1/etc/resolv.conf; printf ${
-    quoted(RESOLV_CONF)
-  } >$1/etc/resolv.conf; }
-  for p in hosts hostname machine-id passwd group; do [ ! -L $1/etc/$p ] || rm -f $1/etc/$p; done
+  read -r line <$1/etc/resolv.conf
+  [ "$line" = "nameserver ${resolver}" ] || printf ${quoted(RESOLV_CONF)} >$1/etc/resolv.conf
   [ -s $1/etc/hosts ] || printf ${quoted(HOSTS)} >$1/etc/hosts
   [ -s $1/etc/passwd ] || printf 'root:x:0:0:root:/root:/bin/sh\\n' >$1/etc/passwd
   [ -s $1/etc/group ] || printf 'root:x:0:\\n' >$1/etc/group
@@ -193,7 +195,7 @@ mount --move . /
 printf '%s' "$stages" >./run/sbx/stages
 [ -z "$sbx_template" ] || mkfifo ./run/sbx/plugged
 [ -z "$sbx_fixed" ] || echo >./run/sbx/fixed
-guest="env -i HOME=/root PATH=${COMMANDS_PATH}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
+guest="env -i HOME=${LAYER_PATH} PATH=${COMMANDS_PATH}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
   DENO_NO_UPDATE_CHECK=1 \${sbx_time_factor:+SBX_TIME_FACTOR=$sbx_time_factor} $b chroot ."
 deno="${LAYER_PATH}/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock \\
   --no-remote --no-npm --quiet \${sbx_v8_flags:+--v8-flags=$sbx_v8_flags}"

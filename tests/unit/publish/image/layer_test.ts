@@ -84,3 +84,18 @@ Deno.test("no link of a root file system is followed", () =>
     }
     assertEquals(await namesIn(outside), ["file"]);
   }));
+
+Deno.test("init waits for no pipe that a root file system has in place of a file", () =>
+  withRoot(async (root) => {
+    const names = ["group", "hostname", "hosts", "machine-id", "passwd", "resolv.conf"];
+    await Deno.mkdir(join(root, "etc"));
+    await new Deno.Command("mkfifo", { args: names.map((name) => join(root, "etc", name)) }).output();
+    assertEquals(await furnish(root), "");
+    for (const name of await namesIn(join(root, "etc"))) {
+      assertEquals((await Deno.lstat(join(root, "etc", name))).isFile, true, name);
+    }
+  }));
+
+Deno.test("programs of sbx have no home in the root file system, whose .npmrc Deno would read", () => {
+  assertStringIncludes(INIT, `env -i HOME=${LAYER_PATH} `);
+});
