@@ -11,6 +11,7 @@ import {
   type TraceEvent,
   TRACING,
 } from "../../../lib/machine/guest/trace/mod.ts";
+import { LAYER_PATH } from "../../../lib/machine/guest/wire/mod.ts";
 import { FILE_EVENTS, FILE_PROBES, type FileEvent, readFilter } from "./files.ts";
 import { PAGE_BYTES, readPage, TraceFormat, type TraceRecord } from "./record.ts";
 
@@ -61,7 +62,8 @@ export class KernelTrace {
    */
   static async open(isFirst: boolean): Promise<KernelTrace> {
     if (!exists(`${TRACING}/dynamic_events`)) {
-      await new Deno.Command("/bin/mount", { args: ["-t", "tracefs", "tracefs", TRACING] }).output();
+      const args = ["mount", "-t", "tracefs", "tracefs", TRACING];
+      await new Deno.Command(`${LAYER_PATH}/bin/busybox`, { args }).output();
     }
     const isPrepared = isFirst && isWhole();
     if (!isPrepared) {

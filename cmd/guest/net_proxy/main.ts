@@ -32,6 +32,8 @@ reportRefusals(notes).catch((error) => {
 // Only after listening: a connection redirected earlier would be refused, and its program would not retry.
 const { success } = await new Deno.Command(`${LAYER_PATH}/bin/nft`, {
   args: ["-f", RULES_PATH],
+  // Rules that iptables made would be read with libraries of the root file system.
+  env: { XTABLES_LIBDIR: `${LAYER_PATH}/lib` },
   stdin: "null",
 })
   .spawn()

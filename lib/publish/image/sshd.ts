@@ -12,14 +12,14 @@ const BIN = `${LAYER_PATH}/bin`;
  */
 export const SSHD = `#!${BIN}/sh
 set -eu
-unset LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT
+unset LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT OPENSSL_MODULES OPENSSL_ENGINES
 umask 077
 dir=/run/sbx/ssh
 mkdir -p "$dir" /run/sshd
 # sshd asks for its user, which an image without it lacks.
 grep -q '^sshd:' /etc/passwd || echo "sshd:x:65533:65534::/run/sshd:/bin/false" >>/etc/passwd
 if [ ! -s "$dir/host_key" ]; then
-  ${BIN}/ssh-keygen -q -t ed25519 -N '' -C '' -f "$dir/host_key.$$" </dev/null >/dev/null
+  OPENSSL_CONF=/dev/null ${BIN}/ssh-keygen -q -t ed25519 -N '' -C '' -f "$dir/host_key.$$" </dev/null >/dev/null
   mv "$dir/host_key.$$" "$dir/host_key"
   rm "$dir/host_key.$$.pub"
 fi
@@ -52,5 +52,6 @@ Subsystem sftp internal-sftp
 CONFIG
 mv "$dir/config.$$" "$dir/config"
 umask 022
-exec ${BIN}/sshd -i -e -f "$dir/config"
+# A configuration of OpenSSL names libraries, which it loads.
+OPENSSL_CONF=/dev/null exec ${BIN}/sshd -i -e -f "$dir/config"
 `;
