@@ -31,6 +31,19 @@ const REPLACED = [
   ],
 ];
 
+const TRIPLET = currentArch() === "arm64" ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
+/** Files that a program of sbx might open. Each is a pipe without a writer, which the program would wait for. */
+const PIPES = [
+  ...["etc/ld.so.cache", "usr/lib/ssl/openssl.cnf", "deno.json", "package.json", "usr/lib/package.json"],
+  ...["libc.so.6", "libcrypto.so.3", "libgcc_s.so.1", "libnss_files.so.2", "libz.so.1"].flatMap((name) => [
+    `usr/lib/${name}`,
+    `usr/lib/${TRIPLET}/${name}`,
+  ]),
+  ...["Config.pm", "strict.pm"].map((name) => `usr/lib/${TRIPLET}/perl-base/${name}`),
+  ...["etc/sbx/ca.pem", "etc/ssl/cert.pem", "usr/local/share/ca-certificates/sbx.crt", "etc/hosts"],
+  "root/.npmrc",
+];
+
 async function writeHostileImage(dir: string, busybox: Uint8Array): Promise<void> {
   const files: TarFile[] = [
     { name: "bin/busybox", content: busybox, mode: 0o755 },
@@ -40,6 +53,7 @@ async function writeHostileImage(dir: string, busybox: Uint8Array): Promise<void
       link: "/bin/busybox",
     })),
     ...REPLACED.map((name) => ({ name, content: INSTEAD, mode: 0o755 })),
+    ...PIPES.map((name) => ({ name, type: "6" })),
     { name: "etc/ld.so.preload", content: "/lib/preload.so\n" },
     { name: "etc/nsswitch.conf", content: "passwd: hostile\n" },
     { name: "etc/resolv.conf", type: "2", link: "/etc/elsewhere" },
@@ -130,6 +144,13 @@ Deno.test("a foreign, hostile root file system boots, and replaces nothing of sb
             !/preload/i.test(await sbx.ok("logs", name)),
             "the console has no word of the loader either",
           );
+          // It asks OpenSSL, whose configuration may name libraries. Without a client it ends.
+          const sshd = ["sbx-sshd", "ssh-ed25519 AAAA"];
+          assertStringIncludes(
+            (await sbx.cli("exec", name, "--timeout", "60", "--", ...sshd)).stdout,
+            "SSH-2.0-OpenSSH",
+          );
+          await sbx.ok("exec", name, "--", "sh", "-c", "/bin/busybox rm /root/.npmrc");
           const doctor = await sbx.cli("doctor", name);
           for (const check of ["network proxy", "DNS", "activity"]) {
             assertMatch(doctor.stdout, new RegExp(`✓ ${check}`));
@@ -142,6 +163,17 @@ Deno.test("a foreign, hostile root file system boots, and replaces nothing of sb
         },
       );
     }
+    await t.step("a link in place of a folder that leads to the layer is refused", async () => {
+      const folders: TarFile[] = [{ name: "opt/" }, { name: "usr/" }, {
+        name: "usr/lib",
+        type: "2",
+        link: "/opt",
+      }];
+      const architecture = currentArch() === "arm64" ? "arm64" : "amd64";
+      await writeImage(join(dir, "linked"), { layers: [folders], architecture });
+      assertEquals((await sbx.cli("create", "linked", "--image", `oci:${join(dir, "linked")}:v1`)).code, 1);
+      assertStringIncludes(await sbx.ok("logs", "linked"), "has a link in place of /usr/lib");
+    });
   } finally {
     await sbx.dispose();
     await upstreams.close();
