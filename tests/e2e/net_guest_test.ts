@@ -8,6 +8,7 @@ import { home } from "../../lib/base/home/mod.ts";
 import { writeAll } from "../../lib/base/wire/mod.ts";
 import { DnsService, Overrides } from "../../lib/network/dns/mod.ts";
 import { PORTS } from "../../lib/machine/guest/mod.ts";
+import { LAYER_PATH } from "../../lib/machine/guest/wire/mod.ts";
 import { sessionPaths } from "../../lib/session/files/mod.ts";
 import { vsockPath } from "../../lib/machine/vm/mod.ts";
 import { TestGate } from "../helper/gate.ts";
@@ -82,7 +83,8 @@ Deno.test("the network of a guest", async (t) => {
     const overrides = Overrides.parse(["api.test=127.0.0.1:1"]);
     const dns = new DnsService({ gate, resolvers: [], overrides });
     const host = net = new GuestNet(sockets, dns, (connection) => SERVICES[connection.open.port](connection));
-    const up = "nft list tables 2>/dev/null; ps -C deno -o args= | grep -c net-proxy || true";
+    const up =
+      `${LAYER_PATH}/bin/nft list tables 2>/dev/null; ps -C deno -o args= | grep -c net-proxy || true`;
     await eventually("sbx-net-proxy is up", async () => await shell(up) === UP);
 
     await t.step(
