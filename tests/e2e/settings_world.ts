@@ -49,7 +49,7 @@ export async function pinsOf(assetsDir: string, obomFile: string): Promise<strin
   const own = { hash: blake3(installed + "\n"), size: (await Deno.stat(obomFile)).size };
   const table = (head: string, name: string, url: string, { hash, size } = files[name]) =>
     `[${head}]\nname = "${name}"\nurl = "${url}"\nhash = "blake3:${hash}"\nsize = ${size}\n`;
-  const parts = { kernel: "vmlinuz", initrd: "initrd.img", rootfs: "rootfs.erofs" };
+  const parts = { kernel: "vmlinuz", initrd: "initrd.img", rootfs: "rootfs.erofs", layer: "layer.erofs" };
   const boot = Object.entries(parts).map(([part, name]) =>
     table(`assets.arch.${arch}.${part}`, name, `https://example.org/${name}`)
   );
