@@ -35,7 +35,8 @@ export function guestProgram(
 export function isOfSbx({ process, activity }: GuestProgram, parent: KnownProcess | undefined): boolean {
   const isOfParent = parent?.isOfSbx === true && !parent.activity.argv.includes(AGENT);
   if (activity.command === INIT) return process.pid === 1 || isOfParent;
-  return isOfParent && activity.argv.some((word) => word.startsWith(PROGRAMS));
+  // The arguments of a program that has ended at once may be unknown.
+  return isOfParent && [activity.executable, ...activity.argv].some((word) => word.startsWith(PROGRAMS));
 }
 
 export function execDraft({ process, activity }: GuestProgram, labels: Record<string, string>): Draft {

@@ -92,6 +92,9 @@ Deno.test("programs from before the report have their begin, and those of sbx th
     exec(11, 3, ...own("sbx-net-proxy.js")),
     exec(12, 11, "/usr/sbin/nft", "-f", "/usr/lib/sbx/net.nft"),
     exit(12),
+    // It has ended before its arguments could be read.
+    { ...exec(17, 11, "nft"), executable: "/usr/lib/sbx/bin/nft", argv: [] },
+    exit(17),
     exec(13, 10, "/bin/busybox", "sh", "/init"),
     exec(14, 13, "cat", "/usr/lib/sbx/net.nft"),
     exec(15, 2, "cat", "/usr/lib/sbx/net.nft"),
