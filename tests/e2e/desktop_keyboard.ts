@@ -5,8 +5,6 @@ import type { DesktopWorld } from "./desktop_world.ts";
 
 /** Controls of a page that is walked through, at most. */
 const STEPS_MAX = 400;
-/** `ms` for a page to read what it shows. */
-const SETTLE_MS = 300;
 
 /** Marks the element in focus. @returns what is wrong with it, `over` for the end of the page */
 const VISIT = `(() => {
@@ -31,7 +29,7 @@ export async function keyboardSteps(t: Deno.TestContext, { desktop }: DesktopWor
     for (const words of PAGES) {
       await page.evaluate("document.activeElement.blur()");
       await desktop.open(...words);
-      await page.waitForTimeout(SETTLE_MS);
+      await desktop.settled();
       await page.evaluate(
         `document.querySelectorAll("[data-visited]").forEach((each) => delete each.dataset.visited);
         document.activeElement.blur(); getSelection().setPosition(document.body, 0)`,

@@ -1,6 +1,6 @@
 /** Debian's Chromium on the desktop page of one home, for tests. */
 import axe from "axe-core";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { type Browser, type BrowserContext, chromium, type Page, type Request } from "playwright-core";
 import type { Sbx } from "./sbx.ts";
 
 const CHROMIUM = "/usr/bin/chromium";
@@ -13,6 +13,9 @@ export class DesktopBrowser {
   readonly problems: string[] = [];
   /** origins that pages asked for something */
   readonly origins = new Set<string>();
+
+  /** requests of {@linkcode page} that are not answered */
+  readonly #pending = new Set<Request>();
 
   private constructor(readonly browser: Browser, readonly context: BrowserContext, readonly page: Page) {}
 
@@ -41,7 +44,10 @@ export class DesktopBrowser {
     });
     page.on("request", (request) => {
       this.origins.add(new URL(request.url()).origin);
+      if (page === this.page) this.#pending.add(request);
     });
+    page.on("requestfinished", (request) => this.#pending.delete(request));
+    page.on("requestfailed", (request) => this.#pending.delete(request));
   }
 
   /** Signs the page in with a new address of `sbx desktop`. */
@@ -58,6 +64,15 @@ export class DesktopBrowser {
   /** Opens a page of the desktop by the words of its address. */
   async open(...words: string[]): Promise<void> {
     await this.page.evaluate(`location.hash = ${JSON.stringify(`#/${words.join("/")}`)}`);
+  }
+
+  /** Waits until a page has what it asked for, and what it asks for then, and has drawn it. */
+  async settled(): Promise<void> {
+    const drawn = "new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))";
+    do {
+      for (const request of this.#pending) await request.response().then((answer) => answer?.finished());
+      await this.page.evaluate(drawn);
+    } while (this.#pending.size > 0);
   }
 
   /**
