@@ -1,6 +1,12 @@
 /** Programs that the host starts in a guest, each an event before the guest hears of it. */
 import { SbxError } from "../base/error/mod.ts";
-import type { ExecStreams, GuestLink, Terminal, TerminalProgram } from "../machine/guest/mod.ts";
+import {
+  COMMANDS,
+  type ExecStreams,
+  type GuestLink,
+  type Terminal,
+  type TerminalProgram,
+} from "../machine/guest/mod.ts";
 import type { ExecCall } from "./ipc/mod.ts";
 import { type Gate, guestLine, type Passage, summary } from "../policy/mod.ts";
 import type { ActivityRecord } from "./activity/mod.ts";
@@ -39,12 +45,9 @@ export interface ProgramDefaults {
   keepsPath?: boolean;
 }
 
-/** sbx's own programs in a guest, which run as root whatever the image says. */
-const OF_SBX = /^(sbx-[a-z-]+|snapshots)$/;
-
 /** The request with the image's defaults, unless the program is one of sbx's own. */
 function withDefaults<P extends Program>(request: P, { cwd, user, keepsPath }: ProgramDefaults): P {
-  if (OF_SBX.test(request.argv[0])) return request;
+  if (COMMANDS.includes(request.argv[0])) return request;
   const isShell = keepsPath && request.argv.join(" ") === LOGIN_SHELL.join(" ");
   return {
     ...request,

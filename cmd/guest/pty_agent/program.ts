@@ -1,6 +1,11 @@
 /** Programs that the host runs in the guest. */
 import { CallError } from "../../../ffi/libc/descriptor.ts";
-import { COMMANDS_PATH, ERROR_CHARACTERS, LAYER_PATH } from "../../../lib/machine/guest/wire/mod.ts";
+import {
+  COMMANDS,
+  COMMANDS_PATH,
+  ERROR_CHARACTERS,
+  LAYER_PATH,
+} from "../../../lib/machine/guest/wire/mod.ts";
 
 /**
  * Time for the last output of a program's children once it has ended, in `ms`
@@ -34,25 +39,22 @@ export interface RunningProgram {
   stderr: Source;
 }
 
-/** Programs that hosts ask for, and stand-ins, the nearest first: an image may have another shell, or none. */
-const STAND_INS: Record<string, readonly string[]> = {
+/** Shells that hosts ask for, and stand-ins, the nearest first: an image may have another shell, or none. */
+const SHELLS: Record<string, readonly string[]> = {
   "/bin/bash": ["/bin/sh", `${LAYER_PATH}/bin/sh`],
   "/bin/sh": [`${LAYER_PATH}/bin/sh`],
-  "/bin/true": [`${LAYER_PATH}/bin/true`],
 };
-/** Programs of sbx, which no program of the image with the same name replaces. */
-const OF_SBX = /^(sbx-[a-z]+|snapshots)$/;
 
 /**
  * The command line that is run: a command of sbx by its path, and a shell that the guest lacks replaced by one that it has, with
  * the same options but `--login`, which only bash has.
  */
 export function present([program, ...args]: string[]): string[] {
-  if (OF_SBX.test(program) && exists(`${COMMANDS_PATH}/${program}`)) {
+  if (COMMANDS.includes(program) && exists(`${COMMANDS_PATH}/${program}`)) {
     return [`${COMMANDS_PATH}/${program}`, ...args];
   }
-  if (!Object.hasOwn(STAND_INS, program) || exists(program)) return [program, ...args];
-  const other = STAND_INS[program].find(exists);
+  if (!Object.hasOwn(SHELLS, program) || exists(program)) return [program, ...args];
+  const other = SHELLS[program].find(exists);
   return other === undefined
     ? [program, ...args]
     : [other, ...args.map((arg) => arg === "--login" ? "-l" : arg)];

@@ -12,7 +12,7 @@ const TIMEOUT_MS = timeLimit(60_000);
 const MODE = 0o644;
 const SEED_BYTES = 64;
 /** Programs that most copies run first: their files are in memory from then on. */
-const PROGRAMS = [["/bin/sh", "-c", "echo"], ["/bin/true"]];
+const PROGRAMS = [["/bin/sh", "-c", "echo"], ["true"]];
 const SHELL = ["/bin/bash", "--login", "-c", "true"];
 
 /**
@@ -67,16 +67,13 @@ async function play(listener: Deno.UnixListener): Promise<void> {
       executions.start({ t: "Exec", id: "rehearsal", argv, stdin, timeout_ms: TIMEOUT_MS, cwd: "/" });
       const exited = untilExited(host);
       const conn = stdin ? await Promise.race([coming ??= listener.accept(), exited]) : undefined;
-      if (conn) {
-        coming = undefined;
-        const channel = new FrameChannel(conn);
-        await channel.send({ stream: "stdin", end: true }).then(() => channel.next()).catch(
-          ignore("a short program has ended, and its connection with it"),
-        );
-        await exited;
-        channel.close();
-      }
+      if (conn) coming = undefined;
+      const channel = conn && new FrameChannel(conn);
+      await channel?.send({ stream: "stdin", end: true }).then(() => channel.next()).catch(
+        ignore("a short program has ended, and its connection with it"),
+      );
       await exited;
+      channel?.close();
     }
   }
   const terminals = new Terminals(guest);

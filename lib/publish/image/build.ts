@@ -20,7 +20,7 @@ import { ModuleTree, unpackKernel } from "./module.ts";
 import { generateObom } from "./obom.ts";
 import { isAptPackage, type Packages } from "../../config/profile/mod.ts";
 import { installNpm, keyOf, type LockedPackage, requireExact } from "./npm.ts";
-import { debianSources, GuestApt } from "./packages.ts";
+import { debianSources, GuestApt, requireFile } from "./packages.ts";
 import { buildRootfs } from "./rootfs.ts";
 import { freeBytes } from "../../base/disk/mod.ts";
 
@@ -131,10 +131,10 @@ async function buildIn(
     await apt.dependency(archNames(arch).kernelPackage, /^linux-image-\d/),
     "busybox-static",
   ]);
-  const modules = await ModuleTree.open(await onlyEntry(await merged(tree, "lib/modules")), signal);
+  const modules = await ModuleTree.open(await onlyEntry(await requireFile(tree, "lib/modules")), signal);
   const image = await Deno.readFile(join(tree, "boot", `vmlinuz-${modules.version}`));
   await Deno.writeFile(join(built, "vmlinuz"), await unpackKernel(image, signal), { mode: 0o644 });
-  const busybox = await Deno.readFile(await merged(tree, "bin/busybox"));
+  const busybox = await Deno.readFile(await requireFile(tree, "bin/busybox"));
   await Deno.writeFile(join(built, "initrd.img"), await buildInitrd(busybox, modules), { mode: 0o644 });
 
   progress.stage("layer");
@@ -198,12 +198,6 @@ async function publish(
     await old.restore();
     throw error;
   }
-}
-
-/** Path of a package's file: below /usr since trixie's packages are built merged. */
-async function merged(tree: string, path: string): Promise<string> {
-  const below = join(tree, "usr", path);
-  return await Deno.stat(below).then(() => below, () => join(tree, path));
 }
 
 async function onlyEntry(dir: string): Promise<string> {

@@ -68,7 +68,7 @@ for (my $pause = 0;; $pause = 1) {
     close $follow;
     close $keep;
     select(undef, undef, undef, $pause);
-    exec(@deno, "/usr/lib/sbx/sbx-activity.js", $fd) or die "sbx-keeper: $deno[0]: $!\\n";
+    exec(@deno, "${LAYER_PATH}/sbx-activity.js", $fd) or die "sbx-keeper: $deno[0]: $!\\n";
   }
   close $follow;
   my $ended = 0;

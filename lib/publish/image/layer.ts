@@ -6,13 +6,13 @@ import { Buffer } from "node:buffer";
 import { basename, join } from "node:path";
 import type { Arch } from "../../base/arch/mod.ts";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
-import { COMMANDS_PATH, LAYER_PATH } from "../../machine/guest/wire/mod.ts";
+import { COMMANDS, COMMANDS_PATH, LAYER_PATH } from "../../machine/guest/wire/mod.ts";
 import { run, runText, throwIfInterrupted } from "./command.ts";
 import { GUEST_PROGRAMS } from "./guest.ts";
 import { KEEPER } from "./keeper.ts";
 import type { ModuleTree } from "./module.ts";
 import { NETWORK_MODULES, RULES } from "./network.ts";
-import type { GuestApt } from "./packages.ts";
+import { findFile, type GuestApt, requireFile } from "./packages.ts";
 import { SSHD } from "./sshd.ts";
 
 /** Debian packages whose programs the layer has; their dependencies are looked up. */
@@ -26,8 +26,8 @@ const PACKAGES = [
   "perl-base",
 ];
 
-/** Programs by their name in `bin/`, with their paths in Debian's packages; a path in a list may be missing there. */
-const PROGRAMS: Record<string, string | [string]> = {
+/** Programs by their name in `bin/`, with their paths in Debian's packages. */
+const PROGRAMS: Record<string, string> = {
   "busybox": "bin/busybox",
   "mkfs.ext4": "sbin/mke2fs",
   "nft": "sbin/nft",
@@ -35,18 +35,15 @@ const PROGRAMS: Record<string, string | [string]> = {
   "resize2fs": "sbin/resize2fs",
   "ssh-keygen": "bin/ssh-keygen",
   "sshd": "sbin/sshd",
-  // Programs that sshd starts, from OpenSSH 9.8 and 10 on.
-  "sshd-session": ["lib/openssh/sshd-session"],
-  "sshd-auth": ["lib/openssh/sshd-auth"],
 };
+/** Programs that sshd starts, in OpenSSH from 9.8 and from 10 on. */
+const SSHD_PROGRAMS = ["sshd-session", "sshd-auth"];
 
 /** Modules of Perl that the keeper uses. */
 const PERL_MODULES = ["Config.pm", "strict.pm", "warnings.pm"];
 
-/** Guest programs for people; init starts the others. */
-const GUEST_COMMANDS = ["sbx-bench", "sbx-doctor", "sbx-mcp-server", "snapshots"];
-/** Commands in {@linkcode COMMANDS_PATH}. */
-export const COMMANDS = [...GUEST_COMMANDS, "sbx-sshd"];
+/** Stand-in for nsswitch.conf. */
+const NAME_SERVICES = `${LAYER_PATH}/nsswc`;
 
 /**
  * Files of the root file system that the C library reads, and their stand-ins in the layer. Paths of the same length, so that the
@@ -56,9 +53,9 @@ export const COMMANDS = [...GUEST_COMMANDS, "sbx-sshd"];
 export const REDIRECTED: readonly (readonly [string, string])[] = [
   ["/etc/ld.so.preload", `${LAYER_PATH}/nopre`],
   ["/etc/ld.so.cache", `${LAYER_PATH}/ldc`],
-  ["/etc/nsswitch.conf", `${LAYER_PATH}/nsswc`],
+  ["/etc/nsswitch.conf", NAME_SERVICES],
 ];
-/** Content of the stand-in for nsswitch.conf; the others stay missing. */
+/** Content of {@linkcode NAME_SERVICES}; the other stand-ins are missing. */
 const NAMES = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n";
 
 const TRIPLETS: Record<Arch, string> = { x86_64: "x86_64-linux-gnu", arm64: "aarch64-linux-gnu" };
@@ -96,10 +93,11 @@ export async function buildLayer(parts: LayerParts, work: string, signal?: Abort
   const libraries = new Libraries(dir, join(tree, "lib"), parts.arch, signal);
   await Deno.rename(parts.deno, join(tree, "bin/deno"));
   for (const [name, path] of Object.entries(PROGRAMS)) {
-    const [source, isOptional] = typeof path === "string" ? [path, false] : [path[0], true];
-    const from = await found(dir, source);
-    if (from) await Deno.copyFile(from, join(tree, "bin", name));
-    else if (!isOptional) throw new SbxError("image.layer.failed", `Debian's packages have no ${source}`);
+    await Deno.copyFile(await requireFile(dir, path), join(tree, "bin", name));
+  }
+  for (const name of SSHD_PROGRAMS) {
+    const path = await findFile(dir, `lib/openssh/${name}`);
+    if (path) await Deno.copyFile(path, join(tree, "bin", name));
   }
   for await (const { name } of Deno.readDir(join(tree, "bin"))) {
     await Deno.chmod(join(tree, "bin", name), 0o755);
@@ -130,13 +128,6 @@ export async function buildLayer(parts: LayerParts, work: string, signal?: Abort
     { doing: "building the layer", signal },
   );
   return { path, status: await statusOf(debs, signal), licenses: await licensesOf(dir) };
-}
-
-/** Path of a file of packages: below /usr since trixie's are built merged, and in bookworm's often not. */
-async function found(dir: string, path: string): Promise<string | undefined> {
-  for (const each of [join(dir, "usr", path), join(dir, path)]) {
-    if (await ifFound(Deno.stat(each))) return each;
-  }
 }
 
 /** The shared libraries of the layer's programs. */
@@ -197,14 +188,8 @@ class Libraries {
   }
 
   async #find(name: string): Promise<string> {
-    for (const folder of [this.#triplet, ""]) {
-      const path = await found(this.#dir, join("lib", folder, name));
-      if (path) return path;
-    }
-    throw new SbxError(
-      "image.layer.failed",
-      `Debian's packages have no ${name}, which a program of sbx needs`,
-    );
+    const ofArch = await findFile(this.#dir, join("lib", this.#triplet, name));
+    return ofArch ?? await requireFile(this.#dir, join("lib", name));
   }
 
   async #patchelf(...args: string[]): Promise<string> {
@@ -215,8 +200,7 @@ class Libraries {
 
 async function writePerl(dir: string, tree: string, triplet: string): Promise<void> {
   for (const name of PERL_MODULES) {
-    const path = await found(dir, join("lib", triplet, "perl-base", name));
-    if (!path) throw new SbxError("image.layer.failed", `Debian's Perl has no ${name}`);
+    const path = await requireFile(dir, join("lib", triplet, "perl-base", name));
     await Deno.copyFile(path, join(tree, "perl", name));
   }
 }
@@ -235,20 +219,19 @@ async function writeTexts({ guestDir }: LayerParts, dir: string, tree: string): 
     await Deno.writeTextFile(join(tree, path), content, { mode });
     await Deno.chmod(join(tree, path), mode);
   };
-  for (const name of ["sh", "true"]) await Deno.symlink("busybox", join(tree, "bin", name));
+  await Deno.symlink("busybox", join(tree, "bin/sh"));
   for (const name of GUEST_PROGRAMS) {
     await text(`${name}.js`, await Deno.readTextFile(join(guestDir, `${name}.js`)));
   }
   const commands = basename(COMMANDS_PATH);
-  for (const name of GUEST_COMMANDS) {
+  for (const name of COMMANDS.filter((name) => GUEST_PROGRAMS.includes(name))) {
     await text(`${commands}/${name}`, `${COMMAND}${DENO_RUN} ${LAYER_PATH}/${name}.js "$@"\n`, 0o755);
   }
   await text(`${commands}/sbx-sshd`, SSHD, 0o755);
   await text("sbx-keeper", KEEPER, 0o755);
   await text("net.nft", RULES);
-  await text(basename(REDIRECTED[2][1]), NAMES);
-  const authorities = await found(dir, "share/ca-certificates/mozilla");
-  if (!authorities) throw new SbxError("image.layer.failed", "Debian's ca-certificates has no certificates");
+  await text(basename(NAME_SERVICES), NAMES);
+  const authorities = await requireFile(dir, "share/ca-certificates/mozilla");
   const names = (await Array.fromAsync(Deno.readDir(authorities))).map(({ name }) => name).sort();
   const certificates = await Promise.all(names.map((name) => Deno.readTextFile(join(authorities, name))));
   await text("ca-certificates.crt", certificates.join(""));
@@ -258,8 +241,8 @@ async function writeTexts({ guestDir }: LayerParts, dir: string, tree: string): 
 async function writeModules(modules: ModuleTree, tree: string): Promise<void> {
   const order = await modules.loadOrder(NETWORK_MODULES);
   const lines: string[] = [];
+  await Deno.mkdir(join(tree, "kernel"));
   for (const { name, bytes } of order) {
-    await Deno.mkdir(join(tree, "kernel"), { recursive: true });
     await Deno.writeFile(join(tree, `kernel/${name}.ko`), bytes, { mode: 0o644 });
     lines.push(`${LAYER_PATH.slice(1)}/kernel/${name}.ko\n`);
   }

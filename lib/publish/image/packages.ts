@@ -1,6 +1,6 @@
 import { basename, join } from "node:path";
 import type { Arch } from "../../base/arch/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { hostEnvironment } from "../../base/proxy/mod.ts";
 import type { Suite } from "../../config/profile/mod.ts";
 import { archNames } from "./arch.ts";
@@ -160,4 +160,18 @@ function configuration(dir: string, arch: Arch): string {
     "Dir::Cache::SrcPkgCache": "",
   };
   return Object.entries(options).map(([key, value]) => `${key} "${value}";\n`).join("");
+}
+
+/** Path of a file in unpacked packages: below /usr since trixie's are built merged, and in bookworm's often not. */
+export async function findFile(tree: string, path: string): Promise<string | undefined> {
+  for (const each of [join(tree, "usr", path), join(tree, path)]) {
+    if (await ifFound(Deno.stat(each))) return each;
+  }
+}
+
+/** As {@linkcode findFile}. @throws {SbxError} `image.package.incomplete` */
+export async function requireFile(tree: string, path: string): Promise<string> {
+  const found = await findFile(tree, path);
+  if (found) return found;
+  throw new SbxError("image.package.incomplete", `Debian's packages have no ${path}, which an image needs`);
 }

@@ -1,11 +1,10 @@
 import { join } from "node:path";
 import type { Arch } from "../../base/arch/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
-import { COMMANDS_PATH, LAYER_PATH } from "../../machine/guest/wire/mod.ts";
+import { COMMANDS, COMMANDS_PATH, LAYER_PATH } from "../../machine/guest/wire/mod.ts";
 import type { Suite } from "../../config/profile/mod.ts";
 import { archNames } from "./arch.ts";
 import { hasTool, run, throwIfInterrupted } from "./command.ts";
-import { COMMANDS } from "./layer.ts";
 import { HOSTS, RESOLV_CONF } from "./network.ts";
 
 /** Packages of every image: root certificates for clients. */

@@ -45,6 +45,13 @@ Deno.test("start and end of a program have the trace of its request, which the g
   assertEquals(asked.map((request) => "trace_id" in request), [false, false]);
 });
 
+Deno.test("a program of an image does not run as root for the begin of its name", async () => {
+  const { asked, exec } = fakeSession({ user: "app" });
+  await exec({ argv: ["sbx-of-the-image"] });
+  await exec({ argv: ["sbx-mcp-server"] });
+  assertEquals(asked.map(({ user }) => user), ["app", undefined]);
+});
+
 Deno.test("a program has the folder and user of its image, unless its request names others or it is sbx's own", async () => {
   const { gate, asked, exec } = fakeSession({ cwd: "/srv", user: "app", keepsPath: true });
   await exec({ argv: ["true"] });

@@ -24,4 +24,4 @@ export {
 } from "./limit.ts";
 export * from "./messages.ts";
 export { GUEST_VERSION } from "./version.ts";
-export { COMMANDS_PATH, GUEST_NETWORK, LAYER_PATH, LOG_GROUP, RULES_PATH } from "./network.ts";
+export { COMMANDS, COMMANDS_PATH, GUEST_NETWORK, LAYER_PATH, LOG_GROUP, RULES_PATH } from "./network.ts";

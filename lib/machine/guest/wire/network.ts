@@ -14,9 +14,17 @@ export const GUEST_NETWORK = {
   dnsPort: 61007,
 } as const;
 
-/** Where a guest has the programs of sbx (lib/publish/image/layer.ts), and the ones for people among them. */
+/** Where a guest has the programs of sbx (lib/publish/image/layer.ts). */
 export const LAYER_PATH = "/usr/lib/sbx";
+/** Where it has the ones for people, and their names: they run as root, and no program of an image takes their place. */
 export const COMMANDS_PATH = `${LAYER_PATH}/commands`;
+export const COMMANDS: readonly string[] = [
+  "sbx-bench",
+  "sbx-doctor",
+  "sbx-mcp-server",
+  "sbx-sshd",
+  "snapshots",
+];
 
 /** Rules for `nft -f`, which sbx-net-proxy loads. */
 export const RULES_PATH = `${LAYER_PATH}/net.nft`;
