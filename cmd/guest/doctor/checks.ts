@@ -11,7 +11,7 @@ import { statfs } from "node:fs/promises";
 import { GUEST_WORKSPACE } from "../../../lib/event/mod.ts";
 import { closeQuietly } from "../../../lib/base/wire/mod.ts";
 import { McpClient } from "../../../lib/machine/guest/mcp/mod.ts";
-import { GUEST_NETWORK } from "../../../lib/machine/guest/wire/mod.ts";
+import { GUEST_NETWORK, LAYER_PATH } from "../../../lib/machine/guest/wire/mod.ts";
 
 /** Result of a check; `undefined` where there is nothing to check. */
 type Seen = { state: CheckState; detail: string } | undefined;
@@ -139,7 +139,7 @@ export async function checkActivity(): Promise<Seen> {
       return ok(`${ACTIVITY_PROGRAM} runs, process ${name}`);
     }
   }
-  const isInstalled = await Deno.stat(`/usr/lib/sbx/${ACTIVITY_PROGRAM}.js`).then(() => true, () => false);
+  const isInstalled = await Deno.stat(`${LAYER_PATH}/${ACTIVITY_PROGRAM}.js`).then(() => true, () => false);
   return isInstalled ? failed("not running") : { state: "skipped", detail: "not running: not in this image" };
 }
 

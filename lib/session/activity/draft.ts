@@ -7,11 +7,11 @@ import {
   pathClass,
   type ProcessActivity,
 } from "../../event/mod.ts";
-import type { ActivityFrame } from "../../machine/guest/mod.ts";
+import { type ActivityFrame, LAYER_PATH } from "../../machine/guest/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
 
 /** Folder of the programs of sbx in a guest, and how init is run (lib/publish/image/init.ts). */
-const PROGRAMS = "/usr/lib/sbx/";
+const PROGRAMS = `${LAYER_PATH}/`;
 const INIT = "/bin/busybox sh /init";
 /** Program that runs the guest's other programs. */
 const AGENT = `${PROGRAMS}sbx-pty-agent.js`;
