@@ -1,7 +1,7 @@
 /** The OBOM of an environment: its packages, in CycloneDX. */
 import type { Arch } from "../../base/arch/mod.ts";
-import { debianLicense, hashUuid } from "../../release/sbom/mod.ts";
-import { OBOM_GENERATOR } from "../image/mod.ts";
+import { debianLicense } from "../../release/sbom/mod.ts";
+import { obomDocument } from "../image/mod.ts";
 import type { Distribution } from "./packages.ts";
 import type { FoundPackage } from "./rpm.ts";
 
@@ -32,33 +32,16 @@ export function environmentObom(input: EnvironmentObomInput): string {
       purl,
     };
   });
-  const document = {
-    $schema: "http://cyclonedx.org/schema/bom-1.6.schema.json",
-    bomFormat: "CycloneDX",
-    specVersion: "1.6",
-    serialNumber: `urn:uuid:${hashUuid(`${rootfsHash}${generatorVersion}`)}`,
-    version: 1,
-    metadata: {
-      tools: { components: [{ type: "application", name: OBOM_GENERATOR, version: generatorVersion }] },
-      component: {
-        type: "operating-system",
-        "bom-ref": "rootfs",
-        name: reference,
-        version: digest,
-        hashes: [{ alg: "BLAKE3", content: rootfsHash }],
-        properties: [
-          { name: "sbx:rootfs:blake3", value: rootfsHash },
-          { name: "sbx:rootfs:arch", value: arch },
-          { name: "sbx:image:digest", value: digest },
-          ...(distribution.id ? [{ name: "sbx:rootfs:distribution", value: distribution.id }] : []),
-          ...unread.map((path) => ({ name: "sbx:obom:unread", value: path })),
-        ],
-      },
-    },
+  const properties = [
+    { name: "sbx:rootfs:arch", value: arch },
+    { name: "sbx:image:digest", value: digest },
+    ...(distribution.id ? [{ name: "sbx:rootfs:distribution", value: distribution.id }] : []),
+    ...unread.map((path) => ({ name: "sbx:obom:unread", value: path })),
+  ];
+  return obomDocument(
+    { name: reference, version: digest, rootfsHash, generatorVersion, properties },
     components,
-    dependencies: [{ ref: "rootfs", dependsOn: components.map((each) => each["bom-ref"]) }],
-  };
-  return JSON.stringify(document, null, 2) + "\n";
+  );
 }
 
 function purlOf({ type, name, version, arch }: FoundPackage, { id, version: release }: Distribution): string {

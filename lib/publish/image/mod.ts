@@ -11,4 +11,4 @@ export {
   withInterrupts,
 } from "./command.ts";
 export { archNames } from "./arch.ts";
-export { installedPackages, OBOM_GENERATOR } from "./obom.ts";
+export { installedPackages, obomDocument } from "./obom.ts";

@@ -31,13 +31,21 @@ export interface ObomInput {
 /** Licences of npm packages that are SPDX expressions of ids. */
 const NPM_LICENSE = /^(?!UNLICENSED|SEE )\(?[A-Za-z0-9.-]+(?: (?:OR|AND|WITH) [A-Za-z0-9.-]+)*\)?$/;
 
-/** Name of the generator in `metadata.tools`. */
-export const OBOM_GENERATOR = "sbx-admin";
+/** The root file system that an OBOM describes, and the generator's version. */
+interface Described {
+  name: string;
+  version: string;
+  rootfsHash: string;
+  generatorVersion: string;
+  properties: { name: string; value: string }[];
+}
 
-/** Generates CycloneDX 1.6 JSON of the rootfs's packages, Deno and guest programs; same input, same text. */
-export function generateObom(input: ObomInput): string {
-  const { arch, suite, generatorVersion, rootfsHash, kernelVersion } = input;
-  const components = [...packageComponents(input), ...npmComponents(input), ...guestComponents(input)];
+/** CycloneDX 1.6 JSON of a root file system with components; same input, same text. */
+export function obomDocument<C extends { "bom-ref": string }>(
+  { name, version, rootfsHash, generatorVersion, properties }: Described,
+  components: C[],
+  dependencies: { ref: string; dependsOn: string[] }[] = [],
+): string {
   const document = {
     $schema: "http://cyclonedx.org/schema/bom-1.6.schema.json",
     bomFormat: "CycloneDX",
@@ -45,29 +53,41 @@ export function generateObom(input: ObomInput): string {
     serialNumber: `urn:uuid:${hashUuid(`${rootfsHash}${generatorVersion}`)}`,
     version: 1,
     metadata: {
-      tools: { components: [{ type: "application", name: OBOM_GENERATOR, version: generatorVersion }] },
+      tools: { components: [{ type: "application", name: "sbx-admin", version: generatorVersion }] },
       component: {
         type: "operating-system",
         "bom-ref": "rootfs",
-        name: `sbx-rootfs-${arch}`,
-        version: rootfsHash.slice(0, 16),
+        name,
+        version,
         hashes: [{ alg: "BLAKE3", content: rootfsHash }],
-        properties: [
-          { name: "sbx:rootfs:blake3", value: rootfsHash },
-          { name: "sbx:rootfs:arch", value: arch },
-          { name: "sbx:rootfs:suite", value: suite },
-          { name: "sbx:kernel:version", value: kernelVersion },
-          { name: GUEST_VERSION_PROPERTY, value: GUEST_VERSION },
-        ],
+        properties: [{ name: "sbx:rootfs:blake3", value: rootfsHash }, ...properties],
       },
     },
     components,
     dependencies: [
       { ref: "rootfs", dependsOn: components.map((each) => each["bom-ref"]) },
-      ...dependenciesOf(input),
+      ...dependencies,
     ],
   };
   return JSON.stringify(document, null, 2) + "\n";
+}
+
+/** Generates CycloneDX 1.6 JSON of the rootfs's packages, Deno and guest programs; same input, same text. */
+export function generateObom(input: ObomInput): string {
+  const { arch, suite, generatorVersion, rootfsHash, kernelVersion } = input;
+  const components = [...packageComponents(input), ...npmComponents(input), ...guestComponents(input)];
+  const properties = [
+    { name: "sbx:rootfs:arch", value: arch },
+    { name: "sbx:rootfs:suite", value: suite },
+    { name: "sbx:kernel:version", value: kernelVersion },
+    { name: GUEST_VERSION_PROPERTY, value: GUEST_VERSION },
+  ];
+  const [name, version] = [`sbx-rootfs-${arch}`, rootfsHash.slice(0, 16)];
+  return obomDocument(
+    { name, version, rootfsHash, generatorVersion, properties },
+    components,
+    dependenciesOf(input),
+  );
 }
 
 function packageComponents(input: ObomInput) {
