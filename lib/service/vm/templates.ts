@@ -1,5 +1,13 @@
 import { join } from "node:path";
-import { type Assets, installedName, ROOTFS, verifyAssets } from "../../release/asset/mod.ts";
+import {
+  type Assets,
+  INITRD,
+  installedName,
+  KERNEL,
+  LAYER,
+  ROOTFS,
+  verifyAssets,
+} from "../../release/asset/mod.ts";
 import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
@@ -168,13 +176,24 @@ export class Templates {
   async #canStart({ arch, cpus, ram_mb, accelerator, assets, host }: TemplateKey): Promise<boolean> {
     const ours = await this.#options.hypervisor.identity({ arch, cpus, ramMb: ram_mb, accelerator });
     if (Object.entries(ours).some(([name, value]) => host[name as keyof typeof host] !== value)) return false;
+    const { kernel, initrd, layer, rootfs } = assets;
+    const parts = [
+      this.#isInstalled(KERNEL, kernel),
+      this.#isInstalled(INITRD, initrd),
+      layer === undefined || this.#isInstalled(LAYER, layer),
+    ];
+    if ((await Promise.all(parts)).includes(false)) return false;
+    if (await this.#isInstalled(ROOTFS, rootfs)) return true;
+    return (await listEnvironments(this.#options.home)).some(({ rootfs: { hash } }) => hash === rootfs);
+  }
+
+  async #isInstalled(name: string, hash: string): Promise<boolean> {
     const { assetsDir, sharedAssetsDir } = this.#options.home;
     const folders = [assetsDir, ...sharedAssetsDir ? [sharedAssetsDir] : []];
-    const exists = folders.map((dir) =>
-      Deno.stat(join(dir, installedName(ROOTFS, assets.rootfs))).then(() => true, () => false)
+    const exist = folders.map((dir) =>
+      Deno.stat(join(dir, installedName(name, hash))).then(() => true, () => false)
     );
-    if ((await Promise.all(exists)).includes(true)) return true;
-    return (await listEnvironments(this.#options.home)).some(({ rootfs }) => rootfs.hash === assets.rootfs);
+    return (await Promise.all(exist)).includes(true);
   }
 
   /** The template for a key; removes a damaged one. @throws {SbxError} as {@linkcode TemplateStore.find} */

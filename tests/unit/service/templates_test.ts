@@ -197,6 +197,20 @@ Deno.test(
   }),
 );
 
+for (const file of ["kernel", "initrd", "rootfs"] as const) {
+  Deno.test(
+    `a template whose ${file} is not installed any more is removed`,
+    withTemplates(async ({ templates, machine }) => {
+      const { id } = await templates.make(machine);
+      await templates.clean();
+      assertEquals(await idsOf(templates), [id]);
+      await Deno.remove(machine.assets[file].path);
+      await templates.clean();
+      assertEquals(await idsOf(templates), []);
+    }),
+  );
+}
+
 Deno.test(
   "two homes that share a folder: each makes and uses them, and neither removes the other's",
   withTemplates(async ({ host, templates, machine, home }) => {
