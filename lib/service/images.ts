@@ -4,6 +4,7 @@ import { type Freed, pruneAssets, removeImage } from "../release/asset/mod.ts";
 import {
   diskBytes,
   type Environment,
+  ENVIRONMENT_KEY,
   environmentNames,
   environmentsDir,
   type FreedEnvironments,
@@ -138,7 +139,7 @@ export class Images {
    */
   async removeEnvironment(name: string): Promise<FreedEnvironments> {
     const listed = await this.environments();
-    const isKey = /^[0-9a-f]{32}$/.test(name);
+    const isKey = ENVIRONMENT_KEY.test(name);
     const canonical = isKey ? name : parseReference(name).canonical;
     const found = listed.filter(({ environment: { key, reference }, references }) =>
       isKey

@@ -265,7 +265,7 @@ Deno.test("hostile and broken images are refused, and leave nothing", () =>
     await refused(`${registry.host}/out@sha256:${"0".repeat(64)}`, "there is no image");
     await refused("127.0.0.1:1/a:v1", "check that the registry can be reached");
 
-    // What no registry takes: a folder.
+    // A folder, since a registry refuses such images.
     await writeImage(join(dir, "config"), {
       layers: [FILES],
       architecture: ARCHITECTURE,

@@ -21,7 +21,12 @@ import {
 } from "../../../lib/config/profile/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { findEnvironment, listEnvironments, parseReference } from "../../../lib/release/environment/mod.ts";
+import {
+  ENVIRONMENT_KEY,
+  findEnvironment,
+  listEnvironments,
+  parseReference,
+} from "../../../lib/release/environment/mod.ts";
 import { installedImages } from "../../../lib/release/asset/mod.ts";
 import { pullImage } from "../vm/image_option.ts";
 import { ARCH_OPTION, archOf } from "../vm/new_vm.ts";
@@ -222,19 +227,19 @@ async function remove(args: Arguments): Promise<number> {
   return 0;
 }
 
-/** Whether a word names the image of a profile rather than an OCI image. */
+/** True for a profile, whose image is meant; false for an OCI image. */
 async function isProfileImage(word: string): Promise<boolean> {
   if (/[:/@]/.test(word)) return false;
   if ((await installedImages(home())).includes(word)) return true;
   const known = await Promise.all(
     ARCHES.map((arch) => findEnvironment(home(), parseReference(word).canonical, arch)),
   ).catch(() => []);
-  return !/^[0-9a-f]{32}$/.test(word) && known.every((each) => each === undefined);
+  return !ENVIRONMENT_KEY.test(word) && known.every((each) => each === undefined);
 }
 
 /** A reference with the folder of this command instead of a relative one. */
 function absolute(word: string): string {
-  return /^[0-9a-f]{32}$/.test(word) ? word : parseReference(word).canonical;
+  return ENVIRONMENT_KEY.test(word) ? word : parseReference(word).canonical;
 }
 
 async function prune(args: Arguments): Promise<number> {

@@ -16,7 +16,7 @@ export type Lookup =
   | "refused events"
   | "agents"
   | "asks";
-/** How a word completes: as one of a list, or of a lookup. */
+/** Words that the shell offers: a list, or a lookup. */
 export type Completion = Lookup | readonly string[];
 
 /** An option of a command. */
@@ -30,7 +30,7 @@ export interface Option {
   /** repeatable */
   many?: boolean;
   about: string;
-  /** how its value completes */
+  /** values that the shell offers */
   completes?: Completion;
 }
 
@@ -52,7 +52,7 @@ export interface Command {
   program?: boolean;
   /** complete command lines, for help */
   examples: string[];
-  /** how its words complete, in their order; further words as the last */
+  /** words that the shell offers, by place; the last also for the places after it */
   completes?: readonly Completion[];
   /** exit code of its own failure, default 1; a command that runs a guest's program needs another, since 1 may be the guest's */
   failure?: number;

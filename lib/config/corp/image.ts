@@ -12,8 +12,8 @@ interface NamedImage {
 }
 
 /**
- * Refuses images that corp does not list. Entries are registries, repositories, and images pinned by digest; an image
- * from a folder, an archive or a Docker daemon is none of these. Before its digest is known, an image of a pinned
+ * Refuses images that corp does not list. Entries are registries, repositories, and images pinned by digest; so an
+ * image from a folder, an archive or a Docker daemon is refused. Before its digest is known, an image of a pinned
  * repository passes: it is checked again.
  *
  * @throws {SbxError} `corp.image` (403)

@@ -91,9 +91,7 @@ async function ownAssets(home: Home, profile: Profile, arch: Arch): Promise<Asse
     });
   }
   const [kernel, initrd, rootfs, layer] = await Promise.all(
-    [pins.kernel, pins.initrd, pins.rootfs, ...pins.layer ? [pins.layer] : []].map((pin) =>
-      requiredFile(home, profile, pin)
-    ),
+    bootPins(pins).map((pin) => requiredFile(home, profile, pin)),
   );
   const version = `${profile.id} ${profile.revision}`;
   return { version, arch, kernel, initrd, rootfs, ...(layer && { layer }) };
@@ -120,16 +118,17 @@ export async function pinnedNames(home: Home): Promise<Set<string>> {
     if ("error" in listed) throw listed.error;
     const { assets, obom } = listed.profile;
     return [
-      ...Object.values(assets?.arch ?? {}).flatMap(({ kernel, initrd, rootfs, layer }) => [
-        kernel,
-        initrd,
-        rootfs,
-        ...layer ? [layer] : [],
-      ]),
+      ...Object.values(assets?.arch ?? {}).flatMap(bootPins),
       ...Object.values(obom?.arch ?? {}),
     ];
   });
   return new Set(pins.map(({ name, hash }) => installedName(name, bareHash(hash))));
+}
+
+function bootPins(
+  { kernel, initrd, rootfs, layer }: Record<"kernel" | "initrd" | "rootfs", Asset> & { layer?: Asset },
+) {
+  return [kernel, initrd, rootfs, ...layer ? [layer] : []];
 }
 
 function bareHash(pin: string): string {

@@ -1,5 +1,5 @@
 /** Environments: root file systems made of OCI images, with their records, in one home (docs/guides/environments.md) */
-export { Environment, EnvironmentConfig, EnvironmentName } from "./schema.ts";
+export { Environment, ENVIRONMENT_KEY, EnvironmentConfig, EnvironmentName } from "./schema.ts";
 export { parseReference, type Reference } from "./reference.ts";
 export {
   blobPath,

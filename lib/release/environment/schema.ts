@@ -5,6 +5,9 @@ import { ARCHES } from "../../base/arch/mod.ts";
 const Digest = z.string().regex(/^sha256:[0-9a-f]{64}$/);
 const Blake3 = z.string().regex(/^[0-9a-f]{64}$/);
 
+/** Key of an environment: a hash of its digest, architecture and format. */
+export const ENVIRONMENT_KEY = /^[0-9a-f]{32}$/;
+
 const strings = z.array(z.string());
 
 /** The part of an image's configuration that sbx uses (`ImageConfig` of the OCI image specification). */
@@ -23,7 +26,7 @@ export type EnvironmentConfig = z.infer<typeof EnvironmentConfig>;
 /** `environment.json`: a root file system made of an OCI image. */
 export const Environment = z.strictObject({
   schema: z.literal("sbx.environment.v1"),
-  key: z.string().regex(/^[0-9a-f]{32}$/).describe("hash of digest, architecture and format"),
+  key: z.string().regex(ENVIRONMENT_KEY).describe("hash of digest, architecture and format"),
   arch: z.enum(ARCHES),
   reference: z.string().describe("as it was first asked for"),
   digest: Digest.describe("of the manifest for this architecture"),

@@ -8,7 +8,7 @@ import { type Home, lockWithin, removeFolder, writeAtomic } from "../../base/hom
 import { parseJson } from "../../base/json/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { type AssetFile, installedName, OBOM, ROOTFS } from "../asset/mod.ts";
-import { Environment, EnvironmentName } from "./schema.ts";
+import { Environment, ENVIRONMENT_KEY, EnvironmentName } from "./schema.ts";
 
 /** Folder of a home with its environments. */
 type Place = Pick<Home, "dir">;
@@ -45,7 +45,7 @@ export function environmentKey(digest: string, arch: Arch): string {
 export async function listEnvironments(home: Place): Promise<Environment[]> {
   const names = await namesIn(environmentsDir(home));
   const all = await Promise.all(
-    names.filter((name) => /^[0-9a-f]{32}$/.test(name)).map((key) =>
+    names.filter((name) => ENVIRONMENT_KEY.test(name)).map((key) =>
       getEnvironment(home, key).catch((error) => {
         log.warn(asSbxError(error, "reading an environment").message);
         return undefined;
@@ -55,7 +55,7 @@ export async function listEnvironments(home: Place): Promise<Environment[]> {
   return all.filter((each) => each !== undefined).sort((a, b) => b.created_at.localeCompare(a.created_at));
 }
 
-/** @returns undefined: there is none. @throws {SbxError} `environment.damaged` */
+/** @returns undefined: the home does not have it. @throws {SbxError} `environment.damaged` */
 export async function getEnvironment(home: Place, key: string): Promise<Environment | undefined> {
   return await readRecord(join(environmentsDir(home), key, RECORD), Environment);
 }
@@ -208,7 +208,7 @@ export async function removeEnvironments(
     if (!keys.has(key)) await remove(namePath(home, reference, arch));
   }
   for (const name of await namesIn(dir)) {
-    const isEnvironment = /^[0-9a-f]{32}$/.test(name) && !keys.has(name);
+    const isEnvironment = ENVIRONMENT_KEY.test(name) && !keys.has(name);
     if (isEnvironment || name.startsWith(WORK) || /^\.[0-9a-f]{32}\.lock$/.test(name)) {
       await remove(join(dir, name));
     }

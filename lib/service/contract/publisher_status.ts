@@ -11,7 +11,7 @@ import {
   standingOfAssets,
   standingOfProfile,
 } from "../../release/mod.ts";
-import { type Contract, readContract, type VmRecord } from "../../session/mod.ts";
+import { bootPaths, type Contract, readContract, type VmRecord } from "../../session/mod.ts";
 import type { Vm } from "../vm/vm.ts";
 
 /** Boot files of a machine, by their paths and hashes. */
@@ -76,10 +76,8 @@ export class ReleaseStanding {
 }
 
 /** First characters of the hashes, from the installed names: records of an older sbx have no others. */
-function prefixesOf({ kernel, initrd, rootfs, layer = "" }: BootFiles): string[] {
-  return [kernel, initrd, rootfs, layer].flatMap((path) =>
-    /-([0-9a-f]{16})(?=\.|$)/.exec(basename(path))?.[1] ?? []
-  );
+function prefixesOf(assets: BootFiles): string[] {
+  return bootPaths({ assets }).flatMap((path) => /-([0-9a-f]{16})(?=\.|$)/.exec(basename(path))?.[1] ?? []);
 }
 
 /** Detection packs of a contract that their authors deprecated, one sentence each. */

@@ -152,7 +152,12 @@ export async function checkJson<S extends z.ZodType>(
   throw new SbxError(code, `the ${what} ${path} is invalid: ${place}${message}`, { cause: error, hint });
 }
 
+/** The part of a VM's record that names the files it boots from. */
+export interface BootRecord {
+  assets: Pick<VmRecord["assets"], "kernel" | "initrd" | "rootfs" | "layer">;
+}
+
 /** Paths of the files that a VM boots from. */
-export function bootPaths({ assets: { kernel, initrd, rootfs, layer } }: Pick<VmRecord, "assets">): string[] {
+export function bootPaths({ assets: { kernel, initrd, rootfs, layer } }: BootRecord): string[] {
   return [kernel, initrd, rootfs, ...layer === undefined ? [] : [layer]];
 }
