@@ -2,7 +2,7 @@ import { acceptAll } from "../../../lib/base/accept/mod.ts";
 import { ignore } from "../../../lib/base/error/mod.ts";
 import { FrameChannel, writeAll } from "../../../lib/base/wire/mod.ts";
 import { connectHost, type DnsFrame, PORTS } from "../../../lib/machine/guest/wire/mod.ts";
-import { portOwner } from "./owner.ts";
+import { localOwner, type SocketAddress } from "./owner.ts";
 
 /** Most queries waiting for the host; beyond it the oldest is dropped, whose client has given up already. */
 const PENDING_MAX = 1024;
@@ -16,7 +16,7 @@ export class Dns {
   /** Serves UDP. A client that repeats a query in progress gets two answers and uses one. */
   async serveUdp(listener: Deno.DatagramConn): Promise<void> {
     for await (const [query, from] of listener) {
-      this.#ask(query, "udp", (from as Deno.NetAddr).port).then(async (answer) => {
+      this.#ask(query, "udp", from as Deno.NetAddr).then(async (answer) => {
         if (answer) await listener.send(answer, from);
       }).catch(ignore("the client asks again"));
     }
@@ -32,7 +32,7 @@ export class Dns {
   async #serve(conn: Deno.TcpConn): Promise<void> {
     for (let head = await readExactly(conn, 2); head; head = await readExactly(conn, 2)) {
       const query = await readExactly(conn, head[0] << 8 | head[1]);
-      const answer = query && await this.#ask(query, "tcp", conn.remoteAddr.port);
+      const answer = query && await this.#ask(query, "tcp", conn.remoteAddr);
       if (!answer) return;
       const message = new Uint8Array(2 + answer.length);
       message.set([answer.length >> 8, answer.length & 255]);
@@ -45,7 +45,7 @@ export class Dns {
   async #ask(
     query: Uint8Array<ArrayBuffer>,
     proto: "udp" | "tcp",
-    port: number,
+    client: SocketAddress,
   ): Promise<Uint8Array<ArrayBuffer> | undefined> {
     const id = ++this.#ids;
     const { promise, resolve } = Promise.withResolvers<Uint8Array<ArrayBuffer> | undefined>();
@@ -55,7 +55,7 @@ export class Dns {
       id,
       raw: query.toBase64(),
       proto,
-      process_name: portOwner(proto, port).process_name,
+      process_name: localOwner(proto, client).process_name,
     };
     const channel = this.connect();
     try {

@@ -12,7 +12,8 @@ import { Notes, Relay } from "./relay.ts";
 
 /** Signals to init that the network can be used. */
 const READY = "/run/sbx/network";
-const HOSTS = ["127.0.0.1", "::1"];
+/** For programs of this network namespace, and for containers on bridges. */
+const HOSTS = ["127.0.0.1", "::1", GUEST_NETWORK.ipv4, GUEST_NETWORK.ipv6];
 
 const notes = new Notes();
 const relay = new Relay(notes);

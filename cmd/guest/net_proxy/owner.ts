@@ -2,6 +2,7 @@
  * Finds the program that owns a socket: the kernel gives the socket's inode, and a program has that inode
  * open.
  */
+import { GUEST_NETWORK } from "../../../lib/machine/guest/wire/mod.ts";
 import {
   createMessage,
   HEADER_BYTES,
@@ -27,12 +28,12 @@ let last = { pid: 0, fd: 0 };
 
 /** Owner of a TCP connection, by both of its addresses as the program sees them. */
 export function tcpOwner(local: SocketAddress, remote: SocketAddress): Owner {
-  return ownerOf(() => inodeOfTcp(local, remote));
+  return ownerOf(() => inodeOfTcp(local, remote) ?? inodeElsewhere("tcp", local));
 }
 
-/** Owner of a socket by its local port; for DNS, whose sockets are few and not always connected. */
-export function portOwner(proto: "tcp" | "udp", port: number): Owner {
-  return ownerOf(() => inodeOfPort(`/proc/net/${proto}`, port) ?? inodeOfPort(`/proc/net/${proto}6`, port));
+/** Owner of a socket by its local end; for DNS, whose sockets are few and not always connected. */
+export function localOwner(proto: "tcp" | "udp", local: SocketAddress): Owner {
+  return ownerOf(() => inodeElsewhere(proto, local) ?? inodeOfPort("self", proto, local.port));
 }
 
 function ownerOf(findInode: () => number | undefined): Owner {
@@ -45,17 +46,68 @@ function ownerOf(findInode: () => number | undefined): Owner {
   }
 }
 
+/** Most network namespaces of containers in which a socket is looked for, the newest first. */
+const NAMESPACES_MAX = 64;
+
+/** Addresses of the namespace of this program, from which its other programs connect. */
+const OWN = ["127.0.0.1", "::1", GUEST_NETWORK.ipv4, GUEST_NETWORK.ipv6].map(tableAddress);
+
+/** Inode of a socket of a container, whose network namespace is another one and has the socket's address. */
+function inodeElsewhere(proto: "tcp" | "udp", { hostname, port }: SocketAddress): number | undefined {
+  const address = tableAddress(hostname);
+  if (OWN.includes(address)) return undefined;
+  const seen = new Set([namespaceOf("self")]);
+  for (const pid of numbersIn("/proc")) {
+    const namespace = namespaceOf(pid);
+    if (namespace === undefined || seen.has(namespace)) continue;
+    if (seen.add(namespace).size > NAMESPACES_MAX) return undefined;
+    const inode = inodeOfPort(pid, proto, port, address);
+    if (inode) return inode;
+  }
+}
+
+function namespaceOf(pid: number | "self"): string | undefined {
+  try {
+    return Deno.readLinkSync(`/proc/${pid}/ns/net`);
+  } catch {
+    return undefined;
+  }
+}
+
+/** An address as tables of /proc/net have it: words of 32 bits, each in the machine's order. */
+function tableAddress(hostname: string): string {
+  const bytes = new Uint8Array(encodeAddress(hostname));
+  const words = Array.from(
+    { length: bytes.length / 4 },
+    (_, i) => new DataView(bytes.buffer, i * 4).getUint32(0, true),
+  );
+  return words.map((word) => word.toString(16).toUpperCase().padStart(8, "0")).join("");
+}
+
+/** Inode of a socket with this local port, and address, in a program's network namespace. */
+function inodeOfPort(
+  pid: number | "self",
+  proto: "tcp" | "udp",
+  port: number,
+  address = "",
+): number | undefined {
+  return inodeIn(`/proc/${pid}/net/${proto}`, port, address) ??
+    inodeIn(`/proc/${pid}/net/${proto}6`, port, address);
+}
+
 /**
  * Finds an inode in a table of /proc/net. Columns: number, local address:port, remote address:port in hex, …,
- * inode.
+ * inode. A socket of IPv6 has an address of IPv4 at the end of its own; one without an address has all.
  */
-function inodeOfPort(table: string, port: number): number | undefined {
+function inodeIn(table: string, port: number, address: string): number | undefined {
   const text = Deno.readTextFileSync(table);
   const local = `:${hex(port)} `;
   for (let at = text.indexOf(local); at >= 0; at = text.indexOf(local, at + 1)) {
     const line = text.slice(text.lastIndexOf("\n", at) + 1, text.indexOf("\n", at));
     const columns = line.trim().split(/ +/);
     // Inode 0 marks a socket closed by its program.
+    const [own] = columns[1].split(":");
+    if (!own.endsWith(address) && !/^0+$/.test(own)) continue;
     if (`${columns[1]} `.endsWith(local) && columns[9] !== "0") return Number(columns[9]);
   }
 }

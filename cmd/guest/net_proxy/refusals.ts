@@ -2,7 +2,7 @@
 import { ignore } from "../../../lib/base/error/mod.ts";
 import { LOG_GROUP, type PacketRefusal } from "../../../lib/machine/guest/wire/mod.ts";
 import type { Notes } from "./relay.ts";
-import { formatAddress, portOwner, UNKNOWN } from "./owner.ts";
+import { formatAddress, localOwner, UNKNOWN } from "./owner.ts";
 import {
   createMessage,
   HEADER_BYTES,
@@ -23,8 +23,10 @@ export async function reportRefusals(notes: Notes): Promise<void> {
   for await (const logged of receivePackets(LOG_GROUP)) {
     const packet = parsePacket(logged);
     if (!packet) continue;
-    const { protocol, destination: host_ip, ports } = packet;
-    const owner = protocol === UDP && ports ? portOwner("udp", ports.from) : UNKNOWN;
+    const { protocol, source, destination: host_ip, ports } = packet;
+    const owner = protocol === UDP && ports
+      ? localOwner("udp", { hostname: source, port: ports.from })
+      : UNKNOWN;
     const refusal: PacketRefusal = {
       t: "Refused",
       protocol,
@@ -53,10 +55,11 @@ const EXTENSIONS = new Set([0, 43, 60]);
 const FRAGMENT = 44;
 const FRAGMENT_BYTES = 8;
 
-/** Destination of a packet. */
+/** Ends of a packet. */
 export interface Packet {
   /** IP protocol number */
   protocol: number;
+  source: string;
   destination: string;
   /** for protocols with ports, except in later fragments */
   ports?: { from: number; to: number };
@@ -74,7 +77,7 @@ function parseIp(bytes: Uint8Array): Packet | undefined {
   if (version === 4 && bytes.length >= IPV4_BYTES) {
     const isFirst = (u16(bytes, 6) & 0x1fff) === 0;
     const payload = bytes.subarray((bytes[0] & 15) * 4);
-    return packetTo(bytes[9], bytes.subarray(16, 20), isFirst ? payload : undefined);
+    return packetOf(bytes[9], bytes.subarray(12, 16), bytes.subarray(16, 20), isFirst ? payload : undefined);
   }
   return version === 6 && bytes.length >= IPV6_BYTES ? parseIpv6(bytes) : undefined;
 }
@@ -93,13 +96,13 @@ function parseIpv6(bytes: Uint8Array): Packet {
     protocol = payload[0];
     payload = payload.subarray(length);
   }
-  return packetTo(protocol, bytes.subarray(24, 40), isFirst ? payload : undefined);
+  return packetOf(protocol, bytes.subarray(8, 24), bytes.subarray(24, 40), isFirst ? payload : undefined);
 }
 
-function packetTo(protocol: number, address: Uint8Array, payload?: Uint8Array): Packet {
-  const destination = formatAddress(address);
-  if (!payload || payload.length < 4 || !WITH_PORTS.has(protocol)) return { protocol, destination };
-  return { protocol, destination, ports: { from: u16(payload, 0), to: u16(payload, 2) } };
+function packetOf(protocol: number, from: Uint8Array, to: Uint8Array, payload?: Uint8Array): Packet {
+  const ends = { source: formatAddress(from), destination: formatAddress(to) };
+  if (!payload || payload.length < 4 || !WITH_PORTS.has(protocol)) return { protocol, ...ends };
+  return { protocol, ...ends, ports: { from: u16(payload, 0), to: u16(payload, 2) } };
 }
 
 function u16(bytes: Uint8Array, at: number): number {

@@ -11,7 +11,17 @@ import { run, runText, throwIfInterrupted } from "./command.ts";
 import { GUEST_PROGRAMS } from "./guest.ts";
 import { KEEPER } from "./keeper.ts";
 import type { ModuleTree } from "./module.ts";
-import { NETWORK_MODULES, RULES } from "./network.ts";
+import {
+  COMPANIONS,
+  FORWARD_RULES,
+  FORWARD_RULES_PATH,
+  KERNEL_PATH,
+  LATE_FOLDERS,
+  LATE_MODULES,
+  MODULES_PATH,
+  NETWORK_MODULES,
+  RULES,
+} from "./network.ts";
 import { findFile, type GuestApt, requireFile } from "./packages.ts";
 import { SSHD } from "./sshd.ts";
 
@@ -230,6 +240,7 @@ async function writeTexts({ guestDir }: LayerParts, dir: string, tree: string): 
   await text(`${commands}/sbx-sshd`, SSHD, 0o755);
   await text("sbx-keeper", KEEPER, 0o755);
   await text("net.nft", RULES);
+  await text(basename(FORWARD_RULES_PATH), FORWARD_RULES);
   await text(basename(NAME_SERVICES), NAMES);
   const authorities = await requireFile(dir, "share/ca-certificates/mozilla");
   const names = (await Array.fromAsync(Deno.readDir(authorities))).map(({ name }) => name).sort();
@@ -237,16 +248,23 @@ async function writeTexts({ guestDir }: LayerParts, dir: string, tree: string): 
   await text("ca-certificates.crt", certificates.join(""));
 }
 
-/** Kernel modules of the network, and their order for init, which has no modprobe. */
+/** Kernel modules of the network: their order for init, which loads some, and the names by which the kernel asks for the others. */
 async function writeModules(modules: ModuleTree, tree: string): Promise<void> {
-  const order = await modules.loadOrder(NETWORK_MODULES);
-  const lines: string[] = [];
-  await Deno.mkdir(join(tree, "kernel"));
-  for (const { name, bytes } of order) {
-    await Deno.writeFile(join(tree, `kernel/${name}.ko`), bytes, { mode: 0o644 });
-    lines.push(`${LAYER_PATH.slice(1)}/kernel/${name}.ko\n`);
+  const first = await modules.loadOrder(NETWORK_MODULES);
+  const late = [...modules.inFolders(LATE_FOLDERS), ...LATE_MODULES];
+  const all = await modules.loadOrder([...NETWORK_MODULES, ...late]);
+  const folder = join(tree, basename(KERNEL_PATH));
+  await Deno.mkdir(join(folder, "for"), { recursive: true });
+  for (const { name, bytes, aliases } of all) {
+    await Deno.writeFile(join(folder, `${name}.ko`), bytes, { mode: 0o644 });
+    const order = await modules.loadOrder([name, ...COMPANIONS[name] ?? []]);
+    const names = `${order.map((each) => each.name).join(" ")}\n`;
+    for (const alias of [name, ...aliases]) {
+      await Deno.writeTextFile(join(folder, "for", alias), names, { mode: 0o644 });
+    }
   }
-  await Deno.writeTextFile(join(tree, "modules"), lines.join(""), { mode: 0o644 });
+  const lines = first.map(({ name }) => `${KERNEL_PATH.slice(1)}/${name}.ko\n`);
+  await Deno.writeTextFile(join(tree, basename(MODULES_PATH)), lines.join(""), { mode: 0o644 });
 }
 
 async function licensesOf(dir: string): Promise<string> {

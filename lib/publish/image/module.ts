@@ -14,6 +14,7 @@ export class ModuleTree {
   readonly #files: Map<string, string>;
   readonly #builtin: Set<string>;
   readonly #signal?: AbortSignal;
+  readonly #known = new Map<string, Promise<KernelModule>>();
 
   private constructor(dir: string, files: Map<string, string>, builtin: Set<string>, signal?: AbortSignal) {
     this.#signal = signal;
@@ -42,17 +43,43 @@ export class ModuleTree {
     const order = new Map<string, KernelModule>();
     const visit = async (name: string) => {
       if (order.has(name) || this.#builtin.has(name)) return;
-      const path = this.#files.get(name);
-      if (!path) {
-        throw new SbxError("image.module.not_found", `the kernel ${this.version} has no module ${name}`);
-      }
-      const bytes = await this.#read(path);
-      const dependencies = dependenciesOf(bytes);
-      for (const dependency of dependencies) await visit(dependency);
-      order.set(name, { name, path: path.replace(/\.xz$/, ""), dependencies, bytes: stripSignature(bytes) });
+      const module = await this.#module(name);
+      for (const dependency of module.dependencies) await visit(dependency);
+      order.set(name, module);
     };
     for (const name of names) await visit(name);
     return [...order.values()];
+  }
+
+  #module(name: string): Promise<KernelModule> {
+    const known = this.#known.get(name);
+    if (known) return known;
+    const module = this.#open(name);
+    this.#known.set(name, module);
+    return module;
+  }
+
+  async #open(name: string): Promise<KernelModule> {
+    const path = this.#files.get(name);
+    if (!path) {
+      throw new SbxError("image.module.not_found", `the kernel ${this.version} has no module ${name}`);
+    }
+    const bytes = await this.#read(path);
+    return {
+      name,
+      path: path.replace(/\.xz$/, ""),
+      dependencies: dependenciesOf(bytes),
+      aliases: infoOf(bytes, "alias").map(requestName),
+      bytes: stripSignature(bytes),
+    };
+  }
+
+  /** Names of the modules in folders such as `kernel/net/bridge`, sorted. */
+  inFolders(folders: readonly string[]): string[] {
+    const found = [...this.#files].filter(([, path]) =>
+      folders.some((folder) => path.startsWith(`${folder}/`))
+    );
+    return found.map(([name]) => name).sort();
   }
 
   /** Content of a module; the guest's busybox loads only unpacked ones, and unpacking takes time of each boot. */
@@ -72,6 +99,8 @@ export interface KernelModule {
   path: string;
   /** names of the modules it depends on */
   dependencies: string[];
+  /** other names by which the kernel asks for it, with underscores */
+  aliases: string[];
   bytes: Uint8Array;
 }
 
@@ -80,10 +109,19 @@ export function moduleName(path: string): string {
   return basename(path).replace(/\.ko(\.xz)?$/, "").replaceAll("-", "_");
 }
 
-/** Dependencies in a module's `.modinfo`: NUL-terminated strings, one of which is `depends=a,b`. */
 function dependenciesOf(bytes: Uint8Array): string[] {
-  const depends = new TextDecoder("latin1").decode(bytes).match(/\0depends=([\w,-]*)\0/)?.[1] ?? "";
-  return depends.split(",").filter(Boolean).map(moduleName);
+  return (infoOf(bytes, "depends")[0] ?? "").split(",").filter(Boolean).map(moduleName);
+}
+
+/** Values of a key in a module's `.modinfo`: NUL-terminated strings such as `depends=a,b`. */
+function infoOf(bytes: Uint8Array, key: string): string[] {
+  const text = new TextDecoder("latin1").decode(bytes);
+  return Array.from(text.matchAll(new RegExp(`\\0${key}=([\\w,-]*)(?=\\0)`, "g")), ([, value]) => value);
+}
+
+/** A name or an alias as {@linkcode KernelModule.aliases} has it. */
+function requestName(name: string): string {
+  return name.replaceAll("-", "_");
 }
 
 const SIGNATURE_MAGIC = "~Module signature appended~\n";

@@ -24,16 +24,52 @@ export const NETWORK_MODULES = [
 ];
 
 /**
+ * Modules that a guest loads when it needs them, as containers do: bridges, their ends, and whatever rules of iptables and nft
+ * are made of. By folder, and by name.
+ */
+export const LATE_FOLDERS = ["bridge", "netfilter", "ipv4/netfilter", "ipv6/netfilter"].map((name) =>
+  `kernel/net/${name}`
+);
+export const LATE_MODULES = ["veth", "macvlan", "ipvlan", "tun"];
+/** Modules that the kernel does not ask for, by the one that is useless to containers without them. */
+export const COMPANIONS: Record<string, string[]> = { bridge: ["br_netfilter"] };
+/** Folder of the layer with those modules, and with a file for each name by which the kernel asks: modules to load, in order. */
+export const KERNEL_PATH = `${LAYER_PATH}/kernel`;
+
+/**
+ * Modules that make interfaces whose packets come from other network namespaces. Before the first is loaded, {@linkcode
+ * FORWARD_RULES} are.
+ */
+const ENDS = ["bridge", "veth", "macvlan", "ipvlan"];
+export const FORWARD_RULES_PATH = `${LAYER_PATH}/forward.nft`;
+
+/** `/sbin/modprobe` of the initrd, where the kernel's own programs see neither the root file system nor a link in it. */
+export const MODPROBE = `#!/bin/busybox sh
+# modprobe -q -- NAME
+name=\${3//-/_}
+case $name in ''|*[!A-Za-z0-9_]*) exit 1 ;; esac
+read -r modules <${KERNEL_PATH}/for/$name || exit 1
+for m in $modules; do
+  [ ! -d /sys/module/$m ] || continue
+  case $m in ${ENDS.join("|")}) ${LAYER_PATH}/bin/nft -f ${FORWARD_RULES_PATH} || exit 1 ;; esac
+  insmod ${KERNEL_PATH}/$m.ko
+done
+`;
+
+/**
  * Most refused packets logged per second by each of the two rules, so that a flood does not occupy the proxy.
  */
 const LOGGED_PER_SECOND = 50;
 /** Logged `bytes` of a packet: an IPv6 header with some extensions, and ports. */
 const LOGGED_BYTES = 128;
 
-const { interface: dummy, tcpPort, dnsPort, resolver } = GUEST_NETWORK;
+const { interface: dummy, ipv4, ipv6, tcpPort, dnsPort, resolver } = GUEST_NETWORK;
 
 const LOG =
   `limit rate ${LOGGED_PER_SECOND}/second burst ${LOGGED_PER_SECOND} packets log group ${LOG_GROUP} snaplen ${LOGGED_BYTES} queue-threshold 1`;
+
+/** Containers are inside of the guest: what it sends them needs no way out. */
+const INSIDE = `meta oifkind { "bridge", "veth" } accept`;
 
 /**
  * Rules for `nft -f`. All TCP and DNS goes to the proxy, whatever its destination. Everything else, also TCP
@@ -46,12 +82,14 @@ table inet sbx {
   chain to_proxy {
     type nat hook output priority -100
     oif lo accept
+    ${INSIDE}
     meta l4proto { tcp, udp } th dport 53 redirect to :${dnsPort}
     meta l4proto tcp redirect to :${tcpPort}
   }
   chain elsewhere {
     type filter hook output priority 0
     oif lo accept
+    ${INSIDE}
     ip daddr 127.0.0.0/8 accept
     ip6 daddr ::1 accept
     ${LOG}
@@ -65,6 +103,31 @@ table netdev sbx {
     type filter hook egress device ${dummy} priority 0
     ${LOG}
     drop
+  }
+}
+`;
+
+/**
+ * Rules for packets of other network namespaces, which no output hook sees: what would leave by the dummy interface goes to the
+ * proxy's addresses on it, or is logged and rejected. What containers send to each other and to the guest is theirs. The rules
+ * come before Docker's at the same hooks.
+ */
+export const FORWARD_RULES = `table inet sbx_forward
+delete table inet sbx_forward
+table inet sbx_forward {
+  chain to_proxy {
+    type nat hook prerouting priority -110
+    fib daddr oifname != ${dummy} accept
+    meta nfproto ipv4 meta l4proto { tcp, udp } th dport 53 dnat ip to ${ipv4}:${dnsPort}
+    meta nfproto ipv6 meta l4proto { tcp, udp } th dport 53 dnat ip6 to [${ipv6}]:${dnsPort}
+    meta nfproto ipv4 meta l4proto tcp dnat ip to ${ipv4}:${tcpPort}
+    meta nfproto ipv6 meta l4proto tcp dnat ip6 to [${ipv6}]:${tcpPort}
+  }
+  chain elsewhere {
+    type filter hook forward priority -10
+    oifname != ${dummy} accept
+    ${LOG}
+    reject with icmpx admin-prohibited
   }
 }
 `;

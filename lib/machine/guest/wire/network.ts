@@ -9,7 +9,7 @@ export const GUEST_NETWORK = {
   /** on no interface, so that early queries are lost and repeated instead of refused */
   resolver: "192.0.2.53",
   ipv6: "fd73:6278::2",
-  /** ports of sbx-net-proxy on 127.0.0.1 and ::1, above the kernel's range for clients */
+  /** ports of sbx-net-proxy on the loopback and these addresses, above the kernel's range for clients */
   tcpPort: 61003,
   dnsPort: 61007,
 } as const;

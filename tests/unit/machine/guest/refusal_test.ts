@@ -24,19 +24,23 @@ const DATAGRAMS: Record<string, string> = {
 };
 
 const EXPECTED: Record<string, Packet> = {
-  udp: { protocol: 17, destination: "198.51.100.7", ports: { from: 51063, to: 4242 } },
-  udp6: { protocol: 17, destination: "2001:db8:0:0:0:0:0:7", ports: { from: 45468, to: 4243 } },
-  icmp: { protocol: 1, destination: "198.51.100.8" },
-  ospf: { protocol: 89, destination: "198.51.100.10" },
-  frame: { protocol: 17, destination: "198.51.100.11", ports: { from: 4096, to: 4243 } },
+  udp: { protocol: 17, source: "192.0.2.2", destination: "198.51.100.7", ports: { from: 51063, to: 4242 } },
+  udp6: {
+    protocol: 17,
+    source: "fd73:6278:0:0:0:0:0:2",
+    destination: "2001:db8:0:0:0:0:0:7",
+    ports: { from: 45468, to: 4243 },
+  },
+  icmp: { protocol: 1, source: "192.0.2.2", destination: "198.51.100.8" },
+  ospf: { protocol: 89, source: "192.0.2.2", destination: "198.51.100.10" },
+  frame: { protocol: 17, source: "192.0.2.2", destination: "198.51.100.11", ports: { from: 4096, to: 4243 } },
 };
 
 const bytes = (name: string) => Uint8Array.fromHex(DATAGRAMS[name]);
 const read = (datagram: Uint8Array) => [...parsePackets(datagram)].map(parsePacket);
 
 for (const name of Object.keys(DATAGRAMS)) {
-  Deno.test(`${name}: destination of a refused packet`, () =>
-    assertEquals(read(bytes(name)), [EXPECTED[name]]));
+  Deno.test(`${name}: ends of a refused packet`, () => assertEquals(read(bytes(name)), [EXPECTED[name]]));
 }
 
 Deno.test("all packets of one datagram are parsed, and other messages between them are skipped", () => {
@@ -72,20 +76,24 @@ function parseIpv6(next: number, payload: number[]): Packet | undefined {
 }
 
 const PORTS = [0x10, 0, 0x10, 0x92];
-const destination = "2001:db8:0:0:0:0:0:7";
+const ends = { source: "0:0:0:0:0:0:0:0", destination: "2001:db8:0:0:0:0:0:7" };
 
 Deno.test("ports are after IPv6's extension headers, and only in a first fragment", () => {
   const ports = { from: 4096, to: 4242 };
   const hopByHop = [60, 0, 0, 0, 0, 0, 0, 0];
   const options = [17, 1, ...Array(14).fill(0)];
-  assertEquals(parseIpv6(0, [...hopByHop, ...options, ...PORTS]), { protocol: 17, destination, ports });
-  assertEquals(parseIpv6(44, [17, 0, 0, 1, 0, 0, 0, 9, ...PORTS]), { protocol: 17, destination, ports });
-  assertEquals(parseIpv6(44, [17, 0, 0, 9, 0, 0, 0, 9, ...PORTS]), { protocol: 17, destination });
+  assertEquals(parseIpv6(0, [...hopByHop, ...options, ...PORTS]), { protocol: 17, ...ends, ports });
+  assertEquals(parseIpv6(44, [17, 0, 0, 1, 0, 0, 0, 9, ...PORTS]), { protocol: 17, ...ends, ports });
+  assertEquals(parseIpv6(44, [17, 0, 0, 9, 0, 0, 0, 9, ...PORTS]), { protocol: 17, ...ends });
 });
 
 Deno.test("a later fragment of IPv4 has no ports, and other protocols than IP are ignored", () => {
   const packet = Uint8Array.fromHex("4500001d000120b940110000c0000202c633640b10001093");
-  assertEquals(parsePacket({ family: 2, bytes: packet }), { protocol: 17, destination: "198.51.100.11" });
+  assertEquals(parsePacket({ family: 2, bytes: packet }), {
+    protocol: 17,
+    source: "192.0.2.2",
+    destination: "198.51.100.11",
+  });
   const arp = Uint8Array.fromHex(
     "ffffffffffffa6c70285282b08060001080006040001a6c70285282bc0000202000000000000c0000203",
   );

@@ -2,6 +2,8 @@ import { currentArch } from "../../../../lib/base/arch/mod.ts";
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
+import { LAYER_PATH } from "../../../../lib/machine/guest/wire/mod.ts";
+import { MODPROBE } from "../../../../lib/publish/image/network.ts";
 import { INIT } from "../../../../lib/publish/image/init.ts";
 import { buildInitrd, encodeCpio } from "../../../../lib/publish/image/initrd.ts";
 import { isAptPackage } from "../../../../lib/config/profile/mod.ts";
@@ -69,6 +71,45 @@ Deno.test("modules come after their dependencies, without built-in ones", async 
   ]);
   assertEquals(tree.version, "6.1.0-test");
   await assertRejects(() => tree.loadOrder(["a", "none"]), SbxError, "has no module none");
+});
+
+Deno.test("a module knows the names by which the kernel asks for it, and modules are found by folder", async () => {
+  const tree = await moduleTree({ "nft_masq": "\0alias=nft-expr-2-masq\0alias=ipt_MASQUERADE", "a-b": "" });
+  const [masq] = await tree.loadOrder(["nft_masq"]);
+  assertEquals(masq.aliases, ["nft_expr_2_masq", "ipt_MASQUERADE"]);
+  assertEquals(tree.inFolders(["kernel/net"]), ["a_b", "nft_masq"]);
+  assertEquals(tree.inFolders(["kernel/ne", "kernel/fs"]), []);
+});
+
+Deno.test("the kernel gets the modules it asks for in order, and rules before ends of containers", async () => {
+  const dir = await Deno.makeTempDir();
+  const layer = join(dir, "layer");
+  await Deno.mkdir(join(layer, "kernel/for"), { recursive: true });
+  await Deno.mkdir(join(layer, "bin"));
+  await Deno.writeTextFile(join(layer, "bin/nft"), `#!/bin/sh\necho nft "$*" >>${dir}/log\n`, {
+    mode: 0o755,
+  });
+  await Deno.writeTextFile(join(layer, "kernel/for/rtnl_link_bridge"), "llc bridge br_netfilter\n");
+  const script = `insmod() { echo insmod "$*" >>${dir}/log; }\n` +
+    MODPROBE.replaceAll(LAYER_PATH, layer).replace("/sys/module", dir);
+  await Deno.writeTextFile(join(dir, "modprobe"), script);
+  const ask = async (name: string) =>
+    await new Deno.Command("busybox", {
+      args: ["sh", join(dir, "modprobe"), "-q", "--", name],
+      stderr: "null",
+    }).output();
+  assertEquals((await ask("rtnl-link-bridge")).code, 0);
+  for (const name of ["../../etc/passwd", "net-pf-99", "", "a b"]) {
+    assertEquals((await ask(name)).code, 1, name);
+  }
+  const log = (await Deno.readTextFile(join(dir, "log"))).replaceAll(layer, LAYER_PATH).trim().split("\n");
+  assertEquals(log, [
+    `insmod ${LAYER_PATH}/kernel/llc.ko`,
+    `nft -f ${LAYER_PATH}/forward.nft`,
+    `insmod ${LAYER_PATH}/kernel/bridge.ko`,
+    `insmod ${LAYER_PATH}/kernel/br_netfilter.ko`,
+  ]);
+  await Deno.remove(dir, { recursive: true });
 });
 
 Deno.test("packed modules, as trixie's are, are unpacked and lose the suffix", async () => {
