@@ -8,7 +8,7 @@ ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test unit e2e test-agents test-arm64 test-faults test-hosts test-http test-large test-packages test-swift setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb apt-repo pkg release clean image docs
+.PHONY: help demo test unit e2e test-agents test-arm64 test-docker test-faults test-hosts test-http test-large test-packages test-swift setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb apt-repo pkg release clean image docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,6 +38,11 @@ test-hosts: setup deps image ## VMs on each Debian suite; COUNT=20 SUITES="bookw
 test-agents: setup deps image ## published agents against scripted providers; FILTER=name
 	@for agent in claude codex opencode gemini; do bin/sbx image list | grep -q "^$$agent  *$$agent " || bin/sbx image build $$agent || exit; done
 	@scripts/test.sh agents
+
+# Docker in a VM: builds, networks, compose; builds the image of the profile docker once.
+test-docker: setup deps image ## Docker's engine in a VM, under its rules
+	@bin/sbx image list | grep -q "^docker  *docker " || bin/sbx image build docker
+	@scripts/test.sh docker
 
 # kill -9 at random moments: COUNT of them while templates are made and VMs start from them, the first with SEED, and as many
 # while VMs are suspended and resume (in Debian trixie where this machine cannot suspend), and of updates.

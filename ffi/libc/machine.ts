@@ -54,19 +54,22 @@ function split(ms: number): { seconds: bigint; ns: bigint } {
   return { seconds: BigInt(seconds), ns: BigInt(Math.round((ms - seconds * 1000) * 1e6)) };
 }
 
-/** @throws {Error} the kernel refuses, which it does for anyone but root */
-export function mount(type: string, target: string): void {
-  const libc = Deno.dlopen("libc.so.6", {
-    mount: { parameters: ["buffer", "buffer", "buffer", "u64", "pointer"], result: "i32" },
+const text = (value: string) => new TextEncoder().encode(`${value}\0`);
+
+/** @param options of the file system @throws {Error} the kernel refuses, which it does for anyone but root */
+export function mount(type: string, target: string, options = ""): void {
+  const { mount } = loadFunctions({
+    mount: { parameters: ["buffer", "buffer", "buffer", "u64", "buffer"], result: "i32" },
   });
-  try {
-    const text = (value: string) => new TextEncoder().encode(`${value}\0`);
-    if (libc.symbols.mount(text("none"), text(target), text(type), 0n, null) !== 0) {
-      throw new Error(`${type} cannot be mounted at ${target}`);
-    }
-  } finally {
-    libc.close();
+  if (mount(text("none"), text(target), text(type), 0n, text(options)) !== 0) {
+    throw new Error(`${type} cannot be mounted at ${target}`);
   }
+}
+
+/** Takes away what is mounted last at a folder. @throws {Error} the kernel refuses */
+export function unmount(target: string): void {
+  const { umount2 } = loadFunctions({ umount2: { parameters: ["buffer", "i32"], result: "i32" } });
+  if (umount2(text(target), 0) !== 0) throw new Error(`${target} cannot be unmounted`);
 }
 
 /** Writes all data of all file systems out. */

@@ -33,6 +33,61 @@ def query(name):
     return struct.pack(">6H", 7, 256, 1, 0, 0, 0) + labels + b"\\0\\0\\1\\0\\1"
 `;
 
+/**
+ * What container engines make: a bridge, and a program in a network namespace of its own at one end of a veth. Each line: to a
+ * program outside, DNS, TCP, and UDP to where no rule leads.
+ */
+const CONTAINER = `
+import os, fcntl
+netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+def attribute(kind, value):
+    return struct.pack("HH", 4 + len(value), kind) + value + b"\\0" * (-len(value) % 4)
+def new_link(name, kind, *more, master=0):
+    info = attribute(1, kind) + (attribute(2, b"".join(more)) if more else b"")
+    body = struct.pack("BxHiII", 0, 0, 0, 0, 0) + attribute(3, name + b"\\0") + attribute(18, info)
+    if master: body += attribute(10, struct.pack("I", master))
+    netlink.send(struct.pack("IHHII", 16 + len(body), 16, 0x605, 1, 0) + body)
+    code, = struct.unpack_from("i", netlink.recv(4096), 16)
+    if code: raise OSError(-code, name)
+def set_up(name, address):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    def set(request, value): fcntl.ioctl(s, request, struct.pack("16s", name) + value)
+    def address_of(text): return struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(text))
+    if address: set(0x8916, address_of(address)); set(0x891c, address_of("255.255.255.0"))
+    set(0x8914, struct.pack("H14x", 0x1 | 0x40))
+def route(gateway):
+    def address_of(text): return struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(text))
+    entry = struct.pack("Q16s16s16sHhQQ", 0, address_of("0.0.0.0"), address_of(gateway), address_of("0.0.0.0"), 3, 0, 0, 0)
+    fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x890b, entry.ljust(120, b"\\0"))
+ready, go = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    os.unshare(os.CLONE_NEWNET)
+    os.write(ready[1], b"x"); os.read(go[0], 1)
+    open("/proc/self/comm", "w").write("container")
+    set_up(b"lo", None); set_up(b"inner", "10.99.0.2"); route("10.99.0.1")
+    def talk(to, port):
+        s = socket.create_connection((to, port)); s.sendall(b"hello"); return read(s)
+    def name():
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("192.0.2.53", 53)); s.send(query("api.test"))
+        return socket.inet_ntoa(s.recv(512)[-4:])
+    def elsewhere():
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("8.8.8.8", 123)); s.send(b"x"); return s.recv(100)
+    told(lambda: talk("10.99.0.1", 81)); told(name); told(lambda: talk("203.0.113.9", 1)); told(elsewhere)
+    import sys; sys.stdout.flush(); os._exit(0)
+os.read(ready[0], 1)
+new_link(b"br9", b"bridge")
+bridge = socket.if_nametoindex("br9")
+peer = struct.pack("BxHiII", 0, 0, 0, 0, 0) + attribute(3, b"inner\\0") + attribute(19, struct.pack("I", child))
+new_link(b"outer", b"veth", attribute(1, peer), master=bridge)
+set_up(b"br9", "10.99.0.1"); set_up(b"outer", None)
+open("/proc/sys/net/ipv4/ip_forward", "w").write("1")
+server = socket.create_server(("10.99.0.1", 81))
+os.write(go[1], b"x")
+conn, _ = server.accept(); conn.recv(5); conn.sendall(b"inside"); conn.close()
+os.waitpid(child, 0)
+`;
+
 /** Tables of its rules, and how many proxies there are. */
 const UP = "table inet sbx\ntable netdev sbx\n1\n";
 
@@ -179,6 +234,19 @@ for to in "203.0.113.1", "2001:4860:4860::8888":
         }
       },
     );
+
+    await t.step("a container on a bridge is held to the same rules, and its program is known", async () => {
+      host.refused.length = 0;
+      const lines = await python(CONTAINER);
+      assertEquals(lines, ["b'inside'", "203.0.113.1", "b'hello'", "OSError"]);
+      const { process_name, pid } = host.opened.findLast(({ host_ip }) => host_ip === "203.0.113.9")!;
+      assert(process_name === "container" && pid > 1, `${process_name} ${pid}`);
+      assertEquals(host.queries.at(-1)?.process_name, "container");
+      await eventually("the host is told", () => host.refused.length > 0);
+      const [{ protocol, host_ip, port }] = host.refused;
+      assertEquals([protocol, host_ip, port], [17, "8.8.8.8", 123]);
+      assertEquals(host.problems, []);
+    });
 
     await t.step(
       "a program that ends its side still gets its answer, and not one byte is lost either way",

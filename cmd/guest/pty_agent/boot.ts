@@ -1,11 +1,13 @@
 import { timeLimit } from "../../../lib/base/time/mod.ts";
 import {
+  CA_PATH,
   COMMANDS_PATH,
   ERROR_CHARACTERS,
   type GuestMessage,
   type GuestStage,
   type HostMessage,
   LAYER_PATH,
+  TRUST_BUNDLES,
 } from "../../../lib/machine/guest/wire/mod.ts";
 import { reseedKernel, setClock } from "../../../ffi/libc/machine.ts";
 import { ifFound } from "../../../lib/base/error/mod.ts";
@@ -172,19 +174,8 @@ function withName(hosts: string, hostname: string): string {
   return [`127.0.0.1 localhost ${hostname}`, ...rest].join("\n");
 }
 
-/** Path of the host's CA certificate, which signs for inspected connections. */
-const CA_PATH = "/etc/sbx/ca.pem";
-
-/** Bundle of certificates trusted by Debian's programs. */
-const BUNDLE = "/etc/ssl/certs/ca-certificates.crt";
-/** Bundles that programs of Alpine, Fedora, SUSE and Arch read, where an image has them; often links to one another. */
-const OTHER_BUNDLES = [
-  "/etc/ssl/cert.pem",
-  "/etc/pki/tls/certs/ca-bundle.crt",
-  "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-  "/etc/ssl/ca-bundle.pem",
-  "/etc/ca-certificates/extracted/tls-ca-bundle.pem",
-];
+/** Bundle that every guest has. */
+const [BUNDLE] = TRUST_BUNDLES;
 /** The certificates of the layer, for images that have none. */
 const AUTHORITIES = `${LAYER_PATH}/ca-certificates.crt`;
 /** Source of the certificate for update-ca-certificates. */
@@ -202,7 +193,7 @@ export async function trust(pem: string, root = ""): Promise<void> {
   if (before === pem) return;
   if (!await isFile(root + BUNDLE)) await writeBundle(root);
   const done = new Set<string>();
-  for (const path of [BUNDLE, ...OTHER_BUNDLES]) {
+  for (const path of TRUST_BUNDLES) {
     const file = await Deno.realPath(root + path).catch(() => undefined);
     if (file === undefined || done.has(file) || !await isFile(file)) continue;
     done.add(file);

@@ -294,6 +294,24 @@ npm = ${list(NODE)}
 providers = ["anthropic", "openai", "google", "github"]
 `;
 
+const DOCKER = `# code, and Docker.
+id = "docker"
+name = "Docker"
+description = "The machine of code with Docker: images are built and containers run under its rules."
+revision = "1.0.0"
+
+[vm]
+ram_gb = 2
+
+[packages]
+docker = true
+apt = ${list(APT)}
+npm = ${list(NODE)}
+
+[credentials]
+providers = ["anthropic", "openai", "google", "github"]
+`;
+
 const CO_WORK = `# A machine for documents and everyday work beside a person.
 id = "co-work"
 name = "Co-work"
@@ -314,5 +332,6 @@ providers = ["anthropic", "openai", "google"]
 export const BUILTIN_PROFILES: ReadonlyMap<string, string> = new Map([
   ["code", CODE],
   ["co-work", CO_WORK],
+  ["docker", DOCKER],
   ...LOCKED_PROFILES,
 ]);

@@ -2,10 +2,11 @@ import { SbxError } from "../../base/error/mod.ts";
 import { checkToml, type TomlDocument } from "../../base/toml/mod.ts";
 import { isCompatible, isSemVer } from "../../base/semver/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
-import { ProfileFile } from "./schema.ts";
+import { type Packages, ProfileFile, withDocker } from "./schema.ts";
 
 /** Contract of a VM: its resources and its permissions (docs/design/contracts/04-profiles.md §4). */
-export interface Profile extends Omit<ProfileFile, "profiles"> {
+export interface Profile extends Omit<ProfileFile, "profiles" | "packages"> {
+  packages: Packages;
   /** `[profiles.rules.<id>]` by id */
   rules: ProfileFile["profiles"]["rules"];
   /** this sbx is at least `min_sbx_version` */
@@ -38,8 +39,9 @@ export function parseProfile(document: TomlDocument, { id, source, path }: Profi
       { hint: "rename the folder or change the id, so that both are the same" },
     );
   }
-  const { image, assets, packages: { apt, npm } } = file;
-  if (image && (assets !== undefined || apt.length + npm.length > 0)) {
+  const packages = withDocker(file.packages);
+  const { image, assets } = file;
+  if (image && (assets !== undefined || packages.apt.length + packages.npm.length > 0)) {
     throw new SbxError(
       "profile.invalid",
       `${
@@ -50,6 +52,7 @@ export function parseProfile(document: TomlDocument, { id, source, path }: Profi
   }
   return {
     ...file,
+    packages,
     rules: profiles.rules,
     compatible: isCompatible(file.min_sbx_version),
     source,

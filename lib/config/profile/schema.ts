@@ -124,6 +124,21 @@ export const Packages = z.strictObject({
 /** Content of a guest image: Debian's release, its packages, and npm's. */
 export type Packages = z.output<typeof Packages>;
 
+/** Debian packages of Docker: engine, client, BuildKit, compose, and iptables for its networks. */
+const DOCKER: Record<Suite, readonly string[]> = {
+  bookworm: ["docker.io", "docker-compose", "iptables"],
+  trixie: ["docker.io", "docker-buildx", "docker-cli", "docker-compose", "iptables"],
+};
+
+/** `[packages]` of a profile. */
+const ProfilePackages = Packages.extend({ docker: z.boolean().default(false) });
+
+/** The packages that a profile names, with Docker's among them. */
+export function withDocker({ docker, ...packages }: z.output<typeof ProfilePackages>): Packages {
+  if (!docker) return packages;
+  return { ...packages, apt: [...new Set([...packages.apt, ...DOCKER[packages.suite]])] };
+}
+
 /** OCI image that is the root file system of a profile's VMs, instead of packages. */
 const ProfileImage = z.strictObject({ from: z.string().refine(isReference, "does not name an image") });
 
@@ -240,7 +255,7 @@ export const ProfileFile = z.strictObject({
   rule_files: z.strictObject({ enforcement: filePath.optional(), sigma: filePath.optional() }).optional(),
   profiles: z.strictObject({ rules: rulesSchema("profile").prefault({}) }).prefault({}),
   mcp: McpServers.prefault({}),
-  packages: Packages.prefault({}),
+  packages: ProfilePackages.prefault({}),
   image: ProfileImage.optional(),
   credentials: z.strictObject({
     providers: z.array(Provider).default([]),

@@ -17,6 +17,7 @@ export const GUEST_PROGRAMS = [
   "sbx-activity",
   "sbx-doctor",
   "sbx-bench",
+  "sbx-container",
   "snapshots",
 ];
 

@@ -12,6 +12,7 @@ import {
 } from "../../machine/guest/trace/mod.ts";
 import { COMMANDS_PATH, GUEST_NETWORK, LAYER_PATH } from "../../machine/guest/wire/mod.ts";
 import { FLOOR_READY, PORT_ADDRESS, SCRATCH_OPTIONS, TEMPLATE_READY } from "../../machine/vm/mod.ts";
+import { DOCKER_PATH } from "./docker.ts";
 import { HELD_FILES_MAX, KEEPER_PATH } from "./keeper.ts";
 import { HOSTS, MODULES_PATH, RESOLV_CONF } from "./network.ts";
 
@@ -179,6 +180,7 @@ if [ -n "$sbx_scratch" ]; then
 else
   mount -t tmpfs -o mode=0755 scratch /upper
 fi
+disk=/upper
 [ -d /upper/data ] || mkdir -p /upper/data /upper/work
 mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work root /new || die "cannot mount the overlay"
 furnish /new
@@ -221,6 +223,17 @@ network() {
   while :; do $guest $deno ${LAYER_PATH}/sbx-net-proxy.js; sleep 1; done
 }
 
+# Overlays of containers cannot be on the guest's own: each engine has a folder of the disk. No link of the root file system is followed.
+containers() {
+  [ ! -L ./var ] && [ ! -L ./var/lib ] || return
+  for engine in docker containerd containers; do
+    [ ! -L ./var/lib/$engine ] && mkdir -p $disk/$engine ./var/lib/$engine && mount --bind $disk/$engine ./var/lib/$engine
+  done
+}
+docker() {
+  while :; do $guest ${LAYER_PATH}/bin/perl -I${LAYER_PATH}/perl ${DOCKER_PATH}; sleep 1; done
+}
+
 # Tells the host of programs, and holds them; it must not be the one that starts them.
 activity() {
   ulimit -n ${HELD_FILES_MAX}
@@ -232,6 +245,7 @@ mkdir -p ./dev/pts ./dev/shm
 mount -t devpts -o gid=5,mode=0620,ptmxmode=0666 devpts ./dev/pts
 mount -t tmpfs -o mode=1777 shm ./dev/shm
 mount -t sysfs sys ./sys
+mount -t cgroup2 cgroup2 ./sys/fs/cgroup
 mount -t tracefs tracefs .${TRACING}
 ln -sfn /proc/self/fd ./dev/fd
 for stream in 0:stdin 1:stdout 2:stderr; do ln -sfn /proc/self/fd/\${stream%:*} ./dev/\${stream#*:}; done
@@ -268,8 +282,16 @@ if [ -n "$sbx_template" ]; then
     mkdir -p /disk/data /disk/work
     mount -t overlay -o lowerdir=/lower,upperdir=/disk/data,workdir=/disk/work root ./mnt || die "cannot mount the overlay"
     reroot
+    disk=/disk
   fi
 fi
+docker= engine=
+for p in usr/bin usr/sbin usr/local/bin; do
+  [ ! -x ./$p/dockerd ] || docker=yes
+  for m in dockerd containerd podman buildah; do [ ! -x ./$p/$m ] || engine=yes; done
+done
+[ -z "$engine" ] || containers
+[ -z "$docker" ] || docker &
 echo >./run/sbx/rooted
 if [ -n "$sbx_rosetta" ]; then
   mkdir -p ./run/rosetta

@@ -7,6 +7,7 @@ import { basename, join } from "node:path";
 import type { Arch } from "../../base/arch/mod.ts";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { COMMANDS, COMMANDS_PATH, LAYER_PATH } from "../../machine/guest/wire/mod.ts";
+import { DOCKER, DOCKER_PATH, RUNTIME, RUNTIMES, RUNTIMES_PATH } from "./docker.ts";
 import { run, runText, throwIfInterrupted } from "./command.ts";
 import { GUEST_PROGRAMS } from "./guest.ts";
 import { KEEPER } from "./keeper.ts";
@@ -97,7 +98,7 @@ export interface Layer {
 export async function buildLayer(parts: LayerParts, work: string, signal?: AbortSignal): Promise<Layer> {
   const tree = join(work, "tree");
   const { dir, debs } = await parts.apt.closure(PACKAGES, join(work, "packages"));
-  for (const folder of ["bin", "lib", "perl", basename(COMMANDS_PATH)]) {
+  for (const folder of ["bin", "lib", "perl", basename(COMMANDS_PATH), basename(RUNTIMES_PATH)]) {
     await Deno.mkdir(join(tree, folder), { recursive: true });
   }
   const libraries = new Libraries(dir, join(tree, "lib"), parts.arch, signal);
@@ -239,6 +240,8 @@ async function writeTexts({ guestDir }: LayerParts, dir: string, tree: string): 
   }
   await text(`${commands}/sbx-sshd`, SSHD, 0o755);
   await text("sbx-keeper", KEEPER, 0o755);
+  await text(basename(DOCKER_PATH), DOCKER, 0o755);
+  for (const name of RUNTIMES) await text(`${basename(RUNTIMES_PATH)}/${name}`, RUNTIME, 0o755);
   await text("net.nft", RULES);
   await text(basename(FORWARD_RULES_PATH), FORWARD_RULES);
   await text(basename(NAME_SERVICES), NAMES);

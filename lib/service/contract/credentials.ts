@@ -29,7 +29,7 @@ import {
 import { eventsOf } from "../record/ledger.ts";
 import { Buffer } from "node:buffer";
 import { openCa } from "../../network/ca/mod.ts";
-import type { BootFile } from "../../machine/guest/wire/mod.ts";
+import { type BootFile, CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../machine/guest/wire/mod.ts";
 
 /** Rows of an audit without a limit in the request. */
 const AUDIT_ROWS = 100;
@@ -209,20 +209,12 @@ async function capture(
   }
 }
 
-/** Path of the certificate in the guest, and the bundle that the agent adds it to. */
-const CA_PATH = "/etc/sbx/ca.pem";
-const BUNDLE = "/etc/ssl/certs/ca-certificates.crt";
-/** Variables that name the authorities of common clients; Node.js and Deno add the file to their own. */
-const TRUST: Record<string, string> = {
-  SSL_CERT_FILE: BUNDLE,
-  REQUESTS_CA_BUNDLE: BUNDLE,
-  CURL_CA_BUNDLE: BUNDLE,
-  GIT_SSL_CAINFO: BUNDLE,
-  CARGO_HTTP_CAINFO: BUNDLE,
-  AWS_CA_BUNDLE: BUNDLE,
-  NODE_EXTRA_CA_CERTS: CA_PATH,
-  DENO_CERT: CA_PATH,
-};
+/** Clients that add a file to their own authorities; the others read a bundle in place of these. */
+const ADDING = ["NODE_EXTRA_CA_CERTS", "DENO_CERT"];
+/** Variables that name the authorities of common clients. */
+const TRUST: Record<string, string> = Object.fromEntries(
+  TRUST_VARIABLES.map((name) => [name, ADDING.includes(name) ? CA_PATH : TRUST_BUNDLES[0]]),
+);
 
 /**
  * The certificate of this machine's CA for a guest, and the variables that make its programs trust it.

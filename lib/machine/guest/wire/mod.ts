@@ -24,4 +24,14 @@ export {
 } from "./limit.ts";
 export * from "./messages.ts";
 export { GUEST_VERSION } from "./version.ts";
-export { COMMANDS, COMMANDS_PATH, GUEST_NETWORK, LAYER_PATH, LOG_GROUP, RULES_PATH } from "./network.ts";
+export {
+  CA_PATH,
+  COMMANDS,
+  COMMANDS_PATH,
+  GUEST_NETWORK,
+  LAYER_PATH,
+  LOG_GROUP,
+  RULES_PATH,
+  TRUST_BUNDLES,
+  TRUST_VARIABLES,
+} from "./network.ts";

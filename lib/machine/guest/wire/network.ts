@@ -26,6 +26,32 @@ export const COMMANDS: readonly string[] = [
   "snapshots",
 ];
 
+/** Path of the host's CA certificate in the guest, which signs for inspected connections. */
+export const CA_PATH = "/etc/sbx/ca.pem";
+/**
+ * Bundles of certificates that programs read, where an image has them; often links to one another: Debian's, Alpine's, Fedora's,
+ * SUSE's and Arch's.
+ */
+export const TRUST_BUNDLES: readonly string[] = [
+  "/etc/ssl/certs/ca-certificates.crt",
+  "/etc/ssl/cert.pem",
+  "/etc/pki/tls/certs/ca-bundle.crt",
+  "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+  "/etc/ssl/ca-bundle.pem",
+  "/etc/ca-certificates/extracted/tls-ca-bundle.pem",
+];
+/** Variables with which common clients are find a bundle. */
+export const TRUST_VARIABLES = [
+  "SSL_CERT_FILE",
+  "REQUESTS_CA_BUNDLE",
+  "CURL_CA_BUNDLE",
+  "GIT_SSL_CAINFO",
+  "CARGO_HTTP_CAINFO",
+  "AWS_CA_BUNDLE",
+  "NODE_EXTRA_CA_CERTS",
+  "DENO_CERT",
+] as const;
+
 /** Rules for `nft -f`, which sbx-net-proxy loads. */
 export const RULES_PATH = `${LAYER_PATH}/net.nft`;
 

@@ -1,0 +1,187 @@
+/** The host's CA in containers: by variables, and in the bundles of certificates that an image has. */
+import { dirname, join, resolve } from "node:path";
+import { mount, unmount } from "../../../ffi/libc/machine.ts";
+import { CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../../lib/machine/guest/wire/mod.ts";
+
+/**
+ * The bundle of the guest in a container. Its /dev is a file system of its own, so that the mount leaves no file behind in the
+ * container's layer.
+ */
+const BUNDLE = "/dev/sbx-ca.crt";
+/** Folder of a lower layer for each container. */
+const LAYERS = "/run/sbx/containers";
+/** Age in `ms` from which a layer that no container has is removed: a younger one may be about to be mounted. */
+const UNUSED_MS = 60_000;
+/** Longest options of mount(2), in `bytes`. */
+const OPTIONS_MAX = 4000;
+/** Links in a path of an image, at most. */
+const LINKS_MAX = 40;
+
+/** The parts of `config.json` (OCI runtime specification) that are used here. */
+interface Spec {
+  process?: Process;
+  root?: { path: string };
+  mounts?: { destination: string; type?: string; source?: string; options?: string[] }[];
+}
+
+interface Process {
+  env?: string[];
+}
+
+/** Adds the CA to the container of a bundle. @param from paths of the guest's files, for tests */
+export function trustContainer(bundle: string, from = { ca: CA_PATH, bundle: TRUST_BUNDLES[0] }): void {
+  const path = join(bundle, "config.json");
+  const spec: Spec = JSON.parse(Deno.readTextFileSync(path));
+  const hasOwnDev = spec.mounts?.some(({ destination, type }) => destination === "/dev" && type === "tmpfs");
+  if (hasOwnDev && spec.process) {
+    const options = ["bind", "ro", "nosuid", "nodev", "noexec"];
+    spec.mounts!.push({ destination: BUNDLE, type: "bind", source: from.bundle, options });
+    addVariables(spec.process);
+    writeOver(path, spec);
+  }
+  if (spec.root) addLayer(resolve(bundle, spec.root.path), Deno.readTextFileSync(from.ca));
+}
+
+/** Adds the variables to a program that joins a container: `exec` does not read the container's own. */
+export function trustProcess(path: string): void {
+  const process: Process = JSON.parse(Deno.readTextFileSync(path));
+  addVariables(process);
+  writeOver(path, process);
+}
+
+/** The image's own values stay. */
+function addVariables(process: Process): void {
+  const env = process.env ??= [];
+  for (const name of TRUST_VARIABLES) {
+    if (!env.some((each) => each.startsWith(`${name}=`))) env.push(`${name}=${BUNDLE}`);
+  }
+}
+
+function writeOver(path: string, content: unknown): void {
+  const fresh = `${path}.sbx`;
+  Deno.writeTextFileSync(fresh, JSON.stringify(content), { mode: 0o600 });
+  Deno.renameSync(fresh, path);
+}
+
+/**
+ * Puts a layer with the image's bundles and the CA below the files that the container writes: programs that read no
+ * variable trust the CA, and a program that replaces a bundle, such as update-ca-certificates, replaces the image's own.
+ */
+function addLayer(root: string, ca: string): void {
+  const place = Deno.realPathSync(root);
+  const overlay = overlayAt(place, Deno.readTextFileSync("/proc/self/mountinfo"));
+  if (!overlay) return;
+  const layer = Deno.makeTempDirSync({ dir: makeLayers() });
+  const copied = TRUST_BUNDLES.filter((path) => copyBundle(place, path, layer, ca));
+  const options = withLower(overlay, layer);
+  if (copied.length === 0 || options === undefined) return Deno.removeSync(layer, { recursive: true });
+  unmount(place);
+  try {
+    mount("overlay", place, options);
+  } catch (error) {
+    mount("overlay", place, overlay);
+    throw error;
+  }
+}
+
+function makeLayers(): string {
+  Deno.mkdirSync(LAYERS, { recursive: true, mode: 0o700 });
+  const mounted = Deno.readTextFileSync("/proc/self/mountinfo");
+  for (const { name } of Deno.readDirSync(LAYERS)) {
+    const layer = join(LAYERS, name);
+    const age = Date.now() - (lstat(layer)?.birthtime ?? new Date()).getTime();
+    if (age > UNUSED_MS && !mounted.includes(layer)) Deno.removeSync(layer, { recursive: true });
+  }
+  return LAYERS;
+}
+
+/** Options of the overlay that is mounted last at a place; `undefined` for another file system, or where they are not whole. */
+export function overlayAt(place: string, mountinfo: string): string | undefined {
+  const line = mountinfo.split("\n").findLast((each) => unescape(each.split(" ")[4] ?? "") === place);
+  const [type, , options = ""] = line?.split(" - ")[1]?.split(" ") ?? [];
+  if (type !== "overlay") return undefined;
+  // Of folders with odd names, and of folders relative to one of the engine, the kernel does not say enough.
+  if (/\\/.test(options)) return undefined;
+  return options.split(",").filter((each) =>
+    /^(lowerdir|upperdir|workdir|index|metacopy|userxattr)\b/.test(each)
+  ).join();
+}
+
+function unescape(path: string): string {
+  return path.replace(/\\([0-7]{3})/g, (_, digits) => String.fromCharCode(parseInt(digits, 8)));
+}
+
+/** The options with another lower layer, above the others. */
+export function withLower(options: string, layer: string): string | undefined {
+  const lower = /(?:^|,)lowerdir=([^,]+)/.exec(options)?.[1];
+  if (!lower || !options.includes("upperdir=")) return undefined;
+  if (lower.split(":").some((each) => each !== "" && !each.startsWith("/"))) return undefined;
+  const longer = options.replace(`lowerdir=${lower}`, () => `lowerdir=${layer}:${lower}`);
+  return longer.length > OPTIONS_MAX ? undefined : longer;
+}
+
+/** Copies a bundle of an image with the CA into a layer, with its folders as they are. @returns whether the image has it */
+function copyBundle(root: string, path: string, layer: string, ca: string): boolean {
+  const inside = resolveIn(root, path);
+  if (inside === undefined) return false;
+  const from = Deno.lstatSync(join(root, inside));
+  const to = join(layer, inside);
+  if (!from.isFile || exists(to)) return false;
+  copyFolders(root, dirname(inside), layer);
+  const text = Deno.readTextFileSync(join(root, inside));
+  Deno.writeTextFileSync(to, text.includes(ca) ? text : `${text.trimEnd()}\n${ca}`);
+  copyOwner(from, to);
+  return true;
+}
+
+/** A layer's folders hide the owner and mode of the same ones below it. */
+function copyFolders(root: string, inside: string, layer: string): void {
+  if (inside !== "/") copyFolders(root, dirname(inside), layer);
+  const to = join(layer, inside);
+  if (inside !== "/" && !exists(to)) Deno.mkdirSync(to);
+  copyOwner(Deno.lstatSync(join(root, inside)), to);
+}
+
+function copyOwner({ uid, gid, mode, atime, mtime }: Deno.FileInfo, to: string): void {
+  Deno.chownSync(to, uid, gid);
+  Deno.chmodSync(to, mode! & 0o7777);
+  if (atime && mtime) Deno.utimeSync(to, atime, mtime);
+}
+
+/** A path of an image without links, none of which leads out of its root; `undefined`: it leads nowhere. */
+export function resolveIn(root: string, path: string): string | undefined {
+  let todo = path.split("/").filter(Boolean);
+  let done: string[] = [];
+  for (let links = 0; todo.length > 0;) {
+    const [name, ...rest] = todo;
+    todo = rest;
+    if (name === "." || name === "..") {
+      if (name === "..") done.pop();
+      continue;
+    }
+    const at = join(root, ...done, name);
+    const info = lstat(at);
+    if (!info) return undefined;
+    if (!info.isSymlink) {
+      done.push(name);
+      continue;
+    }
+    if (++links > LINKS_MAX) return undefined;
+    const target = Deno.readLinkSync(at);
+    if (target.startsWith("/")) done = [];
+    todo = [...target.split("/").filter(Boolean), ...todo];
+  }
+  return `/${done.join("/")}`;
+}
+
+function lstat(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.lstatSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function exists(path: string): boolean {
+  return lstat(path) !== undefined;
+}

@@ -1,0 +1,140 @@
+/** Docker in a VM: what it builds and runs is held to the rules of the VM, and trusts its CA. `make test-docker`. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { Sbx } from "../helper/sbx.ts";
+import { TestUpstreams } from "../helper/upstream.ts";
+
+/** A root of curl, its libraries, busybox and Debian's certificates, which knows nothing of the host's CA. */
+const MAKE_ROOT = `set -e
+mkdir -p img/root/bin img/root/etc/ssl/certs
+cd img
+for path in /usr/bin/curl $(ldd /usr/bin/curl | grep -o '/[^ ]*'); do cp -L --parents "$path" root; done
+cp /usr/lib/sbx/bin/busybox root/bin/
+for name in sh env grep sleep httpd wget; do ln -s busybox root/bin/$name; done
+cp /usr/lib/sbx/ca-certificates.crt root/etc/ssl/certs/
+cat >Dockerfile <<'END'
+FROM scratch
+COPY root /
+RUN /usr/bin/curl -sS -o /with https://ok.test/build && env -i /usr/bin/curl -sS -o /without https://ok.test/bare
+END
+docker build -q -t img .
+`;
+const COMPOSE = `services:
+  web: { image: img, command: [httpd, -f, -p, "80", -h, /etc/ssl], ports: ["8090:80"] }
+  client:
+    image: img
+    depends_on: [web]
+    command:
+      - sh
+      - -c
+      - |
+        until wget -q -O - http://web/certs/ca-certificates.crt | grep -c BEGIN; do sleep 1; done
+        env -i /usr/bin/curl -sS https://ok.test/run
+        /usr/bin/curl -sS -o /dev/null -w '%{http_code}' https://ok.test/refused
+`;
+const RULES = `
+[profiles.rules.ok-test]
+on = "http.request"
+if = 'http.request.host == "ok.test" && http.request.path != "/refused"'
+decision = "allow"
+priority = 10
+
+[profiles.rules.not-refused]
+on = "http.request"
+if = 'http.request.path == "/refused"'
+decision = "block"
+priority = 5
+reason = "not this one"
+`;
+
+Deno.test("Docker builds and runs under the rules of its VM", async (t) => {
+  const world = await TestUpstreams.make(
+    ["ok.test"],
+    (request) => new Response(`hello ${new URL(request.url).pathname}\n`),
+  );
+  const sbx = await Sbx.make({ spare: false });
+  const shell = async (command: string) => {
+    const { code, stdout, stderr } = await sbx.cli("exec", "box", "--", "sh", "-c", command);
+    assertEquals(code, 0, `${command}\n${stdout}\n${stderr}`);
+    return stdout;
+  };
+  try {
+    await sbx.ok("profile", "copy", "docker", "boxed");
+    const profile = join(sbx.home, "profiles/boxed/profile.toml");
+    await Deno.writeTextFile(profile, await Deno.readTextFile(profile) + RULES);
+    await sbx.ok("start");
+    await sbx.api("PATCH", "/settings/edit", {
+      "network.upstream_overrides": world.overrides,
+      "network.extra_ca_file": world.caFile,
+    });
+    await sbx.ok("create", "box", "--profile", "boxed");
+
+    await t.step(
+      "a build reaches what the rules allow, by variables and by the image's own bundle",
+      async () => {
+        await shell(MAKE_ROOT);
+        assertEquals(world.received.map(({ url }) => new URL(url).pathname), ["/build", "/bare"]);
+      },
+    );
+
+    await t.step("the image has neither the host's certificate nor a variable of sbx", async () => {
+      const certificate = await shell(
+        "docker create --name unborn img sh >/dev/null; docker cp -q unborn:/etc/ssl/certs/ca-certificates.crt -",
+      );
+      assertStringIncludes(certificate, "BEGIN CERTIFICATE");
+      assertEquals(certificate.includes((await shell("sed -n 2p /etc/sbx/ca.pem")).trim()), false);
+      assertEquals((await shell("docker save img | grep -ac SSL_CERT_FILE || true")).trim(), "0");
+    });
+
+    await t.step(
+      "containers of a compose file reach each other, and the world through the rules",
+      async () => {
+        await sbx.fetch("/vms/box/files/content?path=compose.yaml", { method: "POST", body: COMPOSE });
+        await shell("cd /workspace && docker compose up -d 2>&1 && docker wait workspace-client-1");
+        const logs = await shell("docker logs workspace-client-1 2>&1");
+        assert(/^\d{3}\nhello \/run\n403$/.test(logs.trim()), logs);
+        assertEquals(world.received.some(({ url }) => url.endsWith("/refused")), false);
+      },
+    );
+
+    await t.step("the refused request is explained, with the program in the container", async () => {
+      const events = JSON.parse(
+        await sbx.ok("events", "box", "--type", "http.request", "--decision", "block", "--json"),
+      );
+      const [{ event }] = events;
+      assertEquals([event.common.process.command, event.payload.path], ["curl", "/refused"]);
+      assertStringIncludes(await sbx.ok("why", event.id), "not this one");
+    });
+
+    await t.step("a published port is reached from the host", async () => {
+      const { host_port } = JSON.parse(await sbx.ok("port", "box", "8090", "--json"));
+      const answer = await fetch(`http://127.0.0.1:${host_port}/certs/ca-certificates.crt`);
+      assertStringIncludes(await answer.text(), "BEGIN CERTIFICATE");
+    });
+
+    await t.step(
+      "privileged, on the guest's network, without its rules: nothing gets out unseen",
+      async () => {
+        const attempts = [
+          "docker run --rm --privileged --network host img env -i /usr/bin/curl -m 5 -sS -o /dev/null -w '%{http_code}' https://ok.test/refused",
+          "docker run --rm --privileged --network host -v /usr/lib/sbx:/usr/lib/sbx img sh -c '/usr/lib/sbx/bin/nft flush ruleset; /usr/bin/curl -m 5 -sS -k https://ok.test/flushed || echo none'",
+        ];
+        assertEquals(await shell(attempts[0]), "403");
+        assertStringIncludes(await shell(attempts[1]), "none");
+        assertEquals(world.received.filter(({ url }) => /refused|flushed/.test(url)), []);
+      },
+    );
+
+    await t.step("images and containers are there after a stop and a start", async () => {
+      await sbx.ok("stop", "box");
+      await sbx.ok("start", "box");
+      assertStringIncludes(
+        await shell("docker image ls -q img; docker start workspace-web-1; docker ps"),
+        "workspace-web-1",
+      );
+    });
+  } finally {
+    await sbx.dispose();
+    await world.close();
+  }
+});

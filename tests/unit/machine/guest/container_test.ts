@@ -1,0 +1,161 @@
+/** The host's CA in containers: what an OCI runtime is given. */
+import { assert, assertEquals } from "@std/assert";
+import { join } from "node:path";
+import {
+  overlayAt,
+  resolveIn,
+  trustContainer,
+  trustProcess,
+  withLower,
+} from "../../../../cmd/guest/container/trust.ts";
+import { RUNTIME, RUNTIMES_PATH } from "../../../../lib/publish/image/docker.ts";
+import { LAYER_PATH, TRUST_VARIABLES } from "../../../../lib/machine/guest/wire/mod.ts";
+
+async function withFolder(test: (dir: string) => void | Promise<void>): Promise<void> {
+  const dir = await Deno.makeTempDir();
+  try {
+    await test(dir);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+const readJson = (path: string) => JSON.parse(Deno.readTextFileSync(path));
+
+Deno.test("a container gets the bundle in its own /dev and every variable that its image does not set", () =>
+  withFolder((dir) => {
+    const dev = { destination: "/dev", type: "tmpfs", source: "tmpfs" };
+    const spec = {
+      process: { env: ["PATH=/bin", "SSL_CERT_FILE=/mine.pem"], args: ['"env":['] },
+      mounts: [dev],
+      hooks: { prestart: [] },
+    };
+    Deno.writeTextFileSync(join(dir, "config.json"), JSON.stringify(spec));
+    trustContainer(dir, { ca: "/none", bundle: "/etc/bundle" });
+    const { process, mounts, hooks } = readJson(join(dir, "config.json"));
+    assertEquals(process.env.slice(0, 2), spec.process.env);
+    const others = TRUST_VARIABLES.filter((name) => name !== "SSL_CERT_FILE");
+    assertEquals(process.env.slice(2), others.map((name) => `${name}=/dev/sbx-ca.crt`));
+    assertEquals([process.args, hooks], [spec.process.args, spec.hooks]);
+    const options = ["bind", "ro", "nosuid", "nodev", "noexec"];
+    const bundle = { destination: "/dev/sbx-ca.crt", type: "bind", source: "/etc/bundle", options };
+    assertEquals(mounts, [dev, bundle]);
+    assertEquals([...Deno.readDirSync(dir)].length, 1);
+  }));
+
+Deno.test("a container that has the guest's /dev stays as it is, and a program that joins gets the variables", () =>
+  withFolder((dir) => {
+    const text = JSON.stringify({ process: {}, mounts: [{ destination: "/dev", type: "bind" }] });
+    Deno.writeTextFileSync(join(dir, "config.json"), text);
+    trustContainer(dir);
+    assertEquals(Deno.readTextFileSync(join(dir, "config.json")), text);
+    Deno.writeTextFileSync(join(dir, "process.json"), '{"args":["env"]}');
+    trustProcess(join(dir, "process.json"));
+    assertEquals(readJson(join(dir, "process.json")).env.length, TRUST_VARIABLES.length);
+  }));
+
+Deno.test("no link of an image leads out of its root", () =>
+  withFolder((dir) => {
+    const root = join(dir, "root");
+    for (const folder of ["etc/pki", "certs"]) Deno.mkdirSync(join(root, folder), { recursive: true });
+    Deno.writeTextFileSync(join(root, "certs/ca.crt"), "");
+    Deno.writeTextFileSync(join(dir, "secret"), "");
+    const links = {
+      "etc/ssl": "/certs",
+      "etc/up": "../../../../secret",
+      "etc/pki/tls": "../../certs/ca.crt",
+      "etc/loop": "loop",
+      "etc/none": "/none",
+    };
+    for (const [path, target] of Object.entries(links)) Deno.symlinkSync(target, join(root, path));
+    const paths = [
+      "/etc/ssl/ca.crt",
+      "/etc/pki/tls",
+      "/etc/up",
+      "/etc/loop",
+      "/etc/none",
+      "/etc/../certs/./ca.crt",
+    ];
+    assertEquals(paths.map((path) => resolveIn(root, path)), [
+      "/certs/ca.crt",
+      "/certs/ca.crt",
+      undefined,
+      undefined,
+      undefined,
+      "/certs/ca.crt",
+    ]);
+  }));
+
+Deno.test("another layer is only put between whole options of an overlay", () => {
+  const line = (place: string, rest: string) => `51 46 0:27 / ${place} rw,relatime shared:2 - ${rest}`;
+  const options = "rw,lowerdir=/l/A:/l/B,upperdir=/u,workdir=/w,index=off";
+  const mounts = [
+    line("/m", "ext4 /dev/vdc rw"),
+    line("/m", `overlay overlay ${options}`),
+    line("/a\\040b", `overlay overlay ${options}`),
+    line("/odd", "overlay overlay rw,lowerdir=/l\\134:x,upperdir=/u,workdir=/w"),
+    line("/under", `overlay overlay ${options}`),
+    line("/under", "tmpfs tmpfs rw"),
+    "",
+  ].join("\n");
+  const whole = "lowerdir=/l/A:/l/B,upperdir=/u,workdir=/w,index=off";
+  assertEquals(
+    ["/m", "/a b", "/odd", "/under", "/none"].map((place) => overlayAt(place, mounts)),
+    [whole, whole, undefined, undefined, undefined],
+  );
+  assertEquals(withLower(whole, "/x"), "lowerdir=/x:/l/A:/l/B,upperdir=/u,workdir=/w,index=off");
+  const others = [
+    "lowerdir=l/A:l/B,upperdir=/u,workdir=/w",
+    "lowerdir=/l/A",
+    `lowerdir=/${"l".repeat(5000)},upperdir=/u`,
+  ];
+  for (const other of others) assertEquals(withLower(other, "/x"), undefined, other);
+});
+
+Deno.test("a runtime is run with its arguments as they are, and what it starts gets the CA first", () =>
+  withFolder(async (dir) => {
+    const [wrapper, own] = [join(dir, "wrapper"), join(dir, "own")];
+    for (const folder of [wrapper, own]) Deno.mkdirSync(folder);
+    const log = join(dir, "log");
+    const note = (name: string) =>
+      `#!/bin/sh\nprintf '%s' "${name}:" >>${log}\nprintf ' <%s>' "$@" >>${log}\necho >>${log}\n`;
+    const script = RUNTIME.replaceAll(RUNTIMES_PATH, wrapper).replaceAll(
+      `${LAYER_PATH}/bin/deno`,
+      `${own}/trust`,
+    )
+      .replace(`${LAYER_PATH}/bin/sh`, "/bin/sh");
+    Deno.writeTextFileSync(join(wrapper, "runc"), script, { mode: 0o755 });
+    Deno.writeTextFileSync(join(own, "runc"), note("runc"), { mode: 0o755 });
+    Deno.writeTextFileSync(join(own, "trust"), note("trust"), { mode: 0o755 });
+    const run = (...args: string[]) =>
+      new Deno.Command(join(wrapper, "runc"), { args, env: { PATH: `${wrapper}:${own}:/usr/bin:/bin` } })
+        .output();
+    const calls = [
+      ["--root", "/r", "create", "--bundle", "/b c", "--pid-file", "/p", "id"],
+      ["run", "--bundle=/b", "id"],
+      ["exec", "--process", "/p.json", "create"],
+      ["exec", "id", "sh", "-c", "a b"],
+      ["state", "id"],
+    ];
+    for (const args of calls) assertEquals((await run(...args)).code, 0);
+    const trust = `trust: ${
+      ["run", "-A", "--no-config", "--no-lock", "--no-remote", "--no-npm", "--quiet"].map((each) =>
+        `<${each}>`
+      ).join(" ")
+    } <${LAYER_PATH}/sbx-container.js>`;
+    assertEquals((await Deno.readTextFile(log)).trim().split("\n"), [
+      `${trust} <create> </b c>`,
+      "runc: <--root> </r> <create> <--bundle> </b c> <--pid-file> </p> <id>",
+      `${trust} <create> </b>`,
+      "runc: <run> <--bundle=/b> <id>",
+      `${trust} <exec> </p.json>`,
+      "runc: <exec> <--process> </p.json> <create>",
+      "runc: <exec> <id> <sh> <-c> <a b>",
+      "runc: <state> <id>",
+    ]);
+    Deno.removeSync(join(own, "runc"));
+    assertEquals((await run("state")).code, 127);
+    Deno.writeTextFileSync(join(own, "runc"), note("runc"), { mode: 0o755 });
+    Deno.writeTextFileSync(join(own, "trust"), "#!/bin/sh\nexit 1\n", { mode: 0o755 });
+    assert((await run("create")).success, "a container starts without");
+  }));
