@@ -5,11 +5,13 @@
 import { Buffer } from "node:buffer";
 import { join } from "node:path";
 import { installedPackages } from "../image/mod.ts";
-import { type FoundPackage, rpmPackages } from "./rpm.ts";
+import { type FoundPackage, readRpmDatabase } from "./rpm.ts";
 import type { Node, Tree } from "./tree.ts";
 
 /** Most `bytes` of a database, and of a package's description, that are read. */
 const DATABASE_MAX = 64 * 1024 ** 2, DESCRIPTION_MAX = 1024 ** 2;
+/** Most packages of an image; longest name, version, architecture or license of one, and of all, in characters. */
+const PACKAGES_MAX = 100_000, TEXT_MAX = 1024, TEXTS_MAX = 8 * 1024 ** 2;
 /** Most `bytes` of a Go program's list of modules. */
 const GO_INFO_MAX = 1024 ** 2;
 /** Begin of that list in a program (debug/buildinfo of Go). */
@@ -25,6 +27,9 @@ export interface Distribution {
   version?: string;
 }
 
+/** Most paths of databases that cannot be read. */
+const UNREAD_MAX = 100;
+
 type Parser = (bytes: Uint8Array) => FoundPackage[];
 
 const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
@@ -34,7 +39,10 @@ export class PackageFinder {
   readonly #dir: string;
   readonly #found = new Map<Node, FoundPackage[]>();
   readonly #osRelease = new Map<Node, Uint8Array>();
-  readonly #unread = new Set<Node>();
+  /** databases whose packages are missing, by their paths */
+  readonly #unread = new Map<Node, string>();
+  #count = 0;
+  #characters = 0;
 
   /** @param dir folder for a database while it is read */
   constructor(dir: string) {
@@ -51,28 +59,31 @@ export class PackageFinder {
     if (/^(usr\/lib|etc)\/os-release$/.test(text) && node.size <= DESCRIPTION_MAX) {
       return whole((bytes) => this.#osRelease.set(node, bytes));
     }
-    if (RPM_DATABASES.includes(text)) {
-      this.#unread.add(node);
-      return node.size <= DATABASE_MAX ? whole((bytes) => this.#readRpm(node, bytes)) : undefined;
+    const isRpm = RPM_DATABASES.includes(text);
+    const [parse, max] = isRpm
+      ? [(bytes: Uint8Array) => readRpmDatabase(bytes, join(this.#dir, "rpmdb.sqlite")), DATABASE_MAX]
+      : parserOf(text) ?? [];
+    if (parse) {
+      if (node.size > 0) this.#unread.set(node, text);
+      return node.size <= max! ? whole((bytes) => this.#keep(node, text, parse(bytes))) : undefined;
     }
-    const [parse, max] = parserOf(text) ?? [];
-    if (parse) return node.size <= max! ? whole((bytes) => this.#found.set(node, parse(bytes))) : undefined;
     if ((node.mode & 0o111) === 0) return undefined;
     const modules = new GoModules();
-    return atEnd(node, (piece) => modules.push(piece), () => {
-      const packages = modules.packages();
-      if (packages.length > 0) this.#found.set(node, packages);
-    });
+    return atEnd(node, (piece) => modules.push(piece), () => this.#keep(node, text, modules.packages()));
   }
 
-  #readRpm(node: Node, bytes: Uint8Array): void {
-    const path = join(this.#dir, "rpmdb.sqlite");
-    Deno.writeFileSync(path, bytes, { mode: 0o600 });
-    const packages = rpmPackages(path);
-    Deno.removeSync(path);
-    if (!packages) return;
+  #keep(node: Node, path: string, packages: FoundPackage[] | undefined): void {
+    this.#unread.set(node, path);
+    const usable = packages?.filter((each) => textsOf(each).every(isUsable));
+    if (!usable) return;
+    const characters = usable.flatMap(textsOf).reduce((sum, { length }) => sum + length, 0);
+    if (this.#count + usable.length > PACKAGES_MAX || this.#characters + characters > TEXTS_MAX) return;
     this.#unread.delete(node);
-    this.#found.set(node, packages);
+    if (usable.length === 0) return;
+    this.#count += usable.length;
+    this.#characters += characters;
+    // A text cut out of a database would keep all of it in memory.
+    this.#found.set(node, JSON.parse(JSON.stringify(usable)));
   }
 
   /** Packages of the files that the image has in the end, without duplicates. */
@@ -92,13 +103,23 @@ export class PackageFinder {
     return { id: field("ID"), version: field("VERSION_CODENAME") ?? field("VERSION_ID") };
   }
 
-  /** Paths of databases that were found and cannot be read. */
+  /** Paths of databases that were found and cannot be read, at most {@linkcode UNREAD_MAX}. */
   unread(tree: Tree): string[] {
-    return RPM_DATABASES.filter((path) => {
-      const node = tree.find(path);
-      return node && this.#unread.has(node);
-    });
+    const nodes = tree.nodes();
+    const paths = [...this.#unread].filter(([node]) => nodes.has(node)).map(([, path]) =>
+      Buffer.from(path, "latin1").toString()
+    );
+    return paths.sort().slice(0, UNREAD_MAX);
   }
+}
+
+function textsOf({ name, version, arch = "", license = "" }: FoundPackage): string[] {
+  return [name, version, arch, license];
+}
+
+/** A text that an OBOM can have: whole characters, and not a book of them. */
+function isUsable(text: string): boolean {
+  return text.length <= TEXT_MAX && text.isWellFormed();
 }
 
 /** Passes the pieces of a file on, and calls `end` after the last one. */

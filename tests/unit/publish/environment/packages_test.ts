@@ -4,6 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { unpackLayers } from "../../../../lib/publish/environment/mod.ts";
 import { environmentObom } from "../../../../lib/publish/environment/obom.ts";
 import { PackageFinder } from "../../../../lib/publish/environment/packages.ts";
+import { readRpmDatabase } from "../../../../lib/publish/environment/rpm.ts";
 import { type TarFile, writeLayer } from "../../../helper/tar.ts";
 
 async function found(...layers: TarFile[][]) {
@@ -137,4 +138,50 @@ Deno.test("an environment's OBOM names each package by its purl", async () => {
     "pkg:deb/debian/bash@5.2%2Bb1?arch=amd64&distro=debian-bookworm",
     "pkg:npm/%40x/y@1.0.0",
   ]);
+});
+
+Deno.test("databases that would keep SQLite busy for ever are left unread, without a file beside the image", async () => {
+  const databases: [string, boolean][] = [
+    [
+      "CREATE VIEW Packages AS WITH RECURSIVE n(hnum) AS (SELECT 1 UNION ALL SELECT hnum + 1 FROM n) SELECT hnum, x'00' AS blob FROM n",
+      false,
+    ],
+    [
+      "CREATE TABLE Packages (hnum INTEGER PRIMARY KEY, blob BLOB AS (zeroblob(900000000))); INSERT INTO Packages (hnum) VALUES (1)",
+      false,
+    ],
+    ["CREATE TABLE other (x)", false],
+    ["PRAGMA journal_mode = wal; CREATE TABLE Packages (hnum INTEGER PRIMARY KEY, blob BLOB)", true],
+  ];
+  for (const [sql, isRead] of databases) {
+    const dir = await Deno.makeTempDir();
+    try {
+      const database = new DatabaseSync(`${dir}/made`);
+      database.exec(sql);
+      database.close();
+      const packages = readRpmDatabase(await Deno.readFile(`${dir}/made`), `${dir}/copy`);
+      assertEquals(packages, isRead ? [] : undefined, sql);
+      assertEquals([...Deno.readDirSync(dir)].map(({ name }) => name), ["made"]);
+    } finally {
+      await Deno.remove(dir, { recursive: true });
+    }
+  }
+});
+
+Deno.test("names that no OBOM can have, and more packages than it can hold, are left out", async () => {
+  const { packages, unread } = await found([
+    { name: "node_modules/a/package.json", content: '{"name":"\\ud800","version":"1"}' },
+    { name: "node_modules/b/package.json", content: '{"name":"b","version":"1"}' },
+    {
+      name: "node_modules/c/package.json",
+      content: JSON.stringify({ name: "c".repeat(5000), version: "1" }),
+    },
+    { name: "node_modules/d/package.json" },
+    {
+      name: "lib/apk/db/installed",
+      content: Array.from({ length: 100_001 }, (_, at) => `P:p${at}\nV:1\n`).join("\n"),
+    },
+  ]);
+  assertEquals(packages, ["npm b 1"]);
+  assertEquals(unread, ["lib/apk/db/installed"]);
 });
