@@ -16,6 +16,8 @@ export interface TarFile {
   mtime?: number;
   link?: string;
   xattrs?: Record<string, string | Uint8Array>;
+  /** records of the extended header, besides the ones that the rest needs */
+  pax?: Record<string, string>;
   /** size in the header, where it is another than the content's */
   size?: number;
 }
@@ -52,7 +54,8 @@ function padded(content: Uint8Array): Uint8Array {
   return whole;
 }
 
-function record(key: string, value: Uint8Array): Uint8Array {
+/** A record of an extended header, whose length counts its own digits. */
+export function record(key: string, value: Uint8Array): Uint8Array {
   const rest = Buffer.concat([bytesOf(` ${key}=`), value, bytesOf("\n")]);
   let length = rest.length;
   while (String(length).length + rest.length !== length) length = String(length).length + rest.length;
@@ -62,9 +65,12 @@ function record(key: string, value: Uint8Array): Uint8Array {
 /** An archive. */
 export function tar(files: TarFile[]): Uint8Array {
   const parts = files.flatMap((file) => {
-    const records = Object.entries(file.xattrs ?? {}).map(([name, value]) =>
-      record(`SCHILY.xattr.${name}`, bytesOf(value))
-    );
+    const records = [
+      ...Object.entries(file.pax ?? {}).map(([key, value]) => record(key, bytesOf(value))),
+      ...Object.entries(file.xattrs ?? {}).map(([name, value]) =>
+        record(`SCHILY.xattr.${name}`, bytesOf(value))
+      ),
+    ];
     if (file.name.length > 100) records.push(record("path", bytesOf(file.name)));
     if ((file.link?.length ?? 0) > 100) records.push(record("linkpath", bytesOf(file.link!)));
     const extended = Buffer.concat(records);

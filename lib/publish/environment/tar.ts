@@ -15,6 +15,8 @@ const EXTENDED_MAX = 1024 * 1024;
 const PATH_MAX = 4096, NAME_MAX = 255;
 /** Largest number of a user or group: the one above stands for none. */
 const ID_MAX = 2 ** 32 - 2;
+/** Latest time of a change, in `s`: the last one that file systems with 34 bits for it have. */
+const MTIME_MAX = 2 ** 34 - 1;
 /** Prefix of extended attributes among the records of an extended header. */
 const XATTR = "SCHILY.xattr.";
 
@@ -74,6 +76,10 @@ class Source {
     this.#pieces = pieces[Symbol.asyncIterator]();
   }
 
+  async close(): Promise<void> {
+    await this.#pieces.return?.();
+  }
+
   /** The next bytes, at most `max`; undefined at the end. */
   async some(max: number): Promise<Uint8Array | undefined> {
     while (this.#rest.length === 0) {
@@ -115,35 +121,50 @@ export async function* readTar(
   pieces: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<{ entry: TarEntry; content(): AsyncGenerator<Uint8Array> }> {
   const source = new Source(pieces);
-  let extended = new Map<string, Uint8Array>();
-  const everyFile = new Map<string, Uint8Array>();
-  for (let header = await source.exactly(BLOCK); header; header = await source.exactly(BLOCK)) {
-    if (header.every((byte) => byte === 0)) break;
-    requireSum(header);
-    const type = String.fromCharCode(header[156]);
-    if ("xgLK".includes(type)) {
-      const records = await readExtended(source, type, numberOf(header, 124, 12));
-      for (const [key, value] of records) (type === "g" ? everyFile : extended).set(key, value);
-      continue;
-    }
-    const entry = entryOf(header, type, new Map([...everyFile, ...extended]));
-    extended = new Map();
-    let left = entry.size;
-    const content = async function* () {
-      while (left > 0) {
-        const piece = await source.some(left);
-        if (!piece) refuseLayer(`a layer ends inside ${shown(entry.path)}`);
-        left -= piece.length;
-        yield piece;
+  try {
+    let extended = new Map<string, Uint8Array>();
+    let extendedBytes = 0;
+    for (let header = await source.exactly(BLOCK); header; header = await source.exactly(BLOCK)) {
+      if (header.every((byte) => byte === 0)) break;
+      requireSum(header);
+      const type = String.fromCharCode(header[156]);
+      if ("xgLK".includes(type)) {
+        const size = numberOf(header, 124, 12);
+        const records = await readExtended(source, type, size);
+        // As Docker does: an attribute for every file would be a copy of it for each.
+        if (type === "g") continue;
+        extendedBytes += size;
+        if (extendedBytes > EXTENDED_MAX) {
+          refuseLayer(`extended headers of one file have more than ${EXTENDED_MAX} bytes`);
+        }
+        for (const [key, value] of records) extended.set(key, value);
+        continue;
       }
-    };
-    yield { entry, content };
-    for await (const _ of content());
-    const padding = -entry.size & (BLOCK - 1);
-    if (padding > 0 && !await source.exactly(padding)) refuseLayer("a layer ends in the middle of an entry");
+      const entry = entryOf(header, type, extended);
+      extended = new Map();
+      extendedBytes = 0;
+      let left = entry.size;
+      const content = async function* () {
+        while (left > 0) {
+          const piece = await source.some(left);
+          if (!piece) refuseLayer(`a layer ends inside ${shown(entry.path)}`);
+          left -= piece.length;
+          yield piece;
+        }
+      };
+      yield { entry, content };
+      for await (const _ of content());
+      const padding = -entry.size & (BLOCK - 1);
+      if (padding > 0 && !await source.exactly(padding)) {
+        refuseLayer("a layer ends in the middle of an entry");
+      }
+    }
+    // Ends the decompression, whose checksum comes last.
+    while (await source.some(Infinity));
+  } finally {
+    // After an error too: a tool that unpacks would wait for a reader for ever.
+    await source.close();
   }
-  // Ends the decompression, whose checksum comes last.
-  while (await source.some(Infinity));
 }
 
 async function readExtended(source: Source, type: string, size: number): Promise<Map<string, Uint8Array>> {
@@ -166,7 +187,9 @@ async function readExtended(source: Source, type: string, size: number): Promise
       refuseLayer("an extended header is damaged");
     }
     const value = content.subarray(equals + 1, at + length - 1);
-    records.set(latin1(content.subarray(space + 1, equals)), value);
+    const key = latin1(content.subarray(space + 1, equals));
+    // An empty value stands for the one of the header that follows.
+    if (value.length > 0 || key.startsWith(XATTR)) records.set(key, value);
     at += length;
   }
   return records;
@@ -187,7 +210,12 @@ function entryOf(header: Uint8Array, type: string, extended: Map<string, Uint8Ar
   const kind = (type === "0" || type === "\0") && name.endsWith("/") ? "folder" : KINDS[type];
   if (!kind) refuseLayer(`${shown(name)} has the unknown type ${JSON.stringify(type)}`);
   const number = (key: string, at: number, length: number) => {
-    const value = text(key) === undefined ? numberOf(header, at, length) : Number(text(key));
+    const given = text(key);
+    const value = given === undefined
+      ? numberOf(header, at, length)
+      : /^\d+$/.test(given)
+      ? Number(given)
+      : NaN;
     const max = key === "size" ? Number.MAX_SAFE_INTEGER : ID_MAX;
     if (!Number.isSafeInteger(value) || value < 0 || value > max) {
       refuseLayer(`${shown(name)} has no valid ${key}`);
@@ -208,7 +236,7 @@ function entryOf(header: Uint8Array, type: string, extended: Map<string, Uint8Ar
     mode: numberOf(header, 100, 8) & 0o7777,
     uid: number("uid", 108, 8),
     gid: number("gid", 116, 8),
-    mtime: Math.max(0, Number(seconds)) || 0,
+    mtime: Math.min(MTIME_MAX, Math.max(0, Number(seconds))) || 0,
     mtimeNs: Number(fraction.slice(0, 9).padEnd(9, "0")),
     size: kind === "file" ? size : 0,
     xattrs: new Map(xattrs),

@@ -6,6 +6,10 @@ import { pathOf, refuseLayer, shown, type TarEntry } from "./tar.ts";
 
 /** Most files and folders of an image. */
 export const ENTRIES_MAX = 1_000_000;
+/** Most entries of all layers together: later ones may replace, hide or repeat what is there. */
+const LAYERS_ENTRIES_MAX = 4 * ENTRIES_MAX;
+/** Most `bytes` of the paths, link targets and attributes of all entries, which are in memory until the end. */
+const NAMES_MAX = 256 * 1024 ** 2;
 /** Most links in one path, as in Linux. */
 const LINKS_MAX = 40;
 /** Most `bytes` of all attributes of one file. */
@@ -30,6 +34,8 @@ export interface Node {
   link: string;
   /** content of a folder */
   children: Map<string, Child>;
+  /** the layer that hid what layers below had in this folder */
+  hiddenBy?: number;
 }
 
 /** One name of a file, and the layer that gave it: a hard link may name a file of a layer below. */
@@ -45,6 +51,13 @@ const KEPT_XATTR = /^(user\..|security\..|system\.posix_acl_(access|default)$)/s
 export class Tree {
   readonly root: Node = folder();
   #count = 0;
+  #entries = 0;
+  #names = 0;
+  readonly #namesMax: number;
+
+  constructor(namesMax = NAMES_MAX) {
+    this.#namesMax = namesMax;
+  }
 
   /**
    * Adds an entry of a layer, in the order of the layers.
@@ -54,6 +67,7 @@ export class Tree {
    */
   add(entry: TarEntry, layer: number): Node | undefined {
     const { path } = entry;
+    this.#require(entry);
     const name = path.at(-1);
     if (name === undefined) {
       if (entry.kind === "folder") Object.assign(this.root, facts(entry));
@@ -77,6 +91,16 @@ export class Tree {
     const node = entry.kind === "hardlink" ? this.#target(entry) : nodeOf(entry);
     this.#put(parent, name, { node, layer });
     return entry.kind === "hardlink" ? undefined : node;
+  }
+
+  #require({ path, link, xattrs }: TarEntry): void {
+    if (++this.#entries > LAYERS_ENTRIES_MAX) {
+      refuseLayer(`its layers have more than ${LAYERS_ENTRIES_MAX} entries`);
+    }
+    this.#names += path.reduce((sum, name) => sum + name.length + 1, link.length) + bytesOf(xattrs);
+    if (this.#names > this.#namesMax) {
+      refuseLayer(`the names, links and attributes of its files have more than ${this.#namesMax} bytes`);
+    }
   }
 
   #put(parent: Node, name: string, child: Child): void {
@@ -138,9 +162,17 @@ export class Tree {
     return trail.at(-1);
   }
 
-  /** Makes a folder, unless it is there. @throws {SbxError} `environment.layer.invalid` */
+  /** Makes a folder, unless it is there. @throws {SbxError} `environment.layer.invalid`: a file is in its place */
   ensureFolder(path: string): void {
-    this.#folderAt(pathOf(path), Infinity);
+    const names = pathOf(path);
+    for (let length = 1; length <= names.length; length++) {
+      const part = names.slice(0, length);
+      const kind = this.find(part.join("/"))?.kind;
+      if (kind === "file" || kind === "fifo") {
+        refuseLayer(`its working folder ${shown(names)} leads through ${shown(part)}, which is a file`);
+      }
+    }
+    this.#folderAt(names, Infinity);
   }
 
   /** Every file once, whatever the number of its names. */
@@ -170,11 +202,21 @@ function hide(parent: Node, name: string, layer: number): void {
   const child = parent.children.get(name);
   if (!child) return;
   if (child.layer < layer) parent.children.delete(name);
-  else if (child.node.kind === "folder") hideContent(child.node, layer);
+  else hideContent(child.node, layer);
 }
 
-function hideContent(parent: Node, layer: number): void {
-  for (const name of [...parent.children.keys()]) hide(parent, name, layer);
+/** Hides the content that the layers below gave a folder, which may be nested deeper than a stack. */
+function hideContent(folder: Node, layer: number): void {
+  const left = [folder];
+  for (let node = left.pop(); node; node = left.pop()) {
+    // What it has since then is of this layer.
+    if (node.hiddenBy === layer) continue;
+    node.hiddenBy = layer;
+    for (const [name, child] of node.children) {
+      if (child.layer < layer) node.children.delete(name);
+      else if (child.node.kind === "folder") left.push(child.node);
+    }
+  }
 }
 
 function folder(): Node {
@@ -194,9 +236,13 @@ function facts({ mode, uid, gid, mtime, mtimeNs, xattrs, path }: TarEntry) {
   const kept = new Map([...xattrs].filter(([name]) => KEPT_XATTR.test(name)));
   const long = [...kept.keys()].find((name) => name.length > XATTR_NAME_MAX);
   if (long) refuseLayer(`${shown(path)} has an attribute whose name is longer than Linux allows`);
-  const bytes = [...kept].reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+  const bytes = bytesOf(kept);
   if (bytes > XATTRS_MAX) {
     refuseLayer(`${shown(path)} has ${bytes} bytes of attributes, more than ${XATTRS_MAX}`);
   }
   return { mode, uid, gid, mtime, mtimeNs, xattrs: kept };
+}
+
+function bytesOf(xattrs: Map<string, Uint8Array>): number {
+  return [...xattrs].reduce((sum, [name, value]) => sum + name.length + value.length, 0);
 }

@@ -41,7 +41,7 @@ export interface UnpackOptions {
   /** path of a folder that the image needs; made if no layer has it */
   folder?: string;
   /** replace the limits of this page in tests */
-  limits?: { unpacked?: number; ratioFrom?: number };
+  limits?: { unpacked?: number; ratioFrom?: number; names?: number };
 }
 
 /**
@@ -57,10 +57,10 @@ export async function unpackLayers(
     signal,
     watch,
     folder,
-    limits: { unpacked = UNPACKED_MAX, ratioFrom = RATIO_FROM } = {},
+    limits: { unpacked = UNPACKED_MAX, ratioFrom = RATIO_FROM, names } = {},
   }: UnpackOptions = {},
 ): Promise<Tree> {
-  const tree = new Tree();
+  const tree = new Tree(names);
   progress.stage("unpack", layers.reduce((sum, { size }) => sum + size, 0));
   using file = await Deno.open(out, { write: true, createNew: true, mode: 0o600 });
   const writer = new ErofsWriter(file);
@@ -172,11 +172,20 @@ async function* filtered(tool: string, input: AsyncIterable<Uint8Array>, signal?
     yield* child.stdout;
     isRead = true;
   } finally {
-    if (!isRead) child.kill("SIGKILL");
+    if (!isRead) killed(child);
     await Promise.all([child.status, feeding]);
   }
   throwIfInterrupted(signal);
   if (!(await child.status).success) refuseLayer(`${tool} cannot unpack a layer`);
+}
+
+function killed(child: Deno.ChildProcess): void {
+  try {
+    child.kill("SIGKILL");
+  } catch (error) {
+    // It has ended, after its last bytes.
+    if (!(error instanceof TypeError)) throw error;
+  }
 }
 
 async function packerOf(path: string): Promise<string | undefined> {

@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { unpackLayers, type UnpackOptions } from "../../../../lib/publish/environment/mod.ts";
 import type { Node, Tree } from "../../../../lib/publish/environment/tree.ts";
-import { tar, type TarFile, writeLayer } from "../../../helper/tar.ts";
+import { record, tar, type TarFile, writeLayer } from "../../../helper/tar.ts";
 
 /** Unpacks layers in a temporary folder, and checks the image with erofs-utils. */
 async function unpacked<T>(
@@ -206,6 +206,23 @@ for (
       [{ name: "x", xattrs: { [`user.${"y".repeat(300)}`]: "z" } }],
       "name is longer than Linux allows",
     ],
+    ["a size in words", [{ name: "x", content: "x", pax: { size: "1e0" } }], "no valid size"],
+    ["a size in base 16", [{ name: "x", content: "x", pax: { size: "0x1" } }], "no valid size"],
+    ["a negative size", [{ name: "x", content: "x", pax: { size: "-1" } }], "no valid size"],
+    [
+      "a size beyond all disks",
+      [{ name: "x", content: "x", pax: { size: "9".repeat(30) } }],
+      "no valid size",
+    ],
+    [
+      "extended headers without end",
+      [1, 2, 3].map((number) => ({
+        name: "p",
+        type: "x",
+        content: record(`k${number}`, new Uint8Array(500_000)),
+      })),
+      "extended headers of one file",
+    ],
     ["an unknown type", [{ name: "x", type: "Z" }], "unknown type"],
     ["a content that ends early", [{ name: "x", content: "x", size: 4096 }], "ends"],
     [
@@ -221,6 +238,104 @@ for (
     assert(message.includes(words), message);
   });
 }
+
+Deno.test("odd times and empty records of an extended header do no harm", async () => {
+  await unpacked([[
+    { name: "late", content: "x", pax: { mtime: "9".repeat(400) } },
+    { name: "early", content: "x", pax: { mtime: "-5.5" } },
+    { name: "named", content: "x", pax: { path: "", size: "" } },
+  ]], async (tree, image) => {
+    assertEquals(tree.find("late")!.mtime, 2 ** 34 - 1);
+    assertEquals(tree.find("early")!.mtime, 0);
+    assertEquals(tree.find("named")!.size, 1);
+    assertEquals((await text("fsck.erofs", image)).trim(), "");
+  });
+});
+
+Deno.test("a header for all files is left out, as Docker does", async () => {
+  const global = { name: "g", type: "g", content: record("SCHILY.xattr.user.x", new Uint8Array(60_000)) };
+  await unpacked([[global, { name: "x", content: "x" }]], (tree) => {
+    assertEquals(tree.find("x")!.xattrs.size, 0);
+  });
+});
+
+Deno.test("names, links and attributes have a limit for all files together", async () => {
+  const many = Array.from({ length: 10 }, (_, at) => ({
+    name: `f${at}`,
+    xattrs: { "user.x": new Uint8Array(60_000) },
+  }));
+  const { code, message } = await refusal([many], { limits: { names: 500_000 } });
+  assertEquals(code, "environment.layer.invalid");
+  assert(message.includes("names, links and attributes"), message);
+});
+
+Deno.test("folders deeper than any path are hidden by a layer above, and by their own", async () => {
+  const deep = (from: string) => ({ name: `${from}${"a/".repeat(2000)}` });
+  const layer: TarFile[] = [deep("")];
+  for (let number = 0; number < 10; number++) {
+    layer.push({
+      name: `s${number}`,
+      type: "2",
+      link: `${number ? `/s${number - 1}/` : ""}${"a/".repeat(1990)}`,
+    });
+    layer.push(deep(`s${number}/`));
+  }
+  await unpacked([[...layer, { name: ".wh..wh..opq" }]], (tree) => {
+    assertEquals(tree.root.children.size, 11);
+  });
+  await unpacked([layer, [{ name: "new" }, { name: ".wh..wh..opq" }]], (tree) => {
+    assertEquals([...tree.root.children.keys()], ["new"]);
+  });
+});
+
+Deno.test("a folder that is hidden once more is not read once more", async () => {
+  const files = Array.from({ length: 5000 }, (_, at) => ({ name: `f${at}` }));
+  const hidden = Array.from({ length: 5000 }, () => ({ name: ".wh..wh..opq" }));
+  await unpacked([[{ name: "old" }], [...files, ...hidden]], (tree) => {
+    assertEquals(tree.root.children.size, 5000);
+    assertEquals(tree.root.hiddenBy, 1);
+  });
+});
+
+Deno.test("a working folder takes no file's place", async () => {
+  for (const folder of ["/etc/passwd", "/etc/passwd/x", "/link/x"]) {
+    const { message } = await refusal([[
+      { name: "etc/passwd", content: "x" },
+      { name: "link", type: "2", link: "/etc/passwd" },
+    ]], { folder });
+    assert(message.includes("which is a file"), message);
+  }
+});
+
+Deno.test("a link that does not fit into a block with its attributes has blocks of its own", async () => {
+  const names = [3000, 5000, 60_000];
+  await unpacked([
+    names.map((length) => ({
+      ...{ name: `l${length}`, type: "2", link: "t".repeat(2000) },
+      xattrs: { "user.x": new Uint8Array(length) },
+    })),
+  ], async (_, image) => {
+    for (const length of names) {
+      const dump = await text("dump.erofs", `--path=/l${length}`, image);
+      assert(/Layout: 0/.test(dump), dump);
+    }
+    assertEquals((await text("fsck.erofs", image)).trim(), "");
+  });
+});
+
+Deno.test("a refusal in the middle of a layer ends the program that unpacks it", async () => {
+  const rest = { name: "rest", content: crypto.getRandomValues(new Uint8Array(65_536)) };
+  await refusal([[{ name: "mem", type: "3" }, ...Array.from({ length: 100 }, () => rest)]]);
+  const children = await text("sh", "-c", `cat /proc/${Deno.pid}/task/*/children`);
+  const names = children.split(/\s+/).filter(Boolean).flatMap((pid) => {
+    try {
+      return [Deno.readTextFileSync(`/proc/${pid}/comm`).trim()];
+    } catch {
+      return [];
+    }
+  });
+  assert(!names.includes("gzip"), names.join());
+});
 
 Deno.test("a link to the host's files leads into the image alone", async () => {
   const outside = await Deno.makeTempDir();
