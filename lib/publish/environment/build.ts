@@ -230,7 +230,8 @@ function configOf({ config }: ImageConfig): EnvironmentConfig {
   const env = (config?.Env ?? []).flatMap((text) => {
     const at = text.indexOf("=");
     const name = text.slice(0, at);
-    return at > 0 && VARIABLE.test(name) && !text.includes("\0") ? [[name, text.slice(at + 1)]] : [];
+    const isUsable = at > 0 && VARIABLE.test(name) && name !== "__proto__" && !text.includes("\0");
+    return isUsable ? [[name, text.slice(at + 1)]] : [];
   });
   const { WorkingDir, User, Entrypoint, Cmd, ExposedPorts, Healthcheck, StopSignal } = config ?? {};
   const argv = (words?: string[] | null) => words?.length ? words : undefined;

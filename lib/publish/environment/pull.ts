@@ -18,8 +18,10 @@ import { requireTools, run, runText } from "../image/mod.ts";
 export const MANIFEST_MAX = 4 * 1024 ** 2, CONFIG_MAX = 8 * 1024 ** 2;
 /** Most layers of an image, and most `bytes` of them together, as they are downloaded. */
 export const LAYERS_MAX = 256, DOWNLOAD_MAX = 32 * 1024 ** 3;
-/** Room that stays free on the disk, in `bytes`. */
+/** Room that stays free on the disk, in `bytes`; a download that leaves less than half of it is stopped. */
 const SPARE_BYTES = 256 * 1024 ** 2;
+/** `bytes` that a download may be larger than its manifest says: blocks of the disk, and manifests. */
+const SLACK_BYTES = 64 * 1024 ** 2;
 /** Time between two looks at the progress of a download, in `ms`. */
 const LOOK_MS = 300;
 /** Where containers' tools look for the rules of signatures. */
@@ -32,7 +34,10 @@ const Descriptor = z.object({
   digest: Digest,
   size: z.int().min(0),
 });
-const Manifest = z.object({ config: Descriptor, layers: z.array(Descriptor) });
+const Manifest = z.object({
+  config: Descriptor,
+  layers: z.array(z.object({ ...Descriptor.shape, urls: z.array(z.unknown()).nullish() })),
+});
 const Index = z.object({
   manifests: z.array(z.object({
     ...Descriptor.shape,
@@ -102,9 +107,12 @@ export class Puller {
       ) ?? (index.manifests.length === 1 && !index.manifests[0].platform ? index.manifests[0] : undefined);
     if (!chosen) {
       const others = index.manifests.flatMap(({ platform }) =>
-        platform && platform.os !== "unknown" ? [`${platform.os}/${platform.architecture}`] : []
+        platform && platform.os !== "unknown" ? [platformName(platform.os, platform.architecture)] : []
       );
-      throw this.#platformError(reference, [...new Set(others)].join(", ") || "no platform");
+      throw this.#platformError(
+        reference,
+        [...new Set(others)].slice(0, PLATFORMS_SHOWN).join(", ") || "no platform",
+      );
     }
     if (reference.kind === "oci") {
       const manifest = await this.#localManifest(reference, chosen.digest);
@@ -120,9 +128,23 @@ export class Puller {
   }
 
   /** Reads the manifest of an image below an index in a folder; skopeo reaches only the index's own. */
-  async #localManifest({ source }: Reference, digest: string): Promise<unknown> {
-    const dir = source.slice("oci:".length).replace(/:[^:/]+$/, "");
-    return parseJson(await Deno.readTextFile(join(dir, "blobs", ...digest.split(":"))));
+  async #localManifest(reference: Reference, digest: string): Promise<unknown> {
+    const dir = reference.source.slice("oci:".length).replace(/:[^:/]+$/, "");
+    const path = join(dir, "blobs", ...digest.split(":"));
+    const { isFile, size } = await Deno.stat(path);
+    if (!isFile || size > MANIFEST_MAX) {
+      invalid(reference, `its manifest is no file of at most ${formatBytes(MANIFEST_MAX)}`);
+    }
+    const bytes = await Deno.readFile(path);
+    const actual = digestOf(bytes);
+    if (actual === digest) return parsed(reference, bytes);
+    throw new SbxError(
+      "environment.digest",
+      `${reference.canonical} has ${actual} in the place of ${digest}`,
+      {
+        hint: "the folder is damaged, or not to be trusted; nothing was kept",
+      },
+    );
   }
 
   /**
@@ -141,37 +163,53 @@ export class Puller {
     if (image && missing.length === 0) return image;
     await this.#requireRoom(bytes);
     const oci = join(this.#work, "oci");
+    // Its own, so that nobody else meets a manifest that skopeo is still writing.
+    const blobs = join(this.#work, "blobs", "sha256");
+    if (image) await this.#lend(image, missing, blobs);
     const source = image && reference.kind === "registry"
       ? `docker://${reference.repository}@${image.digest}`
       : reference.source;
-    await Deno.mkdir(layersDir(this.#home), { recursive: true, mode: 0o700 });
-    const before = await this.#arrived(oci, missing);
+    await Deno.mkdir(join(layersDir(this.#home), "sha256"), { recursive: true, mode: 0o700 });
+    const before = await diskBytes(this.#work);
+    // The layers of an archive may be there twice: unpacked with it, and as copies.
+    const max = image ? bytes + SLACK_BYTES : 2 * DOWNLOAD_MAX;
+    const stop = new AbortController();
     let seen = 0;
     const look = async () => {
-      const now = Math.min(bytes, await this.#arrived(oci, missing) - before);
+      const arrived = await diskBytes(this.#work) - before;
+      const free = await freeBytes(this.#work);
+      if (arrived > max) stop.abort(tooLong(reference, max));
+      else if (free < SPARE_BYTES / 2) stop.abort(noRoom(this.#work, free, SPARE_BYTES));
+      const now = Math.min(bytes, arrived);
       if (now > seen) progress.advance(now - seen);
       seen = Math.max(seen, now);
     };
     const timer = backgroundInterval(() => {
       look().catch(ignore("progress is shown at the next look"));
     }, LOOK_MS);
+    let copied: Pick<FoundImage, "config" | "layers">;
+    let digest: string;
     try {
       await this.#skopeo(reference, `pulling ${reference.canonical}`, [
         "copy",
         "--quiet",
         ...this.#sourceOptions(reference, "src-"),
         "--dest-shared-blob-dir",
-        layersDir(this.#home),
+        join(this.#work, "blobs"),
         "--dest-oci-accept-uncompressed-layers",
         source,
         `oci:${oci}:image`,
-      ]);
+      ], stop.signal);
+      [{ digest }] = Index.parse(parseJson(await Deno.readTextFile(join(oci, "index.json")))).manifests;
+      const path = join(blobs, hexOf(digest));
+      copied = this.#checked(parseJson(await Deno.readTextFile(path)), reference);
+      await Deno.remove(path);
+    } catch (error) {
+      throw stop.signal.aborted ? stop.signal.reason : error;
     } finally {
       clearInterval(timer);
+      await this.#keep(blobs);
     }
-    const [{ digest }] = Index.parse(parseJson(await Deno.readTextFile(join(oci, "index.json")))).manifests;
-    const copied = this.#checked(parseJson(await Deno.readTextFile(blobPath(this.#home, digest))), reference);
-    await Deno.remove(blobPath(this.#home, digest));
     if (!image) return { digest, ...copied };
     // Docker's manifest becomes an OCI one: its digest changes, the digests of its parts do not.
     const same = (a: FoundImage["layers"], b: FoundImage["layers"]) =>
@@ -184,10 +222,19 @@ export class Puller {
     return image;
   }
 
-  /** `bytes` of the missing blobs that are there, whole or in part. */
-  async #arrived(oci: string, missing: FoundImage["layers"]): Promise<number> {
-    const whole = await Promise.all(missing.map(({ digest }) => diskBytes(blobPath(this.#home, digest))));
-    return whole.reduce((sum, each) => sum + each, await diskBytes(oci));
+  /** Shows skopeo the blobs of an image that this home has, so that it does not download them. */
+  async #lend({ config, layers }: FoundImage, missing: FoundImage["layers"], blobs: string): Promise<void> {
+    await Deno.mkdir(blobs, { recursive: true, mode: 0o700 });
+    const digests = new Set([config, ...layers].map(({ digest }) => digest));
+    for (const { digest } of missing) digests.delete(digest);
+    for (const digest of digests) await Deno.link(blobPath(this.#home, digest), join(blobs, hexOf(digest)));
+  }
+
+  /** Takes over the blobs that arrived whole: skopeo gives one its name at its end. */
+  async #keep(blobs: string): Promise<void> {
+    for (const { name, isFile } of await ifFound(Array.fromAsync(Deno.readDir(blobs))) ?? []) {
+      if (isFile) await Deno.rename(join(blobs, name), blobPath(this.#home, `sha256:${name}`));
+    }
   }
 
   async #missing({ config, layers }: FoundImage): Promise<FoundImage["layers"]> {
@@ -202,14 +249,7 @@ export class Puller {
 
   async #requireRoom(bytes: number): Promise<void> {
     const free = await freeBytes(this.#work);
-    if (free >= bytes + SPARE_BYTES) return;
-    throw new SbxError(
-      "disk.full",
-      `${this.#work} has ${formatBytes(free)} free, and the download needs ${
-        formatBytes(bytes + SPARE_BYTES)
-      }`,
-      { hint: "free some space: sbx image gc removes images and layers that no VM uses" },
-    );
+    if (free < bytes + SPARE_BYTES) throw noRoom(this.#work, free, bytes + SPARE_BYTES);
   }
 
   async #manifest(reference: Reference, source: string): Promise<{ value: unknown; digest: string }> {
@@ -223,14 +263,7 @@ export class Puller {
     if (bytes.length > MANIFEST_MAX) {
       invalid(reference, `its manifest has ${bytes.length} bytes, more than ${MANIFEST_MAX}`);
     }
-    try {
-      return {
-        value: parseJson(new TextDecoder().decode(bytes)),
-        digest: `sha256:${createHash("sha256").update(bytes).digest("hex")}`,
-      };
-    } catch (cause) {
-      return invalid(reference, "its manifest is not JSON", cause);
-    }
+    return { value: parsed(reference, bytes), digest: digestOf(bytes) };
   }
 
   #checked(value: unknown, reference: Reference): Pick<FoundImage, "config" | "layers"> {
@@ -245,6 +278,9 @@ export class Puller {
     }
     if (layers.length > LAYERS_MAX) {
       invalid(reference, `it has ${layers.length} layers, more than ${LAYERS_MAX}`);
+    }
+    if (layers.some(({ urls }) => urls?.length)) {
+      invalid(reference, "a layer of it is kept elsewhere, which sbx does not ask");
     }
     const bytes = layers.reduce((sum, { size }) => sum + size, 0);
     if (bytes > DOWNLOAD_MAX) {
@@ -269,7 +305,7 @@ export class Puller {
     { os, architecture }: { os?: unknown; architecture?: unknown },
   ): void {
     if (os === "linux" && architecture === archNames(this.#arch).debian) return;
-    throw this.#platformError(reference, `${os}/${architecture}`);
+    throw this.#platformError(reference, platformName(String(os), String(architecture)));
   }
 
   #sourceOptions({ kind, registry }: Reference, prefix: string): string[] {
@@ -281,7 +317,12 @@ export class Puller {
     return [...plain, ...auth, `--${prefix}cert-dir`, join(this.#work, "certs")];
   }
 
-  async #skopeo(reference: Reference, doing: string, args: string[]): Promise<Uint8Array> {
+  async #skopeo(
+    reference: Reference,
+    doing: string,
+    args: string[],
+    stop?: AbortSignal,
+  ): Promise<Uint8Array> {
     await requireTools({ skopeo: "skopeo" });
     const env = await hostEnvironment();
     await Deno.mkdir(join(this.#work, "certs"), { recursive: true, mode: 0o700 });
@@ -302,13 +343,55 @@ export class Puller {
         doing,
         env: { ...env, TMPDIR: this.#work },
         input: new Uint8Array(),
-        signal: this.#signal,
+        signal: AbortSignal.any([this.#signal, stop].filter((signal) => signal !== undefined)),
       });
     } catch (error) {
       if (!(error instanceof SbxError) || error.code !== "image.tool_failed") throw error;
       throw pullError(reference, doing, String(error.cause));
     }
   }
+}
+
+function digestOf(bytes: Uint8Array): string {
+  return `sha256:${createHash("sha256").update(bytes).digest("hex")}`;
+}
+
+function hexOf(digest: string): string {
+  return digest.slice("sha256:".length);
+}
+
+function parsed(reference: Reference, bytes: Uint8Array): unknown {
+  try {
+    return parseJson(new TextDecoder().decode(bytes));
+  } catch (cause) {
+    return invalid(reference, "its manifest is not JSON", cause);
+  }
+}
+
+/** Most platforms of an image that an error names. */
+const PLATFORMS_SHOWN = 20;
+
+/** A platform in an error, on one line. */
+function platformName(os: string, architecture: string): string {
+  return `${os}/${architecture}`.replaceAll(/[^\w./-]/g, "?").slice(0, 40);
+}
+
+function tooLong({ canonical }: Reference, max: number): SbxError {
+  return new SbxError(
+    "environment.layer.too_large",
+    `${canonical} was refused: its download has more than ${
+      formatBytes(max)
+    }, which is more than its manifest says`,
+    { hint: "the registry, or something on the way to it, is not to be trusted" },
+  );
+}
+
+function noRoom(dir: string, free: number, needed: number): SbxError {
+  return new SbxError(
+    "disk.full",
+    `${dir} has ${formatBytes(free)} free, and the download needs ${formatBytes(needed)}`,
+    { hint: "free some space: sbx image gc removes images and layers that no VM uses" },
+  );
 }
 
 /** The machine's own rules for signatures, if it has any. */
