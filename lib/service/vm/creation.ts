@@ -21,7 +21,8 @@ import type { Registry } from "./registry.ts";
 import type { Sessions } from "../record/sessions.ts";
 import type { VmStates } from "./vm_states.ts";
 import { requireAction, type Vm } from "./vm.ts";
-import { makeVmFiles, requireGrowth, spareScratchGb } from "./vm_files.ts";
+import { requireGrowth } from "./disk.ts";
+import { makeVmFiles, spareScratchGb } from "./vm_files.ts";
 import { VmProcess } from "./vm_process.ts";
 
 /** Parts of the service that a new VM involves. */

@@ -8,6 +8,7 @@ import type { SessionEntry } from "../../ledger/read/mod.ts";
 import { readRecord, readState, sessionPaths } from "../../session/mod.ts";
 import { SESSION_ID } from "../record/sessions.ts";
 import { isAlive, type Vm } from "./vm.ts";
+import { diskGb } from "./disk.ts";
 import { isForeign, settle, VmProcess } from "./vm_process.ts";
 import { currentArch } from "../../base/arch/mod.ts";
 
@@ -121,6 +122,7 @@ export class Registry {
       if (!info) await settle(paths, vm.state);
       return vm;
     }
+    record.scratch_gb = await diskGb({ record, paths });
     return { record, paths, process, state: info ?? await settle(paths, await readLastState(record, paths)) };
   }
 }

@@ -17,8 +17,9 @@ import { guestPath, relativePath } from "../run/workspace.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { SESSION_ID } from "../record/sessions.ts";
-import { ifFound, ignore, SbxError } from "../../base/error/mod.ts";
-import { enlarge, libraryPath, SCRATCH_OPTIONS } from "../../machine/vm/mod.ts";
+import { ifFound, ignore } from "../../base/error/mod.ts";
+import { enlarge } from "../../machine/vm/mod.ts";
+import { makeScratch } from "./disk.ts";
 
 /** Makes the folders, the disk and the files of a new VM, unless they were made ahead; workspace and disk of a source are copied. */
 export async function makeVmFiles(
@@ -136,74 +137,4 @@ async function makeWorkspace({ workspace }: VmPaths): Promise<void> {
 async function isSpare(paths: VmPaths): Promise<boolean> {
   if (await spareScratchGb(paths) === undefined) return false;
   return await Deno.lstat(paths.record).then(() => false, (error) => error instanceof Deno.errors.NotFound);
-}
-
-const GIB = 1024 ** 3;
-
-/**
- * Makes the sparse image of a guest's disk, with ext4 if this host has QEMU. A Mac has no mkfs.ext4: its
- * guests format a blank disk.
- *
- * @throws {SbxError} `disk.full`
- */
-export async function makeScratch(
-  path: string,
-  gigabytes: number,
-  isBlank = libraryPath() !== undefined,
-): Promise<void> {
-  if (isBlank) return await makeBlank(path, gigabytes);
-  const { success, stderr } = await new Deno.Command("mkfs.ext4", {
-    args: [...SCRATCH_OPTIONS, path, `${gigabytes}G`],
-    env: { PATH: `${Deno.env.get("PATH")}:/sbin:/usr/sbin` },
-    stdin: "null",
-    stdout: "null",
-    stderr: "piped",
-  }).output();
-  if (success) return;
-  const text = new TextDecoder().decode(stderr);
-  throw scratchError(path, /No space left/i.test(text), text);
-}
-
-/**
- * Gives a VM that has ended a larger disk.
- *
- * @throws {SbxError} `disk.shrinks`, `disk.full`
- */
-export async function growDisk(
-  { record: { name, scratch_gb }, paths }: Vm,
-  gigabytes: number,
-): Promise<void> {
-  requireGrowth(name, scratch_gb, gigabytes);
-  if (scratch_gb > 0) await enlarge(paths.scratch, gigabytes);
-  else await makeScratch(paths.scratch, gigabytes);
-}
-
-/** @throws {SbxError} `disk.shrinks`: the disk would become smaller */
-export function requireGrowth(name: string, gigabytes: number, asked: number): void {
-  if (asked >= gigabytes) return;
-  throw new SbxError(
-    "disk.shrinks",
-    `the disk of "${name}" has ${gigabytes} GiB: it cannot shrink to ${asked}`,
-    {
-      hint: `give it more than ${gigabytes}, or create a new VM with --disk ${asked}`,
-    },
-  );
-}
-
-async function makeBlank(path: string, gigabytes: number): Promise<void> {
-  try {
-    using file = await Deno.open(path, { create: true, write: true, truncate: true, mode: 0o600 });
-    await file.truncate(gigabytes * GIB);
-  } catch (cause) {
-    throw scratchError(path, /No space left/i.test(String(cause)), cause);
-  }
-}
-
-function scratchError(path: string, isFull: boolean, cause: unknown): SbxError {
-  return new SbxError(isFull ? "disk.full" : "scratch.failed", `the scratch disk ${path} could not be made`, {
-    cause,
-    hint: isFull
-      ? "free some space (sbx list shows the VMs, sbx delete removes one) and try again"
-      : "is e2fsprogs installed?",
-  });
 }

@@ -47,7 +47,7 @@ const LINUX_CALLS: Record<string, string> = {
 /** Programs of Linux alone that host code starts, and what macOS has instead. */
 const LINUX_PROGRAMS: Record<string, string> = {
   "lib/machine/live/serve.ts": "setpriv: no --live",
-  "lib/service/vm/vm_files.ts": "mkfs.ext4: the guest formats its disk",
+  "lib/service/vm/disk.ts": "mkfs.ext4: the guest formats its disk",
   "lib/publish/update/program/place.ts": "dpkg-query: a program that no package owns is updated by hand",
   "lib/machine/vm/helper.ts":
     "setpriv: no helper programs, and the framework's machine ends with the process",

@@ -74,6 +74,18 @@ Deno.test("a process that no service has ordered to start its machine is ended, 
   assertEquals(calls.filter((call) => call === "Stop").length, 1);
 });
 
+Deno.test("a disk that was enlarged by a service that ended before it noted that has the size of its file", () => {
+  const enlarge = async (paths: ReturnType<typeof sessionPaths>) => {
+    const record = JSON.parse(await Deno.readTextFile(paths.record)) as VmRecord;
+    await writeRecord(paths, { ...record, scratch_gb: 2 });
+    await Deno.writeFile(paths.scratch, new Uint8Array());
+    await Deno.truncate(paths.scratch, 4 * 1024 ** 3);
+  };
+  return after(enlarge, (supervisor, id) => {
+    assertEquals(supervisor.find(id).record.scratch_gb, 4);
+  });
+});
+
 Deno.test("a VM whose process is of another version of sbx runs on, is not settled, and can be stopped", async () => {
   let listener: Deno.UnixListener | undefined;
   let child: Deno.ChildProcess | undefined;

@@ -1,5 +1,8 @@
-import { assert, assertEquals } from "@std/assert";
-import { makeScratch } from "../../../lib/service/vm/vm_files.ts";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { diskGb, growDisk, makeScratch } from "../../../lib/service/vm/disk.ts";
+import { vmPaths } from "../../../lib/session/mod.ts";
+import { recordOf } from "../../helper/vm.ts";
 
 const GIB = 1024 ** 3;
 /** ext4's superblock, and the places in it of its magic number and of the features that any kernel may ignore. */
@@ -37,3 +40,45 @@ Deno.test("a guest's disk has a journal, without which files are made slowly aft
   const { superblock } = await madeDisk(false);
   assertEquals(superblock.getUint32(FEATURES_AT, true) & HAS_JOURNAL, HAS_JOURNAL);
 });
+
+/** A VM whose record and disk differ, as a service that was killed in between leaves them. */
+async function withDisk(
+  scratch_gb: number,
+  fileGb: number,
+  look: (vm: Parameters<typeof growDisk>[0]) => Promise<void>,
+): Promise<void> {
+  const dir = await Deno.makeTempDir();
+  try {
+    const paths = vmPaths(dir);
+    await Deno.writeFile(paths.scratch, new Uint8Array());
+    await Deno.truncate(paths.scratch, fileGb * GIB);
+    const record = { ...recordOf(crypto.randomUUID(), "dev"), scratch_gb };
+    await look({ record, paths });
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+Deno.test("a disk that is larger than its record has its file's size, and does not shrink to a size in between", () =>
+  withDisk(2, 4, async (vm) => {
+    assertEquals(await diskGb(vm), 4);
+    const { code } = await assertRejects(() => growDisk(vm, 3), SbxError);
+    assertEquals(code, "disk.shrinks");
+    await growDisk(vm, 4);
+    await growDisk(vm, 5);
+    assertEquals((await Deno.stat(vm.paths.scratch)).size, 5 * GIB);
+  }));
+
+Deno.test("a disk that is smaller than its record grows to the size of the record", () =>
+  withDisk(4, 2, async (vm) => {
+    assertEquals(await diskGb(vm), 4);
+    await growDisk(vm, 4);
+    assertEquals((await Deno.stat(vm.paths.scratch)).size, 4 * GIB);
+  }));
+
+Deno.test("a first disk replaces one that was left half made, and larger", () =>
+  withDisk(0, 4, async (vm) => {
+    assertEquals(await diskGb(vm), 0);
+    await growDisk(vm, 2);
+    assertEquals((await Deno.stat(vm.paths.scratch)).size, 2 * GIB);
+  }));

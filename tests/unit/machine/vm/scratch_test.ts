@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { enlarge, isEnlarged } from "../../../../lib/machine/vm/mod.ts";
-import { makeScratch } from "../../../../lib/service/vm/vm_files.ts";
+import { makeScratch } from "../../../../lib/service/vm/disk.ts";
 
 const GIB = 1024 ** 3;
 
