@@ -19,4 +19,5 @@ export {
   makeWorkFolder,
   nameEnvironment,
   removeEnvironments,
+  requireKept,
 } from "./store.ts";

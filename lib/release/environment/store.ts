@@ -138,6 +138,22 @@ export async function keepingEnvironments<T>(home: Place, work: () => Promise<T>
 }
 
 /**
+ * Waits for a removal under way, and requires that it has left an environment.
+ *
+ * @throws {SbxError} `image.missing` (412)
+ */
+export async function requireKept(
+  home: Place,
+  { key, reference }: Pick<Environment, "key" | "reference">,
+): Promise<void> {
+  const kept = await keepingEnvironments(home, () => getEnvironment(home, key));
+  if (kept) return;
+  throw new SbxError("image.missing", `the image ${reference} was removed meanwhile`, {
+    hint: `pull it, and try again: sbx image pull ${reference}`,
+  });
+}
+
+/**
  * Runs work on one environment, which no other process makes meanwhile.
  *
  * @param onWait called when another process makes the same one

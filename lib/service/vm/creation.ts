@@ -1,6 +1,7 @@
 import type { CreateRequest } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
+import { requireKept } from "../../release/environment/mod.ts";
 import { madeBy, sessionPaths, type VmParent } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import type { Hypervisor } from "../../machine/vm/mod.ts";
@@ -146,8 +147,11 @@ export class VmMaker {
     try {
       const contract = options.parent ? companionContract(boot.contract) : boot.contract;
       // A reference may lead elsewhere later; the VM's disk is one for this environment.
-      const environment = boot.record.environment?.key;
-      await makeVmFiles(vm, { ...vmRequest, ...(environment && { environment }) }, contract, source);
+      const { environment } = boot.record;
+      // A removal that began before the VM was listed took it for unused.
+      if (environment) await requireKept(this.#home, environment);
+      const completed = { ...vmRequest, ...(environment && { environment: environment.key }) };
+      await makeVmFiles(vm, completed, contract, source);
       await launcher.launch(vm, boot.assets);
     } catch (error) {
       await states.erase(vm);

@@ -9,6 +9,7 @@ import {
   findEnvironment,
   keepingEnvironments,
   makeWorkFolder,
+  requireKept,
 } from "../../../lib/release/environment/mod.ts";
 import { Images } from "../../../lib/service/images.ts";
 import { Registry } from "../../../lib/service/vm/registry.ts";
@@ -114,4 +115,29 @@ Deno.test("nothing is removed while an image is made", () =>
       const { code } = await assertRejects(() => images.collectEnvironments(), SbxError);
       assertEquals(code, "environment.busy");
     });
+  }));
+
+Deno.test("a VM that is made while its image is removed waits for the removal, and is refused", () =>
+  inHome(async ({ home, images, all: [a, b] }) => {
+    const removal = images.collectEnvironments();
+    await assertRejects(
+      async () => {
+        await removal;
+        await requireKept(home, b);
+      },
+      SbxError,
+      "was removed meanwhile",
+    );
+    await requireKept(home, a);
+
+    using lock = await Deno.open(join(home.dir, "environments/.lock"), { write: true });
+    await lock.lock(true);
+    const kept = requireKept(home, a);
+    let isOver = false;
+    kept.finally(() => isOver = true).catch(() => {});
+    await exists(join(home.dir, "environments"));
+    assertEquals(isOver, false);
+    await Deno.remove(join(home.dir, "environments", a.key), { recursive: true });
+    await lock.unlock();
+    await assertRejects(() => kept, SbxError, "was removed meanwhile");
   }));
