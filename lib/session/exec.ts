@@ -1,5 +1,6 @@
 /** Programs that the host starts in a guest, each an event before the guest hears of it. */
 import { SbxError } from "../base/error/mod.ts";
+import { plain } from "../base/print/mod.ts";
 import {
   COMMANDS,
   type ExecStreams,
@@ -105,7 +106,8 @@ export async function execProgram(
   const exit = await health.notifying(streams, (await link()).exec(rewritten, ends, signal));
   gate.observe(exitDraft(rewritten, exit.exit_code, event.common));
   if (exit.error) {
-    await streams.output("stderr", encodeLine(`sbx: cannot run ${rewritten.argv[0]}: ${exit.error}`));
+    const line = plain(`sbx: cannot run ${rewritten.argv[0]}: ${exit.error}`);
+    await streams.output("stderr", encodeLine(line));
   }
   return {
     exit_code: exit.exit_code,

@@ -6,6 +6,8 @@ export interface User extends UserIds {
   home: string;
 }
 
+/** Most `bytes` of a file of users: an image may have a pipe in its place, or a file larger than memory. */
+const FILE_MAX = 1024 ** 2;
 /** Largest number of a user or group. */
 const ID_MAX = 2 ** 32 - 2;
 
@@ -37,10 +39,12 @@ function idOf(text: string): number | undefined {
   return /^\d{1,10}$/.test(text) && Number(text) <= ID_MAX ? Number(text) : undefined;
 }
 
-function linesOf(path: string): string[][] {
+/** The fields of a file's lines. */
+export function linesOf(path: string): string[][] {
   let text = "";
   try {
-    text = Deno.readTextFileSync(path);
+    const { isFile, size } = Deno.statSync(path);
+    if (isFile && size <= FILE_MAX) text = Deno.readTextFileSync(path);
   } catch {
     // An image without users.
   }

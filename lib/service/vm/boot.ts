@@ -4,8 +4,8 @@ import { type Assets, bootFiles, INITRD, KERNEL, LAYER, OBOM, ROOTFS } from "../
 import { SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
-import { checkBootConfig, COMMANDS_PATH } from "../../machine/guest/wire/mod.ts";
-import type { Environment } from "../../release/environment/mod.ts";
+import { checkBootConfig, COMMANDS_PATH, isForbiddenVariable } from "../../machine/guest/wire/mod.ts";
+import type { EnvironmentConfig } from "../../release/environment/mod.ts";
 import {
   bootAssets,
   environmentOf,
@@ -120,7 +120,7 @@ export async function makeBoot(
   const contract = await makeContract(sources, profile);
   const providers = withRefs ? grantOf(contract).providers : [];
   const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, providers)]);
-  const builtIn = { ...imageEnv(environment), ...trust.env, ...refs };
+  const builtIn = { ...environment && imageEnv(environment), ...trust.env, ...refs };
   const guest = guestConfig(settings.bootConfig(), request.env, builtIn);
   guest.files.push(trust.file);
   checkBootConfig(guest.env, guest.files);
@@ -164,10 +164,12 @@ export async function makeBoot(
   };
 }
 
-/** Variables of an OCI image. sbx's own commands stay the first ones. */
-function imageEnv(environment: Environment | undefined): Record<string, string> {
-  const { PATH, ...env } = environment?.config.env ?? {};
-  return PATH === undefined ? env : { ...env, PATH: `${COMMANDS_PATH}:${PATH}` };
+/** Variables of an OCI image, without the ones that no guest has. sbx's own commands stay the first ones. */
+export function imageEnv({ config: { env } }: { config: EnvironmentConfig }): Record<string, string> {
+  const usable = Object.entries(env).filter(([name]) => !isForbiddenVariable(name));
+  return Object.fromEntries(
+    usable.map(([name, value]) => [name, name === "PATH" ? `${COMMANDS_PATH}:${value}` : value]),
+  );
 }
 
 /** Refuses revoked files, and warns of deprecated ones. */

@@ -7,10 +7,11 @@ import { SbxError, statusOf } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
 import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
-import { maxRunning, requireUnlocked } from "../../../lib/service/vm/boot.ts";
+import { imageEnv, maxRunning, requireUnlocked } from "../../../lib/service/vm/boot.ts";
 import { withoutSecrets } from "../../../lib/service/contract/credentials.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 import { FILES, set, withBoot } from "../../helper/boot.ts";
+import { COMMANDS_PATH } from "../../../lib/machine/guest/wire/mod.ts";
 
 Deno.test(
   "a resource: corp's lock, the request, the profile, the settings, each before the next",
@@ -206,3 +207,9 @@ Deno.test(
     assertEquals(store.list().map(({ provider }) => provider).sort(), ["anthropic", "github"]);
   }),
 );
+
+Deno.test("an image's variables that no guest may have are left out, and sbx's commands come first", () => {
+  const env = { LD_PRELOAD: "/x.so", ENV: "production", GREETING: "hello", PATH: "/bin" };
+  assertEquals(imageEnv({ config: { env } }), { GREETING: "hello", PATH: `${COMMANDS_PATH}:/bin` });
+  assertEquals(imageEnv({ config: { env: {} } }), {});
+});

@@ -2,7 +2,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CallError } from "../../../../ffi/libc/descriptor.ts";
 import type { PipeEnd } from "../../../../ffi/libc/pipe.ts";
-import { findUser } from "../../../../cmd/guest/pty_agent/user.ts";
+import { findUser, linesOf } from "../../../../cmd/guest/pty_agent/user.ts";
 import { inheritNothing, type ProgramOptions, spawnProgram } from "../../../../ffi/libc/spawn.ts";
 import { fromRoot } from "../../../helper/repo.ts";
 
@@ -170,6 +170,20 @@ Deno.test({
     assertThrows(() => spawn(["/etc/shadow"], { user: { uid: 1234, gid: 55, groups: [] } }), CallError);
     assertEquals(lines(await Deno.readTextFile("/proc/thread-self/status")), before);
   },
+});
+
+Deno.test("a file of users that is a pipe, or larger than memory, has no users", async () => {
+  const dir = await Deno.makeTempDir();
+  try {
+    await Deno.writeTextFile(`${dir}/users`, "app:x:1000:1000::/home/app:/bin/sh\n");
+    assertEquals(linesOf(`${dir}/users`).length, 1);
+    await Deno.truncate(`${dir}/users`, 1024 ** 4);
+    assertEquals(linesOf(`${dir}/users`), []);
+    await new Deno.Command("mkfifo", { args: [`${dir}/pipe`] }).output();
+    assertEquals(linesOf(`${dir}/pipe`), []);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
 });
 
 Deno.test("users are found by name and number, with their groups and home", () => {
