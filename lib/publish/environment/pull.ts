@@ -386,11 +386,13 @@ function tooLong({ canonical }: Reference, max: number): SbxError {
   );
 }
 
+const ROOM_HINT = "free some space: sbx image gc removes images and layers that no VM uses";
+
 function noRoom(dir: string, free: number, needed: number): SbxError {
   return new SbxError(
     "disk.full",
     `${dir} has ${formatBytes(free)} free, and the download needs ${formatBytes(needed)}`,
-    { hint: "free some space: sbx image gc removes images and layers that no VM uses" },
+    { hint: ROOM_HINT },
   );
 }
 
@@ -404,11 +406,21 @@ async function policyOptions(): Promise<string[]> {
 }
 
 /** The error of skopeo's own words. */
-function pullError({ canonical, registry }: Reference, doing: string, output: string): SbxError {
+export function pullError(
+  { canonical, registry }: Pick<Reference, "canonical" | "registry">,
+  doing: string,
+  output: string,
+): SbxError {
   const line = output.trim().split("\n").at(-1) ?? "";
   const quoted = /msg="((?:[^"\\]|\\.)*)"/.exec(line)?.[1].replace(/\\(.)/g, "$1") ?? line;
   const said = quoted.replace(/^Error parsing image name "[^"]*": /, "").replaceAll(/\s+/g, " ")
     .slice(0, 400);
+  if (/no space left on device|disk quota exceeded/i.test(said)) {
+    return new SbxError("disk.full", `${doing}: no space left on the disk`, {
+      cause: output,
+      hint: ROOM_HINT,
+    });
+  }
   if (/unauthorized|authentication required|denied/i.test(said)) {
     return new SbxError(
       "environment.unauthorized",

@@ -11,6 +11,7 @@ import {
   listEnvironments,
   parseReference,
 } from "../../../../lib/release/environment/mod.ts";
+import { pullError } from "../../../../lib/publish/environment/pull.ts";
 import { type ImageParts, succeed, writeImage } from "../../../helper/oci.ts";
 import type { TarFile } from "../../../helper/tar.ts";
 
@@ -170,4 +171,12 @@ Deno.test("a registry that sends more than its manifest says is left, long befor
   assertEquals(code, "environment.layer.too_large");
   assert(message.includes("more than its manifest says"), message);
   await left.promise;
+});
+
+Deno.test("a disk that is full in the middle of a download is named as such", () => {
+  const words = "writing blob: write /home/a/oci-put-blob1: no space left on device";
+  const output = `time="2026-01-01T00:00:00Z" level=fatal msg="${words}"\n`;
+  const { code, hint } = pullError({ canonical: "example.com/a:v1" }, "pulling example.com/a:v1", output);
+  assertEquals(code, "disk.full");
+  assert(hint!.includes("sbx image gc"), hint);
 });
