@@ -177,7 +177,8 @@ function placesOf(nodes: Iterable<Node>): { places: Map<Node, Place>; length: nu
     const folders = [...node.children.values()].filter(({ node: { kind } }) => kind === "folder").length;
     place.nlink = node.kind === "folder" ? 2 + folders : names.get(node) ?? 1;
   }
-  return { places, length: end };
+  // fsck.erofs 1.5 reads a head of attributes after every inode, also after the last one without any.
+  return { places, length: end + XATTR_HEADER };
 }
 
 function sizeOf(node: Node): number {

@@ -323,6 +323,15 @@ Deno.test("a link that does not fit into a block with its attributes has blocks 
   });
 });
 
+Deno.test("an image whose last inode ends with a block is read by all tools", async () => {
+  for (const files of [48, 49, 50]) {
+    const names = Array.from({ length: files }, (_, at) => ({ name: `f${String(at).padStart(3, "0")}` }));
+    await unpacked([names], async (_, image) => {
+      assertEquals((await text("fsck.erofs", image)).trim(), "");
+    });
+  }
+});
+
 Deno.test("a refusal in the middle of a layer ends the program that unpacks it", async () => {
   const rest = { name: "rest", content: crypto.getRandomValues(new Uint8Array(65_536)) };
   await refusal([[{ name: "mem", type: "3" }, ...Array.from({ length: 100 }, () => rest)]]);
