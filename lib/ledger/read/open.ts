@@ -129,45 +129,70 @@ export async function selectPage(
   rest: string,
   args: InValue[] = [],
 ): Promise<TextRow[]> {
-  const lengths = columns.map((column) => `coalesce(octet_length(${column}), -1)`).join(" || ',' || ");
-  const bytes = columns.map((column) => `coalesce(${column}, '')`).join(" || ");
+  const lengths = columns.map((column) => `coalesce(octet_length(${column}), -1)`).join(", ");
   const { rows: [page] } = await client.execute({
-    sql: `SELECT group_concat(lengths, ',') AS lengths, CAST(group_concat(bytes, '') AS BLOB) AS bytes
-            FROM (SELECT ${lengths} AS lengths, ${bytes} AS bytes ${rest})`,
+    sql:
+      `SELECT CAST(group_concat(lengths, ',') AS BLOB) AS lengths, CAST(group_concat(bytes, '') AS BLOB) AS bytes
+            FROM (SELECT concat_ws(',', ${lengths}) AS lengths, concat(${
+        columns.join(", ")
+      }) AS bytes ${rest})`,
     args,
   });
   if (page.lengths === null) return [];
   const fields = fieldsOf(
-    (page.lengths as string).split(",").map(Number),
+    numbersOf(new Uint8Array(page.lengths as ArrayBuffer)),
     new Uint8Array(page.bytes as ArrayBuffer),
   );
   // A database whose lengths are not those of its bytes is damaged, or written in another encoding.
   if (!fields) return await selectText(client, columns, rest, args);
   const names = columns.map(nameOf);
+  // Copies of one row share its shape, and filling them is four times as fast as adding their columns.
+  const empty: TextRow = Object.fromEntries(names.map((name) => [name, null]));
   const rows: TextRow[] = [];
   for (let at = 0; at < fields.length; at += names.length) {
-    const row: TextRow = {};
+    const row = { ...empty };
     for (let column = 0; column < names.length; column++) row[names[column]] = fields[at + column];
     rows.push(row);
   }
   return rows;
 }
 
+const [COMMA, MINUS, ZERO] = [44, 45, 48];
+
+/** Parses whole numbers with commas between them. */
+function numbersOf(text: Uint8Array): number[] {
+  const numbers: number[] = [];
+  let [number, sign] = [0, 1];
+  for (let at = 0; at < text.length; at++) {
+    const unit = text[at];
+    if (unit === COMMA) {
+      numbers.push(sign * number);
+      number = 0;
+      sign = 1;
+    } else if (unit === MINUS) sign = -1;
+    else number = 10 * number + unit - ZERO;
+  }
+  numbers.push(sign * number);
+  return numbers;
+}
+
 /** Cuts text at lengths in `bytes`; -1 is NULL. @returns `undefined`: it has another length */
 function fieldsOf(lengths: readonly number[], bytes: Uint8Array): (string | null)[] | undefined {
-  const total = lengths.reduce((sum, length) => sum + Math.max(length, 0), 0);
+  let total = 0;
+  for (const length of lengths) if (length > 0) total += length;
   if (total !== bytes.length) return undefined;
   const text = decoder.decode(bytes);
   // No byte is more than one character of a string: as many of them as bytes are one for each.
   const isAligned = text.length === bytes.length;
+  const fields: (string | null)[] = [];
   let from = 0;
-  return lengths.map((length) => {
-    if (length < 0) return null;
-    const end = from + length;
-    const field = isAligned ? text.slice(from, end) : decoder.decode(bytes.subarray(from, end));
+  for (const length of lengths) {
+    const end = from + Math.max(length, 0);
+    if (length < 0) fields.push(null);
+    else fields.push(isAligned ? text.slice(from, end) : decoder.decode(bytes.subarray(from, end)));
     from = end;
-    return field;
-  });
+  }
+  return fields;
 }
 
 /** Parses JSON of a column that may be damaged. */

@@ -157,7 +157,7 @@ async function boundAfterOf(client: Client): Promise<number> {
 // The chains of events and outcomes.
 
 /** Rows of a chain's first page, and of later ones. */
-const PAGE_ROWS = 100, PAGE_ROWS_MIN = 10, PAGE_ROWS_MAX = 2000;
+const PAGE_ROWS = 100, PAGE_ROWS_MIN = 10, PAGE_ROWS_MAX = 500;
 /** Characters that a page is meant to have: an event can have a megabyte. */
 const PAGE_LENGTH = 2 ** 21;
 
