@@ -40,7 +40,14 @@ const COMPILER = Deno.env.get("DENO_COMPILE") || Deno.execPath();
 const RUNTIME = Deno.env.get("DENORT_BIN");
 // Deno takes an empty name for a file.
 if (!RUNTIME) Deno.env.delete("DENORT_BIN");
-const INCLUDED = [".guest", ".desktop", "cmd/all.ts", "lib/ledger/worker.ts", "lib/machine/live/worker.ts"];
+const INCLUDED = [
+  ".guest",
+  ".desktop",
+  "cmd/all.ts",
+  "lib/ledger/worker.ts",
+  "lib/ledger/read/rest_worker.ts",
+  "lib/machine/live/worker.ts",
+];
 
 const sources = join(STAGE, "src");
 const denoDir = join(STAGE, "deno");

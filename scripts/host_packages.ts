@@ -1,7 +1,13 @@
 /** npm packages that the host program loads: the imports of its sources and what these depend on. */
 
 /** Sources that main.ts and its worker load. */
-export const HOST_ROOTS = ["main.ts", "cmd/all.ts", "lib/ledger/worker.ts", "lib/machine/live/worker.ts"];
+export const HOST_ROOTS = [
+  "main.ts",
+  "cmd/all.ts",
+  "lib/ledger/worker.ts",
+  "lib/ledger/read/rest_worker.ts",
+  "lib/machine/live/worker.ts",
+];
 
 /** One package as `deno info` names it. */
 export interface HostPackage {

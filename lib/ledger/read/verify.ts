@@ -3,29 +3,18 @@ import type { Client } from "@libsql/client/sqlite3";
 import { basename, dirname, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { ledgerError } from "../failure.ts";
-import {
-  BOUND_VERSION,
-  EVENT_COLUMNS,
-  GENESIS,
-  JOURNAL_COLUMNS,
-  type LedgerDecision,
-  type LedgerOutcome,
-  OUTCOME_COLUMNS,
-} from "../schema.ts";
-import { openLedger, parseJson, selectPage, selectText, type TextRow, withLedger } from "./open.ts";
-import { canonicalJson } from "../../base/json/mod.ts";
-import type { Event } from "../../event/mod.ts";
-import { digestText, findSealMismatch, journalLink, readSeal } from "../chain.ts";
+import { BOUND_VERSION } from "../schema.ts";
+import { openLedger, parseJson, selectText, withLedger } from "./open.ts";
+import { digestText, findSealMismatch, readSeal } from "../chain.ts";
 import { blake3 } from "../../base/hash/mod.ts";
+import { checkChain, EVENTS, JOURNAL, newState, OUTCOMES, type Problem } from "./check.ts";
+import { type RestThread, startRest } from "./rest.ts";
 
 /** Key that signed a seal. One that is not trusted proves nothing. */
 export interface SealSigner {
   id: string;
   trusted: boolean;
 }
-
-/** First problem of a check; `undefined` without a problem. */
-type Problem = Verification["first_bad"];
 
 /** Report of `sbx verify` on one ledger. */
 export interface Verification {
@@ -37,7 +26,7 @@ export interface Verification {
   /** key that signed the seal; absent: the seal is not signed, or nothing could check it */
   signed_by?: SealSigner;
   /** first problem */
-  first_bad?: { sequence?: number; event_id?: string; reason: string };
+  first_bad?: Problem;
 }
 
 /** Checks the signature of a sealed ledger. */
@@ -68,16 +57,19 @@ export async function verifyLedger(
 ): Promise<Verification> {
   const [events, outcomes, journal] = [newState(), newState(), newState()];
   let client: Client | undefined;
-  let problem: Problem;
+  let rest: RestThread | undefined;
+  let problem: Problem | undefined;
   let owner = "";
   try {
     client = await openLedger(path);
     const isBound = await versionOf(client) >= BOUND_VERSION;
     owner = await ownerOf(client);
     const boundAfter = isBound ? await boundAfterOf(client) : Infinity;
+    const terms = { owner, boundAfter };
+    rest = await startRest(client, path, terms);
     problem = checkOwner(owner, expected) ??
-      await checkChain(client, EVENTS, events, { owner, boundAfter }) ??
-      await checkChain(client, OUTCOMES, outcomes) ??
+      await checkChain(client, EVENTS, events, terms, rest?.events) ??
+      await checkChain(client, OUTCOMES, outcomes, terms, rest?.outcomes) ??
       await checkRecords(client, "findings", ["finding_id", "event_id", "rule_id"], "finding") ??
       await checkRecords(client, "approvals", ["ask_id", "event_id"], "record") ??
       await checkRecords(client, "statements", ["statement_id", "kind"], "record") ??
@@ -91,6 +83,7 @@ export async function verifyLedger(
     if (UNREADABLE.test((error as { code?: string }).code ?? "")) throw ledgerError(error, path, "read");
     problem = { sequence: events.length + 1, reason: ledgerError(error, path, "read").message };
   } finally {
+    rest?.stop();
     client?.close();
   }
   const seal = await readSeal(path);
@@ -120,14 +113,12 @@ export async function verifyLedger(
   };
 }
 
-const newState = (): ChainState => ({ length: 0, hash: GENESIS });
-
 function sessionOfFolder(path: string): string | undefined {
   const name = basename(dirname(resolve(path)));
   return SESSION_FOLDER.test(name) ? name : undefined;
 }
 
-function checkOwner(owner: string, expected: string | undefined): Problem {
+function checkOwner(owner: string, expected: string | undefined): Problem | undefined {
   if (owner === "") return { reason: "the ledger does not say which session it belongs to" };
   if (expected === undefined || owner === expected) return undefined;
   return { reason: `the ledger is that of session ${owner}, not of ${expected}` };
@@ -154,152 +145,6 @@ async function boundAfterOf(client: Client): Promise<number> {
   return Number(row?.after_sequence ?? 0);
 }
 
-// The chains of events and outcomes.
-
-/** Rows of a chain's first page, and of later ones. */
-const PAGE_ROWS = 100, PAGE_ROWS_MIN = 10, PAGE_ROWS_MAX = 500;
-/** Characters that a page is meant to have: an event can have a megabyte. */
-const PAGE_LENGTH = 2 ** 21;
-
-/** The good part of a chain. */
-interface ChainState {
-  /** rows */
-  length: number;
-  /** hash of the last row */
-  hash: string;
-}
-
-/** Expected values for the rows of a chain. */
-interface ChainTerms {
-  /** session of the ledger */
-  owner: string;
-  /** sequence of the last event whose decision is not bound */
-  boundAfter: number;
-}
-
-/** Table of a chain. */
-interface ChainTable {
-  /** noun for messages */
-  noun: string;
-  table: string;
-  key: string;
-  /** the column that can be long */
-  content: string;
-  columns: readonly string[];
-  /** Checks one row. @returns its first problem */
-  check(row: TextRow, terms: ChainTerms): string | undefined;
-  /** hash that the next row follows */
-  link(row: TextRow, terms: ChainTerms): string | null;
-}
-
-const EVENTS: ChainTable = {
-  noun: "event",
-  table: "entries",
-  key: "sequence",
-  content: "event",
-  columns: EVENT_COLUMNS,
-  check: checkEvent,
-  link: ({ sequence, hash, record_hash }, { boundAfter }) =>
-    Number(sequence) > boundAfter ? record_hash ?? hash : hash,
-};
-
-const OUTCOMES: ChainTable = {
-  noun: "outcome",
-  table: "outcomes",
-  key: "number",
-  content: "outcome",
-  columns: OUTCOME_COLUMNS,
-  check: checkOutcome,
-  link: ({ hash }) => hash,
-};
-
-const JOURNAL: ChainTable = {
-  noun: "row of the journal",
-  table: "journal",
-  key: "number",
-  content: "id",
-  columns: JOURNAL_COLUMNS,
-  check: ({ kind, id, hash, prev_hash, link }) =>
-    journalLink(kind!, id!, hash!, prev_hash!) === link ? undefined : "a row of the journal was changed",
-  link: ({ link }) => link,
-};
-
-const NO_TERMS: ChainTerms = { owner: "", boundAfter: 0 };
-
-/** Checks the rows of a chain, and counts the good ones in `state`. */
-async function checkChain(
-  client: Client,
-  chain: ChainTable,
-  state: ChainState,
-  terms = NO_TERMS,
-): Promise<Problem> {
-  const { noun, table, key, content, columns } = chain;
-  for (let rows = PAGE_ROWS;;) {
-    let page: TextRow[];
-    try {
-      page = await selectPage(
-        client,
-        columns,
-        `FROM ${table} WHERE ${table}.${key} > ? ORDER BY ${table}.${key} LIMIT ?`,
-        [state.length, rows],
-      );
-    } catch (error) {
-      // A page that cannot be read is read row by row, to find the first bad one.
-      if (rows === 1) throw error;
-      rows = 1;
-      continue;
-    }
-    if (!page.length) return undefined;
-    if (rows > 1) {
-      const length = page.reduce((sum, row) => sum + (row[content]?.length ?? 0), 1);
-      rows = Math.max(PAGE_ROWS_MIN, Math.min(PAGE_ROWS_MAX, Math.floor(PAGE_LENGTH * page.length / length)));
-    }
-    for (const row of page) {
-      const number = state.length + 1;
-      const place = chain === EVENTS && { sequence: number };
-      if (row[key] !== String(number)) return { ...place, reason: `${noun} ${number} is missing` };
-      const reason = row.prev_hash === state.hash
-        ? chain.check(row, terms)
-        : `prev_hash is not the hash of the ${noun} before`;
-      if (reason) return { ...place, event_id: row.event_id ?? "", reason };
-      state.length = number;
-      state.hash = chain.link(row, terms)!;
-    }
-  }
-}
-
-function checkEvent(row: TextRow, { owner }: ChainTerms): string | undefined {
-  if (digestText(row.event!, row.prev_hash!) !== row.hash) return "the hash does not match the event";
-  const event = parseJson<Event>(row.event);
-  if (!event?.common || canonicalJson(event) !== row.event) return "the event is not canonical JSON";
-  if (String(event.common.sequence) !== row.sequence) return "column sequence differs from the event";
-  if (event.common.session_id !== owner) return `the event is one of session ${event.common.session_id}`;
-  if (event.common.event_id !== row.event_id) return "column event_id differs from the event";
-  if (event.common.event_type !== row.event_type) return "column event_type differs from the event";
-  if (row.record === null) {
-    const undecided = row.decision === null && row.rule_id === null && row.record_hash === null;
-    return undecided ? undefined : "the event has a decision without a record";
-  }
-  if (digestText(row.record, row.hash!) !== row.record_hash) {
-    return "record_hash does not match the decision record";
-  }
-  const record = parseJson<LedgerDecision>(row.record);
-  if (record?.decision !== row.decision) return "column decision differs from the decision record";
-  return (record?.rule?.id ?? null) === row.rule_id
-    ? undefined
-    : "column rule_id differs from the decision record";
-}
-
-function checkOutcome(row: TextRow): string | undefined {
-  if (digestText(row.outcome!, row.prev_hash!) !== row.hash) return "the hash does not match the outcome";
-  const outcome = parseJson<LedgerOutcome & { number: number }>(row.outcome);
-  if (String(outcome?.number) !== row.number) return "column number differs from the outcome";
-  if (outcome?.event_id !== row.event_id) return "column event_id differs from the outcome";
-  return (outcome.decision?.decision ?? null) === row.decision
-    ? undefined
-    : "column decision differs from the outcome";
-}
-
 // Rows outside the chains of events and outcomes.
 
 /** Bodies read at a time: they have any size. */
@@ -316,7 +161,7 @@ async function checkRecords(
   table: string,
   keys: string[],
   json: string,
-): Promise<Problem> {
+): Promise<Problem | undefined> {
   for (const row of await selectText(client, [...keys, json, "hash"], `FROM ${table} ORDER BY rowid`)) {
     const record = parseJson<Record<string, unknown>>(row[json]);
     if (digestText(row[json] ?? "") !== row.hash || keys.some((key) => record?.[key] !== row[key])) {
@@ -325,7 +170,7 @@ async function checkRecords(
   }
 }
 
-async function checkBodies(client: Client): Promise<Problem> {
+async function checkBodies(client: Client): Promise<Problem | undefined> {
   for (let after = 0;;) {
     const { rows } = await client.execute({
       sql: `SELECT rowid AS row, CAST(hash AS BLOB) AS hash, CAST(bytes AS BLOB) AS bytes FROM body_blobs
@@ -343,7 +188,7 @@ async function checkBodies(client: Client): Promise<Problem> {
   }
 }
 
-async function checkStructure(client: Client): Promise<Problem> {
+async function checkStructure(client: Client): Promise<Problem | undefined> {
   const { rows } = await client.execute(
     "SELECT CAST(integrity_check AS BLOB) = CAST('ok' AS BLOB) AS ok FROM pragma_integrity_check(1)",
   );
@@ -359,7 +204,7 @@ const BOUND = [
 ];
 
 /** Compares findings, answers and bodies with the journal, which has a row for each that was written. */
-async function checkBound(client: Client): Promise<Problem> {
+async function checkBound(client: Client): Promise<Problem | undefined> {
   for (const { kind, table, id, order } of BOUND) {
     const [gone] = await selectText(
       client,
@@ -378,7 +223,7 @@ async function checkBound(client: Client): Promise<Problem> {
 }
 
 /** Finds an outcome, a finding or an answer of an event that the ledger does not have. */
-async function checkReferences(client: Client): Promise<Problem> {
+async function checkReferences(client: Client): Promise<Problem | undefined> {
   for (const table of ["outcomes", "findings", "approvals"]) {
     const [row] = await selectText(
       client,

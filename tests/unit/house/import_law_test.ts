@@ -26,6 +26,7 @@ const ROOTS = [
   "main.ts",
   "cmd/all.ts",
   "cmd/desktop/main.tsx",
+  "lib/ledger/read/rest_worker.ts",
   "lib/ledger/worker.ts",
   "lib/machine/live/worker.ts",
   ...GUEST.map((name) => `cmd/guest/${name}/main.ts`),
