@@ -90,3 +90,36 @@ Deno.test("a query for a resolver asks for recursion and large answers, with one
   ]);
   assertEquals(query.additionals[0].udpPayloadSize, RESOLVER_UDP_BYTES);
 });
+
+Deno.test("addresses are encoded as the library encodes them, and refer to the name of the question", () => {
+  const records = (type: string, data: string[], name = QUERY.name) =>
+    data.map((each, at) => ({ name, type, ttl: 60 + at, data: each }));
+  const v4 = ["8.8.4.4", "255.0.0.1", "0.0.0.0"];
+  const v6 = ["2001:db8::1", "::", "fe80::1:2:3:4"];
+  const cases: [type: string, records: ReturnType<typeof records>, referring?: true][] = [
+    ["A", records("A", v4), true],
+    ["A", records("A", ["8.8.4.4"], QUERY.name.toUpperCase()), true],
+    ["AAAA", records("AAAA", v6), true],
+    ["A", records("A", v4, "other.test")],
+    ["A", [...records("CNAME", ["b.test"]), ...records("A", v4, "b.test")]],
+  ];
+  for (const [type, answers, referring = false] of cases) {
+    const query = { ...QUERY, type };
+    const bytes = writeReply(query, { rcode: "NOERROR", records: answers }, "udp");
+    const written = packet.decode(Buffer.from(bytes));
+    const expected = packet.decode(Buffer.from(packet.encode({
+      type: "response",
+      id: QUERY.id,
+      flags: QUERY.flags | packet.RECURSION_AVAILABLE,
+      questions: [{ name: QUERY.name, type, class: "IN" }],
+      answers: answers.map((answer) => ({ ...answer, class: "IN" })),
+    })));
+    assertEquals(bytes.includes(0xc0), referring);
+    const plain = (all: { name: string }[]) =>
+      all.map((each) => ({ ...each, name: each.name.toLowerCase() }));
+    assertEquals({ ...written, answers: plain(written.answers) }, {
+      ...expected,
+      answers: plain(expected.answers),
+    });
+  }
+});
