@@ -1,4 +1,5 @@
 /** The gateway's allow-list: the service's own route table (docs/design/contracts/02-http.md §2). */
+import { memoize } from "../../base/memo/mod.ts";
 import { errorBody, SbxError } from "../../base/error/mod.ts";
 
 /** Method and OpenAPI path of a route (`/vms/{id}/info`). */
@@ -30,13 +31,13 @@ export function methodMatcher(table: readonly RouteKey[]): MethodMatcher {
   const fixed = Map.groupBy(table.filter(({ path }) => !path.includes("{")), ({ path }) => path);
   const patterns = Map.groupBy(table.filter(({ path }) => path.includes("{")), ({ path }) => path);
   const matchers = [...patterns].map(([path, routes]) => ({ matches: pathMatcher(path), routes }));
-  return (path) => {
+  return memoize((path) => {
     const found = [
       ...fixed.get(path) ?? [],
       ...matchers.flatMap(({ matches, routes }) => matches(path) ? routes : []),
     ];
     return found.map(({ method }) => method);
-  };
+  });
 }
 
 /** Paths that are no routes of the table: sockets, and the gateway's own. */
@@ -62,7 +63,7 @@ export function pathNamer(table: readonly RouteKey[]): (path: string) => string 
     // A fixed path comes before a pattern that matches it too.
     .sort((a, b) => Number(a.includes("{")) - Number(b.includes("{")))
     .map((pattern) => ({ pattern, matches: pathMatcher(pattern) }));
-  return (path) => patterns.find(({ matches }) => matches(path))?.pattern ?? "(no route)";
+  return memoize((path) => patterns.find(({ matches }) => matches(path))?.pattern ?? "(no route)");
 }
 
 /**
