@@ -1,4 +1,5 @@
 /** The aggregator protocol: requests and answers, as lines of JSON over pipes (docs/design/contracts/08-mcp.md §8). */
+import { setImmediate } from "node:timers";
 import { z } from "zod";
 import { isDeeper, parseJson } from "../base/json/mod.ts";
 import { joinBytes } from "../base/bytes/mod.ts";
@@ -151,7 +152,7 @@ export class LineWriter {
 
   async #drain(): Promise<void> {
     // Batches the lines of one turn of the event loop.
-    await Promise.resolve();
+    await new Promise<void>((resolve) => setImmediate(resolve));
     try {
       while (this.#waiting.length > 0) {
         const text = this.#waiting.join("\n") + "\n";

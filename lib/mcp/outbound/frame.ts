@@ -4,6 +4,7 @@
  * the NDJSON protocol lacks: progress, cancellation, changed lists. A frame is u32 big-endian length of the
  * rest, u8 kind, u32 big-endian id, payload.
  */
+import { setImmediate } from "node:timers";
 import { closeQuietly, writeAll } from "../../base/wire/mod.ts";
 
 /** Kinds of frames; the id is that of an HTTP request, unless noted. */
@@ -130,7 +131,7 @@ export class FrameWire {
   }
 
   async #drain(): Promise<void> {
-    await Promise.resolve();
+    await new Promise<void>((resolve) => setImmediate(resolve));
     try {
       while (this.#waiting.length > 0) {
         const frames = this.#waiting;
