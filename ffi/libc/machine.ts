@@ -66,7 +66,7 @@ export function mount(type: string, target: string, options = ""): void {
   }
 }
 
-/** Takes away what is mounted last at a folder. @throws {Error} the kernel refuses */
+/** Removes the last mount at a folder. @throws {Error} the kernel refuses */
 export function unmount(target: string): void {
   const { umount2 } = loadFunctions({ umount2: { parameters: ["buffer", "i32"], result: "i32" } });
   if (umount2(text(target), 0) !== 0) throw new Error(`${target} cannot be unmounted`);

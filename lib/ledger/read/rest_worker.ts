@@ -16,7 +16,7 @@ port.onmessage = async ({ data: { path, terms, events, outcomes } }) => {
     if (!await checkChain(client, EVENTS, events, terms)) port.postMessage({ events });
     if (!await checkChain(client, OUTCOMES, outcomes, terms)) port.postMessage({ outcomes });
   } catch {
-    // The caller checks what is not reported, and meets the error there.
+    // The caller checks the rest, and meets the error there.
   } finally {
     client?.close();
     port.postMessage({ done: true });

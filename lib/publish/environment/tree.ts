@@ -6,7 +6,7 @@ import { pathOf, refuseLayer, shown, type TarEntry } from "./tar.ts";
 
 /** Most files and folders of an image. */
 export const ENTRIES_MAX = 1_000_000;
-/** Most entries of all layers together: later ones may replace, hide or repeat what is there. */
+/** Most entries of all layers together: later ones may replace, hide or repeat earlier ones. */
 const LAYERS_ENTRIES_MAX = 4 * ENTRIES_MAX;
 /** Most `bytes` of the paths, link targets and attributes of all entries, which are in memory until the end. */
 const NAMES_MAX = 256 * 1024 ** 2;
@@ -209,7 +209,7 @@ function hide(parent: Node, name: string, layer: number): void {
 function hideContent(folder: Node, layer: number): void {
   const left = [folder];
   for (let node = left.pop(); node; node = left.pop()) {
-    // What it has since then is of this layer.
+    // The rest is of this layer.
     if (node.hiddenBy === layer) continue;
     node.hiddenBy = layer;
     for (const [name, child] of node.children) {

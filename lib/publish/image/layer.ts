@@ -219,7 +219,7 @@ async function writePerl(dir: string, tree: string, triplet: string): Promise<vo
 /** Command line of a guest program: all permissions, no downloads, no configuration lookup, no look for a newer Deno. */
 const DENO_RUN =
   `exec ${LAYER_PATH}/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock --no-remote --no-npm --quiet`;
-/** Begin of a command: what a person's shell has set for its own programs is not for this one. */
+/** Begin of a command: variables that a person's shell sets for its own programs are not for this one. */
 const COMMAND = `#!${LAYER_PATH}/bin/sh
 unset LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT
 export DENO_NO_UPDATE_CHECK=1

@@ -68,7 +68,7 @@ const { interface: dummy, ipv4, ipv6, tcpPort, dnsPort, resolver } = GUEST_NETWO
 const LOG =
   `limit rate ${LOGGED_PER_SECOND}/second burst ${LOGGED_PER_SECOND} packets log group ${LOG_GROUP} snaplen ${LOGGED_BYTES} queue-threshold 1`;
 
-/** Containers are inside of the guest: what it sends them needs no way out. */
+/** Containers are inside of the guest: packets to them need no way out. */
 const INSIDE = `meta oifkind { "bridge", "veth" } accept`;
 
 /**
