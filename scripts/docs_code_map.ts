@@ -17,6 +17,7 @@ export const AREAS: Record<string, string> = {
   network: "a guest's traffic: TCP, TLS, HTTP, DNS, git and model calls",
   credential: "secrets that guests use and never see",
   mcp: "external MCP servers, and MCP for guests",
+  cache: "downloads that VMs share: registries, digests, the store",
   config: "files that people write: settings, corp.toml, profiles",
   release: "the release graph and what publishers sign: manifests, attestations, SBOMs",
   publish: "making and taking releases: images, packages, channels, updates",

@@ -60,6 +60,7 @@ import "./admin/corp.ts";
 import "./admin/fleet.ts";
 import "./admin/template.ts";
 import "./admin/image.ts";
+import "./admin/cache.ts";
 import "./admin/update.ts";
 import "./admin/debug.ts";
 import "./admin/support-bundle.ts";

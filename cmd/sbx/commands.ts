@@ -91,6 +91,7 @@ export const TOPICS: readonly Topic[] = [
       "fleet",
       "template",
       "image",
+      "cache",
       "update",
       "debug",
       "support-bundle",

@@ -61,6 +61,7 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   fleet: "send this machine's records to the company's collector",
   template: "list, make and remove the booted guests that VMs start from",
   image: "list, build and remove the images that VMs boot",
+  cache: "list and clear the downloads that VMs share",
   update: "update sbx, profiles and images, or check for updates",
   debug: "print a report of this installation that can be sent to anyone",
   "support-bundle": "write a redacted archive: report, checks, logs, configuration",

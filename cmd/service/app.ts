@@ -6,7 +6,7 @@ import { ledgerFinder, SecurityReport, type Service, StatusReport } from "../../
 import { routeCredentials } from "./routes/credentials.ts";
 import { routeDetection } from "./routes/detection.ts";
 import { routeFiles } from "./routes/files.ts";
-import { routeImages, routeTemplates } from "./routes/images.ts";
+import { routeCache, routeImages, routeTemplates } from "./routes/images.ts";
 import { routeJobs, routeRun } from "./routes/jobs.ts";
 import { routeMcp } from "./routes/mcp.ts";
 import { routePolicy } from "./routes/policy.ts";
@@ -57,6 +57,7 @@ export function makeApp(service: Service): Hono {
   routeVms(app, service);
   routeTemplates(app, service);
   routeImages(app, service);
+  routeCache(app, service);
   routeUpdates(app, service);
   routeRun(app, supervisor);
   routeJobs(app, supervisor);

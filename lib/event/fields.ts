@@ -44,6 +44,7 @@ export const FIELDS: Record<string, CatalogueField> = {
   "http.request.git.updates": {"type":"list","cel":"list<dyn>","description":"refs that a push changes, as ref, old, new and kind (create, update, delete)"},
   "http.response.status": {"type":"number","cel":"int"},
   "http.response.bytes": {"type":"number","cel":"int"},
+  "http.response.cache_digest": {"type":"string","cel":"string","description":"digest of the copy in the shared cache that answered; absent: the upstream did"},
   "http.response.headers": {"type":"map","cel":"map<string, list<string>>","description":"values by lower-case name"},
   "http.response.body.state": {"type":"string","cel":"string","values":["missing","text","binary","redacted"]},
   "http.response.body.text": {"type":"string","cel":"string"},

@@ -95,6 +95,9 @@ const Http = z.strictObject({
   response: z.strictObject({
     status: z.int(),
     bytes: count,
+    cache_digest: z.string().optional().describe(
+      "digest of the copy in the shared cache that answered; absent: the upstream did",
+    ),
     headers: Headers,
     body: Body,
     no_close_notify: z.boolean().optional().describe(

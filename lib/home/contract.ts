@@ -15,6 +15,7 @@ import type { RuleTable } from "../policy/author/mod.ts";
 import type { Rule, RuleLayers } from "../policy/mod.ts";
 import type { Profile } from "../config/profile/mod.ts";
 import type { Contract, OnFull } from "../session/mod.ts";
+import { registriesOf } from "../cache/schema.ts";
 import type { SettingsStore } from "../config/settings/mod.ts";
 import type { SnapshotLimits } from "../machine/snapshot/mod.ts";
 import type { TomlDocument } from "../base/toml/mod.ts";
@@ -121,6 +122,9 @@ const MIB = 1024 * 1024;
 /** Limit of a ledger whose setting is switched off (docs/design/contracts/12-ledger.md §12). */
 const LEDGER_MIB = 1024;
 
+/** Size of a cache whose setting is switched off. */
+const CACHE_GIB = 10;
+
 /** Setting by which corp forbids logins at MCP servers, and a person can switch them off. */
 export const LOGIN_SETTING = "network.mcp_logins";
 
@@ -145,7 +149,9 @@ export async function makeContract(
     corpLayer(corp),
     detections.irs(),
   ]);
+  const cache = cacheOf(settings, profile);
   const contract = {
+    ...(cache && { cache }),
     detection,
     profile: profileTerms,
     corp: corpTerms,
@@ -320,6 +326,27 @@ function proxyOf(settings: SettingsStore): Contract["network"]["proxy"] {
     ...(noProxy?.length && { no_proxy: noProxy }),
     ...(authFile ? { auth_file: authFile as string } : {}),
     ...(byName === true && { by_name: true }),
+  };
+}
+
+/** The shared cache of a profile's VMs; `undefined` while it names no tool, or the cache is switched off. */
+function cacheOf(settings: SettingsStore, { id, cache }: Profile): Contract["cache"] {
+  const { enabled, max_bytes } = cacheLimits(settings);
+  if (!cache || !enabled) return undefined;
+  const registries = registriesOf(cache);
+  if (Object.keys(registries).length === 0) return undefined;
+  return {
+    scope: cache.scope === "profile" ? `profile-${id}` : "home",
+    registries,
+    max_bytes,
+  };
+}
+
+/** The settings of the shared cache. */
+export function cacheLimits(settings: SettingsStore): { enabled: boolean; max_bytes: number } {
+  return {
+    enabled: settings.inForce("vm.cache.enabled") !== false,
+    max_bytes: Number(settings.inForce("vm.cache.max_gb") ?? CACHE_GIB) * 1024 * MIB,
   };
 }
 

@@ -217,6 +217,7 @@ const FAMILIES: Record<EventFamily, { view: string; columns: Columns }> = {
       git: "http.request.git",
       status: "http.response.status",
       response_bytes: "http.response.bytes",
+      cache_digest: "http.response.cache_digest",
       response_headers: "http.response.headers",
       response_body: "http.response.body",
     },

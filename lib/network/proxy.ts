@@ -9,7 +9,7 @@ import { BufferBudget } from "./exchange/body_buffer.ts";
 import type { ExchangeContext } from "./exchange/context.ts";
 import { connectDraft } from "./exchange/draft.ts";
 import { agrees, type Flow, formatAuthority, type Requester } from "./exchange/request.ts";
-import { type HostRequest, sendFromHost } from "./exchange/host.ts";
+import { fetchDocument, type HostRequest, sendFromHost } from "./exchange/host.ts";
 import { MessageFault } from "./fault.ts";
 import { GuestHttp } from "./guest/http.ts";
 import { type ClientHello, parseHello, recognize } from "./guest/sniff.ts";
@@ -19,7 +19,7 @@ import { type NetTimeouts, TIMEOUTS } from "./limit.ts";
 import { Pool } from "./upstream/pool.ts";
 import type { DialAddress, TcpConnector } from "./upstream/upstream.ts";
 import type { Ca } from "./ca/mod.ts";
-import type { CredentialPort, ModelPort, NamePort } from "./interface/mod.ts";
+import type { CachePort, CredentialPort, ModelPort, NamePort } from "./interface/mod.ts";
 
 /** Fields of the first frame of a guest's TCP stream (docs/design/contracts/07-guest-wire.md §7). */
 export interface TcpOpen {
@@ -42,6 +42,8 @@ export class NetProxy {
   readonly #terminator: Terminator;
   readonly #context: ExchangeContext;
   readonly #tunnel: Tunnel;
+  /** connections for documents that vouch for artefacts of the cache */
+  #documents?: Pool;
   /** open streams of the guest */
   readonly #guests = new Set<ByteStream>();
   #closed = false;
@@ -51,17 +53,24 @@ export class NetProxy {
     this.#gate = options.gate;
     this.#timeouts = { ...TIMEOUTS, ...options.timeouts };
     this.#terminator = new Terminator(options.ca);
-    this.#context = {
+    const makePool = () => new Pool(this.#watch, this.#timeouts, options.caCerts ?? [], options.connect);
+    const context: ExchangeContext = {
       gate: options.gate,
       broker: options.broker,
       ...(options.models && { models: options.models }),
-      pool: new Pool(this.#watch, this.#timeouts, options.caCerts ?? [], options.connect),
+      pool: makePool(),
       locate: (host, port, address, actor) => this.#locate(host, port, address, actor),
       relayMs: this.#timeouts.relay,
       closeMs: this.#timeouts.close,
       lingerMs: this.#timeouts.linger,
       budget: new BufferBudget(this.#timeouts.buffer),
     };
+    if (options.cache) {
+      // A guest that makes an upstream answer out of step on its own connections reaches no document of the host's.
+      const documents = { ...context, pool: this.#documents = makePool() };
+      context.cache = { port: options.cache, document: (url) => fetchDocument(documents, url) };
+    }
+    this.#context = context;
     this.#tunnel = new Tunnel(this.#context);
   }
 
@@ -139,6 +148,7 @@ export class NetProxy {
     this.#closed = true;
     this.#terminator.close();
     this.#context.pool.close();
+    this.#documents?.close();
     for (const conn of this.#guests) closeQuietly(conn);
   }
 
@@ -321,6 +331,8 @@ export interface NetOptions {
   names: NamePort;
   broker: CredentialPort;
   models?: ModelPort;
+  /** absent: the profile shares no cache */
+  cache?: CachePort;
   /** Address for a host of `network.upstream_overrides`; `undefined` leaves the address that policy decided on. */
   dialOverride?(host: string, port: number): DialAddress | undefined;
   /** PEM; roots for verifying upstreams, in addition to the roots that this process was started with */

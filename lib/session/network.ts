@@ -5,6 +5,7 @@ import { log } from "../base/log/mod.ts";
 import { plain } from "../base/print/mod.ts";
 import type { FrameChannel } from "../base/wire/mod.ts";
 import { type Ca, openCa } from "../network/ca/mod.ts";
+import { SharedCache } from "../cache/mod.ts";
 import type { CredentialBroker, LoginPlace } from "../credential/mod.ts";
 import { DnsService } from "../network/dns/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
@@ -17,6 +18,7 @@ import { type ByteStream, CredentialDenied, NetProxy } from "../network/mod.ts";
 import type { Contract } from "./files/contract.ts";
 import { readNetworkConfig } from "./network_config/mod.ts";
 import type { PacketRefusal } from "../machine/guest/mod.ts";
+import { join } from "node:path";
 import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
 
 /** Most ends that arrived before their streams. */
@@ -63,9 +65,10 @@ export class Network {
 
   /** @throws {SbxError} `ca.*`, and errors of {@linkcode readNetworkConfig}: nothing leaves the guest then */
   static async open({ home, contract, gate, broker }: NetworkOptions): Promise<Network> {
-    const [ca, { resolvers, overrides, caCerts, prices, host }] = await Promise.all([
+    const [ca, { resolvers, overrides, caCerts, prices, host }, cache] = await Promise.all([
       openCa(home) as Promise<Ca>,
       readNetworkConfig(contract.network),
+      openCache(home, contract),
     ]);
     const dns = new DnsService({ gate, resolvers, overrides });
     const proxy = new NetProxy({
@@ -74,6 +77,7 @@ export class Network {
       names: dns,
       broker,
       models: new ModelReader(() => prices),
+      ...(cache && { cache }),
       dialOverride: (host, port) => overrides.target(host, port),
       caCerts,
       connect: (target, signal) => host.connect(target, signal).catch(tellProxy),
@@ -180,6 +184,18 @@ export class Network {
       });
     }
   }
+}
+
+/** Opens the cache of a contract; a store that cannot be trusted is not used. */
+async function openCache(
+  { cacheDir }: Pick<Home, "cacheDir">,
+  { cache }: Pick<Contract, "cache">,
+): Promise<SharedCache | undefined> {
+  if (!cache) return undefined;
+  const { scope, registries, max_bytes } = cache;
+  return await SharedCache.open({ dir: join(cacheDir, scope), registries, maxBytes: max_bytes }).catch(
+    (error) => void log.warn(`without the shared cache: ${asSbxError(error, "opening the cache").message}`),
+  );
 }
 
 let lastProxyFault = "";

@@ -20,6 +20,9 @@ export interface TestNetOptions {
   /** address to connect to, by host and port */
   target?: NetOptions["dialOverride"];
   models?: NetOptions["models"];
+  cache?: NetOptions["cache"];
+  /** folder of the CA of upstreams; absent: the guest's world is its own */
+  upstreamDir?: string;
   /** how upstreams are reached */
   connect?: NetOptions["connect"];
   lookup?: NetOptions["names"]["lookup"];
@@ -48,7 +51,7 @@ export class TestNet implements AsyncDisposable {
     const dir = await Deno.makeTempDir({ prefix: "sbx-net-" });
     const ca = await openCa({ dir });
     // Upstreams have a CA of their own.
-    const roots = await openCa({ dir: join(dir, "upstream") });
+    const roots = await openCa({ dir: options.upstreamDir ?? join(dir, "upstream") });
     const gate = new TestGate(options.rules);
     const ownBroker = options.broker ? undefined : await testBroker(dir);
     const proxy = new NetProxy({
@@ -65,6 +68,7 @@ export class TestNet implements AsyncDisposable {
       ...(options.target && { dialOverride: options.target }),
       ...(options.connect && { connect: options.connect }),
       ...(options.models && { models: options.models }),
+      ...(options.cache && { cache: options.cache }),
     });
     const caPath = join(dir, "guest-ca.pem");
     await Deno.writeTextFile(caPath, ca.certificate);

@@ -70,7 +70,7 @@ function formatRequests(events: ListedEvent[]): string {
 export function row(event: ListedEvent): string[] {
   const { request, response } = objectOf(event.http ?? event.dns);
   const { method, url, qname, qtype } = objectOf(request);
-  const { status, rcode, bytes } = objectOf(response);
+  const { status, rcode, bytes, cache_digest } = objectOf(response);
   const { duration_ms, error } = objectOf(event.outcome);
   const program = objectOf(objectOf(event.common).process).executable;
   return [
@@ -82,6 +82,7 @@ export function row(event: ListedEvent): string[] {
     String(program ?? ""),
     [
       ...event.dns ? ["DNS", qtype, qname, rcode === "NOERROR" && "(no address)"] : [method, url],
+      cache_digest && "(from the cache)",
       error && `(${error})`,
     ].filter(Boolean).join(" "),
   ];

@@ -1,8 +1,10 @@
-/** Routes of images, and of templates made from them. */
+/** Routes of images, of templates made from them, and of the shared cache. */
 import type { Hono } from "hono";
-import { imageRoutes, type TemplateInfo, templateRoutes } from "../../../lib/client/api/mod.ts";
+import { cacheRoutes, imageRoutes, type TemplateInfo, templateRoutes } from "../../../lib/client/api/mod.ts";
 import { type Service, templateFor } from "../../../lib/service/mod.ts";
 import { diskBytes, layersDir } from "../../../lib/release/environment/mod.ts";
+import { cacheUse, clearCache } from "../../../lib/cache/mod.ts";
+import { cacheLimits } from "../../../lib/home/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of images. */
@@ -22,6 +24,12 @@ export function routeImages(app: Hono, { home, images }: Service): void {
   }));
   handle(app, imageRoutes.removeEnvironment, ({ query }) => images.removeEnvironment(query.image));
   handle(app, imageRoutes.collectEnvironments, () => images.collectEnvironments());
+}
+
+/** Routes of the shared cache. */
+export function routeCache(app: Hono, { home, settings }: Service): void {
+  handle(app, cacheRoutes.info, async () => ({ ...cacheLimits(settings), ...await cacheUse(home.cacheDir) }));
+  handle(app, cacheRoutes.clear, () => clearCache(home.cacheDir));
 }
 
 /** Routes of templates. */

@@ -21,6 +21,8 @@ export interface Home {
   profilesDir: string;
   /** one folder per session: its record, logs, ledger and workspace */
   sessionsDir: string;
+  /** artefacts of registries that VMs share */
+  cacheDir: string;
   /** logs of the service and the gateway */
   logsDir: string;
   /** spending of profiles, by day */
@@ -111,6 +113,7 @@ function placesOf(env: { get(name: string): string | undefined }): Home {
     templatesDir: env.get("SBX_TEMPLATES_DIR") || join(dir, "templates"),
     profilesDir: env.get("SBX_PROFILES_DIR") || join(dir, "profiles"),
     sessionsDir: join(dir, "sessions"),
+    cacheDir: join(dir, "cache"),
     logsDir: join(dir, "logs"),
     budgetsDir: join(dir, "budgets"),
     serviceSocket: join(runDir, "service.sock"),

@@ -1,3 +1,4 @@
+import { cacheRoutes } from "./cache.ts";
 import { credentialRoutes } from "./credential.ts";
 import { debugRoutes } from "./debug.ts";
 import { detectionRoutes } from "./detection.ts";
@@ -28,6 +29,7 @@ export const ROUTE_GROUPS = {
   port: portRoutes,
   template: templateRoutes,
   image: imageRoutes,
+  cache: cacheRoutes,
   file: fileRoutes,
   snapshot: snapshotRoutes,
   work: workRoutes,

@@ -15,6 +15,7 @@ export * from "./settings.ts";
 export * from "./snapshot.ts";
 export * from "./socket.ts";
 export * from "./system.ts";
+export * from "./cache.ts";
 export * from "./image.ts";
 export * from "./template.ts";
 export * from "./update.ts";

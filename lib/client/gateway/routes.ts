@@ -47,6 +47,8 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "DELETE", path: "/environments" },
   { method: "POST", path: "/environments/gc" },
   { method: "POST", path: "/images/prune" },
+  { method: "GET", path: "/cache" },
+  { method: "DELETE", path: "/cache" },
   { method: "GET", path: "/vms/{id}/files/content" },
   { method: "POST", path: "/vms/{id}/files/content" },
   { method: "GET", path: "/vms/{id}/files/list" },

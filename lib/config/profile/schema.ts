@@ -4,6 +4,7 @@
  */
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
+import { CacheTable } from "../../cache/schema.ts";
 import { BudgetTerms } from "../../policy/budget/schema.ts";
 import { rulesSchema } from "../../policy/author/schema.ts";
 import { isSemVer } from "../../base/semver/mod.ts";
@@ -264,6 +265,7 @@ export const ProfileFile = z.strictObject({
   budget: BudgetTerms.optional(),
   agent: Agent.optional(),
   activity: Activity.optional(),
+  cache: CacheTable.optional(),
   detection: z.strictObject({ packs: z.array(Pack).default([]) }).prefault({}),
 });
 export type ProfileFile = z.output<typeof ProfileFile>;

@@ -6,6 +6,7 @@ import type { BufferBudget } from "./body_buffer.ts";
 import type { SbxError } from "../../base/error/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import type { Header } from "../message/header.ts";
+import type { ExchangeCache } from "./cached.ts";
 
 /** Parts shared by all exchanges of one VM. */
 export interface ExchangeContext {
@@ -13,6 +14,8 @@ export interface ExchangeContext {
   broker: CredentialPort;
   models?: ModelPort;
   pool: Pool;
+  /** absent: the profile shares no cache */
+  cache?: ExchangeCache;
   /**
    * Address to connect to for a host.
    *

@@ -24,6 +24,7 @@ import { upstreamError } from "../upstream/connect.ts";
 import { type ExchangeReply, Flight } from "../upstream/pool.ts";
 import type { PinnedDestination } from "../upstream/upstream.ts";
 import { BodyBuffer, type BufferedBody, CountedBody, emptyBody, replacementBody } from "./body_buffer.ts";
+import { CachedExchange } from "./cached.ts";
 import type { ExchangeContext, Outlet } from "./context.ts";
 import {
   type Captured,
@@ -302,20 +303,40 @@ export class HttpExchange {
 
   /** Step 4: puts secrets in place of refs and sends the request; ends when its response is relayed. */
   async #send(passage: Passage, head: CapturedHead, content: BufferedBody | OutgoingBody): Promise<void> {
-    const { broker, pool, locate } = this.#context;
-    const { by, trailers, address } = this.#incoming;
+    const { broker } = this.#context;
     const { event } = passage;
-    const upgrade = rewriteUpgrade(this.#incoming.upgrade, event.http!.request);
     const { scheme, host, port } = event.http!.request;
     const injected = broker.inject({ scheme, host, port }, [[":path", head.target], ...head.headers]);
     this.#recordSubstitutions(injected.substitutions);
     const outgoing = "body" in content ? content : this.#prepare(event, head, content);
+    const place = bodyPlaceOf(event, head, "response");
+    const cached = this.#cachedExchange(event, head, injected, outgoing.body, place);
+    try {
+      const stored = await cached?.find();
+      if (stored) return await this.#relayResponse(passage, stored, place);
+      await this.#sendUpstream(passage, head, injected, outgoing, place, cached);
+    } finally {
+      cached?.end();
+    }
+  }
+
+  async #sendUpstream(
+    passage: Passage,
+    head: CapturedHead,
+    injected: Injected,
+    outgoing: OutgoingBody,
+    place: BodyPlace,
+    cached: CachedExchange | undefined,
+  ): Promise<void> {
+    const { broker, pool, locate } = this.#context;
+    const { by, trailers, address } = this.#incoming;
+    const { scheme, host, port } = passage.event.http!.request;
+    const upgrade = rewriteUpgrade(this.#incoming.upgrade, passage.event.http!.request);
     const headers = injected.headers.slice(1);
     const isRedirected = host !== this.#incoming.host || port !== this.#incoming.port;
     const dial = await locate(host, port, isRedirected ? undefined : address, by.actor);
     const destination: PinnedDestination = { scheme, host, port, dial };
     const revocation = this.#watchRevocation(injected, outgoing.filter);
-    const place = bodyPlaceOf(event, head, "response");
     if (this.#tap && this.#flight.aborted) throw new ClientLost(new ConnectionLost("closed the connection"));
     try {
       const reply = await pool.send(destination, {
@@ -329,7 +350,7 @@ export class HttpExchange {
       }, this.#flight);
       this.#bodyBuffer?.release();
       // A body that was announced has a passage of its own.
-      await this.#relayResponse(this.#passage ?? passage, reply, place);
+      await this.#relayResponse(this.#passage ?? passage, cached ? await cached.follow(reply) : reply, place);
     } catch (error) {
       if (revocation?.happened || outgoing.revocation?.happened) throw revokedError(error);
       throw error instanceof ClientLost ? error : upstreamError(error, destination);
@@ -338,6 +359,20 @@ export class HttpExchange {
       outgoing.revocation?.end();
       if (outgoing.streams && outgoing.filter) this.#recordSubstitutions(outgoing.filter.substitutions);
     }
+  }
+
+  /** The request as one for an artefact of the shared cache; `undefined` where it has secrets, a body or readers of its answer. */
+  #cachedExchange(
+    event: Event,
+    head: CapturedHead,
+    injected: Injected,
+    body: BodySource,
+    place: BodyPlace,
+  ): CachedExchange | undefined {
+    const { cache, broker } = this.#context;
+    if (!cache || this.#tap || this.#later || this.#incoming.upgrade !== undefined) return undefined;
+    if (body.length !== 0 || injected.substitutions.length > 0 || broker.guards(place)) return undefined;
+    return CachedExchange.of(cache, event.http!.request, head);
   }
 
   /** Step 5: relays the response to the client. */

@@ -1,15 +1,17 @@
 /** Requests of the host (MCP's `fetch_http`), on the guest's path and under its rules, with actor `host`. */
 import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 import { canonicalPath } from "../../base/url/mod.ts";
-import type { EventProcess } from "../../event/mod.ts";
+import { type EventProcess, processOf } from "../../event/mod.ts";
 import { type Decision, guestLine } from "../../policy/mod.ts";
 import { ClientLost, ConnectionLost } from "../fault.ts";
 import { WholeBody } from "../message/body.ts";
 import { isMethod } from "../message/head.ts";
 import { dropHopByHop, dropImitations, type Header } from "../message/header.ts";
-import { encodeByteText } from "../message/bytes.ts";
+import { ByteBuffer, encodeByteText, NO_BYTES } from "../message/bytes.ts";
 import { parseAuthority } from "./request.ts";
 import type { ExchangeContext, Outlet } from "./context.ts";
+import { describeRequest, httpDraft, NO_HTTP_BODY } from "./draft.ts";
 import { HttpExchange } from "./exchange.ts";
 
 /** A request of the host. */
@@ -73,6 +75,57 @@ export async function sendFromHost(context: ExchangeContext, request: HostReques
     trailers: false,
   }, outlet).run().catch((error) => outlet.fail(error));
   return await outlet.response;
+}
+
+/** Longest document of a registry, in `bytes` (docs/design/contracts/14-limits.md §14). */
+const DOCUMENT_MAX = 4 * 1024 * 1024;
+/** Longest wait for a document, in `ms`. */
+const DOCUMENT_MS = timeLimit(60_000);
+/** Name of the program in the events of documents. */
+const CACHE_PROGRAM = "sbx-cache";
+
+/**
+ * Fetches a document that vouches for artefacts of the cache. Rules decide on it; a person is not asked.
+ *
+ * @returns `undefined` for a document that rules do not allow, or that did not come whole, with status 200
+ */
+export async function fetchDocument(context: ExchangeContext, url: string): Promise<Uint8Array | undefined> {
+  const process = processOf(CACHE_PROGRAM)!;
+  if (!mayFetch(context, url, process)) return undefined;
+  const signal = AbortSignal.timeout(DOCUMENT_MS);
+  const headers = { "accept": "*/*", "accept-encoding": "identity" };
+  const response = await sendFromHost(context, { method: "GET", url, headers, process, signal });
+  const body = new ByteBuffer();
+  for await (const piece of response.body ?? []) {
+    body.add(piece);
+    if (body.count > DOCUMENT_MAX) return undefined;
+  }
+  return response.status === 200 ? body.bytes : undefined;
+}
+
+/** Asks the rules without a record: the request is recorded when it is sent. */
+function mayFetch({ gate }: ExchangeContext, url: string, process: EventProcess): boolean {
+  const { protocol, hostname, port, pathname, search } = new URL(url);
+  const described = describeRequest(
+    {
+      by: { actor: "host", process },
+      scheme: protocol.slice(0, -1),
+      host: hostname,
+      port: Number(port || 443),
+      method: "GET",
+      target: pathname + search,
+      headers: [],
+      body: new WholeBody(NO_BYTES),
+      headBytes: 0,
+      trailers: false,
+    },
+    { method: "GET", target: pathname + search, headers: [] },
+    { first: NO_BYTES, complete: true, rest: new WholeBody(NO_BYTES) },
+    NO_HTTP_BODY,
+    undefined,
+    (text) => text,
+  );
+  return gate.preview(httpDraft({ actor: "host", process }, described)).allowed;
 }
 
 function parseHeader([name, value]: [string, string]): Header {

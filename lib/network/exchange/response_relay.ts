@@ -43,6 +43,8 @@ export interface ResponseRelayOptions {
 export class ResponseRelay {
   readonly #options: ResponseRelayOptions;
   #filter?: BodyFilter;
+  /** digest of the copy in the cache that the body is */
+  #cacheDigest?: string;
   /** the body is encoded, or a part of one: it cannot be searched */
   #isHidden = false;
 
@@ -60,6 +62,7 @@ export class ResponseRelay {
   async relay({ response, exchange }: ExchangeReply): Promise<void> {
     const { tap, passage, broker, place } = this.#options;
     passage.markFirstByte();
+    this.#cacheDigest = response.cacheDigest;
     try {
       const headers = this.#captureFields(response.headers);
       if (response.upgraded) return await this.#relayUpgraded(response.upgraded, headers);
@@ -107,7 +110,7 @@ export class ResponseRelay {
     if (rulesRead && isUnreadable(httpBody)) {
       throw new MessageFault("an encoding that hides its body from rules");
     }
-    const response = describeResponse(status, fields, body.length, httpBody);
+    const response = this.#describeFields(status, fields, body.length, httpBody);
     const block = passage.review(response);
     const outcome: Outcome = { response };
     try {
@@ -245,7 +248,22 @@ export class ResponseRelay {
   }
 
   #describe(status: number, headers: readonly Header[], bytes: number, body: HttpBody): HttpResponse {
-    return describeResponse(status, this.#options.broker.scrubFields(headers), bytes, body);
+    return this.#describeFields(status, this.#options.broker.scrubFields(headers), bytes, body);
+  }
+
+  /** @param fields without secrets */
+  #describeFields(status: number, fields: readonly Header[], bytes: number, body: HttpBody): HttpResponse {
+    const content_type = headerValue(fields, "content-type");
+    const typed = content_type === undefined || body.content_type !== undefined
+      ? body
+      : { ...body, content_type };
+    return {
+      body: typed,
+      bytes,
+      ...(this.#cacheDigest !== undefined && { cache_digest: this.#cacheDigest }),
+      headers: eventHeaders(fields),
+      status,
+    };
   }
 
   /** @param fields the headers without secrets */
@@ -267,20 +285,6 @@ export class ResponseRelay {
 }
 
 const BLOCKED = "blocked by policy";
-
-/** @param fields without secrets */
-function describeResponse(
-  status: number,
-  fields: readonly Header[],
-  bytes: number,
-  body: HttpBody,
-): HttpResponse {
-  const content_type = headerValue(fields, "content-type");
-  const typed = content_type === undefined || body.content_type !== undefined
-    ? body
-    : { ...body, content_type };
-  return { body: typed, bytes, headers: eventHeaders(fields), status };
-}
 
 /** True for statuses of a part of a response, and of its difference to another (RFC 9110 §15.3.7, RFC 3229). */
 function isPartial(status: number): boolean {

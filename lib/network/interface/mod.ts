@@ -1,7 +1,11 @@
 /** The network's ports: its interfaces to other parts of sbx. Loads none of the network's own code. */
 export {
+  type ArtifactCopy,
   type BodyFilter,
   type BodyPlace,
+  type CachedArtifact,
+  type CachedContent,
+  type CachePort,
   CredentialDenied,
   type CredentialPort,
   type Destination,

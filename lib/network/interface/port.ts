@@ -268,3 +268,47 @@ export interface NamePort {
    */
   lookup(name: string, actor: "vm" | "host"): Promise<string[]>;
 }
+
+// Cache port: artefacts of registries that VMs share (docs/design/contracts/05-policy.md §5, "Cache"). Implemented by
+// lib/cache.
+
+export interface CachePort {
+  /** The artefact that a request is for; `undefined` for any other request. @param request.target canonical path and query */
+  match(request: Destination & { target: string }): CachedArtifact | undefined;
+}
+
+/** An immutable file of a registry. Its methods fail no request: without room or a disk there is no copy. */
+export interface CachedArtifact {
+  /** the upstream has to accept the request before the copy is served: its URL is signed */
+  readonly isSigned: boolean;
+  /** Opens the copy; `undefined` without one. */
+  open(): Promise<CachedContent | undefined>;
+  /**
+   * Begins a copy.
+   *
+   * @param length in `bytes`; `undefined` where it is unknown
+   * @param document gets a document of the registry for the host, with nothing of the guest's request in it
+   */
+  copy(
+    length: number | undefined,
+    document: (url: string) => Promise<Uint8Array | undefined>,
+  ): Promise<ArtifactCopy | undefined>;
+}
+
+/** A copy that is served. */
+export interface CachedContent {
+  readonly bytes: number;
+  /** `ALGORITHM:HEX` */
+  readonly digest: string;
+  /** Next piece; null at the end. @throws {SbxError} `cache.damaged`, before the last piece */
+  read(): Promise<Uint8Array | null>;
+  close(): void;
+}
+
+/** A copy that is made of a response on its way to the guest. */
+export interface ArtifactCopy {
+  write(piece: Uint8Array): Promise<void>;
+  /** Keeps it, once it has its digest. */
+  keep(): void;
+  drop(): void;
+}

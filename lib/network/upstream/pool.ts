@@ -20,7 +20,7 @@ const ATTEMPTS_MAX = 3;
 /** A response with its exchange. */
 export interface ExchangeReply {
   response: UpstreamResponse;
-  exchange: UpstreamExchange;
+  exchange: Pick<UpstreamExchange, "done" | "abort">;
 }
 
 /** The upstream exchange in flight, which can be aborted at any time. */

@@ -72,6 +72,8 @@ export interface UpstreamResponse {
   body: BodySource;
   /** its `content-length`; in a response to HEAD, that of the missing body */
   declared?: string;
+  /** digest of the copy in the shared cache that the body is; absent: the upstream sent it */
+  cacheDigest?: string;
   /** the connection after an accepted upgrade (101); its unread bytes belong to the new protocol */
   upgraded?: BufferedConnection;
 }

@@ -224,6 +224,8 @@ const DERIVED = new Set([
 const RAW_PATH = "http.request.raw_path";
 /** The git operation of a request: read from its path and body. */
 const GIT = "http.request.git.";
+/** The copy that answered a request; the host sets it. */
+const CACHE = "http.response.cache_digest";
 const HEADERS = ["http.request.headers", "http.response.headers"];
 /** Prefix of tool arguments, which are rewritten by name and may have any type. */
 const ARGUMENTS = "mcp.request.arguments.";
@@ -321,6 +323,9 @@ function rewritableField(path: string) {
   if (DERIVED.has(path)) throw new MatchError(`${path} is derived from other fields; rewrite those`);
   if (path === RAW_PATH) {
     throw new MatchError(`${path} holds the bytes that the client sent; rewrite http.request.path`);
+  }
+  if (path === CACHE) {
+    throw new MatchError(`${path} says where the bytes came from; block the request instead`);
   }
   if (path.startsWith(GIT)) {
     throw new MatchError(`${path} describes a git operation; block it instead`);

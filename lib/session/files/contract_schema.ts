@@ -1,6 +1,7 @@
 /** Zod schema of a contract. Loaded with the first contract that is read or written: a VM's process answers before that. */
 import { z } from "zod";
 import { BudgetTerms } from "../../policy/budget/schema.ts";
+import { SCOPE } from "../../cache/schema.ts";
 import { ACCOUNTS, PROVIDERS } from "../../credential/mod.ts";
 import { NAMED_CLASSES } from "../../event/mod.ts";
 import { EXPORT_ROUTES } from "../../detection/mod.ts";
@@ -76,6 +77,14 @@ export const Contract = z.strictObject({
     /** JSON price table of models; absent: the built-in one */
     price_file: z.string().optional(),
   }),
+  /** shared cache; absent: the profile has none, or corp or the user switched it off */
+  cache: z.strictObject({
+    /** folder of the store below the home's cache */
+    scope: z.string().regex(SCOPE),
+    /** registries whose artefacts are kept, with hosts beyond their own */
+    registries: z.record(z.string(), z.array(z.string())),
+    max_bytes: z.int().positive(),
+  }).optional(),
   ledger: z.strictObject({
     on_full: OnFull,
     /** `bytes`; absent: as many as the disk holds */

@@ -108,6 +108,25 @@ type = "bool"
 default = true
 meta = { builtin = true }
 
+[settings.vm.cache]
+name = "Shared cache"
+description = "Downloads of package managers, kept on this host for the VMs of profiles with [cache]"
+
+[settings.vm.cache.enabled]
+name = "Share downloads"
+description = "Serve artefacts that another VM has downloaded, once their digest is verified; VMs use a change from their next start"
+type = "bool"
+default = true
+meta = { builtin = true }
+
+[settings.vm.cache.max_gb]
+name = "Disk space"
+description = "Disk space of the cache, in GiB; the least recently used artefacts are removed first"
+type = "number"
+default = 10
+enabled_by = "vm.cache.enabled"
+meta = { builtin = true, min = 1, max = 1024, step = 1 }
+
 [settings.vm.snapshots]
 name = "Snapshots"
 description = "States of workspaces to go back to"

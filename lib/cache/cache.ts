@@ -1,0 +1,115 @@
+import { log } from "../base/log/mod.ts";
+import type { ArtifactCopy, CachedArtifact, CachedContent, CachePort } from "../network/interface/mod.ts";
+import { algorithmOf, type Digest } from "./digest.ts";
+import { type Artifact, type ArtifactRequest, Registries } from "./registry.ts";
+import { ArtifactStore, type Copy, type OpenArtifact } from "./store.ts";
+import { type FetchDocument, vouchedDigest } from "./voucher.ts";
+
+/** The cache as one VM has it. */
+export interface CacheOptions {
+  /** folder of the store, which VMs of one scope share */
+  dir: string;
+  /** registries whose artefacts are kept, with hosts beyond their own */
+  registries: Readonly<Record<string, readonly string[]>>;
+  maxBytes: number;
+}
+
+/** The shared cache, for the network of one VM. A failing disk makes it forget; it never fails a request. */
+export class SharedCache implements CachePort {
+  readonly #registries: Registries;
+  readonly #store: ArtifactStore;
+
+  private constructor(registries: Registries, store: ArtifactStore) {
+    this.#registries = registries;
+    this.#store = store;
+  }
+
+  /** @throws {SbxError} `home.foreign`, `cache.invalid` */
+  static async open({ dir, registries, maxBytes }: CacheOptions): Promise<SharedCache> {
+    return new SharedCache(new Registries(registries), await ArtifactStore.open(dir, maxBytes));
+  }
+
+  match(request: ArtifactRequest): CachedArtifact | undefined {
+    const artifact = this.#registries.match(request);
+    if (!artifact) return undefined;
+    return {
+      isSigned: artifact.isSigned,
+      open: () => this.#open(artifact),
+      copy: (length, document) => this.#copy(artifact, length, document),
+    };
+  }
+
+  async #open({ url, digest }: Artifact): Promise<CachedContent | undefined> {
+    const found: OpenArtifact | undefined = await this.#store.find(url, digest).catch(forget);
+    if (!found) return undefined;
+    return {
+      bytes: found.record.bytes,
+      digest: found.record.digest,
+      read: () => found.read(),
+      close: () => found.close(),
+    };
+  }
+
+  async #copy(
+    artifact: Artifact,
+    length: number | undefined,
+    document: FetchDocument,
+  ): Promise<ArtifactCopy | undefined> {
+    const algorithm = artifact.digest && algorithmOf(artifact.digest);
+    const copy: Copy | undefined = await this.#store.begin(algorithm, length).catch(forget);
+    return copy && new KeptCopy(this.#store, copy, artifact, document);
+  }
+}
+
+/** A copy whose digest is asked for. */
+class KeptCopy implements ArtifactCopy {
+  readonly #store: ArtifactStore;
+  readonly #artifact: Artifact;
+  readonly #vouched: Promise<Digest | undefined>;
+  #copy?: Copy;
+
+  constructor(store: ArtifactStore, copy: Copy, artifact: Artifact, document: FetchDocument) {
+    this.#store = store;
+    this.#copy = copy;
+    this.#artifact = artifact;
+    // While the artefact arrives.
+    this.#vouched = vouchedDigest(artifact, document).catch(forget);
+  }
+
+  async write(piece: Uint8Array): Promise<void> {
+    try {
+      if (await this.#copy?.write(piece) === false) this.drop();
+    } catch (error) {
+      forget(error);
+      this.drop();
+    }
+  }
+
+  keep(): void {
+    const copy = this.#copy;
+    this.#copy = undefined;
+    if (copy) this.#keep(copy).catch(forget);
+  }
+
+  drop(): void {
+    this.#copy?.drop().catch(forget);
+    this.#copy = undefined;
+  }
+
+  async #keep(copy: Copy): Promise<void> {
+    const vouched = await this.#vouched;
+    const { url } = this.#artifact;
+    if (!vouched) {
+      await copy.drop();
+      log.debug(`not kept in the cache, since nothing vouches for it: ${url}`);
+    } else if (!await this.#store.commit(copy, this.#artifact, vouched)) {
+      log.warn(
+        `${url} has not the digest that its registry vouches for, ${vouched}; it is not kept in the cache`,
+      );
+    }
+  }
+}
+
+function forget(error: unknown): undefined {
+  log.debug(`the cache: ${error}`);
+}

@@ -1,0 +1,177 @@
+/** Two VMs with one cache: npm's real client, layers, wheels and indexes; the second downloads nothing. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { integrity, sha256 } from "../helper/cache.ts";
+import { randomBytes } from "node:crypto";
+import { eventually, Sbx } from "../helper/sbx.ts";
+import { tar } from "../helper/tar.ts";
+import { TestUpstreams } from "../helper/upstream.ts";
+
+const NPM = "registry.npmjs.org";
+/** Packages of the project, with `bytes` of content that no encoding shortens. */
+const PACKAGES: [name: string, bytes: number][] = [["pad", 100], ["@scope/large", 6_000_000], [
+  "middle",
+  300_000,
+]];
+const CACHE = `
+[cache]
+npm = true
+docker = true
+apt = true
+
+[profiles.rules.no-blocked]
+action = "block"
+match = 'http.request.host == "blocked.example"'
+`;
+
+interface Registry {
+  files: Map<string, Uint8Array<ArrayBuffer>>;
+  lock: string;
+}
+
+/** A registry of npm, and the lock file of a project with its packages. */
+function makeRegistry(): Registry {
+  const files: Registry["files"] = new Map();
+  const packages: Record<string, unknown> = { "": { name: "project", version: "1.0.0" } };
+  const dependencies: Record<string, string> = {};
+  for (const [name, bytes] of PACKAGES) {
+    const content = gzipSync(tar([
+      { name: "package/package.json", content: JSON.stringify({ name, version: "1.0.0" }) },
+      { name: "package/data", content: randomBytes(bytes) },
+    ]));
+    const path = `/${name}/-/${name.split("/").at(-1)}-1.0.0.tgz`;
+    const dist = { tarball: `https://${NPM}${path}`, integrity: integrity(content) };
+    files.set(path, new Uint8Array(content));
+    files.set(`/${name}/1.0.0`, new TextEncoder().encode(JSON.stringify({ name, version: "1.0.0", dist })));
+    dependencies[name] = "1.0.0";
+    packages[`node_modules/${name}`] = {
+      version: "1.0.0",
+      resolved: dist.tarball,
+      integrity: dist.integrity,
+    };
+  }
+  packages[""] = { name: "project", version: "1.0.0", dependencies };
+  return { files, lock: JSON.stringify({ name: "project", version: "1.0.0", lockfileVersion: 3, packages }) };
+}
+
+Deno.test("two VMs share a cache", async (t) => {
+  const { files, lock } = makeRegistry();
+  const layer = new Uint8Array(randomBytes(400_000));
+  const index = new TextEncoder().encode("Package: pad\n");
+  const hosts = new Map([["registry.example", layer], ["deb.example", index], ["blocked.example", layer]]);
+  /** `bytes` that the registries have sent */
+  let sent = 0;
+  const world = await TestUpstreams.make([NPM, ...hosts.keys()], (request) => {
+    const { hostname, pathname } = new URL(request.url);
+    const content = hostname === NPM ? files.get(decodeURIComponent(pathname)) : hosts.get(hostname);
+    sent += content?.length ?? 0;
+    return new Response(content ?? "{}", { status: content ? 200 : 404 });
+  });
+  const sbx = await Sbx.make({ spare: false });
+  try {
+    await sbx.ok("start");
+    await sbx.api("PATCH", "/settings/edit", {
+      "network.upstream_overrides": world.overrides,
+      "network.extra_ca_file": world.caFile,
+    });
+    await sbx.ok("profile", "copy", "code", "cached");
+    const profile = join(sbx.home, "profiles/cached/profile.toml");
+    await Deno.writeTextFile(profile, await Deno.readTextFile(profile) + CACHE);
+    for (const name of ["one", "two"]) await sbx.ok("create", name, "--profile", "cached");
+    const sh = (vm: string, line: string) => sbx.cli("exec", vm, "--timeout", "300", "-c", line);
+    /** Runs a line, and counts the bytes that the registries send for it. */
+    const measured = async (vm: string, line: string) => {
+      const [before, begun] = [sent, performance.now()];
+      const { code, stdout, stderr } = await sh(vm, line);
+      assertEquals(code, 0, stderr);
+      return { stdout, bytes: sent - before, ms: Math.round(performance.now() - begun) };
+    };
+    const kept = (artifacts: number) =>
+      eventually(`${artifacts} artefacts are kept`, async () => {
+        const { uses } = JSON.parse(await sbx.ok("cache", "list", "--json"));
+        return uses.reduce((sum: number, use: { artifacts: number }) => sum + use.artifacts, 0) === artifacts;
+      });
+
+    await t.step(
+      "the second npm ci gets at most 5 % of the first one's bytes from the registry",
+      async () => {
+        const project = JSON.stringify({
+          name: "project",
+          version: "1.0.0",
+          dependencies: Object.fromEntries(PACKAGES.map(([name]) => [name, "1.0.0"])),
+        });
+        const line =
+          `mkdir -p /workspace/p && cd /workspace/p && echo '${project}' >package.json && echo '${lock}' >package-lock.json && ` +
+          `npm ci --no-audit --no-fund --loglevel error >&2 && cat node_modules/*/data node_modules/@scope/*/data | sha256sum`;
+        const first = await measured("one", line);
+        await kept(PACKAGES.length);
+        const second = await measured("two", line);
+        assertEquals(second.stdout, first.stdout);
+        assert(first.bytes > 6_000_000);
+        assert(second.bytes <= first.bytes * 0.05, `${second.bytes} of ${first.bytes} bytes`);
+      },
+    );
+
+    await t.step("the record says which requests the cache answered, with their bytes", async () => {
+      const { requests } = JSON.parse(await sbx.ok("net", "two", "--host", NPM, "--json"));
+      const cached = requests.filter((each: { http: { request: { path: string } } }) =>
+        each.http.request.path.endsWith(".tgz")
+      );
+      assertEquals(cached.length, PACKAGES.length);
+      for (const { http: { response }, decision } of cached) {
+        assertEquals([decision, response.status, response.cache_digest.split(":")[0]], [
+          "allow",
+          200,
+          "sha512",
+        ]);
+        assert(response.bytes > 100);
+      }
+      assertStringIncludes(await sbx.ok("net", "two"), "(from the cache)");
+      const asked = JSON.parse(await sbx.ok("net", "one", "--host", NPM, "--json")).requests;
+      const own = asked.filter((each: { common: { actor: string } }) => each.common.actor === "host");
+      assertEquals(own.length, PACKAGES.length);
+    });
+
+    await t.step("layers and indexes are downloaded once", async () => {
+      const urls = [
+        `https://registry.example/v2/pad/blobs/sha256:${sha256(layer)}`,
+        `http://deb.example/debian/dists/x/main/binary-amd64/by-hash/SHA256/${sha256(index)}`,
+      ];
+      const line = `curl -sS --fail ${urls.join(" ")} | sha256sum`;
+      const first = await measured("one", line);
+      await kept(PACKAGES.length + urls.length);
+      const second = await measured("two", line);
+      assertEquals([second.stdout, second.bytes], [first.stdout, 0]);
+      assertEquals(first.bytes, layer.length + index.length);
+    });
+
+    await t.step("a rule of the VM forbids what the cache has", async () => {
+      const { stdout } = await sh(
+        "two",
+        `curl -sS https://blocked.example/v2/pad/blobs/sha256:${sha256(layer)}`,
+      );
+      assertStringIncludes(stdout, "no-blocked");
+    });
+
+    await t.step("a cleared cache is filled again; switched off, VMs download", async () => {
+      const cleared = JSON.parse(await sbx.ok("cache", "clear", "--json"));
+      assertEquals(cleared.artifacts, PACKAGES.length + 2);
+      assert(cleared.bytes > 6_000_000);
+      const line = `curl -sS --fail https://registry.example/v2/pad/blobs/sha256:${
+        sha256(layer)
+      } | sha256sum`;
+      assertEquals((await measured("two", line)).bytes, layer.length);
+      await kept(1);
+      assertEquals((await measured("one", line)).bytes, 0);
+      await sbx.ok("settings", "set", "vm.cache.enabled", "false");
+      assertStringIncludes(await sbx.ok("cache", "list"), "switched off");
+      await sbx.ok("stop", "one");
+      await sbx.ok("start", "one");
+      assertEquals((await measured("one", line)).bytes, layer.length);
+    });
+  } finally {
+    await sbx.dispose();
+    await world.close();
+  }
+});
