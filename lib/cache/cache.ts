@@ -1,9 +1,9 @@
 import { log } from "../base/log/mod.ts";
 import type { ArtifactCopy, CachedArtifact, CachedContent, CachePort } from "../network/interface/mod.ts";
-import { algorithmOf, type Digest } from "./digest.ts";
+import { algorithmOf } from "./digest.ts";
 import { type Artifact, type ArtifactRequest, Registries } from "./registry.ts";
 import { ArtifactStore, type Copy, type OpenArtifact } from "./store.ts";
-import { type FetchDocument, vouchedDigest } from "./voucher.ts";
+import { type FetchDocument, findVoucher, type Voucher } from "./voucher.ts";
 
 /** The cache as one VM has it. */
 export interface CacheOptions {
@@ -65,7 +65,7 @@ export class SharedCache implements CachePort {
 class KeptCopy implements ArtifactCopy {
   readonly #store: ArtifactStore;
   readonly #artifact: Artifact;
-  readonly #vouched: Promise<Digest | undefined>;
+  readonly #voucher: Promise<Voucher | undefined>;
   #copy?: Copy;
 
   constructor(store: ArtifactStore, copy: Copy, artifact: Artifact, document: FetchDocument) {
@@ -73,7 +73,7 @@ class KeptCopy implements ArtifactCopy {
     this.#copy = copy;
     this.#artifact = artifact;
     // While the artefact arrives.
-    this.#vouched = vouchedDigest(artifact, document).catch(forget);
+    this.#voucher = findVoucher(artifact, document).catch(forget);
   }
 
   async write(piece: Uint8Array): Promise<void> {
@@ -97,14 +97,14 @@ class KeptCopy implements ArtifactCopy {
   }
 
   async #keep(copy: Copy): Promise<void> {
-    const vouched = await this.#vouched;
+    const voucher = await this.#voucher;
     const { url } = this.#artifact;
-    if (!vouched) {
+    if (!voucher) {
       await copy.drop();
       log.debug(`not kept in the cache, since nothing vouches for it: ${url}`);
-    } else if (!await this.#store.commit(copy, this.#artifact, vouched)) {
+    } else if (!await this.#store.commit(copy, this.#artifact, voucher)) {
       log.warn(
-        `${url} has not the digest that its registry vouches for, ${vouched}; it is not kept in the cache`,
+        `${url} is not the file that its registry vouches for; it is not kept in the cache`,
       );
     }
   }

@@ -31,14 +31,14 @@ export interface Source {
   url: string;
   /** absent: the artefact's own */
   host?: string;
-  form: "json" | "json lines" | "text";
+  form: "json" | "json lines" | "text" | "go.sum";
   /** fields that have to have these values */
   equals?: Record<string, string>;
   /** field with a URL whose path has to be the artefact's */
   path?: string[];
   /** field of the digest; absent: the text's first word */
   digest?: string[];
-  digest_form: "sri" | "sha256" | "sha512";
+  digest_form: "sri" | "sha256" | "sha512" | "h1";
 }
 
 const registries = REGISTRIES as Record<string, Registry>;
@@ -134,7 +134,15 @@ export class Registries {
 function valuesOf(groups: Record<string, string | undefined>): Record<string, string> {
   const values: Record<string, string> = {};
   for (const [name, value = ""] of Object.entries(groups)) values[name] = value;
-  return values.name === undefined ? values : { ...values, crate_index: crateIndex(values.name) };
+  const { name, module, version } = values;
+  if (name !== undefined) values.crate_index = crateIndex(name);
+  if (module !== undefined) [values.go_module, values.go_version] = [upperCase(module), upperCase(version)];
+  return values;
+}
+
+/** Undoes the escape of capitals in the paths of Go's proxies (go.dev/ref/mod#goproxy-protocol). */
+function upperCase(text: string): string {
+  return text.replace(/!([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
 /** Path of a crate in Cargo's index (doc.rust-lang.org/cargo/reference/registry-index.html). */

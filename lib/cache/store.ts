@@ -8,8 +8,10 @@ import { blake3 } from "../base/hash/mod.ts";
 import { freeBytes } from "../base/disk/mod.ts";
 import { ifFound, ignore, SbxError } from "../base/error/mod.ts";
 import { makeOwnFolder, writeAtomic } from "../base/home/mod.ts";
+import { closeQuietly } from "../base/wire/mod.ts";
 import { objectOf } from "../base/object/mod.ts";
 import { algorithmOf, type Digest, type Hasher, hasherOf, parseDigest } from "./digest.ts";
+import { vouchedFor, type Voucher } from "./voucher.ts";
 import * as limit from "./limit.ts";
 
 /** Name of a store's folder: of the VMs of a home, or of a profile. */
@@ -82,7 +84,12 @@ export class ArtifactStore {
     // The least recently used artefacts are removed first.
     await file.utime(now, now).catch(ignore("it is removed earlier than it should be"));
     const discard = () => Deno.remove(path).catch(ignore("another process has removed it"));
-    return await OpenArtifact.of(file, record, discard);
+    try {
+      return await OpenArtifact.of(file, record, discard);
+    } catch (error) {
+      closeQuietly(file);
+      throw error;
+    }
   }
 
   /**
@@ -113,25 +120,26 @@ export class ArtifactStore {
     return this.#underWay <= this.#maxBytes && await freeBytes(this.#parts) >= limit.FREE_MIN + bytes;
   }
 
-  /** Keeps a copy whose digest is the vouched one; drops any other. @returns true if it is kept */
+  /** Keeps a copy that the voucher is for; drops any other. @returns true if it is kept */
   async commit(
     copy: Copy,
     { registry, url }: { registry: string; url: string },
-    vouched: Digest,
+    voucher: Voucher,
   ): Promise<boolean> {
     const { path, bytes } = copy;
     try {
-      if (!(await copy.digests()).includes(vouched)) return false;
+      const digest = await vouchedFor(path, await copy.digests(), voucher);
+      if (!digest) return false;
       const record: StoredArtifact = {
         registry,
         url,
-        digest: vouched,
+        digest,
         bytes,
         stored_at: new Date().toISOString(),
       };
       await writeAtomic(join(this.#entries, recordName(url)), JSON.stringify(record));
       // Last: a record alone is no artefact.
-      await Deno.rename(path, join(this.#objects, objectName(vouched)));
+      await Deno.rename(path, join(this.#objects, objectName(digest)));
     } finally {
       await copy.drop();
     }

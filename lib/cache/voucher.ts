@@ -1,6 +1,7 @@
 /** Asks a registry for the digest of an artefact. */
 import { decodeUtf8 } from "../base/text/mod.ts";
 import { type Digest, digestOf, integrityDigest } from "./digest.ts";
+import { type GoSum, hasGoSum, readGoSum } from "./go_sum.ts";
 import type { Artifact, Source } from "./registry.ts";
 
 /**
@@ -9,11 +10,21 @@ import type { Artifact, Source } from "./registry.ts";
  */
 export type FetchDocument = (url: string) => Promise<Uint8Array | undefined>;
 
-/** The digest that the registry has for an artefact; `undefined` where nothing vouches for it. */
-export async function vouchedDigest(
-  artifact: Artifact,
-  document: FetchDocument,
+/** The checksum of a registry for an artefact. */
+export type Voucher = Digest | GoSum;
+
+/** The digest of a file for which a voucher is; `undefined` if it is for another file. @param digests of the file */
+export async function vouchedFor(
+  path: string,
+  digests: readonly Digest[],
+  voucher: Voucher,
 ): Promise<Digest | undefined> {
+  if (typeof voucher === "string") return digests.find((digest) => digest === voucher);
+  return await hasGoSum(path, digests, voucher) ? digests[0] : undefined;
+}
+
+/** The checksum that the registry has for an artefact; `undefined` where nothing vouches for it. */
+export async function findVoucher(artifact: Artifact, document: FetchDocument): Promise<Voucher | undefined> {
   if (artifact.digest) return artifact.digest;
   for (const { values, ...source } of artifact.sources) {
     const url = new URL(fill(source.url, values), artifact.url);
@@ -21,18 +32,24 @@ export async function vouchedDigest(
     if (url.protocol !== "https:") continue;
     const bytes = await document(url.href);
     const text = bytes && decodeUtf8(bytes);
-    const digest = text === undefined ? undefined : digestIn(text, source, values, artifact.path);
-    if (digest) return digest;
+    const voucher = text === undefined ? undefined : voucherIn(text, source, values, artifact.path);
+    if (voucher) return voucher;
   }
   return undefined;
 }
 
-function digestIn(
+function voucherIn(
   text: string,
   source: Source,
   values: Record<string, string>,
   path: string,
-): Digest | undefined {
+): Voucher | undefined {
+  if (source.form === "go.sum") {
+    const [module, version] = ["module", "version"].map((name) =>
+      decoded(fill(source.equals![name], values))
+    );
+    return module && version ? readGoSum(text, module, version) : undefined;
+  }
   if (source.form === "text") return digestFrom(text.trim().split(/\s+/)[0], source);
   const documents = source.form === "json" ? [text] : text.split("\n").filter((line) => line.trim() !== "");
   for (const document of documents) {

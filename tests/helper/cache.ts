@@ -16,12 +16,14 @@ const HOSTS = [
   "evil.example",
   "static.crates.io",
   "index.crates.io",
+  "proxy.golang.org",
+  "sum.golang.org",
   "repo.maven.apache.org",
   "deb.example",
 ];
 
 /** Every registry that the cache knows. */
-export const REGISTRIES = { npm: [], pypi: [], docker: [], apt: [], crates: [], maven: [] };
+export const REGISTRIES = { npm: [], pypi: [], docker: [], apt: [], crates: [], go: [], maven: [] };
 
 /** A request that a registry received. */
 export interface RegistryRequest {

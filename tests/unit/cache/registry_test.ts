@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { integrityDigest } from "../../../lib/cache/digest.ts";
 import { Registries, TOOLS } from "../../../lib/cache/registry.ts";
 import { CacheTable, registriesOf } from "../../../lib/cache/schema.ts";
-import { vouchedDigest } from "../../../lib/cache/voucher.ts";
+import { findVoucher } from "../../../lib/cache/voucher.ts";
 import { REGISTRIES } from "../../helper/cache.ts";
 
 const HEX = "ab".repeat(32);
@@ -30,6 +30,8 @@ const ARTIFACTS: [url: string, registry: string][] = [
   [`https://any.example/ghcr1/blobs/sha256:${HEX}?se=1&sig=2`, "docker"],
   [`http://deb.example/debian/dists/trixie/main/binary-amd64/by-hash/SHA256/${HEX}`, "apt"],
   ["https://static.crates.io/crates/serde/1.0.200/download", "crates"],
+  ["https://proxy.golang.org/github.com/!azure/sdk/@v/v1.2.3-pre.zip", "go"],
+  ["https://proxy.golang.org/golang.org/x/text/@v/v0.3.0.mod", "go"],
   ["https://repo.maven.apache.org/maven2/org/a/b/1.0/b-1.0-sources.jar", "maven"],
 ];
 
@@ -50,6 +52,9 @@ const OTHERS = [
   `https://any.example/v2/a/manifests/latest`,
   `https://any.example/by-hash/MD5Sum/${HEX.slice(32)}`,
   "https://static.crates.io/crates/serde/serde_derive-1.0.0.crate",
+  "https://proxy.golang.org/golang.org/x/text/@v/v0.3.0.info",
+  "https://proxy.golang.org/golang.org/x/text/@v/list",
+  "https://proxy.golang.org/golang.org/x/text/@latest",
   "https://repo.maven.apache.org/maven2/org/a/b/maven-metadata.xml",
   "https://repo.maven.apache.org/maven2/org/a/b/1.0-SNAPSHOT/b-1.0-20200101.1.jar",
   "https://repo.maven.apache.org/maven2/org/a/b/1.0-SNAPSHOT/b-1.0-SNAPSHOT.jar",
@@ -81,7 +86,7 @@ Deno.test("a long path takes no time", () => {
 Deno.test("the documents that are asked for, with the version as the registry writes it", async () => {
   const asked = async (url: string) => {
     const urls: string[] = [];
-    await vouchedDigest(match(url)!, (url) => {
+    await findVoucher(match(url)!, (url) => {
       urls.push(url);
       return Promise.resolve(undefined);
     });
@@ -124,6 +129,7 @@ Deno.test("[cache] names tools; tools of one registry share its artefacts", () =
     "apt",
     "cargo",
     "docker",
+    "go",
     "gradle",
     "maven",
     "npm",

@@ -1,5 +1,7 @@
 /** Downloads that a second VM gets from the shared cache (docs/design/contracts/05-policy.md §5, "Cache"). */
 import { assertEquals } from "@std/assert";
+import { createHash } from "node:crypto";
+import { zip } from "../../helper/zip.ts";
 import { CacheWorld, get, npmAnswer, sha256 } from "../../helper/cache.ts";
 import { httpResponse } from "../../helper/gate.ts";
 import type { TestNet } from "../../helper/net.ts";
@@ -99,6 +101,31 @@ Deno.test("a crate is vouched for by Cargo's index", async () => {
     assertEquals((await get(second, url)).body, SHORT);
     assertEquals(digests(second), ["sha256"]);
   }
+});
+
+Deno.test("a module of Go and its go.mod are vouched for by Go's checksum database", async () => {
+  const goMod = "module github.com/Org/pad\n";
+  const archive = zip([{ name: "github.com/Org/pad@v1.0.0/go.mod", content: goMod }]);
+  const listed = (name: string) =>
+    createHash("sha256").update(`${sha256(goMod)}  ${name}\n`).digest("base64");
+  const sums = `7\ngithub.com/Org/pad v1.0.0 h1:${listed("github.com/Org/pad@v1.0.0/go.mod")}\n` +
+    `github.com/Org/pad v1.0.0/go.mod h1:${listed("go.mod")}\n\ngo.sum database tree\n`;
+  await using world = await CacheWorld.make(({ host, pathname }) =>
+    new Response(host === "sum.golang.org" ? sums : pathname.endsWith(".mod") ? goMod : archive)
+  );
+  for (const name of ["v1.0.0.zip", "v1.0.0.mod"]) {
+    const url = `https://proxy.golang.org/github.com/!org/pad/@v/${name}`;
+    await get(await world.vm(), url);
+    await world.kept(name);
+    const second = await world.vm();
+    assertEquals((await get(second, url)).status, 200);
+    assertEquals(digests(second), ["sha512"]);
+  }
+  const asked = world.received.filter(({ url }) => url.includes("sum.golang.org"));
+  assertEquals(
+    new Set(asked.map(({ url }) => new URL(url).pathname)),
+    new Set(["/lookup/github.com/!org/pad@v1.0.0"]),
+  );
 });
 
 Deno.test("an artefact of Maven is vouched for by its SHA-256, and not by a SHA-1 alone", async () => {
