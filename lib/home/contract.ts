@@ -345,7 +345,7 @@ function cacheOf(settings: SettingsStore, { id, cache }: Profile): Contract["cac
 /** The settings of the shared cache. */
 export function cacheLimits(settings: SettingsStore): { enabled: boolean; max_bytes: number } {
   return {
-    enabled: settings.inForce("vm.cache.enabled") !== false,
+    enabled: settings.inForce("vm.cache.enabled") === true,
     max_bytes: Number(settings.inForce("vm.cache.max_gb") ?? CACHE_GIB) * 1024 * MIB,
   };
 }

@@ -66,6 +66,25 @@ Deno.test("a bare profile without corp: no rules of its own, and the settings' d
     assertEquals("url" in ledger || "auth_token_file" in ledger, false);
   }));
 
+Deno.test("the shared cache is the profile's, of the size of the settings, unless corp switches it off", () =>
+  inHome(async ({ write, make }) => {
+    assertEquals("cache" in await make(), false);
+    const profile = (table: string) => write({ "profiles/p/profile.toml": `${PROFILE}[cache]\n${table}` });
+    await profile('npm = ["npm.example"]\npip = true\nuv = true\n');
+    const registries = { npm: ["npm.example"], pypi: [] };
+    assertEquals((await make()).cache, { scope: "home", registries, max_bytes: 10 * 1024 ** 3 });
+    await write({ "settings.toml": '[settings."vm.cache.max_gb"]\nvalue = 1\n' });
+    await profile('scope = "profile"\napt = true\n');
+    assertEquals((await make()).cache, { scope: "profile-p", registries: { apt: [] }, max_bytes: 1024 ** 3 });
+    await profile("npm = false\n");
+    assertEquals((await make()).cache, undefined);
+    await profile("npm = true\n");
+    for (const entry of ["value = false", "enabled = false"]) {
+      await write({ "etc/corp.toml": `[settings."vm.cache.enabled"]\n${entry}\n` });
+      assertEquals((await make()).cache, undefined, entry);
+    }
+  }));
+
 Deno.test("rules come from profile.toml and corp.toml, and from the files that they name, beside them", () =>
   inHome(async ({ dir, write, make }) => {
     await write({
