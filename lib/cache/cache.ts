@@ -12,25 +12,31 @@ export interface CacheOptions {
   /** registries whose artefacts are kept, with hosts beyond their own */
   registries: Readonly<Record<string, readonly string[]>>;
   maxBytes: number;
+  /** asked for each request; absent: always */
+  isAllowed?(): boolean;
 }
 
 /** The shared cache, for the network of one VM. A failing disk makes it forget; it never fails a request. */
 export class SharedCache implements CachePort {
   readonly #registries: Registries;
   readonly #store: ArtifactStore;
+  readonly #isAllowed: () => boolean;
 
-  private constructor(registries: Registries, store: ArtifactStore) {
+  private constructor(registries: Registries, store: ArtifactStore, isAllowed: () => boolean) {
     this.#registries = registries;
     this.#store = store;
+    this.#isAllowed = isAllowed;
   }
 
   /** @throws {SbxError} `home.foreign`, `cache.invalid` */
-  static async open({ dir, registries, maxBytes }: CacheOptions): Promise<SharedCache> {
-    return new SharedCache(new Registries(registries), await ArtifactStore.open(dir, maxBytes));
+  static async open(
+    { dir, registries, maxBytes, isAllowed = () => true }: CacheOptions,
+  ): Promise<SharedCache> {
+    return new SharedCache(new Registries(registries), await ArtifactStore.open(dir, maxBytes), isAllowed);
   }
 
   match(request: ArtifactRequest): CachedArtifact | undefined {
-    const artifact = this.#registries.match(request);
+    const artifact = this.#isAllowed() ? this.#registries.match(request) : undefined;
     if (!artifact) return undefined;
     return {
       isSigned: artifact.isSigned,

@@ -125,6 +125,9 @@ const LEDGER_MIB = 1024;
 /** Size of a cache whose setting is switched off. */
 const CACHE_GIB = 10;
 
+/** Setting by which corp, or a person, switches the shared cache off. */
+const CACHE_SETTING = "vm.cache.enabled";
+
 /** Setting by which corp forbids logins at MCP servers, and a person can switch them off. */
 export const LOGIN_SETTING = "network.mcp_logins";
 
@@ -237,6 +240,7 @@ export async function corpLayer(
     mcp: file.mcp,
     ...(file.budget && { budget: file.budget }),
     ...(isSwitchedOff(file.settings[LOGIN_SETTING]) && { logins: false }),
+    ...(isSwitchedOff(file.settings[CACHE_SETTING]) && { cache: false as const }),
     ...(file.corp.limits?.providers && { providers: file.corp.limits.providers }),
     ...(file.corp.limits?.vm_minutes && { vm_minutes: file.corp.limits.vm_minutes }),
   };
@@ -345,7 +349,7 @@ function cacheOf(settings: SettingsStore, { id, cache }: Profile): Contract["cac
 /** The settings of the shared cache. */
 export function cacheLimits(settings: SettingsStore): { enabled: boolean; max_bytes: number } {
   return {
-    enabled: settings.inForce("vm.cache.enabled") === true,
+    enabled: settings.inForce(CACHE_SETTING) === true,
     max_bytes: Number(settings.inForce("vm.cache.max_gb") ?? CACHE_GIB) * 1024 * MIB,
   };
 }

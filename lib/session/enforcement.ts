@@ -93,7 +93,13 @@ export class Enforcement {
     this.#applyToGuest(contract);
     this.network = new NetworkAccess(async () => {
       const { Network } = await import("./network.ts");
-      return await Network.open({ home: options.home, contract: this.#contract, gate, broker });
+      return await Network.open({
+        home: options.home,
+        contract: this.#contract,
+        gate,
+        broker,
+        mayCache: () => this.#contract.corp.cache !== false,
+      });
     }, (network_error) => report.change({ network_error }));
   }
 

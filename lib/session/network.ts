@@ -34,6 +34,8 @@ export interface NetworkOptions {
   contract: Contract;
   gate: SessionGate;
   broker: CredentialBroker;
+  /** false once corp has switched the shared cache off */
+  mayCache?(): boolean;
 }
 
 /** The network of one session: TCP and DNS of its guest, and HTTP requests of the host for it. */
@@ -64,11 +66,11 @@ export class Network {
   }
 
   /** @throws {SbxError} `ca.*`, and errors of {@linkcode readNetworkConfig}: nothing leaves the guest then */
-  static async open({ home, contract, gate, broker }: NetworkOptions): Promise<Network> {
+  static async open({ home, contract, gate, broker, mayCache }: NetworkOptions): Promise<Network> {
     const [ca, { resolvers, overrides, caCerts, prices, host }, cache] = await Promise.all([
       openCa(home) as Promise<Ca>,
       readNetworkConfig(contract.network),
-      openCache(home, contract),
+      openCache(home, contract, mayCache),
     ]);
     const dns = new DnsService({ gate, resolvers, overrides });
     const proxy = new NetProxy({
@@ -190,12 +192,14 @@ export class Network {
 async function openCache(
   { cacheDir }: Pick<Home, "cacheDir">,
   { cache }: Pick<Contract, "cache">,
+  isAllowed?: () => boolean,
 ): Promise<SharedCache | undefined> {
   if (!cache) return undefined;
   const { scope, registries, max_bytes } = cache;
-  return await SharedCache.open({ dir: join(cacheDir, scope), registries, maxBytes: max_bytes }).catch(
-    (error) => void log.warn(`without the shared cache: ${asSbxError(error, "opening the cache").message}`),
-  );
+  return await SharedCache.open({ dir: join(cacheDir, scope), registries, maxBytes: max_bytes, isAllowed })
+    .catch(
+      (error) => void log.warn(`without the shared cache: ${asSbxError(error, "opening the cache").message}`),
+    );
 }
 
 let lastProxyFault = "";

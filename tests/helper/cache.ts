@@ -71,10 +71,12 @@ export class CacheWorld implements AsyncDisposable {
   async vm(
     options: TestNetOptions = {},
     registries: Record<string, string[]> = REGISTRIES,
+    isAllowed?: () => boolean,
   ): Promise<TestNet> {
     const cache = await SharedCache.open({
       dir: join(this.dir, "store"),
       registries,
+      ...(isAllowed && { isAllowed }),
       maxBytes: 64 * 1024 * 1024,
     });
     const target = (host: string, port: number) => {

@@ -47,6 +47,8 @@ export const Contract = z.strictObject({
     mcp: CorpMcpServers,
     /** false: MCP servers allow no login, and earlier logins are not used */
     logins: z.boolean().optional(),
+    /** false: the shared cache is not used any more */
+    cache: z.literal(false).optional(),
     /** the only providers whose credentials VMs may use; absent: the profile's */
     providers: z.array(z.enum(PROVIDERS)).optional(),
     /** longest life of a machine, in minutes */

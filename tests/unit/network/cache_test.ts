@@ -190,6 +190,19 @@ Deno.test("a profile without the registry downloads", async () => {
   assertEquals([(await get(net, TARBALL)).body, digests(net)], [SHORT, [undefined]]);
 });
 
+Deno.test("a cache that corp switches off answers and keeps nothing from then on", async () => {
+  await using world = await CacheWorld.make(npmAnswer("left-pad", SHORT));
+  let isAllowed = true;
+  const net = await world.vm({}, undefined, () => isAllowed);
+  await get(net, TARBALL);
+  await world.kept("left-pad-1.0.0.tgz");
+  isAllowed = false;
+  await get(net, TARBALL);
+  isAllowed = true;
+  await get(net, TARBALL);
+  assertEquals(digests(net), [undefined, undefined, "sha512"]);
+});
+
 Deno.test("requests of a person, for a part, or for the newest state go to the upstream, and nothing of theirs is kept", async () => {
   await using world = await CacheWorld.make(npmAnswer("left-pad", SHORT));
   const net = await world.vm();

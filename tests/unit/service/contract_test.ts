@@ -81,7 +81,8 @@ Deno.test("the shared cache is the profile's, of the size of the settings, unles
     await profile("npm = true\n");
     for (const entry of ["value = false", "enabled = false"]) {
       await write({ "etc/corp.toml": `[settings."vm.cache.enabled"]\n${entry}\n` });
-      assertEquals((await make()).cache, undefined, entry);
+      const { cache, corp } = await make();
+      assertEquals([cache, corp.cache], [undefined, false], entry);
     }
   }));
 
