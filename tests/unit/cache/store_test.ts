@@ -94,6 +94,15 @@ Deno.test("an artefact that is longer than the cache is not begun", () =>
     assertEquals(await store.begin("sha256", 1001), undefined);
   }, 1000));
 
+Deno.test("copies of unknown length that fill a whole cache keep others from beginning, until they end", () =>
+  withStore(async (store) => {
+    const copy = (await store.begin("sha256"))!;
+    await copy.write(encode("x".repeat(1001)));
+    assertEquals(await store.begin("sha256"), undefined);
+    await copy.drop();
+    await (await store.begin("sha256"))!.drop();
+  }, 1000));
+
 Deno.test("a copy that a crash left behind is removed after a day, and no other", () =>
   withStore(async (store, dir) => {
     for (const [name, ageMs] of [["old", 25 * 3600_000], ["new", 3600_000]] as const) {
