@@ -1,14 +1,12 @@
 /** Two VMs with one cache: npm's real client, layers, wheels and indexes; the second downloads nothing. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { gzipSync } from "node:zlib";
-import { integrity, sha256 } from "../helper/cache.ts";
+import { sha256 } from "../helper/cache.ts";
+import { NPM_HOST as NPM, NpmProject } from "../helper/npm_project.ts";
 import { randomBytes } from "node:crypto";
 import { eventually, Sbx } from "../helper/sbx.ts";
-import { tar } from "../helper/tar.ts";
 import { TestUpstreams } from "../helper/upstream.ts";
 
-const NPM = "registry.npmjs.org";
 /** Packages of the project, with `bytes` of content that no encoding shortens. */
 const PACKAGES: [name: string, bytes: number][] = [["pad", 100], ["@scope/large", 6_000_000], [
   "middle",
@@ -25,48 +23,19 @@ action = "block"
 match = 'http.request.host == "blocked.example"'
 `;
 
-interface Registry {
-  files: Map<string, Uint8Array<ArrayBuffer>>;
-  lock: string;
-}
-
-/** A registry of npm, and the lock file of a project with its packages. */
-function makeRegistry(): Registry {
-  const files: Registry["files"] = new Map();
-  const packages: Record<string, unknown> = { "": { name: "project", version: "1.0.0" } };
-  const dependencies: Record<string, string> = {};
-  for (const [name, bytes] of PACKAGES) {
-    const content = gzipSync(tar([
-      { name: "package/package.json", content: JSON.stringify({ name, version: "1.0.0" }) },
-      { name: "package/data", content: randomBytes(bytes) },
-    ]));
-    const path = `/${name}/-/${name.split("/").at(-1)}-1.0.0.tgz`;
-    const dist = { tarball: `https://${NPM}${path}`, integrity: integrity(content) };
-    files.set(path, new Uint8Array(content));
-    files.set(`/${name}/1.0.0`, new TextEncoder().encode(JSON.stringify({ name, version: "1.0.0", dist })));
-    dependencies[name] = "1.0.0";
-    packages[`node_modules/${name}`] = {
-      version: "1.0.0",
-      resolved: dist.tarball,
-      integrity: dist.integrity,
-    };
-  }
-  packages[""] = { name: "project", version: "1.0.0", dependencies };
-  return { files, lock: JSON.stringify({ name: "project", version: "1.0.0", lockfileVersion: 3, packages }) };
-}
-
 Deno.test("two VMs share a cache", async (t) => {
-  const { files, lock } = makeRegistry();
+  const project = new NpmProject(PACKAGES);
   const layer = new Uint8Array(randomBytes(400_000));
   const index = new TextEncoder().encode("Package: pad\n");
   const hosts = new Map([["registry.example", layer], ["deb.example", index], ["blocked.example", layer]]);
-  /** `bytes` that the registries have sent */
-  let sent = 0;
+  /** `bytes` that the other registries have sent */
+  let others = 0;
   const world = await TestUpstreams.make([NPM, ...hosts.keys()], (request) => {
     const { hostname, pathname } = new URL(request.url);
-    const content = hostname === NPM ? files.get(decodeURIComponent(pathname)) : hosts.get(hostname);
-    sent += content?.length ?? 0;
-    return new Response(content ?? "{}", { status: content ? 200 : 404 });
+    if (hostname === NPM) return project.answer(pathname);
+    const content = hosts.get(hostname)!;
+    others += content.length;
+    return new Response(content);
   });
   const sbx = await Sbx.make({ spare: false });
   try {
@@ -82,10 +51,10 @@ Deno.test("two VMs share a cache", async (t) => {
     const sh = (vm: string, line: string) => sbx.cli("exec", vm, "--timeout", "300", "-c", line);
     /** Runs a line, and counts the bytes that the registries send for it. */
     const measured = async (vm: string, line: string) => {
-      const [before, begun] = [sent, performance.now()];
+      const before = project.sent + others;
       const { code, stdout, stderr } = await sh(vm, line);
       assertEquals(code, 0, stderr);
-      return { stdout, bytes: sent - before, ms: Math.round(performance.now() - begun) };
+      return { stdout, bytes: project.sent + others - before };
     };
     const kept = (artifacts: number) =>
       eventually(`${artifacts} artefacts are kept`, async () => {
@@ -96,14 +65,9 @@ Deno.test("two VMs share a cache", async (t) => {
     await t.step(
       "the second npm ci gets at most 5 % of the first one's bytes from the registry",
       async () => {
-        const project = JSON.stringify({
-          name: "project",
-          version: "1.0.0",
-          dependencies: Object.fromEntries(PACKAGES.map(([name]) => [name, "1.0.0"])),
-        });
-        const line =
-          `mkdir -p /workspace/p && cd /workspace/p && echo '${project}' >package.json && echo '${lock}' >package-lock.json && ` +
-          `npm ci --no-audit --no-fund --loglevel error >&2 && cat node_modules/*/data node_modules/@scope/*/data | sha256sum`;
+        const line = `${
+          project.install("/workspace/p")
+        } && cat node_modules/*/data node_modules/@scope/*/data | sha256sum`;
         const first = await measured("one", line);
         await kept(PACKAGES.length);
         const second = await measured("two", line);
