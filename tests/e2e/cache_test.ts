@@ -1,11 +1,13 @@
 /** Two VMs with one cache: npm's real client, layers, wheels and indexes; the second downloads nothing. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
+import { blake2b } from "hash-wasm";
 import { sha256 } from "../helper/cache.ts";
 import { NPM_HOST as NPM, NpmProject } from "../helper/npm_project.ts";
 import { randomBytes } from "node:crypto";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { TestUpstreams } from "../helper/upstream.ts";
+import { zip } from "../helper/zip.ts";
 
 /** Packages of the project, with `bytes` of content that no encoding shortens. */
 const PACKAGES: [name: string, bytes: number][] = [["pad", 100], ["@scope/large", 6_000_000], [
@@ -15,6 +17,7 @@ const PACKAGES: [name: string, bytes: number][] = [["pad", 100], ["@scope/large"
 const CACHE = `
 [cache]
 npm = true
+pip = true
 docker = true
 apt = true
 
@@ -23,11 +26,34 @@ action = "block"
 match = 'http.request.host == "blocked.example"'
 `;
 
+/** A wheel of Python with one module, and its path at PyPI. */
+async function makeWheel(): Promise<{ content: Uint8Array<ArrayBuffer>; path: string }> {
+  const info = "pad-1.0.dist-info";
+  const content = zip([
+    { name: "pad.py", content: `DATA = "${randomBytes(200_000).toString("hex")}"\n` },
+    { name: `${info}/METADATA`, content: "Metadata-Version: 2.1\nName: pad\nVersion: 1.0\n" },
+    { name: `${info}/WHEEL`, content: "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n" },
+    { name: `${info}/RECORD`, content: "" },
+  ]);
+  const [, first, second, rest] = /^(..)(..)(.*)$/.exec(await blake2b(content, 256))!;
+  return { content, path: `/packages/${first}/${second}/${rest}/pad-1.0-py3-none-any.whl` };
+}
+
 Deno.test("two VMs share a cache", async (t) => {
   const project = new NpmProject(PACKAGES);
   const layer = new Uint8Array(randomBytes(400_000));
   const index = new TextEncoder().encode("Package: pad\n");
-  const hosts = new Map([["registry.example", layer], ["deb.example", index], ["blocked.example", layer]]);
+  const hosts = new Map<string, Uint8Array<ArrayBuffer>>([
+    ["registry.example", layer],
+    ["deb.example", index],
+    ["blocked.example", layer],
+  ]);
+  const wheel = await makeWheel();
+  hosts.set("files.pythonhosted.org", wheel.content);
+  const simple = `<a href="https://files.pythonhosted.org${wheel.path}#sha256=${
+    sha256(wheel.content)
+  }">pad-1.0-py3-none-any.whl</a>`;
+  hosts.set("pypi.org", new TextEncoder().encode(simple));
   /** `bytes` that the other registries have sent */
   let others = 0;
   const world = await TestUpstreams.make([NPM, ...hosts.keys()], (request) => {
@@ -35,7 +61,9 @@ Deno.test("two VMs share a cache", async (t) => {
     if (hostname === NPM) return project.answer(pathname);
     const content = hosts.get(hostname)!;
     others += content.length;
-    return new Response(content);
+    return new Response(content, {
+      headers: { "content-type": hostname === "pypi.org" ? "text/html" : "application/octet-stream" },
+    });
   });
   const sbx = await Sbx.make({ spare: false });
   try {
@@ -110,6 +138,17 @@ Deno.test("two VMs share a cache", async (t) => {
       assertEquals(first.bytes, layer.length + index.length);
     });
 
+    await t.step("pip gets a wheel from the cache, and only its index from PyPI", async () => {
+      const line =
+        "pip download --no-deps --no-cache-dir --disable-pip-version-check -q -d /tmp/wheels pad==1.0 >&2 && " +
+        "sha256sum </tmp/wheels/pad-1.0-py3-none-any.whl";
+      const first = await measured("one", line);
+      await kept(PACKAGES.length + 3);
+      const second = await measured("two", line);
+      assertStringIncludes(second.stdout, sha256(wheel.content));
+      assertEquals([first.bytes, second.bytes], [wheel.content.length + simple.length, simple.length]);
+    });
+
     await t.step("a rule of the VM forbids what the cache has", async () => {
       const { stdout } = await sh(
         "two",
@@ -120,7 +159,7 @@ Deno.test("two VMs share a cache", async (t) => {
 
     await t.step("a cleared cache is filled again; switched off, VMs download", async () => {
       const cleared = JSON.parse(await sbx.ok("cache", "clear", "--json"));
-      assertEquals(cleared.artifacts, PACKAGES.length + 2);
+      assertEquals(cleared.artifacts, PACKAGES.length + 3);
       assert(cleared.bytes > 6_000_000);
       const line = `curl -sS --fail https://registry.example/v2/pad/blobs/sha256:${
         sha256(layer)
