@@ -69,6 +69,7 @@ export async function unpackLayers(
   let size = 0;
   for (const [number, layer] of layers.entries()) {
     let ofLayer = 0;
+    await requireSize(layer);
     const pieces = counted(unpackedBytes(layer, progress, signal), async (bytes) => {
       throwIfInterrupted(signal);
       size += bytes;
@@ -88,6 +89,12 @@ export async function unpackLayers(
   await writer.finish(tree.nodes());
   throwIfInterrupted(signal);
   return tree;
+}
+
+/** The limits count from the size that the manifest says. */
+async function requireSize({ path, size: stated }: Layer): Promise<void> {
+  const { size } = await Deno.stat(path);
+  if (size !== stated) refuseLayer(`a layer has ${size} bytes, and its manifest says ${stated}`);
 }
 
 async function* counted(pieces: AsyncIterable<Uint8Array>, count: (bytes: number) => Promise<void>) {

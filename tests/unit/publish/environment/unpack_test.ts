@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Buffer } from "node:buffer";
+import { gzipSync } from "node:zlib";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { unpackLayers, type UnpackOptions } from "../../../../lib/publish/environment/mod.ts";
 import type { Node, Tree } from "../../../../lib/publish/environment/tree.ts";
@@ -43,7 +44,10 @@ async function modeOf(image: string, dump: string): Promise<number> {
 }
 
 /** Refuses layers. @returns the error */
-async function refusal(layers: (TarFile[] | Uint8Array)[], options?: UnpackOptions): Promise<SbxError> {
+async function refusal(
+  layers: (TarFile[] | Uint8Array)[],
+  options?: UnpackOptions & { packed?: boolean },
+): Promise<SbxError> {
   return await assertRejects(() => unpacked(layers, () => {}, options), SbxError);
 }
 
@@ -393,6 +397,29 @@ Deno.test("a layer that grows out of proportion, and too many bytes, are refused
     (await refusal([bomb], { limits: { unpacked: 1024 ** 2 } })).code,
     "environment.layer.too_large",
   );
+});
+
+Deno.test("a layer of another size than its manifest says is refused: a limit counts from that", async () => {
+  const dir = await Deno.makeTempDir();
+  try {
+    const layer = await writeLayer(dir, [{ name: "x", content: "x" }]);
+    for (const size of [layer.size - 1, layer.size * 1000]) {
+      const { code } = await assertRejects(
+        () => unpackLayers([{ ...layer, size }], `${dir}/${size}`),
+        SbxError,
+      );
+      assertEquals(code, "environment.layer.invalid");
+    }
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("a packed layer that ends early is refused", async () => {
+  const packed = gzipSync(tar([{ name: "x", content: crypto.getRandomValues(new Uint8Array(50_000)) }]));
+  for (const bytes of [packed.subarray(0, 20_000), Buffer.concat([packed, packed.subarray(0, 20)])]) {
+    assertEquals((await refusal([bytes], { packed: false })).code, "environment.layer.invalid");
+  }
 });
 
 Deno.test("an interrupt ends the work", async () => {
