@@ -176,7 +176,7 @@ export class Images {
     // A VM that was made meanwhile keeps its own.
     const isUsed = (key: string) =>
       deleted.has(key) || registry.all().some(({ record }) => record.environment?.key === key);
-    const freed = await removeEnvironments(home, (each) => isWanted(each) || isUsed(each.key));
+    const freed = await removeEnvironments(home, (each) => isWanted(each) || isUsed(each.key), isUsed);
     await cleanTemplates();
     return freed;
   }

@@ -189,11 +189,13 @@ export interface FreedEnvironments {
  * Removes environments, and the layers, names and leftovers that no other one needs.
  *
  * @param isWanted whether an environment stays
+ * @param isUsed whether a VM has the environment of a key, which stays although its record is damaged
  * @throws {SbxError} `environment.busy` (409): one is being made
  */
 export async function removeEnvironments(
   home: Place,
   isWanted: (environment: Environment) => boolean,
+  isUsed: (key: string) => boolean = () => false,
 ): Promise<FreedEnvironments> {
   const dir = environmentsDir(home);
   await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
@@ -224,7 +226,7 @@ export async function removeEnvironments(
     if (!keys.has(key)) await remove(namePath(home, reference, arch));
   }
   for (const name of await namesIn(dir)) {
-    const isEnvironment = ENVIRONMENT_KEY.test(name) && !keys.has(name);
+    const isEnvironment = ENVIRONMENT_KEY.test(name) && !keys.has(name) && !isUsed(name);
     if (isEnvironment || name.startsWith(WORK) || /^\.[0-9a-f]{32}\.lock$/.test(name)) {
       await remove(join(dir, name));
     }

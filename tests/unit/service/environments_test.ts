@@ -141,3 +141,11 @@ Deno.test("a VM that is made while its image is removed waits for the removal, a
     await lock.unlock();
     await assertRejects(() => kept, SbxError, "was removed meanwhile");
   }));
+
+Deno.test("an environment whose record is damaged stays as long as a VM has it", () =>
+  inHome(async ({ home, images, all }) => {
+    for (const { key } of all) await Deno.truncate(join(home.dir, "environments", key, "environment.json"));
+    await images.collectEnvironments();
+    const there = await Promise.all(all.map(({ key }) => exists(join(home.dir, "environments", key))));
+    assertEquals(there, [true, false]);
+  }));
