@@ -74,7 +74,9 @@ export async function environmentOf(
   const found = key === undefined
     ? await findEnvironment(home, canonical!, arch)
     : await getEnvironment(home, key);
-  if (found) return found;
+  // Its record has the name that led to it first; corp may allow another one, with the same digest.
+  const asked = key === undefined || image !== undefined ? canonical : undefined;
+  if (found) return { ...found, reference: asked ?? found.reference };
   throw new SbxError("image.missing", `this home does not have the image ${canonical ?? key} for ${arch}`, {
     hint: `pull it: sbx image pull ${reference ?? "REFERENCE"}`,
   });

@@ -150,7 +150,8 @@ export class VmMaker {
       const { environment } = boot.record;
       // A removal that began before the VM was listed took it for unused.
       if (environment) await requireKept(this.#home, environment);
-      const completed = { ...vmRequest, ...(environment && { environment: environment.key }) };
+      const { key, reference: image } = environment ?? {};
+      const completed = { ...vmRequest, ...(environment && { image, environment: key }) };
       await makeVmFiles(vm, completed, contract, source);
       await launcher.launch(vm, boot.assets);
     } catch (error) {

@@ -9,8 +9,10 @@ import {
   findEnvironment,
   keepingEnvironments,
   makeWorkFolder,
+  nameEnvironment,
   requireKept,
 } from "../../../lib/release/environment/mod.ts";
+import { environmentOf, type Profile } from "../../../lib/config/profile/mod.ts";
 import { Images } from "../../../lib/service/images.ts";
 import { Registry } from "../../../lib/service/vm/registry.ts";
 import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
@@ -148,4 +150,19 @@ Deno.test("an environment whose record is damaged stays as long as a VM has it",
     await images.collectEnvironments();
     const there = await Promise.all(all.map(({ key }) => exists(join(home.dir, "environments", key))));
     assertEquals(there, [true, false]);
+  }));
+
+Deno.test("an image has the name by which it is asked for, and a VM keeps that name", () =>
+  inHome(async ({ home, all: [{ key, reference }] }) => {
+    const mirror = "mirror.example.com/a:1";
+    await nameEnvironment(home, { reference: mirror, arch: "x86_64", key });
+    const profile = { id: "p", image: { from: "a:1" } } as unknown as Profile;
+    const named = async (request: Parameters<typeof environmentOf>[3]) =>
+      (await environmentOf(home, profile, "x86_64", request))?.reference;
+    assertEquals(await named({ image: mirror }), mirror);
+    assertEquals(await named({ image: mirror, environment: key }), mirror);
+    assertEquals(await named({}), reference);
+    // The profile may name another image by now.
+    profile.image!.from = "other:1";
+    assertEquals(await named({ environment: key }), reference);
   }));
