@@ -8,6 +8,7 @@ import {
   environmentNames,
   environmentsDir,
   type FreedEnvironments,
+  isBuildName,
   listEnvironments,
   parseReference,
   removeEnvironments,
@@ -116,7 +117,7 @@ export class Images {
     return await Promise.all(all.map(async (environment): Promise<ListedEnvironment> => {
       const { key, arch } = environment;
       const references = names.filter((name) => name.key === key && name.arch === arch)
-        .map(({ reference }) => reference);
+        .map(({ reference }) => reference).filter((reference) => !isBuildName(reference));
       return {
         environment,
         references,

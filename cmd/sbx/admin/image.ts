@@ -1,5 +1,5 @@
 import { ARCHES, currentArch } from "../../../lib/base/arch/mod.ts";
-import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import type {
   EnvironmentList,
   FreedEnvironments,
@@ -7,7 +7,7 @@ import type {
   PrunedAssets,
   RemovedImage,
 } from "../../../lib/client/api/mod.ts";
-import { asSbxError, ifFound, ignore } from "../../../lib/base/error/mod.ts";
+import { asSbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
@@ -17,7 +17,6 @@ import {
   type ListedProfile,
   listProfiles,
   loadProfile,
-  type Profile,
 } from "../../../lib/config/profile/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
@@ -28,10 +27,30 @@ import {
   parseReference,
 } from "../../../lib/release/environment/mod.ts";
 import { installedImages } from "../../../lib/release/asset/mod.ts";
+import { buildFolderImage, IMAGE_BUILD_OPTIONS } from "../vm/build_image.ts";
 import { pullImage } from "../vm/image_option.ts";
+import { buildProfileImage } from "../vm/profile_image.ts";
 import { ARCH_OPTION, archOf } from "../vm/new_vm.ts";
-import { table } from "../output.ts";
-import { join } from "node:path";
+import { table, usageError } from "../output.ts";
+
+const BUILD: Omit<Command, "run"> = {
+  name: "image build",
+  usage: "DIR|PROFILE [OPTIONS]",
+  summary: "build the image of a folder's Dockerfile in a VM, or of a profile's packages",
+  notes: [
+    "DIR has a / or is a dot: . or ./app. Downloads of a build follow the rules of the profile builder and are recorded (docs/guides/dockerfile.md). The exit code is that of a step that failed.",
+    "The image of a profile takes about a minute, and 2.5 GB of disk space meanwhile. Running VMs keep the image that they booted.",
+  ],
+  options: [...IMAGE_BUILD_OPTIONS, ARCH_OPTION, JSON_OPTION],
+  words: { min: 1, max: 1 },
+  completes: ["profiles"],
+  examples: [
+    "sbx image build .",
+    "sbx image build ./app --file app/Dockerfile.dev --build-arg VERSION=3 --tag app:dev",
+    "sbx image build co-work",
+    "sbx image build code --arch arm64",
+  ],
+};
 
 export const command: CommandGroup = {
   name: "image",
@@ -59,16 +78,7 @@ export const command: CommandGroup = {
       run: pull,
     },
     {
-      name: "image build",
-      usage: "PROFILE [--arch ARCH] [--json]",
-      summary: "build the image of a profile from its packages, and install it",
-      notes: [
-        "Takes about a minute, and 2.5 GB of disk space meanwhile. Running VMs keep the image that they booted.",
-      ],
-      options: [ARCH_OPTION, JSON_OPTION],
-      words: { min: 1, max: 1 },
-      completes: ["profiles"],
-      examples: ["sbx image build co-work", "sbx image build code --arch arm64"],
+      ...BUILD,
       run: build,
     },
     {
@@ -142,7 +152,9 @@ function environmentRow(
   { references, key, digest, arch, bytes, used_by, profiles }: ListedEnvironment,
 ): string[] {
   const users = [...used_by, ...profiles.map((id) => `profile ${id}`)];
-  const name = references.join(", ") || key;
+  // A built image has its digest as a second name.
+  const names = references.filter((name) => !/^localhost\/.*@/.test(name));
+  const name = names.join(", ") || references[0] || key;
   return [name, digest.slice(0, DIGEST_SHOWN), arch, formatBytes(bytes), users.join(", ") || "nothing"];
 }
 
@@ -194,12 +206,46 @@ function rowOf({ profile_id, image, version, suite, bytes, problem }: ListedImag
 }
 
 async function build(args: Arguments): Promise<number> {
+  const [word] = args.words;
+  if (/^\.{1,2}$|\//.test(word)) return await buildFolder(args, word);
+  for (const { name } of IMAGE_BUILD_OPTIONS) {
+    if (!args.has(name)) continue;
+    throw usageError(
+      { ...BUILD, run: build },
+      `--${name} is for a folder with a Dockerfile, and "${word}" names a profile`,
+      `write the folder with a slash: sbx image build ./${word}`,
+    );
+  }
   const profile = await loadProfile(home(), args.words[0]);
   const built = await buildProfileImage(profile, archOf(args));
   if (args.has("json")) await printJson(built);
   else {await print(
       `image ${built.version} of ${built.profile} is installed: sbx create NAME --profile ${built.profile}`,
     );}
+  return 0;
+}
+
+async function buildFolder(args: Arguments, dir: string): Promise<number> {
+  const built = await buildFolderImage({ ...BUILD, run: build }, args, dir);
+  if (typeof built === "number") return built;
+  const { environment: { digest, key, arch, rootfs, config, provenance }, reference, pinned, isNew } = built;
+  if (args.has("json")) {
+    const { build } = provenance;
+    await printJson({
+      image: reference,
+      pinned,
+      digest,
+      key,
+      arch,
+      bytes: rootfs.size,
+      config,
+      build,
+      is_new: isNew,
+    });
+  } else {
+    const size = `${formatBytes(rootfs.size)}${isNew ? "" : "; nothing changed since it was built"}`;
+    await print(`${reference}: ${digest}, ${size}\nsbx create NAME --image ${reference} boots it`);
+  }
   return 0;
 }
 
@@ -251,57 +297,4 @@ async function prune(args: Arguments): Promise<number> {
 function freedText({ files, bytes }: PrunedAssets): string {
   if (files.length === 0) return "no file was left over";
   return `${count(files.length, "file")}, ${formatBytes(bytes)} freed`;
-}
-
-/** An image that was built and installed. */
-interface BuiltImage {
-  profile: string;
-  version: string;
-}
-
-/**
- * Builds the image of a profile and installs it, with a progress bar. Interrupts end it without a trace. An
- * image with the same packages for the other architecture stays installed.
- *
- * @throws {SbxError} `image.*`, `disk.full`, `assets.*`
- */
-export async function buildProfileImage(
-  { id, packages }: Profile,
-  arch = currentArch(),
-): Promise<BuiltImage> {
-  const [image, asset, { home: homeOf }, { Progress }, { VERSION }] = await Promise.all([
-    import("../../../lib/publish/image/mod.ts"),
-    import("../../../lib/release/asset/mod.ts"),
-    import("../../../lib/base/home/mod.ts"),
-    import("../../../lib/base/progress/mod.ts"),
-    import("../../../lib/base/version/mod.ts"),
-  ]);
-  const home = homeOf();
-  await (await import("../../../lib/home/mod.ts")).useNetworkOf(home);
-  const work = join(home.dir, "build");
-  await Deno.mkdir(work, { recursive: true, mode: 0o755 });
-  const out = await Deno.makeTempDir({ dir: work, prefix: `${id}-` });
-  try {
-    // With the installed manifest beside it, a new image gets the next version of the day.
-    const { manifest } = asset.manifestNames(id);
-    await ifFound(Deno.copyFile(join(home.assetsDir, manifest), join(out, asset.MANIFEST)));
-    await asset.linkOtherArches(home, { profile: id, packages, arch, out });
-    const path = await image.withInterrupts(async (signal) => {
-      using progress = new Progress([...image.BUILD_STAGES, { name: "assets", weight: 2 }]);
-      const path = await image.buildImage({
-        arch,
-        profile: id,
-        packages,
-        out,
-        binaryVersion: VERSION,
-        progress,
-        signal,
-      });
-      await asset.installAssets({ manifestUrl: `file://${path}`, home, arch, progress });
-      return path;
-    });
-    return { profile: id, version: (await asset.readManifest(path)).manifest.assets.current };
-  } finally {
-    await Deno.remove(out, { recursive: true }).catch(ignore("the result of the build counts"));
-  }
 }

@@ -144,8 +144,8 @@ async function revoke(args: Arguments): Promise<number> {
   return 0;
 }
 
-/** Finds the ref that begins with the given digits. */
-async function findRef(client: Client, word: string): Promise<string> {
+/** Finds the ref that begins with the given digits. @throws {SbxError} `credential.not_found`, `credential.conflict` */
+export async function findRef(client: Client, word: string): Promise<string> {
   const digits = word.replace(/^credential:blake3:/, "");
   if (!/^[0-9a-f]+$/.test(digits) || digits.length < SHORT_MIN) {
     throw new SbxError("usage.invalid", `invalid ref "${word}"`, {

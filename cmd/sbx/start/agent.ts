@@ -1,9 +1,9 @@
 import { currentArch } from "../../../lib/base/arch/mod.ts";
-import type { AskList, AskResolve, AskView, Job, JobList, VmInfo } from "../../../lib/client/api/mod.ts";
+import type { Job, JobList, VmInfo } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { asSbxError, SbxError } from "../../../lib/base/error/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { type Agent, bootAssets, PROMPT } from "../../../lib/config/profile/mod.ts";
 import { sourcesOf } from "../../../lib/repo/mod.ts";
@@ -14,16 +14,16 @@ import {
   agentProfiles,
   type AgentVm,
   createVm,
-  requireImage,
   requireKey,
 } from "./agent_start.ts";
 import { Banner } from "../vm/attach.ts";
-import { connect, openAskSocket } from "../connect.ts";
+import { connect } from "../connect.ts";
 import { table, usageError } from "../output.ts";
 import { SBX_FAILED } from "../vm/program.ts";
 import { BRING_OPTIONS } from "../files/repository.ts";
 import { attachJob } from "../vm/jobs.ts";
-import { READ_MS } from "../../../lib/policy/ask/mod.ts";
+import { requireImage } from "../vm/profile_image.ts";
+import { showAsks } from "../vm/shown_asks.ts";
 
 const RUN: Command = {
   name: "agent run",
@@ -173,85 +173,4 @@ function isAgent({ command, headless }: Agent, argv: readonly string[]): boolean
   return [command, headless].some((words) =>
     words.every((word, at) => word === PROMPT || word === argv[at]) && argv.length >= words.length
   );
-}
-
-const BELL = "\x07";
-
-/**
- * Shows a session's questions with a bell until it is disposed, including the ones already waiting. With a
- * banner, where a program has the terminal, they are shown there and answered in another terminal; else they
- * are answered in place.
- */
-export function showAsks(client: Client, session: string, banner?: Banner): Disposable {
-  let shown = Promise.resolve();
-  const isTerminal = Deno.stderr.isTerminal();
-  const pending = new Map<string, AskView>();
-  const onAsk = (ask: AskView) => {
-    if (ask.session_id !== session) return;
-    const isNew = ask.status === "pending" && !pending.has(ask.ask_id);
-    if (ask.status === "pending") pending.set(ask.ask_id, ask);
-    else pending.delete(ask.ask_id);
-    if (isNew && isTerminal) write(BELL);
-    if (banner) banner.set(lineOf([...pending.values()]));
-    // One question at a time.
-    else if (isNew) {
-      shown = shown.then(() => answerHere(client, ask))
-        .catch((error) => report(`the answer to ${ask.ask_id} was not taken`, error));
-    }
-  };
-  const socket = openAskSocket(client, onAsk);
-  client.json<AskList>("GET", "/asks").then(({ asks }) => asks.forEach(onAsk)).catch((error) => {
-    // The program's screen must not be written over; new asks come by the socket.
-    if (!banner) report("the asks that wait cannot be read", error);
-  });
-  return { [Symbol.dispose]: () => socket.close() };
-}
-
-function report(failure: string, cause: unknown): void {
-  const { message, hint } = asSbxError(cause, "the request");
-  note(`sbx: ${failure}: ${[message, hint].filter(Boolean).join("; ")}`);
-}
-
-function questionOf({ ask_id, event_type, subject, rule_id, reason }: AskView): string {
-  return plain(`${ask_id}: ${event_type} ${subject} (${[rule_id, reason].filter(Boolean).join(": ")})`);
-}
-
-/** The first question and the number of the others, in one line; its beginning is enough to answer it. */
-function lineOf(asks: AskView[]): string | undefined {
-  const [first] = asks;
-  if (!first) return undefined;
-  const { ask_id, subject, rule_id } = first;
-  const more = asks.length > 1 ? ` (+${asks.length - 1})` : "";
-  return plain(`sbx allow|deny ${ask_id}${more}: ${subject}${rule_id ? ` (rule ${rule_id})` : ""}`);
-}
-
-async function answerHere(client: Client, ask: AskView): Promise<void> {
-  const { ask_id, covers, digest } = ask;
-  if (!Deno.stdin.isTerminal()) {
-    return note(`sbx asks ${questionOf(ask)}: sbx allow ${ask_id}, or sbx deny ${ask_id}`);
-  }
-  note(`sbx asks ${questionOf(ask)}`);
-  const question = `  allow? y = once, s = for the session${covers ? ` (${plain(covers)})` : ""}, n = no [n]`;
-  const answer = readAnswer(question)?.trim().toLowerCase();
-  const json: AskResolve = answer === "s" && covers
-    ? { decision: "allow", scope: "session", digest }
-    : { decision: answer === "y" || answer === "s" ? "allow" : "deny", scope: "once", digest };
-  await client.json("POST", `/asks/${encodeURIComponent(ask_id)}/resolve`, { json });
-}
-
-/**
- * Reads a line, without input typed before its question could be read, such as a second answer to the last
- * question.
- */
-function readAnswer(question: string): string | null {
-  for (;;) {
-    const shownAt = performance.now();
-    const line = prompt(question);
-    if (line === null || performance.now() - shownAt >= READ_MS) return line;
-    note("  ignored: it was typed before the question could be read");
-  }
-}
-
-function write(text: string): void {
-  Deno.stderr.writeSync(new TextEncoder().encode(text));
 }

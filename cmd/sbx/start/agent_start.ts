@@ -1,5 +1,4 @@
 /** The VM of an agent: its image, its key, its files, and the folder that it works on. */
-import { currentArch } from "../../../lib/base/arch/mod.ts";
 import { basename, resolve } from "node:path";
 import type { CredentialList, VmInfo, VmSummary } from "../../../lib/client/api/mod.ts";
 import type { Arguments } from "../../../lib/base/args/mod.ts";
@@ -11,13 +10,11 @@ import type { Client } from "../../../lib/client/mod.ts";
 import {
   type Agent,
   agentFiles,
-  bootAssets,
   listProfiles,
   loadProfile,
   type Profile,
 } from "../../../lib/config/profile/mod.ts";
 import { completeVm, waitUntilRunning } from "../vm/new_vm.ts";
-import { buildProfileImage } from "../admin/image.ts";
 import { bringFolder, bringLiveFolder, formatBrought, formatLive, VmGuest } from "../files/repository.ts";
 
 /** A profile with the command of its agent. */
@@ -62,23 +59,6 @@ export async function agentProfile(id: string): Promise<AgentProfile> {
 
 function isAgent(profile: Profile): profile is AgentProfile {
   return profile.agent !== undefined;
-}
-
-/** Builds the profile's image if none has its packages, after a question. @throws {SbxError} `image.*` */
-export async function requireImage(profile: Profile, isAgreed: boolean): Promise<void> {
-  try {
-    await bootAssets(home(), profile, currentArch());
-  } catch (error) {
-    const isMissing = error instanceof SbxError && ["image.missing", "image.mismatch"].includes(error.code);
-    if (!isMissing || !(isAgreed || askToBuild(error.message))) throw error;
-    await buildProfileImage(profile);
-  }
-}
-
-function askToBuild(why: string): boolean {
-  if (!Deno.stdin.isTerminal()) return false;
-  const answer = prompt(`${why}. Build it now, in about a minute? [Y/n]`);
-  return ["", "y", "yes"].includes((answer ?? "n").trim().toLowerCase());
 }
 
 /**

@@ -15,6 +15,8 @@ import {
   formatLive,
   FROM_DIR_OPTIONS,
 } from "../files/repository.ts";
+import { BUILD_OPTIONS } from "./build_image.ts";
+import { DOCKERFILE_OPTION, imageOfFolder } from "./folder_image.ts";
 import { IMAGE_OPTION, pullNamedImage } from "./image_option.ts";
 import { completeVm, DISK_OPTION, diskOf, SIZE_OPTIONS, sizeOf, waitUntilRunning } from "./new_vm.ts";
 import { usageError } from "../output.ts";
@@ -37,6 +39,8 @@ export const command: Command = {
       about: "give the VM this folder itself, read-write, with masks (docs/guides/live.md)",
     },
     ...BRING_OPTIONS,
+    DOCKERFILE_OPTION,
+    ...BUILD_OPTIONS,
     { name: "no-wait", about: "do not wait until the VM is running" },
     JSON_OPTION,
   ],
@@ -47,6 +51,7 @@ export const command: Command = {
     "sbx create dev --image golang:1.25",
     "sbx create copy --from demo",
     "sbx create demo --from-dir .",
+    "sbx create demo --from-dir . --dockerfile",
     "sbx create demo --live .",
   ],
   async run(args) {
@@ -71,7 +76,9 @@ export const command: Command = {
       throw usageError(command, "--from-dir and --live need a VM that is running");
     }
     if (dir !== undefined) await sourcesOf(dir);
-    const { image } = await pullNamedImage(args);
+    const built = await imageOfFolder(command, args, dir);
+    if (typeof built === "number") return built;
+    const image = built ?? (await pullNamedImage(args)).image;
     const client = await connect();
     const created = await client.json<VmSummary>("POST", "/vms/create", { json: { ...json, image } });
     if (!args.has("no-wait")) await waitUntilRunning(client, created);

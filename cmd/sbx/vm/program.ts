@@ -234,7 +234,8 @@ export async function streamLogs(
   });
 }
 
-function writerOf(out: typeof Deno.stdout, raw: boolean): (bytes: Uint8Array) => Promise<void> {
+/** Writes a program's output, on a terminal as text alone unless it is raw. */
+export function writerOf(out: typeof Deno.stdout, raw: boolean): (bytes: Uint8Array) => Promise<void> {
   if (raw || !out.isTerminal()) return (bytes) => writeAll(out, bytes);
   const text = new LogText();
   return (bytes) => writeAll(out, new TextEncoder().encode(text.push(bytes)));

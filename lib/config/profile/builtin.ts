@@ -186,8 +186,12 @@ const list = (words: string[]) => `[${words.map((word) => JSON.stringify(word)).
 
 /** Rules that allow reading registries and repositories and everything at the provider's hosts, and ask about the rest. */
 function lockedRules(
-  { hosts, telemetry = [] }: Pick<AgentFacts, "hosts" | "telemetry">,
+  { hosts, telemetry = [], read = [] }: Pick<AgentFacts, "hosts" | "telemetry"> & {
+    /** hosts that are only read, beside package registries */
+    read?: string[];
+  },
 ) {
+  const readable = [...REGISTRIES, ...read];
   const rule = (id: string, name: string, action: string, match: string, priority = "") =>
     `[profiles.rules.${id}]\nname = "${name}"\naction = "${action}"\n${priority}match = '${match}'\n`;
   return [
@@ -195,7 +199,7 @@ function lockedRules(
       "read-registries",
       "Read package registries",
       "allow",
-      `http.request.method in ["GET", "HEAD"] && http.request.host in ${list(REGISTRIES)}`,
+      `http.request.method in ["GET", "HEAD"] && http.request.host in ${list(readable)}`,
     ),
     rule(
       "fetch-repositories",
@@ -210,7 +214,7 @@ function lockedRules(
       "names",
       "Look up these hosts",
       "allow",
-      `dns.request.qname in ${list([...REGISTRIES, ...GIT_HOSTS, ...hosts])}`,
+      `dns.request.qname in ${list([...readable, ...GIT_HOSTS, ...hosts])}`,
     ),
     ...telemetry.length > 0
       ? [rule(
@@ -328,10 +332,60 @@ apt = ["ca-certificates", "git", "curl", "python3", "less", "procps", "jq", "zip
 providers = ["anthropic", "openai", "google"]
 `;
 
+/** Registries of images, with the hosts that they send downloads to. */
+const IMAGE_REGISTRIES = [
+  "registry-1.docker.io",
+  "auth.docker.io",
+  "production.cloudflare.docker.com",
+  "docker-images-prod.6aa30f8b08e16409b46e0173d6de2f56.r2.cloudflarestorage.com",
+  "ghcr.io",
+  "pkg-containers.githubusercontent.com",
+  "quay.io",
+  "cdn.quay.io",
+  "cdn01.quay.io",
+  "cdn02.quay.io",
+  "cdn03.quay.io",
+  "mcr.microsoft.com",
+  "registry.k8s.io",
+  "gcr.io",
+  "public.ecr.aws",
+];
+/** Package archives of the distributions that images are made of. */
+const DISTRIBUTIONS = [
+  "security.debian.org",
+  "archive.ubuntu.com",
+  "security.ubuntu.com",
+  "ports.ubuntu.com",
+  "dl-cdn.alpinelinux.org",
+  "nodejs.org",
+  "go.dev",
+  "dl.google.com",
+  "static.rust-lang.org",
+];
+
+const BUILDER = `# A machine that builds images from Dockerfiles: docs/guides/dockerfile.md.
+id = "builder"
+name = "Builder"
+description = "A Debian machine with buildah. Steps of a build read registries and repositories; other requests are asks."
+revision = "1.0.0"
+
+[vm]
+ram_gb = 4
+
+[packages]
+apt = ["ca-certificates", "git", "buildah", "netavark", "crun", "jq"]
+
+[credentials]
+providers = ["anthropic", "openai", "google", "github"]
+accounts = "stored"
+
+${lockedRules({ hosts: [], read: [...IMAGE_REGISTRIES, ...DISTRIBUTIONS] })}`;
+
 /** Id → profile.toml of each built-in profile (docs/design/contracts/04-profiles.md §4). */
 export const BUILTIN_PROFILES: ReadonlyMap<string, string> = new Map([
   ["code", CODE],
   ["co-work", CO_WORK],
+  ["builder", BUILDER],
   ["docker", DOCKER],
   ...LOCKED_PROFILES,
 ]);

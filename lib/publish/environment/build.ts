@@ -52,6 +52,8 @@ export interface EnvironmentOptions {
   refresh?: boolean;
   /** called when another process makes the same environment, which this one waits for */
   onWait?: () => void;
+  /** build that the image comes from */
+  build?: Environment["provenance"]["build"];
 }
 
 /** An environment, and whether it was there before. */
@@ -78,7 +80,7 @@ export async function makeEnvironment(
 
 async function make(
   reference: Reference,
-  { home, arch, progress = silent, signal, onWait }: EnvironmentOptions,
+  { home, arch, progress = silent, signal, onWait, build }: EnvironmentOptions,
 ): Promise<MadeEnvironment> {
   const work = await makeWorkFolder(home);
   try {
@@ -104,6 +106,7 @@ async function make(
         puller_version,
         progress,
         signal,
+        build,
       });
       throwIfInterrupted(signal);
       await installEnvironment(home, out, environment);
@@ -128,12 +131,13 @@ interface UnpackContext {
   puller_version: string;
   progress: ProgressSink;
   signal?: AbortSignal;
+  build?: EnvironmentOptions["build"];
 }
 
 async function unpack(
   reference: Reference,
   image: FoundImage,
-  { home, arch, out, key, puller, puller_version, progress, signal }: UnpackContext,
+  { home, arch, out, key, puller, puller_version, progress, signal, build }: UnpackContext,
 ): Promise<Environment> {
   const config = await readConfig(home, image);
   puller.requirePlatform(reference, config);
@@ -177,6 +181,7 @@ async function unpack(
       layers: image.layers.map(({ digest, size }) => ({ digest, size })),
       builder: `sbx ${VERSION}`,
       puller: puller_version,
+      ...(build && { build }),
     },
   };
 }

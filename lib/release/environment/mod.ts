@@ -3,6 +3,7 @@ export { Environment, ENVIRONMENT_KEY, EnvironmentConfig, EnvironmentName } from
 export { parseReference, type Reference } from "./reference.ts";
 export {
   blobPath,
+  buildName,
   diskBytes,
   environmentFiles,
   environmentKey,
@@ -13,6 +14,7 @@ export {
   getEnvironment,
   holdingEnvironment,
   installEnvironment,
+  isBuildName,
   keepingEnvironments,
   layersDir,
   listEnvironments,

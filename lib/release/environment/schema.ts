@@ -40,6 +40,14 @@ export const Environment = z.strictObject({
     layers: z.array(z.strictObject({ digest: Digest, size: z.int().min(0) })),
     builder: z.string(),
     puller: z.string(),
+    build: z.strictObject({
+      key: z.string().regex(/^[0-9a-f]{32}$/).describe("hash of Dockerfile, context and options"),
+      vm: z.uuid().describe("the VM that built it, whose record has its downloads"),
+      dockerfile: z.string(),
+      target: z.string().optional(),
+      args: strings.describe("names of build arguments"),
+      bases: z.array(z.strictObject({ reference: z.string(), digest: Digest })),
+    }).optional().describe("of an image that was built from a Dockerfile"),
   }),
 });
 export type Environment = z.infer<typeof Environment>;

@@ -82,6 +82,19 @@ export async function environmentNames(home: Place): Promise<EnvironmentName[]> 
     .sort((a, b) => a.reference < b.reference ? -1 : 1);
 }
 
+/** Begin of the name under which a home knows the environment of a build. A reference that a person writes has a registry. */
+const BUILD = "build:";
+
+/** Name of the environment that a build made, by the key of the build. */
+export function buildName(key: string): string {
+  return BUILD + key;
+}
+
+/** Tests whether a name is one of a build, and no reference. */
+export function isBuildName(name: string): boolean {
+  return name.startsWith(BUILD);
+}
+
 /** Notes where a reference leads. */
 export async function nameEnvironment(home: Place, name: Omit<EnvironmentName, "schema" | "resolved_at">) {
   await Deno.mkdir(namesDir(home), { recursive: true, mode: 0o700 });

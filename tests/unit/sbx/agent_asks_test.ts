@@ -1,6 +1,6 @@
 /** Asks in the terminal of `sbx agent`: a line that was typed for one ask answers no other. */
 import { assertEquals } from "@std/assert";
-import { showAsks } from "../../../cmd/sbx/start/agent.ts";
+import { showAsks } from "../../../cmd/sbx/vm/shown_asks.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { READ_MS } from "../../../lib/policy/ask/mod.ts";

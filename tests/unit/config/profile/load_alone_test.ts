@@ -177,7 +177,17 @@ Deno.test("without a profiles folder, the built-in profiles are listed", async (
   const dir = await Deno.makeTempDir();
   try {
     const ids = (await listProfiles({ profilesDir: join(dir, "none") })).map(({ id }) => id);
-    assertEquals(ids, ["claude", "co-work", "code", "codex", "docker", "gemini", "locked", "opencode"]);
+    assertEquals(ids, [
+      "builder",
+      "claude",
+      "co-work",
+      "code",
+      "codex",
+      "docker",
+      "gemini",
+      "locked",
+      "opencode",
+    ]);
   } finally {
     await Deno.remove(dir, { recursive: true });
   }

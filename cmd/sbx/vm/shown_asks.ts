@@ -1,0 +1,93 @@
+/** Questions of policy on the terminal of a command, answered there. */
+import type { AskList, AskResolve, AskView } from "../../../lib/client/api/mod.ts";
+import { asSbxError } from "../../../lib/base/error/mod.ts";
+import { note, plain } from "../../../lib/base/print/mod.ts";
+import type { Client } from "../../../lib/client/mod.ts";
+import { READ_MS } from "../../../lib/policy/ask/mod.ts";
+import { openAskSocket } from "../connect.ts";
+import type { Banner } from "./attach.ts";
+
+const BELL = "\x07";
+
+/**
+ * Shows a session's questions with a bell until it is disposed, including the ones already waiting. With a
+ * banner, where a program has the terminal, they are shown there and answered in another terminal; else they
+ * are answered in place.
+ */
+export function showAsks(client: Client, session: string, banner?: Banner): Disposable {
+  let shown = Promise.resolve();
+  const isTerminal = Deno.stderr.isTerminal();
+  const pending = new Map<string, AskView>();
+  const noted = new Set<string>();
+  const onAsk = (ask: AskView) => {
+    if (ask.session_id !== session) return;
+    const isNew = ask.status === "pending" && !pending.has(ask.ask_id);
+    if (ask.status === "pending") pending.set(ask.ask_id, ask);
+    else pending.delete(ask.ask_id);
+    if (isNew && isTerminal) write(BELL);
+    if (banner) banner.set(lineOf([...pending.values()]));
+    // One question at a time.
+    else if (isNew && !Deno.stdin.isTerminal()) {
+      // A resolver asks for the same name again and again.
+      if (!noted.has(ask.subject)) {
+        note(`sbx asks ${questionOf(ask)}: sbx allow ${ask.ask_id}, or sbx deny ${ask.ask_id}`);
+      }
+      noted.add(ask.subject);
+    } else if (isNew) {
+      shown = shown.then(() => answerHere(client, ask))
+        .catch((error) => report(`the answer to ${ask.ask_id} was not taken`, error));
+    }
+  };
+  const socket = openAskSocket(client, onAsk);
+  client.json<AskList>("GET", "/asks").then(({ asks }) => asks.forEach(onAsk)).catch((error) => {
+    // The program's screen must not be written over; new asks come by the socket.
+    if (!banner) report("the asks that wait cannot be read", error);
+  });
+  return { [Symbol.dispose]: () => socket.close() };
+}
+
+function report(failure: string, cause: unknown): void {
+  const { message, hint } = asSbxError(cause, "the request");
+  note(`sbx: ${failure}: ${[message, hint].filter(Boolean).join("; ")}`);
+}
+
+function questionOf({ ask_id, event_type, subject, rule_id, reason }: AskView): string {
+  return plain(`${ask_id}: ${event_type} ${subject} (${[rule_id, reason].filter(Boolean).join(": ")})`);
+}
+
+/** The first question and the number of the others, in one line; its beginning is enough to answer it. */
+function lineOf(asks: AskView[]): string | undefined {
+  const [first] = asks;
+  if (!first) return undefined;
+  const { ask_id, subject, rule_id } = first;
+  const more = asks.length > 1 ? ` (+${asks.length - 1})` : "";
+  return plain(`sbx allow|deny ${ask_id}${more}: ${subject}${rule_id ? ` (rule ${rule_id})` : ""}`);
+}
+
+async function answerHere(client: Client, ask: AskView): Promise<void> {
+  const { ask_id, covers, digest } = ask;
+  note(`sbx asks ${questionOf(ask)}`);
+  const question = `  allow? y = once, s = for the session${covers ? ` (${plain(covers)})` : ""}, n = no [n]`;
+  const answer = readAnswer(question)?.trim().toLowerCase();
+  const json: AskResolve = answer === "s" && covers
+    ? { decision: "allow", scope: "session", digest }
+    : { decision: answer === "y" || answer === "s" ? "allow" : "deny", scope: "once", digest };
+  await client.json("POST", `/asks/${encodeURIComponent(ask_id)}/resolve`, { json });
+}
+
+/**
+ * Reads a line, without input typed before its question could be read, such as a second answer to the last
+ * question.
+ */
+function readAnswer(question: string): string | null {
+  for (;;) {
+    const shownAt = performance.now();
+    const line = prompt(question);
+    if (line === null || performance.now() - shownAt >= READ_MS) return line;
+    note("  ignored: it was typed before the question could be read");
+  }
+}
+
+function write(text: string): void {
+  Deno.stderr.writeSync(new TextEncoder().encode(text));
+}

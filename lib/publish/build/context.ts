@@ -1,0 +1,269 @@
+/** The context of a build: the files that its VM gets, their hash, and an archive of them. */
+import { createHash, type Hash } from "node:crypto";
+import { basename, isAbsolute, join, posix, relative, resolve } from "node:path";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
+import type { Arch } from "../../base/arch/mod.ts";
+import { Ignore } from "./ignore.ts";
+
+/** Most files of a context, and most `bytes` of a Dockerfile. */
+const FILES_MAX = 1_000_000, DOCKERFILE_MAX = 4 * 1024 ** 2;
+/** Version of what a build does: another one builds every image again. */
+const FORMAT = 1;
+/** Size of one read of a file, in `bytes`. */
+const CHUNK = 1024 * 1024;
+
+/** One file, folder or link of a context. */
+export interface ContextFile {
+  /** relative to the context, with `/` */
+  path: string;
+  type: "file" | "directory" | "symlink";
+  /** permission bits */
+  mode: number;
+  /** `bytes` of a file */
+  size: number;
+  /** `s` since 1970 */
+  mtime: number;
+  /** of a symlink: where it leads */
+  target?: string;
+  /** of a file: SHA-256 of its content, in hexadecimal digits */
+  hash?: string;
+}
+
+/** The files that a build can use. */
+export interface Context {
+  /** absolute */
+  dir: string;
+  /** text of the Dockerfile, which may be outside of the context */
+  dockerfile: string;
+  /** the Dockerfile's path as people know it: relative to the context, or absolute */
+  name: string;
+  /** sorted by path */
+  files: ContextFile[];
+}
+
+/**
+ * Reads a context, without the files that `.dockerignore` leaves out.
+ *
+ * @param file the Dockerfile, relative to the folder of the call; default `Dockerfile` of the context
+ * @throws {SbxError} `build.no_dockerfile`, `build.context_invalid`, `build.ignore_invalid`
+ */
+export async function readContext(dir: string, file?: string): Promise<Context> {
+  const root = resolve(dir);
+  const info = await ifFound(Deno.stat(root));
+  if (!info?.isDirectory) {
+    throw new SbxError("build.context_invalid", `${dir} is not a folder`, {
+      hint: "give the folder with the Dockerfile and the files that it copies",
+    });
+  }
+  const path = resolve(file ?? join(root, "Dockerfile"));
+  const dockerfile = await readDockerfile(path);
+  const from = relative(root, path);
+  const name = from.startsWith("..") || isAbsolute(from) ? path : from;
+  const ignore = await readIgnore(root, path);
+  const files: ContextFile[] = [];
+  await walk(root, "", ignore, files);
+  return { dir: root, dockerfile, name, files };
+}
+
+async function readDockerfile(path: string): Promise<string> {
+  const info = await ifFound(Deno.stat(path));
+  if (!info?.isFile) {
+    throw new SbxError("build.no_dockerfile", `there is no Dockerfile ${path}`, {
+      hint: "name it: --file FILE",
+    });
+  }
+  if (info.size > DOCKERFILE_MAX) {
+    throw new SbxError("build.context_invalid", `${path} has more than ${DOCKERFILE_MAX} bytes`, {
+      hint: "a Dockerfile is a short text: check that this is the file that you mean",
+    });
+  }
+  return await Deno.readTextFile(path);
+}
+
+/** As Docker: the Dockerfile's own file goes before the context's. */
+async function readIgnore(root: string, dockerfile: string): Promise<Ignore> {
+  for (const path of [`${dockerfile}.dockerignore`, join(root, ".dockerignore")]) {
+    const text = await ifFound(Deno.readTextFile(path));
+    if (text !== undefined) return new Ignore(text, basename(path));
+  }
+  return new Ignore("");
+}
+
+async function walk(root: string, folder: string, ignore: Ignore, files: ContextFile[]): Promise<void> {
+  const names = await Array.fromAsync(Deno.readDir(join(root, folder)), ({ name }) => name);
+  for (const name of names.sort()) {
+    const path = posix.join(folder, name);
+    if (name.includes("\ufffd")) throw refused(path, "its name is not UTF-8");
+    const info = await ifFound(Deno.lstat(join(root, path)));
+    const isIgnored = ignore.ignores(path);
+    if (!info || isIgnored && !(info.isDirectory && ignore.hasExceptions)) continue;
+    if (files.length >= FILES_MAX) {
+      throw new SbxError("build.context_invalid", `${root} has more than ${FILES_MAX} files`, {
+        hint: "leave out what the build does not need: .dockerignore",
+      });
+    }
+    const entry = {
+      path,
+      mode: (info.mode ?? 0o644) & 0o7777,
+      size: 0,
+      mtime: Math.floor((info.mtime?.getTime() ?? 0) / 1000),
+    };
+    if (info.isDirectory) {
+      const at = files.push({ ...entry, type: "directory" });
+      await walk(root, path, ignore, files);
+      // A folder that is ignored is there for the files that an exception takes, or not at all.
+      if (isIgnored && files.length === at) files.pop();
+    } else if (info.isSymlink) {
+      files.push({ ...entry, type: "symlink", mode: 0o777, target: await Deno.readLink(join(root, path)) });
+    } else if (info.isFile) {
+      const hash = createHash("sha256");
+      let size = 0;
+      for await (const piece of readFile(join(root, path))) {
+        hash.update(piece);
+        size += piece.length;
+      }
+      files.push({ ...entry, type: "file", size, hash: hash.digest("hex") });
+    }
+    // Pipes, sockets and devices are no content: Docker leaves out sockets, and a pipe would wait for a writer.
+  }
+}
+
+/** The parts of a build that decide on its result, beside its context. */
+export interface BuildInputs {
+  arch: Arch;
+  target?: string;
+  /** values by name */
+  args: Record<string, string>;
+  /** refs by id */
+  secrets: Record<string, string>;
+}
+
+/** Key of a build, 32 hexadecimal digits: the same inputs have the same. Times of files do not count. */
+export function buildKey(
+  { dockerfile, files }: Context,
+  { arch, target, args, secrets }: BuildInputs,
+): string {
+  const hash = createHash("sha256");
+  const sorted = (values: Record<string, string>) =>
+    Object.entries(values).sort(([a], [b]) => a < b ? -1 : a > b ? 1 : 0);
+  put(hash, ["sbx.build", FORMAT, arch, target ?? null, dockerfile, sorted(args), sorted(secrets)]);
+  for (const { path, type, mode, target, hash: content } of files) {
+    put(hash, [path, type, mode, target ?? content ?? null]);
+  }
+  return hash.digest("hex").slice(0, 32);
+}
+
+function put(hash: Hash, value: unknown): void {
+  hash.update(JSON.stringify(value)).update("\n");
+}
+
+/** `bytes` of all files. */
+export function contextBytes({ files }: Context): number {
+  return files.reduce((sum, { size }) => sum + size, 0);
+}
+
+/**
+ * The context as a tar archive (POSIX pax), owned by root.
+ *
+ * @throws {SbxError} `build.context_changed`: a file is not as it was when it was hashed
+ */
+export async function* archiveOf({ dir, files }: Context): AsyncGenerator<Uint8Array> {
+  for (const file of files) {
+    yield* header(file);
+    if (file.type !== "file") continue;
+    const hash = createHash("sha256");
+    let size = 0;
+    for await (const piece of readFile(join(dir, file.path))) {
+      size += piece.length;
+      if (size > file.size) throw changed(file.path);
+      hash.update(piece);
+      yield piece;
+    }
+    if (size !== file.size || hash.digest("hex") !== file.hash) throw changed(file.path);
+    yield new Uint8Array(-size & (BLOCK - 1));
+  }
+  yield new Uint8Array(2 * BLOCK);
+}
+
+/** Size of a block of an archive, in `bytes`. */
+const BLOCK = 512;
+/** Most digits of a number in a header, and of a size, as octal digits. */
+const SIZE_MAX = 0o77777777777;
+
+function* header(file: ContextFile): Generator<Uint8Array> {
+  const { path, type, size, target = "" } = file;
+  const name = type === "directory" ? `${path}/` : path;
+  const fields = [
+    ...isShort(name) ? [] : [["path", name]],
+    ...isShort(target) ? [] : [["linkpath", target]],
+    ...size <= SIZE_MAX ? [] : [["size", `${size}`]],
+  ];
+  if (fields.length > 0) {
+    const text = new TextEncoder().encode(fields.map(([key, value]) => record(key, value)).join(""));
+    yield block("pax", "", "x", { ...file, mode: 0o644, size: text.length });
+    yield text;
+    yield new Uint8Array(-text.length & (BLOCK - 1));
+  }
+  const flag = { file: "0", directory: "5", symlink: "2" }[type];
+  yield block(isShort(name) ? name : "long", isShort(target) ? target : "", flag, {
+    ...file,
+    size: size <= SIZE_MAX ? size : 0,
+  });
+}
+
+/** Fits the fields of 100 bytes, as ASCII. */
+function isShort(text: string): boolean {
+  return text.length <= 100 && /^[\x20-\x7e]*$/.test(text);
+}
+
+/** A record of pax, whose length counts its own digits. */
+function record(key: string, value: string): string {
+  const rest = new TextEncoder().encode(` ${key}=${value}\n`).length;
+  const digits = `${rest + `${rest}`.length}`.length;
+  return `${rest + digits} ${key}=${value}\n`;
+}
+
+function block(
+  name: string,
+  link: string,
+  flag: string,
+  { mode, size, mtime }: Pick<ContextFile, "mode" | "size" | "mtime">,
+): Uint8Array {
+  const bytes = new Uint8Array(BLOCK);
+  const put = (text: string, at: number) => bytes.set(new TextEncoder().encode(text), at);
+  const octal = (value: number, digits: number) => Math.max(0, value).toString(8).padStart(digits, "0");
+  put(name, 0);
+  put(octal(mode, 7), 100);
+  put(octal(0, 7), 108);
+  put(octal(0, 7), 116);
+  put(octal(size, 11), 124);
+  put(octal(mtime, 11), 136);
+  put(" ".repeat(8), 148);
+  put(flag, 156);
+  put(link, 157);
+  put("ustar\x0000", 257);
+  const sum = bytes.reduce((total, byte) => total + byte, 0);
+  put(`${octal(sum, 6)}\0 `, 148);
+  return bytes;
+}
+
+async function* readFile(path: string): AsyncGenerator<Uint8Array> {
+  using file = await Deno.open(path);
+  for (let chunk = new Uint8Array(CHUNK);; chunk = new Uint8Array(CHUNK)) {
+    const read = await file.read(chunk);
+    if (read === null) return;
+    yield chunk.subarray(0, read);
+  }
+}
+
+function refused(path: string, reason: string): SbxError {
+  return new SbxError("build.context_invalid", `${path} cannot be part of a build: ${reason}`, {
+    hint: "rename it, or leave it out: .dockerignore",
+  });
+}
+
+function changed(path: string): SbxError {
+  return new SbxError("build.context_changed", `${path} changed while the build began`, {
+    hint: "build again",
+  });
+}

@@ -1,0 +1,124 @@
+/** The program of a build's VM. */
+
+/** Folders in the VM: of one build, of the containers' store, and of what containers see. */
+const STATE = "/run/sbx-build", STORE = "/var/lib/containers", TRUST = "/dev/sbx-build";
+/** Folder of the context's archive and the Dockerfile. */
+const INBOX = "/workspace/.sbx-build";
+
+/** Paths in the VM that the host writes and reads. */
+export const GUEST_PATHS = {
+  archive: `${INBOX}/context.tar`,
+  dockerfile: `${INBOX}/Dockerfile`,
+  blob: (hex: string) => `${STORE}/out/blobs/sha256/${hex}`,
+  secret: (id: string) => `${STATE}/secrets/${id}`,
+} as const;
+
+/**
+ * Change of a step's OCI configuration: variables that its image does not set lead to certificates that a folder below `/dev`
+ * has. `/dev` is made for each step, and part of no layer; neither the variables nor the folder get into the image. The
+ * cgroup file system belongs to the VM.
+ */
+const SPEC = `(.process.env | map(split("=")[0])) as $has
+| .process.env += [$variables[0] | to_entries[] | select(.key as $name | $has | index($name) | not) | "\\(.key)=\\(.value)"]
+| .mounts = [.mounts[] | select(.destination != "/sys/fs/cgroup")] +
+    [{destination: "${TRUST}", type: "bind", source: "${STATE}/trust", options: ["bind", "ro", "nosuid", "nodev"]}]`;
+
+/** OCI runtime of the steps. */
+const RUNTIME = `#!/bin/sh
+bundle= before=
+for word; do [ "$before" != --bundle ] || bundle=$word; before=$word; done
+if [ -n "$bundle" ]; then
+  jq --slurpfile variables ${STATE}/variables.json -f ${STATE}/spec.jq "$bundle/config.json" >"$bundle/config.new" || exit 125
+  mv "$bundle/config.new" "$bundle/config.json"
+fi
+exec crun --cgroup-manager=disabled "$@"
+`;
+
+/**
+ * Script with the steps of a build, by its first argument. `setup [ID REF]…` prepares the VM; `build OPTION…` runs buildah, whose
+ * exit code is the script's; `bases NAME…` prints the digests of images; `push` writes the image into an OCI layout, whose index
+ * it prints; `tidy HEX…` removes everything but the store and these blobs.
+ *
+ * The store is a folder of the disk itself: the root file system is an overlay, which cannot hold another one. Layers are not
+ * compressed: they stay on this machine, and an emulated VM takes long to compress.
+ */
+export const SCRIPT = `set -eu
+phase=$1
+shift
+export CONTAINERS_REGISTRIES_CONF=${STATE}/registries.conf
+export STORAGE_DRIVER=overlay
+case $phase in
+setup)
+  umask 077
+  mkdir -p ${STATE}/secrets ${STATE}/trust ${STATE}/disk ${STORE}
+  if ! mountpoint -q ${STORE}; then
+    disk=/dev/vdc
+    for each in /sys/block/vd*; do
+      serial=
+      read -r serial <$each/serial || :
+      [ "$serial" != scratch ] || disk=/dev/\${each##*/}
+    done
+    mount -o noatime $disk ${STATE}/disk
+    mkdir -p ${STATE}/disk/containers
+    mount --bind ${STATE}/disk/containers ${STORE}
+    umount ${STATE}/disk
+  fi
+  mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup
+  cat "$SSL_CERT_FILE" >${STATE}/trust/ca.pem
+  echo 'Acquire::https::CAInfo "${TRUST}/ca.pem";' >${STATE}/trust/apt.conf
+  chmod 755 ${STATE}/trust
+  chmod 644 ${STATE}/trust/*
+  # Each variable of this VM that leads to its certificates, and two more: of Alpine's package manager, and of Debian's.
+  {
+    env | sed -n 's|^\\([A-Z_]*\\)=/etc/ssl/certs/ca-certificates\\.crt$|\\1|p; s|^\\([A-Z_]*\\)=/etc/sbx/ca\\.pem$|\\1|p'
+    echo SSL_CA_CERT_FILE
+  } | jq -Rn '[inputs | {(.): "${TRUST}/ca.pem"}] | add + {APT_CONFIG: "${TRUST}/apt.conf"}' >${STATE}/variables.json
+  cat >${STATE}/spec.jq <<'END'
+${SPEC}
+END
+  cat >${STATE}/runtime <<'END'
+${RUNTIME}END
+  chmod 755 ${STATE}/runtime
+  : >${STATE}/ignore
+  echo '{"default": [{"type": "insecureAcceptAnything"}]}' >${STATE}/policy.json
+  printf '%s\\n' 'unqualified-search-registries = ["docker.io"]' 'short-name-mode = "disabled"' >${STATE}/registries.conf
+  while [ $# -gt 0 ]; do
+    printf %s "$2" >${STATE}/secrets/$1
+    shift 2
+  done
+  # Of a build that was cut off.
+  buildah rm --all >/dev/null 2>&1 || :
+  ;;
+build)
+  rm -rf ${STORE}/context
+  mkdir ${STORE}/context
+  tar -x -p --no-same-owner -f ${GUEST_PATHS.archive} -C ${STORE}/context
+  rm ${GUEST_PATHS.archive}
+  exec buildah build --isolation oci --runtime ${STATE}/runtime --network host --layers --force-rm --format docker \\
+    --signature-policy ${STATE}/policy.json --ignorefile ${STATE}/ignore --tag image "$@" \\
+    --file ${GUEST_PATHS.dockerfile} ${STORE}/context
+  ;;
+bases)
+  for name; do
+    digest=$(buildah inspect --type image --format '{{.FromImageDigest}}' "$name" 2>/dev/null || :)
+    printf '%s\\t%s\\n' "$name" "$digest"
+  done
+  ;;
+push)
+  mkdir -p ${STORE}/out
+  rm -f ${STORE}/out/index.json
+  buildah push --quiet --disable-compression --signature-policy ${STATE}/policy.json image oci:${STORE}/out:image >&2
+  cat ${STORE}/out/index.json
+  ;;
+tidy)
+  for path in ${STORE}/out/blobs/sha256/*; do
+    case " $* " in
+      *" \${path##*/} "*) ;;
+      *) rm -f "$path" ;;
+    esac
+  done
+  buildah rm --all >/dev/null 2>&1 || :
+  rm -rf ${STORE}/context ${STATE}/secrets ${INBOX}
+  ;;
+esac
+`;
