@@ -3,13 +3,13 @@ import { basename, dirname } from "node:path";
 import { ignore, SbxError } from "../base/error/mod.ts";
 import type { ProgressSink } from "../base/progress/mod.ts";
 import { writeBundle } from "./git.ts";
-import { AGAIN, CLONE, type Guest, LIVE, runScript, UNPACK } from "./guest.ts";
+import { AGAIN, CLONE, type Guest, hasGit, LIVE, runScript, UNPACK, unpackPlain } from "./guest.ts";
 import { STEP_SECONDS } from "./limit.ts";
 import { requireContent, type Snapshot, takeSnapshot } from "./snapshot.ts";
 import { type Source, sourcesOf } from "./source.ts";
 import { type RepositoryRecord, Room, type Store, storeOf, type Unit } from "./store.ts";
 import { plain } from "../base/print/mod.ts";
-import { fromLatin1 } from "./text.ts";
+import { exactText, fromLatin1, splitNul } from "./text.ts";
 
 export interface BringOptions {
   /** folder of the person */
@@ -20,6 +20,8 @@ export interface BringOptions {
   place?: string;
   /** take files along that look like secrets */
   withSecrets?: boolean;
+  /** send the files alone to a VM without git */
+  allowsPlain?: boolean;
   progress: ProgressSink;
 }
 
@@ -40,6 +42,8 @@ export interface BroughtIn {
   /** such files that a commit has: they are in the VM */
   secrets_committed: string[];
   left_out: string[];
+  /** true: the VM has no git, and got the files alone; its work comes back by sbx cp */
+  is_plain?: boolean;
 }
 
 /** Stages of {@linkcode bringIn} for a progress bar. */
@@ -90,6 +94,12 @@ export async function bringIn(guest: Guest, options: BringOptions): Promise<Brou
     parts.push({ source, store, state, before: record?.units.find(({ path }) => path === source.path) });
   }
   progress.stage("sending", await sizeOf(parts));
+  if (options.allowsPlain && !await hasGit(guest)) {
+    for (const [at, part] of parts.entries()) {
+      await sendPlain(guest, part, at === 0 ? place : `${place}/${part.source.path}`, progress);
+    }
+    return { ...reportOf(sources, place, parts.map(({ state }) => state)), is_plain: true };
+  }
   for (const part of parts) {
     await send(guest, part, part.source.path === "" ? place : `${place}/${part.source.path}`, progress);
   }
@@ -194,6 +204,29 @@ async function send(guest: Guest, part: Part, place: string, progress: ProgressS
     [place, file, head, branch, work, format, shallow.trim(), name, email],
     STEP_SECONDS,
   );
+}
+
+/** Sends the files as they are, without history. */
+async function sendPlain(guest: Guest, part: Part, place: string, progress: ProgressSink): Promise<void> {
+  const { source, state, store } = part;
+  const file = await carry(guest, archive(source.dir, await filesOf(part), { format: "gnu" }), progress);
+  progress.stage("checking out");
+  await unpackPlain(guest, place, file);
+  await store.git.run(["update-ref", "refs/sbx/work", state.work]);
+}
+
+/** Paths of a source's files, as `latin1`; submodules are sources of their own. */
+async function filesOf({ source, state, store }: Part): Promise<string[]> {
+  if (!source.isRepository) return state.files;
+  const entries = splitNul(await store.git.run(["ls-tree", "-r", "-z", state.work]));
+  const paths = entries.filter((entry) => !entry.startsWith("160000 ")).map((entry) =>
+    entry.slice(entry.indexOf("\t") + 1)
+  );
+  const isThere = await Promise.all(
+    // A sparse checkout has files in its commit alone.
+    paths.map((path) => Deno.lstat(`${source.dir}/${exactText(path) ?? ""}`).then(() => true, () => false)),
+  );
+  return paths.filter((_, at) => isThere[at]);
 }
 
 async function sendFolder(guest: Guest, part: Part, place: string, progress: ProgressSink): Promise<void> {
@@ -326,13 +359,14 @@ export async function bringLive(guest: Guest, options: LiveOptions): Promise<Bro
  * The named files and the folders above them.
  *
  * @param files as `latin1`
- * @param os system of the tar: macOS's has fewer options, and would add Finder's metadata
+ * @param options.os system of the tar: macOS's has fewer options, and would add Finder's metadata
+ * @param options.format `gnu` for busybox, which knows no records of pax
  * @throws {SbxError} `repo.unreadable`: tar cannot read one
  */
 export async function* archive(
   dir: string,
   files: string[],
-  os: string = Deno.build.os,
+  { os = Deno.build.os, format = "posix" }: { os?: string; format?: "posix" | "gnu" } = {},
 ): AsyncGenerator<Uint8Array> {
   const folders = new Set(files.flatMap((path) => {
     const parts = path.split("/").slice(0, -1);
@@ -343,7 +377,7 @@ export async function* archive(
       "--create",
       "--directory",
       dir,
-      "--format=posix",
+      `--format=${format === "gnu" && os === "darwin" ? "gnutar" : format}`,
       "--no-recursion",
       "--null",
       ...os === "darwin" ? [] : ["--verbatim-files-from", "--sort=none"],

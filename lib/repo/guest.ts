@@ -1,6 +1,7 @@
 /** The VM from the host's side: programs, and files of its workspace that carry bundles. */
 import { SbxError } from "../base/error/mod.ts";
 import { plain } from "../base/print/mod.ts";
+import { STEP_SECONDS } from "./limit.ts";
 
 /** Output of a program in the guest; all of it is the guest's own word. */
 export interface GuestOutput {
@@ -53,9 +54,10 @@ export async function runScript(
   script: string,
   args: string[],
   seconds: number,
+  shell = ["/bin/sh", "-c"],
 ): Promise<string> {
   const { code, stdout, stderr } = await guest.run(
-    ["/bin/sh", "-c", script, "sbx-repository", ...args],
+    [...shell, script, "sbx-repository", ...args],
     seconds,
   );
   if (code === 0) return stdout;
@@ -179,6 +181,30 @@ commit=$(GIT_AUTHOR_NAME=sbx GIT_AUTHOR_EMAIL=sbx@localhost GIT_COMMITTER_NAME=s
   GIT_AUTHOR_DATE=2001-01-01T00:00:00Z GIT_COMMITTER_DATE=2001-01-01T00:00:00Z git commit-tree "$new" -m 'Uncommitted changes')
 git update-ref refs/sbx/work "$commit"
 `;
+
+/** The shell of sbx's own layer: an image may have none. */
+const LAYER_SHELL = ["/usr/lib/sbx/bin/busybox", "sh", "-c"];
+
+/** Tests whether a VM, whose image may be anybody's, has git. */
+export async function hasGit(guest: Guest): Promise<boolean> {
+  const { code } = await guest.run([...LAYER_SHELL, "command -v git"], STEP_SECONDS);
+  // Without the layer the image is one of sbx, which has git or says so.
+  return code !== 127 && code !== 1;
+}
+
+/** The files alone, for a VM without git. dir archive */
+const PLAIN = `set -eu
+dir=$1 archive=$2
+trap 'rm -f "$archive"' EXIT
+if [ -e "$dir" ] && [ -n "$(ls -A "$dir")" ]; then exit 97; fi
+mkdir -p "$dir"
+tar -x -o -f "$archive" -C "$dir"
+`;
+
+/** Unpacks an archive into a folder, by programs of sbx's layer. @throws {SbxError} as {@linkcode runScript} */
+export async function unpackPlain(guest: Guest, place: string, archive: string): Promise<void> {
+  await runScript(guest, PLAIN, [place, archive], STEP_SECONDS, LAYER_SHELL);
+}
 
 /** Makes the bundle of new work. dir bundle store known… ; prints "head work", and "-" for no news. */
 export const COLLECT = `${HEAD}${SNAPSHOT}

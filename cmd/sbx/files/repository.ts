@@ -75,7 +75,8 @@ export class VmGuest implements Guest {
   }
 
   async run(command: string[], timeout_secs: number): Promise<GuestOutput> {
-    const json = { command, timeout_secs };
+    // An image may name another user.
+    const json = { command, timeout_secs, user: "root" };
     const { exit_code, stdout, stderr } = await this.#client.json<ExecResult>("POST", `${this.#path}/exec`, {
       json,
     });
@@ -111,12 +112,17 @@ export class VmGuest implements Guest {
   }
 }
 
-/** Brings a folder into a running VM, with a progress bar, and reports files left out. */
+/**
+ * Brings a folder into a running VM, with a progress bar, and reports files left out.
+ *
+ * @param allowsPlain a VM without git gets the files alone
+ */
 export async function bringFolder(
   client: Client,
   name: string,
   dir: string,
   args: Arguments,
+  allowsPlain = false,
 ): Promise<BroughtIn> {
   const guest = new VmGuest(client, name);
   using progress = new Progress(BRING_STAGES);
@@ -125,6 +131,7 @@ export async function bringFolder(
     room: await guest.room(),
     place: args.text("to"),
     withSecrets: args.has("with-secrets"),
+    allowsPlain,
     progress,
   });
   progress[Symbol.dispose]();
@@ -143,7 +150,8 @@ export async function isLive(client: Client, name: string): Promise<boolean> {
   return (await new VmGuest(client, name).info()).live !== undefined;
 }
 
-function reportLeftOut({ secrets_left_out, secrets_committed, left_out }: BroughtIn): void {
+function reportLeftOut({ secrets_left_out, secrets_committed, left_out, is_plain }: BroughtIn): void {
+  if (is_plain) note("sbx: the image has no git: the files went in without history, and come back by sbx cp");
   for (const path of secrets_left_out) {
     note(`sbx: left out ${path}: looks like a secret (--with-secrets takes it)`);
   }

@@ -83,7 +83,7 @@ export const command: Command = {
     const created = await client.json<VmSummary>("POST", "/vms/create", { json: { ...json, image } });
     if (!args.has("no-wait")) await waitUntilRunning(client, created);
     const brought = await completeVm(client, created, async () => {
-      if (dir !== undefined) return await bringFolder(client, created.name, dir, args);
+      if (dir !== undefined) return await bringFolder(client, created.name, dir, args, image !== undefined);
       return live === undefined ? undefined : await bringLiveFolder(client, created.name);
     });
     const info = await client.json<VmInfo>("GET", `/vms/${created.id}/info`);

@@ -15,7 +15,7 @@ for (const os of ["linux", "darwin"]) {
         .raw`mkdir -p from/a/b to; echo text >from/a/b/f; chmod 755 from/a/b/f; ln -s b from/a/l
         touch "from/a/-C" "from/a/$(printf 'caf\351')" from/a/other`;
       await runChild("sh", { args: ["-ec", make], cwd: dir });
-      const parts = await Array.fromAsync(archive(join(dir, "from"), FILES, os));
+      const parts = await Array.fromAsync(archive(join(dir, "from"), FILES, { os }));
       await Deno.writeFile(
         join(dir, "tar"),
         new Uint8Array(await new Blob(parts as BlobPart[]).arrayBuffer()),
@@ -24,7 +24,7 @@ for (const os of ["linux", "darwin"]) {
       await runChild("sh", { args: ["-ec", "rm from/a/other; diff -r --no-dereference from to"], cwd: dir });
       assertEquals((await Deno.stat(join(dir, "to/a/b/f"))).mode! & 0o777, 0o755);
       const error = await assertRejects(
-        () => Array.fromAsync(archive(join(dir, "from"), ["a/none"], os)),
+        () => Array.fromAsync(archive(join(dir, "from"), ["a/none"], { os })),
         SbxError,
         "cannot be read",
       );
