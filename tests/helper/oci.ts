@@ -25,6 +25,8 @@ export interface ImageParts {
   configSize?: number;
 }
 
+const CREATED = "2026-01-01T00:00:00Z";
+
 /** Runs a program, which must succeed. */
 export async function succeed(command: string, ...args: string[]): Promise<string> {
   const { success, stdout, stderr } = await new Deno.Command(command, { args, stdin: "null" }).output();
@@ -47,11 +49,15 @@ export async function writeImage(
   };
   const written = await Promise.all(layers.map((files) => writeLayer(blobs, files)));
   const media = (name: string) => `application/vnd.oci.image.${name}`;
+  const ids = diffIds ?? written.map(({ diffId }) => diffId);
   const configured = await put({
     architecture,
     os: "linux",
     config,
-    rootfs: { type: "layers", diff_ids: diffIds ?? written.map(({ diffId }) => diffId) },
+    rootfs: { type: "layers", diff_ids: ids },
+    // Without a history and times, buildah finds no step of an image again.
+    created: CREATED,
+    history: ids.map(() => ({ created: CREATED, created_by: "test" })),
   });
   const described = await put({
     schemaVersion: 2,
@@ -122,12 +128,17 @@ export class Registry implements AsyncDisposable {
     this.#dir = dir;
   }
 
-  static async start(): Promise<Registry> {
+  /** @param tls certificate and key; absent: it speaks plain HTTP */
+  static async start(tls?: { cert: string; key: string }): Promise<Registry> {
     const dir = await Deno.makeTempDir({ prefix: "sbx-registry-" });
     const config = join(dir, "config.yml");
+    const [certificate, key] = [join(dir, "cert.pem"), join(dir, "key.pem")];
+    if (tls) await Promise.all([Deno.writeTextFile(certificate, tls.cert), Deno.writeTextFile(key, tls.key)]);
     await Deno.writeTextFile(
       config,
-      `version: 0.1\nstorage: {filesystem: {rootdirectory: ${dir}/data}}\nhttp: {addr: "127.0.0.1:0"}\n`,
+      `version: 0.1\nstorage: {filesystem: {rootdirectory: ${dir}/data}}\nhttp: {addr: "127.0.0.1:0"${
+        tls ? `, tls: {certificate: "${certificate}", key: "${key}"}` : ""
+      }}\n`,
     );
     const process = new Deno.Command("docker-registry", {
       args: ["serve", config],

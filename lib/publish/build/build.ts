@@ -130,6 +130,20 @@ async function nameBuild(
 export async function runBuild(
   vm: BuildVm,
   plan: BuildPlan,
+  options: BuildOptions,
+): Promise<{ environment: Environment } | { exitCode: number }> {
+  try {
+    return await build(vm, plan, options);
+  } catch (error) {
+    // Whatever an interrupt broke first.
+    throwIfInterrupted(options.signal);
+    throw error;
+  }
+}
+
+async function build(
+  vm: BuildVm,
+  plan: BuildPlan,
   { home, progress = silent, signal, onBuilt }: BuildOptions,
 ): Promise<{ environment: Environment } | { exitCode: number }> {
   const { context, key, arch, reference, secrets, target, args, pull } = plan;
@@ -168,12 +182,12 @@ export async function runBuild(
   }
   onBuilt?.();
   const digests = await script("bases", ...bases.names);
-  const index = await script("push");
+  const manifest = await script("push");
   const environment = await keepingEnvironments(home, async () => {
     const work = await makeWorkFolder(home);
     try {
-      const layout = await fetchImage(vm, index, { home, work, progress, signal });
-      const source = `oci:${layout.dir}:${LAYOUT_TAG}`;
+      const layout = await fetchImage(vm, manifest, { home, work, progress, signal });
+      const source = `oci:${layout}:${LAYOUT_TAG}`;
       const made = await makeEnvironment({ kind: "oci", canonical: reference.canonical, source }, {
         home,
         arch,
@@ -189,7 +203,7 @@ export async function runBuild(
           bases: basesOf(digests),
         },
       });
-      await script("tidy", ...layout.blobs);
+      await script("tidy");
       return made.environment;
     } finally {
       await removeFolder(work);
@@ -234,7 +248,6 @@ const Descriptor = z.object({
   mediaType: z.string().max(256).optional(),
 });
 type Descriptor = z.infer<typeof Descriptor>;
-const Index = z.object({ manifests: z.array(Descriptor).length(1) });
 const Manifest = z.object({ config: Descriptor, layers: z.array(Descriptor).max(LAYERS_MAX) });
 
 /** Tag of the image in the layout that it is fetched into. */
@@ -246,25 +259,22 @@ const LAYOUT_TAG = "built";
  */
 async function fetchImage(
   vm: BuildVm,
-  index: string,
+  text: string,
   { home, work, progress, signal }: {
     home: Home;
     work: string;
     progress: ProgressSink;
     signal?: AbortSignal;
   },
-): Promise<{ dir: string; blobs: string[] }> {
+): Promise<string> {
   const dir = join(work, "layout");
   const folder = join(dir, "blobs", "sha256");
   await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
-  const [manifest] = parse(Index, index, "index").manifests;
+  const { config, layers } = parseManifest(text);
   const fetched = (descriptor: Descriptor, max: number) => {
     if (descriptor.size > max) throw invalid(`a part of it has ${formatBytes(descriptor.size)}`);
     return fetchBlob(vm, descriptor, folder, progress, signal);
   };
-  await fetched(manifest, MANIFEST_MAX);
-  const text = await Deno.readTextFile(join(folder, hexOf(manifest)));
-  const { config, layers } = parse(Manifest, text, "manifest");
   const bytes = layers.reduce((sum, { size }) => sum + size, 0);
   if (bytes > DOWNLOAD_MAX) throw invalid(`its layers have ${formatBytes(bytes)}`);
   const missing: Descriptor[] = [];
@@ -279,15 +289,17 @@ async function fetchImage(
   await fetched(config, CONFIG_MAX);
   for (const layer of missing) await fetched(layer, DOWNLOAD_MAX);
   await Deno.writeTextFile(join(dir, "oci-layout"), '{"imageLayoutVersion":"1.0.0"}');
-  const { digest, size } = manifest;
+  const manifest = new TextEncoder().encode(text);
+  const hex = createHash("sha256").update(manifest).digest("hex");
+  await Deno.writeFile(join(folder, hex), manifest);
   const own = {
     mediaType: "application/vnd.oci.image.manifest.v1+json",
-    digest,
-    size,
+    digest: `sha256:${hex}`,
+    size: manifest.length,
     annotations: { "org.opencontainers.image.ref.name": LAYOUT_TAG },
   };
   await Deno.writeTextFile(join(dir, "index.json"), JSON.stringify({ schemaVersion: 2, manifests: [own] }));
-  return { dir, blobs: [manifest, config, ...layers].map(hexOf) };
+  return dir;
 }
 
 async function fetchBlob(
@@ -321,12 +333,12 @@ function hexOf({ digest }: Pick<Descriptor, "digest">): string {
   return digest.slice("sha256:".length);
 }
 
-function parse<S extends z.ZodType>(schema: S, text: string, name: string): z.output<S> {
+function parseManifest(text: string): z.output<typeof Manifest> {
+  if (text.length > MANIFEST_MAX) throw invalid(`its manifest has ${formatBytes(text.length)}`);
   try {
-    if (text.length > MANIFEST_MAX) throw new Error("too long");
-    return schema.parse(parseJson(text));
+    return Manifest.parse(parseJson(text));
   } catch (cause) {
-    throw invalid(`its ${name} cannot be read`, cause);
+    throw invalid("its manifest cannot be read", cause);
   }
 }
 

@@ -9,7 +9,7 @@ const INBOX = "/workspace/.sbx-build";
 export const GUEST_PATHS = {
   archive: `${INBOX}/context.tar`,
   dockerfile: `${INBOX}/Dockerfile`,
-  blob: (hex: string) => `${STORE}/out/blobs/sha256/${hex}`,
+  blob: (hex: string) => `${STORE}/out/${hex}`,
   secret: (id: string) => `${STATE}/secrets/${id}`,
 } as const;
 
@@ -36,11 +36,11 @@ exec crun --cgroup-manager=disabled "$@"
 
 /**
  * Script with the steps of a build, by its first argument. `setup [ID REF]…` prepares the VM; `build OPTION…` runs buildah, whose
- * exit code is the script's; `bases NAME…` prints the digests of images; `push` writes the image into an OCI layout, whose index
- * it prints; `tidy HEX…` removes everything but the store and these blobs.
+ * exit code is the script's; `bases NAME…` prints the digests of images; `push` writes the image into a folder, and prints its
+ * manifest; `tidy` removes everything but the store.
  *
  * The store is a folder of the disk itself: the root file system is an overlay, which cannot hold another one. Layers are not
- * compressed: they stay on this machine, and an emulated VM takes long to compress.
+ * compressed: they stay on this machine, and an emulated VM takes long to compress. An `oci:` layout would compress them.
  */
 export const SCRIPT = `set -eu
 phase=$1
@@ -105,20 +105,13 @@ bases)
   done
   ;;
 push)
-  mkdir -p ${STORE}/out
-  rm -f ${STORE}/out/index.json
-  buildah push --quiet --disable-compression --signature-policy ${STATE}/policy.json image oci:${STORE}/out:image >&2
-  cat ${STORE}/out/index.json
+  rm -rf ${STORE}/out
+  buildah push --quiet --disable-compression --format oci --signature-policy ${STATE}/policy.json image dir:${STORE}/out >&2
+  cat ${STORE}/out/manifest.json
   ;;
 tidy)
-  for path in ${STORE}/out/blobs/sha256/*; do
-    case " $* " in
-      *" \${path##*/} "*) ;;
-      *) rm -f "$path" ;;
-    esac
-  done
   buildah rm --all >/dev/null 2>&1 || :
-  rm -rf ${STORE}/context ${STATE}/secrets ${INBOX}
+  rm -rf ${STORE}/out ${STORE}/context ${STATE}/secrets ${INBOX}
   ;;
 esac
 `;

@@ -1,6 +1,5 @@
 /** A build against a VM of the test's own, whose answers may be hostile. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { currentArch } from "../../../../lib/base/arch/mod.ts";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
@@ -26,7 +25,7 @@ class FakeVm implements BuildVm {
   exitCode = 0;
   /** answers with other bytes */
   damage: (hex: string, bytes: Uint8Array) => Uint8Array = (_, bytes) => bytes;
-  index?: string;
+  manifest?: string;
 
   constructor(readonly layout: string) {}
 
@@ -34,11 +33,16 @@ class FakeVm implements BuildVm {
     const [phase, ...words] = command.slice(4);
     this.phases.push([phase, ...words]);
     const stdout = phase === "push"
-      ? this.index ?? await Deno.readTextFile(join(this.layout, "index.json"))
+      ? this.manifest ?? await this.#ownManifest()
       : phase === "bases"
       ? words.map((name) => `${name}\t${name.includes("/") ? BASE : ""}\n`).join("")
       : "";
     return { code: 0, stdout, stderr: "" };
+  }
+
+  async #ownManifest(): Promise<string> {
+    const { manifests } = JSON.parse(await Deno.readTextFile(join(this.layout, "index.json")));
+    return await Deno.readTextFile(join(this.layout, "blobs", ...manifests[0].digest.split(":")));
   }
 
   follow(command: string[], see: (text: string) => void) {
@@ -159,27 +163,21 @@ Deno.test("a hostile VM gets no byte past the digests", () =>
     vm.damage = (name, bytes) => name === hex ? bytes.subarray(1) : bytes;
     await refused("environment.digest");
     vm.damage = (_, bytes) => bytes;
+    const config = { digest: BASE, size: 1 };
     for (
-      const index of [
+      const manifest of [
         "{}",
         "no JSON",
-        JSON.stringify({ manifests: [] }),
-        JSON.stringify({ manifests: [{ digest: "sha256:../../../etc/passwd", size: 1 }] }),
-        JSON.stringify({ manifests: [{ digest: BASE, size: 1e12 }] }),
+        " ".repeat(5 * 1024 ** 2),
+        JSON.stringify({ config, layers: [{ digest: "sha256:../../../etc/passwd", size: 1 }] }),
+        JSON.stringify({ config, layers: [{ digest: BASE, size: 2 ** 50 }] }),
+        JSON.stringify({ config: { digest: BASE, size: 1e9 }, layers: [] }),
+        JSON.stringify({ config, layers: Array(257).fill(config) }),
       ]
     ) {
-      vm.index = index;
+      vm.manifest = manifest;
       await refused("environment.manifest.invalid");
     }
-    // A manifest that claims a layer of a petabyte.
-    const manifest = new TextEncoder().encode(JSON.stringify({
-      config: { digest: BASE, size: 1 },
-      layers: [{ digest: BASE, size: 2 ** 50 }],
-    }));
-    const own = createHash("sha256").update(manifest).digest("hex");
-    await Deno.writeFile(join(vm.layout, "blobs/sha256", own), manifest);
-    vm.index = JSON.stringify({ manifests: [{ digest: `sha256:${own}`, size: manifest.length }] });
-    await refused("environment.manifest.invalid");
   }));
 
 Deno.test("an interrupted build leaves nothing", () =>
@@ -194,6 +192,13 @@ Deno.test("an interrupted build leaves nothing", () =>
       SbxError,
     );
     assertEquals([error.code, await leftovers(place)], ["image.interrupted", []]);
+    // The connection that the interrupt ends has an error of its own.
+    vm.follow = () => Promise.reject(new DOMException("aborted", "AbortError"));
+    const own = await assertRejects(
+      () => runBuild(vm, plan, { home: place, signal: controller.signal }),
+      SbxError,
+    );
+    assertEquals([own.code, await leftovers(place)], ["image.interrupted", []]);
   }));
 
 Deno.test("names of images and VMs come from the folder", () => {

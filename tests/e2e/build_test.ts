@@ -1,0 +1,193 @@
+/** A Dockerfile, built by buildah in a VM from a registry on loopback, under rules, and booted. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { currentArch } from "../../lib/base/arch/mod.ts";
+import { BUILTIN_PROFILES } from "../../lib/config/profile/builtin.ts";
+import { openCa } from "../../lib/network/ca/mod.ts";
+import { buildVmName } from "../../lib/publish/build/mod.ts";
+import { Registry, writeImage } from "../helper/oci.ts";
+import { Sbx } from "../helper/sbx.ts";
+import { TestUpstreams } from "../helper/upstream.ts";
+
+const ARCHITECTURE = currentArch() === "arm64" ? "arm64" : "amd64";
+const APPLETS = ["sh", "cat", "echo", "env", "grep", "ls", "sleep", "wget"];
+
+const RULES = `
+[profiles.rules.test-allow]
+action = "allow"
+match = '''(has(http.request) && http.request.host in ["registry.example", "site.example"]) ||
+  (has(dns.request) && dns.request.qname in ["registry.example", "site.example"])'''
+
+[profiles.rules.test-block]
+action = "block"
+match = '(has(http.request) && http.request.host == "evil.example") || (has(dns.request) && dns.request.qname == "evil.example")'
+`;
+
+const dockerfile = (last: string) =>
+  `FROM registry.example/base:v1
+ARG GREETING
+COPY . /src
+RUN --mount=type=secret,id=token wget -q -O /fetched http://site.example/file && \\
+  grep -c CERTIFICATE "$SSL_CERT_FILE" && env && cat /run/secrets/token >/token && echo $GREETING >/greeting
+${last}
+`;
+
+interface World {
+  sbx: Sbx;
+  upstreams: TestUpstreams;
+  /** the context's folder */
+  dir: string;
+}
+
+async function inWorld(work: (world: World) => Promise<void>): Promise<void> {
+  const root = await Deno.makeTempDir({ prefix: "sbx-build-" });
+  const upstreams = await TestUpstreams.make(
+    ["site.example", "evil.example"],
+    () => new Response("from the site"),
+  );
+  const { cert, key } = await (await openCa({ dir: upstreams.folder })).leaf("registry.example");
+  await using registry = await Registry.start({ cert, key });
+  const sbx = await Sbx.make({ spare: false });
+  try {
+    const busybox = await Deno.readFile("/bin/busybox");
+    await writeImage(join(root, "base"), {
+      layers: [[
+        { name: "bin/busybox", content: busybox, mode: 0o755 },
+        ...APPLETS.map((name) => ({ name: `bin/${name}`, type: "2", link: "busybox" })),
+      ]],
+      config: { Env: ["PATH=/bin"] },
+      architecture: ARCHITECTURE,
+    });
+    await registry.push(join(root, "base"), "base:v1");
+    await Deno.mkdir(join(sbx.home, "profiles/builder"), { recursive: true });
+    await Deno.writeTextFile(
+      join(sbx.home, "profiles/builder/profile.toml"),
+      BUILTIN_PROFILES.get("builder")! + RULES,
+    );
+    const overrides = [...upstreams.overrides, `registry.example:443=${registry.host}`];
+    await sbx.ok("settings", "set", "network.extra_ca_file", upstreams.caFile);
+    await sbx.ok("settings", "set", "network.upstream_overrides", JSON.stringify(overrides));
+    const dir = join(root, "app");
+    await Deno.mkdir(dir);
+    await Deno.writeTextFile(join(dir, ".dockerignore"), "*.env\nDockerfile\n");
+    await Deno.writeTextFile(join(dir, "key.env"), "KEY=of-the-host\n");
+    await Deno.writeTextFile(join(dir, "hello.txt"), "hello\n");
+    await Deno.writeTextFile(join(dir, "Dockerfile"), dockerfile('CMD ["/bin/cat", "/src/hello.txt"]'));
+    await work({ sbx, upstreams, dir });
+  } finally {
+    await sbx.dispose();
+    await upstreams.close();
+    await Deno.remove(root, { recursive: true });
+  }
+}
+
+/** Names of environments, and of everything that a build in the making leaves. */
+async function environments({ home }: Sbx): Promise<string[]> {
+  const names = await Array.fromAsync(Deno.readDir(join(home, "environments")), ({ name }) => name);
+  return names.filter((name) => name.startsWith(".work-") || /^[0-9a-f]{32}$/.test(name)).sort();
+}
+
+async function statusOf(sbx: Sbx, name: string): Promise<string> {
+  return JSON.parse(await sbx.ok("info", name, "--json")).status;
+}
+
+Deno.test("a Dockerfile is built in a VM under rules, cached, and booted", () =>
+  inWorld(async ({ sbx, upstreams, dir }) => {
+    const vm = buildVmName(dir);
+    const added = await sbx.run("sbx", ["credentials", "add", "github", "--decoy", "--json"]);
+    const { ref } = JSON.parse(added.stdout);
+    const build = (...words: string[]) =>
+      sbx.cli(
+        "image",
+        "build",
+        dir,
+        "--json",
+        "--build-arg",
+        "GREETING=hi",
+        "--secret",
+        `id=token,ref=${ref}`,
+        ...words,
+      );
+
+    const first = await build();
+    assertEquals(first.code, 0, first.stderr);
+    const built = JSON.parse(first.stdout);
+    assertEquals([built.image, built.is_new], ["localhost/app:latest", true]);
+    assertEquals(built.config, { env: { PATH: "/bin" }, cmd: ["/bin/cat", "/src/hello.txt"] });
+    assertEquals(built.build.bases.map((base: { reference: string }) => base.reference), [
+      "registry.example/base:v1",
+    ]);
+    assertStringIncludes(first.stderr, "STEP 1/5: FROM registry.example/base:v1");
+    assertStringIncludes(first.stderr, "SSL_CERT_FILE=/dev/sbx-build/ca.pem");
+    assertEquals(await statusOf(sbx, vm), "Stopped");
+
+    // Each download passed the rules, and is in the record.
+    const net = await sbx.ok("net", vm);
+    assertStringIncludes(net, "registry.example/v2/base/manifests/v1");
+    assertStringIncludes(net, "http://site.example/file");
+    assertEquals(built.build.vm, JSON.parse(await sbx.ok("info", vm, "--json")).id);
+
+    // Nothing of sbx is in a layer, and no file that .dockerignore names.
+    const blobs = join(sbx.home, "environments/layers/sha256");
+    const layers = await Array.fromAsync(
+      Deno.readDir(blobs),
+      ({ name }) => Deno.readTextFile(join(blobs, name)),
+    );
+    const text = (await Promise.all(layers)).join("");
+    for (const content of ["from the site", ref]) assert(text.includes(content), `no layer has ${content}`);
+    for (const trace of ["BEGIN CERTIFICATE", "sbx-build", "of-the-host"]) {
+      assert(!text.includes(trace), `a layer has ${trace}`);
+    }
+
+    // The same inputs: no VM, no download.
+    const again = await build();
+    assertEquals([JSON.parse(again.stdout).is_new, again.stderr], [false, ""]);
+
+    // Another last line: two builds at once make one, and no earlier line runs again.
+    await Deno.writeTextFile(join(dir, "Dockerfile"), dockerfile('CMD ["/bin/cat", "/greeting"]'));
+    const both = await Promise.all([build(), build()]);
+    assertEquals(both.map(({ code }) => code), [0, 0], both[0].stderr + both[1].stderr);
+    assertEquals(both.map(({ stdout }) => JSON.parse(stdout).is_new).sort(), [false, true]);
+    assert(both.some(({ stderr }) => stderr.includes("waiting for another sbx")));
+    assertEquals(upstreams.received.length, 1, both.map(({ stderr }) => stderr).join(""));
+    const second = JSON.parse(both[0].stdout);
+
+    // A VM of it, with the folder's files: the image has no git.
+    const words = ["--dockerfile", "--build-arg", "GREETING=hi", "--secret", `id=token,ref=${ref}`];
+    const created = await sbx.cli("create", "dev", "--from-dir", dir, ...words);
+    assertEquals(created.code, 0, created.stderr);
+    assertStringIncludes(created.stderr, "the image has no git");
+    assertEquals(await sbx.ok("exec", "dev", "--", "cat", "/greeting", "/root/app/hello.txt"), "hi\nhello\n");
+    assertEquals(JSON.parse(await sbx.ok("info", "dev", "--json")).image.digest, second.digest);
+    await sbx.ok("delete", "--force", "dev");
+    const kept = await environments(sbx);
+    assertEquals(kept.length, 2);
+
+    // A step that a rule refuses, in a build that fails with the step's own exit code.
+    const last = "RUN wget -q -O /x http://evil.example/caught || exit 7";
+    await Deno.writeTextFile(join(dir, "Dockerfile"), dockerfile(last));
+    const failed = await build();
+    assertEquals([failed.code, failed.stdout], [7, ""]);
+    assertStringIncludes(failed.stderr, `building at STEP "${last}`.slice(0, 40));
+    assertEquals(upstreams.received.length, 1);
+    assertStringIncludes(await sbx.ok("net", vm), "block test-block");
+    assertEquals([await environments(sbx), await statusOf(sbx, vm)], [kept, "Stopped"]);
+
+    // An interrupt.
+    await Deno.writeTextFile(join(dir, "Dockerfile"), dockerfile("RUN echo it sleeps && sleep 3600"));
+    const building = new Deno.Command(join(Deno.cwd(), "bin/sbx"), {
+      args: ["image", "build", dir, "--build-arg", "GREETING=hi", "--secret", `id=token,ref=${ref}`],
+      env: sbx.env,
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+    }).spawn();
+    let log = "";
+    for await (const piece of building.stderr.pipeThrough(new TextDecoderStream())) {
+      log += piece;
+      if (log.includes("\nit sleeps")) building.kill("SIGINT");
+    }
+    assert((await building.status).code !== 0);
+    assertStringIncludes(log, "interrupted");
+    assertEquals([await environments(sbx), await statusOf(sbx, vm)], [kept, "Stopped"]);
+  }));
