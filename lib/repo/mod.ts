@@ -25,6 +25,7 @@ export {
 export type { Entry, FolderLanded, Landed } from "./land.ts";
 export { pathText, shown, textOf } from "./text.ts";
 export type { Guest, GuestOutput } from "./guest.ts";
+export { looksSecret } from "./name/mod.ts";
 export { BUNDLE_MAX } from "./limit.ts";
 export {
   type Accepted,

@@ -43,6 +43,7 @@ export const BUILD_OPTIONS: Option[] = [
 export const IMAGE_BUILD_OPTIONS: Option[] = [
   ...BUILD_OPTIONS,
   { name: "tag", short: "t", value: "NAME[:TAG]", about: "name of the image; default the folder's" },
+  { name: "with-secrets", about: "also files that look like secrets, such as .env and *.pem" },
   { name: "pull", about: "build even if nothing changed, with the newest base images" },
 ];
 
@@ -76,7 +77,10 @@ export async function buildFolderImage(
   ]);
   const place = home();
   const arch = archOf(args) ?? currentArch();
-  const context = await readContext(dir, args.text("file"));
+  const context = await readContext(dir, { file: args.text("file"), withSecrets: args.has("with-secrets") });
+  for (const path of context.secretsLeftOut) {
+    note(`sbx: left out of the build: ${path}: looks like a secret (--with-secrets takes it)`);
+  }
   const reference = tagReference(context.dir, args.text("tag"));
   const { state } = await useNetworkOf(place);
   requireCorpImage(state, { reference: reference.canonical });

@@ -3,6 +3,7 @@ import { createHash, type Hash } from "node:crypto";
 import { basename, isAbsolute, join, posix, relative, resolve } from "node:path";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
 import type { Arch } from "../../base/arch/mod.ts";
+import { looksSecret } from "../../repo/mod.ts";
 import { Ignore } from "./ignore.ts";
 
 /** Most files of a context, and most `bytes` of a Dockerfile. */
@@ -39,15 +40,21 @@ export interface Context {
   name: string;
   /** sorted by path */
   files: ContextFile[];
+  /** paths that look like secrets and stay on the host */
+  secretsLeftOut: string[];
 }
 
 /**
- * Reads a context, without the files that `.dockerignore` leaves out.
+ * Reads a context, without the files that `.dockerignore` leaves out, and without the ones that look like secrets.
  *
- * @param file the Dockerfile, relative to the folder of the call; default `Dockerfile` of the context
+ * @param options.file the Dockerfile, relative to the folder of the call; default `Dockerfile` of the context
+ * @param options.withSecrets files that look like secrets are part of it
  * @throws {SbxError} `build.no_dockerfile`, `build.context_invalid`, `build.ignore_invalid`
  */
-export async function readContext(dir: string, file?: string): Promise<Context> {
+export async function readContext(
+  dir: string,
+  { file, withSecrets = false }: { file?: string; withSecrets?: boolean } = {},
+): Promise<Context> {
   const root = resolve(dir);
   const info = await ifFound(Deno.stat(root));
   if (!info?.isDirectory) {
@@ -60,9 +67,9 @@ export async function readContext(dir: string, file?: string): Promise<Context> 
   const from = relative(root, path);
   const name = from.startsWith("..") || isAbsolute(from) ? path : from;
   const ignore = await readIgnore(root, path);
-  const files: ContextFile[] = [];
-  await walk(root, "", ignore, files);
-  return { dir: root, dockerfile, name, files };
+  const walker = new Walker(root, ignore, withSecrets);
+  await walker.walk("");
+  return { dir: root, dockerfile, name, files: walker.files, secretsLeftOut: walker.secretsLeftOut };
 }
 
 async function readDockerfile(path: string): Promise<string> {
@@ -89,19 +96,31 @@ async function readIgnore(root: string, dockerfile: string): Promise<Ignore> {
   return new Ignore("");
 }
 
-async function walk(root: string, folder: string, ignore: Ignore, files: ContextFile[]): Promise<void> {
-  const names = await Array.fromAsync(Deno.readDir(join(root, folder)), ({ name }) => name);
-  for (const name of names.sort()) {
-    const path = posix.join(folder, name);
-    if (name.includes("\ufffd")) throw refused(path, "its name is not UTF-8");
-    const info = await ifFound(Deno.lstat(join(root, path)));
-    const isIgnored = ignore.ignores(path);
-    if (!info || isIgnored && !(info.isDirectory && ignore.hasExceptions)) continue;
-    if (files.length >= FILES_MAX) {
-      throw new SbxError("build.context_invalid", `${root} has more than ${FILES_MAX} files`, {
-        hint: "leave out what the build does not need: .dockerignore",
-      });
+class Walker {
+  readonly files: ContextFile[] = [];
+  readonly secretsLeftOut: string[] = [];
+
+  constructor(readonly root: string, readonly ignore: Ignore, readonly withSecrets: boolean) {}
+
+  async walk(folder: string): Promise<void> {
+    const names = await Array.fromAsync(Deno.readDir(join(this.root, folder)), ({ name }) => name);
+    for (const name of names.sort()) {
+      const path = posix.join(folder, name);
+      if (name.includes("\ufffd")) throw refused(path, "its name is not UTF-8");
+      const info = await ifFound(Deno.lstat(join(this.root, path)));
+      const isIgnored = this.ignore.ignores(path);
+      if (!info || isIgnored && !(info.isDirectory && this.ignore.hasExceptions)) continue;
+      if (this.files.length >= FILES_MAX) {
+        throw new SbxError("build.context_invalid", `${this.root} has more than ${FILES_MAX} files`, {
+          hint: "leave out what the build does not need: .dockerignore",
+        });
+      }
+      await this.#add(path, info, isIgnored);
     }
+  }
+
+  async #add(path: string, info: Deno.FileInfo, isIgnored: boolean): Promise<void> {
+    const place = join(this.root, path);
     const entry = {
       path,
       mode: (info.mode ?? 0o644) & 0o7777,
@@ -109,23 +128,33 @@ async function walk(root: string, folder: string, ignore: Ignore, files: Context
       mtime: Math.floor((info.mtime?.getTime() ?? 0) / 1000),
     };
     if (info.isDirectory) {
-      const at = files.push({ ...entry, type: "directory" });
-      await walk(root, path, ignore, files);
+      const at = this.files.push({ ...entry, type: "directory" });
+      await this.walk(path);
       // A folder that is ignored is there for the files that an exception takes, or not at all.
-      if (isIgnored && files.length === at) files.pop();
+      if (isIgnored && this.files.length === at) this.files.pop();
     } else if (info.isSymlink) {
-      files.push({ ...entry, type: "symlink", mode: 0o777, target: await Deno.readLink(join(root, path)) });
+      this.files.push({ ...entry, type: "symlink", mode: 0o777, target: await Deno.readLink(place) });
     } else if (info.isFile) {
+      if (!this.withSecrets && await looksSecret(path, (bytes) => beginOf(place, bytes))) {
+        this.secretsLeftOut.push(path);
+        return;
+      }
       const hash = createHash("sha256");
       let size = 0;
-      for await (const piece of readFile(join(root, path))) {
+      for await (const piece of readFile(place)) {
         hash.update(piece);
         size += piece.length;
       }
-      files.push({ ...entry, type: "file", size, hash: hash.digest("hex") });
+      this.files.push({ ...entry, type: "file", size, hash: hash.digest("hex") });
     }
     // Pipes, sockets and devices are no content: Docker leaves out sockets, and a pipe would wait for a writer.
   }
+}
+
+/** The first bytes of a file, as text. */
+async function beginOf(path: string, bytes: number): Promise<string> {
+  for await (const piece of readFile(path)) return new TextDecoder().decode(piece.subarray(0, bytes));
+  return "";
 }
 
 /** The parts of a build that decide on its result, beside its context. */

@@ -86,7 +86,7 @@ async function inWorld(
       target: "dev",
       key: "0".repeat(32),
       reference: tagReference("/srv/My App"),
-      context: { dir, dockerfile: "FROM scratch", name: "Dockerfile", files: [] },
+      context: { dir, dockerfile: "FROM scratch", name: "Dockerfile", files: [], secretsLeftOut: [] },
     };
     await work({ place, vm: new FakeVm(layout), plan, layers: layers.map(({ digest }) => digest) });
   } finally {

@@ -21,7 +21,7 @@ async function inFolder(files: Record<string, string>, work: (dir: string) => Pr
 }
 
 async function pathsOf(dir: string, file?: string): Promise<string[]> {
-  return (await readContext(dir, file)).files.map(({ path }) => path);
+  return (await readContext(dir, { file })).files.map(({ path }) => path);
 }
 
 async function keyOf(dir: string, inputs: Partial<Parameters<typeof buildKey>[1]> = {}): Promise<string> {
@@ -61,6 +61,21 @@ Deno.test("the Dockerfile's own ignore file goes before the context's", () =>
     assert(paths.includes("a") && !paths.includes("b"), paths.join());
   }));
 
+Deno.test("files that look like secrets stay on the host, and are named", () =>
+  inFolder({
+    Dockerfile: "FROM scratch",
+    ".env": "KEY=1",
+    "certs/server.pem": "x",
+    ".npmrc": "//registry.npmjs.org/:_authToken=npm_0123456789abcdef",
+    "sub/.npmrc": "registry=https://registry.npmjs.org/",
+  }, async (dir) => {
+    const { files, secretsLeftOut } = await readContext(dir);
+    assertEquals(files.map(({ path }) => path), ["Dockerfile", "certs", "sub", "sub/.npmrc"]);
+    assertEquals(secretsLeftOut, [".env", ".npmrc", "certs/server.pem"]);
+    const all = await readContext(dir, { withSecrets: true });
+    assertEquals([all.files.length, all.secretsLeftOut], [7, []]);
+  }));
+
 Deno.test("links are kept as links, and pipes are no part of a context", () =>
   inFolder({ Dockerfile: "FROM scratch" }, async (dir) => {
     await Deno.symlink("/etc/passwd", join(dir, "link"));
@@ -75,7 +90,7 @@ Deno.test("links are kept as links, and pipes are no part of a context", () =>
 Deno.test("a folder without a Dockerfile, and none at all, are refused", () =>
   inFolder({}, async (dir) => {
     const code = async (path: string, file?: string) =>
-      (await assertRejects(() => readContext(path, file), SbxError)).code;
+      (await assertRejects(() => readContext(path, { file }), SbxError)).code;
     assertEquals(await code(dir), "build.no_dockerfile");
     assertEquals(await code(dir, dir), "build.no_dockerfile");
     assertEquals(await code(join(dir, "none")), "build.context_invalid");
