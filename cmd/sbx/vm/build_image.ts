@@ -57,9 +57,17 @@ export interface BuiltImage {
   isNew: boolean;
 }
 
+/** What a `devcontainer.json` says of a build. */
+export interface BuildDefaults {
+  file?: string;
+  target?: string;
+  args?: Record<string, string>;
+}
+
 /**
  * Builds the image of a folder's Dockerfile, unless the same inputs made one before.
  *
+ * @param defaults in place of options that are not given
  * @returns the image, or the exit code of a build that failed
  * @throws {SbxError} `build.*`, `environment.*`, `corp.image`, `disk.full`
  */
@@ -67,6 +75,7 @@ export async function buildFolderImage(
   command: Command,
   args: Arguments,
   dir: string,
+  defaults: BuildDefaults = {},
 ): Promise<BuiltImage | number> {
   const [{ buildKey, buildVmName, findBuild, parseSecret, readContext, tagReference }, { requireCorpImage }, {
     useNetworkOf,
@@ -77,17 +86,20 @@ export async function buildFolderImage(
   ]);
   const place = home();
   const arch = archOf(args) ?? currentArch();
-  const context = await readContext(dir, { file: args.text("file"), withSecrets: args.has("with-secrets") });
+  const context = await readContext(dir, {
+    file: args.text("file") ?? defaults.file,
+    withSecrets: args.has("with-secrets"),
+  });
   for (const path of context.secretsLeftOut) {
     note(`sbx: left out of the build: ${path}: looks like a secret (--with-secrets takes it)`);
   }
   const reference = tagReference(context.dir, args.text("tag"));
   const { state } = await useNetworkOf(place);
   requireCorpImage(state, { reference: reference.canonical });
-  const buildArgs = parseBuildArgs(command, args.list("build-arg"));
+  const buildArgs = { ...defaults.args, ...parseBuildArgs(command, args.list("build-arg")) };
   const named = args.list("secret").map(parseSecret);
   const secrets = named.length === 0 ? [] : await fullRefs(named);
-  const inputs = { arch, target: args.text("target"), args: buildArgs };
+  const inputs = { arch, target: args.text("target") ?? defaults.target, args: buildArgs };
   const key = buildKey(context, {
     ...inputs,
     secrets: Object.fromEntries(secrets.map(({ id, ref }) => [id, ref])),

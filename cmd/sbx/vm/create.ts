@@ -16,7 +16,7 @@ import {
   FROM_DIR_OPTIONS,
 } from "../files/repository.ts";
 import { BUILD_OPTIONS } from "./build_image.ts";
-import { DOCKERFILE_OPTION, imageOfFolder } from "./folder_image.ts";
+import { FOLDER_IMAGE_OPTIONS, imageOfFolder } from "./folder_image.ts";
 import { IMAGE_OPTION, pullNamedImage } from "./image_option.ts";
 import { completeVm, DISK_OPTION, diskOf, SIZE_OPTIONS, sizeOf, waitUntilRunning } from "./new_vm.ts";
 import { usageError } from "../output.ts";
@@ -39,7 +39,7 @@ export const command: Command = {
       about: "give the VM this folder itself, read-write, with masks (docs/guides/live.md)",
     },
     ...BRING_OPTIONS,
-    DOCKERFILE_OPTION,
+    ...FOLDER_IMAGE_OPTIONS,
     ...BUILD_OPTIONS,
     { name: "no-wait", about: "do not wait until the VM is running" },
     JSON_OPTION,
@@ -78,7 +78,8 @@ export const command: Command = {
     if (dir !== undefined) await sourcesOf(dir);
     const built = await imageOfFolder(command, args, dir);
     if (typeof built === "number") return built;
-    const image = built ?? (await pullNamedImage(args)).image;
+    const image = built?.image ?? (await pullNamedImage(args)).image;
+    if (built) json.env = { ...built.env, ...json.env };
     const client = await connect();
     const created = await client.json<VmSummary>("POST", "/vms/create", { json: { ...json, image } });
     if (!args.has("no-wait")) await waitUntilRunning(client, created);

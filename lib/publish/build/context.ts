@@ -63,13 +63,25 @@ export async function readContext(
     });
   }
   const path = resolve(file ?? join(root, "Dockerfile"));
+  const isInside = isBelow(root, path);
   const dockerfile = await readDockerfile(path);
-  const from = relative(root, path);
-  const name = from.startsWith("..") || isAbsolute(from) ? path : from;
+  // A link of the folder's author may lead to any file of the person.
+  if (isInside && !isBelow(await Deno.realPath(root), await Deno.realPath(path))) {
+    throw new SbxError("build.context_invalid", `${path} is a link that leads out of the folder`, {
+      hint: "name the file itself, if it is the right one: --file FILE",
+    });
+  }
+  const name = isInside ? relative(root, path) : path;
   const ignore = await readIgnore(root, path);
   const walker = new Walker(root, ignore, withSecrets);
   await walker.walk("");
   return { dir: root, dockerfile, name, files: walker.files, secretsLeftOut: walker.secretsLeftOut };
+}
+
+/** True for a path in a folder, by its text. */
+export function isBelow(dir: string, path: string): boolean {
+  const from = relative(dir, path);
+  return from !== ".." && !from.startsWith("../") && !isAbsolute(from);
 }
 
 async function readDockerfile(path: string): Promise<string> {

@@ -9,4 +9,5 @@ export {
   runBuild,
   tagReference,
 } from "./build.ts";
+export { type Devcontainer, findDevcontainer, readDevcontainer } from "./devcontainer.ts";
 export { parseSecret, type Secret } from "./secret.ts";

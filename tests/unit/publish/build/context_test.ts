@@ -94,6 +94,10 @@ Deno.test("a folder without a Dockerfile, and none at all, are refused", () =>
     assertEquals(await code(dir), "build.no_dockerfile");
     assertEquals(await code(dir, dir), "build.no_dockerfile");
     assertEquals(await code(join(dir, "none")), "build.context_invalid");
+    // A link to a file of the person, such as a key.
+    await Deno.symlink("/etc/passwd", join(dir, "Dockerfile"));
+    assertEquals(await code(dir), "build.context_invalid");
+    assertEquals((await readContext(dir, { file: "/etc/passwd" })).name, "/etc/passwd");
   }));
 
 Deno.test("the key of a build depends on each input, and on no time", () =>
