@@ -39,9 +39,9 @@ test-agents: setup deps image ## published agents against scripted providers; FI
 	@for agent in claude codex opencode gemini; do bin/sbx image list | grep -q "^$$agent  *$$agent " || bin/sbx image build $$agent || exit; done
 	@scripts/test.sh agents
 
-# Docker in a VM: builds, networks, compose; builds the image of the profile docker once.
-test-docker: setup deps image ## Docker's engine in a VM, under its rules
-	@bin/sbx image list | grep -q "^docker  *docker " || bin/sbx image build docker
+# Docker in a VM: builds, networks, compose; and a Dockerfile that buildah builds in a VM. Makes the images of both profiles once.
+test-docker: setup deps image ## Docker's engine in a VM, and builds of Dockerfiles, under their rules
+	@for profile in docker builder; do bin/sbx image list | grep -q "^$$profile  *$$profile " || bin/sbx image build $$profile || exit; done
 	@scripts/test.sh docker
 
 # kill -9 at random moments: COUNT of them while templates are made and VMs start from them, the first with SEED, and as many

@@ -93,6 +93,7 @@ Deno.test("the OBOM names every installed package, Deno, the guest programs, and
     "sbx-activity",
     "sbx-doctor",
     "sbx-bench",
+    "sbx-container",
     "snapshots",
   ]);
   assertEquals(
