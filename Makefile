@@ -40,7 +40,7 @@ test-agents: setup deps image ## published agents against scripted providers; FI
 	@scripts/test.sh agents
 
 # Docker in a VM: builds, networks, compose; and a Dockerfile that buildah builds in a VM. Makes the images of both profiles once.
-test-docker: setup deps image ## Docker's engine in a VM, and builds of Dockerfiles, under their rules
+test-docker: setup deps image ## Docker in a VM, and builds of Dockerfiles
 	@for profile in docker builder; do bin/sbx image list | grep -q "^$$profile  *$$profile " || bin/sbx image build $$profile || exit; done
 	@scripts/test.sh docker
 
