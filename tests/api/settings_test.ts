@@ -13,6 +13,7 @@ import { home as homeOf } from "../../lib/base/home/mod.ts";
 import { CorpStore } from "../../lib/config/corp/mod.ts";
 import { checkSetting } from "../../lib/home/value_check/mod.ts";
 import type { SettingsResponse } from "../../lib/client/api/mod.ts";
+import { BUILTIN_PROFILES } from "../../lib/config/profile/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/config/settings/mod.ts";
 import type { Parsed } from "../helper/json.ts";
 
@@ -265,7 +266,7 @@ Deno.test(
     await write(document.length, blake3(document));
     const list = (await call("GET", "/profiles/list")).json;
     const ids = list.profiles.map(({ id }: { id: string }) => id);
-    assertEquals(ids, ["claude", "co-work", "code", "codex", "gemini", "locked", "opencode", "p"]);
+    assertEquals(ids, [...BUILTIN_PROFILES.keys(), "p"].sort());
     assertEquals(list.broken.map(({ id, code }: Record<string, string>) => [id, code]), [[
       "bad",
       "profile.invalid",

@@ -103,7 +103,7 @@ Deno.test("an image whose guest programs are of another version is named, with a
     assertEquals((await lines()).state, "ok");
     const { state, detail, remedy } = await lines("1");
     assertEquals(state, "failed");
-    assert(/the image of code has guest programs of version 1, .* needs \d+/.test(detail), detail);
+    assert(/the image of builder has guest programs of version 1, .* needs \d+/.test(detail), detail);
     assert(/^sbx image build \w+/.test(remedy!), remedy);
   }));
 
