@@ -57,7 +57,7 @@ export interface BuiltImage {
   isNew: boolean;
 }
 
-/** What a `devcontainer.json` says of a build. */
+/** Options of a build in a `devcontainer.json`. */
 export interface BuildDefaults {
   file?: string;
   target?: string;
@@ -172,7 +172,7 @@ async function openBuilder(client: Client, name: string, { arch }: BuildPlan): P
   const { vms } = await client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
   const known = vms.find((vm) => vm.name === name);
   if (known && known.profile_id !== BUILDER_PROFILE) {
-    throw new SbxError("build.failed", `the VM ${name} is none that builds images`, {
+    throw new SbxError("build.failed", `the VM ${name} does not build images`, {
       hint: `delete it, whose name a build needs: sbx delete ${name}`,
     });
   }

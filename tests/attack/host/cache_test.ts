@@ -243,7 +243,7 @@ Deno.test("a copy that was changed on disk never reaches a guest whole", async (
   }
 });
 
-Deno.test("a record that names another file, digest or size is none", async () => {
+Deno.test("a record that names another file, digest or size is ignored", async () => {
   await using world = await CacheWorld.make(() => new Response(GOOD));
   const [url, evil] = [blobUrl("registry.example", GOOD), blobUrl("evil.example", GOOD)];
   await get(await world.vm(), url);
