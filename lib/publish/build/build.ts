@@ -25,6 +25,7 @@ import {
   LAYERS_MAX,
   makeEnvironment,
   MANIFEST_MAX,
+  SPARE_BYTES,
 } from "../environment/mod.ts";
 import { throwIfInterrupted } from "../image/mod.ts";
 import { archiveOf, type BuildInputs, type Context, contextBytes } from "./context.ts";
@@ -36,8 +37,6 @@ export const BUILD_STAGES: Stage[] = [{ name: "fetch", weight: 6 }, ...ENVIRONME
 
 /** Longest time of a step that is not the build itself, in `s`. */
 const STEP_SECONDS = 3600;
-/** Room that stays free on the disk, in `bytes`. */
-const SPARE_BYTES = 256 * 1024 ** 2;
 /** Most images that a build's record names. */
 const BASES_MAX = 100;
 /** Most characters of a line of output that may name an image. */

@@ -1,7 +1,9 @@
 /** The context of a build: the files that its VM gets, their hash, and an archive of them. */
 import { createHash, type Hash } from "node:crypto";
 import { basename, isAbsolute, join, posix, relative, resolve } from "node:path";
+import { readPieces } from "../../base/bytes/mod.ts";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { BLOCK, tarHeader } from "../../base/tar/mod.ts";
 import type { Arch } from "../../base/arch/mod.ts";
 import { looksSecret } from "../../repo/mod.ts";
 import { Ignore } from "./ignore.ts";
@@ -153,7 +155,7 @@ class Walker {
       }
       const hash = createHash("sha256");
       let size = 0;
-      for await (const piece of readFile(place)) {
+      for await (const piece of readPieces(place, CHUNK)) {
         hash.update(piece);
         size += piece.length;
       }
@@ -165,7 +167,9 @@ class Walker {
 
 /** The first bytes of a file, as text. */
 async function beginOf(path: string, bytes: number): Promise<string> {
-  for await (const piece of readFile(path)) return new TextDecoder().decode(piece.subarray(0, bytes));
+  for await (const piece of readPieces(path, CHUNK)) {
+    return new TextDecoder().decode(piece.subarray(0, bytes));
+  }
   return "";
 }
 
@@ -214,7 +218,7 @@ export async function* archiveOf({ dir, files }: Context): AsyncGenerator<Uint8A
     if (file.type !== "file") continue;
     const hash = createHash("sha256");
     let size = 0;
-    for await (const piece of readFile(join(dir, file.path))) {
+    for await (const piece of readPieces(join(dir, file.path), CHUNK)) {
       size += piece.length;
       if (size > file.size) throw changed(file.path);
       hash.update(piece);
@@ -226,8 +230,6 @@ export async function* archiveOf({ dir, files }: Context): AsyncGenerator<Uint8A
   yield new Uint8Array(2 * BLOCK);
 }
 
-/** Size of a block of an archive, in `bytes`. */
-const BLOCK = 512;
 /** Most digits of a number in a header, and of a size, as octal digits. */
 const SIZE_MAX = 0o77777777777;
 
@@ -241,14 +243,18 @@ function* header(file: ContextFile): Generator<Uint8Array> {
   ];
   if (fields.length > 0) {
     const text = new TextEncoder().encode(fields.map(([key, value]) => record(key, value)).join(""));
-    yield block("pax", "", "x", { ...file, mode: 0o644, size: text.length });
+    yield tarHeader({ name: "pax", flag: "x", mode: 0o644, size: text.length, mtime: file.mtime });
     yield text;
     yield new Uint8Array(-text.length & (BLOCK - 1));
   }
   const flag = { file: "0", directory: "5", symlink: "2" }[type];
-  yield block(isShort(name) ? name : "long", isShort(target) ? target : "", flag, {
-    ...file,
+  yield tarHeader({
+    name: isShort(name) ? name : "long",
+    link: isShort(target) ? target : "",
+    flag,
+    mode: file.mode,
     size: size <= SIZE_MAX ? size : 0,
+    mtime: file.mtime,
   });
 }
 
@@ -262,39 +268,6 @@ function record(key: string, value: string): string {
   const rest = new TextEncoder().encode(` ${key}=${value}\n`).length;
   const digits = `${rest + `${rest}`.length}`.length;
   return `${rest + digits} ${key}=${value}\n`;
-}
-
-function block(
-  name: string,
-  link: string,
-  flag: string,
-  { mode, size, mtime }: Pick<ContextFile, "mode" | "size" | "mtime">,
-): Uint8Array {
-  const bytes = new Uint8Array(BLOCK);
-  const put = (text: string, at: number) => bytes.set(new TextEncoder().encode(text), at);
-  const octal = (value: number, digits: number) => Math.max(0, value).toString(8).padStart(digits, "0");
-  put(name, 0);
-  put(octal(mode, 7), 100);
-  put(octal(0, 7), 108);
-  put(octal(0, 7), 116);
-  put(octal(size, 11), 124);
-  put(octal(mtime, 11), 136);
-  put(" ".repeat(8), 148);
-  put(flag, 156);
-  put(link, 157);
-  put("ustar\x0000", 257);
-  const sum = bytes.reduce((total, byte) => total + byte, 0);
-  put(`${octal(sum, 6)}\0 `, 148);
-  return bytes;
-}
-
-async function* readFile(path: string): AsyncGenerator<Uint8Array> {
-  using file = await Deno.open(path);
-  for (let chunk = new Uint8Array(CHUNK);; chunk = new Uint8Array(CHUNK)) {
-    const read = await file.read(chunk);
-    if (read === null) return;
-    yield chunk.subarray(0, read);
-  }
 }
 
 function refused(path: string, reason: string): SbxError {

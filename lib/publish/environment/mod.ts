@@ -5,5 +5,5 @@ export {
   type MadeEnvironment,
   makeEnvironment,
 } from "./build.ts";
-export { CONFIG_MAX, DOWNLOAD_MAX, LAYERS_MAX, MANIFEST_MAX } from "./pull.ts";
+export { CONFIG_MAX, DOWNLOAD_MAX, LAYERS_MAX, MANIFEST_MAX, SPARE_BYTES } from "./pull.ts";
 export { type Layer, unpackLayers, type UnpackOptions } from "./unpack.ts";

@@ -19,7 +19,7 @@ export const MANIFEST_MAX = 4 * 1024 ** 2, CONFIG_MAX = 8 * 1024 ** 2;
 /** Most layers of an image, and most `bytes` of them together, as they are downloaded. */
 export const LAYERS_MAX = 256, DOWNLOAD_MAX = 32 * 1024 ** 3;
 /** Room that stays free on the disk, in `bytes`; a download that leaves less than half of it is stopped. */
-const SPARE_BYTES = 256 * 1024 ** 2;
+export const SPARE_BYTES = 256 * 1024 ** 2;
 /** `bytes` that a download may be larger than its manifest says: blocks of the disk, and manifests. */
 const SLACK_BYTES = 64 * 1024 ** 2;
 /** Time between two looks at the progress of a download, in `ms`. */
@@ -163,7 +163,7 @@ export class Puller {
     if (image && missing.length === 0) return image;
     await this.#requireRoom(bytes);
     const oci = join(this.#work, "oci");
-    // Its own, so that nobody else meets a manifest that skopeo is still writing.
+    // Its own: no other pull meets a manifest that skopeo is still writing.
     const blobs = join(this.#work, "blobs", "sha256");
     if (image) await this.#lend(image, missing, blobs);
     const source = image && reference.kind === "registry"

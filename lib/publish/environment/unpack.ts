@@ -1,11 +1,13 @@
 /** Layers to one EROFS image, in one pass over each layer. */
 import { createHash } from "node:crypto";
 import { dirname } from "node:path";
+import { readPieces } from "../../base/bytes/mod.ts";
 import { freeBytes } from "../../base/disk/mod.ts";
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import { formatBytes, type ProgressSink, silent } from "../../base/progress/mod.ts";
 import { requireTools, throwIfInterrupted, UNPACKERS } from "../image/mod.ts";
 import { ErofsWriter } from "./erofs.ts";
+import { SPARE_BYTES } from "./pull.ts";
 import { readTar, refuseLayer } from "./tar.ts";
 import { type Node, Tree } from "./tree.ts";
 
@@ -14,8 +16,8 @@ export const UNPACKED_MAX = 64 * 1024 ** 3;
 /** Most unpacked `bytes` for each packed one, of a layer with more than {@linkcode RATIO_FROM} unpacked. */
 export const RATIO_MAX = 200;
 const RATIO_FROM = 1024 ** 3;
-/** Room that stays free on the disk, and the number of bytes after which it is looked at again. */
-const SPARE_BYTES = 256 * 1024 ** 2, LOOK_BYTES = 64 * 1024 ** 2;
+/** Number of bytes after which the room on the disk is looked at again. */
+const LOOK_BYTES = 64 * 1024 ** 2;
 /** Size of one read of a file, in `bytes`. */
 const CHUNK = 1024 * 1024;
 
@@ -143,7 +145,7 @@ async function* unpackedBytes(
   signal?: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const hash = createHash("sha256");
-  const file = counted(readFile(path), (bytes) => {
+  const file = counted(readPieces(path, CHUNK), (bytes) => {
     progress.advance(bytes);
     return Promise.resolve();
   });
@@ -200,15 +202,6 @@ async function packerOf(path: string): Promise<string | undefined> {
   const head = new Uint8Array(4);
   await file.read(head);
   return MAGIC.find(([bytes]) => bytes.every((byte, at) => head[at] === byte))?.[1];
-}
-
-async function* readFile(path: string): AsyncGenerator<Uint8Array> {
-  using file = await Deno.open(path);
-  for (let chunk = new Uint8Array(CHUNK);; chunk = new Uint8Array(CHUNK)) {
-    const read = await file.read(chunk);
-    if (read === null) return;
-    yield chunk.subarray(0, read);
-  }
 }
 
 function tooLarge(reason: string): never {

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import type { DebugReport } from "../../client/api/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
+import { BLOCK, tarHeader } from "../../base/tar/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import { versionInfo } from "../../base/version/mod.ts";
 import { LOG_NAMES, logTail, machineRedactor } from "../debug/mod.ts";
@@ -298,9 +299,6 @@ function withoutContent(value: unknown): unknown {
 
 // A tar archive of few small files (POSIX ustar), compressed with zstd.
 
-const BLOCK = 512;
-const encoder = new TextEncoder();
-
 /** One file of an archive; its path has at most 100 bytes. */
 interface TarFile {
   path: string;
@@ -311,7 +309,7 @@ interface TarFile {
 function tarOf(files: readonly TarFile[], mtime: number): Uint8Array {
   const parts = files.flatMap(({ path, bytes }) => {
     const padding = new Uint8Array((BLOCK - bytes.length % BLOCK) % BLOCK);
-    return [headerOf(path, bytes.length, mtime), bytes, padding];
+    return [tarHeader({ name: path, mode: 0o600, size: bytes.length, mtime }), bytes, padding];
   });
   parts.push(new Uint8Array(2 * BLOCK));
   const out = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
@@ -331,21 +329,4 @@ function compress(bytes: Uint8Array): Uint8Array {
     });
   }
   return new Uint8Array(zlib.zstdCompressSync(bytes));
-}
-
-function headerOf(path: string, size: number, mtime: number): Uint8Array {
-  const header = new Uint8Array(BLOCK);
-  const put = (text: string, at: number) => header.set(encoder.encode(text), at);
-  const octal = (value: number, digits: number) => value.toString(8).padStart(digits, "0");
-  put(path, 0);
-  put(octal(0o600, 7), 100);
-  put(octal(0, 7), 108);
-  put(octal(0, 7), 116);
-  put(octal(size, 11), 124);
-  put(octal(mtime, 11), 136);
-  put("        ", 148);
-  put("0", 156);
-  put("ustar\x0000", 257);
-  put(octal(header.reduce((sum, byte) => sum + byte, 0), 6) + "\0 ", 148);
-  return header;
 }
