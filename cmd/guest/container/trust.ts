@@ -1,5 +1,4 @@
 /** The host's CA in containers: by variables, and in the bundles of certificates that an image has. */
-import { dirname, join, resolve } from "node:path";
 import { mount, unmount } from "../../../ffi/libc/machine.ts";
 import { CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../../lib/machine/guest/wire/mod.ts";
 
@@ -30,7 +29,7 @@ interface Process {
 
 /** Adds the CA to the container of a bundle. @param from paths of the guest's files, for tests */
 export function trustContainer(bundle: string, from = { ca: CA_PATH, bundle: TRUST_BUNDLES[0] }): void {
-  const path = join(bundle, "config.json");
+  const path = `${bundle}/config.json`;
   const spec: Spec = JSON.parse(Deno.readTextFileSync(path));
   const hasOwnDev = spec.mounts?.some(({ destination, type }) => destination === "/dev" && type === "tmpfs");
   if (hasOwnDev && spec.process) {
@@ -39,7 +38,7 @@ export function trustContainer(bundle: string, from = { ca: CA_PATH, bundle: TRU
     addVariables(spec.process);
     writeOver(path, spec);
   }
-  if (spec.root) addLayer(resolve(bundle, spec.root.path), Deno.readTextFileSync(from.ca));
+  if (spec.root) addLayer(below(bundle, spec.root.path), Deno.readTextFileSync(from.ca));
 }
 
 /** Adds the variables to a program that joins a container: `exec` does not read the container's own. */
@@ -69,9 +68,11 @@ function writeOver(path: string, content: unknown): void {
  */
 function addLayer(root: string, ca: string): void {
   const place = Deno.realPathSync(root);
-  const overlay = overlayAt(place, Deno.readTextFileSync("/proc/self/mountinfo"));
+  const mounts = Deno.readTextFileSync("/proc/self/mountinfo");
+  const overlay = overlayAt(place, mounts);
   if (!overlay) return;
-  const layer = Deno.makeTempDirSync({ dir: makeLayers() });
+  removeUnused(mounts);
+  const layer = Deno.makeTempDirSync({ dir: LAYERS });
   const copied = TRUST_BUNDLES.filter((path) => copyBundle(place, path, layer, ca));
   const options = withLower(overlay, layer);
   if (copied.length === 0 || options === undefined) return Deno.removeSync(layer, { recursive: true });
@@ -84,15 +85,14 @@ function addLayer(root: string, ca: string): void {
   }
 }
 
-function makeLayers(): string {
+/** Removes the layers of containers that are gone. */
+function removeUnused(mounts: string): void {
   Deno.mkdirSync(LAYERS, { recursive: true, mode: 0o700 });
-  const mounted = Deno.readTextFileSync("/proc/self/mountinfo");
   for (const { name } of Deno.readDirSync(LAYERS)) {
-    const layer = join(LAYERS, name);
+    const layer = `${LAYERS}/${name}`;
     const age = Date.now() - (lstat(layer)?.birthtime ?? new Date()).getTime();
-    if (age > UNUSED_MS && !mounted.includes(layer)) Deno.removeSync(layer, { recursive: true });
+    if (age > UNUSED_MS && !mounts.includes(layer)) Deno.removeSync(layer, { recursive: true });
   }
-  return LAYERS;
 }
 
 /** Options of the overlay that is mounted last at a place; `undefined` for another file system, or where they are not whole. */
@@ -124,11 +124,11 @@ export function withLower(options: string, layer: string): string | undefined {
 function copyBundle(root: string, path: string, layer: string, ca: string): boolean {
   const inside = resolveIn(root, path);
   if (inside === undefined) return false;
-  const from = Deno.lstatSync(join(root, inside));
-  const to = join(layer, inside);
+  const from = Deno.lstatSync(root + inside);
+  const to = layer + inside;
   if (!from.isFile || exists(to)) return false;
-  copyFolders(root, dirname(inside), layer);
-  const text = Deno.readTextFileSync(join(root, inside));
+  copyFolders(root, folderOf(inside), layer);
+  const text = Deno.readTextFileSync(root + inside);
   Deno.writeTextFileSync(to, text.includes(ca) ? text : `${text.trimEnd()}\n${ca}`);
   copyOwner(from, to);
   return true;
@@ -136,10 +136,10 @@ function copyBundle(root: string, path: string, layer: string, ca: string): bool
 
 /** A layer's folders hide the owner and mode of the same ones below it. */
 function copyFolders(root: string, inside: string, layer: string): void {
-  if (inside !== "/") copyFolders(root, dirname(inside), layer);
-  const to = join(layer, inside);
+  if (inside !== "/") copyFolders(root, folderOf(inside), layer);
+  const to = layer + inside;
   if (inside !== "/" && !exists(to)) Deno.mkdirSync(to);
-  copyOwner(Deno.lstatSync(join(root, inside)), to);
+  copyOwner(Deno.lstatSync(root + inside), to);
 }
 
 function copyOwner({ uid, gid, mode, atime, mtime }: Deno.FileInfo, to: string): void {
@@ -150,16 +150,15 @@ function copyOwner({ uid, gid, mode, atime, mtime }: Deno.FileInfo, to: string):
 
 /** A path of an image without links, none of which leads out of its root; `undefined`: it leads nowhere. */
 export function resolveIn(root: string, path: string): string | undefined {
-  let todo = path.split("/").filter(Boolean);
+  let names = path.split("/").filter(Boolean);
   let done: string[] = [];
-  for (let links = 0; todo.length > 0;) {
-    const [name, ...rest] = todo;
-    todo = rest;
+  for (let links = 0; names.length > 0;) {
+    const name = names.shift()!;
     if (name === "." || name === "..") {
       if (name === "..") done.pop();
       continue;
     }
-    const at = join(root, ...done, name);
+    const at = [root, ...done, name].join("/");
     const info = lstat(at);
     if (!info) return undefined;
     if (!info.isSymlink) {
@@ -169,9 +168,19 @@ export function resolveIn(root: string, path: string): string | undefined {
     if (++links > LINKS_MAX) return undefined;
     const target = Deno.readLinkSync(at);
     if (target.startsWith("/")) done = [];
-    todo = [...target.split("/").filter(Boolean), ...todo];
+    names = [...target.split("/").filter(Boolean), ...names];
   }
   return `/${done.join("/")}`;
+}
+
+/** A path that may be relative to a folder. The module of Node for paths takes an emulated guest a quarter of a second. */
+function below(folder: string, path: string): string {
+  return path.startsWith("/") ? path : `${folder}/${path}`;
+}
+
+/** Folder of an absolute path. */
+function folderOf(path: string): string {
+  return path.slice(0, path.lastIndexOf("/")) || "/";
 }
 
 function lstat(path: string): Deno.FileInfo | undefined {

@@ -7,19 +7,18 @@
 import { ignore } from "../../../lib/base/error/mod.ts";
 import { GUEST_NETWORK, LAYER_PATH, RULES_PATH } from "../../../lib/machine/guest/wire/mod.ts";
 import { Dns } from "./dns.ts";
+import { OWN_ADDRESSES } from "./owner.ts";
 import { reportRefusals } from "./refusals.ts";
 import { Notes, Relay } from "./relay.ts";
 
 /** Signals to init that the network can be used. */
 const READY = "/run/sbx/network";
-/** For programs of this network namespace, and for containers on bridges. */
-const HOSTS = ["127.0.0.1", "::1", GUEST_NETWORK.ipv4, GUEST_NETWORK.ipv6];
 
 const notes = new Notes();
 const relay = new Relay(notes);
 const dns = new Dns();
 const { tcpPort, dnsPort } = GUEST_NETWORK;
-for (const hostname of HOSTS) {
+for (const hostname of OWN_ADDRESSES) {
   relay.serve(Deno.listen({ hostname, port: tcpPort }));
   dns.serveTcp(Deno.listen({ hostname, port: dnsPort }));
   dns.serveUdp(Deno.listenDatagram({ transport: "udp", hostname, port: dnsPort }));

@@ -49,8 +49,9 @@ function ownerOf(findInode: () => number | undefined): Owner {
 /** Most network namespaces of containers in which a socket is looked for, the newest first. */
 const NAMESPACES_MAX = 64;
 
-/** Addresses of the namespace of this program, from which its other programs connect. */
-const OWN = ["127.0.0.1", "::1", GUEST_NETWORK.ipv4, GUEST_NETWORK.ipv6].map(tableAddress);
+/** Addresses of this program's network namespace: others of it connect from them, and containers on bridges to the last two. */
+export const OWN_ADDRESSES = ["127.0.0.1", "::1", GUEST_NETWORK.ipv4, GUEST_NETWORK.ipv6];
+const OWN = OWN_ADDRESSES.map(tableAddress);
 
 /** Inode of a socket of a container, whose network namespace is another one and has the socket's address. */
 function inodeElsewhere(proto: "tcp" | "udp", { hostname, port }: SocketAddress): number | undefined {

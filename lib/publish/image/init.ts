@@ -14,7 +14,7 @@ import { COMMANDS_PATH, GUEST_NETWORK, LAYER_PATH } from "../../machine/guest/wi
 import { FLOOR_READY, PORT_ADDRESS, SCRATCH_OPTIONS, TEMPLATE_READY } from "../../machine/vm/mod.ts";
 import { DOCKER_PATH } from "./docker.ts";
 import { HELD_FILES_MAX, KEEPER_PATH } from "./keeper.ts";
-import { HOSTS, MODULES_PATH, RESOLV_CONF } from "./network.ts";
+import { HOSTS, MODPROBE_PATH, MODULES_PATH, RESOLV_CONF } from "./network.ts";
 
 /**
  * Part of `/init`: functions that prepare the kernel's trace of programs, still switched off. `trace_events` changes the kernel's
@@ -246,6 +246,7 @@ mount -t devpts -o gid=5,mode=0620,ptmxmode=0666 devpts ./dev/pts
 mount -t tmpfs -o mode=1777 shm ./dev/shm
 mount -t sysfs sys ./sys
 mount -t cgroup2 cgroup2 ./sys/fs/cgroup
+echo ${MODPROBE_PATH} >./proc/sys/kernel/modprobe
 mount -t tracefs tracefs .${TRACING}
 ln -sfn /proc/self/fd ./dev/fd
 for stream in 0:stdin 1:stdout 2:stderr; do ln -sfn /proc/self/fd/\${stream%:*} ./dev/\${stream#*:}; done

@@ -1,6 +1,6 @@
 /** The initrd of an image: a newc cpio archive with the modules that mount the root file system, and init. */
 import { INIT } from "./init.ts";
-import { MODPROBE } from "./network.ts";
+import { MODPROBE, MODPROBE_PATH } from "./network.ts";
 import type { KernelModule, ModuleTree } from "./module.ts";
 
 /** One entry of a cpio archive. */
@@ -100,13 +100,13 @@ export async function buildInitrd(busybox: Uint8Array, modules: ModuleTree): Pro
     }
   }
   return encodeCpio([
-    ...["bin", ...MOUNT_POINTS, "modules", "sbin"].map(directory),
+    ...["bin", ...MOUNT_POINTS, "modules"].map(directory),
     // Nodes /init needs before devtmpfs is mounted, and again after it moves under the new root: the shell
     // opens /dev/null for every background job.
     { path: "dev/console", kind: "character", major: 5, minor: 1 },
     { path: "dev/null", kind: "character", major: 1, minor: 3, mode: 0o666 },
     program("bin/busybox", busybox),
-    program("sbin/modprobe", new TextEncoder().encode(MODPROBE)),
+    program(MODPROBE_PATH.slice(1), new TextEncoder().encode(MODPROBE)),
     program("init", new TextEncoder().encode(INIT)),
     ...files,
   ]);

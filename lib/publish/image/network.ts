@@ -43,7 +43,12 @@ export const KERNEL_PATH = `${LAYER_PATH}/kernel`;
 const ENDS = ["bridge", "veth", "macvlan", "ipvlan"];
 export const FORWARD_RULES_PATH = `${LAYER_PATH}/forward.nft`;
 
-/** `/sbin/modprobe` of the initrd, where the kernel's own programs see neither the root file system nor a link in it. */
+/**
+ * Path of {@linkcode MODPROBE} in the initrd, where the kernel's own programs see neither the root file system nor a link in it.
+ * Init names it to the kernel late: during its own start the kernel asks for many modules, none of which is here.
+ */
+export const MODPROBE_PATH = "/modprobe";
+/** Loads the module for which the kernel asks, after those that it needs. */
 export const MODPROBE = `#!/bin/busybox sh
 # modprobe -q -- NAME
 name=\${3//-/_}

@@ -141,6 +141,9 @@ Deno.test("an initrd has busybox, /init, the nodes its shell opens, and modules 
   const byName = new Map(entries.map((entry) => [entry.name, entry]));
   assertEquals(byName.get("init"), { name: "init", mode: 0o100755, data: INIT });
   assertEquals(byName.get("bin/busybox")?.mode, 0o100755);
+  // The kernel's own default would be run dozens of times before init.
+  assertEquals([byName.get("modprobe")?.data, byName.has("sbin/modprobe")], [MODPROBE, false]);
+  assert(INIT.includes("\necho /modprobe >./proc/sys/kernel/modprobe\n"));
   for (const node of ["dev/console", "dev/null"]) assert(byName.has(node), node);
   // Every top-level mount point of /init must exist.
   for (const [, folder] of INIT.matchAll(/^\$b mount -t \S+ (?:-o \S+ )?\S+ \/(\w+)(?: |$)/gm)) {
