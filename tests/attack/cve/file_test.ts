@@ -11,11 +11,11 @@ import { privateTemp } from "../../../lib/base/temp/mod.ts";
 import { openCa } from "../../../lib/network/ca/mod.ts";
 import { CredentialStore } from "../../../lib/credential/mod.ts";
 import { Workspace } from "../../../lib/service/run/workspace.ts";
-import { limitChild } from "../../helper/child.ts";
 import { KEY } from "../../helper/credential.ts";
 import { type CpFixture, withGuest } from "../../helper/cp_guest.ts";
 import { sh } from "../../helper/repository.ts";
 import { withSnapshots } from "../../helper/snapshot.ts";
+import { whileSwapped } from "../../helper/swapped.ts";
 
 type Entry = [path: string, type: "file" | "symlink" | "directory", target?: string];
 
@@ -169,25 +169,6 @@ Deno.test("CVE-2026-23950: names that some disks take for one are not each other
     assertEquals(await copyOut(fixture, entries), undefined);
     assertEquals([await waysOut(fixture.local), await sh(fixture.local, "find out -type l")], ["", ""]);
   }));
-
-/** Swaps a folder `d` of a workspace for a link that leads out, and back, while `work` runs. */
-async function whileSwapped(workspace: string, outside: string, work: () => Promise<void>): Promise<void> {
-  const script = 'while :; do mv -T d e; ln -s "$1" d; rm d; mv -T e d; done';
-  const swapper = limitChild(
-    new Deno.Command("bash", {
-      args: ["-c", script, "sh", outside],
-      cwd: workspace,
-      stdout: "null",
-      stderr: "null",
-    }).spawn(),
-  );
-  try {
-    await work();
-  } finally {
-    swapper.kill("SIGKILL");
-    await swapper.status;
-  }
-}
 
 async function withWorkspace(run: (workspace: Workspace, dir: string, outside: string) => Promise<void>) {
   const base = await Deno.makeTempDir();

@@ -3,6 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { limitChild } from "../../../helper/child.ts";
 import { withSnapshots } from "../../../helper/snapshot.ts";
+import { whileSwapped } from "../../../helper/swapped.ts";
 
 Deno.test("every name that Linux allows is kept: 255 bytes, newlines, quotes, bytes that are not UTF-8", () =>
   withSnapshots(async ({ take, restore, sh, diff, store }) => {
@@ -46,23 +47,12 @@ Deno.test("folders that are swapped for links while they are read and restored l
     await Deno.writeTextFile(join(outside, "x"), "host secret");
     await sh("mkdir d; for i in $(seq 50); do echo guest$i >d/f$i; done; echo guest >d/x");
     const first = await take();
-    const swapper = limitChild(
-      new Deno.Command("bash", {
-        args: ["-c", 'while :; do mv -T d e; ln -s "$1" d; rm d; mv -T e d; done', "sh", outside],
-        cwd: join(dir, "../workspace"),
-        stdout: "null",
-        stderr: "null",
-      }).spawn(),
-    );
-    try {
+    await whileSwapped(join(dir, "../workspace"), outside, async () => {
       for (let i = 0; i < 8; i++) {
         await store.create({ kind: "auto", limits: { auto: 100, manual: 1 } });
         await restore(first, ["d"]);
       }
-    } finally {
-      swapper.kill("SIGKILL");
-      await swapper.status;
-    }
+    });
     assertEquals(await sh('ls -A "$1"; cat "$1/x"'), "x\nhost secret");
     assertEquals(await sh(`grep -rl "host secret" ${dir}/objects || true`), "");
   }));
