@@ -47,7 +47,10 @@ export class FakeService {
     app.delete("/vms/:id/delete", (c) => c.body(null, 204));
     app.post("/vms/:id/files/content", async (c) => {
       let size = 0;
-      for await (const chunk of c.req.raw.body ?? []) size += chunk.length;
+      for await (const chunk of c.req.raw.body ?? []) {
+        size += chunk.length;
+        if (c.req.param("id") === "full") return c.json({ error: "no space", code: "disk.full" }, 500);
+      }
       return c.json({ path: c.req.query("path"), size });
     });
     app.get("/vms/:id/files/content", (c) => c.body(new Uint8Array(Number(c.req.query("path"))).fill(7)));

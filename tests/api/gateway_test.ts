@@ -175,6 +175,23 @@ Deno.test("gateway: token, CORS, Host, allow-list, limits", options, async (t) =
     }
   });
 
+  await t.step("a client that still sends its body gets the answer that came before its end", async () => {
+    const encoder = new TextEncoder();
+    const piece = encoder.encode(`10000\r\n${"x".repeat(0x10000)}\r\n`);
+    for (const [path, expected] of [["/vms/full/files/content?path=x", "500"], ["/nowhere", "404"]]) {
+      using connection = await Deno.connect({ transport: "unix", path: join(gateway.run, "gateway.sock") });
+      const writer = connection.writable.getWriter();
+      const answers = connection.readable.pipeThrough(new TextDecoderStream()).getReader();
+      const head = `POST ${path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n`;
+      await writer.write(encoder.encode(head));
+      for (let at = 0; at < 4; at++) await writer.write(piece);
+      assertMatch((await answers.read()).value!, new RegExp(`^HTTP/1\\.1 ${expected} `));
+      // More than the buffers of a socket hold.
+      for (let at = 0; at < 32; at++) await writer.write(piece);
+      await writer.write(encoder.encode("0\r\n\r\n"));
+    }
+  });
+
   await t.step("after 20 invalid tokens the response is 429; the valid token still works", async () => {
     let limited: Response | undefined;
     for (let attempt = 0; attempt < 22; attempt++) {

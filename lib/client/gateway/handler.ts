@@ -9,7 +9,7 @@ import { type MethodMatcher, noRoute, pathNamer } from "./route.ts";
 import { ROUTES } from "./routes.ts";
 import { isSocketPath, proxySocket } from "./socket.ts";
 import { bearer, type TokenGate } from "./token.ts";
-import { BODY_MAX, requestBody, type Upstream } from "./upstream.ts";
+import { BODY_MAX, discardBody, requestBody, type Upstream } from "./upstream.ts";
 
 /** `ms` for the service to answer the check of `GET /health`. */
 const HEALTH_TIMEOUT_MS = timeLimit(2000);
@@ -46,6 +46,9 @@ export function gatewayHandler(
       errorResponse(error, origin, parts)
     );
     parts.log.debug(`${request.method} ${nameOf(request.url)} ${response.status}`);
+    // A refused request, whose body was not begun.
+    const body = response.status >= 400 ? request.body : null;
+    if (body !== null && !request.bodyUsed && !body.locked) discardBody(body);
     return response;
   };
 }

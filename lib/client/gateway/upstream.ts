@@ -3,7 +3,8 @@
  * (tests/bench/gateway.ts), and every request takes this path.
  */
 import { joinBytes } from "../../base/bytes/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 import { BodyReader, ConnectionLost, readHead, type ReplyHead, ServiceConnection } from "./connection.ts";
 
 /** Idle connections. */
@@ -299,12 +300,40 @@ export async function requestBody(request: Request, max = BODY_MAX): Promise<Req
 }
 
 async function* limitSize(body: ReadableStream<Uint8Array>, max: number): AsyncGenerator<Uint8Array> {
-  let size = 0;
-  for await (const chunk of body) {
-    size += chunk.length;
-    if (size > max) throw tooLarge(max);
-    yield chunk;
+  let size = 0, isWhole = false;
+  try {
+    for await (const chunk of body.values({ preventCancel: true })) {
+      size += chunk.length;
+      if (size > max) throw tooLarge(max);
+      yield chunk;
+    }
+    isWhole = true;
+  } finally {
+    if (!isWhole) discardBody(body);
   }
+}
+
+/** `bytes` and `ms` for which a body is read although it has been answered (docs/design/contracts/14-limits.md §14). */
+const DISCARDED_MAX = 64 * 1024 * 1024;
+const DISCARD_MS = timeLimit(5000);
+
+/**
+ * Reads what a client still sends of a body that is answered before its end. If the connection were closed instead, the
+ * client's next write would fail, and it would report a broken pipe rather than the answer that it has not read yet.
+ */
+export function discardBody(body: ReadableStream<Uint8Array>): void {
+  const reader = body.getReader();
+  const end = () => reader.cancel().catch(ignore("the client is gone"));
+  const timer = setTimeout(end, DISCARD_MS);
+  const discard = async () => {
+    for (let size = 0; size < DISCARDED_MAX;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      size += value.length;
+    }
+    await end();
+  };
+  void discard().catch(ignore("the client is gone")).finally(() => clearTimeout(timer));
 }
 
 function tooLarge(max: number): SbxError {
