@@ -125,7 +125,15 @@ Deno.test("a folder that another program swaps for a link again and again never 
 
 Deno.test("no descriptor stays open", () =>
   withTree((dir) => {
-    const count = () => [...Deno.readDirSync("/proc/self/fd")].length;
+    // Of this tree alone: Deno opens its caches when it likes.
+    const count = () =>
+      [...Deno.readDirSync("/proc/self/fd")].filter(({ name }) => {
+        try {
+          return Deno.readLinkSync(`/proc/self/fd/${name}`).startsWith(dir);
+        } catch {
+          return false;
+        }
+      }).length;
     openBeneathBySteps(LINUX_CALLS, dir, "real/a", false)[Symbol.dispose]();
     const before = count();
     for (let round = 0; round < 50; round++) {

@@ -124,7 +124,14 @@ async function run() {
   for (const stream of [stdout, stderr]) while (await stream.read(new Uint8Array(10)) !== null);
   await status;
 }
-const open = () => Array.from(Deno.readDirSync("/proc/self/fd")).length;
+// Without files: Deno opens its caches, each with its journal, when it likes, and a program's start opens only /dev/null.
+const open = () => Array.from(Deno.readDirSync("/proc/self/fd"), ({ name }) => {
+  try {
+    return Deno.readLinkSync("/proc/self/fd/" + name);
+  } catch {
+    return "/gone";
+  }
+}).filter((link) => link[0] !== "/" || link.startsWith("/dev/"));
 await run();
 const before = open();
 await Promise.all(Array.from({ length: 20 }, run));
@@ -134,7 +141,9 @@ try {
   if (error.code !== "ENOENT") throw error;
 }
 const children = Deno.readTextFileSync("/proc/self/task/" + Deno.pid + "/children");
-console.log(JSON.stringify([open() - before, children]));
+const left = open();
+for (const link of before) if (left.includes(link)) left.splice(left.indexOf(link), 1);
+console.log(JSON.stringify([left, children]));
 Deno.exit();`;
 
 Deno.test("nothing stays open after programs that ran, and after one that could not be started", async () => {
@@ -143,7 +152,7 @@ Deno.test("nothing stays open after programs that ran, and after one that could 
     cwd: fromRoot("."),
   }).output();
   assertEquals(new TextDecoder().decode(counted.stderr), "");
-  assertEquals(JSON.parse(new TextDecoder().decode(counted.stdout)), [0, ""]);
+  assertEquals(JSON.parse(new TextDecoder().decode(counted.stdout)), [[], ""]);
 });
 
 // Only root may become another user.
