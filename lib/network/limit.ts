@@ -51,7 +51,12 @@ export const LISTENER_NAMES_MAX = 1024;
 export const STREAMS_MAX = 100;
 /** Most unread `bytes` of one HTTP/2 stream. */
 export const STREAM_WINDOW = 1024 * 1024;
-/** Most `bytes` of a refused request that are read and dropped, so that its client reads the response. */
+/**
+ * Most `bytes` of a refused request that are read and dropped (docs/design/contracts/14-limits.md §14): many clients send a
+ * whole body before they read, and report a broken pipe in place of a refusal that they have not read.
+ */
+export const REFUSED_BODY_MAX = 64 * 1024 * 1024;
+/** Most `bytes` after the end of a WebSocket that are read and dropped. */
 export const DRAIN_MAX = 1024 * 1024;
 
 /** Most `bytes` of a model's answer that are read for its counts after its client is gone (§4, "Budgets"). */

@@ -16,7 +16,7 @@ import {
 } from "../exchange/request.ts";
 import { HttpExchange } from "../exchange/exchange.ts";
 import { ClientLost, ConnectionLost, MessageFault } from "../fault.ts";
-import { DRAIN_MAX, HEAD_MAX, type NetTimeouts } from "../limit.ts";
+import { HEAD_MAX, type NetTimeouts, REFUSED_BODY_MAX } from "../limit.ts";
 import { type BodySource, keepsAlive, requestFraming, WireBody } from "../message/body.ts";
 import { headEnd, parseRequestHead, type RequestHead, splitTarget } from "../message/head.ts";
 import { dropHopByHop, dropImitations } from "../message/header.ts";
@@ -249,7 +249,7 @@ export class GuestHttp {
     // A client that was not asked for its body closes the connection then, or has begun to send it unasked.
     if (outlet.isAwaited) await this.#connection.closeWrite();
     let drained = 0;
-    while (!body.done && drained < DRAIN_MAX) {
+    while (!body.done && drained < REFUSED_BODY_MAX) {
       let piece: Uint8Array | null;
       try {
         piece = await body.read();

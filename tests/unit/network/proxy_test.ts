@@ -152,6 +152,20 @@ Deno.test("requests on one connection: what may stand between them, and what end
   upstream.close();
 });
 
+Deno.test("a client that sends all of a large body before it reads gets the refusal", async () => {
+  const upstream = fixedUpstream(OK);
+  const rules = `[profiles.rules.no-post]\naction = "block"\nmatch = 'http.request.method == "POST"'\n`;
+  await using net = await TestNet.open({ rules, target: () => upstream.target });
+  const body = "x".repeat(12 * 1024 * 1024);
+  const post = `POST / HTTP/1.1\r\nHost: ${HOST}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  const { stream, serving } = serve(net, `${post}GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  await eventually("both are answered", () => stream.closes > 0 || statusesOf(stream).length === 2);
+  stream.feed(null);
+  await serving;
+  assertEquals(statusesOf(stream), ["403", "200"]);
+  upstream.close();
+});
+
 Deno.test("packets outside of connections leave an event that says where they went, and for how many it stands", async () => {
   await using net = await TestNet.open();
   const cases: [protocol: number, port: number | undefined, packets: number, url: string, reason: string][] =
