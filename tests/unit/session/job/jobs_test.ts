@@ -10,6 +10,7 @@ import {
   JOBS_RUNNING_MAX,
   OutputReader,
 } from "../../../../lib/session/job/mod.ts";
+import { eventually } from "../../../helper/sbx.ts";
 
 const PROGRAM: JobProgram = { argv: ["make"], tty: false };
 const EVENT = "0123456789ab";
@@ -130,11 +131,10 @@ Deno.test("jobs of an earlier process have ended with their VM, and the oldest o
       const job = await after.start(PROGRAM, PATIENCE_MS);
       await (await after.running(job.id).catch(() => undefined))?.ended;
     }
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await eventually("the oldest are gone", () => Array.from(Deno.readDirSync(dir)).length === JOBS_KEPT);
     const kept = await after.list();
     assertEquals(kept.length, JOBS_KEPT);
     assertEquals(await codeOf(after.find(id)), "job.not_found");
-    assertEquals(Array.from(Deno.readDirSync(dir)).length, JOBS_KEPT);
     await after.settle();
   }));
 
