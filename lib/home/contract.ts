@@ -13,7 +13,7 @@ import {
 } from "../detection/active/mod.ts";
 import type { RuleTable } from "../policy/author/mod.ts";
 import type { Rule, RuleLayers } from "../policy/mod.ts";
-import type { Profile } from "../config/profile/mod.ts";
+import { hostServices, type Profile } from "../config/profile/mod.ts";
 import type { Contract, OnFull } from "../session/mod.ts";
 import { registriesOf } from "../cache/schema.ts";
 import type { SettingsStore } from "../config/settings/mod.ts";
@@ -158,7 +158,7 @@ export async function makeContract(
     detection,
     profile: profileTerms,
     corp: corpTerms,
-    network: networkOf(settings),
+    network: { ...networkOf(settings), ...hostServicesOf(settings, profile) },
     ledger: ledgerOf(settings, corp),
     snapshots: {
       ...snapshotLimits(settings),
@@ -331,6 +331,17 @@ function proxyOf(settings: SettingsStore): Contract["network"]["proxy"] {
     ...(authFile ? { auth_file: authFile as string } : {}),
     ...(byName === true && { by_name: true }),
   };
+}
+
+/** The services of the host that the profile names; none while corp, or a person, switches them off. */
+function hostServicesOf(
+  settings: SettingsStore,
+  { host }: Profile,
+): Pick<Contract["network"], "host_services"> {
+  const services = settings.inForce("network.host_services") === false
+    ? []
+    : hostServices(host?.services ?? []);
+  return services.length > 0 ? { host_services: services } : {};
 }
 
 /** The shared cache of a profile's VMs; `undefined` while it names no tool, or the cache is switched off. */

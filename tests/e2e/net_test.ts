@@ -5,13 +5,14 @@ import { runChild } from "../helper/child.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { doctorSteps } from "./doctor_steps.ts";
 import { learnSteps } from "./learn_steps.ts";
-import { makeUpstreams, PACK, RULES, SECRET, SHOWN } from "./net_world.ts";
+import { makeUpstreams, PACK, RULES, SECRET, SHOWN, startOllama } from "./net_world.ts";
 import type { DecidedEvent, Finding } from "../../lib/event/mod.ts";
 import type { Parsed } from "../helper/json.ts";
 
 Deno.test("the network of a VM", async (t) => {
   const folder = await Deno.makeTempDir();
   const world = await makeUpstreams(folder);
+  const ollama = startOllama();
   const sbx = await Sbx.make({ spare: false });
   try {
     await sbx.ok("start");
@@ -27,6 +28,9 @@ Deno.test("the network of a VM", async (t) => {
     await sbx.ok("profile", "copy", "code", "net");
     const profile = join(sbx.home, "profiles/net/profile.toml");
     await Deno.writeTextFile(profile, await Deno.readTextFile(profile) + RULES);
+    await Deno.writeTextFile(profile, `[host]\nservices = ["ollama:${ollama.addr.port}"]\n`, {
+      append: true,
+    });
     await sbx.ok("create", "dev", "--profile", "net");
     const { session_id } = JSON.parse(await sbx.ok("info", "dev", "--json"));
     const sh = (line: string) => sbx.cli("exec", "dev", "--timeout", "60", "-c", line);
@@ -93,6 +97,24 @@ Deno.test("the network of a VM", async (t) => {
         assertEquals([input_tokens, output_tokens, stop_reason], [11, 7, "end_turn"]);
         assert(estimated_cost_micros > 0);
         assertStringIncludes((await sh(call("claude-forbidden"))).stdout, "no-big-model");
+      },
+    );
+
+    await t.step(
+      "a service of the host has a name, and nothing else of its loopback is reached",
+      async () => {
+        const { port } = ollama.addr;
+        const url = `http://ollama.host.sbx:${port}/api/chat`;
+        const answer = await sh(`curl -sS ${url} -d '{"model":"qwen3","stream":false,"messages":[]}'`);
+        assertEquals(JSON.parse(answer.stdout).message.content, `at ollama.host.sbx:${port}`);
+        await eventually("the call is counted", async () => {
+          const { model: { request, response } } = (await events("model")).at(-1);
+          return request.model === "qwen3" && response?.input_tokens === 5 && response.output_tokens === 3;
+        });
+        const other = await sh(`curl -sS -w ' %{http_code}' http://ollama.host.sbx:${port + 1}/`);
+        assertMatch(other.stdout, /ollama\.host\.sbx has no port \d+ for this VM.* 502$/s);
+        assert((await sh("getent hosts other.host.sbx")).code !== 0);
+        assertStringIncludes((await sh(`curl -sS http://127.0.0.1:${port}/`)).stderr, "Failed to connect");
       },
     );
 
@@ -302,6 +324,7 @@ Deno.test("the network of a VM", async (t) => {
   } finally {
     await sbx.dispose();
     await world.close();
+    await ollama.shutdown();
     await Deno.remove(folder, { recursive: true });
   }
 });

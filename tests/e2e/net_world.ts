@@ -91,6 +91,22 @@ async function makeRepository(folder: string): Promise<string> {
   return join(folder, "repo.git");
 }
 
+/** Starts a server of models on this machine, with the form of Ollama's answers. */
+export function startOllama(): Deno.HttpServer<Deno.NetAddr> {
+  return Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
+    const { model } = await request.json();
+    const message = { role: "assistant", content: `at ${request.headers.get("host")}` };
+    return Response.json({
+      model,
+      message,
+      done: true,
+      done_reason: "stop",
+      prompt_eval_count: 5,
+      eval_count: 3,
+    });
+  });
+}
+
 /** Starts the upstreams; `folder` receives the git repository that one of them serves. */
 export async function makeUpstreams(folder: string) {
   const repository = await makeRepository(folder);

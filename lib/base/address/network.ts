@@ -172,3 +172,12 @@ function interfaces(): OwnAddress[] {
     throw error;
   }
 }
+
+/** Zone of the names that services of this machine have in VMs (docs/design/contracts/04-profiles.md §4). */
+export const HOST_ZONE = "host.sbx";
+
+/** Tests whether a name is in the zone, in any case, with or without the root's dot. */
+export function isHostZone(name: string): boolean {
+  const plain = name.toLowerCase().replace(/\.$/, "");
+  return plain === HOST_ZONE || plain.endsWith(`.${HOST_ZONE}`);
+}

@@ -10,6 +10,7 @@ import { rulesSchema } from "../../policy/author/schema.ts";
 import { isSemVer } from "../../base/semver/mod.ts";
 import { isReleaseUrl } from "../../release/schema.ts";
 import { parseReference } from "../../release/environment/mod.ts";
+import { HostTable } from "./host_service.ts";
 import { McpServers } from "./mcp/schema.ts";
 import { NAMED_CLASSES, pathClass } from "../../event/mod.ts";
 
@@ -266,6 +267,7 @@ export const ProfileFile = z.strictObject({
   agent: Agent.optional(),
   activity: Activity.optional(),
   cache: CacheTable.optional(),
+  host: HostTable.optional(),
   detection: z.strictObject({ packs: z.array(Pack).default([]) }).prefault({}),
 });
 export type ProfileFile = z.output<typeof ProfileFile>;

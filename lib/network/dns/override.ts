@@ -1,4 +1,8 @@
-/** `network.upstream_overrides`: names that lead to an address of the user's choice, for tests and labs. */
+/**
+ * Names that lead to an address of the user's choice: those of `network.upstream_overrides`, for tests and labs, and
+ * `NAME.host.sbx` for a port of this machine's loopback.
+ */
+import { HOST_ZONE, isHostZone } from "../../base/address/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { plainName } from "./packet.ts";
 import { parseEndpoint, type Resolver } from "./resolver.ts";
@@ -28,11 +32,15 @@ export class Overrides {
 
   /**
    * @param list `name=ip:port` for every port of a name, `name:port=ip:port` for one port; no wildcards
+   * @param services ports of this machine's loopback, by the first label of their name
    * @throws {SbxError} `network.override.invalid`, naming the invalid entry
    */
-  static parse(list: readonly string[]): Overrides {
+  static parse(list: readonly string[], services: readonly { name: string; port: number }[] = []): Overrides {
     const overrides = new Overrides();
     for (const text of list) overrides.#add(text);
+    for (const { name, port } of services) {
+      overrides.#add(`${name}.${HOST_ZONE}:${port}=127.0.0.1:${port}`, true);
+    }
     return overrides;
   }
 
@@ -46,13 +54,21 @@ export class Overrides {
     return this.#byAddress.get(address);
   }
 
-  /** Target of a connection to a name; `undefined` for names and ports without override. */
+  /**
+   * Target of a connection to a name; `undefined` for names and ports without override.
+   *
+   * @throws {SbxError} `upstream.failed`: a service of this machine that the profile does not name
+   */
   target(name: string, port: number): OverrideTarget | undefined {
     const targets = this.#byName.get(plainName(name))?.targets;
-    return targets?.get(port) ?? targets?.get(0);
+    const target = targets?.get(port) ?? targets?.get(0);
+    if (target !== undefined || !isHostZone(name)) return target;
+    throw new SbxError("upstream.failed", `${plainName(name)} has no port ${port} for this VM`, {
+      hint: `its profile would name it: [host] services = ["${plainName(name).split(".")[0]}:${port}"]`,
+    });
   }
 
-  #add(text: string): void {
+  #add(text: string, isService = false): void {
     const [from, to, more] = text.split("=");
     const [, name, port] = from.trim().match(/^(.*?)(?::(\d{1,5}))?$/)!;
     if (to === undefined || more !== undefined) {
@@ -61,6 +77,9 @@ export class Overrides {
     const key = plainName(name);
     if (!NAME.test(key) || /^[\d.]+$/.test(key)) {
       throw invalidError(text, `overrides "${name}", which is not a plain host name`);
+    }
+    if (isHostZone(key) && !isService) {
+      throw invalidError(text, `overrides ${key}, a name of this machine's services`);
     }
     const target = parseEndpoint(to.trim());
     if (!target) throw invalidError(text, `leads to "${to.trim()}", which is not an address with a port`);

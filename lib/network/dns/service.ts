@@ -1,4 +1,4 @@
-import { canonicalHost, isPrivateHost } from "../../base/address/mod.ts";
+import { canonicalHost, isHostZone, isPrivateHost } from "../../base/address/mod.ts";
 import { guestErrorBody, SbxError } from "../../base/error/mod.ts";
 import { type Decision, type Draft, type Gate, guestLine } from "../../policy/mod.ts";
 import { type DnsAnswer, DnsCache, ResolvedAddresses } from "./cache.ts";
@@ -11,7 +11,7 @@ import {
   PENDING_MAX,
   UDP_HELD_MS,
 } from "./limit.ts";
-import type { Overrides, OverrideTarget } from "./override.ts";
+import type { Overrides } from "./override.ts";
 import {
   type DnsQuestion,
   type DnsRecord,
@@ -115,12 +115,6 @@ export class DnsService {
     return this.#gate.preview(draft).decision.decision !== "block";
   }
 
-  /** Target of a connection to a name of `network.upstream_overrides`, or to its made-up address. */
-  target(name: string | undefined, address: string, port: number): OverrideTarget | undefined {
-    const host = name ?? this.#overrides?.nameOf(address);
-    return host === undefined ? undefined : this.#overrides?.target(host, port);
-  }
-
   /**
    * Resolves a name for a request of the host. A `dns.query` event, like the guest's own.
    *
@@ -216,6 +210,7 @@ export class DnsService {
       const record = { name: question.name, type: "A", ttl: OVERRIDE_TTL, data: address };
       return { rcode: "NOERROR", records: question.type === "A" ? [record] : [] };
     }
+    if (isHostZone(question.name)) return { rcode: "NXDOMAIN", records: [] };
     if (isAlwaysEmpty(question.type)) return { rcode: "NOERROR", records: [] };
     return this.#cache.get(question);
   }

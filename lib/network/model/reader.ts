@@ -1,3 +1,4 @@
+import { isHostZone } from "../../base/address/mod.ts";
 import { anthropic } from "./anthropic.ts";
 import {
   type Api,
@@ -47,7 +48,9 @@ export class ModelReader {
     const { method, host, path, headers } = request;
     const provider = providerOf(host);
     const options = { head: request, provider, prices: this.#prices(), match: null };
-    const isJson = headerOf(headers, "content-type")?.toLowerCase().includes("json") ?? false;
+    // Servers of models on this machine, such as Ollama, take JSON of any type, as curl sends it.
+    const isJson = isHostZone(host) ||
+      (headerOf(headers, "content-type")?.toLowerCase().includes("json") ?? false);
     if (provider === undefined ? method !== "POST" || !isJson : isReading(method, headers)) return undefined;
     for (const api of APIS) {
       const match = api.path.exec(path);

@@ -66,6 +66,8 @@ export const Contract = z.strictObject({
     resolvers: z.array(z.string()),
     /** `name=address:port` */
     overrides: z.array(z.string()),
+    /** ports of the host's loopback, by the first label of their name; absent: none */
+    host_services: z.array(z.strictObject({ name: z.string(), port: z.int().positive() })).optional(),
     /** absent: the proxy of the environment, if there is one */
     proxy: z.strictObject({
       /** `http://HOST:PORT`, or `none` */

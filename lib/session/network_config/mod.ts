@@ -24,14 +24,14 @@ export interface NetworkConfig {
  * `network.ca_file.not_found`, `model.prices.invalid`, `model.prices.not_found`, each naming the setting
  */
 export async function readNetworkConfig(
-  { resolvers, overrides, extra_ca_file, price_file, proxy }: Contract["network"],
+  { resolvers, overrides, host_services, extra_ca_file, price_file, proxy }: Contract["network"],
 ): Promise<NetworkConfig> {
   const [resolverList, overrideTable, caCerts, prices, proxies] = await Promise.all([
     readSetting(
       "network.dns_resolvers",
       () => resolvers.length > 0 ? parseResolvers(resolvers) : systemResolvers(),
     ),
-    readSetting("network.upstream_overrides", () => Overrides.parse(overrides)),
+    readSetting("network.upstream_overrides", () => Overrides.parse(overrides, host_services)),
     readSetting("network.extra_ca_file", () => extra_ca_file === undefined ? [] : readCaFile(extra_ca_file)),
     readSetting(
       "network.model_price_file",

@@ -87,6 +87,13 @@ type = "string_list"
 default = []
 meta = { builtin = true }
 
+[settings.network.host_services]
+name = "Services of this machine"
+description = "Let VMs reach the services of this machine that their profile names in [host]; VMs use a change from their next start"
+type = "bool"
+default = true
+meta = { builtin = true }
+
 [settings.repository]
 name = "Repositories"
 

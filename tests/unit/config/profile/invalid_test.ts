@@ -51,6 +51,17 @@ const PROBLEMS: [string, string, string][] = [
     'f:6: vm.cpu_cont: unknown key; did you mean "cpu_count"?',
   ],
   [
+    "a service of the host without a port",
+    MINIMAL + '[host]\nservices = ["api"]\n',
+    'f:6: host.services[0]: must be NAME:PORT, such as "api:8080", or one of ollama, lmstudio, llama-cpp, vllm, ' +
+    "litellm, postgres, mysql, redis",
+  ],
+  [
+    "a service of the host twice",
+    MINIMAL + '[host]\nservices = ["ollama", "ollama:11434"]\n',
+    "f:6: host.services: must not name a service twice",
+  ],
+  [
     "an image that none is called",
     MINIMAL + '[image]\nfrom = "UPPER case"\n',
     "f:6: image.from: does not name an image",

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { PENDING_MAX } from "../../../../lib/network/dns/limit.ts";
 import { DnsService, Overrides } from "../../../../lib/network/dns/mod.ts";
@@ -13,15 +13,19 @@ const A = (data: string, name = "a.test", ttl = 300) => ({ name, type: "A", ttl,
 async function withService(
   respond: Respond,
   run: (dns: DnsService, gate: TestGate, resolver: TestResolver) => Promise<void>,
-  { rules, overrides }: { rules?: string; overrides?: string[] } = {},
+  { rules, overrides, services }: {
+    rules?: string;
+    overrides?: string[];
+    services?: { name: string; port: number }[];
+  } = {},
 ): Promise<void> {
   const resolver = await TestResolver.start(respond);
   const gate = new TestGate(rules);
   const dns = new DnsService({
     gate,
     resolvers: [resolver.endpoint],
-    overrides: Overrides.parse(overrides ?? []),
-    tryMs: 300,
+    overrides: Overrides.parse(overrides ?? [], services),
+    tryMs: 3000,
   });
   try {
     await run(dns, gate, resolver);
@@ -234,12 +238,37 @@ Deno.test("names of network.upstream_overrides have a public address each, and l
     assertEquals(gate.entries[0].decision?.decision, "allow");
     assertEquals(read(await dns.answer(ask("api.test", "AAAA"), BY)).data, []);
     assertEquals([dns.agrees("api.test", address), dns.nameOf(address)], [true, "api.test"]);
-    assertEquals(dns.target("api.test", address, 80), { hostname: "127.0.0.1", port: 8080 });
-    assertEquals(dns.target(undefined, address, 443), { hostname: "::1", port: 8443 });
-    assertEquals(dns.target("plain.test", "8.8.8.8", 443), undefined);
+    const table = Overrides.parse(overrides);
+    assertEquals(table.target("api.test", 80), { hostname: "127.0.0.1", port: 8080 });
+    assertEquals(table.target("api.test", 443), { hostname: "::1", port: 8443 });
+    assertEquals(table.target("plain.test", 443), undefined);
     assertEquals(await dns.lookup("other.test"), ["203.0.113.2"]);
     assertEquals(resolver.seen, []);
   }, { overrides });
+});
+
+Deno.test("a service of this machine has a name and its port, and no resolver is asked for its zone", () => {
+  const services = [{ name: "ollama", port: 11434 }, { name: "ollama", port: 1 }];
+  return withService(records(), async (dns, _, resolver) => {
+    const [address] = read(await dns.answer(ask("Ollama.Host.sbx"), BY)).data;
+    assertEquals(dns.nameOf(address), "ollama.host.sbx");
+    for (const name of ["other.host.sbx", "host.sbx", "a.ollama.host.sbx"]) {
+      assertEquals(read(await dns.answer(ask(name), BY)).rcode, "NXDOMAIN", name);
+    }
+    assertEquals(resolver.seen, []);
+    const overrides = Overrides.parse([], services);
+    assertEquals(overrides.target("ollama.host.sbx", 11434), { hostname: "127.0.0.1", port: 11434 });
+    assertEquals(overrides.target("OLLAMA.host.sbx.", 1), { hostname: "127.0.0.1", port: 1 });
+    for (const [name, port] of [["ollama.host.sbx", 80], ["other.host.sbx", 11434]] as const) {
+      const error = assertThrows(() => overrides.target(name, port), SbxError);
+      assertEquals(error.code, "upstream.failed");
+    }
+    assertEquals(overrides.target("ollama.host.sbx.example", 11434), undefined);
+    for (const text of ["x.host.sbx=127.0.0.1:1", "HOST.sbx.=127.0.0.1:1"]) {
+      const error = assertThrows(() => Overrides.parse([text]), SbxError);
+      assertEquals(error.code, "network.override.invalid");
+    }
+  }, { services });
 });
 
 Deno.test("without a ledger no resolver is queried, and the guest gets the reason", async () => {

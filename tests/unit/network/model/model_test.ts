@@ -137,6 +137,16 @@ Deno.test("the shape of a body identifies the API on unknown hosts", () => {
   }
 });
 
+Deno.test("a call to a model of this machine is one whatever its content type says, as curl sends it", () => {
+  const body = encode('{"model":"qwen3","messages":[]}');
+  for (const [host, path] of [["ollama.host.sbx", "/api/chat"], ["LLM.Host.sbx.", "/v1/chat/completions"]]) {
+    const call = matchCall({ host, path, content_type: "application/x-www-form-urlencoded" })!;
+    assertEquals(call.request(body, undefined, identity)!.draft.model!.request.model, "qwen3");
+  }
+  const elsewhere = { host: "ollama.host.sbx.example", path: "/api/chat", content_type: "text/plain" };
+  assertEquals(matchCall(elsewhere), undefined);
+});
+
 Deno.test("an unreadable response is a parse error, and an interrupted one is recorded as far as it came", () => {
   const [whole, stream] = WIRE;
   const cases: [WireSample, string, error: string | undefined, stop: string | undefined][] = [
