@@ -64,7 +64,7 @@ export class Overrides {
     const target = targets?.get(port) ?? targets?.get(0);
     if (target !== undefined || !isHostZone(name)) return target;
     throw new SbxError("upstream.failed", `${plainName(name)} has no port ${port} for this VM`, {
-      hint: `its profile would name it: [host] services = ["${plainName(name).split(".")[0]}:${port}"]`,
+      hint: `name it in the profile: [host] services = ["${plainName(name).split(".")[0]}:${port}"]`,
     });
   }
 
