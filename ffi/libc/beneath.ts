@@ -8,6 +8,7 @@ const SYS_OPENAT2 = 437n;
 const AT_FDCWD = -100;
 const RESOLVE_NO_MAGICLINKS = 0x02n;
 const RESOLVE_BENEATH = 0x08n;
+const RESOLVE_IN_ROOT = 0x10n;
 /** Size of `struct open_how`, in `bytes`: three u64. */
 const HOW_BYTES = 24n;
 
@@ -67,14 +68,22 @@ export class PathHandle {
  * @throws {OpenError} `EXDEV`: the path or a link in it leaves `root`
  */
 export function openBeneath(root: string, path: string, { directory = false } = {}): PathHandle {
+  return openFrom(root, path || ".", directory ? BigInt(O_DIRECTORY) : 0n, RESOLVE_BENEATH);
+}
+
+/**
+ * Opens `path` as a program would whose root is `root`: absolute links begin there, and `..` stays in it.
+ *
+ * @throws {OpenError} `ENOENT`, `ELOOP`
+ */
+export function openIn(root: string, path: string): PathHandle {
+  return openFrom(root, path, 0n, RESOLVE_IN_ROOT);
+}
+
+function openFrom(root: string, path: string, flags: bigint, resolve: bigint): PathHandle {
   using folder = openPath(AT_FDCWD, root, BigInt(O_DIRECTORY), 0n);
   const fd = Number(folder.path.slice("/proc/self/fd/".length));
-  return openPath(
-    fd,
-    path || ".",
-    directory ? BigInt(O_DIRECTORY) : 0n,
-    RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
-  );
+  return openPath(fd, path, flags, resolve | RESOLVE_NO_MAGICLINKS);
 }
 
 function openPath(at: number, path: string, flags: bigint, resolve: bigint): PathHandle {

@@ -7,7 +7,8 @@ import { PolledFiles } from "../../../ffi/libc/poll.ts";
 import { sharesMemory, writeLine } from "../../../ffi/libc/process.ts";
 import type { NamedPaths } from "../../../lib/event/mod.ts";
 import type { ActivityFrame, ActivityOrder } from "../../../lib/machine/guest/wire/mod.ts";
-import { type Mount, mountsOfAll, Places, watchedMounts } from "./mounts.ts";
+import type { Mount } from "../../../lib/machine/guest/mounts/mod.ts";
+import { mountsOfAll, Places, watchedMounts } from "./mounts.ts";
 import { type Held, HeldFiles, HeldPrograms, type Permission } from "./held.ts";
 
 const ACCESSES = ["exec", "open"] as const;

@@ -1,5 +1,7 @@
 /** The host's CA in containers: by variables, and in the bundles of certificates that an image has. */
 import { mount, unmount } from "../../../ffi/libc/machine.ts";
+import { openIn } from "../../../ffi/libc/beneath.ts";
+import { mountsOf } from "../../../lib/machine/guest/mounts/mod.ts";
 import { CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../../lib/machine/guest/wire/mod.ts";
 
 /**
@@ -13,8 +15,6 @@ const LAYERS = "/run/sbx/containers";
 const UNUSED_MS = 60_000;
 /** Longest options of mount(2), in `bytes`. */
 const OPTIONS_MAX = 4000;
-/** Links in a path of an image, at most. */
-const LINKS_MAX = 40;
 
 /** The parts of `config.json` (OCI runtime specification) that are used here. */
 interface Spec {
@@ -97,18 +97,13 @@ function removeUnused(mounts: string): void {
 
 /** Options of the overlay that is mounted last at a place; `undefined` for another file system, or where they are not whole. */
 export function overlayAt(place: string, mountinfo: string): string | undefined {
-  const line = mountinfo.split("\n").findLast((each) => unescape(each.split(" ")[4] ?? "") === place);
-  const [type, , options = ""] = line?.split(" - ")[1]?.split(" ") ?? [];
-  if (type !== "overlay") return undefined;
+  const { type, options } = mountsOf(mountinfo).findLast(({ point }) => point === place) ?? {};
+  if (type !== "overlay" || options === undefined) return undefined;
   // Of folders with odd names, and of folders relative to one of the engine, the kernel does not say enough.
   if (/\\/.test(options)) return undefined;
   return options.split(",").filter((each) =>
     /^(lowerdir|upperdir|workdir|index|metacopy|userxattr)\b/.test(each)
   ).join();
-}
-
-function unescape(path: string): string {
-  return path.replace(/\\([0-7]{3})/g, (_, digits) => String.fromCharCode(parseInt(digits, 8)));
 }
 
 /** The options with another lower layer, above the others. */
@@ -150,27 +145,13 @@ function copyOwner({ uid, gid, mode, atime, mtime }: Deno.FileInfo, to: string):
 
 /** A path of an image without links, none of which leads out of its root; `undefined`: it leads nowhere. */
 export function resolveIn(root: string, path: string): string | undefined {
-  let names = path.split("/").filter(Boolean);
-  let done: string[] = [];
-  for (let links = 0; names.length > 0;) {
-    const name = names.shift()!;
-    if (name === "." || name === "..") {
-      if (name === "..") done.pop();
-      continue;
-    }
-    const at = [root, ...done, name].join("/");
-    const info = lstat(at);
-    if (!info) return undefined;
-    if (!info.isSymlink) {
-      done.push(name);
-      continue;
-    }
-    if (++links > LINKS_MAX) return undefined;
-    const target = Deno.readLinkSync(at);
-    if (target.startsWith("/")) done = [];
-    names = [...target.split("/").filter(Boolean), ...names];
+  try {
+    using file = openIn(root, path);
+    const found = Deno.readLinkSync(file.path);
+    return found.startsWith(`${root}/`) ? found.slice(root.length) : undefined;
+  } catch {
+    return undefined;
   }
-  return `/${done.join("/")}`;
 }
 
 /** A path that may be relative to a folder. The module of Node for paths takes an emulated guest a quarter of a second. */

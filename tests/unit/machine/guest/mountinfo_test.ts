@@ -1,6 +1,7 @@
 /** sbx-activity: mounts of a process, and paths below them. */
 import { assertEquals } from "@std/assert";
-import { below, joined, mountsOf } from "../../../../cmd/guest/activity/mounts.ts";
+import { below, joined } from "../../../../cmd/guest/activity/mounts.ts";
+import { mountsOf } from "../../../../lib/machine/guest/mounts/mod.ts";
 
 /** Lines of mountinfo(5): with tags and without, and with a name that has a space and a backslash. */
 const MOUNTINFO = `27 1 0:25 / / rw,relatime - overlay root rw,lowerdir=/lower,upperdir=/upper/data
@@ -10,9 +11,16 @@ const MOUNTINFO = `27 1 0:25 / / rw,relatime - overlay root rw,lowerdir=/lower,u
 
 Deno.test("a mount has its folder of the file system, its place and its type", () => {
   assertEquals(mountsOf(MOUNTINFO), [
-    { id: 27, device: "0:25", root: "/", point: "/", type: "overlay" },
-    { id: 31, device: "0:31", root: "/", point: "/workspace", type: "virtiofs" },
-    { id: 64, device: "254:16", root: "/data/a b\\", point: "/tmp/x y", type: "ext4" },
+    {
+      id: 27,
+      device: "0:25",
+      root: "/",
+      point: "/",
+      type: "overlay",
+      options: "rw,lowerdir=/lower,upperdir=/upper/data",
+    },
+    { id: 31, device: "0:31", root: "/", point: "/workspace", type: "virtiofs", options: "rw" },
+    { id: 64, device: "254:16", root: "/data/a b\\", point: "/tmp/x y", type: "ext4", options: "rw" },
   ]);
 });
 
