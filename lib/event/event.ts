@@ -52,12 +52,23 @@ const NAME_MAX = 256;
  * that name, without control characters.
  *
  * @param name as the guest gives it, and not verified
+ * @param container its own, which the guest gives as well
  * @returns `undefined` for an empty name
  */
-export function processOf(name: string, pid = 0): EventProcess | undefined {
+export function processOf(
+  name: string,
+  pid = 0,
+  container?: EventProcess["container"],
+): EventProcess | undefined {
   // deno-lint-ignore no-control-regex
   const plain = name.replace(/[\x00-\x1f\x7f]/g, "").slice(0, NAME_MAX);
-  return plain === "" ? undefined : { command: plain, cwd: "", executable: plain, pid, ppid: 0 };
+  if (plain === "") return undefined;
+  return { command: plain, cwd: "", executable: plain, pid, ppid: 0, ...container && { container } };
+}
+
+/** A container for people: its name, or the beginning of its id as engines show it; empty for a process in none. */
+export function containerName(container: EventProcess["container"]): string {
+  return container?.name ?? container?.id.slice(0, 12) ?? "";
 }
 
 type Headers = Record<string, string[]>;

@@ -4,7 +4,7 @@
  */
 export { catalogue, fieldsOfFamily, type Getter, getterOf, nearestField, valueAt } from "./catalogue.ts";
 export type { CatalogueField } from "./field.ts";
-export { type Finding, normalizeContext, processOf } from "./event.ts";
+export { containerName, type Finding, normalizeContext, processOf } from "./event.ts";
 export * from "./event.ts";
 export * from "./field.ts";
 export { isMethodOverride, readTraceparent, traceIdOf } from "./header.ts";

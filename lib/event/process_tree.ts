@@ -15,6 +15,7 @@ export interface ProcessNode {
   actor: "vm" | "host";
   executable: string;
   command: string;
+  container?: EventProcess["container"];
   decision?: string;
   rule_id?: string;
   exit_code?: number;
@@ -119,8 +120,8 @@ export class ProcessTreeBuilder {
     this.#byPid.delete(pid);
   }
 
-  #meet(node: Node, { pid, ppid }: EventProcess): void {
-    Object.assign(node, { pid, ppid });
+  #meet(node: Node, { pid, ppid, container }: EventProcess): void {
+    Object.assign(node, { pid, ppid, ...container && { container } });
     if (pid > 0) this.#byPid.set(pid, node);
   }
 
@@ -150,6 +151,7 @@ export class ProcessTreeBuilder {
 function shared({ actor, process, timestamp_unix_ms }: Event["common"]) {
   return {
     ...process && { pid: process.pid, ppid: process.ppid },
+    ...process?.container && { container: process.container },
     actor,
     timestamp_unix_ms,
     events: {},

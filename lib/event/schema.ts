@@ -31,6 +31,11 @@ const ProcessRef = z.strictObject({
   executable: z.string(),
   command: z.string(),
   cwd: z.string(),
+  container: z.strictObject({
+    id: z.string(),
+    name: z.string().optional(),
+    image: z.string().optional(),
+  }).optional(),
 });
 
 const Common = z.strictObject({

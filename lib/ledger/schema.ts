@@ -196,6 +196,9 @@ const SHARED: Columns = {
   timestamp_unix_ms: "common.timestamp_unix_ms",
   pid: "common.process.pid",
   process: "common.process.executable",
+  container: "common.process.container.name",
+  container_id: "common.process.container.id",
+  container_image: "common.process.container.image",
 };
 
 /** View and columns of each family. */

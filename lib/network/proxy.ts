@@ -1,6 +1,6 @@
 import { canonicalHost, isAddress } from "../base/address/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
-import { processOf } from "../event/mod.ts";
+import { type EventProcess, processOf } from "../event/mod.ts";
 import { TCP_STREAMS_MAX } from "../machine/guest/wire/mod.ts";
 import { type Decision, type Draft, type Gate, guestLine, type Refusal } from "../policy/mod.ts";
 import { BufferedConnection, type ByteStream, DeadlineWatch } from "./connection.ts";
@@ -28,6 +28,7 @@ export interface TcpOpen {
   port: number;
   process_name: string;
   pid: number;
+  container?: EventProcess["container"];
 }
 
 /**
@@ -88,10 +89,10 @@ export class NetProxy {
    */
   async serve(
     conn: ByteStream,
-    { host_ip, port, process_name, pid }: TcpOpen,
+    { host_ip, port, process_name, pid, container }: TcpOpen,
     rest: Uint8Array,
   ): Promise<void> {
-    const by = requesterOf(process_name, pid);
+    const by = requesterOf(process_name, pid, container);
     const address = isAddress(host_ip) ? canonicalHost(host_ip) : undefined;
     if (address === undefined) {
       // The frames are checked where they are read; this host must not look up an address that a guest sends.
@@ -139,7 +140,7 @@ export class NetProxy {
    * @throws {SbxError} `ledger.unavailable`
    */
   refuseTransport(packet: RefusedPacket, packets: number): void {
-    const by = requesterOf(packet.process_name, packet.pid);
+    const by = requesterOf(packet.process_name, packet.pid, packet.container);
     this.#gate.refuse(transportDraft(by, packet), transportRefusal(packet, packets));
   }
 
@@ -319,8 +320,12 @@ async function sendRefusal(conn: ByteStream, decision: Decision | undefined): Pr
   if (decision) await conn.refuse?.(guestLine(decision));
 }
 
-function requesterOf(process_name: string, pid: number): Requester {
-  const process = processOf(process_name, pid);
+function requesterOf(
+  process_name: string,
+  pid: number,
+  container: EventProcess["container"],
+): Requester {
+  const process = processOf(process_name, pid, container);
   return { actor: "vm", ...(process && { process }) };
 }
 
@@ -354,6 +359,7 @@ interface RefusedPacket {
   port?: number;
   process_name: string;
   pid: number;
+  container?: EventProcess["container"];
 }
 
 /** Event scheme and usual name by IP protocol number. ICMPv6 counts as ICMP. */

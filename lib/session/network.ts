@@ -113,10 +113,10 @@ export class Network {
   async serveDns(channel: FrameChannel): Promise<void> {
     let pending = 0;
     for (let frame = await channel.next(); frame !== null; frame = await channel.next()) {
-      const { id, raw, proto, process_name } = DnsFrame.parse(frame);
+      const { id, raw, proto, process_name, container } = DnsFrame.parse(frame);
       if (pending >= DNS_PENDING_MAX) continue;
       pending++;
-      this.#dns.answer(Uint8Array.fromBase64(raw), { proto, process_name })
+      this.#dns.answer(Uint8Array.fromBase64(raw), { proto, process_name, container })
         .then((answer) => channel.send({ id, raw: answer.toBase64(), proto, process_name }))
         .catch((error) => log.debug(`DNS of a guest: ${error}`))
         .finally(() => pending--);

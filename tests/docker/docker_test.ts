@@ -40,6 +40,12 @@ match = 'http.request.path == "/refused"'
 reason = "not this one"
 `;
 
+/** A process of an event. */
+interface Named {
+  command: string;
+  container?: { id: string; name?: string };
+}
+
 Deno.test("Docker builds and runs under the rules of its VM", async (t) => {
   const world = await TestUpstreams.make(
     ["ok.test"],
@@ -97,7 +103,25 @@ Deno.test("Docker builds and runs under the rules of its VM", async (t) => {
       const { events } = JSON.parse(await sbx.ok("events", "box", "--family", "http", "--denied", "--json"));
       const [{ common, http }] = events;
       assertEquals([common.process.command, http.request.path], ["curl", "/refused"]);
-      assertStringIncludes(await sbx.ok("why", common.event_id), "not this one");
+      const { id, ...container } = common.process.container;
+      assertEquals(container, { name: "workspace-client-1", image: "img" });
+      assertEquals((await shell("docker inspect --format '{{.Id}}' workspace-client-1")).trim(), id);
+      const why = await sbx.ok("why", common.event_id);
+      for (const text of ["not this one", "workspace-client-1 of img"]) assertStringIncludes(why, text);
+      assertStringIncludes(await sbx.ok("net", "box"), "curl in workspace-client-1");
+    });
+
+    await t.step("names, programs and steps of builds have their containers too", async () => {
+      const ofFamily = async (family: string): Promise<Named[]> =>
+        JSON.parse(await sbx.ok("events", "box", "--family", family, "--json")).events
+          .flatMap(({ common }: { common: { process?: Named } }) => common.process ?? []);
+      const [http, dns, programs] = await Promise.all(["http", "dns", "process"].map(ofFamily));
+      for (const processes of [http, dns, programs]) {
+        assert(processes.some(({ container }) => container?.name === "workspace-client-1"));
+      }
+      // Steps of BuildKit, which gives no names.
+      assert(http.some(({ container }) => container && !container.name), JSON.stringify(http));
+      assert(programs.some(({ command, container }) => command.startsWith("docker ") && !container));
     });
 
     await t.step("a published port is reached from the host", async () => {

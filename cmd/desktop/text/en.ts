@@ -34,6 +34,7 @@ const programs = {
   ended: "Ended",
   exit: (code: number) => `exit ${code}`,
   blocked: (rule: string) => `blocked by ${rule}`,
+  inContainer: (name: string) => `in ${name}`,
   hidden: (count: number, name: string) => `${count} earlier ones: sbx tree ${name}`,
 };
 

@@ -8,7 +8,7 @@ import {
 import type { FileQuestion } from "../../../ffi/libc/fanotify.ts";
 import { identityOf, readHead } from "../../../ffi/libc/inode.ts";
 import type { Places } from "./mounts.ts";
-import { cwdOf, processAt, stateOf, ThreadCall } from "./proc.ts";
+import { containerOf, cwdOf, processAt, stateOf, ThreadCall } from "./proc.ts";
 import { sharesMemory } from "../../../ffi/libc/process.ts";
 import { fileNameOf, type NamedPaths, pathClass } from "../../../lib/event/mod.ts";
 
@@ -108,6 +108,7 @@ export class HeldPrograms {
         ...hidden && { hidden },
         ...call.argv(),
         cwd: cwdOf(thread),
+        ...containerOf(pid),
       },
       settle: (isAllowed, always) => {
         if (always && this.#always.size < ALLOWED_PROGRAMS_MAX) this.#always.add(key);

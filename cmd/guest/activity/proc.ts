@@ -1,4 +1,5 @@
 /** Running processes, and threads stopped in a system call, from /proc. */
+import { type Container, Containers } from "../../../lib/machine/guest/container/mod.ts";
 import { ACTIVITY_LIMITS } from "../../../lib/machine/guest/wire/mod.ts";
 import { readMemory } from "../../../ffi/libc/process.ts";
 
@@ -10,6 +11,15 @@ export interface RunningProcess {
   executable: string;
   argv: string[];
   cwd: string;
+  container?: Container;
+}
+
+const containers = new Containers();
+
+/** Container of a process that runs still, for its frame. */
+export function containerOf(pid: number): { container?: Container } {
+  const container = containers.of(pid);
+  return container ? { container } : {};
 }
 
 /** Processes with a program, without the kernel's own; processes that end meanwhile may be missing. */
@@ -25,7 +35,8 @@ export function runningProcesses(): RunningProcess[] {
 /** A process; undefined when it has ended, or has no program. */
 export function processAt(pid: number): RunningProcess | undefined {
   const program = programOf(pid);
-  return program && { pid, ppid: parentOf(pid), uid: ownerOf(pid) ?? 0, cwd: cwdOf(pid), ...program };
+  return program &&
+    { pid, ppid: parentOf(pid), uid: ownerOf(pid) ?? 0, cwd: cwdOf(pid), ...program, ...containerOf(pid) };
 }
 
 /** Program and arguments of a process; undefined when it has ended, or has none. */

@@ -1,6 +1,6 @@
 /** Joins the kernel's records to execs and exits of processes. */
 import { ACTIVITY_LIMITS, type ActivityFrame } from "../../../lib/machine/guest/wire/mod.ts";
-import { cwdOf, ownerOf, programOf, resolve, type RunningProcess } from "./proc.ts";
+import { containerOf, cwdOf, ownerOf, programOf, resolve, type RunningProcess } from "./proc.ts";
 import type { TraceRecord } from "./record.ts";
 import { ARGS_MAX, type TraceEvent } from "../../../lib/machine/guest/trace/mod.ts";
 import type { TraceFormats } from "./trace.ts";
@@ -23,6 +23,8 @@ interface Task {
   uid?: number;
   /** empty where it is not known */
   cwd: string;
+  /** of its own, or of the process that it was forked by: a process does not leave its container */
+  container?: RunningProcess["container"];
   /** time of its first exec, in `ns` of the trace's clock; absent: it runs its parent's program */
   since?: bigint;
   /** arguments of an exec that has not succeeded yet */
@@ -58,7 +60,9 @@ export class Processes {
 
   /** Knows the processes that run when the trace begins; their own begin is not known. */
   seed(running: readonly RunningProcess[]): void {
-    for (const { pid, ppid, uid, cwd } of running) this.#set(pid, { ppid, uid, cwd, since: 0n, status: 0 });
+    for (const { pid, ppid, uid, cwd, container } of running) {
+      this.#set(pid, { ppid, uid, cwd, container, since: 0n, status: 0 });
+    }
   }
 
   /** Takes the records in the order of their times. */
@@ -105,7 +109,13 @@ export class Processes {
 
   #forked(parent: number, child: number): void {
     const from = this.#tasks.get(parent);
-    this.#set(child, { ppid: parent, uid: from?.uid, cwd: from?.cwd ?? "", status: 0 });
+    this.#set(child, {
+      ppid: parent,
+      uid: from?.uid,
+      cwd: from?.cwd ?? "",
+      container: from?.container,
+      status: 0,
+    });
   }
 
   #moved(pid: number, succeeded: boolean): void {
@@ -126,6 +136,8 @@ export class Processes {
     task.since ||= record.time;
     task.cwd ||= cwdOf(pid);
     task.uid ??= ownerOf(pid);
+    // Of a container that was read before its engine named it, the name is missing.
+    if (task.container?.name === undefined) task.container = containerOf(pid).container ?? task.container;
     const given = format.text(record, "filename") ?? "";
     const { argv, truncated } = begun?.truncated === false ? begun : argumentsOf(pid, begun);
     this.#report({
@@ -136,6 +148,7 @@ export class Processes {
       executable: task.cwd ? resolve(task.cwd, given) : given,
       argv,
       cwd: task.cwd,
+      ...task.container && { container: task.container },
       ...truncated && { truncated },
       started_ms: this.#clock(record.time),
     });

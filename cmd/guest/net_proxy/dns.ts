@@ -51,11 +51,13 @@ export class Dns {
     const { promise, resolve } = Promise.withResolvers<Uint8Array<ArrayBuffer> | undefined>();
     this.#pending.set(id, resolve);
     if (this.#pending.size > PENDING_MAX) this.#settle(this.#pending.keys().next().value!);
+    const { process_name, container } = localOwner(proto, client);
     const frame: DnsFrame = {
       id,
       raw: query.toBase64(),
       proto,
-      process_name: localOwner(proto, client).process_name,
+      process_name,
+      ...container && { container },
     };
     const channel = this.connect();
     try {

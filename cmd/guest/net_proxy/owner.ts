@@ -2,6 +2,7 @@
  * Finds the program that owns a socket: the kernel gives the socket's inode, and a program has that inode
  * open.
  */
+import { type Container, Containers } from "../../../lib/machine/guest/container/mod.ts";
 import { GUEST_NETWORK } from "../../../lib/machine/guest/wire/mod.ts";
 import {
   createMessage,
@@ -15,6 +16,7 @@ import {
 export interface Owner {
   process_name: string;
   pid: number;
+  container?: Container;
 }
 
 /** Owner that cannot be found. */
@@ -25,6 +27,8 @@ const CHECKS_MAX = 2000;
 
 /** Last match, checked first: the same program likely opens the next socket, with the next file number. */
 let last = { pid: 0, fd: 0 };
+
+const containers = new Containers();
 
 /** Owner of a TCP connection, by both of its addresses as the program sees them. */
 export function tcpOwner(local: SocketAddress, remote: SocketAddress): Owner {
@@ -40,7 +44,10 @@ function ownerOf(findInode: () => number | undefined): Owner {
   try {
     const inode = findInode();
     const pid = inode && findHolder(`socket:[${inode}]`);
-    return pid ? { process_name: Deno.readTextFileSync(`/proc/${pid}/comm`).trimEnd(), pid } : UNKNOWN;
+    if (!pid) return UNKNOWN;
+    const process_name = Deno.readTextFileSync(`/proc/${pid}/comm`).trimEnd();
+    const container = containers.of(pid);
+    return { process_name, pid, ...container && { container } };
   } catch {
     return UNKNOWN;
   }

@@ -51,8 +51,8 @@ export class Relay {
     const origin = originalDestination(conn);
     if (!origin) return reset(conn);
     const { hostname: host_ip, port } = origin;
-    const { process_name, pid } = tcpOwner(conn.remoteAddr, origin);
-    const open: StreamOpen = { t: "Open", host_ip, port, process_name, pid, stream: ++this.#lastStream };
+    const owner = tcpOwner(conn.remoteAddr, origin);
+    const open: StreamOpen = { t: "Open", host_ip, port, ...owner, stream: ++this.#lastStream };
     let host: Deno.Conn | undefined;
     this.#notes.open();
     this.#refuse.set(open.stream, () => {

@@ -1,5 +1,6 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
+import { containerName, type EventProcess } from "../../../lib/event/mod.ts";
 import { connect } from "../connect.ts";
 import {
   decisionOf,
@@ -72,14 +73,15 @@ export function row(event: ListedEvent): string[] {
   const { method, url, qname, qtype } = objectOf(request);
   const { status, rcode, bytes, cache_digest } = objectOf(response);
   const { duration_ms, error } = objectOf(event.outcome);
-  const program = objectOf(objectOf(event.common).process).executable;
+  const { executable, container } = objectOf(objectOf(event.common).process);
+  const inside = containerName(container as EventProcess["container"]);
   return [
     new Date(timeOf(event)).toISOString().slice(11, 23),
     decisionOf(event),
     String(status ?? rcode ?? (error ? event.decision === "block" ? "blocked" : "failed" : "")),
     duration_ms === undefined ? "" : Number(duration_ms).toFixed(0),
     String(bytes ?? ""),
-    String(program ?? ""),
+    [executable, inside && `in ${inside}`].filter(Boolean).join(" "),
     [
       ...event.dns ? ["DNS", qtype, qname, rcode === "NOERROR" && "(no address)"] : [method, url],
       cache_digest && "(from the cache)",

@@ -1,5 +1,6 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
+import { containerName, type EventProcess } from "../../../lib/event/mod.ts";
 import { connect } from "../connect.ts";
 import {
   eventPages,
@@ -47,10 +48,12 @@ function draw(events: ListedEvent[]): string {
     const at = Math.round(since / length * (BAR_WIDTH - 1));
     const bar = "─".repeat(at) + "●" + "─".repeat(BAR_WIDTH - 1 - at);
     const mark = MARKS[event.decision as string] ?? " ";
-    const { event_id, event_type } = objectOf(event.common);
+    const { event_id, event_type, process } = objectOf(event.common);
+    const inside = containerName(objectOf(process).container as EventProcess["container"]);
+    const subject = subjectWithError(event) + (inside && ` (in ${inside})`);
     const hint = event.decision === "block" ? `  [${event.rule_id}; sbx why ${event_id}]` : "";
     const seconds = `${(since / 1000).toFixed(3)} s`.padStart(11);
-    const columns = [seconds, bar, mark, String(event_type).padEnd(14), plain(subjectWithError(event))];
+    const columns = [seconds, bar, mark, String(event_type).padEnd(14), plain(subject)];
     return columns.join(" ") + hint;
   }).concat(plain(formatTotals(totalsOf(events)))).join("\n");
 }

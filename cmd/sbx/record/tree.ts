@@ -1,6 +1,11 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
-import { type ProcessNode, type ProcessTree, ProcessTreeBuilder } from "../../../lib/event/mod.ts";
+import {
+  containerName,
+  type ProcessNode,
+  type ProcessTree,
+  ProcessTreeBuilder,
+} from "../../../lib/event/mod.ts";
 import { table } from "../output.ts";
 import { FILE_NOTE, RecordedEvents } from "./event_query.ts";
 
@@ -38,7 +43,7 @@ function formatTree({ processes, unattributed }: ProcessTree): string {
 }
 
 function row({ event_id, pid, exit_code, events, blocked_count, depth, ...node }: ProcessNode): string[] {
-  const { command, decision, rule_id } = node;
+  const { command, container, decision, rule_id } = node;
   const ended = decision === "block"
     ? `block ${rule_id}`
     : exit_code === undefined
@@ -51,7 +56,7 @@ function row({ event_id, pid, exit_code, events, blocked_count, depth, ...node }
     pid ? String(pid) : "",
     ended,
     did.join(", "),
-    "  ".repeat(Math.min(depth, DEPTH_SHOWN)) + cut,
+    "  ".repeat(Math.min(depth, DEPTH_SHOWN)) + cut + (container ? ` (in ${containerName(container)})` : ""),
   ];
 }
 

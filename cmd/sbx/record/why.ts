@@ -2,6 +2,7 @@ import type { SessionList, WhyResult } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
+import { containerName, type EventProcess } from "../../../lib/event/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 // Not through mod.ts, which loads the rule engine.
 import { answerLine, guardRemedy, isGuard } from "../../../lib/policy/decision/mod.ts";
@@ -72,6 +73,7 @@ export function formatWhy({ event, decision, findings }: WhyResult): string {
     ["time", new Date(Number(common.timestamp_unix_ms)).toISOString()],
     ["subject", subjectWithError(event)],
     ["program", programOf(common)],
+    ["container", containerOf(common)],
     ...decision ? decisionLines(decision) : [["decision", "none, only observed"] as Line],
     ...findings.map((
       { severity, title, rule_id },
@@ -84,6 +86,12 @@ function programOf({ process, event_type }: Record<string, unknown>): string | u
   if (String(event_type).startsWith("process.")) return undefined;
   const { command, executable } = objectOf(process);
   return (command ?? executable) as string | undefined;
+}
+
+function containerOf({ process }: Record<string, unknown>): string | undefined {
+  const container = objectOf(process).container as EventProcess["container"];
+  return container &&
+    [containerName(container), container.image && `of ${container.image}`].filter(Boolean).join(" ");
 }
 
 function decisionLines(

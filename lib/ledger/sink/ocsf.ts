@@ -3,6 +3,7 @@ import { isAddress } from "../../base/address/mod.ts";
 import { deviceName } from "../../base/user/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
 import type { Confidence, Severity } from "../../detection/mod.ts";
+import type { EventProcess } from "../../event/mod.ts";
 import { type Endpoint, HttpReceiver } from "./http.ts";
 import type { FindingRecord, Sender } from "./record.ts";
 
@@ -65,7 +66,7 @@ export function ocsfOf({ finding, common, made_by, subject = {} }: FindingRecord
       version: OCSF_VERSION,
       uid: finding.finding_id,
       product: { name: "sbx", vendor_name: "sbx", version: VERSION },
-      profiles: ["host"],
+      profiles: common.process?.container ? ["host", "container"] : ["host"],
       labels: finding.tags,
       log_name: "findings",
       original_time: String(common.timestamp_unix_ms),
@@ -88,7 +89,7 @@ export function ocsfOf({ finding, common, made_by, subject = {} }: FindingRecord
     },
     evidences: [{ data: { event_id: common.event_id, event_type: common.event_type, ...subject } }],
     observables: observablesOf(family, subject),
-    ...actorOf(common.user_id ?? made_by?.user, made_by?.client),
+    ...actorOf(common.user_id ?? made_by?.user, made_by?.client, common.process),
     device: { hostname: made_by?.device ?? deviceName(), type_id: 0, type: "Unknown" },
     resources: [{ uid: common.vm_id, type: "Virtual Machine", data: { profile_id: common.profile_id } }],
     unmapped: {
@@ -101,14 +102,30 @@ export function ocsfOf({ finding, common, made_by, subject = {} }: FindingRecord
   };
 }
 
-/** The person whose session it is, and the program that they asked with. */
-function actorOf(user: string | undefined, app_name: string | undefined): Record<string, unknown> {
-  if (user === undefined && app_name === undefined) return {};
+/** The person whose session it is, the program that they asked with, and the process where it is one in a container. */
+function actorOf(
+  user: string | undefined,
+  app_name: string | undefined,
+  process: EventProcess | undefined,
+): Record<string, unknown> {
+  const { container } = process ?? {};
+  if (user === undefined && app_name === undefined && !container) return {};
   return {
     actor: {
+      ...(container &&
+        { process: { name: process!.executable, pid: process!.pid, container: partOf(container) } }),
       ...(user !== undefined && { user: { name: user, type_id: 1 } }),
       ...(app_name !== undefined && { app_name }),
     },
+  };
+}
+
+/** The container object of OCSF, whose image needs an id: its name is all that there is. */
+function partOf({ id, name, image }: NonNullable<EventProcess["container"]>): Record<string, unknown> {
+  return {
+    uid: id,
+    ...(name !== undefined && { name }),
+    ...(image !== undefined && { image: { name: image, uid: image } }),
   };
 }
 

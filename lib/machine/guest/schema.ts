@@ -4,7 +4,15 @@
  */
 import { z } from "zod";
 import { isAddress } from "../../base/address/mod.ts";
-import { ACTIVITY_LIMITS, ERROR_CHARACTERS, INLINE_BYTES, INPUT_WINDOW } from "./wire/limit.ts";
+import {
+  ACTIVITY_LIMITS,
+  CONTAINER_ID,
+  CONTAINER_NAME,
+  ERROR_CHARACTERS,
+  IMAGE_NAME,
+  INLINE_BYTES,
+  INPUT_WINDOW,
+} from "./wire/limit.ts";
 
 /** Longest base64 of a piece of output on the control port, in characters. */
 const INLINE_CHARACTERS = Math.ceil(INLINE_BYTES / 3) * 4;
@@ -74,6 +82,12 @@ export type TerminalAttach = z.infer<typeof TerminalAttach>;
 const port = z.int().min(1).max(65_535);
 /** empty for an unknown process; its pid is 0 then */
 const processName = z.string().max(64);
+/** of a process, as its engine names it */
+const container = z.strictObject({
+  id: z.string().regex(CONTAINER_ID),
+  name: z.string().regex(CONTAINER_NAME).optional(),
+  image: z.string().regex(IMAGE_NAME).optional(),
+}).optional().describe("absent: it is in none, or that is not known");
 /** no name: `face.cc` has the letters of an address too, and would be looked up */
 const address = z.string().max(45).refine(isAddress);
 
@@ -84,6 +98,7 @@ export const StreamOpen = z.strictObject({
   port,
   process_name: processName,
   pid: id,
+  container,
   stream: id.describe("names the connection in StreamEnd"),
 });
 export type StreamOpen = z.infer<typeof StreamOpen>;
@@ -107,6 +122,7 @@ export const PacketRefusal = z.strictObject({
   port: z.int().min(0).max(65_535).optional(),
   process_name: processName,
   pid: id,
+  container,
 });
 export type PacketRefusal = z.infer<typeof PacketRefusal>;
 
@@ -131,6 +147,7 @@ export const DnsFrame = z.strictObject({
   raw: z.base64().max(88_000).describe("packet of 64 KB at most"),
   proto: z.enum(["udp", "tcp"]),
   process_name: processName,
+  container,
 });
 export type DnsFrame = z.infer<typeof DnsFrame>;
 
@@ -147,6 +164,7 @@ const program = {
   executable: words,
   argv: z.array(z.string().max(ACTIVITY_LIMITS.argvCharacters)).max(ACTIVITY_LIMITS.args),
   cwd: words.describe("empty where it is not known"),
+  container,
   truncated: z.literal(true).optional().describe("`argv` lacks some of its end"),
 };
 

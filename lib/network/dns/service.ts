@@ -27,7 +27,7 @@ import {
   writeReply,
 } from "./packet.ts";
 import { type Resolver, ResolverClient, ResolverError } from "./resolver.ts";
-import { processOf } from "../../event/mod.ts";
+import { type EventProcess, processOf } from "../../event/mod.ts";
 
 export interface DnsOptions {
   gate: Gate;
@@ -74,7 +74,7 @@ export class DnsService {
    * a query that is not answered soon is referred to TCP, where the client waits.
    */
   async answer(query: Uint8Array, client: DnsClient): Promise<Uint8Array<ArrayBuffer>> {
-    const key = `${client.process_name} ${latin1.decode(query)}`;
+    const key = `${client.process_name} ${client.container?.id} ${latin1.decode(query)}`;
     let pending = this.#pending.get(key);
     if (!pending) {
       pending = this.#answer(query, client).finally(() => this.#pending.delete(key));
@@ -278,6 +278,7 @@ export interface DnsClient {
   proto: "udp" | "tcp";
   /** empty when unknown */
   process_name: string;
+  container?: EventProcess["container"];
 }
 
 type Actor = "vm" | "host";
@@ -289,7 +290,7 @@ export function draftOf(
   actor: Actor,
   answer?: DnsAnswer,
 ): Draft {
-  const process = processOf(client.process_name);
+  const process = processOf(client.process_name, 0, client.container);
   return {
     common: { event_type: "dns.query", source_engine: "network", actor, ...(process && { process }) },
     dns: {

@@ -19,14 +19,14 @@ const AGENT = `${PROGRAMS}sbx-pty-agent.js`;
 const REPORTER = `${PROGRAMS}sbx-activity.js`;
 
 export function guestProgram(
-  { pid, ppid, executable, argv, cwd }: Pick<
+  { pid, ppid, executable, argv, cwd, container }: Pick<
     Extract<ActivityFrame, { t: "Process" }>,
-    "pid" | "ppid" | "executable" | "argv" | "cwd"
+    "pid" | "ppid" | "executable" | "argv" | "cwd" | "container"
   >,
 ): GuestProgram {
   const command = argv.length > 0 ? argv.join(" ") : executable;
   return {
-    process: { command, cwd, executable, pid, ppid },
+    process: { command, cwd, executable, pid, ppid, ...container && { container } },
     activity: { argv, command, cwd, executable },
   };
 }

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { draftOf as dnsDraft } from "../../../lib/network/dns/service.ts";
-import { processOf } from "../../../lib/event/mod.ts";
+import { containerName, processOf } from "../../../lib/event/mod.ts";
 import { callerOf, draftOf as mcpDraft } from "../../../lib/mcp/endpoint/event.ts";
 
 const CURL = { pid: 0, ppid: 0, executable: "curl", command: "curl", cwd: "" };
@@ -10,6 +10,20 @@ Deno.test("executable and command of a guest's process are the name that the gue
   assertEquals(processOf("curl", 42), { ...CURL, pid: 42 });
   assertEquals(processOf("a\x00b\x1b[2J\n\x7f")?.command, "ab[2J");
   assertEquals(processOf("x".repeat(1000))?.executable, "x".repeat(256));
+});
+
+Deno.test("a process in a container has it in events of DNS and of requests", () => {
+  const container = { id: "a".repeat(64), name: "web", image: "nginx:1" };
+  assertEquals(processOf("curl", 42, container), { ...CURL, pid: 42, container });
+  const question = { name: "example.com", type: "A" } as Parameters<typeof dnsDraft>[0];
+  const { common } = dnsDraft(question, { proto: "udp", process_name: "curl", container }, "vm");
+  assertEquals(common.process, { ...CURL, container });
+});
+
+Deno.test("a container is shown by its name, and without one by the beginning of its id", () => {
+  const id = "0123456789abcdef".repeat(4);
+  const shown = [{ id, name: "web" }, { id }, undefined].map(containerName);
+  assertEquals(shown, ["web", "0123456789ab", ""]);
 });
 
 Deno.test("a guest's process without a name is left out", () => {

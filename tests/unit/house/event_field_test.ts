@@ -147,7 +147,14 @@ function sampleEvent(family: EventFamily, text = "text"): Event {
       user_id: "user",
       trace_id: "trace",
       labels: { key: text },
-      process: { pid: 1, ppid: 1, executable: text, command: text, cwd: text },
+      process: {
+        pid: 1,
+        ppid: 1,
+        executable: text,
+        command: text,
+        cwd: text,
+        container: { id: text, name: text, image: text },
+      },
     }),
   } as unknown as Record<string, unknown>;
   for (const [path, { type, cel, values }] of catalogue) {

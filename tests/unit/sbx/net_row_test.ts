@@ -24,3 +24,15 @@ Deno.test("sbx net shows names that led to no address with the answer", () => {
     "DNS A nothere.example (the resolver answered REFUSED)",
   ]);
 });
+
+Deno.test("sbx net names the container of a program", () => {
+  const container = { id: "0123456789abcdef".repeat(4), name: "web" };
+  const shown = (container: object) =>
+    row({
+      common: { timestamp_unix_ms: 0, process: { executable: "curl", container } },
+      http: { request: { method: "GET", url: "http://a.example/" } },
+      decision: "allow",
+      outcome: {},
+    })[5];
+  assertEquals([shown(container), shown({ id: container.id })], ["curl in web", "curl in 0123456789ab"]);
+});

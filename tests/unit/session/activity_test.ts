@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { Fold } from "../../../lib/session/activity/fold.ts";
 import { channelOf, exec, exit, hello, program, recording, started } from "../../helper/activity.ts";
-import type { TestGate } from "../../helper/gate.ts";
+import { TestGate } from "../../helper/gate.ts";
 import { eventually } from "../../helper/sbx.ts";
 
 /** Waits for what waits for timers that keep no program alive. */
@@ -252,4 +252,30 @@ Deno.test("a guest that repeats itself fills neither the record nor the host's m
     [3000],
     "the oldest is forgotten",
   );
+});
+
+Deno.test("events of a program, and of its files, name its container, by which rules decide", async () => {
+  const { gate, record } = await recording();
+  const container = { id: "a".repeat(64), name: "db", image: "postgres:17" };
+  await record.serve(channelOf(
+    hello(),
+    started,
+    { ...exec(10, 1, "postgres"), container },
+    { t: "File", operation: "create", path: "/workspace/x", pid: 10 },
+    exit(10),
+    exec(11, 1, "postgres"),
+  ));
+  const [, ...events] = gate.entries.map(({ event }) => event);
+  assertEquals(events.map(({ common }) => common.process?.container), [
+    container,
+    container,
+    container,
+    undefined,
+  ]);
+  const rules = new TestGate(
+    `[profiles.rules.db]
+action = "block"
+match = 'has(common.process.container) && common.process.container.image.startsWith("postgres:")'`,
+  );
+  assertEquals(events.map((event) => rules.preview(event).allowed), [false, false, false, true]);
 });

@@ -32,6 +32,11 @@ export const ACTIVITY_LIMITS = {
   characters: 4096,
 } as const;
 
+/** Id, name and image of a container (docs/design/contracts/07-guest-wire.md §7): the host takes no others. */
+export const CONTAINER_ID = /^[0-9a-z]{12,64}$/;
+export const CONTAINER_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
+export const IMAGE_NAME = /^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,511}$/;
+
 /** Most TCP streams of a guest at once; further ones are refused. */
 export const TCP_STREAMS_MAX = 4096;
 /** Most `bytes` of a frame on the TCP port: addresses and names. */

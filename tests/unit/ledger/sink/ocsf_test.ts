@@ -86,3 +86,17 @@ Deno.test("a finding names user, host and trace of its event", () => {
   assertEquals(made.actor, { user: { name: "someone", type_id: 1 }, app_name: made_by.client });
   assertEquals((made.device as { hostname: string }).hostname, "desk");
 });
+
+Deno.test("a finding about a process in a container has the container", () => {
+  const id = "a".repeat(64);
+  const of = (container: object) => {
+    const process = { pid: 7, ppid: 1, executable: "curl", command: "curl", cwd: "", container };
+    const event = { ...http("a.example"), common: eventCommon("http.request", { process } as never) };
+    return ocsfOf(recordOf(FINDING, event as unknown as Event));
+  };
+  const record = of({ id, name: "web", image: "nginx:1" });
+  const container = { uid: id, name: "web", image: { name: "nginx:1", uid: "nginx:1" } };
+  assertEquals(record.actor, { process: { name: "curl", pid: 7, container } });
+  assertEquals((record.metadata as { profiles: string[] }).profiles, ["host", "container"]);
+  assertEquals(of({ id }).actor, { process: { name: "curl", pid: 7, container: { uid: id } } });
+});

@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { type ProcessNode, ProcessTreeBuilder } from "../../../../../lib/event/mod.ts";
+import { containerName, type ProcessNode, ProcessTreeBuilder } from "../../../../../lib/event/mod.ts";
 import { api, type RecordedEvent, type VmSummary } from "../../../api/routes.ts";
 import { Table, timeOf } from "../../../part/common.tsx";
 import { act } from "../../../store/store.ts";
@@ -75,6 +75,11 @@ export function ProgramsView({ vm }: { vm: VmSummary }) {
           <tr key={node.event_id ?? `${node.pid} ${at}`}>
             <th scope="row" style={{ paddingLeft: `${0.6 + Math.min(node.depth, DEPTH_MAX) * INDENT}rem` }}>
               <code>{commandOf(node)}</code>
+              {node.container && (
+                <span class="hint" title={node.container.image}>
+                  {` ${words.inContainer(containerName(node.container))}`}
+                </span>
+              )}
             </th>
             <td>{node.pid ?? text.common.none}</td>
             <td>{timeOf(node.timestamp_unix_ms)}</td>
