@@ -122,8 +122,11 @@ const READERS: Record<Engine, Reader> = {
     return { name: String(Name ?? "").replace(/^\//, ""), image: Config?.Image };
   },
   podman(id, read) {
-    const list = JSON.parse(read("/var/lib/containers/storage/overlay-containers/containers.json") ?? "[]");
-    const metadata = list.find((each: { id?: unknown }) => each?.id === id)?.metadata;
+    // Containers of `run --rm` are in the second list.
+    const lists = ["containers", "volatile-containers"].flatMap((name) =>
+      JSON.parse(read(`/var/lib/containers/storage/overlay-containers/${name}.json`) ?? "[]")
+    );
+    const metadata = lists.find((each: { id?: unknown }) => each?.id === id)?.metadata;
     const { name, "image-name": image } = JSON.parse(metadata ?? "{}");
     return { name, image };
   },

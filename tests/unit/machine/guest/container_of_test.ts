@@ -8,7 +8,7 @@ const ID = "3f2a90c1d7e4".repeat(5) + "abcd";
 const OTHER = "f".repeat(64);
 const STEP = "k3v0x1y2z3a4b5c6d7e8f9g0h";
 const DOCKER = `/var/lib/docker/containers/${ID}/config.v2.json`;
-const PODMAN = "/var/lib/containers/storage/overlay-containers/containers.json";
+const PODMAN = "/var/lib/containers/storage/overlay-containers";
 
 function withGuest(
   files: Record<string, string>,
@@ -69,9 +69,12 @@ Deno.test("podman's list gives the container's name and image", () => {
   const metadata = JSON.stringify({ "image-name": "docker.io/library/debian:13", name: "quick_fox" });
   withGuest({
     "/proc/7/cgroup": `0::/libpod_parent/libpod-${ID}\n`,
-    [PODMAN]: JSON.stringify([{ id: OTHER, metadata: "{}" }, { id: ID, metadata }]),
+    "/proc/8/cgroup": `0::/machine.slice/libpod-${OTHER}.scope/container\n`,
+    [`${PODMAN}/containers.json`]: JSON.stringify([{ id: "0" }, { id: ID, metadata }]),
+    [`${PODMAN}/volatile-containers.json`]: JSON.stringify([{ id: OTHER, metadata: '{"name":"brief"}' }]),
   }, (containers) => {
     assertEquals(containers.of(7), { id: ID, name: "quick_fox", image: "docker.io/library/debian:13" });
+    assertEquals(containers.of(8), { id: OTHER, name: "brief" });
   });
 });
 
