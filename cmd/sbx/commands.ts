@@ -27,6 +27,7 @@ export const TOPICS: readonly Topic[] = [
       "shell",
       "jobs",
       "port",
+      "devcontainer",
       "open",
       "ssh-config",
       "start",

@@ -89,6 +89,12 @@ snapshot() {
 const HEAD = `set -eu
 command -v git >/dev/null || exit 96
 umask 022
+# The folder may belong to another user, as may the files that git makes there.
+export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
+own() {
+  owner=$(stat -c %u:%g "$1")
+  [ "$owner" = 0:0 ] || chown -hR "$owner" "$1/.git"
+}
 `;
 
 /** New repository. dir bundle head branch work format shallow name email */
@@ -210,7 +216,7 @@ export async function unpackPlain(guest: Guest, place: string, archive: string):
 export const COLLECT = `${HEAD}${SNAPSHOT}
 dir=$1 bundle=$2 store=$3; shift 3
 cd "$dir" 2>/dev/null || exit 99
-if [ -n "$store" ]; then export GIT_DIR="$store" GIT_WORK_TREE="$dir"; fi
+if [ -n "$store" ]; then export GIT_DIR="$store" GIT_WORK_TREE="$dir"; else trap 'own "$dir" || :' EXIT; fi
 git rev-parse -q --git-dir >/dev/null 2>&1 || exit 99
 export GIT_COMMITTER_NAME=sbx GIT_COMMITTER_EMAIL=sbx@localhost GIT_AUTHOR_NAME=sbx GIT_AUTHOR_EMAIL=sbx@localhost
 if [ -n "$store" ]; then head=$(git rev-parse -q --verify refs/sbx/work || :)

@@ -187,8 +187,13 @@ export class Session {
   }
 
   get #programDefaults(): ProgramDefaults {
-    const { environment } = this.record;
-    return environment ? { cwd: environment.workdir, user: environment.user, keepsPath: true } : {};
+    const { environment, devcontainer } = this.record;
+    if (!environment) return {};
+    return {
+      cwd: devcontainer?.folder ?? environment.workdir,
+      user: devcontainer?.user ?? environment.user,
+      keepsPath: true,
+    };
   }
 
   /** Has the agent act on a file of its guest. The rules were asked. @throws {SbxError} `vm.wrong_state`, `guest.failed` */

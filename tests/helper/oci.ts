@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { currentArch } from "../../lib/base/arch/mod.ts";
-import { type TarFile, writeLayer, type WrittenLayer } from "./tar.ts";
+import { tar, type TarFile, writeLayer, type WrittenLayer } from "./tar.ts";
 
 /** Configuration of an image, as the specification names its parts. */
 export interface ImageConfig {
@@ -11,6 +11,7 @@ export interface ImageConfig {
   User?: string;
   Entrypoint?: string[];
   Cmd?: string[];
+  Labels?: Record<string, string>;
 }
 
 export interface ImageParts {
@@ -174,6 +175,45 @@ export class Registry implements AsyncDisposable {
       `docker://${reference}`,
     );
     return reference;
+  }
+
+  /**
+   * Puts a feature of a devcontainer there: an artifact with one archive.
+   *
+   * @param name with a tag
+   */
+  async pushFeature(name: string, files: TarFile[]): Promise<void> {
+    const [repository, tag] = name.split(":");
+    const base = `https://${this.host}/v2/${repository}`;
+    const work = await Deno.makeTempDir({ prefix: "sbx-feature-" });
+    const curl = ["--silent", "--show-error", "--fail", "--insecure"];
+    const put = async (bytes: Uint8Array, mediaType: string) => {
+      const digest = `sha256:${createHash("sha256").update(bytes).digest("hex")}`;
+      await Deno.writeFile(join(work, "blob"), bytes);
+      const headers = await succeed("curl", ...curl, "-X", "POST", "-D", "-", `${base}/blobs/uploads/`);
+      const [, place] = /^location: (.*?)\r?$/im.exec(headers)!;
+      const type = "Content-Type: application/octet-stream";
+      const to = `${place}&digest=${digest}`;
+      await succeed("curl", ...curl, "-X", "PUT", "-H", type, "--data-binary", `@${work}/blob`, to);
+      return { mediaType, digest, size: bytes.length };
+    };
+    try {
+      const manifest = {
+        schemaVersion: 2,
+        mediaType: "application/vnd.oci.image.manifest.v1+json",
+        config: await put(new TextEncoder().encode("{}"), "application/vnd.devcontainers"),
+        layers: [{
+          ...await put(tar(files), "application/vnd.devcontainers.layer.v1+tar"),
+          annotations: { "org.opencontainers.image.title": "devcontainer-feature.tgz" },
+        }],
+      };
+      await Deno.writeTextFile(join(work, "manifest"), JSON.stringify(manifest));
+      const type = `Content-Type: ${manifest.mediaType}`;
+      const to = `${base}/manifests/${tag}`;
+      await succeed("curl", ...curl, "-X", "PUT", "-H", type, "--data-binary", `@${work}/manifest`, to);
+    } finally {
+      await Deno.remove(work, { recursive: true });
+    }
   }
 
   /** Number of downloads of a blob. */

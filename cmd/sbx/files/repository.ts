@@ -2,6 +2,7 @@
 import { basename, dirname, join } from "node:path";
 import type { ExecResult, FileWritten, VmInfo } from "../../../lib/client/api/mod.ts";
 import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
 import { Progress } from "../../../lib/base/progress/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
@@ -19,6 +20,9 @@ import {
   Work,
 } from "../../../lib/repo/mod.ts";
 import { incompleteError } from "./cp_remote.ts";
+
+/** Longest time in which the files get their owner, in `s`. */
+const OWNER_SECONDS = 600;
 
 /** Options of commands that bring a folder in. */
 export const FROM_DIR_OPTIONS: Option[] = [
@@ -75,8 +79,8 @@ export class VmGuest implements Guest {
   }
 
   async run(command: string[], timeout_secs: number): Promise<GuestOutput> {
-    // An image may name another user.
-    const json = { command, timeout_secs, user: "root" };
+    // An image may name another user, and a folder that is not there yet.
+    const json = { command, timeout_secs, user: "root", cwd: "/" };
     const { exit_code, stdout, stderr } = await this.#client.json<ExecResult>("POST", `${this.#path}/exec`, {
       json,
     });
@@ -115,28 +119,45 @@ export class VmGuest implements Guest {
 /**
  * Brings a folder into a running VM, with a progress bar, and reports files left out.
  *
- * @param allowsPlain a VM without git gets the files alone
+ * @param options.allowsPlain a VM without git gets the files alone
+ * @param options.place its folder in the VM, unless the person names one
  */
 export async function bringFolder(
   client: Client,
   name: string,
   dir: string,
   args: Arguments,
-  allowsPlain = false,
+  { allowsPlain = false, place }: { allowsPlain?: boolean; place?: string } = {},
 ): Promise<BroughtIn> {
   const guest = new VmGuest(client, name);
+  const { workspace, devcontainer } = await guest.info();
   using progress = new Progress(BRING_STAGES);
   const brought = await bringIn(guest, {
     dir,
-    room: await guest.room(),
-    place: args.text("to"),
+    room: roomOf({ workspace }),
+    place: args.text("to") ?? place,
     withSecrets: args.has("with-secrets"),
     allowsPlain,
     progress,
   });
+  if (devcontainer?.user !== undefined) await giveTo(guest, devcontainer.user, brought.place);
   progress[Symbol.dispose]();
   reportLeftOut(brought);
   return brought;
+}
+
+/** Gives a folder to a user. Links are not followed: they may lead anywhere. @throws {SbxError} `devcontainer.user` */
+async function giveTo(guest: VmGuest, user: string, place: string): Promise<void> {
+  const [name, group] = user.split(":");
+  const script = 'group=${2:-$(id -g "$1" 2>/dev/null || echo "$1")} && chown -hR "$1:$group" "$3"';
+  const { code, stderr } = await guest.run(
+    ["sh", "-c", script, "sh", name, group ?? "", place],
+    OWNER_SECONDS,
+  );
+  if (code === 0) return;
+  throw new SbxError("devcontainer.user", `the files cannot belong to the user "${user}": ${stderr.trim()}`, {
+    hint: "name a user that the image has: remoteUser of devcontainer.json",
+  });
 }
 
 /** Collects the work of a running VM; to be disposed. */

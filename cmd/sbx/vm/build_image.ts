@@ -1,5 +1,5 @@
 /** Images from Dockerfiles: the VM that builds them, its output, and the options of commands. */
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { currentArch } from "../../../lib/base/arch/mod.ts";
 import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { ignore, SbxError } from "../../../lib/base/error/mod.ts";
@@ -7,19 +7,22 @@ import { home, lockWithin } from "../../../lib/base/home/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
 import { Progress } from "../../../lib/base/progress/mod.ts";
 import type { VmSummary } from "../../../lib/client/api/mod.ts";
-import { type Client, segment, serverEvents } from "../../../lib/client/mod.ts";
-import type { BuildPlan, BuildVm } from "../../../lib/publish/build/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
+import type { BuildPlan, BuildVm, Context, Features } from "../../../lib/publish/build/mod.ts";
 import type { Environment } from "../../../lib/release/environment/mod.ts";
 import { connect } from "../connect.ts";
 import { VmGuest } from "../files/repository.ts";
 import { usageError } from "../output.ts";
 import { archOf, waitUntilRunning } from "./new_vm.ts";
-import { type Exit, serverError, writerOf } from "./program.ts";
+import { streamAside } from "./program.ts";
 
 /** Profile of the VMs that build. */
 const BUILDER_PROFILE = "builder";
 /** Time in which a lock is there without a word, in `ms`. */
 const BUSY_MS = 500;
+
+/** Name of a build without a Dockerfile, for people. */
+const FEATURES = "the features of devcontainer.json";
 
 /** Options for a build. */
 export const BUILD_OPTIONS: Option[] = [
@@ -57,11 +60,14 @@ export interface BuiltImage {
   isNew: boolean;
 }
 
-/** Options of a build in a `devcontainer.json`. */
+/** A build in a `devcontainer.json`. */
 export interface BuildDefaults {
+  /** reference of the image that takes the place of a Dockerfile and of the folder's files */
+  image?: string;
   file?: string;
   target?: string;
   args?: Record<string, string>;
+  features?: Features;
 }
 
 /**
@@ -86,16 +92,21 @@ export async function buildFolderImage(
   ]);
   const place = home();
   const arch = archOf(args) ?? currentArch();
-  const context = await readContext(dir, {
-    file: args.text("file") ?? defaults.file,
-    withSecrets: args.has("with-secrets"),
-  });
+  const { image, features } = defaults;
+  const context: Context = image === undefined
+    ? await readContext(dir, {
+      file: args.text("file") ?? defaults.file,
+      withSecrets: args.has("with-secrets"),
+    })
+    : { dir: resolve(dir), dockerfile: `FROM ${image}\n`, name: FEATURES, files: [], secretsLeftOut: [] };
+  if (features) context.features = features;
   for (const path of context.secretsLeftOut) {
     note(`sbx: left out of the build: ${path}: looks like a secret (--with-secrets takes it)`);
   }
   const reference = tagReference(context.dir, args.text("tag"));
   const { state } = await useNetworkOf(place);
   requireCorpImage(state, { reference: reference.canonical });
+  if (image !== undefined) requireCorpImage(state, { reference: image });
   const buildArgs = { ...defaults.args, ...parseBuildArgs(command, args.list("build-arg")) };
   const named = args.list("secret").map(parseSecret);
   const secrets = named.length === 0 ? [] : await fullRefs(named);
@@ -200,27 +211,12 @@ class Builder extends VmGuest implements BuildVm {
   }
 
   async follow(command: string[], see: (text: string) => void): Promise<number> {
-    const signal = this.#signal;
     const response = await this.#connection.send("POST", `/vms/${segment(this.id)}/exec`, {
       json: { command },
       accept: "text/event-stream",
-      signal,
+      signal: this.#signal,
     });
-    // Standard output is for the result.
-    const write = writerOf(Deno.stderr, false);
-    const decoder = new TextDecoder();
-    for await (const { event, data } of serverEvents(response.body!)) {
-      const value = JSON.parse(data);
-      if (event === "stdout" || event === "stderr") {
-        const bytes = Uint8Array.fromBase64(value.data);
-        await write(bytes);
-        if (event === "stdout") see(decoder.decode(bytes, { stream: true }));
-      } else if (event === "exit") return (value as Exit).exit_code;
-      else if (event === "error") throw serverError(value);
-    }
-    throw new SbxError("process.gone", "the connection was lost before the build ended", {
-      hint: `sbx list shows whether ${this.name} is still running`,
-    });
+    return await streamAside(response, see);
   }
 }
 

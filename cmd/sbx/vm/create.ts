@@ -2,8 +2,10 @@ import { resolve } from "node:path";
 import type { CreateRequest, VmInfo, VmSummary } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { sourcesOf } from "../../../lib/repo/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import type { Client } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { requireThisMachine } from "../host.ts";
 import { parseEnv } from "./program.ts";
 import { formatImage } from "./info.ts";
@@ -18,7 +20,15 @@ import {
 import { BUILD_OPTIONS } from "./build_image.ts";
 import { FOLDER_IMAGE_OPTIONS, imageOfFolder } from "./folder_image.ts";
 import { IMAGE_OPTION, pullNamedImage } from "./image_option.ts";
-import { completeVm, DISK_OPTION, diskOf, SIZE_OPTIONS, sizeOf, waitUntilRunning } from "./new_vm.ts";
+import {
+  completeVm,
+  DISK_OPTION,
+  diskOf,
+  SIZE_OPTIONS,
+  sizeOf,
+  sizeWithin,
+  waitUntilRunning,
+} from "./new_vm.ts";
 import { usageError } from "../output.ts";
 
 export const command: Command = {
@@ -52,6 +62,7 @@ export const command: Command = {
     "sbx create copy --from demo",
     "sbx create demo --from-dir .",
     "sbx create demo --from-dir . --dockerfile",
+    "sbx create demo --from-dir . --devcontainer",
     "sbx create demo --live .",
   ],
   async run(args) {
@@ -79,14 +90,25 @@ export const command: Command = {
     const built = await imageOfFolder(command, args, dir);
     if (typeof built === "number") return built;
     const image = built?.image ?? (await pullNamedImage(args)).image;
-    if (built) json.env = { ...built.env, ...json.env };
+    const plan = built?.plan;
+    if (plan) {
+      json.env = { ...plan.env, ...json.env };
+      json.devcontainer = plan.settings;
+    }
     const client = await connect();
-    const created = await client.json<VmSummary>("POST", "/vms/create", { json: { ...json, image } });
+    const created = await createVm(client, { ...json, image }, plan?.size);
     if (!args.has("no-wait")) await waitUntilRunning(client, created);
     const brought = await completeVm(client, created, async () => {
-      if (dir !== undefined) return await bringFolder(client, created.name, dir, args, image !== undefined);
+      if (dir !== undefined) {
+        const allowsPlain = image !== undefined;
+        return await bringFolder(client, created.name, dir, args, { allowsPlain, place: plan?.place });
+      }
       return live === undefined ? undefined : await bringLiveFolder(client, created.name);
     });
+    if (plan) {
+      const { setUpDevcontainer } = await import("./lifecycle.ts");
+      await setUpDevcontainer(client, created, plan.settings);
+    }
     const info = await client.json<VmInfo>("GET", `/vms/${created.id}/info`);
     if (args.has("json")) await printJson(brought ? { ...info, brought_in: brought } : info);
     else {
@@ -96,6 +118,30 @@ export const command: Command = {
     return 0;
   },
 };
+
+/**
+ * Creates a VM.
+ *
+ * @param asked size that a `devcontainer.json` asks for; without it where corp or this host does not allow it
+ */
+async function createVm(
+  client: Client,
+  json: CreateRequest,
+  asked: Parameters<typeof sizeWithin>[0] = {},
+): Promise<VmSummary> {
+  const create = (json: CreateRequest) => client.json<VmSummary>("POST", "/vms/create", { json });
+  const given = Object.fromEntries(Object.entries(json).filter(([, value]) => value !== undefined));
+  const size = Object.entries(sizeWithin(asked)).filter(([name]) => !(name in given));
+  if (size.length === 0) return await create(json);
+  try {
+    return await create({ ...Object.fromEntries(size), ...given });
+  } catch (error) {
+    const isSize = error instanceof SbxError && ["settings.corp_locked", "vm.too_large"].includes(error.code);
+    if (!isSize) throw error;
+    note(`sbx: hostRequirements of devcontainer.json: without effect here: ${error.message}`);
+    return await create(json);
+  }
+}
 
 function formatCreated(info: VmInfo): string {
   const { name, status, hypervisor, accelerator } = info;

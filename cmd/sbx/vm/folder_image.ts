@@ -1,12 +1,15 @@
 /** The image of a new VM from the folder that it gets: its Dockerfile or devcontainer.json, after a question. */
-import { join } from "node:path";
+import { join, relative, resolve } from "node:path";
 import { currentArch } from "../../../lib/base/arch/mod.ts";
 import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { ifFound, SbxError } from "../../../lib/base/error/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
+import type { Features } from "../../../lib/publish/build/mod.ts";
+import type { Devcontainer, DevcontainerPlan } from "../../../lib/publish/devcontainer/mod.ts";
+import type { EnvironmentConfig } from "../../../lib/release/environment/mod.ts";
 import { remoteHost, requireThisMachine } from "../host.ts";
 import { usageError } from "../output.ts";
-import { BUILD_OPTIONS, buildFolderImage } from "./build_image.ts";
+import { BUILD_OPTIONS, buildFolderImage, type BuiltImage } from "./build_image.ts";
 import { pullImage } from "./image_option.ts";
 import { archOf } from "./new_vm.ts";
 
@@ -16,7 +19,10 @@ export const FOLDER_IMAGE_OPTIONS: Option[] = [
     name: "dockerfile",
     about: "build the folder's Dockerfile in a VM, and boot the image (docs/guides/dockerfile.md)",
   },
-  { name: "devcontainer", about: "the same by the folder's devcontainer.json: its image, or its build" },
+  {
+    name: "devcontainer",
+    about: "the same by the folder's devcontainer.json, with its features, user, commands and ports",
+  },
 ];
 
 /** Options that name the root file system, so that there is no question. */
@@ -26,8 +32,8 @@ const NAMED = ["image", "profile", "from", "live"];
 export interface FolderImage {
   /** its reference */
   image: string;
-  /** variables of the VM */
-  env: Record<string, string>;
+  /** the VM of a `devcontainer.json` */
+  plan?: DevcontainerPlan;
 }
 
 type Kind = "dockerfile" | "devcontainer";
@@ -56,7 +62,7 @@ export async function imageOfFolder(
   if (kind === "devcontainer") return await imageOfDevcontainer(command, args, dir);
   if (kind === undefined) return undefined;
   const built = await buildFolderImage(command, args, dir);
-  return typeof built === "number" ? built : { image: built.pinned, env: {} };
+  return typeof built === "number" ? built : { image: built.pinned };
 }
 
 async function imageOfDevcontainer(
@@ -64,30 +70,78 @@ async function imageOfDevcontainer(
   args: Arguments,
   dir: string,
 ): Promise<FolderImage | number> {
-  const { findDevcontainer, readDevcontainer } = await import("../../../lib/publish/build/mod.ts");
+  const { findDevcontainer, planDevcontainer, readDevcontainer } = await import(
+    "../../../lib/publish/devcontainer/mod.ts"
+  );
   const path = await findDevcontainer(dir);
   if (path === undefined) {
     throw new SbxError("devcontainer.missing", `${dir} has no devcontainer.json`, {
       hint: "--dockerfile builds a Dockerfile, --image boots an image",
     });
   }
-  const { image, build, env, leftOut } = await readDevcontainer(dir, path);
-  if (leftOut.length > 0) note(`sbx: devcontainer.json: without effect here: ${leftOut.join(", ")}`);
-  if (image !== undefined) {
-    // Only a registry's: a folder or an archive of this host is not the repository's to name.
-    const { parseReference } = await import("../../../lib/release/environment/mod.ts");
-    const reference = parseReference(image);
-    if (reference.kind !== "registry") {
-      throw new SbxError("devcontainer.invalid", `${path} names ${image}, which is no image of a registry`, {
-        hint: "boot it by name, if it is the right one: --image",
-      });
-    }
-    await pullImage(image, archOf(args) ?? currentArch());
-    return { image: reference.canonical, env };
+  const file = await readDevcontainer(dir, path);
+  const made = await makeImage(command, args, dir, file);
+  if (typeof made === "number") return made;
+  const plan = planDevcontainer(file, { dir, image: made.config, to: args.text("to") });
+  if (plan.leftOut.length > 0) {
+    note(`sbx: devcontainer.json: without effect here: ${plan.leftOut.join(", ")}`);
   }
-  const { file, context, target, args: buildArgs } = build!;
-  const built = await buildFolderImage(command, args, context, { file, target, args: buildArgs });
-  return typeof built === "number" ? built : { image: built.pinned, env };
+  return { image: made.image, plan };
+}
+
+/** Pulls the image of a `devcontainer.json`, or builds it. @returns its reference, or the exit code of a build that failed */
+async function makeImage(
+  command: Command,
+  args: Arguments,
+  dir: string,
+  file: Devcontainer,
+): Promise<{ image: string; config: EnvironmentConfig } | number> {
+  const { image, build, path } = file;
+  const features = file.features && await featuresOf(dir, file);
+  if (build) {
+    const { file, context, target, args: buildArgs } = build;
+    const defaults = { file, target, args: buildArgs, features };
+    return configured(await buildFolderImage(command, args, context, defaults));
+  }
+  // Only a registry's: a folder or an archive of this host is not the repository's to name.
+  const { parseReference } = await import("../../../lib/release/environment/mod.ts");
+  const reference = parseReference(image!);
+  if (reference.kind !== "registry") {
+    throw new SbxError("devcontainer.invalid", `${path} names ${image}, which is no image of a registry`, {
+      hint: "boot it by name, if it is the right one: --image",
+    });
+  }
+  if (features) {
+    return configured(
+      await buildFolderImage(command, args, dir, { image: reference.canonical, features }),
+    );
+  }
+  const { environment } = await pullImage(image!, archOf(args) ?? currentArch());
+  return { image: reference.canonical, config: environment.config };
+}
+
+function configured(built: BuiltImage | number): { image: string; config: EnvironmentConfig } | number {
+  return typeof built === "number" ? built : { image: built.pinned, config: built.environment.config };
+}
+
+/** The features of a `devcontainer.json`, with the files that they need. */
+async function featuresOf(dir: string, { features, properties, path }: Devcontainer): Promise<Features> {
+  const { readFiles } = await import("../../../lib/publish/build/mod.ts");
+  const { containerUser, remoteUser } = properties;
+  const found = await readFiles(join(resolve(dir), ".devcontainer"));
+  const hasOwn = Object.keys(features!.features).some((name) => name.startsWith("."));
+  const isUsed = (file: string) =>
+    file === "devcontainer-lock.json" || hasOwn && file !== "devcontainer.json";
+  for (const file of found.secretsLeftOut.filter(isUsed)) {
+    note(`sbx: left out of the build: .devcontainer/${file}: looks like a secret`);
+  }
+  return {
+    ...features!,
+    containerUser,
+    remoteUser,
+    config: relative(resolve(dir), path),
+    files: { dir: found.dir, files: found.files.filter((file) => isUsed(file.path)) },
+  };
 }
 
 /** Asks once on a terminal; elsewhere a line says how. */

@@ -61,6 +61,17 @@ export function diskOf(args: Arguments): number | undefined {
  */
 const CPU_MAX = 64, RAM_MIN = 256, RAM_MAX = 256 * 1024, DISK_MAX = 1024;
 
+/** The nearest size that a request may ask for. */
+export function sizeWithin<T extends Pick<CreateRequest, "cpus" | "ram_mb" | "disk_gb">>(size: T): T {
+  const { cpus, ram_mb, disk_gb } = size;
+  return {
+    ...size,
+    ...cpus !== undefined && { cpus: Math.min(cpus, CPU_MAX) },
+    ...ram_mb !== undefined && { ram_mb: Math.min(Math.max(ram_mb, RAM_MIN), RAM_MAX) },
+    ...disk_gb !== undefined && { disk_gb: Math.min(disk_gb, DISK_MAX) },
+  };
+}
+
 /** Reads a size of memory: `4`, `4g` and `4096m` are the same, and `4096`, as in older versions. @returns `MiB` */
 function ramOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;

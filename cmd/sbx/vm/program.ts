@@ -157,6 +157,30 @@ export async function streamProgram(response: Response, handlers: StreamHandlers
   });
 }
 
+/**
+ * Copies a program's output to standard error, on a terminal as text alone: standard output is for the result of the command.
+ *
+ * @param see gets standard output too
+ * @returns its exit code
+ * @throws {SbxError} the service's error; `process.gone`: the stream ended before the program
+ */
+export async function streamAside(response: Response, see?: (text: string) => void): Promise<number> {
+  const write = writerOf(Deno.stderr, false);
+  const decoder = new TextDecoder();
+  for await (const { event, data } of serverEvents(response.body!)) {
+    const value = JSON.parse(data);
+    if (event === "stdout" || event === "stderr") {
+      const bytes = Uint8Array.fromBase64(value.data);
+      await write(bytes);
+      if (event === "stdout") see?.(decoder.decode(bytes, { stream: true }));
+    } else if (event === "exit") return (value as Exit).exit_code;
+    else if (event === "error") throw serverError(value);
+  }
+  throw new SbxError("process.gone", "the connection was lost before the program ended", {
+    hint: "sbx list shows whether the VM is still running",
+  });
+}
+
 /** Returns the program's exit code; notes truncation and timeout on stderr. */
 export function reportExit({ exit_code, truncated }: Exit): number {
   if (truncated) note("sbx: the output was truncated at 10 MiB");

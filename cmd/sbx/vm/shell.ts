@@ -1,10 +1,22 @@
-import type { VmSummary } from "../../../lib/client/api/mod.ts";
+import type { VmInfo, VmSummary } from "../../../lib/client/api/mod.ts";
 import type { Command } from "../../../lib/base/args/mod.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
-import { segment } from "../../../lib/client/mod.ts";
+import { asSbxError, SbxError } from "../../../lib/base/error/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
 import { attach } from "./attach.ts";
 import { connect } from "../connect.ts";
-import { usageError } from "../output.ts";
+import { printError, usageError } from "../output.ts";
+
+/** Runs `postAttachCommand` of the VM's `devcontainer.json`. A failure does not keep a person out. */
+async function runAttachCommands(client: Client, vm: Pick<VmSummary, "id" | "name">): Promise<void> {
+  const { devcontainer } = await client.json<VmInfo>("GET", `/vms/${segment(vm.id)}/info`);
+  if (!devcontainer?.commands?.some(({ name }) => name === "postAttachCommand")) return;
+  const { runCommands } = await import("./lifecycle.ts");
+  try {
+    await runCommands(client, vm, devcontainer, ["postAttachCommand"]);
+  } catch (error) {
+    printError(asSbxError(error, "the commands of devcontainer.json"), false);
+  }
+}
 
 /** Program of the VM's shared terminal. Input that is not a terminal gets a separate shell, since its end would end the shared one. */
 const LOGIN_SHELL = ["/bin/bash", "--login"];
@@ -29,7 +41,8 @@ export const command: Command = {
     const [name] = args.words;
     const client = await connect();
     // Reports errors that a rejected WebSocket would hide.
-    const { status } = await client.json<VmSummary>("GET", `/vms/${segment(name)}/status`);
+    const { id, status } = await client.json<VmSummary>("GET", `/vms/${segment(name)}/status`);
+    if (program === undefined && status === "Running") await runAttachCommands(client, { id, name });
     const socket = client.socket(`/terminal/${segment(name)}`, { argv });
     const doing = status === "Suspended" ? `resuming ${name}` : undefined;
     const { code, reason } = await attach(socket, `the terminal of "${name}"`, true, { doing });

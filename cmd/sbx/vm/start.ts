@@ -43,6 +43,8 @@ export const command: Command = {
     const vms = await eachVm(words, "starting", json, async (name) => {
       await waitUntilRunning(client, await client.json<VmSummary>("POST", `/vms/${segment(name)}/start`));
       if (!json) await print(`started ${name}`);
+      const { startDevcontainer } = await import("./lifecycle.ts");
+      await startDevcontainer(client, name);
     });
     if (json) await printJson({ gateway: client.base, started, pids: { service, gateway }, vms });
     return vms.length === words.length ? 0 : 1;

@@ -4,6 +4,7 @@
 import { ARCHES } from "../../base/arch/mod.ts";
 import { createRoute, z } from "@hono/zod-openapi";
 import { VM_CPU_MAX, VM_RAM_GB_MAX, VM_SCRATCH_DISK_GB_MAX } from "../../config/profile/mod.ts";
+import { DevcontainerSettings } from "../../release/environment/schema.ts";
 import { answers, body, VmParam } from "./common.ts";
 
 // A folder of the host in a VM (docs/guides/live.md).
@@ -111,6 +112,9 @@ export const CreateRequest = z.strictObject({
     "id or name of a stopped VM whose disk and workspace are copied",
   ),
   live: LiveRequest.optional(),
+  devcontainer: DevcontainerSettings.optional().describe(
+    "settings of a devcontainer.json for programs; a copy has its source's",
+  ),
 }).openapi("VmCreate");
 export type CreateRequest = z.infer<typeof CreateRequest>;
 
@@ -168,6 +172,7 @@ export const VmInfo = VmSummary.extend({
   }).optional().describe(
     "image that it booted; without a profile: pinned by its own, or for every profile",
   ),
+  devcontainer: DevcontainerSettings.optional(),
   arch: z.enum(ARCHES),
   accelerator: z.string().optional().describe("kvm, tcg, or vz on a Mac; absent before the first boot"),
   forked_from: ForkedFrom.optional().describe("the VM that this one is a copy of"),

@@ -362,24 +362,28 @@ const DISTRIBUTIONS = [
   "dl.google.com",
   "static.rust-lang.org",
 ];
+/** Notices of the devcontainers project: features that are known to be bad. */
+const DEVCONTAINERS = "containers.dev";
 
 const BUILDER = `# A machine that builds images from Dockerfiles: docs/guides/dockerfile.md.
 id = "builder"
 name = "Builder"
 description = "A Debian machine with buildah. Steps of a build read registries and repositories; other requests are asks."
-revision = "1.0.0"
+revision = "1.1.0"
 
 [vm]
 ram_gb = 4
 
 [packages]
 apt = ["ca-certificates", "git", "buildah", "netavark", "crun", "jq"]
+# Installs the features of a devcontainer.json; Deno of the layer runs it.
+npm = ["@devcontainers/cli@0.89.0"]
 
 [credentials]
 providers = ["anthropic", "openai", "google", "github"]
 accounts = "stored"
 
-${lockedRules({ hosts: [], read: [...IMAGE_REGISTRIES, ...DISTRIBUTIONS] })}`;
+${lockedRules({ hosts: [], read: [...IMAGE_REGISTRIES, ...DISTRIBUTIONS, DEVCONTAINERS] })}`;
 
 /** Id → profile.toml of each built-in profile (docs/design/contracts/04-profiles.md §4). */
 export const BUILTIN_PROFILES: ReadonlyMap<string, string> = new Map([

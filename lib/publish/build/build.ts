@@ -29,7 +29,7 @@ import {
 } from "../environment/mod.ts";
 import { throwIfInterrupted } from "../image/mod.ts";
 import { archiveOf, type BuildInputs, type Context, contextBytes } from "./context.ts";
-import { GUEST_PATHS, SCRIPT } from "./guest.ts";
+import { featuresConfig, GUEST_PATHS, SCRIPT } from "./guest.ts";
 import type { Secret } from "./secret.ts";
 
 /** Stages after the build itself, weighted by their measured duration. */
@@ -159,19 +159,26 @@ async function build(
     });
   };
   await script("setup", ...secrets.flatMap(({ id, ref }) => [id, ref]));
-  await requireRoom(home, contextBytes(context));
+  const { features } = context;
+  await requireRoom(home, contextBytes(context) + (features ? contextBytes(features.files) : 0));
   await vm.upload(GUEST_PATHS.dockerfile, bytesOf(context.dockerfile));
   await vm.upload(GUEST_PATHS.archive, archiveOf(context));
+  if (features) {
+    await vm.upload(GUEST_PATHS.features, archiveOf(features.files));
+    await vm.upload(GUEST_PATHS.featuresConfig, bytesOf(featuresConfig(features, { target, args })));
+  }
   throwIfInterrupted(signal);
   const bases = new BaseNames();
-  const options = [
+  const mounts = secrets.flatMap(({ id }) => ["--secret", `id=${id},src=${GUEST_PATHS.secret(id)}`]);
+  const words = features ? ["features", features.config, ...mounts] : [
+    "build",
     `--pull=${pull ? "always" : "missing"}`,
     ...target === undefined ? [] : ["--target", target],
     ...Object.entries(args).flatMap(([name, value]) => ["--build-arg", `${name}=${value}`]),
-    ...secrets.flatMap(({ id }) => ["--secret", `id=${id},src=${GUEST_PATHS.secret(id)}`]),
+    ...mounts,
   ];
   const exitCode = await vm.follow(
-    ["sh", "-c", SCRIPT, "sbx-build", "build", ...options],
+    ["sh", "-c", SCRIPT, "sbx-build", ...words],
     (text) => bases.see(text),
   );
   throwIfInterrupted(signal);

@@ -32,18 +32,38 @@ export interface ContextFile {
   hash?: string;
 }
 
-/** The files that a build can use. */
-export interface Context {
+/** Files of a folder. */
+export interface Files {
   /** absolute */
   dir: string;
+  /** sorted by path */
+  files: ContextFile[];
+}
+
+/** The files that a build can use. */
+export interface Context extends Files {
   /** text of the Dockerfile, which may be outside of the context */
   dockerfile: string;
   /** the Dockerfile's path as people know it: relative to the context, or absolute */
   name: string;
-  /** sorted by path */
-  files: ContextFile[];
   /** paths that look like secrets and stay on the host */
   secretsLeftOut: string[];
+  features?: Features;
+}
+
+/** Features of a `devcontainer.json`, which are installed on top of the Dockerfile's image. */
+export interface Features {
+  /** name to value or options, as in the file */
+  features: Record<string, unknown>;
+  /** names in the order of their installation, where the file has one */
+  order?: string[];
+  /** users that the features are installed for, where the file names them */
+  containerUser?: string;
+  remoteUser?: string;
+  /** place of `devcontainer.json` in its folder, which paths of features are relative to */
+  config: string;
+  /** the folder `.devcontainer`, with features of its own and the versions that it locks */
+  files: Files;
 }
 
 /**
@@ -78,6 +98,17 @@ export async function readContext(
   const walker = new Walker(root, ignore, withSecrets);
   await walker.walk("");
   return { dir: root, dockerfile, name, files: walker.files, secretsLeftOut: walker.secretsLeftOut };
+}
+
+/**
+ * The files of a folder, without the ones that look like secrets.
+ *
+ * @returns no files where the folder does not exist
+ */
+export async function readFiles(dir: string): Promise<Files & Pick<Context, "secretsLeftOut">> {
+  const walker = new Walker(dir, new Ignore(""), false);
+  if ((await ifFound(Deno.lstat(dir)))?.isDirectory) await walker.walk("");
+  return { dir, files: walker.files, secretsLeftOut: walker.secretsLeftOut };
 }
 
 /** True for a path in a folder, by its text. */
@@ -185,17 +216,26 @@ export interface BuildInputs {
 
 /** Key of a build, 32 hexadecimal digits: the same inputs have the same. Times of files do not count. */
 export function buildKey(
-  { dockerfile, files }: Context,
+  { dockerfile, files, features }: Context,
   { arch, target, args, secrets }: BuildInputs,
 ): string {
   const hash = createHash("sha256");
   const sorted = (values: Record<string, string>) =>
     Object.entries(values).sort(([a], [b]) => a < b ? -1 : a > b ? 1 : 0);
   put(hash, ["sbx.build", FORMAT, arch, target ?? null, dockerfile, sorted(args), sorted(secrets)]);
+  putFiles(hash, files);
+  if (features) {
+    const { files: own, ...choices } = features;
+    put(hash, ["features", choices]);
+    putFiles(hash, own.files);
+  }
+  return hash.digest("hex").slice(0, 32);
+}
+
+function putFiles(hash: Hash, files: ContextFile[]): void {
   for (const { path, type, mode, target, hash: content } of files) {
     put(hash, [path, type, mode, target ?? content ?? null]);
   }
-  return hash.digest("hex").slice(0, 32);
 }
 
 function put(hash: Hash, value: unknown): void {
@@ -203,7 +243,7 @@ function put(hash: Hash, value: unknown): void {
 }
 
 /** `bytes` of all files. */
-export function contextBytes({ files }: Context): number {
+export function contextBytes({ files }: Pick<Files, "files">): number {
   return files.reduce((sum, { size }) => sum + size, 0);
 }
 
@@ -212,7 +252,7 @@ export function contextBytes({ files }: Context): number {
  *
  * @throws {SbxError} `build.context_changed`: a file is not as it was when it was hashed
  */
-export async function* archiveOf({ dir, files }: Context): AsyncGenerator<Uint8Array> {
+export async function* archiveOf({ dir, files }: Files): AsyncGenerator<Uint8Array> {
   for (const file of files) {
     yield* header(file);
     if (file.type !== "file") continue;

@@ -1,4 +1,6 @@
 /** The program of a build's VM. */
+import { LAYER_PATH } from "../../machine/guest/wire/mod.ts";
+import type { BuildInputs, Features } from "./context.ts";
 
 /** Folders in the VM: of one build, of the containers' store, and of what containers see. */
 const STATE = "/run/sbx-build", STORE = "/var/lib/containers", TRUST = "/dev/sbx-build";
@@ -9,6 +11,8 @@ const INBOX = "/workspace/.sbx-build";
 export const GUEST_PATHS = {
   archive: `${INBOX}/context.tar`,
   dockerfile: `${INBOX}/Dockerfile`,
+  features: `${INBOX}/features.tar`,
+  featuresConfig: `${INBOX}/devcontainer.json`,
   blob: (hex: string) => `${STORE}/out/${hex}`,
   secret: (id: string) => `${STATE}/secrets/${id}`,
 } as const;
@@ -34,10 +38,65 @@ fi
 exec crun --cgroup-manager=disabled "$@"
 `;
 
+/** The reference implementation of devcontainers, of the builder's packages (docs/design/dependencies.md). */
+const DEVCONTAINER_CLI = "/usr/local/lib/node_modules/@devcontainers/cli/devcontainer.js";
+
+/**
+ * The reference implementation's configuration for a build: the Dockerfile and context of this build, and the features. No
+ * other field: the image's label gets the metadata of the base image and of the features, and sbx adds the file's own.
+ */
+export function featuresConfig(
+  { features, order, containerUser, remoteUser }: Features,
+  { target, args }: Pick<BuildInputs, "target" | "args">,
+): string {
+  return JSON.stringify({
+    build: { dockerfile: GUEST_PATHS.dockerfile, context: `${STORE}/context`, target, args },
+    features,
+    overrideFeatureInstallOrder: order,
+    containerUser,
+    remoteUser,
+  });
+}
+
+/**
+ * `docker` for the reference implementation, whose commands buildah carries out. Its output goes to the script's own, without
+ * the implementation's timestamps, and a failed step's exit code into a file. An image is pulled before it is inspected: the
+ * implementation would read its configuration from the registry otherwise, with a client of its own.
+ */
+const DOCKER = `#!/bin/sh
+set -eu
+verb=$1
+shift
+case $verb in
+-v) echo 'Docker version 24.0.0' ;;
+version) echo 24.0.0 ;;
+inspect)
+  [ "$1 $2" = '--type image' ] || exit 1
+  buildah pull --quiet --policy missing --signature-policy ${STATE}/policy.json "$3" >/dev/null
+  buildah inspect --type image "$3" | jq '[{Id: .FromImageID, Os: .OCIv1.os, Architecture: .OCIv1.architecture, Config:
+    (.OCIv1.config | {User: (.User // ""), Env: (.Env // []), Labels: (.Labels // {}), Entrypoint, Cmd})}]'
+  ;;
+build)
+  code=0
+  sh ${STATE}/buildah $(cat ${STATE}/options) "$@" >/proc/$SBX_BUILD/fd/1 2>/proc/$SBX_BUILD/fd/2 || code=$?
+  echo $code >${STATE}/exit
+  exit $code
+  ;;
+*) exit 1 ;;
+esac
+`;
+
+/** buildah, with the options of every build. */
+const BUILDAH =
+  `exec buildah build --isolation oci --runtime ${STATE}/runtime --network host --layers --force-rm --format docker \\
+  --signature-policy ${STATE}/policy.json --ignorefile ${STATE}/ignore "$@"
+`;
+
 /**
  * Script with the steps of a build, by its first argument. `setup [ID REF]…` prepares the VM; `build OPTION…` runs buildah, whose
- * exit code is the script's; `bases NAME…` prints the digests of images; `push` writes the image into a folder, and prints its
- * manifest; `tidy` removes everything but the store.
+ * exit code is the script's, and `features CONFIG OPTION…` the reference implementation of devcontainers, which runs buildah; `bases
+ * NAME…` prints the digests of images; `push` writes the image into a folder, and prints its manifest; `tidy` removes everything
+ * but the store.
  *
  * The store is a folder of the disk itself: the root file system is an overlay, which cannot hold another one. Layers are not
  * compressed: they stay on this machine, and an emulated VM takes long to compress. An `oci:` layout would compress them.
@@ -78,7 +137,11 @@ ${SPEC}
 END
   cat >${STATE}/runtime <<'END'
 ${RUNTIME}END
-  chmod 755 ${STATE}/runtime
+  cat >${STATE}/docker <<'END'
+${DOCKER}END
+  cat >${STATE}/buildah <<'END'
+${BUILDAH}END
+  chmod 755 ${STATE}/runtime ${STATE}/docker
   : >${STATE}/ignore
   echo '{"default": [{"type": "insecureAcceptAnything"}]}' >${STATE}/policy.json
   printf '%s\\n' 'unqualified-search-registries = ["docker.io"]' 'short-name-mode = "disabled"' >${STATE}/registries.conf
@@ -94,9 +157,28 @@ build)
   mkdir ${STORE}/context
   tar -x -p --no-same-owner -f ${GUEST_PATHS.archive} -C ${STORE}/context
   rm ${GUEST_PATHS.archive}
-  exec buildah build --isolation oci --runtime ${STATE}/runtime --network host --layers --force-rm --format docker \\
-    --signature-policy ${STATE}/policy.json --ignorefile ${STATE}/ignore --tag image "$@" \\
-    --file ${GUEST_PATHS.dockerfile} ${STORE}/context
+  exec sh ${STATE}/buildah --tag image "$@" --file ${GUEST_PATHS.dockerfile} ${STORE}/context
+  ;;
+features)
+  rm -rf ${STORE}/context ${STORE}/features ${STATE}/exit
+  mkdir -p ${STORE}/context ${STORE}/features/.devcontainer ${STORE}/features/tmp
+  tar -x -p --no-same-owner -f ${GUEST_PATHS.archive} -C ${STORE}/context
+  tar -x -p --no-same-owner -f ${GUEST_PATHS.features} -C ${STORE}/features/.devcontainer
+  rm ${GUEST_PATHS.archive} ${GUEST_PATHS.features}
+  mv ${GUEST_PATHS.featuresConfig} ${STORE}/features/$1
+  shift
+  echo "$@" >${STATE}/options
+  export SBX_BUILD=$$ TMPDIR=${STORE}/features/tmp DENO_DIR=${STORE}/features/deno DENO_CERT="$SSL_CERT_FILE"
+  {
+    ${LAYER_PATH}/bin/deno run -A --unstable-detect-cjs --no-config --no-lock --no-remote --no-npm --quiet \\
+      ${DEVCONTAINER_CLI} build --docker-path ${STATE}/docker --buildkit never --image-name image \\
+      --workspace-folder ${STORE}/features 2>&1 >${STATE}/outcome || :
+  } | sed -u 's/^\\[[0-9TZ:.-]*\\] //' >&2
+  [ "$(jq -r .outcome ${STATE}/outcome)" != success ] || exit 0
+  jq -r '.description, .message' ${STATE}/outcome >&2
+  read -r code <${STATE}/exit || code=1
+  [ "$code" != 0 ] || code=1
+  exit "$code"
   ;;
 bases)
   for name; do
@@ -111,7 +193,7 @@ push)
   ;;
 tidy)
   buildah rm --all >/dev/null 2>&1 || :
-  rm -rf ${STORE}/out ${STORE}/context ${STATE}/secrets ${INBOX}
+  rm -rf ${STORE}/out ${STORE}/context ${STORE}/features ${STATE}/secrets ${INBOX}
   ;;
 esac
 `;

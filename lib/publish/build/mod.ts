@@ -1,5 +1,5 @@
 /** Images from Dockerfiles, built by buildah in a governed VM of the profile `builder` */
-export { buildKey, type Context, readContext } from "./context.ts";
+export { buildKey, type Context, type Features, isBelow, readContext, readFiles } from "./context.ts";
 export {
   BUILD_STAGES,
   type BuildPlan,
@@ -9,5 +9,4 @@ export {
   runBuild,
   tagReference,
 } from "./build.ts";
-export { type Devcontainer, findDevcontainer, readDevcontainer } from "./devcontainer.ts";
 export { parseSecret, type Secret } from "./secret.ts";

@@ -199,6 +199,7 @@ const ImageConfig = z.object({
     ExposedPorts: z.record(z.string(), z.unknown()).nullish(),
     Healthcheck: z.unknown().optional(),
     StopSignal: z.string().nullish(),
+    Labels: z.record(z.string(), z.unknown()).nullish(),
   }).nullish(),
 });
 type ImageConfig = z.infer<typeof ImageConfig>;
@@ -231,6 +232,9 @@ async function readConfig(home: Home, { config: { digest } }: FoundImage): Promi
 /** A name of a variable that a shell knows; others are left out. */
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 
+/** Label with properties of `devcontainer.json` (containers.dev/implementors/spec, "Image metadata"). */
+const METADATA_LABEL = "devcontainer.metadata";
+
 function configOf({ config }: ImageConfig): EnvironmentConfig {
   const env = (config?.Env ?? []).flatMap((text) => {
     const at = text.indexOf("=");
@@ -238,7 +242,8 @@ function configOf({ config }: ImageConfig): EnvironmentConfig {
     const isUsable = at > 0 && VARIABLE.test(name) && name !== "__proto__" && !text.includes("\0");
     return isUsable ? [[name, text.slice(at + 1)]] : [];
   });
-  const { WorkingDir, User, Entrypoint, Cmd, ExposedPorts, Healthcheck, StopSignal } = config ?? {};
+  const { WorkingDir, User, Entrypoint, Cmd, ExposedPorts, Healthcheck, StopSignal, Labels } = config ?? {};
+  const metadata = Labels?.[METADATA_LABEL];
   const argv = (words?: string[] | null) => words?.length ? words : undefined;
   return {
     env: Object.fromEntries(env),
@@ -249,5 +254,6 @@ function configOf({ config }: ImageConfig): EnvironmentConfig {
     ...(ExposedPorts && { exposed_ports: Object.keys(ExposedPorts).sort() }),
     ...(Healthcheck !== undefined && Healthcheck !== null && { healthcheck: Healthcheck }),
     ...(StopSignal && { stop_signal: StopSignal }),
+    ...(typeof metadata === "string" && { devcontainer: metadata }),
   };
 }

@@ -1,5 +1,13 @@
 /** Environments: root file systems made of OCI images, with their records, in one home (docs/guides/environments.md) */
-export { Environment, ENVIRONMENT_KEY, EnvironmentConfig, EnvironmentName } from "./schema.ts";
+export {
+  DEVCONTAINER_COMMANDS,
+  type DevcontainerCommand,
+  DevcontainerSettings,
+  Environment,
+  ENVIRONMENT_KEY,
+  EnvironmentConfig,
+  EnvironmentName,
+} from "./schema.ts";
 export { parseReference, type Reference } from "./reference.ts";
 export {
   blobPath,

@@ -20,8 +20,42 @@ export const EnvironmentConfig = z.strictObject({
   exposed_ports: strings.optional(),
   healthcheck: z.unknown().optional(),
   stop_signal: z.string().optional(),
+  devcontainer: z.string().optional().describe("label devcontainer.metadata, as it is in the image"),
 });
 export type EnvironmentConfig = z.infer<typeof EnvironmentConfig>;
+
+/** Commands of a `devcontainer.json` that run in the VM, in their order. */
+export const DEVCONTAINER_COMMANDS = [
+  "onCreateCommand",
+  "updateContentCommand",
+  "postCreateCommand",
+  "postStartCommand",
+  "postAttachCommand",
+] as const;
+export type DevcontainerCommand = (typeof DEVCONTAINER_COMMANDS)[number];
+
+const bounded = (max: number) => z.string().min(1).max(max).regex(/^[^\0]*$/, "must not contain NUL");
+const GuestPath = bounded(1024).regex(/^\/[^\n]*$/, "must be an absolute path");
+
+/** Settings of a `devcontainer.json` for a VM, merged with its image's (docs/design/contracts/04-profiles.md §4). */
+export const DevcontainerSettings = z.strictObject({
+  user: bounded(256).optional().describe("user of programs; absent: the image's"),
+  folder: GuestPath.describe("folder of the files, and of commands"),
+  volumes: z.array(GuestPath).max(100).optional().describe("folders that are made for mounts of volumes"),
+  commands: z.array(z.strictObject({
+    name: z.enum(DEVCONTAINER_COMMANDS),
+    origin: bounded(512).describe("devcontainer.json, or the feature or image that brought it"),
+    run: z.array(
+      z.strictObject({
+        name: bounded(256).optional(),
+        command: z.union([bounded(64 * 1024), z.array(bounded(64 * 1024)).min(1).max(1000)]),
+      }),
+    ).min(1).max(50).describe("run at the same time"),
+  })).max(200).optional(),
+  ports: z.array(z.strictObject({ port: z.int().min(1).max(65_535), label: bounded(256).optional() })).max(50)
+    .optional().describe("forwarded when the VM starts"),
+});
+export type DevcontainerSettings = z.infer<typeof DevcontainerSettings>;
 
 /** `environment.json`: a root file system made of an OCI image. */
 export const Environment = z.strictObject({

@@ -115,6 +115,7 @@ export class VmMaker {
       refs: options.parent === undefined,
       diskGb: request.disk_gb,
     });
+    const devcontainer = source?.record.devcontainer ?? request.devcontainer;
     const live = request.live && await liveFolder(this.#options, request.live);
     const paths = sessionPaths(this.#home, id);
     const scratchGb = source ? diskOfCopy(source, request.disk_gb) : boot.scratchGb;
@@ -136,6 +137,7 @@ export class VmMaker {
         made_by: madeBy(options.client),
         ...(options.parent && { parent: options.parent }),
         ...(live && { live }),
+        ...(devcontainer && { devcontainer }),
         ...boot.record,
       },
       paths,

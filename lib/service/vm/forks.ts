@@ -69,7 +69,14 @@ export class Forks {
       if (kept.assets) await this.#options.standing.requireMachine(source.record.name, kept.assets);
       if (kept.assets) await acceleratorOf(source, this.#options, boot.assets);
       requireAction(source, "fork", this.#hypervisor);
-      const vms = this.#reserve(source, { ...boot.record, ...kept, made_by: madeBy(client) }, names);
+      const { devcontainer } = source.record;
+      const record = {
+        ...boot.record,
+        ...kept,
+        ...devcontainer && { devcontainer },
+        made_by: madeBy(client),
+      };
+      const vms = this.#reserve(source, record, names);
       const content = { request, contract: boot.contract };
       const stillMs = await makeForkFiles(this.#home, source, vms, content).catch((error) => {
         for (const vm of vms) this.#options.registry.remove(vm);
@@ -93,7 +100,7 @@ export class Forks {
   /** Enters the new VMs, so that no other request gets their names and places. Nothing is awaited here. */
   #reserve(
     { record: { name: sourceName, persistent, scratch_gb } }: Vm,
-    record: Boot["record"] & Pick<VmRecord, "made_by">,
+    record: Boot["record"] & Pick<VmRecord, "made_by" | "devcontainer">,
     names: readonly (string | undefined)[],
   ): Vm[] {
     const { registry, settings } = this.#options;

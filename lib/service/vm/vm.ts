@@ -165,7 +165,7 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
 }
 
 export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo {
-  const { created_at, id, forked_from, assets, live, environment } = vm.record;
+  const { created_at, id, forked_from, assets, live, environment, devcontainer } = vm.record;
   const { accelerator, boot_stages, pid, started } = vm.state;
   return {
     ...summaryOf(vm, hypervisor.features),
@@ -176,6 +176,7 @@ export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo
       version: assets.version,
       ...(environment && { reference: environment.reference, digest: environment.digest }),
     },
+    ...(devcontainer && { devcontainer }),
     arch: assets.arch,
     ...(forked_from && { forked_from }),
     ...(accelerator && { accelerator }),

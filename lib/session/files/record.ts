@@ -2,6 +2,7 @@ import { ARCHES, currentArch } from "../../base/arch/mod.ts";
 import { z } from "zod";
 import { writeAtomic } from "../../base/home/mod.ts";
 import { deviceName, userName } from "../../base/user/mod.ts";
+import { DevcontainerSettings } from "../../release/environment/schema.ts";
 import { LiveRecord } from "../../machine/live/schema.ts";
 import { LastEvent, MachineInfo, McpNeed } from "../ipc/schema.ts";
 import type { VmPaths } from "./paths.ts";
@@ -59,6 +60,7 @@ export const VmRecord = z.strictObject({
     workdir: z.string().optional(),
     user: z.string().optional(),
   }).optional().describe("OCI image that is its root file system; absent: an image of packages"),
+  devcontainer: DevcontainerSettings.optional().describe("settings of a devcontainer.json; absent: none"),
   assets: z.strictObject({
     version: z.string(),
     arch: z.enum(ARCHES).default(currentArch).describe("absent in records of an older sbx: this machine's"),

@@ -41,7 +41,7 @@ const ROOMS: Record<string, readonly string[]> = {
   network: ["ca", "dns", "git", "model"],
   config: ["corp", "profile", "settings"],
   release: ["asset", "attest", "environment", "sbom", "setup", "signing"],
-  publish: ["build", "environment", "image", "package", "update"],
+  publish: ["build", "devcontainer", "environment", "image", "package", "update"],
   session: ["forward", "gate", "ipc", "job"],
   client: ["api", "gateway", "tray"],
   lab: ["certify", "learn"],

@@ -18,6 +18,7 @@ const LINUX_ONLY: Record<string, string> = {
   "lib/support/debug/report.ts": "ps, which is there already",
   "lib/support/doctor/host/programs.ts": "lib/support/doctor/host/mac.ts: the library and its entitlement",
   "lib/publish/image/arch.ts": "images are built on Linux",
+  "lib/publish/build/guest.ts": "runs in the guest",
   "lib/publish/image/init.ts": "runs in the guest",
   "lib/publish/image/keeper.ts": "runs in the guest",
   "lib/publish/image/build.ts": "images are built on Linux",

@@ -21,6 +21,8 @@ class FakeVm implements BuildVm {
   readonly id = "00000000-0000-4000-8000-000000000000";
   readonly name = "builder-test";
   readonly uploads = new Map<string, number>();
+  /** last text of a small upload */
+  readonly texts = new Map<string, string>();
   readonly phases: string[][] = [];
   exitCode = 0;
   /** answers with other bytes */
@@ -55,7 +57,10 @@ class FakeVm implements BuildVm {
 
   async upload(path: string, bytes: AsyncIterable<Uint8Array>) {
     let size = 0;
-    for await (const piece of bytes) size += piece.length;
+    for await (const piece of bytes) {
+      size += piece.length;
+      this.texts.set(path, new TextDecoder().decode(piece));
+    }
     this.uploads.set(path, size);
   }
 
@@ -101,6 +106,35 @@ async function leftovers({ dir }: Home): Promise<string[]> {
   );
   return names.filter((name) => name.startsWith(".work-") || /^[0-9a-f]{32}$/.test(name) || name === "names");
 }
+
+Deno.test("features go to the reference implementation, with the build's stage, arguments and secrets", () =>
+  inWorld(async ({ place, vm, plan }) => {
+    const features = {
+      features: { "./own": { greeting: "hi" } },
+      order: ["./own"],
+      remoteUser: "dev",
+      config: ".devcontainer.json",
+      files: { dir: plan.context.dir, files: [] },
+    };
+    await runBuild(vm, { ...plan, context: { ...plan.context, features } }, { home: place });
+    assertEquals(vm.phases.find(([phase]) => phase === "features"), [
+      "features",
+      ".devcontainer.json",
+      ...["--secret", "id=npm,src=/run/sbx-build/secrets/npm"],
+    ]);
+    assertEquals(vm.uploads.get("/workspace/.sbx-build/features.tar"), 1024);
+    assertEquals(JSON.parse(vm.texts.get("/workspace/.sbx-build/devcontainer.json")!), {
+      build: {
+        dockerfile: "/workspace/.sbx-build/Dockerfile",
+        context: "/var/lib/containers/context",
+        target: "dev",
+        args: { VERSION: "3" },
+      },
+      features: { "./own": { greeting: "hi" } },
+      overrideFeatureInstallOrder: ["./own"],
+      remoteUser: "dev",
+    });
+  }));
 
 Deno.test("a build makes an environment that its key, its name and its digest lead to", () =>
   inWorld(async ({ place, vm, plan, layers }) => {

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
-import { archiveOf, buildKey, readContext } from "../../../../lib/publish/build/context.ts";
+import { archiveOf, buildKey, readContext, readFiles } from "../../../../lib/publish/build/context.ts";
 import { succeed } from "../../../helper/oci.ts";
 
 const INPUTS = { arch: "x86_64", args: {}, secrets: {} } as const;
@@ -160,4 +160,23 @@ Deno.test("a file that changes while the build begins ends it", () =>
       const error = await assertRejects(() => Array.fromAsync(archiveOf(context)), SbxError);
       assertEquals(error.code, "build.context_changed");
     }
+  }));
+
+Deno.test("features and their files are part of a build's key; files that look like secrets stay", () =>
+  inFolder({ Dockerfile: "FROM scratch", "own/install.sh": "a", "own/.env": "KEY=1" }, async (dir) => {
+    const context = await readContext(dir);
+    const files = await readFiles(join(dir, "own"));
+    assertEquals(files.files.map(({ path }) => path), ["install.sh"]);
+    assertEquals(files.secretsLeftOut, [".env"]);
+    assertEquals((await readFiles(join(dir, "absent"))).files, []);
+    const features = { features: { "./own": {} }, config: ".devcontainer/devcontainer.json", files };
+    const keys = [
+      context,
+      { ...context, features },
+      { ...context, features: { ...features, remoteUser: "dev" } },
+      { ...context, features: { ...features, features: { "./own": { a: "b" } } } },
+      { ...context, features: { ...features, files: await readFiles(join(dir, "absent")) } },
+    ].map((each) => buildKey(each, INPUTS));
+    assertEquals(new Set(keys).size, keys.length);
+    assertEquals(buildKey({ ...context, features: { ...features } }, INPUTS), keys[1]);
   }));
