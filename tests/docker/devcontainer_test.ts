@@ -191,10 +191,6 @@ Deno.test("features are installed in a VM under rules, and the VM is set up as t
     const bad = await create("third");
     assertEquals([bad.code, bad.stdout], [7, ""], bad.stderr);
     assertStringIncludes(bad.stderr, 'Feature "bad"');
-    await registry.pushFeature("features/cut:1", [
-      ...feature("cut", "true"),
-      { name: "../../../escaped", content: "x" },
-    ]);
     await write({ ...DEVCONTAINER, features: { "registry.example/features/absent:1": {} } });
     const absent = await create("third");
     assertEquals(absent.code, 1, absent.stderr);

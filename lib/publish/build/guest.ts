@@ -168,17 +168,19 @@ features)
   mv ${GUEST_PATHS.featuresConfig} ${STORE}/features/$1
   shift
   echo "$@" >${STATE}/options
-  export SBX_BUILD=$$ TMPDIR=${STORE}/features/tmp DENO_DIR=${STORE}/features/deno DENO_CERT="$SSL_CERT_FILE"
+  export DENO_NO_UPDATE_CHECK=1 SBX_BUILD=$$ TMPDIR=${STORE}/features/tmp DENO_DIR=${STORE}/features/deno DENO_CERT="$SSL_CERT_FILE"
   {
     ${LAYER_PATH}/bin/deno run -A --unstable-detect-cjs --no-config --no-lock --no-remote --no-npm --quiet \\
       ${DEVCONTAINER_CLI} build --docker-path ${STATE}/docker --buildkit never --image-name image \\
       --workspace-folder ${STORE}/features 2>&1 >${STATE}/outcome || :
-  } | sed -u 's/^\\[[0-9TZ:.-]*\\] //' >&2
+  } | sed -u 's/^\\[[0-9TZ:.-]*\\] //; /^    at /d' >&2
   [ "$(jq -r .outcome ${STATE}/outcome)" != success ] || exit 0
-  jq -r '.description, .message' ${STATE}/outcome >&2
-  read -r code <${STATE}/exit || code=1
-  [ "$code" != 0 ] || code=1
-  exit "$code"
+  code=0
+  [ ! -e ${STATE}/exit ] || read -r code <${STATE}/exit
+  # buildah has said why, where it failed.
+  [ "$code" = 0 ] || exit "$code"
+  jq -r '.message // .description' ${STATE}/outcome >&2
+  exit 1
   ;;
 bases)
   for name; do
