@@ -2,7 +2,13 @@ import { Hono } from "hono";
 import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
 import { isLogged, log } from "../../lib/base/log/mod.ts";
 import { methodMatcher, noRoute, pathNamer, ROUTES } from "../../lib/client/gateway/mod.ts";
-import { ledgerFinder, SecurityReport, type Service, StatusReport } from "../../lib/service/mod.ts";
+import {
+  ledgerFinder,
+  SecurityReport,
+  type Service,
+  StatusReport,
+  vmsWithProviders,
+} from "../../lib/service/mod.ts";
 import { routeCredentials } from "./routes/credentials.ts";
 import { routeDetection } from "./routes/detection.ts";
 import { routeFiles } from "./routes/files.ts";
@@ -64,7 +70,7 @@ export function makeApp(service: Service): Hono {
   routePorts(app, supervisor);
   routeFiles(app, service);
   routeSnapshots(app, service);
-  routeCredentials(app, home);
+  routeCredentials(app, home, () => vmsWithProviders(supervisor.alive()));
   routeRecords(app, service, findLedger);
   routeDetection(app, service.activeDetections, service.sessions, findLedger);
   routeSockets(app, supervisor, notices);

@@ -7,7 +7,7 @@ import type { CredentialSubstitution } from "../event/mod.ts";
 import type { BodyFilter, BodyPlace, Destination } from "../network/interface/mod.ts";
 import { basicText, splitPair } from "./head.ts";
 import { deniedError, REASON } from "./grant.ts";
-import { allowsQuery, ownerOf, plainHost, type Provider, tokenAnswerOf } from "./provider.ts";
+import { plainHost, type Provider } from "./provider.ts";
 import { plainRef, REF_IN_TEXT } from "./ref.ts";
 import { latin1 } from "./body.ts";
 import type { Vault } from "./vault.ts";
@@ -36,11 +36,6 @@ const BASIC = new RegExp(`^(?:[^:]*:(${REF_IN_TEXT})|(${REF_IN_TEXT}):[^:]*)$`, 
 /** Authentication scheme before a key. */
 const SCHEME = /^\s*[A-Za-z][A-Za-z0-9-]*\s+/;
 
-/** Provider whose accounts a host knows; `mcp` for the hosts of credentials that a person added. */
-export function accountsAt(vault: Vault, host: string): Provider | undefined {
-  return ownerOf(host) ?? (vault.isBound(host) ? "mcp" : undefined);
-}
-
 /**
  * Requires that a request's head names accounts of the store only.
  *
@@ -52,7 +47,7 @@ export function requireStoredHead(
   to: Destination,
   headers: readonly (readonly [string, string])[],
 ): void {
-  const provider = accountsAt(vault, to.host);
+  const provider = vault.providerAt(to.host);
   if (provider === undefined) return;
   const guard = new AccountGuard(vault, to.host, provider);
   for (const [name, value] of headers) {
@@ -66,8 +61,10 @@ export function requireStoredHead(
 
 /** Filter of a request for a token, which may spend tokens of the store only; `undefined` for any other body. */
 export function storedTokenBody(vault: Vault, place: BodyPlace, inner: BodyFilter): BodyFilter | undefined {
-  const provider = tokenAnswerOf(place.host, place.path);
-  return provider && new TokenRequest(new AccountGuard(vault, place.host, provider), inner);
+  const provider = vault.catalogue.tokenAnswerOf(place.host, place.path);
+  return provider === undefined
+    ? undefined
+    : new TokenRequest(new AccountGuard(vault, place.host, provider), inner);
 }
 
 class AccountGuard {
@@ -103,10 +100,10 @@ class AccountGuard {
   requireTarget(target: string): void {
     const mark = target.indexOf("?");
     if (mark < 0) return;
-    const isToken = tokenAnswerOf(this.#host, target.slice(0, mark)) !== undefined;
+    const isToken = this.#vault.catalogue.tokenAnswerOf(this.#host, target.slice(0, mark)) !== undefined;
     for (const pair of target.slice(mark + 1).split(/[&;]/)) {
       const [name, value] = splitPair(pair).map(decode);
-      const says = allowsQuery(this.#provider, name) || QUERY.test(name.toLowerCase());
+      const says = this.#vault.catalogue.allowsQuery(this.#provider, name) || QUERY.test(name.toLowerCase());
       if (says || isToken && TOKEN_FIELD.test(name)) {
         this.require(value, `query ${name}`);
       }
@@ -121,7 +118,7 @@ class AccountGuard {
 
   isTokenRequest(headers: readonly (readonly [string, string])[]): boolean {
     const target = headers.find(([name]) => name === ":path")?.[1] ?? "";
-    return tokenAnswerOf(this.#host, target.split("?")[0]) !== undefined;
+    return this.#vault.catalogue.tokenAnswerOf(this.#host, target.split("?")[0]) !== undefined;
   }
 
   /** Requires a ref of the store in each field of a request for a token that says whose it is. */

@@ -7,9 +7,8 @@ import type { BodyFilter, BodyPlace } from "../network/interface/mod.ts";
 import { Capture, Injection } from "./head.ts";
 import type { Finder, SecretMatch } from "./finder.ts";
 import { isSecret, jsonForm, SECRET_MAX } from "./form.ts";
-import { providerOfToken } from "./token.ts";
 import { deniedError, REASON } from "./grant.ts";
-import { plainHost, type Provider, tokenAnswerOf, tokenEndpointOf } from "./provider.ts";
+import { plainHost, type Provider } from "./provider.ts";
 import type { Vault } from "./vault.ts";
 import { Buffer } from "node:buffer";
 import { joinBytes } from "../base/bytes/mod.ts";
@@ -40,18 +39,19 @@ const TOKEN_FIELDS = ["access_token", "refresh_token"];
  */
 export function requestBody(
   vault: Vault,
-  providers: ReadonlySet<Provider>,
   place: BodyPlace,
   onSent: (ref: string) => void,
 ): BodyFilter {
-  const injection = new Injection(vault, providers, place);
+  const injection = new Injection(vault, place);
   const rows = new UniqueRows(injection.substitutions);
-  const endpoint = place.scheme === "https" ? tokenEndpointOf(place.host, place.path) : undefined;
+  const endpoint = place.scheme === "https"
+    ? vault.catalogue.tokenEndpointOf(place.host, place.path)
+    : undefined;
   const encode = encoder(place.content_type);
   const host = plainHost(place.host);
   const replace = (match: SecretMatch): string | undefined => {
     const provider = match.ref === undefined
-      ? providerOfToken(match.text)!
+      ? vault.catalogue.shapes.providerOf(match.text)!
       : vault.get(match.ref)?.entry.provider;
     const ref = match.ref ?? vault.refOf(provider!, match.text);
     const isDecoy = vault.get(ref)?.entry.decoy === true;
@@ -90,8 +90,8 @@ export function requestBody(
  * @param finder finder of the secrets sent to the host, asked for with each chunk
  */
 export function responseBody(vault: Vault, place: BodyPlace, finder: () => Finder | undefined): BodyFilter {
-  const provider = tokenAnswerOf(place.host, place.path);
-  if (provider !== undefined) return new TokenBody(vault, provider, place);
+  const provider = vault.catalogue.tokenAnswerOf(place.host, place.path);
+  if (provider !== undefined && vault.takes(provider)) return new TokenBody(vault, provider, place);
   const rows = new UniqueRows();
   const keepsLength = finder() === undefined;
   const replacer = new StreamReplacer(finder, ({ ref, start, end }) => {

@@ -18,21 +18,11 @@ import type { LoginPlace } from "./entry.ts";
 import { Finder } from "./finder.ts";
 import { REASON } from "./grant.ts";
 import { messageFilter } from "./message.ts";
-import {
-  allowsHeader,
-  envNamesOf,
-  ownerOf,
-  plainHost,
-  type Provider,
-  providerOfEnv,
-  PROVIDERS,
-  tokenAnswerOf,
-} from "./provider.ts";
+import { type Definition, plainHost, type Provider } from "./provider.ts";
 import { joinedTexts, REDACTED, scrubTexts, someText, textsOf, withTexts } from "./scrub.ts";
 import { CredentialStore, storePath } from "./store.ts";
 import { isSecret } from "./form.ts";
 import { REF } from "./ref.ts";
-import { providerOfToken } from "./token.ts";
 import { type Credential, Vault } from "./vault.ts";
 import type { Home } from "../base/home/mod.ts";
 
@@ -41,6 +31,8 @@ export interface BrokerOptions {
   store: CredentialStore;
   /** providers granted by the VM's profile (`[credentials] providers`) */
   providers: Iterable<Provider>;
+  /** the only providers that corp leaves; default: all */
+  only?: Iterable<Provider>;
   /** accounts that the VM may use at providers (`[credentials] accounts`); default `any` */
   accounts?: Accounts;
   /** VM whose traffic passes the broker; absent for the host's own requests */
@@ -86,9 +78,15 @@ export class CredentialBroker implements CredentialPort {
   }
 
   /** Replaces the profile's grants; requests under way keep theirs. */
-  grant({ providers, accounts = "any" }: Pick<BrokerOptions, "providers" | "accounts">): void {
+  grant(
+    { providers, accounts = "any", only }: Pick<
+      BrokerOptions,
+      "providers" | "accounts" | "only"
+    >,
+  ): void {
     this.#providers = new Set(providers);
     this.#accounts = accounts;
+    this.#vault.use({ providers: this.#providers, ...(only && { only: new Set(only) }) });
   }
 
   /** Error of an unreadable store; every ref is refused while it is set. */
@@ -103,7 +101,7 @@ export class CredentialBroker implements CredentialPort {
   /** @throws {CredentialDenied} or {@linkcode DecoyUsed}: no part of the request may be sent */
   inject(to: Destination, headers: Header[]): Injected {
     if (this.#accounts === "stored") requireStoredHead(this.#vault, to, headers);
-    const injection = new Injection(this.#vault, this.#providers, to);
+    const injection = new Injection(this.#vault, to);
     const injected = injection.headers(headers);
     this.#recordSent(to.host, injection.refs);
     return injected;
@@ -114,7 +112,9 @@ export class CredentialBroker implements CredentialPort {
     const headers = trailers.filter(([name, value]) => {
       if (!this.#vault.isUnclean(name) && !this.#vault.isUnclean(value)) return true;
       for (const { ref, text } of this.#vault.finder.find(`${name}\n${value}`)) {
-        const provider = ref === undefined ? providerOfToken(text) : this.#vault.get(ref)?.entry.provider;
+        const provider = ref === undefined
+          ? this.#vault.catalogue.shapes.providerOf(text)
+          : this.#vault.get(ref)?.entry.provider;
         substitutions.push({
           provider: provider ?? "unknown",
           credential_ref: ref ?? this.#vault.refOf(provider!, text),
@@ -136,8 +136,10 @@ export class CredentialBroker implements CredentialPort {
   guards({ host, path }: Omit<BodyPlace, "direction">): boolean {
     const name = plainHost(host);
     if (this.#sentSecrets.has(name)) return true;
-    if (tokenAnswerOf(name, path) !== undefined) return true;
-    const owner = ownerOf(name);
+    const { catalogue } = this.#vault;
+    const endpoint = catalogue.tokenAnswerOf(name, path);
+    if (endpoint !== undefined && this.#vault.takes(endpoint)) return true;
+    const owner = catalogue.ownerOf(name);
     return owner === undefined ? this.#vault.isBound(name) : this.#vault.holds(owner);
   }
 
@@ -152,7 +154,7 @@ export class CredentialBroker implements CredentialPort {
       return responseBody(this.#vault, place, () => this.#sentSecrets.get(host)?.finder);
     }
     const onSent = (ref: string) => this.#recordSent(host, new Set([ref]));
-    const filter = requestBody(this.#vault, this.#providers, place, onSent);
+    const filter = requestBody(this.#vault, place, onSent);
     return this.#accounts === "stored" ? storedTokenBody(this.#vault, place, filter) ?? filter : filter;
   }
 
@@ -200,6 +202,24 @@ export class CredentialBroker implements CredentialPort {
     return guestEnvOf(this.#vault, providers);
   }
 
+  /**
+   * Variables for a program that starts in a running guest: credentials that were added since its boot, or took the
+   * place of others. What a person set themselves stays.
+   *
+   * @param boot variables of the guest's boot
+   */
+  freshEnv(boot: Readonly<Record<string, string>>): Record<string, string> {
+    const isOurs = (value: string | undefined) =>
+      value === undefined || isGitHelper(value) ||
+      REF.test(value) && this.#vault.get(value)?.entry.source !== "captured";
+    const keepsGit = boot.GIT_CONFIG_COUNT !== undefined && !isOurs(boot.GIT_CONFIG_VALUE_0);
+    return Object.fromEntries(
+      Object.entries(this.guestEnv()).filter(([name, value]) =>
+        boot[name] !== value && (name.startsWith("GIT_CONFIG_") ? !keepsGit : isOurs(boot[name]))
+      ),
+    );
+  }
+
   /** Replaces the secrets of a `.env` file with refs. */
   captureDotEnv(text: string): { text: string; substitutions: CredentialSubstitution[] } {
     return captureDotEnv(this.#vault, text);
@@ -220,13 +240,14 @@ export class CredentialBroker implements CredentialPort {
       scheme: isHere ? "https" : url.protocol.slice(0, -1),
       host: url.hostname,
       port: Number(url.port) || (url.protocol === "https:" ? 443 : 80),
+      isHost: true,
       ...(login && { login }),
     };
-    const injection = new Injection(this.#vault, new Set(PROVIDERS), to);
+    const injection = new Injection(this.#vault, to);
     const { secret, signal } = injection.use(
       ref,
       "authorization",
-      (provider) => allowsHeader(provider, "authorization"),
+      (provider) => this.#vault.catalogue.allowsHeader(provider, "authorization"),
     );
     return { secret, released: signal, substitutions: injection.substitutions };
   }
@@ -292,22 +313,35 @@ interface SentSecrets {
  */
 function guestEnvOf(vault: Vault, providers: Iterable<Provider>): Record<string, string> {
   const env: Record<string, string> = {};
+  const helpers: [key: string, value: string][] = [];
   for (const provider of providers) {
     const credential = latestOf(vault, provider);
-    if (!credential) continue;
-    for (const name of namesFor(provider, credential.secret)) env[name] = credential.entry.ref;
-    if (provider === "github") Object.assign(env, GIT_HELPER);
+    const definition = vault.catalogue.find(provider);
+    if (!credential || !definition) continue;
+    for (const name of namesFor(definition, credential.secret)) env[name] ??= credential.entry.ref;
+    helpers.push(...gitHelpers(definition, credential.entry.hosts));
   }
+  if (helpers.length > 0) env.GIT_CONFIG_COUNT = String(helpers.length);
+  helpers.forEach(([key, value], at) => {
+    env[`GIT_CONFIG_KEY_${at}`] = key;
+    env[`GIT_CONFIG_VALUE_${at}`] = value;
+  });
   return env;
 }
 
+/** Beginning of every helper that a guest has for git. */
+const GIT_HELPER = '!f() { test "$1" = get && echo username=';
+
+function isGitHelper(value: string): boolean {
+  return value.startsWith(GIT_HELPER);
+}
+
 /** git asks a helper for user and password; it gets the ref, and the broker finds that inside Basic. */
-const GIT_HELPER = {
-  GIT_CONFIG_COUNT: "1",
-  GIT_CONFIG_KEY_0: "credential.https://github.com.helper",
-  GIT_CONFIG_VALUE_0:
-    '!f() { test "$1" = get && echo username=x-access-token && echo "password=$GITHUB_TOKEN"; }; f',
-};
+function gitHelpers({ git, env = [] }: Definition, named: readonly string[] = []): [string, string][] {
+  if (!git) return [];
+  const helper = `${GIT_HELPER}${git.user} && echo "password=$${env[0]}"; }; f`;
+  return [...git.hosts, ...named].map((host) => [`credential.https://${host}.helper`, helper]);
+}
 
 function latestOf(vault: Vault, provider: Provider): Credential | undefined {
   let latest: Credential | undefined;
@@ -322,8 +356,8 @@ function latestOf(vault: Vault, provider: Provider): Credential | undefined {
 /**
  * Variable names for a secret. Anthropic's clients distinguish OAuth tokens from API keys by the variable.
  */
-function namesFor(provider: Provider, secret = ""): readonly string[] {
-  if (provider !== "anthropic") return envNamesOf(provider);
+function namesFor({ id, env = [] }: Definition, secret = ""): readonly string[] {
+  if (id !== "anthropic") return env;
   return [secret.startsWith("sk-ant-oat") ? "CLAUDE_CODE_OAUTH_TOKEN" : "ANTHROPIC_API_KEY"];
 }
 
@@ -332,6 +366,14 @@ function namesFor(provider: Provider, secret = ""): readonly string[] {
  * is the value.
  */
 const LINE = /^(\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*)(?:(["'`])([^"'`]*)\3|([^\s"'`]+))/;
+
+/** Provider of the secret in a variable, by the variable's name; `undefined` where only its shape can tell. */
+function providerOfVariable(vault: Vault, name: string, value: string): Provider | undefined {
+  const { catalogue } = vault;
+  const provider = catalogue.providerOfEnv(name);
+  if (provider === undefined || vault.takes(provider)) return provider;
+  return catalogue.shapes.isLoose(value) ? provider : undefined;
+}
 
 /**
  * Replaces the secrets of a `.env` file with refs: tokens, and values of variables read by providers'
@@ -345,7 +387,7 @@ function captureDotEnv(
   const lines = text.split("\n").map((line) => {
     const [whole, before, name, quote = "", ...values] = LINE.exec(line) ?? [];
     const value = values.find((text) => text !== undefined) ?? "";
-    const provider = name === undefined ? undefined : providerOfEnv(name);
+    const provider = name === undefined ? undefined : providerOfVariable(vault, name, value);
     if (whole === undefined || provider === undefined || !isSecret(value) || REF.test(value)) {
       return capture.text(line, ".env");
     }

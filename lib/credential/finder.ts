@@ -1,7 +1,7 @@
 import { fold, lower } from "./fold.ts";
 import { foldedForms, plainForms, SECRET_MIN } from "./form.ts";
 import { plainRef, REF_IN_TEXT, REF_PREFIX } from "./ref.ts";
-import { TOKEN_IN_TEXT, TOKEN_MAX, TOKEN_MIN, TOKEN_PART } from "./token.ts";
+import { TOKEN_BEGIN, TOKEN_MAX, TOKEN_MIN, TokenShapes } from "./token.ts";
 
 /** Part of a text that must be replaced. */
 export interface SecretMatch {
@@ -14,18 +14,101 @@ export interface SecretMatch {
   ref?: string;
 }
 
-const STATIC = new RegExp(`${REF_IN_TEXT}|${TOKEN_IN_TEXT}`, "g");
 const COLON = "(?::|%3[Aa])";
 /** `c`, `cr` … `credential%3` … `credential:blake3:`: prefixes of a ref cut before its digits. */
 const REF_PARTS = Array.from(REF_PREFIX, (_, at) => {
   const part = REF_PREFIX.slice(0, at + 1).replaceAll(":", COLON);
   return REF_PREFIX[at + 1] === ":" ? `${part}(?:%3?)?` : part;
 });
-/** End of a text that may be the beginning of a ref or token. */
-const PART = new RegExp(
-  `(?:${REF_PARTS.join("|")}|credential${COLON}blake3${COLON}[0-9a-f]{0,63}|${TOKEN_PART})$`,
+
+/** Patterns of refs, and of tokens. */
+interface ShapePatterns {
+  /** beginnings of refs, and of tokens whose prefix has no separator */
+  begins: RegExp;
+  /** separators in the prefixes of the others, with what stands before as a group */
+  separators: RegExp;
+  /** a whole one, where it begins */
+  whole: RegExp;
+  /** end of a text that may be the beginning of one */
+  part: RegExp;
+}
+
+/** Characters that follow the first separator of every token. */
+const AFTER_SEPARATOR = "(?=[\\w+/=-]{14})";
+
+/**
+ * A prefix with a separator is found by that: an engine looks for a few characters many times as fast as for dozens of
+ * prefixes.
+ */
+function patternsOf({ prefixes, inText, part }: TokenShapes): ShapePatterns {
+  const separated = prefixes.filter((prefix) => /^[A-Za-z0-9]+[-_]/.test(prefix));
+  const heads = [...new Set(separated.map((prefix) => prefix.split(/[-_]/)[0]))];
+  const others = prefixes.filter((prefix) => !separated.includes(prefix)).map(RegExp.escape);
+  return {
+    begins: new RegExp(`${TOKEN_BEGIN}(?:${others.join("|")})|credential`, "g"),
+    separators: new RegExp(`[-_]${AFTER_SEPARATOR}(?<=${TOKEN_BEGIN}(${heads.join("|")})[-_])`, "g"),
+    whole: new RegExp(`${REF_IN_TEXT}|${inText}`, "y"),
+    part: new RegExp(`(?:${REF_PARTS.join("|")}|credential${COLON}blake3${COLON}[0-9a-f]{0,63}|${part})$`),
+  };
+}
+
+const SHAPES = patternsOf(TokenShapes.BUILT_IN);
+
+/** Finds tokens and refs in one text, in order. */
+class ShapeSearch {
+  readonly #text: string;
+  /** places where the next one may begin; the length of the text without one */
+  #plain = -1;
+  #separated = -1;
+  /** the last separator that was looked at, and one more */
+  #after = 0;
+  #from: number;
+
+  constructor(text: string, from: number) {
+    this.#text = text;
+    this.#from = from;
+  }
+
+  next(): RegExpExecArray | undefined {
+    const { whole } = SHAPES;
+    for (let at = this.#nextPlace(); at < this.#text.length; at = this.#nextPlace()) {
+      whole.lastIndex = at;
+      const match = whole.exec(this.#text);
+      this.#from = match ? at + match[0].length : at + 1;
+      if (match) return match;
+    }
+  }
+
+  #nextPlace(): number {
+    const { begins, separators } = SHAPES;
+    if (this.#plain < this.#from) {
+      begins.lastIndex = this.#from;
+      this.#plain = begins.exec(this.#text)?.index ?? this.#text.length;
+    }
+    while (this.#separated < this.#from) {
+      separators.lastIndex = Math.max(this.#from, this.#after);
+      const match = separators.exec(this.#text);
+      this.#separated = match ? match.index - match[1].length : this.#text.length;
+      this.#after = (match?.index ?? this.#text.length) + 1;
+    }
+    return Math.min(this.#plain, this.#separated);
+  }
+}
+
+/** Characters that a token or a ref may have. */
+const INSIDE = Uint8Array.from(
+  { length: 128 },
+  (_, code) => /[\w+/=.:%-]/.test(String.fromCharCode(code)) ? 1 : 0,
 );
-/** Longest match of {@linkcode PART}: a token, or a ref with its colons encoded. */
+
+/** Start of the characters at the end of a text, from an offset on, that may belong to one token or ref. */
+function startOfWord(text: string, from: number): number {
+  let at = text.length;
+  while (at > from && INSIDE[text.charCodeAt(at - 1)] === 1) at--;
+  return at;
+}
+
+/** Longest match of {@linkcode ShapePatterns.part}: a token, or a ref with its colons encoded. */
 const PART_MAX = TOKEN_MAX + 16;
 
 /** Matches in a text, and the beginning of one at its end. */
@@ -57,7 +140,10 @@ export class Finder {
    * @param secrets ref → secret
    * @param options.shapes also finds tokens and refs
    */
-  constructor(secrets: Iterable<[ref: string, secret: string]>, { shapes = true } = {}) {
+  constructor(
+    secrets: Iterable<[ref: string, secret: string]>,
+    { shapes = true } = {},
+  ) {
     this.#shapes = shapes;
     const all = [...secrets];
     this.#plain = new Patterns(
@@ -90,8 +176,7 @@ export class Finder {
   /** True when a whole text has a match. */
   holds(text: string): boolean {
     if (this.#shapes) {
-      STATIC.lastIndex = 0;
-      if (STATIC.test(text)) return true;
+      if (new ShapeSearch(text, 0).next()) return true;
     }
     if (this.#plain.size === 0) return false;
     const matches: SecretMatch[] = [];
@@ -176,8 +261,8 @@ class Patterns {
 
 /** Finds tokens and refs. @returns start of a possible partial one at the end of the text */
 function scanShapes(text: string, from: number, matches: SecretMatch[]): number {
-  STATIC.lastIndex = from;
-  for (let match = STATIC.exec(text); match; match = STATIC.exec(text)) {
+  const search = new ShapeSearch(text, from);
+  for (let match = search.next(); match; match = search.next()) {
     const [hit] = match;
     const isRef = hit.startsWith("credential");
     matches.push({
@@ -188,10 +273,11 @@ function scanShapes(text: string, from: number, matches: SecretMatch[]): number 
       ...(isRef && { ref: plainRef(hit) }),
     });
   }
-  const window = Math.max(from, text.length - PART_MAX);
+  const window = startOfWord(text, Math.max(from, text.length - PART_MAX));
+  if (window === text.length) return window;
   // One character earlier, so that the middle of a word does not match as a beginning.
   const before = Math.max(0, window - 1);
-  const part = PART.exec(text.slice(before));
+  const part = SHAPES.part.exec(text.slice(before));
   return part ? Math.max(window, before + part.index) : text.length;
 }
 

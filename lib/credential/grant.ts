@@ -5,12 +5,15 @@
 import type { CredentialSubstitution } from "../event/mod.ts";
 import { CredentialDenied, type Destination } from "../network/interface/mod.ts";
 import { isSamePlace, type LoginPlace } from "./entry.ts";
-import { ownerOf, plainHost, type Provider } from "./provider.ts";
+import { hostTest } from "./catalogue.ts";
+import { plainHost, type Provider } from "./provider.ts";
 import type { Vault } from "./vault.ts";
 
 /** Destination of a request, and the login that it is made with; only the host makes requests with one. */
 export interface GrantTo extends Destination {
   login?: LoginPlace;
+  /** the host itself asks; a definition that names the ref is the grant */
+  isHost?: boolean;
 }
 
 /** Secret that may be sent. */
@@ -54,13 +57,11 @@ const HINTS: Record<string, string> = {
 /**
  * Grants the secret behind a ref, if this VM may send it to the destination.
  *
- * @param providers providers granted by the VM's profile
  * @param isAllowed tests whether a secret of the provider may be sent at this location
  * @throws {CredentialDenied} for a refused ref
  */
 export function grantSecret(
   vault: Vault,
-  providers: ReadonlySet<Provider>,
   ref: string,
   to: GrantTo,
   location: string,
@@ -81,12 +82,14 @@ export function grantSecret(
   if (vault.broken) throw deniedError(row("error", REASON.unreadable));
   if (!credential || !provider) throw deniedError(row("denied", REASON.unknown));
   if (credential.isRevoked) throw deniedError(row("denied", REASON.revoked));
-  if (!providers.has(provider) || !(credential.isOwn || credential.entry.source === "added")) {
+  const { isOwn, entry: { source } } = credential;
+  const isGranted = to.isHost || vault.mayUse(provider, isOwn && source !== "added");
+  if (!isGranted || !(isOwn || source === "added")) {
     throw deniedError(row("denied", REASON.notGranted));
   }
   if (!isForLogin(credential.entry.login, to.login)) throw deniedError(row("denied", REASON.notGranted));
   if (to.scheme !== "https") throw deniedError(row("denied", REASON.notHttps));
-  if (!isProviderHost(provider, credential.entry.hosts, to)) {
+  if (!isProviderHost(vault, provider, credential.entry.hosts, to)) {
     throw deniedError(row("denied", REASON.wrongHost));
   }
   if (!isAllowed(provider)) throw deniedError(row("denied", REASON.wrongPlace));
@@ -120,12 +123,15 @@ function isForLogin(stored: LoginPlace | undefined, used: LoginPlace | undefined
   return stored && used ? isSamePlace(stored, used) : !stored && !used;
 }
 
+/** A credential goes to hosts that its provider owns, and to those that it names. */
 function isProviderHost(
+  vault: Vault,
   provider: Provider,
   hosts: string[] | undefined,
   { host, port }: Destination,
 ): boolean {
   const name = plainHost(host);
-  if (provider !== "mcp") return ownerOf(name) === provider;
-  return hosts?.some((bound) => bound === name || bound === `${name}:${port}`) ?? false;
+  const { catalogue } = vault;
+  const isBound = hosts?.some((bound) => bound === `${name}:${port}` || hostTest(bound)(name)) ?? false;
+  return catalogue.ownerOf(name) === provider || isBound && catalogue.namesHosts(provider);
 }

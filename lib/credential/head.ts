@@ -4,17 +4,9 @@ import type { Injected, Substituted } from "../network/interface/mod.ts";
 import type { SecretMatch } from "./finder.ts";
 import { isSecret } from "./form.ts";
 import { plainRef, REF, REF_IN_TEXT } from "./ref.ts";
-import { providerOfToken } from "./token.ts";
 import { deniedError, type Grant, grantSecret, type GrantTo, REASON } from "./grant.ts";
-import {
-  allowsHeader,
-  allowsQuery,
-  CREDENTIAL_HEADERS,
-  CREDENTIAL_QUERIES,
-  ownerOf,
-  plainHost,
-  type Provider,
-} from "./provider.ts";
+import { plainHost, type Provider } from "./provider.ts";
+import type { Form } from "./catalogue.ts";
 import type { Vault } from "./vault.ts";
 import { Buffer } from "node:buffer";
 
@@ -28,7 +20,7 @@ export class Capture {
   constructor(vault: Vault, host: string) {
     this.#vault = vault;
     this.#host = plainHost(host);
-    this.#owner = ownerOf(host) ?? (vault.isBound(host) ? "mcp" : undefined);
+    this.#owner = vault.providerAt(host);
   }
 
   /** Replaces the secrets in fields. A ref cannot be a name, so a field whose name holds a secret is dropped. */
@@ -63,18 +55,25 @@ export class Capture {
 
   /** Adds a secret to the vault and returns its ref. */
   take(provider: Provider, secret: string, location: string): string {
-    const hosts = provider === "mcp" ? [this.#host] : undefined;
+    const { catalogue } = this.#vault;
+    // A host that no provider owns is the place of a key only where a person named it.
+    const isNamed = provider === "mcp" || catalogue.ownerOf(this.#host) === undefined &&
+        this.#vault.boundTo(this.#host) === provider;
+    const hosts = isNamed ? [this.#host] : undefined;
     const { ref, outcome } = this.#vault.learn(provider, secret, hosts);
     this.#record(provider, ref, location, outcome);
     return ref;
   }
 
   #replaceValue(name: string, value: string): string {
-    const field = CREDENTIAL_HEADERS.has(name) || name === "proxy-authorization"
+    const field = this.#vault.catalogue.headers.has(name) || name === "proxy-authorization"
       ? headerSecret(name, value)
       : undefined;
     if (field && isSecret(field.secret) && !REF.test(field.secret)) {
-      const provider = this.#providerOf(field.secret, (owner) => allowsHeader(owner, name));
+      const provider = this.#providerOf(
+        field.secret,
+        (owner) => this.#vault.catalogue.allowsHeader(owner, name, field.form),
+      );
       if (provider) return field.with(this.take(provider, field.secret, name));
     }
     return this.text(value, name);
@@ -86,9 +85,12 @@ export class Capture {
     if (mark < 0) return this.text(target, "path");
     const query = target.slice(mark + 1).split("&").map((pair) => {
       const [name, value] = splitPair(pair);
-      const secret = CREDENTIAL_QUERIES.has(name) ? decodeParameter(value) : "";
+      const secret = this.#vault.catalogue.queries.has(name) ? decodeParameter(value) : "";
       if (isSecret(secret) && !REF.test(secret)) {
-        const provider = this.#providerOf(secret, (owner) => allowsQuery(owner, name));
+        const provider = this.#providerOf(
+          secret,
+          (owner) => this.#vault.catalogue.allowsQuery(owner, name),
+        );
         if (provider) return `${name}=${this.take(provider, secret, `query ${name}`)}`;
       }
       return this.text(pair, "query");
@@ -100,12 +102,17 @@ export class Capture {
   #providerOf(secret: string, isAllowed: (owner: Provider) => boolean): Provider | undefined {
     const ref = this.#vault.refOfSecret(secret);
     if (ref !== undefined) return this.#vault.get(ref)!.entry.provider;
-    return providerOfToken(secret) ?? (this.#owner && isAllowed(this.#owner) ? this.#owner : undefined);
+    const { shapes } = this.#vault.catalogue;
+    const isOwners = this.#owner !== undefined && isAllowed(this.#owner);
+    // What looks like a key of several providers is the key of the one that it is sent to.
+    if (isOwners && shapes.isLoose(secret)) return this.#owner;
+    return shapes.providerOf(secret) ??
+      (isOwners && this.#vault.takes(this.#owner!) ? this.#owner : undefined);
   }
 
   #refFor({ kind, text, ref }: SecretMatch, location: string): string | undefined {
     if (kind === "ref") return undefined;
-    if (kind === "token") return this.take(providerOfToken(text)!, text, location);
+    if (kind === "token") return this.take(this.#vault.catalogue.shapes.providerOf(text)!, text, location);
     this.#record(this.#vault.get(ref!)!.entry.provider, ref!, location, "known");
     return ref;
   }
@@ -114,7 +121,9 @@ export class Capture {
   #recordName(name: string): boolean {
     const secrets = this.#vault.finder.find(name).filter(({ kind }) => kind !== "ref");
     for (const { kind, text, ref } of secrets) {
-      const provider = kind === "token" ? providerOfToken(text)! : this.#vault.get(ref!)!.entry.provider;
+      const provider = kind === "token"
+        ? this.#vault.catalogue.shapes.providerOf(text)!
+        : this.#vault.get(ref!)!.entry.provider;
       this.substitutions.push({
         provider,
         credential_ref: ref ?? this.#vault.refOf(provider, text),
@@ -157,8 +166,8 @@ const REF_FIRST = new RegExp(`^${REF_IN_TEXT}`, "i");
 /** Secret in a header value. */
 interface HeaderSecret {
   secret: string;
-  /** authentication scheme; `bare` for a value that is the secret alone */
-  scheme: "bearer" | "token" | "basic" | "bare";
+  /** scheme, `bare` for a value that is the secret alone, or the half of a Basic header */
+  form: Form;
   /** the header value with `other` in place of the secret */
   with(other: string): string;
 }
@@ -176,16 +185,16 @@ function headerSecret(name: string, value: string): HeaderSecret | undefined {
     const inUser = NO_PASSWORD.has(password);
     return {
       secret: inUser ? user : password,
-      scheme: "basic",
+      form: inUser ? "basic user" : "basic password",
       with: (other) => basicValue(inUser ? `${other}:${password}` : `${user}:${other}`),
     };
   }
   const [, prefix, scheme, secret] = /^(\s*(bearer|token)\s+)(\S+)\s*$/i.exec(value) ?? [];
   if (secret !== undefined) {
-    return { secret, scheme: scheme.toLowerCase() as "bearer" | "token", with: (other) => prefix + other };
+    return { secret, form: scheme.toLowerCase(), with: (other) => prefix + other };
   }
   if (name.endsWith("authorization")) return undefined;
-  return { secret: value.trim(), scheme: "bare", with: (other) => other };
+  return { secret: value.trim(), form: "bare", with: (other) => other };
 }
 
 /** `user:password` of a Basic header, one character per byte; `undefined` for any other header. */
@@ -203,19 +212,35 @@ function basicValue(text: string): string {
 const REF_OR_LIKE = new RegExp(`${REF_IN_TEXT}|credential(?::|%3a)blake3`, "gi");
 const LIKE = /credential(?::|%3a)blake3/i;
 
+/** A path with a ref, and what stands before and behind it. */
+const PATH_WITH_REF = new RegExp(`^(.*?)(${REF_IN_TEXT})(/.*)$`, "i");
+
+/** A key in a path; servers know colons as they are. */
+function encodePathKey(secret: string): string {
+  return encodeURIComponent(secret).replaceAll("%3A", ":");
+}
+
+/** Form that a ref has in a header. @param basic `user:password` of a Basic header */
+function formOf(value: string, basic: string | undefined): Form {
+  if (basic !== undefined) {
+    const user = REF_FIRST.exec(basic)?.[0];
+    return user !== undefined && /^(?::|$)/.test(basic.slice(user.length)) ? "basic user" : "basic password";
+  }
+  const words = value.trim().split(/\s+/);
+  return words.length === 1 ? "bare" : words.length === 2 ? words[0].toLowerCase() : "other";
+}
+
 /** Replaces refs in one request's head with secrets, or refuses the request. */
 export class Injection {
   readonly #vault: Vault;
-  readonly #providers: ReadonlySet<Provider>;
   readonly #to: GrantTo;
   readonly #signals = new Set<AbortSignal>();
   readonly substitutions: CredentialSubstitution[] = [];
   /** refs replaced so far */
   readonly refs = new Set<string>();
 
-  constructor(vault: Vault, providers: ReadonlySet<Provider>, to: GrantTo) {
+  constructor(vault: Vault, to: GrantTo) {
     this.#vault = vault;
-    this.#providers = providers;
     this.#to = to;
   }
 
@@ -239,7 +264,7 @@ export class Injection {
 
   /** Grants one secret and records its use. @throws {CredentialDenied} for a refused ref */
   use(ref: string, location: string, isAllowed: (provider: Provider) => boolean): Grant {
-    const grant = grantSecret(this.#vault, this.#providers, ref, this.#to, location, isAllowed);
+    const grant = grantSecret(this.#vault, ref, this.#to, location, isAllowed);
     this.#signals.add(grant.signal);
     this.refs.add(ref);
     this.substitutions.push({
@@ -259,7 +284,7 @@ export class Injection {
     const replaced = this.#replace(
       text,
       name,
-      (provider) => allowsHeader(provider, name),
+      (provider) => this.#vault.catalogue.allowsHeader(provider, name, formOf(value, basic)),
       (secret) => secret,
     );
     return basic === undefined ? replaced : basicValue(replaced);
@@ -268,16 +293,25 @@ export class Injection {
   #replaceTarget(target: string): string {
     if (!LIKE.test(target)) return target;
     const mark = target.indexOf("?");
-    const path = mark < 0 ? target : target.slice(0, mark);
-    if (LIKE.test(path)) throw this.#misplacedError(path, "path");
+    const path = this.#replacePath(mark < 0 ? target : target.slice(0, mark));
+    if (mark < 0) return path;
     const query = target.slice(mark + 1).split("&").map((pair) => {
       const [name, value] = splitPair(pair);
       if (LIKE.test(name)) throw this.#misplacedError(name, "query");
       if (!LIKE.test(value)) return pair;
-      const isAllowed = (provider: Provider) => allowsQuery(provider, name);
+      const isAllowed = (provider: Provider) => this.#vault.catalogue.allowsQuery(provider, name);
       return `${name}=${this.#replace(value, `query ${name}`, isAllowed, encodeURIComponent)}`;
     });
     return `${path}?${query.join("&")}`;
+  }
+
+  /** Replaces a ref that a whole part of a path ends with, where keys of its provider travel in paths. */
+  #replacePath(path: string): string {
+    if (!LIKE.test(path)) return path;
+    const [, before, ref, rest] = PATH_WITH_REF.exec(path) ?? [];
+    if (ref === undefined || LIKE.test(rest)) throw this.#misplacedError(path, "path");
+    const isAllowed = (provider: Provider) => this.#vault.catalogue.allowsPath(provider, before);
+    return before + this.#replace(ref, "path", isAllowed, encodePathKey) + rest;
   }
 
   #replace(

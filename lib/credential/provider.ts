@@ -1,161 +1,78 @@
 /**
- * Providers (docs/design/contracts/09-credentials.md §9): their hosts, and the places where their secrets may
- * be sent.
+ * Providers of credentials (docs/design/contracts/09-credentials.md §9): providers.json has what is known of each.
  */
-import { memoize } from "../base/memo/mod.ts";
-import { lenientPath } from "../base/url/mod.ts";
+import PROVIDERS_JSON from "./providers.json" with { type: "json" };
 
-export const PROVIDERS = ["anthropic", "openai", "google", "github", "mcp"] as const;
-export type Provider = typeof PROVIDERS[number];
+/** Id of a provider: one of {@linkcode PROVIDERS}. */
+export type Provider = string;
 
-interface ProviderFacts {
-  /** hosts owned by the provider; `*` stands for one label or a part of it */
-  hosts: string[];
-  /** headers that may carry its secrets upstream, lower case */
-  headers: string[];
-  /** query parameters that may carry its secrets */
-  queries: string[];
-  /** `host/path` of OAuth token endpoints, the only places whose bodies may carry a secret */
-  tokens: string[];
-  /** environment variables from which its clients read a secret */
-  env: string[];
+/** Characters of a key behind its prefix. */
+export type KeyChars = "alnum" | "word" | "word-" | "base64" | "base64url" | "base64_";
+
+/** Shape of keys: a prefix, and a rest of so many such characters. A pattern of its own could run for ever. */
+export interface KeyShape {
+  prefix: string;
+  chars: KeyChars;
+  /** fewest and most characters of the rest */
+  min: number;
+  max: number;
+  /** the rest has a digit: hyphenated words can follow the prefix too */
+  digit?: boolean;
+  /** other providers' keys have this shape too */
+  loose?: boolean;
 }
 
-/**
- * Only hosts where no third party can read a request: `storage.googleapis.com` is also Google's, but serves
- * any customer's content.
- */
-const FACTS: Record<Provider, ProviderFacts> = {
-  anthropic: {
-    hosts: ["api.anthropic.com", "console.anthropic.com", "platform.claude.com"],
-    headers: ["authorization", "x-api-key"],
-    queries: [],
-    tokens: ["console.anthropic.com/v1/oauth/token", "platform.claude.com/v1/oauth/token"],
-    env: ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
-  },
-  openai: {
-    hosts: ["api.openai.com", "us.api.openai.com", "eu.api.openai.com", "auth.openai.com", "chatgpt.com"],
-    headers: ["authorization"],
-    queries: [],
-    tokens: ["auth.openai.com/oauth/token"],
-    env: ["OPENAI_API_KEY"],
-  },
-  google: {
-    hosts: [
-      "generativelanguage.googleapis.com",
-      "aiplatform.googleapis.com",
-      "*-aiplatform.googleapis.com",
-      "cloudcode-pa.googleapis.com",
-      "oauth2.googleapis.com",
-      "www.googleapis.com",
-      "accounts.google.com",
-    ],
-    headers: ["authorization", "x-goog-api-key"],
-    queries: ["key", "access_token"],
-    tokens: ["oauth2.googleapis.com/token", "accounts.google.com/o/oauth2/token"],
-    env: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-  },
-  github: {
-    hosts: [
-      "github.com",
-      "api.github.com",
-      "codeload.github.com",
-      "uploads.github.com",
-      "gist.github.com",
-      "raw.githubusercontent.com",
-      "ghcr.io",
-      "npm.pkg.github.com",
-      "models.github.ai",
-      "api.githubcopilot.com",
-    ],
-    headers: ["authorization"],
-    queries: [],
-    tokens: ["github.com/login/oauth/access_token"],
-    env: ["GITHUB_TOKEN", "GH_TOKEN"],
-  },
-  // Hosts of an mcp credential are named by the user who adds it.
-  mcp: { hosts: [], headers: ["authorization", "x-api-key"], queries: [], tokens: [], env: [] },
-};
+/** Facts about a provider. Hosts are lower case; `*` stands for one label or a part of it. */
+export interface Definition {
+  id: Provider;
+  title: string;
+  /** page that describes how its API authenticates */
+  docs: string;
+  /** day on which a source of hosts, places and variables was read; absent: general knowledge */
+  checked?: string;
+  /** hosts where no third party reads a request */
+  hosts: string[];
+  /** hosts that a credential may name besides; `*` alone stands for any */
+  named_hosts?: string[];
+  /** hosts that others serve content from: no key goes there; `*.` stands for any number of labels */
+  never?: string[];
+  /** `NAME`, in any form, or `NAME: SCHEME`; the scheme `bare` is the key alone */
+  headers?: string[];
+  /** half of a Basic header that is the key */
+  basic?: ("user" | "password")[];
+  queries?: string[];
+  /** beginnings of paths, `{key}` in the place of the key */
+  paths?: string[];
+  /** `host/path` of OAuth token endpoints, the only places whose bodies may carry a key */
+  token_endpoints?: string[];
+  /** variables from which clients read a key; the first is git's too */
+  env?: string[];
+  /** files in which clients keep a key */
+  files?: string[];
+  keys?: KeyShape[];
+  /** user that git sends with the key, and the hosts of repositories; hosts that a credential names count too */
+  git?: { user: string; hosts: string[] };
+  /** where it serves models: its name in events and prices, and the wire formats it speaks */
+  models?: { provider: string; apis: string[] };
+  /** other words for it on the command line */
+  aliases?: string[];
+  /** its keys are taken from every VM, and no VM uses them without a grant */
+  always?: boolean;
+  /** ways of authenticating that the broker does not know */
+  not_yet?: string;
+}
 
-/** Headers whose value is a secret in any shape (docs/design/contracts/09-credentials.md §9). */
-export const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set(
-  PROVIDERS.flatMap((name) => FACTS[name].headers),
-);
-/** Query parameters whose value is a secret in any shape. */
-export const CREDENTIAL_QUERIES: ReadonlySet<string> = new Set(
-  PROVIDERS.flatMap((name) => FACTS[name].queries),
-);
+/** Providers that every home knows. */
+export const DEFINITIONS = PROVIDERS_JSON as readonly Definition[];
+export const PROVIDERS: readonly Provider[] = DEFINITIONS.map(({ id }) => id);
 
-const OWNERS = new Map<string, Provider>(
-  PROVIDERS.flatMap((name) =>
-    FACTS[name].hosts.filter((host) => !host.includes("*")).map((host) => [host, name] as const)
-  ),
-);
-const PATTERNS = PROVIDERS.flatMap((name) =>
-  FACTS[name].hosts.filter((host) => host.includes("*")).map((host) => ({
-    name,
-    pattern: new RegExp(`^${host.replaceAll(".", "\\.").replace("*", "[a-z0-9-]{1,63}")}$`),
-  }))
-);
-
+/** True for the id of a provider. */
 export function isProvider(name: string): name is Provider {
-  return (PROVIDERS as readonly string[]).includes(name);
+  return PROVIDERS.includes(name);
 }
 
 /** Normalizes a host for comparison: lower case, without the root's dot. */
 export function plainHost(host: string): string {
   const name = host.toLowerCase();
   return name.endsWith(".") ? name.slice(0, -1) : name;
-}
-
-/** Provider that owns a host by name; hosts of `mcp` are bound to each credential instead. */
-export const ownerOf = memoize((host: string): Provider | undefined => {
-  const name = plainHost(host);
-  return OWNERS.get(name) ?? PATTERNS.find(({ pattern }) => pattern.test(name))?.name;
-});
-
-/** Tests whether a secret of the provider may be sent in this header. */
-export function allowsHeader(provider: Provider, header: string): boolean {
-  return FACTS[provider].headers.includes(header.toLowerCase());
-}
-
-/** Tests whether a secret of the provider may be sent in this query parameter. */
-export function allowsQuery(provider: Provider, parameter: string): boolean {
-  return FACTS[provider].queries.includes(parameter);
-}
-
-/** Provider whose OAuth token endpoint this is, exactly: a request may carry a secret there. */
-export function tokenEndpointOf(host: string, path: string): Provider | undefined {
-  const place = plainHost(host) + path;
-  return PROVIDERS.find((name) => FACTS[name].tokens.includes(place));
-}
-
-/**
- * Provider whose OAuth token endpoint a server may take this for, however the path is written: its answer may hold
- * tokens.
- */
-export function tokenAnswerOf(host: string, path: string): Provider | undefined {
-  const name = plainHost(host);
-  if (!TOKEN_HOSTS.has(name)) return undefined;
-  const place = name + lenientPath(path).toLowerCase();
-  return PROVIDERS.find((provider) => FACTS[provider].tokens.some((token) => isBelow(place, token)));
-}
-
-const TOKEN_HOSTS = new Set(
-  PROVIDERS.flatMap((name) => FACTS[name].tokens.map((token) => token.split("/")[0])),
-);
-
-/** The place itself, or with anything but a longer word behind it: `token/`, `token.json`, `token,x`. */
-function isBelow(place: string, token: string): boolean {
-  return place.startsWith(token) && !/^[a-z0-9_-]/.test(place.slice(token.length));
-}
-
-/** Environment variables of a provider's clients. */
-export function envNamesOf(provider: Provider): readonly string[] {
-  return FACTS[provider].env;
-}
-
-/** Provider whose clients read an environment variable. */
-export function providerOfEnv(name: string): Provider | undefined {
-  return PROVIDERS.find((provider) => FACTS[provider].env.includes(name));
 }

@@ -2,65 +2,86 @@
  * Tokens of providers: recognized in text by their shape, and decoys that have it
  * (docs/design/contracts/09-credentials.md §9).
  */
-import type { Provider } from "./provider.ts";
+import { type Definition, DEFINITIONS, type KeyChars, type KeyShape, type Provider } from "./provider.ts";
 
 /** Most characters of one token; real ones have a few hundred at most. */
 export const TOKEN_MAX = 1024;
 
-/** Shape of a token: a prefix, and a rest of any such characters. */
-interface Shape {
-  provider: Provider;
-  prefix: string;
-  /** pattern of one character of the rest */
-  char: string;
-  /** fewest and most characters of the rest */
-  least: number;
-  most: number;
-  /** lookahead that must hold where the rest begins */
-  ahead?: string;
-}
-
-/** Token shapes in matching order: `sk-ant-` before `sk-`, or Anthropic's tokens would match as OpenAI's. */
-const SHAPES: Shape[] = [
-  { provider: "anthropic", prefix: "sk-ant-", char: "[\\w-]", least: 16, most: TOKEN_MAX },
-  // A digit is required, since hyphenated words can also follow sk-.
-  {
-    provider: "openai",
-    prefix: "sk-",
-    char: "[\\w-]",
-    least: 20,
-    most: TOKEN_MAX,
-    ahead: "(?=[A-Za-z_-]{0,99}\\d)",
-  },
-  { provider: "google", prefix: "AIza", char: "[\\w-]", least: 30, most: 64 },
-  { provider: "google", prefix: "ya29.", char: "[\\w-]", least: 20, most: TOKEN_MAX },
-  ...["ghp_", "gho_", "ghs_", "ghu_", "ghr_"].map((prefix): Shape => ({
-    provider: "github",
-    prefix,
-    char: "[A-Za-z0-9]",
-    least: 20,
-    most: 255,
-  })),
-  { provider: "github", prefix: "github_pat_", char: "\\w", least: 20, most: 255 },
-];
-
-/** Fewest characters of a token; a ref and a JSON Web Token have more. */
-export const TOKEN_MIN = Math.min(...SHAPES.map(({ prefix, least }) => prefix.length + least));
+/** Characters of a key as a pattern. */
+const CHARS: Record<KeyChars, string> = {
+  alnum: "[A-Za-z0-9]",
+  word: "\\w",
+  "word-": "[\\w-]",
+  base64: "[A-Za-z0-9+/=]",
+  base64url: "[\\w=-]",
+  base64_: "[A-Za-z0-9+/=_]",
+};
+/** Lookahead of a digit among the first characters. */
+const DIGIT_AHEAD = "(?=[A-Za-z_-]{0,99}\\d)";
 
 /** Pattern of the place where a token begins: not within a longer word. */
-const BEGIN = "(?<![\\w-])";
+export const TOKEN_BEGIN = "(?<![\\w-])";
 
-/** Pattern of a token in text. */
-export const TOKEN_IN_TEXT = `${BEGIN}(?:${
-  SHAPES.map(({ prefix, ahead = "", char, least, most }) =>
-    `${patternOf(prefix)}${ahead}${char}{${least},${most}}`
-  ).join("|")
-})`;
+/** Shapes of the keys of a catalogue's providers. */
+export class TokenShapes {
+  /** of the providers that every home knows */
+  static readonly BUILT_IN: TokenShapes = new TokenShapes(DEFINITIONS);
 
-/** Pattern of the beginning of a token, for the end of a text whose rest has not come yet. */
-export const TOKEN_PART = `${BEGIN}(?:${
-  SHAPES.map(({ prefix, char }) => `${patternOf(prefix)}${char}*|${beginningsOf(prefix)}`).join("|")
-})`;
+  /** the longest prefix first: `sk-ant-` before `sk-`, or Anthropic's tokens would match as OpenAI's */
+  readonly #shapes: (KeyShape & { provider: Provider })[];
+  readonly #whole: RegExp;
+  /** what a token begins with */
+  readonly prefixes: readonly string[];
+  /** pattern of a token in text */
+  readonly inText: string;
+  /** pattern of the beginning of a token, for the end of a text whose rest has not come yet */
+  readonly part: string;
+  /** fewest characters of a token; a ref and a JSON Web Token have more */
+  readonly least: number;
+
+  constructor(definitions: readonly Definition[]) {
+    this.#shapes = definitions
+      .flatMap(({ id, keys = [] }) => keys.map((shape) => ({ ...shape, provider: id })))
+      .toSorted((a, b) => b.prefix.length - a.prefix.length);
+    const anyOf = (pattern: (shape: KeyShape) => string) =>
+      `${TOKEN_BEGIN}(?:${this.#shapes.map(pattern).join("|")})`;
+    this.inText = anyOf(({ prefix, chars, min, max, digit }) =>
+      `${patternOf(prefix)}${digit ? DIGIT_AHEAD : ""}${CHARS[chars]}{${min},${max}}`
+    );
+    this.part = anyOf(({ prefix, chars }) => `${patternOf(prefix)}${CHARS[chars]}*|${beginningsOf(prefix)}`);
+    this.prefixes = this.#shapes.map(({ prefix }) => prefix);
+    this.least = Math.min(...this.#shapes.map(({ prefix, min }) => prefix.length + min));
+    this.#whole = new RegExp(`^${this.inText}$`);
+  }
+
+  /** Provider of a token, by its shape; `undefined` for a text that has none of the shapes. */
+  providerOf(token: string): Provider | undefined {
+    return this.#shapeOf(token)?.provider;
+  }
+
+  /** True for a token whose shape other providers' keys have too. */
+  isLoose(token: string): boolean {
+    return this.#shapeOf(token)?.loose === true;
+  }
+
+  #shapeOf(token: string): KeyShape & { provider: Provider } | undefined {
+    if (!this.#whole.test(token)) return undefined;
+    return this.#shapes.find(({ prefix, chars, min, max }) =>
+      token.startsWith(prefix) &&
+      new RegExp(`^${CHARS[chars]}{${min},${max}}$`).test(token.slice(prefix.length))
+    );
+  }
+}
+
+/** Fewest characters of a token of a provider that every home knows. */
+export const TOKEN_MIN = TokenShapes.BUILT_IN.least;
+/** Pattern of one in text. */
+export const TOKEN_IN_TEXT = TokenShapes.BUILT_IN.inText;
+
+/** Provider of a token, by the shapes that every home knows. */
+export function providerOfToken(token: string): Provider | undefined {
+  return TokenShapes.BUILT_IN.providerOf(token);
+}
 
 /** Pattern that matches a prefix itself. */
 function patternOf(prefix: string): string {
@@ -72,28 +93,22 @@ function beginningsOf(prefix: string): string {
   return Array.from(prefix, (_, at) => patternOf(prefix.slice(0, at + 1))).join("|");
 }
 
-const WHOLE_TOKEN = new RegExp(`^${TOKEN_IN_TEXT}$`);
-
-/** Provider of a token, by its shape; `undefined` for a text that has none of the shapes. */
-export function providerOfToken(token: string): Provider | undefined {
-  if (!WHOLE_TOKEN.test(token)) return undefined;
-  return SHAPES.find(({ prefix }) => token.startsWith(prefix))?.provider;
-}
+/** Rests of decoys, as long as in real keys, after which they are made. */
+const DECOYS: Record<Provider, () => string> = {
+  anthropic: () => `sk-ant-api03-${random(93)}AA`,
+  openai: () => `sk-proj-${random(74)}T3BlbkFJ${random(74)}`,
+  google: () => `AIza${random(35)}`,
+  github: () => `ghp_${random(36)}`,
+};
 
 /** Generates a decoy: it grants nothing, and looks exactly like a real secret of the provider. */
-export function decoySecret(provider: Provider): string {
-  switch (provider) {
-    case "anthropic":
-      return `sk-ant-api03-${random(93)}AA`;
-    case "openai":
-      return `sk-proj-${random(74)}T3BlbkFJ${random(74)}`;
-    case "google":
-      return `AIza${random(35)}`;
-    case "github":
-      return `ghp_${random(36)}`;
-    case "mcp":
-      return random(43);
-  }
+export function decoySecret(
+  provider: Provider,
+  keys = DEFINITIONS.find(({ id }) => id === provider)?.keys,
+): string {
+  if (Object.hasOwn(DECOYS, provider)) return DECOYS[provider]();
+  const [shape] = keys ?? [];
+  return shape ? shape.prefix + random(Math.max(shape.min, Math.min(40, shape.max))) : random(43);
 }
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";

@@ -2,6 +2,7 @@ import { asSbxError, type SbxError } from "../base/error/mod.ts";
 import { backgroundInterval } from "../base/time/mod.ts";
 import type { StoredEntry, StoreFile } from "./entry.ts";
 import { Finder } from "./finder.ts";
+import { Catalogue } from "./catalogue.ts";
 import { plainHost, type Provider } from "./provider.ts";
 import { refOf } from "./ref.ts";
 import type { CredentialStore, NewCredential } from "./store.ts";
@@ -30,6 +31,14 @@ export interface Credential {
   isUnsaved: boolean;
 }
 
+/** What a contract says about providers. */
+export interface ProviderTerms {
+  /** the ones that its profile grants */
+  providers: ReadonlySet<Provider>;
+  /** the only ones that corp leaves; absent: all of them */
+  only?: ReadonlySet<Provider>;
+}
+
 /** Credentials of a running broker; follows the changes other processes make to the store. */
 export class Vault {
   readonly #store: CredentialStore;
@@ -52,8 +61,9 @@ export class Vault {
   #finder?: Finder;
   /** short texts without matches of the finder: most header fields repeat */
   readonly #clean = new Set<string>();
-  /** hosts of `mcp` credentials */
-  #bound?: ReadonlySet<string>;
+  /** host that a credential names → its provider */
+  #bound?: ReadonlyMap<string, Provider>;
+  #terms: ProviderTerms = { providers: new Set() };
   #timer: number;
 
   constructor(store: CredentialStore, vm: string | undefined, onError: (error: SbxError) => void) {
@@ -61,6 +71,31 @@ export class Vault {
     this.#vm = vm;
     this.#onError = onError;
     this.#timer = backgroundInterval(() => this.poll(), POLL_MS);
+  }
+
+  /** Replaces what the contract says. */
+  use(terms: ProviderTerms): void {
+    this.#terms = terms;
+  }
+
+  get catalogue(): Catalogue {
+    return Catalogue.BUILT_IN;
+  }
+
+  /** True if the VM may use keys of a provider: the granted ones, and its own where nothing forbids them. */
+  mayUse(provider: Provider, isOwn: boolean): boolean {
+    const { providers, only } = this.#terms;
+    if (providers.has(provider)) return true;
+    return isOwn && !this.catalogue.isAlways(provider) &&
+      (!only || only.has(provider));
+  }
+
+  /**
+   * True for a provider whose secrets are taken in any form: granted ones, and those that count in every VM. A key
+   * of another provider is taken by its shape only, and what has none stays as it is.
+   */
+  takes(provider: Provider): boolean {
+    return this.catalogue.isAlways(provider) || this.#terms.providers.has(provider);
   }
 
   /** Error of an unreadable store; no credential may be used while it is set. */
@@ -130,14 +165,27 @@ export class Vault {
     return this.#refs.get(secret) ?? refOf(provider, secret);
   }
 
-  /** Tests whether a credential of `mcp` is bound to this host. */
-  isBound(host: string): boolean {
-    this.#bound ??= new Set(
-      [...this.active()].flatMap(({ entry: { provider, hosts } }) =>
-        provider === "mcp" ? hosts?.map((bound) => bound.split(":")[0]) ?? [] : []
-      ),
+  /** Provider of a credential that names this host; `mcp` where several do. */
+  boundTo(host: string): Provider | undefined {
+    this.#bound ??= new Map(
+      [...this.active()]
+        .filter(({ entry: { provider } }) => this.catalogue.namesHosts(provider))
+        .toSorted((a, b) => Number(a.entry.provider === "mcp") - Number(b.entry.provider === "mcp"))
+        .flatMap(({ entry: { provider, hosts = [] } }) =>
+          hosts.map((bound): [string, Provider] => [bound.split(":")[0], provider])
+        ),
     );
-    return this.#bound.has(plainHost(host));
+    return this.#bound.get(plainHost(host));
+  }
+
+  /** Tests whether a credential names this host. */
+  isBound(host: string): boolean {
+    return this.boundTo(host) !== undefined;
+  }
+
+  /** Provider whose secrets are for a host: its owner, or the one of a credential that names it. */
+  providerAt(host: string): Provider | undefined {
+    return this.catalogue.ownerOf(host) ?? this.boundTo(host);
   }
 
   /** Tests whether a secret of this provider can be sent. */

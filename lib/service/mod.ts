@@ -4,7 +4,14 @@ export type { Bin } from "./vm/bin.ts";
 export { AskInbox } from "./contract/asks.ts";
 export { budgetsOf } from "./contract/active_profiles.ts";
 export { dotEnvWithoutSecrets, isDotEnv } from "./contract/credentials.ts";
-export { auditCredentials, credentialView, newCredential } from "./contract/credentials.ts";
+export {
+  auditCredentials,
+  credentialView,
+  listProviders,
+  newCredential,
+  vmsWith,
+  vmsWithProviders,
+} from "./contract/credentials.ts";
 export { execBuffered, execPiped, execStreamed, type Pipes, type Send, type Trace } from "./run/exec.ts";
 export {
   findJob,

@@ -47,7 +47,10 @@ export interface ProgramDefaults {
 }
 
 /** The request with the image's defaults, unless the program is one of sbx's own. */
-function withDefaults<P extends Program>(request: P, { cwd, user, keepsPath }: ProgramDefaults): P {
+function withDefaults<P extends Program & { env?: Record<string, string> }>(
+  request: P,
+  { cwd, user, keepsPath }: ProgramDefaults,
+): P {
   if (COMMANDS.includes(request.argv[0])) return request;
   const isShell = keepsPath && request.argv.join(" ") === LOGIN_SHELL.join(" ");
   return {
@@ -73,6 +76,8 @@ export interface ExecContext {
   link(): Promise<GuestLink>;
   health: SessionHealth;
   defaults: ProgramDefaults;
+  /** variables that came since the guest's boot; the request's own come first */
+  env?: Record<string, string>;
 }
 
 /**
@@ -82,7 +87,7 @@ export interface ExecContext {
  * @throws {SbxError} `ledger.unavailable`
  */
 export async function execProgram(
-  { gate, activity, link, health, defaults }: ExecContext,
+  { gate, activity, link, health, defaults, env }: ExecContext,
   { t: _t, acks: _acks, trace_id, ...own }: ExecCall,
   streams: ProgramStreams,
   signal?: AbortSignal,
@@ -97,7 +102,7 @@ export async function execProgram(
     return { exit_code: NOT_PERMITTED, truncated: false, duration_ms: 0, event_id };
   }
   await activity.holds.ready();
-  const rewritten = { ...request, ...programOf(event, request) };
+  const rewritten = { ...request, ...withEnv(request.env, env), ...programOf(event, request) };
   const ends: ExecStreams = {
     output: (stream, data) => streams.output(stream, data),
     input: () => streams.input(),
@@ -124,7 +129,7 @@ export async function execProgram(
  * @throws {SbxError} `policy.blocked`, `vm.busy`, `ledger.unavailable`
  */
 export async function openTerminal(
-  { gate, activity, link, defaults }: Pick<ExecContext, "gate" | "activity" | "defaults"> & {
+  { gate, activity, link, defaults, env }: Pick<ExecContext, "gate" | "activity" | "defaults" | "env"> & {
     link: GuestLink;
   },
   size: TerminalSize,
@@ -144,14 +149,23 @@ export async function openTerminal(
   const program = programOf(passage.event, request);
   const isShell = !own && program.argv === request.argv;
   const terminal = isShell
-    ? link.terminal(size, undefined, defaults.keepsPath ? program : {})
-    : link.terminal(size, { ...program, ...own?.env && { env: own.env } });
+    ? link.terminal(size, undefined, { ...defaults.keepsPath && program, ...withEnv(undefined, env) })
+    : link.terminal(size, { ...program, ...withEnv(own?.env, env) });
   terminal.pid.then((pid) => activity.hostStarted(pid, event_id));
   if (isShell) return terminal;
   terminal.exit.then((code) => {
     if (code !== undefined) gate.observe(exitDraft(program, code, passage.event.common));
   });
   return terminal;
+}
+
+/** Variables of a request over later ones; no field without any. */
+function withEnv(
+  own: Record<string, string> | undefined,
+  later: Record<string, string> = {},
+): { env?: Record<string, string> } {
+  const env = { ...later, ...own };
+  return Object.keys(env).length > 0 ? { env } : {};
 }
 
 function refusalLine({ decision, event }: Passage): string {

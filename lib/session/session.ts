@@ -161,11 +161,19 @@ export class Session {
   async exec(call: ExecCall, streams: ProgramStreams, signal?: AbortSignal): Promise<ExecOutcome> {
     const link = () => this.#guest("exec");
     await link();
-    const { gate, activity } = await this.enforcement;
+    const enforcement = await this.enforcement;
+    const { gate, activity } = enforcement;
     // Loaded like the enforcement: policy would delay the start of this process.
     const { execProgram } = await import("./exec.ts");
     return await execProgram(
-      { gate, activity, link, health: this.#health, defaults: this.#programDefaults },
+      {
+        gate,
+        activity,
+        link,
+        health: this.#health,
+        defaults: this.#programDefaults,
+        env: enforcement.freshEnv(),
+      },
       call,
       streams,
       signal,
@@ -176,10 +184,11 @@ export class Session {
   async terminal(size: TerminalSize, own?: TerminalRequest, trace_id?: string): Promise<Terminal> {
     const { shell } = await this.#guest("shell");
     if (!own && shell) return shell;
-    const { gate, activity } = await this.enforcement;
+    const enforcement = await this.enforcement;
+    const { gate, activity } = enforcement;
     const { openTerminal } = await import("./exec.ts");
     return await openTerminal(
-      { gate, activity, link: this.#link, defaults: this.#programDefaults },
+      { gate, activity, link: this.#link, defaults: this.#programDefaults, env: enforcement.freshEnv() },
       size,
       own,
       trace_id,

@@ -31,10 +31,12 @@ export async function openGate(
   { home, path, contract, record, onUnrecorded, onRecorded, ...watchers }: GateTerms,
 ): Promise<RecordParts> {
   const policy = compileLayers(contract);
+  const { providers, accounts, only } = grantOf(contract);
   const broker = await CredentialBroker.open({
     store: new CredentialStore(storePath(home)),
-    providers: grantOf(contract).providers,
-    ...(contract.profile.accounts && { accounts: contract.profile.accounts }),
+    providers,
+    ...(accounts && { accounts }),
+    ...(only && { only }),
     vm: record.id,
     onError: ({ message }) => log.warn(message),
   });

@@ -12,13 +12,13 @@ import {
 import type { Destination } from "../../lib/network/interface/mod.ts";
 
 /** A secret of each provider. */
-export const KEY = {
+export const KEY: Record<Provider, string> = {
   anthropic: "sk-ant-api03-" + "Zq7".repeat(30),
   openai: "sk-proj-4fQ9" + "kLm2".repeat(20),
   google: "AIzaSyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY",
   github: "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
   mcp: "mcp/secret+with=signs:1234567890",
-} satisfies Record<Provider, string>;
+};
 export const ALL = Object.keys(KEY) as Provider[];
 
 /** A store, its refs by provider, and brokers over it. */

@@ -182,6 +182,7 @@ export const api = {
       after_hash,
     }),
   credentials: () => ask("GET", "/credentials/list", {}),
+  credentialProviders: () => ask("GET", "/credentials/providers", {}),
   addCredential: (credential: CredentialAdd) => submit("POST", "/credentials/add", {}, credential),
   revokeCredential: (ref: string) => ask("DELETE", "/credentials/{ref}", { ref }),
   credentialAudit: (conditions: Conditions<"/credentials/audit">) =>

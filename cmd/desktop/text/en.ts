@@ -269,7 +269,7 @@ const credentials = {
     provider: "Provider",
     secret: "Secret",
     label: "Label (optional)",
-    host: "Host that receives it (provider mcp only)",
+    host: "Host that receives it (for a service of your own)",
     decoy: "A decoy: every use raises a finding. Without a secret, one is made up.",
     submit: "Add",
     kept: "The secret is sent once and not kept by this page.",

@@ -4,6 +4,7 @@ import type {
   DeletedVm,
   JobList,
   ProfileList,
+  ProviderList,
   SessionList,
   SnapshotList,
   TemplateList,
@@ -198,6 +199,10 @@ const LOOKUPS: Record<Exclude<Lookup, "agents">, (client: Client, vm: string) =>
   async templates(client) {
     const { templates } = await client.json<TemplateList>("GET", "/templates");
     return templates.map(({ id, created_at }) => ({ word: id, about: created_at }));
+  },
+  async providers(client) {
+    const { providers } = await client.json<ProviderList>("GET", "/credentials/providers");
+    return providers.map(({ id, title }) => ({ word: id, about: title }));
   },
   async credentials(client) {
     const { credentials } = await client.json<CredentialList>("GET", "/credentials/list");

@@ -1,16 +1,17 @@
 import type {
   AuditRow,
-  CredentialAdd,
+  CredentialAdded,
   CredentialAudit,
   CredentialList,
   CredentialView,
+  ProviderList,
+  ProviderView,
 } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { allOf } from "../../../lib/base/list/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, usageError, UTC_NOTE } from "../output.ts";
 import { readSecret } from "./secret.ts";
 
@@ -20,15 +21,21 @@ const ADD: Command = {
   summary: "add a key, read from the terminal or standard input",
   options: [
     { name: "label", value: "TEXT", about: "label of the credential" },
-    { name: "host", value: "HOST", about: "for mcp: the only host that may receive it" },
+    {
+      name: "host",
+      value: "HOST",
+      about: "host that may receive it: for mcp, or a service that runs on hosts of its users",
+    },
     { name: "decoy", about: "create a key that grants no access; any use of it raises a finding" },
     JSON_OPTION,
   ],
   // More words are read, so that the error explains where keys are typed and repeats none, however short.
   words: { min: 1, max: 64 },
+  completes: ["providers"],
   examples: [
     "sbx credentials add anthropic",
     "sbx credentials add github --label work < token.txt",
+    "sbx credentials add gitlab --host gitlab.example.com",
     "sbx credentials add mcp --host mcp.example.com",
   ],
   run: add,
@@ -47,6 +54,16 @@ export const command: CommandGroup = {
       run: list,
     },
     ADD,
+    {
+      name: "credentials providers",
+      usage: "[PROVIDER] [--json]",
+      summary: "list the providers whose keys sbx keeps, or what it knows of one",
+      options: [JSON_OPTION],
+      words: { min: 0, max: 1 },
+      completes: ["providers"],
+      examples: ["sbx credentials providers", "sbx credentials providers gitlab"],
+      run: providers,
+    },
     {
       name: "credentials revoke",
       usage: "REF [--json]",
@@ -73,13 +90,6 @@ export const command: CommandGroup = {
   ],
 };
 
-const PROVIDERS: readonly string[] = allOf<CredentialAdd["provider"]>()(
-  "anthropic",
-  "openai",
-  "google",
-  "github",
-  "mcp",
-);
 const KEY_HINT =
   "a key is no argument, which other programs and the shell's history could read; sbx prompts for it";
 /** Fewest digits that select a credential. */
@@ -115,25 +125,96 @@ async function add(args: Arguments): Promise<number> {
   if (more.length > 0) {
     throw usageError(ADD, "unexpected argument after the provider", KEY_HINT);
   }
-  if (!PROVIDERS.includes(provider)) {
+  const decoy = args.has("decoy");
+  const host = args.text("host");
+  const client = await connect();
+  const definition = findProvider(await fetchProviders(client), provider);
+  if (!definition) {
     throw usageError(
       ADD,
       "unknown provider",
-      `give one of ${PROVIDERS.join(", ")}; sbx prompts for the key`,
+      "sbx credentials providers lists them, and sbx prompts for the key; for a host of your own: mcp --host HOST",
     );
   }
-  const decoy = args.has("decoy");
-  const host = args.text("host");
-  if (provider === "mcp" && host === undefined) {
-    throw usageError(ADD, "a credential for mcp needs --host HOST");
+  if (definition.hosts.length === 0 && host === undefined) {
+    throw usageError(ADD, `a credential for ${definition.id} needs --host HOST`);
   }
-  const client = await connect();
   // The service generates the key of a decoy.
-  const secret = decoy ? undefined : await readSecret(`${provider} key: `);
-  const json = { provider, secret, label: args.text("label"), host, ...(decoy && { decoy }) };
-  const added = await client.json<CredentialView>("POST", "/credentials/add", { json });
+  const secret = decoy ? undefined : await readSecret(`${definition.id} key: `);
+  const json = { provider: definition.id, secret, label: args.text("label"), host, ...(decoy && { decoy }) };
+  const added = await client.json<CredentialAdded>("POST", "/credentials/add", { json });
   await (args.has("json") ? printJson(added) : print(added.ref));
+  if (!args.has("json")) { for (const vm of added.running) note(reachLine(vm)); }
   return 0;
+}
+
+/** What a running VM has of a new credential. */
+function reachLine({ name, variables }: CredentialAdded["running"][number]): string {
+  const has = variables.length > 0 ? ` and find its ref in ${variables.join(", ")}` : "";
+  return `${name}: programs that start from now on may use it${has}; running ones keep their variables`;
+}
+
+async function providers(args: Arguments): Promise<number> {
+  const all = await fetchProviders(await connect());
+  const [word] = args.words;
+  const one = word === undefined ? undefined : findProvider(all, word);
+  if (word !== undefined && !one) {
+    throw new SbxError("credential.not_found", "no such provider", {
+      hint: "sbx credentials providers lists them",
+    });
+  }
+  if (args.has("json")) await printJson(one ?? { providers: all });
+  else if (one) await print(table(["", ""], factsOf(one)));
+  else {
+    const headings = ["PROVIDER", "TITLE", "HOSTS", "PLACES"];
+    await print(table(headings, all.map((each) => [each.id, each.title, hostsOf(each), placesOf(each)])));
+  }
+  return 0;
+}
+
+function hostsOf({ hosts, named_hosts = [] }: ProviderView): string {
+  const named = named_hosts.map((host) => host === "*" ? "the host named with --host" : `${host} (--host)`);
+  const shown = hosts.length > 3 ? [...hosts.slice(0, 2), `${hosts.length - 2} more`] : hosts;
+  return [...shown, ...named].join(", ");
+}
+
+function placesOf({ headers = [], basic = [], queries = [], paths = [] }: ProviderView): string {
+  return [
+    ...headers,
+    ...basic.map((half) => `basic ${half}`),
+    ...queries.map((name) => `?${name}=`),
+    ...paths,
+  ]
+    .join(", ");
+}
+
+/** Everything about one provider, a line for each fact. */
+function factsOf(provider: ProviderView): string[][] {
+  const { id, title, hosts, named_hosts = [], never = [], token_endpoints = [], env = [], files = [] } =
+    provider;
+  const { prefixes, models, not_yet = "", docs, checked } = provider;
+  const facts: [string, string][] = [
+    ["provider", `${id}: ${title}`],
+    ["hosts", [...hosts, ...named_hosts.map((host) => `${host} (--host)`)].join(", ")],
+    ["never", never.join(", ")],
+    ["places", placesOf(provider)],
+    ["token endpoints", token_endpoints.join(", ")],
+    ["variables", env.join(", ")],
+    ["files", files.join(", ")],
+    ["keys begin with", prefixes.join(", ")],
+    ["models", models ? `${models.provider} (${models.apis.join(", ")})` : ""],
+    ["not yet", not_yet],
+    ["source", checked ? `${docs}, read on ${checked}` : `${docs}, not checked`],
+  ];
+  return facts.filter(([, fact]) => fact !== "");
+}
+
+function findProvider(providers: readonly ProviderView[], word: string): ProviderView | undefined {
+  return providers.find(({ id, aliases }) => id === word || aliases?.includes(word));
+}
+
+async function fetchProviders(client: Client): Promise<ProviderView[]> {
+  return (await client.json<ProviderList>("GET", "/credentials/providers")).providers;
 }
 
 async function revoke(args: Arguments): Promise<number> {

@@ -3,19 +3,33 @@ import { credentialRoutes } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
 import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
-import { auditCredentials, credentialView, newCredential } from "../../../lib/service/mod.ts";
+import {
+  auditCredentials,
+  credentialView,
+  listProviders,
+  newCredential,
+  vmsWith,
+} from "../../../lib/service/mod.ts";
 import { recordStep } from "../../../lib/release/setup/mod.ts";
 import { handle } from "../handle.ts";
 
+/** Running VMs, with the providers that each is granted. */
+type RunningVms = () => Promise<{ name: string; providers: readonly string[] }[]>;
+
 /** Routes of the credential store and of its audit (docs/design/contracts/09-credentials.md §9). */
-export function routeCredentials(app: Hono, home: Home): void {
+export function routeCredentials(
+  app: Hono,
+  home: Home,
+  runningVms: RunningVms = () => Promise.resolve([]),
+): void {
   const store = new CredentialStore(storePath(home));
 
+  handle(app, credentialRoutes.providers, () => ({ providers: listProviders() }));
   handle(app, credentialRoutes.list, () => ({ credentials: store.list().map(credentialView) }));
   handle(app, credentialRoutes.add, async ({ body }) => {
     const [entry] = await store.add([newCredential(body)]);
     await recordStep(home, "providers");
-    return credentialView(entry);
+    return { ...credentialView(entry), running: vmsWith(entry, await runningVms()) };
   });
   handle(app, credentialRoutes.revoke, async ({ params }) => {
     if (!REF.test(params.ref)) {

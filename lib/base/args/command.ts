@@ -12,6 +12,7 @@ export type Lookup =
   | "snapshots"
   | "templates"
   | "credentials"
+  | "providers"
   | "sessions"
   | "refused events"
   | "agents"

@@ -5,8 +5,8 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers, body } from "./common.ts";
 
-/** Providers whose secrets are brokered; a test compares them with `lib/credential`. */
-export const CREDENTIAL_PROVIDERS = ["anthropic", "openai", "google", "github", "mcp"] as const;
+/** Id of a provider; the service knows which there are. */
+const ProviderId = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, "must be the id of a provider");
 /** Outcomes of the broker's actions. */
 const OUTCOMES = ["captured", "brokered", "injected", "denied", "error"] as const;
 
@@ -17,9 +17,9 @@ const Ref = z.string().regex(
 
 export const CredentialView = z.object({
   ref: z.string().describe("opaque reference: credential:blake3:<64 hex>"),
-  provider: z.enum(CREDENTIAL_PROVIDERS),
+  provider: ProviderId,
   label: z.string().optional(),
-  hosts: z.array(z.string()).optional().describe("hosts that receive the secret; provider mcp only"),
+  hosts: z.array(z.string()).optional().describe("hosts that were named for it, besides its provider's own"),
   created_at: z.string(),
   source: z.enum(["added", "captured"]).describe("added by a person, or captured from a guest's traffic"),
   decoy: z.boolean().describe("decoy: any use raises a finding"),
@@ -30,14 +30,49 @@ export type CredentialView = z.infer<typeof CredentialView>;
 export const CredentialList = z.object({ credentials: z.array(CredentialView) }).openapi("CredentialList");
 export type CredentialList = z.infer<typeof CredentialList>;
 
+export const CredentialAdded = CredentialView.extend({
+  running: z.array(z.object({
+    name: z.string(),
+    variables: z.array(z.string()).describe("variables in which programs started from now on find the ref"),
+  })).describe("running VMs that may use it from now on"),
+}).openapi("CredentialAdded");
+export type CredentialAdded = z.infer<typeof CredentialAdded>;
+
+const texts = z.array(z.string());
+export const ProviderView = z.object({
+  id: ProviderId,
+  title: z.string(),
+  docs: z.string().describe("page that describes how its API authenticates"),
+  checked: z.string().optional().describe("day on which a source was read; absent: general knowledge"),
+  hosts: texts.describe("hosts that own its keys; * is one label or a part of it"),
+  named_hosts: texts.optional().describe("hosts that may be named with a key; * is any"),
+  never: texts.optional().describe("hosts that others serve content from: no key goes there"),
+  headers: texts.optional().describe("headers with keys, with their scheme; without one in any form"),
+  basic: texts.optional().describe("halves of Basic headers that are keys"),
+  queries: texts.optional(),
+  paths: texts.optional().describe("beginnings of paths, {key} in the place of the key"),
+  token_endpoints: texts.optional().describe("the only places whose bodies carry keys"),
+  env: texts.optional().describe("variables that its clients read"),
+  files: texts.optional().describe("files in which its clients keep a key"),
+  prefixes: texts.describe("beginnings by which its keys are known"),
+  models: z.object({ provider: z.string(), apis: texts }).optional()
+    .describe("its name in events and prices of models, and the APIs it speaks"),
+  aliases: texts.optional(),
+  not_yet: z.string().optional().describe("ways of authenticating that sbx does not broker"),
+}).openapi("CredentialProvider");
+export type ProviderView = z.infer<typeof ProviderView>;
+
+export const ProviderList = z.object({ providers: z.array(ProviderView) }).openapi("CredentialProviders");
+export type ProviderList = z.infer<typeof ProviderList>;
+
 export const CredentialAdd = z.strictObject({
-  provider: z.enum(CREDENTIAL_PROVIDERS),
+  provider: ProviderId,
   secret: z.string().optional().describe("never returned or logged; generated for a decoy when absent"),
   label: z.string().min(1).max(128).regex(/^[^\p{Cc}]*$/u, "must be one line").optional(),
   host: z.string().regex(
     /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:\d{1,5})?$/,
     "must be a lower-case host name, with an optional port",
-  ).optional().describe("host that receives the secret; required for provider mcp, not allowed for others"),
+  ).optional().describe("host that receives the secret; for providers that have named_hosts"),
   decoy: z.boolean().optional(),
 }).openapi("CredentialAdd");
 export type CredentialAdd = z.infer<typeof CredentialAdd>;
@@ -79,12 +114,18 @@ export const credentialRoutes = {
     tags,
     responses: answers("all credentials without their secrets, oldest first", CredentialList),
   }),
+  providers: createRoute({
+    method: "get",
+    path: "/credentials/providers",
+    tags,
+    responses: answers("providers whose keys sbx brokers, with their hosts and places", ProviderList),
+  }),
   add: createRoute({
     method: "post",
     path: "/credentials/add",
     tags,
     request: body(CredentialAdd),
-    responses: answers("the stored credential", CredentialView),
+    responses: answers("the stored credential, and the running VMs that may use it", CredentialAdded),
   }),
   revoke: createRoute({
     method: "delete",

@@ -99,6 +99,7 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "GET", path: "/profiles/{id}/mcp/changes" },
   { method: "POST", path: "/profiles/{id}/mcp/servers/{sid}/tools/{tid}/approve" },
   { method: "GET", path: "/credentials/list" },
+  { method: "GET", path: "/credentials/providers" },
   { method: "POST", path: "/credentials/add" },
   { method: "DELETE", path: "/credentials/{ref}" },
   { method: "GET", path: "/credentials/audit" },

@@ -12,6 +12,7 @@ import { isReleaseUrl } from "../../release/schema.ts";
 import { parseReference } from "../../release/environment/mod.ts";
 import { HostTable } from "./host_service.ts";
 import { McpServers } from "./mcp/schema.ts";
+import { PROVIDERS } from "../../credential/mod.ts";
 import { NAMED_CLASSES, pathClass } from "../../event/mod.ts";
 
 /** Most paths of a profile, and most characters of each (docs/design/contracts/14-limits.md §14). */
@@ -219,7 +220,7 @@ const byArch = <S extends z.ZodType>(schema: S) =>
   z.strictObject({ arch: z.strictObject({ arm64: schema.optional(), x86_64: schema.optional() }) });
 
 /** Providers of the credential broker (docs/design/contracts/09-credentials.md §9). */
-export const Provider = z.enum(["anthropic", "openai", "google", "github", "mcp"]);
+export const Provider = z.enum(PROVIDERS as [string, ...string[]]);
 
 /** Resources and abilities of a VM; the settings `vm.resources.*` and `vm.abilities.*` fill the missing ones. */
 const VmResources = z.strictObject({

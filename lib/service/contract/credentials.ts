@@ -10,15 +10,21 @@ import type {
   CredentialAudit,
   CredentialAuditQuery,
   CredentialView,
+  ProviderView,
 } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import {
   CAPTURED_MAX,
+  Catalogue,
+  claimantOf,
   CredentialBroker,
   CredentialStore,
   decoySecret,
+  type Definition,
+  DEFINITIONS,
   holdsToken,
+  hostTest,
   looksSecret,
   type NewCredential,
   type Provider,
@@ -26,7 +32,9 @@ import {
   type StoredEntry,
   storePath,
 } from "../../credential/mod.ts";
+import { grantOf, readContract } from "../../session/mod.ts";
 import { eventsOf } from "../record/ledger.ts";
+import type { Vm } from "../vm/vm.ts";
 import { Buffer } from "node:buffer";
 import { openCa } from "../../network/ca/mod.ts";
 import { type BootFile, CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../machine/guest/wire/mod.ts";
@@ -36,7 +44,13 @@ const AUDIT_ROWS = 100;
 
 /** Checks a request for a credential. @throws {SbxError} `credential.invalid`: its fields do not fit together */
 export function newCredential({ provider, secret, label, host, decoy }: CredentialAdd): NewCredential {
-  requireHost(provider, host);
+  const definition = Catalogue.BUILT_IN.named(provider);
+  if (!definition) {
+    throw new SbxError("credential.invalid", `no provider "${provider}"`, {
+      hint: "sbx credentials providers lists them; mcp is for a host of your own",
+    });
+  }
+  requireHost(definition, host);
   if (label !== undefined) requireNoKey("label", label);
   // Clouds give hosts random names, with dots.
   if (host !== undefined && (!host.includes(".") || holdsToken(host))) requireNoKey("host", host);
@@ -46,23 +60,72 @@ export function newCredential({ provider, secret, label, host, decoy }: Credenti
     });
   }
   return {
-    provider,
-    secret: secret ?? decoySecret(provider),
+    provider: definition.id,
+    secret: secret ?? decoySecret(definition.id),
     label,
     ...(host !== undefined && { hosts: [host] }),
     ...(decoy && { decoy }),
   };
 }
 
-/** A host belongs to the provider mcp, and to no other. */
-function requireHost(provider: CredentialAdd["provider"], host: string | undefined): void {
-  if ((provider === "mcp") === (host !== undefined)) return;
-  const problem = provider === "mcp"
-    ? "a credential of mcp needs the host that it may be sent to"
-    : `${provider} has hosts of its own; its credentials take no host`;
-  throw new SbxError("credential.invalid", problem, {
-    hint: "give host with the provider mcp, and with no other",
-  });
+/** A host is for providers whose keys name one, and needed where they own none. */
+function requireHost({ id, hosts, named_hosts }: Definition, host: string | undefined): void {
+  const invalid = (problem: string, hint: string) => new SbxError("credential.invalid", problem, { hint });
+  if (host === undefined) {
+    if (hosts.length > 0 || !named_hosts) return;
+    throw invalid(`a credential of ${id} needs the host that it may be sent to`, "name it: --host HOST");
+  }
+  if (!named_hosts) {
+    throw invalid(
+      `${id} has hosts of its own; its credentials take no host`,
+      "give host with mcp, or leave it out",
+    );
+  }
+  const name = host.split(":")[0];
+  if (!named_hosts.some((pattern) => hostTest(pattern)(name))) {
+    throw invalid(`keys of ${id} do not go to ${name}`, `name a host such as ${named_hosts.join(" or ")}`);
+  }
+  // A key of an MCP server may be one of a provider, for its host.
+  const claimant = id === "mcp" ? undefined : claimantOf(name, DEFINITIONS.filter((each) => each.id !== id));
+  if (claimant) throw invalid(`${name} is ${claimant.title}'s`, `add the key as one of ${claimant.id}`);
+  if (claimantOf(name, [{ ...Catalogue.BUILT_IN.find(id)!, hosts: [] }])) {
+    throw invalid(`others read what is sent to ${name}`, "name the host of the service itself");
+  }
+}
+
+/** Providers whose keys are brokered, with all that is known of them. */
+export function listProviders(): ProviderView[] {
+  return DEFINITIONS.map(({ keys = [], always: _, git: __, ...rest }) => ({
+    ...rest,
+    prefixes: keys.map(({ prefix }) => prefix),
+  }));
+}
+
+/** Running VMs of people, with the providers that each is granted. */
+export async function vmsWithProviders(
+  vms: readonly Vm[],
+): Promise<{ name: string; providers: readonly Provider[] }[]> {
+  const granted = await Promise.all(
+    vms.filter(({ record }) => !record.parent).map(async ({ record, paths }) => {
+      const contract = await readContract(paths).catch(() => undefined);
+      return { name: record.name, providers: contract ? grantOf(contract).providers : [] };
+    }),
+  );
+  return granted.filter(({ providers }) => providers.length > 0);
+}
+
+/**
+ * Running VMs whose programs may use a credential from now on, with the variables that have its ref.
+ *
+ * @param vms with the providers that each is granted
+ */
+export function vmsWith(
+  { provider, decoy }: StoredEntry,
+  vms: readonly { name: string; providers: readonly Provider[] }[],
+): { name: string; variables: string[] }[] {
+  if (decoy) return [];
+  const variables = [...Catalogue.BUILT_IN.envNamesOf(provider)];
+  return vms.filter(({ providers }) => providers.includes(provider)).map(({ name }) => ({ name, variables }));
 }
 
 function requireNoKey(field: "label" | "host", text: string): void {

@@ -114,6 +114,11 @@ export class Supervisor {
     return this.#registry.all().filter(({ record }) => all || !record.parent).map((vm) => this.summary(vm));
   }
 
+  /** VMs with a process. */
+  alive(): Vm[] {
+    return this.#registry.alive();
+  }
+
   /** @throws {SbxError} `vm.not_found` */
   find(idOrName: string): Vm {
     return this.#registry.get(idOrName);

@@ -55,9 +55,11 @@ export async function writeContract(
   await writeAtomic(contract, text);
 }
 
-/** Credentials that a VM may use: the profile's, of the providers that corp leaves. */
-export function grantOf({ profile, corp }: Pick<Contract, "profile" | "corp">): Contract["profile"] {
+/** Credentials that a VM may use: the profile's, of the providers that corp leaves; `only` these, its own ones included. */
+export function grantOf(
+  { profile, corp }: Pick<Contract, "profile" | "corp">,
+): Contract["profile"] & { only?: string[] } {
   if (!corp.providers) return profile;
   const providers = profile.providers.filter((provider) => corp.providers!.includes(provider));
-  return { ...profile, providers };
+  return { ...profile, providers, only: corp.providers };
 }

@@ -34,7 +34,7 @@ export const Contract = z.strictObject({
     revision: z.string().optional(),
     mcp: McpServers,
     /** providers whose credentials the VM may use */
-    providers: z.array(z.enum(PROVIDERS)),
+    providers: z.array(z.enum(PROVIDERS as [string, ...string[]])),
     /** accounts that it may use at providers; absent: any */
     accounts: z.enum(ACCOUNTS).optional(),
     budget: BudgetTerms.optional(),
@@ -50,7 +50,7 @@ export const Contract = z.strictObject({
     /** false: the shared cache is not used any more */
     cache: z.literal(false).optional(),
     /** the only providers whose credentials VMs may use; absent: the profile's */
-    providers: z.array(z.enum(PROVIDERS)).optional(),
+    providers: z.array(z.enum(PROVIDERS as [string, ...string[]])).optional(),
     /** longest life of a machine, in minutes */
     vm_minutes: z.int().positive().optional(),
     budget: BudgetTerms.optional(),

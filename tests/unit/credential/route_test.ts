@@ -7,14 +7,14 @@ import { Hono } from "hono";
 import { join } from "node:path";
 import { routeCredentials } from "../../../cmd/service/routes/credentials.ts";
 import {
-  CREDENTIAL_PROVIDERS,
   type CredentialAudit,
   CredentialList,
   credentialRoutes,
+  ProviderList,
 } from "../../../lib/client/api/credential.ts";
 import { errorBody, type SbxError, statusOf } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { PROVIDERS, refOf } from "../../../lib/credential/mod.ts";
+import { DEFINITIONS, PROVIDERS, refOf } from "../../../lib/credential/mod.ts";
 import type { CredentialSubstitution, Event } from "../../../lib/event/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { Provider } from "../../../lib/config/profile/mod.ts";
@@ -23,7 +23,10 @@ import type { Parsed } from "../../helper/json.ts";
 
 const SECRET = "sk-ant-api03-" + "route".repeat(10);
 
-async function withApp(run: (call: Call, dir: string) => Promise<void>) {
+async function withApp(
+  run: (call: Call, dir: string) => Promise<void>,
+  running: { name: string; providers: string[] }[] = [],
+) {
   const dir = await Deno.makeTempDir();
   const app = new Hono();
   app.onError((error, context) =>
@@ -32,7 +35,8 @@ async function withApp(run: (call: Call, dir: string) => Promise<void>) {
       statusOf((error as unknown as SbxError).code) as 500,
     )
   );
-  routeCredentials(app, home({ get: (name) => name === "SBX_HOME" ? dir : undefined }));
+  const ofDir = home({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  routeCredentials(app, ofDir, () => Promise.resolve(running));
   const call: Call = async (method, path, json) => {
     const response = await app.request(path, {
       method,
@@ -52,11 +56,38 @@ async function withApp(run: (call: Call, dir: string) => Promise<void>) {
 
 type Call = (method: string, path: string, json?: unknown) => Promise<{ status: number; body: Parsed }>;
 
-Deno.test("the API, the broker and profiles know the same providers", () => {
-  assertEquals([...CREDENTIAL_PROVIDERS], [...PROVIDERS]);
-  assertEquals(Provider.options, [...PROVIDERS]);
-  assertEquals(Object.keys(credentialRoutes), ["list", "add", "revoke", "audit"]);
-});
+Deno.test("the API, the broker and profiles know the same providers", () =>
+  withApp(async (call) => {
+    const { providers } = ProviderList.parse((await call("GET", "/credentials/providers")).body);
+    assertEquals(providers.map(({ id }) => id), [...PROVIDERS]);
+    assertEquals(Provider.options, [...PROVIDERS]);
+    assertEquals(Object.keys(credentialRoutes), ["list", "providers", "add", "revoke", "audit"]);
+  }));
+
+Deno.test("a key is added for every provider, with a host where its service runs at many", () =>
+  withApp(async (call) => {
+    for (const { id, hosts, named_hosts } of DEFINITIONS) {
+      const host = named_hosts?.[0] === "*" ? "mine.example" : named_hosts?.[0].replace("*", "mine");
+      const body = { provider: id, secret: `a-secret-of-${id}`, ...(hosts.length === 0 && { host }) };
+      const added = await call("POST", "/credentials/add", body);
+      assertEquals([added.status, added.body.provider, added.body.running], [200, id, []]);
+      const other = await call("POST", "/credentials/add", { ...body, host: "github.com" });
+      // Only a key of a server of one's own may be for another provider's host.
+      assertEquals(other.status, id === "mcp" ? 200 : 400, id);
+    }
+    const { body } = await call("POST", "/credentials/add", { provider: "ghcr", secret: "a-secret-of-ghcr" });
+    assertEquals(body.provider, "github");
+    const pages = { provider: "gitlab", secret: SECRET, host: "someone.gitlab.io" };
+    assertEquals((await call("POST", "/credentials/add", pages)).status, 400);
+  }));
+
+Deno.test("an answer names the running VMs that may use a new key", () =>
+  withApp(async (call) => {
+    const added = await call("POST", "/credentials/add", { provider: "npm", secret: SECRET });
+    assertEquals(added.body.running, [{ name: "web", variables: ["NPM_TOKEN", "NODE_AUTH_TOKEN"] }]);
+    const decoy = await call("POST", "/credentials/add", { provider: "npm", decoy: true });
+    assertEquals(decoy.body.running, []);
+  }, [{ name: "web", providers: ["npm"] }, { name: "other", providers: ["github"] }]));
 
 Deno.test("credentials are added, listed and revoked, and no answer holds a secret", () =>
   withApp(async (call) => {

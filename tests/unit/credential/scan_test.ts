@@ -40,13 +40,14 @@ Deno.test("a stream may end, and another follow, in which the middle of a word i
   const replacer = new StreamReplacer(() => finder, ({ kind }) => `<${kind}>`);
   const push = (part: string) => text(replacer.push(bytes(part)));
   const end = () => text(replacer.end());
-  assertEquals([push(`x${token} `), push("x"), push(`${token} `), end()], [
-    `x${token} `,
-    "x",
+  // No shape of a key begins with a q.
+  assertEquals([push(`q${token} `), push("q"), push(`${token} `), end()], [
+    `q${token} `,
+    "q",
     `${token} `,
     "",
   ]);
-  assertEquals([push("x"), end(), push(`${token} `), end()], ["x", "", "<token> ", ""]);
+  assertEquals([push("q"), end(), push(`${token} `), end()], ["q", "", "<token> ", ""]);
   assertEquals([push("ab"), push("cdefgh"), push("ijkl"), end()], ["", "", "<secret>", ""]);
   assertEquals([push("abcdef"), end(), push("ghijkl"), end()], ["", "abcdef", "ghijkl", ""]);
   const empty = replacer.push(new Uint8Array());

@@ -4,7 +4,6 @@ import { api, type CredentialAdd, type CredentialView } from "../../api/routes.t
 import { text } from "../../text/en.ts";
 import { act, textOf, vmNames } from "../../store/store.ts";
 import { dateOf, Dialog, FormEnd } from "../../part/common.tsx";
-import { allOf } from "../../../../lib/base/list/mod.ts";
 
 /** Refs of the broker with their uses; no secret comes back to this page. */
 export function CredentialsPage() {
@@ -187,9 +186,6 @@ function nameOf({ label, provider, ref }: CredentialView): string {
   return label ?? `${provider} ${shortRef(ref)}`;
 }
 
-/** Providers in the order of the list. */
-const PROVIDERS = allOf<CredentialAdd["provider"]>()("anthropic", "openai", "google", "github", "mcp");
-
 /**
  * A new credential. Its secret is read from the field once, when it is sent, and the field is emptied before
  * the answer comes: it is in no signal, no attribute and no address.
@@ -198,6 +194,10 @@ function AddDialog({ onAdded, onClose }: { onAdded: () => void; onClose: () => v
   const secret = useRef<HTMLInputElement>(null);
   const error = useSignal<string | undefined>(undefined);
   const busy = useSignal(false);
+  const providers = useSignal<{ id: string; title: string }[]>([]);
+  useEffect(() => {
+    act(async () => providers.value = (await api.credentialProviders()).providers);
+  }, []);
   const words = text.credentials.form;
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
@@ -220,7 +220,7 @@ function AddDialog({ onAdded, onClose }: { onAdded: () => void; onClose: () => v
         <label>
           {words.provider}
           <select name="provider">
-            {PROVIDERS.map((provider) => <option key={provider}>{provider}</option>)}
+            {providers.value.map(({ id, title }) => <option key={id} value={id}>{title}</option>)}
           </select>
         </label>
         <label>
@@ -252,7 +252,7 @@ function requestOf(form: FormData, field: HTMLInputElement): CredentialAdd {
   field.value = "";
   const word = (name: string) => String(form.get(name) ?? "").trim() || undefined;
   return {
-    provider: form.get("provider") as CredentialAdd["provider"],
+    provider: word("provider") ?? "",
     secret,
     label: word("label"),
     host: word("host"),

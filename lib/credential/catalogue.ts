@@ -1,0 +1,191 @@
+/**
+ * The catalogue of providers: which one owns a host, and the places where its keys may be sent
+ * (docs/design/contracts/09-credentials.md §9, "Providers").
+ */
+import { memoize } from "../base/memo/mod.ts";
+import { lenientPath } from "../base/url/mod.ts";
+import { type Definition, DEFINITIONS, plainHost, type Provider } from "./provider.ts";
+import { TokenShapes } from "./token.ts";
+
+/** Any form of a header's value. */
+const ANY = "*";
+
+/** Form of a key in a header: a scheme in lower case, `bare`, or the half of a Basic header. */
+export type Form = string;
+
+/** One provider, prepared for the questions of each request. */
+interface Entry {
+  definition: Definition;
+  /** header → forms */
+  headers: ReadonlyMap<string, ReadonlySet<Form>>;
+  queries: ReadonlySet<string>;
+  /** texts before a key in a path */
+  paths: readonly string[];
+}
+
+/** Providers, their hosts and places. */
+export class Catalogue {
+  static readonly BUILT_IN: Catalogue = new Catalogue();
+
+  readonly #entries = new Map<Provider, Entry>();
+  readonly #owners = new Map<string, Provider>();
+  readonly #patterns: { id: Provider; test: (host: string) => boolean }[] = [];
+  readonly #tokens = new Map<string, Provider>();
+  readonly #tokenHosts: ReadonlySet<string>;
+  readonly #env = new Map<string, Provider>();
+  /** headers whose value is a secret in any shape */
+  readonly headers: ReadonlySet<string>;
+  /** query parameters whose value is a secret in any shape */
+  readonly queries: ReadonlySet<string>;
+  /** shapes of keys */
+  readonly shapes: TokenShapes = TokenShapes.BUILT_IN;
+
+  private constructor() {
+    for (const definition of DEFINITIONS) {
+      this.#entries.set(definition.id, entryOf(definition));
+      for (const host of definition.hosts) {
+        if (host.includes("*")) this.#patterns.push({ id: definition.id, test: hostTest(host) });
+        else this.#owners.set(host, definition.id);
+      }
+      for (const place of definition.token_endpoints ?? []) this.#tokens.set(place, definition.id);
+      for (const name of definition.env ?? []) {
+        if (!this.#env.has(name)) this.#env.set(name, definition.id);
+      }
+    }
+    const entries = [...this.#entries.values()];
+    this.headers = new Set(entries.flatMap(({ headers }) => [...headers.keys()]));
+    this.queries = new Set(entries.flatMap(({ queries }) => [...queries]));
+    this.#tokenHosts = new Set([...this.#tokens.keys()].map((place) => place.split("/")[0]));
+  }
+
+  find(id: Provider): Definition | undefined {
+    return this.#entries.get(id)?.definition;
+  }
+
+  /** The provider that a word of a command line names, by its id or an alias. */
+  named(word: string): Definition | undefined {
+    return this.find(word) ?? DEFINITIONS.find(({ aliases }) => aliases?.includes(word));
+  }
+
+  /** Provider that owns a host by name; hosts that a credential names are bound to it instead. */
+  readonly ownerOf: (host: string) => Provider | undefined = memoize((host: string) => {
+    const name = plainHost(host);
+    return this.#owners.get(name) ?? this.#patterns.find(({ test }) => test(name))?.id;
+  });
+
+  /** True for a provider whose credentials may name hosts. */
+  namesHosts(id: Provider): boolean {
+    return this.find(id)?.named_hosts !== undefined;
+  }
+
+  /** True for a provider whose keys are taken from every VM, and used by none without a grant. */
+  isAlways(id: Provider): boolean {
+    return this.find(id)?.always === true;
+  }
+
+  /**
+   * Tests whether a secret of the provider may be sent in this header.
+   *
+   * @param form its form in the value; absent: any that the provider has
+   */
+  allowsHeader(id: Provider, header: string, form?: Form): boolean {
+    const forms = this.#entries.get(id)?.headers.get(header.toLowerCase());
+    return forms !== undefined && (form === undefined || forms.has(ANY) || forms.has(form));
+  }
+
+  /** Tests whether a secret of the provider may be sent in this query parameter. */
+  allowsQuery(id: Provider, parameter: string): boolean {
+    return this.#entries.get(id)?.queries.has(parameter) ?? false;
+  }
+
+  /** Tests whether a secret of the provider may follow this beginning of a path. */
+  allowsPath(id: Provider, before: string): boolean {
+    return this.#entries.get(id)?.paths.includes(before) ?? false;
+  }
+
+  /** Provider whose OAuth token endpoint this is, exactly: a request may carry a secret there. */
+  tokenEndpointOf(host: string, path: string): Provider | undefined {
+    return this.#tokens.get(plainHost(host) + path);
+  }
+
+  /**
+   * Provider whose OAuth token endpoint a server may take this for, however the path is written: its answer may hold
+   * tokens.
+   */
+  tokenAnswerOf(host: string, path: string): Provider | undefined {
+    const name = plainHost(host);
+    if (!this.#tokenHosts.has(name)) return undefined;
+    const place = name + lenientPath(path).toLowerCase();
+    return [...this.#tokens].find(([token]) => isBelow(place, token))?.[1];
+  }
+
+  /** Environment variables of a provider's clients. */
+  envNamesOf(id: Provider): readonly string[] {
+    return this.find(id)?.env ?? [];
+  }
+
+  /** Provider whose clients read an environment variable. */
+  providerOfEnv(name: string): Provider | undefined {
+    return this.#env.get(name);
+  }
+}
+
+function entryOf(definition: Definition): Entry {
+  const { basic = [], queries = [], paths = [] } = definition;
+  const headers = new Map<string, Set<Form>>();
+  const allow = (name: string, form: Form) => headers.set(name, (headers.get(name) ?? new Set()).add(form));
+  for (const place of definition.headers ?? []) {
+    const [name, scheme = ANY] = place.split(": ");
+    allow(name, scheme);
+  }
+  for (const half of basic) allow("authorization", `basic ${half}`);
+  return {
+    definition,
+    headers,
+    queries: new Set(queries),
+    paths: paths.map((path) => path.split("{key}")[0]),
+  };
+}
+
+/** The place itself, or with anything but a longer word behind it: `token/`, `token.json`, `token,x`. */
+function isBelow(place: string, token: string): boolean {
+  return place.startsWith(token) && !/^[a-z0-9_-]/.test(place.slice(token.length));
+}
+
+// Patterns of hosts.
+
+/** Test of a pattern: `*` is one label or a part of it; alone it is any host. */
+export function hostTest(pattern: string): (host: string) => boolean {
+  if (pattern === "*") return () => true;
+  if (!pattern.includes("*")) return (host) => host === pattern;
+  const expression = new RegExp(`^${pattern.split("*").map(RegExp.escape).join("[a-z0-9-]{1,63}")}$`);
+  return (host) => expression.test(host);
+}
+
+/** True for two patterns that a host may match both. */
+function overlap(a: string, b: string): boolean {
+  const [labels, others] = [a.split("."), b.split(".")];
+  return labels.length === others.length && labels.every((label, at) => {
+    const other = others[at];
+    if (label.includes("*") && other.includes("*")) return true;
+    return hostTest(label)(other) || hostTest(other)(label);
+  });
+}
+
+/** True for a pattern that may match a host where third parties read requests. */
+function isNever(host: string, never: string): boolean {
+  if (!never.startsWith("*.")) return overlap(host, never);
+  const domain = never.slice(2);
+  return host === domain || host.endsWith(`.${domain}`);
+}
+
+/**
+ * Provider that a host belongs to already, or whose customers' content it serves: no other may claim it.
+ *
+ * @param host a host, or a pattern of hosts
+ */
+export function claimantOf(host: string, definitions: readonly Definition[]): Definition | undefined {
+  return definitions.find(({ hosts, never = [] }) =>
+    hosts.some((each) => overlap(each, host)) || never.some((each) => isNever(host, each))
+  );
+}

@@ -1,0 +1,244 @@
+/**
+ * Every provider of the catalogue through the real broker: each of its places works, every other one is refused, and
+ * its keys are found (docs/design/contracts/09-credentials.md §9, "Providers").
+ */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { claimantOf } from "../../../lib/credential/catalogue.ts";
+import { Catalogue, decoySecret, type Definition, DEFINITIONS, Finder } from "../../../lib/credential/mod.ts";
+import { isProvider } from "../../../lib/credential/provider.ts";
+import { providerOf } from "../../../lib/event/mod.ts";
+import type { Header } from "../../../lib/network/mod.ts";
+import { CredentialDenied } from "../../../lib/network/interface/mod.ts";
+import { basic, decode, encode, to, world } from "../../helper/credential.ts";
+
+/** A host that keys of a provider go to. */
+function hostOf({ hosts, named_hosts = [] }: Definition): string {
+  const host = hosts[0] ?? named_hosts[0];
+  return host === "*" ? "git.mine.example" : host.replace("*", "us-east-1");
+}
+
+const keyOf = ({ id, keys }: Definition) => decoySecret(id, keys);
+
+/** Every way in which a request can carry a text. */
+function allPlaces(value: string): Map<string, Header> {
+  const places = new Map<string, Header>();
+  for (
+    const name of new Set(
+      DEFINITIONS.flatMap(({ headers = [] }) => headers.map((each) => each.split(": ")[0])),
+    )
+  ) {
+    if (name === "authorization") continue;
+    places.set(name, [name, value]);
+  }
+  for (const scheme of ["bearer", "token", "flyv1", "digest"]) {
+    places.set(`authorization: ${scheme}`, ["authorization", `${scheme} ${value}`]);
+  }
+  places.set("authorization: bare", ["authorization", value]);
+  places.set("basic user", ["authorization", basic(`${value}:`)]);
+  places.set("basic password", ["authorization", basic(`someone:${value}`)]);
+  for (const name of new Set(DEFINITIONS.flatMap(({ queries = [] }) => queries))) {
+    places.set(`?${name}`, [":path", `/x?${name}=${value}`]);
+  }
+  places.set("/bot{key}/", [":path", `/bot${value}/getMe`]);
+  places.set("/file/bot{key}/", [":path", `/file/bot${value}/a.txt`]);
+  places.set("path", [":path", `/${value}/x`]);
+  places.set("x-anything", ["x-anything", value]);
+  return places;
+}
+
+function placesOf({ headers = [], basic = [], queries = [], paths = [] }: Definition): Set<string> {
+  const anyForm = headers.includes("authorization");
+  return new Set([
+    ...headers,
+    ...(anyForm ? [...allPlaces("").keys()].filter((each) => /^(authorization|basic)/.test(each)) : []),
+    ...basic.map((half) => `basic ${half}`),
+    ...queries.map((name) => `?${name}`),
+    ...paths,
+  ]);
+}
+
+for (const definition of DEFINITIONS) {
+  const { id, hosts } = definition;
+  const secret = keyOf(definition);
+  const host = hostOf(definition);
+  const named = hosts.length === 0 ? { hosts: [host] } : {};
+
+  Deno.test(
+    `${id}: a key travels in its places and nowhere else`,
+    world([{ provider: id, secret, ...named }], async ({ open, refs }) => {
+      const broker = await open([id]);
+      const allowed = placesOf(definition);
+      const sent = allPlaces(secret);
+      for (const [place, header] of allPlaces(refs[id])) {
+        const inject = (at: string) => broker.inject(to(at), [[":path", "/"], header]).headers[1];
+        if (allowed.has(place)) {
+          const [name, value] = sent.get(place)!;
+          const plain = (text: string) => name === ":path" ? decodeURIComponent(text) : text;
+          assertEquals(plain(inject(host)[1]), plain(value), place);
+          assertThrows(() => inject("elsewhere.example"), CredentialDenied, "does not own", place);
+          assertThrows(() => broker.inject(to(host, "http", 80), [header]), CredentialDenied, "https");
+        } else assertThrows(() => inject(host), CredentialDenied, "do not travel here", place);
+      }
+      const others = await open(id === "npm" ? ["pypi"] : ["npm"]);
+      const [, header] = [...allPlaces(refs[id])].find(([place]) => allowed.has(place))!;
+      assertThrows(() => others.inject(to(host), [header]), CredentialDenied, "not granted");
+    }),
+  );
+
+  Deno.test(
+    `${id}: a body carries a key to a token endpoint only`,
+    world([{ provider: id, secret, ...named }], async ({ open, refs }) => {
+      const broker = await open([id]);
+      const post = (at: string, path: string) => {
+        const body = broker.bodies({
+          direction: "request",
+          ...to(at),
+          path,
+          content_type: "application/json",
+        })!;
+        return decode(body.push(encode(`{"key":"${refs[id]}"}`))) + decode(body.end());
+      };
+      assert(post(host, "/v1/messages").includes("credential-withheld"));
+      for (const place of definition.token_endpoints ?? []) {
+        const slash = place.indexOf("/");
+        const [at, path] = [place.slice(0, slash), place.slice(slash)];
+        assertEquals(JSON.parse(post(at, path)).key, secret, place);
+        assert(post(at, `${path}x`).includes("credential-withheld"), place);
+      }
+    }),
+  );
+}
+
+Deno.test(
+  "the shape of every key is found in a body and taken out of records",
+  world([], async ({ open }) => {
+    const broker = await open([]);
+    for (const { id, keys = [] } of DEFINITIONS) {
+      for (const { prefix, min } of keys) {
+        const key = prefix + "Q7".repeat(512).slice(0, min);
+        const [match, ...more] = new Finder([]).find(`x "${key}" y`);
+        assertEquals([match?.text, match?.kind, more], [key, "token", []], prefix);
+        assertEquals(Catalogue.BUILT_IN.shapes.providerOf(key), id);
+        const scrubbed = broker.scrubValue({ log: `sent ${key} there` });
+        assertEquals(scrubbed, { log: "sent [redacted] there" });
+        const body = broker.bodies({ direction: "request", ...to("elsewhere.example"), path: "/" })!;
+        const sent = decode(body.push(encode(`say ${key} `))) + decode(body.end());
+        assert(!sent.includes(key) && sent.length === key.length + 5, prefix);
+      }
+    }
+  }),
+);
+
+Deno.test("no provider claims another's host, and each fact has its form", () => {
+  const id = /^[a-z][a-z0-9-]{0,31}$/;
+  const pattern = /^(?:[a-z0-9*](?:[a-z0-9*-]*[a-z0-9*])?\.)+[a-z]{2,}$/;
+  for (const definition of DEFINITIONS) {
+    const { hosts, named_hosts = [], never = [], docs, keys = [], models, headers = [] } = definition;
+    assert(id.test(definition.id) && isProvider(definition.id) && docs.startsWith("https://"), definition.id);
+    const others = DEFINITIONS.filter((each) => each !== definition);
+    for (const host of hosts) {
+      assert(pattern.test(host), host);
+      assertEquals(claimantOf(host, others)?.id, undefined, host);
+      // A wildcard stands before, or between, names that only the provider can give.
+      assert(
+        host.split("*").length <= 2 && host.replace(/^.*\*/, "").split(".").length > 2 || !host.includes("*"),
+        host,
+      );
+    }
+    for (const host of [...never, ...named_hosts.filter((each) => each !== "*")]) {
+      assert(pattern.test(host), host);
+    }
+    for (const place of definition.token_endpoints ?? []) {
+      assertEquals(Catalogue.BUILT_IN.ownerOf(place.split("/")[0]), definition.id, place);
+    }
+    for (const header of headers) assert(/^[a-z][a-z0-9-]*(?:: [a-z0-9]+)?$/.test(header), header);
+    for (const { prefix, min, max } of keys) {
+      assert(/^[A-Za-z0-9_.-]{2,20}$/.test(prefix) && min >= 16 && max >= min && max <= 1024, prefix);
+    }
+    if (models) {
+      const at = [hostOf(definition), ...hosts].map((host) => providerOf(host));
+      assert(at.includes(models.provider), definition.id);
+    }
+  }
+  assert(DEFINITIONS.length >= 40);
+});
+
+Deno.test(
+  "a guest's own key of a provider without a grant goes to that provider as before, and nowhere else",
+  world([], async ({ open }) => {
+    const broker = await open(["github"]);
+    const key = `npm_${"a1".repeat(18)}`;
+    const send = (host: string) => {
+      const { headers } = broker.capture(host, [["authorization", `Bearer ${key}`]]);
+      assert(headers[0][1].startsWith("Bearer credential:blake3:"));
+      return broker.inject(to(host), headers).headers[0][1];
+    };
+    assertEquals(send("registry.npmjs.org"), `Bearer ${key}`);
+    assertThrows(() => send("elsewhere.example"), CredentialDenied, "does not own");
+    // Without a shape it stays as it is, unless the profile grants the provider.
+    const session = [["authorization", "Bearer anonymous-session-token"]] as Header[];
+    assertEquals(broker.capture("hub.docker.com", session).headers, session);
+    broker.grant({ providers: ["github"], only: ["github"] });
+    assertThrows(() => send("registry.npmjs.org"), CredentialDenied, "not granted");
+  }),
+);
+
+Deno.test(
+  "a key that looks like OpenAI's is the key of the provider that it is sent to",
+  world([], async ({ open }) => {
+    const broker = await open(["deepseek"]);
+    const key = `sk-${"4f".repeat(16)}`;
+    const { headers, substitutions } = broker.capture("api.deepseek.com", [[
+      "authorization",
+      `Bearer ${key}`,
+    ]]);
+    assertEquals(substitutions.map(({ provider }) => provider), ["deepseek"]);
+    assertEquals(broker.inject(to("api.deepseek.com"), headers).headers[0][1], `Bearer ${key}`);
+    assertThrows(() => broker.inject(to("api.openai.com"), headers), CredentialDenied, "does not own");
+  }),
+);
+
+Deno.test(
+  "git gets a helper for each forge that is granted, and for hosts that a key names",
+  world([
+    { provider: "github", secret: "a-secret-of-github" },
+    { provider: "gitlab", secret: "a-secret-of-gitlab", hosts: ["git.mine.example"] },
+  ], async ({ open, refs }) => {
+    const broker = await open(["github", "gitlab"]);
+    const env = broker.guestEnv();
+    assertEquals(env.GITLAB_TOKEN, refs.gitlab);
+    assertEquals([env.GIT_CONFIG_COUNT, env.GIT_CONFIG_KEY_1, env.GIT_CONFIG_KEY_2], [
+      "3",
+      "credential.https://gitlab.com.helper",
+      "credential.https://git.mine.example.helper",
+    ]);
+    assert(
+      env.GIT_CONFIG_VALUE_2.includes("username=oauth2") && env.GIT_CONFIG_VALUE_2.includes("$GITLAB_TOKEN"),
+    );
+    const header: Header = ["authorization", basic(`oauth2:${refs.gitlab}`)];
+    assertEquals(
+      broker.inject(to("git.mine.example"), [header]).headers[0][1],
+      basic("oauth2:a-secret-of-gitlab"),
+    );
+  }),
+);
+
+Deno.test(
+  "a program that starts later finds what was added meanwhile, and keeps what a person set",
+  world([{ provider: "github", secret: "the-first-of-github" }], async ({ store, open, refs }) => {
+    const broker = await open(["github", "npm"]);
+    const boot = broker.guestEnv();
+    assertEquals(broker.freshEnv(boot), {});
+    await store.add([{ provider: "npm", secret: "a-secret-of-npm" }]);
+    const [rotated] = await store.add([{ provider: "github", secret: "the-second-of-github" }]);
+    await broker.refresh();
+    const fresh = broker.freshEnv(boot);
+    assertEquals(Object.keys(fresh).sort(), ["GH_TOKEN", "GITHUB_TOKEN", "NODE_AUTH_TOKEN", "NPM_TOKEN"]);
+    assertEquals(fresh.GITHUB_TOKEN, rotated.ref);
+    assertEquals(broker.freshEnv({ ...boot, NPM_TOKEN: "mine", GH_TOKEN: "mine" }).NPM_TOKEN, undefined);
+    await store.revoke(rotated.ref);
+    await broker.refresh();
+    assertEquals(broker.freshEnv(boot).GITHUB_TOKEN, undefined);
+    assertEquals(broker.guestEnv().GITHUB_TOKEN, refs.github);
+  }),
+);
