@@ -18,6 +18,7 @@ export const PAGES: GeneratedPage[] = [
   { file: "code-map.md", text: async () => (await import("./docs_code_map.ts")).codeMapPage() },
   { file: "files.md", text: async () => (await import("./docs_files.ts")).filesPage() },
   { file: "reports.md", text: async () => (await import("./docs_reports.ts")).reportsPage() },
+  { file: "providers.md", text: async () => (await import("./docs_providers.ts")).providersPage() },
   { file: "wire.md", text: async () => (await import("./docs_wire.ts")).wirePage() },
   { file: "views.md", text: async () => (await import("./docs_views.ts")).viewsPage() },
 ];

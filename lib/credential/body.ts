@@ -9,6 +9,7 @@ import type { Finder, SecretMatch } from "./finder.ts";
 import { isSecret, jsonForm, SECRET_MAX } from "./form.ts";
 import { deniedError, REASON } from "./grant.ts";
 import { plainHost, type Provider } from "./provider.ts";
+import { providerOfToken } from "./token.ts";
 import type { Vault } from "./vault.ts";
 import { Buffer } from "node:buffer";
 import { joinBytes } from "../base/bytes/mod.ts";
@@ -51,7 +52,7 @@ export function requestBody(
   const host = plainHost(place.host);
   const replace = (match: SecretMatch): string | undefined => {
     const provider = match.ref === undefined
-      ? vault.catalogue.shapes.providerOf(match.text)!
+      ? providerOfToken(match.text)!
       : vault.get(match.ref)?.entry.provider;
     const ref = match.ref ?? vault.refOf(provider!, match.text);
     const isDecoy = vault.get(ref)?.entry.decoy === true;

@@ -23,6 +23,7 @@ import { joinedTexts, REDACTED, scrubTexts, someText, textsOf, withTexts } from 
 import { CredentialStore, storePath } from "./store.ts";
 import { isSecret } from "./form.ts";
 import { REF } from "./ref.ts";
+import { isLooseToken, providerOfToken } from "./token.ts";
 import { type Credential, Vault } from "./vault.ts";
 import type { Home } from "../base/home/mod.ts";
 
@@ -112,9 +113,7 @@ export class CredentialBroker implements CredentialPort {
     const headers = trailers.filter(([name, value]) => {
       if (!this.#vault.isUnclean(name) && !this.#vault.isUnclean(value)) return true;
       for (const { ref, text } of this.#vault.finder.find(`${name}\n${value}`)) {
-        const provider = ref === undefined
-          ? this.#vault.catalogue.shapes.providerOf(text)
-          : this.#vault.get(ref)?.entry.provider;
+        const provider = ref === undefined ? providerOfToken(text) : this.#vault.get(ref)?.entry.provider;
         substitutions.push({
           provider: provider ?? "unknown",
           credential_ref: ref ?? this.#vault.refOf(provider!, text),
@@ -372,7 +371,7 @@ function providerOfVariable(vault: Vault, name: string, value: string): Provider
   const { catalogue } = vault;
   const provider = catalogue.providerOfEnv(name);
   if (provider === undefined || vault.takes(provider)) return provider;
-  return catalogue.shapes.isLoose(value) ? provider : undefined;
+  return isLooseToken(value) ? provider : undefined;
 }
 
 /**

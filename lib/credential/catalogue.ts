@@ -5,7 +5,6 @@
 import { memoize } from "../base/memo/mod.ts";
 import { lenientPath } from "../base/url/mod.ts";
 import { type Definition, DEFINITIONS, plainHost, type Provider } from "./provider.ts";
-import { TokenShapes } from "./token.ts";
 
 /** Any form of a header's value. */
 const ANY = "*";
@@ -37,8 +36,6 @@ export class Catalogue {
   readonly headers: ReadonlySet<string>;
   /** query parameters whose value is a secret in any shape */
   readonly queries: ReadonlySet<string>;
-  /** shapes of keys */
-  readonly shapes: TokenShapes = TokenShapes.BUILT_IN;
 
   private constructor() {
     for (const definition of DEFINITIONS) {

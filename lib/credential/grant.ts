@@ -133,5 +133,5 @@ function isProviderHost(
   const name = plainHost(host);
   const { catalogue } = vault;
   const isBound = hosts?.some((bound) => bound === `${name}:${port}` || hostTest(bound)(name)) ?? false;
-  return catalogue.ownerOf(name) === provider || isBound && catalogue.namesHosts(provider);
+  return catalogue.ownerOf(host) === provider || isBound && catalogue.namesHosts(provider);
 }

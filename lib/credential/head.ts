@@ -7,6 +7,7 @@ import { plainRef, REF, REF_IN_TEXT } from "./ref.ts";
 import { deniedError, type Grant, grantSecret, type GrantTo, REASON } from "./grant.ts";
 import { plainHost, type Provider } from "./provider.ts";
 import type { Form } from "./catalogue.ts";
+import { isLooseToken, providerOfToken } from "./token.ts";
 import type { Vault } from "./vault.ts";
 import { Buffer } from "node:buffer";
 
@@ -102,17 +103,16 @@ export class Capture {
   #providerOf(secret: string, isAllowed: (owner: Provider) => boolean): Provider | undefined {
     const ref = this.#vault.refOfSecret(secret);
     if (ref !== undefined) return this.#vault.get(ref)!.entry.provider;
-    const { shapes } = this.#vault.catalogue;
     const isOwners = this.#owner !== undefined && isAllowed(this.#owner);
     // What looks like a key of several providers is the key of the one that it is sent to.
-    if (isOwners && shapes.isLoose(secret)) return this.#owner;
-    return shapes.providerOf(secret) ??
+    if (isOwners && isLooseToken(secret)) return this.#owner;
+    return providerOfToken(secret) ??
       (isOwners && this.#vault.takes(this.#owner!) ? this.#owner : undefined);
   }
 
   #refFor({ kind, text, ref }: SecretMatch, location: string): string | undefined {
     if (kind === "ref") return undefined;
-    if (kind === "token") return this.take(this.#vault.catalogue.shapes.providerOf(text)!, text, location);
+    if (kind === "token") return this.take(providerOfToken(text)!, text, location);
     this.#record(this.#vault.get(ref!)!.entry.provider, ref!, location, "known");
     return ref;
   }
@@ -121,9 +121,7 @@ export class Capture {
   #recordName(name: string): boolean {
     const secrets = this.#vault.finder.find(name).filter(({ kind }) => kind !== "ref");
     for (const { kind, text, ref } of secrets) {
-      const provider = kind === "token"
-        ? this.#vault.catalogue.shapes.providerOf(text)!
-        : this.#vault.get(ref!)!.entry.provider;
+      const provider = kind === "token" ? providerOfToken(text)! : this.#vault.get(ref!)!.entry.provider;
       this.substitutions.push({
         provider,
         credential_ref: ref ?? this.#vault.refOf(provider, text),

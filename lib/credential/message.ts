@@ -10,6 +10,7 @@ import { Finder, type Scan, type SecretMatch } from "./finder.ts";
 import { SECRET_MAX } from "./form.ts";
 import { REASON } from "./grant.ts";
 import { plainHost } from "./provider.ts";
+import { providerOfToken } from "./token.ts";
 import type { Vault } from "./vault.ts";
 
 /** Most `bytes` held back within a message, and most characters remembered between messages. */
@@ -122,9 +123,7 @@ class RequestMessages extends Messages {
   }
 
   protected replace({ kind, text, ref: found, start, end }: SecretMatch): string {
-    const provider = kind === "token"
-      ? this.vault.catalogue.shapes.providerOf(text)
-      : this.vault.get(found!)?.entry.provider;
+    const provider = kind === "token" ? providerOfToken(text) : this.vault.get(found!)?.entry.provider;
     const credential_ref = found ?? this.vault.refOf(provider!, text);
     const reason = this.vault.get(credential_ref)?.entry.decoy ? REASON.decoy : REASON.inMessage;
     this.record({ provider: provider ?? "unknown", credential_ref, outcome: "denied", reason });

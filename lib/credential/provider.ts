@@ -1,5 +1,5 @@
 /**
- * Providers of credentials (docs/design/contracts/09-credentials.md §9): providers.json has what is known of each.
+ * Providers of credentials (docs/design/contracts/09-credentials.md §9): providers.json has the facts about each.
  */
 import PROVIDERS_JSON from "./providers.json" with { type: "json" };
 

@@ -83,6 +83,11 @@ export function providerOfToken(token: string): Provider | undefined {
   return TokenShapes.BUILT_IN.providerOf(token);
 }
 
+/** True for a token whose shape other providers' keys have too. */
+export function isLooseToken(token: string): boolean {
+  return TokenShapes.BUILT_IN.isLoose(token);
+}
+
 /** Pattern that matches a prefix itself. */
 function patternOf(prefix: string): string {
   return prefix.replaceAll(".", "\\.");

@@ -171,6 +171,24 @@ Deno.test("the network of a VM", async (t) => {
       },
     );
 
+    await t.step(
+      "a key that is added while a VM runs is there for its next program, and a revoked one is not",
+      async () => {
+        assertEquals((await sh("echo $GITHUB_TOKEN")).stdout, "\n");
+        const add = async (secret: string) =>
+          (await sbx.api("POST", "/credentials/add", { provider: "github", secret })).body;
+        const first = await add(`ghp_${"a1".repeat(18)}`);
+        assertEquals(first.running, [{ name: "dev", variables: ["GITHUB_TOKEN", "GH_TOKEN"] }]);
+        const fill = "printf 'protocol=https\\nhost=github.com\\n\\n' | git credential fill";
+        assertEquals((await sh("echo $GH_TOKEN")).stdout, `${first.ref}\n`);
+        assertStringIncludes((await sh(fill)).stdout, `password=${first.ref}`);
+        const second = await add(`ghp_${"b2".repeat(18)}`);
+        assertStringIncludes((await sh(fill)).stdout, `password=${second.ref}`);
+        await sbx.ok("credentials", "revoke", second.ref);
+        assertStringIncludes((await sh(fill)).stdout, `password=${first.ref}`);
+      },
+    );
+
     await t.step("there is no other way out, and each try over IP has a record", async () => {
       const recorded = async (what: string, line: string, part: RegExp) => {
         const ran = await sh(line);

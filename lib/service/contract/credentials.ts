@@ -89,7 +89,7 @@ function requireHost({ id, hosts, named_hosts }: Definition, host: string | unde
   const claimant = id === "mcp" ? undefined : claimantOf(name, DEFINITIONS.filter((each) => each.id !== id));
   if (claimant) throw invalid(`${name} is ${claimant.title}'s`, `add the key as one of ${claimant.id}`);
   if (claimantOf(name, [{ ...Catalogue.BUILT_IN.find(id)!, hosts: [] }])) {
-    throw invalid(`others read what is sent to ${name}`, "name the host of the service itself");
+    throw invalid(`others can read requests to ${name}`, "name the host of the service itself");
   }
 }
 

@@ -5,6 +5,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { claimantOf } from "../../../lib/credential/catalogue.ts";
 import { Catalogue, decoySecret, type Definition, DEFINITIONS, Finder } from "../../../lib/credential/mod.ts";
+import { providerOfToken } from "../../../lib/credential/token.ts";
 import { isProvider } from "../../../lib/credential/provider.ts";
 import { providerOf } from "../../../lib/event/mod.ts";
 import type { Header } from "../../../lib/network/mod.ts";
@@ -118,7 +119,7 @@ Deno.test(
         const key = prefix + "Q7".repeat(512).slice(0, min);
         const [match, ...more] = new Finder([]).find(`x "${key}" y`);
         assertEquals([match?.text, match?.kind, more], [key, "token", []], prefix);
-        assertEquals(Catalogue.BUILT_IN.shapes.providerOf(key), id);
+        assertEquals(providerOfToken(key), id);
         const scrubbed = broker.scrubValue({ log: `sent ${key} there` });
         assertEquals(scrubbed, { log: "sent [redacted] there" });
         const body = broker.bodies({ direction: "request", ...to("elsewhere.example"), path: "/" })!;
