@@ -106,15 +106,29 @@ export class Capture {
     const isOwners = this.#owner !== undefined && isAllowed(this.#owner);
     // What looks like a key of several providers is the key of the one that it is sent to.
     if (isOwners && isLooseToken(secret)) return this.#owner;
-    return providerOfToken(secret) ??
+    const shaped = providerOfToken(secret);
+    if (shaped !== undefined && this.#stays(shaped)) return undefined;
+    return shaped ??
       (isOwners && this.#vault.takes(this.#owner!) ? this.#owner : undefined);
   }
 
   #refFor({ kind, text, ref }: SecretMatch, location: string): string | undefined {
     if (kind === "ref") return undefined;
-    if (kind === "token") return this.take(providerOfToken(text)!, text, location);
+    if (kind === "token") {
+      const provider = providerOfToken(text)!;
+      return this.#stays(provider) ? undefined : this.take(provider, text, location);
+    }
     this.#record(this.#vault.get(ref!)!.entry.provider, ref!, location, "known");
     return ref;
+  }
+
+  /**
+   * True for a VM's own key of a service that runs at hosts of its users, where nobody named this host: it may be such a
+   * host, and the VM uses its key there as it could without sbx.
+   */
+  #stays(provider: Provider): boolean {
+    const { catalogue } = this.#vault;
+    return this.#owner === undefined && catalogue.namesHosts(provider) && !this.#vault.takes(provider);
   }
 
   /** Records the secrets in the name of a field. @returns false for a name that only holds a ref */

@@ -176,6 +176,11 @@ Deno.test(
     };
     assertEquals(send("registry.npmjs.org"), `Bearer ${key}`);
     assertThrows(() => send("elsewhere.example"), CredentialDenied, "does not own");
+    // A key of a service at hosts of its users may be for this host.
+    const token: Header[] = [["private-token", `glpat-${"a1".repeat(10)}`]];
+    assertEquals(broker.capture("git.mine.example", token).headers, token);
+    assert(broker.capture("gitlab.com", token).headers[0][1].startsWith("credential:blake3:"));
+    assert(broker.capture("api.github.com", token).headers[0][1].startsWith("credential:blake3:"));
     // Without a shape it stays as it is, unless the profile grants the provider.
     const session = [["authorization", "Bearer anonymous-session-token"]] as Header[];
     assertEquals(broker.capture("hub.docker.com", session).headers, session);
