@@ -203,7 +203,7 @@ export class CredentialBroker implements CredentialPort {
 
   /**
    * Variables for a program that starts in a running guest: credentials that were added since its boot, or took the
-   * place of others. What a person set themselves stays.
+   * place of others. Variables that a person set stay.
    *
    * @param boot variables of the guest's boot
    */

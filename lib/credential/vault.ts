@@ -31,7 +31,7 @@ export interface Credential {
   isUnsaved: boolean;
 }
 
-/** What a contract says about providers. */
+/** Terms of a contract about providers. */
 export interface ProviderTerms {
   /** the ones that its profile grants */
   providers: ReadonlySet<Provider>;
@@ -73,7 +73,7 @@ export class Vault {
     this.#timer = backgroundInterval(() => this.poll(), POLL_MS);
   }
 
-  /** Replaces what the contract says. */
+  /** Replaces the terms. */
   use(terms: ProviderTerms): void {
     this.#terms = terms;
   }

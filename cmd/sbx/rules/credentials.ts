@@ -57,7 +57,7 @@ export const command: CommandGroup = {
     {
       name: "credentials providers",
       usage: "[PROVIDER] [--json]",
-      summary: "list the providers whose keys sbx keeps, or what it knows of one",
+      summary: "list the providers whose keys sbx keeps, or the facts about one",
       options: [JSON_OPTION],
       words: { min: 0, max: 1 },
       completes: ["providers"],
@@ -148,7 +148,7 @@ async function add(args: Arguments): Promise<number> {
   return 0;
 }
 
-/** What a running VM has of a new credential. */
+/** Line about a running VM that may use a new credential. */
 function reachLine({ name, variables }: CredentialAdded["running"][number]): string {
   const has = variables.length > 0 ? ` and find its ref in ${variables.join(", ")}` : "";
   return `${name}: programs that start from now on may use it${has}; running ones keep their variables`;
