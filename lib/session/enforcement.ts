@@ -134,10 +134,12 @@ export class Enforcement {
   }
 
   /** Variables for a program that starts now: refs of credentials that came since the boot (§9, "Guest environment"). */
-  freshEnv(): Record<string, string> {
+  async freshEnv(): Promise<Record<string, string>> {
     const { env, parent } = this.#options.record;
     // A third party's program has the refs that its definition names, and no others.
-    return parent ? {} : this.#broker.freshEnv(env);
+    if (parent) return {};
+    await this.#broker.refresh();
+    return this.#broker.freshEnv(env);
   }
 
   /** A value as the record has it: refs for secrets. */

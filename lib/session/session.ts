@@ -172,7 +172,7 @@ export class Session {
         link,
         health: this.#health,
         defaults: this.#programDefaults,
-        env: enforcement.freshEnv(),
+        env: await enforcement.freshEnv(),
       },
       call,
       streams,
@@ -188,7 +188,13 @@ export class Session {
     const { gate, activity } = enforcement;
     const { openTerminal } = await import("./exec.ts");
     return await openTerminal(
-      { gate, activity, link: this.#link, defaults: this.#programDefaults, env: enforcement.freshEnv() },
+      {
+        gate,
+        activity,
+        link: this.#link,
+        defaults: this.#programDefaults,
+        env: await enforcement.freshEnv(),
+      },
       size,
       own,
       trace_id,
