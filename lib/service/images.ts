@@ -50,7 +50,7 @@ export interface ListedEnvironment {
   references: string[];
   /** of its files, without the layers that it shares */
   bytes: number;
-  /** names of VMs that have it */
+  /** names of VMs that have it, or can go back to it */
   used_by: string[];
   /** ids of profiles that name it */
   profiles: string[];
@@ -122,7 +122,7 @@ export class Images {
         environment,
         references,
         bytes: await diskBytes(join(environmentsDir(home), key)),
-        used_by: registry.all().filter(({ record }) => record.environment?.key === key)
+        used_by: registry.all().filter(({ record }) => hasEnvironment(record, key))
           .map(({ record }) => record.name),
         profiles: profiles.flatMap((listed) => {
           const from = "profile" in listed ? listed.profile.image?.from : undefined;
@@ -155,7 +155,7 @@ export class Images {
     const users = found.flatMap(({ used_by }) => used_by);
     if (users.length > 0) {
       throw new SbxError("environment.in_use", `the image ${name} is that of ${users.join(", ")}`, {
-        hint: "delete these VMs first: sbx delete NAME",
+        hint: "they boot it, or can go back to it: sbx delete NAME deletes a VM",
       });
     }
     const keys = new Set(found.map(({ environment: { key } }) => key));
@@ -176,7 +176,7 @@ export class Images {
     const deleted = new Set(await bin.environments());
     // A VM that was made meanwhile keeps its own.
     const isUsed = (key: string) =>
-      deleted.has(key) || registry.all().some(({ record }) => record.environment?.key === key);
+      deleted.has(key) || registry.all().some(({ record }) => hasEnvironment(record, key));
     const freed = await removeEnvironments(home, (each) => isWanted(each) || isUsed(each.key), isUsed);
     await cleanTemplates();
     return freed;
@@ -217,6 +217,11 @@ export class Images {
     }));
     return new Set(all.flat());
   }
+}
+
+/** It boots it, or can go back to it. */
+function hasEnvironment({ environment, before }: Vm["record"], key: string): boolean {
+  return environment?.key === key || before?.key === key;
 }
 
 /** A VM that is being started has no other sign of its machine yet. */

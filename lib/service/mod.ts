@@ -22,6 +22,7 @@ export {
   stopJob,
   streamJobLogs,
 } from "./run/jobs.ts";
+export type { HostRecords } from "./record/host_record.ts";
 export { listFindings } from "./record/ledger.ts";
 export { ProfilesInForce } from "./contract/active_profiles.ts";
 export {

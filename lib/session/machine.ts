@@ -8,7 +8,7 @@ import { backgroundDelay, rejectAfter, timeLimit } from "../base/time/mod.ts";
 
 /** Facts of a VM's record that its machine depends on. */
 export type MachineFacts = Pick<VmRecord, "cpus" | "ram_mb" | "scratch_gb" | "live" | "abilities"> & {
-  assets: Pick<VmRecord["assets"], "arch" | "kernel" | "initrd" | "rootfs" | "layer">;
+  assets: Pick<VmRecord["assets"], "arch" | "kernel" | "initrd" | "rootfs" | "layer" | "before">;
 };
 
 /** The machine of a VM. */
@@ -30,6 +30,7 @@ export function specOf(
     rootfs: assets.rootfs,
     layer: assets.layer,
     scratch: scratch_gb > 0 ? scratch : undefined,
+    before: assets.before,
     workspace,
     ...live && { live: shareOf(live, paths) },
     ...abilities && { abilities },

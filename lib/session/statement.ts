@@ -30,7 +30,14 @@ export interface BootStatement extends StatementBase {
   cpus: number;
   ram_mb: number;
   /** BLAKE3 of the files that it was started from, checked before the boot; absent: recorded by an older sbx */
-  image: { version: string; hashes?: Record<string, string> };
+  image: { version: string; hashes?: Record<string, string>; reference?: string; digest?: string };
+}
+
+/** A VM that has ended got another image for its next start, below the changes on its disk; each absent: of packages. */
+export interface ImageStatement extends StatementBase {
+  kind: "image";
+  image?: { reference: string; digest: string };
+  before?: { reference: string; digest: string };
 }
 
 /** A contract was activated; hashes are BLAKE3 of canonical JSON. */
@@ -45,7 +52,7 @@ export interface ContractStatement extends StatementBase {
   detections_hash: string;
 }
 
-export type SessionStatement = BootStatement | ContractStatement;
+export type SessionStatement = BootStatement | ContractStatement | ImageStatement;
 
 /** Writes the statements of one session. */
 export class Statements {
@@ -61,7 +68,7 @@ export class Statements {
 
   /** States that a machine runs. */
   boot({ accelerator = "unknown", started }: Pick<MachineInfo, "accelerator" | "started">): void {
-    const { cpus, ram_mb, assets: { version, hashes } } = this.#record;
+    const { cpus, ram_mb, assets: { version, hashes }, environment } = this.#record;
     this.#write<BootStatement>({
       kind: "boot",
       sbx: { version: VERSION, build: BUILD_HASH },
@@ -69,7 +76,16 @@ export class Statements {
       started: started?.by ?? "unknown",
       cpus,
       ram_mb,
-      image: { version, ...(hashes && { hashes }) },
+      image: { version, ...(hashes && { hashes }), ...named(environment) },
+    });
+  }
+
+  /** States that another image is the VM's from its next start. */
+  image(image: NamedImage | undefined, before: NamedImage | undefined): void {
+    this.#write<ImageStatement>({
+      kind: "image",
+      ...(image && { image: named(image) as NamedImage }),
+      ...(before && { before: named(before) as NamedImage }),
     });
   }
 
@@ -105,6 +121,16 @@ export class Statements {
       log.warn(error);
     }
   }
+}
+
+/** An image in a statement. */
+interface NamedImage {
+  reference: string;
+  digest: string;
+}
+
+function named(image: NamedImage | undefined): Partial<NamedImage> {
+  return image ? { reference: image.reference, digest: image.digest } : {};
 }
 
 function hashOf(value: unknown): string {

@@ -31,6 +31,7 @@ import { buildFolderImage, IMAGE_BUILD_OPTIONS } from "../vm/build_image.ts";
 import { pullImage } from "../vm/image_option.ts";
 import { buildProfileImage } from "../vm/profile_image.ts";
 import { ARCH_OPTION, archOf } from "../vm/new_vm.ts";
+import { formatConflicts, readConflicts } from "../vm/image_conflicts.ts";
 import { table, usageError } from "../output.ts";
 
 const BUILD: Omit<Command, "run"> = {
@@ -93,6 +94,17 @@ export const command: CommandGroup = {
       completes: ["profiles"],
       examples: ["sbx image remove co-work", "sbx image remove golang:1.25"],
       run: remove,
+    },
+    {
+      name: "image conflicts",
+      usage: "NAME [--json]",
+      summary: "list the files that a VM and its new image have both changed",
+      notes: ["Of a VM that sbx set --image gave another image, and that was started since."],
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      completes: ["vms"],
+      examples: ["sbx image conflicts dev"],
+      run: conflicts,
     },
     {
       name: "image gc",
@@ -168,6 +180,13 @@ async function pull(args: Arguments): Promise<number> {
       `${args.words[0]}: ${digest}, ${formatBytes(rootfs.size)}${isNew ? "" : "; this home had it"}`,
     );
   }
+  return 0;
+}
+
+async function conflicts(args: Arguments): Promise<number> {
+  const [name] = args.words;
+  const found = await readConflicts(await connect(), name);
+  await (args.has("json") ? printJson(found) : print(formatConflicts(name, found)));
   return 0;
 }
 

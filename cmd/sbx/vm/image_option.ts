@@ -29,12 +29,13 @@ interface NamedImage {
 /**
  * Pulls the image that a command line or the profile names, unless this home has it.
  *
+ * @param ofVm architecture of the VM that gets it; absent: the command line's
  * @throws {SbxError} `environment.*`, `corp.image`, `disk.full`
  */
-export async function pullNamedImage(args: Arguments): Promise<NamedImage> {
+export async function pullNamedImage(args: Arguments, ofVm?: Arch): Promise<NamedImage> {
   const image = args.text("image");
   if (remoteHost() !== undefined) return image === undefined ? {} : { image };
-  const arch = archOf(args) ?? currentArch();
+  const arch = ofVm ?? archOf(args) ?? currentArch();
   if (image !== undefined) {
     const { parseReference } = await import("../../../lib/release/environment/mod.ts");
     return { image: parseReference(image).canonical, made: await pullImage(image, arch) };

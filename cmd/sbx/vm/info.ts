@@ -64,6 +64,10 @@ function formatInfo(info: VmInfo, jobs: number): string {
     ["error", info.last_error],
     ["profile", formatProfile(info)],
     ["image", formatImage(info)],
+    [
+      "image before",
+      info.image?.before && (info.image.before.reference ?? `that of profile ${info.profile_id}`),
+    ],
     ["deprecated", info.deprecated?.join("; ")],
     ["persistent", info.persistent ? "yes" : "no"],
     ["created", info.created_at],

@@ -51,7 +51,7 @@ function deletedRow({ name, profile_id, deleted_at, expires_at, id }: DeletedVm)
   return [name, profile_id, deleted, until, id];
 }
 
-const COLUMNS = ["NAME", "STATUS", "PROFILE", "CPUS", "MEMORY", "DISK", "PERSISTENT", "ACTIONS"];
+const COLUMNS = ["NAME", "STATUS", "PROFILE", "IMAGE", "CPUS", "MEMORY", "DISK", "PERSISTENT", "ACTIONS"];
 
 /** The MCP server of a VM, and its VM. */
 function ownerOf({ parent }: VmSummary, vms: VmSummary[]): string {
@@ -62,5 +62,13 @@ function ownerOf({ parent }: VmSummary, vms: VmSummary[]): string {
 function row(vm: VmSummary): string[] {
   const { name, status, profile_id, cpus, ram_mb, persistent, available_actions } = vm;
   const size = [String(cpus), formatRam(ram_mb), formatDisk(vm)];
-  return [name, status, profile_id, ...size, persistent ? "yes" : "no", available_actions.join(" ")];
+  return [
+    name,
+    status,
+    profile_id,
+    vm.image_reference ?? "",
+    ...size,
+    persistent ? "yes" : "no",
+    available_actions.join(" "),
+  ];
 }

@@ -1,36 +1,61 @@
-import type { SetRequest, VmSummary } from "../../../lib/client/api/mod.ts";
+import type { SetRequest, VmInfo, VmSummary } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
-import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
+import { IMAGE_OPTION, pullNamedImage } from "./image_option.ts";
 import { DISK_OPTION, diskOf, formatRam, SIZE_OPTIONS, sizeOf } from "./new_vm.ts";
+
+function changed(
+  { cpus, ram_mb, disk, image_reference, profile_id }: VmSummary,
+  change: SetRequest,
+): string[] {
+  const hasImage = change.image !== undefined || change.undo_image;
+  const image = image_reference ?? `the image of profile ${profile_id}`;
+  return [count(cpus, "CPU"), formatRam(ram_mb), `${disk.size_gb} GiB of disk`, ...hasImage ? [image] : []];
+}
 
 export const command: Command = {
   name: "set",
-  usage: "NAME [--cpus N] [--ram SIZE] [--disk GB] [--json]",
-  summary: "change the CPUs, memory or disk of a stopped VM",
-  notes: ["They apply from its next start. A disk grows and never shrinks."],
+  usage: "NAME [--cpus N] [--ram SIZE] [--disk GB] [--image IMAGE | --undo-image] [--json]",
+  summary: "change the CPUs, memory, disk or image of a stopped VM",
+  notes: [
+    "They apply from its next start. A disk grows and never shrinks.",
+    "Another image replaces the files below the VM's own changes, which stay. Its next start lists files that both have " +
+    "changed, and sbx image conflicts NAME shows them again.",
+  ],
   options: [
     ...SIZE_OPTIONS.filter(({ name }) => name === "cpus" || name === "ram"),
     DISK_OPTION,
+    IMAGE_OPTION,
+    { name: "undo-image", about: "go back to the image of before" },
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
   completes: ["vms"],
-  examples: ["sbx set dev --disk 40", "sbx set dev --cpus 4 --ram 8G"],
+  examples: ["sbx set dev --disk 40", "sbx set dev --cpus 4 --ram 8G", "sbx set dev --image golang:1.26"],
   async run(args) {
     const { cpus, ram_mb } = sizeOf(args);
-    const json: SetRequest = { cpus, ram_mb, disk_gb: diskOf(args) };
-    if (Object.values(json).every((value) => value === undefined)) {
-      throw usageError(command, "nothing to change: give --cpus, --ram or --disk");
-    }
+    const undo = args.has("undo-image");
+    if (undo && args.has("image")) throw usageError(command, "give one of --image and --undo-image");
+    const json: SetRequest = { cpus, ram_mb, disk_gb: diskOf(args), ...undo && { undo_image: true } };
+    const isNothing = Object.values(json).every((value) => value === undefined) && !args.has("image");
+    if (isNothing) throw usageError(command, "nothing to change: give --cpus, --ram, --disk or --image");
     const client = await connect();
-    const vm = await client.json<VmSummary>("POST", `/vms/${segment(args.words[0])}/set`, { json });
-    const size = [count(vm.cpus, "CPU"), formatRam(vm.ram_mb), `${vm.disk.size_gb} GiB of disk`];
+    const path = `/vms/${segment(args.words[0])}`;
+    const { arch, available_actions } = await client.json<VmInfo>("GET", `${path}/info`);
+    // Nothing is pulled for a VM that cannot have it now; the service says why.
+    if (args.has("image") && available_actions.includes("set")) {
+      json.image = (await pullNamedImage(args, arch)).image;
+    } else if (args.has("image")) json.image = args.text("image");
+    const vm = await client.json<VmSummary>("POST", `${path}/set`, { json });
     if (args.has("json")) await printJson(vm);
-    else await print(`${vm.name}: ${size.join(", ")} from its next start: sbx start ${vm.name}`);
+    else await print(`${vm.name}: ${changed(vm, json).join(", ")} from its next start: sbx start ${vm.name}`);
+    if (json.image !== undefined && !args.has("json")) {
+      note(`its changes stay; sbx set ${vm.name} --undo-image goes back`);
+    }
     return 0;
   },
 };

@@ -1,9 +1,10 @@
-import type { VmSummary } from "../../../lib/client/api/mod.ts";
+import type { VmInfo, VmSummary } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { daemonPid, gatewayClient, parsePort, portFromEnv, segment, start } from "../../../lib/client/mod.ts";
 import { waitUntilRunning } from "./new_vm.ts";
+import { showConflicts } from "./image_conflicts.ts";
 import { eachVm } from "./each_vm.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 
@@ -42,7 +43,11 @@ export const command: Command = {
     }
     const vms = await eachVm(words, "starting", json, async (name) => {
       await waitUntilRunning(client, await client.json<VmSummary>("POST", `/vms/${segment(name)}/start`));
-      if (!json) await print(`started ${name}`);
+      if (!json) {
+        await print(`started ${name}`);
+        const { image } = await client.json<VmInfo>("GET", `/vms/${segment(name)}/info`);
+        if (image?.before) await showConflicts(client, name);
+      }
       const { startDevcontainer } = await import("./lifecycle.ts");
       await startDevcontainer(client, name);
     });

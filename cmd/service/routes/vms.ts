@@ -1,13 +1,20 @@
 import type { Hono } from "hono";
 import { vmRoutes } from "../../../lib/client/api/mod.ts";
-import type { Bin, ProfilesInForce, ReleaseStanding, Supervisor } from "../../../lib/service/mod.ts";
+import type {
+  Bin,
+  HostRecords,
+  ProfilesInForce,
+  ReleaseStanding,
+  Supervisor,
+} from "../../../lib/service/mod.ts";
 import { clientOf, handle } from "../handle.ts";
 
 /** Routes of the life of VMs. */
 export function routeVms(
   app: Hono,
-  { supervisor, bin, inForce, standing }: {
+  { supervisor, records, bin, inForce, standing }: {
     supervisor: Supervisor;
+    records: Pick<HostRecords, "stateImage">;
     bin: Bin;
     inForce: ProfilesInForce;
     standing: ReleaseStanding;
@@ -62,9 +69,12 @@ export function routeVms(
   });
   handle(app, vmRoutes.set, async ({ params, body }) => {
     const vm = supervisor.find(params.id);
+    const { environment } = vm.record;
     await supervisor.set(vm, body);
+    if (vm.record.environment?.key !== environment?.key) await records.stateImage(vm, environment);
     return supervisor.summary(vm);
   });
+  handle(app, vmRoutes.imageConflicts, ({ params }) => supervisor.imageConflicts(supervisor.find(params.id)));
   handle(app, vmRoutes.fork, async ({ params, body, context }) => {
     const vm = supervisor.find(params.id);
     const { vms, stillMs } = await supervisor.fork(vm, body, clientOf(context));

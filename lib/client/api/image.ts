@@ -29,7 +29,7 @@ export const ListedEnvironment = z.object({
   arch: z.enum(ARCHES),
   created_at: z.iso.datetime(),
   bytes: z.int().describe("on the disk, without the layers that images share"),
-  used_by: z.array(z.string()).describe("names of VMs that have it"),
+  used_by: z.array(z.string()).describe("names of VMs that have it, or can go back to it"),
   profiles: z.array(z.string()).describe("profiles that name it"),
   config: EnvironmentConfig.describe("of the image"),
 }).openapi("Environment");

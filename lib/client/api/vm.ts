@@ -134,6 +134,9 @@ export const VmSummary = z.object({
     size_gb: z.int().describe("0: the guest's writes stay in its memory"),
     used_bytes: z.int().describe("space that it takes on the host: blocks that the guest freed still count"),
   }),
+  image_reference: z.string().optional().describe(
+    "OCI image that is its root file system; absent: the profile's own",
+  ),
   last_error: z.string().optional(),
   suspended_by: z.enum(["person", "idle"]).optional().describe(
     "of a suspended VM: an idle one resumes automatically on the next request",
@@ -169,6 +172,9 @@ export const VmInfo = VmSummary.extend({
       "OCI image that is its root file system; absent: the profile's own",
     ),
     digest: z.string().optional().describe("of that image's manifest"),
+    before: z.object({ reference: z.string(), digest: z.string() }).partial().optional().describe(
+      "image that it had before, and can go back to; without a reference, that of its profile",
+    ),
   }).optional().describe(
     "image that it booted; without a profile: pinned by its own, or for every profile",
   ),
@@ -261,9 +267,29 @@ export const SetRequest = z.strictObject({
   cpus: CreateRequest.shape.cpus,
   ram_mb: CreateRequest.shape.ram_mb,
   disk_gb: CreateRequest.shape.disk_gb.describe("larger than it is"),
-}).refine(({ cpus, ram_mb, disk_gb }) => cpus ?? ram_mb ?? disk_gb, "must change something")
+  image: CreateRequest.shape.image.describe(
+    "OCI image that this home has, in place of the VM's own: the changes on its disk stay",
+  ),
+  undo_image: z.literal(true).optional().describe("the image that it had before"),
+}).refine((change) => Object.values(change).some((value) => value !== undefined), "must change something")
+  .refine(({ image, undo_image }) => !(image && undo_image), "cannot have both image and undo_image")
   .openapi("VmSet");
 export type SetRequest = z.infer<typeof SetRequest>;
+
+export const ImageConflicts = z.object({
+  image: z.string().optional().describe("reference; absent: the image of its profile's packages"),
+  before: z.string().optional(),
+  files: z.array(z.object({
+    path: z.string(),
+    kind: z.enum(["changed", "added", "removed", "deleted", "replaced"]).describe(
+      "changed or added by both; removed by the image, and kept by the VM; deleted by the VM, and changed by the image; " +
+        "a folder that the VM made anew, and the image has changed",
+    ),
+    is_package_list: z.boolean().describe("the list of packages of dpkg, apk or rpm"),
+  })).describe("the VM's own are in force"),
+  total: z.int(),
+}).openapi("ImageConflicts");
+export type ImageConflicts = z.infer<typeof ImageConflicts>;
 
 export const SaveRequest = z.strictObject({ name: CreateRequest.shape.name }).openapi("VmSave");
 /** Most VMs of one fork (docs/design/contracts/14-limits.md §14). */
@@ -376,9 +402,15 @@ export const vmRoutes = {
   set: vm(
     "post",
     "set",
-    "the stopped VM, with another size from its next start",
+    "the stopped VM, with another size or image from its next start",
     VmSummary,
     body(SetRequest),
+  ),
+  imageConflicts: vm(
+    "get",
+    "image-conflicts",
+    "files that both the VM and its new image have changed, as its first start with that image found them",
+    ImageConflicts,
   ),
   delete: vm("delete", "delete", "the VM is deleted", DeleteResult, {
     query: z.object({

@@ -25,6 +25,7 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "POST", path: "/vms/{id}/fork" },
   { method: "POST", path: "/vms/{id}/save" },
   { method: "POST", path: "/vms/{id}/set" },
+  { method: "GET", path: "/vms/{id}/image-conflicts" },
   { method: "DELETE", path: "/vms/{id}/delete" },
   { method: "GET", path: "/vms/deleted" },
   { method: "POST", path: "/vms/{id}/restore" },

@@ -13,7 +13,7 @@ export const SOCKETS = {
 } as const;
 
 /** Place of each device, the same in every machine, so that a machine can be given the state of another one. */
-const ADDRESS = { root: "0x3", layer: "0x4", scratch: "0x5" } as const;
+const ADDRESS = { root: "0x3", layer: "0x4", scratch: "0x5", before: "0x6" } as const;
 /** Place of a guest's disk without a layer, as memory written down by older versions has it. */
 const SCRATCH_ADDRESS = "0x4";
 
@@ -48,7 +48,7 @@ export interface MachineStart {
  * @param memory path of the file that is its memory
  */
 export function machineArguments(spec: MachineSpec, memory: string, start: MachineStart): string[] {
-  const { dir, ramMb, rootfs, scratch, layer } = spec;
+  const { dir, ramMb, rootfs, scratch, layer, before } = spec;
   const backend = `memory-backend-file,id=mem0,size=${ramMb}M,share=on,mem-path=${memory}`;
   return [
     ...boardArguments(spec, backend),
@@ -58,6 +58,7 @@ export function machineArguments(spec: MachineSpec, memory: string, start: Machi
     ...disk("root", rootfs, "readonly=on"),
     ...layer ? disk("layer", layer, "readonly=on") : [],
     ...scratch ? disk("scratch", scratch, "discard=unmap", layer ? ADDRESS.scratch : SCRATCH_ADDRESS) : [],
+    ...before ? disk("before", before, "readonly=on") : [],
     ...port("vsock", 1),
     ...port("files", 2),
     ...PLUGGABLE.filter(({ id }) => start.plugged.includes(id)).flatMap((device) =>
@@ -137,7 +138,7 @@ export const TEMPLATE_READY = "sbx-init: waiting for devices";
 
 /** Kernel parameters of a VM's guest, some of them for init (lib/publish/image/init.ts). */
 export function guestParameters(
-  { scratch, workspace }: Pick<MachineSpec, "scratch" | "workspace">,
+  { scratch, workspace, before }: Pick<MachineSpec, "scratch" | "workspace" | "before">,
 ): string[] {
   const { factor } = TIME_FACTOR;
   return [
@@ -145,6 +146,7 @@ export function guestParameters(
     "sysctl.user.max_user_namespaces=0",
     ...scratch ? ["sbx_scratch=1"] : [],
     ...scratch && isEnlarged(scratch) ? ["sbx_grow=1"] : [],
+    ...before ? ["sbx_before=1"] : [],
     ...workspace ? [] : ["sbx_template=1"],
     ...factor === 1 ? [] : [`sbx_time_factor=${factor}`],
   ];

@@ -37,6 +37,8 @@ export interface MachineSpec {
   layer?: string;
   /** ext4 image for the guest's writes; without one they stay in its memory */
   scratch?: string;
+  /** read-only image that was its root file system before, once after it got another; only with a layer and a disk */
+  before?: string;
   /** folder shared with the guest; a machine without one has no vsock either, and is there to become an image */
   workspace?: string;
   /** a folder of the host in the workspace */

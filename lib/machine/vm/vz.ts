@@ -110,7 +110,8 @@ export class Vz implements Hypervisor {
   }
 
   async #specOf(spec: MachineSpec): Promise<Omit<LibrarySpec, keyof typeof SOCKETS>> {
-    const { arch, dir, cpus, ramMb, kernel, initrd, rootfs, layer, scratch, workspace, logs, live } = spec;
+    const { arch, dir, cpus, ramMb, kernel, initrd, rootfs, layer, scratch, before, workspace, logs, live } =
+      spec;
     const { rosetta, nested } = Object.fromEntries((spec.abilities ?? []).map((ability) => [ability, true]));
     this.requireHost(arch);
     if (live) {
@@ -130,6 +131,7 @@ export class Vz implements Hypervisor {
         { path: rootfs, read_only: true },
         ...layer ? [{ path: layer, read_only: true }] : [],
         ...scratch ? [{ path: scratch, read_only: false }] : [],
+        ...before ? [{ path: before, read_only: true }] : [],
       ],
       ...workspace === undefined
         ? {}

@@ -12,6 +12,7 @@ import {
   buildName,
   type Environment,
   findEnvironment,
+  isCurrentFormat,
   keepingEnvironments,
   makeWorkFolder,
   nameEnvironment,
@@ -105,7 +106,8 @@ export async function findBuild(
   home: Home,
   { key, arch, reference }: Pick<BuildPlan, "key" | "arch" | "reference">,
 ): Promise<Environment | undefined> {
-  const found = await findEnvironment(home, buildName(key), arch);
+  const any = await findEnvironment(home, buildName(key), arch);
+  const found = any && isCurrentFormat(any) ? any : undefined;
   if (found) await nameBuild(home, reference, found);
   return found;
 }

@@ -21,6 +21,7 @@ import {
   getEnvironment,
   holdingEnvironment,
   installEnvironment,
+  isCurrentFormat,
   keepingEnvironments,
   makeWorkFolder,
   nameEnvironment,
@@ -74,7 +75,7 @@ export async function makeEnvironment(
 ): Promise<MadeEnvironment> {
   const { home, arch, refresh } = options;
   const known = refresh ? undefined : await findEnvironment(home, reference.canonical, arch);
-  if (known) return { environment: known, isNew: false };
+  if (known && isCurrentFormat(known)) return { environment: known, isNew: false };
   return await keepingEnvironments(home, () => make(reference, options));
 }
 

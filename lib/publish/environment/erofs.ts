@@ -22,8 +22,6 @@ const FLAT_PLAIN = 0, FLAT_INLINE = 2;
 const DIRENT = 12;
 /** Bytes written at once. */
 const BUFFER = 4 * 1024 * 1024;
-/** Fixed UUID: the same files give the same image. */
-const IMAGE_UUID = "5b8a2f100000400080007362780a0002";
 
 const TYPE_BITS: Record<Node["kind"], number> = {
   fifo: 0o010000,
@@ -286,7 +284,7 @@ function superblock(
   view.setBigUint64(16, BigInt(inodes), true);
   view.setUint32(36, blocks, true);
   view.setUint32(40, metaBlock, true);
-  bytes.set(Uint8Array.fromHex(IMAGE_UUID), 48);
+  // No UUID: one that all images share would let an overlay find its files again in another image (lib/publish/image/init.ts).
   return bytes;
 }
 

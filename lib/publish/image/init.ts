@@ -45,6 +45,12 @@ function defined(probe: string): string {
   return `  echo '${probe}' >>${TRACING}/dynamic_events`;
 }
 
+/**
+ * Options of the overlay. A VM's disk outlives its image, and the kernel allows another lower layer only without these features
+ * and with a lower layer without a UUID (Documentation/filesystems/overlayfs.rst, "Changes to underlying filesystems").
+ */
+const OVERLAY_OPTIONS = "index=off,metacopy=off,redirect_dir=off,xino=off";
+
 /** PCI address of the port that a copy's vsock is plugged into. */
 const VSOCK_PORT = `0000:00:${PORT_ADDRESS.vsock.slice(2)}.0`;
 
@@ -69,6 +75,7 @@ disk() {
   [ -n "$found" ] || [ -z "$sbx_hvc" ] || case $1 in
     layer) found=/dev/vdb ;;
     scratch) found=/dev/vdc ;;
+    before) found=/dev/vdd ;;
   esac
 }
 # awaited NAME: the same of a disk that is there, or will be in a moment.
@@ -120,7 +127,7 @@ const ROSETTA =
  * agent writes to `/run/sbx/booted`. Kernel parameters arrive as environment: `sbx_floor` says that init runs, and powers off
  * (the trial of KVM, and the floor that benchmarks compare with), `sbx_scratch` says that there is a disk for the guest's writes, `sbx_template`
  * that the machine will be written down and started many times, `sbx_hvc` that the console needs the driver of group 3,
- * `sbx_poweroff` that a restart does not end the machine, `sbx_rosetta` that Rosetta is shared, `sbx_fixed` that the vsock cannot be ejected, `sbx_blank` that the disk may not be formatted yet, `sbx_grow` that it is larger than its file system, `sbx_time_factor` multiplies the guest's limits of time, and `sbx_v8_flags` adapts the agent to the accelerator.
+ * `sbx_poweroff` that a restart does not end the machine, `sbx_rosetta` that Rosetta is shared, `sbx_fixed` that the vsock cannot be ejected, `sbx_blank` that the disk may not be formatted yet, `sbx_grow` that it is larger than its file system, `sbx_before` that there is a disk with the image of before, `sbx_time_factor` multiplies the guest's limits of time, and `sbx_v8_flags` adapts the agent to the accelerator.
  * Commands without a path are busybox applets, which its shell runs without an exec; that needs /proc. Modules are
  * `/modules/<group><order>-<name>.ko`; the root file system needs group 1.
  */
@@ -180,9 +187,14 @@ if [ -n "$sbx_scratch" ]; then
 else
   mount -t tmpfs -o mode=0755 scratch /upper
 fi
+# The image that the disk's changes were made on, for sbx-conflicts.
+if [ -n "$sbx_before" ]; then
+  awaited before
+  mount -t erofs -o ro $found /before || echo "sbx-init: cannot mount the image of before" >/dev/console
+fi
 disk=/upper
 [ -d /upper/data ] || mkdir -p /upper/data /upper/work
-mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work root /new || die "cannot mount the overlay"
+mount -t overlay -o ${OVERLAY_OPTIONS},lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work root /new || die "cannot mount the overlay"
 furnish /new
 mount --bind ${LAYER_PATH} /new${LAYER_PATH}
 mount -t tmpfs -o mode=0755 run /new/run
@@ -281,7 +293,7 @@ if [ -n "$sbx_template" ]; then
   if [ -n "$found" ]; then
     mount -t ext4 -o noatime .$found /disk || die "cannot mount the scratch disk"
     mkdir -p /disk/data /disk/work
-    mount -t overlay -o lowerdir=/lower,upperdir=/disk/data,workdir=/disk/work root ./mnt || die "cannot mount the overlay"
+    mount -t overlay -o ${OVERLAY_OPTIONS},lowerdir=/lower,upperdir=/disk/data,workdir=/disk/work root ./mnt || die "cannot mount the overlay"
     reroot
     disk=/disk
   fi

@@ -81,7 +81,19 @@ const MODULE_GROUPS = [
 ];
 
 /** Mount points of `init.ts`. */
-const MOUNT_POINTS = ["dev", "disk", "lower", "new", "proc", "sys", "upper", "usr", "usr/lib", "usr/lib/sbx"];
+const MOUNT_POINTS = [
+  "before",
+  "dev",
+  "disk",
+  "lower",
+  "new",
+  "proc",
+  "sys",
+  "upper",
+  "usr",
+  "usr/lib",
+  "usr/lib/sbx",
+];
 
 /**
  * Builds the first root file system: busybox, `/init`, and its modules. Uncompressed, since unpacking would

@@ -7,6 +7,7 @@ import { basename, join } from "node:path";
 import type { Arch } from "../../base/arch/mod.ts";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { COMMANDS, COMMANDS_PATH, LAYER_PATH } from "../../machine/guest/wire/mod.ts";
+import { CONFLICTS } from "./conflicts.ts";
 import { DOCKER, DOCKER_PATH, RUNTIME, RUNTIMES, RUNTIMES_PATH } from "./docker.ts";
 import { run, runText, throwIfInterrupted } from "./command.ts";
 import { GUEST_PROGRAMS } from "./guest.ts";
@@ -239,6 +240,7 @@ async function writeTexts({ guestDir }: LayerParts, dir: string, tree: string): 
     await text(`${commands}/${name}`, `${COMMAND}${DENO_RUN} ${LAYER_PATH}/${name}.js "$@"\n`, 0o755);
   }
   await text(`${commands}/sbx-sshd`, SSHD, 0o755);
+  await text(`${commands}/sbx-conflicts`, CONFLICTS, 0o755);
   await text("sbx-keeper", KEEPER, 0o755);
   await text(basename(DOCKER_PATH), DOCKER, 0o755);
   for (const name of RUNTIMES) await text(`${basename(RUNTIMES_PATH)}/${name}`, RUNTIME, 0o755);

@@ -10,8 +10,11 @@ import { HOSTS, RESOLV_CONF } from "./network.ts";
 /** Packages of every image: root certificates for clients. */
 const BASE_PACKAGES = ["ca-certificates"];
 
-/** Fixed UUID, so that the same tree gives the same image. */
-const IMAGE_UUID = "5b8a2f10-0000-4000-8000-7362780a0001";
+/**
+ * No UUID. Overlays note where a copied file was, by the UUID of its file system and its number there: one that images share
+ * would lead to other files in the next image (lib/publish/image/init.ts).
+ */
+const IMAGE_UUID = "00000000-0000-0000-0000-000000000000";
 
 /** Excludes documentation except for the licences of packages. */
 const DPKG_OPTIONS = [

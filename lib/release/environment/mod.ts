@@ -23,6 +23,7 @@ export {
   holdingEnvironment,
   installEnvironment,
   isBuildName,
+  isCurrentFormat,
   keepingEnvironments,
   layersDir,
   listEnvironments,

@@ -14,7 +14,7 @@ import { Environment, ENVIRONMENT_KEY, EnvironmentName } from "./schema.ts";
 type Place = Pick<Home, "dir">;
 
 /** Version of the images that are made: another one makes every environment again. */
-const FORMAT = 1;
+const FORMAT = 2;
 const RECORD = "environment.json";
 /** Begin of the name of a folder in which an environment is made. */
 const WORK = ".work-";
@@ -39,6 +39,13 @@ export function blobPath(home: Place, digest: string): string {
 /** Key of the environment that an image's manifest makes. */
 export function environmentKey(digest: string, arch: Arch): string {
   return sha256(`sbx.environment ${FORMAT} ${arch} ${digest}`).slice(0, 32);
+}
+
+/** Whether an environment is made as this version makes one: others boot, and take no other's place. */
+export function isCurrentFormat(
+  { key, digest, arch }: Pick<Environment, "key" | "digest" | "arch">,
+): boolean {
+  return key === environmentKey(digest, arch);
 }
 
 /** Lists the environments, the newest first. A damaged one is left out, with a warning. */

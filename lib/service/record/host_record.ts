@@ -76,6 +76,15 @@ export class HostRecords {
     }
   }
 
+  /** Records that a VM has another image from its next start. A failure is logged: its boot is recorded with that image. */
+  async stateImage(vm: Vm, before: Vm["record"]["environment"]): Promise<void> {
+    try {
+      await this.#use(vm, (record) => Promise.resolve(record.stateImage(vm.record.environment, before)));
+    } catch (error) {
+      log.warn(asSbxError(error, `recording the image of "${vm.record.name}"`));
+    }
+  }
+
   /** Works with the record of a VM without a process, one work after the other. */
   async #use<T>(vm: Vm, work: (record: StillRecord) => Promise<T>): Promise<T> {
     requireIdle(vm);

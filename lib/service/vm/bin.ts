@@ -149,7 +149,8 @@ export class Bin {
     const records = await Promise.all(
       (await this.#ids()).map((id) => readRecord(this.#paths(id)).catch(() => undefined)),
     );
-    return records.flatMap((record) => record?.environment ? [record.environment.key] : []);
+    return records.flatMap((record) => [record?.environment?.key, record?.before?.key])
+      .filter((key) => key !== undefined);
   }
 
   /** Removes the VMs whose day is over, and the oldest where there are too many or the disk is short of room. */

@@ -1,11 +1,11 @@
 /** The configuration of one boot, made from the profile, the settings, corp's locks and the request. */
 import { currentArch } from "../../base/arch/mod.ts";
 import { type Assets, bootFiles, INITRD, KERNEL, LAYER, OBOM, ROOTFS } from "../../release/asset/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { checkBootConfig, COMMANDS_PATH, isForbiddenVariable } from "../../machine/guest/wire/mod.ts";
-import type { EnvironmentConfig } from "../../release/environment/mod.ts";
+import { type Environment, type EnvironmentConfig, getEnvironment } from "../../release/environment/mod.ts";
 import {
   bootAssets,
   environmentOf,
@@ -70,6 +70,7 @@ type BootRecord = Pick<
   | "env"
   | "files"
   | "environment"
+  | "before"
   | "assets"
 >;
 
@@ -141,13 +142,8 @@ export async function makeBoot(
       ram_mb: ramMb,
       abilities: abilities.length > 0 ? abilities : undefined,
       ...guest,
-      environment: environment && {
-        key: environment.key,
-        reference: environment.reference,
-        digest: environment.digest,
-        workdir: environment.config.workdir,
-        user: environment.config.user,
-      },
+      environment: environment && environmentRecord(environment),
+      before: request.before && await imageOfBefore(home, request.before),
       assets: {
         version: assets.version,
         arch: assets.arch,
@@ -156,12 +152,41 @@ export async function makeBoot(
         initrd: assets.initrd.path,
         rootfs: assets.rootfs.path,
         ...(assets.layer && { layer: assets.layer.path }),
+        ...await comparedRootfs(request, assets),
         hashes: hashesOf(assets),
       },
     },
     scratchGb: valueOf(SCRATCH_GB, diskGb),
     assets,
   };
+}
+
+/** The part of an environment that the record of its VM has. */
+export function environmentRecord(
+  { key, reference, digest, config: { workdir, user } }: Environment,
+): NonNullable<VmRecord["environment"]> {
+  return { key, reference, digest, workdir, user };
+}
+
+/** The image that a VM can go back to, for its record. */
+export async function imageOfBefore(
+  home: Home,
+  { image, environment }: NonNullable<VmRequest["before"]>,
+): Promise<VmRecord["before"]> {
+  const found = environment && await getEnvironment(home, environment).catch(() => undefined);
+  if (!found) return environment ? { key: environment } : {};
+  return { key: found.key, reference: image ?? found.reference, digest: found.digest };
+}
+
+/** The root file system that a VM's changes were made on, if they were not compared with the new one yet. */
+async function comparedRootfs(
+  { before }: VmRequest,
+  { rootfs, layer }: Assets,
+): Promise<{ before?: string }> {
+  const path = before?.rootfs;
+  if (path === undefined || path === rootfs.path || !layer) return {};
+  // Without it the VM starts all the same: the comparison is for people.
+  return await ifFound(Deno.stat(path)) ? { before: path } : {};
 }
 
 /** Variables of an OCI image, without the ones that no guest has. sbx's own commands stay the first ones. */
@@ -341,7 +366,14 @@ export const VmRequest = z.strictObject({
   arch: CreateRequest.shape.arch,
   env: EnvSchema,
   image: CreateRequest.shape.image,
-  environment: z.string().optional().describe("key of the environment that the VM was made with"),
+  environment: z.string().optional().describe("key of the environment that is the VM's"),
+  before: z.strictObject({
+    image: CreateRequest.shape.image,
+    environment: z.string().optional().describe("absent: the image of its profile's packages"),
+    rootfs: z.string().optional().describe(
+      "path of the root file system to compare with; absent: that is done",
+    ),
+  }).optional().describe("image that it can go back to"),
 });
 export type VmRequest = z.infer<typeof VmRequest>;
 

@@ -128,6 +128,8 @@ export class Launcher {
     const machine = { cpus, ram_mb, accelerator, assets };
     const start = await isSuspended(vm.paths)
       ? { from: "suspended" as const, by, why: vm.waking?.why }
+      : vm.record.assets.before !== undefined
+      ? { from: "kernel" as const, why: "its image was changed" }
       : isGrowing(vm)
       ? { from: "kernel" as const, why: "its disk was enlarged" }
       : await templates.startOf(machine);

@@ -1,6 +1,7 @@
 import type {
   CreateRequest,
   ForkRequest,
+  ImageConflicts,
   PurgeRequest,
   PurgeResult,
   SetRequest,
@@ -8,10 +9,11 @@ import type {
   VmInfo,
   VmSummary,
 } from "../../client/api/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { sessionPaths, writeContract, writeRecord } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
+import { keepingEnvironments } from "../../release/environment/mod.ts";
 import type { Hypervisor } from "../../machine/vm/mod.ts";
 import type { Bin } from "./bin.ts";
 import {
@@ -31,6 +33,7 @@ import type { Registry } from "./registry.ts";
 import type { Sessions } from "../record/sessions.ts";
 import { acceleratorOf, type Asker, comesBack, forgetMemory, keptMachine } from "./suspension.ts";
 import { growDisk } from "./disk.ts";
+import { finishChange, imageConflicts, imageRecord, withImage } from "./image_change.ts";
 import { removeLeftSpares } from "./vm_files.ts";
 import { requireLanded } from "../run/work.ts";
 import { infoOf, isAbandoned, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
@@ -88,10 +91,16 @@ export class Supervisor {
     const { home, sessions } = this.#options;
     await removeLeftSpares(home);
     await this.#registry.load((id) => sessions.get(id).catch(() => undefined));
+    await Promise.all(this.#registry.all().map((vm) => this.#finishChange(vm)));
     for (const vm of this.#registry.alive()) this.#launcher.watch(vm);
     await this.#companions.removeOrphans();
     await this.#removeAbandoned();
     await removeUnfinishedForks(home);
+  }
+
+  async #finishChange(vm: Vm): Promise<void> {
+    if (isAlive(vm.state) || vm.damaged) return;
+    vm.record = await finishChange(this.#options.home, vm.paths, vm.record);
   }
 
   /** Their records stay. A removal that fails is tried again by the next service. */
@@ -172,6 +181,7 @@ export class Supervisor {
       // Other VMs may have started meanwhile; nothing is awaited from here to the new state.
       this.#registry.requireRoom(maxRunning(this.#settings));
       await this.#launcher.launch(vm, boot.assets);
+      this.#compare(vm);
       this.#states.tell(vm);
     });
   }
@@ -235,25 +245,47 @@ export class Supervisor {
   }
 
   /**
-   * Gives a VM that has ended another size. Processors and memory are from its next start on the ones asked for, unless corp
-   * has locked others meanwhile.
+   * Gives a VM that has ended another size or image. Processors and memory are from its next start on the ones asked for, unless
+   * corp has locked others meanwhile.
    *
-   * @throws {SbxError} `settings.corp_locked`, `disk.shrinks`, `disk.full`, and as {@linkcode makeBoot} for that size
+   * @throws {SbxError} `settings.corp_locked`, `disk.shrinks`, `disk.full`, as {@linkcode withImage}, and as
+   * {@linkcode makeBoot} for that size and image
    */
   async set(vm: Vm, change: SetRequest): Promise<void> {
     this.#require(vm, "set");
     await exclusive(vm, "set", async () => {
       requireUnlocked(this.#settings, change);
-      const { disk_gb, ...machine } = change;
-      const request = { ...await readRequest(vm.paths, vm.record), ...machine };
-      const { record: { cpus, ram_mb } } = await makeBoot(this.#options, vm.record.profile_id, request);
-      if (disk_gb !== undefined) await growDisk(vm, disk_gb);
-      await writeRequest(vm.paths, request);
-      const record = { ...vm.record, cpus, ram_mb, scratch_gb: disk_gb ?? vm.record.scratch_gb };
-      await writeRecord(vm.paths, record);
-      vm.record = record;
+      const { disk_gb, image, undo_image, ...machine } = change;
+      const { home } = this.#options;
+      const asked = { ...await readRequest(vm.paths, vm.record), ...machine };
+      const isOther = image !== undefined || undo_image === true;
+      // No removal takes the image meanwhile.
+      await keepingEnvironments(home, async () => {
+        const request = isOther ? await withImage(home, vm, asked, { image, undo_image }) : asked;
+        const { record: { cpus, ram_mb } } = await makeBoot(this.#options, vm.record.profile_id, request);
+        if (disk_gb !== undefined) await growDisk(vm, disk_gb);
+        await writeRequest(vm.paths, request);
+        const images = isOther ? await imageRecord(home, request) : {};
+        const record = { ...vm.record, cpus, ram_mb, scratch_gb: disk_gb ?? vm.record.scratch_gb, ...images };
+        await writeRecord(vm.paths, record);
+        vm.record = record;
+      });
       this.#states.tell(vm);
     });
+  }
+
+  /** Compares the changes of a VM with its new image, once it runs. */
+  #compare(vm: Vm): void {
+    if (vm.record.assets.before === undefined) return;
+    this.imageConflicts(vm).catch((error) =>
+      log.info(`${vm.record.name}: ${asSbxError(error, "comparing its image").message}`)
+    );
+  }
+
+  /** Files that both a VM and its new image have changed. @throws {SbxError} as {@linkcode imageConflicts}; its boot failed */
+  async imageConflicts(vm: Vm): Promise<ImageConflicts> {
+    if (vm.state.state === "Booting") await vm.booting;
+    return await imageConflicts(vm);
   }
 
   /**
@@ -318,6 +350,7 @@ export class Supervisor {
     let vm: Vm;
     try {
       vm = await this.#registry.open(deleted.id, (id) => sessions.get(id).catch(() => undefined));
+      await this.#finishChange(vm);
       if (name !== undefined && !vm.damaged) {
         vm.record = { ...vm.record, name };
         await writeRecord(vm.paths, vm.record);

@@ -16,7 +16,8 @@ const ACTIONS: Record<VmStatus, VmAction[]> = {
   Paused: ["resume", "stop", "delete"],
   Stopped: ["start", "fork", "save", "set", "delete"],
   Suspended: ["resume", "start", "stop", "fork", "save", "delete"],
-  Defunct: ["start", "delete"],
+  // One whose new image does not boot gets its old one back.
+  Defunct: ["start", "set", "delete"],
 };
 
 /** Actions of a VM that belongs to no other. */
@@ -119,6 +120,16 @@ export function requireAction(vm: Vm, action: VmAction, hypervisor: Abilities): 
       hint: PAUSED_HINT,
     });
   }
+  if (action === "set" && state !== "Booting") {
+    const { name } = vm.record;
+    throw new SbxError(
+      "vm.wrong_state",
+      `"${name}" is ${state}: its size and image change while it is stopped`,
+      {
+        hint: state === "Suspended" ? `sbx stop ${name} gives its memory up` : `sbx stop ${name}`,
+      },
+    );
+  }
   const why = state === "Suspended" && last_error ? ` (${last_error})` : "";
   throw new SbxError(
     "vm.wrong_state",
@@ -145,7 +156,7 @@ function diskBytes({ record: { scratch_gb }, paths }: Pick<Vm, "record" | "paths
 }
 
 export function summaryOf(vm: Vm, features: Features): VmSummary {
-  const { id, name, profile_id, persistent, parent, cpus, ram_mb, scratch_gb } = vm.record;
+  const { id, name, profile_id, persistent, parent, cpus, ram_mb, scratch_gb, environment } = vm.record;
   const { state, last_error, suspended_by } = vm.state;
   const error = last_error ?? (isAlive(vm.state) ? problemOf(vm) : undefined);
   return {
@@ -159,13 +170,14 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
     cpus,
     ram_mb,
     disk: { size_gb: scratch_gb, used_bytes: diskBytes(vm) },
+    ...(environment && { image_reference: environment.reference }),
     ...(error && { last_error: error }),
     ...(suspended_by && { suspended_by }),
   };
 }
 
 export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo {
-  const { created_at, id, forked_from, assets, live, environment, devcontainer } = vm.record;
+  const { created_at, id, forked_from, assets, live, environment, devcontainer, before } = vm.record;
   const { accelerator, boot_stages, pid, started } = vm.state;
   return {
     ...summaryOf(vm, hypervisor.features),
@@ -175,6 +187,7 @@ export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo
       ...(assets.image && { profile_id: assets.image }),
       version: assets.version,
       ...(environment && { reference: environment.reference, digest: environment.digest }),
+      ...(before && { before: { reference: before.reference, digest: before.digest } }),
     },
     ...(devcontainer && { devcontainer }),
     arch: assets.arch,

@@ -60,6 +60,13 @@ export const VmRecord = z.strictObject({
     workdir: z.string().optional(),
     user: z.string().optional(),
   }).optional().describe("OCI image that is its root file system; absent: an image of packages"),
+  before: z.strictObject({
+    key: z.string(),
+    reference: z.string(),
+    digest: z.string(),
+  }).partial().optional().describe(
+    "image that it can go back to: absent, none; without a key, the image of its profile's packages",
+  ),
   devcontainer: DevcontainerSettings.optional().describe("settings of a devcontainer.json; absent: none"),
   assets: z.strictObject({
     version: z.string(),
@@ -69,6 +76,7 @@ export const VmRecord = z.strictObject({
     initrd: z.string(),
     rootfs: z.string(),
     layer: z.string().optional().describe("absent: the root file system has the programs of sbx"),
+    before: z.string().optional().describe("root file system of before, which this machine compares with"),
     hashes: z.record(z.string(), z.string()).optional().describe(
       "BLAKE3 of each file and of the OBOM by logical name; absent in records of an older sbx",
     ),
@@ -156,10 +164,10 @@ export async function checkJson<S extends z.ZodType>(
 
 /** The part of a VM's record that names the files it boots from. */
 export interface BootRecord {
-  assets: Pick<VmRecord["assets"], "kernel" | "initrd" | "rootfs" | "layer">;
+  assets: Pick<VmRecord["assets"], "kernel" | "initrd" | "rootfs" | "layer" | "before">;
 }
 
 /** Paths of the files that a VM boots from. */
-export function bootPaths({ assets: { kernel, initrd, rootfs, layer } }: BootRecord): string[] {
-  return [kernel, initrd, rootfs, ...layer === undefined ? [] : [layer]];
+export function bootPaths({ assets: { kernel, initrd, rootfs, layer, before } }: BootRecord): string[] {
+  return [kernel, initrd, rootfs, layer, before].filter((path) => path !== undefined);
 }

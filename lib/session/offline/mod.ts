@@ -31,9 +31,11 @@ export interface StillOptions {
 /** The open record of one session without a machine. A ledger has one writer: it is closed before a process of the VM starts. */
 export class StillRecord {
   readonly #parts: RecordParts;
+  readonly #statements: Statements;
 
-  private constructor(parts: RecordParts) {
+  private constructor(parts: RecordParts, statements: Statements) {
     this.#parts = parts;
+    this.#statements = statements;
   }
 
   /** @throws {SbxError} `policy.invalid`, `detection.conflict`, or an error of opening the ledger */
@@ -59,8 +61,9 @@ export class StillRecord {
     // An ask is refused: it would wait in no list.
     parts.gate.close();
     const { corp, profile } = contract;
-    new Statements(parts.recording.ledger, record).contract(contract, [corp.rules, profile.rules]);
-    return new StillRecord(parts);
+    const statements = new Statements(parts.recording.ledger, record);
+    statements.contract(contract, [corp.rules, profile.rules]);
+    return new StillRecord(parts, statements);
   }
 
   /** Asks the rules about a file. @throws {SbxError} `ledger.unavailable` */
@@ -71,6 +74,11 @@ export class StillRecord {
   /** Records an operation of the host on files. */
   observeFile(file: HostFile): void {
     this.#parts.gate.observe(fileDraft(file, this.#parts.contract.profile.paths ?? {}));
+  }
+
+  /** States that the session has another image from its next start. */
+  stateImage(...images: Parameters<Statements["image"]>): void {
+    this.#statements.image(...images);
   }
 
   async close(): Promise<void> {

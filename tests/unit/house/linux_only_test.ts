@@ -20,6 +20,7 @@ const LINUX_ONLY: Record<string, string> = {
   "lib/publish/image/arch.ts": "images are built on Linux",
   "lib/publish/build/guest.ts": "runs in the guest",
   "lib/publish/image/init.ts": "runs in the guest",
+  "lib/publish/image/conflicts.ts": "runs in the guest",
   "lib/publish/image/keeper.ts": "runs in the guest",
   "lib/publish/image/build.ts": "images are built on Linux",
   "lib/machine/live/calls.ts": "the framework shares folders itself: no masks there yet",

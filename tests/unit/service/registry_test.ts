@@ -145,10 +145,10 @@ for (
     }));
 }
 
-Deno.test("a VM whose state.json is damaged is Defunct, says why, and can be started or deleted", () =>
+Deno.test("a VM whose state.json is damaged is Defunct, says why, and can be started, set or deleted", () =>
   after(({ state }) => Deno.writeTextFile(state, "{"), async (supervisor, id) => {
     const { name, status, last_error, available_actions } = supervisor.summary(supervisor.find(id));
-    assertEquals([name, status, available_actions], ["vm-0", "Defunct", ["start", "delete"]]);
+    assertEquals([name, status, available_actions], ["vm-0", "Defunct", ["start", "set", "delete"]]);
     assertStringIncludes(last_error!, "state.json is damaged");
     await supervisor.delete(supervisor.find(id), { force: false });
     assertEquals(supervisor.list().length, 2);

@@ -20,6 +20,7 @@ export const LAYER_PATH = "/usr/lib/sbx";
 export const COMMANDS_PATH = `${LAYER_PATH}/commands`;
 export const COMMANDS: readonly string[] = [
   "sbx-bench",
+  "sbx-conflicts",
   "sbx-doctor",
   "sbx-mcp-server",
   "sbx-sshd",
