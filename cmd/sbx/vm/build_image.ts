@@ -1,14 +1,15 @@
 /** Images from Dockerfiles: the VM that builds them, its output, and the options of commands. */
 import { join, resolve } from "node:path";
-import { currentArch } from "../../../lib/base/arch/mod.ts";
+import { type Arch, currentArch } from "../../../lib/base/arch/mod.ts";
 import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { ignore, SbxError } from "../../../lib/base/error/mod.ts";
 import { home, lockWithin } from "../../../lib/base/home/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
 import { Progress } from "../../../lib/base/progress/mod.ts";
 import type { VmSummary } from "../../../lib/client/api/mod.ts";
-import { type Client, segment } from "../../../lib/client/mod.ts";
-import type { BuildPlan, BuildVm, Context, Features } from "../../../lib/publish/build/mod.ts";
+import { type Client, segment, serverEvents } from "../../../lib/client/mod.ts";
+import type { CorpState } from "../../../lib/config/corp/mod.ts";
+import type { Base, BuildPlan, BuildVm, Context, Features } from "../../../lib/publish/build/mod.ts";
 import type { Environment } from "../../../lib/release/environment/mod.ts";
 import { connect } from "../connect.ts";
 import { VmGuest } from "../files/repository.ts";
@@ -129,7 +130,7 @@ export async function buildFolderImage(
   // Another build of the same inputs may have held the lock.
   const made = plan.pull ? undefined : await findBuild(place, plan);
   if (made) return built(made, false);
-  const result = await buildIn(name, plan);
+  const result = await buildIn(name, plan, (bases, signal) => checkBases(state, bases, arch, signal));
   if ("exitCode" in result) {
     note(`sbx: the build of ${context.name} failed with exit code ${result.exitCode}`);
     return result.exitCode;
@@ -141,6 +142,7 @@ export async function buildFolderImage(
 async function buildIn(
   name: string,
   plan: BuildPlan,
+  check: (bases: Base[], signal: AbortSignal) => Promise<Base[]>,
 ): Promise<{ environment: Environment } | { exitCode: number }> {
   const [{ BUILD_STAGES, runBuild }, { loadProfile }, { withInterrupts }, { requireImage }, { showAsks }] =
     await Promise.all([
@@ -166,6 +168,7 @@ async function buildIn(
         home: home(),
         progress: later,
         signal,
+        checkBases: (bases) => check(bases, signal),
         onBuilt: () => void (progress = new Progress(BUILD_STAGES)),
       });
     } finally {
@@ -176,6 +179,29 @@ async function buildIn(
       );
     }
   });
+}
+
+/**
+ * Requires of base images what corp requires of images. Which ones they are is the word of the VM that built on them: its steps
+ * are root there.
+ */
+async function checkBases(state: CorpState, bases: Base[], arch: Arch, signal: AbortSignal): Promise<Base[]> {
+  const [{ requireCorpBase, signersOf }, { verifyImage }, { parseReference }] = await Promise.all([
+    import("../../../lib/config/corp/mod.ts"),
+    import("../../../lib/publish/environment/mod.ts"),
+    import("../../../lib/release/environment/mod.ts"),
+  ]);
+  const checked: Base[] = [];
+  for (const base of bases) {
+    const { canonical, repository } = parseReference(base.reference);
+    const signers = signersOf(state, canonical);
+    const pinned = signers && parseReference(`${repository}@${base.digest}`);
+    const signature = pinned && await verifyImage(pinned, { home: home(), arch, signal, signers });
+    const each: Base = { ...base, ...signature && { signature } };
+    requireCorpBase(state, each);
+    checked.push(each);
+  }
+  return checked;
 }
 
 /** The VM of a folder's builds, running: the one that is there, or a new one. */

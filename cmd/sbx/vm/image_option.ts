@@ -64,7 +64,7 @@ export async function pullImage(image: string, arch: Arch, refresh = false): Pro
     { parseReference },
     { Progress },
     { useNetworkOf },
-    { requireCorpImage },
+    { requireCorpImage, signersOf },
     { withInterrupts },
   ] = await Promise.all([
     import("../../../lib/publish/environment/mod.ts"),
@@ -86,6 +86,7 @@ export async function pullImage(image: string, arch: Arch, refresh = false): Pro
       progress,
       signal,
       refresh,
+      signers: signersOf(state, reference.canonical),
       onWait: () => note(`waiting for another sbx, which makes the same image`),
     });
   });

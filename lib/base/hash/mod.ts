@@ -1,7 +1,7 @@
 /** Hashes of bytes and files. */
 import { Blake3Hasher } from "@napi-rs/blake-hash";
 import { Buffer } from "node:buffer";
-import { createHash } from "node:crypto";
+import { createHash, createPublicKey } from "node:crypto";
 import { stat } from "node:fs/promises";
 
 /** Size of one read while hashing a file, in `bytes` (docs/design/contracts/14-limits.md §14). */
@@ -93,4 +93,10 @@ export class Digest {
 export async function fileStamp(path: string): Promise<string> {
   const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
   return [dev, ino, size, mtimeNs, ctimeNs].join(":");
+}
+
+/** Fingerprint of a public key in PEM: SHA-256 of its SPKI, as `openssl pkey -pubin -outform DER | sha256sum` has it. */
+export function keyFingerprint(pem: string): string {
+  const der = createPublicKey(pem).export({ type: "spki", format: "der" });
+  return `sha256:${createHash("sha256").update(der).digest("hex")}`;
 }

@@ -12,6 +12,6 @@ export {
   validateCorp,
 } from "./load.ts";
 export { type CorpPlaces, corpPlaces, findCorpPlace } from "./load.ts";
-export { requireCorpImage } from "./image.ts";
+export { requireCorpBase, requireCorpImage, signersOf } from "./image.ts";
 export { CorpFile } from "./schema.ts";
 export { type CorpLayer, type CorpState, CorpStore } from "./store.ts";

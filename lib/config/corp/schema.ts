@@ -1,4 +1,5 @@
 /** Schema of corp.toml (docs/design/contracts/03-settings.md §3). */
+import { createPublicKey } from "node:crypto";
 import { z } from "zod";
 import { BudgetTerms } from "../../policy/budget/schema.ts";
 import { rulesSchema } from "../../policy/author/schema.ts";
@@ -21,6 +22,26 @@ const SettingValue = z.union([
   z.array(z.union([z.string(), z.number()])),
   z.strictObject({ path: z.string(), content: z.string() }),
 ]);
+
+/** A registry, a repository of one, or images without a registry: `oci`, `docker-archive`, `docker-daemon`, `localhost`. */
+const SCOPE = /^[a-zA-Z0-9][a-zA-Z0-9._:/-]*$/;
+/** Kinds of images that come from no registry. */
+const LOCAL_KINDS = ["oci", "docker-archive", "docker-daemon"];
+
+function isLocalScope(scope: string): boolean {
+  return LOCAL_KINDS.includes(scope) || scope === "localhost" || scope.startsWith("localhost/");
+}
+
+/** ECDSA with P-256, which cosign and skopeo sign with. */
+const PublicKey = z.string().max(1024).refine((pem) => {
+  try {
+    const { asymmetricKeyType, asymmetricKeyDetails, type } = createPublicKey(pem);
+    return type === "public" && !/PRIVATE/.test(pem) && asymmetricKeyType === "ec" &&
+      asymmetricKeyDetails?.namedCurve === "prime256v1";
+  } catch {
+    return false;
+  }
+}, 'must be a public key of P-256 in PEM: "-----BEGIN PUBLIC KEY-----…"');
 
 /** `[settings."<id>"]`: forces a value, hides the setting, or disables it. */
 const SettingEntry = z.strictObject({
@@ -103,6 +124,26 @@ export const CorpFile = z.strictObject({
           "must be a registry, a repository of one, or a repository@sha256:…",
         ),
       ).max(256).optional(),
+      /** public keys of images' signers by registry or repository; the longest name decides, and no key: none is needed */
+      image_signatures: z.record(
+        z.string().max(1024).regex(
+          SCOPE,
+          "must be a registry, a repository of one, or a kind of local image",
+        ),
+        z.array(PublicKey).max(16),
+      ).superRefine((table, context) => {
+        for (const [scope, keys] of Object.entries(table)) {
+          if (keys.length > 0 && isLocalScope(scope)) {
+            context.addIssue({
+              code: "custom",
+              path: [scope],
+              message: "must be [], since no registry has its signatures",
+            });
+          }
+        }
+      }).optional(),
+      /** images are named by digest */
+      image_digests: z.boolean().optional(),
       vm_minutes: z.int().min(1).max(VM_MINUTES_MAX).optional(),
     }).optional(),
   }).prefault({}),

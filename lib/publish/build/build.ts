@@ -65,6 +65,9 @@ export interface BuildPlan extends Omit<BuildInputs, "secrets"> {
   pull?: boolean;
 }
 
+/** A base image, as the VM reports it. */
+export type Base = NonNullable<Environment["provenance"]["build"]>["bases"][number];
+
 /** Places and reports of a build. */
 interface BuildOptions {
   home: Home;
@@ -72,6 +75,8 @@ interface BuildOptions {
   signal?: AbortSignal;
   /** called once the build itself is done */
   onBuilt?: () => void;
+  /** refuses base images, and adds the signatures that it verified */
+  checkBases?: (bases: Base[]) => Promise<Base[]>;
 }
 
 /** Name of the VM that builds the images of a folder: no other folder's build gets into its cache. */
@@ -145,7 +150,7 @@ export async function runBuild(
 async function build(
   vm: BuildVm,
   plan: BuildPlan,
-  { home, progress = silent, signal, onBuilt }: BuildOptions,
+  { home, progress = silent, signal, onBuilt, checkBases = (bases) => Promise.resolve(bases) }: BuildOptions,
 ): Promise<{ environment: Environment } | { exitCode: number }> {
   const { context, key, arch, reference, secrets, target, args, pull } = plan;
   const script = async (phase: string, ...words: string[]) => {
@@ -189,7 +194,7 @@ async function build(
     return { exitCode };
   }
   onBuilt?.();
-  const digests = await script("bases", ...bases.names);
+  const signed = await checkBases(basesOf(await script("bases", ...bases.names)));
   const manifest = await script("push");
   const environment = await keepingEnvironments(home, async () => {
     const work = await makeWorkFolder(home);
@@ -208,7 +213,7 @@ async function build(
           dockerfile: context.name,
           ...target !== undefined && { target },
           args: Object.keys(args).sort(),
-          bases: basesOf(digests),
+          bases: signed,
         },
       });
       await script("tidy");
@@ -243,7 +248,7 @@ class BaseNames {
 }
 
 /** Lines of a name and a digest; names of earlier stages have no digest. */
-function basesOf(text: string): { reference: string; digest: string }[] {
+function basesOf(text: string): Base[] {
   return text.split("\n").slice(0, BASES_MAX).flatMap((line) => {
     const [reference, digest = ""] = line.split("\t");
     return /^sha256:[0-9a-f]{64}$/.test(digest) ? [{ reference, digest }] : [];

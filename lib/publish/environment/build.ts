@@ -5,7 +5,7 @@ import { join, posix } from "node:path";
 import { z } from "zod";
 import type { Arch } from "../../base/arch/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
-import { blake3, blake3File } from "../../base/hash/mod.ts";
+import { blake3, blake3File, keyFingerprint } from "../../base/hash/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { removeFolder } from "../../base/home/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
@@ -25,12 +25,14 @@ import {
   keepingEnvironments,
   makeWorkFolder,
   nameEnvironment,
+  noteSignature,
   type Reference,
 } from "../../release/environment/mod.ts";
 import { throwIfInterrupted } from "../image/mod.ts";
 import { environmentObom } from "./obom.ts";
 import { PackageFinder } from "./packages.ts";
 import { CONFIG_MAX, type FoundImage, Puller } from "./pull.ts";
+import type { Signers, VerifiedSignature } from "./signature.ts";
 import { refuseLayer } from "./tar.ts";
 import { unpackLayers } from "./unpack.ts";
 
@@ -53,6 +55,8 @@ export interface EnvironmentOptions {
   refresh?: boolean;
   /** called when another process makes the same environment, which this one waits for */
   onWait?: () => void;
+  /** whose signature the image needs; absent: none */
+  signers?: Signers;
   /** build that the image comes from */
   build?: Environment["provenance"]["build"];
 }
@@ -73,15 +77,17 @@ export async function makeEnvironment(
   reference: Reference,
   options: EnvironmentOptions,
 ): Promise<MadeEnvironment> {
-  const { home, arch, refresh } = options;
+  const { home, arch, refresh, signers } = options;
   const known = refresh ? undefined : await findEnvironment(home, reference.canonical, arch);
-  if (known && isCurrentFormat(known)) return { environment: known, isNew: false };
+  if (known && isCurrentFormat(known) && hasSignature(known, reference, signers)) {
+    return { environment: known, isNew: false };
+  }
   return await keepingEnvironments(home, () => make(reference, options));
 }
 
 async function make(
   reference: Reference,
-  { home, arch, progress = silent, signal, onWait, build }: EnvironmentOptions,
+  { home, arch, progress = silent, signal, onWait, build, signers }: EnvironmentOptions,
 ): Promise<MadeEnvironment> {
   const work = await makeWorkFolder(home);
   try {
@@ -89,12 +95,17 @@ async function make(
     const puller = new Puller(home, arch, work, signal);
     const puller_version = await puller.version();
     const found = await puller.find(reference);
+    // Before any layer of it is here.
+    const signature = signers && await puller.requireSigned(reference, found ?? { digest: "" }, signers);
     // An archive has its digest once its layers are here.
     const image = found ?? await puller.pull(reference, undefined, progress);
     const key = environmentKey(image.digest, arch);
     const made = await holdingEnvironment(home, key, async (): Promise<MadeEnvironment> => {
       const existing = await getEnvironment(home, key).catch(() => undefined);
-      if (existing) return { environment: existing, isNew: false };
+      if (existing) {
+        const environment = signature ? await noteSignature(home, existing, signature) : existing;
+        return { environment, isNew: false };
+      }
       await puller.pull(reference, image, progress);
       const out = join(work, "out");
       await Deno.mkdir(out, { mode: 0o700 });
@@ -108,6 +119,7 @@ async function make(
         progress,
         signal,
         build,
+        signature,
       });
       throwIfInterrupted(signal);
       await installEnvironment(home, out, environment);
@@ -133,12 +145,44 @@ interface UnpackContext {
   progress: ProgressSink;
   signal?: AbortSignal;
   build?: EnvironmentOptions["build"];
+  signature?: VerifiedSignature;
+}
+
+/** Tests whether an image has the signature that it needs. */
+function hasSignature({ provenance }: Environment, { repository }: Reference, signers?: Signers): boolean {
+  if (!signers) return true;
+  const keys = signers.keys.map(keyFingerprint);
+  return (provenance.signatures ?? []).some((each) =>
+    each.repository === repository && keys.includes(each.key)
+  );
+}
+
+/**
+ * Requires a signature of an image of a registry without pulling it.
+ *
+ * @throws {SbxError} `environment.signature`, and as the pull
+ */
+export async function verifyImage(
+  reference: Reference,
+  { home, arch, signal, signers }: Pick<EnvironmentOptions, "home" | "arch" | "signal"> & {
+    signers: Signers;
+  },
+): Promise<VerifiedSignature> {
+  return await keepingEnvironments(home, async () => {
+    const work = await makeWorkFolder(home);
+    try {
+      const puller = new Puller(home, arch, work, signal);
+      return await puller.requireSigned(reference, { digest: reference.digest! }, signers);
+    } finally {
+      await removeFolder(work);
+    }
+  });
 }
 
 async function unpack(
   reference: Reference,
   image: FoundImage,
-  { home, arch, out, key, puller, puller_version, progress, signal, build }: UnpackContext,
+  { home, arch, out, key, puller, puller_version, progress, signal, build, signature }: UnpackContext,
 ): Promise<Environment> {
   const config = await readConfig(home, image);
   puller.requirePlatform(reference, config);
@@ -182,6 +226,7 @@ async function unpack(
       layers: image.layers.map(({ digest, size }) => ({ digest, size })),
       builder: `sbx ${VERSION}`,
       puller: puller_version,
+      ...(signature && { signatures: [signature] }),
       ...(build && { build }),
     },
   };

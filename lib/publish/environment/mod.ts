@@ -4,6 +4,8 @@ export {
   type EnvironmentOptions,
   type MadeEnvironment,
   makeEnvironment,
+  verifyImage,
 } from "./build.ts";
 export { CONFIG_MAX, DOWNLOAD_MAX, LAYERS_MAX, MANIFEST_MAX, SPARE_BYTES } from "./pull.ts";
+export type { Signers, VerifiedSignature } from "./signature.ts";
 export { type Layer, unpackLayers, type UnpackOptions } from "./unpack.ts";

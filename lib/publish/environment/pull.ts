@@ -11,6 +11,16 @@ import { hostEnvironment } from "../../base/proxy/mod.ts";
 import { backgroundInterval } from "../../base/time/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { blobPath, diskBytes, layersDir, type Reference } from "../../release/environment/mod.ts";
+import {
+  type AttachedSignature,
+  CLAIMS_MAX,
+  requireSignature,
+  signatureError,
+  SignatureManifest,
+  signaturesIn,
+  type Signers,
+  type VerifiedSignature,
+} from "./signature.ts";
 import { archNames } from "../image/mod.ts";
 import { requireTools, run, runText } from "../image/mod.ts";
 
@@ -59,6 +69,9 @@ export interface FoundImage {
   /** the lowest first */
   layers: z.infer<typeof Descriptor>[];
 }
+
+/** Most `bytes` of an image's signatures with their manifest. */
+const SIGNATURES_BYTES = 8 * 1024 ** 2;
 
 /** Runs skopeo for images of one architecture. */
 export class Puller {
@@ -145,6 +158,85 @@ export class Puller {
         hint: "the folder is damaged, or not to be trusted; nothing was kept",
       },
     );
+  }
+
+  /**
+   * Requires a signature of an image of a registry: of the list of architectures that its name leads to, or of the manifest for this
+   * one.
+   *
+   * @throws {SbxError} `environment.signature` (403); as {@linkcode find}
+   */
+  async requireSigned(
+    reference: Reference,
+    { digest, indexDigest }: Pick<FoundImage, "digest" | "indexDigest">,
+    signers: Signers,
+  ): Promise<VerifiedSignature> {
+    if (reference.kind !== "registry") {
+      throw signatureError(reference, signers.scope, "images of registries are signed, and no others");
+    }
+    let refusal: unknown;
+    for (const each of [indexDigest, digest]) {
+      if (each === undefined) continue;
+      const attached = await this.#attached(reference, each, signers);
+      try {
+        return requireSignature(reference, each, attached, signers);
+      } catch (error) {
+        refusal = attached.length > 0 || refusal === undefined ? error : refusal;
+      }
+    }
+    throw refusal;
+  }
+
+  /** Downloads the signatures of a manifest. */
+  async #attached(reference: Reference, digest: string, { scope }: Signers): Promise<AttachedSignature[]> {
+    const name = `docker://${reference.repository}:sha256-${hexOf(digest)}.sig`;
+    const found = await this.#manifest(reference, name).catch((error) => {
+      if (error instanceof SbxError && error.code === "environment.not_found") return undefined;
+      throw error;
+    });
+    if (!found) return [];
+    const { data, error } = SignatureManifest.safeParse(found.value);
+    if (!data) throw signatureError(reference, scope, "its signatures cannot be read", error);
+    const signatures = signaturesIn(data);
+    if (signatures.length === 0) return [];
+    const dir = await Deno.makeTempDir({ dir: this.#work, prefix: "signatures-" });
+    const stop = new AbortController();
+    const look = async () => {
+      if (await diskBytes(this.#work) - before > SIGNATURES_BYTES) {
+        stop.abort(signatureError(reference, scope, "its signatures are larger than their manifest says"));
+      }
+    };
+    const before = await diskBytes(this.#work);
+    const timer = backgroundInterval(() => void look().catch(ignore("looked at again")), LOOK_MS);
+    try {
+      await this.#skopeo(
+        reference,
+        `downloading the signatures of ${reference.canonical}`,
+        [
+          "copy",
+          "--quiet",
+          ...this.#sourceOptions(reference, "src-"),
+          `docker://${reference.repository}@${found.digest}`,
+          `dir:${dir}`,
+        ],
+        stop.signal,
+        ["--insecure-policy"],
+      );
+      const read = async ({ digest, signature }: { digest: string; signature: Uint8Array }) => {
+        const path = join(dir, hexOf(digest));
+        const { size } = await Deno.stat(path);
+        if (size > CLAIMS_MAX) throw signatureError(reference, scope, "its signatures are too large");
+        const claims = await Deno.readFile(path);
+        if (digestOf(claims) !== digest) throw signatureError(reference, scope, "its signatures are damaged");
+        return { claims, signature };
+      };
+      return await Promise.all(signatures.map(read));
+    } catch (error) {
+      throw stop.signal.aborted ? stop.signal.reason : error;
+    } finally {
+      clearInterval(timer);
+      await Deno.remove(dir, { recursive: true });
+    }
   }
 
   /**
@@ -322,6 +414,7 @@ export class Puller {
     doing: string,
     args: string[],
     stop?: AbortSignal,
+    policy?: string[],
   ): Promise<Uint8Array> {
     await requireTools({ skopeo: "skopeo" });
     const env = await hostEnvironment();
@@ -335,7 +428,7 @@ export class Puller {
       "linux",
       "--override-arch",
       arch,
-      ...await policyOptions(),
+      ...policy ?? await policyOptions(),
       ...args,
     ];
     try {

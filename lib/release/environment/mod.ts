@@ -29,6 +29,7 @@ export {
   listEnvironments,
   makeWorkFolder,
   nameEnvironment,
+  noteSignature,
   removeEnvironments,
   requireKept,
 } from "./store.ts";

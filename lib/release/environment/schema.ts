@@ -10,6 +10,13 @@ export const ENVIRONMENT_KEY = /^[0-9a-f]{32}$/;
 
 const strings = z.array(z.string());
 
+/** A signature that was found right when the image was pulled. */
+const Signature = z.strictObject({
+  repository: z.string().describe("that it is for, and that the image came from"),
+  digest: Digest.describe("signed: of the manifest, or of the list of architectures"),
+  key: z.string().regex(/^sha256:[0-9a-f]{64}$/).describe("fingerprint of the public key"),
+});
+
 /** The part of an image's configuration that sbx uses (`ImageConfig` of the OCI image specification). */
 export const EnvironmentConfig = z.strictObject({
   env: z.record(z.string(), z.string()),
@@ -74,13 +81,16 @@ export const Environment = z.strictObject({
     layers: z.array(z.strictObject({ digest: Digest, size: z.int().min(0) })),
     builder: z.string(),
     puller: z.string(),
+    signatures: z.array(Signature).optional(),
     build: z.strictObject({
       key: z.string().regex(/^[0-9a-f]{32}$/).describe("hash of Dockerfile, context and options"),
       vm: z.uuid().describe("the VM that built it, whose record has its downloads"),
       dockerfile: z.string(),
       target: z.string().optional(),
       args: strings.describe("names of build arguments"),
-      bases: z.array(z.strictObject({ reference: z.string(), digest: Digest })),
+      bases: z.array(
+        z.strictObject({ reference: z.string(), digest: Digest, signature: Signature.optional() }),
+      ).describe("as the VM reports them"),
     }).optional().describe("of an image that was built from a Dockerfile"),
   }),
 });

@@ -149,6 +149,21 @@ export async function installEnvironment(home: Place, out: string, environment: 
   await Deno.rename(out, target);
 }
 
+/** Notes in the record of an environment that a signature of its image was verified. */
+export async function noteSignature(
+  home: Place,
+  environment: Environment,
+  signature: NonNullable<Environment["provenance"]["signatures"]>[number],
+): Promise<Environment> {
+  const { provenance, key } = environment;
+  const others = (provenance.signatures ?? []).filter((each) =>
+    each.repository !== signature.repository || each.key !== signature.key
+  );
+  const noted = { ...environment, provenance: { ...provenance, signatures: [...others, signature] } };
+  await writeAtomic(join(environmentsDir(home), key, RECORD), JSON.stringify(noted, null, 2) + "\n");
+  return noted;
+}
+
 /** Runs work during which no other process removes environments, layers or folders of makers. */
 export async function keepingEnvironments<T>(home: Place, work: () => Promise<T>): Promise<T> {
   await Deno.mkdir(environmentsDir(home), { recursive: true, mode: 0o700 });
