@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { currentArch } from "../../lib/base/arch/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";
 import { resolveAssets } from "../../lib/release/asset/mod.ts";
+import { keyFingerprint } from "../../lib/base/hash/mod.ts";
+import { attachSignature, makeSigner } from "../helper/image_signature.ts";
 import { type ImageParts, Registry, succeed, writeBootableImage, writeImage } from "../helper/oci.ts";
 import { type Ran, Sbx } from "../helper/sbx.ts";
 import type { TarFile } from "../helper/tar.ts";
@@ -303,6 +305,41 @@ Deno.test("corp names the registries that images come from", () =>
     await sbx.ok("image", "pull", reference);
     await allow(`${registry.host}/team`);
     await sbx.ok("image", "pull", reference);
+  }));
+
+Deno.test("corp wants images signed: also one that was pulled before, until its signature is verified", () =>
+  inWorld(async ({ sbx, registry: { host }, publish, dir }) => {
+    const signer = makeSigner(), next = makeSigner();
+    const { reference, digest } = await publish("team/app:v1");
+    await sbx.ok("image", "pull", reference);
+    const require = (key: string) =>
+      Deno.writeTextFile(
+        join(dir, "corp.toml"),
+        `refresh_policy = "24h"\n[corp.limits.image_signatures]\n"${host}" = [${JSON.stringify(key)}]\n`,
+      );
+    await require(signer.publicKey);
+    assert(error(await sbx.cli("image", "pull", reference)).includes("it has no signature"));
+    assert(error(await sbx.cli("create", "dev", "--image", reference)).includes("it has no signature"));
+    // Another client of the service, which pulls nothing.
+    const made = await sbx.api("POST", "/vms/create", { image: reference });
+    assertEquals([made.status, made.body.code], [403, "corp.image_signature"]);
+    assert(
+      error(await sbx.cli("image", "pull", `oci:${join(dir, "team-app-v1")}:v1`)).includes("names no signer"),
+    );
+
+    await attachSignature({ host, repository: "team/app", digest, privateKey: signer.privateKey });
+    assertEquals(JSON.parse(await sbx.ok("image", "pull", reference, "--json")).is_new, false);
+    const { environments: [{ signatures }] } = JSON.parse(await sbx.ok("image", "list", "--json"));
+    assertEquals(signatures, [{
+      repository: `${host}/team/app`,
+      digest,
+      key: keyFingerprint(signer.publicKey),
+    }]);
+    // Its signer is one no more.
+    await require(next.publicKey);
+    assert(
+      error(await sbx.cli("image", "pull", reference)).includes("no key of the company's has signed it"),
+    );
   }));
 
 Deno.test("a registry that goes away, lies or wants a login, and an interrupt, leave nothing; the next pull goes on", async () => {

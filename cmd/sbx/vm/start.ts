@@ -46,7 +46,7 @@ export const command: Command = {
       if (!json) {
         await print(`started ${name}`);
         const { image } = await client.json<VmInfo>("GET", `/vms/${segment(name)}/info`);
-        if (image?.before) await showConflicts(client, name);
+        if (image?.is_new) await showConflicts(client, name);
       }
       const { startDevcontainer } = await import("./lifecycle.ts");
       await startDevcontainer(client, name);

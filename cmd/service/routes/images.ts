@@ -18,7 +18,8 @@ export function routeImages(app: Hono, { home, images }: Service): void {
   handle(app, imageRoutes.environments, async () => ({
     environments: (await images.environments()).map(({ environment, ...rest }) => {
       const { key, digest, arch, created_at, config } = environment;
-      return { key, digest, arch, created_at, config, ...rest };
+      const { signatures } = environment.provenance;
+      return { key, digest, arch, created_at, config, ...(signatures && { signatures }), ...rest };
     }),
     layer_bytes: await diskBytes(layersDir(home)),
   }));

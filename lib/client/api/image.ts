@@ -1,7 +1,7 @@
 /** Routes of images, from which VMs boot. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { ARCHES } from "../../base/arch/mod.ts";
-import { EnvironmentConfig } from "../../release/environment/schema.ts";
+import { Environment, EnvironmentConfig } from "../../release/environment/schema.ts";
 import { answers } from "./common.ts";
 
 const freed = {
@@ -32,6 +32,7 @@ export const ListedEnvironment = z.object({
   used_by: z.array(z.string()).describe("names of VMs that have it, or can go back to it"),
   profiles: z.array(z.string()).describe("profiles that name it"),
   config: EnvironmentConfig.describe("of the image"),
+  signatures: Environment.shape.provenance.shape.signatures.describe("that were verified when it was pulled"),
 }).openapi("Environment");
 export type ListedEnvironment = z.infer<typeof ListedEnvironment>;
 export const EnvironmentList = z.object({

@@ -175,6 +175,9 @@ export const VmInfo = VmSummary.extend({
     before: z.object({ reference: z.string(), digest: z.string() }).partial().optional().describe(
       "image that it had before, and can go back to; without a reference, that of its profile",
     ),
+    is_new: z.literal(true).optional().describe(
+      "its first start with another image, whose conflicts are listed",
+    ),
   }).optional().describe(
     "image that it booted; without a profile: pinned by its own, or for every profile",
   ),

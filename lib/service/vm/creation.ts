@@ -178,6 +178,7 @@ export class VmMaker {
       arch: source ? source.record.assets.arch : arch,
       image: image ?? base?.image,
       environment: base?.environment,
+      before: base?.before,
       env: await withoutSecrets(this.#home, id, { ...base?.env, ...env }),
     };
   }

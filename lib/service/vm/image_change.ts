@@ -183,7 +183,9 @@ export function parseConflicts(text: string): Pick<ImageConflicts, "files" | "to
   }
   if (files.length > Number(total)) return undefined;
   // What a package manager knows decides about the rest.
-  files.sort((a, b) => Number(b.is_package_list) - Number(a.is_package_list));
+  files.sort((a, b) =>
+    Number(b.is_package_list) - Number(a.is_package_list) || (a.path < b.path ? -1 : Number(a.path > b.path))
+  );
   return { files, total: Number(total) };
 }
 

@@ -188,6 +188,7 @@ export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo
       version: assets.version,
       ...(environment && { reference: environment.reference, digest: environment.digest }),
       ...(before && { before: { reference: before.reference, digest: before.digest } }),
+      ...(assets.before !== undefined && { is_new: true as const }),
     },
     ...(devcontainer && { devcontainer }),
     arch: assets.arch,

@@ -137,7 +137,7 @@ Deno.test("a service that ended between the two files of a change leaves the ima
     await writeRequest(paths, { env: {}, image: b.reference, environment: b.key, before });
     const finished = await finishChange(home, paths, record);
     assertEquals([finished.environment?.key, finished.before?.key], [b.key, a.key]);
-    assertEquals(await readRecord(paths), finished);
+    assertEquals(await readRecord(paths), JSON.parse(JSON.stringify(finished)));
     assertEquals(await finishChange(home, paths, finished), finished);
   }));
 

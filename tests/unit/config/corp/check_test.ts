@@ -1,10 +1,12 @@
 /** A well-formed corp.toml with invalid content never takes effect, and its problems are reported everywhere. */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { generateKeyPairSync } from "node:crypto";
 import { join } from "node:path";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { corpInfo, CorpStore, validateCorp } from "../../../../lib/config/corp/mod.ts";
 import { openTarget } from "../../../../lib/fleet/machine/mod.ts";
 import { newKey } from "../../../helper/fleet.ts";
+import { makeSigner } from "../../../helper/image_signature.ts";
 import { corpLayer } from "../../../../lib/home/mod.ts";
 import { watchCorp } from "../../../../lib/service/contract/corp.ts";
 import { checkCorp } from "../../../../lib/home/value_check/mod.ts";
@@ -34,8 +36,21 @@ async function inHome(run: (home: Home) => Promise<void>): Promise<void> {
   }
 }
 
+const PRIVATE = makeSigner().privateKey.export({ type: "pkcs8", format: "pem" }) as string;
+const ED25519 = generateKeyPairSync("ed25519").publicKey.export({ type: "spki", format: "pem" }) as string;
+
 /** Mistake, files and expected problem; `DIR` stands for the folder. */
 const MISTAKES: [string, Record<string, string>, string][] = [
+  ...([
+    ["that is none", "registry.example.com", "no key", "must be a public key of P-256"],
+    ["that is private", "registry.example.com", PRIVATE, "must be a public key of P-256"],
+    ["of another kind", "registry.example.com", ED25519, "must be a public key of P-256"],
+    ["for images without a registry", "oci", makeSigner().publicKey, "since no registry has its signatures"],
+  ] as const).map(([what, scope, key, problem]): [string, Record<string, string>, string] => [
+    `a key of a signer ${what}`,
+    { "corp.toml": `[corp.limits.image_signatures]\n"${scope}" = [${JSON.stringify(key)}]\n` },
+    problem,
+  ]),
   [
     "a rule with a field that does not exist",
     { "corp.toml": GOOD.replace("host", "hst") },
