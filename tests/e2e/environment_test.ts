@@ -321,6 +321,7 @@ Deno.test("corp wants images signed: also one that was pulled before, until its 
     assert(error(await sbx.cli("image", "pull", reference)).includes("it has no signature"));
     assert(error(await sbx.cli("create", "dev", "--image", reference)).includes("it has no signature"));
     // Another client of the service, which pulls nothing.
+    await sbx.ok("start");
     const made = await sbx.api("POST", "/vms/create", { image: reference });
     assertEquals([made.status, made.body.code], [403, "corp.image_signature"]);
     assert(

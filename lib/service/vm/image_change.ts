@@ -52,7 +52,7 @@ export async function withImage(
   const own = request.environment ?? record.environment?.key;
   if (key === own) return request;
   // The disk's changes were made on the image that was booted last, however often it was replaced since.
-  const { rootfs } = record.assets;
+  const rootfs = record.scratch_gb > 0 ? record.assets.rootfs : undefined;
   const before = { image: request.image ?? record.environment?.reference, environment: own, rootfs };
   return { ...request, image: canonical, environment: key, before };
 }
