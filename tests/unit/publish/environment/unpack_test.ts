@@ -96,6 +96,12 @@ Deno.test("an image has the contents, owners, modes, times and links of its laye
   });
 });
 
+Deno.test("an image has no UUID, by which an overlay would find the files of another one", async () => {
+  await unpacked([[{ name: "file", content: "x" }]], async (_, image) => {
+    assertEquals((await Deno.readFile(image)).slice(1024 + 48, 1024 + 64), new Uint8Array(16));
+  });
+});
+
 Deno.test("attributes stay as bytes, without the kernel's own notes", async () => {
   const capability = Uint8Array.from([1, 0, 0, 2, 0, 0x20, 0, 0, 0xff, 0xfe, 0, 0]);
   await unpacked([[
