@@ -23,6 +23,8 @@ import type { Vm } from "./vm.ts";
 const PROGRAM = "sbx-conflicts";
 /** Longest comparison in a guest, in seconds. */
 const COMPARE_SECS = timeLimit(300);
+/** The shell's exit codes for a program that cannot be run, and for an unknown name. */
+const NOT_RUN = [126, 127];
 /** Files in which package managers keep their packages. */
 const PACKAGE_LISTS =
   /^\/(var\/lib\/dpkg\/(status|status\.d\/.*|info\/.*)|lib\/apk\/db\/.*|var\/lib\/rpm\/.*|usr\/lib\/sysimage\/rpm\/.*)$/;
@@ -111,14 +113,16 @@ export async function imageConflicts(vm: Vm): Promise<ImageConflicts> {
     const { before } = request;
     if (before?.rootfs === vm.record.assets.before) {
       const running = comparisons.get(vm) ??
-        compare(vm, request, before).finally(() => comparisons.delete(vm));
+        compare(vm, before).finally(() => comparisons.delete(vm));
       comparisons.set(vm, running);
       return await running;
     }
   }
   const text = await ifFound(Deno.readTextFile(pathOf(vm.paths)));
-  if (text !== undefined && vm.record.before) return ImageConflicts.parse(JSON.parse(text));
-  const { name } = vm.record;
+  const kept = text === undefined ? undefined : ImageConflicts.parse(JSON.parse(text));
+  const { name, environment } = vm.record;
+  // Of the image that it has now, and not of one before.
+  if (kept && vm.record.before && kept.image === environment?.reference) return kept;
   throw new SbxError("image.not_compared", `the changes of "${name}" were not compared with its image`, {
     hint: vm.record.before
       ? `sbx start ${name} compares them`
@@ -131,7 +135,6 @@ const comparisons = new WeakMap<Vm, Promise<ImageConflicts>>();
 
 async function compare(
   vm: Vm,
-  request: VmRequest,
   before: NonNullable<VmRequest["before"]>,
 ): Promise<ImageConflicts> {
   const program = `${COMMANDS_PATH}/${PROGRAM}`;
@@ -143,10 +146,12 @@ async function compare(
   });
   const found = exit_code === 0 ? parseConflicts(stdout) : undefined;
   if (!found) {
+    // A layer of an older sbx will not have it at the next start either.
+    if (NOT_RUN.includes(exit_code)) await noteCompared(vm, before);
     throw new SbxError(
       "image.not_compared",
       `${PROGRAM} in "${vm.record.name}" failed (exit code ${exit_code}): ${stderr.slice(0, 300).trim()}`,
-      { hint: `sbx stop ${vm.record.name} and sbx start ${vm.record.name} try again` },
+      { hint: `sbx logs ${vm.record.name} may say more; sbx stop and sbx start try again` },
     );
   }
   const conflicts: ImageConflicts = {
@@ -155,10 +160,16 @@ async function compare(
     ...found,
   };
   await writeAtomic(pathOf(vm.paths), JSON.stringify(conflicts) + "\n");
-  // Its next start may be from memory again.
-  const { rootfs: _, ...compared } = before;
-  await writeRequest(vm.paths, { ...request, before: compared });
+  await noteCompared(vm, before);
   return conflicts;
+}
+
+/** Lets a VM start from memory again, unless it got another image meanwhile. */
+async function noteCompared(vm: Vm, before: NonNullable<VmRequest["before"]>): Promise<void> {
+  const request = await readRequest(vm.paths, vm.record);
+  const { rootfs, ...compared } = before;
+  const isSame = request.before?.rootfs === rootfs && request.before?.environment === before.environment;
+  if (isSame) await writeRequest(vm.paths, { ...request, before: compared });
 }
 
 /**
