@@ -12,6 +12,7 @@ import "./vm/exec.ts";
 import "./vm/shell.ts";
 import "./vm/jobs.ts";
 import "./vm/port.ts";
+import "./vm/devcontainer.ts";
 import "./vm/open.ts";
 import "./vm/ssh-config.ts";
 import "./vm/start.ts";

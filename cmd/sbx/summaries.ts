@@ -13,7 +13,7 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   shell: "open a terminal in a running VM; ctrl-] detaches",
   jobs: "list, watch and end programs that sbx exec --detach started",
   port: "forward a port of 127.0.0.1 to a VM; without PORT, list them",
-  devcontainer: "run a command of a VM's devcontainer.json; without COMMAND, list them",
+  devcontainer: "list or run the commands of a VM's devcontainer.json",
   open: "forward a port like sbx port, and open it in the browser",
   "ssh-config": "print a configuration for SSH clients; a VM is NAME.sbx",
   start: "start the service and the gateway, or stopped VMs",

@@ -123,7 +123,7 @@ function isForLogin(stored: LoginPlace | undefined, used: LoginPlace | undefined
   return stored && used ? isSamePlace(stored, used) : !stored && !used;
 }
 
-/** A credential goes to hosts that its provider owns, and to those that it names. */
+/** A credential goes to hosts that its provider owns, and to hosts that it names. */
 function isProviderHost(
   vault: Vault,
   provider: Provider,

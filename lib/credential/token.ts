@@ -30,7 +30,7 @@ export class TokenShapes {
   /** the longest prefix first: `sk-ant-` before `sk-`, or Anthropic's tokens would match as OpenAI's */
   readonly #shapes: (KeyShape & { provider: Provider })[];
   readonly #whole: RegExp;
-  /** what a token begins with */
+  /** its first characters */
   readonly prefixes: readonly string[];
   /** pattern of a token in text */
   readonly inText: string;

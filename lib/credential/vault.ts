@@ -91,7 +91,7 @@ export class Vault {
   }
 
   /**
-   * True for a provider whose secrets are taken in any form: granted ones, and those that count in every VM. A key
+   * True for a provider whose secrets are taken in any form: granted ones, and providers that count in every VM. A key
    * of another provider is taken by its shape only, and what has none stays as it is.
    */
   takes(provider: Provider): boolean {

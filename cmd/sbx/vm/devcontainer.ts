@@ -11,7 +11,7 @@ import { runCommands } from "./lifecycle.ts";
 export const command: Command = {
   name: "devcontainer",
   usage: "NAME [COMMAND] [--json]",
-  summary: "run a command of a VM's devcontainer.json; without COMMAND, list them",
+  summary: "list or run the commands of a VM's devcontainer.json",
   notes: [`COMMAND is one of ${DEVCONTAINER_COMMANDS.join(", ")}.`],
   options: [JSON_OPTION],
   words: { min: 1, max: 2 },

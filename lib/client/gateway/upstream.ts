@@ -318,7 +318,7 @@ const DISCARDED_MAX = 64 * 1024 * 1024;
 const DISCARD_MS = timeLimit(5000);
 
 /**
- * Reads what a client still sends of a body that is answered before its end. If the connection were closed instead, the
+ * Reads the rest of a body that is answered before its end, and drops it. If the connection were closed instead, the
  * client's next write would fail, and it would report a broken pipe rather than the answer that it has not read yet.
  */
 export function discardBody(body: ReadableStream<Uint8Array>): void {

@@ -1,5 +1,5 @@
 /**
- * Names that lead to an address of the user's choice: those of `network.upstream_overrides`, for tests and labs, and
+ * Names that lead to an address of the user's choice: in `network.upstream_overrides`, for tests and labs, and
  * `NAME.host.sbx` for a port of this machine's loopback.
  */
 import { HOST_ZONE, isHostZone } from "../../base/address/mod.ts";

@@ -23,7 +23,7 @@ export interface DevcontainerPlan {
   env: Record<string, string>;
   /** asked size; absent parts are not asked for */
   size: { cpus?: number; ram_mb?: number; disk_gb?: number };
-  /** what has no effect, in words for people */
+  /** fields without effect, in words for people */
   leftOut: string[];
 }
 

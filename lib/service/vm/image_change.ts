@@ -68,7 +68,7 @@ async function keyOf(home: Home, { assets }: VmRecord, canonical: string): Promi
     });
   }
   if (isCurrentFormat(found)) return found.key;
-  // Its file system has the UUID of every other one: an overlay would take files of one for those of the other.
+  // Its file system has the UUID of every other one: an overlay would take files of one for files of the other.
   throw new SbxError("image.missing", `the image ${canonical} was made by an older sbx`, {
     hint: `${hint}, or build it again`,
   });

@@ -1,5 +1,5 @@
 /**
- * Container of a process in a guest: by the process's cgroup, and by what its engine has written about it. Guest
+ * Container of a process in a guest: by the process's cgroup, and by its engine's files. Guest
  * programs bundle this folder.
  */
 import { CONTAINER_NAME, IMAGE_NAME } from "../wire/limit.ts";
