@@ -7,7 +7,7 @@ import { home, lockWithin } from "../../../lib/base/home/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
 import { Progress } from "../../../lib/base/progress/mod.ts";
 import type { VmSummary } from "../../../lib/client/api/mod.ts";
-import { type Client, segment, serverEvents } from "../../../lib/client/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
 import type { CorpState } from "../../../lib/config/corp/mod.ts";
 import type { Base, BuildPlan, BuildVm, Context, Features } from "../../../lib/publish/build/mod.ts";
 import type { Environment } from "../../../lib/release/environment/mod.ts";

@@ -1,3 +1,4 @@
+import { isHostZone } from "../../base/address/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
 import { type Event, type ModelEvent, UNKNOWN_PROVIDER } from "../../event/mod.ts";
 import type { Bill, CallUse } from "../../policy/budget/mod.ts";
@@ -68,7 +69,7 @@ export class CallReader implements ModelCall {
     scrub: Scrub,
   ): ModelDraft | undefined {
     const { head, match, provider, operation } = this.#options;
-    const body = readRequestBody(bytes, head.headers, missing);
+    const body = readRequestBody(bytes, head, missing);
     const api = this.#api = this.#apiOf(body.json);
     if (!api) return undefined;
     const naming = api === other ? operation!.naming : "top";
@@ -325,7 +326,7 @@ const JSON_TYPE =
  */
 function readRequestBody(
   bytes: Uint8Array,
-  headers: readonly Header[],
+  { headers, host }: Pick<ModelRequest, "headers" | "host">,
   missing: string | undefined,
 ): RequestBody {
   const types = headers.filter(([name]) => name === "content-type").map(([, value]) => value);
@@ -336,7 +337,10 @@ function readRequestBody(
     if (missing !== undefined) return missing;
     if (bytes.length === 0) return undefined;
     if (types.length > 1) return "it has several content types";
-    if (types.length === 1 && !JSON_TYPE.test(types[0])) return "its content type is not that of JSON";
+    // Servers of models on this machine take JSON of any type.
+    if (types.length === 1 && !JSON_TYPE.test(types[0]) && !isHostZone(host)) {
+      return "its content type is not that of JSON";
+    }
     if (!isUtf8(bytes, types[0])) return "its body is not UTF-8";
     return isObject(value) ? findAmbiguity(text) : "its body is not a JSON object";
   };

@@ -141,7 +141,8 @@ Deno.test("a call to a model of this machine is one whatever its content type sa
   const body = encode('{"model":"qwen3","messages":[]}');
   for (const [host, path] of [["ollama.host.sbx", "/api/chat"], ["LLM.Host.sbx.", "/v1/chat/completions"]]) {
     const call = matchCall({ host, path, content_type: "application/x-www-form-urlencoded" })!;
-    assertEquals(call.request(body, undefined, identity)!.draft.model!.request.model, "qwen3");
+    const request = call.request(body, undefined, identity)!;
+    assertEquals([request.draft.model!.request.model, request.fault()], ["qwen3", undefined]);
   }
   const elsewhere = { host: "ollama.host.sbx.example", path: "/api/chat", content_type: "text/plain" };
   assertEquals(matchCall(elsewhere), undefined);
