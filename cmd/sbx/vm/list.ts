@@ -39,9 +39,13 @@ export const command: Command = {
     if (args.has("json")) await printJson({ vms });
     else if (vms.length === 0) {
       await print("no VMs; sbx create NAME creates one, sbx run -- CMD runs a program in a temporary one");
-    } else if (all) {
-      await print(table([...COLUMNS, "SERVER OF"], vms.map((vm) => [...row(vm), ownerOf(vm, vms)])));
-    } else await print(table(COLUMNS, vms.map(row)));
+    } else {
+      const columns = COLUMNS.filter(({ name }) =>
+        name === "SERVER OF" ? all : name !== "IMAGE" || vms.some((vm) => vm.image_reference !== undefined)
+      );
+      const rows = vms.map((vm) => columns.map(({ cell }) => cell(vm, vms)));
+      await print(table(columns.map(({ name }) => name), rows));
+    }
     return 0;
   },
 };
@@ -51,24 +55,22 @@ function deletedRow({ name, profile_id, deleted_at, expires_at, id }: DeletedVm)
   return [name, profile_id, deleted, until, id];
 }
 
-const COLUMNS = ["NAME", "STATUS", "PROFILE", "IMAGE", "CPUS", "MEMORY", "DISK", "PERSISTENT", "ACTIONS"];
+/** Columns of the list. An image is shown where a VM has one of its own, and the owner of a server's VM with --all. */
+const COLUMNS: { name: string; cell(vm: VmSummary, vms: VmSummary[]): string }[] = [
+  { name: "NAME", cell: ({ name }) => name },
+  { name: "STATUS", cell: ({ status }) => status },
+  { name: "PROFILE", cell: ({ profile_id }) => profile_id },
+  { name: "IMAGE", cell: ({ image_reference }) => image_reference ?? "" },
+  { name: "CPUS", cell: ({ cpus }) => String(cpus) },
+  { name: "MEMORY", cell: ({ ram_mb }) => formatRam(ram_mb) },
+  { name: "DISK", cell: formatDisk },
+  { name: "PERSISTENT", cell: ({ persistent }) => persistent ? "yes" : "no" },
+  { name: "ACTIONS", cell: ({ available_actions }) => available_actions.join(" ") },
+  { name: "SERVER OF", cell: ownerOf },
+];
 
 /** The MCP server of a VM, and its VM. */
 function ownerOf({ parent }: VmSummary, vms: VmSummary[]): string {
   const owner = vms.find(({ id }) => id === parent?.id);
   return parent ? `${parent.server} of ${owner?.name ?? parent.id}` : "";
-}
-
-function row(vm: VmSummary): string[] {
-  const { name, status, profile_id, cpus, ram_mb, persistent, available_actions } = vm;
-  const size = [String(cpus), formatRam(ram_mb), formatDisk(vm)];
-  return [
-    name,
-    status,
-    profile_id,
-    vm.image_reference ?? "",
-    ...size,
-    persistent ? "yes" : "no",
-    available_actions.join(" "),
-  ];
 }
