@@ -159,7 +159,7 @@ Deno.test("a guest that never answers: the deadline ends the boot, the VM is Def
     assertEquals(code, 1);
     assertStringIncludes(stderr, "not ready after 20 seconds");
     const info = (await sbx.api("GET", "/vms/mute/info")).body;
-    assertEquals([info.status, info.available_actions], ["Defunct", ["start", "delete"]]);
+    assertEquals([info.status, info.available_actions], ["Defunct", ["start", "set", "delete"]]);
     assertStringIncludes(await sbx.ok("logs", "mute"), "asleep");
     await eventually("nothing is left", async () => (await sbx.left(info.id)).length === 0);
   }, { SBX_BOOT_DEADLINE_SECS: "20" });
