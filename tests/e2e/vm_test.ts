@@ -280,7 +280,7 @@ Deno.test("a VM from create to delete", async (t) => {
         );
         const { body } = await sbx.api("GET", "/vms/dev/info");
         assertStringIncludes(body.last_error, "SIGKILL");
-        assertEquals(body.available_actions, ["start", "delete"]);
+        assertEquals(body.available_actions, ["start", "set", "delete"]);
         assert((await sbx.ok("logs", "dev")).includes("console.log"));
         await eventually("nothing is left", async () => (await sbx.left(id)).length === 0);
       },
