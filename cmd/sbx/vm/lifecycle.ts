@@ -1,5 +1,5 @@
 /** The commands and ports of a VM's `devcontainer.json`. */
-import type { Port, VmInfo, VmSummary } from "../../../lib/client/api/mod.ts";
+import type { Port, VmSummary } from "../../../lib/client/api/mod.ts";
 import { asSbxError, SbxError } from "../../../lib/base/error/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
@@ -32,11 +32,13 @@ export async function setUpDevcontainer(
 }
 
 /** Runs the command of each start, and forwards the ports. @throws {SbxError} `devcontainer.*` */
-export async function startDevcontainer(client: Client, name: string): Promise<void> {
-  const { id, devcontainer } = await client.json<VmInfo>("GET", `/vms/${segment(name)}/info`);
-  if (!devcontainer) return;
-  await openPorts(client, { id, name }, devcontainer);
-  await runCommands(client, { id, name }, devcontainer, ["postStartCommand"]);
+export async function startDevcontainer(
+  client: Client,
+  vm: Named,
+  settings: DevcontainerSettings,
+): Promise<void> {
+  await openPorts(client, vm, settings);
+  await runCommands(client, vm, settings, ["postStartCommand"]);
 }
 
 /**

@@ -43,13 +43,14 @@ export const command: Command = {
     }
     const vms = await eachVm(words, "starting", json, async (name) => {
       await waitUntilRunning(client, await client.json<VmSummary>("POST", `/vms/${segment(name)}/start`));
+      const info = await client.json<VmInfo>("GET", `/vms/${segment(name)}/info`);
       if (!json) {
         await print(`started ${name}`);
-        const { image } = await client.json<VmInfo>("GET", `/vms/${segment(name)}/info`);
-        if (image?.is_new) await showConflicts(client, name);
+        if (info.image?.is_new) await showConflicts(client, name);
       }
+      if (!info.devcontainer) return;
       const { startDevcontainer } = await import("./lifecycle.ts");
-      await startDevcontainer(client, name);
+      await startDevcontainer(client, info, info.devcontainer);
     });
     if (json) await printJson({ gateway: client.base, started, pids: { service, gateway }, vms });
     return vms.length === words.length ? 0 : 1;
