@@ -113,7 +113,7 @@ export class Catalogue {
     const name = plainHost(host);
     if (!this.#tokenHosts.has(name)) return undefined;
     const place = name + lenientPath(path).toLowerCase();
-    return [...this.#tokens].find(([token]) => isBelow(place, token))?.[1];
+    return this.#tokens.entries().find(([token]) => isBelow(place, token))?.[1];
   }
 
   /** Environment variables of a provider's clients. */

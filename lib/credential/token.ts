@@ -28,7 +28,7 @@ export class TokenShapes {
   static readonly BUILT_IN: TokenShapes = new TokenShapes(DEFINITIONS);
 
   /** the longest prefix first: `sk-ant-` before `sk-`, or Anthropic's tokens would match as OpenAI's */
-  readonly #shapes: (KeyShape & { provider: Provider })[];
+  readonly #shapes: PreparedShape[];
   readonly #whole: RegExp;
   /** its first characters */
   readonly prefixes: readonly string[];
@@ -41,7 +41,7 @@ export class TokenShapes {
 
   constructor(definitions: readonly Definition[]) {
     this.#shapes = definitions
-      .flatMap(({ id, keys = [] }) => keys.map((shape) => ({ ...shape, provider: id })))
+      .flatMap(({ id, keys = [] }) => keys.map((shape) => prepared(id, shape)))
       .toSorted((a, b) => b.prefix.length - a.prefix.length);
     const anyOf = (pattern: (shape: KeyShape) => string) =>
       `${TOKEN_BEGIN}(?:${this.#shapes.map(pattern).join("|")})`;
@@ -64,13 +64,24 @@ export class TokenShapes {
     return this.#shapeOf(token)?.loose === true;
   }
 
-  #shapeOf(token: string): KeyShape & { provider: Provider } | undefined {
+  #shapeOf(token: string): PreparedShape | undefined {
     if (!this.#whole.test(token)) return undefined;
-    return this.#shapes.find(({ prefix, chars, min, max }) =>
-      token.startsWith(prefix) &&
-      new RegExp(`^${CHARS[chars]}{${min},${max}}$`).test(token.slice(prefix.length))
+    return this.#shapes.find(({ prefix, rest }) =>
+      token.startsWith(prefix) && rest.test(token.slice(prefix.length))
     );
   }
+}
+
+/** A shape with its provider. */
+interface PreparedShape extends KeyShape {
+  provider: Provider;
+  /** a whole rest: a shape is asked for with each token that is found */
+  rest: RegExp;
+}
+
+function prepared(provider: Provider, shape: KeyShape): PreparedShape {
+  const { chars, min, max } = shape;
+  return { ...shape, provider, rest: new RegExp(`^${CHARS[chars]}{${min},${max}}$`) };
 }
 
 /** Fewest characters of a token of a provider that every home knows. */
@@ -107,12 +118,9 @@ const DECOYS: Record<Provider, () => string> = {
 };
 
 /** Generates a decoy: it grants nothing, and looks exactly like a real secret of the provider. */
-export function decoySecret(
-  provider: Provider,
-  keys = DEFINITIONS.find(({ id }) => id === provider)?.keys,
-): string {
+export function decoySecret(provider: Provider): string {
   if (Object.hasOwn(DECOYS, provider)) return DECOYS[provider]();
-  const [shape] = keys ?? [];
+  const [shape] = DEFINITIONS.find(({ id }) => id === provider)?.keys ?? [];
   return shape ? shape.prefix + random(Math.max(shape.min, Math.min(40, shape.max))) : random(43);
 }
 

@@ -18,7 +18,7 @@ function hostOf({ hosts, named_hosts = [] }: Definition): string {
   return host === "*" ? "git.mine.example" : host.replace("*", "us-east-1");
 }
 
-const keyOf = ({ id, keys }: Definition) => decoySecret(id, keys);
+const keyOf = ({ id }: Definition) => decoySecret(id);
 
 /** Every way in which a request can carry a text. */
 function allPlaces(value: string): Map<string, Header> {
