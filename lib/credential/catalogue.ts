@@ -4,7 +4,8 @@
  */
 import { memoize } from "../base/memo/mod.ts";
 import { lenientPath } from "../base/url/mod.ts";
-import { type Definition, DEFINITIONS, plainHost, type Provider } from "./provider.ts";
+import { plainHost } from "../base/address/mod.ts";
+import { type Definition, DEFINITIONS, type Provider } from "./provider.ts";
 
 /** Any form of a header's value. */
 const ANY = "*";

@@ -6,7 +6,8 @@ import type { CredentialSubstitution } from "../event/mod.ts";
 import { CredentialDenied, type Destination } from "../network/interface/mod.ts";
 import { isSamePlace, type LoginPlace } from "./entry.ts";
 import { hostTest } from "./catalogue.ts";
-import { plainHost, type Provider } from "./provider.ts";
+import { plainHost } from "../base/address/mod.ts";
+import type { Provider } from "./provider.ts";
 import type { Vault } from "./vault.ts";
 
 /** Destination of a request, and the login that it is made with; only the host makes requests with one. */

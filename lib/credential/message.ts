@@ -9,7 +9,7 @@ import { latin1, placeholderOf, UniqueRows } from "./body.ts";
 import { Finder, type Scan, type SecretMatch } from "./finder.ts";
 import { SECRET_MAX } from "./form.ts";
 import { REASON } from "./grant.ts";
-import { plainHost } from "./provider.ts";
+import { plainHost } from "../base/address/mod.ts";
 import { providerOfToken } from "./token.ts";
 import type { Vault } from "./vault.ts";
 

@@ -70,9 +70,3 @@ export const PROVIDERS: readonly Provider[] = DEFINITIONS.map(({ id }) => id);
 export function isProvider(name: string): name is Provider {
   return PROVIDERS.includes(name);
 }
-
-/** Normalizes a host for comparison: lower case, without the root's dot. */
-export function plainHost(host: string): string {
-  const name = host.toLowerCase();
-  return name.endsWith(".") ? name.slice(0, -1) : name;
-}

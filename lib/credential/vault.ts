@@ -3,7 +3,8 @@ import { backgroundInterval } from "../base/time/mod.ts";
 import type { StoredEntry, StoreFile } from "./entry.ts";
 import { Finder } from "./finder.ts";
 import { Catalogue } from "./catalogue.ts";
-import { plainHost, type Provider } from "./provider.ts";
+import { plainHost } from "../base/address/mod.ts";
+import type { Provider } from "./provider.ts";
 import { refOf } from "./ref.ts";
 import type { CredentialStore, NewCredential } from "./store.ts";
 

@@ -1,3 +1,11 @@
 /** IP addresses and host names in every spelling, and which addresses are private. */
 export { addressBytes, canonicalHost, formatAddress, isAddress, parseAddress } from "./address.ts";
-export { HOST_ZONE, isHostZone, isInCidr, isPrivateHost, OwnAddresses, parseCidr } from "./network.ts";
+export {
+  HOST_ZONE,
+  isHostZone,
+  isInCidr,
+  isPrivateHost,
+  OwnAddresses,
+  parseCidr,
+  plainHost,
+} from "./network.ts";

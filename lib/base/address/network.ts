@@ -178,6 +178,12 @@ export const HOST_ZONE = "host.sbx";
 
 /** Tests whether a name is in the zone, in any case, with or without the root's dot. */
 export function isHostZone(name: string): boolean {
-  const plain = name.toLowerCase().replace(/\.$/, "");
+  const plain = plainHost(name);
   return plain === HOST_ZONE || plain.endsWith(`.${HOST_ZONE}`);
+}
+
+/** Normalizes a host for comparison: lower case, without the root's dot. */
+export function plainHost(host: string): string {
+  const name = host.toLowerCase();
+  return name.endsWith(".") ? name.slice(0, -1) : name;
 }

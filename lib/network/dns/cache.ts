@@ -1,6 +1,6 @@
 import { CACHE_LIMITS, type CacheLimits, RESOLVED_ADDRESSES_MAX, RESOLVED_NAMES_MAX } from "./limit.ts";
-import { type DnsQuestion, type DnsRecord, plainName, type Rcode } from "./packet.ts";
-import { canonicalHost } from "../../base/address/mod.ts";
+import type { DnsQuestion, DnsRecord, Rcode } from "./packet.ts";
+import { canonicalHost, plainHost } from "../../base/address/mod.ts";
 
 /** Answer to one question. */
 export interface DnsAnswer {
@@ -91,7 +91,7 @@ export class DnsCache {
 }
 
 function keyOf({ name, type }: DnsQuestion): string {
-  return `${type} ${plainName(name)}`;
+  return `${type} ${plainHost(name)}`;
 }
 
 /**
@@ -108,7 +108,7 @@ export class ResolvedAddresses {
 
   remember(name: string, addresses: readonly string[]): void {
     if (addresses.length === 0) return;
-    const key = plainName(name);
+    const key = plainHost(name);
     const all = this.#names.get(key) ?? new Set();
     this.#names.delete(key);
     this.#names.set(key, all);
@@ -133,7 +133,7 @@ export class ResolvedAddresses {
   /** True when the guest received `address` for `name`, in any spelling. */
   agrees(name: string, address: string): boolean {
     const plain = canonicalHost(address);
-    return plain !== undefined && (this.#names.get(plainName(name))?.has(plain) ?? false);
+    return plain !== undefined && (this.#names.get(plainHost(name))?.has(plain) ?? false);
   }
 
   /** Latest name for which the guest received `address`. */

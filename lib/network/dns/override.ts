@@ -2,9 +2,8 @@
  * Names that lead to an address of the user's choice: in `network.upstream_overrides`, for tests and labs, and
  * `NAME.host.sbx` for a port of this machine's loopback.
  */
-import { HOST_ZONE, isHostZone } from "../../base/address/mod.ts";
+import { HOST_ZONE, isHostZone, plainHost } from "../../base/address/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
-import { plainName } from "./packet.ts";
 import { parseEndpoint, type Resolver } from "./resolver.ts";
 
 /** Address that connections to an overridden name go to. */
@@ -46,7 +45,7 @@ export class Overrides {
 
   /** Made-up address of a name; `undefined` for names without override. */
   addressOf(name: string): string | undefined {
-    return this.#byName.get(plainName(name))?.address;
+    return this.#byName.get(plainHost(name))?.address;
   }
 
   /** Name of a made-up address. */
@@ -60,11 +59,11 @@ export class Overrides {
    * @throws {SbxError} `upstream.failed`: a service of this machine that the profile does not name
    */
   target(name: string, port: number): OverrideTarget | undefined {
-    const targets = this.#byName.get(plainName(name))?.targets;
+    const targets = this.#byName.get(plainHost(name))?.targets;
     const target = targets?.get(port) ?? targets?.get(0);
     if (target !== undefined || !isHostZone(name)) return target;
-    throw new SbxError("upstream.failed", `${plainName(name)} has no port ${port} for this VM`, {
-      hint: `name it in the profile: [host] services = ["${plainName(name).split(".")[0]}:${port}"]`,
+    throw new SbxError("upstream.failed", `${plainHost(name)} has no port ${port} for this VM`, {
+      hint: `name it in the profile: [host] services = ["${plainHost(name).split(".")[0]}:${port}"]`,
     });
   }
 
@@ -74,7 +73,7 @@ export class Overrides {
     if (to === undefined || more !== undefined) {
       throw invalidError(text, "does not have the form name=ip:port");
     }
-    const key = plainName(name);
+    const key = plainHost(name);
     if (!NAME.test(key) || /^[\d.]+$/.test(key)) {
       throw invalidError(text, `overrides "${name}", which is not a plain host name`);
     }

@@ -9,7 +9,7 @@ import {
   UDP_BYTES_MIN,
 } from "./limit.ts";
 import packet from "dns-packet";
-import { parseAddress } from "../../base/address/mod.ts";
+import { parseAddress, plainHost } from "../../base/address/mod.ts";
 import { memoize } from "../../base/memo/mod.ts";
 import { Buffer } from "node:buffer";
 import { PacketError, type QuestionShape, type RecordSpan, walkPacket, walkQuestion } from "./guard.ts";
@@ -69,19 +69,14 @@ export function isAlwaysEmpty(type: string): boolean {
 
 /** True for names that can be queried; names may come from a person or a rule. */
 export function isName(name: string): boolean {
-  const plain = plainName(name);
+  const plain = plainHost(name);
   return plain.length <= NAME_BYTES_MAX - 2 &&
     /^[\x21-\x2d\x2f-\x5b\x5d-\x7e]{1,63}(\.[\x21-\x2d\x2f-\x5b\x5d-\x7e]{1,63})*$/.test(plain);
 }
 
 /** Compares names without case and last dot. */
 function sameName(a: string, b: string): boolean {
-  return a === b || plainName(a) === plainName(b);
-}
-
-/** Name in lower case, without the last dot. */
-export function plainName(name: string): string {
-  return name.toLowerCase().replace(/\.$/, "");
+  return a === b || plainHost(a) === plainHost(b);
 }
 
 // Decodes packets of guests and resolvers with `dns-packet`, after the checks of `guard.ts`.

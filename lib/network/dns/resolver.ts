@@ -1,8 +1,8 @@
-import { parseAddress } from "../../base/address/mod.ts";
+import { parseAddress, plainHost } from "../../base/address/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { PacketError } from "./guard.ts";
 import { RESOLVER_PENDING_MAX, RESOLVER_TRIES, RESOLVER_TRY_MS } from "./limit.ts";
-import { type DnsQuestion, EDE, plainName, readAnswer, type ResolverAnswer, writeQuery } from "./packet.ts";
+import { type DnsQuestion, EDE, readAnswer, type ResolverAnswer, writeQuery } from "./packet.ts";
 import type { Socket } from "node:dgram";
 import { closeQuietly, writeAll } from "../../base/wire/mod.ts";
 
@@ -85,7 +85,7 @@ export class ResolverClient {
 
   /** @throws {ResolverError} no resolver gives a usable answer */
   query(question: DnsQuestion): Promise<ResolverAnswer> {
-    const key = `${question.type} ${plainName(question.name)}`;
+    const key = `${question.type} ${plainHost(question.name)}`;
     const pending = this.#pending.get(key);
     if (pending) return pending;
     if (this.#pending.size >= RESOLVER_PENDING_MAX) {

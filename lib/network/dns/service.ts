@@ -1,4 +1,4 @@
-import { canonicalHost, isHostZone, isPrivateHost } from "../../base/address/mod.ts";
+import { canonicalHost, isHostZone, isPrivateHost, plainHost } from "../../base/address/mod.ts";
 import { guestErrorBody, SbxError } from "../../base/error/mod.ts";
 import { type Decision, type Draft, type Gate, guestLine } from "../../policy/mod.ts";
 import { type DnsAnswer, DnsCache, ResolvedAddresses } from "./cache.ts";
@@ -19,7 +19,6 @@ import {
   EDE,
   isAlwaysEmpty,
   isName,
-  plainName,
   readQuery,
   readQuestion,
   writeReferral,
@@ -234,7 +233,7 @@ export class DnsService {
 const latin1 = new TextDecoder("latin1");
 
 function renameRecord(record: DnsRecord, from: DnsQuestion, to: DnsQuestion): DnsRecord {
-  return plainName(record.name) === plainName(from.name) ? { ...record, name: to.name } : record;
+  return plainHost(record.name) === plainHost(from.name) ? { ...record, name: to.name } : record;
 }
 
 function addressesOf(records: readonly DnsRecord[]): string[] {
@@ -259,14 +258,14 @@ function errorText(error: unknown): string {
 function chainOf({ name, type }: DnsQuestion, records: readonly DnsRecord[]): DnsRecord[] {
   const chain: DnsRecord[] = [];
   const seen = new Set<string>();
-  for (let owner = plainName(name); !seen.has(owner) && seen.size < CHAIN_MAX;) {
+  for (let owner = plainHost(name); !seen.has(owner) && seen.size < CHAIN_MAX;) {
     seen.add(owner);
-    const owned = records.filter((record) => plainName(record.name) === owner);
+    const owned = records.filter((record) => plainHost(record.name) === owner);
     chain.push(...owned.filter((record) => record.type === type));
     const alias = type === "CNAME" ? undefined : owned.find((record) => record.type === "CNAME");
     if (!alias) break;
     chain.push(alias);
-    owner = plainName(alias.data);
+    owner = plainHost(alias.data);
   }
   return chain;
 }
@@ -302,7 +301,7 @@ export function draftOf(
 
 /** Name of a question in its event: as rules match hosts, where it can be a host. */
 function qnameOf(name: string): string {
-  return canonicalHost(name) ?? plainName(name);
+  return canonicalHost(name) ?? plainHost(name);
 }
 
 /** Response object of an event. */
@@ -327,15 +326,15 @@ function textOf(type: string, data: any): string {
     case "CNAME":
     case "NS":
     case "PTR":
-      return plainName(data);
+      return plainHost(data);
     case "MX":
-      return plainName(data.exchange);
+      return plainHost(data.exchange);
     case "SRV":
-      return plainName(data.target);
+      return plainHost(data.target);
     case "SOA":
-      return plainName(data.mname);
+      return plainHost(data.mname);
     case "NAPTR":
-      return plainName(data.replacement);
+      return plainHost(data.replacement);
     case "CAA":
       return `${data.tag} ${data.value}`;
     default:
