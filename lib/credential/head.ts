@@ -105,7 +105,7 @@ export class Capture {
     const ref = this.#vault.refOfSecret(secret);
     if (ref !== undefined) return this.#vault.get(ref)!.entry.provider;
     const isOwners = this.#owner !== undefined && isAllowed(this.#owner);
-    // What looks like a key of several providers is the key of the one that it is sent to.
+    // A key whose shape several providers share belongs to the one that it is sent to.
     if (isOwners && isLooseToken(secret)) return this.#owner;
     const shaped = providerOfToken(secret);
     if (shaped !== undefined && this.#stays(shaped)) return undefined;
@@ -124,7 +124,7 @@ export class Capture {
   }
 
   /**
-   * True for a VM's own key of a service that runs at hosts of its users, where nobody named this host: it may be such a
+   * True for a VM's own key of a service that runs at hosts of its users, where no credential names this host: it may be such a
    * host, and the VM uses its key there as it could without sbx.
    */
   #stays(provider: Provider): boolean {

@@ -13,7 +13,7 @@ const KINDS: Record<ImageConflicts["files"][number]["kind"], string> = {
   added: "added by both",
   removed: "removed by the image",
   deleted: "deleted by the VM, changed by the image",
-  replaced: "a folder that the VM made anew",
+  replaced: "a folder that the VM replaced",
 };
 
 export async function readConflicts(client: Client, name: string): Promise<ImageConflicts> {

@@ -286,7 +286,7 @@ export const ImageConflicts = z.object({
     path: z.string(),
     kind: z.enum(["changed", "added", "removed", "deleted", "replaced"]).describe(
       "changed or added by both; removed by the image, and kept by the VM; deleted by the VM, and changed by the image; " +
-        "a folder that the VM made anew, and the image has changed",
+        "a folder that the VM replaced, and the image has changed",
     ),
     is_package_list: z.boolean().describe("the list of packages of dpkg, apk or rpm"),
   })).describe("the VM's own are in force"),

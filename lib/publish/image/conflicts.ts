@@ -10,7 +10,7 @@ export const CONFLICTS_MAX = 1000;
  * changes (lib/publish/image/init.ts); no link in them is followed. Compared are type, owner, mode and content.
  *
  * Kinds: `changed` by both; `added` by both; `removed` by the image, and kept by the VM; `deleted` by the VM, and changed by
- * the image; `replaced`: a folder that the VM made anew, and the image has changed.
+ * the image; `replaced`: a folder that the VM replaced, and the image has changed.
  */
 export const CONFLICTS = `#!${LAYER_PATH}/bin/perl -I${LAYER_PATH}/perl
 use strict;

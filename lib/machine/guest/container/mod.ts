@@ -28,7 +28,7 @@ const FOLDER =
 /** Shortest path with such a folder, in characters: most processes are in a cgroup with a shorter one. */
 const PATH_MIN = 32;
 
-/** What engines name their folders by, and the engine whose files know the container. */
+/** Beginnings of folders, with the engine whose files name the container. */
 const ENGINES = {
   "docker/": "docker",
   "docker-": "docker",
@@ -65,7 +65,7 @@ export class Containers {
     return found && this.#named(found);
   }
 
-  /** Its path in cgroup v2; empty where there is none. */
+  /** Its path in cgroup v2, or an empty text. */
   #cgroupOf(pid: number): string {
     try {
       return /^0::(.*)$/m.exec(Deno.readTextFileSync(`${this.#root}/proc/${pid}/cgroup`))?.[1] ?? "";
@@ -81,7 +81,7 @@ export class Containers {
     try {
       if (engine) said = READERS[engine](id, (path) => this.#read(path)) ?? {};
     } catch {
-      // Whoever has written it, it is no JSON of an engine.
+      // Not the JSON of an engine.
     }
     const name = valid(said.name, CONTAINER_NAME), image = valid(said.image, IMAGE_NAME);
     const container = { id, ...name && { name }, ...image && { image } };
@@ -115,7 +115,7 @@ type Reader = (
   read: (path: string) => string | undefined,
 ) => { name?: unknown; image?: unknown } | undefined;
 
-/** What engines write about a container in their usual folders. */
+/** Readers of the files that engines keep in their usual folders. */
 const READERS: Record<Engine, Reader> = {
   docker(id, read) {
     const { Name, Config } = JSON.parse(read(`/var/lib/docker/containers/${id}/config.v2.json`) ?? "{}");
