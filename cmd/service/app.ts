@@ -70,7 +70,7 @@ export function makeApp(service: Service): Hono {
   routePorts(app, supervisor);
   routeFiles(app, service);
   routeSnapshots(app, service);
-  routeCredentials(app, home, () => vmsWithProviders(supervisor.alive()));
+  routeCredentials(app, home, corp, () => vmsWithProviders(supervisor.alive()));
   routeRecords(app, service, findLedger);
   routeDetection(app, service.activeDetections, service.sessions, findLedger);
   routeSockets(app, supervisor, notices);

@@ -25,7 +25,7 @@ import { CredentialStore, storePath } from "./store.ts";
 import { isSecret } from "./form.ts";
 import { REF } from "./ref.ts";
 import { isLooseToken, providerOfToken } from "./token.ts";
-import { type Credential, Vault } from "./vault.ts";
+import { type Credential, type ProviderTerms, Vault } from "./vault.ts";
 import type { Home } from "../base/home/mod.ts";
 
 /** Parts of a broker. */
@@ -37,6 +37,10 @@ export interface BrokerOptions {
   only?: Iterable<Provider>;
   /** accounts that the VM may use at providers (`[credentials] accounts`); default `any` */
   accounts?: Accounts;
+  /** providers that profile and corp add */
+  custom?: ProviderTerms["custom"];
+  /** tables of the only hosts that keys of some providers may go to */
+  hosts?: ProviderTerms["hosts"];
   /** VM whose traffic passes the broker; absent for the host's own requests */
   vm?: string;
   /** receives errors outside any request: an unreadable store, a secret that could not be stored */
@@ -81,14 +85,19 @@ export class CredentialBroker implements CredentialPort {
 
   /** Replaces the profile's grants; requests under way keep theirs. */
   grant(
-    { providers, accounts = "any", only }: Pick<
+    { providers, accounts = "any", only, custom, hosts }: Pick<
       BrokerOptions,
-      "providers" | "accounts" | "only"
+      "providers" | "accounts" | "only" | "custom" | "hosts"
     >,
   ): void {
     this.#providers = new Set(providers);
     this.#accounts = accounts;
-    this.#vault.use({ providers: this.#providers, ...(only && { only: new Set(only) }) });
+    this.#vault.use({
+      providers: this.#providers,
+      ...(only && { only: new Set(only) }),
+      ...(custom && { custom }),
+      ...(hosts && { hosts }),
+    });
   }
 
   /** Error of an unreadable store; every ref is refused while it is set. */
@@ -247,7 +256,7 @@ export class CredentialBroker implements CredentialPort {
     const { secret, signal } = injection.use(
       ref,
       "authorization",
-      (provider) => this.#vault.catalogue.allowsHeader(provider, "authorization"),
+      (provider, catalogue) => catalogue.allowsHeader(provider, "authorization"),
     );
     return { secret, released: signal, substitutions: injection.substitutions };
   }
@@ -316,7 +325,7 @@ function guestEnvOf(vault: Vault, providers: Iterable<Provider>): Record<string,
   const helpers: [key: string, value: string][] = [];
   for (const provider of providers) {
     const credential = latestOf(vault, provider);
-    const definition = vault.catalogue.find(provider);
+    const definition = credential && vault.catalogueOf(credential).find(provider);
     if (!credential || !definition) continue;
     for (const name of namesFor(definition, credential.secret)) env[name] ??= credential.entry.ref;
     helpers.push(...gitHelpers(definition, credential.entry.hosts));

@@ -25,7 +25,7 @@ interface Entry {
 
 /** Providers, their hosts and places. */
 export class Catalogue {
-  static readonly BUILT_IN: Catalogue = new Catalogue();
+  static readonly BUILT_IN: Catalogue = new Catalogue([]);
 
   readonly #entries = new Map<Provider, Entry>();
   readonly #owners = new Map<string, Provider>();
@@ -38,12 +38,13 @@ export class Catalogue {
   /** query parameters whose value is a secret in any shape */
   readonly queries: ReadonlySet<string>;
 
-  private constructor() {
-    for (const definition of DEFINITIONS) {
+  /** @param added providers of a profile and of corp, whose ids and hosts no built-in one has */
+  constructor(added: readonly Definition[]) {
+    for (const definition of [...DEFINITIONS, ...added]) {
       this.#entries.set(definition.id, entryOf(definition));
       for (const host of definition.hosts) {
         if (host.includes("*")) this.#patterns.push({ id: definition.id, test: hostTest(host) });
-        else this.#owners.set(host, definition.id);
+        else if (!this.#owners.has(host)) this.#owners.set(host, definition.id);
       }
       for (const place of definition.token_endpoints ?? []) this.#tokens.set(place, definition.id);
       for (const name of definition.env ?? []) {

@@ -2,7 +2,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import { isObject, objectOf } from "../base/object/mod.ts";
 import { canonicalJson } from "../base/json/mod.ts";
-import { isProvider, type Provider } from "./provider.ts";
+import { type CustomProvider, isProvider, type Provider, PROVIDER_ID } from "./provider.ts";
 import { REF, refOf } from "./ref.ts";
 
 /** Most credentials of one store, including revoked ones; the oldest revoked ones are dropped first. */
@@ -57,6 +57,8 @@ export interface StoredEntry {
   label?: string;
   /** destinations of an `mcp` credential, `host` or `host:port` */
   hosts?: string[];
+  /** of a provider that was added: all that its key is sent to, whatever another profile says of the provider */
+  custom?: CustomProvider;
   /** ISO 8601 */
   created_at: string;
   /** `added` by a person, or `captured` from a guest's traffic */
@@ -89,9 +91,13 @@ export interface StoreFile {
 
 /** Additional authenticated data of a secret: a modified entry does not open. */
 function additionalDataOf(
-  { ref, provider, hosts, created_at, source, decoy, vms, login }: StoredEntry,
+  { ref, provider, hosts, custom, created_at, source, decoy, vms, login }: StoredEntry,
 ): Uint8Array<ArrayBuffer> {
-  const bound = { ref, provider, hosts, created_at, source, decoy, vms, ...(login && { login }) };
+  const bound = {
+    ...{ ref, provider, hosts, created_at, source, decoy, vms },
+    ...(login && { login }),
+    ...(custom && { custom }),
+  };
   return new TextEncoder().encode(canonicalJson(bound));
 }
 
@@ -131,10 +137,12 @@ export function corruptError(path: string, problem: string): SbxError {
 }
 
 function isEntry(value: unknown): value is StoredEntry {
-  const { ref, provider, label, hosts, created_at, source, decoy, login, vms, revoked_at, sealed } = objectOf(
-    value,
-  );
-  return typeof ref === "string" && REF.test(ref) && typeof provider === "string" && isProvider(provider) &&
+  const { ref, provider, label, hosts, custom, created_at, source, decoy, login, vms, revoked_at, sealed } =
+    objectOf(value);
+  return typeof ref === "string" && REF.test(ref) && typeof provider === "string" &&
+    (isObject(custom)
+      ? PROVIDER_ID.test(provider) && !isProvider(provider) && isTextList(custom.hosts)
+      : custom === undefined && isProvider(provider)) &&
     isOptional(label, isText) && isOptional(hosts, isTextList) && isOptional(vms, isTextList) &&
     isText(created_at) && (source === "added" || source === "captured") &&
     (decoy === undefined || decoy === true) && isOptional(login, isLogin) &&
@@ -150,7 +158,7 @@ function isText(value: unknown): value is string {
   return typeof value === "string" && value.length <= 1024;
 }
 
-/** The seal proves the terms, whose shape needs no check here. */
+/** The seal proves the terms, whose shape needs no check here, as that of an added provider. */
 function isLogin(value: unknown): boolean {
   const { profile, server, url, part, terms } = objectOf(value);
   return [profile, server, part].every(isText) && typeof url === "string" && isOptional(terms, isObject);

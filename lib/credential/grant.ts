@@ -5,7 +5,7 @@
 import type { CredentialSubstitution } from "../event/mod.ts";
 import { CredentialDenied, type Destination } from "../network/interface/mod.ts";
 import { isSamePlace, type LoginPlace } from "./entry.ts";
-import { hostTest } from "./catalogue.ts";
+import { type Catalogue, hostTest } from "./catalogue.ts";
 import { plainHost } from "../base/address/mod.ts";
 import type { Provider } from "./provider.ts";
 import type { Vault } from "./vault.ts";
@@ -25,6 +25,9 @@ export interface Grant {
   signal: AbortSignal;
 }
 
+/** Tests whether a catalogue lets a secret of the provider travel at some location. */
+export type IsAllowed = (provider: Provider, catalogue: Catalogue) => boolean;
+
 /** Reasons of a denial, stored in `credential.substitution.reason`. */
 export const REASON = {
   decoy: "decoy",
@@ -33,6 +36,7 @@ export const REASON = {
   revoked: "revoked",
   notGranted: "not granted to this VM",
   wrongHost: "the provider does not own this host",
+  leftOut: "the profile or corp leaves out this host",
   notHttps: "not over https",
   wrongPlace: "secrets do not travel here",
   inBody: "withheld from a body",
@@ -49,6 +53,7 @@ const HINTS: Record<string, string> = {
   [REASON.revoked]: "add another credential for the VM: sbx credentials add",
   [REASON.notGranted]: "add the provider to [credentials] providers of the VM's profile",
   [REASON.wrongHost]: "send a ref only to hosts of its provider",
+  [REASON.leftOut]: "add the host to [credentials] hosts of the VM's profile, if corp permits it",
   [REASON.notHttps]: "use https",
   [REASON.wrongPlace]: "send it in the header that the provider documents",
   [REASON.account]: "add the key to the store: sbx credentials add",
@@ -58,7 +63,7 @@ const HINTS: Record<string, string> = {
 /**
  * Grants the secret behind a ref, if this VM may send it to the destination.
  *
- * @param isAllowed tests whether a secret of the provider may be sent at this location
+ * @param isAllowed tests the location
  * @throws {CredentialDenied} for a refused ref
  */
 export function grantSecret(
@@ -66,7 +71,7 @@ export function grantSecret(
   ref: string,
   to: GrantTo,
   location: string,
-  isAllowed: (provider: Provider) => boolean,
+  isAllowed: IsAllowed,
 ): Grant {
   vault.poll();
   const credential = vault.get(ref);
@@ -90,10 +95,12 @@ export function grantSecret(
   }
   if (!isForLogin(credential.entry.login, to.login)) throw deniedError(row("denied", REASON.notGranted));
   if (to.scheme !== "https") throw deniedError(row("denied", REASON.notHttps));
-  if (!isProviderHost(vault, provider, credential.entry.hosts, to)) {
+  const catalogue = vault.catalogueOf(credential);
+  if (!isProviderHost(catalogue, provider, credential.entry.hosts, to)) {
     throw deniedError(row("denied", REASON.wrongHost));
   }
-  if (!isAllowed(provider)) throw deniedError(row("denied", REASON.wrongPlace));
+  if (!to.isHost && !vault.mayReach(provider, to.host)) throw deniedError(row("denied", REASON.leftOut));
+  if (!isAllowed(provider, catalogue)) throw deniedError(row("denied", REASON.wrongPlace));
   if (credential.secret === undefined) throw deniedError(row("error", REASON.notOpen));
   return { secret: credential.secret, provider, signal: credential.controller.signal };
 }
@@ -126,13 +133,12 @@ function isForLogin(stored: LoginPlace | undefined, used: LoginPlace | undefined
 
 /** A credential goes to hosts that its provider owns, and to hosts that it names. */
 function isProviderHost(
-  vault: Vault,
+  catalogue: Catalogue,
   provider: Provider,
   hosts: string[] | undefined,
   { host, port }: Destination,
 ): boolean {
   const name = plainHost(host);
-  const { catalogue } = vault;
   const isBound = hosts?.some((bound) => bound === `${name}:${port}` || hostTest(bound)(name)) ?? false;
   return catalogue.ownerOf(host) === provider || isBound && catalogue.namesHosts(provider);
 }

@@ -4,7 +4,7 @@ import type { Injected, Substituted } from "../network/interface/mod.ts";
 import type { SecretMatch } from "./finder.ts";
 import { isSecret } from "./form.ts";
 import { plainRef, REF, REF_IN_TEXT } from "./ref.ts";
-import { deniedError, type Grant, grantSecret, type GrantTo, REASON } from "./grant.ts";
+import { deniedError, type Grant, grantSecret, type GrantTo, type IsAllowed, REASON } from "./grant.ts";
 import { plainHost } from "../base/address/mod.ts";
 import type { Provider } from "./provider.ts";
 import type { Form } from "./catalogue.ts";
@@ -276,7 +276,7 @@ export class Injection {
   }
 
   /** Grants one secret and records its use. @throws {CredentialDenied} for a refused ref */
-  use(ref: string, location: string, isAllowed: (provider: Provider) => boolean): Grant {
+  use(ref: string, location: string, isAllowed: IsAllowed): Grant {
     const grant = grantSecret(this.#vault, ref, this.#to, location, isAllowed);
     this.#signals.add(grant.signal);
     this.refs.add(ref);
@@ -297,7 +297,7 @@ export class Injection {
     const replaced = this.#replace(
       text,
       name,
-      (provider) => this.#vault.catalogue.allowsHeader(provider, name, formOf(value, basic)),
+      (provider, catalogue) => catalogue.allowsHeader(provider, name, formOf(value, basic)),
       (secret) => secret,
     );
     return basic === undefined ? replaced : basicValue(replaced);
@@ -312,7 +312,7 @@ export class Injection {
       const [name, value] = splitPair(pair);
       if (LIKE.test(name)) throw this.#misplacedError(name, "query");
       if (!LIKE.test(value)) return pair;
-      const isAllowed = (provider: Provider) => this.#vault.catalogue.allowsQuery(provider, name);
+      const isAllowed: IsAllowed = (provider, catalogue) => catalogue.allowsQuery(provider, name);
       return `${name}=${this.#replace(value, `query ${name}`, isAllowed, encodeURIComponent)}`;
     });
     return `${path}?${query.join("&")}`;
@@ -323,14 +323,14 @@ export class Injection {
     if (!LIKE.test(path)) return path;
     const [, before, ref, rest] = PATH_WITH_REF.exec(path) ?? [];
     if (ref === undefined || LIKE.test(rest)) throw this.#misplacedError(path, "path");
-    const isAllowed = (provider: Provider) => this.#vault.catalogue.allowsPath(provider, before);
+    const isAllowed: IsAllowed = (provider, catalogue) => catalogue.allowsPath(provider, before);
     return before + this.#replace(ref, "path", isAllowed, encodePathKey) + rest;
   }
 
   #replace(
     text: string,
     location: string,
-    isAllowed: (provider: Provider) => boolean,
+    isAllowed: IsAllowed,
     encode: (secret: string) => string,
   ): string {
     return text.replace(REF_OR_LIKE, (match) => {

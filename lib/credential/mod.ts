@@ -22,7 +22,15 @@ export { findKeyring, type Keyring } from "./key.ts";
 export { Logins, type LoginView, type OpenLogin } from "./login.ts";
 export { ACCOUNTS, type Accounts } from "./account.ts";
 export { Catalogue, claimantOf, hostTest } from "./catalogue.ts";
-export { type Definition, DEFINITIONS, type Provider, PROVIDERS } from "./provider.ts";
+export {
+  type CustomProvider,
+  type Definition,
+  definitionOf,
+  DEFINITIONS,
+  isProvider,
+  type Provider,
+  PROVIDERS,
+} from "./provider.ts";
 export { CredentialStore, type NewCredential, storePath } from "./store.ts";
 export { CAPTURED_MAX } from "./vault.ts";
 export { holdsToken, looksSecret, withoutSecretWords } from "./scrub.ts";

@@ -3,7 +3,7 @@
  */
 import PROVIDERS_JSON from "./providers.json" with { type: "json" };
 
-/** Id of a provider: one of {@linkcode PROVIDERS}. */
+/** Id of a provider: one of {@linkcode PROVIDERS}, or an added one. */
 export type Provider = string;
 
 /** Characters of a key behind its prefix. */
@@ -62,11 +62,21 @@ export interface Definition {
   not_yet?: string;
 }
 
+/** Hosts, places and variables of a provider that a person, a profile or corp adds; as in {@linkcode Definition}. */
+export type CustomProvider = Pick<Definition, "hosts" | "headers" | "basic" | "queries" | "paths" | "env">;
+
 /** Providers that every home knows. */
 export const DEFINITIONS = PROVIDERS_JSON as readonly Definition[];
 export const PROVIDERS: readonly Provider[] = DEFINITIONS.map(({ id }) => id);
+/** Id of a provider, also of one that is added. */
+export const PROVIDER_ID = /^[a-z][a-z0-9-]{0,31}$/;
 
-/** True for the id of a provider. */
-export function isProvider(name: string): name is Provider {
+/** True for the id of a provider that every home knows. */
+export function isProvider(name: string): boolean {
   return PROVIDERS.includes(name);
+}
+
+/** An added provider in the form of a built-in one. */
+export function definitionOf(id: Provider, custom: CustomProvider): Definition {
+  return { id, title: id, docs: "", ...custom };
 }

@@ -17,7 +17,7 @@ import {
 import { isSecret, SECRET_MAX, SECRET_MIN } from "./form.ts";
 import { refOf } from "./ref.ts";
 import { KeyChain, type Keyring, readPrivate, stampAt, type StoreKey } from "./key.ts";
-import type { Provider } from "./provider.ts";
+import type { CustomProvider, Provider } from "./provider.ts";
 
 /** Longest wait for another writer, in `ms`; a write takes a few, so a longer one hangs. */
 const LOCK_TIMEOUT_MS = 10_000;
@@ -31,6 +31,8 @@ export interface NewCredential {
   label?: string;
   /** destinations of an `mcp` credential */
   hosts?: string[];
+  /** of a provider that no home knows by itself */
+  custom?: CustomProvider;
   decoy?: boolean;
   /** VM it was captured from; absent when a person adds it */
   vm?: string;
@@ -214,7 +216,7 @@ function checkSecret(secret: string): void {
 }
 
 function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry): StoredEntry {
-  const { provider, label, hosts, decoy, vm } = credential;
+  const { provider, label, hosts, custom, decoy, vm } = credential;
   const alive = before?.revoked_at === undefined ? before : undefined;
   const entry: StoredEntry = {
     ref,
@@ -229,6 +231,9 @@ function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry
   };
   if (label ?? alive?.label) entry.label = label ?? alive?.label;
   if (texts.hosts.length) entry.hosts = texts.hosts;
+  // A key that a guest brings again changes nothing that a person said of it.
+  const places = vm === undefined ? custom ?? alive?.custom : alive?.custom ?? custom;
+  if (places) entry.custom = places;
   if (texts.vms.length) entry.vms = texts.vms;
   // Capturing a decoy's secret from a guest does not make it an ordinary credential.
   if (vm === undefined ? decoy : alive?.decoy) entry.decoy = true;

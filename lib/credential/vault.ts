@@ -2,9 +2,9 @@ import { asSbxError, type SbxError } from "../base/error/mod.ts";
 import { backgroundInterval } from "../base/time/mod.ts";
 import type { StoredEntry, StoreFile } from "./entry.ts";
 import { Finder } from "./finder.ts";
-import { Catalogue } from "./catalogue.ts";
+import { Catalogue, hostTest } from "./catalogue.ts";
 import { plainHost } from "../base/address/mod.ts";
-import type { Provider } from "./provider.ts";
+import { type CustomProvider, definitionOf, type Provider } from "./provider.ts";
 import { refOf } from "./ref.ts";
 import type { CredentialStore, NewCredential } from "./store.ts";
 
@@ -38,6 +38,10 @@ export interface ProviderTerms {
   providers: ReadonlySet<Provider>;
   /** the only ones that corp leaves; absent: all of them */
   only?: ReadonlySet<Provider>;
+  /** providers that its profile and corp add */
+  custom?: Readonly<Record<Provider, CustomProvider>>;
+  /** tables of the only hosts that keys of some providers may go to */
+  hosts?: readonly Readonly<Record<Provider, readonly string[]>>[];
 }
 
 /** Credentials of a running broker; follows the changes other processes make to the store. */
@@ -65,6 +69,8 @@ export class Vault {
   /** host that a credential names → its provider */
   #bound?: ReadonlyMap<string, Provider>;
   #terms: ProviderTerms = { providers: new Set() };
+  #catalogue = Catalogue.BUILT_IN;
+  readonly #own = new WeakMap<CustomProvider, Catalogue>();
   #timer: number;
 
   constructor(store: CredentialStore, vm: string | undefined, onError: (error: SbxError) => void) {
@@ -77,10 +83,28 @@ export class Vault {
   /** Replaces the terms. */
   use(terms: ProviderTerms): void {
     this.#terms = terms;
+    const added = Object.entries(terms.custom ?? {}).map(([id, custom]) => definitionOf(id, custom));
+    this.#catalogue = added.length > 0 ? new Catalogue(added) : Catalogue.BUILT_IN;
   }
 
+  /** Every provider of the VM's contract. */
   get catalogue(): Catalogue {
-    return Catalogue.BUILT_IN;
+    return this.#catalogue;
+  }
+
+  /** The catalogue for one credential: a person added it for the hosts and places that its own entry has. */
+  catalogueOf({ entry: { provider, custom } }: Credential): Catalogue {
+    if (!custom) return this.#catalogue;
+    return this.#own.getOrInsertComputed(custom, () => new Catalogue([definitionOf(provider, custom)]));
+  }
+
+  /** True where profile and corp leave a host to a provider's keys. */
+  mayReach(provider: Provider, host: string): boolean {
+    const name = plainHost(host);
+    return this.#terms.hosts?.every(({ [provider]: left }) =>
+      !left || left.some((each) => hostTest(each)(name))
+    ) ??
+      true;
   }
 
   /** True if the VM may use keys of a provider: the granted ones, and its own where nothing forbids them. */
@@ -214,6 +238,7 @@ export class Vault {
       return { ref, outcome: "known" };
     }
     if (this.#capturedCount >= CAPTURED_MAX) return { ref, outcome: "full" };
+    const custom = this.#terms.custom?.[provider];
     this.#capturedCount++;
     if (credential) {
       credential.isOwn = true;
@@ -222,6 +247,7 @@ export class Vault {
     } else {
       const entry: StoredEntry = { ref, provider, created_at: new Date().toISOString(), source: "captured" };
       if (hosts) entry.hosts = hosts;
+      if (custom) entry.custom = custom;
       this.#set({
         entry,
         secret,
@@ -231,7 +257,7 @@ export class Vault {
         isUnsaved: true,
       });
     }
-    this.#save({ provider, secret, hosts, vm: this.#vm ?? "" });
+    this.#save({ provider, secret, hosts, custom, vm: this.#vm ?? "" });
     return { ref, outcome: credential ? "known" : "new" };
   }
 

@@ -13,7 +13,7 @@ import {
 } from "../detection/active/mod.ts";
 import type { RuleTable } from "../policy/author/mod.ts";
 import type { Rule, RuleLayers } from "../policy/mod.ts";
-import { hostServices, type Profile } from "../config/profile/mod.ts";
+import { hostServices, type Profile, type ProfileFile } from "../config/profile/mod.ts";
 import type { Contract, OnFull } from "../session/mod.ts";
 import { registriesOf } from "../cache/schema.ts";
 import type { SettingsStore } from "../config/settings/mod.ts";
@@ -180,6 +180,7 @@ export async function profileLayer(profile: Profile): Promise<Contract["profile"
     revision: profile.revision,
     mcp: profile.mcp,
     providers: profile.credentials.providers,
+    ...definitionsIn(profile.credentials.custom, profile.credentials.hosts),
     ...(profile.credentials.accounts === "stored" && { accounts: "stored" }),
     ...(profile.budget && { budget: profile.budget }),
     ...(profile.activity && { paths: profile.activity.paths }),
@@ -242,7 +243,19 @@ export async function corpLayer(
     ...(isSwitchedOff(file.settings[LOGIN_SETTING]) && { logins: false }),
     ...(isSwitchedOff(file.settings[CACHE_SETTING]) && { cache: false as const }),
     ...(file.corp.limits?.providers && { providers: file.corp.limits.providers }),
+    ...definitionsIn(file.corp.providers, file.corp.limits?.provider_hosts),
     ...(file.corp.limits?.vm_minutes && { vm_minutes: file.corp.limits.vm_minutes }),
+  };
+}
+
+/** Added providers of one author, and the hosts that it leaves to some. */
+function definitionsIn(
+  custom: ProfileFile["credentials"]["custom"],
+  hosts: ProfileFile["credentials"]["hosts"] = {},
+): Pick<Contract["profile"], "custom" | "provider_hosts"> {
+  return {
+    ...(Object.keys(custom).length > 0 && { custom }),
+    ...(Object.keys(hosts).length > 0 && { provider_hosts: hosts }),
   };
 }
 

@@ -4,10 +4,10 @@ export type { Bin } from "./vm/bin.ts";
 export { AskInbox } from "./contract/asks.ts";
 export { budgetsOf } from "./contract/active_profiles.ts";
 export { dotEnvWithoutSecrets, isDotEnv } from "./contract/credentials.ts";
+export { addedProviders, providerViews } from "./contract/providers.ts";
 export {
   auditCredentials,
   credentialView,
-  listProviders,
   newCredential,
   vmsWith,
   vmsWithProviders,

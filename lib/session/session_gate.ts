@@ -31,12 +31,9 @@ export async function openGate(
   { home, path, contract, record, onUnrecorded, onRecorded, ...watchers }: GateTerms,
 ): Promise<RecordParts> {
   const policy = compileLayers(contract);
-  const { providers, accounts, only } = grantOf(contract);
   const broker = await CredentialBroker.open({
     store: new CredentialStore(storePath(home)),
-    providers,
-    ...(accounts && { accounts }),
-    ...(only && { only }),
+    ...grantOf(contract),
     vm: record.id,
     onError: ({ message }) => log.warn(message),
   });

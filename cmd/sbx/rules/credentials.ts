@@ -17,14 +17,42 @@ import { readSecret } from "./secret.ts";
 
 const ADD: Command = {
   name: "credentials add",
-  usage: "PROVIDER [--host HOST] [--label TEXT] [--decoy] [--json]",
+  usage: "PROVIDER [--host HOST] [--custom --header HEADER …] [--label TEXT] [--decoy] [--json]",
   summary: "add a key, read from the terminal or standard input",
   options: [
     { name: "label", value: "TEXT", about: "label of the credential" },
     {
       name: "host",
       value: "HOST",
-      about: "host that may receive it: for mcp, or a service that runs on hosts of its users",
+      about:
+        "host that may receive it: for mcp, a service that runs on hosts of its users, or --custom (repeatable)",
+      many: true,
+    },
+    { name: "custom", about: "add a provider that sbx does not know, under this name" },
+    {
+      name: "header",
+      value: "HEADER",
+      about:
+        'with --custom: header that carries the key, as "x-api-key" or "authorization: bearer" (repeatable)',
+      many: true,
+    },
+    {
+      name: "query",
+      value: "NAME",
+      about: "with --custom: query parameter that carries it (repeatable)",
+      many: true,
+    },
+    {
+      name: "basic",
+      value: "user|password",
+      about: "with --custom: half of a Basic header that is the key",
+      many: true,
+    },
+    {
+      name: "env",
+      value: "NAME",
+      about: "with --custom: variable in which VMs find its ref (repeatable)",
+      many: true,
     },
     { name: "decoy", about: "create a key that grants no access; any use of it raises a finding" },
     JSON_OPTION,
@@ -37,6 +65,7 @@ const ADD: Command = {
     "sbx credentials add github --label work < token.txt",
     "sbx credentials add gitlab --host gitlab.example.com",
     "sbx credentials add mcp --host mcp.example.com",
+    "sbx credentials add --custom acme --host api.acme.example --header x-acme-key --env ACME_API_KEY",
   ],
   run: add,
 };
@@ -107,9 +136,10 @@ async function list(args: Arguments): Promise<number> {
 }
 
 function row(
-  { ref, provider, label, hosts, source, created_at, decoy, revoked_at }: CredentialView,
+  { ref, provider, label, hosts, custom, source, created_at, decoy, revoked_at }: CredentialView,
 ): string[] {
-  const marks = [decoy ? "decoy" : "", hosts ? `for ${hosts.join(" ")}` : "", revoked_at ? "revoked" : ""];
+  const named = hosts ?? custom?.hosts;
+  const marks = [decoy ? "decoy" : "", named ? `for ${named.join(" ")}` : "", revoked_at ? "revoked" : ""];
   return [
     shortRef(ref),
     provider,
@@ -126,14 +156,21 @@ async function add(args: Arguments): Promise<number> {
     throw usageError(ADD, "unexpected argument after the provider", KEY_HINT);
   }
   const decoy = args.has("decoy");
-  const host = args.text("host");
   const client = await connect();
-  const definition = findProvider(await fetchProviders(client), provider);
+  const custom = customOf(args);
+  const [host, ...others] = custom ? [] : args.list("host");
+  if (others.length > 0) {
+    throw usageError(ADD, "several hosts", "name one with each key; --custom takes several");
+  }
+  const definition = custom
+    ? { id: provider, hosts: custom.hosts }
+    : findProvider(await fetchProviders(client), provider);
   if (!definition) {
     throw usageError(
       ADD,
       "unknown provider",
-      "sbx credentials providers lists them, and sbx prompts for the key; for a host of your own: mcp --host HOST",
+      "sbx credentials providers lists them, and sbx prompts for the key; for another service: --custom NAME " +
+        "--host HOST --header HEADER",
     );
   }
   if (definition.hosts.length === 0 && host === undefined) {
@@ -141,11 +178,51 @@ async function add(args: Arguments): Promise<number> {
   }
   // The service generates the key of a decoy.
   const secret = decoy ? undefined : await readSecret(`${definition.id} key: `);
-  const json = { provider: definition.id, secret, label: args.text("label"), host, ...(decoy && { decoy }) };
+  const json = {
+    provider: definition.id,
+    secret,
+    label: args.text("label"),
+    host,
+    ...(custom && { custom }),
+    ...(decoy && { decoy }),
+  };
   const added = await client.json<CredentialAdded>("POST", "/credentials/add", { json });
   await (args.has("json") ? printJson(added) : print(added.ref));
-  if (!args.has("json")) { for (const vm of added.running) note(reachLine(vm)); }
+  if (args.has("json")) return 0;
+  for (const vm of added.running) note(reachLine(vm));
+  if (custom && added.running.length === 0) note(grantText(definition.id, custom));
   return 0;
+}
+
+/** Lines for the profile whose VMs are to use a key of an added provider. */
+function grantText(id: string, custom: Record<string, string[]>): string {
+  const places = Object.entries(custom).map(([name, list]) => `  ${name} = ${JSON.stringify(list)}`);
+  return [
+    "VMs use it whose profile has:",
+    "  [credentials]",
+    `  providers = ["${id}"]`,
+    `  [credentials.custom.${id}]`,
+    ...places,
+  ].join("\n");
+}
+
+/** Hosts and lists of places. */
+type CustomPlaces = { hosts: string[] } & Record<string, string[]>;
+
+/** Hosts and places of a provider that sbx does not know; `undefined` without `--custom`. */
+function customOf(args: Arguments): CustomPlaces | undefined {
+  const places = { headers: args.list("header"), queries: args.list("query"), basic: args.list("basic") };
+  const env = args.list("env");
+  const given = { ...places, env };
+  const some = Object.fromEntries(Object.entries(given).filter(([, list]) => list.length > 0));
+  if (!args.has("custom")) {
+    if (Object.keys(some).length === 0) return undefined;
+    throw usageError(ADD, "places of a key without --custom", "sbx knows where keys of its providers travel");
+  }
+  if (args.list("host").length === 0 || Object.values(places).every((list) => list.length === 0)) {
+    throw usageError(ADD, "--custom needs --host HOST, and --header HEADER or another place of the key");
+  }
+  return { hosts: args.list("host"), ...some };
 }
 
 /** Line about a running VM that may use a new credential. */
@@ -192,7 +269,7 @@ function placesOf({ headers = [], basic = [], queries = [], paths = [] }: Provid
 function factsOf(provider: ProviderView): string[][] {
   const { id, title, hosts, named_hosts = [], never = [], token_endpoints = [], env = [], files = [] } =
     provider;
-  const { prefixes, models, not_yet = "", docs, checked } = provider;
+  const { prefixes, models, not_yet = "", docs, checked, from } = provider;
   const facts: [string, string][] = [
     ["provider", `${id}: ${title}`],
     ["hosts", [...hosts, ...named_hosts.map((host) => `${host} (--host)`)].join(", ")],
@@ -204,7 +281,7 @@ function factsOf(provider: ProviderView): string[][] {
     ["keys begin with", prefixes.join(", ")],
     ["models", models ? `${models.provider} (${models.apis.join(", ")})` : ""],
     ["not yet", not_yet],
-    ["source", checked ? `${docs}, read on ${checked}` : `${docs}, not checked`],
+    ["source", from ?? (checked ? `${docs}, read on ${checked}` : `${docs}, not checked`)],
   ];
   return facts.filter(([, fact]) => fact !== "");
 }

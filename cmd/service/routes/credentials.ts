@@ -4,13 +4,15 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
 import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
 import {
+  addedProviders,
   auditCredentials,
   credentialView,
-  listProviders,
   newCredential,
+  providerViews,
   vmsWith,
 } from "../../../lib/service/mod.ts";
 import { recordStep } from "../../../lib/release/setup/mod.ts";
+import type { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Running VMs, with the providers that each is granted. */
@@ -20,14 +22,19 @@ type RunningVms = () => Promise<{ name: string; providers: readonly string[] }[]
 export function routeCredentials(
   app: Hono,
   home: Home,
+  corp?: Pick<CorpStore, "state">,
   runningVms: RunningVms = () => Promise.resolve([]),
 ): void {
   const store = new CredentialStore(storePath(home));
 
-  handle(app, credentialRoutes.providers, () => ({ providers: listProviders() }));
+  handle(
+    app,
+    credentialRoutes.providers,
+    async () => ({ providers: providerViews(await addedProviders(home, corp)) }),
+  );
   handle(app, credentialRoutes.list, () => ({ credentials: store.list().map(credentialView) }));
   handle(app, credentialRoutes.add, async ({ body }) => {
-    const [entry] = await store.add([newCredential(body)]);
+    const [entry] = await store.add([newCredential(body, await addedProviders(home, corp))]);
     await recordStep(home, "providers");
     return { ...credentialView(entry), running: vmsWith(entry, await runningVms()) };
   });

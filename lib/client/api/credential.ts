@@ -3,6 +3,7 @@
  * responses never do.
  */
 import { createRoute, z } from "@hono/zod-openapi";
+import { CustomProvider } from "../../credential/schema.ts";
 import { answers, body } from "./common.ts";
 
 /** Id of a provider; the service knows which there are. */
@@ -20,6 +21,7 @@ export const CredentialView = z.object({
   provider: ProviderId,
   label: z.string().optional(),
   hosts: z.array(z.string()).optional().describe("hosts that were named for it, besides its provider's own"),
+  custom: CustomProvider.optional().describe("of an added provider: all that the key is sent to"),
   created_at: z.string(),
   source: z.enum(["added", "captured"]).describe("added by a person, or captured from a guest's traffic"),
   decoy: z.boolean().describe("decoy: any use raises a finding"),
@@ -42,7 +44,7 @@ const texts = z.array(z.string());
 export const ProviderView = z.object({
   id: ProviderId,
   title: z.string(),
-  docs: z.string().describe("page that describes how its API authenticates"),
+  docs: z.string().optional().describe("page that describes how its API authenticates"),
   checked: z.string().optional().describe("day on which a source was read; absent: general knowledge"),
   hosts: texts.describe("hosts that own its keys; * is one label or a part of it"),
   named_hosts: texts.optional().describe("hosts that may be named with a key; * is any"),
@@ -58,6 +60,7 @@ export const ProviderView = z.object({
   models: z.object({ provider: z.string(), apis: texts }).optional()
     .describe("its name in events and prices of models, and the APIs it speaks"),
   aliases: texts.optional(),
+  from: z.string().optional().describe("corp, or the profile that adds it; absent: built in"),
   not_yet: z.string().optional().describe("ways of authenticating that sbx does not broker"),
 }).openapi("CredentialProvider");
 export type ProviderView = z.infer<typeof ProviderView>;
@@ -74,6 +77,7 @@ export const CredentialAdd = z.strictObject({
     "must be a lower-case host name, with an optional port",
   ).optional().describe("host that receives the secret; for providers that have named_hosts"),
   decoy: z.boolean().optional(),
+  custom: CustomProvider.optional().describe("hosts and places of a provider that nothing else defines"),
 }).openapi("CredentialAdd");
 export type CredentialAdd = z.infer<typeof CredentialAdd>;
 

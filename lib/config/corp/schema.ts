@@ -6,7 +6,8 @@ import { rulesSchema } from "../../policy/author/schema.ts";
 import { isSemVer } from "../../base/semver/mod.ts";
 import { isLoopbackHost } from "../../base/url/mod.ts";
 import { MachineLabel } from "../../release/schema.ts";
-import { CorpMcpServers, PROFILE_ID, Provider } from "../profile/mod.ts";
+import { CorpMcpServers, PROFILE_ID } from "../profile/mod.ts";
+import { checkNamed, customProvidersOf, ProviderHosts, ProviderId } from "../../credential/schema.ts";
 
 /** Longest limit of the life of a VM, in minutes: three weeks, which timers can hold. */
 const VM_MINUTES_MAX = 30_240;
@@ -108,6 +109,8 @@ export const CorpFile = z.strictObject({
   budget: BudgetTerms.optional(),
   corp: z.strictObject({
     rules: rulesSchema("corp").prefault({}),
+    /** providers that profiles may grant, beside the built-in ones */
+    providers: customProvidersOf("corp").default({}),
     require: z.strictObject({
       sbx: z.string().refine(
         (value) => /^>=\s*/.test(value) && isSemVer(value.replace(/^>=\s*/, "")),
@@ -116,7 +119,9 @@ export const CorpFile = z.strictObject({
     }).optional(),
     limits: z.strictObject({
       profiles: z.array(z.string().regex(PROFILE_ID, "must be 1 to 64 of a-z 0-9 _ -")).max(256).optional(),
-      providers: z.array(Provider).optional(),
+      providers: z.array(ProviderId).optional(),
+      /** the only hosts that keys of some providers may go to */
+      provider_hosts: ProviderHosts.optional(),
       /** registries, repositories below them, and images pinned by digest */
       images: z.array(
         z.string().max(1024).regex(
@@ -146,6 +151,13 @@ export const CorpFile = z.strictObject({
       image_digests: z.boolean().optional(),
       vm_minutes: z.int().min(1).max(VM_MINUTES_MAX).optional(),
     }).optional(),
+  }).superRefine(({ providers, limits }, context) => {
+    for (const [at, id] of limits?.providers?.entries() ?? []) {
+      checkNamed(context, ["limits", "providers", at], id, providers);
+    }
+    for (const id of Object.keys(limits?.provider_hosts ?? {})) {
+      checkNamed(context, ["limits", "provider_hosts", id], id, providers);
+    }
   }).prefault({}),
   /** collector of events from many hosts (docs/design/contracts/12-ledger.md §12) */
   ledger: z.strictObject({

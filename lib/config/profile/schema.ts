@@ -12,7 +12,7 @@ import { isReleaseUrl } from "../../release/schema.ts";
 import { parseReference } from "../../release/environment/mod.ts";
 import { HostTable } from "./host_service.ts";
 import { McpServers } from "./mcp/schema.ts";
-import { PROVIDERS } from "../../credential/mod.ts";
+import { checkNamed, customProvidersOf, ProviderHosts, ProviderId } from "../../credential/schema.ts";
 import { NAMED_CLASSES, pathClass } from "../../event/mod.ts";
 
 /** Most paths of a profile, and most characters of each (docs/design/contracts/14-limits.md §14). */
@@ -219,9 +219,6 @@ export type Obom = z.output<typeof Obom>;
 const byArch = <S extends z.ZodType>(schema: S) =>
   z.strictObject({ arch: z.strictObject({ arm64: schema.optional(), x86_64: schema.optional() }) });
 
-/** Providers of the credential broker (docs/design/contracts/09-credentials.md §9). */
-export const Provider = z.enum(PROVIDERS as [string, ...string[]]);
-
 /** Resources and abilities of a VM; the settings `vm.resources.*` and `vm.abilities.*` fill the missing ones. */
 const VmResources = z.strictObject({
   cpu_count: z.int().min(1).max(VM_CPU_MAX).optional(),
@@ -236,6 +233,17 @@ const Pack = z.strictObject({
   id: text().regex(/^[a-z0-9][a-z0-9_.-]{2,95}$/, "must be a pack id: [a-z0-9_.-], 3 to 96 characters"),
   version: text(128).min(1),
   path: filePath,
+});
+
+/** Credentials of a profile's VMs (docs/design/contracts/09-credentials.md §9). */
+const Credentials = z.strictObject({
+  providers: z.array(ProviderId).default([]),
+  accounts: z.enum(["any", "stored"]).default("any"),
+  custom: customProvidersOf("profile").default({}),
+  hosts: ProviderHosts.default({}),
+}).superRefine(({ providers, custom, hosts }, context) => {
+  for (const [at, id] of providers.entries()) checkNamed(context, ["providers", at], id, custom);
+  for (const id of Object.keys(hosts)) checkNamed(context, ["hosts", id], id, custom);
 });
 
 /** Complete schema of a profile.toml. */
@@ -260,10 +268,7 @@ export const ProfileFile = z.strictObject({
   mcp: McpServers.prefault({}),
   packages: ProfilePackages.prefault({}),
   image: ProfileImage.optional(),
-  credentials: z.strictObject({
-    providers: z.array(Provider).default([]),
-    accounts: z.enum(["any", "stored"]).default("any"),
-  }).prefault({}),
+  credentials: Credentials.prefault({}),
   budget: BudgetTerms.optional(),
   agent: Agent.optional(),
   activity: Activity.optional(),

@@ -10,7 +10,6 @@ import type {
   CredentialAudit,
   CredentialAuditQuery,
   CredentialView,
-  ProviderView,
 } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
@@ -22,6 +21,7 @@ import {
   CredentialStore,
   decoySecret,
   type Definition,
+  definitionOf,
   DEFINITIONS,
   holdsToken,
   hostTest,
@@ -32,6 +32,8 @@ import {
   type StoredEntry,
   storePath,
 } from "../../credential/mod.ts";
+import { CORP_PREFIX } from "../../credential/schema.ts";
+import { type AddedProvider, findAdded } from "./providers.ts";
 import { grantOf, readContract } from "../../session/mod.ts";
 import { eventsOf } from "../record/ledger.ts";
 import type { Vm } from "../vm/vm.ts";
@@ -42,12 +44,24 @@ import { type BootFile, CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../ma
 /** Rows of an audit without a limit in the request. */
 const AUDIT_ROWS = 100;
 
-/** Checks a request for a credential. @throws {SbxError} `credential.invalid`: its fields do not fit together */
-export function newCredential({ provider, secret, label, host, decoy }: CredentialAdd): NewCredential {
-  const definition = Catalogue.BUILT_IN.named(provider);
+/**
+ * Checks a request for a credential.
+ *
+ * @param added providers of corp and of profiles
+ * @throws {SbxError} `credential.invalid`: its fields do not fit together; as {@linkcode findAdded}
+ */
+export function newCredential(
+  { provider, secret, label, host, decoy, custom: said }: CredentialAdd,
+  added: readonly AddedProvider[] = [],
+): NewCredential {
+  const builtIn = Catalogue.BUILT_IN.named(provider);
+  if (said) requireNew(provider, builtIn);
+  const custom = said ?? (builtIn ? undefined : findAdded(added, provider)?.places);
+  const definition = custom ? definitionOf(provider, custom) : builtIn;
   if (!definition) {
     throw new SbxError("credential.invalid", `no provider "${provider}"`, {
-      hint: "sbx credentials providers lists them; mcp is for a host of your own",
+      hint:
+        "sbx credentials providers lists them; --custom NAME is for another service, and mcp for MCP servers",
     });
   }
   requireHost(definition, host);
@@ -64,8 +78,22 @@ export function newCredential({ provider, secret, label, host, decoy }: Credenti
     secret: secret ?? decoySecret(definition.id),
     label,
     ...(host !== undefined && { hosts: [host] }),
+    ...(custom && { custom }),
     ...(decoy && { decoy }),
   };
+}
+
+/** A provider that a person adds has a name of its own. @throws {SbxError} `credential.invalid` */
+function requireNew(id: Provider, builtIn: Definition | undefined): void {
+  const problem = builtIn
+    ? `sbx knows the provider ${builtIn.id} and where its keys go`
+    : id.startsWith(CORP_PREFIX)
+    ? `only corp adds providers whose name begins with ${CORP_PREFIX}`
+    : undefined;
+  if (problem === undefined) return;
+  throw new SbxError("credential.invalid", problem, {
+    hint: builtIn ? `sbx credentials add ${builtIn.id}` : "give it another name",
+  });
 }
 
 /** A host is for providers whose keys name one, and needed where they own none. */
@@ -93,14 +121,6 @@ function requireHost({ id, hosts, named_hosts }: Definition, host: string | unde
   }
 }
 
-/** Providers whose keys are brokered, with all that is known of them. */
-export function listProviders(): ProviderView[] {
-  return DEFINITIONS.map(({ keys = [], always: _, git: __, ...rest }) => ({
-    ...rest,
-    prefixes: keys.map(({ prefix }) => prefix),
-  }));
-}
-
 /** Running VMs of people, with the providers that each is granted. */
 export async function vmsWithProviders(
   vms: readonly Vm[],
@@ -120,11 +140,11 @@ export async function vmsWithProviders(
  * @param vms with the providers that each is granted
  */
 export function vmsWith(
-  { provider, decoy }: StoredEntry,
+  { provider, decoy, custom }: StoredEntry,
   vms: readonly { name: string; providers: readonly Provider[] }[],
 ): { name: string; variables: string[] }[] {
   if (decoy) return [];
-  const variables = [...Catalogue.BUILT_IN.envNamesOf(provider)];
+  const variables = [...custom ? custom.env ?? [] : Catalogue.BUILT_IN.envNamesOf(provider)];
   return vms.filter(({ providers }) => providers.includes(provider)).map(({ name }) => ({ name, variables }));
 }
 
@@ -291,7 +311,7 @@ export async function guestTrust(home: Home): Promise<{ env: Record<string, stri
 }
 
 /** Variables with the refs of these providers' credentials; none if the store cannot be read. */
-export async function guestRefs(home: Home, providers: Provider[]): Promise<Record<string, string>> {
+export async function guestRefs(home: Home, providers: readonly Provider[]): Promise<Record<string, string>> {
   const store = new CredentialStore(storePath(home));
   if (providers.length === 0 || store.list().length === 0) return {};
   const broker = await CredentialBroker.open({ store, providers });

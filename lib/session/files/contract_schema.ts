@@ -2,7 +2,8 @@
 import { z } from "zod";
 import { BudgetTerms } from "../../policy/budget/schema.ts";
 import { SCOPE } from "../../cache/schema.ts";
-import { ACCOUNTS, PROVIDERS } from "../../credential/mod.ts";
+import { ACCOUNTS } from "../../credential/mod.ts";
+import { checkNamed, CustomProviders, ProviderHosts, ProviderId } from "../../credential/schema.ts";
 import { NAMED_CLASSES } from "../../event/mod.ts";
 import { EXPORT_ROUTES } from "../../detection/mod.ts";
 import { IrSchema } from "../../detection/ir/schema.ts";
@@ -34,7 +35,11 @@ export const Contract = z.strictObject({
     revision: z.string().optional(),
     mcp: McpServers,
     /** providers whose credentials the VM may use */
-    providers: z.array(z.enum(PROVIDERS as [string, ...string[]])),
+    providers: z.array(ProviderId),
+    /** providers that it adds */
+    custom: CustomProviders.optional(),
+    /** the only hosts that keys of some providers may go to */
+    provider_hosts: ProviderHosts.optional(),
     /** accounts that it may use at providers; absent: any */
     accounts: z.enum(ACCOUNTS).optional(),
     budget: BudgetTerms.optional(),
@@ -50,7 +55,9 @@ export const Contract = z.strictObject({
     /** false: the shared cache is not used any more */
     cache: z.literal(false).optional(),
     /** the only providers whose credentials VMs may use; absent: the profile's */
-    providers: z.array(z.enum(PROVIDERS as [string, ...string[]])).optional(),
+    providers: z.array(ProviderId).optional(),
+    custom: CustomProviders.optional(),
+    provider_hosts: ProviderHosts.optional(),
     /** longest life of a machine, in minutes */
     vm_minutes: z.int().positive().optional(),
     budget: BudgetTerms.optional(),
@@ -104,5 +111,13 @@ export const Contract = z.strictObject({
     /** one is made before each turn of an agent */
     turns: z.literal(true).optional(),
   }).optional(),
+}).superRefine(({ profile, corp }, context) => {
+  const custom = { ...profile.custom, ...corp.custom };
+  for (const [at, id] of profile.providers.entries()) {
+    checkNamed(context, ["profile", "providers", at], id, custom);
+  }
+  for (const [at, id] of corp.providers?.entries() ?? []) {
+    checkNamed(context, ["corp", "providers", at], id, custom);
+  }
 });
 export type Contract = z.infer<typeof Contract>;

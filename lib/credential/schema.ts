@@ -1,0 +1,115 @@
+/**
+ * Providers that people, profiles and corp add (docs/design/contracts/09-credentials.md §9, "Added providers"). Imported
+ * past mod.ts by readers of files and requests: a VM's process reads contracts that were checked.
+ */
+import { z } from "zod";
+import { claimantOf } from "./catalogue.ts";
+import { nearest } from "../base/text/mod.ts";
+import { DEFINITIONS, isProvider, PROVIDER_ID, PROVIDERS } from "./provider.ts";
+
+/** Most hosts, places of one kind and variables of an added provider. */
+const LIST_MAX = 16;
+/** Beginning of the ids that only corp gives, so that a profile can grant them unseen. */
+export const CORP_PREFIX = "corp-";
+
+const NAMES = new Set(DEFINITIONS.flatMap(({ id, aliases = [] }) => [id, ...aliases]));
+
+/** Headers that direct or frame a request. */
+const NO_PLACE =
+  /^(?:host|cookie|connection|te|trailer|upgrade|expect|range|via|content-.*|transfer-.*|proxy-.*|sec-.*)$/;
+/** Variables that programs are found, linked or configured by. */
+const NO_VARIABLE =
+  /^(?:PATH|HOME|USER|SHELL|IFS|ENV|BASH_ENV|PWD|LD_.*|GIT_.*|SBX_.*|.*_PROXY|NODE_OPTIONS|DENO_.*)$/;
+
+/** An id that no built-in provider has. */
+export const CustomId = z.string().regex(
+  /^[a-z][a-z0-9-]{1,31}$/,
+  "must be 2 to 32 of a-z 0-9 - and begin with a letter",
+).refine((id) => !NAMES.has(id), "is a provider that sbx knows: sbx credentials providers");
+
+/** A name of at least two labels, or `*.` before one. */
+const Host = z.string().max(253).regex(
+  /^(?:(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+|\*\.(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+)[a-z][a-z0-9-]*[a-z0-9]$/,
+  "must be a lower-case name such as api.example.com or *.example.com",
+).refine((host) => !/^\*\.[^.]+$/.test(host), "must name a domain behind *.").superRefine((host, context) => {
+  const claimant = claimantOf(host, DEFINITIONS);
+  if (!claimant) return;
+  const owner = claimant.hosts.length > 0 ? claimant.title : claimant.id;
+  context.addIssue({ code: "custom", message: `${host} belongs to ${owner} or to its customers` });
+});
+
+const list = <S extends z.ZodType>(item: S) => z.array(item).max(LIST_MAX);
+
+/** Hosts, places and variables of one added provider, as in providers.json. */
+export const CustomProvider = z.strictObject({
+  hosts: list(Host).min(1),
+  headers: list(
+    z.string().regex(
+      /^[a-z][a-z0-9-]{0,63}(?:: [a-z][a-z0-9-]{0,31})?$/,
+      'must be a header in lower case, such as "x-api-key" or "authorization: bearer"',
+    ).refine((place) => !NO_PLACE.test(place.split(":")[0]), "no key travels in this header"),
+  ).optional(),
+  basic: list(z.enum(["user", "password"])).optional(),
+  queries: list(z.string().regex(/^[A-Za-z][\w.-]{0,63}$/, "must be the name of a parameter")).optional(),
+  paths: list(
+    z.string().regex(
+      /^\/(?:[\w.-]+\/)*[\w.-]*\{key\}\/$/,
+      "must be the beginning of a path, such as /hooks/{key}/",
+    ),
+  ).optional(),
+  env: list(
+    z.string().regex(/^[A-Z][A-Z0-9_]{1,63}$/, "must be a variable such as EXAMPLE_API_KEY").refine(
+      (name) => !NO_VARIABLE.test(name),
+      "no client reads a key from this variable",
+    ),
+  ).optional(),
+}).refine(
+  ({ headers = [], basic = [], queries = [], paths = [] }) =>
+    headers.length + basic.length + queries.length + paths.length > 0,
+  "needs a place of its keys: headers, basic, queries or paths",
+);
+
+/** Id of any provider. */
+export const ProviderId = z.string().regex(PROVIDER_ID, "must be the id of a provider");
+
+/** Added providers by their ids. */
+export const CustomProviders = z.record(CustomId, CustomProvider);
+
+/** Added providers of one author: corp's ids begin with {@linkcode CORP_PREFIX}, and no others do. */
+export const customProvidersOf = (author: "corp" | "profile") =>
+  z.record(
+    CustomId.refine(
+      (id) => id.startsWith(CORP_PREFIX) === (author === "corp"),
+      author === "corp"
+        ? `must begin with ${CORP_PREFIX}`
+        : `begins with ${CORP_PREFIX}, as ids of corp's providers do`,
+    ),
+    CustomProvider,
+  );
+
+/**
+ * Reports a provider that a profile or corp names and nothing defines.
+ *
+ * @param custom the providers that its author adds
+ */
+export function checkNamed(
+  context: z.RefinementCtx,
+  path: PropertyKey[],
+  id: string,
+  custom: Readonly<Record<string, unknown>>,
+): void {
+  if (isProvider(id) || Object.hasOwn(custom, id) || id.startsWith(CORP_PREFIX)) return;
+  const near = nearest(id, [...PROVIDERS, ...Object.keys(custom)]);
+  const message = `is no provider${
+    near ? `; did you mean "${near}"?` : ""
+  } (sbx credentials providers lists them)`;
+  context.addIssue({ code: "custom", path, message });
+}
+
+/** Hosts that a provider's keys may go to, of all that it has; by its id. */
+export const ProviderHosts = z.record(
+  ProviderId,
+  list(
+    z.string().max(253).regex(/^[a-z0-9*]([a-z0-9.*-]*[a-z0-9])?$/, "must be a lower-case name of a host"),
+  ),
+);
