@@ -35,7 +35,7 @@ const Host = z.string().max(253).regex(
   const claimant = claimantOf(host, DEFINITIONS);
   if (!claimant) return;
   const owner = claimant.hosts.length > 0 ? claimant.title : claimant.id;
-  context.addIssue({ code: "custom", message: `${host} belongs to ${owner} or to its customers` });
+  context.addIssue({ code: "custom", message: `${host} is a host of ${owner}, or of its customers` });
 });
 
 const list = <S extends z.ZodType>(item: S) => z.array(item).max(LIST_MAX);
