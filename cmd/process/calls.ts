@@ -92,6 +92,9 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
       return { t: "Budgets", budgets: enforcement.gate.budgetUses() };
     case "Counters":
       return { t: "Counters", counters: enforcement.gate.counters() };
+    case "Secrets":
+      await enforcement.provide(call.secrets);
+      return { t: "Ok" };
     case "Refresh":
       await enforcement.refresh();
       return { t: "Ok" };

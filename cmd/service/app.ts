@@ -31,7 +31,7 @@ import { VERSION } from "../../lib/base/version/mod.ts";
 
 /** The complete HTTP API of one home. */
 export function makeApp(service: Service): Hono {
-  const { home, settings, corp, supervisor, sessions, notices, rules, metrics } = service;
+  const { home, settings, corp, secrets, supervisor, sessions, notices, rules, metrics } = service;
   const findLedger = ledgerFinder(supervisor, sessions, home);
   const app = new Hono();
   const nameOf = pathNamer(ROUTES);
@@ -70,7 +70,7 @@ export function makeApp(service: Service): Hono {
   routePorts(app, supervisor);
   routeFiles(app, service);
   routeSnapshots(app, service);
-  routeCredentials(app, home, corp, () => vmsWithProviders(supervisor.alive()));
+  routeCredentials(app, home, { corp, secrets, runningVms: () => vmsWithProviders(supervisor.alive()) });
   routeRecords(app, service, findLedger);
   routeDetection(app, service.activeDetections, service.sessions, findLedger);
   routeSockets(app, supervisor, notices);

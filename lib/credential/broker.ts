@@ -47,6 +47,9 @@ export interface BrokerOptions {
   onError?(error: SbxError): void;
 }
 
+/** Secrets of programs by ref, with the ends of their use in Unix `ms`. */
+export type ProvidedSecrets = Readonly<Record<string, { secret: string; expires_at: number }>>;
+
 /** Secret for a request of the host itself. */
 export interface HostUse {
   secret: string;
@@ -160,7 +163,7 @@ export class CredentialBroker implements CredentialPort {
   bodies(place: BodyPlace): BodyFilter | undefined {
     const host = plainHost(place.host);
     if (place.direction === "response") {
-      return responseBody(this.#vault, place, () => this.#sentSecrets.get(host)?.finder);
+      return responseBody(this.#vault, place, () => this.#sentFinder(host));
     }
     const onSent = (ref: string) => this.#recordSent(host, new Set([ref]));
     const filter = requestBody(this.#vault, place, onSent);
@@ -266,6 +269,18 @@ export class CredentialBroker implements CredentialPort {
     return this.#vault.get(ref)?.controller.signal;
   }
 
+  /**
+   * Takes the current secrets of credentials whose programs the service runs, by ref.
+   *
+   * @returns refs that are not such credentials of the store
+   */
+  async provide(secrets: ProvidedSecrets): Promise<string[]> {
+    await this.refresh();
+    return Object.entries(secrets).filter(([ref, each]) => !this.#vault.provide(ref, each)).map(([ref]) =>
+      ref
+    );
+  }
+
   /** Reads changes by other processes and opens new secrets. */
   refresh(): Promise<void> {
     return this.#vault.refresh();
@@ -294,11 +309,19 @@ export class CredentialBroker implements CredentialPort {
     const name = plainHost(host);
     const before = this.#sentSecrets.get(name)?.refs ?? new Set();
     const all = before.union(refs);
-    if (all.size === before.size) return;
-    this.#sentSecrets.set(name, {
-      refs: all,
-      finder: new Finder(this.#vault.secrets(all), { shapes: false }),
-    });
+    if (all.size > before.size) this.#sentSecrets.set(name, { refs: all });
+  }
+
+  /** Finder of the secrets that a host was sent; a secret may have been renewed since. */
+  #sentFinder(name: string): Finder | undefined {
+    const sent = this.#sentSecrets.get(name);
+    if (!sent) return undefined;
+    const { finder: all } = this.#vault;
+    if (sent.of !== all) {
+      sent.of = all;
+      sent.finder = new Finder(this.#vault.secrets(sent.refs), { shapes: false });
+    }
+    return sent.finder;
   }
 }
 
@@ -310,7 +333,9 @@ function holdsJwt(text: string): boolean {
 /** Secrets sent to one host, and the finder for them in its answers. */
 interface SentSecrets {
   refs: ReadonlySet<string>;
-  finder: Finder;
+  finder?: Finder;
+  /** finder of all secrets when it was made: another one knows others */
+  of?: Finder;
 }
 
 // Environment variables of guests, and secrets in `.env` files (docs/design/contracts/09-credentials.md §9).

@@ -49,6 +49,16 @@ export interface StoredLogin extends LoginPlace {
   terms?: LoginTerms;
 }
 
+/** Where a secret comes from that is not stored. */
+export interface SecretOrigin {
+  /** program of the host and its arguments, none of them secret */
+  program?: string[];
+  /** variable of the service */
+  env?: string;
+  /** time for which a secret is used whose end is unknown, in `s`; default 15 minutes */
+  ttl_s?: number;
+}
+
 /** One credential in the store's file. */
 export interface StoredEntry {
   /** docs/design/contracts/09-credentials.md §9 */
@@ -59,6 +69,8 @@ export interface StoredEntry {
   hosts?: string[];
   /** of a provider that was added: all that its key is sent to, whatever another profile says of the provider */
   custom?: CustomProvider;
+  /** its secret is obtained on the host; a random text is sealed, of which its ref is made */
+  origin?: SecretOrigin;
   /** ISO 8601 */
   created_at: string;
   /** `added` by a person, or `captured` from a guest's traffic */
@@ -91,12 +103,13 @@ export interface StoreFile {
 
 /** Additional authenticated data of a secret: a modified entry does not open. */
 function additionalDataOf(
-  { ref, provider, hosts, custom, created_at, source, decoy, vms, login }: StoredEntry,
+  { ref, provider, hosts, custom, origin, created_at, source, decoy, vms, login }: StoredEntry,
 ): Uint8Array<ArrayBuffer> {
   const bound = {
     ...{ ref, provider, hosts, created_at, source, decoy, vms },
     ...(login && { login }),
     ...(custom && { custom }),
+    ...(origin && { origin }),
   };
   return new TextEncoder().encode(canonicalJson(bound));
 }
@@ -137,13 +150,27 @@ export function corruptError(path: string, problem: string): SbxError {
 }
 
 function isEntry(value: unknown): value is StoredEntry {
-  const { ref, provider, label, hosts, custom, created_at, source, decoy, login, vms, revoked_at, sealed } =
-    objectOf(value);
+  const {
+    ref,
+    provider,
+    label,
+    hosts,
+    custom,
+    origin,
+    created_at,
+    source,
+    decoy,
+    login,
+    vms,
+    revoked_at,
+    sealed,
+  } = objectOf(value);
   return typeof ref === "string" && REF.test(ref) && typeof provider === "string" &&
     (isObject(custom)
       ? PROVIDER_ID.test(provider) && !isProvider(provider) && isTextList(custom.hosts)
       : custom === undefined && isProvider(provider)) &&
-    isOptional(label, isText) && isOptional(hosts, isTextList) && isOptional(vms, isTextList) &&
+    isOptional(origin, isObject) && isOptional(label, isText) && isOptional(hosts, isTextList) &&
+    isOptional(vms, isTextList) &&
     isText(created_at) && (source === "added" || source === "captured") &&
     (decoy === undefined || decoy === true) && isOptional(login, isLogin) &&
     isOptional(revoked_at, isText) && isOptional(sealed, (text) => typeof text === "string") &&
@@ -158,7 +185,7 @@ function isText(value: unknown): value is string {
   return typeof value === "string" && value.length <= 1024;
 }
 
-/** The seal proves the terms, whose shape needs no check here, as that of an added provider. */
+/** The seal proves the terms, whose shape needs no check here, as those of an added provider and of an origin. */
 function isLogin(value: unknown): boolean {
   const { profile, server, url, part, terms } = objectOf(value);
   return [profile, server, part].every(isText) && typeof url === "string" && isOptional(terms, isObject);

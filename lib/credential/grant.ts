@@ -44,6 +44,7 @@ export const REASON = {
   inPart: "a part withheld from a message",
   unreadable: "the credential store cannot be read",
   notOpen: "the credential is not open yet",
+  notProvided: "the host has no current secret for it",
   account: "the profile allows accounts of the credential store only",
   tooMany: "this VM brought too many secrets",
 } as const;
@@ -57,6 +58,7 @@ const HINTS: Record<string, string> = {
   [REASON.notHttps]: "use https",
   [REASON.wrongPlace]: "send it in the header that the provider documents",
   [REASON.account]: "add the key to the store: sbx credentials add",
+  [REASON.notProvided]: "sbx credentials list shows the reason",
   [REASON.unreadable]: "sbx credentials list shows the reason",
 };
 
@@ -101,6 +103,9 @@ export function grantSecret(
   }
   if (!to.isHost && !vault.mayReach(provider, to.host)) throw deniedError(row("denied", REASON.leftOut));
   if (!isAllowed(provider, catalogue)) throw deniedError(row("denied", REASON.wrongPlace));
+  if (credential.entry.origin && !(Date.now() < (credential.expiresAt ?? 0))) {
+    throw deniedError(row("error", REASON.notProvided));
+  }
   if (credential.secret === undefined) throw deniedError(row("error", REASON.notOpen));
   return { secret: credential.secret, provider, signal: credential.controller.signal };
 }

@@ -2,7 +2,13 @@
  * The credential broker (docs/design/contracts/09-credentials.md §9): secrets stay on the host, guests and
  * records hold refs.
  */
-export { type BrokerOptions, CredentialBroker, type SinkAuth, sinkAuthorization } from "./broker.ts";
+export {
+  type BrokerOptions,
+  CredentialBroker,
+  type ProvidedSecrets,
+  type SinkAuth,
+  sinkAuthorization,
+} from "./broker.ts";
 export { placeholderOf, TOKEN_BODY_MAX } from "./body.ts";
 export { SECRET_MAX, SECRET_MIN } from "./form.ts";
 export { REF, REF_PREFIX, refOf } from "./ref.ts";
@@ -13,11 +19,13 @@ export {
   LABEL_MAX,
   type LoginPlace,
   type LoginTerms,
+  type SecretOrigin,
   type StoredEntry,
   type StoreFile,
 } from "./entry.ts";
 export { Finder } from "./finder.ts";
 export { DecoyUsed, REASON } from "./grant.ts";
+export { nameOf, type Obtained, obtainSecret, TTL_S } from "./program.ts";
 export { findKeyring, type Keyring } from "./key.ts";
 export { Logins, type LoginView, type OpenLogin } from "./login.ts";
 export { ACCOUNTS, type Accounts } from "./account.ts";

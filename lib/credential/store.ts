@@ -10,6 +10,7 @@ import {
   type NewLoginSecret,
   parseStore,
   seal,
+  type SecretOrigin,
   type StoredEntry,
   type StoreFile,
   unseal,
@@ -33,6 +34,8 @@ export interface NewCredential {
   hosts?: string[];
   /** of a provider that no home knows by itself */
   custom?: CustomProvider;
+  /** `secret` is a random text then */
+  origin?: SecretOrigin;
   decoy?: boolean;
   /** VM it was captured from; absent when a person adds it */
   vm?: string;
@@ -216,7 +219,7 @@ function checkSecret(secret: string): void {
 }
 
 function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry): StoredEntry {
-  const { provider, label, hosts, custom, decoy, vm } = credential;
+  const { provider, label, hosts, custom, origin, decoy, vm } = credential;
   const alive = before?.revoked_at === undefined ? before : undefined;
   const entry: StoredEntry = {
     ref,
@@ -234,6 +237,7 @@ function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry
   // A key that a guest brings again changes nothing that a person said of it.
   const places = vm === undefined ? custom ?? alive?.custom : alive?.custom ?? custom;
   if (places) entry.custom = places;
+  if (origin ?? alive?.origin) entry.origin = origin ?? alive?.origin;
   if (texts.vms.length) entry.vms = texts.vms;
   // Capturing a decoy's secret from a guest does not make it an ordinary credential.
   if (vm === undefined ? decoy : alive?.decoy) entry.decoy = true;

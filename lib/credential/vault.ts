@@ -15,14 +15,20 @@ const RETRY_MS = 5000;
 /** Most texts remembered as clean, and most characters of one. */
 const CLEAN_MAX = 1024;
 const CLEAN_LENGTH_MAX = 256;
+/** Most earlier secrets of one credential that are still recognized. */
+const FORMER_MAX = 4;
 /** Most credentials captured from one VM's traffic. */
 export const CAPTURED_MAX = 64;
 
 /** One credential of a running broker. */
 export interface Credential {
   entry: StoredEntry;
-  /** absent until opened; stays after a revoke, so that it is still recognized */
+  /** absent until opened or provided; stays after a revoke, so that it is still recognized */
   secret?: string;
+  /** of a secret that was provided, in Unix `ms` */
+  expiresAt?: number;
+  /** provided before, the last first: guests may hold what came with them */
+  former?: readonly string[];
   /** aborted when the credential is revoked */
   controller: AbortController;
   isRevoked: boolean;
@@ -71,6 +77,8 @@ export class Vault {
   #terms: ProviderTerms = { providers: new Set() };
   #catalogue = Catalogue.BUILT_IN;
   readonly #own = new WeakMap<CustomProvider, Catalogue>();
+  /** entries with an origin that their seal has proved */
+  readonly #proved = new WeakSet<StoredEntry>();
   #timer: number;
 
   constructor(store: CredentialStore, vm: string | undefined, onError: (error: SbxError) => void) {
@@ -146,8 +154,10 @@ export class Vault {
 
   /** Pairs of ref and secret, including revoked ones. */
   *secrets(refs?: ReadonlySet<string>): Generator<[string, string]> {
-    for (const [ref, { secret }] of this.#credentials) {
-      if (secret !== undefined && (!refs || refs.has(ref))) yield [ref, secret];
+    for (const [ref, { secret, former = [] }] of this.#credentials) {
+      if (secret === undefined || refs && !refs.has(ref)) continue;
+      yield [ref, secret];
+      for (const each of former) yield [ref, each];
     }
   }
 
@@ -219,6 +229,23 @@ export class Vault {
       if (entry.provider === provider && secret !== undefined && !entry.decoy) return true;
     }
     return false;
+  }
+
+  /**
+   * Takes the current secret of a credential that has an origin.
+   *
+   * @returns false for another credential, and for one whose entry has not been proved by its seal
+   */
+  provide(ref: string, { secret, expires_at }: { secret: string; expires_at: number }): boolean {
+    const credential = this.#credentials.get(ref);
+    if (!credential?.entry.origin || !this.#proved.has(credential.entry)) return false;
+    const { secret: before, former = [] } = credential;
+    credential.expiresAt = expires_at;
+    if (secret === before) return true;
+    credential.secret = secret;
+    if (before !== undefined) credential.former = [before, ...former].slice(0, FORMER_MAX);
+    this.#set(credential);
+    return true;
   }
 
   /**
@@ -306,7 +333,8 @@ export class Vault {
       const credential = this.#credentials.get(entry.ref)!;
       const isUsable = entry.source === "added" || credential.isOwn || this.#isOwn(entry);
       return isUsable && entry.sealed !== undefined &&
-        (credential.secret === undefined || credential.entry.sealed !== entry.sealed);
+        ((entry.origin ? !this.#proved.has(credential.entry) : credential.secret === undefined) ||
+          credential.entry.sealed !== entry.sealed);
     }) ?? [];
     const secrets = file ? await this.#store.open(file, closed) : new Map<string, string>();
     // The file changed meanwhile: the later read opens its secrets.
@@ -315,7 +343,8 @@ export class Vault {
     for (const entry of closed) {
       const credential = this.#credentials.get(entry.ref)!;
       credential.entry = entry;
-      credential.secret = secrets.get(entry.ref);
+      if (entry.origin) this.#proved.add(entry);
+      else credential.secret = secrets.get(entry.ref);
       credential.isOwn ||= this.#isOwn(entry);
       revive(credential);
       this.#set(credential);

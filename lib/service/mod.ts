@@ -24,6 +24,7 @@ export {
 } from "./run/jobs.ts";
 export type { HostRecords } from "./record/host_record.ts";
 export { listFindings } from "./record/ledger.ts";
+export { SecretPrograms } from "./contract/secret_programs.ts";
 export { ProfilesInForce } from "./contract/active_profiles.ts";
 export {
   contextsOf,

@@ -17,6 +17,7 @@ import { HostRecords } from "./record/host_record.ts";
 import { IdleVms } from "./vm/suspension.ts";
 import { Images } from "./images.ts";
 import { LoginStart } from "./login_start.ts";
+import { SecretPrograms } from "./contract/secret_programs.ts";
 import { ProfilesInForce } from "./contract/active_profiles.ts";
 import { ProfileMcp } from "./contract/mcp.ts";
 import { ServiceMetrics } from "./health/metrics.ts";
@@ -72,6 +73,7 @@ export class Service implements Configuration {
   readonly updates: Updates;
   readonly metrics: ServiceMetrics;
   readonly loginStart: LoginStart;
+  readonly secrets: SecretPrograms;
   readonly #watches: Disposable[] = [];
 
   constructor({ home, settings, corp }: Configuration) {
@@ -94,8 +96,10 @@ export class Service implements Configuration {
       this.notices.tell(notice);
     };
     this.records = new HostRecords({ home, settings, corp, onNotice });
+    this.secrets = new SecretPrograms(home, this.registry);
     this.supervisor = new Supervisor({
       home,
+      secrets: this.secrets,
       settings,
       corp,
       detections: this.detections,
@@ -189,6 +193,7 @@ export class Service implements Configuration {
     this.snapshots.begin();
     this.bin.begin();
     this.idle.watch();
+    this.secrets.provideAll();
   }
 
   /** Notifies listeners and the log of the state of corp.toml. */
@@ -209,6 +214,7 @@ export class Service implements Configuration {
   async close(): Promise<void> {
     for (const watch of this.#watches) watch[Symbol.dispose]();
     this.updates.close();
+    this.secrets.close();
     this.bundles.close();
     await Promise.all(this.registry.all().map(({ still }) => still?.close()));
     await Promise.all([this.findings.close(), this.fleet.close(), this.supervisor.close()]);

@@ -8,7 +8,13 @@ import { userName } from "../base/user/mod.ts";
 import { useHostNetwork } from "../base/proxy/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundInterval } from "../base/time/mod.ts";
-import { type CredentialBroker, CredentialStore, Logins, storePath } from "../credential/mod.ts";
+import {
+  type CredentialBroker,
+  CredentialStore,
+  Logins,
+  type ProvidedSecrets,
+  storePath,
+} from "../credential/mod.ts";
 import type { SessionGate } from "./gate/mod.ts";
 import { compileLayers } from "../policy/mod.ts";
 import { type Cost, DaySpending, DNS_BYTES, OUTPUT_MAX, type Spent } from "../policy/budget/mod.ts";
@@ -140,6 +146,11 @@ export class Enforcement {
     if (parent) return {};
     await this.#broker.refresh();
     return this.#broker.freshEnv(env);
+  }
+
+  /** Takes the current secrets of credentials whose programs the service runs, by ref. */
+  async provide(secrets: ProvidedSecrets): Promise<void> {
+    await this.#broker.provide(secrets);
   }
 
   /** A value as the record has it: refs for secrets. */

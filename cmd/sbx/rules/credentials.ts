@@ -54,14 +54,22 @@ const ADD: Command = {
       about: "with --custom: variable in which VMs find its ref (repeatable)",
       many: true,
     },
+    {
+      name: "program",
+      about: "the command behind -- prints the secret; it runs on this machine, once for all VMs, when one needs it",
+    },
+    { name: "from-env", value: "NAME", about: "the secret is in this variable of sbx-service" },
+    { name: "ttl", value: "SECONDS", about: "use such a secret for so long before asking again; default 900" },
     { name: "decoy", about: "create a key that grants no access; any use of it raises a finding" },
     JSON_OPTION,
   ],
   // More words are read, so that the error explains where keys are typed and repeats none, however short.
   words: { min: 1, max: 64 },
+  program: true,
   completes: ["providers"],
   examples: [
     "sbx credentials add anthropic",
+    "sbx credentials add github --program -- op read op://Private/GitHub/token",
     "sbx credentials add github --label work < token.txt",
     "sbx credentials add gitlab --host gitlab.example.com",
     "sbx credentials add mcp --host mcp.example.com",
@@ -136,15 +144,15 @@ async function list(args: Arguments): Promise<number> {
 }
 
 function row(
-  { ref, provider, label, hosts, custom, source, created_at, decoy, revoked_at }: CredentialView,
+  { ref, provider, label, hosts, custom, origin, problem, source, created_at, decoy, revoked_at }: CredentialView,
 ): string[] {
   const named = hosts ?? custom?.hosts;
-  const marks = [decoy ? "decoy" : "", named ? `for ${named.join(" ")}` : "", revoked_at ? "revoked" : ""];
+  const marks = [decoy ? "decoy" : "", named ? `for ${named.join(" ")}` : "", revoked_at ? "revoked" : "", problem ?? ""];
   return [
     shortRef(ref),
     provider,
     label ?? "",
-    source,
+    origin ? origin.program?.[0] ?? `$${origin.env}` : source,
     created_at.slice(0, 10),
     marks.filter(Boolean).join(", "),
   ];
@@ -152,7 +160,8 @@ function row(
 
 async function add(args: Arguments): Promise<number> {
   const [provider, ...more] = args.words;
-  if (more.length > 0) {
+  const origin = originOf(args);
+  if (more.length > 0 || args.program && !origin) {
     throw usageError(ADD, "unexpected argument after the provider", KEY_HINT);
   }
   const decoy = args.has("decoy");
@@ -177,13 +186,14 @@ async function add(args: Arguments): Promise<number> {
     throw usageError(ADD, `a credential for ${definition.id} needs --host HOST`);
   }
   // The service generates the key of a decoy.
-  const secret = decoy ? undefined : await readSecret(`${definition.id} key: `);
+  const secret = decoy || origin ? undefined : await readSecret(`${definition.id} key: `);
   const json = {
     provider: definition.id,
     secret,
     label: args.text("label"),
     host,
     ...(custom && { custom }),
+    ...(origin && { origin }),
     ...(decoy && { decoy }),
   };
   const added = await client.json<CredentialAdded>("POST", "/credentials/add", { json });
@@ -204,6 +214,21 @@ function grantText(id: string, custom: Record<string, string[]>): string {
     `  [credentials.custom.${id}]`,
     ...places,
   ].join("\n");
+}
+
+/** Program or variable that gives the secret; `undefined`: a person types it. */
+function originOf(args: Arguments): { program?: string[]; env?: string; ttl_s?: number } | undefined {
+  const env = args.text("from-env");
+  const ttl_s = args.number("ttl", { min: 10, max: 604_800 });
+  if (!args.has("program") && env === undefined) {
+    if (ttl_s === undefined) return undefined;
+    throw usageError(ADD, "--ttl without --program or --from-env", "a typed key is used until it is revoked");
+  }
+  if (args.has("program") && !args.program?.length) {
+    throw usageError(ADD, "--program needs a command", "write it behind --, as: --program -- pass show github");
+  }
+  const program = args.has("program") ? args.program : undefined;
+  return { ...(program && { program }), ...(env !== undefined && { env }), ...(ttl_s !== undefined && { ttl_s }) };
 }
 
 /** Hosts and lists of places. */

@@ -9,21 +9,25 @@ import {
   credentialView,
   newCredential,
   providerViews,
+  type SecretPrograms,
   vmsWith,
 } from "../../../lib/service/mod.ts";
 import { recordStep } from "../../../lib/release/setup/mod.ts";
 import type { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { handle } from "../handle.ts";
 
-/** Running VMs, with the providers that each is granted. */
-type RunningVms = () => Promise<{ name: string; providers: readonly string[] }[]>;
+interface CredentialSources {
+  corp?: Pick<CorpStore, "state">;
+  secrets: Pick<SecretPrograms, "problemOf" | "accept" | "provideAll">;
+  /** running VMs, with the providers that each is granted */
+  runningVms(): Promise<{ name: string; providers: readonly string[] }[]>;
+}
 
 /** Routes of the credential store and of its audit (docs/design/contracts/09-credentials.md §9). */
 export function routeCredentials(
   app: Hono,
   home: Home,
-  corp?: Pick<CorpStore, "state">,
-  runningVms: RunningVms = () => Promise.resolve([]),
+  { corp, secrets, runningVms }: CredentialSources,
 ): void {
   const store = new CredentialStore(storePath(home));
 
@@ -32,9 +36,15 @@ export function routeCredentials(
     credentialRoutes.providers,
     async () => ({ providers: providerViews(await addedProviders(home, corp)) }),
   );
-  handle(app, credentialRoutes.list, () => ({ credentials: store.list().map(credentialView) }));
+  handle(app, credentialRoutes.list, () => ({
+    credentials: store.list().map((entry) => credentialView(entry, secrets.problemOf(entry.ref))),
+  }));
   handle(app, credentialRoutes.add, async ({ body }) => {
-    const [entry] = await store.add([newCredential(body, await addedProviders(home, corp))]);
+    const credential = newCredential(body, await addedProviders(home, corp));
+    const keep = body.origin && await secrets.accept(body.origin);
+    const [entry] = await store.add([credential]);
+    keep?.(entry.ref);
+    await secrets.provideAll();
     await recordStep(home, "providers");
     return { ...credentialView(entry), running: vmsWith(entry, await runningVms()) };
   });

@@ -16,12 +16,25 @@ const Ref = z.string().regex(
   "must be credential:blake3: and 64 hex characters",
 );
 
+const SecretOrigin = z.strictObject({
+  program: z.array(z.string().min(1).max(1024)).min(1).max(64).optional().describe("program and arguments"),
+  env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "must be the name of a variable").optional()
+    .describe("variable of the service"),
+  ttl_s: z.int().min(10).max(604_800).optional()
+    .describe("seconds for which a secret is used that names no end; default 900"),
+}).refine(
+  ({ program, env }) => (program === undefined) !== (env === undefined),
+  "needs program or env, not both",
+);
+
 export const CredentialView = z.object({
   ref: z.string().describe("opaque reference: credential:blake3:<64 hex>"),
   provider: ProviderId,
   label: z.string().optional(),
   hosts: z.array(z.string()).optional().describe("hosts that were named for it, besides its provider's own"),
   custom: CustomProvider.optional().describe("of an added provider: all that the key is sent to"),
+  origin: SecretOrigin.optional().describe("program or variable of the host that gives the secret"),
+  problem: z.string().optional().describe("why it has no secret now"),
   created_at: z.string(),
   source: z.enum(["added", "captured"]).describe("added by a person, or captured from a guest's traffic"),
   decoy: z.boolean().describe("decoy: any use raises a finding"),
@@ -78,6 +91,7 @@ export const CredentialAdd = z.strictObject({
   ).optional().describe("host that receives the secret; for providers that have named_hosts"),
   decoy: z.boolean().optional(),
   custom: CustomProvider.optional().describe("hosts and places of a provider that nothing else defines"),
+  origin: SecretOrigin.optional().describe("in place of a secret"),
 }).openapi("CredentialAdd");
 export type CredentialAdd = z.infer<typeof CredentialAdd>;
 

@@ -51,7 +51,7 @@ const AUDIT_ROWS = 100;
  * @throws {SbxError} `credential.invalid`: its fields do not fit together; as {@linkcode findAdded}
  */
 export function newCredential(
-  { provider, secret, label, host, decoy, custom: said }: CredentialAdd,
+  { provider, secret, label, host, decoy, custom: said, origin }: CredentialAdd,
   added: readonly AddedProvider[] = [],
 ): NewCredential {
   const builtIn = Catalogue.BUILT_IN.named(provider);
@@ -68,17 +68,20 @@ export function newCredential(
   if (label !== undefined) requireNoKey("label", label);
   // Clouds give hosts random names, with dots.
   if (host !== undefined && (!host.includes(".") || holdsToken(host))) requireNoKey("host", host);
-  if (secret === undefined && !decoy) {
-    throw new SbxError("credential.invalid", "the secret is missing", {
-      hint: "give a secret; only a decoy can do without",
+  if ((secret === undefined) === (origin === undefined) && !decoy || decoy && origin) {
+    throw new SbxError("credential.invalid", origin ? "two secrets for one key" : "the secret is missing", {
+      hint: "give a secret, or a program or variable that has it; only a decoy can do without",
     });
   }
+  for (const word of origin?.program ?? []) requireNoKey("program", word);
   return {
     provider: definition.id,
-    secret: secret ?? decoySecret(definition.id),
+    // The ref of a secret that changes is made of a random text.
+    secret: secret ?? (origin ? crypto.randomUUID() : decoySecret(definition.id)),
     label,
     ...(host !== undefined && { hosts: [host] }),
     ...(custom && { custom }),
+    ...(origin && { origin }),
     ...(decoy && { decoy }),
   };
 }
@@ -148,7 +151,7 @@ export function vmsWith(
   return vms.filter(({ providers }) => providers.includes(provider)).map(({ name }) => ({ name, variables }));
 }
 
-function requireNoKey(field: "label" | "host", text: string): void {
+function requireNoKey(field: "label" | "host" | "program", text: string): void {
   if (!looksSecret(text)) return;
   throw new SbxError("credential.invalid", `the ${field} looks like a key, and lists would show it`, {
     hint: `give the key as the secret, and another ${field}`,
@@ -156,8 +159,11 @@ function requireNoKey(field: "label" | "host", text: string): void {
 }
 
 /** An entry without its secret, sealed or not. */
-export function credentialView({ sealed: _, vms: __, decoy, ...rest }: StoredEntry): CredentialView {
-  return { ...rest, decoy: decoy === true };
+export function credentialView(
+  { sealed: _, vms: __, decoy, ...rest }: StoredEntry,
+  problem?: string,
+): CredentialView {
+  return { ...rest, decoy: decoy === true, ...(problem !== undefined && { problem }) };
 }
 
 /** Lists the uses of credentials, the latest first, from the ledgers of all sessions or of one. */

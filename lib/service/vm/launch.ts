@@ -1,5 +1,6 @@
 /** Starts the processes of VMs, and follows them until they end. */
 import { type Assets, verifyAssets } from "../../release/asset/mod.ts";
+import type { SecretPrograms } from "../contract/secret_programs.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { isSuspended, writeState } from "../../session/mod.ts";
@@ -24,6 +25,7 @@ export interface LauncherOptions {
   accelerators: AcceleratorChooser;
   hypervisor: Hypervisor;
   templates: Templates;
+  secrets: Pick<SecretPrograms, "provide">;
   /** a VM's process reported a state, or has ended */
   onState(vm: Vm, state: Vm["state"]): void;
   /** a VM's process reported news of its session */
@@ -133,8 +135,11 @@ export class Launcher {
       : isGrowing(vm)
       ? { from: "kernel" as const, why: "its disk was enlarged" }
       : await templates.startOf(machine);
+    // The machine boots while a program of the host gets a secret.
+    const provided = this.#options.secrets.provide(vm);
     const { info } = await vm.process.call({ t: "Boot", accelerator, start })
       .finally(() => this.#spare.renew(parent ? undefined : { ...machine, scratch_gb }));
+    await provided;
     this.#options.onState(vm, info);
     recordStep(this.#options.home, "vm");
     if (start.from !== "suspended") {

@@ -43,7 +43,7 @@ import { exclusive, VmStates } from "./vm_states.ts";
 
 /** Parts of the service that the life of a VM involves. */
 export interface SupervisorOptions
-  extends BootSources, Pick<LauncherOptions, "accelerators" | "templates" | "onNotice"> {
+  extends BootSources, Pick<LauncherOptions, "accelerators" | "templates" | "secrets" | "onNotice"> {
   hypervisor: Hypervisor;
   registry: Registry;
   sessions: Sessions;

@@ -156,6 +156,11 @@ export const Call = z.discriminatedUnion("t", [
     session: z.uuid().optional(),
     error: z.string().optional(),
   }),
+  /** the current secrets of credentials whose programs the service runs, by ref */
+  z.strictObject({
+    t: z.literal("Secrets"),
+    secrets: z.record(z.string(), z.strictObject({ secret: z.string(), expires_at: z.number() })),
+  }),
   /** the contract changed: read it again */
   z.strictObject({ t: z.literal("Refresh") }),
   z.strictObject({ t: z.literal("Pause") }),
@@ -296,6 +301,7 @@ export const REPLIES = {
   McpCallTool: ["McpResult"],
   McpRecheck: ["Ok"],
   McpProgramVm: ["Ok"],
+  Secrets: ["Ok"],
   Refresh: ["Ok"],
   Pause: ["Info"],
   Suspend: ["Info"],

@@ -17,6 +17,7 @@ import { home } from "../../../lib/base/home/mod.ts";
 import { DEFINITIONS, PROVIDERS, refOf } from "../../../lib/credential/mod.ts";
 import type { CredentialSubstitution, Event } from "../../../lib/event/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
+import { SecretPrograms } from "../../../lib/service/mod.ts";
 import { KEY } from "../../helper/credential.ts";
 import type { Parsed } from "../../helper/json.ts";
 
@@ -35,7 +36,8 @@ async function withApp(
     )
   );
   const ofDir = home({ get: (name) => name === "SBX_HOME" ? dir : undefined });
-  routeCredentials(app, ofDir, undefined, () => Promise.resolve(running));
+  const secrets = new SecretPrograms(ofDir, { alive: () => [] });
+  routeCredentials(app, ofDir, { secrets, runningVms: () => Promise.resolve(running) });
   const call: Call = async (method, path, json) => {
     const response = await app.request(path, {
       method,

@@ -1,0 +1,198 @@
+/**
+ * Secrets that programs and variables of the host give (docs/design/contracts/09-credentials.md §9, "Secrets of programs").
+ */
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { join } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home as homeOf } from "../../../lib/base/home/mod.ts";
+import {
+  CredentialStore,
+  obtainSecret,
+  REASON,
+  type SecretOrigin,
+  storePath,
+} from "../../../lib/credential/mod.ts";
+import { CredentialDenied } from "../../../lib/network/interface/mod.ts";
+import { newCredential } from "../../../lib/service/contract/credentials.ts";
+import { SecretPrograms } from "../../../lib/service/mod.ts";
+import { writeContract } from "../../../lib/session/mod.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
+import { decode, encode, KEY, to, world } from "../../helper/credential.ts";
+
+const sh = (script: string): SecretOrigin => ({ program: ["sh", "-c", script] });
+const problemOf = async (origin: SecretOrigin, runMs?: number) => {
+  const error = await assertRejects(() => obtainSecret(origin, { runMs }), SbxError);
+  assertEquals(error.code, "credential.program");
+  return error.message;
+};
+
+Deno.test("a program's output is the secret, with an end that it names or the usual one", async () => {
+  const plain = await obtainSecret(sh(`echo ${KEY.github}`));
+  assertEquals(plain.secret, KEY.github);
+  assertEquals(plain.expires_at - plain.obtained_at, 900_000);
+  const named = await obtainSecret(
+    sh(`echo '{"secret": "${KEY.github}", "expires_at": "2999-01-02T03:04:05Z"}'`),
+  );
+  assertEquals(named.expires_at, Date.UTC(2999, 0, 2, 3, 4, 5));
+  const short = await obtainSecret({ ...sh(`echo ${KEY.github}`), ttl_s: 10 });
+  assertEquals(short.expires_at - short.obtained_at, 10_000);
+  Deno.env.set("TEST_SECRET_ORIGIN", KEY.openai);
+  assertEquals((await obtainSecret({ env: "TEST_SECRET_ORIGIN" })).secret, KEY.openai);
+  Deno.env.delete("TEST_SECRET_ORIGIN");
+});
+
+Deno.test("a program that gives no secret is named, and nothing that it wrote is", async () => {
+  const cases: [SecretOrigin, RegExp][] = [
+    [sh("echo short"), /gave no usable secret/],
+    [sh("echo two words of a secret"), /gave no usable secret/],
+    [sh(`echo ${KEY.github}; echo ${KEY.github} >&2; exit 3`), /the program sh failed with status 3/],
+    [sh("kill -9 $$"), /ended by SIGKILL/],
+    [sh("yes"), /wrote more than 65536 bytes/],
+    [sh("head -c 1000000000 /dev/zero"), /wrote more than/],
+    [{ program: ["/no/such/program"] }, /program \/no\/such\/program was not found/],
+    [sh(`echo '{"secret": "${KEY.github}", "expires_at": "2001-01-01T00:00:00Z"}'`), /has expired/],
+    [sh(`echo '{"secret": "${KEY.github}", "expires_at": "soon"}'`), /has expired/],
+    [{ env: "NO_SUCH_VARIABLE_OF_THIS_TEST" }, /no variable NO_SUCH/],
+  ];
+  for (const [origin, expected] of cases) {
+    const message = await problemOf(origin);
+    assert(expected.test(message) && !message.includes(KEY.github), message);
+  }
+});
+
+Deno.test("a program that hangs is ended with its children", async () => {
+  const dir = await Deno.makeTempDir();
+  try {
+    const pid = join(dir, "pid");
+    assert(/did not end/.test(await problemOf(sh(`sleep 600 & echo $! > ${pid}; wait`), 3000)));
+    const child = Number(await Deno.readTextFile(pid));
+    // A killed child that its new parent has not collected is a zombie.
+    const state = await Deno.readTextFile(`/proc/${child}/stat`).catch(() => ") Z");
+    assert(/\) [ZX]/.test(state), state);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("a program has no input and none of sbx's variables", async () => {
+  Deno.env.set("SBX_TEST_OF_PROGRAM", "x");
+  const { secret } = await obtainSecret(
+    sh('read line; echo "input:${line:-none},${SBX_TEST_OF_PROGRAM:-none}"'),
+  );
+  Deno.env.delete("SBX_TEST_OF_PROGRAM");
+  assertEquals(secret, "input:none,none");
+});
+
+Deno.test(
+  "a broker sends what is provided until its end, under one ref, and knows what it replaced",
+  world([], async ({ store, open }) => {
+    const origin = sh("irrelevant");
+    const [{ ref }] = await store.add([newCredential({ provider: "github", origin })]);
+    assert(!(await Deno.readTextFile(store.path)).includes("ghp_"));
+    const broker = await open(["github"]);
+    const inject = () =>
+      broker.inject(to("api.github.com"), [["authorization", `token ${ref}`]]).headers[0][1];
+    const reason = () => assertThrows(inject, CredentialDenied).substitutions[0].reason;
+    assertEquals(broker.guestEnv().GITHUB_TOKEN, ref);
+    assertEquals(reason(), REASON.notProvided);
+    const later = Date.now() + 60_000;
+    assertEquals(await broker.provide({ [ref]: { secret: KEY.github, expires_at: later } }), []);
+    assertEquals(inject(), `token ${KEY.github}`);
+    const next = "ghp_" + "n".repeat(36);
+    await broker.provide({ [ref]: { secret: next, expires_at: later } });
+    assertEquals(inject(), `token ${next}`);
+    // Answers may repeat both: neither reaches the guest.
+    for (const secret of [KEY.github, next]) {
+      const [[, value]] = broker.answer("api.github.com", [["x-echo", secret]]).headers;
+      assertEquals(value, ref);
+      const filter = broker.bodies({
+        ...{ direction: "response" as const, scheme: "https", host: "api.github.com", port: 443, path: "/" },
+        content_type: "text/plain",
+      })!;
+      const out = [filter.push(encode(`got ${secret}.`)), filter.end()];
+      assertEquals(out.map((chunk) => decode(chunk)).join(""), `got ${ref}.`);
+    }
+    await broker.provide({ [ref]: { secret: next, expires_at: Date.now() - 1 } });
+    assertEquals(reason(), REASON.notProvided);
+    await broker.provide({ [ref]: { secret: next, expires_at: later } });
+    await store.revoke(ref);
+    assertEquals(reason(), REASON.revoked);
+  }),
+);
+
+Deno.test(
+  "a secret is provided to no other kind of credential",
+  world([{ provider: "github", secret: KEY.github }], async ({ open, refs }) => {
+    const broker = await open(["github"]);
+    const expires_at = Date.now() + 60_000;
+    const unknown = `credential:blake3:${"0".repeat(64)}`;
+    const given = {
+      [refs.github]: { secret: KEY.openai, expires_at },
+      [unknown]: { secret: KEY.openai, expires_at },
+    };
+    assertEquals(await broker.provide(given), [refs.github, unknown]);
+    assertEquals(
+      broker.inject(to("api.github.com"), [["authorization", `token ${refs.github}`]]).headers[0][1],
+      `token ${KEY.github}`,
+    );
+  }),
+);
+
+Deno.test("one run serves every VM that is granted the provider, and no other", async () => {
+  const dir = await Deno.makeTempDir();
+  const calls: Record<string, unknown[]> = {};
+  const vm = async (name: string, providers: string[]) => {
+    const contract = join(dir, `${name}.json`);
+    const none = { rules: [], packs: [], mcp: {} };
+    await writeContract({ contract }, {
+      ...{ profile: { ...none, providers }, corp: none, detection: { user: [], runtime: [] } },
+      network: { resolvers: [], overrides: [] },
+      ledger: { on_full: "pause" },
+    });
+    calls[name] = [];
+    const call = (each: unknown) => Promise.resolve(calls[name].push(each));
+    return { record: { name }, paths: { contract }, process: { call } } as unknown as Vm;
+  };
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  const vms = await Promise.all(["a", "b", "c"].map((name) => vm(name, name === "c" ? ["npm"] : ["github"])));
+  const secrets = new SecretPrograms(home, { alive: () => vms });
+  try {
+    const runs = join(dir, "runs");
+    const origin = sh(`echo run >> ${runs}; echo ${KEY.github}`);
+    const store = new CredentialStore(storePath(home));
+    const [{ ref }] = await store.add([{ provider: "github", secret: crypto.randomUUID(), origin }]);
+    await Promise.all([
+      secrets.provideAll(),
+      secrets.provideAll(),
+      ...vms.map((each) => secrets.provide(each)),
+    ]);
+    assertEquals(await Deno.readTextFile(runs), "run\n");
+    const given = (name: string) =>
+      calls[name].map((call) => (call as { secrets: Record<string, unknown> }).secrets);
+    assertEquals([given("a").length, given("b").length, given("c").length], [3, 3, 0]);
+    assertEquals(Object.keys(given("a")[0]), [ref]);
+    assertEquals(secrets.problemOf(ref), undefined);
+
+    const broken = sh("exit 4");
+    const [other] = await store.add([newCredential({ provider: "github", origin: broken })]);
+    await secrets.provideAll();
+    assertEquals(secrets.problemOf(other.ref), "the program sh failed with status 4");
+    assertEquals(Object.keys(given("a").at(-1)!), [ref]);
+    await assertRejects(() => secrets.accept(broken), SbxError, "failed with status 4");
+  } finally {
+    secrets.close();
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("a key in the words of a program, or beside a program, is refused", () => {
+  const codeOf = (body: Parameters<typeof newCredential>[0]) =>
+    assertThrows(() => newCredential(body), SbxError).code;
+  assertEquals(
+    codeOf({ provider: "github", origin: { program: ["echo", KEY.github] } }),
+    "credential.invalid",
+  );
+  assertEquals(codeOf({ provider: "github", secret: KEY.github, origin: sh("x") }), "credential.invalid");
+  assertEquals(codeOf({ provider: "github", decoy: true, origin: sh("x") }), "credential.invalid");
+  assertEquals(codeOf({ provider: "github" }), "credential.invalid");
+});
