@@ -1,6 +1,7 @@
 /** Configuration that registers sbx with an agent. */
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { siblingProgram } from "../../lib/base/spawn/mod.ts";
+import { quoteWord } from "../../lib/base/text/mod.ts";
 
 /** Variables that select the installation of sbx; an agent may start its servers without them. */
 const VARIABLES = ["SBX_HOME", "SBX_RUN_DIR", "SBX_ASSETS_DIR", "SBX_PROFILES_DIR", "SBX_GATEWAY_PORT"];
@@ -56,9 +57,4 @@ export async function configFor(agent: string): Promise<string> {
 
 function json(value: unknown): string {
   return JSON.stringify(value, null, 2);
-}
-
-/** Quotes a word for a POSIX shell. */
-function quoteWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

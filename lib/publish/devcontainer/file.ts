@@ -3,6 +3,7 @@ import { basename, dirname, join, posix, relative, resolve } from "node:path";
 import { parse as parseJsonc } from "@std/jsonc";
 import { z } from "zod";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { quoteWord } from "../../base/text/mod.ts";
 import { defaultPlace } from "../../repo/mod.ts";
 import { isBelow } from "../build/mod.ts";
 import { namesWithoutEffect, PROPERTIES, type Properties, WITHOUT_EFFECT } from "./properties.ts";
@@ -87,9 +88,11 @@ export async function readDevcontainer(dir: string, path: string): Promise<Devco
       "devcontainer.unsupported",
       `${path} names a compose file, whose services are not VMs`,
       {
-        hint: `run them in a VM with Docker: sbx create ${name} --profile=docker --from-dir ${dir}, then ` +
-          `sbx exec --cwd ${place} ${name} -- docker compose ${
-            files.map((each) => `-f ${each} `).join("")
+        // A person may paste it: whatever the file says stays one word.
+        hint:
+          `run them in a VM with Docker: sbx create ${name} --profile=docker --from-dir ${quoteWord(dir)}, ` +
+          `then sbx exec --cwd ${quoteWord(place)} ${name} -- docker compose ${
+            files.map((each) => `-f ${quoteWord(each)} `).join("")
           }up -d`,
       },
     );

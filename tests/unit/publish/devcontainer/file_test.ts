@@ -103,6 +103,11 @@ Deno.test("a compose file is refused, with the commands that run it", async () =
   assertStringIncludes(hint!, "docker compose -f compose.yml -f more.yml up -d");
 });
 
+Deno.test("a compose file's name is one word of the command that a person may paste", async () => {
+  const { hint } = await errorOf({ dockerComposeFile: ["a.yml; touch $(id)", "it's `x`.yml"] });
+  assertStringIncludes(hint!, "-f 'a.yml; touch $(id)' -f 'it'\\''s `x`.yml' up -d");
+});
+
 Deno.test("what leads out of the folder, and values of another kind, are refused", async () => {
   const invalid = [
     {},
