@@ -79,7 +79,8 @@ export async function findDevcontainer(dir: string): Promise<string | undefined>
  * @throws {SbxError} `devcontainer.invalid`, `devcontainer.unsupported`
  */
 export async function readDevcontainer(dir: string, path: string): Promise<Devcontainer> {
-  const file = await readFile(path);
+  // A link of the folder's author may lead to the settings of any other project.
+  const file = await readFile(await within(dir, path, path));
   if (file.dockerComposeFile !== undefined) {
     const name = basename(resolve(dir)).replaceAll(/[^A-Za-z0-9_-]+/g, "-").replace(/^[-_]+/, "") || "dev";
     const place = posix.join(defaultPlace(dir), relative(resolve(dir), dirname(path)));

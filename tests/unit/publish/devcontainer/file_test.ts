@@ -108,6 +108,25 @@ Deno.test("a compose file's name is one word of the command that a person may pa
   assertStringIncludes(hint!, "-f 'a.yml; touch $(id)' -f 'it'\\''s `x`.yml' up -d");
 });
 
+Deno.test("a link out of the folder is refused: another file's values would get into the VM", async () => {
+  const dir = await Deno.makeTempDir({ prefix: "sbx-devcontainer-" });
+  try {
+    const others = join(dir, "other.json"), path = join(dir, "repo/.devcontainer.json");
+    await Deno.writeTextFile(others, '{"image": "a", "remoteEnv": {"TOKEN": "of another project"}}');
+    await Deno.mkdir(join(dir, "repo"));
+    await Deno.symlink(others, path);
+    const error = await assertRejects(() => readDevcontainer(join(dir, "repo"), path), SbxError);
+    assertEquals(error.code, "devcontainer.invalid");
+    assertStringIncludes(error.message, "outside of the folder");
+    await Deno.rename(others, join(dir, "repo/other.json"));
+    await Deno.remove(path);
+    await Deno.symlink("other.json", path);
+    assertEquals((await readDevcontainer(join(dir, "repo"), path)).image, "a");
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
 Deno.test("what leads out of the folder, and values of another kind, are refused", async () => {
   const invalid = [
     {},
