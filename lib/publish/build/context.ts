@@ -8,8 +8,8 @@ import type { Arch } from "../../base/arch/mod.ts";
 import { looksSecret } from "../../repo/mod.ts";
 import { Ignore } from "./ignore.ts";
 
-/** Most files of a context, and most `bytes` of a Dockerfile. */
-const FILES_MAX = 1_000_000, DOCKERFILE_MAX = 4 * 1024 ** 2;
+/** Most files of a context, and most `bytes` of a Dockerfile and of an ignore file. */
+const FILES_MAX = 1_000_000, TEXT_MAX = 4 * 1024 ** 2;
 /** Version of what a build does: another one builds every image again. */
 const FORMAT = 1;
 /** Size of one read of a file, in `bytes`. */
@@ -85,15 +85,14 @@ export async function readContext(
     });
   }
   const path = resolve(file ?? join(root, "Dockerfile"));
-  const isInside = isBelow(root, path);
-  const dockerfile = await readDockerfile(path);
-  // A link of the folder's author may lead to any file of the person.
-  if (isInside && !isBelow(await Deno.realPath(root), await Deno.realPath(path))) {
-    throw new SbxError("build.context_invalid", `${path} is a link that leads out of the folder`, {
-      hint: "name the file itself, if it is the right one: --file FILE",
+  const isThere = (await ifFound(Deno.stat(path)))?.isFile;
+  const dockerfile = isThere ? await readText(root, path) : undefined;
+  if (dockerfile === undefined) {
+    throw new SbxError("build.no_dockerfile", `there is no Dockerfile ${path}`, {
+      hint: "name it: --file FILE",
     });
   }
-  const name = isInside ? relative(root, path) : path;
+  const name = isBelow(root, path) ? relative(root, path) : path;
   const ignore = await readIgnore(root, path);
   const walker = new Walker(root, ignore, withSecrets);
   await walker.walk("");
@@ -117,16 +116,24 @@ export function isBelow(dir: string, path: string): boolean {
   return from !== ".." && !from.startsWith("../") && !isAbsolute(from);
 }
 
-async function readDockerfile(path: string): Promise<string> {
+/**
+ * Reads a Dockerfile or an ignore file.
+ *
+ * @returns undefined: there is none
+ * @throws {SbxError} `build.context_invalid`
+ */
+async function readText(root: string, path: string): Promise<string | undefined> {
   const info = await ifFound(Deno.stat(path));
-  if (!info?.isFile) {
-    throw new SbxError("build.no_dockerfile", `there is no Dockerfile ${path}`, {
-      hint: "name it: --file FILE",
+  if (!info) return undefined;
+  // A link of the folder's author may lead to any file of the person, and to a device without an end.
+  if (isBelow(root, path) && !isBelow(await Deno.realPath(root), await Deno.realPath(path))) {
+    throw new SbxError("build.context_invalid", `${path} is a link that leads out of the folder`, {
+      hint: "name the Dockerfile itself, if it is the right one: --file FILE",
     });
   }
-  if (info.size > DOCKERFILE_MAX) {
-    throw new SbxError("build.context_invalid", `${path} has more than ${DOCKERFILE_MAX} bytes`, {
-      hint: "a Dockerfile is a short text: check that this is the file that you mean",
+  if (!info.isFile || info.size > TEXT_MAX) {
+    throw new SbxError("build.context_invalid", `${path} is no file of at most ${TEXT_MAX} bytes`, {
+      hint: "it is a short text: check that this is the file that you mean",
     });
   }
   return await Deno.readTextFile(path);
@@ -135,7 +142,7 @@ async function readDockerfile(path: string): Promise<string> {
 /** As Docker: the Dockerfile's own file goes before the context's. */
 async function readIgnore(root: string, dockerfile: string): Promise<Ignore> {
   for (const path of [`${dockerfile}.dockerignore`, join(root, ".dockerignore")]) {
-    const text = await ifFound(Deno.readTextFile(path));
+    const text = await readText(root, path);
     if (text !== undefined) return new Ignore(text, basename(path));
   }
   return new Ignore("");

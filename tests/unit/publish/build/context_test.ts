@@ -100,6 +100,31 @@ Deno.test("a folder without a Dockerfile, and none at all, are refused", () =>
     assertEquals((await readContext(dir, { file: "/etc/passwd" })).name, "/etc/passwd");
   }));
 
+Deno.test("an ignore file that leads out of the folder, or has no end, is refused unread", () =>
+  inFolder({ "repo/Dockerfile": "FROM scratch", "key": "[of another project" }, async (dir) => {
+    const path = join(dir, "repo/.dockerignore");
+    const refusal = async () => await assertRejects(() => readContext(join(dir, "repo")), SbxError);
+    await Deno.symlink("../key", path);
+    const { code, message } = await refusal();
+    assertEquals([code, message.includes("another project")], ["build.context_invalid", false]);
+    await Deno.remove(path);
+    await Deno.mkdir(path);
+    assertEquals((await refusal()).code, "build.context_invalid");
+    await Deno.remove(path);
+    await succeed("mkfifo", path);
+    assertEquals((await refusal()).code, "build.context_invalid");
+    await Deno.remove(path);
+    await Deno.writeTextFile(path, "");
+    // Its holes take no room.
+    await Deno.truncate(path, 8 * 1024 ** 2);
+    assertEquals((await refusal()).code, "build.context_invalid");
+    await Deno.remove(path);
+    await Deno.writeTextFile(join(dir, "repo/ignore"), "a");
+    await Deno.symlink("ignore", path);
+    await Deno.writeTextFile(join(dir, "repo/a"), "");
+    assertEquals(await pathsOf(join(dir, "repo")), [".dockerignore", "Dockerfile", "ignore"]);
+  }));
+
 Deno.test("the key of a build depends on each input, and on no time", () =>
   inFolder({ Dockerfile: "FROM scratch", a: "1" }, async (dir) => {
     const key = await keyOf(dir);
