@@ -69,7 +69,8 @@ export class Catalogue {
   /** Provider that owns a host by name; hosts that a credential names are bound to it instead. */
   readonly ownerOf: (host: string) => Provider | undefined = memoize((host: string) => {
     const name = plainHost(host);
-    return this.#owners.get(name) ?? this.#patterns.find(({ test }) => test(name))?.id;
+    const owner = this.#owners.get(name) ?? this.#patterns.find(({ test }) => test(name))?.id;
+    return owner && this.find(owner)?.never?.some((never) => isNever(name, never)) ? undefined : owner;
   });
 
   /** True for a provider whose credentials may name hosts. */

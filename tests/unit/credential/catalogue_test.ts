@@ -164,6 +164,18 @@ Deno.test("no provider claims another's host, and each fact has its form", () =>
   assert(DEFINITIONS.length >= 40);
 });
 
+Deno.test("a pattern of hosts has none of the hosts that others serve content from", () => {
+  const { ownerOf } = Catalogue.BUILT_IN;
+  assertEquals(ownerOf("bedrock.eu-central-1.amazonaws.com"), "bedrock");
+  assertEquals(ownerOf("bedrock-runtime.us-gov-west-1.amazonaws.com."), "bedrock");
+  // Buckets of these names, at each of the addresses that a bucket has.
+  for (const bucket of ["bedrock", "bedrock-runtime", "BEDROCK"]) {
+    for (const s3 of ["s3", "s3-us-west-2", "s3-website-us-east-1", "s3-accelerate"]) {
+      assertEquals(ownerOf(`${bucket}.${s3}.amazonaws.com`), undefined, `${bucket} ${s3}`);
+    }
+  }
+});
+
 Deno.test(
   "a guest's own key of a provider without a grant goes to that provider as before, and nowhere else",
   world([], async ({ open }) => {
