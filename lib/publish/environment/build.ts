@@ -78,9 +78,21 @@ export async function makeEnvironment(
   options: EnvironmentOptions,
 ): Promise<MadeEnvironment> {
   const { home, arch, refresh, signers } = options;
+  // Images of this name are the ones that were built here, for corp too (docs/design/contracts/03-settings.md §3).
+  const isBuilt = reference.kind === "registry" && reference.registry === "localhost";
   const known = refresh ? undefined : await findEnvironment(home, reference.canonical, arch);
   if (known && isCurrentFormat(known) && hasSignature(known, reference, signers)) {
     return { environment: known, isNew: false };
+  }
+  if (isBuilt) {
+    throw new SbxError(
+      "environment.not_found",
+      `${reference.canonical} comes from no registry: images of that name are built here`,
+      {
+        hint:
+          "sbx image build DIR --tag NAME builds it; a registry of this machine has a port: localhost:5000/…",
+      },
+    );
   }
   return await keepingEnvironments(home, () => make(reference, options));
 }

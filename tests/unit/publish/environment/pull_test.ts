@@ -125,6 +125,15 @@ Deno.test("a layer that its registry does not keep is refused", async () => {
   assert(message.includes("is kept elsewhere"), message);
 });
 
+Deno.test("an image that is named as a built one comes from no registry of this machine", async () => {
+  await using world = new World();
+  assertEquals((await world.refusal("localhost:1/app:v1")).code, "environment.pull_failed");
+  for (const name of ["localhost/app", `localhost/team/app@sha256:${"1".repeat(64)}`]) {
+    const { code, hint } = await world.refusal(name);
+    assertEquals([code, hint?.includes("sbx image build")], ["environment.not_found", true], name);
+  }
+});
+
 Deno.test("variables that no record can hold are left out", async () => {
   await using world = new World();
   await world.image("own", { config: { Env: ["__proto__=x", "A=1"] } });
