@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { basename, posix, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
+import { plain } from "../../base/print/mod.ts";
 import { COMMANDS_PATH, isForbiddenVariable } from "../../machine/guest/wire/mod.ts";
 import { DevcontainerSettings, type EnvironmentConfig } from "../../release/environment/mod.ts";
 import type { Devcontainer } from "./file.ts";
@@ -80,7 +81,7 @@ export function planDevcontainer(
       ...memory > 0 && { ram_mb: Math.ceil(memory / MIB) },
       ...storage > 0 && { disk_gb: Math.ceil(storage / GIB) },
     },
-    leftOut: [...new Set(leftOut)],
+    leftOut: [...new Set(leftOut.map((each) => plain(each)))],
   };
 }
 
@@ -157,9 +158,12 @@ function commandsOf(
       }
       if (words.every((word) => word.trim() === "")) return [];
       const replaced = texts as string[];
-      return [{ ...part && { name: part }, command: typeof command === "string" ? replaced[0] : replaced }];
+      return [{
+        ...part && { name: plain(part) },
+        command: typeof command === "string" ? replaced[0] : replaced,
+      }];
     });
-    return run.length > 0 ? [{ name, origin, run }] : [];
+    return run.length > 0 ? [{ name, origin: plain(origin), run }] : [];
   });
   return made.length > 0 ? made : undefined;
 }
@@ -173,7 +177,7 @@ function portsOf({ forwardPorts, labels }: Merged, leftOut: string[]): Devcontai
   const ports = forwardPorts.flatMap((port) => {
     if (typeof port === "number") {
       const label = labelOf(port, labels);
-      return [{ port, ...label && { label: label.slice(0, 256) } }];
+      return [{ port, ...label && { label: plain(label.slice(0, 256)) } }];
     }
     leftOut.push(`forwardPorts ${port}: only ports of the VM itself`);
     return [];

@@ -155,6 +155,24 @@ Deno.test("a label that is damaged is left out, as far as it is", () => {
   assertEquals(plan({ label: { remoteUser: "one" } }).settings.user, "one");
 });
 
+Deno.test("names that a person sees stay on one line, whatever an image or a file calls them", () => {
+  const forged = "x\nsbx: the VM is safe\x1b[31m";
+  const { settings, leftOut } = plan({
+    label: [{ id: forged, onCreateCommand: { [forged]: "a" }, forwardPorts: [80], privileged: true }],
+    properties: {
+      forwardPorts: [forged],
+      portsAttributes: { "80": { label: forged } },
+      remoteEnv: { A: null },
+      mounts: [`type=${forged},target=/x`],
+    },
+    leftOut: [forged],
+  });
+  const shown = [...leftOut, ...settings.commands!.flatMap(({ origin, run }) => [origin, run[0].name!])];
+  shown.push(settings.ports![0].label!);
+  assertEquals(shown.filter((each) => each.includes("\n") || each.includes("\x1b")), []);
+  assertEquals(shown.filter((each) => each.includes("the VM is safe")).length, 7);
+});
+
 Deno.test("a user or a folder that is none, and too much of anything, is refused", () => {
   const wrong: Given[] = [
     { properties: { remoteUser: "-R" } },
