@@ -1,5 +1,5 @@
 import { currentArch } from "../base/arch/mod.ts";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { type Freed, pruneAssets, removeImage } from "../release/asset/mod.ts";
 import {
   diskBytes,
@@ -122,8 +122,9 @@ export class Images {
         environment,
         references,
         bytes: await diskBytes(join(environmentsDir(home), key)),
-        used_by: registry.all().filter(({ record }) => hasEnvironment(record, key))
-          .map(({ record }) => record.name),
+        used_by: registry.all().filter((vm) => hasEnvironment(home, vm, key)).map(({ record }) =>
+          record.name
+        ),
         profiles: profiles.flatMap((listed) => {
           const from = "profile" in listed ? listed.profile.image?.from : undefined;
           return from !== undefined && references.includes(parseReference(from).canonical) ? [listed.id] : [];
@@ -174,9 +175,11 @@ export class Images {
   async #freed(isWanted: (environment: Environment) => boolean): Promise<FreedEnvironments> {
     const { home, registry, bin, cleanTemplates } = this.#options;
     const deleted = new Set(await bin.environments());
+    const ofSuspended = await bin.assets();
     // A VM that was made meanwhile keeps its own.
     const isUsed = (key: string) =>
-      deleted.has(key) || registry.all().some(({ record }) => hasEnvironment(record, key));
+      deleted.has(key) || isOf(home, ofSuspended, key) ||
+      registry.all().some((vm) => hasEnvironment(home, vm, key));
     const freed = await removeEnvironments(home, (each) => isWanted(each) || isUsed(each.key), isUsed);
     await cleanTemplates();
     return freed;
@@ -219,9 +222,17 @@ export class Images {
   }
 }
 
-/** It boots it, or can go back to it. */
-function hasEnvironment({ environment, before }: Vm["record"], key: string): boolean {
-  return environment?.key === key || before?.key === key;
+/** It boots it, can go back to it, or has a machine with a disk of it. */
+function hasEnvironment(home: Home, vm: Vm, key: string): boolean {
+  const { environment, before } = vm.record;
+  return environment?.key === key || before?.key === key ||
+    hasMachine(vm) && isOf(home, bootPaths(vm.record), key);
+}
+
+/** True for files of which one is an environment's. */
+function isOf(home: Home, paths: string[], key: string): boolean {
+  const dir = join(environmentsDir(home), key);
+  return paths.some((path) => dirname(path) === dir);
 }
 
 /** A VM that is being started has no other sign of its machine yet. */

@@ -37,11 +37,11 @@ async function makeWorld(dir: string) {
     ["a", "b"].map((letter) => installFake(place, letter, [shared, digestOf(`${letter}0`)])),
   );
   const registry = new Registry(place);
-  const deleted: string[] = [];
+  const deleted: string[] = [], ofSuspended: string[] = [];
   const images = new Images({
     home: place,
     registry,
-    bin: { assets: () => Promise.resolve([]), environments: () => Promise.resolve(deleted) },
+    bin: { assets: () => Promise.resolve(ofSuspended), environments: () => Promise.resolve(deleted) },
     spareAssets: () => [],
     cleanTemplates: () => Promise.resolve(),
   });
@@ -53,7 +53,7 @@ async function makeWorld(dir: string) {
     process: new VmProcess(join(dir, "none.sock")),
     state: { state: "Stopped", boot_stages: [], pid: 0 },
   });
-  return { home: place, images, registry, deleted, all, shared };
+  return { home: place, images, registry, deleted, ofSuspended, all, shared };
 }
 
 const exists = (path: string) => Deno.stat(path).then(() => true, () => false);
@@ -109,6 +109,28 @@ Deno.test("collection keeps what VMs, deleted VMs and profiles need, and removes
     await Deno.remove(join(home.profilesDir, "mine"), { recursive: true });
     assertEquals((await images.collectEnvironments()).environments, [b.reference]);
     assertEquals((await images.environments()).map(({ environment: { key } }) => key), [a.key]);
+  }));
+
+Deno.test("an image that a machine compares with stays until the machine ends: its memory needs each disk", () =>
+  inHome(async ({ home, images, registry, ofSuspended, all: [, b] }) => {
+    const [vm] = registry.all();
+    const { rootfs } = environmentFiles(home, b);
+    // Another image took the place of b before the VM was started: its record has the one before that.
+    vm.record = { ...vm.record, assets: { ...vm.record.assets, before: rootfs.path } };
+    for (const state of ["Running", "Suspended"] as const) {
+      vm.state = { ...vm.state, state, pid: Deno.pid };
+      assertEquals((await images.collectEnvironments()).environments, [], state);
+      assertEquals((await images.environments())[0].used_by, ["vm"]);
+      assertEquals(
+        (await assertRejects(() => images.removeEnvironment("b:1"), SbxError)).code,
+        "environment.in_use",
+      );
+    }
+    vm.state = { ...vm.state, state: "Stopped", pid: 0 };
+    ofSuspended.push(rootfs.path);
+    assertEquals((await images.collectEnvironments()).environments, []);
+    ofSuspended.pop();
+    assertEquals((await images.collectEnvironments()).environments, [b.reference]);
   }));
 
 Deno.test("nothing is removed while an image is made", () =>
