@@ -19,6 +19,9 @@ const CHARS: Record<KeyChars, string> = {
 /** Lookahead of a digit among the first characters. */
 const DIGIT_AHEAD = "(?=[A-Za-z_-]{0,99}\\d)";
 
+/** End of a token of one length: a longer word is another thing, such as a piece of an image in base64. */
+const TOKEN_END = "(?![A-Za-z0-9+/])";
+
 /** Pattern of the place where a token begins: not within a longer word. */
 export const TOKEN_BEGIN = "(?<![\\w-])";
 
@@ -46,7 +49,9 @@ export class TokenShapes {
     const anyOf = (pattern: (shape: KeyShape) => string) =>
       `${TOKEN_BEGIN}(?:${this.#shapes.map(pattern).join("|")})`;
     this.inText = anyOf(({ prefix, chars, min, max, digit }) =>
-      `${patternOf(prefix)}${digit ? DIGIT_AHEAD : ""}${CHARS[chars]}{${min},${max}}`
+      `${patternOf(prefix)}${digit ? DIGIT_AHEAD : ""}${CHARS[chars]}{${min},${max}}${
+        min === max ? TOKEN_END : ""
+      }`
     );
     this.part = anyOf(({ prefix, chars }) => `${patternOf(prefix)}${CHARS[chars]}*|${beginningsOf(prefix)}`);
     this.prefixes = this.#shapes.map(({ prefix }) => prefix);

@@ -130,6 +130,33 @@ Deno.test(
   }),
 );
 
+Deno.test(
+  "a longer word that begins like a key of one length is none: base64 of an image has such words",
+  world([], async ({ open }) => {
+    const broker = await open([]);
+    const send = (...chunks: string[]) => {
+      const body = broker.bodies({ direction: "request", ...to("elsewhere.example"), path: "/" })!;
+      return [...chunks.map((chunk) => decode(body.push(encode(chunk)))), decode(body.end())].join("");
+    };
+    const exact = DEFINITIONS.flatMap(({ keys = [] }) => keys).filter(({ min, max }) => min === max);
+    assert(exact.length > 0);
+    for (const { prefix, min } of exact) {
+      const key = prefix + "Q7".repeat(512).slice(0, min);
+      for (const more of ["x", "/", "+", "x".repeat(2000)]) {
+        for (const word of [`"+${key}${more}Zm9v"`, `/${key}${more}`]) {
+          const at = word.indexOf(key) + key.length;
+          assertEquals([send(word), send(word.slice(0, at), word.slice(at))], [word, word]);
+        }
+      }
+      // The end of a chunk is not the end of a word.
+      for (const end of ['"', "\n", ",", ""]) {
+        const sent = `"credential-withheld${"-".repeat(key.length - 19)}${end}`;
+        assertEquals([send(`"${key}${end}`), send(`"${key}`, end)], [sent, sent]);
+      }
+    }
+  }),
+);
+
 Deno.test("no provider claims another's host, and each fact has its form", () => {
   const id = /^[a-z][a-z0-9-]{0,31}$/;
   const pattern = /^(?:[a-z0-9*](?:[a-z0-9*-]*[a-z0-9*])?\.)+[a-z]{2,}$/;
