@@ -24,10 +24,17 @@ const SettingValue = z.union([
   z.strictObject({ path: z.string(), content: z.string() }),
 ]);
 
-/** A registry, a repository of one, or images without a registry: `oci`, `docker-archive`, `docker-daemon`, `localhost`. */
-const SCOPE = /^[a-zA-Z0-9][a-zA-Z0-9._:/-]*$/;
 /** Kinds of images that come from no registry. */
 const LOCAL_KINDS = ["oci", "docker-archive", "docker-daemon"];
+/** Name of a registry as images have it (lib/release/environment/reference.ts): never Docker's other name. */
+const REGISTRY = "(?!index\\.docker\\.io(?:/|$))[a-z0-9-]+(?:\\.[a-z0-9-]+)*(?::\\d{1,5})?";
+/**
+ * A registry, a repository of one, {@linkcode LOCAL_KINDS} or `localhost`. A name that no image has is refused: a shorter one, which
+ * may need no signature, would decide in its place.
+ */
+const SCOPE = new RegExp(
+  `^(?:${LOCAL_KINDS.join("|")}|(?:localhost|(?=[^/]*[.:])${REGISTRY})(?:/[a-z0-9][a-z0-9._-]*)*/?)$`,
+);
 
 function isLocalScope(scope: string): boolean {
   return LOCAL_KINDS.includes(scope) || scope === "localhost" || scope.startsWith("localhost/");
@@ -133,7 +140,7 @@ export const CorpFile = z.strictObject({
       image_signatures: z.record(
         z.string().max(1024).regex(
           SCOPE,
-          "must be a registry, a repository of one, or a kind of local image",
+          "must be a registry, a repository of one, or a kind of local image, as images have it: docker.io/library",
         ),
         z.array(PublicKey).max(16),
       ).superRefine((table, context) => {

@@ -51,6 +51,21 @@ const MISTAKES: [string, Record<string, string>, string][] = [
     { "corp.toml": `[corp.limits.image_signatures]\n"${scope}" = [${JSON.stringify(key)}]\n` },
     problem,
   ]),
+  // A shorter name would decide in their place, and it may need no signature.
+  ...[
+    "Registry.example.com",
+    "registry.example.com/Team",
+    "index.docker.io/library",
+    "golang",
+    "library/golang",
+    "docker.io/library/golang:1.25",
+    "https://docker.io",
+    "registry.example.com//team",
+  ].map((scope): [string, Record<string, string>, string] => [
+    `signers for ${scope}, which is no name that an image has`,
+    { "corp.toml": `[corp.limits.image_signatures]\n"${scope}" = []\n` },
+    "must be a registry, a repository of one",
+  ]),
   [
     "a rule with a field that does not exist",
     { "corp.toml": GOOD.replace("host", "hst") },
