@@ -1,6 +1,8 @@
 /** The context of a build: the files that its VM gets, their hash, and an archive of them. */
 import { createHash, type Hash } from "node:crypto";
 import { basename, isAbsolute, join, posix, relative, resolve } from "node:path";
+import { openBeneath, OpenError } from "../../../ffi/host/files.ts";
+import type { PathHandle } from "../../../ffi/host/handle.ts";
 import { readPieces } from "../../base/bytes/mod.ts";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { BLOCK, tarHeader } from "../../base/tar/mod.ts";
@@ -123,20 +125,24 @@ export function isBelow(dir: string, path: string): boolean {
  * @throws {SbxError} `build.context_invalid`
  */
 async function readText(root: string, path: string): Promise<string | undefined> {
-  const info = await ifFound(Deno.stat(path));
-  if (!info) return undefined;
+  const real = await ifFound(Deno.realPath(path));
+  if (real === undefined) return undefined;
   // A link of the folder's author may lead to any file of the person, and to a device without an end.
-  if (isBelow(root, path) && !isBelow(await Deno.realPath(root), await Deno.realPath(path))) {
+  const isInside = isBelow(root, path);
+  const realRoot = await Deno.realPath(root);
+  if (isInside && !isBelow(realRoot, real)) {
     throw new SbxError("build.context_invalid", `${path} is a link that leads out of the folder`, {
       hint: "name the Dockerfile itself, if it is the right one: --file FILE",
     });
   }
-  if (!info.isFile || info.size > TEXT_MAX) {
+  using file = isInside ? await opened(realRoot, relative(realRoot, real)) : undefined;
+  const { isFile, size } = await Deno.stat(file?.path ?? path);
+  if (!isFile || size > TEXT_MAX) {
     throw new SbxError("build.context_invalid", `${path} is no file of at most ${TEXT_MAX} bytes`, {
       hint: "it is a short text: check that this is the file that you mean",
     });
   }
-  return await Deno.readTextFile(path);
+  return await Deno.readTextFile(file?.path ?? path);
 }
 
 /** As Docker: the Dockerfile's own file goes before the context's. */
@@ -154,12 +160,15 @@ class Walker {
 
   constructor(readonly root: string, readonly ignore: Ignore, readonly withSecrets: boolean) {}
 
-  async walk(folder: string): Promise<void> {
-    const names = await Array.fromAsync(Deno.readDir(join(this.root, folder)), ({ name }) => name);
+  /** @param seen the folder, as it was found */
+  async walk(folder: string, seen?: Deno.FileInfo): Promise<void> {
+    using dir = await opened(this.root, folder, seen);
+    const names = await Array.fromAsync(Deno.readDir(dir.path), ({ name }) => name);
     for (const name of names.sort()) {
       const path = posix.join(folder, name);
       if (name.includes("\ufffd")) throw refused(path, "its name is not UTF-8");
-      const info = await ifFound(Deno.lstat(join(this.root, path)));
+      const place = `${dir.path}/${name}`;
+      const info = await ifFound(Deno.lstat(place));
       const isIgnored = this.ignore.ignores(path);
       if (!info || isIgnored && !(info.isDirectory && this.ignore.hasExceptions)) continue;
       if (this.files.length >= FILES_MAX) {
@@ -167,12 +176,11 @@ class Walker {
           hint: "leave out what the build does not need: .dockerignore",
         });
       }
-      await this.#add(path, info, isIgnored);
+      await this.#add(path, place, info, isIgnored);
     }
   }
 
-  async #add(path: string, info: Deno.FileInfo, isIgnored: boolean): Promise<void> {
-    const place = join(this.root, path);
+  async #add(path: string, place: string, info: Deno.FileInfo, isIgnored: boolean): Promise<void> {
     const entry = {
       path,
       mode: (info.mode ?? 0o644) & 0o7777,
@@ -181,19 +189,20 @@ class Walker {
     };
     if (info.isDirectory) {
       const at = this.files.push({ ...entry, type: "directory" });
-      await this.walk(path);
+      await this.walk(path, info);
       // A folder that is ignored is there for the files that an exception takes, or not at all.
       if (isIgnored && this.files.length === at) this.files.pop();
     } else if (info.isSymlink) {
       this.files.push({ ...entry, type: "symlink", mode: 0o777, target: await Deno.readLink(place) });
     } else if (info.isFile) {
-      if (!this.withSecrets && await looksSecret(path, (bytes) => beginOf(place, bytes))) {
+      using file = await opened(this.root, path, info);
+      if (!this.withSecrets && await looksSecret(path, (bytes) => beginOf(file.path, bytes))) {
         this.secretsLeftOut.push(path);
         return;
       }
       const hash = createHash("sha256");
       let size = 0;
-      for await (const piece of readPieces(place, CHUNK)) {
+      for await (const piece of readPieces(file.path, CHUNK)) {
         hash.update(piece);
         size += piece.length;
       }
@@ -201,6 +210,27 @@ class Walker {
     }
     // Pipes, sockets and devices are no content: Docker leaves out sockets, and a pipe would wait for a writer.
   }
+}
+
+/**
+ * Opens a file or folder of a context. A VM may write to the folder at the same time: what became a link meanwhile could lead to
+ * any file of the person, or to one that looks like a secret.
+ *
+ * @param seen the file or folder, as it was found
+ * @throws {SbxError} `build.context_changed`
+ */
+async function opened(root: string, path: string, seen?: Deno.FileInfo): Promise<PathHandle> {
+  let handle: PathHandle;
+  try {
+    handle = openBeneath(root, path || ".");
+  } catch (error) {
+    if (error instanceof OpenError) throw changed(path, error);
+    throw error;
+  }
+  const { dev, ino } = await Deno.stat(handle.path);
+  if (!seen || seen.dev === dev && seen.ino === ino) return handle;
+  handle[Symbol.dispose]();
+  throw changed(path);
 }
 
 /** The first bytes of a file, as text. */
@@ -265,7 +295,10 @@ export async function* archiveOf({ dir, files }: Files): AsyncGenerator<Uint8Arr
     if (file.type !== "file") continue;
     const hash = createHash("sha256");
     let size = 0;
-    for await (const piece of readPieces(join(dir, file.path), CHUNK)) {
+    using open = await opened(dir, file.path);
+    // A pipe in its place would wait for a writer.
+    if (!(await Deno.stat(open.path)).isFile) throw changed(file.path);
+    for await (const piece of readPieces(open.path, CHUNK)) {
       size += piece.length;
       if (size > file.size) throw changed(file.path);
       hash.update(piece);
@@ -323,8 +356,9 @@ function refused(path: string, reason: string): SbxError {
   });
 }
 
-function changed(path: string): SbxError {
+function changed(path: string, cause?: unknown): SbxError {
   return new SbxError("build.context_changed", `${path} changed while the build began`, {
+    cause,
     hint: "build again",
   });
 }

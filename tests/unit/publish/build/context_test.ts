@@ -87,6 +87,50 @@ Deno.test("links are kept as links, and pipes are no part of a context", () =>
     ]);
   }));
 
+/** Runs a change as soon as a path was looked at: another program can make it then, such as a VM's in a live folder. */
+async function changing<T>(name: string, change: () => Promise<void>, work: () => Promise<T>): Promise<T> {
+  const { lstat } = Deno;
+  Deno.lstat = async (path) => {
+    const info = await lstat(path);
+    if (`${path}`.endsWith(`/${name}`)) await change();
+    return info;
+  };
+  try {
+    return await work();
+  } finally {
+    Deno.lstat = lstat;
+  }
+}
+
+Deno.test("what becomes a link while it is read is not followed, in a folder that a VM writes too", () =>
+  inFolder({
+    "repo/Dockerfile": "FROM scratch",
+    "repo/file": "x",
+    "repo/folder/key": "x",
+    "repo/.env": "KEY=1",
+    "outside/key": "the person's",
+  }, async (dir) => {
+    const root = join(dir, "repo");
+    const swap = (name: string, target: string) => async () => {
+      await Deno.remove(join(root, name), { recursive: true });
+      await Deno.symlink(target, join(root, name));
+    };
+    for (const [name, target] of [["folder", "../outside"], ["file", "../outside/key"], ["file", ".env"]]) {
+      const { code } = await assertRejects(
+        () => changing(name, swap(name, target), () => readContext(root)),
+        SbxError,
+      );
+      assertEquals(code, "build.context_changed", name);
+      await Deno.remove(join(root, name));
+      await (name === "file" ? Deno.writeTextFile(join(root, name), "x") : Deno.mkdir(join(root, name)));
+    }
+    const context = await readContext(root);
+    await swap("file", "pipe")();
+    await succeed("mkfifo", join(root, "pipe"));
+    const error = await assertRejects(() => Array.fromAsync(archiveOf(context)), SbxError);
+    assertEquals(error.code, "build.context_changed");
+  }));
+
 Deno.test("a folder without a Dockerfile, and none at all, are refused", () =>
   inFolder({}, async (dir) => {
     const code = async (path: string, file?: string) =>
