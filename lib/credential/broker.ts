@@ -347,16 +347,16 @@ interface SentSecrets {
  */
 function guestEnvOf(vault: Vault, providers: Iterable<Provider>): Record<string, string> {
   const env: Record<string, string> = {};
-  const helpers: [key: string, value: string][] = [];
+  const git: [key: string, value: string][] = [];
   for (const provider of providers) {
     const credential = latestOf(vault, provider);
     const definition = credential && vault.catalogueOf(credential).find(provider);
     if (!credential || !definition) continue;
     for (const name of namesFor(definition, credential.secret)) env[name] ??= credential.entry.ref;
-    helpers.push(...gitHelpers(definition, credential.entry.hosts));
+    git.push(...gitSettings(definition, credential.entry.hosts));
   }
-  if (helpers.length > 0) env.GIT_CONFIG_COUNT = String(helpers.length);
-  helpers.forEach(([key, value], at) => {
+  if (git.length > 0) env.GIT_CONFIG_COUNT = String(git.length);
+  git.forEach(([key, value], at) => {
     env[`GIT_CONFIG_KEY_${at}`] = key;
     env[`GIT_CONFIG_VALUE_${at}`] = value;
   });
@@ -370,11 +370,26 @@ function isGitHelper(value: string): boolean {
   return value.startsWith(GIT_HELPER);
 }
 
-/** git asks a helper for user and password; it gets the ref, and the broker finds that inside Basic. */
-function gitHelpers({ git, env = [] }: Definition, named: readonly string[] = []): [string, string][] {
+/** Beginnings of a host's addresses for SSH; the port of its web server is another one. */
+function sshPrefixes(host: string): string[] {
+  const [name] = host.split(":");
+  return [`git@${name}:`, `ssh://git@${name}/`, `ssh://git@${name}:22/`];
+}
+
+/**
+ * Settings of git: it asks a helper for user and password and gets the ref, which the broker finds inside Basic; addresses for SSH,
+ * for which a guest has no key, lead to the same repositories over https.
+ */
+function gitSettings({ git, env = [] }: Definition, named: readonly string[] = []): [string, string][] {
   if (!git) return [];
   const helper = `${GIT_HELPER}${git.user} && echo "password=$${env[0]}"; }; f`;
-  return [...git.hosts, ...named].map((host) => [`credential.https://${host}.helper`, helper]);
+  return [...git.hosts, ...named].flatMap((host): [string, string][] => [
+    [`credential.https://${host}.helper`, helper],
+    ...sshPrefixes(host).map((prefix): [string, string] => [
+      `url.https://${host}/.insteadOf`,
+      prefix,
+    ]),
+  ]);
 }
 
 function latestOf(vault: Vault, provider: Provider): Credential | undefined {

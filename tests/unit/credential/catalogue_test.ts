@@ -243,6 +243,16 @@ Deno.test(
   }),
 );
 
+/** The address that git itself uses in place of another. */
+async function addressOf(address: string, env: Record<string, string>): Promise<string> {
+  const git = new Deno.Command("git", {
+    args: ["ls-remote", "--get-url", address],
+    env: { ...env, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1" },
+    cwd: "/",
+  });
+  return new TextDecoder().decode((await git.output()).stdout).trim();
+}
+
 Deno.test(
   "git gets a helper for each forge that is granted, and for hosts that a key names",
   world([
@@ -252,14 +262,28 @@ Deno.test(
     const broker = await open(["github", "gitlab"]);
     const env = broker.guestEnv();
     assertEquals(env.GITLAB_TOKEN, refs.gitlab);
-    assertEquals([env.GIT_CONFIG_COUNT, env.GIT_CONFIG_KEY_1, env.GIT_CONFIG_KEY_2], [
-      "3",
+    const settings = Array.from({ length: Number(env.GIT_CONFIG_COUNT) }, (_, at) => [
+      env[`GIT_CONFIG_KEY_${at}`],
+      env[`GIT_CONFIG_VALUE_${at}`],
+    ]);
+    const helpers = settings.filter(([key]) => key.endsWith(".helper"));
+    assertEquals(helpers.map(([key]) => key), [
+      "credential.https://github.com.helper",
       "credential.https://gitlab.com.helper",
       "credential.https://git.mine.example.helper",
     ]);
-    assert(
-      env.GIT_CONFIG_VALUE_2.includes("username=oauth2") && env.GIT_CONFIG_VALUE_2.includes("$GITLAB_TOKEN"),
-    );
+    assert(helpers[2][1].includes("username=oauth2") && helpers[2][1].includes("$GITLAB_TOKEN"));
+    const addresses = {
+      "git@github.com:o/r.git": "https://github.com/o/r.git",
+      "ssh://git@gitlab.com/o/r": "https://gitlab.com/o/r",
+      "ssh://git@gitlab.com:22/o/r": "https://gitlab.com/o/r",
+      "git@git.mine.example:o/r": "https://git.mine.example/o/r",
+      "git@other.example:o/r": "git@other.example:o/r",
+      "root@github.com:o/r": "root@github.com:o/r",
+    };
+    for (const [address, expected] of Object.entries(addresses)) {
+      assertEquals(await addressOf(address, env), expected);
+    }
     const header: Header = ["authorization", basic(`oauth2:${refs.gitlab}`)];
     assertEquals(
       broker.inject(to("git.mine.example"), [header]).headers[0][1],
