@@ -59,6 +59,31 @@ export interface SecretOrigin {
   ttl_s?: number;
 }
 
+/** A subscription's login of the host (docs/design/contracts/09-credentials.md §9, "Subscriptions"). */
+export interface StoredSubscription {
+  /** word of `sbx login` */
+  login: string;
+  /** `access`: for requests of VMs; `refresh`: renews it, and leaves the host for nothing else */
+  part: "access" | "refresh";
+  /** of the access token; none secret */
+  terms?: SubscriptionTerms;
+}
+
+export interface SubscriptionTerms {
+  account?: string;
+  scope?: string;
+  /** Unix `ms` */
+  expires_at?: number;
+  /** Unix `ms` of the login or its last renewal */
+  renewed_at: number;
+  /** what files of guests say of it */
+  facts: Record<string, string>;
+  /** refs of the refresh tokens before, the last first */
+  used?: string[];
+  /** why it was not renewed, and when, in Unix `ms`; `is_over`: a person has to log in again */
+  problem?: { text: string; at: number; is_over: boolean };
+}
+
 /** One credential in the store's file. */
 export interface StoredEntry {
   /** docs/design/contracts/09-credentials.md §9 */
@@ -79,6 +104,8 @@ export interface StoredEntry {
   decoy?: true;
   /** a token of an MCP server; only the host uses it, for this server */
   login?: StoredLogin;
+  /** a token of a subscription; its ref is no hash of it, and stays when it is renewed */
+  subscription?: StoredSubscription;
   /** ids of the VMs it was captured from; only they may use it until a person adds it */
   vms?: string[];
   /** ISO 8601; a revoked entry has no secret */
@@ -103,13 +130,14 @@ export interface StoreFile {
 
 /** Additional authenticated data of a secret: a modified entry does not open. */
 function additionalDataOf(
-  { ref, provider, hosts, custom, origin, created_at, source, decoy, vms, login }: StoredEntry,
+  { ref, provider, hosts, custom, origin, created_at, source, decoy, vms, login, subscription }: StoredEntry,
 ): Uint8Array<ArrayBuffer> {
   const bound = {
     ...{ ref, provider, hosts, created_at, source, decoy, vms },
     ...(login && { login }),
     ...(custom && { custom }),
     ...(origin && { origin }),
+    ...(subscription && { subscription }),
   };
   return new TextEncoder().encode(canonicalJson(bound));
 }
@@ -164,6 +192,7 @@ function isEntry(value: unknown): value is StoredEntry {
     vms,
     revoked_at,
     sealed,
+    subscription,
   } = objectOf(value);
   return typeof ref === "string" && REF.test(ref) && typeof provider === "string" &&
     (isObject(custom)
@@ -173,6 +202,7 @@ function isEntry(value: unknown): value is StoredEntry {
     isOptional(vms, isTextList) &&
     isText(created_at) && (source === "added" || source === "captured") &&
     (decoy === undefined || decoy === true) && isOptional(login, isLogin) &&
+    isOptional(subscription, isSubscription) &&
     isOptional(revoked_at, isText) && isOptional(sealed, (text) => typeof text === "string") &&
     (sealed === undefined) === (revoked_at !== undefined);
 }
@@ -189,6 +219,11 @@ function isText(value: unknown): value is string {
 function isLogin(value: unknown): boolean {
   const { profile, server, url, part, terms } = objectOf(value);
   return [profile, server, part].every(isText) && typeof url === "string" && isOptional(terms, isObject);
+}
+
+function isSubscription(value: unknown): boolean {
+  const { login, part, terms } = objectOf(value);
+  return isText(login) && (part === "access" || part === "refresh") && isOptional(terms, isObject);
 }
 
 function isTextList(value: unknown): boolean {

@@ -101,19 +101,30 @@ export class Logins {
    * @throws {SbxError} `credential.busy`
    */
   async exclusively<T>({ profile, server, url }: LoginPlace, change: () => Promise<T>): Promise<T> {
-    const name = blake3(JSON.stringify([profile, server, url])).slice(0, 16);
-    const path = `${this.#store.path}.${name}.lock`;
-    await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    using lock = await Deno.open(path, { create: true, write: true, mode: 0o600 });
-    if (!await lockWithin(lock, RENEWAL_WAIT_MS)) {
-      throw new SbxError(
-        "credential.busy",
-        `another program renews the login at ${server} and does not end`,
-        {
-          hint: "close other sbx programs and try again",
-        },
-      );
-    }
-    return await change();
+    return await exclusively(this.#store.path, [profile, server, url], `the login at ${server}`, change);
   }
+}
+
+/**
+ * Runs `change` while no other process of this host changes the same login.
+ *
+ * @param store path of the store
+ * @param what name of the login, for the error
+ * @throws {SbxError} `credential.busy`
+ */
+export async function exclusively<T>(
+  store: string,
+  key: readonly string[],
+  what: string,
+  change: () => Promise<T>,
+): Promise<T> {
+  const path = `${store}.${blake3(JSON.stringify(key)).slice(0, 16)}.lock`;
+  await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  using lock = await Deno.open(path, { create: true, write: true, mode: 0o600 });
+  if (!await lockWithin(lock, RENEWAL_WAIT_MS)) {
+    throw new SbxError("credential.busy", `another program renews ${what} and does not end`, {
+      hint: "close other sbx programs and try again",
+    });
+  }
+  return await change();
 }

@@ -22,6 +22,56 @@ export interface KeyShape {
   loose?: boolean;
 }
 
+/** A file of a guest: JSON in which `{name}` stands for a fact of the login, and `$jwt` for an unsigned token. */
+export interface GuestFile {
+  /** below the home folder of the guest's user */
+  path: string;
+  content: unknown;
+}
+
+/**
+ * How a person logs in at a provider with a subscription, as its own public client does. Addresses are https; a way that is
+ * absent is one that sbx does not offer there.
+ */
+export interface OauthFacts {
+  /** word of `sbx login` */
+  login: string;
+  title: string;
+  /** public client, with its version, in which the facts were read */
+  source: string;
+  /** absent: it is not known how it names itself */
+  issuer?: string;
+  authorize?: string;
+  /** RFC 8628 */
+  device?: string;
+  /** why there is no device code */
+  no_device?: string;
+  token: string;
+  client_id: string;
+  /** part of a public client, which its package shows to everyone (RFC 8252, 8.5); no secret */
+  published_secret?: string;
+  scopes: string[];
+  /** further parameters of the authorization */
+  params?: Record<string, string>;
+  /** requests to the token endpoint are JSON; absent: forms */
+  body?: "json";
+  /** place on this machine to which the browser comes back; absent port: any that is free */
+  redirect?: { host: "localhost" | "127.0.0.1"; port?: number; path: string };
+  /** page that shows a person the code */
+  paste?: string;
+  /** where the token of the login gets the short-lived one for requests */
+  exchange?: string;
+  /** where the account of a token is read, of a provider whose answers do not name it */
+  account_url?: string;
+  /** place of the account's id in an answer; `id_token` leads into the ID token */
+  account: string[];
+  /** places of further facts, none secret, that files of guests need */
+  keep?: Record<string, string[]>;
+  /** `host/path` below which requests may carry the token: nothing there ends a login or makes a key */
+  uses: string[];
+  guest: GuestFile[];
+}
+
 /** Facts about a provider. Hosts are lower case; `*` stands for one label or a part of it. */
 export interface Definition {
   id: Provider;
@@ -58,6 +108,8 @@ export interface Definition {
   aliases?: string[];
   /** its keys are taken from every VM, and no VM uses them without a grant */
   always?: boolean;
+  /** how a person logs in with a subscription */
+  oauth?: OauthFacts;
   /** ways of authenticating that the broker does not know */
   not_yet?: string;
 }

@@ -157,6 +157,26 @@ export class CredentialStore {
     });
   }
 
+  /**
+   * Puts entries with their secrets in place of others, in one write.
+   *
+   * @param make gets all entries by ref, and returns the ones to put and the refs to remove
+   * @throws {SbxError} as {@linkcode add}, and what `make` throws; the store stays as it was
+   */
+  async put(
+    make: (entries: ReadonlyMap<string, StoredEntry>) => {
+      put: readonly { entry: StoredEntry; secret: string }[];
+      removed?: readonly string[];
+    },
+  ): Promise<void> {
+    await this.#change(async (entries, key) => {
+      const { put, removed = [] } = make(entries);
+      for (const { secret } of put) checkSecret(secret);
+      for (const ref of removed) entries.delete(ref);
+      for (const { entry, secret } of put) entries.set(entry.ref, await seal(await key(), entry, secret));
+    });
+  }
+
   /** Removes a credential's secret for good. @throws {SbxError} `credential.not_found` */
   async revoke(ref: string): Promise<StoredEntry> {
     const [revoked] = await this.#change((entries) => {
@@ -166,10 +186,12 @@ export class CredentialStore {
           hint: "sbx credentials list shows the known refs",
         });
       }
-      const { sealed: _, ...rest } = entry;
-      const tombstone = { ...rest, revoked_at: entry.revoked_at ?? new Date().toISOString() };
-      entries.set(ref, tombstone);
-      return [tombstone];
+      const tombstones = [entry, ...siblingsOf(entry, entries)].map(({ sealed: _, ...rest }) => ({
+        ...rest,
+        revoked_at: rest.revoked_at ?? new Date().toISOString(),
+      }));
+      for (const tombstone of tombstones) entries.set(tombstone.ref, tombstone);
+      return tombstones;
     });
     return revoked;
   }
@@ -207,6 +229,14 @@ export class CredentialStore {
     this.#tail = turn.catch(ignore("the caller of this turn gets the error"));
     return turn;
   }
+}
+
+/** The other token of a subscription's login, which ends with it. */
+function siblingsOf({ ref, label, subscription }: StoredEntry, entries: Map<string, StoredEntry>) {
+  return [...entries.values()].filter((other) =>
+    subscription && other.ref !== ref && other.subscription?.login === subscription.login &&
+    other.label === label
+  );
 }
 
 function checkSecret(secret: string): void {

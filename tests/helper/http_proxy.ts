@@ -1,8 +1,8 @@
 /** An HTTP proxy on loopback that records what it is asked, and leads every request to one place. */
 
 export interface HttpProxyOptions {
-  /** port on loopback that every request is led to; absent: the port that was asked for */
-  to?: number;
+  /** port on loopback that every request is led to, or the one of a host; absent: the port that was asked for */
+  to?: number | ((host: string) => number | undefined);
   /** `user:password` that it wants */
   user?: string;
   /** answers like this instead, byte for byte */
@@ -58,7 +58,9 @@ export class HttpProxy implements Disposable {
     }
     const [method, target] = line.split(" ");
     const isTunnel = method === "CONNECT";
-    const port = to ?? Number((isTunnel ? target : new URL(target).host).match(/:(\d+)$/)?.[1] ?? 80);
+    const host = (isTunnel ? target : new URL(target).host).split(":")[0];
+    const port = (typeof to === "function" ? to(host) : to) ??
+      Number((isTunnel ? target : new URL(target).host).match(/:(\d+)$/)?.[1] ?? 80);
     const upstream = await Deno.connect({ hostname: "127.0.0.1", port });
     this.#open.add(upstream);
     if (isTunnel) await write(conn, "HTTP/1.1 200 connected\r\n\r\n");

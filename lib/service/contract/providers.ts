@@ -57,7 +57,7 @@ export function findAdded(added: readonly AddedProvider[], id: Provider): AddedP
 /** Providers whose keys are brokered, with all that is known of them. */
 export function providerViews(added: readonly AddedProvider[]): ProviderView[] {
   return [
-    ...DEFINITIONS.map(({ keys = [], always: _, git: __, ...rest }) => ({
+    ...DEFINITIONS.map(({ keys = [], always: _, git: __, oauth: ___, ...rest }) => ({
       ...rest,
       prefixes: keys.map(({ prefix }) => prefix),
     })),

@@ -1,0 +1,191 @@
+/** Logins of subscriptions against a real authorization server in the published shapes (§9, "Subscriptions"). */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { join } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { CredentialStore } from "../../../lib/credential/mod.ts";
+import { beginLogin, renewLogin } from "../../../lib/credential/subscription/oauth.ts";
+import { Subscriptions } from "../../../lib/credential/subscription/subscriptions.ts";
+import { type TestProvider, testProvider } from "../../helper/identity_provider.ts";
+
+interface World extends TestProvider {
+  store: CredentialStore;
+  logins: Subscriptions;
+}
+
+function withProvider(login: string, run: (world: World) => Promise<void>) {
+  return async () => {
+    await using provider = await testProvider(login);
+    const store = new CredentialStore(join(provider.folder, "credentials/store.json"));
+    await run(Object.assign(provider, { store, logins: new Subscriptions(store, provider.definitions) }));
+  };
+}
+
+/** A finished login, stored. */
+async function loggedIn({ facts, browse, logins }: World, label?: string) {
+  const waiting = await beginLogin(facts);
+  assertEquals((await browse(waiting.url)).status, 200);
+  return await logins.save({ login: facts.login, ...(label && { label }) }, await waiting.finished);
+}
+
+async function secretsOf(store: CredentialStore): Promise<string[]> {
+  const { file } = store.read();
+  return [...(await store.open(file!, file!.entries)).values()];
+}
+
+const hasCode = (expected: string) => (error: unknown) =>
+  error instanceof SbxError && error.code === expected;
+async function fails(run: Promise<unknown>, expected: string, text: string): Promise<void> {
+  const error = await assertRejects(() => run, SbxError);
+  assert(hasCode(expected)(error), `${error.code}: ${error.message}`);
+  assert(error.message.includes(text), error.message);
+}
+
+for (const login of ["claude", "codex", "gemini"]) {
+  Deno.test(
+    `${login}: a login in the browser, its renewal with rotation, and no secret outside the store`,
+    withProvider(login, async (world) => {
+      const { facts, store, logins, state } = world;
+      const first = await loggedIn(world);
+      assertEquals(state.grants, ["authorization_code"]);
+      assertEquals(state.bodies[0].startsWith("{"), facts.body === "json");
+      assertEquals(first.terms.account, login === "claude" ? "uuid-of-alice" : "alice");
+      const before = await secretsOf(store);
+      await logins.renew({ login }, () => true);
+      const second = logins.find({ login })!;
+      assertEquals([second.access.ref, second.refresh!.ref], [first.access.ref, first.refresh!.ref]);
+      const after = await secretsOf(store);
+      assertEquals(after.length, 2);
+      assert(after.every((secret) => !before.includes(secret)), "both tokens are new ones");
+      const text = await Deno.readTextFile(store.path);
+      for (const secret of [...before, ...after]) assert(!text.includes(secret));
+      if (login === "codex") assertEquals(second.terms.facts.account_id, "account-of-alice");
+    }),
+  );
+}
+
+Deno.test(
+  "a pasted code of this login is taken, another one is not",
+  withProvider("claude", async ({ facts, browse }) => {
+    const waiting = await beginLogin(facts, { way: "paste" });
+    const page = new URL((await browse(waiting.url)).url);
+    const [given, state] = [page.searchParams.get("code"), page.searchParams.get("state")];
+    for (const text of ["", "abc", `${given}#other-state`, page.href.replace(state!, "other-state")]) {
+      try {
+        waiting.paste(text);
+        throw new Error(`taken: ${text}`);
+      } catch (error) {
+        assert(hasCode("login.failed")(error), String(error));
+      }
+    }
+    waiting.paste(`${given}#${state}\n`);
+    assert((await waiting.finished).refresh);
+  }),
+);
+
+Deno.test(
+  "a redirect with another state changes nothing; a refusal ends the login; so does its time",
+  withProvider("codex", async ({ facts, browse, state }) => {
+    const waiting = await beginLogin(facts);
+    const redirect = new URL(new URL(waiting.url).searchParams.get("redirect_uri")!);
+    redirect.search = "?code=stolen-code&state=guessed";
+    const answer = await fetch(redirect);
+    assertEquals(answer.status, 400);
+    await answer.body?.cancel();
+    assertEquals((await browse(waiting.url)).status, 200);
+    assert((await waiting.finished).access);
+    state.denies = true;
+    const refused = await beginLogin(facts);
+    await browse(refused.url);
+    await fails(refused.finished, "login.failed", "refused: access_denied");
+    await fails((await beginLogin(facts, { waitMs: 1 })).finished, "login.timeout", "not finished within");
+    const taken = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const { port } = taken.addr as Deno.NetAddr;
+    await fails(
+      beginLogin({ ...facts, redirect: { ...facts.redirect!, port } }),
+      "login.failed",
+      `port ${port}`,
+    );
+    taken.close();
+  }),
+);
+
+Deno.test(
+  "a code is exchanged with the verifier of its own login only",
+  withProvider("codex", async ({ facts, browse }) => {
+    const [one, two] = [await beginLogin(facts), await beginLogin(facts)];
+    // The redirect of the first, with the challenge of the second.
+    const mixed = new URL(one.url);
+    mixed.searchParams.set("code_challenge", new URL(two.url).searchParams.get("code_challenge")!);
+    await browse(mixed.href);
+    await fails(one.finished, "login.failed", "refused: invalid_grant");
+    two.cancel();
+    await fails(two.finished, "login.failed", "cancelled");
+  }),
+);
+
+Deno.test(
+  "many renewals at once are one at the provider",
+  withProvider("claude", async (world) => {
+    const first = await loggedIn(world);
+    const { store, definitions, state } = world;
+    const isStale = (found: { terms: { renewed_at: number } }) =>
+      found.terms.renewed_at <= first.terms.renewed_at;
+    const others = Array.from(
+      { length: 20 },
+      () => new Subscriptions(new CredentialStore(store.path), definitions),
+    );
+    await Promise.all(others.map((each) => each.renew({ login: "claude" }, isStale)));
+    assertEquals(state.grants, ["authorization_code", "refresh_token"]);
+  }),
+);
+
+Deno.test(
+  "a renewal for another account, with a used token or of an ended login is refused, and the old tokens stay",
+  withProvider("claude", async (world) => {
+    const { state, store, logins } = world;
+    const key = { login: "claude" };
+    await loggedIn(world);
+    const before = await secretsOf(store);
+    state.token = (fields) => ({ ...fields, account: { uuid: "someone-else" } });
+    await fails(logins.renew(key, () => true), "login.over", "another account");
+    assertEquals((await secretsOf(store)).sort(), before.sort());
+    // Not asked again.
+    const asked = state.grants.length;
+    await fails(logins.renew(key, () => true), "login.over", "another account");
+    assertEquals(state.grants.length, asked);
+    state.token = undefined;
+
+    const again = await loggedIn(world);
+    const [refresh] = [...(await store.open(store.read().file!, [again.refresh!])).values()];
+    await logins.renew(key, () => true);
+    state.token = (fields) => ({ ...fields, refresh_token: refresh });
+    await fails(logins.renew(key, () => true), "login.over", "used before");
+    state.token = undefined;
+
+    // Reuse of a rotated token ends every token of the grant at the provider.
+    const third = await loggedIn(world);
+    const [old] = [...(await store.open(store.read().file!, [third.refresh!])).values()];
+    await logins.renew(key, () => true);
+    assertEquals(await renewLogin(world.facts, old), undefined);
+    await fails(logins.renew(key, () => true), "login.over", "does not renew");
+  }),
+);
+
+Deno.test(
+  "a failing provider is not asked with every request, and a full disk spends no token",
+  withProvider("claude", async (world) => {
+    const { state, store, logins } = world;
+    const key = { login: "claude" };
+    await loggedIn(world);
+    const before = await secretsOf(store);
+    await Deno.mkdir(`${store.path}.room/in-the-way`, { recursive: true });
+    await fails(logins.renew(key, () => true), "login.failed", "no room");
+    await Deno.remove(`${store.path}.room`, { recursive: true });
+    assertEquals(state.grants, ["authorization_code"]);
+    state.token = () => new Response("<html>", { status: 503 });
+    await fails(logins.renew(key, () => true), "login.failed", "not OAuth");
+    await fails(logins.renew(key, () => true), "login.failed", "not renewed");
+    assertEquals(state.grants.length, 2);
+    assertEquals((await secretsOf(store)).sort(), before.sort());
+  }),
+);
