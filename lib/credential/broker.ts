@@ -5,6 +5,8 @@ import type {
   BodyFilter,
   BodyPlace,
   CredentialPort,
+  DatabaseAccount,
+  DatabaseLogin,
   Destination,
   Injected,
   MessageFilter,
@@ -16,7 +18,7 @@ import { requestBody, responseBody } from "./body.ts";
 import { Capture, Injection } from "./head.ts";
 import type { LoginPlace } from "./entry.ts";
 import { Finder } from "./finder.ts";
-import { REASON } from "./grant.ts";
+import { grantSecret, REASON } from "./grant.ts";
 import { messageFilter } from "./message.ts";
 import { plainHost } from "../base/address/mod.ts";
 import type { Definition, Provider } from "./provider.ts";
@@ -119,6 +121,40 @@ export class CredentialBroker implements CredentialPort {
     const injected = injection.headers(headers);
     this.#recordSent(to.host, injection.refs);
     return injected;
+  }
+
+  databases(host: string, port: number): DatabaseAccount[] {
+    this.#vault.poll();
+    const place = `${plainHost(host)}:${port}`;
+    const found = [...this.#vault.active()].filter(({ entry: { provider, hosts, source, decoy } }) =>
+      this.#vault.catalogue.find(provider)?.database && source === "added" && !decoy &&
+      hosts?.includes(place) && this.#vault.mayUse(provider, false)
+    );
+    return found.toSorted((a, b) => b.entry.created_at.localeCompare(a.entry.created_at))
+      .map(({ entry: { provider, ref, database } }) => ({
+        system: provider as DatabaseAccount["system"],
+        ref,
+        ...database,
+      }));
+  }
+
+  /** Also for the ref that a guest gives as its password: the refusal says why it is none for this database. */
+  login(ref: string, host: string, port: number): DatabaseLogin {
+    const to = { scheme: "https", host, port };
+    const { catalogue } = this.#vault;
+    const isDatabase = (provider: Provider) => catalogue.find(provider)?.database !== undefined;
+    const { secret, provider, signal } = grantSecret(this.#vault, ref, to, "password", isDatabase);
+    return {
+      secret,
+      released: signal,
+      substitution: {
+        provider,
+        credential_ref: ref,
+        host: plainHost(host),
+        location: "password",
+        outcome: "injected",
+      },
+    };
   }
 
   trailers({ host }: Destination, trailers: readonly Header[]): Substituted {

@@ -84,6 +84,18 @@ export interface SubscriptionTerms {
   problem?: { text: string; at: number; is_over: boolean };
 }
 
+/** Terms of a database's password (docs/design/contracts/09-credentials.md §9, "Databases"); none is secret. */
+export interface DatabaseTerms {
+  /** the only user that it is for */
+  user?: string;
+  /** the only database that it is for */
+  name?: string;
+  /** the server is reached without TLS: on loopback only */
+  tls?: "off";
+  /** the server may ask for it as an MD5 hash */
+  md5?: true;
+}
+
 /** One credential in the store's file. */
 export interface StoredEntry {
   /** docs/design/contracts/09-credentials.md §9 */
@@ -106,6 +118,8 @@ export interface StoredEntry {
   login?: StoredLogin;
   /** a token of a subscription; its ref is no hash of it, and stays when it is renewed */
   subscription?: StoredSubscription;
+  /** of a database's password */
+  database?: DatabaseTerms;
   /** ids of the VMs it was captured from; only they may use it until a person adds it */
   vms?: string[];
   /** ISO 8601; a revoked entry has no secret */
@@ -130,7 +144,8 @@ export interface StoreFile {
 
 /** Additional authenticated data of a secret: a modified entry does not open. */
 function additionalDataOf(
-  { ref, provider, hosts, custom, origin, created_at, source, decoy, vms, login, subscription }: StoredEntry,
+  { ref, provider, hosts, custom, origin, created_at, source, decoy, vms, login, subscription, database }:
+    StoredEntry,
 ): Uint8Array<ArrayBuffer> {
   const bound = {
     ...{ ref, provider, hosts, created_at, source, decoy, vms },
@@ -138,6 +153,7 @@ function additionalDataOf(
     ...(custom && { custom }),
     ...(origin && { origin }),
     ...(subscription && { subscription }),
+    ...(database && { database }),
   };
   return new TextEncoder().encode(canonicalJson(bound));
 }
@@ -193,6 +209,7 @@ function isEntry(value: unknown): value is StoredEntry {
     revoked_at,
     sealed,
     subscription,
+    database,
   } = objectOf(value);
   return typeof ref === "string" && REF.test(ref) && typeof provider === "string" &&
     (isObject(custom)
@@ -202,7 +219,7 @@ function isEntry(value: unknown): value is StoredEntry {
     isOptional(vms, isTextList) &&
     isText(created_at) && (source === "added" || source === "captured") &&
     (decoy === undefined || decoy === true) && isOptional(login, isLogin) &&
-    isOptional(subscription, isSubscription) &&
+    isOptional(subscription, isSubscription) && isOptional(database, isDatabase) &&
     isOptional(revoked_at, isText) && isOptional(sealed, (text) => typeof text === "string") &&
     (sealed === undefined) === (revoked_at !== undefined);
 }
@@ -224,6 +241,12 @@ function isLogin(value: unknown): boolean {
 function isSubscription(value: unknown): boolean {
   const { login, part, terms } = objectOf(value);
   return isText(login) && (part === "access" || part === "refresh") && isOptional(terms, isObject);
+}
+
+function isDatabase(value: unknown): boolean {
+  const { user, name, tls, md5 } = objectOf(value);
+  return isObject(value) && isOptional(user, isText) && isOptional(name, isText) &&
+    isOptional(tls, (text) => text === "off") && isOptional(md5, (flag) => flag === true);
 }
 
 function isTextList(value: unknown): boolean {

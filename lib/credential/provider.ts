@@ -104,6 +104,8 @@ export interface Definition {
   git?: { user: string; hosts: string[] };
   /** where it serves models: its name in events and prices, and the wire formats it speaks */
   models?: { provider: string; apis: string[] };
+  /** a database: its key is a password, which the host gives at this port by default and no request carries */
+  database?: { port: number };
   /** other words for it on the command line */
   aliases?: string[];
   /** its keys are taken from every VM, and no VM uses them without a grant */

@@ -1,8 +1,10 @@
 import { dirname, join } from "node:path";
 import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
+import { canonicalJson } from "../base/json/mod.ts";
 import { lockWithin, writeAtomic } from "../base/home/mod.ts";
 import {
   corruptError,
+  type DatabaseTerms,
   ENTRIES_MAX,
   isSamePlace,
   loginEntry,
@@ -37,6 +39,8 @@ export interface NewCredential {
   /** `secret` is a random text then */
   origin?: SecretOrigin;
   decoy?: boolean;
+  /** of a database's password */
+  database?: DatabaseTerms;
   /** VM it was captured from; absent when a person adds it */
   vm?: string;
 }
@@ -123,6 +127,7 @@ export class CredentialStore {
       for (const credential of credentials) {
         const ref = refOf(credential.provider, credential.secret);
         const before = entries.get(ref);
+        requireSameTerms(credential, before);
         if (before?.revoked_at !== undefined && credential.vm !== undefined) continue;
         const entry = mergeEntry(ref, credential, before);
         added.push(entry);
@@ -248,8 +253,17 @@ function checkSecret(secret: string): void {
   );
 }
 
+/** One secret has one set of terms: the second of two users with one password would lose the first its limits. */
+function requireSameTerms({ provider, database, vm }: NewCredential, before?: StoredEntry): void {
+  const isNew = !before || before.revoked_at !== undefined || vm !== undefined;
+  if (isNew || canonicalJson(database ?? {}) === canonicalJson(before.database ?? {})) return;
+  throw new SbxError("credential.conflict", `this password is stored for another user of ${provider}`, {
+    hint: "give each user a password of its own, or revoke the other credential: sbx credentials list",
+  });
+}
+
 function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry): StoredEntry {
-  const { provider, label, hosts, custom, origin, decoy, vm } = credential;
+  const { provider, label, hosts, custom, origin, decoy, database, vm } = credential;
   const alive = before?.revoked_at === undefined ? before : undefined;
   const entry: StoredEntry = {
     ref,
@@ -263,6 +277,8 @@ function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry
     vms: entry.source === "captured" ? union(alive?.vms, vm === undefined ? [] : [vm]) : [],
   };
   if (label ?? alive?.label) entry.label = label ?? alive?.label;
+  const terms = vm === undefined ? database : alive?.database;
+  if (terms) entry.database = terms;
   if (texts.hosts.length) entry.hosts = texts.hosts;
   // A key that a guest brings again changes nothing that a person said of it.
   const places = vm === undefined ? custom ?? alive?.custom : alive?.custom ?? custom;

@@ -204,7 +204,10 @@ export class Vault {
   boundTo(host: string): Provider | undefined {
     this.#bound ??= new Map(
       [...this.active()]
-        .filter(({ entry: { provider } }) => this.catalogue.namesHosts(provider))
+        // No request carries a database's password.
+        .filter(({ entry: { provider } }) =>
+          this.catalogue.namesHosts(provider) && !this.catalogue.find(provider)?.database
+        )
         .toSorted((a, b) => Number(a.entry.provider === "mcp") - Number(b.entry.provider === "mcp"))
         .flatMap(({ entry: { provider, hosts = [] } }) =>
           hosts.map((bound): [string, Provider] => [bound.split(":")[0], provider])

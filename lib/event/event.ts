@@ -15,6 +15,7 @@ export type EventProcess = NonNullable<EventCommon["process"]>;
 export type HttpEvent = NonNullable<Event["http"]>;
 export type HttpGit = NonNullable<HttpEvent["request"]["git"]>;
 export type HttpBody = HttpEvent["request"]["body"];
+export type DbEvent = NonNullable<Event["db"]>;
 export type McpEvent = NonNullable<Event["mcp"]>;
 export type ModelEvent = NonNullable<Event["model"]>;
 export type FileActivity = NonNullable<Event["file"]>["activity"];

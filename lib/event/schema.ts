@@ -12,6 +12,7 @@ import { EVENT_FAMILIES } from "./field.ts";
 export const EVENT_TYPES = [
   "http.request",
   "dns.query",
+  "db.statement",
   "mcp.tool_call",
   "mcp.tool_list",
   "mcp.event",
@@ -123,6 +124,27 @@ const Dns = z.strictObject({
   }).optional(),
 });
 
+/** A statement for a database that the host logs in to (docs/design/contracts/05-policy.md §5, "Databases"). */
+const Db = z.strictObject({
+  request: z.strictObject({
+    system: z.enum(["postgres", "mysql", "redis"]),
+    host: z.string().describe("canonical, without port"),
+    port: z.int().min(0).max(65535),
+    user: z.string().describe("user that the host logs in as; empty where the server has one only"),
+    name: z.string().describe("database of the connection, as the client named it at first"),
+    kind: z.enum(["read", "write", "ddl", "admin"]).describe(
+      "the strongest thing that it may do, by its syntax; anything uncertain counts as stronger",
+    ),
+    command: z.string().describe("first word, upper case; of several statements, of the strongest"),
+    statement: z.string().describe("the text with ? in place of each literal; cut after 2,048 characters"),
+    bytes: count.describe("length of its text"),
+  }),
+  response: z.strictObject({
+    error: z.string().optional().describe("the server's code of an error, such as SQLSTATE"),
+    bytes: count.describe("bytes of the answer on the wire"),
+  }).optional(),
+});
+
 const Mcp = z.strictObject({
   request: z.strictObject({
     method: z.string(),
@@ -207,6 +229,7 @@ const shape = {
   common: Common,
   http: Http.optional(),
   dns: Dns.optional(),
+  db: Db.optional(),
   mcp: Mcp.optional(),
   model: Model.optional(),
   file: File.optional(),

@@ -9,9 +9,9 @@ import { type Event, EVENT_FAMILIES, type EventFamily } from "../event/mod.ts";
 /**
  * Version of tables and views, stored as `PRAGMA user_version`. Ledgers without one are of version 1: same tables, other
  * views. Since version 3 decisions, findings, answers and bodies are bound into chains; since version 4 there are
- * statements. A change of a view needs a new version; a change of a table also a step in {@linkcode MIGRATE}.
+ * statements, since version 5 views of databases. A change of a view needs a new version; a change of a table also a step in {@linkcode MIGRATE}.
  */
-export const SCHEMA_VERSION = 4;
+export const SCHEMA_VERSION = 5;
 
 /** First version whose chains bind decisions, findings, answers and bodies. */
 export const BOUND_VERSION = 3;
@@ -233,6 +233,22 @@ const FAMILIES: Record<EventFamily, { view: string; columns: Columns }> = {
       transport: "dns.request.transport",
       rcode: "dns.response.rcode",
       answers: "dns.response.answers",
+    },
+  },
+  db: {
+    view: "db_events",
+    columns: {
+      system: "db.request.system",
+      host: "db.request.host",
+      port: "db.request.port",
+      user: "db.request.user",
+      name: "db.request.name",
+      kind: "db.request.kind",
+      command: "db.request.command",
+      statement: "db.request.statement",
+      request_bytes: "db.request.bytes",
+      error_code: "db.response.error",
+      response_bytes: "db.response.bytes",
     },
   },
   mcp: {

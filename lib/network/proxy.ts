@@ -16,10 +16,11 @@ import { type ClientHello, parseHello, recognize } from "./guest/sniff.ts";
 import { Terminator } from "./guest/terminator.ts";
 import { Tunnel, type TunnelEnd } from "./guest/tunnel.ts";
 import { type NetTimeouts, TIMEOUTS } from "./limit.ts";
+import { DatabaseProxy } from "./database/mod.ts";
 import { Pool } from "./upstream/pool.ts";
 import type { DialAddress, TcpConnector } from "./upstream/upstream.ts";
 import type { Ca } from "./ca/mod.ts";
-import type { CachePort, CredentialPort, ModelPort, NamePort } from "./interface/mod.ts";
+import type { CachePort, CredentialPort, DatabaseAccount, ModelPort, NamePort } from "./interface/mod.ts";
 
 /** Fields of the first frame of a guest's TCP stream (docs/design/contracts/07-guest-wire.md §7). */
 export interface TcpOpen {
@@ -43,6 +44,8 @@ export class NetProxy {
   readonly #terminator: Terminator;
   readonly #context: ExchangeContext;
   readonly #tunnel: Tunnel;
+  readonly #databases: DatabaseProxy;
+  readonly #databaseTls: Terminator;
   /** connections for documents that vouch for artefacts of the cache */
   #documents?: Pool;
   /** open streams of the guest */
@@ -61,6 +64,7 @@ export class NetProxy {
       ...(options.models && { models: options.models }),
       pool: makePool(),
       locate: (host, port, address, actor) => this.#locate(host, port, address, actor),
+      timeouts: this.#timeouts,
       relayMs: this.#timeouts.relay,
       closeMs: this.#timeouts.close,
       lingerMs: this.#timeouts.linger,
@@ -73,6 +77,8 @@ export class NetProxy {
     }
     this.#context = context;
     this.#tunnel = new Tunnel(this.#context);
+    this.#databases = new DatabaseProxy(this.#context);
+    this.#databaseTls = new Terminator(options.ca, DATABASE_ALPN);
   }
 
   /** Number of open connections of the guest and to upstreams. */
@@ -148,6 +154,7 @@ export class NetProxy {
   close(): void {
     this.#closed = true;
     this.#terminator.close();
+    this.#databaseTls.close();
     this.#context.pool.close();
     this.#documents?.close();
     for (const conn of this.#guests) closeQuietly(conn);
@@ -160,6 +167,9 @@ export class NetProxy {
     by: Requester,
   ): Promise<void> {
     try {
+      const host = this.#hostOf(flow);
+      const accounts = this.#options.broker.databases?.(host, flow.port) ?? [];
+      if (accounts.length > 0) return await this.#serveDatabase(connection, conn, flow, by, accounts);
       let protocol = await recognize(connection, flow.port, this.#timeouts);
       if (protocol === "other") protocol = await this.#serveRaw(connection, conn, flow, by);
       if (protocol === "tls") await this.#serveTls(connection, conn, flow, by);
@@ -168,6 +178,84 @@ export class NetProxy {
     } finally {
       connection.close();
     }
+  }
+
+  /** Serves a connection to a database that the host logs in to. */
+  async #serveDatabase(
+    connection: BufferedConnection,
+    conn: ByteStream,
+    flow: Flow,
+    by: Requester,
+    accounts: readonly DatabaseAccount[],
+  ): Promise<void> {
+    const host = this.#hostOf(flow);
+    let tls: DatabaseTls | undefined;
+    connection.deadline.set(this.#timeouts.head);
+    const refused = await this.#databases.serve({
+      connection,
+      flow,
+      by,
+      host,
+      accounts,
+      acceptTls: async (client) => {
+        tls = await this.#acceptDatabaseTls(client, conn, flow, by, host);
+        return tls?.connection;
+      },
+    });
+    if (tls) {
+      tls.connection.close();
+      await this.#drain(tls.drained, tls.close);
+    } else await sendRefusal(conn, refused);
+  }
+
+  /** Terminates TLS for the client of a database. */
+  async #acceptDatabaseTls(
+    client: BufferedConnection,
+    conn: ByteStream,
+    flow: Flow,
+    by: Requester,
+    host: string,
+  ): Promise<DatabaseTls | undefined> {
+    const hello = await this.#readHello(client);
+    if (!hello) return undefined;
+    const inside: Flow = { ...flow, scheme: "https", ...hello };
+    if (hello.name !== undefined && hello.name !== host) {
+      this.#refuse(
+        by,
+        inside,
+        "guard-domain-fronting",
+        `the TLS handshake names ${hello.name}, and the address is ${host}`,
+      );
+      return undefined;
+    }
+    const { inside: stream, drained, close } = await this.#databaseTls.accept(
+      conn,
+      client.detach(),
+      hello.name,
+      flow.address,
+    );
+    const connection = new BufferedConnection(stream, this.#watch);
+    connection.deadline.set(this.#timeouts.handshake);
+    connection.onTimeout = close;
+    try {
+      await stream.handshake();
+    } catch {
+      this.#recordHandshake(inside, by, DISTRUST);
+      close();
+      return undefined;
+    }
+    connection.onTimeout = undefined;
+    connection.deadline.set(this.#timeouts.head);
+    return { connection, drained, close };
+  }
+
+  /** Waits for the last bytes on their way to a guest, which may not read them. */
+  async #drain(drained: Promise<void>, close: () => void): Promise<void> {
+    const deadline = this.#watch.add(close);
+    deadline.set(this.#timeouts.head);
+    await drained;
+    this.#watch.remove(deadline);
+    close();
   }
 
   #serveHttp(connection: BufferedConnection, flow: Flow, by: Requester): Promise<void> {
@@ -262,12 +350,7 @@ export class NetProxy {
       else if (protocol === "late") await this.#http(connection, flow, by).refuseSlowHead();
     } finally {
       connection.close();
-      // The last bytes may still be on their way to a guest that does not read them.
-      const deadline = this.#watch.add(close);
-      deadline.set(this.#timeouts.head);
-      await drained;
-      this.#watch.remove(deadline);
-      close();
+      await this.#drain(drained, close);
     }
   }
 
@@ -312,8 +395,17 @@ export class NetProxy {
 /** A client that distrusts this machine's CA: it pins its host's certificate, or has roots of its own. */
 const DISTRUST =
   "the client aborted the TLS handshake; if it pins the host's certificate, a rule can pass it uninspected";
+/** Protocol that clients of PostgreSQL 17 and later offer. */
+const DATABASE_ALPN = ["postgresql"];
 /** A port whose clients speak first. */
 const HTTP_PORT = 443;
+
+/** A client of a database inside TLS. */
+interface DatabaseTls {
+  connection: BufferedConnection;
+  drained: Promise<void>;
+  close(): void;
+}
 
 /** Sends a guest the reason why policy ends its connection: a program without HTTP gets nothing else. */
 async function sendRefusal(conn: ByteStream, decision: Decision | undefined): Promise<void> {

@@ -17,7 +17,7 @@ import { readSecret } from "./secret.ts";
 
 const ADD: Command = {
   name: "credentials add",
-  usage: "PROVIDER [--host HOST] [--custom --header HEADER …] [--label TEXT] [--decoy] [--json]",
+  usage: "PROVIDER [--host HOST] [--custom --header HEADER …] [OPTIONS] [-- COMMAND …]",
   summary: "add a key, read from the terminal or standard input",
   options: [
     { name: "label", value: "TEXT", about: "label of the credential" },
@@ -60,6 +60,10 @@ const ADD: Command = {
     },
     { name: "from-env", value: "NAME", about: "the secret is in this variable of sbx-service" },
     { name: "ttl", value: "SECONDS", about: "use such a secret for so long before asking again; default 900" },
+    { name: "user", value: "USER", about: "the only user of a database that the password is for" },
+    { name: "database", value: "NAME", about: "the only database that the password is for" },
+    { name: "tls", value: "off", about: "reach a database of this machine without TLS" },
+    { name: "md5", about: "let an old PostgreSQL ask for an MD5 hash of the password" },
     { name: "decoy", about: "create a key that grants no access; any use of it raises a finding" },
     JSON_OPTION,
   ],
@@ -72,6 +76,7 @@ const ADD: Command = {
     "sbx credentials add github --program -- op read op://Private/GitHub/token",
     "sbx credentials add github --label work < token.txt",
     "sbx credentials add gitlab --host gitlab.example.com",
+    "sbx credentials add postgres --host db.example.com:5432 --user app",
     "sbx credentials add mcp --host mcp.example.com",
     "sbx credentials add --custom acme --host api.acme.example --header x-acme-key --env ACME_API_KEY",
   ],
@@ -144,10 +149,19 @@ async function list(args: Arguments): Promise<number> {
 }
 
 function row(
-  { ref, provider, label, hosts, custom, origin, problem, source, created_at, decoy, revoked_at }: CredentialView,
+  { ref, provider, label, hosts, custom, origin, problem, database, source, created_at, decoy, revoked_at }:
+    CredentialView,
 ): string[] {
+  const { user, name, tls } = database ?? {};
+  const terms = [user && `as ${user}`, name && `in ${name}`, tls && "without TLS"].filter(Boolean).join(" ");
   const named = hosts ?? custom?.hosts;
-  const marks = [decoy ? "decoy" : "", named ? `for ${named.join(" ")}` : "", revoked_at ? "revoked" : "", problem ?? ""];
+  const marks = [
+    terms,
+    decoy ? "decoy" : "",
+    named ? `for ${named.join(" ")}` : "",
+    revoked_at ? "revoked" : "",
+    problem ?? "",
+  ];
   return [
     shortRef(ref),
     provider,
@@ -195,6 +209,7 @@ async function add(args: Arguments): Promise<number> {
     ...(custom && { custom }),
     ...(origin && { origin }),
     ...(decoy && { decoy }),
+    ...databaseTerms(args),
   };
   const added = await client.json<CredentialAdded>("POST", "/credentials/add", { json });
   await (args.has("json") ? printJson(added) : print(added.ref));
@@ -248,6 +263,20 @@ function customOf(args: Arguments): CustomPlaces | undefined {
     throw usageError(ADD, "--custom needs --host HOST, and --header HEADER or another place of the key");
   }
   return { hosts: args.list("host"), ...some };
+}
+
+function databaseTerms(args: Arguments): { database?: CredentialView["database"] } {
+  const [user, name, tls] = [args.text("user"), args.text("database"), args.text("tls")];
+  if (tls !== undefined && tls !== "off") {
+    throw usageError(ADD, "--tls takes off alone", "without the option, TLS is used and verified");
+  }
+  const database = {
+    ...(user !== undefined && { user }),
+    ...(name !== undefined && { name }),
+    ...(tls && { tls: "off" as const }),
+    ...(args.has("md5") && { md5: true as const }),
+  };
+  return Object.keys(database).length > 0 ? { database } : {};
 }
 
 /** Line about a running VM that may use a new credential. */
@@ -305,6 +334,7 @@ function factsOf(provider: ProviderView): string[][] {
     ["files", files.join(", ")],
     ["keys begin with", prefixes.join(", ")],
     ["models", models ? `${models.provider} (${models.apis.join(", ")})` : ""],
+    ["database", provider.database ? `port ${provider.database.port}` : ""],
     ["not yet", not_yet],
     ["source", from ?? (checked ? `${docs}, read on ${checked}` : `${docs}, not checked`)],
   ];

@@ -27,6 +27,16 @@ const SecretOrigin = z.strictObject({
   "needs program or env, not both",
 );
 
+/** Terms of a database's password. */
+const DatabaseTerms = z.strictObject({
+  user: z.string().min(1).max(128).regex(/^[^\p{Cc}]*$/u, "must be one line").optional()
+    .describe("the only user that it is for; absent: the user that the VM names"),
+  name: z.string().min(1).max(128).regex(/^[^\p{Cc}]*$/u, "must be one line").optional()
+    .describe("the only database that it is for"),
+  tls: z.literal("off").optional().describe("without TLS; for services of this machine"),
+  md5: z.literal(true).optional().describe("an old server may ask for an MD5 hash of it"),
+});
+
 export const CredentialView = z.object({
   ref: z.string().describe("opaque reference: credential:blake3:<64 hex>"),
   provider: ProviderId,
@@ -35,6 +45,7 @@ export const CredentialView = z.object({
   custom: CustomProvider.optional().describe("of an added provider: all that the key is sent to"),
   origin: SecretOrigin.optional().describe("program or variable of the host that gives the secret"),
   problem: z.string().optional().describe("why it has no secret now"),
+  database: DatabaseTerms.optional().describe("of a database's password"),
   created_at: z.string(),
   source: z.enum(["added", "captured"]).describe("added by a person, or captured from a guest's traffic"),
   decoy: z.boolean().describe("decoy: any use raises a finding"),
@@ -72,6 +83,7 @@ export const ProviderView = z.object({
   prefixes: texts.describe("beginnings by which its keys are known"),
   models: z.object({ provider: z.string(), apis: texts }).optional()
     .describe("its name in events and prices of models, and the APIs it speaks"),
+  database: z.object({ port: z.int() }).optional().describe("a database, and its usual port"),
   aliases: texts.optional(),
   from: z.string().optional().describe("corp, or the profile that adds it; absent: built in"),
   not_yet: z.string().optional().describe("ways of authenticating that sbx does not broker"),
@@ -92,6 +104,7 @@ export const CredentialAdd = z.strictObject({
   decoy: z.boolean().optional(),
   custom: CustomProvider.optional().describe("hosts and places of a provider that nothing else defines"),
   origin: SecretOrigin.optional().describe("in place of a secret"),
+  database: DatabaseTerms.optional().describe("for providers with database"),
 }).openapi("CredentialAdd");
 export type CredentialAdd = z.infer<typeof CredentialAdd>;
 

@@ -53,13 +53,22 @@ export function needOf(event: Event): Need | undefined {
   return isNamed && fixedOf(event).every(canName) ? need : undefined;
 }
 
-const NEEDS: Record<string, (event: Event) => Need | undefined> = { http, dns, mcp, model, process, file };
+const NEEDS: Record<string, (event: Event) => Need | undefined> = {
+  http,
+  dns,
+  db,
+  mcp,
+  model,
+  process,
+  file,
+};
 
 /** Texts of an event that its need names besides the value. */
 function fixedOf(event: Event): string[] {
   const fields: Record<string, string[]> = {
     http: ["method", "scheme", "host"].map((name) => `http.request.${name}`),
     dns: ["dns.request.qtype"],
+    db: ["db.request.system", "db.request.host", "db.request.user", "db.request.name"],
     mcp: ["mcp.request.method", "mcp.request.server_name"],
     model: ["provider", "api_family", "operation"].map((name) => `model.request.${name}`),
     process: ["process.activity.executable"],
@@ -129,6 +138,29 @@ function dns(event: Event): Need | undefined {
         process: { pid: 1, ppid: 0, executable: "sbx-witness", command: "sbx-witness", cwd: "" },
       },
       dns: asked,
+    },
+  };
+}
+
+function db(event: Event): Need | undefined {
+  if (!event.db) return undefined;
+  const { system, host, port, user, name, kind } = event.db.request;
+  return {
+    slug: slug("db", system, host),
+    label: `${system} at ${host}:${port}`,
+    tests: [
+      is("db.request.system", system),
+      is("db.request.host", host),
+      `db.request.port == ${port}`,
+      is("db.request.user", user),
+      is("db.request.name", name),
+    ],
+    field: "db.request.kind",
+    value: kind,
+    open: "any statement of that kind",
+    other: {
+      ...event,
+      db: { request: { ...event.db.request, statement: "", command: "", bytes: 0 } },
     },
   };
 }

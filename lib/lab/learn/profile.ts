@@ -268,6 +268,7 @@ class Learner {
     return [
       "(has(http.request) && !is_private_host(http.request.host))",
       "has(dns.request)",
+      "has(db.request)",
       // Stays blocked by its default rule.
       '(has(mcp.request) && mcp.request.method != "sampling/createMessage")',
       "has(model.request)",
@@ -289,4 +290,12 @@ const CHANGES = '(file.activity.operation in ["write", "create", "delete", "rena
   'file.activity.path_class in ["workspace", "home", "system", "other"])';
 
 /** Families in the order of the profile. */
-const FAMILIES = allOf<typeof GOVERNED_FAMILIES[number]>()("http", "dns", "model", "mcp", "process", "file");
+const FAMILIES = allOf<typeof GOVERNED_FAMILIES[number]>()(
+  "http",
+  "dns",
+  "db",
+  "model",
+  "mcp",
+  "process",
+  "file",
+);

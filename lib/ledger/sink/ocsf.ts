@@ -33,6 +33,7 @@ type ObservableType = [id: number, name: string];
 const OBSERVABLES: Record<string, Record<string, ObservableType>> = {
   http: { host: HOSTNAME },
   dns: { qname: HOSTNAME },
+  db: { host: HOSTNAME },
   credential: { host: HOSTNAME },
   // A type of its own for paths comes with a later OCSF.
   file: { name: [7, "File Name"], path: [OTHER, "File Path"] },

@@ -5,6 +5,7 @@ import type { DialAddress } from "../upstream/upstream.ts";
 import type { BufferBudget } from "./body_buffer.ts";
 import type { SbxError } from "../../base/error/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
+import type { NetTimeouts } from "../limit.ts";
 import type { Header } from "../message/header.ts";
 import type { ExchangeCache } from "./cached.ts";
 
@@ -27,6 +28,7 @@ export interface ExchangeContext {
     address: string | undefined,
     actor: "vm" | "host",
   ): Promise<DialAddress>;
+  timeouts: NetTimeouts;
   /** idle timeout of a relayed connection in `ms` */
   relayMs: number;
   /** time for the closing handshake of a WebSocket in `ms` */

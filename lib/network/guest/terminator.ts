@@ -10,7 +10,7 @@ import type { ByteStream } from "../connection.ts";
 import { LISTENER_NAMES_MAX } from "../limit.ts";
 
 /** A client of HTTP/1.0 offers that alone, as `curl --http1.0` does. */
-const ALPN = ["http/1.1", "http/1.0"];
+export const HTTP_ALPN: readonly string[] = ["http/1.1", "http/1.0"];
 /** Most listeners for clients without a server name: each has the certificate of one address. */
 const ADDRESSES_MAX = 16;
 /** Delay in `ms` after a failed accept. */
@@ -29,12 +29,15 @@ export interface TerminatedTls {
 /** Terminates the TLS of one guest. */
 export class Terminator {
   readonly #ca: Ca;
+  readonly #alpn: readonly string[];
   #byName?: Loopback;
   readonly #byAddress = new Map<string, Promise<Loopback>>();
   #closed = false;
 
-  constructor(ca: Ca) {
+  /** @param alpn protocols for clients that offer any */
+  constructor(ca: Ca, alpn = HTTP_ALPN) {
     this.#ca = ca;
+    this.#alpn = alpn;
   }
 
   /**
@@ -98,7 +101,7 @@ export class Terminator {
   }
 
   #open(): Loopback {
-    const loopback: Loopback = Loopback.open({
+    const loopback: Loopback = Loopback.open(this.#alpn, {
       [Symbol.for("unstableSniResolver")]: async (serverName: string) => {
         const name = canonicalHost(serverName) ?? "";
         // Only our relay gets this far, with a ClientHello that was parsed before.
@@ -120,7 +123,7 @@ export class Terminator {
       this.#byAddress.delete(oldest);
       opening.then((loopback) => loopback.close(), () => {});
     }
-    const loopback = this.#ca.leaf(address).then((leaf) => Loopback.open({ ...leaf }));
+    const loopback = this.#ca.leaf(address).then((leaf) => Loopback.open(this.#alpn, { ...leaf }));
     this.#byAddress.set(address, loopback);
     loopback.catch(() => this.#byAddress.delete(address));
     return loopback;
@@ -161,8 +164,8 @@ class Loopback {
   }
 
   /** @param certificate a certificate and key, or Deno's resolver by server name */
-  static open(certificate: object): Loopback {
-    const options = { hostname: "127.0.0.1", port: 0, alpnProtocols: ALPN, ...certificate };
+  static open(alpn: readonly string[], certificate: object): Loopback {
+    const options = { hostname: "127.0.0.1", port: 0, alpnProtocols: [...alpn], ...certificate };
     return new Loopback(Deno.listenTls(options as Deno.ListenTlsOptions & Deno.TlsCertifiedKeyPem));
   }
 

@@ -78,6 +78,32 @@ export interface MessageFilter {
   readonly substitutions: readonly CredentialSubstitution[];
 }
 
+/** Kinds of databases that the host logs in to; also the ids of their providers. */
+export type DatabaseSystem = "postgres" | "mysql" | "redis";
+
+/** An account at a database that the guest may use; the password stays in the broker. */
+export interface DatabaseAccount {
+  system: DatabaseSystem;
+  /** of the password */
+  ref: string;
+  /** the only user that it is for */
+  user?: string;
+  /** the only database that it is for */
+  name?: string;
+  /** the server is reached without TLS, on loopback */
+  tls?: "off";
+  /** the server may ask for an MD5 hash of the password */
+  md5?: true;
+}
+
+/** A login at a database: only the server may see the password. */
+export interface DatabaseLogin {
+  secret: string;
+  /** aborts when the credential is revoked: the connection has to end */
+  released: AbortSignal;
+  substitution: CredentialSubstitution;
+}
+
 /**
  * Exchanges secrets for refs and back. Header names are lower case; the path and query of a request come as a header
  * field named `:path`, so that secrets and refs in a query are found too.
@@ -100,6 +126,10 @@ export interface CredentialPort {
    * a secret is dropped.
    */
   answer(host: string, headers: Header[]): Substituted;
+  /** Accounts at the database of this host and port that the guest may use, the latest first. */
+  databases?(host: string, port: number): DatabaseAccount[];
+  /** Gives the password of an account for a login. @throws {CredentialDenied} e.g. revoked */
+  login?(ref: string, host: string, port: number): DatabaseLogin;
   /** Removes secrets from the fields of a message that is about to be recorded, names included. */
   scrubFields(headers: readonly Header[]): readonly Header[];
   /**

@@ -15,6 +15,8 @@ export interface ConnectOptions {
   connectTcp?: TcpConnector;
   /** protocols to offer, in order of preference */
   alpn: string[];
+  /** asks the server to begin TLS, in a protocol that begins without it; reads nothing beyond the answer */
+  beginTls?(tcp: Deno.TcpConn): Promise<void>;
 }
 
 /**
@@ -25,7 +27,7 @@ export interface ConnectOptions {
  */
 export async function connect(
   destination: PinnedDestination,
-  { watch, timeoutMs, caCerts, connectTcp = connectDirectly, alpn }: ConnectOptions,
+  { watch, timeoutMs, caCerts, connectTcp = connectDirectly, alpn, beginTls }: ConnectOptions,
 ): Promise<{ connection: BufferedConnection; protocol?: string }> {
   const { scheme, host, dial } = destination;
   const timeout = new AbortController();
@@ -42,6 +44,7 @@ export async function connect(
     conn = tcp;
     tcp.setNoDelay(true);
     if (scheme !== "https") return { connection: new BufferedConnection(tcp, watch) };
+    await beginTls?.(tcp);
     const tls = await Deno.startTls(tcp, { hostname: host, caCerts: [...caCerts], alpnProtocols: alpn });
     conn = tls;
     const { alpnProtocol } = await tls.handshake();
@@ -52,9 +55,17 @@ export async function connect(
   } catch (cause) {
     closeQuietly(conn);
     if (timeout.signal.aborted) throw timeoutError(destination, cause);
+    if (cause instanceof UpgradeRefused) throw cause.reason;
     throw cause instanceof SbxError ? proxyError(destination, cause) : connectError(destination, cause);
   } finally {
     watch.remove(deadline);
+  }
+}
+
+/** The server does not begin TLS. */
+export class UpgradeRefused extends Error {
+  constructor(readonly reason: SbxError) {
+    super(reason.message);
   }
 }
 

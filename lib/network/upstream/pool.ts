@@ -3,7 +3,7 @@ import type { BufferedConnection, DeadlineWatch } from "../connection.ts";
 import { ConnectionLost } from "../fault.ts";
 import { IDLE_MAX, IDLE_PER_UPSTREAM_MAX, type NetTimeouts } from "../limit.ts";
 import { AnnouncedBody, WholeBody } from "../message/body.ts";
-import { connect } from "./connect.ts";
+import { connect, type ConnectOptions } from "./connect.ts";
 import { Http1Exchange, isIdempotent } from "./http1.ts";
 import { Http2Session } from "./http2/mod.ts";
 import type {
@@ -111,8 +111,11 @@ export class Pool {
   }
 
   /** Connects for a relay; the connection is never reused. @throws {SbxError} */
-  async connect(destination: PinnedDestination): Promise<BufferedConnection> {
-    const { connection } = await this.#connect(destination, []);
+  async connect(
+    destination: PinnedDestination,
+    beginTls?: ConnectOptions["beginTls"],
+  ): Promise<BufferedConnection> {
+    const { connection } = await this.#connect(destination, [], beginTls);
     return connection;
   }
 
@@ -160,13 +163,14 @@ export class Pool {
     return { session };
   }
 
-  async #connect(destination: PinnedDestination, alpn: string[]) {
+  async #connect(destination: PinnedDestination, alpn: string[], beginTls?: ConnectOptions["beginTls"]) {
     const connected = await connect(destination, {
       watch: this.#watch,
       timeoutMs: this.#timeouts.connect,
       caCerts: this.#caCerts,
       connectTcp: this.#connectTcp,
       alpn,
+      ...(beginTls && { beginTls }),
     });
     const { connection } = connected;
     if (this.#closed) connection.close();

@@ -49,6 +49,9 @@ export function scopeOf(
 const COVERED: Readonly<Record<string, readonly string[]>> = {
   http: ["method", "scheme", "host", "port", "path"].map((name) => `http.request.${name}`),
   dns: ["dns.request.qtype", "dns.request.qname"],
+  db: ["system", "host", "port", "user", "name", "kind", "command", "statement"].map((name) =>
+    `db.request.${name}`
+  ),
   mcp: ["method", "server_name", "tool_name", "namespaced_tool_name"].map((name) => `mcp.request.${name}`),
   model: ["provider", "api_family", "model", "operation"].map((name) => `model.request.${name}`),
   file: ["file.activity.operation", "file.activity.path"],
@@ -67,6 +70,14 @@ const WORDS: Record<string, (event: Event) => string | undefined> = {
       : `${method} ${scheme}://${authority}${path}${refs}, with any query, headers and body`;
   },
   dns: ({ dns }) => dns && `${dns.request.qtype} ${dns.request.qname}`,
+  db: ({ db }) => {
+    if (!db) return undefined;
+    const { system, host, port, user, name, kind, statement } = db.request;
+    const account = [user, name].filter(Boolean).join(" in ");
+    return `${kind} at ${system}://${host}:${port}${
+      account && ` as ${account}`
+    }: ${statement}, with any values`;
+  },
   mcp: ({ mcp }) => {
     if (!mcp) return undefined;
     const { method, server_name, namespaced_tool_name } = mcp.request;

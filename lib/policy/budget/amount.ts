@@ -16,6 +16,7 @@ export const noAmounts = (): Amounts => ({ usd: 0, tokens: 0, requests: 0, bytes
 export const KINDS_OF: Partial<Record<Event["common"]["event_type"], readonly Kind[]>> = {
   "http.request": ["requests", "bytes_out", "minutes"],
   "dns.query": ["requests", "bytes_out"],
+  "db.statement": ["minutes"],
   "model.call": ["usd", "tokens", "minutes"],
   "mcp.tool_call": ["minutes"],
 };

@@ -238,11 +238,23 @@ export function subjectWithError(event: object): string {
   return error === undefined ? subjectLine(event) : `${subjectLine(event)} (${error})`;
 }
 
+/** Most characters of a statement on a line. */
+const STATEMENT_SHOWN = 120;
+
 const SUBJECTS: Record<string, (body: Fields, request: Fields, response: Fields) => string> = {
   http: (_, { method, url, git }, { status, bytes }) =>
     join(method, url, formatGit(git), formatStatus(status), formatSize(bytes)),
   dns: (_, { qtype, qname }, { rcode, answers }) =>
     join(qtype, qname, formatStatus((answers as string[] | undefined)?.join(" ") || rcode)),
+  db: (_, { system, host, kind, statement }, { error, bytes }) =>
+    join(
+      system,
+      host,
+      kind,
+      String(statement ?? "").slice(0, STATEMENT_SHOWN),
+      formatStatus(error),
+      formatSize(bytes),
+    ),
   mcp: (_, { method, namespaced_tool_name, server_name }, { is_error }) =>
     join(method, namespaced_tool_name || server_name, is_error ? "→ error" : undefined),
   model: (

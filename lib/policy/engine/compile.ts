@@ -330,6 +330,9 @@ function rewritableField(path: string) {
   if (path.startsWith(GIT)) {
     throw new MatchError(`${path} describes a git operation; block it instead`);
   }
+  if (path.startsWith("db.")) {
+    throw new MatchError(`${path} describes a statement, which is sent as it is; block it instead`);
+  }
   if (path.startsWith("common.") || path === "schema_version" || path.startsWith("credential.")) {
     throw new MatchError(`${path} describes the event itself and cannot be rewritten`);
   }

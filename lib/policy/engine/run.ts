@@ -226,6 +226,7 @@ const RULES_EXAMINED_MAX = 64;
 const SUBJECT: Record<string, string> = {
   http: "http.request.host",
   dns: "dns.request.qname",
+  db: "db.request.kind",
   mcp: "mcp.request.namespaced_tool_name",
   model: "model.request.provider",
   file: "file.activity.path",

@@ -38,6 +38,7 @@ import { grantOf, readContract } from "../../session/mod.ts";
 import { eventsOf } from "../record/ledger.ts";
 import type { Vm } from "../vm/vm.ts";
 import { Buffer } from "node:buffer";
+import { isHostZone } from "../../base/address/mod.ts";
 import { openCa } from "../../network/ca/mod.ts";
 import { type BootFile, CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../machine/guest/wire/mod.ts";
 
@@ -51,7 +52,7 @@ const AUDIT_ROWS = 100;
  * @throws {SbxError} `credential.invalid`: its fields do not fit together; as {@linkcode findAdded}
  */
 export function newCredential(
-  { provider, secret, label, host, decoy, custom: said, origin }: CredentialAdd,
+  { provider, secret, label, host, decoy, custom: said, origin, database }: CredentialAdd,
   added: readonly AddedProvider[] = [],
 ): NewCredential {
   const builtIn = Catalogue.BUILT_IN.named(provider);
@@ -65,6 +66,7 @@ export function newCredential(
     });
   }
   requireHost(definition, host);
+  if (database) requireDatabase(definition, host!, database);
   if (label !== undefined) requireNoKey("label", label);
   // Clouds give hosts random names, with dots.
   if (host !== undefined && (!host.includes(".") || holdsToken(host))) requireNoKey("host", host);
@@ -79,10 +81,11 @@ export function newCredential(
     // The ref of a secret that changes is made of a random text.
     secret: secret ?? (origin ? crypto.randomUUID() : decoySecret(definition.id)),
     label,
-    ...(host !== undefined && { hosts: [host] }),
+    ...(host !== undefined && { hosts: [placeOf(definition, host)] }),
     ...(custom && { custom }),
     ...(origin && { origin }),
     ...(decoy && { decoy }),
+    ...(database && Object.keys(database).length > 0 && { database }),
   };
 }
 
@@ -99,8 +102,35 @@ function requireNew(id: Provider, builtIn: Definition | undefined): void {
   });
 }
 
+/** A database has a port: another one is another server. */
+function placeOf({ database }: Definition, host: string): string {
+  return database && !host.includes(":") ? `${host}:${database.port}` : host;
+}
+
+/** @throws {SbxError} `credential.invalid`: no database, or one that needs TLS */
+function requireDatabase(
+  { id, database }: Definition,
+  host: string,
+  { tls, md5, user, name }: NonNullable<CredentialAdd["database"]>,
+): void {
+  const invalid = (problem: string, hint: string) => new SbxError("credential.invalid", problem, { hint });
+  if (!database) throw invalid(`${id} is no database`, "leave out user, database, tls and md5");
+  if (md5 && id !== "postgres") throw invalid(`${id} has no MD5 passwords`, "leave out md5");
+  for (const text of [user, name]) if (text !== undefined) requireNoKey("label", text);
+  const hostname = host.split(":")[0];
+  if (tls !== "off" || isLoopbackName(hostname) || isHostZone(hostname)) return;
+  throw invalid(
+    `the password would cross the network to ${hostname} without TLS`,
+    "leave out --tls off; it is for databases of this machine, such as postgres.host.sbx",
+  );
+}
+
+function isLoopbackName(host: string): boolean {
+  return host === "localhost" || /^127(?:\.[0-9]{1,3}){3}$/.test(host);
+}
+
 /** A host is for providers whose keys name one, and needed where they own none. */
-function requireHost({ id, hosts, named_hosts }: Definition, host: string | undefined): void {
+function requireHost({ id, hosts, named_hosts, database }: Definition, host: string | undefined): void {
   const invalid = (problem: string, hint: string) => new SbxError("credential.invalid", problem, { hint });
   if (host === undefined) {
     if (hosts.length > 0 || !named_hosts) return;
@@ -112,6 +142,8 @@ function requireHost({ id, hosts, named_hosts }: Definition, host: string | unde
       "give host with mcp, or leave it out",
     );
   }
+  // A database is no HTTP server that a provider could own.
+  if (database) return;
   const name = host.split(":")[0];
   if (!named_hosts.some((pattern) => hostTest(pattern)(name))) {
     throw invalid(`keys of ${id} do not go to ${name}`, `name a host such as ${named_hosts.join(" or ")}`);

@@ -84,7 +84,7 @@ export class EventPassage implements Passage {
 }
 
 /** Families whose events have a response. */
-export const RESPONDING: ReadonlySet<string> = new Set(["http", "dns", "mcp", "model"]);
+export const RESPONDING: ReadonlySet<string> = new Set(["http", "dns", "db", "mcp", "model"]);
 
 /** Families whose responses some rule reads. */
 export function reviewedFamilies({ rules }: Policy): ReadonlySet<string> {

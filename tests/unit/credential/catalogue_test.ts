@@ -58,7 +58,40 @@ function placesOf({ headers = [], basic = [], queries = [], paths = [] }: Defini
   ]);
 }
 
-for (const definition of DEFINITIONS) {
+Deno.test(
+  "the password of a database travels in no request, and is given at its host and port alone",
+  world([
+    {
+      provider: "postgres",
+      secret: "a-secret-of-postgres",
+      hosts: ["db.mine.example:5432"],
+      database: { user: "app" },
+    },
+  ], async ({ open, refs, store }) => {
+    const broker = await open(["postgres"]);
+    for (const [place, header] of allPlaces(refs.postgres)) {
+      const inject = () => broker.inject(to("db.mine.example", "https", 5432), [[":path", "/"], header]);
+      assertThrows(inject, CredentialDenied, "do not travel here", place);
+    }
+    assertEquals(broker.databases("db.mine.example", 5432), [
+      { system: "postgres", ref: refs.postgres, user: "app" },
+    ]);
+    assertEquals(broker.login(refs.postgres, "db.mine.example", 5432).secret, "a-secret-of-postgres");
+    for (const [host, port] of [["db.mine.example", 5433], ["other.example", 5432]] as const) {
+      assertEquals(broker.databases(host, port), []);
+      assertThrows(() => broker.login(refs.postgres, host, port), CredentialDenied, "does not own");
+    }
+    const others = await open(["npm"]);
+    assertEquals(others.databases("db.mine.example", 5432), []);
+    assertThrows(() => others.login(refs.postgres, "db.mine.example", 5432), CredentialDenied, "not granted");
+    await store.revoke(refs.postgres);
+    assertEquals(broker.databases("db.mine.example", 5432), []);
+    assertThrows(() => broker.login(refs.postgres, "db.mine.example", 5432), CredentialDenied, "revoked");
+    assertEquals(broker.guards({ scheme: "https", host: "db.mine.example", port: 443, path: "/" }), false);
+  }),
+);
+
+for (const definition of DEFINITIONS.filter(({ database }) => !database)) {
   const { id, hosts } = definition;
   const secret = keyOf(definition);
   const host = hostOf(definition);

@@ -66,19 +66,47 @@ Deno.test("the API, the broker and profiles know the same providers", () =>
 
 Deno.test("a key is added for every provider, with a host where its service runs at many", () =>
   withApp(async (call) => {
-    for (const { id, hosts, named_hosts } of DEFINITIONS) {
+    for (const { id, hosts, named_hosts, database } of DEFINITIONS) {
       const host = named_hosts?.[0] === "*" ? "mine.example" : named_hosts?.[0].replace("*", "mine");
       const body = { provider: id, secret: `a-secret-of-${id}`, ...(hosts.length === 0 && { host }) };
       const added = await call("POST", "/credentials/add", body);
       assertEquals([added.status, added.body.provider, added.body.running], [200, id, []]);
       const other = await call("POST", "/credentials/add", { ...body, host: "github.com" });
-      // Only a key of a server of one's own may be for another provider's host.
-      assertEquals(other.status, id === "mcp" ? 200 : 400, id);
+      // Only a key of a server of one's own may be for another provider's host; no request carries a database's.
+      assertEquals(other.status, id === "mcp" || database ? 200 : 400, id);
     }
     const { body } = await call("POST", "/credentials/add", { provider: "ghcr", secret: "a-secret-of-ghcr" });
     assertEquals(body.provider, "github");
     const pages = { provider: "gitlab", secret: SECRET, host: "someone.gitlab.io" };
     assertEquals((await call("POST", "/credentials/add", pages)).status, 400);
+  }));
+
+Deno.test("a database's password has a port, and terms that fit it", () =>
+  withApp(async (call) => {
+    const body = { provider: "pg", secret: "a-secret-of-postgres", host: "db.mine.example" };
+    const add = (changes: object) => call("POST", "/credentials/add", { ...body, ...changes });
+    const { body: added } = await add({ database: { user: "app", name: "shop", md5: true } });
+    const { hosts, provider, database } = added;
+    assertEquals([provider, hosts], ["postgres", ["db.mine.example:5432"]]);
+    assertEquals(database, { user: "app", name: "shop", md5: true });
+    // One password of two users would lose one of them its limits.
+    const conflict = await add({ database: { user: "other" } });
+    assertEquals([conflict.status, conflict.body.code], [409, "credential.conflict"]);
+    for (const host of ["db.mine.example", "10.0.0.1:5432", "localhost.mine.example"]) {
+      assertEquals(
+        (await add({ secret: "another-secret-1", host, database: { tls: "off" } })).status,
+        400,
+        host,
+      );
+    }
+    for (const host of ["localhost", "127.0.0.1:5433", "postgres.host.sbx"]) {
+      assertEquals(
+        (await add({ secret: `a-secret-${host}`, host, database: { tls: "off" } })).status,
+        200,
+        host,
+      );
+    }
+    assertEquals((await add({ provider: "mcp", database: { user: "app" } })).status, 400);
   }));
 
 Deno.test("an answer names the running VMs that may use a new key", () =>

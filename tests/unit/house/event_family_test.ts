@@ -13,6 +13,7 @@ import { fromRoot } from "../../helper/repo.ts";
 const DRAFTS: Record<EventFamily, string | undefined> = {
   http: "lib/network/exchange/draft.ts",
   dns: "lib/network/dns/service.ts",
+  db: "lib/network/database/event.ts",
   mcp: "lib/mcp/endpoint/event.ts",
   model: "lib/network/model/call.ts",
   file: undefined,

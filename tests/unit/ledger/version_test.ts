@@ -98,7 +98,8 @@ Deno.test("every column of the current views filters an older ledger", () =>
     try {
       for (const view of [...VIEW_FIELDS.keys(), "decisions"]) {
         const { rows, columns } = await client.execute(`SELECT * FROM ${view}`);
-        assert(rows.length > 0, view);
+        // The family of databases came after these ledgers.
+        assertEquals(rows.length > 0, view !== "db_events", view);
         assertEquals(Object.keys(VIEW_FIELDS.get(view) ?? {}).filter((name) => !columns.includes(name)), []);
         for (const column of columns) {
           for (const row of rows) {

@@ -1,0 +1,386 @@
+/** The beginning of a guest's connection to a PostgreSQL server: its first messages, the decision, and both logins. */
+import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
+import { type Decision, guestLine, type Passage } from "../../policy/mod.ts";
+import type { BufferedConnection } from "../connection.ts";
+import type { ExchangeContext } from "../exchange/context.ts";
+import { connectDraft, NO_HTTP_BODY, substitutionDraft } from "../exchange/draft.ts";
+import { errorText } from "../exchange/response_relay.ts";
+import { ConnectionLost, MessageFault } from "../fault.ts";
+import { CredentialDenied, type DatabaseAccount, type DatabaseLogin } from "../interface/mod.ts";
+import { relayedBytes } from "../relay.ts";
+import type { PinnedDestination } from "../upstream/upstream.ts";
+import { statementDraft } from "./event.ts";
+import { ConnectionEnd, PostgresRelay } from "./postgres.ts";
+import { beginPostgresTls, loginAtPostgres, LoginRefused } from "./postgres_login.ts";
+import {
+  CANCEL_REQUEST,
+  errorMessage,
+  GSS_REQUEST,
+  SSL_REQUEST,
+  type StartupPacket,
+  startupParameters,
+  takeStartup,
+} from "./postgres_message.ts";
+import type { Cancel, DatabaseClient } from "./client.ts";
+import { isPlainEncoding, readSql } from "./statement.ts";
+
+/** A ref of a credential in a text. */
+const REF = /credential:blake3:[0-9a-f]{64}/;
+/** Parameters of a StartupMessage that are no settings. */
+const ACCOUNT_PARAMETERS = new Set(["user", "database", "replication"]);
+/** First byte of TLS. */
+const TLS_HANDSHAKE = 0x16;
+/** Version 3 of the protocol, in the upper half of the code. */
+const VERSION = 3;
+/** Time in which a CancelRequest's connection ends; the server closes it at once. */
+const CANCEL_END_BYTES = 64;
+
+export class PostgresConnection {
+  readonly #context: ExchangeContext;
+  readonly #client: DatabaseClient;
+  readonly #cancels: Map<string, Cancel>;
+  #connection: BufferedConnection;
+
+  constructor(context: ExchangeContext, client: DatabaseClient, cancels: Map<string, Cancel>) {
+    this.#context = context;
+    this.#client = client;
+    this.#cancels = cancels;
+    this.#connection = client.connection;
+  }
+
+  async serve(): Promise<Decision | undefined> {
+    let packet: StartupPacket | undefined;
+    try {
+      packet = await this.#firstMessage();
+    } catch (error) {
+      if (!(error instanceof MessageFault)) throw error;
+      return this.#refuse("guard-relay", `the connection has ${error.reason}`);
+    }
+    if (!packet) return undefined;
+    if (packet.code === CANCEL_REQUEST) {
+      await this.#cancel(packet);
+      return undefined;
+    }
+    const { flow, host } = this.#client;
+    const passage = await this.#decide();
+    const moved = relayedBytes(passage);
+    let error: string | undefined;
+    try {
+      if (!passage.allowed) throw new ConnectionEnd("42501", guestLine(passage.decision));
+      const { request } = passage.event.http!;
+      if (request.host !== host || request.port !== flow.port) {
+        throw new SbxError(
+          "policy.blocked",
+          "a rule sends this connection elsewhere, where its password is not for",
+          {
+            hint: "take the rewrite of the host out of the rule",
+          },
+        );
+      }
+      await this.#relay(packet, passage, moved);
+    } catch (cause) {
+      error = await this.#tell(cause);
+    } finally {
+      this.#connection.close();
+      if (passage.allowed) {
+        const body = { ...NO_HTTP_BODY, size: moved.received, truncated: moved.received > 0 };
+        passage.finish({
+          response: { status: 200, bytes: moved.received, headers: {}, body },
+          ...(error !== undefined && { error }),
+        });
+      }
+    }
+    return undefined;
+  }
+
+  /** Reads the requests for encryption, and the first message behind them. */
+  async #firstMessage(): Promise<StartupPacket | undefined> {
+    let isSecure = false;
+    let hasAsked = false;
+    while (true) {
+      const client = this.#connection;
+      if (client.count === 0 && !await client.fill().catch(() => false)) return undefined;
+      if (!isSecure && client.unread[0] === TLS_HANDSHAKE) {
+        if (!await this.#beginTls()) return undefined;
+        isSecure = true;
+        continue;
+      }
+      const packet = await takeStartup(client);
+      if (packet?.code !== SSL_REQUEST && packet?.code !== GSS_REQUEST) return packet;
+      const isTls = packet.code === SSL_REQUEST;
+      if (packet.bytes.length !== 8 || isTls && (isSecure || hasAsked)) {
+        throw new MessageFault("a false request for encryption");
+      }
+      hasAsked ||= isTls;
+      // What came before the answer was never encrypted.
+      if (client.count > 0) throw new MessageFault("bytes behind a request for encryption");
+      await client.write(new Uint8Array([isTls ? 0x53 : 0x4e]));
+    }
+  }
+
+  async #beginTls(): Promise<boolean> {
+    const inside = await this.#client.acceptTls(this.#connection);
+    if (!inside) return false;
+    this.#connection = inside;
+    return true;
+  }
+
+  async #decide(): Promise<Passage> {
+    const { flow, by, host } = this.#client;
+    const gone = new AbortController();
+    const client = this.#connection;
+    client.deadline.off();
+    client.listen(() => gone.abort());
+    return await this.#context.gate.decide(
+      connectDraft(by, "postgres", host, flow.port, "postgres"),
+      gone.signal,
+    )
+      .finally(() => client.unlisten());
+  }
+
+  /** Logs in and relays. @throws {ConnectionEnd}, {LoginRefused}, {SbxError}, and faults of both sides */
+  async #relay(
+    { code, bytes }: StartupPacket,
+    passage: Passage,
+    moved: ReturnType<typeof relayedBytes>,
+  ): Promise<void> {
+    if (code >>> 16 !== VERSION) {
+      throw new ConnectionEnd("0A000", "sbx relays version 3 of the protocol only");
+    }
+    const parameters = startupParameters(bytes);
+    const user = parameters.get("user") ?? "";
+    const account = this.#choose(user, parameters);
+    const { flow, by, host } = this.#client;
+    const place = {
+      system: "postgres" as const,
+      host,
+      port: flow.port,
+      user,
+      name: parameters.get("database") || user,
+    };
+    await this.#decideSettings(
+      parameters,
+      (text) => statementDraft(by, place, readSql(text, "postgres"), text.length),
+    );
+    const login = this.#login(account, passage);
+    const destination = await this.#destination(account);
+    const server = await this.#open(destination, account);
+    let cancelKey: string | undefined;
+    const relay = { end: (_: ConnectionEnd) => server.close() };
+    const release = () =>
+      relay.end(new ConnectionEnd("57P01", "the credential of this database was revoked"));
+    login.released.addEventListener("abort", release);
+    try {
+      const { connect } = this.#context.timeouts;
+      server.deadline.set(connect);
+      const forClient = await loginAtPostgres(server, bytes, {
+        user,
+        password: login.secret,
+        isSecure: account.tls !== "off",
+        md5: account.md5 === true,
+      }).catch((error) => {
+        throw login.released.aborted
+          ? new ConnectionEnd("57P01", "the credential of this database was revoked")
+          : error;
+      });
+      const client = this.#connection;
+      for (const message of forClient) await client.write(message);
+      const session = new PostgresRelay({
+        client,
+        server,
+        gate: this.#context.gate,
+        draft: (reading, length) => statementDraft(by, place, reading, length),
+        password: login.secret,
+        moved,
+        idleMs: this.#context.relayMs,
+        onKey: (key) => {
+          if (cancelKey !== undefined) throw new MessageFault("a second key");
+          cancelKey = `${host}:${flow.port} ${key}`;
+          this.#cancels.set(cancelKey, (packet) => this.#sendCancel(destination, account, packet));
+        },
+      });
+      relay.end = (reason) => session.end(reason);
+      if (login.released.aborted) release();
+      await session.run();
+    } finally {
+      login.released.removeEventListener("abort", release);
+      if (cancelKey !== undefined) this.#cancels.delete(cancelKey);
+      server.close();
+    }
+  }
+
+  /** Chooses the credential by the user that the guest names. @throws {ConnectionEnd} */
+  #choose(user: string, parameters: ReadonlyMap<string, string>): DatabaseAccount {
+    const { accounts, host, flow } = this.#client;
+    for (const text of parameters.values()) {
+      const [ref] = REF.exec(text) ?? [];
+      if (ref !== undefined) this.#denyRef(ref);
+    }
+    const replication = parameters.get("replication");
+    if (replication !== undefined && !/^(?:0|off|false|no)$/i.test(replication)) {
+      throw new ConnectionEnd("42501", "replication is no statement that policy could decide on");
+    }
+    const encoding = parameters.get("client_encoding");
+    if (encoding !== undefined && !isPlainEncoding(encoding.replace(/^'|'$/g, ""))) {
+      throw new ConnectionEnd(
+        "0A000",
+        "sbx reads statements in UTF-8 and the encodings of one byte only",
+        SET_UTF8,
+      );
+    }
+    const account = accounts.find((each) => each.user === user) ??
+      accounts.find((each) => each.user === undefined);
+    if (!account) {
+      const users = accounts.map((each) => `"${each.user}"`).join(", ");
+      throw new ConnectionEnd(
+        "28000",
+        `the credentials of ${host}:${flow.port} are for the user ${users}, not for "${user}"`,
+      );
+    }
+    const name = parameters.get("database") || user;
+    if (account.name !== undefined && account.name !== name) {
+      throw new ConnectionEnd(
+        "28000",
+        `the credential is for the database "${account.name}", not for "${name}"`,
+      );
+    }
+    return account;
+  }
+
+  /** A ref in the place of a user or database is one that somebody hopes to have resolved. */
+  #denyRef(ref: string): never {
+    const { host, flow, by } = this.#client;
+    try {
+      const { substitution } = this.#context.broker.login!(ref, host, flow.port);
+      const reason = "secrets do not travel here";
+      this.#context.gate.observe(
+        substitutionDraft(by, { ...substitution, location: "startup", outcome: "denied", reason }),
+      );
+    } catch (error) {
+      if (!(error instanceof CredentialDenied)) throw error;
+      for (const each of error.substitutions) this.#context.gate.observe(substitutionDraft(by, each));
+    }
+    throw new ConnectionEnd(
+      "28000",
+      "a ref of a credential is no user, database or setting",
+      "leave it out: the host logs in",
+    );
+  }
+
+  /** Settings of the StartupMessage may do what SET does, and are decided on as SET. */
+  async #decideSettings(
+    parameters: ReadonlyMap<string, string>,
+    draft: (text: string) => ReturnType<typeof statementDraft>,
+  ): Promise<void> {
+    const settings = [...parameters].filter(([name]) =>
+      !ACCOUNT_PARAMETERS.has(name) && !name.startsWith("_pq_.")
+    );
+    const text = settings.map(([name, value]) => {
+      const shown = /^[a-z_][a-z0-9_.]*$/i.test(name) ? name : '"?"';
+      return `SET ${shown} TO '${value.replaceAll("'", "''").replaceAll("\\", "")}'`;
+    }).join("; ");
+    if (settings.length === 0 || readSql(text, "postgres").kind === "read") return;
+    const passage = await this.#context.gate.decide(draft(text));
+    if (!passage.allowed) throw new ConnectionEnd("42501", guestLine(passage.decision));
+    passage.finish();
+  }
+
+  /** @throws {ConnectionEnd} a refused use of the credential */
+  #login(account: DatabaseAccount, passage: Passage): DatabaseLogin {
+    const { host, flow, by } = this.#client;
+    const { event_id } = passage.event.common;
+    try {
+      const login = this.#context.broker.login!(account.ref, host, flow.port);
+      this.#context.gate.observe(substitutionDraft(by, login.substitution, event_id));
+      return login;
+    } catch (error) {
+      if (!(error instanceof CredentialDenied)) throw error;
+      for (const each of error.substitutions) {
+        this.#context.gate.observe(substitutionDraft(by, each, event_id));
+      }
+      throw new ConnectionEnd("28000", error.message, error.hint);
+    }
+  }
+
+  async #destination(account: DatabaseAccount): Promise<PinnedDestination> {
+    const { host, flow, by } = this.#client;
+    const dial = await this.#context.locate(host, flow.port, flow.address, by.actor);
+    if (account.tls === "off" && !isLoopback(dial.hostname)) {
+      throw new SbxError(
+        "upstream.failed",
+        `${host} is not on this machine, and its credential is for use without TLS`,
+        {
+          hint: "revoke the credential, and add it without --tls off",
+        },
+      );
+    }
+    return { scheme: account.tls === "off" ? "tcp" : "https", host, port: flow.port, dial };
+  }
+
+  #open(destination: PinnedDestination, { tls }: DatabaseAccount): Promise<BufferedConnection> {
+    return this.#context.pool.connect(destination, tls === "off" ? undefined : beginPostgresTls);
+  }
+
+  /** Passes a CancelRequest on, if it names a connection of this VM to this server. Its client gets no answer. */
+  async #cancel({ bytes }: StartupPacket): Promise<void> {
+    const { host, flow } = this.#client;
+    const cancel = this.#cancels.get(`${host}:${flow.port} ${bytes.subarray(8).toHex()}`);
+    await cancel?.(bytes).catch(ignore("a CancelRequest has no answer"));
+  }
+
+  async #sendCancel(
+    destination: PinnedDestination,
+    account: DatabaseAccount,
+    packet: Uint8Array,
+  ): Promise<void> {
+    const server = await this.#open(destination, account);
+    try {
+      server.deadline.set(this.#context.timeouts.connect);
+      await server.write(packet);
+      // The server closes the connection once it has sent the signal.
+      while (server.count < CANCEL_END_BYTES && await server.fill());
+    } finally {
+      server.close();
+    }
+  }
+
+  /** Tells the client why its connection ends, in its protocol. @returns the reason for the record */
+  async #tell(cause: unknown): Promise<string> {
+    const client = this.#connection;
+    const fatal = (state: string, text: string, hint?: string) =>
+      client.closed
+        ? undefined
+        : client.write(errorMessage("FATAL", state, text, hint)).catch(ignore("the client is gone"));
+    if (cause instanceof ConnectionEnd) {
+      await fatal(cause.state, cause.message, cause.hint);
+      return cause.message;
+    }
+    if (cause instanceof LoginRefused) {
+      const text = `the login with the credential of this host failed: ${cause.message}`;
+      await fatal(cause.state, text, "your user can check it: sbx credentials list");
+      return `${text} (${cause.state})`;
+    }
+    if (cause instanceof MessageFault || cause instanceof ConnectionLost) {
+      const text = cause instanceof MessageFault ? `the connection has ${cause.reason}` : errorText(cause);
+      await fatal("08P01", text);
+      return text;
+    }
+    const { message, hint } = asSbxError(cause, "relaying a connection to a database");
+    await fatal("08006", message, hint);
+    return message;
+  }
+
+  #refuse(id: string, reason: string): Decision {
+    const { flow, by, host } = this.#client;
+    return this.#context.gate.refuse(connectDraft(by, "postgres", host, flow.port, "postgres"), {
+      id,
+      reason,
+    });
+  }
+}
+
+const SET_UTF8 = "set PGCLIENTENCODING=UTF8";
+
+function isLoopback(address: string): boolean {
+  return address === "::1" || /^127\.[0-9.]+$/.test(address);
+}

@@ -1,0 +1,25 @@
+/**
+ * Databases of a guest to which the host logs in (docs/design/contracts/05-policy.md §5, "Databases"): a connection to the
+ * host and port of a credential that the VM may use.
+ */
+import type { Decision } from "../../policy/mod.ts";
+import type { ExchangeContext } from "../exchange/context.ts";
+import type { Cancel, DatabaseClient } from "./client.ts";
+import { PostgresConnection } from "./postgres_connection.ts";
+
+/** The databases of one VM. */
+export class DatabaseProxy {
+  readonly #context: ExchangeContext;
+  /** open connections by the key that cancels their statements, of this VM alone */
+  readonly #cancels = new Map<string, Cancel>();
+
+  constructor(context: ExchangeContext) {
+    this.#context = context;
+  }
+
+  /** Serves a connection until it ends. @returns the decision that refused it */
+  async serve(client: DatabaseClient): Promise<Decision | undefined> {
+    const connection = new PostgresConnection(this.#context, client, this.#cancels);
+    return await connection.serve();
+  }
+}

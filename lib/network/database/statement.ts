@@ -1,0 +1,448 @@
+/**
+ * The kind of a statement of SQL, by its syntax (docs/design/contracts/05-policy.md §5, "Databases"). This is policy, so it
+ * errs to the stronger kind: a text that two servers may read in two ways counts as the stronger one.
+ */
+import words from "./words.json" with { type: "json" };
+import { FINGERPRINT_MAX } from "./limit.ts";
+
+/** Kinds in order of strength. */
+export const KINDS = ["read", "write", "ddl", "admin"] as const;
+export type StatementKind = typeof KINDS[number];
+
+/** The reading of a text with statements. */
+export interface Reading {
+  kind: StatementKind;
+  /** first word of the strongest statement, upper case */
+  command: string;
+  /** the text with `?` in place of each literal */
+  fingerprint: string;
+}
+
+export type SqlDialect = "postgres" | "mysql";
+
+/** A word, an identifier in quotes, a literal or another character of a statement. */
+interface Token {
+  kind: "word" | "name" | "literal" | "sign";
+  /** of a word or name in lower case; of a literal `?` */
+  text: string;
+  /** of a short string near the beginning, as it is written */
+  value?: string;
+}
+
+/** How a server may read the same text. */
+interface Variant {
+  dialect: SqlDialect;
+  /** a backslash in a plain string escapes the next character */
+  escapes: boolean;
+  /** double quotes hold a name, not a string */
+  quotedNames: boolean;
+}
+
+/** Reads a text of SQL with any number of statements. */
+export function readSql(text: string, dialect: SqlDialect): Reading {
+  const [first, ...others] = variantsOf(text, dialect).map((variant) => readVariant(text, variant));
+  // The fingerprint that hides most is the shortest of names.
+  return others.reduce((strongest, each) => isStronger(each, strongest) ? each : strongest, first);
+}
+
+function isStronger(a: Pick<Reading, "kind">, b: Pick<Reading, "kind">): boolean {
+  return KINDS.indexOf(a.kind) > KINDS.indexOf(b.kind);
+}
+
+/** Every way in which settings of a session let the server read the text; the usual one first. */
+function variantsOf(text: string, dialect: SqlDialect): Variant[] {
+  const usual: Variant = { dialect, escapes: dialect === "mysql", quotedNames: dialect === "postgres" };
+  const variants = [usual];
+  if (text.includes("\\")) variants.push({ ...usual, escapes: !usual.escapes });
+  // PostgreSQL knows one meaning of double quotes.
+  if (dialect === "mysql" && text.includes('"')) {
+    variants.push(...variants.map((each) => ({ ...each, quotedNames: true })));
+  }
+  return variants;
+}
+
+function readVariant(text: string, variant: Variant): Reading {
+  const lexer = new Lexer(text, variant);
+  const tokens = lexer.tokens();
+  let strongest: Pick<Reading, "kind" | "command"> = { kind: "read", command: "" };
+  for (const statement of statementsOf(tokens)) {
+    const found = readStatement(statement, variant.dialect);
+    if (strongest.command === "" || isStronger(found, strongest)) strongest = found;
+  }
+  // A text that the lexer did not understand, or a comment that a server executes, may do anything.
+  if (lexer.isUncertain) strongest = { ...strongest, kind: "admin" };
+  return { ...strongest, fingerprint: fingerprintOf(tokens) };
+}
+
+function* statementsOf(tokens: readonly Token[]): Generator<Token[]> {
+  let statement: Token[] = [];
+  for (const token of tokens) {
+    if (token.kind !== "sign" || token.text !== ";") statement.push(token);
+    else {
+      if (statement.length > 0) yield statement;
+      statement = [];
+    }
+  }
+  if (statement.length > 0) yield statement;
+}
+
+/** Most characters of a command's word. */
+const COMMAND_MAX = 64;
+const FUNCTIONS = new Set(words.functions);
+const HARMLESS_SETTINGS = new Set(words.harmless_settings);
+const ADMIN_OBJECTS = new Set(words.admin_objects);
+
+function readStatement(tokens: readonly Token[], dialect: SqlDialect): Pick<Reading, "kind" | "command"> {
+  const first = tokens.find(({ text }) => text !== "(");
+  const command = first?.kind === "word" ? first.text : "";
+  const kind = kindOfFunctions(tokens);
+  return {
+    kind: kind === "admin" ? kind : kindOfCommand(command, tokens, dialect),
+    command: command.toUpperCase().slice(0, COMMAND_MAX),
+  };
+}
+
+/** Calls of functions that reach beyond the data of the database, also by a name in quotes. */
+function kindOfFunctions(tokens: readonly Token[]): StatementKind {
+  const reaches = tokens.some(({ kind, text }, at) => {
+    if (kind !== "word" && kind !== "name" || tokens[at + 1]?.text !== "(") return false;
+    return FUNCTIONS.has(text) || words.function_prefixes.some((prefix) => text.startsWith(prefix));
+  });
+  return reaches ? "admin" : "read";
+}
+
+function kindOfCommand(command: string, tokens: readonly Token[], dialect: SqlDialect): StatementKind {
+  const has = (...texts: string[]) =>
+    tokens.some(({ kind, text }) => kind === "word" && texts.includes(text));
+  /** of a query: words that write may stand anywhere in it */
+  const queryKind = (): StatementKind => {
+    if (has("outfile", "dumpfile", "program")) return "admin";
+    const count = (...texts: string[]) =>
+      tokens.filter(({ kind, text }) => kind === "word" && texts.includes(text)).length;
+    // INSERT INTO below a WITH writes; SELECT INTO makes a table.
+    if (count("into") > count("insert", "merge")) return dialect === "postgres" ? "ddl" : "write";
+    return has("insert", "update", "delete", "merge", "replace", "truncate", "share") ? "write" : "read";
+  };
+  switch (command) {
+    case "select":
+    case "with":
+    case "values":
+    case "table":
+      return queryKind();
+    case "show":
+    case "fetch":
+    case "move":
+    case "close":
+    case "begin":
+    case "start":
+    case "commit":
+    case "end":
+    case "rollback":
+    case "abort":
+    case "savepoint":
+    case "release":
+    case "deallocate":
+    case "listen":
+    case "unlisten":
+    case "describe":
+    case "desc":
+    case "help":
+    case "use":
+      if (command === "start" && !has("transaction") || isProgram(tokens)) return "admin";
+      // COMMIT PREPARED ends the transaction of another session.
+      return has("prepared") ? "write" : "read";
+    case "declare":
+      return dialect === "postgres" && has("cursor") ? queryKind() : "admin";
+    case "prepare":
+      return dialect === "postgres" ? preparedKind(tokens) : "admin";
+    case "explain":
+    case "analyze":
+      if (command === "analyze" && (dialect === "postgres" || !has("select", "with"))) return "admin";
+      return has("analyze", "analyse") ? explainedKind(tokens, dialect) : "read";
+    case "set":
+      return isHarmlessSetting(tokens) ? "read" : "admin";
+    case "insert":
+    case "update":
+    case "delete":
+    case "merge":
+    case "replace":
+    case "notify":
+    case "lock":
+    case "unlock":
+      return has("outfile", "dumpfile", "program") ? "admin" : "write";
+    case "copy":
+      return copyKind(tokens, dialect);
+    case "create":
+    case "alter":
+    case "drop":
+      return tokens.slice(0, 12).some(({ kind, text }) => kind === "word" && ADMIN_OBJECTS.has(text))
+        ? "admin"
+        : "ddl";
+    case "truncate":
+    case "comment":
+    case "refresh":
+    case "rename":
+      return "ddl";
+    case "":
+      return tokens.length === 0 ? "read" : "admin";
+    default:
+      return "admin";
+  }
+}
+
+/** MariaDB's `BEGIN NOT ATOMIC` is a program. */
+function isProgram(tokens: readonly Token[]): boolean {
+  return tokens.some(({ text }) => text === "atomic");
+}
+
+/** `PREPARE name (types) AS statement`. */
+function preparedKind(tokens: readonly Token[]): StatementKind {
+  const at = tokens.findIndex(({ kind, text }) => kind === "word" && text === "as");
+  return at < 0 ? "admin" : readStatement(tokens.slice(at + 1), "postgres").kind;
+}
+
+/** `EXPLAIN ANALYZE` runs the statement, which begins with the first word that can begin one. */
+function explainedKind(tokens: readonly Token[], dialect: SqlDialect): StatementKind {
+  const at = tokens.findIndex(({ kind, text }, index) =>
+    index > 0 && kind === "word" && words.explained.includes(text)
+  );
+  return at < 0 ? "admin" : readStatement(tokens.slice(at), dialect).kind;
+}
+
+/** `COPY table TO STDOUT` reads, `FROM STDIN` writes; files and programs are the server's. */
+function copyKind(tokens: readonly Token[], dialect: SqlDialect): StatementKind {
+  if (dialect !== "postgres") return "admin";
+  let depth = 0;
+  let direction: Token | undefined;
+  let target: Token | undefined;
+  tokens.forEach((token, index) => {
+    if (token.text === "(" && token.kind === "sign") depth++;
+    if (token.text === ")" && token.kind === "sign") depth--;
+    const isDirection = depth === 0 && token.kind === "word" &&
+      (token.text === "to" || token.text === "from");
+    if (isDirection && !direction) [direction, target] = [token, tokens[index + 1]];
+  });
+  if (target?.kind !== "word") return "admin";
+  if (direction?.text === "from") return target.text === "stdin" ? "write" : "admin";
+  if (target.text !== "stdout") return "admin";
+  return tokens[1]?.text === "(" ? readStatement(tokens.slice(2), dialect).kind : "read";
+}
+
+/** Settings of a session that change neither rights nor the meaning of statements. */
+function isHarmlessSetting(tokens: readonly Token[]): boolean {
+  const texts = tokens.slice(1).filter(({ text }) => text !== "session" && text !== "local");
+  const [name, sign, value] = texts;
+  if (name?.kind !== "word" || texts.some(({ text, kind }) => kind === "sign" && /[@,(:]/.test(text))) {
+    return false;
+  }
+  if (name.text === "names") return texts.length === 2 && isPlainEncoding(sign?.value ?? sign?.text ?? "");
+  if (name.text === "time" && sign?.text === "zone" || name.text === "transaction") return true;
+  if (sign?.text !== "=" && sign?.text !== "to") return false;
+  if (name.text === "client_encoding") {
+    return texts.length === 3 && isPlainEncoding(value?.value ?? value?.text ?? "");
+  }
+  return HARMLESS_SETTINGS.has(name.text);
+}
+
+/** True for an encoding in which no byte of ASCII is a part of another character: elsewhere quotes may hide. */
+export function isPlainEncoding(name: string): boolean {
+  return /^(?:utf-?8(?:mb[34])?|unicode|sql_ascii|ascii|binary|auto|latin-?[0-9]+|iso[-_]?8859[-_0-9]+|(?:win|windows-?)125[0-9])$/i
+    .test(name);
+}
+
+// Fingerprints.
+
+/** Words apart, `?` for each literal, and lists of literals as one. */
+function fingerprintOf(tokens: readonly Token[]): string {
+  let text = "";
+  let before: Token | undefined;
+  for (const token of tokens) {
+    if (text.length > FINGERPRINT_MAX) return `${text.slice(0, FINGERPRINT_MAX)}…`;
+    const joins = before?.kind === "sign" && (before.text === "(" || before.text === ".") ||
+      token.kind === "sign" && /^[,;).]$/.test(token.text) || token.text === "(" && before?.kind !== "sign";
+    text += (before && !joins ? " " : "") + (token.kind === "name" ? `"${token.text}"` : token.text);
+    before = token;
+  }
+  return text.length > FINGERPRINT_MAX ? `${text.slice(0, FINGERPRINT_MAX)}…` : text;
+}
+
+// Lexer.
+
+const SPACE = /[ \t\n\r\f\v\0]/;
+const WORD_START = /[A-Za-z_\u0080-\uffff]/;
+const WORD = /[A-Za-z0-9_$\u0080-\uffff]*/y;
+const NUMBER =
+  /0[xXoObB][0-9A-Fa-f_]+|[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][+-]?[0-9_]+)?|\.[0-9][0-9_]*(?:[eE][+-]?[0-9_]+)?/y;
+const DOLLAR_QUOTE = /\$(?:[A-Za-z_\u0080-\uffff][A-Za-z0-9_\u0080-\uffff]*)?\$/y;
+const PARAMETER = /\$[0-9]+/y;
+/** A string in front of which this stands: its kind, or a set of characters. */
+const STRING_PREFIX = /^(?:e|b|x|n|_[a-z0-9]+)$/;
+/** Most characters of a string, and most tokens before it, where its value is kept. */
+const VALUE_MAX = 32;
+const VALUES_WITHIN = 8;
+
+/** Cuts a text into tokens. Tokens are shared: a statement of megabytes has few different ones. */
+class Lexer {
+  /** something could not be read, or a server may execute a comment */
+  isUncertain = false;
+  readonly #shared = new Map<string, Token>();
+  #at = 0;
+  #count = 0;
+  /** the last token is a string with escapes, which the next string continues */
+  #isEscaped = false;
+
+  constructor(readonly text: string, readonly variant: Variant) {
+    // In another encoding than UTF-8, or none, a quote may be a part of a character.
+    if (text.includes("\ufffd")) this.isUncertain = true;
+  }
+
+  tokens(): Token[] {
+    const tokens: Token[] = [];
+    while (this.#at < this.text.length) {
+      const token = this.#next();
+      if (!token) continue;
+      tokens.push(token);
+      this.#count++;
+    }
+    return tokens;
+  }
+
+  #next(): Token | undefined {
+    const { text, variant: { dialect, quotedNames, escapes } } = this;
+    const at = this.#at;
+    const char = text[at];
+    const isMysql = dialect === "mysql";
+    if (SPACE.test(char)) {
+      // A NUL ends a text for some servers and not for others.
+      if (char === "\0") this.isUncertain = true;
+      return void this.#at++;
+    }
+    if (text.startsWith("--", at) && (!isMysql || at + 2 === text.length || text[at + 2] <= " ")) {
+      return this.#skipLine();
+    }
+    if (isMysql && char === "#") return this.#skipLine();
+    if (text.startsWith("/*", at)) return this.#skipComment();
+    const isEscaped = this.#isEscaped;
+    this.#isEscaped = false;
+    if (char === "'") {
+      if (isEscaped) this.isUncertain = true;
+      return this.#string(at + 1, "'", escapes);
+    }
+    if (char === '"') return quotedNames ? this.#name(at + 1, '"') : this.#string(at + 1, '"', escapes);
+    if (isMysql && char === "`") return this.#name(at + 1, "`");
+    if (!isMysql && char === "$") {
+      const quote = this.#match(DOLLAR_QUOTE);
+      if (quote !== undefined) return this.#dollarString(quote);
+      const parameter = this.#match(PARAMETER);
+      if (parameter !== undefined) return this.#share("literal", parameter);
+    }
+    if (/[0-9]/.test(char) || char === "." && /[0-9]/.test(text[at + 1] ?? "")) {
+      this.#match(NUMBER);
+      // Names of MySQL may begin with digits: `1st`.
+      if (isMysql) this.#match(WORD);
+      return this.#share("literal", "?");
+    }
+    if (!WORD_START.test(char)) return this.#share("sign", text[this.#at++]);
+    const word = this.#match(WORD)!.toLowerCase();
+    if (text[this.#at] === "'" && STRING_PREFIX.test(word)) {
+      // E'…' has escapes whatever the settings.
+      this.#isEscaped = !isMysql && word === "e";
+      return this.#string(this.#at + 1, "'", this.#isEscaped || escapes);
+    }
+    // U&"…" writes letters as numbers.
+    if (!isMysql && word === "u" && /^&["']/.test(text.slice(this.#at, this.#at + 2))) {
+      this.isUncertain = true;
+    }
+    return this.#share("word", word);
+  }
+
+  #share(kind: Token["kind"], text: string): Token {
+    const key = kind + text;
+    let token = this.#shared.get(key);
+    if (!token) this.#shared.set(key, token = { kind, text });
+    return token;
+  }
+
+  #match(pattern: RegExp): string | undefined {
+    pattern.lastIndex = this.#at;
+    const [found] = pattern.exec(this.text) ?? [];
+    if (found !== undefined) this.#at += found.length;
+    return found;
+  }
+
+  #skipLine(): undefined {
+    const { text } = this;
+    const end = text.indexOf("\n", this.#at);
+    const whole = end < 0 ? text.length : end;
+    const length = text.slice(this.#at, whole).indexOf("\r");
+    const isEarlier = length >= 0;
+    const carriage = this.#at + length;
+    // A carriage return ends a comment of PostgreSQL.
+    if (isEarlier && this.variant.dialect === "mysql" && carriage + 1 < whole) this.isUncertain = true;
+    this.#at = isEarlier && this.variant.dialect === "postgres" ? carriage : whole;
+  }
+
+  /** PostgreSQL's comments nest; MySQL executes some. */
+  #skipComment(): undefined {
+    const { text, variant: { dialect } } = this;
+    if (dialect === "mysql" && /^\/\*(?:!|M!|m!|\+)/.test(text.slice(this.#at, this.#at + 4))) {
+      this.isUncertain = true;
+    }
+    const mark = dialect === "postgres" ? /\/\*|\*\//g : /\*\//g;
+    mark.lastIndex = this.#at + 2;
+    for (let depth = 1; depth > 0;) {
+      const found = mark.exec(text);
+      if (!found) {
+        this.isUncertain = true;
+        this.#at = text.length;
+        return;
+      }
+      depth += found[0] === "/*" ? 1 : -1;
+    }
+    this.#at = mark.lastIndex;
+  }
+
+  #string(from: number, quote: string, escapes: boolean): Token {
+    const { text } = this;
+    for (let at = from; at < text.length; at++) {
+      if (escapes && text[at] === "\\") at++;
+      else if (text[at] === quote) {
+        if (text[at + 1] !== quote) {
+          this.#at = at + 1;
+          const isKept = this.#count < VALUES_WITHIN && at - from <= VALUE_MAX;
+          return isKept
+            ? { kind: "literal", text: "?", value: text.slice(from, at) }
+            : this.#share("literal", "?");
+        }
+        at++;
+      }
+    }
+    return this.#unended();
+  }
+
+  #name(from: number, quote: string): Token {
+    const { text } = this;
+    for (let at = from; at < text.length; at++) {
+      if (text[at] !== quote) continue;
+      if (text[at + 1] !== quote) {
+        this.#at = at + 1;
+        return this.#share("name", text.slice(from, at).replaceAll(quote + quote, quote).toLowerCase());
+      }
+      at++;
+    }
+    return this.#unended();
+  }
+
+  #dollarString(quote: string): Token {
+    const end = this.text.indexOf(quote, this.#at);
+    if (end < 0) return this.#unended();
+    this.#at = end + quote.length;
+    return this.#share("literal", "?");
+  }
+
+  #unended(): Token {
+    this.isUncertain = true;
+    this.#at = this.text.length;
+    return this.#share("literal", "?");
+  }
+}

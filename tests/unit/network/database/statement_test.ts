@@ -1,0 +1,116 @@
+/** Kinds of statements of SQL: what is not certain counts as stronger. */
+import { assert, assertEquals } from "@std/assert";
+import {
+  KINDS,
+  readSql,
+  type SqlDialect,
+  type StatementKind,
+} from "../../../../lib/network/database/statement.ts";
+
+const POSTGRES: Record<StatementKind, string[]> = {
+  read: [
+    "",
+    "; ;",
+    "SELECT 1",
+    "select 'delete from t; drop table t'",
+    "SELECT $$ drop table t $$, $a$ $$ delete $a$",
+    'SELECT "update", "Delete" FROM t -- drop table t',
+    "/* delete /* nested */ drop */ SELECT 1",
+    "(SELECT 1) UNION (SELECT 2)",
+    "WITH x AS (SELECT 1) SELECT * FROM x WHERE a ~ '\\d+'",
+    "BEGIN",
+    "START TRANSACTION READ ONLY",
+    "COMMIT; ROLLBACK",
+    "SHOW search_path",
+    "EXPLAIN DELETE FROM t",
+    "EXPLAIN (ANALYZE, BUFFERS) SELECT 1",
+    "COPY t TO STDOUT",
+    "COPY (SELECT a FROM t) TO STDOUT WITH (FORMAT csv)",
+    "SET client_encoding TO 'UTF8'",
+    "SET application_name = 'x'",
+    "SET TIME ZONE 'UTC'",
+    "PREPARE p (int) AS SELECT $1",
+    "DECLARE c CURSOR FOR SELECT 1",
+    "VALUES (1, E'it\\'s')",
+  ],
+  write: [
+    "INSERT INTO t VALUES (1)",
+    "SELECT 1; DELETE FROM t",
+    "WITH x AS (DELETE FROM t RETURNING *) SELECT * FROM x",
+    "WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x",
+    "SELECT * FROM t FOR UPDATE",
+    "EXPLAIN ANALYZE DELETE FROM t",
+    "EXPLAIN (ANALYZE) INSERT INTO t VALUES (1)",
+    "COPY t FROM STDIN",
+    "COPY (DELETE FROM t RETURNING *) TO STDOUT",
+    "PREPARE p AS DELETE FROM t",
+    "SELECT '\\' ; DELETE FROM t --'",
+    "COMMIT PREPARED 'x'",
+    "/* */DELETE/**/FROM t",
+    "-- x\rDELETE FROM t",
+    "NOTIFY x",
+  ],
+  ddl: [
+    "CREATE TABLE t (a int)",
+    "SELECT 1; DROP TABLE t",
+    "SELECT * INTO u FROM t",
+    "WITH x AS (INSERT INTO t VALUES (1) RETURNING *) SELECT * INTO u FROM x",
+    "TRUNCATE t",
+    "ALTER TABLE t ADD b int",
+    "CREATE MATERIALIZED VIEW v AS SELECT 1",
+  ],
+  admin: [
+    "DO $$ BEGIN END $$",
+    "CALL p()",
+    "SET ROLE admin",
+    "SET SESSION AUTHORIZATION admin",
+    "SET search_path = x",
+    "SET client_encoding = 'SJIS'",
+    "RESET ROLE",
+    "GRANT ALL ON t TO u",
+    "COPY t FROM PROGRAM 'id'",
+    "COPY t TO '/tmp/x'",
+    "COPY t FROM '/etc/passwd'",
+    "EXECUTE p",
+    "CREATE ROLE x PASSWORD 'y'",
+    "ALTER SYSTEM SET x = 1",
+    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'delete from t returning 1'",
+    "SELECT pg_read_file('x')",
+    "SELECT pg_catalog.\"set_config\" ('role', 'x', false)",
+    "SELECT dblink_exec('x', 'y')",
+    "SELECT 'open",
+    "SELECT 1 /* open",
+    "SELECT U&\"\\0070\"('x')",
+    "SELECT E'a'\n'b\\'; DROP TABLE t --'",
+    "SELECT \ufffd",
+    "SELECT 1\0; SELECT 2",
+    "VACUUM t",
+    "LISTEN x; DO 'x'",
+    "EXPLAIN ANALYZE EXECUTE p",
+    "gibberish",
+  ],
+};
+
+for (const kind of KINDS) {
+  Deno.test(`PostgreSQL: ${kind}`, () => {
+    for (const text of POSTGRES[kind]) assertEquals(readSql(text, "postgres").kind, kind, text);
+  });
+}
+
+Deno.test("a fingerprint has no literal, and the command of the strongest statement", () => {
+  const read = (text: string, dialect: SqlDialect = "postgres") => readSql(text, dialect);
+  assertEquals(read("select 1;\n insert into T (a,b) values ('secret', 1.5e3), ($1, 'x')"), {
+    kind: "write",
+    command: "INSERT",
+    fingerprint: "select ?; insert into t(a, b) values(?, ?), ($1, ?)",
+  });
+  assertEquals(read("CREATE USER x PASSWORD $$hidden-secret$$").fingerprint, "create user x password ?");
+  assert(read(`SELECT ${"a, ".repeat(5000)}1`).fingerprint.length <= 2049);
+});
+
+Deno.test("texts of many comments, quotes and tokens are read in time that grows with their length", () => {
+  for (const piece of ["/*", "--\n", "/**/", "''", "$a$", "a ", "1,", "(", "-- \r\n", '"']) {
+    const text = piece.repeat(1_000_000);
+    assert(KINDS.includes(readSql(`${text}*/`, "postgres").kind), piece);
+  }
+});
