@@ -8,6 +8,7 @@ import { guestLine } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import { MessageFault } from "../fault.ts";
 import type { RelayedBytes } from "../relay.ts";
+import { ConnectionEnd } from "./access.ts";
 import { DATA_MESSAGE_MAX, PENDING_MAX, SERVER_LOGIN_MAX, STATEMENT_MAX } from "./limit.ts";
 import { SecretMask } from "./mask.ts";
 import {
@@ -43,13 +44,6 @@ export interface PostgresRelayOptions {
   idleMs: number;
   /** keys by which a CancelRequest names this connection */
   onKey(key: string): void;
-}
-
-/** Reason for the end of a connection, for the client. */
-export class ConnectionEnd extends Error {
-  constructor(readonly state: string, message: string, readonly hint?: string) {
-    super(message);
-  }
 }
 
 export class PostgresRelay {

@@ -1,16 +1,16 @@
 /** The beginning of a guest's connection to a PostgreSQL server: its first messages, the decision, and both logins. */
-import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore } from "../../base/error/mod.ts";
 import { type Decision, guestLine, type Passage } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
-import { connectDraft, NO_HTTP_BODY, substitutionDraft } from "../exchange/draft.ts";
 import { errorText } from "../exchange/response_relay.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
-import { CredentialDenied, type DatabaseAccount, type DatabaseLogin } from "../interface/mod.ts";
+import type { DatabaseAccount } from "../interface/mod.ts";
 import { relayedBytes } from "../relay.ts";
 import type { PinnedDestination } from "../upstream/upstream.ts";
+import { ConnectionEnd, DatabaseAccess } from "./access.ts";
 import { statementDraft } from "./event.ts";
-import { ConnectionEnd, PostgresRelay } from "./postgres.ts";
+import { PostgresRelay } from "./postgres.ts";
 import { beginPostgresTls, loginAtPostgres, LoginRefused } from "./postgres_login.ts";
 import {
   CANCEL_REQUEST,
@@ -24,8 +24,6 @@ import {
 import type { Cancel, DatabaseClient } from "./client.ts";
 import { isPlainEncoding, readSql } from "./statement.ts";
 
-/** A ref of a credential in a text. */
-const REF = /credential:blake3:[0-9a-f]{64}/;
 /** Parameters of a StartupMessage that are no settings. */
 const ACCOUNT_PARAMETERS = new Set(["user", "database", "replication"]);
 /** First byte of TLS. */
@@ -38,12 +36,14 @@ const CANCEL_END_BYTES = 64;
 export class PostgresConnection {
   readonly #context: ExchangeContext;
   readonly #client: DatabaseClient;
+  readonly #access: DatabaseAccess;
   readonly #cancels: Map<string, Cancel>;
   #connection: BufferedConnection;
 
   constructor(context: ExchangeContext, client: DatabaseClient, cancels: Map<string, Cancel>) {
     this.#context = context;
     this.#client = client;
+    this.#access = new DatabaseAccess(context, client, "postgres");
     this.#cancels = cancels;
     this.#connection = client.connection;
   }
@@ -54,41 +54,25 @@ export class PostgresConnection {
       packet = await this.#firstMessage();
     } catch (error) {
       if (!(error instanceof MessageFault)) throw error;
-      return this.#refuse("guard-relay", `the connection has ${error.reason}`);
+      return this.#access.refuse("guard-relay", `the connection has ${error.reason}`);
     }
     if (!packet) return undefined;
     if (packet.code === CANCEL_REQUEST) {
       await this.#cancel(packet);
       return undefined;
     }
-    const { flow, host } = this.#client;
-    const passage = await this.#decide();
+    const passage = await this.#access.decide(this.#connection);
     const moved = relayedBytes(passage);
     let error: string | undefined;
     try {
       if (!passage.allowed) throw new ConnectionEnd("42501", guestLine(passage.decision));
-      const { request } = passage.event.http!;
-      if (request.host !== host || request.port !== flow.port) {
-        throw new SbxError(
-          "policy.blocked",
-          "a rule sends this connection elsewhere, where its password is not for",
-          {
-            hint: "take the rewrite of the host out of the rule",
-          },
-        );
-      }
+      this.#access.requireSamePlace(passage);
       await this.#relay(packet, passage, moved);
     } catch (cause) {
       error = await this.#tell(cause);
     } finally {
       this.#connection.close();
-      if (passage.allowed) {
-        const body = { ...NO_HTTP_BODY, size: moved.received, truncated: moved.received > 0 };
-        passage.finish({
-          response: { status: 200, bytes: moved.received, headers: {}, body },
-          ...(error !== undefined && { error }),
-        });
-      }
+      this.#access.finish(passage, moved, error);
     }
     return undefined;
   }
@@ -125,19 +109,6 @@ export class PostgresConnection {
     return true;
   }
 
-  async #decide(): Promise<Passage> {
-    const { flow, by, host } = this.#client;
-    const gone = new AbortController();
-    const client = this.#connection;
-    client.deadline.off();
-    client.listen(() => gone.abort());
-    return await this.#context.gate.decide(
-      connectDraft(by, "postgres", host, flow.port, "postgres"),
-      gone.signal,
-    )
-      .finally(() => client.unlisten());
-  }
-
   /** Logs in and relays. @throws {ConnectionEnd}, {LoginRefused}, {SbxError}, and faults of both sides */
   async #relay(
     { code, bytes }: StartupPacket,
@@ -162,8 +133,8 @@ export class PostgresConnection {
       parameters,
       (text) => statementDraft(by, place, readSql(text, "postgres"), text.length),
     );
-    const login = this.#login(account, passage);
-    const destination = await this.#destination(account);
+    const login = this.#access.login(account, passage);
+    const destination = await this.#access.destination(account);
     const server = await this.#open(destination, account);
     let cancelKey: string | undefined;
     const relay = { end: (_: ConnectionEnd) => server.close() };
@@ -211,11 +182,9 @@ export class PostgresConnection {
 
   /** Chooses the credential by the user that the guest names. @throws {ConnectionEnd} */
   #choose(user: string, parameters: ReadonlyMap<string, string>): DatabaseAccount {
-    const { accounts, host, flow } = this.#client;
-    for (const text of parameters.values()) {
-      const [ref] = REF.exec(text) ?? [];
-      if (ref !== undefined) this.#denyRef(ref);
-    }
+    const { host, flow } = this.#client;
+    const { accounts } = this.#access;
+    for (const text of parameters.values()) this.#access.requireNoRef(text, "startup");
     const replication = parameters.get("replication");
     if (replication !== undefined && !/^(?:0|off|false|no)$/i.test(replication)) {
       throw new ConnectionEnd("42501", "replication is no statement that policy could decide on");
@@ -247,26 +216,6 @@ export class PostgresConnection {
     return account;
   }
 
-  /** A ref in the place of a user or database is one that somebody hopes to have resolved. */
-  #denyRef(ref: string): never {
-    const { host, flow, by } = this.#client;
-    try {
-      const { substitution } = this.#context.broker.login!(ref, host, flow.port);
-      const reason = "secrets do not travel here";
-      this.#context.gate.observe(
-        substitutionDraft(by, { ...substitution, location: "startup", outcome: "denied", reason }),
-      );
-    } catch (error) {
-      if (!(error instanceof CredentialDenied)) throw error;
-      for (const each of error.substitutions) this.#context.gate.observe(substitutionDraft(by, each));
-    }
-    throw new ConnectionEnd(
-      "28000",
-      "a ref of a credential is no user, database or setting",
-      "leave it out: the host logs in",
-    );
-  }
-
   /** Settings of the StartupMessage may do what SET does, and are decided on as SET. */
   async #decideSettings(
     parameters: ReadonlyMap<string, string>,
@@ -283,38 +232,6 @@ export class PostgresConnection {
     const passage = await this.#context.gate.decide(draft(text));
     if (!passage.allowed) throw new ConnectionEnd("42501", guestLine(passage.decision));
     passage.finish();
-  }
-
-  /** @throws {ConnectionEnd} a refused use of the credential */
-  #login(account: DatabaseAccount, passage: Passage): DatabaseLogin {
-    const { host, flow, by } = this.#client;
-    const { event_id } = passage.event.common;
-    try {
-      const login = this.#context.broker.login!(account.ref, host, flow.port);
-      this.#context.gate.observe(substitutionDraft(by, login.substitution, event_id));
-      return login;
-    } catch (error) {
-      if (!(error instanceof CredentialDenied)) throw error;
-      for (const each of error.substitutions) {
-        this.#context.gate.observe(substitutionDraft(by, each, event_id));
-      }
-      throw new ConnectionEnd("28000", error.message, error.hint);
-    }
-  }
-
-  async #destination(account: DatabaseAccount): Promise<PinnedDestination> {
-    const { host, flow, by } = this.#client;
-    const dial = await this.#context.locate(host, flow.port, flow.address, by.actor);
-    if (account.tls === "off" && !isLoopback(dial.hostname)) {
-      throw new SbxError(
-        "upstream.failed",
-        `${host} is not on this machine, and its credential is for use without TLS`,
-        {
-          hint: "revoke the credential, and add it without --tls off",
-        },
-      );
-    }
-    return { scheme: account.tls === "off" ? "tcp" : "https", host, port: flow.port, dial };
   }
 
   #open(destination: PinnedDestination, { tls }: DatabaseAccount): Promise<BufferedConnection> {
@@ -369,18 +286,6 @@ export class PostgresConnection {
     await fatal("08006", message, hint);
     return message;
   }
-
-  #refuse(id: string, reason: string): Decision {
-    const { flow, by, host } = this.#client;
-    return this.#context.gate.refuse(connectDraft(by, "postgres", host, flow.port, "postgres"), {
-      id,
-      reason,
-    });
-  }
 }
 
 const SET_UTF8 = "set PGCLIENTENCODING=UTF8";
-
-function isLoopback(address: string): boolean {
-  return address === "::1" || /^127\.[0-9.]+$/.test(address);
-}

@@ -6,6 +6,7 @@ import type { Decision } from "../../policy/mod.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
 import type { Cancel, DatabaseClient } from "./client.ts";
 import { PostgresConnection } from "./postgres_connection.ts";
+import { RedisConnection } from "./redis.ts";
 
 /** The databases of one VM. */
 export class DatabaseProxy {
@@ -19,7 +20,8 @@ export class DatabaseProxy {
 
   /** Serves a connection until it ends. @returns the decision that refused it */
   async serve(client: DatabaseClient): Promise<Decision | undefined> {
-    const connection = new PostgresConnection(this.#context, client, this.#cancels);
-    return await connection.serve();
+    const isRedis = client.accounts[0].system === "redis";
+    if (isRedis) return await new RedisConnection(this.#context, client).serve();
+    return await new PostgresConnection(this.#context, client, this.#cancels).serve();
   }
 }
