@@ -25,7 +25,7 @@ import {
 } from "./postgres_message.ts";
 import { type Prepared, PreparedNames } from "./postgres_prepared.ts";
 import { DatabaseTurn } from "./postgres_turn.ts";
-import { type Reading, readSql } from "./statement.ts";
+import { isPlainEncoding, type Reading, readSql } from "./statement.ts";
 
 /** Longest name of a statement or portal in front of the data of a Bind, in `bytes`. */
 const NAMES_MAX = 64 * 1024;
@@ -33,6 +33,9 @@ const NAMES_MAX = 64 * 1024;
 const SMALL_MAX = 64 * 1024;
 /** Longest piece of a message that streams, in `bytes`. */
 const PIECE_MAX = 128 * 1024;
+
+/** Advice for a client in another encoding. */
+export const SET_UTF8 = "set PGCLIENTENCODING=UTF8";
 
 export interface PostgresRelayOptions {
   client: BufferedConnection;
@@ -42,6 +45,8 @@ export interface PostgresRelayOptions {
   password: string;
   moved: RelayedBytes;
   idleMs: number;
+  /** time in `ms` for the last words to a client */
+  closeMs: number;
   /** keys by which a CancelRequest names this connection */
   onKey(key: string): void;
 }
@@ -83,6 +88,9 @@ export class PostgresRelay {
     try {
       await Promise.race([fromServer, fromClient.then(() => failure === undefined ? fromServer : undefined)]);
       server.close();
+      // A client that does not read would keep the server's side in its write.
+      if (failure instanceof ConnectionEnd) client.deadline.set(this.#options.closeMs);
+      else if (failure !== undefined) client.close();
       await fromServer;
       if (failure instanceof ConnectionEnd && this.#isWhole && !client.closed) {
         const { state, message, hint } = failure;
@@ -128,7 +136,7 @@ export class PostgresRelay {
   async #readMessage(head: MessageHead): Promise<boolean> {
     const { client } = this.#options;
     const { type } = head;
-    if (this.#isCopyingIn && !"dcfHS".includes(type)) {
+    if (this.#isCopyingIn && !"dcfH".includes(type)) {
       throw new MessageFault(`a message ${type} in the middle of a COPY`);
     }
     switch (type) {
@@ -228,7 +236,7 @@ export class PostgresRelay {
     }
     const [portal, from] = names;
     const [name] = textAt(client.unread.subarray(HEAD), from);
-    if (!this.#isSkipping) this.#names.bind(portal, name, turn.prepared(name));
+    if (!this.#isSkipping) this.#names.bind(portal, name, turn, turn.prepared(name));
     await this.#stream(head);
   }
 
@@ -359,12 +367,15 @@ export class PostgresRelay {
     const turn: DatabaseTurn | undefined = this.#turns[0];
     moved.received += HEAD + length;
     turn?.received(HEAD + length);
-    if (!"EKZ123CIsGW".includes(type)) return await this.#pass(head);
+    if (!"EKZSs13CIGW".includes(type)) return await this.#pass(head);
     const whole = await takeMessage(server, head, type === "E" ? STATEMENT_MAX : SERVER_LOGIN_MAX);
     switch (type) {
       case "E":
         turn?.fail(errorFields(whole.subarray(HEAD)).get("C") ?? "");
         this.#isCopyingIn = false;
+        break;
+      case "S":
+        this.#requireEncoding(whole);
         break;
       case "K":
         this.#options.onKey(whole.subarray(HEAD).toHex());
@@ -386,6 +397,13 @@ export class PostgresRelay {
         turn?.done();
         break;
       case "G":
+        // The server drops a Sync in the middle of it, so that its answers would no longer fit the turns.
+        if (turn?.kind !== "simple" || this.#turns.length > 1) {
+          throw new ConnectionEnd(
+            "0A000",
+            "COPY FROM STDIN has to be a simple query, with nothing sent behind it",
+          );
+        }
         this.#isCopyingIn = true;
         break;
       case "W":
@@ -396,13 +414,21 @@ export class PostgresRelay {
     await this.#write(this.#mask.push(whole.subarray(HEAD), true), head);
   }
 
+  /** A setting of the server for this role may change how it reads texts. @throws {ConnectionEnd} */
+  #requireEncoding(whole: Uint8Array): void {
+    const [name, from] = textAt(whole, HEAD);
+    const [value] = textAt(whole, from);
+    if (name !== "client_encoding" || isPlainEncoding(value)) return;
+    throw new ConnectionEnd("0A000", `sbx cannot read statements in ${value.slice(0, 32)}`, SET_UTF8);
+  }
+
   /** ReadyForQuery: the end of a turn, and the place for the answer to a refused statement. */
   async #ready(whole: Uint8Array): Promise<void> {
     const turn = this.#turns.shift();
     if (!turn) throw new MessageFault("an answer that nothing asked for");
     this.#isCopyingIn = false;
     for (const { name, prepared } of turn.parses) this.#names.failed(name, prepared);
-    if (whole[HEAD] === 0x49) this.#names.endTransaction();
+    if (whole[HEAD] === 0x49) this.#names.endTransaction(this.#turns);
     const { client } = this.#options;
     if (turn.refusal && !turn.hasFailed) await client.write(turn.refusal);
     turn.end();

@@ -10,7 +10,7 @@ import { relayedBytes } from "../relay.ts";
 import type { PinnedDestination } from "../upstream/upstream.ts";
 import { ConnectionEnd, DatabaseAccess } from "./access.ts";
 import { statementDraft } from "./event.ts";
-import { PostgresRelay } from "./postgres.ts";
+import { PostgresRelay, SET_UTF8 } from "./postgres.ts";
 import { beginPostgresTls, loginAtPostgres, LoginRefused } from "./postgres_login.ts";
 import {
   CANCEL_REQUEST,
@@ -164,6 +164,7 @@ export class PostgresConnection {
         password: login.secret,
         moved,
         idleMs: this.#context.relayMs,
+        closeMs: this.#context.closeMs,
         onKey: (key) => {
           if (cancelKey !== undefined) throw new MessageFault("a second key");
           cancelKey = `${host}:${flow.port} ${key}`;
@@ -287,5 +288,3 @@ export class PostgresConnection {
     return message;
   }
 }
-
-const SET_UTF8 = "set PGCLIENTENCODING=UTF8";

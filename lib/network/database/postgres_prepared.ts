@@ -14,6 +14,8 @@ export interface Prepared {
 
 interface Portal {
   prepared: Prepared;
+  /** the turn of its Bind */
+  turn: object;
   /** its first Execute was decided on; the next ones fetch more of the same rows */
   isRunning: boolean;
 }
@@ -69,14 +71,15 @@ export class PreparedNames {
   /**
    * Notes a Bind.
    *
+   * @param turn the turn that it is in
    * @param current the Parse of that name in the same turn, which the server has run if it runs the Bind
    */
-  bind(portal: string, name: string, current: Prepared | undefined): void {
+  bind(portal: string, name: string, turn: object, current: Prepared | undefined): void {
     const prepared = current ?? strongest(this.#statements.get(name)) ?? unknown(name);
     const before = portal === "" ? undefined : this.#portals.get(portal)?.prepared;
     const isWeaker = before && strengthOf(before) > strengthOf(prepared);
     // The server refuses a portal's name that is taken: this may be the one before.
-    this.#portals.set(portal, { prepared: isWeaker ? before : prepared, isRunning: false });
+    this.#portals.set(portal, { prepared: isWeaker ? before : prepared, turn, isRunning: false });
     if (this.#portals.size > PREPARED_MAX) this.#portals.delete(this.#portals.keys().next().value!);
   }
 
@@ -84,16 +87,18 @@ export class PreparedNames {
   portal(name: string): Portal {
     const known = this.#portals.get(name);
     if (known) return known;
-    return { prepared: unknown(name), isRunning: false };
+    return { prepared: unknown(name), turn: this, isRunning: false };
   }
 
   closePortal(name: string): void {
     this.#portals.delete(name);
   }
 
-  /** Portals end with their transaction. */
-  endTransaction(): void {
-    this.#portals.clear();
+  /** Portals end with their transaction; a client may have sent the Bind of a later one already. @param later turns without their end */
+  endTransaction(later: readonly object[]): void {
+    if (this.#portals.size === 0) return;
+    const open = new Set(later);
+    for (const [name, { turn }] of this.#portals) if (!open.has(turn)) this.#portals.delete(name);
   }
 }
 

@@ -108,6 +108,8 @@ export class RedisConnection {
       );
       await Promise.race([fromServer, fromClient.then(() => failure === undefined ? fromServer : undefined)]);
       server.close();
+      // A client that does not read would keep the server's side in its write.
+      if (failure !== undefined) this.#connection.deadline.set(this.#context.closeMs);
       await fromServer;
       if (failure !== undefined) await this.#tell(this.#ended ?? failure);
       this.#connection.close();
