@@ -191,21 +191,25 @@ export class NetProxy {
     const host = this.#hostOf(flow);
     let tls: DatabaseTls | undefined;
     connection.deadline.set(this.#timeouts.head);
-    const refused = await this.#databases.serve({
-      connection,
-      flow,
-      by,
-      host,
-      accounts,
-      acceptTls: async (client) => {
-        tls = await this.#acceptDatabaseTls(client, conn, flow, by, host);
-        return tls?.connection;
-      },
-    });
-    if (tls) {
-      tls.connection.close();
-      await this.#drain(tls.drained, tls.close);
-    } else await sendRefusal(conn, refused);
+    try {
+      const refused = await this.#databases.serve({
+        connection,
+        flow,
+        by,
+        host,
+        accounts,
+        acceptTls: async (client) => {
+          tls = await this.#acceptDatabaseTls(client, conn, flow, by, host);
+          return tls?.connection;
+        },
+      });
+      if (!tls) await sendRefusal(conn, refused);
+    } finally {
+      if (tls) {
+        tls.connection.close();
+        await this.#drain(tls.drained, tls.close);
+      }
+    }
   }
 
   /** Terminates TLS for the client of a database. */

@@ -127,6 +127,20 @@ Deno.test("the bytes of both sides pass unchanged, in whatever pieces they come"
   }
 });
 
+Deno.test("a rule that sends the connection to another server does not take the password there", async () => {
+  const rules = `[profiles.rules.elsewhere]
+name = "elsewhere"
+action = "rewrite"
+match = 'http.request.scheme == "postgres"'
+rewrite = [{ op = "set", path = "http.request.host", value = "other.example.com" }]
+`;
+  await using server = fakeServer(join(OK, READY));
+  await using world = await databaseWorld(server, 5432, [APP], { rules });
+  const got = new TextDecoder().decode(await exchange(world.port, [START], Infinity));
+  assertStringIncludes(got, "sends this connection elsewhere");
+  assertEquals(server.got, []);
+});
+
 Deno.test("a server that wants the password in an unsafe way, or lies about it, gets none", async () => {
   const cases: [greeting: Uint8Array, says: string][] = [
     [message("R", 3), "as plain text without TLS"],
