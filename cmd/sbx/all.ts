@@ -51,6 +51,8 @@ import "./rules/deny.ts";
 import "./rules/profile.ts";
 import "./rules/policy.ts";
 import "./rules/credentials.ts";
+import "./rules/login.ts";
+import "./rules/logout.ts";
 import "./rules/mcp.ts";
 import "./rules/detection.ts";
 import "./rules/hunt.ts";

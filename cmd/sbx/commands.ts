@@ -76,6 +76,8 @@ export const TOPICS: readonly Topic[] = [
       "profile",
       "policy",
       "credentials",
+      "login",
+      "logout",
       "mcp",
       "detection",
       "hunt",

@@ -52,6 +52,8 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   profile: "list, show and copy the profiles of VMs",
   policy: "list, lint and test rules, and undo changes of them",
   credentials: "manage API keys, which VMs use without having them",
+  login: "log in to a subscription on this host, for VMs; alone: list the logins",
+  logout: "forget the login of a subscription on this host",
   mcp: "list MCP servers and tools, call tools, approve changed ones",
   detection: "list detections, add or remove packs, hunt in one session",
   hunt: "evaluate packs over many sessions or a whole fleet",

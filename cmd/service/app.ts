@@ -14,6 +14,7 @@ import { routeDetection } from "./routes/detection.ts";
 import { routeFiles } from "./routes/files.ts";
 import { routeCache, routeImages, routeTemplates } from "./routes/images.ts";
 import { routeJobs, routeRun } from "./routes/jobs.ts";
+import { routeLogins } from "./routes/logins.ts";
 import { routeMcp } from "./routes/mcp.ts";
 import { routePolicy } from "./routes/policy.ts";
 import { routePorts } from "./routes/ports.ts";
@@ -71,6 +72,7 @@ export function makeApp(service: Service): Hono {
   routeFiles(app, service);
   routeSnapshots(app, service);
   routeCredentials(app, home, { corp, secrets, runningVms: () => vmsWithProviders(supervisor.alive()) });
+  routeLogins(app, home);
   routeRecords(app, service, findLedger);
   routeDetection(app, service.activeDetections, service.sessions, findLedger);
   routeSockets(app, supervisor, notices);

@@ -10,6 +10,7 @@ import { isSecret, jsonForm, SECRET_MAX } from "./form.ts";
 import { deniedError, REASON } from "./grant.ts";
 import { plainHost } from "../base/address/mod.ts";
 import type { Provider } from "./provider.ts";
+import { REF } from "./ref.ts";
 import { providerOfToken } from "./token.ts";
 import type { Vault } from "./vault.ts";
 import { Buffer } from "node:buffer";
@@ -44,7 +45,7 @@ export function requestBody(
   place: BodyPlace,
   onSent: (ref: string) => void,
 ): BodyFilter {
-  const injection = new Injection(vault, place);
+  const injection = new Injection(vault, { ...place, path: undefined });
   const rows = new UniqueRows(injection.substitutions);
   const endpoint = place.scheme === "https"
     ? vault.catalogue.tokenEndpointOf(place.host, place.path)
@@ -168,7 +169,8 @@ class TokenBody implements BodyFilter {
 function tokensOf(text: string): Map<string, string> {
   const tokens = new Map<string, string>();
   const add = (value: unknown, encode: (secret: string) => string) => {
-    if (typeof value === "string" && isSecret(value)) tokens.set(value, encode(value));
+    // The host's own answer to a renewal holds refs.
+    if (typeof value === "string" && isSecret(value) && !REF.test(value)) tokens.set(value, encode(value));
   };
   try {
     const body = JSON.parse(text);

@@ -2,12 +2,14 @@ import { SbxError } from "../base/error/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
 import type { Header } from "../network/mod.ts";
 import type {
+  AttendedRequest,
   BodyFilter,
   BodyPlace,
   CredentialPort,
   DatabaseAccount,
   DatabaseLogin,
   Destination,
+  HostAnswer,
   Injected,
   MessageFilter,
   MessagePlace,
@@ -26,9 +28,12 @@ import { joinedTexts, REDACTED, scrubTexts, someText, textsOf, withTexts } from 
 import { CredentialStore, storePath } from "./store.ts";
 import { isSecret } from "./form.ts";
 import { REF } from "./ref.ts";
-import { isLooseToken, providerOfToken } from "./token.ts";
+import { isClientToken, isLooseToken, providerOfToken } from "./token.ts";
 import { type Credential, type ProviderTerms, Vault } from "./vault.ts";
 import type { Home } from "../base/home/mod.ts";
+import { SubscriptionHost } from "./subscription/attend.ts";
+import { guestFiles, type GuestLoginFile } from "./subscription/guest.ts";
+import { Subscriptions } from "./subscription/subscriptions.ts";
 
 /** Parts of a broker. */
 export interface BrokerOptions {
@@ -45,6 +50,8 @@ export interface BrokerOptions {
   hosts?: ProviderTerms["hosts"];
   /** VM whose traffic passes the broker; absent for the host's own requests */
   vm?: string;
+  /** logins of subscriptions; default: the store's */
+  logins?: Subscriptions;
   /** receives errors outside any request: an unreadable store, a secret that could not be stored */
   onError?(error: SbxError): void;
 }
@@ -73,11 +80,15 @@ export class CredentialBroker implements CredentialPort {
   readonly #vault: Vault;
   #providers!: ReadonlySet<Provider>;
   #accounts!: Accounts;
+  readonly #logins: Subscriptions;
+  readonly #host: SubscriptionHost;
   /** secrets sent to each host; its answers are searched for them */
   readonly #sentSecrets = new Map<string, SentSecrets>();
 
-  private constructor({ store, vm, onError, ...terms }: BrokerOptions) {
+  private constructor({ store, vm, onError, logins, ...terms }: BrokerOptions) {
     this.#vault = new Vault(store, vm, onError ?? (() => {}));
+    this.#logins = logins ?? new Subscriptions(store);
+    this.#host = new SubscriptionHost(this.#vault, this.#logins);
     this.grant(terms);
   }
 
@@ -196,6 +207,18 @@ export class CredentialBroker implements CredentialPort {
     return new Capture(this.#vault, host).headers(headers);
   }
 
+  answers({ host, path }: Pick<BodyPlace, "host" | "path">): boolean {
+    return this.#host.answers(host, path);
+  }
+
+  attend(request: AttendedRequest): Promise<HostAnswer | undefined> {
+    return this.#host.attend(request);
+  }
+
+  refused(substitutions: readonly CredentialSubstitution[]): void {
+    this.#host.refused(substitutions.map(({ credential_ref }) => credential_ref));
+  }
+
   bodies(place: BodyPlace): BodyFilter | undefined {
     const host = plainHost(place.host);
     if (place.direction === "response") {
@@ -248,6 +271,16 @@ export class CredentialBroker implements CredentialPort {
   /** Environment variables for a guest: refs of the credentials added for these providers, never secrets. */
   guestEnv(providers: Iterable<Provider> = this.#providers): Record<string, string> {
     return guestEnvOf(this.#vault, providers);
+  }
+
+  /** Files by which agents of the guest are logged in, where the credential of a provider added last is a subscription. */
+  guestFiles(providers: Iterable<Provider> = this.#providers): GuestLoginFile[] {
+    return [...providers].flatMap((provider) => {
+      const entry = latestOf(this.#vault, provider)?.entry;
+      const found = entry?.subscription &&
+        this.#logins.find({ login: entry.subscription.login, label: entry.label });
+      return found ? guestFiles(this.#logins.providerOf(found.login).facts, found) : [];
+    });
   }
 
   /**
@@ -388,6 +421,8 @@ function guestEnvOf(vault: Vault, providers: Iterable<Provider>): Record<string,
     const credential = latestOf(vault, provider);
     const definition = credential && vault.catalogueOf(credential).find(provider);
     if (!credential || !definition) continue;
+    // An agent reads the tokens of a subscription from its own file.
+    if (credential.entry.subscription) continue;
     for (const name of namesFor(definition, credential.secret)) env[name] ??= credential.entry.ref;
     git.push(...gitSettings(definition, credential.entry.hosts));
   }
@@ -433,6 +468,7 @@ function latestOf(vault: Vault, provider: Provider): Credential | undefined {
   for (const credential of vault.active()) {
     const { entry } = credential;
     if (entry.provider !== provider || entry.source !== "added" || entry.decoy) continue;
+    if (entry.subscription?.part === "refresh") continue;
     if (!latest || entry.created_at >= latest.entry.created_at) latest = credential;
   }
   return latest;
@@ -443,7 +479,7 @@ function latestOf(vault: Vault, provider: Provider): Credential | undefined {
  */
 function namesFor({ id, env = [] }: Definition, secret = ""): readonly string[] {
   if (id !== "anthropic") return env;
-  return [secret.startsWith("sk-ant-oat") ? "CLAUDE_CODE_OAUTH_TOKEN" : "ANTHROPIC_API_KEY"];
+  return [isClientToken(secret) ? "CLAUDE_CODE_OAUTH_TOKEN" : "ANTHROPIC_API_KEY"];
 }
 
 /**

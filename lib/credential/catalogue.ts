@@ -119,6 +119,20 @@ export class Catalogue {
     return this.#tokens.entries().find(([token]) => isBelow(place, token))?.[1];
   }
 
+  /**
+   * Tests whether the token of a subscription may go to this path: to models, and to nothing that ends a login, makes a key or
+   * shares an account's content.
+   *
+   * @param path without its query; one that servers read in several ways is none
+   */
+  carriesSubscription(id: Provider, host: string, path: string | undefined): boolean {
+    if (path === undefined || lenientPath(path) !== path) return false;
+    const place = plainHost(host) + path;
+    return this.find(id)?.oauth?.uses.some((use) =>
+      place === use || place.startsWith(/[:/]$/.test(use) ? use : `${use}/`)
+    ) ?? false;
+  }
+
   /** Environment variables of a provider's clients. */
   envNamesOf(id: Provider): readonly string[] {
     return this.find(id)?.env ?? [];

@@ -112,6 +112,8 @@ export interface StoredEntry {
   created_at: string;
   /** `added` by a person, or `captured` from a guest's traffic */
   source: "added" | "captured";
+  /** a token of an OAuth client that is no API key; not all programs take it */
+  kind?: "token";
   /** any use raises an alarm */
   decoy?: true;
   /** a token of an MCP server; only the host uses it, for this server */
@@ -210,6 +212,7 @@ function isEntry(value: unknown): value is StoredEntry {
     sealed,
     subscription,
     database,
+    kind,
   } = objectOf(value);
   return typeof ref === "string" && REF.test(ref) && typeof provider === "string" &&
     (isObject(custom)
@@ -220,7 +223,8 @@ function isEntry(value: unknown): value is StoredEntry {
     isText(created_at) && (source === "added" || source === "captured") &&
     (decoy === undefined || decoy === true) && isOptional(login, isLogin) &&
     isOptional(subscription, isSubscription) && isOptional(database, isDatabase) &&
-    isOptional(revoked_at, isText) && isOptional(sealed, (text) => typeof text === "string") &&
+    isOptional(kind, (text) => text === "token") && isOptional(revoked_at, isText) &&
+    isOptional(sealed, (text) => typeof text === "string") &&
     (sealed === undefined) === (revoked_at !== undefined);
 }
 

@@ -13,6 +13,8 @@ import type { Vault } from "./vault.ts";
 /** Destination of a request, and the login that it is made with; only the host makes requests with one. */
 export interface GrantTo extends Destination {
   login?: LoginPlace;
+  /** path of the request, without its query; absent where the request has none, or carries the ref elsewhere */
+  path?: string;
   /** the host itself asks; a definition that names the ref is the grant */
   isHost?: boolean;
 }
@@ -39,6 +41,8 @@ export const REASON = {
   leftOut: "the profile or corp leaves out this host",
   notHttps: "not over https",
   wrongPlace: "secrets do not travel here",
+  hostOnly: "the token that renews a login stays on the host",
+  wrongUse: "the token of a subscription is for requests to its models only",
   inBody: "withheld from a body",
   inMessage: "withheld from a message",
   inPart: "a part withheld from a message",
@@ -56,6 +60,8 @@ const HINTS: Record<string, string> = {
   [REASON.wrongHost]: "send a ref only to hosts of its provider",
   [REASON.leftOut]: "add the host to [credentials] hosts of the VM's profile, if corp permits it",
   [REASON.notHttps]: "use https",
+  [REASON.hostOnly]: "refresh at the token endpoint: the host answers",
+  [REASON.wrongUse]: "use a key of the provider: sbx credentials add",
   [REASON.wrongPlace]: "send it in the header that the provider documents",
   [REASON.account]: "add the key to the store: sbx credentials add",
   [REASON.notProvided]: "sbx credentials list shows the reason",
@@ -103,6 +109,11 @@ export function grantSecret(
   }
   if (!to.isHost && !vault.mayReach(provider, to.host)) throw deniedError(row("denied", REASON.leftOut));
   if (!isAllowed(provider, catalogue)) throw deniedError(row("denied", REASON.wrongPlace));
+  const { subscription } = credential.entry;
+  if (subscription?.part === "refresh") throw deniedError(row("denied", REASON.hostOnly));
+  if (subscription && !catalogue.carriesSubscription(provider, to.host, to.path)) {
+    throw deniedError(row("denied", REASON.wrongUse));
+  }
   if (credential.entry.origin && !(Date.now() < (credential.expiresAt ?? 0))) {
     throw deniedError(row("error", REASON.notProvided));
   }

@@ -246,7 +246,7 @@ function formOf(value: string, basic: string | undefined): Form {
 /** Replaces refs in one request's head with secrets, or refuses the request. */
 export class Injection {
   readonly #vault: Vault;
-  readonly #to: GrantTo;
+  #to: GrantTo;
   readonly #signals = new Set<AbortSignal>();
   readonly substitutions: CredentialSubstitution[] = [];
   /** refs replaced so far */
@@ -266,6 +266,8 @@ export class Injection {
   /** @throws {CredentialDenied} for any refused ref: no part of the request may be sent */
   headers(headers: Header[]): Injected {
     let changed: Header[] | undefined;
+    const target = headers.find(([name]) => name === ":path")?.[1];
+    this.#to = { ...this.#to, path: target?.split("?")[0] };
     for (const [at, [name, value]] of headers.entries()) {
       if (LIKE.test(name)) throw this.#misplacedError(name, "the name of a header");
       const replaced = name === ":path" ? this.#replaceTarget(value) : this.#replaceValue(name, value);

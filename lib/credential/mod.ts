@@ -39,6 +39,12 @@ export {
   type Provider,
   PROVIDERS,
 } from "./provider.ts";
+export {
+  type LoginProvider,
+  type Subscription,
+  type SubscriptionKey,
+  Subscriptions,
+} from "./subscription/subscriptions.ts";
 export { CredentialStore, type NewCredential, storePath } from "./store.ts";
 export { CAPTURED_MAX } from "./vault.ts";
 export { holdsToken, looksSecret, withoutSecretWords } from "./scrub.ts";

@@ -18,6 +18,8 @@ export interface KeyShape {
   max: number;
   /** the rest has a digit: hyphenated words can follow the prefix too */
   digit?: boolean;
+  /** a token of an OAuth client, no API key */
+  token?: boolean;
   /** other providers' keys have this shape too */
   loose?: boolean;
 }

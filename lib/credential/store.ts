@@ -21,6 +21,7 @@ import { isSecret, SECRET_MAX, SECRET_MIN } from "./form.ts";
 import { refOf } from "./ref.ts";
 import { KeyChain, type Keyring, readPrivate, stampAt, type StoreKey } from "./key.ts";
 import type { CustomProvider, Provider } from "./provider.ts";
+import { isClientToken } from "./token.ts";
 
 /** Longest wait for another writer, in `ms`; a write takes a few, so a longer one hangs. */
 const LOCK_TIMEOUT_MS = 10_000;
@@ -276,6 +277,7 @@ function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry
     // The VMs matter only until a person adds the credential.
     vms: entry.source === "captured" ? union(alive?.vms, vm === undefined ? [] : [vm]) : [],
   };
+  if (isClientToken(credential.secret)) entry.kind = "token";
   if (label ?? alive?.label) entry.label = label ?? alive?.label;
   const terms = vm === undefined ? database : alive?.database;
   if (terms) entry.database = terms;

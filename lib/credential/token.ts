@@ -69,6 +69,11 @@ export class TokenShapes {
     return this.#shapeOf(token)?.loose === true;
   }
 
+  /** True for a token of an OAuth client. */
+  isClientToken(token: string): boolean {
+    return this.#shapeOf(token)?.token === true;
+  }
+
   #shapeOf(token: string): PreparedShape | undefined {
     if (!this.#whole.test(token)) return undefined;
     return this.#shapes.find(({ prefix, rest }) =>
@@ -102,6 +107,11 @@ export function providerOfToken(token: string): Provider | undefined {
 /** True for a token whose shape other providers' keys have too. */
 export function isLooseToken(token: string): boolean {
   return TokenShapes.BUILT_IN.isLoose(token);
+}
+
+/** True for a token of an OAuth client, which is no API key. */
+export function isClientToken(token: string): boolean {
+  return TokenShapes.BUILT_IN.isClientToken(token);
 }
 
 /** Pattern that matches a prefix itself. */

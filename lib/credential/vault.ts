@@ -346,8 +346,12 @@ export class Vault {
     for (const entry of closed) {
       const credential = this.#credentials.get(entry.ref)!;
       credential.entry = entry;
+      const { secret: before } = credential;
       if (entry.origin) this.#proved.add(entry);
       else credential.secret = secrets.get(entry.ref);
+      if (entry.subscription && before !== undefined && before !== credential.secret) {
+        credential.former = [before, ...credential.former ?? []].slice(0, FORMER_MAX);
+      }
       credential.isOwn ||= this.#isOwn(entry);
       revive(credential);
       this.#set(credential);

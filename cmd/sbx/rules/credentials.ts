@@ -149,13 +149,14 @@ async function list(args: Arguments): Promise<number> {
 }
 
 function row(
-  { ref, provider, label, hosts, custom, origin, problem, database, source, created_at, decoy, revoked_at }:
+  { ref, provider, label, hosts, custom, origin, problem, database, kind, source, created_at, decoy, revoked_at }:
     CredentialView,
 ): string[] {
   const { user, name, tls } = database ?? {};
   const terms = [user && `as ${user}`, name && `in ${name}`, tls && "without TLS"].filter(Boolean).join(" ");
   const named = hosts ?? custom?.hosts;
   const marks = [
+    kind === "key" ? "" : kind,
     terms,
     decoy ? "decoy" : "",
     named ? `for ${named.join(" ")}` : "",

@@ -57,6 +57,9 @@ export async function agentProfile(id: string): Promise<AgentProfile> {
   });
 }
 
+/** Kinds of credentials in words. */
+const KINDS = { key: "API keys", token: "OAuth tokens", subscription: "logins of subscriptions" } as const;
+
 function isAgent(profile: Profile): profile is AgentProfile {
   return profile.agent !== undefined;
 }
@@ -65,11 +68,11 @@ function isAgent(profile: Profile): profile is AgentProfile {
  * Requires a key of the agent's provider in the store.
  *
  * @returns the ref for the VM, of the last key added; undefined where the agent needs none
- * @throws {SbxError} `agent.no_key`
+ * @throws {SbxError} `agent.no_key`; `agent.wrong_key`: the VM would get one of a kind that the agent does not read
  */
 export async function requireKey(
   client: Client,
-  { agent: { provider }, name }: AgentProfile,
+  { agent: { provider, reads }, name }: AgentProfile,
 ): Promise<string | undefined> {
   if (!provider) return undefined;
   const { credentials } = await client.json<CredentialList>("GET", "/credentials/list");
@@ -77,7 +80,14 @@ export async function requireKey(
     credential.provider === provider && credential.source === "added" && !credential.decoy &&
     credential.revoked_at === undefined
   );
-  if (added) return added.ref;
+  if (added && reads.includes(added.kind)) return added.ref;
+  if (added) {
+    throw new SbxError(
+      "agent.wrong_key",
+      `${name} does not read ${KINDS[added.kind]}, and one is the credential of ${provider} added last`,
+      { hint: `add an API key: sbx credentials add ${provider}` },
+    );
+  }
   throw new SbxError("agent.no_key", `${name} needs a key of ${provider}, and none is stored`, {
     hint: `sbx credentials add ${provider}: it stays on this host, and the VM gets a ref`,
   });

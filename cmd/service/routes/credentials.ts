@@ -7,6 +7,7 @@ import {
   addedProviders,
   auditCredentials,
   credentialView,
+  isShown,
   newCredential,
   providerViews,
   type SecretPrograms,
@@ -37,7 +38,7 @@ export function routeCredentials(
     async () => ({ providers: providerViews(await addedProviders(home, corp)) }),
   );
   handle(app, credentialRoutes.list, () => ({
-    credentials: store.list().map((entry) => credentialView(entry, secrets.problemOf(entry.ref))),
+    credentials: store.list().filter(isShown).map((entry) => credentialView(entry, secrets.problemOf(entry.ref))),
   }));
   handle(app, credentialRoutes.add, async ({ body }) => {
     const credential = newCredential(body, await addedProviders(home, corp));

@@ -48,6 +48,9 @@ export const CredentialView = z.object({
   database: DatabaseTerms.optional().describe("of a database's password"),
   created_at: z.string(),
   source: z.enum(["added", "captured"]).describe("added by a person, or captured from a guest's traffic"),
+  kind: z.enum(["key", "token", "subscription"]).describe(
+    "token: of an OAuth client; subscription: of sbx login, renewed by the host",
+  ),
   decoy: z.boolean().describe("decoy: any use raises a finding"),
   revoked_at: z.string().optional(),
 }).openapi("Credential");

@@ -5,6 +5,7 @@ import { detectionRoutes } from "./detection.ts";
 import { fileRoutes } from "./file.ts";
 import { imageRoutes } from "./image.ts";
 import { jobRoutes } from "./job.ts";
+import { loginRoutes } from "./login.ts";
 import { mcpRoutes } from "./mcp.ts";
 import { policyRoutes } from "./policy.ts";
 import { portRoutes } from "./port.ts";
@@ -40,5 +41,6 @@ export const ROUTE_GROUPS = {
   profile: profileRoutes,
   mcp: mcpRoutes,
   credential: credentialRoutes,
+  login: loginRoutes,
   detection: detectionRoutes,
 };

@@ -5,6 +5,7 @@ export * from "./debug.ts";
 export * from "./detection.ts";
 export * from "./file.ts";
 export * from "./job.ts";
+export * from "./login.ts";
 export * from "./mcp.ts";
 export * from "./policy.ts";
 export * from "./port.ts";

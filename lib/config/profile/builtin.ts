@@ -56,6 +56,8 @@ interface AgentFacts {
   hosts: string[];
   /** hosts that the agent reports to, or looks for updates and additions at, refused without a question */
   telemetry?: string[];
+  /** kinds of credentials that it reads; default keys */
+  reads?: string[];
   /** `[agent]`, as TOML */
   agent: string;
 }
@@ -68,7 +70,9 @@ const AGENTS: AgentFacts[] = [
     npm: ["@anthropic-ai/claude-code@2.1.330"],
     bin: 'bin = { claude = "@anthropic-ai/claude-code-linux-{cpu}/claude" }',
     provider: "anthropic",
-    hosts: ["api.anthropic.com"],
+    // A renewal at the second one is answered by the host.
+    hosts: ["api.anthropic.com", "platform.claude.com"],
+    reads: ["key", "token", "subscription"],
     telemetry: [
       "downloads.claude.ai",
       "statsig.anthropic.com",
@@ -238,7 +242,7 @@ function lockedRules(
 }
 
 function agentProfile(facts: AgentFacts): string {
-  const { id, name, description, npm, bin, provider, agent } = facts;
+  const { id, name, description, npm, bin, provider, agent, reads = ["key"] } = facts;
   return `# ${name} in a locked VM: sbx agent ${id}
 id = "${id}"
 name = "${name}"
@@ -258,6 +262,7 @@ accounts = "stored"
 
 [agent]
 provider = "${provider}"
+reads = ${list(reads)}
 ${agent}
 ${lockedRules(facts)}`;
 }

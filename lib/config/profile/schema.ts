@@ -63,6 +63,8 @@ export const Agent = z.strictObject({
   headless: argv.refine((words) => words.includes(PROMPT), `needs the argument "${PROMPT}"`),
   /** provider whose key the agent needs; absent: no key */
   provider: z.enum(["anthropic", "openai", "google"]).optional(),
+  /** kinds of credentials of the provider that it reads: with another one it does not start */
+  reads: z.array(z.enum(["key", "token", "subscription"])).min(1).default(["key", "token"]),
   /** variables of its VM */
   env: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), noNul(4096)).default({}),
   /** files of its VM, by path, written before its first start */

@@ -1,4 +1,4 @@
-/** What a token endpoint answers: the tokens, whose they are, and what files of guests need besides. */
+/** Answers of token endpoints: the tokens, their account, and other facts that files of guests need. */
 import { isSecret } from "../form.ts";
 import { objectOf } from "../../base/object/mod.ts";
 import type { OauthFacts } from "../provider.ts";

@@ -8,14 +8,15 @@ import { type CredentialSubstitution, type Event, providerOf } from "../../event
 import type { Decision, Draft, Gate, Passage } from "../../policy/mod.ts";
 import { ClientLost, ConnectionLost } from "../fault.ts";
 import { BUFFERED_BODY_MAX } from "../limit.ts";
-import { AnnouncedBody, type BodySource, NO_BODY } from "../message/body.ts";
+import { AnnouncedBody, type BodySource, NO_BODY, WholeBody } from "../message/body.ts";
 import { NO_BYTES } from "../message/bytes.ts";
 import { encodingOf } from "../message/encoding.ts";
-import { acceptIdentity, acceptWhole, dropHeader } from "../message/header.ts";
+import { acceptIdentity, acceptWhole, dropHeader, type Header } from "../message/header.ts";
 import {
   type BodyFilter,
   type BodyPlace,
   CredentialDenied,
+  type HostAnswer,
   type Injected,
   type ModelCall,
   type ModelPort,
@@ -46,6 +47,8 @@ import { LaterTap, modelBodyOf, modelRequestOf, ModelTap, type ModelVerdict } fr
 import { errorText, ResponseRelay } from "./response_relay.ts";
 import { SocketExchange, socketRequestOf } from "./socket.ts";
 import { isUnreadable } from "../message/text.ts";
+import { splitTarget } from "../message/head.ts";
+import { lenientPath } from "../../base/url/mod.ts";
 
 /** One request and its response. Every failure is answered and recorded. */
 export class HttpExchange {
@@ -165,7 +168,8 @@ export class HttpExchange {
     const { head, call, git } = captured;
     const { body, upgrade } = this.#incoming;
     const needsBody = call !== undefined || git !== undefined || upgrade !== undefined ||
-      encodingOf(head.headers) !== undefined || gate.reads(REQUEST_BODY);
+      encodingOf(head.headers) !== undefined || gate.reads(REQUEST_BODY) ||
+      broker.answers?.({ host: this.#incoming.host, path: lenientPath(splitTarget(head.target).path) });
     if (needsBody) return false;
     const draftOf = (rest: BodySource) => {
       const nothing: BufferedBody = { first: NO_BYTES, complete: false, rest };
@@ -306,10 +310,19 @@ export class HttpExchange {
     const { broker } = this.#context;
     const { event } = passage;
     const { scheme, host, port } = event.http!.request;
+    const place = bodyPlaceOf(event, head, "response");
+    const answer = await broker.attend?.({
+      ...{ scheme, host, port, path: place.path },
+      ...{ method: head.method, headers: [[":path", head.target], ...head.headers] },
+      ...("first" in content && content.complete && { body: content.first }),
+    });
+    if (answer) {
+      this.#recordSubstitutions(answer.substitutions);
+      return await this.#relayResponse(passage, hostReply(answer), place);
+    }
     const injected = broker.inject({ scheme, host, port }, [[":path", head.target], ...head.headers]);
     this.#recordSubstitutions(injected.substitutions);
     const outgoing = "body" in content ? content : this.#prepare(event, head, content);
-    const place = bodyPlaceOf(event, head, "response");
     const cached = this.#cachedExchange(event, head, injected, outgoing.body, place);
     try {
       const stored = await cached?.find();
@@ -349,6 +362,7 @@ export class HttpExchange {
         ...(upgrade !== undefined && { upgrade }),
       }, this.#flight);
       this.#bodyBuffer?.release();
+      if (reply.response.status === 401) broker.refused?.(injected.substitutions);
       // A body that was announced has a passage of its own.
       await this.#relayResponse(this.#passage ?? passage, cached ? await cached.follow(reply) : reply, place);
     } catch (error) {
@@ -466,6 +480,15 @@ export class HttpExchange {
     if (cause instanceof ClientLost) throw cause;
     await this.#outlet.sendError(asSbxError(cause, "sending the request"));
   }
+}
+
+/** An answer of the host as a response. */
+function hostReply({ status, body }: HostAnswer): ExchangeReply {
+  const headers: Header[] = [["content-type", "application/json"], ["cache-control", "no-store"]];
+  return {
+    response: { status, headers, body: new WholeBody(body), declared: `${body.length}` },
+    exchange: { done() {}, abort() {} },
+  };
 }
 
 /** Body on its way to the upstream. */

@@ -1,6 +1,7 @@
 /** The network's ports: its interfaces to other parts of sbx. Loads none of the network's own code. */
 export {
   type ArtifactCopy,
+  type AttendedRequest,
   type BodyFilter,
   type BodyPlace,
   type CachedArtifact,
@@ -12,6 +13,7 @@ export {
   type DatabaseLogin,
   type DatabaseSystem,
   type Destination,
+  type HostAnswer,
   type Injected,
   type LaterAnswer,
   type MessageFilter,

@@ -142,6 +142,33 @@ export interface CredentialPort {
   bodies(place: BodyPlace): BodyFilter | undefined;
   /** Filter for the messages of one direction of a WebSocket. */
   messages(place: MessagePlace): MessageFilter;
+  /** True where the host may answer itself: the whole body is needed before anything is sent. */
+  answers?(place: Pick<BodyPlace, "host" | "path">): boolean;
+  /**
+   * Renews the login whose token a request carries; answers a request that would renew it.
+   *
+   * @throws {SbxError} `login.failed`, `login.over`
+   */
+  attend?(request: AttendedRequest): Promise<HostAnswer | undefined>;
+  /** An upstream took the secrets of these substitutions for no longer valid. */
+  refused?(substitutions: readonly CredentialSubstitution[]): void;
+}
+
+/** A request that is about to be sent, with refs in place of secrets. */
+export interface AttendedRequest extends Destination {
+  method: string;
+  /** as a lenient server reads it, without its query */
+  path: string;
+  headers: readonly Header[];
+  /** absent: not whole */
+  body?: Uint8Array;
+}
+
+/** An answer of the host, in JSON, in place of the upstream's. */
+export interface HostAnswer {
+  status: number;
+  body: Uint8Array;
+  substitutions: readonly CredentialSubstitution[];
 }
 
 /** A denied ref, with the substitutions to record. */

@@ -192,10 +192,20 @@ function requireNoKey(field: "label" | "host" | "program", text: string): void {
 
 /** An entry without its secret, sealed or not. */
 export function credentialView(
-  { sealed: _, vms: __, decoy, ...rest }: StoredEntry,
+  { sealed: _, vms: __, decoy, subscription, kind, ...rest }: StoredEntry,
   problem?: string,
 ): CredentialView {
-  return { ...rest, decoy: decoy === true, ...(problem !== undefined && { problem }) };
+  return {
+    ...rest,
+    kind: subscription ? "subscription" : kind ?? "key",
+    decoy: decoy === true,
+    ...(problem !== undefined && { problem }),
+  };
+}
+
+/** True for an entry that a person can use: not the token that renews a login. */
+export function isShown({ subscription }: StoredEntry): boolean {
+  return subscription?.part !== "refresh";
 }
 
 /** Lists the uses of credentials, the latest first, from the ledgers of all sessions or of one. */
@@ -348,13 +358,21 @@ export async function guestTrust(home: Home): Promise<{ env: Record<string, stri
   return { env: TRUST, file: { path: CA_PATH, content, mode: 0o644 } };
 }
 
-/** Variables with the refs of these providers' credentials; none if the store cannot be read. */
-export async function guestRefs(home: Home, providers: readonly Provider[]): Promise<Record<string, string>> {
+/** Variables and files with the refs of these providers' credentials; none if the store has none. */
+export async function guestRefs(
+  home: Home,
+  providers: readonly Provider[],
+): Promise<{ env: Record<string, string>; files: BootFile[] }> {
   const store = new CredentialStore(storePath(home));
-  if (providers.length === 0 || store.list().length === 0) return {};
+  if (providers.length === 0 || store.list().length === 0) return { env: {}, files: [] };
   const broker = await CredentialBroker.open({ store, providers });
   try {
-    return broker.guestEnv();
+    const files = broker.guestFiles().map(({ path, text }) => ({
+      path,
+      content: new TextEncoder().encode(text).toBase64(),
+      mode: 0o600,
+    }));
+    return { env: broker.guestEnv(), files };
   } finally {
     await broker.close();
   }

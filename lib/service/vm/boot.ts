@@ -121,9 +121,9 @@ export async function makeBoot(
   const contract = await makeContract(sources, profile);
   const providers = withRefs ? grantOf(contract).providers : [];
   const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, providers)]);
-  const builtIn = { ...environment && imageEnv(environment), ...trust.env, ...refs };
+  const builtIn = { ...environment && imageEnv(environment), ...trust.env, ...refs.env };
   const guest = guestConfig(settings.bootConfig(), request.env, builtIn);
-  guest.files.push(trust.file);
+  guest.files.push(trust.file, ...refs.files);
   checkBootConfig(guest.env, guest.files);
   for (const sentence of deprecatedPacks(contract)) log.warn(sentence);
   // Checked later, the VM would run without a network and without a message.

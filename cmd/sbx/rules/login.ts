@@ -1,0 +1,78 @@
+import type { LoginList, LoginState, LoginView, LoginWaiting } from "../../../lib/client/api/mod.ts";
+import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
+import { openInBrowser } from "../browser.ts";
+import { connect } from "../connect.ts";
+import { table, usageError } from "../output.ts";
+import { readSecret } from "./secret.ts";
+
+export const command: Command = {
+  name: "login",
+  usage: "[claude|codex|gemini|copilot] [--label TEXT] [--device] [--no-browser] [--json]",
+  summary: "log in to a subscription on this host, for VMs; alone: list the logins",
+  notes: [
+    "The tokens stay in the credential store of this host; VMs get refs, and agents in them are logged in.",
+    "docs/guides/subscriptions.md explains it.",
+  ],
+  options: [
+    { name: "label", value: "TEXT", about: "another login beside the one without a label" },
+    { name: "device", about: "type a code on the provider's page, where it has that" },
+    { name: "no-browser", about: "print the address, and paste the code that its page shows" },
+    JSON_OPTION,
+  ],
+  words: { min: 0, max: 1 },
+  examples: ["sbx login", "sbx login claude", "sbx login copilot --device"],
+  run,
+};
+
+async function run(args: Arguments): Promise<number> {
+  const [word] = args.words;
+  const client = await connect();
+  if (word === undefined) return await list(client, args);
+  if (args.has("device") && args.has("no-browser")) {
+    throw usageError(command, "--device cannot be combined with --no-browser");
+  }
+  const way = args.has("device") ? "device" : args.has("no-browser") ? "paste" : undefined;
+  const path = `/logins/${segment(word)}`;
+  const label = args.text("label");
+  const waiting = await client.json<LoginWaiting>("POST", path, { json: { label, way } });
+  await show(waiting);
+  let state: LoginState = { waiting: true };
+  if (waiting.way === "paste") {
+    const code = await readSecret("code: ");
+    state = await client.json<LoginState>("POST", `${path}/code`, { json: { label, code } });
+  }
+  while (state.waiting) state = await client.json<LoginState>("GET", path, { query: { label } });
+  if (args.has("json")) await printJson(state.login);
+  else {await print(
+      `logged in to ${state.login!.title}; VMs whose profile grants ${
+        state.login!.provider
+      } have it at their next start`,
+    );}
+  return 0;
+}
+
+/** Shows a person where to go. */
+async function show({ way, url, user_code }: LoginWaiting): Promise<void> {
+  if (user_code !== undefined) note(`type the code ${user_code} there`);
+  const isOpen = way !== "paste" && await openInBrowser(url);
+  note(isOpen ? "finish the login in the browser; its address is:" : "open this address in a browser:");
+  note(url);
+  if (way === "browser" && !isOpen) note("the browser has to run on this machine; else use --no-browser");
+}
+
+async function list(client: Client, args: Arguments): Promise<number> {
+  const answer = await client.json<LoginList>("GET", "/logins/list");
+  if (args.has("json")) await printJson(answer);
+  else {await print(
+      table(["LOGIN", "SUBSCRIPTION", "LABEL", "STATE", "GRANTED BY", ""], answer.logins.map(row)),
+    );}
+  return 0;
+}
+
+function row({ login, title, label, state, provider, problem }: LoginView): string[] {
+  const words =
+    { logged_in: "logged in", logged_out: "logged out", over: `ended: sbx login ${login}` }[state];
+  return [login, title, label ?? "", words, provider, problem ?? ""];
+}
