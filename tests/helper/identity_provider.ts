@@ -36,6 +36,8 @@ export interface TestProvider extends AsyncDisposable {
   folder: string;
   proxy: HttpProxy;
   caFile: string;
+  /** `network.upstream_overrides` for guests */
+  overrides: string;
   /** fetch on the way of the host */
   fetch(url: string, init?: RequestInit): Promise<Response>;
   /** follows the URL of a login as a browser does, to the page that it ends at. @returns status and URL of that page */
@@ -193,6 +195,7 @@ export async function testProvider(
     folder,
     proxy,
     caFile,
+    overrides: [...servers].map(([name, { addr }]) => `${name}:443=127.0.0.1:${addr.port}`).join(","),
     fetch: (url, init) => fetch(url, { ...init, client } as RequestInit),
     async browse(start) {
       const cookies = new Map<string, string>();
