@@ -20,6 +20,11 @@ export interface ProviderState {
   denies: boolean;
   /** replaces an answer of the token endpoint */
   token?(answer: Parsed, form: URLSearchParams): Response | Parsed | Promise<Response | Parsed>;
+  /** holds a request to the token endpoint, or answers it, before the server has it */
+  before?(form: URLSearchParams): Promise<Response> | undefined;
+  /** answers in place of the server, at the token and device endpoints */
+  answer?(): Response;
+  device?(): Response;
   /** grants asked for at the token endpoint, in order */
   grants: string[];
   /** bodies at the token endpoint, as they came */
@@ -147,6 +152,9 @@ export async function testProvider(
       : new URLSearchParams(text);
     state.grants.push(form.get("grant_type") ?? "");
     form.delete("state");
+    const held = state.before?.(form);
+    if (held) return await held;
+    if (state.answer) return state.answer();
     const answered = await forward(request, host, form);
     if (!answered.ok) return answered;
     const fields = await answered.json();
@@ -168,6 +176,10 @@ export async function testProvider(
         const isHere = name === new URL(facts.token).hostname;
         if (isHere && request.method === "POST" && pathname === paths.token) {
           return await token(request, name);
+        }
+        if (state.device && facts.device?.endsWith(pathname)) {
+          await request.body?.cancel();
+          return state.device();
         }
         const isOidc = [facts.authorize, facts.device].some((url) =>
           url !== undefined && new URL(url).hostname === name && pathname.startsWith(new URL(url).pathname)

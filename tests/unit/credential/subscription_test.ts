@@ -5,6 +5,8 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { CredentialStore } from "../../../lib/credential/mod.ts";
 import { beginLogin, renewLogin } from "../../../lib/credential/subscription/oauth.ts";
 import { Subscriptions } from "../../../lib/credential/subscription/subscriptions.ts";
+import { limitChild } from "../../helper/child.ts";
+import { fromRoot } from "../../helper/repo.ts";
 import { type TestProvider, testProvider } from "../../helper/identity_provider.ts";
 
 interface World extends TestProvider {
@@ -187,5 +189,93 @@ Deno.test(
     await fails(logins.renew(key, () => true), "login.failed", "not renewed");
     assertEquals(state.grants.length, 2);
     assertEquals((await secretsOf(store)).sort(), before.sort());
+  }),
+);
+
+Deno.test(
+  "a device code: pending and slow_down are waited out, a refusal and a cancel end it",
+  async () => {
+    // GitHub's shape: errors with status 200, the account on a page of its own, and a token for requests by exchange.
+    const answers: Record<string, unknown>[] = [];
+    const asked: string[] = [];
+    await using provider = await testProvider("copilot", async (request) => {
+      const { pathname } = new URL(request.url);
+      asked.push(`${pathname} ${request.headers.get("authorization") ?? ""}`.trim());
+      if (pathname === "/user") return Response.json({ id: 42, login: "alice" });
+      if (pathname === "/copilot_internal/v2/token") {
+        const expires_at = Math.floor(Date.now() / 1000) + 1500;
+        return Response.json({ token: `tid=${asked.length};exp=${expires_at};sku=free`, expires_at });
+      }
+      await request.body?.cancel();
+      return new Response(null, { status: 404 });
+    });
+    const { facts, folder, definitions, state } = provider;
+    state.device = () =>
+      Response.json({
+        device_code: "a-device-code",
+        user_code: "ABCD-1234",
+        verification_uri: "https://github.com/login/device",
+        expires_in: 900,
+        interval: 1,
+      });
+    state.answer = () => Response.json(answers.shift() ?? { error: "authorization_pending" });
+    const good = { access_token: "ghu_" + "a".repeat(36), token_type: "bearer", scope: "read:user" };
+    answers.push({ error: "authorization_pending" }, { error: "slow_down" }, good);
+    const waiting = await beginLogin(facts);
+    assertEquals([waiting.way, waiting.user_code], ["device", "ABCD-1234"]);
+    const tokens = await waiting.finished;
+    assertEquals([tokens.account, tokens.facts.user, tokens.refresh], ["42", "alice", good.access_token]);
+    const logins = new Subscriptions(new CredentialStore(join(folder, "c/store.json")), definitions);
+    await logins.save({ login: "copilot" }, tokens);
+    await logins.renew({ login: "copilot" }, () => true);
+    assertEquals(asked.filter((line) => line.includes("v2/token")).length, 2);
+    assert(asked.every((line) => line.includes(good.access_token)));
+
+    answers.push({ error: "access_denied" });
+    await fails((await beginLogin(facts)).finished, "login.failed", "refused: access_denied");
+    answers.push({ error: "expired_token" });
+    await fails((await beginLogin(facts)).finished, "login.failed", "refused: expired_token");
+    const cancelled = await beginLogin(facts);
+    cancelled.cancel();
+    await fails(cancelled.finished, "login.failed", "cancelled");
+    await fails(beginLogin(facts, { way: "browser" }), "login.unsupported", "device codes only");
+  },
+);
+
+Deno.test(
+  "processes of this host renew once together, and one that is killed leaves the login to the others",
+  withProvider("claude", async (world) => {
+    const { store, state, proxy, caFile } = world;
+    const first = await loggedIn(world);
+    const renewing = () =>
+      limitChild(
+        new Deno.Command(Deno.execPath(), {
+          args: ["run", "-A", "--quiet", fromRoot("tests/helper/renewing.ts"), store.path, proxy.url, caFile],
+          stdout: "piped",
+          stderr: "piped",
+        }).spawn(),
+      );
+    const asked = Promise.withResolvers<void>();
+    const never = Promise.withResolvers<Response>();
+    // The request is held before it reaches the server: it has not rotated anything.
+    state.before = (form) => {
+      if (form.get("grant_type") !== "refresh_token") return undefined;
+      asked.resolve();
+      return never.promise;
+    };
+    const victim = renewing();
+    await asked.promise;
+    state.before = undefined;
+    victim.kill("SIGKILL");
+    await victim.output();
+    const processes = Array.from({ length: 4 }, renewing);
+    for (const each of processes) {
+      const { code, stderr } = await each.output();
+      assertEquals(code, 0, new TextDecoder().decode(stderr));
+    }
+    never.resolve(new Response(null, { status: 503 }));
+    assertEquals(state.grants, ["authorization_code", "refresh_token", "refresh_token"]);
+    const now = world.logins.find({ login: "claude" })!;
+    assert(now.terms.renewed_at > first.terms.renewed_at && !now.terms.problem);
   }),
 );
