@@ -10,7 +10,7 @@ import { readSecret } from "./secret.ts";
 export const command: Command = {
   name: "login",
   usage: "[claude|codex|gemini|copilot] [--label TEXT] [--device] [--no-browser] [--json]",
-  summary: "log in to a subscription on this host, for VMs; alone: list the logins",
+  summary: "log in to a subscription, for VMs; alone: list the logins",
   notes: [
     "The tokens stay in the credential store of this host; VMs get refs, and agents in them are logged in.",
     "docs/guides/subscriptions.md explains it.",

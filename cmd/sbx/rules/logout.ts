@@ -7,7 +7,7 @@ import { connect } from "../connect.ts";
 export const command: Command = {
   name: "logout",
   usage: "claude|codex|gemini|copilot [--label TEXT] [--json]",
-  summary: "forget the login of a subscription on this host",
+  summary: "forget the login of a subscription",
   notes: [
     "Requests that use it end at once. The provider is not notified: its own page ends the session there.",
   ],

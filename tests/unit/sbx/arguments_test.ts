@@ -1,6 +1,7 @@
 /** Arguments of sbx: options, words, subcommands, and the requests that they make. */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { ROWS_MAX } from "../../../cmd/sbx/rules/detection.ts";
+import { command as login } from "../../../cmd/sbx/rules/login.ts";
 import { command as create } from "../../../cmd/sbx/vm/create.ts";
 import { command as exec } from "../../../cmd/sbx/vm/exec.ts";
 import { command as list } from "../../../cmd/sbx/vm/list.ts";
@@ -197,4 +198,9 @@ Deno.test("subcommands: found also after options, with help of their own and of 
   assertEquals((await parse(set, ["x", "--", "-5"])).words, ["x", "-5"]);
   assertMatch(await runSbx(["settings", "set", "--help"]), /^sbx settings set ID VALUE/);
   assertMatch(await runSbx(["settings", "--help"]), /sbx settings explain ID/);
+});
+
+Deno.test("a switch whose name begins with no- is one of its own, not the negative of another", async () => {
+  assert((await parse(login, ["claude", "--no-browser"])).has("no-browser"));
+  assert((await parse(create, ["demo", "--no-wait"])).has("no-wait"));
 });

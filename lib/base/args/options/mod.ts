@@ -16,14 +16,15 @@ export function readOptions(invocation: Invocation, argv: readonly string[]): Pa
   const parsed: Record<string, unknown> & { _: string[] } = parseArgs(
     assignValues(invocation, options, argv),
     {
-      string: ["_", ...options.map(({ name }) => name)],
+      string: ["_", ...options.map(keyOf)],
       // Every option is collected, so that duplicates are seen.
-      collect: options.map(({ name }) => name),
+      collect: options.map(keyOf),
     },
   );
   const values = new Map<string, string[]>();
-  for (const { name, value, many } of options) {
-    const list = parsed[name] as string[];
+  for (const option of options) {
+    const { name, value, many } = option;
+    const list = parsed[keyOf(option)] as string[];
     if (list.length === 0) continue;
     if (list.length > 1 && value !== undefined && !many) {
       throw usageError(invocation, `--${name} may be given only once`);
@@ -55,9 +56,14 @@ function assignValues(invocation: Invocation, options: readonly Option[], argv: 
     if (isSwitch && equals >= 0) throw usageError(invocation, `${flag} takes no value`);
     const value = isSwitch ? "true" : equals < 0 ? argv[++at] : word.slice(equals + 1);
     if (!value) throw usageError(invocation, `${flag} needs a value: ${flag} ${option.value}`);
-    assigned.push(`--${option.name}=${value}`);
+    assigned.push(`--${keyOf(option)}=${value}`);
   }
   return assigned;
+}
+
+/** Name of an option for the library, which takes `--no-wait` for a negative of `--wait`. */
+function keyOf({ name }: Option): string {
+  return name.replace(/^no-/, "not-");
 }
 
 function unknownOption(invocation: Invocation, flag: string, options: readonly Option[]) {
