@@ -13,8 +13,12 @@ import type {
   Injected,
   MessageFilter,
   MessagePlace,
+  RequestSignature,
+  SignedRequest,
   Substituted,
 } from "../network/interface/mod.ts";
+import { awsSignature } from "./aws/request.ts";
+import { AWS_VARIABLES, isPlaceholderId } from "./aws/placeholder.ts";
 import { type Accounts, requireStoredHead, storedTokenBody } from "./account.ts";
 import { requestBody, responseBody } from "./body.ts";
 import { Capture, Injection } from "./head.ts";
@@ -67,6 +71,7 @@ export interface HostUse {
   substitutions: readonly CredentialSubstitution[];
 }
 
+const [AWS_ID, AWS_SECRET] = AWS_VARIABLES;
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+)$/;
 
 /** JSON Web Token; it identifies a person even where it grants no access. */
@@ -166,6 +171,10 @@ export class CredentialBroker implements CredentialPort {
         outcome: "injected",
       },
     };
+  }
+
+  signature(request: SignedRequest): RequestSignature | undefined {
+    return awsSignature(this.#vault, this.#accounts, request, (to, headers) => this.inject(to, headers));
   }
 
   trailers({ host }: Destination, trailers: readonly Header[]): Substituted {
@@ -294,10 +303,16 @@ export class CredentialBroker implements CredentialPort {
       value === undefined || isGitHelper(value) ||
       REF.test(value) && this.#vault.get(value)?.entry.source !== "captured";
     const keepsGit = boot.GIT_CONFIG_COUNT !== undefined && !isOurs(boot.GIT_CONFIG_VALUE_0);
+    const keepsAws = [AWS_ID, AWS_SECRET].some((name) => boot[name] !== undefined) &&
+      !isPlaceholderId(boot[AWS_ID] ?? "");
+    const isFree = (name: string) =>
+      name.startsWith("GIT_CONFIG_")
+        ? !keepsGit
+        : name === AWS_ID || name === AWS_SECRET
+        ? !keepsAws
+        : isOurs(boot[name]);
     return Object.fromEntries(
-      Object.entries(this.guestEnv()).filter(([name, value]) =>
-        boot[name] !== value && (name.startsWith("GIT_CONFIG_") ? !keepsGit : isOurs(boot[name]))
-      ),
+      Object.entries(this.guestEnv()).filter(([name, value]) => boot[name] !== value && isFree(name)),
     );
   }
 
@@ -423,6 +438,11 @@ function guestEnvOf(vault: Vault, providers: Iterable<Provider>): Record<string,
     if (!credential || !definition) continue;
     // An agent reads the tokens of a subscription from its own file.
     if (credential.entry.subscription) continue;
+    if (definition.signed_hosts) {
+      const placeholder = vault.placeholderOf(credential);
+      if (placeholder) Object.assign(env, { [AWS_ID]: placeholder.id, [AWS_SECRET]: placeholder.secret });
+      continue;
+    }
     for (const name of namesFor(definition, credential.secret)) env[name] ??= credential.entry.ref;
     git.push(...gitSettings(definition, credential.entry.hosts));
   }

@@ -78,6 +78,11 @@ export class Catalogue {
     return this.find(id)?.named_hosts !== undefined;
   }
 
+  /** True for a provider whose keys sign requests and are not sent. */
+  signs(id: Provider): boolean {
+    return this.find(id)?.signed_hosts !== undefined;
+  }
+
   /** True for a provider whose keys are taken from every VM, and used by none without a grant. */
   isAlways(id: Provider): boolean {
     return this.find(id)?.always === true;

@@ -4,11 +4,15 @@
  */
 import type { CredentialSubstitution } from "../event/mod.ts";
 import { CredentialDenied, type Destination } from "../network/interface/mod.ts";
+import { awsEndpoint } from "../network/aws/mod.ts";
 import { isSamePlace, type LoginPlace } from "./entry.ts";
 import { type Catalogue, hostTest } from "./catalogue.ts";
 import { plainHost } from "../base/address/mod.ts";
 import type { Provider } from "./provider.ts";
+import { HINTS, REASON } from "./reason.ts";
 import type { Vault } from "./vault.ts";
+
+export { REASON };
 
 /** Destination of a request, and the login that it is made with; only the host makes requests with one. */
 export interface GrantTo extends Destination {
@@ -29,44 +33,6 @@ export interface Grant {
 
 /** Tests whether a catalogue lets a secret of the provider travel at some location. */
 export type IsAllowed = (provider: Provider, catalogue: Catalogue) => boolean;
-
-/** Reasons of a denial, stored in `credential.substitution.reason`. */
-export const REASON = {
-  decoy: "decoy",
-  unknown: "unknown ref",
-  malformed: "malformed ref",
-  revoked: "revoked",
-  notGranted: "not granted to this VM",
-  wrongHost: "the provider does not own this host",
-  leftOut: "the profile or corp leaves out this host",
-  notHttps: "not over https",
-  wrongPlace: "secrets do not travel here",
-  hostOnly: "the token that renews a login stays on the host",
-  wrongUse: "the token of a subscription is for requests to its models only",
-  inBody: "withheld from a body",
-  inMessage: "withheld from a message",
-  inPart: "a part withheld from a message",
-  unreadable: "the credential store cannot be read",
-  notOpen: "the credential is not open yet",
-  notProvided: "the host has no current secret for it",
-  account: "the profile allows accounts of the credential store only",
-  tooMany: "this VM brought too many secrets",
-} as const;
-
-const HINTS: Record<string, string> = {
-  [REASON.unknown]: "sbx credentials list shows the known refs",
-  [REASON.revoked]: "add another credential for the VM: sbx credentials add",
-  [REASON.notGranted]: "add the provider to [credentials] providers of the VM's profile",
-  [REASON.wrongHost]: "send a ref only to hosts of its provider",
-  [REASON.leftOut]: "add the host to [credentials] hosts of the VM's profile, if corp permits it",
-  [REASON.notHttps]: "use https",
-  [REASON.hostOnly]: "refresh at the token endpoint: the host answers",
-  [REASON.wrongUse]: "use a key of the provider: sbx credentials add",
-  [REASON.wrongPlace]: "send it in the header that the provider documents",
-  [REASON.account]: "add the key to the store: sbx credentials add",
-  [REASON.notProvided]: "sbx credentials list shows the reason",
-  [REASON.unreadable]: "sbx credentials list shows the reason",
-};
 
 /**
  * Grants the secret behind a ref, if this VM may send it to the destination.
@@ -155,6 +121,7 @@ function isProviderHost(
   { host, port }: Destination,
 ): boolean {
   const name = plainHost(host);
+  if (catalogue.signs(provider) && !hosts?.length) return awsEndpoint(host) !== undefined;
   const isBound = hosts?.some((bound) => bound === `${name}:${port}` || hostTest(bound)(name)) ?? false;
   return catalogue.ownerOf(host) === provider || isBound && catalogue.namesHosts(provider);
 }

@@ -9,6 +9,8 @@ export {
   type SinkAuth,
   sinkAuthorization,
 } from "./broker.ts";
+export { type AwsKeys, awsKeysOf, joinAwsKeys } from "./aws/keys.ts";
+export { AWS_VARIABLES } from "./aws/placeholder.ts";
 export { placeholderOf, TOKEN_BODY_MAX } from "./body.ts";
 export { SECRET_MAX, SECRET_MIN } from "./form.ts";
 export { REF, REF_PREFIX, refOf } from "./ref.ts";

@@ -86,6 +86,8 @@ export interface Definition {
   hosts: string[];
   /** hosts that a credential may name besides; `*` alone stands for any */
   named_hosts?: string[];
+  /** hosts whose requests are signed with its keys, and hold none: `**.` stands for any number of labels */
+  signed_hosts?: string[];
   /** hosts that others serve content from: no key goes there; `*.` stands for any number of labels */
   never?: string[];
   /** `NAME`, in any form, or `NAME: SCHEME`; the scheme `bare` is the key alone */

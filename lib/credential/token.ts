@@ -135,6 +135,7 @@ const DECOYS: Record<Provider, () => string> = {
 /** Generates a decoy: it grants nothing, and looks exactly like a real secret of the provider. */
 export function decoySecret(provider: Provider): string {
   if (Object.hasOwn(DECOYS, provider)) return DECOYS[provider]();
+  if (provider === "aws") return `AKIA${random(16).toUpperCase()}:${random(40)}`;
   const [shape] = DEFINITIONS.find(({ id }) => id === provider)?.keys ?? [];
   return shape ? shape.prefix + random(Math.max(shape.min, Math.min(40, shape.max))) : random(43);
 }

@@ -1,5 +1,7 @@
 import { asSbxError, type SbxError } from "../base/error/mod.ts";
 import { backgroundInterval } from "../base/time/mod.ts";
+import { partsOfAwsSecret } from "./aws/keys.ts";
+import { placeholderOf } from "./aws/placeholder.ts";
 import type { StoredEntry, StoreFile } from "./entry.ts";
 import { Finder } from "./finder.ts";
 import { Catalogue, hostTest } from "./catalogue.ts";
@@ -74,6 +76,8 @@ export class Vault {
   readonly #clean = new Set<string>();
   /** host that a credential names → its provider */
   #bound?: ReadonlyMap<string, Provider>;
+  /** by their identifiers */
+  #placeholders?: ReadonlyMap<string, { credential: Credential; secret: string }>;
   #terms: ProviderTerms = { providers: new Set() };
   #catalogue = Catalogue.BUILT_IN;
   readonly #own = new WeakMap<CustomProvider, Catalogue>();
@@ -154,11 +158,33 @@ export class Vault {
 
   /** Pairs of ref and secret, including revoked ones. */
   *secrets(refs?: ReadonlySet<string>): Generator<[string, string]> {
-    for (const [ref, { secret, former = [] }] of this.#credentials) {
+    for (const [ref, { secret, former = [], entry: { provider } }] of this.#credentials) {
       if (secret === undefined || refs && !refs.has(ref)) continue;
-      yield [ref, secret];
-      for (const each of former) yield [ref, each];
+      for (const each of [secret, ...former]) {
+        yield [ref, each];
+        // Each half of a key that signs is a secret of its own.
+        if (this.catalogue.signs(provider)) { for (const part of partsOfAwsSecret(each)) yield [ref, part]; }
+      }
     }
+  }
+
+  /** The credential whose placeholder in this VM has an identifier, with the placeholder's secret. */
+  placeholder(id: string): { credential: Credential; secret: string } | undefined {
+    this.#placeholders ??= new Map(
+      this.#vm === undefined ? [] : [...this.#credentials.values()].flatMap((credential) => {
+        const { secret, entry: { provider, source, decoy } } = credential;
+        if (secret === undefined || !this.catalogue.signs(provider) || source !== "added" || decoy) return [];
+        const placeholder = placeholderOf(secret, this.#vm!);
+        return [[placeholder.id, { credential, secret: placeholder.secret }] as const];
+      }),
+    );
+    return this.#placeholders.get(id);
+  }
+
+  /** Placeholder of a credential in this VM; `undefined` for the host. */
+  placeholderOf(credential: Credential): { id: string; secret: string } | undefined {
+    const { secret } = credential;
+    return this.#vm === undefined || secret === undefined ? undefined : placeholderOf(secret, this.#vm);
   }
 
   /** Reads the store if it changed. Credentials revoked by other processes are revoked here on return. */
@@ -204,9 +230,10 @@ export class Vault {
   boundTo(host: string): Provider | undefined {
     this.#bound ??= new Map(
       [...this.active()]
-        // No request carries a database's password.
+        // No request carries a database's password, or a key that signs.
         .filter(({ entry: { provider } }) =>
-          this.catalogue.namesHosts(provider) && !this.catalogue.find(provider)?.database
+          this.catalogue.namesHosts(provider) && !this.catalogue.find(provider)?.database &&
+          !this.catalogue.signs(provider)
         )
         .toSorted((a, b) => Number(a.entry.provider === "mcp") - Number(b.entry.provider === "mcp"))
         .flatMap(({ entry: { provider, hosts = [] } }) =>
@@ -363,6 +390,7 @@ export class Vault {
   }
 
   #set(credential: Credential): void {
+    this.#placeholders = undefined;
     this.#credentials.set(credential.entry.ref, credential);
     this.#bound = undefined;
     if (credential.secret === undefined) return;

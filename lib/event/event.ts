@@ -13,6 +13,7 @@ export type EventCommon = Event["common"];
 export type EventType = EventCommon["event_type"];
 export type EventProcess = NonNullable<EventCommon["process"]>;
 export type HttpEvent = NonNullable<Event["http"]>;
+export type HttpAws = NonNullable<HttpEvent["request"]["aws"]>;
 export type HttpGit = NonNullable<HttpEvent["request"]["git"]>;
 export type HttpBody = HttpEvent["request"]["body"];
 export type DbEvent = NonNullable<Event["db"]>;

@@ -82,6 +82,17 @@ const Git = z.strictObject({
   })).describe("refs that a push changes, as ref, old, new and kind (create, update, delete)"),
 });
 
+/** A request to one of Amazon's APIs (docs/design/contracts/05-policy.md §5, "AWS"). */
+const Aws = z.strictObject({
+  action: z.string().optional().describe(
+    "service:Operation, where the request names one, such as s3:GetObject",
+  ),
+  bucket: z.string().optional(),
+  key: z.string().optional().describe("key of an object, decoded"),
+  region: z.string().optional(),
+  service: z.string().describe("as in signatures"),
+});
+
 const Http = z.strictObject({
   request: z.strictObject({
     method: z.string(),
@@ -96,6 +107,7 @@ const Http = z.strictObject({
     bytes: count,
     headers: Headers,
     body: Body,
+    aws: Aws.optional(),
     git: Git.optional(),
   }),
   response: z.strictObject({

@@ -218,6 +218,7 @@ const FAMILIES: Record<EventFamily, { view: string; columns: Columns }> = {
       request_headers: "http.request.headers",
       request_body: "http.request.body",
       git: "http.request.git",
+      aws: "http.request.aws",
       status: "http.response.status",
       response_bytes: "http.response.bytes",
       cache_digest: "http.response.cache_digest",

@@ -13,7 +13,7 @@ import type { Client } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, usageError, UTC_NOTE } from "../output.ts";
-import { readSecret } from "./secret.ts";
+import { readAwsKeys, readSecret } from "./secret.ts";
 
 const ADD: Command = {
   name: "credentials add",
@@ -77,6 +77,7 @@ const ADD: Command = {
     "sbx credentials add github --label work < token.txt",
     "sbx credentials add gitlab --host gitlab.example.com",
     "sbx credentials add postgres --host db.example.com:5432 --user app",
+    "sbx credentials add aws",
     "sbx credentials add mcp --host mcp.example.com",
     "sbx credentials add --custom acme --host api.acme.example --header x-acme-key --env ACME_API_KEY",
   ],
@@ -197,11 +198,16 @@ async function add(args: Arguments): Promise<number> {
         "--host HOST --header HEADER",
     );
   }
-  if (definition.hosts.length === 0 && host === undefined) {
+  const isSigning = "signed_hosts" in definition && definition.signed_hosts !== undefined;
+  if (definition.hosts.length === 0 && !isSigning && host === undefined) {
     throw usageError(ADD, `a credential for ${definition.id} needs --host HOST`);
   }
   // The service generates the key of a decoy.
-  const secret = decoy || origin ? undefined : await readSecret(`${definition.id} key: `);
+  const secret = decoy || origin
+    ? undefined
+    : isSigning
+    ? await readAwsKeys()
+    : await readSecret(`${definition.id} key: `);
   const json = {
     provider: definition.id,
     secret,
@@ -304,7 +310,8 @@ async function providers(args: Arguments): Promise<number> {
   return 0;
 }
 
-function hostsOf({ hosts, named_hosts = [] }: ProviderView): string {
+function hostsOf({ hosts: sent, signed_hosts = [], named_hosts = [] }: ProviderView): string {
+  const hosts = [...sent, ...signed_hosts];
   const named = named_hosts.map((host) => host === "*" ? "the host named with --host" : `${host} (--host)`);
   const shown = hosts.length > 3 ? [...hosts.slice(0, 2), `${hosts.length - 2} more`] : hosts;
   return [...shown, ...named].join(", ");
@@ -328,6 +335,7 @@ function factsOf(provider: ProviderView): string[][] {
   const facts: [string, string][] = [
     ["provider", `${id}: ${title}`],
     ["hosts", [...hosts, ...named_hosts.map((host) => `${host} (--host)`)].join(", ")],
+    ["signed requests to", (provider.signed_hosts ?? []).join(", ")],
     ["never", never.join(", ")],
     ["places", placesOf(provider)],
     ["token endpoints", token_endpoints.join(", ")],

@@ -22,6 +22,38 @@ export async function readSecret(prompt: string): Promise<string> {
   });
 }
 
+/**
+ * Reads the keys of AWS: part by part from a terminal, or from standard input as lines, as the variables or the section of a
+ * file that AWS clients read, or as JSON of a program of theirs.
+ *
+ * @returns `ID:SECRET` or `ID:SECRET:TOKEN`
+ */
+export async function readAwsKeys(): Promise<string> {
+  const keys = Deno.stdin.isTerminal()
+    ? {
+      id: (await readTyped("AWS access key id: ")).trim(),
+      secret: (await readTyped("AWS secret access key: ")).trim(),
+      token: (await readTyped("AWS session token, if any: ")).trim(),
+    }
+    : awsKeysIn(await readPiped());
+  const { joinAwsKeys } = await import("../../../lib/credential/mod.ts");
+  const text = keys && joinAwsKeys(keys);
+  if (text !== undefined) return text;
+  throw new SbxError("credential.invalid", "that is no access key id with its secret access key", {
+    hint: "redirect two or three lines: the id, the secret, the session token if there is one",
+  });
+}
+
+/** Finds keys in a text of one, two or three values, each a line, or with their names. */
+function awsKeysIn(text: string): { id: string; secret: string; token?: string } | undefined {
+  const named = (name: string) =>
+    new RegExp(`${name}["']?[ \\t]*[=:][ \\t]*["']?([^\\s"',]+)`, "i").exec(text)?.[1];
+  const [id, secret] = [named("access_?key_?id"), named("secret_?access_?key")];
+  if (id !== undefined && secret !== undefined) return { id, secret, token: named("session_?token") };
+  const [first, second, third, ...more] = text.split(/\s+/).filter((word) => word !== "");
+  return second === undefined || more.length > 0 ? undefined : { id: first, secret: second, token: third };
+}
+
 async function readPiped(): Promise<string> {
   const bytes: number[] = [];
   for await (const chunk of Deno.stdin.readable) {

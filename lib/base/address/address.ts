@@ -161,3 +161,9 @@ export function isAddress(text: string): boolean {
     : /^(?:(?:0|[1-9][0-9]{0,2})\.){3}(?:0|[1-9][0-9]{0,2})$/.test(text);
   return isSpelled && addressBytes(text) !== undefined;
 }
+
+/** Writes an authority; the default port of the scheme is left out. */
+export function formatAuthority(scheme: string, host: string, port: number): string {
+  const name = host.includes(":") ? `[${host}]` : host;
+  return port === (scheme === "https" ? 443 : 80) ? name : `${name}:${port}`;
+}

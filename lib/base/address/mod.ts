@@ -1,5 +1,12 @@
 /** IP addresses and host names in every spelling, and which addresses are private. */
-export { addressBytes, canonicalHost, formatAddress, isAddress, parseAddress } from "./address.ts";
+export {
+  addressBytes,
+  canonicalHost,
+  formatAddress,
+  formatAuthority,
+  isAddress,
+  parseAddress,
+} from "./address.ts";
 export {
   HOST_ZONE,
   isHostZone,

@@ -75,6 +75,7 @@ export const ProviderView = z.object({
   checked: z.string().optional().describe("day on which a source was read; absent: general knowledge"),
   hosts: texts.describe("hosts that own its keys; * is one label or a part of it"),
   named_hosts: texts.optional().describe("hosts that may be named with a key; * is any"),
+  signed_hosts: texts.optional().describe("hosts whose requests are signed with its keys, and hold none"),
   never: texts.optional().describe("hosts that others serve content from: no key goes there"),
   headers: texts.optional().describe("headers with keys, with their scheme; without one in any form"),
   basic: texts.optional().describe("halves of Basic headers that are keys"),

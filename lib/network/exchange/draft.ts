@@ -1,6 +1,7 @@
 /** Drafts of the network's events (docs/design/contracts/05-policy.md §5). */
 import {
   type CredentialSubstitution,
+  type HttpAws,
   type HttpBody,
   type HttpEvent,
   type HttpGit,
@@ -42,6 +43,7 @@ export interface RequestDescription {
   bytes: number;
   body: HttpBody;
   git?: HttpGit;
+  aws?: HttpAws;
 }
 
 /** The captured head of a request, and the readers that it needs. */
@@ -61,6 +63,8 @@ export interface DraftedRequest {
   /** reader of a request that may be a model call */
   call: ModelCall | undefined;
   git: GitExchange | undefined;
+  /** why the operation of a request to Amazon is unknown */
+  awsFault?: string;
 }
 
 export const NO_HTTP_BODY: HttpBody = { state: "missing", truncated: false };
@@ -138,7 +142,7 @@ export function describeBody(
 
 /** Drafts the event of a request. */
 export function httpDraft(by: Requester, request: RequestDescription): Draft {
-  const { method, scheme, host, port, target, rawPath, headers, imitated, bytes, body, git } = request;
+  const { method, scheme, host, port, target, rawPath, headers, imitated, bytes, body, git, aws } = request;
   const { path, query } = splitTarget(target);
   const recorded = eventHeaders(headers);
   const trace_id = traceIdOf(recorded);
@@ -151,6 +155,7 @@ export function httpDraft(by: Requester, request: RequestDescription): Draft {
     http: {
       // In the order of canonical JSON, and flat: see `flatten`.
       request: {
+        ...(aws && { aws }),
         body,
         bytes,
         ...(git && { git }),

@@ -20,6 +20,7 @@ import {
   type Injected,
   type ModelCall,
   type ModelPort,
+  type RequestSignature,
 } from "../interface/mod.ts";
 import { upstreamError } from "../upstream/connect.ts";
 import { type ExchangeReply, Flight } from "../upstream/pool.ts";
@@ -42,6 +43,7 @@ import {
 } from "./draft.ts";
 import { type CapturedHead, formatAuthority, type IncomingRequest, type Requester } from "./request.ts";
 import { bodyPlaceOf, prepareBody, searchEncoded, TOO_LONG } from "./filtered_body.ts";
+import { awsOf, awsRefusal, signAnew, signedRequestOf } from "./aws.ts";
 import { drainBody, GitExchange, REQUEST_GIT } from "./git.ts";
 import { LaterTap, modelBodyOf, modelRequestOf, ModelTap, type ModelVerdict } from "./model_tap.ts";
 import { errorText, ResponseRelay } from "./response_relay.ts";
@@ -62,6 +64,8 @@ export class HttpExchange {
   /** reader of an answer that is fetched after its call */
   #later?: LaterTap;
   #bodyBuffer?: BodyBuffer;
+  /** signature with the placeholder of a key */
+  #signature?: RequestSignature;
   /** the client is gone, and the answer is read on */
   #lingering?: number;
 
@@ -91,7 +95,7 @@ export class HttpExchange {
       await this.#outlet.proceed?.();
     }
     const request = await this.#describe(captured);
-    const unreadable = requestRefusal(this.#context, request.draft, request.git);
+    const unreadable = requestRefusal(this.#context, request.draft, request);
     if (unreadable) return await this.#refuse(unreadable, request);
     const passage = await this.#context.gate.decide(request.draft, this.#outlet.signal);
     if (!passage.allowed) return await this.#refuse(passage.decision, request);
@@ -146,6 +150,7 @@ export class HttpExchange {
   #capture(): Captured {
     const { broker, models } = this.#context;
     const { host, method, target, headers } = this.#incoming;
+    this.#signature = broker.signature?.(signedRequestOf(this.#incoming));
     const captured = broker.capture(host, [[":path", target], ...headers]);
     const head: CapturedHead = {
       method,
@@ -167,7 +172,8 @@ export class HttpExchange {
     const { gate, broker } = this.#context;
     const { head, call, git } = captured;
     const { body, upgrade } = this.#incoming;
-    const needsBody = call !== undefined || git !== undefined || upgrade !== undefined ||
+    const needsBody = this.#signature !== undefined || call !== undefined || git !== undefined ||
+      upgrade !== undefined ||
       encodingOf(head.headers) !== undefined || gate.reads(REQUEST_BODY) ||
       broker.answers?.({ host: this.#incoming.host, path: lenientPath(splitTarget(head.target).path) });
     if (needsBody) return false;
@@ -244,7 +250,8 @@ export class HttpExchange {
     const { broker, gate } = this.#context;
     const { by } = this.#incoming;
     const { head, call, git } = captured;
-    const needed = Math.max(call?.bodyMax ?? 0, git?.bodyMax ?? 0);
+    const signature = this.#signature;
+    const needed = signature?.needsBody ? BUFFERED_BODY_MAX : Math.max(call?.bodyMax ?? 0, git?.bodyMax ?? 0);
     const body = this.#incoming.body.done ? this.#takeEmptyBody() : await this.#bufferBody(
       encodingOf(head.headers) === undefined ? needed : BUFFERED_BODY_MAX,
     );
@@ -253,10 +260,14 @@ export class HttpExchange {
     const httpBody = body.first.length > 0
       ? await describeBody(head, body, gate.reads(REQUEST_BODY), scrub)
       : NO_HTTP_BODY;
-    const draft = httpDraft(by, describeRequest(this.#incoming, head, body, httpBody, git?.field, scrub));
+    signature?.check(body.first, body.complete);
+    const aws = awsOf(this.#incoming, head, body, signature);
+    signature?.requireHarmless(aws?.field);
+    const described = describeRequest(this.#incoming, head, body, httpBody, git?.field, scrub);
+    const draft = httpDraft(by, { ...described, ...(aws && { aws: aws.field }) });
     this.#by = requesterOf(draft.common);
     this.#recordCapture(captured);
-    return { draft, head, body, call, git };
+    return { draft, head, body, call, git, ...(aws?.fault !== undefined && { awsFault: aws.fault }) };
   }
 
   /** Refuses a request before any of it was sent. */
@@ -320,9 +331,17 @@ export class HttpExchange {
       this.#recordSubstitutions(answer.substitutions);
       return await this.#relayResponse(passage, hostReply(answer), place);
     }
-    const injected = broker.inject({ scheme, host, port }, [[":path", head.target], ...head.headers]);
-    this.#recordSubstitutions(injected.substitutions);
+    const inject = (body?: BodySource) => {
+      const injected = this.#signature
+        ? signAnew(this.#signature, { scheme, host, port }, head, broker.guards(place), body)
+        : broker.inject({ scheme, host, port }, [[":path", head.target], ...head.headers]);
+      this.#recordSubstitutions(injected.substitutions);
+      return injected;
+    };
+    // A signature covers the body as it is sent.
+    const early = this.#signature ? undefined : inject();
     const outgoing = "body" in content ? content : this.#prepare(event, head, content);
+    const injected = early ?? inject(outgoing.body);
     const cached = this.#cachedExchange(event, head, injected, outgoing.body, place);
     try {
       const stored = await cached?.find();
@@ -558,9 +577,10 @@ const RESPONSE_BODY = "http.response.body";
 function requestRefusal(
   { gate, models }: ExchangeContext,
   draft: Draft,
-  git?: GitExchange,
+  { git, awsFault }: Partial<Pick<DraftedRequest, "git" | "awsFault">> = {},
 ): Decision | undefined {
-  return bodyRefusal(gate, draft) ?? socketRefusal(gate, models, draft) ?? gitRefusal(gate, draft, git);
+  return bodyRefusal(gate, draft) ?? socketRefusal(gate, models, draft) ?? gitRefusal(gate, draft, git) ??
+    awsRefusal(gate, draft, awsFault);
 }
 
 /** Refuses a push whose changes are unknown where rules read them. */

@@ -2,7 +2,9 @@ import type { BodySource } from "../message/body.ts";
 import type { Header } from "../message/header.ts";
 import type { Destination, NamePort } from "../interface/mod.ts";
 import type { EventProcess } from "../../event/mod.ts";
-import { canonicalHost, isAddress } from "../../base/address/mod.ts";
+import { canonicalHost, formatAuthority, isAddress } from "../../base/address/mod.ts";
+
+export { formatAuthority };
 
 /** Origin of a request, and of the events that follow from it. */
 export interface Requester {
@@ -64,12 +66,6 @@ export function parseAuthority(text: string): Authority | undefined {
   if (host === undefined || bracketed?.includes(":") === false) return undefined;
   if (port === undefined) return { host };
   return Number(port) <= 65535 ? { host, port: Number(port) } : undefined;
-}
-
-/** Writes an authority; the default port of the scheme is left out. */
-export function formatAuthority(scheme: string, host: string, port: number): string {
-  const name = host.includes(":") ? `[${host}]` : host;
-  return port === (scheme === "https" ? 443 : 80) ? name : `${name}:${port}`;
 }
 
 /** One TCP connection of the guest: its destination, and the server name of its TLS. */

@@ -1,6 +1,6 @@
 /** The network's ports: interfaces that other parts of sbx implement for it. */
 import { SbxError } from "../../base/error/mod.ts";
-import type { CredentialSubstitution, Event, ModelEvent } from "../../event/mod.ts";
+import type { CredentialSubstitution, Event, HttpAws, ModelEvent } from "../../event/mod.ts";
 import type { Header } from "../message/header.ts";
 import type { Bill, CallUse, LaterUse } from "../../policy/budget/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
@@ -27,6 +27,36 @@ export interface Substituted {
 export interface Injected extends Substituted {
   /** aborts when an injected credential is revoked: the exchange has to end */
   released?: AbortSignal;
+}
+
+/** A request as it is signed: header names in lower case, without `host`. */
+export interface SignedRequest extends Destination {
+  method: string;
+  /** path and query */
+  target: string;
+  headers: Header[];
+  /** of the body, in `bytes` */
+  length?: number;
+}
+
+/** A signature that a guest made with the placeholder of a key: the request is sent with one of the host's. */
+export interface RequestSignature {
+  /** as the signature says; absent for one that is refused */
+  readonly scope?: { service: string; region: string };
+  /** the signature covers a body that has to be held whole */
+  readonly needsBody: boolean;
+  /** Checks the guest's signature, before {@linkcode RequestSignature.sign}. @param body its beginning, or all of it */
+  check(body: Uint8Array, isWhole: boolean): void;
+  /** Lets `sign` refuse a call whose answer would hold keys. */
+  requireHarmless(aws: HttpAws | undefined): void;
+  /**
+   * Signs the request as it is sent, and puts secrets in place of refs.
+   *
+   * @param body the whole body; absent where it is not held
+   * @returns the target as `:path`, then the fields
+   * @throws {CredentialDenied} no part of the request may be sent
+   */
+  sign(request: SignedRequest, body: Uint8Array | undefined): Injected;
 }
 
 /** A body that the broker may change. */
@@ -117,6 +147,8 @@ export interface CredentialPort {
    * @throws {SbxError} `credential.denied`, best as {@linkcode CredentialDenied}: an unknown ref, or one not allowed there
    */
   inject(to: Destination, headers: Header[]): Injected;
+  /** The signature of a request that stands for a stored key; `undefined` for any other request. */
+  signature?(request: SignedRequest): RequestSignature | undefined;
   /** Drops the trailers of a request that hold a ref or a secret: they come too late to refuse the request. */
   trailers(to: Destination, trailers: readonly Header[]): Substituted;
   /** True when answers from there are or may be searched: they are asked for whole and without an encoding. */

@@ -224,6 +224,8 @@ const DERIVED = new Set([
 const RAW_PATH = "http.request.raw_path";
 /** The git operation of a request: read from its path and body. */
 const GIT = "http.request.git.";
+/** The operation of a request to Amazon: read from its host, head and body. */
+const AWS = "http.request.aws.";
 /** The copy that answered a request; the host sets it. */
 const CACHE = "http.response.cache_digest";
 const HEADERS = ["http.request.headers", "http.response.headers"];
@@ -332,6 +334,9 @@ function rewritableField(path: string) {
   }
   if (path.startsWith("db.")) {
     throw new MatchError(`${path} describes a statement, which is sent as it is; block it instead`);
+  }
+  if (path.startsWith(AWS)) {
+    throw new MatchError(`${path} describes an operation at Amazon; block it instead`);
   }
   if (path.startsWith("common.") || path === "schema_version" || path.startsWith("credential.")) {
     throw new MatchError(`${path} describes the event itself and cannot be rewritten`);

@@ -14,6 +14,8 @@ import type {
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import {
+  AWS_VARIABLES,
+  awsKeysOf,
   CAPTURED_MAX,
   Catalogue,
   claimantOf,
@@ -67,6 +69,7 @@ export function newCredential(
   }
   requireHost(definition, host);
   if (database) requireDatabase(definition, host!, database);
+  if (definition.signed_hosts && secret !== undefined) requireAwsKeys(secret);
   if (label !== undefined) requireNoKey("label", label);
   // Clouds give hosts random names, with dots.
   if (host !== undefined && (!host.includes(".") || holdsToken(host))) requireNoKey("host", host);
@@ -129,11 +132,22 @@ function isLoopbackName(host: string): boolean {
   return host === "localhost" || /^127(?:\.[0-9]{1,3}){3}$/.test(host);
 }
 
+/** Keys that sign have two parts or three. */
+function requireAwsKeys(secret: string): void {
+  if (awsKeysOf(secret)) return;
+  throw new SbxError("credential.invalid", "the secret is not ID:SECRET or ID:SECRET:TOKEN", {
+    hint: "give the parts of the key with colons between them, without spaces",
+  });
+}
+
 /** A host is for providers whose keys name one, and needed where they own none. */
-function requireHost({ id, hosts, named_hosts, database }: Definition, host: string | undefined): void {
+function requireHost(
+  { id, hosts, named_hosts, signed_hosts, database }: Definition,
+  host: string | undefined,
+): void {
   const invalid = (problem: string, hint: string) => new SbxError("credential.invalid", problem, { hint });
   if (host === undefined) {
-    if (hosts.length > 0 || !named_hosts) return;
+    if (hosts.length > 0 || signed_hosts || !named_hosts) return;
     throw invalid(`a credential of ${id} needs the host that it may be sent to`, "name it: --host HOST");
   }
   if (!named_hosts) {
@@ -179,7 +193,9 @@ export function vmsWith(
   vms: readonly { name: string; providers: readonly Provider[] }[],
 ): { name: string; variables: string[] }[] {
   if (decoy) return [];
-  const variables = [...custom ? custom.env ?? [] : Catalogue.BUILT_IN.envNamesOf(provider)];
+  const variables = custom
+    ? [...custom.env ?? []]
+    : [...Catalogue.BUILT_IN.signs(provider) ? AWS_VARIABLES : Catalogue.BUILT_IN.envNamesOf(provider)];
   return vms.filter(({ providers }) => providers.includes(provider)).map(({ name }) => ({ name, variables }));
 }
 
@@ -358,14 +374,15 @@ export async function guestTrust(home: Home): Promise<{ env: Record<string, stri
   return { env: TRUST, file: { path: CA_PATH, content, mode: 0o644 } };
 }
 
-/** Variables and files with the refs of these providers' credentials; none if the store has none. */
+/** Variables and files with the refs of these providers' credentials, and the VM's placeholders; none if the store has none. */
 export async function guestRefs(
   home: Home,
+  vm: string | undefined,
   providers: readonly Provider[],
 ): Promise<{ env: Record<string, string>; files: BootFile[] }> {
   const store = new CredentialStore(storePath(home));
   if (providers.length === 0 || store.list().length === 0) return { env: {}, files: [] };
-  const broker = await CredentialBroker.open({ store, providers });
+  const broker = await CredentialBroker.open({ store, providers, ...(vm !== undefined && { vm }) });
   try {
     const files = broker.guestFiles().map(({ path, text }) => ({
       path,

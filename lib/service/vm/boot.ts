@@ -90,6 +90,8 @@ export interface Boot {
  * has corp's value where corp locks it, else the request's, else the settings'.
  *
  * @param options.refs whether the guest gets the refs of all credentials that its profile may use
+ * @param options.vm id of the VM, which has placeholders of its own for keys that sign; a fork's programs get theirs
+ * when they start
  * @param options.diskGb requested size of a new VM's disk, in `GiB`
  * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.incompatible`, `corp.version`,
  * `corp.profile`, `assets.missing`, `release.revoked`, `settings.boot.invalid`, `boot.invalid`,
@@ -99,7 +101,7 @@ export async function makeBoot(
   sources: BootSources,
   profileId: string,
   request: VmRequest,
-  { refs: withRefs, diskGb }: { refs: boolean; diskGb?: number } = { refs: true },
+  { refs: withRefs, vm, diskGb }: { refs: boolean; vm?: string; diskGb?: number } = { refs: true },
 ): Promise<Boot> {
   const { home, settings } = sources;
   const { corp } = sources;
@@ -120,7 +122,7 @@ export async function makeBoot(
   await new Rules(home, corp).noticeFile(profile);
   const contract = await makeContract(sources, profile);
   const providers = withRefs ? grantOf(contract).providers : [];
-  const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, providers)]);
+  const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, vm, providers)]);
   const builtIn = { ...environment && imageEnv(environment), ...trust.env, ...refs.env };
   const guest = guestConfig(settings.bootConfig(), request.env, builtIn);
   guest.files.push(trust.file, ...refs.files);

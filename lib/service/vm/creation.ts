@@ -113,6 +113,7 @@ export class VmMaker {
     // A third party's program (an MCP server): it gets the refs that its definition names, and no others.
     const boot = await makeBoot(this.#options, profileId, vmRequest, {
       refs: options.parent === undefined,
+      vm: id,
       diskGb: request.disk_gb,
     });
     const devcontainer = source?.record.devcontainer ?? request.devcontainer;

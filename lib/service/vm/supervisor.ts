@@ -169,7 +169,8 @@ export class Supervisor {
     this.#require(vm, "start");
     await exclusive(vm, "start", async () => {
       const request = await readRequest(vm.paths, vm.record);
-      const boot = await makeBoot(this.#options, vm.record.profile_id, request);
+      const named = { refs: true, vm: vm.record.id };
+      const boot = await makeBoot(this.#options, vm.record.profile_id, request, named);
       const kept = await keptMachine(vm);
       if (kept.assets) await this.#options.standing.requireMachine(vm.record.name, kept.assets);
       // Before the VM changes.

@@ -66,9 +66,13 @@ Deno.test("the API, the broker and profiles know the same providers", () =>
 
 Deno.test("a key is added for every provider, with a host where its service runs at many", () =>
   withApp(async (call) => {
-    for (const { id, hosts, named_hosts, database } of DEFINITIONS) {
+    for (const { id, hosts, named_hosts, database, signed_hosts } of DEFINITIONS) {
       const host = named_hosts?.[0] === "*" ? "mine.example" : named_hosts?.[0].replace("*", "mine");
-      const body = { provider: id, secret: `a-secret-of-${id}`, ...(hosts.length === 0 && { host }) };
+      const body = {
+        provider: id,
+        secret: `a-secret${signed_hosts ? ":" : "-"}of-${id}-keys`,
+        ...(hosts.length === 0 && { host }),
+      };
       const added = await call("POST", "/credentials/add", body);
       assertEquals([added.status, added.body.provider, added.body.running], [200, id, []]);
       const other = await call("POST", "/credentials/add", { ...body, host: "github.com" });
@@ -77,6 +81,8 @@ Deno.test("a key is added for every provider, with a host where its service runs
     }
     const { body } = await call("POST", "/credentials/add", { provider: "ghcr", secret: "a-secret-of-ghcr" });
     assertEquals(body.provider, "github");
+    const half = await call("POST", "/credentials/add", { provider: "aws", secret: "AKIAQQQQQQQQQQQQQQQQ" });
+    assertEquals([half.status, half.body.code], [400, "credential.invalid"]);
     const pages = { provider: "gitlab", secret: SECRET, host: "someone.gitlab.io" };
     assertEquals((await call("POST", "/credentials/add", pages)).status, 400);
   }));

@@ -38,7 +38,7 @@ const ROOMS: Record<string, readonly string[]> = {
   policy: ["budget"],
   ledger: ["sink"],
   machine: ["bench", "guest", "live", "snapshot", "template", "vm"],
-  network: ["ca", "dns", "git", "model"],
+  network: ["aws", "ca", "dns", "git", "model"],
   config: ["corp", "profile", "settings"],
   release: ["asset", "attest", "environment", "sbom", "setup", "signing"],
   publish: ["build", "devcontainer", "environment", "image", "package", "update"],

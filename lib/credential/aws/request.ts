@@ -1,0 +1,109 @@
+/** Signed requests of a guest: which credential each stands for, and which are refused. */
+import { awsEndpoint } from "../../network/aws/mod.ts";
+import { plainHost } from "../../base/address/mod.ts";
+import type { CredentialSubstitution } from "../../event/mod.ts";
+import type {
+  Destination,
+  Header,
+  Injected,
+  RequestSignature,
+  SignedRequest,
+} from "../../network/interface/mod.ts";
+import type { Accounts } from "../account.ts";
+import { DecoyUsed, deniedError, grantSecret } from "../grant.ts";
+import { REASON } from "../reason.ts";
+import type { Credential, Vault } from "../vault.ts";
+import { claimsAws, claimsOldAws, signatureOf } from "./claim.ts";
+import { awsKeysOf } from "./keys.ts";
+import { isPlaceholderId } from "./placeholder.ts";
+import { AwsSignature } from "./signature.ts";
+
+const PROVIDER = "aws";
+
+/**
+ * Finds the signature of a request that stands for a stored key, or that may not be sent.
+ *
+ * @param inject replaces refs in the other fields
+ */
+export function awsSignature(
+  vault: Vault,
+  accounts: Accounts,
+  request: SignedRequest,
+  inject: (to: Destination, headers: Header[]) => Injected,
+): RequestSignature | undefined {
+  const mark = request.target.indexOf("?");
+  const query = mark < 0 ? "" : request.target.slice(mark + 1);
+  const isClaimed = claimsAws(query, request.headers);
+  if (!isClaimed && !claimsOldAws(query, request.headers)) return undefined;
+  vault.poll();
+  const reading = signatureOf(query, request.headers);
+  const id = reading?.claim?.id ?? (reading?.fault === undefined ? undefined : reading.id);
+  const placeholder = id === undefined ? undefined : vault.placeholder(id);
+  if (placeholder && reading?.claim) {
+    const { credential, secret } = placeholder;
+    return new AwsSignature(
+      {
+        placeholder: secret,
+        hasHosts: (credential.entry.hosts ?? []).length > 0,
+        grant: (to, location) => grantSecret(vault, credential.entry.ref, to, location, () => true),
+        inject,
+        row: (to, location) => rowOf(credential, to, location),
+      },
+      reading.claim,
+      request,
+    );
+  }
+  if (placeholder) return new Refused(placeholder.credential, REASON.unreadableSignature);
+  if (id !== undefined && isPlaceholderId(id)) return new Refused(undefined, REASON.notGranted);
+  const decoy = id === undefined ? undefined : decoyOf(vault, id);
+  if (decoy) return new Refused(decoy, REASON.decoy);
+  const isStoredOnly = accounts === "stored" && awsEndpoint(request.host) !== undefined;
+  return isStoredOnly ? new Refused(undefined, REASON.account) : undefined;
+}
+
+function decoyOf(vault: Vault, id: string): Credential | undefined {
+  for (const credential of vault.active()) {
+    const { entry: { provider, decoy }, secret } = credential;
+    if (decoy && provider === PROVIDER && secret !== undefined && awsKeysOf(secret)?.id === id) {
+      return credential;
+    }
+  }
+}
+
+function rowOf(
+  credential: Credential | undefined,
+  { host }: Destination,
+  location: string,
+): Omit<CredentialSubstitution, "outcome"> {
+  return {
+    provider: PROVIDER,
+    credential_ref: credential?.entry.ref ?? "unknown",
+    host: plainHost(host),
+    location,
+  };
+}
+
+/** A signature that is never replaced: its request is recorded, decided on and refused. */
+class Refused implements RequestSignature {
+  readonly needsBody = false;
+  readonly #credential: Credential | undefined;
+  readonly #reason: string;
+
+  constructor(credential: Credential | undefined, reason: string) {
+    this.#credential = credential;
+    this.#reason = reason;
+  }
+
+  check(): void {}
+
+  requireHarmless(): void {}
+
+  sign(to: SignedRequest): Injected {
+    const row = {
+      ...rowOf(this.#credential, to, "signature"),
+      outcome: "denied" as const,
+      reason: this.#reason,
+    };
+    throw this.#reason === REASON.decoy ? new DecoyUsed(row) : deniedError(row);
+  }
+}

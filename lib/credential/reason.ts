@@ -1,0 +1,52 @@
+/** Reasons of denials, and what to do (docs/design/contracts/09-credentials.md §9, "Injection"). */
+
+/** Reasons of a denial, stored in `credential.substitution.reason`. */
+export const REASON = {
+  decoy: "decoy",
+  unknown: "unknown ref",
+  malformed: "malformed ref",
+  revoked: "revoked",
+  notGranted: "not granted to this VM",
+  wrongHost: "the provider does not own this host",
+  leftOut: "the profile or corp leaves out this host",
+  notHttps: "not over https",
+  wrongPlace: "secrets do not travel here",
+  hostOnly: "the token that renews a login stays on the host",
+  wrongUse: "the token of a subscription is for requests to its models only",
+  inBody: "withheld from a body",
+  inMessage: "withheld from a message",
+  inPart: "a part withheld from a message",
+  unreadable: "the credential store cannot be read",
+  notOpen: "the credential is not open yet",
+  notProvided: "the host has no current secret for it",
+  account: "the profile allows accounts of the credential store only",
+  tooMany: "this VM brought too many secrets",
+  unreadableSignature: "the signature cannot be read",
+  badSignature: "the signature is not of this request",
+  wrongScope: "the signature is of another region or service",
+  notNow: "the signature is of another time",
+  mintsKeys: "the answer would hold keys",
+  longBody: "the body is too long to be signed",
+} as const;
+
+/** What to do, by reason. */
+export const HINTS: Record<string, string> = {
+  [REASON.unknown]: "sbx credentials list shows the known refs",
+  [REASON.revoked]: "add another credential for the VM: sbx credentials add",
+  [REASON.notGranted]: "add the provider to [credentials] providers of the VM's profile",
+  [REASON.wrongHost]: "send a ref only to hosts of its provider",
+  [REASON.leftOut]: "add the host to [credentials] hosts of the VM's profile, if corp permits it",
+  [REASON.notHttps]: "use https",
+  [REASON.hostOnly]: "refresh at the token endpoint: the host answers",
+  [REASON.wrongUse]: "use a key of the provider: sbx credentials add",
+  [REASON.wrongPlace]: "send it in the header that the provider documents",
+  [REASON.account]: "add the key to the store: sbx credentials add",
+  [REASON.unreadableSignature]: "sign with AWS4-HMAC-SHA256, once",
+  [REASON.badSignature]: "sign each request again, with the keys of this VM's environment",
+  [REASON.wrongScope]: "name the region and service of the host: AWS_REGION",
+  [REASON.notNow]: "set the VM's clock, and sign the request again",
+  [REASON.mintsKeys]: "assume the role outside of the VM: sbx credentials add aws",
+  [REASON.longBody]: "send x-amz-content-sha256, or at most 8 MiB",
+  [REASON.notProvided]: "sbx credentials list shows the reason",
+  [REASON.unreadable]: "sbx credentials list shows the reason",
+};
