@@ -181,6 +181,96 @@ for (const token of [undefined, `FwoGZXIvYXdzE${"t0ken/".repeat(20)}==`]) {
   }
 }
 
+/** Signs in the query, as for a link that someone else opens. */
+async function presigned(
+  keys: Keys,
+  plain: Plain,
+  expiresIn: number,
+  date = new Date(),
+): Promise<SignedRequest> {
+  const { method = "GET", host, path = "/", query = {}, headers = {}, service, region } = plain;
+  const request = { method, protocol: "https:", hostname: host, path, query, headers: { host, ...headers } };
+  const signer = librarySigner(keys, { service, ...(region !== undefined && { region }) });
+  return requestOf(await signer.presign(request as never, { signingDate: date, expiresIn }) as never);
+}
+
+/** A target with its parameters in order. */
+const sorted = (target: string) => {
+  const [path, query] = target.split("?");
+  return [path, ...query.split("&").sort()];
+};
+
+for (const token of [undefined, `FwoGZXIvYXdzE${"t0ken".repeat(20)}==`]) {
+  const secret = token === undefined ? AWS_SECRET : `${AWS_SECRET}:${token}`;
+  Deno.test(
+    `a presigned request is signed as the library signs it${
+      token === undefined ? "" : ", with a session token"
+    }`,
+    world([{ provider: "aws", secret }], async ({ open }) => {
+      const broker = await open(["aws"]);
+      const date = new Date();
+      const plain: Plain = {
+        host: "bucket.s3.us-east-1.amazonaws.com",
+        path: "/a%20b",
+        query: { "versionId": "1", "X-Amz-Content-Sha256": "UNSIGNED-PAYLOAD" },
+        headers: { "x-amz-content-sha256": "UNSIGNED-PAYLOAD" },
+        service: "s3",
+      };
+      for (
+        const part of [plain, {
+          host: "sts.us-east-1.amazonaws.com",
+          query: { Action: "GetCallerIdentity" },
+          service: "sts",
+        }]
+      ) {
+        const guest = await presigned(keysOf(broker), part, 900, date);
+        const expected = await presigned(
+          { ...AWS_KEYS, ...(token !== undefined && { token }) },
+          part,
+          900,
+          date,
+        );
+        const { headers } = through(broker, guest)!;
+        assertEquals(sorted(headers[0][1]), sorted(expected.target));
+        assertEquals(authorization(headers), undefined);
+      }
+    }),
+  );
+}
+
+Deno.test(
+  "a presigned request ends when it says, and is worthless to whoever gets it out of the VM",
+  world([{ provider: "aws", secret: AWS_SECRET }], async ({ open }) => {
+    const broker = await open(["aws"]);
+    const plain: Plain = {
+      host: "bucket.s3.us-east-1.amazonaws.com",
+      path: "/key",
+      headers: { "x-amz-content-sha256": "UNSIGNED-PAYLOAD" },
+      query: { "X-Amz-Content-Sha256": "UNSIGNED-PAYLOAD" },
+      service: "s3",
+    };
+    const link = await presigned(keysOf(broker), plain, 900, new Date(Date.now() - 20 * 60_000));
+    assertThrows(() => through(broker, link), CredentialDenied, "of another time");
+    const good = await presigned(keysOf(broker), plain, 3600, new Date(Date.now() - 20 * 60_000));
+    assert(through(broker, good));
+    // Neither the stored id nor a signature of the stored key is in it.
+    const real = await presigned(AWS_KEYS, plain, 3600, new Date(Date.now() - 20 * 60_000));
+    const signatureIn = (target: string) => /X-Amz-Signature=([0-9a-f]{64})/.exec(target)![1];
+    assert(!good.target.includes(AWS_KEYS.id) && signatureIn(good.target) !== signatureIn(real.target));
+    const other = await open(["aws"], "vm-b");
+    assertThrows(() => through(other, good), CredentialDenied, "not granted to this VM");
+    for (
+      const change of [
+        good.target.replace("X-Amz-Expires=3600", "X-Amz-Expires=7200"),
+        good.target.replace("/key", "/other"),
+        `${good.target}&X-Amz-Expires=3600`,
+        `${good.target}&x-amz-signature=${signatureIn(good.target)}`,
+        `${good.target}&acl`,
+      ]
+    ) assertThrows(() => through(broker, { ...good, target: change }), CredentialDenied, "signature", change);
+  }),
+);
+
 Deno.test(
   "placeholders have the shape of AWS keys, are the VM's own, and no part of a key is in them",
   world([{ provider: "aws", secret: AWS_SECRET }], async ({ open }) => {
