@@ -57,8 +57,16 @@ export function awsSignature(
   if (id !== undefined && isPlaceholderId(id)) return new Refused(undefined, REASON.notGranted);
   const decoy = id === undefined ? undefined : decoyOf(vault, id);
   if (decoy) return new Refused(decoy, REASON.decoy);
-  const isStoredOnly = accounts === "stored" && awsEndpoint(request.host) !== undefined;
-  return isStoredOnly ? new Refused(undefined, REASON.account) : undefined;
+  const isPlace = awsEndpoint(request.host) !== undefined || namesHost(vault, request.host);
+  return accounts === "stored" && isPlace ? new Refused(undefined, REASON.account) : undefined;
+}
+
+/** True for a host that a stored key of a store compatible with S3 is for. */
+function namesHost(vault: Vault, host: string): boolean {
+  const name = plainHost(host);
+  return vault.active().some(({ entry: { provider, hosts = [] } }) =>
+    provider === PROVIDER && hosts.some((bound) => bound.split(":")[0] === name)
+  );
 }
 
 function decoyOf(vault: Vault, id: string): Credential | undefined {

@@ -380,6 +380,24 @@ Deno.test(
 );
 
 Deno.test(
+  "where only stored accounts may be used, no other key signs for the host of a stored one",
+  world(
+    [{ provider: "aws", secret: "minio:miniosecret", hosts: ["minio.example.com"] }],
+    async ({ open }) => {
+      const own = { id: "AKIAQQQQQQQQQQQQQQQQ", secret: "x".repeat(40) };
+      const request = await signed(own, { ...CASES["a stored object"], host: "minio.example.com" });
+      assertEquals(through(await open(["aws"]), request, "content"), undefined);
+      const strict = await open(["aws"], "vm-a", "stored");
+      assertThrows(
+        () => through(strict, request, "content"),
+        CredentialDenied,
+        "accounts of the credential store only",
+      );
+    },
+  ),
+);
+
+Deno.test(
   "a guest's own keys pass as they are, and are refused where only stored accounts may be used",
   world([{ provider: "aws", secret: AWS_SECRET }], async ({ open }) => {
     const own = { id: "AKIAQQQQQQQQQQQQQQQQ", secret: "x".repeat(40) };
