@@ -1,8 +1,6 @@
 /** Program of the guest that compares a VM's own changes with those between two images of it. */
 import { LAYER_PATH } from "../../machine/guest/wire/mod.ts";
-
-/** Most conflicts that it prints (docs/design/contracts/14-limits.md §14); it counts all. */
-export const CONFLICTS_MAX = 1000;
+import { CONFLICTS_MAX } from "../../release/environment/mod.ts";
 
 /**
  * Prints a line `KIND PATH` for each path that both the VM and the new image have changed, and `total N` at the end. Bytes of a path

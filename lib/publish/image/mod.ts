@@ -1,6 +1,5 @@
 /** Builds the guest image from Debian packages: kernel, initrd, root file system and OBOM. */
 export { BUILD_STAGES, buildImage, type BuildOptions } from "./build.ts";
-export { CONFLICTS_MAX } from "./conflicts.ts";
 export { bundleGuestPrograms, GUEST_DENO_VERSION, GUEST_PROGRAMS } from "./guest.ts";
 export {
   hasTool,

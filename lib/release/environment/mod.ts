@@ -1,5 +1,6 @@
 /** Environments: root file systems made of OCI images, with their records, in one home (docs/guides/environments.md) */
 export {
+  CONFLICTS_MAX,
   DEVCONTAINER_COMMANDS,
   type DevcontainerCommand,
   DevcontainerSettings,

@@ -31,6 +31,9 @@ export const EnvironmentConfig = z.strictObject({
 });
 export type EnvironmentConfig = z.infer<typeof EnvironmentConfig>;
 
+/** Most conflicts of a VM and its image that are listed (docs/design/contracts/14-limits.md §14); the guest counts all. */
+export const CONFLICTS_MAX = 1000;
+
 /** Commands of a `devcontainer.json` that run in the VM, in their order. */
 export const DEVCONTAINER_COMMANDS = [
   "onCreateCommand",

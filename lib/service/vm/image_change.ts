@@ -10,6 +10,7 @@ import { log } from "../../base/log/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import { COMMANDS_PATH } from "../../machine/guest/wire/mod.ts";
 import {
+  CONFLICTS_MAX,
   findEnvironment,
   getEnvironment,
   isCurrentFormat,
@@ -180,7 +181,7 @@ async function noteCompared(vm: Vm, before: NonNullable<VmRequest["before"]>): P
 export function parseConflicts(text: string): Pick<ImageConflicts, "files" | "total"> | undefined {
   const lines = text.trimEnd().split("\n");
   const total = /^total (\d{1,9})$/.exec(lines.pop() ?? "")?.[1];
-  if (total === undefined) return undefined;
+  if (total === undefined || lines.length > CONFLICTS_MAX) return undefined;
   const files: ImageConflicts["files"] = [];
   for (const line of lines) {
     const [, kind, encoded] = LINE.exec(line) ?? [];

@@ -164,4 +164,6 @@ Deno.test("a guest's list of conflicts is any bytes: what is no list is none", (
       "changed /a\ntotal 1\nmore\n",
     ]
   ) assertEquals(parseConflicts(text), undefined, text);
+  const long = (count: number) => parseConflicts("added /a\n".repeat(count) + "total 100000\n");
+  assertEquals([long(1000)?.files.length, long(1001)], [1000, undefined]);
 });
