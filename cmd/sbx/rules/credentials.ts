@@ -56,10 +56,15 @@ const ADD: Command = {
     },
     {
       name: "program",
-      about: "the command behind -- prints the secret; it runs on this machine, once for all VMs, when one needs it",
+      about:
+        "the command behind -- prints the secret; it runs on this machine, once for all VMs, when one needs it",
     },
     { name: "from-env", value: "NAME", about: "the secret is in this variable of sbx-service" },
-    { name: "ttl", value: "SECONDS", about: "use such a secret for so long before asking again; default 900" },
+    {
+      name: "ttl",
+      value: "SECONDS",
+      about: "use such a secret for so long before asking again; default 900",
+    },
     { name: "user", value: "USER", about: "the only user of a database that the password is for" },
     { name: "database", value: "NAME", about: "the only database that the password is for" },
     { name: "tls", value: "off", about: "reach a database of this machine without TLS" },
@@ -150,8 +155,21 @@ async function list(args: Arguments): Promise<number> {
 }
 
 function row(
-  { ref, provider, label, hosts, custom, origin, problem, database, kind, source, created_at, decoy, revoked_at }:
-    CredentialView,
+  {
+    ref,
+    provider,
+    label,
+    hosts,
+    custom,
+    origin,
+    problem,
+    database,
+    kind,
+    source,
+    created_at,
+    decoy,
+    revoked_at,
+  }: CredentialView,
 ): string[] {
   const { user, name, tls } = database ?? {};
   const terms = [user && `as ${user}`, name && `in ${name}`, tls && "without TLS"].filter(Boolean).join(" ");
@@ -247,10 +265,18 @@ function originOf(args: Arguments): { program?: string[]; env?: string; ttl_s?: 
     throw usageError(ADD, "--ttl without --program or --from-env", "a typed key is used until it is revoked");
   }
   if (args.has("program") && !args.program?.length) {
-    throw usageError(ADD, "--program needs a command", "write it behind --, as: --program -- pass show github");
+    throw usageError(
+      ADD,
+      "--program needs a command",
+      "write it behind --, as: --program -- pass show github",
+    );
   }
   const program = args.has("program") ? args.program : undefined;
-  return { ...(program && { program }), ...(env !== undefined && { env }), ...(ttl_s !== undefined && { ttl_s }) };
+  return {
+    ...(program && { program }),
+    ...(env !== undefined && { env }),
+    ...(ttl_s !== undefined && { ttl_s }),
+  };
 }
 
 /** Hosts and lists of places. */

@@ -38,7 +38,9 @@ export function routeCredentials(
     async () => ({ providers: providerViews(await addedProviders(home, corp)) }),
   );
   handle(app, credentialRoutes.list, () => ({
-    credentials: store.list().filter(isShown).map((entry) => credentialView(entry, secrets.problemOf(entry.ref))),
+    credentials: store.list().filter(isShown).map((entry) =>
+      credentialView(entry, secrets.problemOf(entry.ref))
+    ),
   }));
   handle(app, credentialRoutes.add, async ({ body }) => {
     const credential = newCredential(body, await addedProviders(home, corp));
