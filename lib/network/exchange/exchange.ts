@@ -4,8 +4,8 @@
  */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
-import { type CredentialSubstitution, type Event, providerOf } from "../../event/mod.ts";
-import type { Decision, Draft, Gate, Passage } from "../../policy/mod.ts";
+import type { CredentialSubstitution, Event } from "../../event/mod.ts";
+import type { Decision, Draft, Passage } from "../../policy/mod.ts";
 import { ClientLost, ConnectionLost } from "../fault.ts";
 import { BUFFERED_BODY_MAX } from "../limit.ts";
 import { AnnouncedBody, type BodySource, NO_BODY, WholeBody } from "../message/body.ts";
@@ -19,7 +19,6 @@ import {
   type HostAnswer,
   type Injected,
   type ModelCall,
-  type ModelPort,
   type RequestSignature,
 } from "../interface/mod.ts";
 import { upstreamError } from "../upstream/connect.ts";
@@ -43,12 +42,12 @@ import {
 } from "./draft.ts";
 import { type CapturedHead, formatAuthority, type IncomingRequest, type Requester } from "./request.ts";
 import { bodyPlaceOf, prepareBody, searchEncoded, TOO_LONG } from "./filtered_body.ts";
-import { awsOf, awsRefusal, signAnew, signedRequestOf } from "./aws.ts";
-import { drainBody, GitExchange, REQUEST_GIT } from "./git.ts";
+import { awsOf, signAnew, signedRequestOf } from "./aws.ts";
+import { drainBody, GitExchange } from "./git.ts";
+import { REQUEST_BODY, requestRefusal, RESPONSE_BODY } from "./guards.ts";
 import { LaterTap, modelBodyOf, modelRequestOf, ModelTap, type ModelVerdict } from "./model_tap.ts";
 import { errorText, ResponseRelay } from "./response_relay.ts";
-import { SocketExchange, socketRequestOf } from "./socket.ts";
-import { isUnreadable } from "../message/text.ts";
+import { SocketExchange } from "./socket.ts";
 import { splitTarget } from "../message/head.ts";
 import { lenientPath } from "../../base/url/mod.ts";
 
@@ -563,57 +562,5 @@ function revokedError(cause?: unknown): SbxError {
   return new SbxError("credential.denied", "the request was ended because its credential was revoked", {
     cause,
     hint: "add another credential for the VM: sbx credentials add PROVIDER",
-  });
-}
-
-// Requests that hide what rules read: refused, so that no encoding and no WebSocket gets past them
-// (docs/design/contracts/05-policy.md §5, "Guards").
-
-/** Parts of events that hold bodies, as {@linkcode Gate.reads} takes them. */
-const REQUEST_BODY = "http.request.body";
-const RESPONSE_BODY = "http.response.body";
-
-/** Refuses a request that hides what rules read; `undefined` for one that may be decided on. */
-function requestRefusal(
-  { gate, models }: ExchangeContext,
-  draft: Draft,
-  { git, awsFault }: Partial<Pick<DraftedRequest, "git" | "awsFault">> = {},
-): Decision | undefined {
-  return bodyRefusal(gate, draft) ?? socketRefusal(gate, models, draft) ?? gitRefusal(gate, draft, git) ??
-    awsRefusal(gate, draft, awsFault);
-}
-
-/** Refuses a push whose changes are unknown where rules read them. */
-function gitRefusal(gate: Gate, draft: Draft, git: GitExchange | undefined): Decision | undefined {
-  if (git?.fault === undefined || !gate.reads(REQUEST_GIT)) return undefined;
-  return gate.refuse(draft, {
-    id: "guard-git",
-    reason: `a rule reads git pushes, and this one cannot be read: ${git.fault}`,
-    remedy: "push with git over HTTPS, at most 1000 refs at once",
-  });
-}
-
-/** Refuses a WebSocket to a model provider whose messages are not read, where rules read or budgets count models. */
-function socketRefusal(gate: Gate, models: ModelPort | undefined, draft: Draft): Decision | undefined {
-  const { headers, host } = draft.http!.request;
-  const reads = gate.reads("model") ? "a rule reads" : gate.countsModels ? "a budget counts" : undefined;
-  if (headers["upgrade"] === undefined || providerOf(host) === undefined || reads === undefined) {
-    return undefined;
-  }
-  if (models?.socket?.(socketRequestOf(draft))) return undefined;
-  return gate.refuse(draft, {
-    id: "guard-model",
-    reason: `${reads} models, and the messages of this WebSocket to a provider cannot be read`,
-    remedy: "use the provider's API over HTTPS",
-  });
-}
-
-/** Refuses a request whose body rules read and cannot. */
-function bodyRefusal(gate: Gate, draft: Draft): Decision | undefined {
-  if (!gate.reads(REQUEST_BODY) || !isUnreadable(draft.http!.request.body)) return undefined;
-  return gate.refuse(draft, {
-    id: "guard-body",
-    reason: "a rule reads bodies, and the encoding or charset of this one cannot be undone",
-    remedy: "send the body as UTF-8, with gzip, deflate, br, zstd or no encoding",
   });
 }

@@ -31,7 +31,7 @@ function renewalOf({ obtained_at, expires_at }: Obtained): number {
   return expires_at - Math.min(AHEAD_MS, (expires_at - obtained_at) / 4);
 }
 
-/** What is known of one credential's secret. */
+/** The state of one credential's secret. */
 interface Known {
   current?: Obtained;
   /** run under way */
