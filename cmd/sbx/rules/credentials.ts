@@ -225,7 +225,7 @@ async function add(args: Arguments): Promise<number> {
     ? undefined
     : isSigning
     ? await readAwsKeys()
-    : await readSecret(`${definition.id} key: `);
+    : await readSecret(`${definition.id} key`);
   const json = {
     provider: definition.id,
     secret,

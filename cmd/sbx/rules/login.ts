@@ -40,7 +40,7 @@ async function run(args: Arguments): Promise<number> {
   await show(waiting);
   let state: LoginState = { waiting: true };
   if (waiting.way === "paste") {
-    const code = await readSecret("code: ");
+    const code = await readSecret("code");
     state = await client.json<LoginState>("POST", `${path}/code`, { json: { label, code } });
   }
   while (state.waiting) state = await client.json<LoginState>("GET", path, { query: { label } });

@@ -12,13 +12,14 @@ const [ENTER, NEWLINE, CTRL_C, CTRL_D, BACKSPACE, DELETE] = [0x0d, 0x0a, 0x03, 0
  * Reads a secret from standard input, or from a terminal without echo; never from an argument, which every program of
  * the machine can read.
  *
+ * @param what name of the secret, for the prompt and errors
  * @throws {SbxError} `credential.invalid`: empty or too long, or cancelled with ctrl-C
  */
-export async function readSecret(prompt: string): Promise<string> {
-  const secret = (Deno.stdin.isTerminal() ? await readTyped(prompt) : await readPiped()).trim();
+export async function readSecret(what: string): Promise<string> {
+  const secret = (Deno.stdin.isTerminal() ? await readTyped(`${what}: `) : await readPiped()).trim();
   if (secret !== "") return secret;
-  throw new SbxError("credential.invalid", "the key is empty", {
-    hint: "type it at the prompt, or redirect it: sbx credentials add anthropic < key.txt",
+  throw new SbxError("credential.invalid", `the ${what} is empty`, {
+    hint: "type it at the prompt, or redirect a file that has it: < FILE",
   });
 }
 
