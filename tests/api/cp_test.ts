@@ -206,6 +206,17 @@ Deno.test("skipped files are reported also on a copy back", () =>
     assertEquals((await Deno.stat(join(local, "back/empty"))).isDirectory, true);
   }));
 
+Deno.test("the name of a skipped file forges no line of sbx", () =>
+  withVm(async ({ local, remote }) => {
+    await runChild("sh", {
+      args: ["-ec", String.raw`mkdir tree; mkfifo "tree/$(printf 'x\nsbx: done')"`],
+      cwd: local,
+    });
+    const lines = await notes(() => upload(remote, join(local, "tree"), "up"));
+    assertEquals(lines.filter((line) => line.startsWith("sbx: done")), []);
+    assert(lines.some((line) => line.includes("x sbx: done: a special file")), lines.join("|"));
+  }));
+
 Deno.test("names that are not UTF-8 are skipped and named, both ways", () =>
   withVm(async ({ local, workspace, remote }) => {
     const make = String.raw`mkdir -p tree/sub; touch tree/ok "$(printf 'tree/sub/caf\351')"`;

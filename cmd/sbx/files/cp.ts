@@ -12,7 +12,7 @@ import {
   reportClash,
   requireRoom,
 } from "./cp_remote.ts";
-import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { usageError } from "../output.ts";
 import { basename, join, resolve } from "node:path";
 import { readNames } from "../../../ffi/host/files.ts";
@@ -144,7 +144,7 @@ async function planFolder(plan: Plan, from: string, to: string): Promise<void> {
     else if (info.isSymlink) {
       plan.links.push({ from: path, to: joinPath(to, name), target: await Deno.readLink(path) });
     } else {
-      note(`sbx: skipped ${path}: a special file`);
+      note(`sbx: skipped ${plain(path)}: a special file`);
       plan.skipped.push(path);
     }
   }
@@ -159,7 +159,7 @@ async function namesOf(plan: Plan, folder: string): Promise<string[]> {
     if (name !== undefined) names.push(name);
     else {
       const path = join(folder, escapeBytes(bytes));
-      note(`sbx: skipped ${path}: ${NOT_UTF8}`);
+      note(`sbx: skipped ${plain(path)}: ${NOT_UTF8}`);
       plan.skipped.push(path);
     }
   }

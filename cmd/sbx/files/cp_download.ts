@@ -116,7 +116,7 @@ async function downloadListed(
 }
 
 function reportLeftOut({ leftOut, leftOutCount }: Tree): void {
-  for (const path of leftOut) note(`sbx: skipped ${path}: ${NOT_UTF8}`);
+  for (const path of leftOut) note(`sbx: skipped ${plain(path)}: ${NOT_UTF8}`);
   const more = leftOutCount - leftOut.length;
   if (more > 0) note(`sbx: skipped ${more} more: ${NOT_UTF8}`);
 }

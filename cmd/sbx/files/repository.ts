@@ -3,7 +3,7 @@ import { basename, dirname, join } from "node:path";
 import type { ExecResult, FileWritten, VmInfo } from "../../../lib/client/api/mod.ts";
 import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { note } from "../../../lib/base/print/mod.ts";
+import { note, plain } from "../../../lib/base/print/mod.ts";
 import { Progress } from "../../../lib/base/progress/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
@@ -51,7 +51,7 @@ export async function bringLiveFolder(client: Client, name: string): Promise<Bro
   const brought = await bringLive(guest, { ...live, room: roomOf({ workspace }), gitDir, progress });
   progress[Symbol.dispose]();
   for (const path of brought.secrets_left_out) {
-    note(`sbx: ${path} looks like a secret: the VM cannot read it`);
+    note(`sbx: ${plain(path)} looks like a secret: the VM cannot read it`);
   }
   return brought;
 }
@@ -174,12 +174,12 @@ export async function isLive(client: Client, name: string): Promise<boolean> {
 function reportLeftOut({ secrets_left_out, secrets_committed, left_out, is_plain }: BroughtIn): void {
   if (is_plain) note("sbx: the image has no git: the files went in without history, and come back by sbx cp");
   for (const path of secrets_left_out) {
-    note(`sbx: left out ${path}: looks like a secret (--with-secrets takes it)`);
+    note(`sbx: left out ${plain(path)}: looks like a secret (--with-secrets takes it)`);
   }
   for (const path of secrets_committed) {
-    note(`sbx: ${path} looks like a secret and is in a commit: the VM has it`);
+    note(`sbx: ${plain(path)} looks like a secret and is in a commit: the VM has it`);
   }
-  for (const path of left_out) note(`sbx: left out ${path}`);
+  for (const path of left_out) note(`sbx: left out ${plain(path)}`);
 }
 
 /** The files brought in, in one line. */

@@ -4,7 +4,7 @@ import { type Arch, currentArch } from "../../../lib/base/arch/mod.ts";
 import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { ignore, SbxError } from "../../../lib/base/error/mod.ts";
 import { home, lockWithin } from "../../../lib/base/home/mod.ts";
-import { note } from "../../../lib/base/print/mod.ts";
+import { note, plain } from "../../../lib/base/print/mod.ts";
 import { Progress } from "../../../lib/base/progress/mod.ts";
 import type { VmSummary } from "../../../lib/client/api/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
@@ -102,7 +102,7 @@ export async function buildFolderImage(
     : { dir: resolve(dir), dockerfile: `FROM ${image}\n`, name: FEATURES, files: [], secretsLeftOut: [] };
   if (features) context.features = features;
   for (const path of context.secretsLeftOut) {
-    note(`sbx: left out of the build: ${path}: looks like a secret (--with-secrets takes it)`);
+    note(`sbx: left out of the build: ${plain(path)}: looks like a secret (--with-secrets takes it)`);
   }
   const reference = tagReference(context.dir, args.text("tag"));
   const { state } = await useNetworkOf(place);

@@ -3,7 +3,7 @@ import { join, relative, resolve } from "node:path";
 import { currentArch } from "../../../lib/base/arch/mod.ts";
 import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { ifFound, SbxError } from "../../../lib/base/error/mod.ts";
-import { note } from "../../../lib/base/print/mod.ts";
+import { note, plain } from "../../../lib/base/print/mod.ts";
 import type { Features } from "../../../lib/publish/build/mod.ts";
 import type { Devcontainer, DevcontainerPlan } from "../../../lib/publish/devcontainer/mod.ts";
 import type { EnvironmentConfig } from "../../../lib/release/environment/mod.ts";
@@ -133,7 +133,7 @@ async function featuresOf(dir: string, { features, properties, path }: Devcontai
   const isUsed = (file: string) =>
     file === "devcontainer-lock.json" || hasOwn && file !== "devcontainer.json";
   for (const file of found.secretsLeftOut.filter(isUsed)) {
-    note(`sbx: left out of the build: .devcontainer/${file}: looks like a secret`);
+    note(`sbx: left out of the build: .devcontainer/${plain(file)}: looks like a secret`);
   }
   return {
     ...features!,
