@@ -38,6 +38,8 @@ export class PostgresServer implements AsyncDisposable {
         "UTF8",
         "--no-sync",
       ],
+      // The folder of the tests may be closed to another user.
+      cwd: dir,
       ...as,
     });
     if (made.code !== 0) throw new Error(new TextDecoder().decode(made.stderr));
@@ -62,6 +64,7 @@ export class PostgresServer implements AsyncDisposable {
     if (options.hba) await Deno.writeTextFile(join(data, "pg_hba.conf"), `${options.hba}\n`);
     const child = new Deno.Command(join(bin, "postgres"), {
       args: ["-D", data],
+      cwd: dir,
       stdout: "null",
       stderr: "piped",
       ...as,
