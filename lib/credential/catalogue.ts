@@ -38,9 +38,10 @@ export class Catalogue {
   /** query parameters whose value is a secret in any shape */
   readonly queries: ReadonlySet<string>;
 
-  /** @param added providers of a profile and of corp, whose ids and hosts no built-in one has */
+  /** @param added providers in place of the built-in ones of their ids; a host of another built-in one is not theirs */
   constructor(added: readonly Definition[]) {
-    for (const definition of [...DEFINITIONS, ...added]) {
+    const builtIn = DEFINITIONS.filter(({ id }) => !added.some((each) => each.id === id));
+    for (const definition of [...builtIn, ...added]) {
       this.#entries.set(definition.id, entryOf(definition));
       for (const host of definition.hosts) {
         if (host.includes("*")) this.#patterns.push({ id: definition.id, test: hostTest(host) });

@@ -216,7 +216,8 @@ function isEntry(value: unknown): value is StoredEntry {
   } = objectOf(value);
   return typeof ref === "string" && REF.test(ref) && typeof provider === "string" &&
     (isObject(custom)
-      ? PROVIDER_ID.test(provider) && !isProvider(provider) && isTextList(custom.hosts)
+      // One that a later sbx knows too stays an added one.
+      ? PROVIDER_ID.test(provider) && isTextList(custom.hosts)
       : custom === undefined && isProvider(provider)) &&
     isOptional(origin, isObject) && isOptional(label, isText) && isOptional(hosts, isTextList) &&
     isOptional(vms, isTextList) &&

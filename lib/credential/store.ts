@@ -283,7 +283,7 @@ function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry
   if (terms) entry.database = terms;
   if (texts.hosts.length) entry.hosts = texts.hosts;
   // A key that a guest brings again changes nothing that a person said of it.
-  const places = vm === undefined ? custom ?? alive?.custom : alive?.custom ?? custom;
+  const places = vm === undefined ? custom : alive?.custom ?? custom;
   if (places) entry.custom = places;
   if (origin ?? alive?.origin) entry.origin = origin ?? alive?.origin;
   if (texts.vms.length) entry.vms = texts.vms;

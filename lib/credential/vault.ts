@@ -6,7 +6,7 @@ import type { StoredEntry, StoreFile } from "./entry.ts";
 import { Finder } from "./finder.ts";
 import { Catalogue, hostTest } from "./catalogue.ts";
 import { plainHost } from "../base/address/mod.ts";
-import { type CustomProvider, definitionOf, type Provider } from "./provider.ts";
+import { type CustomProvider, definitionOf, isProvider, type Provider } from "./provider.ts";
 import { refOf } from "./ref.ts";
 import type { CredentialStore, NewCredential } from "./store.ts";
 
@@ -95,7 +95,9 @@ export class Vault {
   /** Replaces the terms. */
   use(terms: ProviderTerms): void {
     this.#terms = terms;
-    const added = Object.entries(terms.custom ?? {}).map(([id, custom]) => definitionOf(id, custom));
+    // A contract of an earlier sbx may add what is built in now.
+    const added = Object.entries(terms.custom ?? {}).filter(([id]) => !isProvider(id))
+      .map(([id, custom]) => definitionOf(id, custom));
     this.#catalogue = added.length > 0 ? new Catalogue(added) : Catalogue.BUILT_IN;
   }
 
@@ -295,7 +297,7 @@ export class Vault {
       return { ref, outcome: "known" };
     }
     if (this.#capturedCount >= CAPTURED_MAX) return { ref, outcome: "full" };
-    const custom = this.#terms.custom?.[provider];
+    const custom = isProvider(provider) ? undefined : this.#terms.custom?.[provider];
     this.#capturedCount++;
     if (credential) {
       credential.isOwn = true;

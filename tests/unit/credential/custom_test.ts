@@ -135,6 +135,34 @@ Deno.test("an entry of the store whose hosts were changed opens no more", () =>
     );
   }));
 
+Deno.test("a key of an added provider stays with its own hosts when its name becomes a built-in provider's", () =>
+  withProfile(PROFILE.replace('["acme", "github"]', '["mistral"]'), async ({ store, open }) => {
+    // As an earlier sbx wrote it, which knew no provider of this name.
+    const [{ ref }] = await store.add([{ provider: "mistral", secret: SECRET, custom: ACME }]);
+    const [{ ref: other }] = await store.add([
+      newCredential({ provider: "mistral", secret: "a-key-of-mistral" }),
+    ]);
+    const broker = await open();
+    assertEquals(broker.broken, undefined);
+    const sent = (host: string, header: string, value: string) =>
+      broker.inject(to(host), [[header, value]]).headers[0][1];
+    assertEquals(sent("api.acme.example", "x-acme-key", ref), SECRET);
+    assertEquals(
+      reasonOf(() => sent("api.mistral.ai", "authorization", `Bearer ${ref}`)),
+      REASON.wrongHost,
+    );
+    assertEquals(sent("api.mistral.ai", "authorization", `Bearer ${other}`), "Bearer a-key-of-mistral");
+    assertEquals(reasonOf(() => sent("api.acme.example", "x-acme-key", other)), REASON.wrongHost);
+    // A contract of that time says nothing about the provider that is built in now.
+    broker.grant({ providers: ["mistral"], custom: { mistral: ACME } });
+    assertEquals(reasonOf(() => sent("api.acme.example", "x-acme-key", other)), REASON.wrongHost);
+    assertEquals(sent("api.mistral.ai", "authorization", `Bearer ${other}`), "Bearer a-key-of-mistral");
+    // A person adds it again, as a key of the built-in one.
+    await store.add([newCredential({ provider: "mistral", secret: SECRET })]);
+    await broker.refresh();
+    assertEquals(sent("api.mistral.ai", "authorization", `Bearer ${ref}`), `Bearer ${SECRET}`);
+  }));
+
 Deno.test("a guest's own key of an added provider is taken, for its VM alone", () =>
   withProfile(PROFILE, async ({ store, open }) => {
     const broker = await open();
