@@ -47,7 +47,7 @@ export function routeCredentials(
     const keep = body.origin && await secrets.accept(body.origin);
     const [entry] = await store.add([credential]);
     keep?.(entry.ref);
-    await secrets.provideAll();
+    if (keep) await secrets.provideAll(entry.ref);
     await recordStep(home, "providers");
     return { ...credentialView(entry), running: vmsWith(entry, await runningVms()) };
   });

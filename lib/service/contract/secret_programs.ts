@@ -38,6 +38,13 @@ interface Known {
   running?: Promise<void>;
   /** last failure, and its Unix `ms` */
   problem?: { text: string; at: number };
+  /** a VM asked for it since the last timer: it is renewed ahead of its end */
+  isWanted: boolean;
+}
+
+/** When a credential's program runs again, in Unix `ms`. */
+function dueOf({ current, problem }: Known): number | undefined {
+  return problem ? problem.at + RETRY_MS : current && renewalOf(current);
 }
 
 export class SecretPrograms {
@@ -64,25 +71,32 @@ export class SecretPrograms {
   async accept(origin: SecretOrigin): Promise<(ref: string) => void> {
     const current = await obtainSecret(origin);
     return (ref) => {
-      this.#known.set(ref, { current });
+      this.#known.set(ref, { current, isWanted: true });
       this.#plan();
     };
   }
 
-  /** Passes the secrets that a VM may use to its process. Never rejects: a request without its secret is refused there. */
-  async provide(vm: Vm): Promise<void> {
+  /**
+   * Passes the secrets that a VM may use to its process, each as soon as its program has given it. Never rejects: a request
+   * without its secret is refused there.
+   *
+   * @param only ref of one credential
+   */
+  async provide(vm: Vm, only?: string): Promise<void> {
     try {
-      const entries = this.#entries();
+      const entries = this.#entries().filter(({ ref }) => only === undefined || ref === only);
       if (entries.length === 0) return;
       const { providers } = grantOf(await readContract(vm.paths));
-      const secrets: Record<string, { secret: string; expires_at: number }> = {};
       await Promise.all(
         entries.filter(({ provider }) => providers.includes(provider)).map(async (entry) => {
           const obtained = await this.#obtain(entry);
-          if (obtained) secrets[entry.ref] = { secret: obtained.secret, expires_at: obtained.expires_at };
+          // Its renewal waits for no other program.
+          this.#plan();
+          if (!obtained) return;
+          const { secret, expires_at } = obtained;
+          await vm.process.call({ t: "Secrets", secrets: { [entry.ref]: { secret, expires_at } } });
         }),
       );
-      if (Object.keys(secrets).length > 0) await vm.process.call({ t: "Secrets", secrets });
     } catch (error) {
       log.warn(
         `VM "${vm.record.name}" has no secrets of programs:`,
@@ -92,9 +106,9 @@ export class SecretPrograms {
     this.#plan();
   }
 
-  /** Passes secrets to all running VMs, as after a change of the store. */
-  async provideAll(): Promise<void> {
-    await Promise.all(this.#registry.alive().map((vm) => this.provide(vm)));
+  /** Passes secrets to all running VMs. @param only ref of one credential */
+  async provideAll(only?: string): Promise<void> {
+    await Promise.all(this.#registry.alive().map((vm) => this.provide(vm, only)));
   }
 
   close(): void {
@@ -107,7 +121,8 @@ export class SecretPrograms {
 
   /** The current secret, or the next one near its end; one run serves every VM. `undefined` if there is none. */
   async #obtain({ ref, origin }: StoredEntry): Promise<Obtained | undefined> {
-    const known = this.#known.getOrInsertComputed(ref, () => ({}));
+    const known = this.#known.getOrInsertComputed(ref, () => ({ isWanted: true }));
+    known.isWanted = true;
     const { current, problem } = known;
     const isDue = !current || Date.now() >= renewalOf(current);
     if (isDue && (!problem || Date.now() >= problem.at + RETRY_MS)) {
@@ -133,11 +148,19 @@ export class SecretPrograms {
     const refs = new Set(this.#entries().map(({ ref }) => ref));
     for (const ref of this.#known.keys()) if (!refs.has(ref)) this.#known.delete(ref);
     if (this.#registry.alive().length === 0) return;
-    const times = [...this.#known.values()].flatMap(({ current, problem }) =>
-      problem ? problem.at + RETRY_MS : current ? renewalOf(current) : []
-    );
+    // The end of a run plans the next one.
+    const planned = [...this.#known.values()].filter(({ isWanted, running }) => isWanted && !running);
+    const times = planned.flatMap((known) => dueOf(known) ?? []);
     if (times.length === 0) return;
     const ms = Math.min(Math.max(Math.min(...times) - Date.now(), LEAST_MS), TIMER_MAX_MS);
-    this.#timer = backgroundTimeout(() => this.provideAll(), ms);
+    this.#timer = backgroundTimeout(() => this.#renew(), ms);
+  }
+
+  /** Renews what is due as far as a VM still asks for it: profiles change, and VMs end. */
+  async #renew(): Promise<void> {
+    for (const known of this.#known.values()) {
+      if ((dueOf(known) ?? Infinity) <= Date.now()) known.isWanted = false;
+    }
+    await this.provideAll();
   }
 }

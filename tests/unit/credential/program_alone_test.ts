@@ -138,20 +138,102 @@ Deno.test(
   }),
 );
 
+/** A VM with a contract in a folder; `call` gets what is called in its process. */
+async function vmOf(dir: string, name: string, providers: string[], call: (each: unknown) => void) {
+  const contract = join(dir, `${name}.json`);
+  const none = { rules: [], packs: [], mcp: {} };
+  await writeContract({ contract }, {
+    ...{ profile: { ...none, providers }, corp: none, detection: { user: [], runtime: [] } },
+    network: { resolvers: [], overrides: [] },
+    ledger: { on_full: "pause" },
+  });
+  const process = { call: (each: unknown) => Promise.resolve(call(each)) };
+  return { record: { name }, paths: { contract }, process } as unknown as Vm;
+}
+
+Deno.test("a program that hangs keeps no other program's secret back", async () => {
+  const dir = await Deno.makeTempDir();
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  const pipe = join(dir, "pipe");
+  await new Deno.Command("mkfifo", { args: [pipe] }).output();
+  const given: string[] = [];
+  const came = Promise.withResolvers<void>();
+  const vm = await vmOf(dir, "a", ["github", "openai"], (each) => {
+    given.push(...Object.keys((each as { secrets: Record<string, unknown> }).secrets));
+    came.resolve();
+  });
+  const secrets = new SecretPrograms(home, { alive: () => [vm] });
+  try {
+    const store = new CredentialStore(storePath(home));
+    const [hung] = await store.add([{
+      provider: "openai",
+      secret: crypto.randomUUID(),
+      origin: sh(`cat ${pipe}`),
+    }]);
+    const [quick] = await store.add([{
+      provider: "github",
+      secret: crypto.randomUUID(),
+      origin: sh(`echo ${KEY.github}`),
+    }]);
+    const provided = secrets.provide(vm);
+    await came.promise;
+    assertEquals(given, [quick.ref]);
+    await secrets.provideAll(quick.ref);
+    assertEquals(given, [quick.ref, quick.ref]);
+    // The program ends only now.
+    await Deno.writeTextFile(pipe, KEY.openai);
+    await provided;
+    assertEquals(given, [quick.ref, quick.ref, hung.ref]);
+  } finally {
+    secrets.close();
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("a secret that no VM uses any more is not asked for again and again", async () => {
+  const dir = await Deno.makeTempDir();
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  const vm = await vmOf(dir, "a", ["npm"], () => {});
+  const [{ setTimeout: timeout }, now] = [globalThis, Date.now];
+  const timers: (() => void)[] = [];
+  const planned = Promise.withResolvers<void>();
+  let calls = 0;
+  const secrets = new SecretPrograms(home, {
+    alive: () => {
+      // Once for the VMs that are provided, and once when that has ended.
+      if (++calls === 3) planned.resolve();
+      return [vm];
+    },
+  });
+  try {
+    const origin = sh(`echo ${KEY.github}`);
+    const keep = await secrets.accept(origin);
+    const store = new CredentialStore(storePath(home));
+    const [{ ref }] = await store.add([{ provider: "github", secret: crypto.randomUUID(), origin }]);
+    globalThis.setTimeout = ((callback: () => void) => {
+      timers.push(callback);
+      return timeout(() => {}, 0);
+    }) as unknown as typeof setTimeout;
+    keep(ref);
+    assertEquals(timers.length, 1);
+    calls = 1;
+    Date.now = () => now() + 900_000;
+    timers[0]();
+    await planned.promise;
+    assertEquals(timers.length, 1);
+  } finally {
+    [globalThis.setTimeout, Date.now] = [timeout, now];
+    secrets.close();
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
 Deno.test("one run serves every VM that is granted the provider, and no other", async () => {
   const dir = await Deno.makeTempDir();
   const calls: Record<string, unknown[]> = {};
-  const vm = async (name: string, providers: string[]) => {
-    const contract = join(dir, `${name}.json`);
-    const none = { rules: [], packs: [], mcp: {} };
-    await writeContract({ contract }, {
-      ...{ profile: { ...none, providers }, corp: none, detection: { user: [], runtime: [] } },
-      network: { resolvers: [], overrides: [] },
-      ledger: { on_full: "pause" },
-    });
+  const vm = (name: string, providers: string[]) => {
     calls[name] = [];
-    const call = (each: unknown) => Promise.resolve(calls[name].push(each));
-    return { record: { name }, paths: { contract }, process: { call } } as unknown as Vm;
+    return vmOf(dir, name, providers, (each) => calls[name].push(each));
   };
   const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
   const vms = await Promise.all(["a", "b", "c"].map((name) => vm(name, name === "c" ? ["npm"] : ["github"])));
