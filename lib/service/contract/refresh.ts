@@ -9,6 +9,7 @@ import type { SettingsStore } from "../../config/settings/mod.ts";
 import { companionContract } from "../vm/mcp_companions.ts";
 import { corpLayer, type Detections, ledgerOf, profileLayer, requireGood } from "../../home/mod.ts";
 import type { Registry } from "../vm/registry.ts";
+import type { SecretPrograms } from "./secret_programs.ts";
 import type { Vm } from "../vm/vm.ts";
 
 /** Call that a VM's process gets: `McpRefreshTools` also reconnects all MCP servers. */
@@ -30,6 +31,8 @@ export interface RefreshSources {
   corp: CorpStore;
   registry: Registry;
   detections: Detections;
+  /** a changed profile may grant what it did not */
+  secrets: Pick<SecretPrograms, "provide">;
 }
 
 /** Refreshes the contracts of running VMs. */
@@ -102,15 +105,18 @@ export class ContractRefresh {
   }
 
   async #refreshVms(vms: Vm[], change: Change, call?: RefreshCall): Promise<RefreshResult> {
-    const { detections } = this.#sources;
-    const results = await Promise.all(vms.map((vm) => {
+    const { detections, secrets } = this.#sources;
+    const results = await Promise.all(vms.map(async (vm) => {
       const noted: Change = async (current) => {
         const changed = await change(current);
         const after = vm.record.parent ? companionContract(changed) : changed;
         detections.noteDropped(vm.record.profile_id, after);
         return after;
       };
-      return refreshVm(vm, noted, call);
+      const isActive = await refreshVm(vm, noted, call);
+      // A program of the host may take its time.
+      if (isActive) secrets.provide(vm);
+      return isActive;
     }));
     const idsOf = (result: boolean) =>
       vms.filter((_, at) => results[at] === result).map(({ record }) => record.id);

@@ -14,7 +14,10 @@ import {
 } from "../../../lib/credential/mod.ts";
 import { CredentialDenied } from "../../../lib/network/interface/mod.ts";
 import { newCredential } from "../../../lib/service/contract/credentials.ts";
+import { Detections } from "../../../lib/home/mod.ts";
 import { SecretPrograms } from "../../../lib/service/mod.ts";
+import { ContractRefresh, type RefreshSources } from "../../../lib/service/contract/refresh.ts";
+import type { Registry } from "../../../lib/service/vm/registry.ts";
 import { writeContract } from "../../../lib/session/mod.ts";
 import type { Vm } from "../../../lib/service/vm/vm.ts";
 import { decode, encode, KEY, to, world } from "../../helper/credential.ts";
@@ -184,6 +187,41 @@ Deno.test("a program that hangs keeps no other program's secret back", async () 
     await Deno.writeTextFile(pipe, KEY.openai);
     await provided;
     assertEquals(given, [quick.ref, quick.ref, hung.ref]);
+  } finally {
+    secrets.close();
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("a running VM whose profile grants the provider from now on gets the secret", async () => {
+  const dir = await Deno.makeTempDir();
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  const calls: unknown[] = [];
+  const given = Promise.withResolvers<unknown>();
+  const vm = await vmOf(dir, "a", [], (each) => {
+    calls.push(each);
+    if ((each as { t: string }).t === "Secrets") given.resolve(each);
+  });
+  vm.record.profile_id = "p";
+  const registry = { alive: () => [vm] } as unknown as Registry;
+  const secrets = new SecretPrograms(home, registry);
+  try {
+    const store = new CredentialStore(storePath(home));
+    const origin = sh(`echo ${KEY.github}`);
+    const [{ ref }] = await store.add([{ provider: "github", secret: crypto.randomUUID(), origin }]);
+    await secrets.provide(vm);
+    assertEquals(calls, []);
+    await Deno.mkdir(join(home.profilesDir, "p"), { recursive: true });
+    const head = 'id = "p"\nname = "P"\ndescription = ""\nrevision = "1.0.0"\n';
+    const grant = '[credentials]\nproviders = ["github"]\n';
+    await Deno.writeTextFile(join(home.profilesDir, "p", "profile.toml"), head + grant);
+    const detections = new Detections(home);
+    const sources = { home, registry, detections, secrets } as unknown as RefreshSources;
+    const { failed } = await new ContractRefresh(sources).refreshProfile("p");
+    assertEquals([failed, vm.problem], [[], undefined]);
+    await given.promise;
+    assertEquals(calls.map((call) => (call as { t: string }).t), ["Refresh", "Secrets"]);
+    assertEquals(Object.keys((calls[1] as { secrets: Record<string, unknown> }).secrets), [ref]);
   } finally {
     secrets.close();
     await Deno.remove(dir, { recursive: true });
