@@ -63,9 +63,19 @@ export class HostLogins {
     }
     const { beginLogin } = await import("../../credential/subscription/mod.ts");
     const { finished, paste, cancel, ...waiting } = await beginLogin(facts, { ...(way && { way }) });
-    const attempt: Attempt = { ended: Promise.resolve(), paste, cancel, isOver: false };
+    const abandoned = Promise.withResolvers<never>();
+    const attempt: Attempt = {
+      ended: Promise.resolve(),
+      paste,
+      cancel: () => {
+        cancel();
+        // The code may have come already: its tokens are not kept.
+        abandoned.reject(new SbxError("login.failed", "the login was cancelled"));
+      },
+      isOver: false,
+    };
     this.#attempts.set(nameOf(key), attempt);
-    attempt.ended = finished
+    attempt.ended = Promise.race([finished, abandoned.promise])
       .then((tokens) => this.#logins.save(key, tokens))
       .then(() => {}, (error) => {
         attempt.error = error;

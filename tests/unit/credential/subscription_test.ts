@@ -5,6 +5,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { CredentialStore } from "../../../lib/credential/mod.ts";
 import { beginLogin, renewLogin } from "../../../lib/credential/subscription/oauth.ts";
 import { Subscriptions } from "../../../lib/credential/subscription/subscriptions.ts";
+import { HostLogins } from "../../../lib/service/contract/logins.ts";
 import { limitChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";
 import { type TestProvider, testProvider } from "../../helper/identity_provider.ts";
@@ -64,6 +65,26 @@ for (const login of ["claude", "codex", "gemini"]) {
     }),
   );
 }
+
+Deno.test(
+  "a logout ends a login whose code is being exchanged",
+  withProvider("claude", async ({ state, browse, logins }) => {
+    const host = new HostLogins(logins);
+    const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    state.token = async (answer) => {
+      asked.resolve();
+      await answered.promise;
+      return answer;
+    };
+    const { url } = await host.begin("claude", {});
+    await browse(url);
+    await asked.promise;
+    await fails(host.remove({ login: "claude" }), "login.not_found", "no such login");
+    answered.resolve();
+    await fails(host.state({ login: "claude" }), "login.failed", "cancelled");
+    assertEquals(logins.list(), []);
+  }),
+);
 
 Deno.test(
   "a pasted code of this login is taken, another one is not",
