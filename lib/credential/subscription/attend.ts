@@ -50,9 +50,15 @@ export class SubscriptionHost {
     const carried = new Set(request.headers.flatMap(([, value]) => value.match(REFS) ?? []).map(plainRef));
     for (const ref of carried) {
       const credential = this.#vault.get(ref.toLowerCase());
-      if (!credential?.entry.subscription || credential.isRevoked) continue;
-      if (credential.entry.subscription.part === "access") await this.#keepFresh(credential);
+      if (credential && this.#mayCarry(request, credential)) await this.#keepFresh(credential);
     }
+  }
+
+  /** True for the token of a login in a request that may carry it: no other one makes the host renew it. */
+  #mayCarry({ host, path }: AttendedRequest, { entry, isRevoked }: Credential): boolean {
+    const { provider, subscription } = entry;
+    return subscription?.part === "access" && !isRevoked && this.#vault.mayUse(provider, false) &&
+      this.#vault.catalogue.carriesSubscription(provider, host, path);
   }
 
   /** A provider answered a request with these refs with 401. */

@@ -127,12 +127,18 @@ Deno.test("a guest with a login's refs reaches the models and nothing of the log
     state.lifetime = 3600;
     await broker.refresh();
     const grants = state.grants.length;
-    await Promise.all([1, 2, 3].map(() =>
-      broker.attend({
-        ...{ scheme: "https", host: HOST, port: 443, method: "GET", path: "/v1/models" },
+    const attend = (by: CredentialBroker, host: string, path: string) =>
+      by.attend({
+        ...{ scheme: "https", host, port: 443, method: "GET", path },
         headers: [["authorization", `Bearer ${access.ref}`]],
-      })
-    ));
+      });
+    // Not for a VM that may not use it, or for a request that may not carry it.
+    await other.refresh();
+    await attend(other, HOST, "/v1/models");
+    await attend(broker, "evil.example.com", "/v1/models");
+    await attend(broker, HOST, "/v1/oauth/revoke");
+    assertEquals(state.grants.length, grants);
+    await Promise.all([1, 2, 3].map(() => attend(broker, HOST, "/v1/models")));
     assertEquals(state.grants.length, grants + 1);
     await ask(net, HOST, `GET /v1/models HTTP/1.1\r\nAuthorization: Bearer ${access.ref}`);
     const now = await secrets();
