@@ -319,7 +319,10 @@ async function enrol(args: Arguments): Promise<number> {
       hint: "name the receiver: sbx fleet enrol --at https://HOST < token.txt",
     });
   }
-  const token = await readSecret("token");
+  const token = await readSecret(
+    "token",
+    "type it at the prompt, or redirect it: sbx fleet enrol --at URL < token.txt",
+  );
   const request = { token, public_key: formatPublicKey(publicKey), name };
   if (parsed.protocol === "file:") {
     const { enrol: enrolInFolder } = await import("../../../lib/fleet/receive/mod.ts");

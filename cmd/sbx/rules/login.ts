@@ -40,7 +40,8 @@ async function run(args: Arguments): Promise<number> {
   await show(waiting);
   let state: LoginState = { waiting: true };
   if (waiting.way === "paste") {
-    const code = await readSecret("code");
+    const hint = `run sbx login ${word} again, and paste the code that the page shows at its end`;
+    const code = await readSecret("code", hint);
     state = await client.json<LoginState>("POST", `${path}/code`, { json: { label, code } });
   }
   while (state.waiting) state = await client.json<LoginState>("GET", path, { query: { label } });

@@ -13,14 +13,16 @@ const [ENTER, NEWLINE, CTRL_C, CTRL_D, BACKSPACE, DELETE] = [0x0d, 0x0a, 0x03, 0
  * the machine can read.
  *
  * @param what name of the secret, for the prompt and errors
+ * @param hint for an empty one
  * @throws {SbxError} `credential.invalid`: empty or too long, or cancelled with ctrl-C
  */
-export async function readSecret(what: string): Promise<string> {
+export async function readSecret(
+  what: string,
+  hint = "type it at the prompt, or redirect a file that has it: < FILE",
+): Promise<string> {
   const secret = (Deno.stdin.isTerminal() ? await readTyped(`${what}: `) : await readPiped()).trim();
   if (secret !== "") return secret;
-  throw new SbxError("credential.invalid", `the ${what} is empty`, {
-    hint: "type it at the prompt, or redirect a file that has it: < FILE",
-  });
+  throw new SbxError("credential.invalid", `the ${what} is empty`, { hint });
 }
 
 /**
@@ -87,8 +89,8 @@ async function readLine(): Promise<string> {
   for (let read = await Deno.stdin.read(chunk); read !== null; read = await Deno.stdin.read(chunk)) {
     for (const byte of chunk.subarray(0, read)) {
       if (byte === CTRL_C) {
-        throw new SbxError("credential.invalid", "cancelled: no credential was added", {
-          hint: "run the command again to add one",
+        throw new SbxError("credential.invalid", "cancelled: nothing was stored", {
+          hint: "run the command again",
         });
       }
       if (byte === ENTER || byte === NEWLINE || byte === CTRL_D) {

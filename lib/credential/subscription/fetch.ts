@@ -14,6 +14,8 @@ const ANSWER_MAX = 256 * 1024;
 /** Most levels of an answer. */
 const DEPTH_MAX = 16;
 
+const OFFLINE = "check that this machine is connected to the network";
+
 /** Codes of OAuth (RFC 6749, 8628) that are shown: any other text of a server may hold a token. */
 const KNOWN = [
   "access_denied",
@@ -62,9 +64,9 @@ export function loginFetch({ json = false } = {}): (url: string, init: RequestIn
       const bytes = await readWhole(response, host);
       return new Response(bytes, { status: statusOf(response, bytes), headers: response.headers });
     } catch (cause) {
-      if (limit.aborted) throw loginFailed(`${host} did not answer in time`);
+      if (limit.aborted) throw loginFailed(`${host} did not answer in time`, undefined, OFFLINE);
       if (cause instanceof SbxError || init.signal?.aborted) throw cause;
-      throw loginFailed(`${host} cannot be reached`, cause);
+      throw loginFailed(`${host} cannot be reached`, cause, OFFLINE);
     }
   };
 }

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { CredentialStore } from "../../../lib/credential/mod.ts";
 import { beginLogin, renewLogin } from "../../../lib/credential/subscription/oauth.ts";
+import { loginFetch } from "../../../lib/credential/subscription/fetch.ts";
 import { Subscriptions } from "../../../lib/credential/subscription/subscriptions.ts";
 import { HostLogins } from "../../../lib/service/contract/logins.ts";
 import { limitChild } from "../../helper/child.ts";
@@ -65,6 +66,15 @@ for (const login of ["claude", "codex", "gemini"]) {
     }),
   );
 }
+
+Deno.test("a login without a network says which host is not reached, and what to do", async () => {
+  const error = await assertRejects(() => loginFetch()("https://127.0.0.1:1/token", {}), SbxError);
+  assertEquals([error.code, error.message, error.hint], [
+    "login.failed",
+    "127.0.0.1:1 cannot be reached",
+    "check that this machine is connected to the network",
+  ]);
+});
 
 Deno.test(
   "a logout ends a login whose code is being exchanged",
