@@ -73,7 +73,7 @@ export function grantSecret(
   if (!isProviderHost(catalogue, provider, credential.entry.hosts, to)) {
     throw deniedError(row("denied", REASON.wrongHost));
   }
-  if (!to.isHost && !vault.mayReach(provider, to.host)) throw deniedError(row("denied", REASON.leftOut));
+  if (!vault.mayReach(provider, to.host)) throw deniedError(row("denied", REASON.leftOut));
   if (!isAllowed(provider, catalogue)) throw deniedError(row("denied", REASON.wrongPlace));
   const { subscription } = credential.entry;
   if (subscription?.part === "refresh") throw deniedError(row("denied", REASON.hostOnly));

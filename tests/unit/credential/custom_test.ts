@@ -2,7 +2,7 @@
  * Providers that people, profiles and corp add, and the hosts to which they narrow others
  * (docs/design/contracts/09-credentials.md §9, "Added providers").
  */
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { CustomProvider, customProvidersOf } from "../../../lib/credential/schema.ts";
 import { CredentialBroker, CredentialStore, REASON } from "../../../lib/credential/mod.ts";
@@ -181,6 +181,16 @@ Deno.test("a guest's own key of an added provider is taken, for its VM alone", (
       reasonOf(() => other.inject(to("api.acme.example"), [["x-acme-key", ref]])),
       REASON.notGranted,
     );
+  }));
+
+Deno.test("hosts that a profile does not leave get no key from the host itself either", () =>
+  withProfile(PROFILE, async ({ store, open }) => {
+    const [{ ref }] = await store.add([{ provider: "github", secret: KEY.github }]);
+    const broker = await open();
+    const use = (host: string) => broker.use(ref, new URL(`https://${host}/mcp`));
+    assertEquals((await use("api.github.com")).secret, KEY.github);
+    const error = await assertRejects(() => use("uploads.github.com"), CredentialDenied);
+    assertEquals(error.substitutions[0].reason, REASON.leftOut);
   }));
 
 Deno.test("a profile leaves some hosts to a provider's keys", () =>
