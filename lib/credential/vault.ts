@@ -115,10 +115,9 @@ export class Vault {
   /** True where profile and corp leave a host to a provider's keys. */
   mayReach(provider: Provider, host: string): boolean {
     const name = plainHost(host);
-    return this.#terms.hosts?.every(({ [provider]: left }) =>
-      !left || left.some((each) => hostTest(each)(name))
-    ) ??
-      true;
+    return (this.#terms.hosts ?? []).every((table) =>
+      !Object.hasOwn(table, provider) || table[provider].some((each) => hostTest(each)(name))
+    );
   }
 
   /** True if the VM may use keys of a provider: the granted ones, and its own where nothing forbids them. */
@@ -297,7 +296,8 @@ export class Vault {
       return { ref, outcome: "known" };
     }
     if (this.#capturedCount >= CAPTURED_MAX) return { ref, outcome: "full" };
-    const custom = isProvider(provider) ? undefined : this.#terms.custom?.[provider];
+    const { custom: all = {} } = this.#terms;
+    const custom = !isProvider(provider) && Object.hasOwn(all, provider) ? all[provider] : undefined;
     this.#capturedCount++;
     if (credential) {
       credential.isOwn = true;

@@ -183,6 +183,24 @@ Deno.test("a guest's own key of an added provider is taken, for its VM alone", (
     );
   }));
 
+Deno.test("a provider may have the name of what every object has", () =>
+  withProfile(
+    PROFILE.replaceAll("acme]", "constructor]").replace('"acme"', '"constructor"'),
+    async (parts) => {
+      const { store, open, home } = parts;
+      const credential = newCredential(
+        { provider: "constructor", secret: SECRET },
+        await addedProviders(home),
+      );
+      const [{ ref }] = await store.add([credential]);
+      const broker = await open();
+      assertEquals(broker.inject(to("api.acme.example"), [["x-acme-key", ref]]).headers, [[
+        "x-acme-key",
+        SECRET,
+      ]]);
+    },
+  ));
+
 Deno.test("hosts that a profile does not leave get no key from the host itself either", () =>
   withProfile(PROFILE, async ({ store, open }) => {
     const [{ ref }] = await store.add([{ provider: "github", secret: KEY.github }]);
