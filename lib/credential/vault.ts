@@ -95,7 +95,7 @@ export class Vault {
   /** Replaces the terms. */
   use(terms: ProviderTerms): void {
     this.#terms = terms;
-    // A contract of an earlier sbx may add what is built in now.
+    // A contract of an earlier sbx may add a provider that is built in now.
     const added = Object.entries(terms.custom ?? {}).filter(([id]) => !isProvider(id))
       .map(([id, custom]) => definitionOf(id, custom));
     this.#catalogue = added.length > 0 ? new Catalogue(added) : Catalogue.BUILT_IN;
