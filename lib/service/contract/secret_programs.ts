@@ -156,7 +156,7 @@ export class SecretPrograms {
     this.#timer = backgroundTimeout(() => this.#renew(), ms);
   }
 
-  /** Renews what is due as far as a VM still asks for it: profiles change, and VMs end. */
+  /** Renews the secrets that are due, as far as a VM still asks for them: profiles change, and VMs end. */
   async #renew(): Promise<void> {
     for (const known of this.#known.values()) {
       if ((dueOf(known) ?? Infinity) <= Date.now()) known.isWanted = false;

@@ -141,7 +141,7 @@ Deno.test(
   }),
 );
 
-/** A VM with a contract in a folder; `call` gets what is called in its process. */
+/** A VM with a contract in a folder; `call` gets the calls to its process. */
 async function vmOf(dir: string, name: string, providers: string[], call: (each: unknown) => void) {
   const contract = join(dir, `${name}.json`);
   const none = { rules: [], packs: [], mcp: {} };
