@@ -31,7 +31,7 @@ export interface RefreshSources {
   corp: CorpStore;
   registry: Registry;
   detections: Detections;
-  /** a changed profile may grant what it did not */
+  /** a changed profile may grant more providers */
   secrets: Pick<SecretPrograms, "provide">;
 }
 
