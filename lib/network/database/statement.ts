@@ -102,10 +102,14 @@ function readStatement(tokens: readonly Token[], dialect: SqlDialect): Pick<Read
   };
 }
 
-/** Calls of functions that reach beyond the data of the database, also by a name in quotes. */
+/**
+ * Calls of functions that reach beyond the data of the database, also by a name in quotes. PostgreSQL calls a function
+ * of one argument as if it were a column too: `('/etc/passwd'::text).pg_read_file`.
+ */
 function kindOfFunctions(tokens: readonly Token[]): StatementKind {
   const reaches = tokens.some(({ kind, text }, at) => {
-    if (kind !== "word" && kind !== "name" || tokens[at + 1]?.text !== "(") return false;
+    if (kind !== "word" && kind !== "name") return false;
+    if (tokens[at + 1]?.text !== "(" && tokens[at - 1]?.text !== ".") return false;
     return FUNCTIONS.has(text) || words.function_prefixes.some((prefix) => text.startsWith(prefix));
   });
   return reaches ? "admin" : "read";
@@ -117,10 +121,7 @@ function kindOfCommand(command: string, tokens: readonly Token[], dialect: SqlDi
   /** of a query: words that write may stand anywhere in it */
   const queryKind = (): StatementKind => {
     if (has("outfile", "dumpfile", "program")) return "admin";
-    const count = (...texts: string[]) =>
-      tokens.filter(({ kind, text }) => kind === "word" && texts.includes(text)).length;
-    // INSERT INTO below a WITH writes; SELECT INTO makes a table.
-    if (count("into") > count("insert", "merge")) return dialect === "postgres" ? "ddl" : "write";
+    if (hasInto(tokens)) return dialect === "postgres" ? "ddl" : "write";
     return has("insert", "update", "delete", "merge", "replace", "truncate", "share") ? "write" : "read";
   };
   switch (command) {
@@ -158,7 +159,7 @@ function kindOfCommand(command: string, tokens: readonly Token[], dialect: SqlDi
     case "explain":
     case "analyze":
       if (command === "analyze" && (dialect === "postgres" || !has("select", "with"))) return "admin";
-      return has("analyze", "analyse") ? explainedKind(tokens, dialect) : "read";
+      return isAnalyzed(tokens) ? explainedKind(tokens, dialect) : "read";
     case "set":
       return isHarmlessSetting(tokens) ? "read" : "admin";
     case "insert":
@@ -175,9 +176,7 @@ function kindOfCommand(command: string, tokens: readonly Token[], dialect: SqlDi
     case "create":
     case "alter":
     case "drop":
-      return tokens.slice(0, 12).some(({ kind, text }) => kind === "word" && ADMIN_OBJECTS.has(text))
-        ? "admin"
-        : "ddl";
+      return isAdminObject(tokens) ? "admin" : "ddl";
     case "truncate":
     case "comment":
     case "refresh":
@@ -190,15 +189,57 @@ function kindOfCommand(command: string, tokens: readonly Token[], dialect: SqlDi
   }
 }
 
+/** Most tokens from the beginning of a change to the kind of its object. */
+const OBJECT_WITHIN = 12;
+
+/** ALTER may have several changes, apart by commas. A foreign table may be a program of the server. */
+function isAdminObject(tokens: readonly Token[]): boolean {
+  if (tokens[1]?.text === "foreign") return true;
+  let depth = 0;
+  let from = 0;
+  return tokens.some(({ kind, text }, at) => {
+    if (kind === "sign") {
+      depth += text === "(" ? 1 : text === ")" ? -1 : 0;
+      if (text === "," && depth === 0) from = at;
+    }
+    return kind === "word" && at - from < OBJECT_WITHIN && ADMIN_OBJECTS.has(text);
+  });
+}
+
 /** MariaDB's `BEGIN NOT ATOMIC` is a program. */
 function isProgram(tokens: readonly Token[]): boolean {
   return tokens.some(({ text }) => text === "atomic");
+}
+
+/**
+ * True for SELECT INTO, which makes a table. INSERT INTO below a WITH begins the statement or its parenthesis; elsewhere
+ * `insert` is a name: `SELECT 1 insert INTO t`.
+ */
+function hasInto(tokens: readonly Token[]): boolean {
+  let depth = 0;
+  let hasQuery = false;
+  return tokens.some(({ kind, text }, at) => {
+    if (kind === "sign") depth += text === "(" ? 1 : text === ")" ? -1 : 0;
+    if (kind !== "word") return false;
+    hasQuery ||= depth === 0 && /^(?:select|values|table)$/.test(text);
+    if (text !== "into") return false;
+    const before = tokens[at - 1];
+    const isInsert = before?.kind === "word" && /^(?:insert|merge)$/.test(before.text);
+    return !isInsert || tokens[at - 2]?.text !== "(" && (depth > 0 || hasQuery);
+  });
 }
 
 /** `PREPARE name (types) AS statement`. */
 function preparedKind(tokens: readonly Token[]): StatementKind {
   const at = tokens.findIndex(({ kind, text }) => kind === "word" && text === "as");
   return at < 0 ? "admin" : readStatement(tokens.slice(at + 1), "postgres").kind;
+}
+
+/** Options of PostgreSQL may stand in quotes: `EXPLAIN ("analyze")`. */
+function isAnalyzed(tokens: readonly Token[]): boolean {
+  return tokens.some(({ kind, text }) =>
+    (kind === "word" || kind === "name") && (text === "analyze" || text === "analyse")
+  );
 }
 
 /** `EXPLAIN ANALYZE` runs the statement, which begins with the first word that can begin one. */
