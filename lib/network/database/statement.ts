@@ -232,7 +232,7 @@ function hasInto(tokens: readonly Token[]): boolean {
 /** `PREPARE name (types) AS statement`. */
 function preparedKind(tokens: readonly Token[]): StatementKind {
   const at = tokens.findIndex(({ kind, text }) => kind === "word" && text === "as");
-  return at < 0 ? "admin" : readStatement(tokens.slice(at + 1), "postgres").kind;
+  return at < 0 ? "admin" : innerKind(tokens.slice(at + 1), "postgres");
 }
 
 /** Options of PostgreSQL may stand in quotes: `EXPLAIN ("analyze")`. */
@@ -247,7 +247,16 @@ function explainedKind(tokens: readonly Token[], dialect: SqlDialect): Statement
   const at = tokens.findIndex(({ kind, text }, index) =>
     index > 0 && kind === "word" && words.explained.includes(text)
   );
-  return at < 0 ? "admin" : readStatement(tokens.slice(at), dialect).kind;
+  return at < 0 ? "admin" : innerKind(tokens.slice(at), dialect);
+}
+
+/** Statements that hold another one. */
+const OUTER = new Set(["prepare", "explain", "analyze", "copy"]);
+
+/** No server takes one of {@linkcode OUTER} in another; without end, they would take the host's memory. */
+function innerKind(tokens: readonly Token[], dialect: SqlDialect): StatementKind {
+  const first = tokens.find(({ text }) => text !== "(");
+  return first?.kind === "word" && OUTER.has(first.text) ? "admin" : readStatement(tokens, dialect).kind;
 }
 
 /** `COPY table TO STDOUT` reads, `FROM STDIN` writes; files and programs are the server's. */
@@ -266,7 +275,7 @@ function copyKind(tokens: readonly Token[], dialect: SqlDialect): StatementKind 
   if (target?.kind !== "word") return "admin";
   if (direction?.text === "from") return target.text === "stdin" ? "write" : "admin";
   if (target.text !== "stdout") return "admin";
-  return tokens[1]?.text === "(" ? readStatement(tokens.slice(2), dialect).kind : "read";
+  return tokens[1]?.text === "(" ? innerKind(tokens.slice(2), dialect) : "read";
 }
 
 /** Settings of a session that change neither rights nor the meaning of statements. */
@@ -329,6 +338,8 @@ class Lexer {
   readonly #shared = new Map<string, Token>();
   #at = 0;
   #count = 0;
+  /** place of the next line feed, or the text's end; below `#at` it is not known */
+  #lineFeed = -1;
   /** the last token is a string with escapes, which the next string continues */
   #isEscaped = false;
 
@@ -413,8 +424,12 @@ class Lexer {
 
   #skipLine(): undefined {
     const { text } = this;
-    const end = text.indexOf("\n", this.#at);
-    const whole = end < 0 ? text.length : end;
+    // Lines that a carriage return ends have one line feed behind them all.
+    if (this.#lineFeed < this.#at) {
+      const found = text.indexOf("\n", this.#at);
+      this.#lineFeed = found < 0 ? text.length : found;
+    }
+    const whole = this.#lineFeed;
     const length = text.slice(this.#at, whole).indexOf("\r");
     const isEarlier = length >= 0;
     const carriage = this.#at + length;

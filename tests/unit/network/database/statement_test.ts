@@ -119,7 +119,9 @@ Deno.test("a fingerprint has no literal, and the command of the strongest statem
 });
 
 Deno.test("texts of many comments, quotes and tokens are read in time that grows with their length", () => {
-  for (const piece of ["/*", "--\n", "/**/", "''", "$a$", "a ", "1,", "(", "-- \r\n", '"']) {
+  for (
+    const piece of ["/*", "--\n", "/**/", "''", "$a$", "a ", "1,", "(", "--\r", "-- \r\n", '"', "prepare as "]
+  ) {
     const text = piece.repeat(1_000_000);
     assert(KINDS.includes(readSql(`${text}*/`, "postgres").kind), piece);
   }
