@@ -16,6 +16,8 @@ export interface AwsEndpoint {
   region?: string;
   /** bucket that a host of S3 names */
   bucket?: string;
+  /** the host of S3's control API, whose paths are neither buckets nor keys */
+  isControl?: true;
 }
 
 /** Suffixes of hosts that Amazon alone names, and the region of those that name none. */
@@ -53,9 +55,13 @@ export function isRegionOf(host: string, endpoint: AwsEndpoint, region: string):
   return PARTITIONS.find(({ suffix }) => host.endsWith(suffix))?.region.test(region) ?? false;
 }
 
-/** Takes the region out of labels: the last one, or the one before the service of `es` and `queue`. */
+/**
+ * Takes the region out of labels: the last one, or the one before the service of `es` and `queue`. In front of S3 stands
+ * a bucket, which anyone may name as a region.
+ */
 function takeRegion(labels: string[]): string | undefined {
-  for (const at of [labels.length - 1, labels.length - 2]) {
+  const places = [labels.length - 1, ...(S3.test(labels.at(-1) ?? "") ? [] : [labels.length - 2])];
+  for (const at of places) {
     if (at >= 0 && labels.length > 1 && REGION.test(labels[at])) return labels.splice(at, 1)[0];
   }
 }
@@ -73,6 +79,7 @@ function s3Endpoint(
     services: [service],
     ...((region ?? own) !== undefined && { region: region ?? own }),
     ...(isBucket && { bucket: before.join(".") }),
+    ...(kind === "control" && { isControl: true as const }),
   };
 }
 

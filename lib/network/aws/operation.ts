@@ -26,6 +26,7 @@ export interface AwsReading {
 const S3_OPERATIONS: Record<string, Record<string, string>> = S3_JSON.operations;
 /** Operations that a header makes of others. */
 const S3_COPIES: Record<string, string> = S3_JSON.copies;
+const COPY_SOURCE = "x-amz-copy-source";
 /** Parameters that select no operation. */
 const S3_PARAMETERS: ReadonlySet<string> = new Set(S3_JSON.parameters);
 /** Services whose requests name the operation as `Action` of a form or query. */
@@ -47,6 +48,8 @@ const QUERY_SERVICES: ReadonlySet<string> = new Set([
   "sqs",
   "sts",
 ]);
+/** The ones of them that take JSON too, with the operation in `x-amz-target`. */
+const JSON_SERVICES: ReadonlySet<string> = new Set(["monitoring", "sqs"]);
 const NAME = /^[A-Za-z][A-Za-z0-9]{0,127}$/;
 
 /** Reads a request to a service. @param scope service and region of its signature, where it has one */
@@ -75,7 +78,11 @@ interface Operation {
 }
 
 /** A path of S3: the bucket, unless the host names it, and the key. */
-function readS3({ bucket: hosted }: AwsEndpoint, { method, target, headers }: AwsRequest): Operation {
+function readS3(
+  { bucket: hosted, isControl }: AwsEndpoint,
+  { method, target, headers }: AwsRequest,
+): Operation {
+  if (isControl) return { fault: "the operations of S3's control API are not known" };
   const { path, query } = splitTarget(target);
   const segments = path.slice(1).split("/");
   const [bucket, rest] = hosted === undefined
@@ -83,15 +90,20 @@ function readS3({ bucket: hosted }: AwsEndpoint, { method, target, headers }: Aw
     : [hosted, segments.join("/")];
   const key = decode(rest);
   if (bucket === undefined || key === undefined) return { fault: "its path has an escape that is no UTF-8" };
+  // Servers that undo escapes first, or join slashes, find another bucket there.
+  if (bucket.includes("/") || bucket === "" && key !== "") return { fault: "its path names no plain bucket" };
   const place = { ...(bucket !== "" && { bucket }), ...(key !== "" && { key }) };
   const level = bucket === "" ? "service" : key === "" ? "bucket" : "object";
   const operations = S3_OPERATIONS[`${level} ${method}`];
   if (!operations) return { ...place, fault: `S3 has no known operation ${method} of a ${level}` };
   const selecting = new Set(Object.keys(operations).flatMap((keys) => keys === "" ? [] : keys.split(" ")));
   const found = new Set<string>();
+  // Clients that presign may move fields into the query.
+  let isCopyQuery = false;
   for (const pair of query === "" ? [] : query.split("&")) {
     const name = decode(pair.split("=")[0].replaceAll("+", " "));
     if (name === undefined) return { ...place, fault: "its query has an escape that is no UTF-8" };
+    isCopyQuery ||= name.toLowerCase() === COPY_SOURCE;
     if (selecting.has(name)) found.add(name);
     else if (!S3_PARAMETERS.has(name) && !/^x-amz-/i.test(name)) {
       return { ...place, fault: "its query has a parameter that is not known of S3" };
@@ -100,13 +112,14 @@ function readS3({ bucket: hosted }: AwsEndpoint, { method, target, headers }: Aw
   // Without the others, `id` selects nothing.
   const name = operations[[...found].sort().join(" ")];
   if (name === undefined) return { ...place, fault: "its parameters select more than one operation of S3" };
-  const isCopy = headers.some(([header]) => header === "x-amz-copy-source");
+  const isCopy = headers.some(([header]) => header === COPY_SOURCE) || isCopyQuery;
   return { ...place, name: isCopy && Object.hasOwn(S3_COPIES, name) ? S3_COPIES[name] : name };
 }
 
 /** An operation that a header, a path or a form names. */
 function readNamed(service: string, request: AwsRequest): Operation {
   const { method, target, headers, body, isWhole } = request;
+  const isQueryService = QUERY_SERVICES.has(service);
   const { path, query } = splitTarget(target);
   const names = new Set<string>();
   for (const [header, value] of headers) {
@@ -115,19 +128,22 @@ function readNamed(service: string, request: AwsRequest): Operation {
   const rpc = /^\/service\/[^/]+\/operation\/([^/]+)$/.exec(path);
   if (rpc) names.add(rpc[1]);
   for (const [name, value] of new URLSearchParams(query)) if (name === "Action") names.add(value);
-  if (QUERY_SERVICES.has(service) && method === "POST" && names.size === 0) {
-    const text = latin1(body);
-    if (!isWhole) return { fault: "its form is too long to be read" };
-    for (const [name, value] of new URLSearchParams(text)) if (name === "Action") names.add(value);
-  } else if (QUERY_SERVICES.has(service) && /(?:^|&)Action=/.test(latin1(body))) {
-    return { fault: "it names its operation twice" };
+  if (isQueryService) {
+    const isNamed = names.size > 0;
+    // Such a service reads its form, whatever else names an operation that it does not read.
+    if (!isWhole && !(isNamed && JSON_SERVICES.has(service))) {
+      return { fault: "its form is too long to be read" };
+    }
+    for (const [name, value] of new URLSearchParams(latin1(body))) {
+      if (name !== "Action") continue;
+      if (isNamed) return { fault: "it names its operation twice" };
+      names.add(value);
+    }
   }
   if (names.size > 1) return { fault: "it names more than one operation" };
   const [name] = names;
   if (name === undefined) {
-    return QUERY_SERVICES.has(service)
-      ? { fault: "it names no operation" }
-      : restOperation(service, method, path);
+    return isQueryService ? { fault: "it names no operation" } : restOperation(service, method, path);
   }
   return NAME.test(name) ? { name } : { fault: "the name of its operation is invalid" };
 }
