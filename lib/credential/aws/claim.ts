@@ -31,6 +31,8 @@ const DATE = /^\d{8}T\d{6}Z$/;
 const SIGNATURE = /^[0-9a-f]{64}$/;
 /** Names of header fields that are signed. */
 const NAMES = /^[!#$%&'*+.^_`|~0-9a-z-]+(?:;[!#$%&'*+.^_`|~0-9a-z-]+)*$/;
+/** Parameters of a query that make it a signature. */
+const PARAMETER = /^x-amz-(?:algorithm|credential|signature)$/i;
 /** Most fields that a signature covers. */
 const NAMES_MAX = 100;
 /** Longest life of a presigned request, in seconds: a week. */
@@ -39,13 +41,18 @@ const EXPIRES_MAX = 604_800;
 /** True for a request that claims to be signed, in any version. */
 export function claimsAws(query: string, headers: readonly Header[]): boolean {
   return headers.some(([name, value]) => name === "authorization" && /^\s*AWS4-/.test(value)) ||
-    /(?:^|&)x-amz-(?:algorithm|credential|signature)=/i.test(query);
+    hasParameter(query, PARAMETER);
 }
 
 /** True for a request that is signed as before version 4. */
 export function claimsOldAws(query: string, headers: readonly Header[]): boolean {
   return headers.some(([name, value]) => name === "authorization" && /^\s*AWS3?(?:-HTTPS)?\s/.test(value)) ||
-    /(?:^|&)AWSAccessKeyId=/.test(query);
+    hasParameter(query, /^AWSAccessKeyId$/);
+}
+
+/** Names count as they are decoded: servers read them so. */
+function hasParameter(query: string, name: RegExp): boolean {
+  return query !== "" && query.split("&").some((pair) => name.test(decode(pair.split("=", 1)[0])));
 }
 
 /** Reads the signature of a request; `undefined` for a request without one. */
@@ -53,9 +60,7 @@ export function signatureOf(query: string, headers: readonly Header[]): ClaimRea
   if (!claimsAws(query, headers)) return undefined;
   const fields = headers.filter(([name]) => name === "authorization");
   const parameters = parametersOf(query);
-  const isPresigned = [...parameters.keys()].some((name) =>
-    /^x-amz-(?:algorithm|credential|signature)$/i.test(name)
-  );
+  const isPresigned = [...parameters.keys()].some((name) => PARAMETER.test(name));
   if (fields.length + Number(isPresigned) > 1) {
     return { fault: "has two signatures", ...idOf(fields, parameters) };
   }

@@ -414,6 +414,16 @@ Deno.test(
       headers: [["authorization", "AWS AKIAQQQQQQQQQQQQQQQQ:c2ln"] satisfies Header],
     };
     assertThrows(() => through(strict, old), CredentialDenied, "accounts of the credential store only");
+    const link = await presigned(own, CASES["a stored object"], 900);
+    const older = `/bucket/key?AWSAccessKeyId=${own.id}&Signature=c2ln&Expires=1`;
+    const escaped = [
+      link.target.replaceAll("X-Amz-", "%58-Amz%2D"),
+      older.replace("AWSAccessKeyId", "%41WSAccessKeyId"),
+    ];
+    for (const target of escaped) {
+      const refused = () => through(strict, { ...link, target });
+      assertThrows(refused, CredentialDenied, "accounts of the credential store only", target);
+    }
     const mine = await signed(keysOf(strict), CASES["a stored object"]);
     assert(through(strict, mine, "content"));
   }),
