@@ -51,5 +51,12 @@ const TARGETS: Record<string, RegExp> = {
 export function mintsKeys({ service, action }: HttpAws, target: string): boolean {
   if (action !== undefined && HARMLESS.has(action)) return false;
   if (SERVICES.has(service) || action !== undefined && ACTIONS.has(action)) return true;
-  return action === undefined && NAMED.has(service) || TARGETS[service]?.test(target) === true;
+  if (action === undefined && NAMED.has(service)) return true;
+  const pattern = TARGETS[service];
+  return pattern !== undefined && (pattern.test(target) || pattern.test(decoded(target)));
+}
+
+/** Undoes the escapes of ASCII. */
+function decoded(target: string): string {
+  return target.replace(/%([2-7][0-9A-Fa-f])/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
 }

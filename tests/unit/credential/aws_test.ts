@@ -450,6 +450,16 @@ Deno.test(
       signature.requireHarmless({ service, ...(action && { action }) });
       assertThrows(() => signature.sign(request, bytes("x")), CredentialDenied, "would hold keys", action);
     }
+    const plain = await signed(keysOf(broker), {
+      host: "1.s3-control.us-east-1.amazonaws.com",
+      path: "/v20180820/accessgrantsinstance/dataaccess",
+      service: "s3",
+    });
+    const escaped = { ...plain, target: plain.target.replace("dataaccess", "data%61ccess") };
+    const signature = broker.signature(escaped)!;
+    signature.check(bytes(), true);
+    signature.requireHarmless({ service: "s3" });
+    assertThrows(() => signature.sign(escaped, bytes()), CredentialDenied, "would hold keys");
   }),
 );
 
