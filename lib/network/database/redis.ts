@@ -13,7 +13,7 @@ import { type RelayedBytes, relayedBytes } from "../relay.ts";
 import { ConnectionEnd, DatabaseAccess } from "./access.ts";
 import type { DatabaseClient } from "./client.ts";
 import { statementDraft } from "./event.ts";
-import { ANSWER_LINE_MAX } from "./limit.ts";
+import { ANSWER_LINE_MAX, PENDING_MAX } from "./limit.ts";
 import { SecretMask } from "./mask.ts";
 import {
   BULK_MARKS,
@@ -208,6 +208,10 @@ export class RedisConnection {
 
   /** A command that no server knows, in place of a refused one: its error fails a transaction as the refusal should. */
   #replaceBy(refusal: string): Uint8Array {
+    // After CLIENT REPLY OFF, no answer takes one away.
+    if (this.#refusals.size >= PENDING_MAX) {
+      throw new MessageFault("too many refused commands that wait for answers");
+    }
     const name = `sbx-refused-${crypto.randomUUID()}`;
     this.#refusals.set(name, refusal.replace(/[\r\n]/g, " "));
     return commandBytes([encode(name)]);

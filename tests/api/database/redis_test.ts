@@ -1,6 +1,7 @@
 /** Redis of Debian behind the proxy: the host logs in, the guest never has the password. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { createClient } from "redis";
+import { writeAll } from "../../../lib/base/wire/mod.ts";
 import type { NewCredential } from "../../../lib/credential/mod.ts";
 import type { DbEvent } from "../../../lib/event/mod.ts";
 import { openCa } from "../../../lib/network/ca/mod.ts";
@@ -24,7 +25,7 @@ const statements = ({ net }: DatabaseWorld): DbEvent["request"][] =>
 /** Sends bytes and reads until these texts have come, in this order. */
 async function raw(world: DatabaseWorld, text: string, ...expected: string[]): Promise<string> {
   using conn = await Deno.connect({ hostname: "127.0.0.1", port: world.port });
-  await conn.write(new TextEncoder().encode(text));
+  await writeAll(conn, new TextEncoder().encode(text));
   let got = "";
   const buffer = new Uint8Array(65536);
   while (!got.includes(expected.at(-1)!)) {
@@ -101,6 +102,13 @@ Deno.test("Redis", async (t) => {
     assertStringIncludes(lines[1], '-NOPERM blocked by policy: reads only (rule "reads")');
     assertStringIncludes(lines[5], '(rule "reads")');
     assertStringIncludes(lines[6], "-EXECABORT");
+  });
+
+  await t.step("refused commands that the server may not answer do not pile up", async () => {
+    await using world = await open();
+    const refused = command("AUTH", "other", "x").repeat(10_001);
+    const text = await raw(world, command("CLIENT", "REPLY", "OFF") + refused, "too many refused commands");
+    assertStringIncludes(text, "-ERR the connection has too many refused commands that wait for answers");
   });
 
   await t.step("the guest's login is the host's, whatever its password, and for no other user", async () => {
