@@ -18,8 +18,10 @@ const ACTIONS = new Set([
   "cognito-identity:GetCredentialsForIdentity",
   "cognito-identity:GetOpenIdToken",
   "cognito-identity:GetOpenIdTokenForDeveloperIdentity",
+  "codepipeline:GetJobDetails",
   "ecr-public:GetAuthorizationToken",
   "ecr:GetAuthorizationToken",
+  "gamelift:RequestUploadCredentials",
   "iam:CreateAccessKey",
   "iam:CreateServiceSpecificCredential",
   "iam:ResetServiceSpecificCredential",
@@ -31,9 +33,11 @@ const ACTIONS = new Set([
 ]);
 /** Services of which an unread operation may be one of {@linkcode ACTIONS}, of those that name their operation. */
 const NAMED = new Set([
+  "codepipeline",
   "cognito-identity",
   "ecr",
   "ecr-public",
+  "gamelift",
   "iam",
   "lightsail",
   "redshift",
@@ -44,6 +48,7 @@ const TARGETS: Record<string, RegExp> = {
   s3: /[?&]session(?:[=&]|$)|\/accessgrantsinstance\/dataaccess/i,
   s3express: /[?&]session(?:[=&]|$)/i,
   codeartifact: /\/authorization-token/i,
+  connect: /\/user\/federate\//i,
   lakeformation: /\/GetTemporary/i,
 };
 

@@ -81,6 +81,8 @@ const POSTGRES: Record<StatementKind, string[]> = {
     "ALTER SYSTEM SET x = 1",
     "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'delete from t returning 1'",
     "SELECT pg_read_file('x')",
+    "SELECT setval('s', 1)",
+    "SELECT aws_s3.query_export_to_s3('SELECT 1', 'x')",
     "SELECT pg_catalog.\"set_config\" ('role', 'x', false)",
     "SELECT dblink_exec('x', 'y')",
     "SELECT ('/etc/passwd'::text).pg_read_file",
