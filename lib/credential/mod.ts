@@ -27,7 +27,7 @@ export {
 } from "./entry.ts";
 export { Finder } from "./finder.ts";
 export { DecoyUsed, REASON } from "./grant.ts";
-export { nameOf, type Obtained, obtainSecret, TTL_S } from "./program.ts";
+export { type Obtained, obtainSecret } from "./program.ts";
 export { findKeyring, type Keyring } from "./key.ts";
 export { Logins, type LoginView, type OpenLogin } from "./login.ts";
 export { ACCOUNTS, type Accounts } from "./account.ts";

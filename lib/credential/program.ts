@@ -2,7 +2,6 @@
  * Secrets that a program or the environment of the host gives when they are needed
  * (docs/design/contracts/09-credentials.md §9, "Secrets of programs").
  */
-import { spawn } from "node:child_process";
 import { Buffer } from "node:buffer";
 import process from "node:process";
 import { SbxError } from "../base/error/mod.ts";
@@ -15,7 +14,7 @@ const RUN_MS = 60_000;
 /** Most bytes of its output. */
 const OUTPUT_MAX = 64 * 1024;
 /** Time for which a secret without an end of its own is used, in `s`. */
-export const TTL_S = 900;
+const TTL_S = 900;
 
 /** A secret, and the beginning and the end of its use in Unix `ms`. */
 export interface Obtained {
@@ -57,7 +56,7 @@ function fail(problem: string, hint: string): SbxError {
 }
 
 /** A name for errors and lists. */
-export function nameOf({ env, program = [] }: SecretOrigin): string {
+function nameOf({ env, program = [] }: SecretOrigin): string {
   return env === undefined ? `the program ${program[0]}` : `the variable ${env}`;
 }
 
@@ -78,7 +77,9 @@ function parse(text: string): { secret: string; end?: number } {
 }
 
 /** Runs a program in a group of its own, which ends with it, its time or its output. */
-function run(argv: readonly string[], name: string, runMs: number): Promise<string> {
+async function run(argv: readonly string[], name: string, runMs: number): Promise<string> {
+  // Takes 15 ms to load, which every process with a broker would pay.
+  const { spawn } = await import("node:child_process");
   const variables = Object.entries(Deno.env.toObject()).filter(([variable]) => !variable.startsWith("SBX_"));
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const child = spawn(argv[0], argv.slice(1), {
@@ -113,5 +114,5 @@ function run(argv: readonly string[], name: string, runMs: number): Promise<stri
     if (code === 0) resolve(new TextDecoder().decode(Buffer.concat(chunks)));
     else end(signal ? `was ended by ${signal}` : `failed with status ${code}`);
   });
-  return promise.finally(() => clearTimeout(timer));
+  return await promise.finally(() => clearTimeout(timer));
 }

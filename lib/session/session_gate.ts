@@ -5,7 +5,8 @@ import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.
 import { type GateOptions, SessionGate } from "./gate/mod.ts";
 import { compileLayers, summary } from "../policy/mod.ts";
 import { fileDraft, type HostFile } from "./file_event.ts";
-import { type Contract, detectionsOf, exportRoutesOf, grantOf } from "./files/contract.ts";
+import { type Contract, detectionsOf, exportRoutesOf } from "./files/contract.ts";
+import { grantOf } from "./grant.ts";
 import type { VmRecord } from "./files/record.ts";
 import { Recording, type RecordingOptions } from "./recording.ts";
 

@@ -5,8 +5,6 @@
 import type { Decision } from "../../policy/mod.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
 import type { Cancel, DatabaseClient } from "./client.ts";
-import { PostgresConnection } from "./postgres_connection.ts";
-import { RedisConnection } from "./redis.ts";
 
 /** The databases of one VM. */
 export class DatabaseProxy {
@@ -21,7 +19,12 @@ export class DatabaseProxy {
   /** Serves a connection until it ends. @returns the decision that refused it */
   async serve(client: DatabaseClient): Promise<Decision | undefined> {
     const isRedis = client.accounts[0].system === "redis";
-    if (isRedis) return await new RedisConnection(this.#context, client).serve();
+    // Loaded with the first connection to a database, which most VMs never make.
+    if (isRedis) {
+      const { RedisConnection } = await import("./redis.ts");
+      return await new RedisConnection(this.#context, client).serve();
+    }
+    const { PostgresConnection } = await import("./postgres_connection.ts");
     return await new PostgresConnection(this.#context, client, this.#cancels).serve();
   }
 }

@@ -1,0 +1,27 @@
+/**
+ * The part of a contract that is about credentials. Not in the files: what reads these alone, as commands about records do,
+ * loads no broker.
+ */
+import { type BrokerOptions, isProvider } from "../credential/mod.ts";
+import type { Contract } from "./files/mod.ts";
+
+/** Credentials that a VM may use: the profile's, of the providers that corp leaves; `only` these, its own ones included. */
+export function grantOf({ profile, corp }: Pick<Contract, "profile" | "corp">): Granted {
+  const custom = { ...corp.custom, ...profile.custom };
+  const hosts = [corp.provider_hosts, profile.provider_hosts].filter((table) => table !== undefined);
+  const providers = profile.providers.filter((provider) =>
+    (isProvider(provider) || Object.hasOwn(custom, provider)) && (corp.providers?.includes(provider) ?? true)
+  );
+  return {
+    providers,
+    ...(profile.accounts && { accounts: profile.accounts }),
+    ...(corp.providers && { only: corp.providers }),
+    ...(Object.keys(custom).length > 0 && { custom }),
+    ...(hosts.length > 0 && { hosts }),
+  };
+}
+
+/** Terms of a contract about credentials. */
+export type Granted =
+  & { providers: readonly string[]; only?: readonly string[] }
+  & Pick<BrokerOptions, "accounts" | "custom" | "hosts">;
