@@ -205,7 +205,7 @@ async function add(args: Arguments): Promise<number> {
   if (others.length > 0) {
     throw usageError(ADD, "several hosts", "name one with each key; --custom takes several");
   }
-  const definition = custom
+  const definition: Pick<ProviderView, "id" | "hosts" | "signed_hosts"> | undefined = custom
     ? { id: provider, hosts: custom.hosts }
     : findProvider(await fetchProviders(client), provider);
   if (!definition) {
@@ -216,7 +216,7 @@ async function add(args: Arguments): Promise<number> {
         "--host HOST --header HEADER",
     );
   }
-  const isSigning = "signed_hosts" in definition && definition.signed_hosts !== undefined;
+  const isSigning = definition.signed_hosts !== undefined;
   if (definition.hosts.length === 0 && !isSigning && host === undefined) {
     throw usageError(ADD, `a credential for ${definition.id} needs --host HOST`);
   }

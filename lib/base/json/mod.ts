@@ -1,4 +1,5 @@
 /** JSON from outside, with a nesting limit; canonical JSON, which is hashed and signed. */
+export { readAnswer } from "./answer.ts";
 export { canonicalJson } from "./canonical.ts";
 export {
   isDeeper,

@@ -1,7 +1,6 @@
 /** Requests of the host to a provider's authorization server; failures are in sbx's own words. */
 import { SbxError } from "../../base/error/mod.ts";
-import { joinBytes } from "../../base/bytes/mod.ts";
-import { isDeeper } from "../../base/json/mod.ts";
+import { readAnswer } from "../../base/json/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import { hostFetch } from "../../base/proxy/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
@@ -9,10 +8,8 @@ import { timeLimit } from "../../base/time/mod.ts";
 
 /** Longest time in `ms` for one request. */
 const REQUEST_MS = timeLimit(30_000);
-/** Longest answer, in `bytes`; real ones have a few KB. */
-const ANSWER_MAX = 256 * 1024;
-/** Most levels of an answer. */
-const DEPTH_MAX = 16;
+/** Most `bytes` and levels of an answer; real ones have a few KB. */
+const ANSWER = { bytes: 256 * 1024, depth: 16 };
 
 const OFFLINE = "check that this machine is connected to the network";
 
@@ -61,7 +58,11 @@ export function loginFetch({ json = false } = {}): (url: string, init: RequestIn
     }
     try {
       const response = await hostFetch(url, { ...init, body, headers, redirect: "manual", signal });
-      const bytes = await readWhole(response, host);
+      const bytes = await readAnswer(
+        response,
+        ANSWER,
+        (problem) => loginFailed(`an answer of ${host} ${problem}`),
+      );
       return new Response(bytes, { status: statusOf(response, bytes), headers: response.headers });
     } catch (cause) {
       if (limit.aborted) throw loginFailed(`${host} did not answer in time`, undefined, OFFLINE);
@@ -80,19 +81,4 @@ function statusOf({ status }: Response, bytes: Uint8Array): number {
   } catch {
     return status;
   }
-}
-
-async function readWhole(response: Response, host: string): Promise<Uint8Array<ArrayBuffer>> {
-  const chunks: Uint8Array<ArrayBuffer>[] = [];
-  let size = 0;
-  for await (const chunk of response.body ?? []) {
-    size += chunk.length;
-    if (size > ANSWER_MAX) throw loginFailed(`an answer of ${host} exceeds ${ANSWER_MAX} bytes`);
-    chunks.push(chunk);
-  }
-  const bytes = joinBytes(chunks);
-  if (isDeeper(new TextDecoder().decode(bytes), DEPTH_MAX)) {
-    throw loginFailed(`an answer of ${host} is nested deeper than ${DEPTH_MAX} levels`);
-  }
-  return bytes;
 }

@@ -1,11 +1,12 @@
 /** Requests to addresses that an MCP server or its authorization server names, both of which may lie; failures of a login. */
 import { isPrivateHost } from "../../base/address/mod.ts";
-import { isDeeper } from "../../base/json/mod.ts";
-import { joinBytes } from "../../base/bytes/mod.ts";
+import { readAnswer } from "../../base/json/mod.ts";
 import { isLoopbackHost } from "../../base/url/mod.ts";
 import { hostFetch } from "../../base/proxy/mod.ts";
 import { OAUTH_BYTES_MAX, OAUTH_DEPTH_MAX, OAUTH_REQUEST_MS } from "../limit.ts";
 import { SbxError } from "../../base/error/mod.ts";
+
+const LIMITS = { bytes: OAUTH_BYTES_MAX, depth: OAUTH_DEPTH_MAX };
 
 /** `fetch` of one login. */
 export type LoginFetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
@@ -43,7 +44,9 @@ export function loginFetch(server: URL, { headOnly = false } = {}): LoginFetch {
     try {
       const response = await hostFetch(url, { ...init, redirect: "manual", signal: limit });
       if (headOnly) await response.body?.cancel();
-      const body = headOnly ? null : await readWhole(response, url);
+      const body = headOnly
+        ? null
+        : await readAnswer(response, LIMITS, (problem) => loginFailed(`an answer of ${url.host} ${problem}`));
       const isEmpty = [101, 204, 205, 304].includes(response.status);
       return new Response(isEmpty ? null : body, { status: response.status, headers: response.headers });
     } catch (cause) {
@@ -52,21 +55,6 @@ export function loginFetch(server: URL, { headOnly = false } = {}): LoginFetch {
       throw cause;
     }
   };
-}
-
-async function readWhole(response: Response, { host }: URL): Promise<Uint8Array<ArrayBuffer>> {
-  const chunks: Uint8Array<ArrayBuffer>[] = [];
-  let size = 0;
-  for await (const chunk of response.body ?? []) {
-    size += chunk.length;
-    if (size > OAUTH_BYTES_MAX) throw loginFailed(`an answer of ${host} exceeds ${OAUTH_BYTES_MAX} bytes`);
-    chunks.push(chunk);
-  }
-  const bytes = joinBytes(chunks);
-  if (isDeeper(new TextDecoder().decode(bytes), OAUTH_DEPTH_MAX)) {
-    throw loginFailed(`an answer of ${host} is nested deeper than ${OAUTH_DEPTH_MAX} levels`);
-  }
-  return bytes;
 }
 
 // Failures of a login, in sbx's own words: a server's text may contain anything, even a token.

@@ -1,4 +1,7 @@
 /** Keeps a password out of the answers of a server: it is masked in place, so that every length stays. */
+import { joinBytes } from "../../base/bytes/mod.ts";
+
+/** `*`, in place of each byte. */
 const MASK = 0x2a;
 
 /** Masks one secret in the bodies of messages, which arrive in pieces. */
@@ -16,7 +19,7 @@ export class SecretMask {
    * @returns the bytes that may pass; the piece itself where nothing is masked or held
    */
   push(piece: Uint8Array, isLast: boolean): Uint8Array {
-    const whole = this.#held.length === 0 ? piece : joined(this.#held, piece);
+    const whole = this.#held.length === 0 ? piece : joinBytes([this.#held, piece]);
     const masked = this.#mask(whole);
     const keep = isLast ? 0 : this.#beginning(masked);
     this.#held = keep === 0 ? new Uint8Array() : masked.slice(masked.length - keep);
@@ -54,11 +57,4 @@ export class SecretMask {
     }
     return 0;
   }
-}
-
-function joined(a: Uint8Array, b: Uint8Array): Uint8Array {
-  const whole = new Uint8Array(a.length + b.length);
-  whole.set(a);
-  whole.set(b, a.length);
-  return whole;
 }

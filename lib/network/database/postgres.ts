@@ -2,6 +2,7 @@
  * One connection of a guest to a PostgreSQL server, logged in by the host. Messages pass unchanged in both directions; each
  * statement is decided on before it is sent, and a refused one is answered as the server would.
  */
+import { joinBytes } from "../../base/bytes/mod.ts";
 import { ignore } from "../../base/error/mod.ts";
 import type { Draft, Gate, Passage } from "../../policy/mod.ts";
 import { guestLine } from "../../policy/mod.ts";
@@ -320,14 +321,7 @@ export class PostgresRelay {
     const out = this.#out;
     this.#out = [];
     const { server } = this.#options;
-    if (out.length === 1) return await server.write(out[0]);
-    const whole = new Uint8Array(out.reduce((sum, { length }) => sum + length, 0));
-    let at = 0;
-    for (const bytes of out) {
-      whole.set(bytes, at);
-      at += bytes.length;
-    }
-    await server.write(whole);
+    await server.write(joinBytes(out));
   }
 
   /** Passes a message with data, which may be long. */

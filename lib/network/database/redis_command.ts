@@ -1,4 +1,5 @@
 /** Commands of Redis (RESP2 and RESP3): their frames, and the kind of each (docs/design/contracts/05-policy.md §5, "Databases"). */
+import { joinBytes } from "../../base/bytes/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import { MessageFault } from "../fault.ts";
 import { ARGUMENTS_MAX, STATEMENT_MAX } from "./limit.ts";
@@ -48,7 +49,7 @@ export class CommandReader {
       args.push(piece.subarray(0, length));
       pieces.push(line, piece);
     }
-    return { args, bytes: joined(pieces) };
+    return { args, bytes: joinBytes(pieces) };
   }
 
   async #take(count: number): Promise<Uint8Array> {
@@ -91,20 +92,10 @@ function numberIn(line: Uint8Array, mark: number, max: number): number {
 /** Writes a command. */
 export function commandBytes(args: readonly Uint8Array[]): Uint8Array {
   const text = (line: string) => new TextEncoder().encode(line);
-  return joined([
+  return joinBytes([
     text(`*${args.length}\r\n`),
     ...args.flatMap((arg) => [text(`$${arg.length}\r\n`), arg, text("\r\n")]),
   ]);
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(parts.reduce((size, { length }) => size + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }
 
 /** Splits a HELLO into its login and the rest. @throws {MessageFault} for one that servers could read in two ways */
