@@ -154,7 +154,7 @@ export class CredentialBroker implements CredentialPort {
       }));
   }
 
-  /** Also for the ref that a guest gives as its password: the refusal says why it is none for this database. */
+  /** Also for the ref that a guest gives as its password: the refusal says why this database does not get it. */
   login(ref: string, host: string, port: number): DatabaseLogin {
     const to = { scheme: "https", host, port };
     const { catalogue } = this.#vault;

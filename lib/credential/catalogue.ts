@@ -129,7 +129,7 @@ export class Catalogue {
    * Tests whether the token of a subscription may go to this path: to models, and to nothing that ends a login, makes a key or
    * shares an account's content.
    *
-   * @param path without its query; one that servers read in several ways is none
+   * @param path without its query; a path that servers read in several ways does not count
    */
   carriesSubscription(id: Provider, host: string, path: string | undefined): boolean {
     if (path === undefined || lenientPath(path) !== path) return false;

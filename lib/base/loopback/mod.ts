@@ -18,14 +18,14 @@ export interface ExpectedRedirect {
   state: string;
   /** absent: whatever it names, it is the only one that the login may come from */
   issuer?: string;
-  /** whether the authorization server always names itself (RFC 9207) */
+  /** the authorization server always names itself (RFC 9207) */
   namesIssuer: boolean;
 }
 
 export interface RedirectOptions {
   /** 0: any that is free */
   port: number;
-  /** what to do where the port is taken */
+  /** hint for a port that is taken */
   portHint: string;
   /** time in `ms` for the person */
   ms: number;

@@ -1,4 +1,4 @@
-/** What version 4 signs of a request, and with which keys. */
+/** Canonical requests and signing keys of AWS's signature version 4. */
 import { createHash, createHmac } from "node:crypto";
 import { Buffer } from "node:buffer";
 import type { Header } from "../../network/interface/mod.ts";
