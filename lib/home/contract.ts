@@ -141,12 +141,16 @@ export interface ContractSources {
 /**
  * Makes a contract and checks it.
  *
- * @throws {SbxError} `policy.invalid`, `policy.not_found`, `corp.closed`: a VM does not start without its rules
+ * @param services of the host that the VM gets, of the profile's; default all
+ * @throws {SbxError} `policy.invalid`, `policy.not_found`, `corp.closed`: a VM does not start without its rules;
+ * `host.no_service`: the profile does not name it, or services are switched off
  */
 export async function makeContract(
   { settings, corp, detections }: ContractSources,
   profile: Profile,
+  services?: readonly string[],
 ): Promise<Contract> {
+  const hostServices = hostServicesOf(settings, profile, services);
   const [profileTerms, corpTerms, detection] = await Promise.all([
     profileLayer(profile),
     corpLayer(corp),
@@ -158,7 +162,7 @@ export async function makeContract(
     detection,
     profile: profileTerms,
     corp: corpTerms,
-    network: { ...networkOf(settings), ...hostServicesOf(settings, profile) },
+    network: { ...networkOf(settings), ...hostServices },
     ledger: ledgerOf(settings, corp),
     snapshots: {
       ...snapshotLimits(settings),
@@ -346,14 +350,35 @@ function proxyOf(settings: SettingsStore): Contract["network"]["proxy"] {
   };
 }
 
+/** Setting by which corp forbids services of the host, and a person can switch them off. */
+const HOST_SERVICES_SETTING = "network.host_services";
+
 /** The services of the host that the profile names; none while corp, or a person, switches them off. */
 function hostServicesOf(
   settings: SettingsStore,
-  { host }: Profile,
+  { id, host }: Profile,
+  asked?: readonly string[],
 ): Pick<Contract["network"], "host_services"> {
-  const services = settings.inForce("network.host_services") === false
-    ? []
-    : hostServices(host?.services ?? []);
+  const named = hostServices(host?.services ?? []);
+  const isOn = settings.inForce(HOST_SERVICES_SETTING) !== false;
+  const missing = asked?.find((name) => !isOn || named.every((service) => service.name !== name));
+  if (missing !== undefined && !isOn) {
+    throw new SbxError(
+      "host.no_service",
+      `a VM cannot get "${missing}": services of this host are switched off`,
+      {
+        hint: `sbx settings explain ${HOST_SERVICES_SETTING} says by whom`,
+      },
+    );
+  }
+  if (missing !== undefined) {
+    throw new SbxError("host.no_service", `profile "${id}" names no service "${missing}" of this host`, {
+      hint: named.length > 0
+        ? `it names ${named.map(({ name }) => name).join(", ")}`
+        : `add it to its [host] services (docs/guides/host-services.md)`,
+    });
+  }
+  const services = isOn ? named.filter(({ name }) => asked?.includes(name) ?? true) : [];
   return services.length > 0 ? { host_services: services } : {};
 }
 

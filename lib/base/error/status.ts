@@ -47,6 +47,7 @@ const BY_CODE: Record<string, number> = {
   "vm.name_taken": 409,
   "vm.limit": 409,
   "vm.too_large": 400,
+  "host.no_service": 400,
   "disk.shrinks": 400,
   "template.off": 409,
   "vm.not_supported": 409,

@@ -3,7 +3,12 @@
  */
 import { ARCHES } from "../../base/arch/mod.ts";
 import { createRoute, z } from "@hono/zod-openapi";
-import { VM_CPU_MAX, VM_RAM_GB_MAX, VM_SCRATCH_DISK_GB_MAX } from "../../config/profile/mod.ts";
+import {
+  HOST_SERVICES_MAX,
+  VM_CPU_MAX,
+  VM_RAM_GB_MAX,
+  VM_SCRATCH_DISK_GB_MAX,
+} from "../../config/profile/mod.ts";
 import { DevcontainerSettings } from "../../release/environment/schema.ts";
 import { answers, body, VmParam } from "./common.ts";
 
@@ -105,6 +110,9 @@ export const CreateRequest = z.strictObject({
   ),
   persistent: z.boolean().optional().describe("default false: removed when it stops"),
   env: EnvSchema.optional(),
+  host_services: z.array(z.string().max(64)).max(HOST_SERVICES_MAX).optional().describe(
+    "names of the profile's [host] services that the VM gets; default: all",
+  ),
   image: z.string().max(1024).optional().describe(
     "OCI image that this home has (sbx image pull), such as golang:1.25; default: the profile's",
   ),

@@ -9,7 +9,7 @@ import known from "./host_services.json" with { type: "json" };
 const KNOWN: Readonly<Record<string, { title: string; port: number }>> = known;
 
 /** Most services of a profile (docs/design/contracts/14-limits.md §14). */
-const SERVICES_MAX = 32;
+export const HOST_SERVICES_MAX = 32;
 /** One label of a host's name, and a port unless the name has a usual one. */
 const SERVICE = /^([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(?::([1-9][0-9]{0,4}))?$/;
 const PORT_MAX = 65_535;
@@ -35,7 +35,7 @@ const service = z.string().max(128).refine(
 
 /** `[host]` of a profile. */
 export const HostTable = z.strictObject({
-  services: z.array(service).max(SERVICES_MAX).refine((texts) => {
+  services: z.array(service).max(HOST_SERVICES_MAX).refine((texts) => {
     const services = hostServices(texts).map(({ name, port }) => `${name}:${port}`);
     return new Set(services).size === services.length;
   }, "must not name a service twice"),

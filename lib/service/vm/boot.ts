@@ -120,7 +120,7 @@ export async function makeBoot(
   const valueOf = (resource: Resource, requestValue?: number) =>
     resourceOf(resource, settings, profile, requestValue);
   await new Rules(home, corp).noticeFile(profile);
-  const contract = await makeContract(sources, profile);
+  const contract = await makeContract(sources, profile, request.host_services);
   const providers = withRefs ? grantOf(contract).providers : [];
   const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, vm, providers)]);
   const builtIn = { ...environment && imageEnv(environment), ...trust.env, ...refs.env };
@@ -367,6 +367,7 @@ export const VmRequest = z.strictObject({
   ram_mb: CreateRequest.shape.ram_mb,
   arch: CreateRequest.shape.arch,
   env: EnvSchema,
+  host_services: CreateRequest.shape.host_services,
   image: CreateRequest.shape.image,
   environment: z.string().optional().describe("key of the environment that is the VM's"),
   before: z.strictObject({

@@ -168,7 +168,7 @@ export class VmMaker {
   /** The values of a request, over the source request's; secrets are replaced by refs. */
   async #completeRequest(
     id: string,
-    { cpus, ram_mb, arch, env, image }: CreateRequest,
+    { cpus, ram_mb, arch, env, image, host_services }: CreateRequest,
     source: Vm | undefined,
   ): Promise<VmRequest> {
     const base = source && await readRequest(source.paths, source.record);
@@ -177,6 +177,7 @@ export class VmMaker {
       ram_mb: ram_mb ?? base?.ram_mb,
       // The programs on its disk are of one architecture.
       arch: source ? source.record.assets.arch : arch,
+      host_services: host_services ?? base?.host_services,
       image: image ?? base?.image,
       environment: base?.environment,
       before: base?.before,

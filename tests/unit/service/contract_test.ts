@@ -24,7 +24,7 @@ interface Given {
   corpPath: string;
   /** writes files below the folder; `profiles/p/profile.toml` is the profile */
   write(files: Record<string, string>): Promise<void>;
-  make(): ReturnType<typeof makeContract>;
+  make(services?: string[]): ReturnType<typeof makeContract>;
 }
 
 async function inHome(run: (given: Given) => Promise<void>): Promise<void> {
@@ -38,13 +38,13 @@ async function inHome(run: (given: Given) => Promise<void>): Promise<void> {
     }
   };
   const detections = new Detections({ dir });
-  const make = async () => {
+  const make = async (services?: string[]) => {
     await corp.load();
     // They make their folder: a contract that is refused does not wait for that.
     await detections.overlays();
     const settings = await SettingsStore.open({ home: { dir }, definitions: await loadDefinitions(), corp });
     const profile = await loadProfile({ profilesDir: join(dir, "profiles") }, "p");
-    return await makeContract({ settings, corp, detections }, profile);
+    return await makeContract({ settings, corp, detections }, profile, services);
   };
   try {
     await write({ "profiles/p/profile.toml": PROFILE, "etc/keep": "" });
@@ -64,6 +64,20 @@ Deno.test("a bare profile without corp: no rules of its own, and the settings' d
     assertEquals(network, { resolvers: [], overrides: [] });
     assertEquals(ledger.on_full, "pause");
     assertEquals("url" in ledger || "auth_token_file" in ledger, false);
+  }));
+
+Deno.test("a VM gets the profile's services of the host, or fewer, and no others", () =>
+  inHome(async ({ write, make }) => {
+    await write({ "profiles/p/profile.toml": `${PROFILE}[host]\nservices = ["ollama", "api:8080"]\n` });
+    const [ollama, api] = [{ name: "ollama", port: 11434 }, { name: "api", port: 8080 }];
+    assertEquals((await make()).network.host_services, [ollama, api]);
+    assertEquals((await make(["api"])).network.host_services, [api]);
+    assertEquals((await make([])).network.host_services, undefined);
+    const other = await assertRejects(() => make(["ollama", "vllm"]), SbxError, 'no service "vllm"');
+    assertEquals([other.code, other.hint], ["host.no_service", "it names ollama, api"]);
+    await write({ "etc/corp.toml": '[settings."network.host_services"]\nvalue = false\n' });
+    assertEquals((await make()).network.host_services, undefined);
+    await assertRejects(() => make(["api"]), SbxError, "switched off");
   }));
 
 Deno.test("the shared cache is the profile's, of the size of the settings, unless corp switches it off", () =>
