@@ -6,7 +6,7 @@ import { Pty } from "../helper/pty.ts";
 import { fromRoot } from "../helper/repo.ts";
 import { Sbx } from "../helper/sbx.ts";
 import { TestUpstreams } from "../helper/upstream.ts";
-import { answerAsProvider, DONE } from "./provider.ts";
+import { answerAsLocal, answerAsProvider, DONE } from "./provider.ts";
 
 const ANTHROPIC = { provider: "anthropic", secret: "sk-ant-api03-agentSECRETagentSECRETagentSECRET01234" };
 const OPENAI = { provider: "openai", secret: "sk-proj-agentSECRETagentSECRETagentSECRETagentSECRET0123" };
@@ -135,3 +135,34 @@ for (const { id, provider, secret, ready } of AGENTS) {
     }
   });
 }
+
+Deno.test("opencode mends a program with a model of this host, and reaches no other one", async () => {
+  const dir = await Deno.makeTempDir();
+  const models = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, answerAsLocal);
+  const sbx = await Sbx.make();
+  try {
+    const repository = await makeRepository(dir);
+    await sbx.ok("start");
+    // A port that is free here.
+    await sbx.ok("profile", "copy", "opencode-local", "mine");
+    const path = join(sbx.home, "profiles/mine/profile.toml");
+    const text = await Deno.readTextFile(path);
+    await Deno.writeTextFile(path, text.replace('["ollama"', `["ollama:${models.addr.port}"`));
+    const ran = await sbx.cli("agent", "mine", repository, "-m", "ollama/qwen3-coder", "-p", TASK, "--json");
+    const log = `${ran.stdout}${ran.stderr}`;
+    assertEquals(ran.code, 0, log);
+    const report = JSON.parse(ran.stdout.slice(ran.stdout.lastIndexOf('{\n  "vm"')));
+    assertEquals(report.changes, { files: 1, added: 1, removed: 1, commits: 1 }, log);
+    assert(report.cost.calls >= 2, log);
+    const { events } = JSON.parse(await sbx.ok("events", report.vm, "--json"));
+    const hosts: string[] = events.flatMap((
+      { http, dns }: { http?: { request: { host: string } }; dns?: { request: { qname: string } } },
+    ) => [http?.request.host, dns?.request.qname].filter((host) => host !== undefined));
+    // It looks for its own plugin package in the registry.
+    assertEquals([...new Set(hosts)].filter((host) => host !== "registry.npmjs.org"), ["ollama.host.sbx"]);
+  } finally {
+    await sbx.dispose();
+    await models.shutdown();
+    await Deno.remove(dir, { recursive: true });
+  }
+});

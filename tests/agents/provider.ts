@@ -49,6 +49,39 @@ function anthropic(pathname: string, text: string): Response {
   ]);
 }
 
+/** Answers as a service of models on the host does, in OpenAI's older form. */
+export async function answerAsLocal(request: Request): Promise<Response> {
+  const { pathname } = new URL(request.url);
+  if (pathname === "/v1/models") {
+    return Response.json({ object: "list", data: [{ id: "qwen3-coder:latest" }] });
+  }
+  const text = await request.text();
+  const { tools = [], model } = JSON.parse(text);
+  const names: string[] = tools.map(({ function: { name } }: { function: { name: string } }) => name);
+  const isFirst = names.includes("bash") && !text.includes('"tool_call_id"');
+  const args = JSON.stringify({ command: WORK, description: "Mend the program" });
+  const call = { index: 0, id: "call_1", type: "function", function: { name: "bash", arguments: args } };
+  const chunk = (delta: object, finish_reason: string | null, usage?: object): [undefined, unknown] => [
+    undefined,
+    {
+      id: "c_1",
+      object: "chat.completion.chunk",
+      created: 1,
+      model,
+      choices: [{ index: 0, delta, finish_reason }],
+      ...usage && { usage },
+    },
+  ];
+  return sse([
+    chunk({ role: "assistant", ...isFirst ? { tool_calls: [call] } : { content: DONE } }, null),
+    chunk({}, isFirst ? "tool_calls" : "stop", {
+      prompt_tokens: 1000,
+      completion_tokens: 50,
+      total_tokens: 1050,
+    }),
+  ]);
+}
+
 function openai(pathname: string, text: string): Response {
   if (!pathname.endsWith("/responses")) return Response.json({ object: "list", data: [], models: [] });
   const { input = [] } = JSON.parse(text);

@@ -1,10 +1,13 @@
-/** A coding agent of one's own: a program that needs no key, on a folder of the host. */
+/** A coding agent of one's own: a program with a model of this host, on a folder of the host. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
 import { Sbx } from "../helper/sbx.ts";
 
-const AGENT = `
+const agent = (port: number) => `
+[host]
+services = ["llm:${port}", "other:${port}"]
+
 [agent]
 command = ["sh", "-c", "echo ready; read -r task; echo did $task"]
 headless = ["sh", "-c", "echo begun $0; until [ -e go ]; do sleep 0.2; done; echo $0 >result; git add result; git commit -qm result; exit 7", "{prompt}"]
@@ -13,7 +16,7 @@ headless = ["sh", "-c", "echo begun $0; until [ -e go ]; do sleep 0.2; done; ech
 ROBOT = "yes"
 
 [agent.files]
-"/root/.robot" = "kept\\n"
+"/root/.robot" = "{model} at {model_url}"
 `;
 
 async function git(dir: string, ...args: string[]): Promise<string> {
@@ -27,6 +30,10 @@ Deno.test("an agent of one's own", async (t) => {
   const folder = await Deno.makeTempDir();
   const repository = join(folder, "project");
   let vm = "";
+  const models = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    () => Response.json({ data: [{ id: "m1:latest" }] }),
+  );
   try {
     await Deno.mkdir(repository);
     await git(repository, "init", "-q", "-b", "main");
@@ -34,7 +41,9 @@ Deno.test("an agent of one's own", async (t) => {
     await git(repository, "add", ".");
     await git(repository, "-c", "user.name=P", "-c", "user.email=p@example.com", "commit", "-qm", "first");
     await sbx.ok("profile", "copy", "code", "robot");
-    await Deno.writeTextFile(join(sbx.home, "profiles/robot/profile.toml"), AGENT, { append: true });
+    await Deno.writeTextFile(join(sbx.home, "profiles/robot/profile.toml"), agent(models.addr.port), {
+      append: true,
+    });
 
     await t.step(
       "it is listed; one that is not there, and one without a terminal or a task, are refused",
@@ -45,18 +54,30 @@ Deno.test("an agent of one's own", async (t) => {
         assertStringIncludes(unknown.stderr, "robot");
         const silent = await sbx.cli("agent", "robot", repository);
         assertStringIncludes(silent.stderr, 'sbx agent robot -p "…"');
-        const nowhere = await sbx.cli("agent", "robot", join(folder, "nowhere"), "-p", "x");
+        const nowhere = await sbx.cli("agent", "robot", join(folder, "nowhere"), "-p", "x", "-m", "llm/m1");
         assertStringIncludes(nowhere.stderr, "cannot be read");
         await git(folder, "init", "-q", "without-commit");
-        const empty = await sbx.cli("agent", "robot", join(folder, "without-commit"), "-p", "x");
+        const empty = await sbx.cli(
+          "agent",
+          "robot",
+          join(folder, "without-commit"),
+          "-p",
+          "x",
+          "-m",
+          "llm/m1",
+        );
         assertStringIncludes(empty.stderr, "has no commit");
+        const modelless = await sbx.cli("agent", "robot", repository, "-p", "x");
+        assertStringIncludes(modelless.stderr, "sbx agent robot --model llm/MODEL");
+        const wrong = await sbx.cli("agent", "robot", repository, "-p", "x", "--model", "llm/m2");
+        assertStringIncludes(wrong.stderr, "it has m1:latest");
         assertEquals(JSON.parse(await sbx.ok("list", "--json")).vms, []);
       },
     );
 
     await t.step("detached it works as a job, which attach finds among others", async () => {
       const started = JSON.parse(
-        await sbx.ok("agent", "robot", repository, "-p", "the task", "--detach", "--json"),
+        await sbx.ok("agent", "robot", repository, "-p", "the task", "-m", "llm/m1", "--detach", "--json"),
       );
       vm = started.vm;
       assertEquals(vm, "robot-project");
@@ -72,7 +93,15 @@ Deno.test("an agent of one's own", async (t) => {
     });
 
     await t.step("it had its files and variables, and its work comes back as a branch", async () => {
-      assertEquals(await sbx.ok("exec", vm, "-c", "cat /root/.robot; echo $ROBOT"), "kept\nyes\n");
+      const { port } = models.addr;
+      const url = `http://llm.host.sbx:${port}/v1`;
+      assertEquals(
+        await sbx.ok("exec", vm, "-c", "cat /root/.robot; echo /$ROBOT"),
+        `m1:latest at ${url}/yes\n`,
+      );
+      assertStringIncludes(await sbx.ok("exec", vm, "-c", `curl -sS ${url}/models`), "m1:latest");
+      const other = await sbx.cli("exec", vm, "-c", `curl -sS http://other.host.sbx:${port}/`);
+      assertStringIncludes(other.stderr, "Could not resolve host");
       assertMatch(await sbx.ok("diff", vm), /result/);
       await sbx.ok("pull", vm);
       const branches = await git(repository, "branch", "--list", "--format=%(refname:short)");
@@ -86,7 +115,16 @@ Deno.test("an agent of one's own", async (t) => {
       await Deno.writeTextFile(join(repository, "go"), "");
       await git(repository, "add", ".");
       await git(repository, "-c", "user.name=P", "-c", "user.email=p@example.com", "commit", "-qm", "go");
-      const { code, stdout } = await sbx.cli("agent", "robot", repository, "-p", "more", "--json");
+      const { code, stdout } = await sbx.cli(
+        "agent",
+        "robot",
+        repository,
+        "-p",
+        "more",
+        "-m",
+        "llm/m1",
+        "--json",
+      );
       assertEquals(code, 7);
       const report = JSON.parse(stdout.slice(stdout.lastIndexOf('{\n  "vm"')));
       assert(report.vm !== vm && report.vm.startsWith("robot-project"), report.vm);
@@ -94,6 +132,7 @@ Deno.test("an agent of one's own", async (t) => {
     });
   } finally {
     await sbx.dispose();
+    await models.shutdown();
     await Deno.remove(folder, { recursive: true });
   }
 });

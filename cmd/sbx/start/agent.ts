@@ -7,6 +7,7 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { type Agent, bootAssets, PROMPT } from "../../../lib/config/profile/mod.ts";
 import { sourcesOf } from "../../../lib/repo/mod.ts";
+import { chooseModel } from "./agent_model.ts";
 import { formatReport, reportOf } from "./agent_report.ts";
 import {
   type AgentProfile,
@@ -36,6 +37,13 @@ const RUN: Command = {
   options: [
     { name: "prompt", short: "p", value: "TEXT", about: "work on this without a terminal" },
     { name: "detach", short: "d", about: "start it as a job; sbx agent attach connects to it" },
+    {
+      name: "model",
+      short: "m",
+      value: "MODEL",
+      about:
+        "model that the agent works with; SERVICE/MODEL, such as ollama/qwen3: one of this host's services",
+    },
     { name: "name", value: "NAME", about: "name of the VM; default AGENT-FOLDER" },
     { name: "build", about: "build the agent's image without a question if it is missing" },
     ...BRING_OPTIONS,
@@ -49,6 +57,7 @@ const RUN: Command = {
   examples: [
     "sbx agent run claude",
     'sbx agent run codex ~/project -p "fix the failing test"',
+    "sbx agent run opencode . --model ollama/qwen3-coder",
     "sbx agent run gemini . -- --debug",
   ],
   run,
@@ -86,20 +95,22 @@ export const command: CommandGroup = {
 async function run(args: Arguments): Promise<number> {
   const [id, dir = "."] = args.words;
   // Before any other error: a hint with a name that does not exist is of no use.
-  const profile = await agentProfile(id);
+  const asked = await agentProfile(id);
   const task = args.text("prompt");
   const isDetached = args.has("detach");
   if (task === undefined && !isDetached && !Deno.stdin.isTerminal()) {
     throw usageError(RUN, "without a terminal an agent needs a task", `sbx agent ${id} -p "…"`);
   }
   if (args.has("live") && args.has("to")) throw usageError(RUN, "--to cannot be combined with --live");
+  const chosen = await chooseModel(asked, args.text("model"));
+  const { profile } = chosen;
   const client = await connect();
   // Before the image, which takes minutes to build.
   const ref = await requireKey(client, profile);
   if (!args.has("live")) await sourcesOf(dir);
   await requireImage(profile, args.has("build"));
-  const vm = await createVm(client, profile, { dir, ref }, args);
-  const job = await start(client, profile, vm, { task, more: args.program ?? [] });
+  const vm = await createVm(client, { ...chosen, dir, ref }, args);
+  const job = await start(client, profile, vm, { task, more: [...chosen.words, ...args.program ?? []] });
   if (isDetached) {
     await (args.has("json")
       ? printJson({ vm: vm.name, job })

@@ -10,6 +10,7 @@ import type { Client } from "../../../lib/client/mod.ts";
 import {
   type Agent,
   agentFiles,
+  type AgentModel,
   listProfiles,
   loadProfile,
   type Profile,
@@ -96,12 +97,18 @@ export async function requireKey(
 /**
  * Creates the agent's VM, brings the folder in, and writes the agent's files.
  *
- * @param ref of the key of the agent's provider
+ * @param what.ref of the key of the agent's provider
+ * @param what.services of this host that it gets; default all of its profile's
  */
 export async function createVm(
   client: Client,
-  profile: AgentProfile,
-  { dir, ref }: { dir: string; ref?: string },
+  { profile, dir, ref, model, services }: {
+    profile: AgentProfile;
+    dir: string;
+    ref?: string;
+    model?: AgentModel;
+    services?: string[];
+  },
   args: Arguments,
 ): Promise<AgentVm> {
   const name = args.text("name") ?? await freeName(client, profile.id, dir);
@@ -110,13 +117,17 @@ export async function createVm(
     profile_id: profile.id,
     persistent: true,
     env: profile.agent.env,
+    ...services && { host_services: services },
     ...args.has("live") && { live: { dir: resolve(dir), with_secrets: args.has("with-secrets") } },
   };
   const created = await client.json<VmSummary>("POST", "/vms/create", { json });
   await waitUntilRunning(client, created);
   const place = await completeVm(client, created, async () => {
     const place = await bring(client, name, dir, args);
-    const files = { "/root/.gitconfig": gitConfig(profile), ...agentFiles(profile.agent, { place, ref }) };
+    const files = {
+      "/root/.gitconfig": gitConfig(profile),
+      ...agentFiles(profile.agent, { place, ref, model }),
+    };
     await writeFiles(new VmGuest(client, name), files);
     return place;
   });

@@ -51,8 +51,11 @@ interface AgentFacts {
   npm: string[];
   /** `[packages] bin`, as TOML */
   bin?: string;
-  provider: string;
-  /** hosts of the provider */
+  /** provider of its models; absent: services of the host */
+  provider?: string;
+  /** services of the host that have its models */
+  services?: string[];
+  /** hosts of its models */
   hosts: string[];
   /** hosts that the agent reports to, or looks for updates and additions at, refused without a question */
   telemetry?: string[];
@@ -61,6 +64,25 @@ interface AgentFacts {
   /** `[agent]`, as TOML */
   agent: string;
 }
+
+/** Services of the host whose models agents use, as profiles name them. */
+const MODEL_SERVICES = ["ollama", "lmstudio", "llama-cpp", "vllm", "litellm"];
+
+/** Parts of both profiles of opencode. */
+const OPENCODE = {
+  packages: {
+    // The package opencode-ai brings four builds of the program, of which a script keeps one.
+    npm: ["opencode-linux-{cpu}@1.18.33"],
+    bin: 'bin = { opencode = "opencode-linux-{cpu}/bin/opencode" }',
+  },
+  start: `command = ["opencode"]
+headless = ["opencode", "run", "{prompt}"]`,
+  env: `[agent.env]
+OPENCODE_DISABLE_AUTOUPDATE = "true"
+OPENCODE_DISABLE_LSP_DOWNLOAD = "true"
+# It has a list of models built in.
+OPENCODE_DISABLE_MODELS_FETCH = "true"`,
+};
 
 const AGENTS: AgentFacts[] = [
   {
@@ -82,6 +104,7 @@ const AGENTS: AgentFacts[] = [
     ],
     agent: `command = ["claude", "--dangerously-skip-permissions"]
 headless = ["claude", "--dangerously-skip-permissions", "-p", "{prompt}"]
+model = ["--model", "{model}"]
 
 [agent.env]
 CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = "1"
@@ -110,6 +133,7 @@ IS_SANDBOX = "1"
     telemetry: ["ab.chatgpt.com"],
     agent: `command = ["codex", "--dangerously-bypass-approvals-and-sandbox"]
 headless = ["codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", "{prompt}"]
+model = ["--model", "{model}"]
 
 [agent.files]
 "/root/.codex/config.toml" = '''
@@ -142,23 +166,39 @@ exporter = "none"
     id: "opencode",
     name: "opencode",
     description: "The open source coding agent, with Anthropic's models.",
-    // The package opencode-ai brings four builds of the program, of which a script keeps one.
-    npm: ["opencode-linux-{cpu}@1.18.33"],
-    bin: 'bin = { opencode = "opencode-linux-{cpu}/bin/opencode" }',
+    ...OPENCODE.packages,
     provider: "anthropic",
     hosts: ["api.anthropic.com"],
-    agent: `command = ["opencode"]
-headless = ["opencode", "run", "{prompt}"]
+    agent: `${OPENCODE.start}
+model = ["--model", "{model}"]
+local = "opencode-local"
 
-[agent.env]
-OPENCODE_DISABLE_AUTOUPDATE = "true"
-OPENCODE_DISABLE_LSP_DOWNLOAD = "true"
-# It has a list of models built in.
-OPENCODE_DISABLE_MODELS_FETCH = "true"
+${OPENCODE.env}
 
 [agent.files]
 "/root/.config/opencode/opencode.json" = '''
 {"share": "disabled", "autoupdate": false, "permission": {"edit": "allow", "bash": "allow", "webfetch": "allow"}}
+'''
+`,
+  },
+  {
+    id: "opencode-local",
+    name: "opencode with a local model",
+    description:
+      "The open source coding agent, with a model of this host: Ollama, LM Studio, llama.cpp, vLLM, LiteLLM.",
+    ...OPENCODE.packages,
+    services: MODEL_SERVICES,
+    hosts: MODEL_SERVICES.map((name) => `${name}.host.sbx`),
+    agent: `${OPENCODE.start}
+
+${OPENCODE.env}
+
+[agent.files]
+"/root/.config/opencode/opencode.json" = '''
+{"share": "disabled", "autoupdate": false, "permission": {"edit": "allow", "bash": "allow", "webfetch": "allow"},
+ "enabled_providers": ["local"], "model": "local/{model}", "small_model": "local/{model}",
+ "provider": {"local": {"npm": "@ai-sdk/openai-compatible", "name": "This host",
+  "options": {"baseURL": "{model_url}", "apiKey": "none"}, "models": {"{model}": {"name": "{model}"}}}}}
 '''
 `,
   },
@@ -172,6 +212,7 @@ OPENCODE_DISABLE_MODELS_FETCH = "true"
     telemetry: ["play.googleapis.com"],
     agent: `command = ["gemini", "--yolo", "--skip-trust"]
 headless = ["gemini", "--yolo", "--skip-trust", "-p", "{prompt}"]
+model = ["--model", "{model}"]
 
 [agent.env]
 GEMINI_TELEMETRY_ENABLED = "false"
@@ -242,7 +283,7 @@ function lockedRules(
 }
 
 function agentProfile(facts: AgentFacts): string {
-  const { id, name, description, npm, bin, provider, agent, reads = ["key"] } = facts;
+  const { id, name, description, npm, bin, provider, services, agent, reads = ["key"] } = facts;
   return `# ${name} in a locked VM: sbx agent ${id}
 id = "${id}"
 name = "${name}"
@@ -256,14 +297,12 @@ ram_gb = 2
 apt = ${list(APT)}
 npm = ${list([...NODE, ...npm])}
 ${bin ? `${bin}\n` : ""}
-[credentials]
-providers = ["${provider}"]
+${services ? `[host]\nservices = ${list(services)}\n\n` : ""}[credentials]
+providers = ${list(provider ? [provider] : [])}
 accounts = "stored"
 
 [agent]
-provider = "${provider}"
-reads = ${list(reads)}
-${agent}
+${provider ? `provider = "${provider}"\nreads = ${list(reads)}\n` : ""}${agent}
 ${lockedRules(facts)}`;
 }
 

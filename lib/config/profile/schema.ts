@@ -38,10 +38,15 @@ const Activity = z.strictObject({
   ),
 });
 
+/** Profile id, equal to the folder's name (docs/design/contracts/04-profiles.md §4). */
+export const PROFILE_ID = /^[a-z0-9_-]{1,64}$/;
+
 /** Argument that stands for the task of a run without a terminal. */
 export const PROMPT = "{prompt}";
 /** In files: the folder that the agent works on, and the end of the ref of its provider's key, by which programs know a key again. */
 const PLACE = "{place}", KEY_END = "{key_end}";
+/** In words and files: the model that a person names, and the address of its API where a service of the host has it. */
+const MODEL = "{model}", MODEL_URL = "{model_url}";
 /** Length of {@linkcode KEY_END}, in characters. */
 const KEY_END_LENGTH = 20;
 /** Most `bytes` of all files of an agent. */
@@ -65,6 +70,10 @@ export const Agent = z.strictObject({
   provider: z.enum(["anthropic", "openai", "google"]).optional(),
   /** kinds of credentials of the provider that it reads: with another one it does not start */
   reads: z.array(z.enum(["key", "token", "subscription"])).min(1).default(["key", "token"]),
+  /** arguments that name its model, one of them with {@linkcode MODEL}; absent: it takes none */
+  model: argv.refine((words) => words.some((word) => word.includes(MODEL)), `needs "${MODEL}"`).optional(),
+  /** profile of the same agent with models of this host's services; absent: this one, if it names services */
+  local: z.string().regex(PROFILE_ID, "must be the id of a profile").optional(),
   /** variables of its VM */
   env: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), noNul(4096)).default({}),
   /** files of its VM, by path, written before its first start */
@@ -75,22 +84,42 @@ export const Agent = z.strictObject({
 });
 export type Agent = z.output<typeof Agent>;
 
+/** Model that an agent works with. */
+export interface AgentModel {
+  name: string;
+  /** address of its API in the VM, of OpenAI's form; absent: the agent knows where its model is */
+  url?: string;
+}
+
 /**
- * The files of an agent's VM. What stands for a folder or a key is replaced with its text, escaped as in JSON.
+ * The files of an agent's VM. What stands for a folder, a key or a model is replaced with its text, escaped as in JSON.
  *
  * @param facts.ref of the provider's key; absent: it has none
  */
 export function agentFiles(
   { files }: Pick<Agent, "files">,
-  facts: { place: string; ref?: string },
+  { place, ref, model }: { place: string; ref?: string; model?: AgentModel },
 ): Record<string, string> {
-  const escaped = (text: string) => JSON.stringify(text).slice(1, -1);
-  const [place, end] = [escaped(facts.place), facts.ref?.slice(-KEY_END_LENGTH) ?? ""];
-  return Object.fromEntries(
-    Object.entries(files).map((
-      [path, text],
-    ) => [path, text.replaceAll(PLACE, place).replaceAll(KEY_END, end)]),
-  );
+  const texts: Record<string, string> = {
+    [PLACE]: place,
+    [KEY_END]: ref?.slice(-KEY_END_LENGTH) ?? "",
+    [MODEL]: model?.name ?? "",
+    [MODEL_URL]: model?.url ?? "",
+  };
+  // In one pass: a folder may be named like one of these.
+  const stands = /\{(?:place|key_end|model|model_url)\}/g;
+  const fill = (text: string) => text.replaceAll(stands, (word) => JSON.stringify(texts[word]).slice(1, -1));
+  return Object.fromEntries(Object.entries(files).map(([path, text]) => [path, fill(text)]));
+}
+
+/** The arguments by which an agent learns its model. @returns undefined: it takes none */
+export function modelWords({ model }: Pick<Agent, "model">, name: string): string[] | undefined {
+  return model?.map((word) => word.replaceAll(MODEL, () => name));
+}
+
+/** True for an agent that cannot start without a model, such as one with models of this host only. */
+export function needsModel({ files }: Pick<Agent, "files">): boolean {
+  return Object.values(files).some((text) => text.includes(MODEL));
 }
 
 /** Debian package as apt installs it, with architecture or version if need be. A name that ends in `-` would remove it. */
@@ -155,8 +184,6 @@ function isReference(text: string): boolean {
   }
 }
 
-/** Profile id, equal to the folder's name (docs/design/contracts/04-profiles.md §4). */
-export const PROFILE_ID = /^[a-z0-9_-]{1,64}$/;
 /**
  * Largest resources of a VM (docs/design/contracts/03-settings.md §3 `vm.resources`, §4). A smaller host is a smaller limit,
  * which its service checks (lib/service/vm/boot.ts).

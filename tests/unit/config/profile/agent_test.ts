@@ -3,18 +3,27 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { completeEvent } from "../../../../lib/policy/author/mod.ts";
 import { compilePolicy } from "../../../../lib/policy/mod.ts";
-import { agentFiles, loadProfile, parseProfile } from "../../../../lib/config/profile/mod.ts";
+import {
+  agentFiles,
+  hostServices,
+  loadProfile,
+  modelWords,
+  needsModel,
+  parseProfile,
+} from "../../../../lib/config/profile/mod.ts";
 import { parseToml } from "../../../../lib/base/toml/mod.ts";
 import { decided, http, rule } from "../../../helper/policy.ts";
 
 const NOWHERE = { profilesDir: "/nonexistent" };
 const AGENTS = ["claude", "codex", "opencode", "gemini"];
+const LOCAL = "opencode-local";
 const PROVIDERS: Record<string, string> = {
   claude: "api.anthropic.com",
   codex: "api.openai.com",
   opencode: "api.anthropic.com",
   gemini: "generativelanguage.googleapis.com",
   locked: "api.anthropic.com",
+  [LOCAL]: "ollama.host.sbx",
 };
 
 const dns = (qname: string) =>
@@ -24,7 +33,7 @@ const dns = (qname: string) =>
     dns: { request: { qname, qtype: "A", transport: "udp" } },
   });
 
-for (const id of [...AGENTS, "locked"]) {
+for (const id of [...AGENTS, LOCAL, "locked"]) {
   Deno.test(`${id} reads registries and repositories, reaches its provider, and asks for the rest`, async () => {
     const { rules, credentials } = await loadProfile(NOWHERE, id);
     const policy = compilePolicy(
@@ -73,6 +82,39 @@ for (const id of AGENTS) {
   });
 }
 
+for (const id of AGENTS) {
+  Deno.test(`${id} takes the name of a model as an argument`, async () => {
+    const { agent } = await loadProfile(NOWHERE, id);
+    assertEquals(modelWords(agent!, "m$&1"), ["--model", "m$&1"]);
+    assertEquals(needsModel(agent!), false);
+  });
+}
+
+Deno.test("opencode with a local model has opencode's image, no key, and each service of models", async () => {
+  const [local, opencode] = await Promise.all([
+    loadProfile(NOWHERE, LOCAL),
+    loadProfile(NOWHERE, "opencode"),
+  ]);
+  assertEquals(opencode.agent!.local, LOCAL);
+  assertEquals(local.packages, opencode.packages);
+  assertEquals(local.credentials.providers, []);
+  assertEquals(local.agent!.provider, undefined);
+  assertEquals(hostServices(local.host!.services).map(({ name }) => name), [
+    "ollama",
+    "lmstudio",
+    "llama-cpp",
+    "vllm",
+    "litellm",
+  ]);
+  assert(needsModel(local.agent!));
+  const model = { name: 'qwen/"3"', url: "http://ollama.host.sbx:11434/v1" };
+  const files = agentFiles(local.agent!, { place: "/root/{model}", model });
+  const config = JSON.parse(files["/root/.config/opencode/opencode.json"]);
+  assertEquals([config.model, config.small_model], Array(2).fill(`local/${model.name}`));
+  assertEquals(config.provider.local.options.baseURL, model.url);
+  assertEquals(Object.keys(config.provider.local.models), [model.name]);
+});
+
 Deno.test("Codex trusts its folder", async () => {
   const { agent } = await loadProfile(NOWHERE, "codex");
   const place = '/root/a "quoted" folder';
@@ -98,6 +140,8 @@ const refusals: [string, string][] = [
     "a file outside its folder",
     '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nfiles = { "/a/../b" = "" }\n',
   ],
+  ["a model without a place for it", '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nmodel = ["-m"]\n'],
+  ["a profile that is a path", '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nlocal = "../x"\n'],
   [
     "a provider that has no agents",
     '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nprovider = "github"\n',

@@ -187,6 +187,7 @@ Deno.test("without a profiles folder, the built-in profiles are listed", async (
       "gemini",
       "locked",
       "opencode",
+      "opencode-local",
     ]);
   } finally {
     await Deno.remove(dir, { recursive: true });
