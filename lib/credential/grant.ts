@@ -63,7 +63,9 @@ export function grantSecret(
   if (!credential || !provider) throw deniedError(row("denied", REASON.unknown));
   if (credential.isRevoked) throw deniedError(row("denied", REASON.revoked));
   const { isOwn, entry: { source } } = credential;
-  const isGranted = to.isHost || vault.mayUse(provider, isOwn && source !== "added");
+  const isGranted = to.isHost
+    ? vault.mayHostUse(provider)
+    : vault.mayUse(provider, isOwn && source !== "added");
   if (!isGranted || !(isOwn || source === "added")) {
     throw deniedError(row("denied", REASON.notGranted));
   }

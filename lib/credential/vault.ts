@@ -19,6 +19,8 @@ const CLEAN_MAX = 1024;
 const CLEAN_LENGTH_MAX = 256;
 /** Most earlier secrets of one credential that are still recognized. */
 const FORMER_MAX = 4;
+/** Provider of keys that name their hosts themselves. */
+const ANY_SERVER = "mcp";
 /** Most credentials captured from one VM's traffic. */
 export const CAPTURED_MAX = 64;
 
@@ -126,6 +128,15 @@ export class Vault {
     if (providers.has(provider)) return true;
     return isOwn && !this.catalogue.isAlways(provider) &&
       (!only || only.has(provider));
+  }
+
+  /**
+   * True if the host may use keys of a provider for the VM: a server's definition is the grant, and corp may leave the provider
+   * out. A key of no provider is for the server that it names.
+   */
+  mayHostUse(provider: Provider): boolean {
+    const { only } = this.#terms;
+    return provider === ANY_SERVER || !only || only.has(provider);
   }
 
   /**

@@ -21,6 +21,12 @@ export function grantOf({ profile, corp }: Pick<Contract, "profile" | "corp">): 
   };
 }
 
+/** Refs that the host itself uses for a VM, for the MCP servers that are defined with them. */
+export function hostRefsOf({ profile, corp }: Pick<Contract, "profile" | "corp">): ReadonlySet<string> {
+  const servers = [...Object.values(profile.mcp), ...Object.values(corp.mcp)];
+  return new Set(servers.flatMap((server) => "auth" in server ? server.auth?.credential_ref ?? [] : []));
+}
+
 /** Terms of a contract about credentials. */
 export type Granted =
   & { providers: readonly string[]; only?: readonly string[] }

@@ -14,7 +14,7 @@ import {
   type StoredEntry,
   storePath,
 } from "../../credential/mod.ts";
-import { grantOf, readContract } from "../../session/mod.ts";
+import { grantOf, hostRefsOf, readContract } from "../../session/mod.ts";
 import type { Registry } from "../vm/registry.ts";
 import type { Vm } from "../vm/vm.ts";
 
@@ -86,9 +86,11 @@ export class SecretPrograms {
     try {
       const entries = this.#entries().filter(({ ref }) => only === undefined || ref === only);
       if (entries.length === 0) return;
-      const { providers } = grantOf(await readContract(vm.paths));
+      const contract = await readContract(vm.paths);
+      const [{ providers }, hostRefs] = [grantOf(contract), hostRefsOf(contract)];
+      const isUsed = ({ provider, ref }: StoredEntry) => providers.includes(provider) || hostRefs.has(ref);
       await Promise.all(
-        entries.filter(({ provider }) => providers.includes(provider)).map(async (entry) => {
+        entries.filter(isUsed).map(async (entry) => {
           const obtained = await this.#obtain(entry);
           // Its renewal waits for no other program.
           this.#plan();

@@ -283,6 +283,12 @@ Deno.test(
       for (const [ref, url, reason] of refusals) {
         await assertRejects(() => broker.use(ref, new URL(url)), CredentialDenied, reason);
       }
+      // Corp leaves the provider out for the host's own requests too; a key of no provider is for its server.
+      broker.grant({ providers: [], only: ["anthropic"] });
+      const github = () =>
+        broker.use(refOf("github", KEY.github), new URL("https://api.githubcopilot.com/mcp"));
+      await assertRejects(github, CredentialDenied, REASON.notGranted);
+      assertEquals((await broker.use(remote, new URL("https://mcp.example.com/sse"))).secret, KEY.mcp);
     },
   ),
 );

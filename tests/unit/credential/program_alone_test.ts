@@ -15,6 +15,7 @@ import {
 import { CredentialDenied } from "../../../lib/network/interface/mod.ts";
 import { newCredential } from "../../../lib/service/contract/credentials.ts";
 import { Detections } from "../../../lib/home/mod.ts";
+import { McpServers } from "../../../lib/config/profile/mod.ts";
 import { SecretPrograms } from "../../../lib/service/mod.ts";
 import { ContractRefresh, type RefreshSources } from "../../../lib/service/contract/refresh.ts";
 import type { Registry } from "../../../lib/service/vm/registry.ts";
@@ -142,11 +143,17 @@ Deno.test(
 );
 
 /** A VM with a contract in a folder; `call` gets the calls to its process. */
-async function vmOf(dir: string, name: string, providers: string[], call: (each: unknown) => void) {
+async function vmOf(
+  dir: string,
+  name: string,
+  providers: string[],
+  call: (each: unknown) => void,
+  mcp: McpServers = {},
+) {
   const contract = join(dir, `${name}.json`);
   const none = { rules: [], packs: [], mcp: {} };
   await writeContract({ contract }, {
-    ...{ profile: { ...none, providers }, corp: none, detection: { user: [], runtime: [] } },
+    ...{ profile: { ...none, providers, mcp }, corp: none, detection: { user: [], runtime: [] } },
     network: { resolvers: [], overrides: [] },
     ledger: { on_full: "pause" },
   });
@@ -187,6 +194,34 @@ Deno.test("a program that hangs keeps no other program's secret back", async () 
     await Deno.writeTextFile(pipe, KEY.openai);
     await provided;
     assertEquals(given, [quick.ref, quick.ref, hung.ref]);
+  } finally {
+    secrets.close();
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("the host gets a program's secret for an MCP server that is defined with it", async () => {
+  const dir = await Deno.makeTempDir();
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  const store = new CredentialStore(storePath(home));
+  const origin = sh(`echo ${KEY.github}`);
+  const given: string[] = [];
+  const take = (each: unknown) =>
+    given.push(...Object.keys((each as { secrets: Record<string, unknown> }).secrets));
+  const registry = { alive: (): Vm[] => [] };
+  const secrets = new SecretPrograms(home, registry);
+  try {
+    const [{ ref }, other] = await store.add(
+      [crypto.randomUUID(), crypto.randomUUID()].map((secret) => ({ provider: "github", secret, origin })),
+    );
+    const auth = { kind: "bearer", credential_ref: ref };
+    const mcp = McpServers.parse({
+      hub: { name: "Hub", transport: "http", url: "https://api.githubcopilot.com/mcp", auth },
+    });
+    await secrets.provide(await vmOf(dir, "a", [], take, mcp));
+    assertEquals(given, [ref]);
+    await secrets.provide(await vmOf(dir, "b", ["github"], take));
+    assertEquals(given.toSorted(), [ref, ref, other.ref].toSorted());
   } finally {
     secrets.close();
     await Deno.remove(dir, { recursive: true });
