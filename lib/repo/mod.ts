@@ -36,6 +36,6 @@ export {
   pullWork,
   requireRepository,
 } from "./pull.ts";
-export { Room } from "./store.ts";
+export { Room, Untaken } from "./store.ts";
 export { personGit, sourcesOf } from "./source.ts";
-export { type UnitWork, untakenOf, Work } from "./work.ts";
+export { noteUntaken, type UnitWork, untakenOf, Work } from "./work.ts";

@@ -102,6 +102,14 @@ export const RepositoryRecord = z.strictObject({
 });
 export type RepositoryRecord = z.infer<typeof RepositoryRecord>;
 
+/** Work of a VM that no pull took, as it was last seen. */
+export const Untaken = z.strictObject({
+  commits: z.int().min(0),
+  files: z.int().min(0),
+  at: z.iso.datetime(),
+});
+export type Untaken = z.infer<typeof Untaken>;
+
 /** Files recording one VM's brought-in sources. */
 export class Room {
   /** @param dir folder beside the VM's record, which goes with the VM */
@@ -151,6 +159,22 @@ export class Room {
     await other.write(record);
   }
 
+  /** Keeps the amount of work that no pull took, for lists of VMs that are stopped. */
+  async noteUntaken(untaken: Untaken): Promise<void> {
+    await writeAtomic(this.#untakenPath, JSON.stringify(untaken));
+  }
+
+  /** The amount that was noted last. @returns undefined: none, or it cannot be read */
+  async untaken(): Promise<Untaken | undefined> {
+    const text = await ifFound(Deno.readTextFile(this.#untakenPath));
+    if (text === undefined) return undefined;
+    try {
+      return Untaken.parse(JSON.parse(text));
+    } catch {
+      return undefined;
+    }
+  }
+
   /** Path of the store of one unit. */
   store(unit: number): string {
     return join(this.dir, `${unit}.git`);
@@ -159,6 +183,10 @@ export class Room {
   /** A new path for a store that is removed again. */
   temporary(): string {
     return join(this.dir, `incoming-${crypto.randomUUID()}.git`);
+  }
+
+  get #untakenPath(): string {
+    return join(this.dir, "untaken.json");
   }
 
   get #path(): string {

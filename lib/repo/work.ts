@@ -5,7 +5,15 @@ import { type Git, readBundle, refused, tooLarge } from "./git.ts";
 import { COLLECT, type Guest, runScript } from "./guest.ts";
 import { BUNDLE_MAX, COMMITS_MAX, INFLATED_MAX, OBJECT_MAX, STEP_SECONDS, TREE_MAX } from "./limit.ts";
 import { sourcesOf } from "./source.ts";
-import { makeBeside, type RepositoryRecord, Room, type Store, storeOf, type Unit } from "./store.ts";
+import {
+  makeBeside,
+  type RepositoryRecord,
+  Room,
+  type Store,
+  storeOf,
+  type Unit,
+  type Untaken,
+} from "./store.ts";
 import { splitNul } from "./text.ts";
 import { join } from "node:path";
 import { ObjectReader } from "./object.ts";
@@ -172,6 +180,15 @@ export async function untakenOf(
     if (missing.length + files === 0) break;
   }
   return { commits: left.commits.length, files: left.files };
+}
+
+/** Counts the work of all units that no pull took, and notes it beside the VM. */
+export async function noteUntaken({ units, room }: Work): Promise<Untaken> {
+  const counts = await Promise.all(units.map(untakenOf));
+  const sum = (key: "commits" | "files") => counts.reduce((total, each) => total + each[key], 0);
+  const untaken = { commits: sum("commits"), files: sum("files"), at: new Date().toISOString() };
+  await room.noteUntaken(untaken).catch(ignore("a list shows the earlier amount"));
+  return untaken;
 }
 
 async function countChanges(git: Git, from: string, to: string): Promise<number> {

@@ -57,7 +57,7 @@ export { StatusReport } from "./health/status.ts";
 export { liveState } from "./health/status.ts";
 export { Supervisor } from "./vm/supervisor.ts";
 export { comesBack } from "./vm/suspension.ts";
-export { actionsOf, type Vm } from "./vm/vm.ts";
+export { actionsOf, type Vm, workOf } from "./vm/vm.ts";
 export { type FileParts, isGuestPath, VmFiles } from "./run/transfer.ts";
 export { templateFor } from "./vm/boot.ts";
 export { readWork, takeWork } from "./run/work.ts";

@@ -93,6 +93,13 @@ for (const { id, provider, secret, ready } of AGENTS) {
       assert(!/^\/(root|tmp|etc)\//m.test(inGuest.stdout), inGuest.stdout);
 
       await sbx.ok("pull", report.vm, "--branch", "work");
+      // Its conversation is the same one: the provider gets the first task again.
+      const before = world.received.length;
+      const on = await sbx.cli("agent", id, repository, "--continue", "-p", "Now rest.", "--json");
+      assertEquals(on.code, 0, `${on.stdout}${on.stderr}`);
+      assertEquals(JSON.parse(on.stdout.slice(on.stdout.lastIndexOf('{\n  "vm"'))).vm, report.vm);
+      const later = world.received.slice(before).map(({ body }) => body);
+      assert(later.some((body) => body.includes("Now rest.") && body.includes(TASK)), later.join("\n"));
     } finally {
       await sbx.dispose();
       await world.close();

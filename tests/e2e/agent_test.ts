@@ -10,7 +10,12 @@ services = ["llm:${port}", "other:${port}"]
 
 [agent]
 command = ["sh", "-c", "echo ready; read -r task; echo did $task"]
-headless = ["sh", "-c", "echo begun $0; until [ -e go ]; do sleep 0.2; done; echo $0 >result; git add result; git commit -qm result; exit 7", "{prompt}"]
+headless = ["sh", "-c", "touch /root/.talk-1; echo begun $0; until [ -e go ]; do sleep 0.2; done; echo $0 >result; git add result; git commit -qm result; exit 7", "{prompt}"]
+
+[agent.continue]
+command = ["sh", "-c", "echo welcome back; read -r task; echo did $task"]
+headless = ["sh", "-c", "echo went on with $0; echo $0 >>result; echo new >other", "{prompt}"]
+conversations = "/root/.talk-*"
 
 [agent.env]
 ROBOT = "yes"
@@ -71,6 +76,8 @@ Deno.test("an agent of one's own", async (t) => {
         assertStringIncludes(modelless.stderr, "sbx agent robot --model llm/MODEL");
         const wrong = await sbx.cli("agent", "robot", repository, "-p", "x", "--model", "llm/m2");
         assertStringIncludes(wrong.stderr, "it has m1:latest");
+        const first = await sbx.cli("agent", "robot", repository, "-p", "x", "-m", "llm/m1", "--continue");
+        assertStringIncludes(first.stderr, `no agent has worked on ${repository} yet`);
         assertEquals(JSON.parse(await sbx.ok("list", "--json")).vms, []);
       },
     );
@@ -92,6 +99,33 @@ Deno.test("an agent of one's own", async (t) => {
       await sbx.ok("jobs", "stop", other);
     });
 
+    await t.step(
+      "it goes on in the same VM, with its conversation, and the list shows its folder",
+      async () => {
+        const { folder, agent, active_at } = JSON.parse(await sbx.ok("list", "--json")).vms[0];
+        assertEquals([folder.dir, folder.place, agent], [repository, "/root/project", "robot"]);
+        assert(Date.parse(active_at) > Date.now() - 3_600_000);
+        await sbx.ok("stop", vm);
+        const on = await sbx.cli(
+          "agent",
+          "robot",
+          repository,
+          "-p",
+          "this",
+          "-m",
+          "llm/m1",
+          "--continue",
+          "--json",
+        );
+        assertStringIncludes(on.stdout, "went on with this\n");
+        assertEquals(on.code, 0, on.stderr);
+        assertEquals(JSON.parse(on.stdout.slice(on.stdout.lastIndexOf('{\n  "vm"'))).vm, vm);
+        const { untaken } = JSON.parse(await sbx.ok("list", "--json")).vms[0].folder;
+        assertEquals([untaken.commits, untaken.files], [1, 3]);
+        assertMatch(await sbx.ok("list"), /NOT PULLED[^]*1 commit and 3 files/);
+      },
+    );
+
     await t.step("it had its files and variables, and its work comes back as a branch", async () => {
       const { port } = models.addr;
       const url = `http://llm.host.sbx:${port}/v1`;
@@ -106,7 +140,8 @@ Deno.test("an agent of one's own", async (t) => {
       await sbx.ok("pull", vm);
       const branches = await git(repository, "branch", "--list", "--format=%(refname:short)");
       const branch = branches.split("\n").find((name) => name !== "main")!;
-      assertEquals(await git(repository, "show", `${branch}:result`), "the task");
+      assertEquals(await git(repository, "show", `${branch}:result`), "the task\nthis");
+      assertMatch(await sbx.ok("list"), / all pulled /);
       assertEquals(await git(repository, "status", "--short"), "");
     });
 
@@ -115,7 +150,7 @@ Deno.test("an agent of one's own", async (t) => {
       await Deno.writeTextFile(join(repository, "go"), "");
       await git(repository, "add", ".");
       await git(repository, "-c", "user.name=P", "-c", "user.email=p@example.com", "commit", "-qm", "go");
-      const { code, stdout } = await sbx.cli(
+      const { code, stdout, stderr } = await sbx.cli(
         "agent",
         "robot",
         repository,
@@ -126,6 +161,8 @@ Deno.test("an agent of one's own", async (t) => {
         "--json",
       );
       assertEquals(code, 7);
+      const before = `${repository} has been worked on before; --continue goes on there:\n  ${vm} (Running`;
+      assertStringIncludes(stderr, before);
       const report = JSON.parse(stdout.slice(stdout.lastIndexOf('{\n  "vm"')));
       assert(report.vm !== vm && report.vm.startsWith("robot-project"), report.vm);
       assertEquals([report.exit_code, report.changes.commits, report.changes.files], [7, 1, 1]);

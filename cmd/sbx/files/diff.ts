@@ -1,6 +1,6 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
-import { changesOf, patchOf } from "../../../lib/repo/mod.ts";
+import { changesOf, noteUntaken, patchOf } from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
 import { formatNotable, formatStat, jsonOf, patchText } from "./diff_text.ts";
 import { collectWork } from "./repository.ts";
@@ -22,6 +22,7 @@ export const command: Command = {
   async run(args) {
     await using work = await collectWork(await connect(), args.words[0]);
     const units = await Promise.all(work.units.map(changesOf));
+    await noteUntaken(work);
     const wantsPatch = !args.has("stat");
     const patches = wantsPatch ? await Promise.all(work.units.map((unit) => patchOf(unit))) : [];
     if (args.has("json")) {

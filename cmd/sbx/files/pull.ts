@@ -1,6 +1,6 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
-import { changesToPull, pullWork, requireRepository } from "../../../lib/repo/mod.ts";
+import { changesToPull, noteUntaken, pullWork, requireRepository } from "../../../lib/repo/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { formatNotable } from "./diff_text.ts";
@@ -32,6 +32,7 @@ export const command: Command = {
     if (branch !== undefined) requireRepository(work, "--branch");
     const changes = await changesToPull(work, paths);
     const pulled = await pullWork(work, { branch, paths });
+    await noteUntaken(work);
     for (const line of formatNotable(changes)) note(line);
     await (args.has("json") ? printJson(pulled) : print(formatPulled(pulled, await isLive(client, name))));
     return pulled.folder && pulled.folder.conflicts.length > 0 ? 1 : 0;

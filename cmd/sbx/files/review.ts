@@ -8,6 +8,7 @@ import {
   type FileChange,
   type Hunk,
   hunksOf,
+  noteUntaken,
   patchOf,
   patchOfFile,
   pullAccepted,
@@ -54,6 +55,7 @@ export const command: Command = {
     }
     if (!/^y/i.test(prompt(`take ${pieces.accepted} of ${pieces.all} pieces? [y/N]`) ?? "")) return 0;
     const pulled = await pullAccepted(work, accepted, { branch });
+    await noteUntaken(work);
     await print(formatPulled(pulled, await isLive(client, name)));
     return pulled.folder && pulled.folder.conflicts.length > 0 ? 1 : 0;
   },

@@ -1,5 +1,6 @@
+import { resolve } from "node:path";
 import { currentArch } from "../../../lib/base/arch/mod.ts";
-import type { Job, JobList, VmInfo } from "../../../lib/client/api/mod.ts";
+import type { Job, VmInfo } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
@@ -7,6 +8,7 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { type Agent, bootAssets, PROMPT } from "../../../lib/config/profile/mod.ts";
 import { sourcesOf } from "../../../lib/repo/mod.ts";
+import { agentOf, chooseBefore, continued, runningJob, vmsOnFolder, wake } from "./agent_again.ts";
 import { chooseModel } from "./agent_model.ts";
 import { formatReport, reportOf } from "./agent_report.ts";
 import {
@@ -20,11 +22,15 @@ import {
 import { Banner } from "../vm/attach.ts";
 import { connect } from "../connect.ts";
 import { table, usageError } from "../output.ts";
-import { SBX_FAILED } from "../vm/program.ts";
+import { parseEnv, SBX_FAILED } from "../vm/program.ts";
 import { BRING_OPTIONS } from "../files/repository.ts";
 import { attachJob } from "../vm/jobs.ts";
 import { requireImage } from "../vm/profile_image.ts";
+import { DISK_OPTION, SIZE_OPTIONS } from "../vm/new_vm.ts";
 import { showAsks } from "../vm/shown_asks.ts";
+
+/** Size of a new VM; its profile is the agent's. */
+const SIZE = SIZE_OPTIONS.filter(({ name }) => name === "cpus" || name === "ram");
 
 const RUN: Command = {
   name: "agent run",
@@ -32,6 +38,7 @@ const RUN: Command = {
   summary: "start a coding agent on a folder in a VM of its own; also: sbx agent AGENT [DIR]",
   notes: [
     "DIR (default .) is brought in as with sbx create --from-dir; sbx pull takes the work back as a branch.",
+    "Where the agent has worked on DIR before, it asks whether to go on in that VM: --continue, --new.",
     "Requests that the agent's profile does not allow wait for an answer. The exit code is the agent's.",
   ],
   options: [
@@ -44,7 +51,16 @@ const RUN: Command = {
       about:
         "model that the agent works with; SERVICE/MODEL, such as ollama/qwen3: one of this host's services",
     },
+    {
+      name: "continue",
+      short: "c",
+      about: "go on in the VM where it worked on DIR last, with its conversation",
+    },
+    { name: "new", about: "a new VM, without a question" },
     { name: "name", value: "NAME", about: "name of the VM; default AGENT-FOLDER" },
+    ...SIZE,
+    DISK_OPTION,
+    { name: "env", short: "e", value: "K=V", many: true, about: "set an environment variable of the VM" },
     { name: "build", about: "build the agent's image without a question if it is missing" },
     ...BRING_OPTIONS,
     { name: "live", about: "give the VM the folder itself, read-write, with masks (docs/guides/live.md)" },
@@ -57,6 +73,7 @@ const RUN: Command = {
   examples: [
     "sbx agent run claude",
     'sbx agent run codex ~/project -p "fix the failing test"',
+    'sbx agent run codex ~/project --continue -p "and the other one"',
     "sbx agent run opencode . --model ollama/qwen3-coder",
     "sbx agent run gemini . -- --debug",
   ],
@@ -81,7 +98,7 @@ export const command: CommandGroup = {
     {
       name: "agent attach",
       usage: "VM",
-      summary: "connect to the agent that runs in a VM",
+      summary: "connect to the agent of a VM; one that has ended starts again, with its conversation",
       options: [],
       words: { min: 1, max: 1 },
       completes: ["vms"],
@@ -102,15 +119,28 @@ async function run(args: Arguments): Promise<number> {
     throw usageError(RUN, "without a terminal an agent needs a task", `sbx agent ${id} -p "…"`);
   }
   if (args.has("live") && args.has("to")) throw usageError(RUN, "--to cannot be combined with --live");
+  if (args.has("continue") && args.has("new")) {
+    throw usageError(RUN, "--continue and --new exclude each other");
+  }
+  const env = parseEnv(RUN, args.list("env"));
   const chosen = await chooseModel(asked, args.text("model"));
   const { profile } = chosen;
   const client = await connect();
   // Before the image, which takes minutes to build.
   const ref = await requireKey(client, profile);
-  if (!args.has("live")) await sourcesOf(dir);
-  await requireImage(profile, args.has("build"));
-  const vm = await createVm(client, { ...chosen, dir, ref }, args);
-  const job = await start(client, profile, vm, { task, more: [...chosen.words, ...args.program ?? []] });
+  const sources = args.has("live") ? undefined : await sourcesOf(dir);
+  const before = chooseBefore(await vmsOnFolder(client, asked, dir), sources?.[0].dir ?? resolve(dir), args);
+  const more = [...chosen.words, ...args.program ?? []];
+  let [vm, job]: [AgentVm?, Job?] = [];
+  if (before) {
+    vm = await wake(client, before);
+    const agent = await agentProfile(agentOf(before));
+    job = await goOn(client, agent, vm, { task, more });
+  } else {
+    await requireImage(profile, args.has("build"));
+    vm = await createVm(client, { ...chosen, dir, ref, env }, args);
+    job = await start(client, profile.agent, vm, { task, more });
+  }
   if (isDetached) {
     await (args.has("json")
       ? printJson({ vm: vm.name, job })
@@ -124,10 +154,31 @@ async function run(args: Arguments): Promise<number> {
   return code;
 }
 
+/**
+ * Connects to the agent that runs in a VM, or starts it there with its last conversation.
+ *
+ * @throws {SbxError} `agent.busy`: it runs, and takes no second task
+ */
+async function goOn(
+  client: Client,
+  { agent }: AgentProfile,
+  vm: AgentVm,
+  what: { task?: string; more: string[] },
+): Promise<Job> {
+  const running = await runningJob(client, vm.name, agent);
+  if (running && what.task === undefined) return running;
+  if (running) {
+    throw new SbxError("agent.busy", `the agent still works in "${vm.name}"`, {
+      hint: `sbx agent attach ${vm.name} connects to it, --new starts another VM`,
+    });
+  }
+  return await start(client, await continued(client, vm.name, agent), vm, what);
+}
+
 /** Starts the agent as a job: with a task without a terminal. */
 async function start(
   client: Client,
-  { agent }: AgentProfile,
+  agent: Agent,
   { name, place }: AgentVm,
   { task, more }: { task?: string; more: string[] },
 ): Promise<Job> {
@@ -167,21 +218,20 @@ async function list(args: Arguments): Promise<number> {
 async function attachTo(args: Arguments): Promise<number> {
   const [name] = args.words;
   const client = await connect();
-  const { id, profile_id } = await client.json<VmInfo>("GET", `/vms/${segment(name)}/info`);
-  const agent = (await agentProfiles()).find((profile) => profile.id === profile_id)?.agent;
-  const { jobs } = await client.json<JobList>("GET", `/vms/${segment(name)}/jobs`);
-  const job = jobs.findLast(({ state, argv }) => state !== "Ended" && agent && isAgent(agent, argv));
-  if (!job) {
-    throw new SbxError("agent.not_found", `no agent runs in "${name}"`, {
+  const info = await client.json<VmInfo>("GET", `/vms/${segment(name)}/info`);
+  const profile = (await agentProfiles()).find((profile) => profile.id === agentOf(info));
+  if (!profile) {
+    throw new SbxError("agent.not_found", `"${name}" is the VM of no agent`, {
       hint: `sbx jobs ${name} shows what has run, sbx shell ${name} opens a terminal`,
     });
   }
-  return await follow(client, { id }, job);
-}
-
-/** True for the VM's agent among its jobs. */
-function isAgent({ command, headless }: Agent, argv: readonly string[]): boolean {
-  return [command, headless].some((words) =>
-    words.every((word, at) => word === PROMPT || word === argv[at]) && argv.length >= words.length
-  );
+  const running = await runningJob(client, name, profile.agent);
+  if (running) return await follow(client, info, running);
+  if (!Deno.stdin.isTerminal()) {
+    throw new SbxError("agent.not_found", `no agent runs in "${name}", and without a terminal none starts`, {
+      hint: `sbx jobs ${name} shows what has run`,
+    });
+  }
+  const vm = await wake(client, info);
+  return await follow(client, vm, await goOn(client, profile, vm, { more: [] }));
 }

@@ -5,7 +5,7 @@ import { plain } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import type { BudgetUse } from "../../../lib/policy/budget/schema.ts";
-import { changesOf } from "../../../lib/repo/mod.ts";
+import { changesOf, noteUntaken } from "../../../lib/repo/mod.ts";
 import { budgetLine, formatTotal, PRICE_HINT } from "../record/event_totals.ts";
 import { eventPages, subjectWithError } from "../record/event_query.ts";
 import { collectWork, VmGuest } from "../files/repository.ts";
@@ -87,6 +87,7 @@ function formatCost(cost: AgentCost): string {
 
 async function changesIn(client: Client, name: string): Promise<AgentReport["changes"]> {
   await using work = await collectWork(client, name);
+  await noteUntaken(work);
   const changes = { files: 0, added: 0, removed: 0, commits: 0 };
   for (const unit of work.units) {
     const { files } = await changesOf(unit);

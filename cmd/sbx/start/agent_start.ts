@@ -15,7 +15,7 @@ import {
   loadProfile,
   type Profile,
 } from "../../../lib/config/profile/mod.ts";
-import { completeVm, waitUntilRunning } from "../vm/new_vm.ts";
+import { completeVm, diskOf, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
 import { bringFolder, bringLiveFolder, formatBrought, formatLive, VmGuest } from "../files/repository.ts";
 
 /** A profile with the command of its agent. */
@@ -98,25 +98,32 @@ export async function requireKey(
  * Creates the agent's VM, brings the folder in, and writes the agent's files.
  *
  * @param what.ref of the key of the agent's provider
+ * @param what.env over the profile's variables
  * @param what.services of this host that it gets; default all of its profile's
  */
 export async function createVm(
   client: Client,
-  { profile, dir, ref, model, services }: {
+  { profile, dir, ref, model, services, env }: {
     profile: AgentProfile;
     dir: string;
     ref?: string;
     model?: AgentModel;
     services?: string[];
+    env?: Record<string, string>;
   },
   args: Arguments,
 ): Promise<AgentVm> {
   const name = args.text("name") ?? await freeName(client, profile.id, dir);
+  const { cpus, ram_mb } = sizeOf(args);
   const json = {
     name,
     profile_id: profile.id,
+    cpus,
+    ram_mb,
     persistent: true,
-    env: profile.agent.env,
+    agent: profile.id,
+    disk_gb: diskOf(args),
+    env: { ...profile.agent.env, ...env },
     ...services && { host_services: services },
     ...args.has("live") && { live: { dir: resolve(dir), with_secrets: args.has("with-secrets") } },
   };

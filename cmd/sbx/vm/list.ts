@@ -1,10 +1,11 @@
-import type { DeletedVm, VmSummary } from "../../../lib/client/api/mod.ts";
+import type { DeletedVm, VmListed } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { connect } from "../connect.ts";
-import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table } from "../output.ts";
 import { formatDisk, formatRam } from "./new_vm.ts";
+import { formatTime, formatUntaken } from "./work_text.ts";
 
 export const command: Command = {
   name: "list",
@@ -35,14 +36,12 @@ export const command: Command = {
       else await print(table(["NAME", "PROFILE", "DELETED", "KEPT UNTIL", "ID"], vms.map(deletedRow)));
       return 0;
     }
-    const { vms } = await client.json<{ vms: VmSummary[] }>("GET", `/vms/list${all ? "?all=true" : ""}`);
+    const { vms } = await client.json<{ vms: VmListed[] }>("GET", `/vms/list${all ? "?all=true" : ""}`);
     if (args.has("json")) await printJson({ vms });
     else if (vms.length === 0) {
       await print("no VMs; sbx create NAME creates one, sbx run -- CMD runs a program in a temporary one");
     } else {
-      const columns = COLUMNS.filter(({ name }) =>
-        name === "SERVER OF" ? all : name !== "IMAGE" || vms.some((vm) => vm.image_reference !== undefined)
-      );
+      const columns = COLUMNS.filter(({ if: isShown = () => true }) => isShown(vms, all));
       const rows = vms.map((vm) => columns.map(({ cell }) => cell(vm, vms)));
       await print(table(columns.map(({ name }) => name), rows));
     }
@@ -55,22 +54,40 @@ function deletedRow({ name, profile_id, deleted_at, expires_at, id }: DeletedVm)
   return [name, profile_id, deleted, until, id];
 }
 
-/** Columns of the list. An image is shown where a VM has one of its own, and the owner of a server's VM with --all. */
-const COLUMNS: { name: string; cell(vm: VmSummary, vms: VmSummary[]): string }[] = [
+/** True where a VM has a folder of the host. */
+const hasFolders = (vms: VmListed[]) => vms.some(({ folder }) => folder !== undefined);
+
+/** Columns of the list; some are there only if a VM has something to show in them. */
+const COLUMNS: {
+  name: string;
+  cell(vm: VmListed, vms: VmListed[]): string;
+  if?(vms: VmListed[], all: boolean): boolean;
+}[] = [
   { name: "NAME", cell: ({ name }) => name },
   { name: "STATUS", cell: ({ status }) => status },
   { name: "PROFILE", cell: ({ profile_id }) => profile_id },
-  { name: "IMAGE", cell: ({ image_reference }) => image_reference ?? "" },
+  {
+    name: "IMAGE",
+    cell: ({ image_reference }) => image_reference ?? "",
+    if: (vms) => vms.some(({ image_reference }) => image_reference !== undefined),
+  },
+  { name: "FOLDER", cell: ({ folder }) => folder ? plain(folder.dir) : "", if: hasFolders },
+  {
+    name: "NOT PULLED",
+    cell: ({ folder }) => formatUntaken(folder).replace(" not pulled", ""),
+    if: hasFolders,
+  },
+  { name: "ACTIVE", cell: ({ active_at }) => active_at ? formatTime(active_at) : "" },
   { name: "CPUS", cell: ({ cpus }) => String(cpus) },
   { name: "MEMORY", cell: ({ ram_mb }) => formatRam(ram_mb) },
   { name: "DISK", cell: formatDisk },
   { name: "PERSISTENT", cell: ({ persistent }) => persistent ? "yes" : "no" },
   { name: "ACTIONS", cell: ({ available_actions }) => available_actions.join(" ") },
-  { name: "SERVER OF", cell: ownerOf },
+  { name: "SERVER OF", cell: ownerOf, if: (_, all) => all },
 ];
 
 /** The MCP server of a VM, and its VM. */
-function ownerOf({ parent }: VmSummary, vms: VmSummary[]): string {
+function ownerOf({ parent }: VmListed, vms: VmListed[]): string {
   const owner = vms.find(({ id }) => id === parent?.id);
   return parent ? `${parent.server} of ${owner?.name ?? parent.id}` : "";
 }

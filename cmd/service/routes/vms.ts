@@ -1,11 +1,12 @@
 import type { Hono } from "hono";
 import { vmRoutes } from "../../../lib/client/api/mod.ts";
-import type {
-  Bin,
-  HostRecords,
-  ProfilesInForce,
-  ReleaseStanding,
-  Supervisor,
+import {
+  type Bin,
+  type HostRecords,
+  type ProfilesInForce,
+  type ReleaseStanding,
+  type Supervisor,
+  workOf,
 } from "../../../lib/service/mod.ts";
 import { clientOf, handle } from "../handle.ts";
 
@@ -26,13 +27,14 @@ export function routeVms(
     const options = { scratch: true, client: clientOf(context) };
     return supervisor.summary(await supervisor.create(body, options));
   });
-  handle(app, vmRoutes.list, ({ query }) => ({ vms: supervisor.list(query.all === "true") }));
+  handle(app, vmRoutes.list, async ({ query }) => ({ vms: await supervisor.listed(query.all === "true") }));
   handle(app, vmRoutes.info, async ({ params }) => {
     const vm = supervisor.find(params.id);
     const profile_in_force = await inForce.of(vm);
     const deprecated = vm.damaged ? [] : await standing.notesOf(vm);
     return {
       ...supervisor.info(vm),
+      ...await workOf(vm),
       ...(profile_in_force && { profile_in_force }),
       ...(deprecated.length > 0 && { deprecated }),
     };

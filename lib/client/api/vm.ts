@@ -120,6 +120,9 @@ export const CreateRequest = z.strictObject({
     "id or name of a stopped VM whose disk and workspace are copied",
   ),
   live: LiveRequest.optional(),
+  agent: z.string().regex(/^[a-z0-9_-]{1,64}$/).optional().describe(
+    "profile of the agent that works in it, by which sbx agent finds it again",
+  ),
   devcontainer: DevcontainerSettings.optional().describe(
     "settings of a devcontainer.json for programs; a copy has its source's",
   ),
@@ -145,12 +148,30 @@ export const VmSummary = z.object({
   image_reference: z.string().optional().describe(
     "OCI image that is its root file system; absent: the profile's own",
   ),
+  agent: z.string().optional().describe("profile of the agent that works in it"),
   last_error: z.string().optional(),
   suspended_by: z.enum(["person", "idle"]).optional().describe(
     "of a suspended VM: an idle one resumes automatically on the next request",
   ),
 }).openapi("Vm");
 export type VmSummary = z.infer<typeof VmSummary>;
+
+/** Folder of the host that a VM works on, and the time of its last event, for lists. */
+export const VmWork = z.object({
+  folder: z.object({
+    dir: z.string().describe("of this host"),
+    place: z.string().describe("in the VM"),
+    untaken: z.object({ commits: z.int(), files: z.int(), at: z.iso.datetime() }).optional().describe(
+      "work that no pull took, as it was last compared; absent: not yet",
+    ),
+  }).optional().describe("absent: none was brought in"),
+  active_at: z.iso.datetime().optional().describe("last write to its record; absent: none"),
+});
+
+export type VmWork = z.infer<typeof VmWork>;
+
+export const VmListed = VmSummary.extend(VmWork.shape).openapi("VmListed");
+export type VmListed = z.infer<typeof VmListed>;
 
 /** One stage of a boot; `ms` since the boot began on the host. */
 export const BootStage = z.object({ name: z.string(), ms: z.number() }).openapi("BootStage");
@@ -170,7 +191,7 @@ export const ForkedFrom = z.object({
   event: z.object({ id: z.string(), hash: z.string() }).optional().describe("absent: it had no events"),
 }).openapi("ForkedFrom");
 
-export const VmInfo = VmSummary.extend({
+export const VmInfo = VmListed.extend({
   created_at: z.iso.datetime(),
   session_id: z.string(),
   image: z.object({
@@ -391,7 +412,7 @@ export const vmRoutes = {
         ),
       }),
     },
-    responses: answers("VMs, the oldest first", z.object({ vms: z.array(VmSummary) })),
+    responses: answers("VMs, the oldest first", z.object({ vms: z.array(VmListed) })),
   }),
   info: vm("get", "info", "details of one VM", VmInfo),
   status: vm("get", "status", "status of the VM", StatusResult),

@@ -77,7 +77,12 @@ const OPENCODE = {
   },
   start: `command = ["opencode"]
 headless = ["opencode", "run", "{prompt}"]`,
-  env: `[agent.env]
+  rest: `[agent.continue]
+command = ["opencode", "--continue"]
+headless = ["opencode", "run", "--continue", "{prompt}"]
+conversations = "/root/.local/share/opencode/*"
+
+[agent.env]
 OPENCODE_DISABLE_AUTOUPDATE = "true"
 OPENCODE_DISABLE_LSP_DOWNLOAD = "true"
 # It has a list of models built in.
@@ -105,6 +110,11 @@ const AGENTS: AgentFacts[] = [
     agent: `command = ["claude", "--dangerously-skip-permissions"]
 headless = ["claude", "--dangerously-skip-permissions", "-p", "{prompt}"]
 model = ["--model", "{model}"]
+
+[agent.continue]
+command = ["claude", "--dangerously-skip-permissions", "--continue"]
+headless = ["claude", "--dangerously-skip-permissions", "--continue", "-p", "{prompt}"]
+conversations = "/root/.claude/projects/*/*.jsonl"
 
 [agent.env]
 CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = "1"
@@ -134,6 +144,11 @@ IS_SANDBOX = "1"
     agent: `command = ["codex", "--dangerously-bypass-approvals-and-sandbox"]
 headless = ["codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", "{prompt}"]
 model = ["--model", "{model}"]
+
+[agent.continue]
+command = ["codex", "resume", "--last", "--dangerously-bypass-approvals-and-sandbox"]
+headless = ["codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", "resume", "--last", "{prompt}"]
+conversations = "/root/.codex/sessions/*"
 
 [agent.files]
 "/root/.codex/config.toml" = '''
@@ -173,7 +188,7 @@ exporter = "none"
 model = ["--model", "{model}"]
 local = "opencode-local"
 
-${OPENCODE.env}
+${OPENCODE.rest}
 
 [agent.files]
 "/root/.config/opencode/opencode.json" = '''
@@ -191,7 +206,7 @@ ${OPENCODE.env}
     hosts: MODEL_SERVICES.map((name) => `${name}.host.sbx`),
     agent: `${OPENCODE.start}
 
-${OPENCODE.env}
+${OPENCODE.rest}
 
 [agent.files]
 "/root/.config/opencode/opencode.json" = '''
@@ -213,6 +228,11 @@ ${OPENCODE.env}
     agent: `command = ["gemini", "--yolo", "--skip-trust"]
 headless = ["gemini", "--yolo", "--skip-trust", "-p", "{prompt}"]
 model = ["--model", "{model}"]
+
+[agent.continue]
+command = ["gemini", "--yolo", "--skip-trust", "--resume", "latest"]
+headless = ["gemini", "--yolo", "--skip-trust", "--resume", "latest", "-p", "{prompt}"]
+conversations = "/root/.gemini/tmp/*/chats/*"
 
 [agent.env]
 GEMINI_TELEMETRY_ENABLED = "false"

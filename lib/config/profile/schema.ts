@@ -61,11 +61,26 @@ const guestPath = z.string().max(256).regex(
   "must be an absolute path in the guest",
 );
 
+/** As {@linkcode guestPath}, with `*` for any part of a name. */
+const guestPattern = z.string().max(256).regex(
+  /^\/(?!.*(^|\/)\.\.?(\/|$))[\w@.+/*-]*[\w@.+*-]$/,
+  "must be an absolute path in the guest, with * for any part of a name",
+);
+
+const headless = argv.refine((words) => words.includes(PROMPT), `needs the argument "${PROMPT}"`);
+
 export const Agent = z.strictObject({
   /** program and arguments on a terminal */
   command: argv,
   /** program and arguments without a terminal; one of them is {@linkcode PROMPT} */
-  headless: argv.refine((words) => words.includes(PROMPT), `needs the argument "${PROMPT}"`),
+  headless,
+  /** how it takes up its last conversation, once it has one; absent: it begins anew */
+  continue: z.strictObject({
+    command: argv,
+    headless,
+    /** files of its conversations */
+    conversations: guestPattern,
+  }).optional(),
   /** provider whose key the agent needs; absent: no key */
   provider: z.enum(["anthropic", "openai", "google"]).optional(),
   /** kinds of credentials of the provider that it reads: with another one it does not start */

@@ -16,6 +16,7 @@ import {
   type GuestOutput,
   type Hunk,
   hunksOf,
+  noteUntaken,
   patchOfFile,
   pullAccepted,
   requireRepository,
@@ -23,7 +24,6 @@ import {
   shown,
   textOf,
   type UnitWork,
-  untakenOf,
   Work,
 } from "../../repo/mod.ts";
 import { execBuffered } from "./exec.ts";
@@ -111,6 +111,7 @@ export async function takeWork(vm: Vm, { units, branch }: WorkTake): Promise<Wor
     accepted.set(path, await entriesOf(unit, files));
   }
   const { branches, folder } = await pullAccepted(work, accepted, { branch });
+  await noteUntaken(work);
   return { branches, ...(folder && { folder }) };
 }
 
@@ -230,10 +231,7 @@ export async function requireLanded(vm: Vm): Promise<void> {
   }
   try {
     await using work = await collectWork(vm);
-    const untaken = await Promise.all(work.units.map(untakenOf));
-    const [commits, files] = (["commits", "files"] as const).map((key) =>
-      untaken.reduce((sum, each) => sum + each[key], 0)
-    );
+    const { commits, files } = await noteUntaken(work);
     if (commits + files === 0) return;
     const parts = [commits > 0 && count(commits, "commit"), files > 0 && count(files, "changed file")];
     throw new SbxError(

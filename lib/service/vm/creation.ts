@@ -117,6 +117,7 @@ export class VmMaker {
       diskGb: request.disk_gb,
     });
     const devcontainer = source?.record.devcontainer ?? request.devcontainer;
+    const agent = request.agent ?? source?.record.agent;
     const live = request.live && await liveFolder(this.#options, request.live);
     const paths = sessionPaths(this.#home, id);
     const scratchGb = source ? diskOfCopy(source, request.disk_gb) : boot.scratchGb;
@@ -138,6 +139,7 @@ export class VmMaker {
         made_by: madeBy(options.client),
         ...(options.parent && { parent: options.parent }),
         ...(live && { live }),
+        ...(agent !== undefined && { agent }),
         ...(devcontainer && { devcontainer }),
         ...boot.record,
       },

@@ -69,10 +69,11 @@ export class Forks {
       if (kept.assets) await this.#options.standing.requireMachine(source.record.name, kept.assets);
       if (kept.assets) await acceleratorOf(source, this.#options, boot.assets);
       requireAction(source, "fork", this.#hypervisor);
-      const { devcontainer } = source.record;
+      const { devcontainer, agent } = source.record;
       const record = {
         ...boot.record,
         ...kept,
+        ...agent !== undefined && { agent },
         ...devcontainer && { devcontainer },
         made_by: madeBy(client),
       };
@@ -100,7 +101,7 @@ export class Forks {
   /** Enters the new VMs, so that no other request gets their names and places. Nothing is awaited here. */
   #reserve(
     { record: { name: sourceName, persistent, scratch_gb } }: Vm,
-    record: Boot["record"] & Pick<VmRecord, "made_by" | "devcontainer">,
+    record: Boot["record"] & Pick<VmRecord, "made_by" | "agent" | "devcontainer">,
     names: readonly (string | undefined)[],
   ): Vm[] {
     const { registry, settings } = this.#options;

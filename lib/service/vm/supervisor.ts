@@ -7,6 +7,7 @@ import type {
   SetRequest,
   VmAction,
   VmInfo,
+  VmListed,
   VmSummary,
 } from "../../client/api/mod.ts";
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
@@ -36,7 +37,16 @@ import { growDisk } from "./disk.ts";
 import { finishChange, imageConflicts, imageRecord, withImage } from "./image_change.ts";
 import { removeLeftSpares } from "./vm_files.ts";
 import { requireLanded } from "../run/work.ts";
-import { infoOf, isAbandoned, isAlive, isLeftBehind, requireAction, summaryOf, type Vm } from "./vm.ts";
+import {
+  infoOf,
+  isAbandoned,
+  isAlive,
+  isLeftBehind,
+  requireAction,
+  summaryOf,
+  type Vm,
+  workOf,
+} from "./vm.ts";
 import { type MakeOptions, VmMaker } from "./creation.ts";
 import { isForeign, settle, stopForeign } from "./vm_process.ts";
 import { exclusive, VmStates } from "./vm_states.ts";
@@ -121,6 +131,16 @@ export class Supervisor {
   /** @param all also the VMs of MCP servers, which belong to others */
   list(all = false): VmSummary[] {
     return this.#registry.all().filter(({ record }) => all || !record.parent).map((vm) => this.summary(vm));
+  }
+
+  /** As {@linkcode list}, with the folders that they work on. */
+  async listed(all = false): Promise<VmListed[]> {
+    return await Promise.all(
+      this.list(all).map(async (summary) => ({
+        ...summary,
+        ...await workOf(this.#registry.get(summary.id)),
+      })),
+    );
   }
 
   /** VMs with a process. */

@@ -1,5 +1,6 @@
-import type { VmAction, VmInfo, VmStatus, VmSummary } from "../../client/api/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import type { VmAction, VmInfo, VmStatus, VmSummary, VmWork } from "../../client/api/mod.ts";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { Room } from "../../repo/mod.ts";
 import type { MachineInfo } from "../../session/ipc/mod.ts";
 import { PAUSED_HINT, type SessionPaths, type VmRecord } from "../../session/mod.ts";
 import type { StillRecord } from "../../session/offline/mod.ts";
@@ -156,7 +157,8 @@ function diskBytes({ record: { scratch_gb }, paths }: Pick<Vm, "record" | "paths
 }
 
 export function summaryOf(vm: Vm, features: Features): VmSummary {
-  const { id, name, profile_id, persistent, parent, cpus, ram_mb, scratch_gb, environment } = vm.record;
+  const { id, name, profile_id, persistent, parent, cpus, ram_mb, scratch_gb, environment, agent } =
+    vm.record;
   const { state, last_error, suspended_by } = vm.state;
   const error = last_error ?? (isAlive(vm.state) ? problemOf(vm) : undefined);
   return {
@@ -171,8 +173,27 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
     ram_mb,
     disk: { size_gb: scratch_gb, used_bytes: diskBytes(vm) },
     ...(environment && { image_reference: environment.reference }),
+    ...(agent !== undefined && { agent }),
     ...(error && { last_error: error }),
     ...(suspended_by && { suspended_by }),
+  };
+}
+
+/** The folder that a VM works on, and its last activity. */
+export async function workOf({ record: { live }, paths }: Vm): Promise<VmWork> {
+  const room = new Room(paths.repository);
+  const [brought, untaken, times] = await Promise.all([
+    // A damaged record is reported where it is used.
+    room.read().catch(() => undefined),
+    room.untaken(),
+    Promise.all(["", "-wal"].map((end) => ifFound(Deno.stat(paths.ledger + end)))),
+  ]);
+  const dir = live?.dir ?? brought?.dir;
+  const place = live ? guestPath(live.name) : brought?.place;
+  const active = Math.max(...times.map((file) => file?.mtime?.getTime() ?? 0));
+  return {
+    ...dir !== undefined && place !== undefined && { folder: { dir, place, ...untaken && { untaken } } },
+    ...active > 0 && { active_at: new Date(active).toISOString() },
   };
 }
 

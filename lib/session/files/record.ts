@@ -67,6 +67,7 @@ export const VmRecord = z.strictObject({
   }).partial().optional().describe(
     "image that it can go back to: absent, none; without a key, the image of its profile's packages",
   ),
+  agent: z.string().optional().describe("profile of the agent that works in it; absent: unknown"),
   devcontainer: DevcontainerSettings.optional().describe("settings of a devcontainer.json; absent: none"),
   assets: z.strictObject({
     version: z.string(),

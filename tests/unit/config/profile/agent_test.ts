@@ -87,6 +87,8 @@ for (const id of AGENTS) {
     const { agent } = await loadProfile(NOWHERE, id);
     assertEquals(modelWords(agent!, "m$&1"), ["--model", "m$&1"]);
     assertEquals(needsModel(agent!), false);
+    const { command, headless } = agent!.continue!;
+    assert(command.length > 1 && headless.includes("{prompt}"), "it takes up its last conversation");
   });
 }
 
@@ -141,6 +143,11 @@ const refusals: [string, string][] = [
     '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nfiles = { "/a/../b" = "" }\n',
   ],
   ["a model without a place for it", '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nmodel = ["-m"]\n'],
+  [
+    "a pattern of conversations that is no path",
+    '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\n' +
+    '[agent.continue]\ncommand = ["a"]\nheadless = ["{prompt}"]\nconversations = "/root/$(id)"\n',
+  ],
   ["a profile that is a path", '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nlocal = "../x"\n'],
   [
     "a provider that has no agents",
