@@ -36,6 +36,7 @@ wanted() {
   [ -z "${TESTS:-}" ] || echo "musl|is the C library of an image in tests"
   [ -z "${TESTS:-}" ] || echo "postgresql|is a database of the tests of credentials"
   [ -z "${TESTS:-}" ] || echo "redis-server|is a database of the tests of credentials"
+  [ -z "${TESTS:-}" ] || echo "mariadb-server|is a database of the tests of credentials"
   [ -z "${TESTS:-}" ] || echo "umoci|unpacks images beside sbx, in a benchmark"
   # What make test-packages makes and checks packages with.
   [ -z "${PACKAGES:-}" ] || for package in apt-utils gnupg lintian sqv; do

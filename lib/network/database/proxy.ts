@@ -18,11 +18,15 @@ export class DatabaseProxy {
 
   /** Serves a connection until it ends. @returns the decision that refused it */
   async serve(client: DatabaseClient): Promise<Decision | undefined> {
-    const isRedis = client.accounts[0].system === "redis";
+    const { system } = client.accounts[0];
     // Loaded with the first connection to a database, which most VMs never make.
-    if (isRedis) {
+    if (system === "redis") {
       const { RedisConnection } = await import("./redis.ts");
       return await new RedisConnection(this.#context, client).serve();
+    }
+    if (system === "mysql") {
+      const { MysqlConnection } = await import("./mysql_connection.ts");
+      return await new MysqlConnection(this.#context, client).serve();
     }
     const { PostgresConnection } = await import("./postgres_connection.ts");
     return await new PostgresConnection(this.#context, client, this.#cancels).serve();
