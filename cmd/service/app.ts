@@ -3,11 +3,11 @@ import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
 import { isLogged, log } from "../../lib/base/log/mod.ts";
 import { methodMatcher, noRoute, pathNamer, ROUTES } from "../../lib/client/gateway/mod.ts";
 import {
+  grantedVms,
   ledgerFinder,
   SecurityReport,
   type Service,
   StatusReport,
-  vmsWithProviders,
 } from "../../lib/service/mod.ts";
 import { routeCredentials } from "./routes/credentials.ts";
 import { routeDetection } from "./routes/detection.ts";
@@ -71,7 +71,7 @@ export function makeApp(service: Service): Hono {
   routePorts(app, supervisor);
   routeFiles(app, service);
   routeSnapshots(app, service);
-  routeCredentials(app, home, { corp, secrets, runningVms: () => vmsWithProviders(supervisor.alive()) });
+  routeCredentials(app, home, { corp, secrets, runningVms: () => grantedVms(supervisor.alive()) });
   routeLogins(app, home);
   routeRecords(app, service, findLedger);
   routeDetection(app, service.activeDetections, service.sessions, findLedger);

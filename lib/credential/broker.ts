@@ -33,7 +33,7 @@ import { CredentialStore, storePath } from "./store.ts";
 import { isSecret } from "./form.ts";
 import { REF } from "./ref.ts";
 import { isClientToken, isLooseToken, providerOfToken } from "./token.ts";
-import { type Credential, type ProviderTerms, Vault } from "./vault.ts";
+import { type ProviderTerms, Vault } from "./vault.ts";
 import type { Home } from "../base/home/mod.ts";
 import { SubscriptionHost } from "./subscription/attend.ts";
 import { guestFiles, type GuestLoginFile } from "./subscription/guest.ts";
@@ -52,6 +52,8 @@ export interface BrokerOptions {
   custom?: ProviderTerms["custom"];
   /** tables of the only hosts that keys of some providers may go to */
   hosts?: ProviderTerms["hosts"];
+  /** tables of the labels of the only keys of some providers */
+  labels?: ProviderTerms["labels"];
   /** VM whose traffic passes the broker; absent for the host's own requests */
   vm?: string;
   /** logins of subscriptions; default: the store's */
@@ -106,9 +108,9 @@ export class CredentialBroker implements CredentialPort {
 
   /** Replaces the profile's grants; requests under way keep theirs. */
   grant(
-    { providers, accounts = "any", only, custom, hosts }: Pick<
+    { providers, accounts = "any", only, custom, hosts, labels }: Pick<
       BrokerOptions,
-      "providers" | "accounts" | "only" | "custom" | "hosts"
+      "providers" | "accounts" | "only" | "custom" | "hosts" | "labels"
     >,
   ): void {
     this.#providers = new Set(providers);
@@ -118,6 +120,7 @@ export class CredentialBroker implements CredentialPort {
       ...(only && { only: new Set(only) }),
       ...(custom && { custom }),
       ...(hosts && { hosts }),
+      ...(labels && { labels }),
     });
   }
 
@@ -146,7 +149,8 @@ export class CredentialBroker implements CredentialPort {
       this.#vault.catalogue.find(provider)?.database && source === "added" && !decoy &&
       hosts?.includes(place) && this.#vault.mayUse(provider, false)
     );
-    return found.toSorted((a, b) => b.entry.created_at.localeCompare(a.entry.created_at))
+    return found.filter(({ entry }) => this.#vault.leaves(entry))
+      .toSorted((a, b) => b.entry.created_at.localeCompare(a.entry.created_at))
       .map(({ entry: { provider, ref, database } }) => ({
         system: provider as DatabaseAccount["system"],
         ref,
@@ -285,7 +289,7 @@ export class CredentialBroker implements CredentialPort {
   /** Files by which agents of the guest are logged in, where the credential of a provider added last is a subscription. */
   guestFiles(providers: Iterable<Provider> = this.#providers): GuestLoginFile[] {
     return [...providers].flatMap((provider) => {
-      const entry = latestOf(this.#vault, provider)?.entry;
+      const entry = this.#vault.chosen(provider)?.entry;
       const found = entry?.subscription &&
         this.#logins.find({ login: entry.subscription.login, label: entry.label });
       return found ? guestFiles(this.#logins.providerOf(found.login).facts, found) : [];
@@ -433,7 +437,7 @@ function guestEnvOf(vault: Vault, providers: Iterable<Provider>): Record<string,
   const env: Record<string, string> = {};
   const git: [key: string, value: string][] = [];
   for (const provider of providers) {
-    const credential = latestOf(vault, provider);
+    const credential = vault.chosen(provider);
     const definition = credential && vault.catalogueOf(credential).find(provider);
     if (!credential || !definition) continue;
     // An agent reads the tokens of a subscription from its own file.
@@ -481,17 +485,6 @@ function gitSettings({ git, env = [] }: Definition, named: readonly string[] = [
       prefix,
     ]),
   ]);
-}
-
-function latestOf(vault: Vault, provider: Provider): Credential | undefined {
-  let latest: Credential | undefined;
-  for (const credential of vault.active()) {
-    const { entry } = credential;
-    if (entry.provider !== provider || entry.source !== "added" || entry.decoy) continue;
-    if (entry.subscription?.part === "refresh") continue;
-    if (!latest || entry.created_at >= latest.entry.created_at) latest = credential;
-  }
-  return latest;
 }
 
 /**

@@ -69,6 +69,9 @@ export function grantSecret(
   if (!isGranted || !(isOwn || source === "added")) {
     throw deniedError(row("denied", REASON.notGranted));
   }
+  if (!to.isHost && source === "added" && !vault.leaves(credential.entry)) {
+    throw deniedError(row("denied", REASON.notChosen));
+  }
   if (!isForLogin(credential.entry.login, to.login)) throw deniedError(row("denied", REASON.notGranted));
   if (to.scheme !== "https") throw deniedError(row("denied", REASON.notHttps));
   const catalogue = vault.catalogueOf(credential);

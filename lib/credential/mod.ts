@@ -25,6 +25,7 @@ export {
   type StoredEntry,
   type StoreFile,
 } from "./entry.ts";
+export { chosenOf, isLeft, isUsable, type LabelTable } from "./choice.ts";
 export { Finder } from "./finder.ts";
 export { DecoyUsed, REASON } from "./grant.ts";
 export { type Obtained, obtainSecret } from "./program.ts";

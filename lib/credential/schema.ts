@@ -5,6 +5,7 @@
 import { z } from "zod";
 import { claimantOf } from "./catalogue.ts";
 import { nearest } from "../base/text/mod.ts";
+import { LABEL_MAX } from "./entry.ts";
 import { DEFINITIONS, isProvider, PROVIDER_ID, PROVIDERS } from "./provider.ts";
 
 /** Most hosts, places of one kind and variables of an added provider. */
@@ -105,6 +106,12 @@ export function checkNamed(
   } (sbx credentials providers lists them)`;
   context.addIssue({ code: "custom", path, message });
 }
+
+/** Labels of the only keys of some providers; by their ids. */
+export const ProviderLabels = z.record(
+  ProviderId,
+  list(z.string().min(1).max(LABEL_MAX).regex(/^[^\p{Cc}]*$/u, "must be one line")).min(1),
+);
 
 /** Hosts that a provider's keys may go to, of all that it has; by its id. */
 export const ProviderHosts = z.record(

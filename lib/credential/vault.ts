@@ -4,6 +4,7 @@ import { partsOfAwsSecret } from "./aws/keys.ts";
 import { placeholderOf } from "./aws/placeholder.ts";
 import type { StoredEntry, StoreFile } from "./entry.ts";
 import { Finder } from "./finder.ts";
+import { chosenOf, isLeft, type LabelTable } from "./choice.ts";
 import { Catalogue, hostTest } from "./catalogue.ts";
 import { plainHost } from "../base/address/mod.ts";
 import { type CustomProvider, definitionOf, isProvider, type Provider } from "./provider.ts";
@@ -52,6 +53,8 @@ export interface ProviderTerms {
   custom?: Readonly<Record<Provider, CustomProvider>>;
   /** tables of the only hosts that keys of some providers may go to */
   hosts?: readonly Readonly<Record<Provider, readonly string[]>>[];
+  /** tables of the labels of the only keys of some providers */
+  labels?: readonly LabelTable[];
 }
 
 /** Credentials of a running broker; follows the changes other processes make to the store. */
@@ -120,6 +123,21 @@ export class Vault {
     return (this.#terms.hosts ?? []).every((table) =>
       !Object.hasOwn(table, provider) || table[provider].some((each) => hostTest(each)(name))
     );
+  }
+
+  /** True where a person, profile and corp leave the VM a key of its provider. */
+  leaves(entry: StoredEntry): boolean {
+    return isLeft(entry, this.#terms.labels);
+  }
+
+  /** The key of a provider that the VM gets. */
+  chosen(provider: Provider): Credential | undefined {
+    const entry = chosenOf(
+      this.active().map(({ entry }) => entry),
+      provider,
+      this.#terms.labels,
+    );
+    return entry && this.#credentials.get(entry.ref);
   }
 
   /** True if the VM may use keys of a provider: the granted ones, and its own where nothing forbids them. */

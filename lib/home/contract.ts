@@ -184,7 +184,7 @@ export async function profileLayer(profile: Profile): Promise<Contract["profile"
     revision: profile.revision,
     mcp: profile.mcp,
     providers: profile.credentials.providers,
-    ...definitionsIn(profile.credentials.custom, profile.credentials.hosts),
+    ...definitionsIn(profile.credentials.custom, profile.credentials.hosts, profile.credentials.labels),
     ...(profile.credentials.accounts === "stored" && { accounts: "stored" }),
     ...(profile.budget && { budget: profile.budget }),
     ...(profile.activity && { paths: profile.activity.paths }),
@@ -247,19 +247,25 @@ export async function corpLayer(
     ...(isSwitchedOff(file.settings[LOGIN_SETTING]) && { logins: false }),
     ...(isSwitchedOff(file.settings[CACHE_SETTING]) && { cache: false as const }),
     ...(file.corp.limits?.providers && { providers: file.corp.limits.providers }),
-    ...definitionsIn(file.corp.providers, file.corp.limits?.provider_hosts),
+    ...definitionsIn(
+      file.corp.providers,
+      file.corp.limits?.provider_hosts,
+      file.corp.limits?.provider_labels,
+    ),
     ...(file.corp.limits?.vm_minutes && { vm_minutes: file.corp.limits.vm_minutes }),
   };
 }
 
-/** Added providers of one author, and the hosts that it leaves to some. */
+/** Added providers of one author, and the hosts and keys that it leaves to some. */
 function definitionsIn(
   custom: ProfileFile["credentials"]["custom"],
   hosts: ProfileFile["credentials"]["hosts"] = {},
-): Pick<Contract["profile"], "custom" | "provider_hosts"> {
+  labels: ProfileFile["credentials"]["labels"] = {},
+): Pick<Contract["profile"], "custom" | "provider_hosts" | "provider_labels"> {
   return {
     ...(Object.keys(custom).length > 0 && { custom }),
     ...(Object.keys(hosts).length > 0 && { provider_hosts: hosts }),
+    ...(Object.keys(labels).length > 0 && { provider_labels: labels }),
   };
 }
 

@@ -11,9 +11,10 @@ export {
   credentialView,
   isShown,
   newCredential,
+  usersOf,
   vmsWith,
-  vmsWithProviders,
 } from "./contract/credentials.ts";
+export { type GrantedVm, grantedVms } from "./contract/labels.ts";
 export { execBuffered, execPiped, execStreamed, type Pipes, type Send, type Trace } from "./run/exec.ts";
 export {
   findJob,

@@ -170,7 +170,7 @@ export class Enforcement {
     const previous = this.#contract;
     await this.#applyBudget(contract);
     this.#apply(contract);
-    this.#broker.grant(grantOf(contract));
+    this.#broker.grant(grantOf(contract, this.#options.record.credentials));
     this.#lifetime.use(contract.corp.vm_minutes);
     await this.recording.use(contract.ledger);
     this.#contract = contract;

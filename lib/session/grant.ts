@@ -5,10 +5,22 @@
 import { type BrokerOptions, isProvider } from "../credential/mod.ts";
 import type { Contract } from "./files/mod.ts";
 
-/** Credentials that a VM may use: the profile's, of the providers that corp leaves; `only` these, its own ones included. */
-export function grantOf({ profile, corp }: Pick<Contract, "profile" | "corp">): Granted {
+/**
+ * Credentials that a VM may use: the profile's, of the providers that corp leaves; `only` these, its own ones included.
+ *
+ * @param chosen labels of the keys that the VM was made with, by provider
+ */
+export function grantOf(
+  { profile, corp }: Pick<Contract, "profile" | "corp">,
+  chosen?: Readonly<Record<string, string>>,
+): Granted {
   const custom = { ...corp.custom, ...profile.custom };
   const hosts = [corp.provider_hosts, profile.provider_hosts].filter((table) => table !== undefined);
+  const labels = [
+    corp.provider_labels,
+    profile.provider_labels,
+    chosen && Object.fromEntries(Object.entries(chosen).map(([provider, label]) => [provider, [label]])),
+  ].filter((table) => table !== undefined);
   const providers = profile.providers.filter((provider) =>
     (isProvider(provider) || Object.hasOwn(custom, provider)) && (corp.providers?.includes(provider) ?? true)
   );
@@ -18,6 +30,7 @@ export function grantOf({ profile, corp }: Pick<Contract, "profile" | "corp">): 
     ...(corp.providers && { only: corp.providers }),
     ...(Object.keys(custom).length > 0 && { custom }),
     ...(hosts.length > 0 && { hosts }),
+    ...(labels.length > 0 && { labels }),
   };
 }
 
@@ -30,4 +43,4 @@ export function hostRefsOf({ profile, corp }: Pick<Contract, "profile" | "corp">
 /** Terms of a contract about credentials. */
 export type Granted =
   & { providers: readonly string[]; only?: readonly string[] }
-  & Pick<BrokerOptions, "accounts" | "custom" | "hosts">;
+  & Pick<BrokerOptions, "accounts" | "custom" | "hosts" | "labels">;

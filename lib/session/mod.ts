@@ -1,7 +1,7 @@
 /** Sessions: one session is one life of one VM. */
 export type { ExecOutcome, ProgramStreams, TerminalRequest } from "./exec.ts";
 export * from "./files/mod.ts";
-export { grantOf, hostRefsOf } from "./grant.ts";
+export { type Granted, grantOf, hostRefsOf } from "./grant.ts";
 export { PAUSED_HINT } from "./health.ts";
 export { loadAhead } from "./session.ts";
 export { Session } from "./session.ts";

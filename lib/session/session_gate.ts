@@ -34,7 +34,7 @@ export async function openGate(
   const policy = compileLayers(contract);
   const broker = await CredentialBroker.open({
     store: new CredentialStore(storePath(home)),
-    ...grantOf(contract),
+    ...grantOf(contract, record.credentials),
     vm: record.id,
     onError: ({ message }) => log.warn(message),
   });

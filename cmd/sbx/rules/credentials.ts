@@ -150,7 +150,9 @@ async function list(args: Arguments): Promise<number> {
   if (args.has("json")) await printJson(answer);
   else if (answer.credentials.length === 0) {
     await print("no credentials; add one with sbx credentials add PROVIDER");
-  } else await print(table(["REF", "PROVIDER", "LABEL", "FROM", "SINCE", ""], answer.credentials.map(row)));
+  } else {await print(
+      table(["REF", "PROVIDER", "LABEL", "FROM", "SINCE", "USED BY", ""], answer.credentials.map(row)),
+    );}
   return 0;
 }
 
@@ -169,6 +171,7 @@ function row(
     created_at,
     decoy,
     revoked_at,
+    used_by = [],
   }: CredentialView,
 ): string[] {
   const { user, name, tls } = database ?? {};
@@ -188,6 +191,7 @@ function row(
     label ?? "",
     origin ? origin.program?.[0] ?? `$${origin.env}` : source,
     created_at.slice(0, 10),
+    used_by.join(" "),
     marks.filter(Boolean).join(", "),
   ];
 }

@@ -19,6 +19,7 @@ import {
   createVm,
   requireKey,
 } from "./agent_start.ts";
+import { credentialsOf } from "../vm/new_vm.ts";
 import { Banner } from "../vm/attach.ts";
 import { connect } from "../connect.ts";
 import { table, usageError } from "../output.ts";
@@ -61,6 +62,12 @@ const RUN: Command = {
     ...SIZE,
     DISK_OPTION,
     { name: "env", short: "e", value: "K=V", many: true, about: "set an environment variable of the VM" },
+    {
+      name: "credential",
+      value: "LABEL",
+      about: "use the key of the agent's provider that has this label; also PROVIDER=LABEL (repeatable)",
+      many: true,
+    },
     { name: "build", about: "build the agent's image without a question if it is missing" },
     ...BRING_OPTIONS,
     { name: "live", about: "give the VM the folder itself, read-write, with masks (docs/guides/live.md)" },
@@ -76,6 +83,7 @@ const RUN: Command = {
     'sbx agent run codex ~/project --continue -p "and the other one"',
     "sbx agent run opencode . --model ollama/qwen3-coder",
     "sbx agent run gemini . -- --debug",
+    "sbx agent claude . --credential work",
   ],
   run,
 };
@@ -127,7 +135,8 @@ async function run(args: Arguments): Promise<number> {
   const { profile } = chosen;
   const client = await connect();
   // Before the image, which takes minutes to build.
-  const ref = await requireKey(client, profile);
+  const { credentials } = credentialsOf(args, profile.agent.provider);
+  const ref = await requireKey(client, profile, credentials);
   const sources = args.has("live") ? undefined : await sourcesOf(dir);
   const before = chooseBefore(await vmsOnFolder(client, asked, dir), sources?.[0].dir ?? resolve(dir), args);
   const more = [...chosen.words, ...args.program ?? []];
@@ -138,7 +147,7 @@ async function run(args: Arguments): Promise<number> {
     job = await goOn(client, agent, vm, { task, more });
   } else {
     await requireImage(profile, args.has("build"));
-    vm = await createVm(client, { ...chosen, dir, ref, env }, args);
+    vm = await createVm(client, { ...chosen, dir, ref, env, credentials }, args);
     job = await start(client, profile.agent, vm, { task, more });
   }
   if (isDetached) {

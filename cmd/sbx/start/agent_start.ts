@@ -1,6 +1,12 @@
 /** The VM of an agent: its image, its key, its files, and the folder that it works on. */
 import { basename, resolve } from "node:path";
-import type { CredentialList, VmInfo, VmSummary } from "../../../lib/client/api/mod.ts";
+import type {
+  CreateRequest,
+  CredentialList,
+  CredentialView,
+  VmInfo,
+  VmSummary,
+} from "../../../lib/client/api/mod.ts";
 import type { Arguments } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
@@ -68,30 +74,52 @@ function isAgent(profile: Profile): profile is AgentProfile {
 /**
  * Requires a key of the agent's provider in the store.
  *
+ * @param chosen labels of the keys that the VM is to use, by provider
  * @returns the ref for the VM, of the last key added; undefined where the agent needs none
  * @throws {SbxError} `agent.no_key`; `agent.wrong_key`: the VM would get one of a kind that the agent does not read
  */
 export async function requireKey(
   client: Client,
-  { agent: { provider, reads }, name }: AgentProfile,
+  { agent: { provider, reads }, name, credentials: { labels } }: AgentProfile,
+  chosen: Readonly<Record<string, string>> = {},
 ): Promise<string | undefined> {
   if (!provider) return undefined;
   const { credentials } = await client.json<CredentialList>("GET", "/credentials/list");
-  const added = credentials.findLast((credential) =>
+  const usable = credentials.filter((credential) =>
     credential.provider === provider && credential.source === "added" && !credential.decoy &&
     credential.revoked_at === undefined
   );
+  const own = Object.hasOwn(chosen, provider) ? chosen[provider] : undefined;
+  const left = Object.hasOwn(labels, provider) ? labels[provider] : undefined;
+  const added = usable.findLast(({ label }) =>
+    (own === undefined || label === own) &&
+    (left === undefined || label !== undefined && left.includes(label))
+  );
   if (added && reads.includes(added.kind)) return added.ref;
   if (added) {
+    const which = own === undefined ? "the one added last" : `"${own}"`;
     throw new SbxError(
       "agent.wrong_key",
-      `${name} does not read ${KINDS[added.kind]}, and one is the credential of ${provider} added last`,
-      { hint: `add an API key: sbx credentials add ${provider}` },
+      `${name} does not read ${
+        KINDS[added.kind]
+      }, and the credential of ${provider} for it is one (${which})`,
+      { hint: keyHint(provider, usable.filter(({ kind }) => reads.includes(kind))) },
     );
   }
-  throw new SbxError("agent.no_key", `${name} needs a key of ${provider}, and none is stored`, {
-    hint: `sbx credentials add ${provider}: it stays on this host, and the VM gets a ref`,
+  const wanted = own === undefined ? `a key of ${provider}` : `a key of ${provider} with the label "${own}"`;
+  throw new SbxError("agent.no_key", `${name} needs ${wanted}, and none is stored`, {
+    hint: own !== undefined && usable.length > 0
+      ? `its keys have the labels: ${usable.map(({ label }) => label ?? "(none)").join(", ")}`
+      : `sbx credentials add ${provider}: it stays on this host, and the VM gets a ref`,
   });
+}
+
+/** What to do without a key that the agent reads. @param others keys of the kinds that it reads */
+function keyHint(provider: string, others: readonly CredentialView[]): string {
+  const label = others.findLast(({ label }) => label !== undefined)?.label;
+  return label === undefined
+    ? `add an API key: sbx credentials add ${provider}`
+    : `name another one: --credential ${label}`;
 }
 
 /**
@@ -103,14 +131,14 @@ export async function requireKey(
  */
 export async function createVm(
   client: Client,
-  { profile, dir, ref, model, services, env }: {
+  { profile, dir, ref, model, services, env, credentials }: {
     profile: AgentProfile;
     dir: string;
     ref?: string;
     model?: AgentModel;
     services?: string[];
     env?: Record<string, string>;
-  },
+  } & Pick<CreateRequest, "credentials">,
   args: Arguments,
 ): Promise<AgentVm> {
   const name = args.text("name") ?? await freeName(client, profile.id, dir);
@@ -125,6 +153,7 @@ export async function createVm(
     disk_gb: diskOf(args),
     env: { ...profile.agent.env, ...env },
     ...services && { host_services: services },
+    ...credentials && { credentials },
     ...args.has("live") && { live: { dir: resolve(dir), with_secrets: args.has("with-secrets") } },
   };
   const created = await client.json<VmSummary>("POST", "/vms/create", { json });

@@ -18,7 +18,7 @@ import {
   streamProgram,
 } from "../vm/program.ts";
 import { IMAGE_OPTION, programOfImage, pullNamedImage } from "../vm/image_option.ts";
-import { SIZE_OPTIONS, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
+import { CREDENTIAL_OPTION, credentialsOf, SIZE_OPTIONS, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
 import {
   BRING_OPTIONS,
   bringFolder,
@@ -92,6 +92,7 @@ export const command: Command = {
   notes: ["With --image and without CMD it runs the image's own program.", EXIT_NOTE],
   options: [
     ...SIZE_OPTIONS,
+    CREDENTIAL_OPTION,
     IMAGE_OPTION,
     ...PROGRAM_OPTIONS,
     INPUT_OPTION,
@@ -119,7 +120,7 @@ export const command: Command = {
     const own = args.program === undefined && made ? programOfImage(made) : undefined;
     const program = await programRequest(command, args, own, args.has("interactive"));
     const client = await connect();
-    const vm = { ...sizeOf(args), ...image !== undefined && { image } };
+    const vm = { ...sizeOf(args), ...credentialsOf(args), ...image !== undefined && { image } };
     if (dir !== undefined) return await runInFolder(client, dir, args, vm, program);
     const json = { ...program, ...vm };
     if (args.has("json")) {

@@ -22,6 +22,8 @@ import { FOLDER_IMAGE_OPTIONS, imageOfFolder } from "./folder_image.ts";
 import { IMAGE_OPTION, pullNamedImage } from "./image_option.ts";
 import {
   completeVm,
+  CREDENTIAL_OPTION,
+  credentialsOf,
   DISK_OPTION,
   diskOf,
   SIZE_OPTIONS,
@@ -38,6 +40,7 @@ export const command: Command = {
   options: [
     ...SIZE_OPTIONS,
     DISK_OPTION,
+    CREDENTIAL_OPTION,
     IMAGE_OPTION,
     { name: "env", short: "e", value: "K=V", many: true, about: "set an environment variable of the VM" },
     { name: "rm", about: "remove the VM when it stops (not persistent)" },
@@ -60,6 +63,7 @@ export const command: Command = {
     "sbx create big --cpus 4 --ram 4G --disk 40G",
     "sbx create dev --image golang:1.25",
     "sbx create copy --from demo",
+    "sbx create demo --credential anthropic=work",
     "sbx create demo --from-dir .",
     "sbx create demo --from-dir . --dockerfile",
     "sbx create demo --from-dir . --devcontainer",
@@ -78,6 +82,7 @@ export const command: Command = {
       name,
       ...sizeOf(args),
       disk_gb: diskOf(args),
+      ...credentialsOf(args),
       persistent: !args.has("rm"),
       env: parseEnv(command, args.list("env")),
       from: args.text("from"),

@@ -27,6 +27,39 @@ export const SIZE_OPTIONS: Option[] = [
   ARCH_OPTION,
 ];
 
+/** Keys of a VM. */
+export const CREDENTIAL_OPTION: Option = {
+  name: "credential",
+  value: "PROVIDER=LABEL",
+  about: "use the key of this provider that has this label, and no other of it (repeatable)",
+  many: true,
+};
+
+/**
+ * Request field of {@linkcode CREDENTIAL_OPTION}.
+ *
+ * @param provider of a value that is a label alone
+ */
+export function credentialsOf(args: Arguments, provider?: string): Pick<CreateRequest, "credentials"> {
+  const values = args.list("credential");
+  if (values.length === 0) return {};
+  const pairs = values.map((value): [string, string] => {
+    const [, id, label] = /^([a-z][a-z0-9-]{0,31})=(.+)$/s.exec(value) ??
+      (provider === undefined ? [] : [value, provider, value]);
+    if (id !== undefined && label !== undefined && label !== "") return [id, label];
+    throw new SbxError("usage.invalid", `invalid value "${value}" of --credential`, {
+      hint: "give PROVIDER=LABEL, as anthropic=work; sbx credentials list shows the labels",
+    });
+  });
+  const credentials = Object.fromEntries(pairs);
+  if (Object.keys(credentials).length < pairs.length) {
+    throw new SbxError("usage.invalid", "--credential names two keys of one provider", {
+      hint: "a VM uses one label of each provider",
+    });
+  }
+  return { credentials };
+}
+
 /** Size of a VM's disk. */
 export const DISK_OPTION: Option = {
   name: "disk",

@@ -7,10 +7,12 @@ import {
   addedProviders,
   auditCredentials,
   credentialView,
+  type GrantedVm,
   isShown,
   newCredential,
   providerViews,
   type SecretPrograms,
+  usersOf,
   vmsWith,
 } from "../../../lib/service/mod.ts";
 import { recordStep } from "../../../lib/release/setup/mod.ts";
@@ -20,8 +22,8 @@ import { handle } from "../handle.ts";
 interface CredentialSources {
   corp?: Pick<CorpStore, "state">;
   secrets: Pick<SecretPrograms, "problemOf" | "accept" | "provideAll">;
-  /** running VMs, with the providers that each is granted */
-  runningVms(): Promise<{ name: string; providers: readonly string[] }[]>;
+  /** running VMs that may use credentials */
+  runningVms(): Promise<GrantedVm[]>;
 }
 
 /** Routes of the credential store and of its audit (docs/design/contracts/09-credentials.md §9). */
@@ -37,11 +39,14 @@ export function routeCredentials(
     credentialRoutes.providers,
     async () => ({ providers: providerViews(await addedProviders(home, corp)) }),
   );
-  handle(app, credentialRoutes.list, () => ({
-    credentials: store.list().filter(isShown).map((entry) =>
-      credentialView(entry, secrets.problemOf(entry.ref))
-    ),
-  }));
+  handle(app, credentialRoutes.list, async () => {
+    const [all, vms] = [store.list(), await runningVms()];
+    return {
+      credentials: all.filter(isShown).map((entry) =>
+        credentialView(entry, secrets.problemOf(entry.ref), usersOf(entry, all, vms))
+      ),
+    };
+  });
   handle(app, credentialRoutes.add, async ({ body }) => {
     const credential = newCredential(body, await addedProviders(home, corp));
     const keep = body.origin && await secrets.accept(body.origin);

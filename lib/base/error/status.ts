@@ -20,6 +20,7 @@ const BY_CODE: Record<string, number> = {
   "live.off": 403,
   "policy.blocked": 403,
   "credential.denied": 403,
+  "credential.not_granted": 403,
   "route.not_found": 404,
   "route.method_not_allowed": 405,
   "release.frozen": 409,

@@ -7,7 +7,9 @@ import { CustomProvider } from "../../credential/schema.ts";
 import { answers, body } from "./common.ts";
 
 /** Id of a provider; the service knows which there are. */
-const ProviderId = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, "must be the id of a provider");
+export const ProviderId = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, "must be the id of a provider");
+/** Label of a credential. */
+export const CredentialLabel = z.string().min(1).max(128).regex(/^[^\p{Cc}]*$/u, "must be one line");
 /** Outcomes of the broker's actions. */
 const OUTCOMES = ["captured", "brokered", "injected", "denied", "error"] as const;
 
@@ -53,6 +55,7 @@ export const CredentialView = z.object({
   ),
   decoy: z.boolean().describe("decoy: any use raises a finding"),
   revoked_at: z.string().optional(),
+  used_by: z.array(z.string()).optional().describe("running VMs whose key of its provider it is"),
 }).openapi("Credential");
 export type CredentialView = z.infer<typeof CredentialView>;
 
@@ -100,7 +103,7 @@ export type ProviderList = z.infer<typeof ProviderList>;
 export const CredentialAdd = z.strictObject({
   provider: ProviderId,
   secret: z.string().optional().describe("never returned or logged; generated for a decoy when absent"),
-  label: z.string().min(1).max(128).regex(/^[^\p{Cc}]*$/u, "must be one line").optional(),
+  label: CredentialLabel.optional(),
   host: z.string().regex(
     /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:\d{1,5})?$/,
     "must be a lower-case host name, with an optional port",

@@ -10,6 +10,7 @@ import {
   VM_SCRATCH_DISK_GB_MAX,
 } from "../../config/profile/mod.ts";
 import { DevcontainerSettings } from "../../release/environment/schema.ts";
+import { CredentialLabel, ProviderId } from "./credential.ts";
 import { answers, body, VmParam } from "./common.ts";
 
 // A folder of the host in a VM (docs/guides/live.md).
@@ -94,6 +95,17 @@ export const EnvSchema = z.record(
 /** Least memory of a VM, in `MiB`. */
 export const RAM_MB_MIN = 256;
 
+/** Most keys that a request names. */
+const CREDENTIALS_MAX = 32;
+
+/** Labels of keys, by provider. */
+const CredentialLabels = z.record(ProviderId, CredentialLabel).refine(
+  (labels) => Object.keys(labels).length <= CREDENTIALS_MAX,
+  `must name at most ${CREDENTIALS_MAX} keys`,
+).describe(
+  "labels of the only keys that it uses, by provider; default: of each provider the one added last",
+);
+
 export const CreateRequest = z.strictObject({
   name: z.string().regex(
     VM_NAME,
@@ -126,6 +138,7 @@ export const CreateRequest = z.strictObject({
   devcontainer: DevcontainerSettings.optional().describe(
     "settings of a devcontainer.json for programs; a copy has its source's",
   ),
+  credentials: CredentialLabels.optional(),
 }).openapi("VmCreate");
 export type CreateRequest = z.infer<typeof CreateRequest>;
 
@@ -211,6 +224,7 @@ export const VmInfo = VmListed.extend({
     "image that it booted; without a profile: pinned by its own, or for every profile",
   ),
   devcontainer: DevcontainerSettings.optional(),
+  credentials: CredentialLabels.optional(),
   arch: z.enum(ARCHES),
   accelerator: z.string().optional().describe("kvm, tcg, or vz on a Mac; absent before the first boot"),
   forked_from: ForkedFrom.optional().describe("the VM that this one is a copy of"),
@@ -283,6 +297,7 @@ export const RunRequest = z.strictObject({
   ram_mb: CreateRequest.shape.ram_mb,
   arch: CreateRequest.shape.arch,
   image: CreateRequest.shape.image,
+  credentials: CreateRequest.shape.credentials,
 }).openapi("Run");
 export type RunRequest = z.infer<typeof RunRequest>;
 

@@ -7,7 +7,13 @@ import { isSemVer } from "../../base/semver/mod.ts";
 import { isLoopbackHost } from "../../base/url/mod.ts";
 import { MachineLabel } from "../../release/schema.ts";
 import { CorpMcpServers, PROFILE_ID } from "../profile/mod.ts";
-import { checkNamed, customProvidersOf, ProviderHosts, ProviderId } from "../../credential/schema.ts";
+import {
+  checkNamed,
+  customProvidersOf,
+  ProviderHosts,
+  ProviderId,
+  ProviderLabels,
+} from "../../credential/schema.ts";
 
 /** Longest limit of the life of a VM, in minutes: three weeks, which timers can hold. */
 const VM_MINUTES_MAX = 30_240;
@@ -129,6 +135,8 @@ export const CorpFile = z.strictObject({
       providers: z.array(ProviderId).optional(),
       /** the only hosts that keys of some providers may go to */
       provider_hosts: ProviderHosts.optional(),
+      /** labels of the only keys of some providers */
+      provider_labels: ProviderLabels.optional(),
       /** registries, repositories below them, and images pinned by digest */
       images: z.array(
         z.string().max(1024).regex(
@@ -162,8 +170,10 @@ export const CorpFile = z.strictObject({
     for (const [at, id] of limits?.providers?.entries() ?? []) {
       checkNamed(context, ["limits", "providers", at], id, providers);
     }
-    for (const id of Object.keys(limits?.provider_hosts ?? {})) {
-      checkNamed(context, ["limits", "provider_hosts", id], id, providers);
+    for (const table of ["provider_hosts", "provider_labels"] as const) {
+      for (const id of Object.keys(limits?.[table] ?? {})) {
+        checkNamed(context, ["limits", table, id], id, providers);
+      }
     }
   }).prefault({}),
   /** collector of events from many hosts (docs/design/contracts/12-ledger.md §12) */

@@ -12,7 +12,13 @@ import { isReleaseUrl } from "../../release/schema.ts";
 import { parseReference } from "../../release/environment/mod.ts";
 import { HostTable } from "./host_service.ts";
 import { McpServers } from "./mcp/schema.ts";
-import { checkNamed, customProvidersOf, ProviderHosts, ProviderId } from "../../credential/schema.ts";
+import {
+  checkNamed,
+  customProvidersOf,
+  ProviderHosts,
+  ProviderId,
+  ProviderLabels,
+} from "../../credential/schema.ts";
 import { NAMED_CLASSES, pathClass } from "../../event/mod.ts";
 
 /** Most paths of a profile, and most characters of each (docs/design/contracts/14-limits.md §14). */
@@ -285,9 +291,11 @@ const Credentials = z.strictObject({
   accounts: z.enum(["any", "stored"]).default("any"),
   custom: customProvidersOf("profile").default({}),
   hosts: ProviderHosts.default({}),
-}).superRefine(({ providers, custom, hosts }, context) => {
+  labels: ProviderLabels.default({}),
+}).superRefine(({ providers, custom, hosts, labels }, context) => {
   for (const [at, id] of providers.entries()) checkNamed(context, ["providers", at], id, custom);
   for (const id of Object.keys(hosts)) checkNamed(context, ["hosts", id], id, custom);
+  for (const id of Object.keys(labels)) checkNamed(context, ["labels", id], id, custom);
 });
 
 /** Complete schema of a profile.toml. */

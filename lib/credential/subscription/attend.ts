@@ -58,7 +58,7 @@ export class SubscriptionHost {
   #mayCarry({ host, path }: AttendedRequest, { entry, isRevoked }: Credential): boolean {
     const { provider, subscription } = entry;
     return subscription?.part === "access" && !isRevoked && this.#vault.mayUse(provider, false) &&
-      this.#vault.catalogue.carriesSubscription(provider, host, path);
+      this.#vault.leaves(entry) && this.#vault.catalogue.carriesSubscription(provider, host, path);
   }
 
   /** A provider answered a request with these refs with 401. */
@@ -87,7 +87,8 @@ export class SubscriptionHost {
     if (credential?.entry.subscription?.part !== "refresh" || credential.isRevoked) return undefined;
     const { provider } = credential.entry;
     const owner = isExchange ? catalogue.ownerOf(name) : catalogue.tokenEndpointOf(name, path);
-    return owner === provider && this.#vault.mayUse(provider, false) ? credential : undefined;
+    const mayUse = this.#vault.mayUse(provider, false) && this.#vault.leaves(credential.entry);
+    return owner === provider && mayUse ? credential : undefined;
   }
 
   async #answer({ entry }: Credential, { host }: AttendedRequest): Promise<HostAnswer> {

@@ -18,6 +18,7 @@ import {
   awsKeysOf,
   CAPTURED_MAX,
   Catalogue,
+  chosenOf,
   claimantOf,
   CredentialBroker,
   CredentialStore,
@@ -27,6 +28,7 @@ import {
   DEFINITIONS,
   holdsToken,
   hostTest,
+  isLeft,
   looksSecret,
   type NewCredential,
   type Provider,
@@ -36,9 +38,9 @@ import {
 } from "../../credential/mod.ts";
 import { CORP_PREFIX } from "../../credential/schema.ts";
 import { type AddedProvider, findAdded } from "./providers.ts";
-import { grantOf, readContract } from "../../session/mod.ts";
+import type { Granted } from "../../session/mod.ts";
+import type { GrantedVm } from "./labels.ts";
 import { eventsOf } from "../record/ledger.ts";
-import type { Vm } from "../vm/vm.ts";
 import { Buffer } from "node:buffer";
 import { isHostZone } from "../../base/address/mod.ts";
 import { openCa } from "../../network/ca/mod.ts";
@@ -170,33 +172,30 @@ function requireHost(
   }
 }
 
-/** Running VMs of people, with the providers that each is granted. */
-export async function vmsWithProviders(
-  vms: readonly Vm[],
-): Promise<{ name: string; providers: readonly Provider[] }[]> {
-  const granted = await Promise.all(
-    vms.filter(({ record }) => !record.parent).map(async ({ record, paths }) => {
-      const contract = await readContract(paths).catch(() => undefined);
-      return { name: record.name, providers: contract ? grantOf(contract).providers : [] };
-    }),
-  );
-  return granted.filter(({ providers }) => providers.length > 0);
-}
-
-/**
- * Running VMs whose programs may use a credential from now on, with the variables that have its ref.
- *
- * @param vms with the providers that each is granted
- */
+/** Running VMs whose programs may use a credential from now on, with the variables that have its ref. */
 export function vmsWith(
-  { provider, decoy, custom }: StoredEntry,
-  vms: readonly { name: string; providers: readonly Provider[] }[],
+  entry: StoredEntry,
+  vms: readonly GrantedVm[],
 ): { name: string; variables: string[] }[] {
+  const { provider, decoy, custom } = entry;
   if (decoy) return [];
   const variables = custom
     ? [...custom.env ?? []]
     : [...Catalogue.BUILT_IN.signs(provider) ? AWS_VARIABLES : Catalogue.BUILT_IN.envNamesOf(provider)];
-  return vms.filter(({ providers }) => providers.includes(provider)).map(({ name }) => ({ name, variables }));
+  return vms.filter(({ granted: { providers, labels } }) =>
+    providers.includes(provider) && isLeft(entry, labels)
+  ).map(({ name }) => ({ name, variables }));
+}
+
+/** Names of the running VMs whose key of its provider an entry is. */
+export function usersOf(
+  entry: StoredEntry,
+  all: readonly StoredEntry[],
+  vms: readonly GrantedVm[],
+): string[] {
+  return vms.filter(({ granted: { providers, labels } }) =>
+    providers.includes(entry.provider) && chosenOf(all, entry.provider, labels)?.ref === entry.ref
+  ).map(({ name }) => name);
 }
 
 function requireNoKey(field: "label" | "host" | "program", text: string): void {
@@ -210,12 +209,14 @@ function requireNoKey(field: "label" | "host" | "program", text: string): void {
 export function credentialView(
   { sealed: _, vms: __, decoy, subscription, kind, ...rest }: StoredEntry,
   problem?: string,
+  used_by: readonly string[] = [],
 ): CredentialView {
   return {
     ...rest,
     kind: subscription ? "subscription" : kind ?? "key",
     decoy: decoy === true,
     ...(problem !== undefined && { problem }),
+    ...(used_by.length > 0 && { used_by: [...used_by] }),
   };
 }
 
@@ -374,15 +375,15 @@ export async function guestTrust(home: Home): Promise<{ env: Record<string, stri
   return { env: TRUST, file: { path: CA_PATH, content, mode: 0o644 } };
 }
 
-/** Variables and files with the refs of these providers' credentials, and the VM's placeholders; none if the store has none. */
+/** Variables and files with the refs of granted credentials, and the VM's placeholders; none if the store has none. */
 export async function guestRefs(
   home: Home,
   vm: string | undefined,
-  providers: readonly Provider[],
+  granted: Granted,
 ): Promise<{ env: Record<string, string>; files: BootFile[] }> {
   const store = new CredentialStore(storePath(home));
-  if (providers.length === 0 || store.list().length === 0) return { env: {}, files: [] };
-  const broker = await CredentialBroker.open({ store, providers, ...(vm !== undefined && { vm }) });
+  if (granted.providers.length === 0 || store.list().length === 0) return { env: {}, files: [] };
+  const broker = await CredentialBroker.open({ store, ...granted, ...(vm !== undefined && { vm }) });
   try {
     const files = broker.guestFiles().map(({ path, text }) => ({
       path,

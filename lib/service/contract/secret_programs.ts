@@ -8,6 +8,7 @@ import { log } from "../../base/log/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
 import {
   CredentialStore,
+  isLeft,
   type Obtained,
   obtainSecret,
   type SecretOrigin,
@@ -87,8 +88,10 @@ export class SecretPrograms {
       const entries = this.#entries().filter(({ ref }) => only === undefined || ref === only);
       if (entries.length === 0) return;
       const contract = await readContract(vm.paths);
-      const [{ providers }, hostRefs] = [grantOf(contract), hostRefsOf(contract)];
-      const isUsed = ({ provider, ref }: StoredEntry) => providers.includes(provider) || hostRefs.has(ref);
+      const { providers, labels } = grantOf(contract, vm.record.credentials);
+      const hostRefs = hostRefsOf(contract);
+      const isUsed = (entry: StoredEntry) =>
+        providers.includes(entry.provider) && isLeft(entry, labels) || hostRefs.has(entry.ref);
       await Promise.all(
         entries.filter(isUsed).map(async (entry) => {
           const obtained = await this.#obtain(entry);

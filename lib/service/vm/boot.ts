@@ -69,6 +69,7 @@ type BootRecord = Pick<
   | "abilities"
   | "env"
   | "files"
+  | "credentials"
   | "environment"
   | "before"
   | "assets"
@@ -121,8 +122,11 @@ export async function makeBoot(
     resourceOf(resource, settings, profile, requestValue);
   await new Rules(home, corp).noticeFile(profile);
   const contract = await makeContract(sources, profile, request.host_services);
-  const providers = withRefs ? grantOf(contract).providers : [];
-  const [trust, refs] = await Promise.all([guestTrust(home), guestRefs(home, vm, providers)]);
+  const granted = grantOf(contract, request.credentials);
+  const [trust, refs] = await Promise.all([
+    guestTrust(home),
+    guestRefs(home, vm, withRefs ? granted : { ...granted, providers: [] }),
+  ]);
   const builtIn = { ...environment && imageEnv(environment), ...trust.env, ...refs.env };
   const guest = guestConfig(settings.bootConfig(), request.env, builtIn);
   guest.files.push(trust.file, ...refs.files);
@@ -144,6 +148,7 @@ export async function makeBoot(
       ram_mb: ramMb,
       abilities: abilities.length > 0 ? abilities : undefined,
       ...guest,
+      credentials: request.credentials,
       environment: environment && environmentRecord(environment),
       before: request.before && await imageOfBefore(home, request.before),
       assets: {
@@ -368,6 +373,7 @@ export const VmRequest = z.strictObject({
   arch: CreateRequest.shape.arch,
   env: EnvSchema,
   host_services: CreateRequest.shape.host_services,
+  credentials: CreateRequest.shape.credentials,
   image: CreateRequest.shape.image,
   environment: z.string().optional().describe("key of the environment that is the VM's"),
   before: z.strictObject({
@@ -393,8 +399,8 @@ export async function readRequest(paths: Pick<VmPaths, "dir">, record: VmRecord)
     if (!(error instanceof Deno.errors.NotFound)) {
       log.warn(`${path} is damaged: the VM boots with the values of its last boot`);
     }
-    const { cpus, ram_mb, env, environment, assets: { arch } } = record;
-    return { cpus, ram_mb, arch, env, ...(environment && { environment: environment.key }) };
+    const { cpus, ram_mb, env, credentials, environment, assets: { arch } } = record;
+    return { cpus, ram_mb, arch, env, credentials, ...(environment && { environment: environment.key }) };
   }
 }
 

@@ -2,7 +2,7 @@ import type { CreateRequest } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { requireKept } from "../../release/environment/mod.ts";
-import { madeBy, sessionPaths, type VmParent } from "../../session/mod.ts";
+import { grantOf, madeBy, sessionPaths, type VmParent } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import type { Hypervisor } from "../../machine/vm/mod.ts";
 import {
@@ -15,6 +15,7 @@ import {
   type VmRequest,
 } from "./boot.ts";
 import { withoutSecrets } from "../contract/credentials.ts";
+import { requireLabels } from "../contract/labels.ts";
 import { companionContract } from "./mcp_companions.ts";
 import type { Launcher, LauncherOptions } from "./launch.ts";
 import { liveFolder } from "./live_folder.ts";
@@ -116,6 +117,7 @@ export class VmMaker {
       vm: id,
       diskGb: request.disk_gb,
     });
+    requireLabels(this.#home, grantOf(boot.contract), request.credentials);
     const devcontainer = source?.record.devcontainer ?? request.devcontainer;
     const agent = request.agent ?? source?.record.agent;
     const live = request.live && await liveFolder(this.#options, request.live);
@@ -170,7 +172,7 @@ export class VmMaker {
   /** The values of a request, over the source request's; secrets are replaced by refs. */
   async #completeRequest(
     id: string,
-    { cpus, ram_mb, arch, env, image, host_services }: CreateRequest,
+    { cpus, ram_mb, arch, env, image, host_services, credentials }: CreateRequest,
     source: Vm | undefined,
   ): Promise<VmRequest> {
     const base = source && await readRequest(source.paths, source.record);
@@ -183,6 +185,7 @@ export class VmMaker {
       image: image ?? base?.image,
       environment: base?.environment,
       before: base?.before,
+      credentials: credentials ?? base?.credentials,
       env: await withoutSecrets(this.#home, id, { ...base?.env, ...env }),
     };
   }

@@ -198,7 +198,8 @@ export async function workOf({ record: { live }, paths }: Vm): Promise<VmWork> {
 }
 
 export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo {
-  const { created_at, id, forked_from, assets, live, environment, devcontainer, before } = vm.record;
+  const { created_at, id, forked_from, assets, live, environment, devcontainer, credentials, before } =
+    vm.record;
   const { accelerator, boot_stages, pid, started } = vm.state;
   return {
     ...summaryOf(vm, hypervisor.features),
@@ -212,6 +213,7 @@ export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo
       ...(assets.before !== undefined && { is_new: true as const }),
     },
     ...(devcontainer && { devcontainer }),
+    ...(credentials && { credentials }),
     arch: assets.arch,
     ...(forked_from && { forked_from }),
     ...(accelerator && { accelerator }),

@@ -3,7 +3,13 @@ import { z } from "zod";
 import { BudgetTerms } from "../../policy/budget/schema.ts";
 import { SCOPE } from "../../cache/schema.ts";
 import { ACCOUNTS } from "../../credential/mod.ts";
-import { checkNamed, CustomProviders, ProviderHosts, ProviderId } from "../../credential/schema.ts";
+import {
+  checkNamed,
+  CustomProviders,
+  ProviderHosts,
+  ProviderId,
+  ProviderLabels,
+} from "../../credential/schema.ts";
 import { NAMED_CLASSES } from "../../event/mod.ts";
 import { EXPORT_ROUTES } from "../../detection/mod.ts";
 import { IrSchema } from "../../detection/ir/schema.ts";
@@ -40,6 +46,8 @@ export const Contract = z.strictObject({
     custom: CustomProviders.optional(),
     /** the only hosts that keys of some providers may go to */
     provider_hosts: ProviderHosts.optional(),
+    /** labels of the only keys of some providers */
+    provider_labels: ProviderLabels.optional(),
     /** accounts that it may use at providers; absent: any */
     accounts: z.enum(ACCOUNTS).optional(),
     budget: BudgetTerms.optional(),
@@ -58,6 +66,7 @@ export const Contract = z.strictObject({
     providers: z.array(ProviderId).optional(),
     custom: CustomProviders.optional(),
     provider_hosts: ProviderHosts.optional(),
+    provider_labels: ProviderLabels.optional(),
     /** longest life of a machine, in minutes */
     vm_minutes: z.int().positive().optional(),
     budget: BudgetTerms.optional(),

@@ -68,6 +68,9 @@ export const VmRecord = z.strictObject({
     "image that it can go back to: absent, none; without a key, the image of its profile's packages",
   ),
   agent: z.string().optional().describe("profile of the agent that works in it; absent: unknown"),
+  credentials: z.record(z.string(), z.string()).optional().describe(
+    "labels of the keys that it was made with, by provider; absent: its profile's choice",
+  ),
   devcontainer: DevcontainerSettings.optional().describe("settings of a devcontainer.json; absent: none"),
   assets: z.strictObject({
     version: z.string(),

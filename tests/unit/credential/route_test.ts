@@ -17,7 +17,7 @@ import { home } from "../../../lib/base/home/mod.ts";
 import { DEFINITIONS, PROVIDERS, refOf } from "../../../lib/credential/mod.ts";
 import type { CredentialSubstitution, Event } from "../../../lib/event/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { SecretPrograms } from "../../../lib/service/mod.ts";
+import { type GrantedVm, SecretPrograms } from "../../../lib/service/mod.ts";
 import { KEY } from "../../helper/credential.ts";
 import type { Parsed } from "../../helper/json.ts";
 
@@ -25,7 +25,7 @@ const SECRET = "sk-ant-api03-" + "route".repeat(10);
 
 async function withApp(
   run: (call: Call, dir: string) => Promise<void>,
-  running: { name: string; providers: string[] }[] = [],
+  running: GrantedVm[] = [],
 ) {
   const dir = await Deno.makeTempDir();
   const app = new Hono();
@@ -121,7 +121,11 @@ Deno.test("an answer names the running VMs that may use a new key", () =>
     assertEquals(added.body.running, [{ name: "web", variables: ["NPM_TOKEN", "NODE_AUTH_TOKEN"] }]);
     const decoy = await call("POST", "/credentials/add", { provider: "npm", decoy: true });
     assertEquals(decoy.body.running, []);
-  }, [{ name: "web", providers: ["npm"] }, { name: "other", providers: ["github"] }]));
+  }, [
+    { name: "web", granted: { providers: ["npm"] } },
+    { name: "other", granted: { providers: ["github"] } },
+    { name: "narrow", granted: { providers: ["npm"], labels: [{ npm: ["work"] }] } },
+  ]));
 
 Deno.test("credentials are added, listed and revoked, and no answer holds a secret", () =>
   withApp(async (call) => {
