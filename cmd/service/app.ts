@@ -71,7 +71,12 @@ export function makeApp(service: Service): Hono {
   routePorts(app, supervisor);
   routeFiles(app, service);
   routeSnapshots(app, service);
-  routeCredentials(app, home, { corp, secrets, runningVms: () => grantedVms(supervisor.alive()) });
+  routeCredentials(app, home, {
+    corp,
+    secrets,
+    runningVms: () => grantedVms(supervisor.alive()),
+    sessions: () => service.sessions.list(),
+  });
   routeLogins(app, home);
   routeRecords(app, service, findLedger);
   routeDetection(app, service.activeDetections, service.sessions, findLedger);

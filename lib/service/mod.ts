@@ -6,14 +6,8 @@ export { budgetsOf } from "./contract/active_profiles.ts";
 export { HostLogins } from "./contract/logins.ts";
 export { dotEnvWithoutSecrets, isDotEnv } from "./contract/credentials.ts";
 export { addedProviders, providerViews } from "./contract/providers.ts";
-export {
-  auditCredentials,
-  credentialView,
-  isShown,
-  newCredential,
-  usersOf,
-  vmsWith,
-} from "./contract/credentials.ts";
+export { credentialView, isShown, newCredential, usersOf, vmsWith } from "./contract/credentials.ts";
+export { auditCredentials, type AuditedSession } from "./contract/credential_audit.ts";
 export { type GrantedVm, grantedVms } from "./contract/labels.ts";
 export { execBuffered, execPiped, execStreamed, type Pipes, type Send, type Trace } from "./run/exec.ts";
 export {

@@ -3,6 +3,7 @@ import type {
   CredentialAdded,
   CredentialAudit,
   CredentialList,
+  CredentialUse,
   CredentialView,
   ProviderList,
   ProviderView,
@@ -13,6 +14,7 @@ import type { Client } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, usageError, UTC_NOTE } from "../output.ts";
+import { readTime } from "../record/event_query.ts";
 import { readAwsKeys, readSecret } from "./secret.ts";
 
 const ADD: Command = {
@@ -124,15 +126,26 @@ export const command: CommandGroup = {
     },
     {
       name: "credentials audit",
-      usage: "[--ref REF] [--limit N] [--json]",
-      summary: "list uses of credentials, including denied ones",
+      usage: "[--vm NAME] [--since TIME] [--ref REF] [--each] [--limit N] [--json]",
+      summary: "count uses of credentials by VM, host and place, including refused ones",
       notes: [UTC_NOTE],
       options: [
+        { name: "vm", value: "NAME", about: "only VMs of this name, deleted or not", completes: "vms" },
+        {
+          name: "since",
+          value: "TIME",
+          about: "only from this time on: 2h (ago) or 2026-11-22T10:30",
+        },
+        { name: "each", about: "list each use, the latest first" },
         { name: "ref", value: "REF", about: "only this credential", completes: "credentials" },
-        { name: "limit", value: "N", about: "number of the latest uses; default 100" },
+        { name: "limit", value: "N", about: "with --each: number of the latest uses; default 100" },
         JSON_OPTION,
       ],
-      examples: ["sbx credentials audit --limit 20"],
+      examples: [
+        "sbx credentials audit",
+        "sbx credentials audit --vm demo --since 2h",
+        "sbx credentials audit --each --limit 20",
+      ],
       run: audit,
     },
   ],
@@ -420,21 +433,56 @@ async function audit(args: Arguments): Promise<number> {
   const client = await connect();
   const limit = args.number("limit", { min: 1, max: 1000 });
   const ref = args.text("ref") === undefined ? undefined : await findRef(client, args.text("ref")!);
-  const answer = await client.json<CredentialAudit>("GET", "/credentials/audit", { query: { ref, limit } });
+  const now = Date.now();
+  const text = args.text("since");
+  // No session is named whose start "+90s" could count from.
+  const since = text && await readTime("since", text, { now, start: () => Promise.resolve(now) });
+  const query = { ref, limit, since, vm: args.text("vm") };
+  const answer = await client.json<CredentialAudit>("GET", "/credentials/audit", { query });
   if (args.has("json")) await printJson(answer);
   else if (answer.rows.length === 0) await print("no uses of credentials");
-  else {
+  else if (!args.has("each") && limit === undefined) {
+    const headings = ["VM", "CREDENTIAL", "HOST", "PLACE", "OUTCOME", "COUNT", "FIRST", "LAST", "REASON"];
+    await print(table(headings, answer.uses.map(useRow)));
+    if (answer.uses_truncated) note("more uses differ; --vm and --since select some");
+  } else {
     const headings = ["TIME", "OUTCOME", "PROVIDER", "REF", "HOST", "LOCATION", "REASON"];
     await print(table(headings, answer.rows.map(auditRow)));
   }
   return 0;
 }
 
+function useRow(use: CredentialUse): string[] {
+  const { vm, session_id, provider, credential_ref, login, label, host, location, outcome, reason } = use;
+  return [
+    vm ?? session_id,
+    [login ?? provider, label ?? shortRef(credential_ref)].join(" "),
+    host ?? "",
+    location ?? "",
+    outcome,
+    String(use.count),
+    timeText(use.first_unix_ms),
+    timeText(use.last_unix_ms),
+    reason ?? "",
+  ];
+}
+
+function timeText(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 19).replace("T", " ");
+}
+
 function auditRow(
   { timestamp_unix_ms, outcome, provider, credential_ref, host, location, reason }: AuditRow,
 ): string[] {
-  const time = new Date(timestamp_unix_ms).toISOString().slice(0, 19).replace("T", " ");
-  return [time, outcome, provider, shortRef(credential_ref), host ?? "", location ?? "", reason ?? ""];
+  return [
+    timeText(timestamp_unix_ms),
+    outcome,
+    provider,
+    shortRef(credential_ref),
+    host ?? "",
+    location ?? "",
+    reason ?? "",
+  ];
 }
 
 function shortRef(ref: string): string {

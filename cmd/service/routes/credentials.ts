@@ -6,6 +6,7 @@ import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts"
 import {
   addedProviders,
   auditCredentials,
+  type AuditedSession,
   credentialView,
   type GrantedVm,
   isShown,
@@ -24,13 +25,15 @@ interface CredentialSources {
   secrets: Pick<SecretPrograms, "problemOf" | "accept" | "provideAll">;
   /** running VMs that may use credentials */
   runningVms(): Promise<GrantedVm[]>;
+  /** sessions with the names of their VMs */
+  sessions?(): Promise<AuditedSession[]>;
 }
 
 /** Routes of the credential store and of its audit (docs/design/contracts/09-credentials.md §9). */
 export function routeCredentials(
   app: Hono,
   home: Home,
-  { corp, secrets, runningVms }: CredentialSources,
+  { corp, secrets, runningVms, sessions }: CredentialSources,
 ): void {
   const store = new CredentialStore(storePath(home));
 
@@ -64,5 +67,5 @@ export function routeCredentials(
     }
     return credentialView(await store.revoke(params.ref));
   });
-  handle(app, credentialRoutes.audit, ({ query }) => auditCredentials(home, query));
+  handle(app, credentialRoutes.audit, async ({ query }) => auditCredentials(home, query, await sessions?.()));
 }

@@ -128,9 +128,23 @@ export const AuditRow = z.object({
 }).openapi("CredentialAuditRow");
 export type AuditRow = z.infer<typeof AuditRow>;
 
+export const CredentialUse = AuditRow.omit({ event_id: true, timestamp_unix_ms: true }).extend({
+  vm: z.string().optional().describe("name of the session's VM; absent: the index does not have it"),
+  label: z.string().optional().describe("of the credential, as the store has it now"),
+  login: z.string().optional().describe("subscription that the credential is of: claude, codex …"),
+  count: z.int(),
+  first_unix_ms: z.int(),
+  last_unix_ms: z.int(),
+}).openapi("CredentialUse");
+export type CredentialUse = z.infer<typeof CredentialUse>;
+
 export const CredentialAudit = z.object({
   rows: z.array(AuditRow).describe("newest first"),
   truncated: z.boolean().describe("more rows exist than the limit"),
+  uses: z.array(CredentialUse).describe(
+    "the same ones, and the ones beyond the limit, counted by session, credential, host, place and outcome",
+  ),
+  uses_truncated: z.boolean().describe("more than 1,000 differ"),
   unreadable: z.array(z.string()).describe("ids of sessions whose ledger cannot be read"),
 }).openapi("CredentialAudit");
 export type CredentialAudit = z.infer<typeof CredentialAudit>;
@@ -139,6 +153,8 @@ export const CredentialAuditQuery = z.object({
   ref: Ref.optional(),
   outcome: z.enum(OUTCOMES).optional(),
   session: z.string().optional().describe("id of a session"),
+  vm: z.string().max(128).optional().describe("name or id of a VM, deleted or not"),
+  since: z.coerce.number().int().min(0).optional().describe("from this time on, unix milliseconds"),
   limit: z.coerce.number().int().min(1).max(1000).optional(),
 });
 

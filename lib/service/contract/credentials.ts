@@ -1,16 +1,9 @@
 /**
- * Credentials as the API shows and takes them, secrets that a person brings for a VM, the refs that its
- * guest has in their place, and the audit of their use (docs/design/contracts/09-credentials.md §9).
+ * Credentials as the API shows and takes them, secrets that a person brings for a VM, and the refs that its
+ * guest has in their place (docs/design/contracts/09-credentials.md §9).
  */
-import { basename, join } from "node:path";
-import type { z } from "zod";
-import type {
-  AuditRow,
-  CredentialAdd,
-  CredentialAudit,
-  CredentialAuditQuery,
-  CredentialView,
-} from "../../client/api/mod.ts";
+import { basename } from "node:path";
+import type { CredentialAdd, CredentialView } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import {
@@ -40,14 +33,10 @@ import { CORP_PREFIX } from "../../credential/schema.ts";
 import { type AddedProvider, findAdded } from "./providers.ts";
 import type { Granted } from "../../session/mod.ts";
 import type { GrantedVm } from "./labels.ts";
-import { eventsOf } from "../record/ledger.ts";
 import { Buffer } from "node:buffer";
 import { isHostZone } from "../../base/address/mod.ts";
 import { openCa } from "../../network/ca/mod.ts";
 import { type BootFile, CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../machine/guest/wire/mod.ts";
-
-/** Rows of an audit without a limit in the request. */
-const AUDIT_ROWS = 100;
 
 /**
  * Checks a request for a credential.
@@ -223,43 +212,6 @@ export function credentialView(
 /** True for an entry that a person can use: not the token that renews a login. */
 export function isShown({ subscription }: StoredEntry): boolean {
   return subscription?.part !== "refresh";
-}
-
-/** Lists the uses of credentials, the latest first, from the ledgers of all sessions or of one. */
-export async function auditCredentials(
-  home: Home,
-  query: z.infer<typeof CredentialAuditQuery>,
-): Promise<CredentialAudit> {
-  const { ref, outcome, session, limit = AUDIT_ROWS } = query;
-  const all: AuditRow[] = [];
-  const unreadable: string[] = [];
-  for (const id of await listLedgers(home, session)) {
-    const rows = await readSubstitutions(join(home.dir, "ledgers", id, "session.db")).catch(() => undefined);
-    if (rows === undefined) unreadable.push(id);
-    else all.push(...rows);
-  }
-  const rows = all
-    .filter((row) =>
-      (ref === undefined || row.credential_ref === ref) && (!outcome || row.outcome === outcome)
-    )
-    .toSorted((a, b) => b.timestamp_unix_ms - a.timestamp_unix_ms);
-  return { rows: rows.slice(0, limit), truncated: rows.length > limit, unreadable };
-}
-
-/** Ids of sessions with a ledger, including sessions of deleted VMs. */
-async function listLedgers(home: Home, session?: string): Promise<string[]> {
-  const entries = Deno.readDir(join(home.dir, "ledgers"));
-  const names = await Array.fromAsync(entries, ({ name }) => name).catch((): string[] => []);
-  return names.filter((name) => session === undefined || name === session).sort();
-}
-
-async function readSubstitutions(ledger: string): Promise<AuditRow[]> {
-  const rows: AuditRow[] = [];
-  for await (const { common, credential } of eventsOf(ledger, { family: "credential" })) {
-    const { session_id, event_id, timestamp_unix_ms } = common;
-    if (credential) rows.push({ session_id, event_id, timestamp_unix_ms, ...credential.substitution });
-  }
-  return rows;
 }
 
 /** `.env`, `.env.local`, `prod.env`. */

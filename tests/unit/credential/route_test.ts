@@ -37,7 +37,11 @@ async function withApp(
   );
   const ofDir = home({ get: (name) => name === "SBX_HOME" ? dir : undefined });
   const secrets = new SecretPrograms(ofDir, { alive: () => [] });
-  routeCredentials(app, ofDir, { secrets, runningVms: () => Promise.resolve(running) });
+  routeCredentials(app, ofDir, {
+    secrets,
+    runningVms: () => Promise.resolve(running),
+    sessions: () => Promise.resolve([{ id: "one", name: "web" }]),
+  });
   const call: Call = async (method, path, json) => {
     const response = await app.request(path, {
       method,
@@ -214,11 +218,50 @@ async function ledger(dir: string, id: string, rows: CredentialSubstitution[], a
   await ledger.close();
 }
 
+Deno.test("the audit counts uses by VM, host, place and outcome, however many a guest makes", () =>
+  withApp(async (call, dir) => {
+    await call("POST", "/credentials/add", { provider: "anthropic", secret: SECRET, label: "work" });
+    const row = (host: string, outcome: "injected" | "denied", reason?: string): CredentialSubstitution => ({
+      provider: "anthropic",
+      credential_ref: refOf("anthropic", SECRET),
+      host,
+      location: "x-api-key",
+      outcome,
+      ...(reason !== undefined && { reason }),
+    });
+    const good = row("api.anthropic.com", "injected");
+    await ledger(dir, "one", [good, row("evil.example", "denied", "unknown ref"), good, good], 1000);
+    const { uses } = (await call("GET", "/credentials/audit?limit=1")).body as CredentialAudit;
+    const shared = { session_id: "one", vm: "web", provider: "anthropic", label: "work" };
+    assertEquals(
+      uses.map(({ credential_ref: _, location: __, ...use }) => use),
+      [
+        {
+          ...shared,
+          ...{ host: "api.anthropic.com", outcome: "injected", count: 3 },
+          ...{ first_unix_ms: 1000, last_unix_ms: 1003 },
+        },
+        {
+          ...shared,
+          ...{ host: "evil.example", outcome: "denied", reason: "unknown ref", count: 1 },
+          ...{ first_unix_ms: 1001, last_unix_ms: 1001 },
+        },
+      ],
+    );
+    const many = Array.from({ length: 1200 }, (_, at) => row(`h${at}.evil.example`, "denied", "unknown ref"));
+    await ledger(dir, "two", many, 5000);
+    const all = (await call("GET", "/credentials/audit")).body as CredentialAudit;
+    assertEquals([all.uses.length, all.uses_truncated, all.rows.length], [1000, true, 100]);
+    assertEquals(all.rows[0].host, "h1199.evil.example");
+  }));
+
 Deno.test("the audit shows the substitutions of all sessions, latest first", () =>
   withApp(async (call, dir) => {
     assertEquals((await call("GET", "/credentials/audit")).body, {
       rows: [],
       truncated: false,
+      uses: [],
+      uses_truncated: false,
       unreadable: [],
     });
     const row = (outcome: CredentialSubstitution["outcome"]): CredentialSubstitution => ({
@@ -243,4 +286,8 @@ Deno.test("the audit shows the substitutions of all sessions, latest first", () 
     assertEquals((await audit("?limit=1")).truncated, true);
     assertEquals(outcomes(await audit("?session=one&outcome=injected")), ["one injected"]);
     assertEquals(outcomes(await audit(`?ref=${refOf("github", SECRET)}`)), []);
+    assertEquals(outcomes(await audit("?vm=web")), ["one injected", "one captured"]);
+    assertEquals(outcomes(await audit("?vm=two")), ["two denied"]);
+    assertEquals(outcomes(await audit("?vm=nobody")), []);
+    assertEquals(outcomes(await audit("?since=1001")), ["two denied", "one injected"]);
   }));
