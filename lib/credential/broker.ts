@@ -15,6 +15,8 @@ import type {
   MessagePlace,
   RequestSignature,
   SignedRequest,
+  SshAccount,
+  SshLogin,
   Substituted,
 } from "../network/interface/mod.ts";
 import { awsSignature } from "./aws/request.ts";
@@ -37,6 +39,7 @@ import { type ProviderTerms, Vault } from "./vault.ts";
 import type { Home } from "../base/home/mod.ts";
 import { SubscriptionHost } from "./subscription/attend.ts";
 import { guestFiles, type GuestLoginFile } from "./subscription/guest.ts";
+import { sshAccountsAt, sshLogin, sshPlaces } from "./ssh/login.ts";
 import { Subscriptions } from "./subscription/subscriptions.ts";
 
 /** Parts of a broker. */
@@ -175,6 +178,19 @@ export class CredentialBroker implements CredentialPort {
         outcome: "injected",
       },
     };
+  }
+
+  sshAccounts(host: string, port: number): SshAccount[] {
+    return sshAccountsAt(this.#vault, `${plainHost(host)}:${port}`);
+  }
+
+  sshLogin(ref: string, host: string, port: number): SshLogin {
+    return sshLogin(this.#vault, ref, host, port);
+  }
+
+  /** `host:port` of the SSH servers that the host logs in to. */
+  sshPlaces(): string[] {
+    return sshPlaces(this.#vault);
   }
 
   signature(request: SignedRequest): RequestSignature | undefined {
@@ -436,6 +452,7 @@ interface SentSecrets {
 function guestEnvOf(vault: Vault, providers: Iterable<Provider>): Record<string, string> {
   const env: Record<string, string> = {};
   const git: [key: string, value: string][] = [];
+  const overSsh = new Set(sshPlaces(vault).map((place) => place.split(":")[0]));
   for (const provider of providers) {
     const credential = vault.chosen(provider);
     const definition = credential && vault.catalogueOf(credential).find(provider);
@@ -448,7 +465,7 @@ function guestEnvOf(vault: Vault, providers: Iterable<Provider>): Record<string,
       continue;
     }
     for (const name of namesFor(definition, credential.secret)) env[name] ??= credential.entry.ref;
-    git.push(...gitSettings(definition, credential.entry.hosts));
+    git.push(...gitSettings(definition, credential.entry.hosts, overSsh));
   }
   if (git.length > 0) env.GIT_CONFIG_COUNT = String(git.length);
   git.forEach(([key, value], at) => {
@@ -466,21 +483,28 @@ function isGitHelper(value: string): boolean {
 }
 
 /** Beginnings of a host's addresses for SSH; the port of its web server is another one. */
-function sshPrefixes(host: string): string[] {
+function sshPrefixes(host: string, overSsh: ReadonlySet<string>): string[] {
   const [name] = host.split(":");
+  if (overSsh.has(name)) return [];
   return [`git@${name}:`, `ssh://git@${name}/`, `ssh://git@${name}:22/`];
 }
 
 /**
  * Settings of git: it asks a helper for user and password and gets the ref, which the broker finds inside Basic; addresses for SSH,
  * for which a guest has no key, lead to the same repositories over https.
+ *
+ * @param overSsh hosts that the host of the VM has an SSH key for
  */
-function gitSettings({ git, env = [] }: Definition, named: readonly string[] = []): [string, string][] {
+function gitSettings(
+  { git, env = [] }: Definition,
+  named: readonly string[] = [],
+  overSsh: ReadonlySet<string>,
+): [string, string][] {
   if (!git) return [];
   const helper = `${GIT_HELPER}${git.user} && echo "password=$${env[0]}"; }; f`;
   return [...git.hosts, ...named].flatMap((host): [string, string][] => [
     [`credential.https://${host}.helper`, helper],
-    ...sshPrefixes(host).map((prefix): [string, string] => [
+    ...sshPrefixes(host, overSsh).map((prefix): [string, string] => [
       `url.https://${host}/.insteadOf`,
       prefix,
     ]),

@@ -96,6 +96,24 @@ export interface DatabaseTerms {
   md5?: true;
 }
 
+/** Terms of an SSH key (docs/design/contracts/09-credentials.md §9, "SSH"); none is secret. */
+export interface SshTerms {
+  /** as in `authorized_keys` */
+  public_key: string;
+  /** socket of the agent that has the private key; the secret is a random text then */
+  agent?: string;
+  /** where it logs in, and as whom */
+  servers: SshServer[];
+}
+
+export interface SshServer {
+  /** `host:port` */
+  host: string;
+  user: string;
+  /** the only keys that the server may have */
+  host_keys: string[];
+}
+
 /** One credential in the store's file. */
 export interface StoredEntry {
   /** docs/design/contracts/09-credentials.md §9 */
@@ -122,6 +140,8 @@ export interface StoredEntry {
   subscription?: StoredSubscription;
   /** of a database's password */
   database?: DatabaseTerms;
+  /** of an SSH key */
+  ssh?: SshTerms;
   /** ids of the VMs it was captured from; only they may use it until a person adds it */
   vms?: string[];
   /** ISO 8601; a revoked entry has no secret */
@@ -146,8 +166,21 @@ export interface StoreFile {
 
 /** Additional authenticated data of a secret: a modified entry does not open. */
 function additionalDataOf(
-  { ref, provider, hosts, custom, origin, created_at, source, decoy, vms, login, subscription, database }:
-    StoredEntry,
+  {
+    ref,
+    provider,
+    hosts,
+    custom,
+    origin,
+    created_at,
+    source,
+    decoy,
+    vms,
+    login,
+    subscription,
+    database,
+    ssh,
+  }: StoredEntry,
 ): Uint8Array<ArrayBuffer> {
   const bound = {
     ...{ ref, provider, hosts, created_at, source, decoy, vms },
@@ -156,6 +189,7 @@ function additionalDataOf(
     ...(origin && { origin }),
     ...(subscription && { subscription }),
     ...(database && { database }),
+    ...(ssh && { ssh }),
   };
   return new TextEncoder().encode(canonicalJson(bound));
 }
@@ -212,6 +246,7 @@ function isEntry(value: unknown): value is StoredEntry {
     sealed,
     subscription,
     database,
+    ssh,
     kind,
   } = objectOf(value);
   return typeof ref === "string" && REF.test(ref) && typeof provider === "string" &&
@@ -223,7 +258,7 @@ function isEntry(value: unknown): value is StoredEntry {
     isOptional(vms, isTextList) &&
     isText(created_at) && (source === "added" || source === "captured") &&
     (decoy === undefined || decoy === true) && isOptional(login, isLogin) &&
-    isOptional(subscription, isSubscription) && isOptional(database, isDatabase) &&
+    isOptional(subscription, isSubscription) && isOptional(database, isDatabase) && isOptional(ssh, isSsh) &&
     isOptional(kind, (text) => text === "token") && isOptional(revoked_at, isText) &&
     isOptional(sealed, (text) => typeof text === "string") &&
     (sealed === undefined) === (revoked_at !== undefined);
@@ -252,6 +287,21 @@ function isDatabase(value: unknown): boolean {
   const { user, name, tls, md5 } = objectOf(value);
   return isObject(value) && isOptional(user, isText) && isOptional(name, isText) &&
     isOptional(tls, (text) => text === "off") && isOptional(md5, (flag) => flag === true);
+}
+
+function isSsh(value: unknown): boolean {
+  const { public_key, agent, servers } = objectOf(value);
+  return isLine(public_key) && isOptional(agent, isText) && Array.isArray(servers) &&
+    servers.length <= LIST_MAX && servers.every((server) => {
+      const { host, user, host_keys } = objectOf(server);
+      return isText(host) && isText(user) && Array.isArray(host_keys) && host_keys.length <= LIST_MAX &&
+        host_keys.every(isLine);
+    });
+}
+
+/** A public key is longer than other texts. */
+function isLine(value: unknown): boolean {
+  return typeof value === "string" && value.length <= 8192;
 }
 
 function isTextList(value: unknown): boolean {

@@ -22,6 +22,8 @@ export {
   type LoginPlace,
   type LoginTerms,
   type SecretOrigin,
+  type SshServer,
+  type SshTerms,
   type StoredEntry,
   type StoreFile,
 } from "./entry.ts";

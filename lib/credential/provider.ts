@@ -110,6 +110,8 @@ export interface Definition {
   models?: { provider: string; apis: string[] };
   /** a database: its key is a password, which the host gives at this port by default and no request carries */
   database?: { port: number };
+  /** SSH servers: its keys sign logins of the host at this port by default, and no request carries them */
+  ssh?: { port: number };
   /** other words for it on the command line */
   aliases?: string[];
   /** its keys are taken from every VM, and no VM uses them without a grant */

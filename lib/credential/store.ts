@@ -13,6 +13,8 @@ import {
   parseStore,
   seal,
   type SecretOrigin,
+  type SshServer,
+  type SshTerms,
   type StoredEntry,
   type StoreFile,
   unseal,
@@ -42,6 +44,8 @@ export interface NewCredential {
   decoy?: boolean;
   /** of a database's password */
   database?: DatabaseTerms;
+  /** of an SSH key; its servers are added to the ones it has */
+  ssh?: SshTerms;
   /** VM it was captured from; absent when a person adds it */
   vm?: string;
 }
@@ -264,7 +268,7 @@ function requireSameTerms({ provider, database, vm }: NewCredential, before?: St
 }
 
 function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry): StoredEntry {
-  const { provider, label, hosts, custom, origin, decoy, database, vm } = credential;
+  const { provider, label, hosts, custom, origin, decoy, database, ssh, vm } = credential;
   const alive = before?.revoked_at === undefined ? before : undefined;
   const entry: StoredEntry = {
     ref,
@@ -281,6 +285,7 @@ function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry
   if (label ?? alive?.label) entry.label = label ?? alive?.label;
   const terms = vm === undefined ? database : alive?.database;
   if (terms) entry.database = terms;
+  if (ssh) entry.ssh = { ...ssh, servers: serversOf(alive?.ssh?.servers ?? [], ssh.servers) };
   if (texts.hosts.length) entry.hosts = texts.hosts;
   // A key that a guest brings again changes nothing that a person said of it.
   const places = vm === undefined ? custom : alive?.custom ?? custom;
@@ -290,6 +295,13 @@ function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry
   // Capturing a decoy's secret from a guest does not make it an ordinary credential.
   if (vm === undefined ? decoy : alive?.decoy) entry.decoy = true;
   return entry;
+}
+
+/** A server that is named again has its last user's host keys. */
+function serversOf(before: readonly SshServer[], added: readonly SshServer[]): SshServer[] {
+  const isNamed = ({ host, user }: SshServer) =>
+    added.some((each) => each.host === host && each.user === user);
+  return [...before.filter((each) => !isNamed(each)), ...added].slice(-LIST_KEPT);
 }
 
 /** Most hosts or VMs stored with one credential; the latest stay. */

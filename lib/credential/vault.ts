@@ -263,6 +263,7 @@ export class Vault {
         // No request carries a database's password, or a key that signs.
         .filter(({ entry: { provider } }) =>
           this.catalogue.namesHosts(provider) && !this.catalogue.find(provider)?.database &&
+          !this.catalogue.find(provider)?.ssh &&
           !this.catalogue.signs(provider)
         )
         .toSorted((a, b) => Number(a.entry.provider === "mcp") - Number(b.entry.provider === "mcp"))

@@ -15,6 +15,7 @@ export type EventProcess = NonNullable<EventCommon["process"]>;
 export type HttpEvent = NonNullable<Event["http"]>;
 export type HttpAws = NonNullable<HttpEvent["request"]["aws"]>;
 export type HttpGit = NonNullable<HttpEvent["request"]["git"]>;
+export type HttpSsh = NonNullable<HttpEvent["request"]["ssh"]>;
 export type HttpBody = HttpEvent["request"]["body"];
 export type DbEvent = NonNullable<Event["db"]>;
 export type McpEvent = NonNullable<Event["mcp"]>;

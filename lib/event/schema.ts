@@ -71,7 +71,7 @@ const Body = z.strictObject({
 
 const Headers = z.record(z.string(), z.array(z.string())).describe("values by lower-case name");
 
-/** A request of git over HTTP (docs/design/contracts/05-policy.md §5, "Git"). */
+/** A request of git over HTTP or SSH (docs/design/contracts/05-policy.md §5, "Git"). */
 const Git = z.strictObject({
   service: z.enum(["git-upload-pack", "git-receive-pack"]).describe("fetch, push"),
   updates: z.array(z.strictObject({
@@ -93,6 +93,13 @@ const Aws = z.strictObject({
   service: z.string().describe("as in signatures"),
 });
 
+/** A command of a guest over SSH (docs/design/contracts/05-policy.md §5, "SSH"). */
+const Ssh = z.strictObject({
+  command: z.string().describe("command line, or name of the subsystem; empty for a shell"),
+  kind: z.enum(["git", "exec", "sftp", "shell", "subsystem"]),
+  user: z.string().describe("user that the host logs in as"),
+});
+
 const Http = z.strictObject({
   request: z.strictObject({
     method: z.string(),
@@ -109,6 +116,7 @@ const Http = z.strictObject({
     body: Body,
     aws: Aws.optional(),
     git: Git.optional(),
+    ssh: Ssh.optional(),
   }),
   response: z.strictObject({
     status: z.int(),

@@ -219,6 +219,7 @@ const FAMILIES: Record<EventFamily, { view: string; columns: Columns }> = {
       request_body: "http.request.body",
       git: "http.request.git",
       aws: "http.request.aws",
+      ssh: "http.request.ssh",
       status: "http.response.status",
       response_bytes: "http.response.bytes",
       cache_digest: "http.response.cache_digest",

@@ -17,6 +17,7 @@ import { Terminator } from "./guest/terminator.ts";
 import { Tunnel, type TunnelEnd } from "./guest/tunnel.ts";
 import { type NetTimeouts, TIMEOUTS } from "./limit.ts";
 import { DatabaseProxy } from "./database/mod.ts";
+import { SshProxy } from "./ssh/mod.ts";
 import { Pool } from "./upstream/pool.ts";
 import type { DialAddress, TcpConnector } from "./upstream/upstream.ts";
 import type { Ca } from "./ca/mod.ts";
@@ -46,6 +47,7 @@ export class NetProxy {
   readonly #tunnel: Tunnel;
   readonly #databases: DatabaseProxy;
   readonly #databaseTls: Terminator;
+  readonly #ssh: SshProxy;
   /** connections for documents that vouch for artefacts of the cache */
   #documents?: Pool;
   /** open streams of the guest */
@@ -79,6 +81,7 @@ export class NetProxy {
     this.#tunnel = new Tunnel(this.#context);
     this.#databases = new DatabaseProxy(this.#context);
     this.#databaseTls = new Terminator(options.ca, DATABASE_ALPN);
+    this.#ssh = new SshProxy(this.#context, options.ca);
   }
 
   /** Number of open connections of the guest and to upstreams. */
@@ -170,6 +173,11 @@ export class NetProxy {
       const host = this.#hostOf(flow);
       const accounts = this.#options.broker.databases?.(host, flow.port) ?? [];
       if (accounts.length > 0) return await this.#serveDatabase(connection, conn, flow, by, accounts);
+      const sshAccounts = this.#options.broker.sshAccounts?.(host, flow.port) ?? [];
+      if (sshAccounts.length > 0) {
+        const client = { connection, flow, by, host, accounts: sshAccounts };
+        return await sendRefusal(conn, await this.#ssh.serve(client));
+      }
       let protocol = await recognize(connection, flow.port, this.#timeouts);
       if (protocol === "other") protocol = await this.#serveRaw(connection, conn, flow, by);
       if (protocol === "tls") await this.#serveTls(connection, conn, flow, by);

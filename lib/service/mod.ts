@@ -9,6 +9,7 @@ export { addedProviders, providerViews } from "./contract/providers.ts";
 export { credentialView, isShown, newCredential, usersOf, vmsWith } from "./contract/credentials.ts";
 export { auditCredentials, type AuditedSession } from "./contract/credential_audit.ts";
 export { type GrantedVm, grantedVms } from "./contract/labels.ts";
+export { sshTerms } from "./contract/ssh.ts";
 export { execBuffered, execPiped, execStreamed, type Pipes, type Send, type Trace } from "./run/exec.ts";
 export {
   findJob,

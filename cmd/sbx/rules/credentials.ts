@@ -67,10 +67,26 @@ const ADD: Command = {
       value: "SECONDS",
       about: "use such a secret for so long before asking again; default 900",
     },
-    { name: "user", value: "USER", about: "the only user of a database that the password is for" },
+    {
+      name: "user",
+      value: "USER",
+      about: "with ssh: user to log in as, by default git; with a database: the only user of the password",
+    },
     { name: "database", value: "NAME", about: "the only database that the password is for" },
     { name: "tls", value: "off", about: "reach a database of this machine without TLS" },
     { name: "md5", about: "let an old PostgreSQL ask for an MD5 hash of the password" },
+    {
+      name: "key",
+      value: "FILE",
+      about: "with ssh: file of the private key; with --agent, of the public one",
+    },
+    { name: "agent", about: "with ssh: the agent of SSH_AUTH_SOCK has the key, and signs with it" },
+    {
+      name: "host-key",
+      value: "KEY",
+      about: "with ssh: key that the server may have (repeatable); default: the ones in known_hosts",
+      many: true,
+    },
     { name: "decoy", about: "create a key that grants no access; any use of it raises a finding" },
     JSON_OPTION,
   ],
@@ -85,6 +101,7 @@ const ADD: Command = {
     "sbx credentials add gitlab --host gitlab.example.com",
     "sbx credentials add postgres --host db.example.com:5432 --user app",
     "sbx credentials add aws",
+    "sbx credentials add ssh --host github.com --key ~/.ssh/id_ed25519",
     "sbx credentials add mcp --host mcp.example.com",
     "sbx credentials add --custom acme --host api.acme.example --header x-acme-key --env ACME_API_KEY",
   ],
@@ -179,6 +196,7 @@ function row(
     origin,
     problem,
     database,
+    ssh,
     kind,
     source,
     created_at,
@@ -188,7 +206,13 @@ function row(
   }: CredentialView,
 ): string[] {
   const { user, name, tls } = database ?? {};
-  const terms = [user && `as ${user}`, name && `in ${name}`, tls && "without TLS"].filter(Boolean).join(" ");
+  const users = ssh && [...new Set(ssh.servers.map((server) => server.user))].join(", ");
+  const terms = [
+    (user ?? users) && `as ${user ?? users}`,
+    ssh?.agent && "by an agent",
+    name && `in ${name}`,
+    tls && "without TLS",
+  ].filter(Boolean).join(" ");
   const named = hosts ?? custom?.hosts;
   const marks = [
     kind === "key" ? "" : kind,
@@ -222,7 +246,7 @@ async function add(args: Arguments): Promise<number> {
   if (others.length > 0) {
     throw usageError(ADD, "several hosts", "name one with each key; --custom takes several");
   }
-  const definition: Pick<ProviderView, "id" | "hosts" | "signed_hosts"> | undefined = custom
+  const definition: Pick<ProviderView, "id" | "hosts" | "signed_hosts" | "ssh"> | undefined = custom
     ? { id: provider, hosts: custom.hosts }
     : findProvider(await fetchProviders(client), provider);
   if (!definition) {
@@ -237,8 +261,15 @@ async function add(args: Arguments): Promise<number> {
   if (definition.hosts.length === 0 && !isSigning && host === undefined) {
     throw usageError(ADD, `a credential for ${definition.id} needs --host HOST`);
   }
+  if (!definition.ssh && ["key", "agent", "host-key"].some((name) => args.has(name))) {
+    throw usageError(ADD, `--key, --agent and --host-key are for ssh, and not for ${definition.id}`);
+  }
+  // Loaded with the first SSH key.
+  const ssh = definition.ssh && await (await import("./ssh_key.ts")).readSshKey(args, host!);
   // The service generates the key of a decoy.
-  const secret = decoy || origin
+  const secret = ssh
+    ? ssh.secret
+    : decoy || origin
     ? undefined
     : isSigning
     ? await readAwsKeys()
@@ -251,7 +282,7 @@ async function add(args: Arguments): Promise<number> {
     ...(custom && { custom }),
     ...(origin && { origin }),
     ...(decoy && { decoy }),
-    ...databaseTerms(args),
+    ...(ssh ? { ssh: ssh.ssh } : databaseTerms(args)),
   };
   const added = await client.json<CredentialAdded>("POST", "/credentials/add", { json });
   await (args.has("json") ? printJson(added) : print(added.ref));
@@ -386,6 +417,7 @@ function factsOf(provider: ProviderView): string[][] {
     ["files", files.join(", ")],
     ["keys begin with", prefixes.join(", ")],
     ["models", models ? `${models.provider} (${models.apis.join(", ")})` : ""],
+    ["SSH", provider.ssh ? `port ${provider.ssh.port}` : ""],
     ["database", provider.database ? `port ${provider.database.port}` : ""],
     ["not yet", not_yet],
     ["source", from ?? (checked ? `${docs}, read on ${checked}` : `${docs}, not checked`)],

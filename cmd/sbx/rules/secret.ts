@@ -72,7 +72,8 @@ async function readPiped(): Promise<string> {
   return new TextDecoder().decode(Uint8Array.from(bytes));
 }
 
-async function readTyped(prompt: string): Promise<string> {
+/** Reads a line of a terminal without echo. */
+export async function readTyped(prompt: string): Promise<string> {
   await Deno.stderr.write(new TextEncoder().encode(prompt));
   Deno.stdin.setRaw(true);
   try {

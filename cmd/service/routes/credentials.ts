@@ -13,6 +13,7 @@ import {
   newCredential,
   providerViews,
   type SecretPrograms,
+  sshTerms,
   usersOf,
   vmsWith,
 } from "../../../lib/service/mod.ts";
@@ -51,7 +52,8 @@ export function routeCredentials(
     };
   });
   handle(app, credentialRoutes.add, async ({ body }) => {
-    const credential = newCredential(body, await addedProviders(home, corp));
+    const ssh = body.ssh && await sshTerms(body);
+    const credential = newCredential(body, await addedProviders(home, corp), ssh);
     const keep = body.origin && await secrets.accept(body.origin);
     const [entry] = await store.add([credential]);
     keep?.(entry.ref);

@@ -39,6 +39,38 @@ const DatabaseTerms = z.strictObject({
   md5: z.literal(true).optional().describe("an old server may ask for an MD5 hash of it"),
 });
 
+const PublicKey = z.string().max(4096).regex(
+  /^(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]+={0,2}$/,
+  'must be a public key such as "ssh-ed25519 AAAA…", without a comment',
+);
+const SshUser = z.string().min(1).max(128).regex(
+  /^[^\p{Cc}\p{Z}-][^\p{Cc}\p{Z}]*$/u,
+  "must be the name of a user",
+);
+const AgentSocket = z.string().max(107).regex(/^\/[^\p{Cc}]*$/u, "must be the whole path of a socket");
+
+/** Terms of an SSH key, as they are stored. */
+const SshTerms = z.strictObject({
+  public_key: PublicKey,
+  agent: AgentSocket.optional().describe("socket of the agent of the host that has the key"),
+  servers: z.array(z.strictObject({
+    host: z.string().describe("host:port"),
+    user: SshUser,
+    host_keys: z.array(PublicKey),
+  })),
+});
+
+/** Terms of an SSH key for one server. */
+const SshAdd = z.strictObject({
+  user: SshUser.describe("user to log in as"),
+  host_keys: z.array(PublicKey).min(1).max(16).describe("the only keys that the server may have"),
+  agent: AgentSocket.optional().describe("socket of an agent of the host, in place of a secret"),
+  public_key: PublicKey.optional().describe("key of the agent"),
+}).refine(
+  ({ agent, public_key }) => (agent === undefined) === (public_key === undefined),
+  "an agent needs public_key, and a secret has its own",
+);
+
 export const CredentialView = z.object({
   ref: z.string().describe("opaque reference: credential:blake3:<64 hex>"),
   provider: ProviderId,
@@ -48,6 +80,7 @@ export const CredentialView = z.object({
   origin: SecretOrigin.optional().describe("program or variable of the host that gives the secret"),
   problem: z.string().optional().describe("why it has no secret now"),
   database: DatabaseTerms.optional().describe("of a database's password"),
+  ssh: SshTerms.optional().describe("of an SSH key"),
   created_at: z.string(),
   source: z.enum(["added", "captured"]).describe("added by a person, or captured from a guest's traffic"),
   kind: z.enum(["key", "token", "subscription"]).describe(
@@ -91,6 +124,7 @@ export const ProviderView = z.object({
   models: z.object({ provider: z.string(), apis: texts }).optional()
     .describe("its name in events and prices of models, and the APIs it speaks"),
   database: z.object({ port: z.int() }).optional().describe("a database, and its usual port"),
+  ssh: z.object({ port: z.int() }).optional().describe("SSH servers, and their usual port"),
   aliases: texts.optional(),
   from: z.string().optional().describe("corp, or the profile that adds it; absent: built in"),
   not_yet: z.string().optional().describe("ways of authenticating that sbx does not broker"),
@@ -112,6 +146,7 @@ export const CredentialAdd = z.strictObject({
   custom: CustomProvider.optional().describe("hosts and places of a provider that nothing else defines"),
   origin: SecretOrigin.optional().describe("in place of a secret"),
   database: DatabaseTerms.optional().describe("for providers with database"),
+  ssh: SshAdd.optional().describe("for the provider ssh, whose secret is a private key as PKCS #8 in base64"),
 }).openapi("CredentialAdd");
 export type CredentialAdd = z.infer<typeof CredentialAdd>;
 

@@ -86,7 +86,7 @@ const is = (path: string, value: string) => `${path} == ${quote(value)}`;
 function http(event: Event): Need | undefined {
   if (!event.http) return undefined;
   const { request } = event.http;
-  const { method, scheme, host, port, path, git } = request;
+  const { method, scheme, host, port, path, git, ssh } = request;
   const authority = `${host.includes(":") ? `[${host}]` : host}${
     port === (scheme === "http" ? 80 : 443) ? "" : `:${port}`
   }`;
@@ -100,10 +100,11 @@ function http(event: Event): Need | undefined {
       is("http.request.scheme", scheme),
       is("http.request.method", method),
       ...gitTests(git),
+      ...(ssh ? [is("http.request.ssh.kind", ssh.kind), is("http.request.ssh.user", ssh.user)] : []),
     ],
-    field: "http.request.path",
-    isPath: true,
-    value: path,
+    ...(ssh && method === "CONNECT"
+      ? { field: "http.request.ssh.command", value: ssh.command }
+      : { field: "http.request.path", isPath: true, value: path }),
     open: "any query, headers and body",
     other: { ...event, http: { request: { ...request, query: "sbx-witness" } } },
   };

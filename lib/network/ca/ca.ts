@@ -38,6 +38,20 @@ export class Ca {
     });
   }
 
+  /**
+   * Derives 32 bytes for another key of this machine, which are as secret as the CA's.
+   *
+   * @param label of the use; another label gives other bytes
+   */
+  async derive(label: string): Promise<Uint8Array<ArrayBuffer>> {
+    const encoder = new TextEncoder();
+    const key = await crypto.subtle.importKey("raw", encoder.encode(this.#pair.key), "HKDF", false, [
+      "deriveBits",
+    ]);
+    const terms = { name: "HKDF", hash: "SHA-256", salt: new Uint8Array(), info: encoder.encode(label) };
+    return new Uint8Array(await crypto.subtle.deriveBits(terms, key, 256));
+  }
+
   async #load(): Promise<(name: string) => Promise<Leaf>> {
     const { createLeafSigner } = await import("./sign.ts");
     try {

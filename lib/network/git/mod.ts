@@ -4,6 +4,8 @@
  */
 export { COMMANDS_MAX, type GitUpdate, type PushReading, readPush } from "./push.ts";
 export {
+  formatError,
+  formatPushRefusal,
   formatRefusal,
   type GitReply,
   type GitRequest,

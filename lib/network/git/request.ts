@@ -117,7 +117,8 @@ export function formatRefusal({ service, step }: GitRequest, line: string, push?
   };
 }
 
-function formatPushRefusal({ updates, features, fault }: PushReading, line: string): Uint8Array {
+/** Formats the answer to a refused push, as the server's would be. @param line reason, without control characters */
+export function formatPushRefusal({ updates, features, fault }: PushReading, line: string): Uint8Array {
   const bandMax = features.has("side-band-64k") ? PACKET_MAX : features.has("side-band") ? SMALL_BAND_MAX : 0;
   const isReported = features.has("report-status") || features.has("report-status-v2");
   if (fault !== undefined || !isReported) {
@@ -144,7 +145,8 @@ function bands(band: number, bytes: Uint8Array, max: number): Uint8Array[] {
   return packets;
 }
 
-function formatError(line: string): Uint8Array {
+/** Formats the packet by which a server ends a conversation. @param line reason, without control characters */
+export function formatError(line: string): Uint8Array {
   return formatPacket(`ERR ${line}`);
 }
 

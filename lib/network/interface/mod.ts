@@ -29,6 +29,8 @@ export {
   type SignedRequest,
   type SocketRequest,
   type SocketResponse,
+  type SshAccount,
+  type SshLogin,
   type Substituted,
 } from "./port.ts";
 export type { Header } from "../message/header.ts";

@@ -134,6 +134,31 @@ export interface DatabaseLogin {
   substitution: CredentialSubstitution;
 }
 
+/** An account at an SSH server that the guest may use; its key stays in the broker. */
+export interface SshAccount {
+  /** of the key */
+  ref: string;
+  user: string;
+  /** as in `authorized_keys` */
+  publicKey: string;
+  /** the only keys that the server may have, as in `authorized_keys` */
+  hostKeys: readonly string[];
+}
+
+/** A login at an SSH server. */
+export interface SshLogin {
+  /**
+   * Signs for the server.
+   *
+   * @param algorithm such as `rsa-sha2-512`; of another key than RSA its type
+   * @throws {SbxError} `ssh.agent`, `credential.denied`
+   */
+  sign(data: Uint8Array, algorithm: string): Promise<Uint8Array>;
+  /** aborts when the credential is revoked: the connection has to end */
+  released: AbortSignal;
+  substitution: CredentialSubstitution;
+}
+
 /**
  * Exchanges secrets for refs and back. Header names are lower case; the path and query of a request come as a header
  * field named `:path`, so that secrets and refs in a query are found too.
@@ -162,6 +187,10 @@ export interface CredentialPort {
   databases?(host: string, port: number): DatabaseAccount[];
   /** Gives the password of an account for a login. @throws {CredentialDenied} e.g. revoked */
   login?(ref: string, host: string, port: number): DatabaseLogin;
+  /** Accounts at the SSH server of this host and port that the guest may use, the latest first. */
+  sshAccounts?(host: string, port: number): SshAccount[];
+  /** Lets the key of an account be used for a login. @throws {CredentialDenied} e.g. revoked */
+  sshLogin?(ref: string, host: string, port: number): SshLogin;
   /** Removes secrets from the fields of a message that is about to be recorded, names included. */
   scrubFields(headers: readonly Header[]): readonly Header[];
   /**

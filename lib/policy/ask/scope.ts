@@ -41,11 +41,13 @@ export function scopeOf(
   const fields = COVERED[family].map((path) => valueAt(event, path));
   return {
     covers,
-    key: blake3(JSON.stringify([layer, id, reason ?? name, event_type, ...fields, ...gitOf(event)])),
+    key: blake3(
+      JSON.stringify([layer, id, reason ?? name, event_type, ...fields, ...gitOf(event), ...sshOf(event)]),
+    ),
   };
 }
 
-/** Fields whose values an answer covers, by family; of a push, its service, refs and kinds too. */
+/** Fields whose values an answer covers, by family; of a push, its service, refs and kinds too; over SSH, what runs. */
 const COVERED: Readonly<Record<string, readonly string[]>> = {
   http: ["method", "scheme", "host", "port", "path"].map((name) => `http.request.${name}`),
   dns: ["dns.request.qtype", "dns.request.qname"],
@@ -61,12 +63,14 @@ const COVERED: Readonly<Record<string, readonly string[]>> = {
 /** Scope of an event in words; `undefined` for an event without its family's object. */
 const WORDS: Record<string, (event: Event) => string | undefined> = {
   http: ({ http }) => {
-    const { method, scheme, host, port, path, git } = http?.request ?? {};
+    const { method, scheme, host, port, path, git, ssh } = http?.request ?? {};
     if (!host) return undefined;
     const authority = `${host.includes(":") ? `[${host}]` : host}:${port}`;
     const refs = git?.updates?.length ? `, which does ${updatesLine(git.updates)}` : "";
     return method === "CONNECT"
-      ? `${method} ${scheme}://${authority}`
+      ? ssh
+        ? `${ssh.kind}${ssh.command && ` "${ssh.command}"`} at ${scheme}://${ssh.user}@${authority}`
+        : `${method} ${scheme}://${authority}`
       : `${method} ${scheme}://${authority}${path}${refs}, with any query, headers and body`;
   },
   dns: ({ dns }) => dns && `${dns.request.qtype} ${dns.request.qname}`,
@@ -103,11 +107,18 @@ function gitOf({ http }: Event): unknown[] {
   return git ? [git.service, git.updates?.map(({ kind, ref }) => [kind, ref])] : [];
 }
 
+/** What runs over SSH, in the key of its scope. */
+function sshOf({ http }: Event): unknown[] {
+  const ssh = http?.request.ssh;
+  return ssh ? [ssh.kind, ssh.user, ssh.command] : [];
+}
+
 /** CEL for the events that an answer covers. */
 export function coveredMatch(event: Event): string {
   const { event_type } = event.common;
   const tests = COVERED[familyOf(event_type)].map((path) => testOf(path, valueAt(event, path)));
-  return [`common.event_type == ${quote(event_type)}`, ...tests, ...gitTests(event)].join(" && ");
+  return [`common.event_type == ${quote(event_type)}`, ...tests, ...gitTests(event), ...sshTests(event)]
+    .join(" && ");
 }
 
 function testOf(path: string, value: unknown): string {
@@ -124,6 +135,14 @@ function gitTests({ http }: Event): string[] {
     `http.request.git.service == ${quote(git.service)}`,
     `http.request.git.updates.all(update, ${refs.length ? refs.join(" || ") : "false"})`,
   ];
+}
+
+function sshTests({ http }: Event): string[] {
+  const ssh = http?.request.ssh;
+  if (!ssh) return [];
+  return (["kind", "user", "command"] as const).map((name) =>
+    `http.request.ssh.${name} == ${quote(ssh[name])}`
+  );
 }
 
 function literalOf(value: unknown): string {

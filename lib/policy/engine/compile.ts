@@ -224,6 +224,8 @@ const DERIVED = new Set([
 const RAW_PATH = "http.request.raw_path";
 /** The git operation of a request: read from its path and body. */
 const GIT = "http.request.git.";
+/** What runs over SSH: read from the command. */
+const SSH = "http.request.ssh.";
 /** The operation of a request to Amazon: read from its host, head and body. */
 const AWS = "http.request.aws.";
 /** The copy that answered a request; the host sets it. */
@@ -334,6 +336,9 @@ function rewritableField(path: string) {
   }
   if (path.startsWith("db.")) {
     throw new MatchError(`${path} describes a statement, which is sent as it is; block it instead`);
+  }
+  if (path.startsWith(SSH)) {
+    throw new MatchError(`"${path}" is read from the command, which is not rewritten`);
   }
   if (path.startsWith(AWS)) {
     throw new MatchError(`${path} describes an operation at Amazon; block it instead`);

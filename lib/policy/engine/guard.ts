@@ -177,6 +177,17 @@ function chainsIn(node: unknown): string[] {
   return chain ? [chain.join(".")] : chainsIn((node as ASTNode).args);
 }
 
+// Commands over SSH (docs/design/contracts/05-policy.md §5, "SSH"): a rule that allows a host means its requests, and not
+// that anything may run there.
+
+const SSH = "http.request.ssh";
+
+/** True when an allow names no command, of a command over SSH. */
+export function overlooksCommand(rule: CompiledRule, { http }: Event): boolean {
+  return http?.request?.ssh !== undefined && http.request.method === "CONNECT" &&
+    rule.rule.action === "allow" && !readsPart(rule, SSH);
+}
+
 // Private addresses (docs/design/contracts/05-policy.md §5, "Private addresses"): a rule on a name, a method
 // or a time opens none of them. Only a rule that distinguishes the address from a public one does.
 

@@ -72,6 +72,12 @@ export const DEFAULT_RULES: readonly Rule[] = [
     "traffic other than HTTP and TLS cannot be inspected, so a rule must allow it",
   ),
   block(
+    "block-ssh-command",
+    'http.request.method == "CONNECT" && http.request.scheme == "ssh"',
+    "commands, files and shells over SSH",
+    "over SSH only git passes without a rule that names what may run (http.request.ssh)",
+  ),
+  block(
     "block-model-websocket",
     '"upgrade" in http.request.headers && is_model_host(http.request.host) && !(' +
       READ_SOCKET + ")",

@@ -12,7 +12,13 @@ import { resetCost } from "./cel.ts";
 import { celMessage, type CompiledRule, type Program, type Rewrite } from "./compile.ts";
 import { FlatEvent, quote } from "./field.ts";
 import type { TypeIndex } from "./lookup.ts";
-import { isPassedThrough, isWithin, type PassthroughGuard, type PrivateAddressGuard } from "./guard.ts";
+import {
+  isPassedThrough,
+  isWithin,
+  overlooksCommand,
+  type PassthroughGuard,
+  type PrivateAddressGuard,
+} from "./guard.ts";
 import { type Rule, ruleLabel } from "./rule.ts";
 import { PRIORITY_DEFAULT, type Protocol } from "./rule_term.ts";
 import { isPrivateHost } from "../../base/address/mod.ts";
@@ -98,6 +104,7 @@ export class Run {
     if (next.rule.detection_level) this.#addFinding(next);
     const { action } = next.rule;
     if (action === "rewrite") this.#rewrite(next);
+    else if (overlooksCommand(next, this.event)) this.#unmatched.push(next);
     else if (action === "block" || !this.privateAddresses.overlooks(next, this.event)) this.#decider = next;
     else if (action === "ask") this.#openAsk ??= next;
   }

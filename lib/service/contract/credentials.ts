@@ -26,10 +26,12 @@ import {
   type NewCredential,
   type Provider,
   SECRET_MIN,
+  type SshTerms,
   type StoredEntry,
   storePath,
 } from "../../credential/mod.ts";
 import { CORP_PREFIX } from "../../credential/schema.ts";
+import { knownHosts, sshPlaceOf } from "./ssh.ts";
 import { type AddedProvider, findAdded } from "./providers.ts";
 import type { Granted } from "../../session/mod.ts";
 import type { GrantedVm } from "./labels.ts";
@@ -42,11 +44,13 @@ import { type BootFile, CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../ma
  * Checks a request for a credential.
  *
  * @param added providers of corp and of profiles
+ * @param ssh terms of an SSH key, as `sshTerms` makes them
  * @throws {SbxError} `credential.invalid`: its fields do not fit together; as {@linkcode findAdded}
  */
 export function newCredential(
   { provider, secret, label, host, decoy, custom: said, origin, database }: CredentialAdd,
   added: readonly AddedProvider[] = [],
+  ssh?: SshTerms,
 ): NewCredential {
   const builtIn = Catalogue.BUILT_IN.named(provider);
   if (said) requireNew(provider, builtIn);
@@ -60,11 +64,20 @@ export function newCredential(
   }
   requireHost(definition, host);
   if (database) requireDatabase(definition, host!, database);
+  if ((ssh !== undefined) !== (definition.ssh !== undefined)) {
+    throw new SbxError(
+      "credential.invalid",
+      `${definition.id} ${ssh ? "has no SSH keys" : "needs the terms of a key"}`,
+      {
+        hint: "sbx credentials add ssh --host HOST --key FILE",
+      },
+    );
+  }
   if (definition.signed_hosts && secret !== undefined) requireAwsKeys(secret);
   if (label !== undefined) requireNoKey("label", label);
   // Clouds give hosts random names, with dots.
   if (host !== undefined && (!host.includes(".") || holdsToken(host))) requireNoKey("host", host);
-  if ((secret === undefined) === (origin === undefined) && !decoy || decoy && origin) {
+  if ((secret === undefined) === (origin === undefined) && !decoy && !ssh || decoy && origin) {
     throw new SbxError("credential.invalid", origin ? "two secrets for one key" : "the secret is missing", {
       hint: "give a secret, or a program or variable that has it; only a decoy can do without",
     });
@@ -73,13 +86,14 @@ export function newCredential(
   return {
     provider: definition.id,
     // The ref of a secret that changes is made of a random text.
-    secret: secret ?? (origin ? crypto.randomUUID() : decoySecret(definition.id)),
+    secret: secret ?? (origin || ssh ? crypto.randomUUID() : decoySecret(definition.id)),
     label,
     ...(host !== undefined && { hosts: [placeOf(definition, host)] }),
     ...(custom && { custom }),
     ...(origin && { origin }),
     ...(decoy && { decoy }),
     ...(database && Object.keys(database).length > 0 && { database }),
+    ...(ssh && { ssh }),
   };
 }
 
@@ -96,8 +110,9 @@ function requireNew(id: Provider, builtIn: Definition | undefined): void {
   });
 }
 
-/** A database has a port: another one is another server. */
-function placeOf({ database }: Definition, host: string): string {
+/** A database, or an SSH server, has a port: another one is another server. */
+function placeOf({ database, ssh }: Definition, host: string): string {
+  if (ssh) return sshPlaceOf(host);
   return database && !host.includes(":") ? `${host}:${database.port}` : host;
 }
 
@@ -133,7 +148,7 @@ function requireAwsKeys(secret: string): void {
 
 /** A host is for providers whose keys name one, and needed where they own none. */
 function requireHost(
-  { id, hosts, named_hosts, signed_hosts, database }: Definition,
+  { id, hosts, named_hosts, signed_hosts, database, ssh }: Definition,
   host: string | undefined,
 ): void {
   const invalid = (problem: string, hint: string) => new SbxError("credential.invalid", problem, { hint });
@@ -147,8 +162,8 @@ function requireHost(
       "give host with mcp, or leave it out",
     );
   }
-  // A database is no HTTP server that a provider could own.
-  if (database) return;
+  // Neither is an HTTP server that a provider could own.
+  if (database || ssh) return;
   const name = host.split(":")[0];
   if (!named_hosts.some((pattern) => hostTest(pattern)(name))) {
     throw invalid(`keys of ${id} do not go to ${name}`, `name a host such as ${named_hosts.join(" or ")}`);
@@ -342,7 +357,7 @@ export async function guestRefs(
       content: new TextEncoder().encode(text).toBase64(),
       mode: 0o600,
     }));
-    return { env: broker.guestEnv(), files };
+    return { env: broker.guestEnv(), files: [...files, ...await knownHosts(home, broker.sshPlaces())] };
   } finally {
     await broker.close();
   }

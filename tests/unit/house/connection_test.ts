@@ -33,6 +33,7 @@ const PLACES: Record<string, "itself" | "world" | string> = {
   "lib/base/proxy/host_network.ts": "world",
   "lib/client/remote/https.ts":
     "another machine's gateway by HTTPS, through the environment's proxy: the token is inside TLS",
+  "lib/credential/ssh/agent.ts": "an SSH agent of this machine, by its socket",
   "lib/network/dns/resolver.ts": "resolvers, which no HTTP proxy serves",
   "lib/support/doctor/host/machine.ts": "the proxy itself, to see whether it is there",
   "lib/fleet/nats.ts": "a NATS server, which no HTTP proxy serves",

@@ -1,0 +1,69 @@
+/** Accounts at SSH servers that a VM may use, and logins with their keys (docs/design/contracts/09-credentials.md §9, "SSH"). */
+import { plainHost } from "../../base/address/mod.ts";
+import type { SshAccount, SshLogin } from "../../network/interface/mod.ts";
+import type { SshTerms } from "../entry.ts";
+import { grantSecret } from "../grant.ts";
+import type { Credential, Vault } from "../vault.ts";
+
+/** Accounts at a server, the latest first. @param place `host:port` */
+export function sshAccountsAt(vault: Vault, place: string): SshAccount[] {
+  vault.poll();
+  return [...usable(vault)].toSorted((a, b) => b.entry.created_at.localeCompare(a.entry.created_at))
+    .flatMap(({ entry: { ref, ssh, hosts } }) =>
+      hosts?.includes(place)
+        ? ssh!.servers.filter(({ host }) => host === place).map(({ user, host_keys }) => ({
+          ref,
+          user,
+          publicKey: ssh!.public_key,
+          hostKeys: host_keys,
+        }))
+        : []
+    );
+}
+
+/** Servers that a VM may use, as `host:port`. */
+export function sshPlaces(vault: Vault): string[] {
+  return [...new Set([...usable(vault)].flatMap(({ entry }) => entry.ssh!.servers.map(({ host }) => host)))];
+}
+
+/** @throws {CredentialDenied} for a refused ref */
+export function sshLogin(vault: Vault, ref: string, host: string, port: number): SshLogin {
+  const to = { scheme: "https", host, port };
+  const grant = () =>
+    grantSecret(
+      vault,
+      ref,
+      to,
+      "signature",
+      (provider, catalogue) => catalogue.find(provider)?.ssh !== undefined,
+    );
+  const { provider, signal } = grant();
+  return {
+    released: signal,
+    substitution: {
+      provider,
+      credential_ref: ref,
+      host: plainHost(host),
+      location: "signature",
+      outcome: "injected",
+    },
+    async sign(data, algorithm) {
+      const { agent, public_key } = vault.get(ref)?.entry.ssh as SshTerms;
+      // Loaded with the first login.
+      if (agent !== undefined) {
+        const { signWithAgent } = await import("./agent.ts");
+        return await signWithAgent(agent, public_key, data, algorithm);
+      }
+      const { signWith } = await import("./key.ts");
+      // It may have been revoked meanwhile.
+      return signWith(grant().secret, data, algorithm);
+    },
+  };
+}
+
+function* usable(vault: Vault): Generator<Credential> {
+  for (const credential of vault.active()) {
+    const { provider, source, decoy, ssh } = credential.entry;
+    if (ssh && source === "added" && !decoy && vault.mayUse(provider, false)) yield credential;
+  }
+}
