@@ -62,6 +62,7 @@ export async function signWithAgent(
   publicKey: string,
   data: Uint8Array,
   algorithm: string,
+  waitMs = ANSWER_MS,
 ): Promise<Uint8Array> {
   const { blob } = parsePublicKey(publicKey)!;
   const flags = new Uint8Array(4);
@@ -72,6 +73,7 @@ export async function signWithAgent(
     joinBytes([strings(blob, data), flags]),
     SIGN_RESPONSE,
     `does not sign with ${fingerprintOf(blob)}: it does not hold the key, or its user refused`,
+    waitMs,
   );
   let signature: Uint8Array | undefined;
   try {
@@ -91,13 +93,14 @@ async function ask(
   content: Uint8Array,
   expected: number,
   refusal = "refuses",
+  waitMs = ANSWER_MS,
 ): Promise<Uint8Array> {
   let conn: Deno.UnixConn | undefined;
   let isLate = false;
   const timer = setTimeout(() => {
     isLate = true;
     closeQuietly(conn);
-  }, ANSWER_MS);
+  }, waitMs);
   try {
     requireOwn(socket);
     conn = await Deno.connect({ transport: "unix", path: socket });
@@ -113,7 +116,7 @@ async function ask(
     throw agentError(socket, refusal);
   } catch (cause) {
     if (cause instanceof SbxError) throw cause;
-    if (isLate) throw agentError(socket, `did not answer within ${ANSWER_MS / 1000} s`, cause);
+    if (isLate) throw agentError(socket, `did not answer within ${waitMs / 1000} s`, cause);
     throw agentError(socket, conn ? "ended the connection without an answer" : "cannot be reached", cause);
   } finally {
     clearTimeout(timer);

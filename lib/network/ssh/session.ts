@@ -54,6 +54,8 @@ export interface SessionHost {
 interface Opened {
   channel: Channel;
   writer: ChannelWriter;
+  /** settles when the connection to the server is gone */
+  gone: Promise<void>;
   /** how its command ended, once it has */
   exit: { code?: number | null; signal?: string };
   /** sbx refused the client's request, and reads the rest of it */
@@ -281,13 +283,19 @@ class RunningSession {
     // A guest that leaves ends the command.
     if (this.#gone.aborted) channel.close();
     this.#gone.addEventListener("abort", () => channel.close());
-    return { channel, writer: new ChannelWriter(channel, channel, stream), exit };
+    return { channel, writer: new ChannelWriter(channel, channel, stream), gone: stream.gone, exit };
   }
 
   /** Passes the server's answers on, and its exit status at their end. */
   async #relay(open: Opened, moved: RelayedBytes, toServer: Promise<void>): Promise<void> {
     const { channel, exit } = open;
-    const closed = new Promise<void>((resolve) => channel.once("close", () => resolve()));
+    // Without a reader, a channel does not say that it is closed.
+    const closed = new Promise<void>((resolve) => {
+      channel.once("close", () => resolve());
+      open.gone.then(resolve);
+      this.#gone.addEventListener("abort", () => resolve());
+      if (this.#gone.aborted) resolve();
+    });
     const count = (bytes: number) => {
       moved.received += bytes;
     };

@@ -128,6 +128,16 @@ function loginError(
   if (error?.level === "client-timeout") {
     return new SbxError("upstream.timeout", `${name} did not complete the login in time`, { cause: error });
   }
+  if (/signature verification failed/i.test(error?.message ?? "")) {
+    return new SbxError(
+      "ssh.host_key",
+      `${name} shows its host key and has not the private one; it got nothing`,
+      {
+        cause: error,
+        hint: "another machine is in between: ask your user",
+      },
+    );
+  }
   const known =
     /no matching (?:key exchange algorithm|host key format|C->S cipher|S->C cipher|C->S MAC|S->C MAC)/i;
   const [words] = known.exec(error?.message ?? "") ?? [];

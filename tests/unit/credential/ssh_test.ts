@@ -346,6 +346,12 @@ Deno.test("nothing that an agent says is sent unless it is a signature of the ke
       assertEquals(error.code, "ssh.agent");
       agent.close();
     }
+    const silent = Deno.listen({ transport: "unix", path: join(dir, "silent") });
+    const accepted = silent.accept();
+    const hung = () => signWithAgent(join(dir, "silent"), publicKey, DATA, "ssh-ed25519", 50);
+    await assertRejects(hung, SbxError, "did not answer within 0.05 s");
+    (await accepted).close();
+    silent.close();
     let asked = new Uint8Array();
     const honest = await lyingAgent(dir, (request) => {
       asked = request as Uint8Array<ArrayBuffer>;
