@@ -69,7 +69,7 @@ export class AccessRequests {
       );
       if (answer.decision !== "allow") throw blocked(guestLine(answer));
       const ms = timeOf(answer);
-      this.#grant(event.common.event_id, request.host, coveredMatch(event), ms);
+      this.#grant(event.common.event_id, request.host, coveredMatch(event, answer.answered?.of), ms);
       return ms === Infinity
         ? "your user allowed it for this session"
         : `your user allowed it for ${ms / 60_000} minutes`;

@@ -275,7 +275,7 @@ Deno.test("programs of a VM wait for the rules", async (t) => {
     await t.step("one that is denied gets the kernel's refusal", async () => {
       const running = run("tac /tmp/lines; echo $?");
       await eventually("it asks", async () => (await asks()).length === 1);
-      await sbx.ok("deny", (await asks())[0].ask_id);
+      await sbx.ok("deny", (await asks())[0].ask_id, "--for", "once");
       const { stdout, stderr } = await running;
       assertEquals(stdout, "126\n");
       assertStringIncludes(stderr, "your user denied it");
@@ -291,7 +291,7 @@ Deno.test("programs of a VM wait for the rules", async (t) => {
         );
         assertEquals(stdout, "");
         assertEquals((await waiting).stdout, "126\n");
-        await sbx.ok("deny", (await asks())[0].ask_id);
+        await sbx.ok("deny", (await asks())[0].ask_id, "--for", "once");
       },
     );
 

@@ -27,15 +27,24 @@ const SAVE_OPTION: Option = {
 export function answerCommand(decision: AskAnswer["decision"]): Command {
   const command: Command = {
     name: decision,
-    usage: decision === "allow" ? "ASK [--for TIME] [--save-as-rule]" : "ASK [--for TIME]",
+    usage: decision === "allow" ? "ASK [--for TIME] [--host] [--save-as-rule]" : "ASK [--for TIME] [--host]",
     summary: `${decision} a waiting event, or with --for similar ones too`,
-    notes: ["With --for it answers every event that sbx asks shows as covered.", UTC_NOTE],
+    notes: [
+      "With --for it answers every event that sbx asks shows as covered; with --host every one of that host.",
+      ...decision === "deny"
+        ? [`A denial holds for ${DENY_MINUTES} minutes: a program tries again at once.`]
+        : [],
+      UTC_NOTE,
+    ],
     options: [
       {
         name: "for",
         value: "TIME",
-        about: "answer the covered events alike for minutes or hours, such as 10m or 2h, or for the session",
+        about: decision === "allow"
+          ? "minutes or hours, such as 10m or 2h, the session, or once (default; with --host the session)"
+          : `minutes or hours, such as 10m or 2h, the session, or once; default ${DENY_MINUTES}m`,
       },
+      { name: "host", about: "answer for the whole host: every request, and the lookups of its addresses" },
       ...(decision === "allow" ? [SAVE_OPTION] : []),
       JSON_OPTION,
     ],
@@ -44,13 +53,14 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
     examples: [
       `sbx ${decision} ask-3f2a90c1d7e4-9c1d2e7a`,
       `sbx ${decision} ask-3f2a90c1d7e4-9c1d2e7a --for 10m`,
+      `sbx ${decision} ask-3f2a90c1d7e4-9c1d2e7a --host`,
     ],
     async run(args) {
-      const answer: AskAnswer = { decision, ...scopeOf(command, args) };
       const path = `/asks/${encodeURIComponent(args.words[0])}/resolve`;
       const client = await connect();
       const shown = await findAsk(client, args.words[0]);
-      if (args.has("save-as-rule")) await saveAsRule(client, shown);
+      const answer: AskAnswer = { decision, ...scopeOf(command, args, shown) };
+      if (args.has("save-as-rule")) await saveAsRule(client, shown, answer.of);
       const json: AskResolve = { ...answer, digest: shown.digest };
       const ask = await client.json<AskView>("POST", path, { json });
       await (args.has("json") ? printJson(ask) : print(
@@ -73,24 +83,42 @@ async function findAsk(client: Client, askId: string): Promise<AskView> {
 }
 
 /** The event of a one-time answer, or the covered events of a lasting one. */
-function reachOf({ subject, covers }: AskView, { scope, minutes }: AskAnswer): string {
-  if (scope === "once" || !covers) return subject;
-  return `${covers}, for ${scope === "session" ? "the session" : count(minutes!, "minute")}`;
+function reachOf({ subject, covers, covers_host }: AskView, { scope, minutes, of }: AskAnswer): string {
+  const covered = of ? covers_host : covers;
+  if (scope === "once" || !covered) return subject;
+  return `${covered}, for ${scope === "session" ? "the session" : count(minutes!, "minute")}`;
 }
 
-function scopeOf(command: Command, args: Arguments): Omit<AskAnswer, "decision"> {
+function scopeOf(command: Command, args: Arguments, ask: AskView): Omit<AskAnswer, "decision"> {
   const text = args.text("for");
-  if (text === undefined) return { scope: "once" };
-  if (text === "session") return { scope: "session" };
+  const of = args.has("host") ? { of: "host" as const } : {};
+  if (args.has("host") && ask.covers_host === undefined) {
+    throw usageError(command, `${ask.ask_id} is about no host`, "leave out --host");
+  }
+  if (args.has("host") && text === "once") throw usageError(command, "--host needs a time, or the session");
+  if (text === undefined && command.name === "deny") return shortDenial(ask, of);
+  if (text === "once" || text === undefined && !args.has("host")) return { scope: "once" };
+  if (text === "session" || text === undefined) return { scope: "session", ...of };
   const [, number, unit] = text.match(/^(\d{1,4})(m|h)$/) ?? [];
   if (!number) {
     throw usageError(
       command,
       `invalid value "${text}" of --for`,
-      "give minutes or hours, such as 10m or 2h, or session",
+      "give minutes or hours, such as 10m or 2h, session, or once",
     );
   }
-  return { scope: "minutes", minutes: Number(number) * (unit === "h" ? 60 : 1) };
+  return { scope: "minutes", minutes: Number(number) * (unit === "h" ? 60 : 1), ...of };
+}
+
+/** Minutes for which a denial holds, unless the person says otherwise. */
+const DENY_MINUTES = 10;
+
+/** The denial of an ask without a time: of one that covers nothing else, once. */
+export function shortDenial(
+  { covers }: Pick<AskView, "covers">,
+  of: Pick<AskAnswer, "of"> = {},
+): Omit<AskAnswer, "decision"> {
+  return covers === undefined ? { scope: "once" } : { scope: "minutes", minutes: DENY_MINUTES, ...of };
 }
 
 /**
@@ -98,12 +126,18 @@ function scopeOf(command: Command, args: Arguments): Omit<AskAnswer, "decision">
  *
  * @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked`, `policy.invalid`: nothing is written, and the ask waits
  */
-async function saveAsRule(client: Client, { ask_id, session_id }: AskView): Promise<void> {
+async function saveAsRule(
+  client: Client,
+  { ask_id, session_id }: AskView,
+  of?: "host",
+): Promise<void> {
   const [{ withRule }, { parseToml }] = await Promise.all([
     import("../../../lib/policy/author/mod.ts"),
     import("../../../lib/base/toml/mod.ts"),
   ]);
-  const saved = await client.json<AskRule>("GET", `/asks/${encodeURIComponent(ask_id)}/rule`);
+  const saved = await client.json<AskRule>("GET", `/asks/${encodeURIComponent(ask_id)}/rule`, {
+    query: of ? { of } : {},
+  });
   const { profile_id, rule_id, rule, replaces } = saved;
   const { text } = await withRule(parseToml("", "rule"), rule_id, rule as RuleTable);
   await print(plain(text.trim(), true));

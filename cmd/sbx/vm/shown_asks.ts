@@ -1,10 +1,11 @@
 /** Questions of policy on the terminal of a command, answered there. */
-import type { AskList, AskResolve, AskView } from "../../../lib/client/api/mod.ts";
+import type { AskAnswer, AskList, AskResolve, AskView } from "../../../lib/client/api/mod.ts";
 import { asSbxError } from "../../../lib/base/error/mod.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { READ_MS } from "../../../lib/policy/ask/mod.ts";
 import { openAskSocket } from "../connect.ts";
+import { shortDenial } from "../rules/answer.ts";
 import type { Banner } from "./attach.ts";
 
 const BELL = "\x07";
@@ -65,14 +66,26 @@ function lineOf(asks: AskView[]): string | undefined {
 }
 
 async function answerHere(client: Client, ask: AskView): Promise<void> {
-  const { ask_id, covers, digest } = ask;
+  const { ask_id, digest } = ask;
   note(`sbx asks ${questionOf(ask)}`);
-  const question = `  allow? y = once, s = for the session${covers ? ` (${plain(covers)})` : ""}, n = no [n]`;
-  const answer = readAnswer(question)?.trim().toLowerCase();
-  const json: AskResolve = answer === "s" && covers
-    ? { decision: "allow", scope: "session", digest }
-    : { decision: answer === "y" || answer === "s" ? "allow" : "deny", scope: "once", digest };
+  const json: AskResolve = { ...answerOf(ask, readAnswer(`  ${choicesOf(ask)} [n]`)), digest };
   await client.json("POST", `/asks/${encodeURIComponent(ask_id)}/resolve`, { json });
+}
+
+/** The answers that a person may type, in words. */
+function choicesOf({ covers, covers_host }: AskView): string {
+  const session = covers ? ` (${plain(covers)})` : "";
+  const host = covers_host ? `, h = for the session (${plain(covers_host)})` : "";
+  return `allow? y = once, s = for the session${session}${host}, n = no`;
+}
+
+/** The answer that a person typed; anything else, and nothing, is a no, which holds for a while: programs try again at once. */
+function answerOf(ask: AskView, line: string | null): AskAnswer {
+  const typed = line?.trim().toLowerCase();
+  if (typed === "h" && ask.covers_host) return { decision: "allow", scope: "session", of: "host" };
+  if (typed === "s" && ask.covers) return { decision: "allow", scope: "session" };
+  if (typed === "y" || typed === "s") return { decision: "allow", scope: "once" };
+  return { decision: "deny", ...shortDenial(ask) };
 }
 
 /**

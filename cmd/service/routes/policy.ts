@@ -100,7 +100,7 @@ export function routePolicy(
   handle(
     app,
     policyRoutes.askRule,
-    ({ params }): Promise<AskRule> => ruleOfAsk(params.id, { asks, rules, findLedger }),
+    ({ params, query }): Promise<AskRule> => ruleOfAsk(params.id, { asks, rules, findLedger }, query.of),
   );
 
   async function savedRule(profileId: string, ruleId: string): Promise<RuleSaved> {

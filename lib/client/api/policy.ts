@@ -277,7 +277,10 @@ export const policyRoutes = {
     method: "get",
     path: "/asks/{id}/rule",
     tags,
-    request: { params: ask },
+    request: {
+      params: ask,
+      query: z.object({ of: z.literal("host").optional().describe("host: for the event's whole host") }),
+    },
     responses: answers("the rule by which events like this one pass without a question; not saved", AskRule),
   }),
   why: createRoute({

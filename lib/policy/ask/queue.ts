@@ -5,7 +5,7 @@ import { type Answered, applyAnswer, type Decision, subjectLine } from "../decis
 import type { Layer } from "../engine/rule_term.ts";
 import { APPROVAL_MINUTES_MAX, ASK_TIMEOUT, ASKS_MAX, SUBJECT_MAX } from "./limit.ts";
 import type { AnsweredBy, Ask, AskAnswer, KeptAsk } from "./schema.ts";
-import { scopeOf } from "./scope.ts";
+import { type AskScope, joins, scopeOf } from "./scope.ts";
 import type { AskRecord } from "../decision/decision.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
@@ -24,11 +24,15 @@ interface Pending {
   layer: Layer | "none";
   /** absent: an answer covers this event only */
   key?: string;
+  /** key of the event's whole host; absent: an answer cannot be for it */
+  host?: string;
   /** of the event: {@linkcode contentOf} */
   content: string;
   timer: ReturnType<typeof setTimeout>;
   /** absent: its request ended with the connections of a VM that was suspended or copied; the next one like it waits here */
   waiter?: Waiter;
+  /** of events that wait for the same answer */
+  joined?: Waiter[];
 }
 
 /** Whatever is held until an ask is answered. */
@@ -89,7 +93,7 @@ export class AskQueue {
     const { rule } = decision;
     const scope = scopeOf(event, rule, shown);
     const content = contentOf(shown);
-    const earlier = scope && this.#earlier(scope.key, content);
+    const earlier = scope && this.#earlier(scope, content);
     if (earlier) return applyAnswer(decision, earlier);
     const { event_id, enforceability } = event.common;
     const canRepeat = enforceability !== "observe_only" && isWhole(shown);
@@ -100,6 +104,14 @@ export class AskQueue {
       const answered = await new Promise<Answered>((settle) => {
         left.waiter = { eventId: event_id, canRepeat, settle };
         waits?.(left.ask);
+      });
+      return applyAnswer(decision, answered);
+    }
+    const same = joins(event) && [...this.#pending.values()].find(({ key }) => key === scope?.key);
+    if (scope && same) {
+      const answered = await new Promise<Answered>((settle) => {
+        (same.joined ??= []).push({ eventId: event_id, canRepeat, settle });
+        waits?.(same.ask);
       });
       return applyAnswer(decision, answered);
     }
@@ -116,6 +128,7 @@ export class AskQueue {
       event_type: event.common.event_type,
       subject: shorten(askLine(shown)),
       ...(scope && { covers: scope.covers }),
+      ...(scope?.host && { covers_host: scope.host.covers }),
       rule_id: rule.id,
       reason: rule.reason ?? rule.name,
       created_at: new Date(now).toISOString(),
@@ -124,7 +137,8 @@ export class AskQueue {
     const ask: Ask = { ...identityOf(asked, content), ...asked, expires_at, status: "pending" };
     const answered = await new Promise<Answered>((settle) => {
       const waiter = { eventId: event_id, canRepeat, settle };
-      this.#add({ ask, layer: rule.layer, key: scope?.key, content, waiter }, timeout * 1000);
+      const keys = { key: scope?.key, ...scope?.host && { host: scope.host.key } };
+      this.#add({ ask, layer: rule.layer, ...keys, content, waiter }, timeout * 1000);
       waits?.(ask);
     });
     return applyAnswer(decision, answered);
@@ -134,8 +148,9 @@ export class AskQueue {
    * Answers an ask, and every other pending ask that the answer covers.
    *
    * @param shown digest of the ask that the person read; the service always has one
-   * @throws SbxError `ask.not_found`; `ask.changed`: another ask was shown; `ask.invalid`: minutes out of range, or a
-   * lasting answer to an ask that has no scope; `policy.blocked`: an allowance that would loosen a corp rule
+   * @throws SbxError `ask.not_found`; `ask.changed`: another ask was shown; `ask.invalid`: minutes out of range, a lasting
+   * answer to an ask that has no scope, or one for the host of an event without one; `policy.blocked`: an allowance that
+   * would loosen a corp rule
    */
   resolve(askId: string, answer: AskAnswer, answeredBy?: AnsweredBy, shown?: string): Ask {
     const pending = this.#pending.get(askId);
@@ -160,12 +175,19 @@ export class AskQueue {
         hint: "answer with scope once, which covers this event only",
       });
     }
+    if (answer.of && (pending.host === undefined || answer.scope === "once")) {
+      const why = pending.host === undefined
+        ? "is of no host"
+        : "an answer for the host is for a time, or the session";
+      throw new SbxError("ask.invalid", `${askId}: ${why}`, { hint: "sbx allow ASK --host --for session" });
+    }
     const status = answer.decision === "allow" ? "allowed" : "denied";
     const answered = this.#end(askId, status, answer, answeredBy);
-    if (answer.scope !== "once" && pending.key !== undefined) {
-      this.#standing.set(pending.key, { answered, until });
+    const wide = answer.of ? "host" : "key";
+    if (answer.scope !== "once" && pending[wide] !== undefined) {
+      this.#standing.set(pending[wide], { answered, until });
       for (const other of [...this.#pending.values()]) {
-        if (other.key === pending.key) this.#end(other.ask.ask_id, status, answer, answeredBy);
+        if (other[wide] === pending[wide]) this.#end(other.ask.ask_id, status, answer, answeredBy);
       }
     } else if (!pending.waiter && pending.key !== undefined) {
       const expires = Date.parse(pending.ask.expires_at);
@@ -176,8 +198,20 @@ export class AskQueue {
 
   /** Takes back the ask about an event that nothing waits for any more; while the asks are held, it waits for the next one. */
   withdraw(eventId: string): void {
-    const pending = [...this.#pending.values()].find(({ waiter }) => waiter?.eventId === eventId);
+    const isOf = (waiter?: Waiter) => waiter?.eventId === eventId;
+    const pending = [...this.#pending.values()].find(({ waiter, joined }) =>
+      isOf(waiter) || joined?.some(isOf)
+    );
     if (!pending) return;
+    const { joined = [] } = pending;
+    if (joined.length > 0) {
+      // Another event goes on waiting for the answer.
+      const gone = isOf(pending.waiter) ? pending.waiter : joined.find(isOf);
+      if (gone === pending.waiter) pending.waiter = joined.shift();
+      else pending.joined = joined.filter((each) => each !== gone);
+      gone?.settle(this.#unanswered(pending));
+      return;
+    }
     if (this.#isHeld && canStay(pending)) this.#leave(pending);
     else this.#end(pending.ask.ask_id, "expired");
   }
@@ -195,7 +229,7 @@ export class AskQueue {
   /** Takes the asks that outlive the machine out of the queue; their requests end. */
   take(): KeptAsk[] {
     return [...this.#pending.values()].filter(canStay).map((pending) => {
-      const { ask, layer, key, content, timer } = pending;
+      const { ask, layer, key, host, content, timer } = pending;
       this.#leave(pending);
       clearTimeout(timer);
       this.#pending.delete(ask.ask_id);
@@ -203,6 +237,7 @@ export class AskQueue {
         ask,
         layer,
         key: key!,
+        ...host !== undefined && { host },
         content,
         remaining_ms: Math.max(0, Date.parse(ask.expires_at) - this.#now()),
       };
@@ -226,14 +261,17 @@ export class AskQueue {
   }
 
   /** An answer given before the event; the one to a single event is used up. */
-  #earlier(key: string, content: string): Answered | undefined {
+  #earlier({ key, host }: AskScope, content: string): Answered | undefined {
     const single = singleKey(key, content);
     const once = this.#single.get(single);
     this.#single.delete(single);
-    const lasting = this.#standing.get(key);
     const now = this.#now();
-    if (lasting && lasting.until <= now) this.#standing.delete(key);
-    return [lasting, once].find((answer) => answer && answer.until > now)?.answered;
+    const lasting = [key, ...host ? [host.key] : []].map((each) => {
+      const standing = this.#standing.get(each);
+      if (standing && standing.until <= now) this.#standing.delete(each);
+      return standing;
+    });
+    return [...lasting, once].find((answer) => answer && answer.until > now)?.answered;
   }
 
   #add(pending: Omit<Pending, "timer">, ms: number): void {
@@ -245,15 +283,22 @@ export class AskQueue {
 
   /** Ends the request of an ask that stays. */
   #leave(pending: Pending): void {
-    const { ask: { ask_id, created_at }, waiter } = pending;
+    const { waiter, joined = [] } = pending;
     pending.waiter = undefined;
+    pending.joined = undefined;
+    const answered = this.#unanswered(pending);
+    for (const each of [waiter, ...joined]) each?.settle(answered);
+  }
+
+  /** The answer of a request that ends without one. */
+  #unanswered({ ask: { ask_id, created_at } }: Pending): Answered {
     const now = this.#now();
     const waited_ms = now - Date.parse(created_at);
-    waiter?.settle({ ask_id, at: new Date(now).toISOString(), status: "expired", waited_ms });
+    return { ask_id, at: new Date(now).toISOString(), status: "expired", waited_ms };
   }
 
   #end(askId: string, status: Answered["status"], answer?: AskAnswer, by?: AnsweredBy): Answered {
-    const { ask, timer, waiter } = this.#pending.get(askId)!;
+    const { ask, timer, waiter, joined = [] } = this.#pending.get(askId)!;
     clearTimeout(timer);
     this.#pending.delete(askId);
     ask.status = status;
@@ -265,6 +310,7 @@ export class AskQueue {
       ...(by && { by }),
       ...(answer?.scope === "minutes" && { minutes: answer.minutes }),
       ...(answer && { scope: answer.scope }),
+      ...(answer?.of && { of: answer.of }),
       status,
       waited_ms: now - Date.parse(ask.created_at),
     };
@@ -274,7 +320,7 @@ export class AskQueue {
       ...(by && { answered_by: by }),
       resolved_at: at,
     });
-    waiter?.settle(answered);
+    for (const each of [waiter, ...joined]) each?.settle(answered);
     return answered;
   }
 

@@ -17,6 +17,9 @@ export const Ask = z.strictObject({
   covers: z.string().optional().describe(
     "events that an answer for minutes or the session covers; absent: this event only",
   ),
+  covers_host: z.string().optional().describe(
+    "what an answer of the whole host covers; absent: the event is of no host, or its name is too long",
+  ),
   rule_id: z.string(),
   reason: z.string(),
   created_at: z.iso.datetime(),
@@ -30,6 +33,7 @@ export const KeptAsk = z.strictObject({
   ask: Ask,
   layer: z.enum([...LAYERS, "none"]),
   key: z.string(),
+  host: z.string().optional().describe("key of the whole host"),
   content: z.string().describe("BLAKE3 of the event as it is shown"),
   remaining_ms: z.number().nonnegative(),
 });
@@ -47,6 +51,9 @@ export const AskAnswer = z.strictObject({
   decision: z.enum(["allow", "deny"]),
   scope: z.enum(["once", "session", "minutes"]),
   minutes: z.number().positive().max(APPROVAL_MINUTES_MAX).optional().describe("required with scope minutes"),
+  of: z.literal("host").optional().describe(
+    "host: the answer covers what the rule asks about the event's whole host; for minutes or the session only",
+  ),
 });
 export type AskAnswer = z.infer<typeof AskAnswer>;
 

@@ -21,7 +21,14 @@ export interface AskScope {
    * differ
    */
   covers: string;
+  /** scope of an answer for the event's whole host; absent: it is of none */
+  host?: { key: string; covers: string };
 }
+
+/** Types of records that one lookup of a host's addresses asks for: a person answers them as one question. */
+const ADDRESS_TYPES = ["A", "AAAA"];
+
+const isAddressType = (qtype: string | undefined) => qtype !== undefined && ADDRESS_TYPES.includes(qtype);
 
 /**
  * Scope of an answer to the ask of a rule about an event; `undefined` for an event whose scope is too long to be read:
@@ -38,13 +45,29 @@ export function scopeOf(
   const family = familyOf(event_type);
   const covers = WORDS[family]?.(shown);
   if (covers === undefined || covers.length > COVERS_MAX) return undefined;
-  const fields = COVERED[family].map((path) => valueAt(event, path));
+  const fields = COVERED[family].map((path) => valueAt(event, path))
+    .map((value) => family === "dns" && ADDRESS_TYPES.includes(value as string) ? ADDRESS_TYPES : value);
+  const rule = [layer, id, reason ?? name];
+  const host = hostOf(event);
+  const hostCovers = host && `every request to ${hostOf(shown)}, and lookups of its addresses`;
   return {
     covers,
-    key: blake3(
-      JSON.stringify([layer, id, reason ?? name, event_type, ...fields, ...gitOf(event), ...sshOf(event)]),
-    ),
+    key: blake3(JSON.stringify([...rule, event_type, ...fields, ...gitOf(event), ...sshOf(event)])),
+    ...hostCovers && hostCovers.length <= COVERS_MAX && {
+      host: { key: blake3(JSON.stringify([...rule, "host", host])), covers: hostCovers },
+    },
   };
+}
+
+/** Host of a request, or of a lookup of addresses; over SSH each kind of session is a question of its own. */
+function hostOf({ http, dns }: Event): string | undefined {
+  if (dns) return isAddressType(dns.request.qtype) ? dns.request.qname : undefined;
+  return http && !http.request.ssh ? http.request.host || undefined : undefined;
+}
+
+/** True for an event that waits for the answer to another ask of its scope: a resolver sends both, again and again. */
+export function joins({ dns }: Event): boolean {
+  return isAddressType(dns?.request.qtype);
 }
 
 /** Fields whose values an answer covers, by family; of a push, its service, refs and kinds too; over SSH, what runs. */
@@ -73,7 +96,11 @@ const WORDS: Record<string, (event: Event) => string | undefined> = {
         : `${method} ${scheme}://${authority}`
       : `${method} ${scheme}://${authority}${path}${refs}, with any query, headers and body`;
   },
-  dns: ({ dns }) => dns && `${dns.request.qtype} ${dns.request.qname}`,
+  dns: ({ dns }) =>
+    dns &&
+    `${
+      isAddressType(dns.request.qtype) ? ADDRESS_TYPES.join(" and ") : dns.request.qtype
+    } ${dns.request.qname}`,
   db: ({ db }) => {
     if (!db) return undefined;
     const { system, host, port, user, name, kind, statement } = db.request;
@@ -113,15 +140,24 @@ function sshOf({ http }: Event): unknown[] {
   return ssh ? [ssh.kind, ssh.user, ssh.command] : [];
 }
 
-/** CEL for the events that an answer covers. */
-export function coveredMatch(event: Event): string {
+/** CEL for the events that an answer covers. @param of whether the answer is for the event's whole host */
+export function coveredMatch(event: Event, of?: "host"): string {
   const { event_type } = event.common;
+  const host = of && hostOf(event);
+  if (host !== undefined) {
+    const name = quote(host);
+    return `(http.request.host == ${name} && !has(http.request.ssh)) || ` +
+      `(dns.request.qname == ${name} && dns.request.qtype in ${literalOf(ADDRESS_TYPES)})`;
+  }
   const tests = COVERED[familyOf(event_type)].map((path) => testOf(path, valueAt(event, path)));
   return [`common.event_type == ${quote(event_type)}`, ...tests, ...gitTests(event), ...sshTests(event)]
     .join(" && ");
 }
 
 function testOf(path: string, value: unknown): string {
+  if (path === "dns.request.qtype" && isAddressType(value as string)) {
+    return `${path} in ${literalOf(ADDRESS_TYPES)}`;
+  }
   return value === undefined ? `!has(${path})` : `${path} == ${literalOf(value)}`;
 }
 
@@ -161,21 +197,25 @@ export interface SavedRule {
  * without these events, where an allow of the same priority would lose.
  *
  * @param event as recorded
+ * @param of whether the answer is for the event's whole host
  * @throws {SbxError} `policy.blocked`: corp asks; `ask.invalid`: the event has no scope
  */
-export function savedRule(event: Event, asking: Rule): SavedRule {
+export function savedRule(event: Event, asking: Rule, of?: "host"): SavedRule {
   if (asking.layer === "corp") {
     throw new SbxError("policy.blocked", `the corp rule "${asking.id}" asks each time`, {
       hint: "only your administrator can change corp rules",
     });
   }
   const scope = scopeOf(event, asking);
+  if (of && scope && !scope.host) {
+    throw new SbxError("ask.invalid", "the event is of no host", { hint: "leave out the host" });
+  }
   if (!scope) {
     throw new SbxError("ask.invalid", "the event is too long for a rule that covers events like it", {
       hint: "write a rule yourself: docs/guides/policy.md",
     });
   }
-  const match = coveredMatch(event);
+  const match = coveredMatch(event, of);
   if (asking.layer === "profile" && asking.priority <= PRIORITY_DEFAULT.profile) {
     const { id, layer: _, file: __, line: ___, match_line: ____, ...rule } = asking;
     return { id, rule: { ...rule, match: `(${asking.match}) && !(${match})` } };
@@ -186,7 +226,7 @@ export function savedRule(event: Event, asking: Rule): SavedRule {
   return {
     id,
     rule: {
-      name: scope.covers.slice(0, 200),
+      name: (of ? scope.host! : scope).covers.slice(0, 200),
       action: "allow",
       match,
       enabled: true,

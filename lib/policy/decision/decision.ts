@@ -76,6 +76,7 @@ export function afterAsk(decision: Decision, record: AskRecord): Decision {
     ...(by !== undefined && { by }),
     ...(answer && { scope: answer.scope }),
     ...(answer?.minutes !== undefined && { minutes: answer.minutes }),
+    ...(answer?.of && { of: answer.of }),
     status: record.status === "pending" ? "expired" : record.status,
     waited_ms: Date.parse(at) - Date.parse(created_at),
   });
@@ -101,9 +102,14 @@ function nameOf(by: Answered["by"]): string {
   return by ? `${by.user} (${by.client})` : "a person";
 }
 
-function reachOf({ scope, minutes, ask_id }: Pick<Answered, "scope" | "minutes" | "ask_id">): string {
-  if (scope === "minutes") return `for ${minutes} ${minutes === 1 ? "minute" : "minutes"} (${ask_id})`;
-  return scope === "session" ? `for the session (${ask_id})` : "once";
+function reachOf(
+  { scope, minutes, of, ask_id }: Pick<Answered, "scope" | "minutes" | "of" | "ask_id">,
+): string {
+  const where = of === "host" ? "for the whole host, " : "";
+  if (scope === "minutes") {
+    return `${where}for ${minutes} ${minutes === 1 ? "minute" : "minutes"} (${ask_id})`;
+  }
+  return scope === "session" ? `${where}for the session (${ask_id})` : "once";
 }
 
 function unanswered(waitedMs: number): string {

@@ -38,6 +38,7 @@ export const Answered = z.strictObject({
   waited_ms: z.number().describe("from the ask to the answer"),
   scope: z.enum(["once", "session", "minutes"]).optional(),
   minutes: z.number().optional(),
+  of: z.literal("host").optional().describe("host: the answer was for the event's whole host"),
   by: AnsweredBy.optional().describe("who answered"),
 });
 

@@ -407,11 +407,13 @@ export async function tryDraft(
 /**
  * The rule by which events like that of a pending ask pass without a question.
  *
+ * @param of whether it is for the event's whole host
  * @throws {SbxError} `ask.not_found`; `event.not_found`: it is not recorded yet; `policy.blocked`, `ask.invalid`
  */
 export async function ruleOfAsk(
   askId: string,
   { asks, rules, findLedger }: { asks: AskInbox; rules: Rules; findLedger: LedgerFinder },
+  of?: "host",
 ): Promise<RuleDraft & { profile_id: string; replaces: boolean }> {
   const { session_id, event_id } = await asks.get(askId);
   const { event, decision } = await explainEvent(await findLedger(session_id), event_id);
@@ -426,7 +428,7 @@ export async function ruleOfAsk(
     });
   }
   const { savedRule } = await import("../../policy/author/mod.ts");
-  const saved = savedRule(event, asking.rule);
+  const saved = savedRule(event, asking.rule, of);
   return { profile_id, rule_id: saved.id, rule: saved.rule, replaces: saved.id === asking.rule.id };
 }
 

@@ -156,7 +156,7 @@ Deno.test("an answer covers the events that its question names", () => {
       { method: "CONNECT", scheme: "tls", host: "::1", port: 443 },
       "CONNECT tls://[::1]:443",
     ],
-    ["dns.query", "dns", "request", { qtype: "A", qname: "a.test" }, "A a.test"],
+    ["dns.query", "dns", "request", { qtype: "A", qname: "a.test" }, "A and AAAA a.test"],
     ["mcp.tool_call", "mcp", "request", call, "tools/call f__read, with any arguments"],
     [
       "mcp.event",
@@ -199,7 +199,7 @@ Deno.test("an event without a subject, or with one too long to be read, has no s
   }
   assertEquals(scopeOf(http({ host: "" }), RULE), undefined);
   const query = (qname: string) => of("dns.query", "dns", { request: { qtype: "A", qname } });
-  const longest = "a".repeat(COVERS_MAX - 2);
+  const longest = "a".repeat(COVERS_MAX - "A and AAAA ".length);
   assertEquals(scopeOf(query(longest), RULE)?.covers.length, COVERS_MAX);
   assertEquals(scopeOf(query(`${longest}a`), RULE), undefined);
   // The text is that of the event as it is shown; the key that of the event.
