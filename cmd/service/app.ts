@@ -77,7 +77,7 @@ export function makeApp(service: Service): Hono {
     runningVms: () => grantedVms(supervisor.alive()),
     sessions: () => service.sessions.list(),
   });
-  routeLogins(app, home);
+  routeLogins(app, home, service);
   routeRecords(app, service, findLedger);
   routeDetection(app, service.activeDetections, service.sessions, findLedger);
   routeSockets(app, supervisor, notices);

@@ -37,20 +37,24 @@ async function run(args: Arguments): Promise<number> {
   const path = `/logins/${segment(word)}`;
   const label = args.text("label");
   const waiting = await client.json<LoginWaiting>("POST", path, { json: { label, way } });
+  const { attempt } = waiting;
   await show(waiting);
   let state: LoginState = { waiting: true };
   if (waiting.way === "paste") {
     const hint = `run sbx login ${word} again, and paste the code that the page shows at its end`;
     const code = await readSecret("code", hint);
-    state = await client.json<LoginState>("POST", `${path}/code`, { json: { label, code } });
+    state = await client.json<LoginState>("POST", `${path}/code`, { json: { label, code, attempt } });
   }
-  while (state.waiting) state = await client.json<LoginState>("GET", path, { query: { label } });
-  if (args.has("json")) await printJson(state.login);
-  else {await print(
-      `logged in to ${state.login!.title}; VMs whose profile grants ${
-        state.login!.provider
-      } have it at their next start`,
-    );}
+  while (state.waiting) state = await client.json<LoginState>("GET", path, { query: { label, attempt } });
+  const { login, running = [] } = state;
+  if (args.has("json")) await printJson({ ...login, ...(running.length > 0 && { running }) });
+  else {
+    const { title, provider } = login!;
+    await print(`logged in to ${title}; VMs whose profile grants ${provider} have it`);
+    for (const { name, problem } of running) {
+      note(`${name}: ${problem === undefined ? "has it now; start the agent again" : `not yet: ${problem}`}`);
+    }
+  }
   return 0;
 }
 

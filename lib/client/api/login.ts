@@ -31,21 +31,31 @@ export const LoginWaiting = z.object({
   way: z.enum(["browser", "paste", "device"]),
   url: z.string().describe("to be opened in a browser; a secret until the login ends"),
   user_code: z.string().optional().describe("to be typed there"),
+  attempt: z.string().describe("names this attempt: a later one of the same login takes its place"),
 }).openapi("LoginWaiting");
 export type LoginWaiting = z.infer<typeof LoginWaiting>;
 
 export const LoginCode = z.strictObject({
   label: Label.optional(),
   code: z.string().max(4096).describe("as the provider's page shows it"),
+  attempt: z.string().max(64).optional(),
 }).openapi("LoginCode");
 
-export const LoginState = z.object({ waiting: z.boolean(), login: LoginView.optional() }).openapi(
-  "LoginState",
-);
+export const LoginState = z.object({
+  waiting: z.boolean(),
+  login: LoginView.optional(),
+  running: z.array(z.object({
+    name: z.string(),
+    problem: z.string().optional().describe("why it has them at its next start only"),
+  })).optional().describe("running VMs that got the agent's files"),
+}).openapi("LoginState");
 export type LoginState = z.infer<typeof LoginState>;
 
 const params = z.object({ id: z.string().openapi({ param: { name: "id", in: "path" } }) });
-const LoginQuery = z.object({ label: Label.optional() });
+const LoginQuery = z.object({
+  label: Label.optional(),
+  attempt: z.string().max(64).optional().describe("fails when a later attempt took its place"),
+});
 const tags = ["login"];
 
 export const loginRoutes = {

@@ -9,7 +9,7 @@ import type { CredentialSubstitution } from "../../event/mod.ts";
 import type { AttendedRequest, HostAnswer } from "../../network/interface/mod.ts";
 import { plainRef, REF_IN_TEXT } from "../ref.ts";
 import type { Credential, Vault } from "../vault.ts";
-import { RENEW_BEFORE_MS, type Subscription, type Subscriptions } from "./subscriptions.ts";
+import { NOT_RENEWED, RENEW_BEFORE_MS, type Subscription, type Subscriptions } from "./subscriptions.ts";
 
 /** `s` for which a guest takes its refs for good: timers of programs count at most 24 days. */
 export const GUEST_LIFE_S = 20 * 86_400;
@@ -25,6 +25,8 @@ export class SubscriptionHost {
   readonly #logins: Subscriptions;
   /** ref → time of the token that its provider refused */
   readonly #refused = new Map<string, number>();
+  /** ref → why it was not renewed, as the log has it */
+  readonly #failing = new Map<string, string>();
 
   constructor(vault: Vault, logins: Subscriptions) {
     this.#vault = vault;
@@ -125,12 +127,21 @@ export class SubscriptionHost {
         { login, label: entry.label },
         (found) => this.#isStale(found.access.ref, found.terms),
       );
+      if (this.#failing.delete(entry.ref)) log.info(`the login ${login} is renewed again`);
     } catch (error) {
+      this.#noteFailure(entry.ref, login, error as Error);
       // A token that still holds is used until its end.
       if ((terms.expires_at ?? Infinity) <= Date.now()) throw error;
-      log.warn(`the login ${login} was not renewed:`, (error as Error).message);
     }
     await this.#vault.refresh();
+  }
+
+  /** One line for a failure that goes on: each request tries. */
+  #noteFailure(ref: string, login: string, { message }: Error): void {
+    const reason = message.replace(NOT_RENEWED, "");
+    if (this.#failing.get(ref) === reason) return;
+    this.#failing.set(ref, reason);
+    log.warn(`the login ${login} was not renewed:`, reason);
   }
 
   #isStale(ref: string, { expires_at, renewed_at }: Subscription["terms"]): boolean {

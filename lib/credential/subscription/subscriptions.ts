@@ -14,6 +14,8 @@ import type { LoginTokens } from "./answer.ts";
 export const RENEW_BEFORE_MS = 120_000;
 /** `ms` after a failed renewal in which no process tries again: a failing provider is not asked with every request. */
 const RETRY_MS = 30_000;
+/** Beginning of the error of a renewal that failed before, and is not tried again yet. */
+export const NOT_RENEWED = "the login was not renewed: ";
 /** Most refresh tokens that are remembered. */
 const USED_MAX = 16;
 
@@ -340,7 +342,7 @@ function conflictError(login: string): SbxError {
 }
 
 function failedError(text: string): SbxError {
-  return new SbxError("login.failed", `the login was not renewed: ${text}`, {
+  return new SbxError("login.failed", `${NOT_RENEWED}${text}`, {
     hint: "sbx login shows the logins; it is tried again",
   });
 }

@@ -2,6 +2,7 @@
 import type { LoginBegin, LoginList, LoginState, LoginView, LoginWaiting } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { backgroundDelay } from "../../base/time/mod.ts";
+import type { GivenVm } from "./login_files.ts";
 import {
   type LoginProvider,
   looksSecret,
@@ -19,17 +20,26 @@ const WAITING_MAX = 8;
 interface Attempt {
   ended: Promise<void>;
   paste(code: string): void;
-  cancel(): void;
+  cancel(reason: SbxError): void;
   isOver: boolean;
   error?: unknown;
+  /** running VMs that got its files */
+  given: readonly GivenVm[];
+  readonly id: string;
 }
+
+/** Gives a new login to running VMs. */
+type Give = (login: Subscription) => Promise<GivenVm[]>;
 
 export class HostLogins {
   readonly #logins: Subscriptions;
   readonly #attempts = new Map<string, Attempt>();
 
-  constructor(logins: Subscriptions) {
+  readonly #give: Give;
+
+  constructor(logins: Subscriptions, give: Give = () => Promise.resolve([])) {
     this.#logins = logins;
+    this.#give = give;
   }
 
   /** Every login, and a line for each subscription without one. */
@@ -53,7 +63,7 @@ export class HostLogins {
     }
     const key = { login: id, ...(label !== undefined && { label }) };
     const before = this.#attempts.get(nameOf(key));
-    before?.cancel();
+    before?.cancel(replacedError(key));
     // Its port is free again only then.
     await before?.ended;
     if (this.#attempts.values().filter(({ isOver }) => !isOver).toArray().length >= WAITING_MAX) {
@@ -67,52 +77,69 @@ export class HostLogins {
     const attempt: Attempt = {
       ended: Promise.resolve(),
       paste,
-      cancel: () => {
-        cancel();
+      cancel: (reason) => {
         // The code may have come already: its tokens are not kept.
-        abandoned.reject(new SbxError("login.failed", "the login was cancelled"));
+        abandoned.reject(reason);
+        cancel();
       },
       isOver: false,
+      given: [],
+      id: crypto.randomUUID(),
     };
     this.#attempts.set(nameOf(key), attempt);
     attempt.ended = Promise.race([finished, abandoned.promise])
       .then((tokens) => this.#logins.save(key, tokens))
-      .then(() => {}, (error) => {
+      .then(async (login) => {
+        attempt.given = await this.#give(login);
+      }).catch((error) => {
         attempt.error = error;
       })
       .finally(() => attempt.isOver = true);
-    return waiting;
+    return { ...waiting, attempt: attempt.id };
   }
 
   /** Takes a pasted code. @throws {SbxError} `login.not_found`, `login.failed` */
-  async code(key: SubscriptionKey, code: string): Promise<LoginState> {
+  async code(key: SubscriptionKey, code: string, id?: string): Promise<LoginState> {
     const attempt = this.#attempts.get(nameOf(key));
+    requireSame(key, attempt, id);
     if (!attempt || attempt.isOver) {
       throw new SbxError("login.not_found", "no login waits for a code", {
         hint: `run sbx login ${key.login}`,
       });
     }
     attempt.paste(code);
-    return await this.state(key);
+    return await this.state(key, id);
   }
 
-  /** The login. @throws {SbxError} the reason why the last attempt failed, once */
-  async state(key: SubscriptionKey): Promise<LoginState> {
+  /**
+   * The login.
+   *
+   * @param id of the attempt that the caller began
+   * @throws {SbxError} the reason why the last attempt failed, once; `login.failed`: another one took its place
+   */
+  async state(key: SubscriptionKey, id?: string): Promise<LoginState> {
     const provider = this.#logins.providerOf(key.login);
     const attempt = this.#attempts.get(nameOf(key));
+    requireSame(key, attempt, id);
     if (attempt) {
       await Promise.race([attempt.ended, backgroundDelay(POLL_MS)]);
+      requireSame(key, this.#attempts.get(nameOf(key)), id);
       if (!attempt.isOver) return { waiting: true };
       if (this.#attempts.get(nameOf(key)) === attempt) this.#attempts.delete(nameOf(key));
       if (attempt.error !== undefined) throw attempt.error;
     }
-    return { waiting: false, login: viewOf(provider, this.#logins.find(key)) };
+    const given = attempt?.given ?? [];
+    return {
+      waiting: false,
+      login: viewOf(provider, this.#logins.find(key)),
+      ...(given.length > 0 && { running: [...given] }),
+    };
   }
 
   /** Forgets a login. @throws {SbxError} `login.not_found` */
   async remove(key: SubscriptionKey): Promise<LoginState> {
     const provider = this.#logins.providerOf(key.login);
-    this.#attempts.get(nameOf(key))?.cancel();
+    this.#attempts.get(nameOf(key))?.cancel(new SbxError("login.failed", "the login was cancelled"));
     if (!await this.#logins.remove(key)) {
       const labels = this.#logins.list().filter(({ login }) => login === key.login).map(({ label }) => label);
       throw new SbxError("login.not_found", `there is no such login of ${provider.facts.title}`, {
@@ -123,6 +150,17 @@ export class HostLogins {
     }
     return { waiting: false, login: viewOf(provider) };
   }
+}
+
+/** @throws {SbxError} `login.failed`: a later login of the same name waits, or has ended */
+function requireSame(key: SubscriptionKey, attempt: Attempt | undefined, id: string | undefined): void {
+  if (id !== undefined && attempt?.id !== id) throw replacedError(key);
+}
+
+function replacedError({ login }: SubscriptionKey): SbxError {
+  return new SbxError("login.failed", `another sbx login ${login} took the place of this one`, {
+    hint: "finish that one; sbx login shows how it ended",
+  });
 }
 
 function nameOf({ login, label }: SubscriptionKey): string {
