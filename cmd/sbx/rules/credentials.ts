@@ -284,7 +284,10 @@ async function add(args: Arguments): Promise<number> {
     ...(decoy && { decoy }),
     ...(ssh ? { ssh: ssh.ssh } : databaseTerms(args)),
   };
-  const added = await client.json<CredentialAdded>("POST", "/credentials/add", { json });
+  const added = await client.json<CredentialAdded>("POST", "/credentials/add", { json })
+    .catch((error) => {
+      throw custom ? withSwitches(error, custom) : error;
+    });
   await (args.has("json") ? printJson(added) : print(added.ref));
   if (args.has("json")) return 0;
   for (const vm of added.running) note(reachLine(vm));
@@ -344,6 +347,27 @@ function customOf(args: Arguments): CustomPlaces | undefined {
     throw usageError(ADD, "--custom needs --host HOST, and --header HEADER or another place of the key");
   }
   return { hosts: args.list("host"), ...some };
+}
+
+/** Switches of the lists of a provider that a person adds. */
+const SWITCHES: Record<string, string> = {
+  hosts: "--host",
+  headers: "--header",
+  queries: "--query",
+  basic: "--basic",
+  env: "--env",
+};
+
+/** An error about fields of the request, with the switches that they come from. Values may be a key: none is repeated. */
+export function withSwitches(error: unknown, custom: Readonly<Record<string, readonly string[]>>): unknown {
+  if (!(error instanceof SbxError)) return error;
+  const named = (whole: string, list: string, at?: string) => {
+    if (!Object.hasOwn(SWITCHES, list)) return whole;
+    const isOne = at === undefined || (custom[list]?.length ?? 0) < 2;
+    return isOne ? SWITCHES[list] : `${SWITCHES[list]} (number ${Number(at) + 1})`;
+  };
+  const message = error.message.replace(/\bcustom\.([a-z]+)(?:\[(\d+)\])?/g, named);
+  return new SbxError(error.code, message, { ...(error.hint && { hint: error.hint }) });
 }
 
 function databaseTerms(args: Arguments): { database?: CredentialView["database"] } {

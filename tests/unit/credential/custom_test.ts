@@ -12,7 +12,8 @@ import { loadProfile } from "../../../lib/config/profile/mod.ts";
 import { grantOf } from "../../../lib/session/mod.ts";
 import { newCredential } from "../../../lib/service/contract/credentials.ts";
 import { addedProviders } from "../../../lib/service/contract/providers.ts";
-import type { SbxError } from "../../../lib/base/error/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { withSwitches } from "../../../cmd/sbx/rules/credentials.ts";
 import { KEY, to } from "../../helper/credential.ts";
 
 const SECRET = "acme-live-0123456789abcdef";
@@ -224,6 +225,15 @@ Deno.test("a profile leaves some hosts to a provider's keys", () =>
       REASON.leftOut,
     );
   }));
+
+Deno.test("errors of --custom name the switches, and repeat no value", () => {
+  const error = new SbxError(
+    "request.invalid",
+    "custom.hosts[1]: bad; custom.headers[0]: bad; custom.env: bad",
+  );
+  const { code, message } = withSwitches(error, { hosts: ["a", "b"], headers: ["c"] }) as SbxError;
+  assertEquals([code, message], ["request.invalid", "--host (number 2): bad; --header: bad; --env: bad"]);
+});
 
 Deno.test("corp narrows what a profile narrows, and its own providers go with it", () => {
   const profile = {
