@@ -1,6 +1,7 @@
 /** Files of a login for VMs that run already (docs/design/contracts/09-credentials.md §9, "Subscriptions"). */
 import { dirname } from "node:path";
 import { asSbxError } from "../../base/error/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import type { Subscription } from "../../credential/mod.ts";
 import { grantOf, readContract } from "../../session/mod.ts";
@@ -9,7 +10,7 @@ import type { Vm } from "../vm/vm.ts";
 import { guestRefs } from "./credentials.ts";
 
 /** Longest time in `ms` for the files of one VM: its guest may answer nothing. */
-const GIVE_MS = 20_000;
+const GIVE_MS = timeLimit(20_000);
 
 /** A running VM that got the files of a login, or why it has them at its next start only. */
 export interface GivenVm {
