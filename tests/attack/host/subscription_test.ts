@@ -65,6 +65,24 @@ Deno.test("a guest with a login's refs reaches the models and nothing of the log
     assertEquals(broker.guestEnv(), {});
   });
 
+  await t.step("a VM that uses another key neither sends a ref of the login nor renews with it", async () => {
+    const elsewhere = await CredentialBroker.open({
+      store,
+      logins,
+      providers: ["anthropic"],
+      labels: [{ anthropic: ["work"] }],
+      vm: "vm-c",
+    });
+    await using chosen = await TestNet.open({ target: () => target, broker: elsewhere });
+    assertEquals([elsewhere.guestFiles(), elsewhere.guestEnv()], [[], {}]);
+    const model = await ask(chosen, HOST, `GET /v1/models HTTP/1.1\r\nAuthorization: Bearer ${access.ref}`);
+    assertStringIncludes(JSON.stringify(model), "this VM uses another key of the provider");
+    const renewed = await ask(chosen, TOKENS, json("/v1/oauth/token"), renewal(refresh!.ref));
+    assert(!JSON.stringify(renewed).includes("access_token"));
+    assertEquals([sent().includes("Bearer"), state.grants], [false, ["authorization_code"]]);
+    await elsewhere.close();
+  });
+
   await t.step("a request to a model carries the token, and only there", async () => {
     const bearer = (path: string) => `GET ${path} HTTP/1.1\r\nAuthorization: Bearer ${access.ref}`;
     await ask(net, HOST, bearer("/v1/models?limit=1"));

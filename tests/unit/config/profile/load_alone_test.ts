@@ -62,7 +62,7 @@ Deno.test("missing parts of a profile are empty; settings provide its resources"
       rules: {},
       mcp: {},
       packages: { suite: "trixie", apt: [], npm: [], bin: {} },
-      credentials: { providers: [], accounts: "any", custom: {}, hosts: {} },
+      credentials: { providers: [], accounts: "any", custom: {}, hosts: {}, labels: {} },
       detection: { packs: [] },
     });
   }));
