@@ -19,6 +19,7 @@ import {
   PACKET_HEAD,
   PACKET_MAX,
   PacketReader,
+  STATUS,
 } from "./mysql_packet.ts";
 import { type Reading, readSql } from "./statement.ts";
 
@@ -40,12 +41,14 @@ export interface MysqlRelayOptions {
   moved: RelayedBytes;
   idleMs: number;
   hasNoEof: boolean;
+  /** the server's flags in its OK */
+  status: number;
   /** the server may read texts in an encoding of its own */
   isForeign: boolean;
   /** the only database of the credential */
   database: string | undefined;
   /** logs in again. @returns the packet for the client */
-  changeUser(body: Uint8Array): Promise<Uint8Array>;
+  changeUser(body: Uint8Array): Promise<{ packets: Uint8Array; status: number }>;
 }
 
 interface Prepared {
@@ -69,8 +72,16 @@ export class MysqlRelay {
   constructor(options: MysqlRelayOptions) {
     this.#options = options;
     this.#isForeign = options.isForeign;
-    const { client, server, moved, password, hasNoEof } = options;
-    this.#answers = new AnswerRelay(client, server, moved, password, hasNoEof, () => this.#keepAlive());
+    const { client, server, moved, password, hasNoEof, status } = options;
+    this.#answers = new AnswerRelay(
+      client,
+      server,
+      moved,
+      password,
+      hasNoEof,
+      status,
+      () => this.#keepAlive(),
+    );
   }
 
   /** Number of the packet for a last error of the client; `undefined` in the middle of one. */
@@ -215,15 +226,17 @@ export class MysqlRelay {
   }
 
   async #changeUser(body: Uint8Array): Promise<void> {
-    const accepted = await this.#options.changeUser(body);
+    const { packets, status } = await this.#options.changeUser(body);
     this.#answers.sequence = undefined;
-    await this.#options.client.write(accepted);
+    this.#answers.status = status;
+    await this.#options.client.write(packets);
     this.#answers.sequence = 0;
   }
 
   /** A text of SQL. Where the encoding is not sure, bytes beyond ASCII may be other characters, and hide quotes. */
   #read(bytes: Uint8Array): Reading {
-    const reading = readSql(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes), "mysql");
+    const escapes = (this.#answers.status & STATUS.NO_BACKSLASH_ESCAPES) === 0;
+    const reading = readSql(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes), "mysql", escapes);
     const isSure = !this.#isForeign || bytes.every((byte) => byte < 0x80);
     return isSure ? reading : { ...reading, kind: "admin" };
   }

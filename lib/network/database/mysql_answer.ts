@@ -8,6 +8,7 @@ import { SecretMask } from "./mask.ts";
 import {
   need,
   nextPacket,
+  okStatus,
   PACKET_HEAD,
   PACKET_MAX,
   packetHead,
@@ -47,6 +48,8 @@ export class AnswerRelay {
   sequence: number | undefined = 0;
   /** bytes and error of the answer so far */
   answer: Answer = { bytes: 0 };
+  /** the server's flags at the end of the last statement */
+  status: number;
   readonly #mask: SecretMask;
   #out: Uint8Array[] = [];
   #waiting = 0;
@@ -58,8 +61,10 @@ export class AnswerRelay {
     secret: string,
     /** the server ends results by an OK in place of EOF */
     readonly hasNoEof: boolean,
+    status: number,
     readonly keepAlive: () => void,
   ) {
+    this.status = status;
     this.#mask = new SecretMask(secret);
   }
 
@@ -67,7 +72,7 @@ export class AnswerRelay {
   async relay(shape: AnswerShape): Promise<Answer> {
     this.answer = { bytes: 0 };
     this.sequence = 1;
-    if (shape === "one") await this.#control();
+    if (shape === "one") await this.#one();
     else if (shape === "results") await this.#results();
     else if (shape === "rows" || shape === "columns") await this.#rows();
     else if (shape === "prepared") await this.#prepared();
@@ -84,13 +89,19 @@ export class AnswerRelay {
     if (first !== 0xff) throw new MessageFault("an answer that nothing asked for");
   }
 
+  async #one(): Promise<void> {
+    const { first, body } = await this.#control();
+    // Statistics are a text, which begins otherwise.
+    if (first === 0x00) this.status = okStatus(body);
+  }
+
   async #results(): Promise<void> {
     while (true) {
       const { first, body } = await this.#control();
       if (first === 0xff) return;
       if (first === 0xfb) throw new MessageFault("a request for a file of the client");
       let status: number;
-      if (first === 0x00) status = okStatus(body);
+      if (first === 0x00) this.status = status = okStatus(body);
       else {
         await this.#columns(new PacketReader(body).count());
         const end = this.hasNoEof ? undefined : this.#end(await this.#control());
@@ -131,7 +142,7 @@ export class AnswerRelay {
 
   #end({ first, body }: Control): number {
     if (first !== 0xfe) throw new MessageFault("a result without its end");
-    return this.hasNoEof ? okStatus(body) : new PacketReader(body, 3).uint(2);
+    return this.status = this.hasNoEof ? okStatus(body) : new PacketReader(body, 3).uint(2);
   }
 
   /** Passes a packet of a row, or the one at the end of rows. @returns the latter */
@@ -250,12 +261,4 @@ export class AnswerRelay {
     this.#waiting = 0;
     if (out.length > 0) await this.client.write(joinBytes(out));
   }
-}
-
-/** The server's status in an OK. */
-function okStatus(body: Uint8Array): number {
-  const reader = new PacketReader(body, 1);
-  reader.count();
-  reader.count();
-  return reader.uint(2);
 }

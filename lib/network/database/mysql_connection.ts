@@ -31,7 +31,15 @@ import {
   SSL_REQUEST_LENGTH,
   switchToNative,
 } from "./mysql_login.ts";
-import { CAPABILITY, errorPacket, packet, PACKET_HEAD, PacketReader, takePacket } from "./mysql_packet.ts";
+import {
+  CAPABILITY,
+  errorPacket,
+  okStatus,
+  packet,
+  PACKET_HEAD,
+  PacketReader,
+  takePacket,
+} from "./mysql_packet.ts";
 
 /** A guest that has said who it is. */
 interface Introduced {
@@ -205,6 +213,7 @@ export class MysqlConnection {
         moved,
         idleMs: this.#context.relayMs,
         hasNoEof: (capabilities & CAPABILITY.DEPRECATE_EOF) !== 0,
+        status: okStatus(ok),
         isForeign: !isPlainCollation(greeting.collation),
         database: account.name,
         changeUser: async (body) => {
@@ -216,7 +225,7 @@ export class MysqlConnection {
             .catch((error) => {
               throw withoutSecret(error, login.secret);
             });
-          return this.#acceptance(next, accepted, 1);
+          return { packets: this.#acceptance(next, accepted, 1), status: okStatus(accepted) };
         },
       });
       relay.end = (reason) => session.end(reason);

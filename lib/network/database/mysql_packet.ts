@@ -53,7 +53,7 @@ export const FOLLOWED = [
 export const FOLLOWED_MARIADB = 1 << 2 | 1 << 3;
 
 /** Flags of the server in the end of a result. */
-export const STATUS = { MORE_RESULTS: 0x8, CURSOR: 0x40 } as const;
+export const STATUS = { MORE_RESULTS: 0x8, CURSOR: 0x40, NO_BACKSLASH_ESCAPES: 0x200 } as const;
 
 /** Head of a packet. */
 export interface PacketHead {
@@ -145,6 +145,14 @@ export function counted(part: string | Uint8Array): Uint8Array {
     ? [0xfc, ...uint(length, 2)]
     : [0xfd, ...uint(length, 3)];
   return joinBytes([new Uint8Array(head), bytes]);
+}
+
+/** The server's status in an OK. @throws {MessageFault} */
+export function okStatus(body: Uint8Array): number {
+  const reader = new PacketReader(body, 1);
+  reader.count();
+  reader.count();
+  return reader.uint(2);
 }
 
 /** Reads the body of a packet from its beginning. A packet that ends early is a {@linkcode MessageFault}. */

@@ -38,9 +38,13 @@ interface Variant {
   quotedNames: boolean;
 }
 
-/** Reads a text of SQL with any number of statements. */
-export function readSql(text: string, dialect: SqlDialect): Reading {
-  const [first, ...others] = variantsOf(text, dialect).map((variant) => readVariant(text, variant));
+/**
+ * Reads a text of SQL with any number of statements.
+ *
+ * @param escapes the server says whether a backslash escapes; absent: it may
+ */
+export function readSql(text: string, dialect: SqlDialect, escapes?: boolean): Reading {
+  const [first, ...others] = variantsOf(text, dialect, escapes).map((variant) => readVariant(text, variant));
   // The fingerprint that hides most is the shortest of names.
   return others.reduce((strongest, each) => isStronger(each, strongest) ? each : strongest, first);
 }
@@ -50,10 +54,14 @@ function isStronger(a: Pick<Reading, "kind">, b: Pick<Reading, "kind">): boolean
 }
 
 /** Every way in which settings of a session let the server read the text; the usual one first. */
-function variantsOf(text: string, dialect: SqlDialect): Variant[] {
-  const usual: Variant = { dialect, escapes: dialect === "mysql", quotedNames: dialect === "postgres" };
+function variantsOf(text: string, dialect: SqlDialect, escapes?: boolean): Variant[] {
+  const usual: Variant = {
+    dialect,
+    escapes: escapes ?? dialect === "mysql",
+    quotedNames: dialect === "postgres",
+  };
   const variants = [usual];
-  if (text.includes("\\")) variants.push({ ...usual, escapes: !usual.escapes });
+  if (escapes === undefined && text.includes("\\")) variants.push({ ...usual, escapes: !usual.escapes });
   // PostgreSQL knows one meaning of double quotes.
   if (dialect === "mysql" && text.includes('"')) {
     variants.push(...variants.map((each) => ({ ...each, quotedNames: true })));
@@ -95,9 +103,10 @@ const ADMIN_OBJECTS = new Set(words.admin_objects);
 function readStatement(tokens: readonly Token[], dialect: SqlDialect): Pick<Reading, "kind" | "command"> {
   const first = tokens.find(({ text }) => text !== "(");
   const command = first?.kind === "word" ? first.text : "";
-  const kind = kindOfFunctions(tokens);
+  const ofFunctions = kindOfFunctions(tokens);
+  const ofCommand = ofFunctions === "admin" ? ofFunctions : kindOfCommand(command, tokens, dialect);
   return {
-    kind: kind === "admin" ? kind : kindOfCommand(command, tokens, dialect),
+    kind: isStronger({ kind: ofFunctions }, { kind: ofCommand }) ? ofFunctions : ofCommand,
     command: command.toUpperCase().slice(0, COMMAND_MAX),
   };
 }
@@ -112,7 +121,17 @@ function kindOfFunctions(tokens: readonly Token[]): StatementKind {
     if (tokens[at + 1]?.text !== "(" && tokens[at - 1]?.text !== ".") return false;
     return FUNCTIONS.has(text) || words.function_prefixes.some((prefix) => text.startsWith(prefix));
   });
-  return reaches ? "admin" : "read";
+  return reaches ? "admin" : changesSequence(tokens) ? "write" : "read";
+}
+
+/** `nextval('s')`, and of MariaDB `NEXT VALUE FOR s` and `s.nextval`. */
+function changesSequence(tokens: readonly Token[]): boolean {
+  return tokens.some(({ kind, text }, at) => {
+    if (kind !== "word" && kind !== "name") return false;
+    const before = tokens[at - 1]?.text;
+    if (text === "nextval") return tokens[at + 1]?.text === "(" || before === ".";
+    return text === "value" && before === "next";
+  });
 }
 
 function kindOfCommand(command: string, tokens: readonly Token[], dialect: SqlDialect): StatementKind {
@@ -145,11 +164,9 @@ function kindOfCommand(command: string, tokens: readonly Token[], dialect: SqlDi
     case "deallocate":
     case "listen":
     case "unlisten":
-    case "describe":
-    case "desc":
     case "help":
     case "use":
-      if (command === "start" && !has("transaction") || isProgram(tokens)) return "admin";
+      if (command === "start" && !has("transaction") || isProgram(tokens, dialect)) return "admin";
       // COMMIT PREPARED ends the transaction of another session.
       return has("prepared") ? "write" : "read";
     case "declare":
@@ -157,6 +174,8 @@ function kindOfCommand(command: string, tokens: readonly Token[], dialect: SqlDi
     case "prepare":
       return dialect === "postgres" ? preparedKind(tokens) : "admin";
     case "explain":
+    case "describe":
+    case "desc":
     case "analyze":
       if (command === "analyze" && (dialect === "postgres" || !has("select", "with"))) return "admin";
       return isAnalyzed(tokens) ? explainedKind(tokens, dialect) : "read";
@@ -176,11 +195,12 @@ function kindOfCommand(command: string, tokens: readonly Token[], dialect: SqlDi
     case "create":
     case "alter":
     case "drop":
+    case "rename":
+      if (dialect === "mysql" && reachesElsewhere(tokens)) return "admin";
       return isAdminObject(tokens) ? "admin" : "ddl";
     case "truncate":
     case "comment":
     case "refresh":
-    case "rename":
       return "ddl";
     case "":
       return tokens.length === 0 ? "read" : "admin";
@@ -206,9 +226,23 @@ function isAdminObject(tokens: readonly Token[]): boolean {
   });
 }
 
-/** MariaDB's `BEGIN NOT ATOMIC` is a program. */
-function isProgram(tokens: readonly Token[]): boolean {
-  return tokens.some(({ text }) => text === "atomic");
+/** MariaDB's `BEGIN NOT ATOMIC` is a program, and in its sql_mode ORACLE each BEGIN with a statement behind it. */
+function isProgram(tokens: readonly Token[], dialect: SqlDialect): boolean {
+  if (tokens.some(({ text }) => text === "atomic")) return true;
+  return dialect === "mysql" && tokens[0].text === "begin" && tokens.length > 1 &&
+    (tokens.length > 2 || tokens[1].text !== "work");
+}
+
+const ENGINES = new Set(words.engines);
+
+/** Tables of MySQL in files of the server's, or at another server. */
+function reachesElsewhere(tokens: readonly Token[]): boolean {
+  return tokens.some(({ kind, text }, at) => {
+    if (kind !== "word") return false;
+    if (text !== "engine") return words.elsewhere.includes(text);
+    const value = tokens[at + 1]?.text === "=" ? tokens[at + 2] : tokens[at + 1];
+    return !ENGINES.has(value?.value?.toLowerCase() ?? value?.text ?? "");
+  });
 }
 
 /**
@@ -394,6 +428,8 @@ class Lexer {
       if (isMysql) this.#match(WORD);
       return this.#share("literal", "?");
     }
+    // MariaDB's sql_mode MSSQL has names in brackets.
+    if (isMysql && (char === "[" || char === "]")) this.isUncertain = true;
     if (!WORD_START.test(char)) return this.#share("sign", text[this.#at++]);
     const word = this.#match(WORD)!.toLowerCase();
     if (text[this.#at] === "'" && STRING_PREFIX.test(word)) {

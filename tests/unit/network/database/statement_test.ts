@@ -51,6 +51,7 @@ const POSTGRES: Record<StatementKind, string[]> = {
     "/* */DELETE/**/FROM t",
     "-- x\rDELETE FROM t",
     "NOTIFY x",
+    "SELECT nextval('s')",
   ],
   ddl: [
     "CREATE TABLE t (a int)",
@@ -102,6 +103,103 @@ const POSTGRES: Record<StatementKind, string[]> = {
     "gibberish",
   ],
 };
+
+const MYSQL: Record<StatementKind, string[]> = {
+  read: [
+    "SELECT 1 # ; DELETE FROM t",
+    "SELECT 1 -- ; DELETE FROM t",
+    "SELECT `delete`, 'it''s' FROM t",
+    "SELECT @a := 1",
+    "DESC t",
+    "EXPLAIN DELETE FROM t",
+    "SHOW CREATE TABLE t",
+    "BEGIN",
+    "BEGIN WORK; COMMIT",
+    "SET NAMES utf8mb4",
+    "SET autocommit=1",
+    "SET time_zone = '+00:00'",
+    "USE app",
+  ],
+  write: [
+    "INSERT INTO t VALUES (1)",
+    "SELECT 1 INTO @a",
+    "SELECT * FROM t FOR UPDATE",
+    "WITH x AS (SELECT 1) DELETE FROM t",
+    "ANALYZE UPDATE t SET a = (SELECT 1)",
+    "SELECT 1--1; DELETE FROM t",
+    "SELECT '\\'; DELETE FROM t -- '",
+    'SELECT "\'"; DELETE FROM t -- "',
+    "SELECT 1 # x\n; DELETE FROM t",
+    "SELECT NEXT VALUE FOR s",
+    "SELECT s.nextval",
+  ],
+  ddl: [
+    "CREATE TABLE t (a int) ENGINE=InnoDB",
+    "DROP TABLE t",
+    "RENAME TABLE a TO b",
+    "TRUNCATE t",
+  ],
+  admin: [
+    "SELECT 1 /*! INTO OUTFILE '/tmp/x' */",
+    "/*!50000 DELETE FROM t */",
+    "/*M! DELETE FROM t */",
+    "SELECT /*+ SET_VAR(sql_mode='') */ 1",
+    "SELECT 1 INTO OUTFILE '/tmp/x'",
+    "SELECT 1 INTO DUMPFILE '/tmp/x'",
+    "SELECT load_file('/etc/passwd')",
+    "SELECT `load_file` ('/etc/passwd')",
+    "SELECT get_lock('x', 1)",
+    "DELIMITER $$\nDROP TABLE t $$",
+    "PREPARE s FROM @x",
+    "EXECUTE s",
+    "EXECUTE IMMEDIATE 'DROP TABLE t'",
+    "HANDLER t READ FIRST",
+    "CALL p()",
+    "DO sleep(1)",
+    "SET GLOBAL general_log = 1",
+    "SET @@global.general_log = 1",
+    "SET autocommit = 1, GLOBAL general_log = 1",
+    "SET STATEMENT max_statement_time=1 FOR DELETE FROM t",
+    "SET sql_mode = 'NO_BACKSLASH_ESCAPES'",
+    "SET NAMES gbk",
+    "BINLOG 'x'",
+    "XA COMMIT 'x'",
+    "LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE t",
+    "BEGIN NOT ATOMIC DELETE FROM t; END",
+    "BEGIN DELETE FROM t; END",
+    "IF 1 THEN DELETE FROM t; END IF",
+    "DESC ANALYZE FORMAT=x CALL p()",
+    "KILL 1",
+    "RENAME USER a TO b",
+    "CREATE TABLE t (a int) ENGINE=FEDERATED CONNECTION='mysql://x'",
+    "CREATE TABLE t (a int) ENGINE = 'connect'",
+    "CREATE TABLE t (a int) DATA DIRECTORY='/tmp'",
+    "SELECT [a'] FROM t; DELETE FROM t -- '",
+    "INSTALL PLUGIN x SONAME 'y'",
+    "SELECT \ufffd'",
+  ],
+};
+
+for (const kind of KINDS) {
+  Deno.test(`MySQL: ${kind}`, () => {
+    for (const text of MYSQL[kind]) assertEquals(readSql(text, "mysql").kind, kind, text);
+  });
+}
+
+Deno.test("MySQL: a server that says what a backslash is makes a text certain", () => {
+  const text = "SELECT 'it\\'s'";
+  const hidden = "SELECT '\\'; DELETE FROM t -- '";
+  assertEquals([true, false, undefined].map((escapes) => readSql(text, "mysql", escapes).kind), [
+    "read",
+    "admin",
+    "admin",
+  ]);
+  assertEquals([true, false, undefined].map((escapes) => readSql(hidden, "mysql", escapes).kind), [
+    "read",
+    "write",
+    "write",
+  ]);
+});
 
 for (const kind of KINDS) {
   Deno.test(`PostgreSQL: ${kind}`, () => {
