@@ -72,13 +72,17 @@ export class AnswerRelay {
   async relay(shape: AnswerShape): Promise<Answer> {
     this.answer = { bytes: 0 };
     this.sequence = 1;
+    // The client has all packets before the one that ends the connection.
+    await this.#read(shape).finally(() => this.#flush());
+    this.sequence = 0;
+    return this.answer;
+  }
+
+  async #read(shape: AnswerShape): Promise<void> {
     if (shape === "one") await this.#one();
     else if (shape === "results") await this.#results();
     else if (shape === "rows" || shape === "columns") await this.#rows();
     else if (shape === "prepared") await this.#prepared();
-    await this.#flush();
-    this.sequence = 0;
-    return this.answer;
   }
 
   /** Passes one packet of the server that nothing asked for, such as the reason for its end. */
@@ -97,9 +101,9 @@ export class AnswerRelay {
 
   async #results(): Promise<void> {
     while (true) {
+      if ((await this.#head()).first === 0xfb) throw new MessageFault("a request for a file of the client");
       const { first, body } = await this.#control();
       if (first === 0xff) return;
-      if (first === 0xfb) throw new MessageFault("a request for a file of the client");
       let status: number;
       if (first === 0x00) this.status = status = okStatus(body);
       else {

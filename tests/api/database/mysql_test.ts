@@ -184,11 +184,22 @@ Deno.test({
           Error,
           "not allowed",
         );
+        await client.query("SELECT ?", ["it's"]);
+        await client.query("SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'");
+        await client.query("SELECT '\\'");
         await client.query("SET NAMES gbk");
         await client.query("SELECT '\u20ac'");
         await client.query("DROP TABLE l");
         await client.end();
-        assertEquals(kinds(world).slice(1), ["admin LOAD", "admin SET", "admin SELECT", "ddl DROP"]);
+        assertEquals(kinds(world).slice(1), [
+          "admin LOAD",
+          "read SELECT",
+          "admin SET",
+          "read SELECT",
+          "admin SET",
+          "admin SELECT",
+          "ddl DROP",
+        ]);
         const error = await assertRejects(
           () => connect(world, { charset: "GBK_CHINESE_CI" }),
           Error,
