@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
+import { MariaDbServer } from "../helper/mariadb.ts";
 import { PostgresServer } from "../helper/postgres.ts";
 import { RedisServer } from "../helper/redis.ts";
 import { fromRoot } from "../helper/repo.ts";
@@ -20,12 +21,20 @@ Deno.test("a VM uses databases whose passwords stay on the host", async () => {
   await postgres.sql(`CREATE ROLE app LOGIN PASSWORD '${PASSWORD}'`);
   await postgres.sql("CREATE DATABASE app OWNER app");
   await using redis = await RedisServer.start([`requirepass ${PASSWORD}`]);
+  await using mariadb = await MariaDbServer.start();
+  await mariadb.sql(
+    `CREATE DATABASE app; CREATE USER app IDENTIFIED BY '${PASSWORD}'; GRANT ALL ON app.* TO app`,
+  );
   const sbx = await Sbx.make({ spare: false });
   try {
     await sbx.ok("start");
-    const places = { postgres: `postgres.host.sbx:${postgres.port}`, redis: `redis.host.sbx:${redis.port}` };
+    const places = {
+      postgres: `postgres.host.sbx:${postgres.port}`,
+      mysql: `mysql.host.sbx:${mariadb.port}`,
+      redis: `redis.host.sbx:${redis.port}`,
+    };
     for (const [provider, host] of Object.entries(places)) {
-      const database = { tls: "off", ...(provider === "postgres" && { user: "app" }) };
+      const database = { tls: "off", ...(provider !== "redis" && { user: "app" }) };
       const added = await sbx.api("POST", "/credentials/add", { provider, secret: PASSWORD, host, database });
       assertEquals(added.status, 200, JSON.stringify(added.body));
     }
@@ -33,10 +42,11 @@ Deno.test("a VM uses databases whose passwords stay on the host", async () => {
     const profile = join(sbx.home, "profiles/data/profile.toml");
     const text = (await Deno.readTextFile(profile)).replace(
       /^providers = \[.*\]$/m,
-      'providers = ["postgres", "redis"]',
+      'providers = ["postgres", "mysql", "redis"]',
     );
-    assertStringIncludes(text, 'providers = ["postgres", "redis"]');
-    const services = `[host]\nservices = ["postgres:${postgres.port}", "redis:${redis.port}"]\n`;
+    assertStringIncludes(text, 'providers = ["postgres", "mysql", "redis"]');
+    const services =
+      `[host]\nservices = ["postgres:${postgres.port}", "mysql:${mariadb.port}", "redis:${redis.port}"]\n`;
     await Deno.writeTextFile(profile, `${text}\n${RULES}\n${services}`);
     await sbx.ok("create", "dev", "--profile", "data");
     const bundle = join(sbx.home, "client.js");
@@ -62,6 +72,15 @@ Deno.test("a VM uses databases whose passwords stay on the host", async () => {
     assertEquals([one, two], [[{ a: 1 }], [{ a: 2 }]]);
     assertEquals(refused.code, "42501");
     assertStringIncludes(refused.error, '(rule "reads")');
+    const [three, denied, four] = await run(
+      "mysql",
+      "SELECT 3 AS a",
+      "CREATE TABLE t (a int)",
+      "SELECT 4 AS a",
+    );
+    assertEquals([three, four], [[{ a: 3 }], [{ a: 4 }]]);
+    assertEquals(denied.code, "ER_SPECIFIC_ACCESS_DENIED_ERROR");
+    assertStringIncludes(denied.error, '(rule "reads")');
     const [set, flushed, get] = await run("redis", "SET k v", "FLUSHALL", "GET k");
     assertEquals([set, get], ["OK", "v"]);
     assertStringIncludes(flushed.error, 'NOPERM blocked by policy: databases are for reading (rule "reads")');
@@ -74,6 +93,8 @@ Deno.test("a VM uses databases whose passwords stay on the host", async () => {
       const each of [
         ["postgres", "read", "select ? as a", "allow"],
         ["postgres", "ddl", "create table t(a int)", "block"],
+        ["mysql", "read", "select ? as a", "allow"],
+        ["mysql", "ddl", "create table t(a int)", "block"],
         ["redis", "write", "set ? ?", "allow"],
         ["redis", "ddl", "flushall", "block"],
       ]
