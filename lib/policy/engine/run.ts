@@ -329,7 +329,11 @@ function remedyFor(
   if (decider?.layer === "profile" && decider.priority <= PRIORITY_DEFAULT.profile) {
     return `change ${place}, or set enabled = false there`;
   }
-  const match = rule.id === "block-private-dns" ? answerMatchOf(event) : subjectMatchOf(event);
+  const match = rule.id === "block-private-dns"
+    ? answerMatchOf(event)
+    : rule.id === "block-ssh-command"
+    ? commandMatchOf(event)
+    : subjectMatchOf(event);
   const priority = decider?.layer === "profile" ? `, priority = ${decider.priority - 1}` : "";
   return `allow it in the profile: action = "allow"${priority}, match = '${match}'`;
 }
@@ -346,6 +350,15 @@ function subjectMatchOf(event: Event): string {
 function answerMatchOf(event: Event): string {
   const found = event.dns?.response?.answers.filter(isPrivateHost).map(quote).join(", ");
   return `${subjectMatchOf(event)} && dns.response.answers.exists(answer, answer in [${found}])`;
+}
+
+/** Match of a rule that names a command over SSH: a rule on the host alone does not allow it. */
+function commandMatchOf(event: Event): string {
+  const { kind, command } = event.http?.request.ssh ?? { kind: "shell", command: "" };
+  const tests = `${subjectMatchOf(event)} && http.request.ssh.kind == ${quote(kind)}`;
+  return kind === "exec" || kind === "subsystem"
+    ? `${tests} && http.request.ssh.command == ${quote(command)}`
+    : tests;
 }
 
 /** True for a value that {@linkcode shorten} cut. */

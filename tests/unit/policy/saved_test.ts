@@ -76,3 +76,26 @@ Deno.test("text of a guest stays a literal of the rule", async () => {
   const hits = [event, request()].map((each) => policy.evaluate(each).decision.rule.id);
   assertEquals(hits, ["x", "allow-http"]);
 });
+
+Deno.test("a saved answer about a command over SSH covers that command for that user, and opens no other", () => {
+  const command = (text: string, user = "deploy", kind = "exec") =>
+    request({ method: "CONNECT", scheme: "ssh", port: 22, path: "", ssh: { kind, command: text, user } });
+  const events = [
+    command("uptime"),
+    command("uptime; id"),
+    command("uptime", "root"),
+    command("uptime", "deploy", "subsystem"),
+  ];
+  assertEquals(decisions(asking(500), events), ["allow", "ask", "ask", "ask"]);
+  const allow = (match: string) =>
+    compilePolicy(parseRules(`[profiles.rules.a]\naction = "allow"\nmatch = '${match}'`, "f.toml"));
+  const decided = (match: string) => allow(match).evaluate(events[0]).decision;
+  // An allow of the host says nothing about commands.
+  assertEquals(decided('http.request.host == "api.example.com"').rule.id, "block-ssh-command");
+  assertEquals(decided("true").rule.id, "block-ssh-command");
+  assertEquals(decided('http.request.scheme == "ssh"').rule.id, "block-ssh-command");
+  assertEquals(decided('http.request.ssh.command == "uptime"').decision, "allow");
+  // The remedy of a refusal is such a rule.
+  const [, remedy] = /match = '(.*)'$/.exec(decided("false").remedy!)!;
+  assertEquals(decided(remedy).decision, "allow");
+});
