@@ -29,6 +29,7 @@ export class SshConnection implements SessionHost {
   readonly #client: SshClient;
   /** to the guest */
   readonly stream: SshStream;
+  #guest?: ServerClient;
   #user = "";
   #sessions = 0;
   #upstream?: Promise<{ client: Client; stream: SshStream }>;
@@ -88,6 +89,7 @@ export class SshConnection implements SessionHost {
   }
 
   #accept(client: ServerClient, idleMs: number): void {
+    this.#guest = client;
     client.on("error", ignore("the stream ends after an error"));
     // The VM is the user: keys and passwords of its programs do not count.
     client.on("authentication", (context) => {
@@ -196,8 +198,8 @@ export class SshConnection implements SessionHost {
     stream.idleMs = timeouts.relay;
     connection.deadline.set(timeouts.relay);
     client.on("error", ignore("the channels end with the connection"));
-    // Sessions that follow would wait for a server that is gone.
-    stream.gone.then(() => this.stream.destroy());
+    // The guest still gets the last bytes of a server that is gone.
+    stream.gone.then(() => Promise.all(this.#running)).then(() => this.#guest?.end());
     return { client, stream };
   }
 }

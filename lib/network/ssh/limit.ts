@@ -1,9 +1,9 @@
 /** Limits of SSH (docs/design/contracts/14-limits.md §14). */
 
-/** Most SSH connections of a VM. */
-export const SSH_CONNECTIONS_MAX = 64;
-/** Most open sessions of one connection; OpenSSH's server has 10. */
-export const SESSIONS_MAX = 16;
+/** Most SSH connections of a VM: the library buffers 2 MiB for each direction of a session. */
+export const SSH_CONNECTIONS_MAX = 16;
+/** Most open sessions of one connection. */
+export const SESSIONS_MAX = 8;
 /** Longest command line, and name of a subsystem, in characters. */
 export const COMMAND_MAX = 8192;
 /** Longest name of a user, in characters. */

@@ -1,5 +1,5 @@
 /** A session of a guest: one command of git, another command, a subsystem or a shell. */
-import { asSbxError } from "../../base/error/mod.ts";
+import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import type { HttpEvent, HttpSsh } from "../../event/mod.ts";
 import { type Draft, guestLine, type Passage, type Refusal } from "../../policy/mod.ts";
@@ -267,15 +267,17 @@ class RunningSession {
     options: ExecOptions,
   ): Promise<Opened> {
     const { client, stream } = await this.#connection.upstream(account, passage);
+    const { host } = this.#connection.place;
+    if (stream.destroyed) throw notOpened(host);
     const channel = await new Promise<Channel>((resolve, reject) => {
       const done = (error: Error | null | undefined, opened: Channel) => {
         if (!error) return resolve(opened);
-        reject(new UpstreamRefused());
+        reject(notOpened(host));
       };
       if (kind === "shell") client.shell(options.pty ?? false, {}, done);
       else if (kind === "sftp" || kind === "subsystem") client.subsys(command, done);
       else client.exec(command, options, done);
-      stream.gone.then(() => reject(new UpstreamRefused()));
+      stream.gone.then(() => reject(notOpened(host)));
     });
     this.#onOpen(channel);
     const exit: Opened["exit"] = {};
@@ -329,7 +331,11 @@ class RunningSession {
   }
 }
 
-class UpstreamRefused extends Error {}
+function notOpened(host: string): SbxError {
+  return new SbxError("upstream.failed", `${host} does not open the session`, {
+    hint: "its administrator decides on the commands, subsystems and sessions of a user",
+  });
+}
 
 function responseOf(bytes: number) {
   return { status: 200, bytes, headers: {}, body: { ...NO_HTTP_BODY, size: bytes, truncated: bytes > 0 } };

@@ -248,7 +248,7 @@ Deno.test("a guest that asks for more", async (t) => {
         ),
     );
     await Promise.all(all);
-    assertEquals([opened, refused], [16, 4]);
+    assertEquals([opened, refused], [8, 12]);
     client.end();
     await guest.world.net.idle();
   });
