@@ -1,4 +1,4 @@
-import { SbxError } from "../base/error/mod.ts";
+import type { SbxError } from "../base/error/mod.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
 import type { Header } from "../network/mod.ts";
 import type {
@@ -31,11 +31,19 @@ import { messageFilter } from "./message.ts";
 import { plainHost } from "../base/address/mod.ts";
 import type { Definition, Provider } from "./provider.ts";
 import { joinedTexts, REDACTED, scrubTexts, someText, textsOf, withTexts } from "./scrub.ts";
-import { CredentialStore, storePath } from "./store.ts";
+import type { CredentialStore } from "./store.ts";
 import { isSecret } from "./form.ts";
 import { REF } from "./ref.ts";
 import { isClientToken, isLooseToken, providerOfToken } from "./token.ts";
-import { type ProviderTerms, Vault } from "./vault.ts";
+import { type Credential, type ProviderTerms, Vault } from "./vault.ts";
+import {
+  isSigningProgram,
+  SIGNING,
+  signingFiles,
+  type SigningKey,
+  signingKeyOf,
+  signingSettings,
+} from "./signing.ts";
 import type { Home } from "../base/home/mod.ts";
 import { SubscriptionHost } from "./subscription/attend.ts";
 import { guestFiles, type GuestLoginFile } from "./subscription/guest.ts";
@@ -305,6 +313,7 @@ export class CredentialBroker implements CredentialPort {
   /** Files by which agents of the guest are logged in, where the credential of a provider added last is a subscription. */
   guestFiles(providers: Iterable<Provider> = this.#providers): GuestLoginFile[] {
     return [...providers].flatMap((provider) => {
+      if (provider === SIGNING) return signingFiles(this.#vault);
       const entry = this.#vault.chosen(provider)?.entry;
       const found = entry?.subscription &&
         this.#logins.find({ login: entry.subscription.login, label: entry.label });
@@ -320,7 +329,7 @@ export class CredentialBroker implements CredentialPort {
    */
   freshEnv(boot: Readonly<Record<string, string>>): Record<string, string> {
     const isOurs = (value: string | undefined) =>
-      value === undefined || isGitHelper(value) ||
+      value === undefined || isGitHelper(value) || isSigningProgram(value) ||
       REF.test(value) && this.#vault.get(value)?.entry.source !== "captured";
     const keepsGit = boot.GIT_CONFIG_COUNT !== undefined && !isOurs(boot.GIT_CONFIG_VALUE_0);
     const keepsAws = [AWS_ID, AWS_SECRET].some((name) => boot[name] !== undefined) &&
@@ -334,6 +343,16 @@ export class CredentialBroker implements CredentialPort {
     return Object.fromEntries(
       Object.entries(this.guestEnv()).filter(([name, value]) => boot[name] !== value && isFree(name)),
     );
+  }
+
+  /**
+   * The key by which this VM's git signs commits and tags.
+   *
+   * @param ref only this one
+   * @throws {SbxError} `credential.denied`
+   */
+  signingKey(ref?: string): SigningKey {
+    return signingKeyOf(this.#vault, ref);
   }
 
   /** Replaces the secrets of a `.env` file with refs. */
@@ -456,6 +475,10 @@ function guestEnvOf(vault: Vault, providers: Iterable<Provider>): Record<string,
   for (const provider of providers) {
     const credential = vault.chosen(provider);
     const definition = credential && vault.catalogueOf(credential).find(provider);
+    if (definition?.commits) {
+      git.push(...signingSettings(vault));
+      continue;
+    }
     if (!credential || !definition) continue;
     // An agent reads the tokens of a subscription from its own file.
     if (credential.entry.subscription) continue;
@@ -553,41 +576,4 @@ function captureDotEnv(
     return `${before}${quote}${ref}${quote}${capture.text(line.slice(whole.length), ".env")}`;
   });
   return { text: lines.join("\n"), substitutions: capture.substitutions };
-}
-
-// Credentials of sinks: a ref in the configuration, the secret in the store, the header made for each request.
-
-/** How a sink authenticates. */
-export interface SinkAuth {
-  /** ref of a credential of the provider `mcp`, bound to the sink's host */
-  credential_ref: string;
-  /** user of basic authentication; absent: a bearer token */
-  user?: string;
-}
-
-/**
- * Makes the `authorization` header of a sink. Each call asks the store, so a revoked credential is not sent again, and
- * the header is kept nowhere.
- *
- * @throws {SbxError} `credential.denied`: unknown, revoked, for another host, or not over https
- */
-export function sinkAuthorization(
-  home: Pick<Home, "dir">,
-  { credential_ref, user }: SinkAuth,
-): (url: URL) => Promise<string> {
-  let broker: Promise<CredentialBroker> | undefined;
-  return async (url) => {
-    broker ??= CredentialBroker.open({ store: new CredentialStore(storePath(home)), providers: [] });
-    try {
-      const { secret } = await (await broker).use(credential_ref, url);
-      if (user === undefined) return `Bearer ${secret}`;
-      return `Basic ${new TextEncoder().encode(`${user}:${secret}`).toBase64()}`;
-    } catch (cause) {
-      throw new SbxError("credential.denied", (cause as Error).message, {
-        cause,
-        hint:
-          "sbx credentials list shows the refs; sbx credentials add PROVIDER mcp --host HOST adds one for the sink",
-      });
-    }
-  };
 }

@@ -4,6 +4,7 @@ import { isObject, objectOf } from "../base/object/mod.ts";
 import { canonicalJson } from "../base/json/mod.ts";
 import { type CustomProvider, isProvider, type Provider, PROVIDER_ID } from "./provider.ts";
 import { REF, refOf } from "./ref.ts";
+import { PUBLIC_MAX, type SigningTerms } from "../sign/mod.ts";
 
 /** Most credentials of one store, including revoked ones; the oldest revoked ones are dropped first. */
 export const ENTRIES_MAX = 1000;
@@ -142,6 +143,8 @@ export interface StoredEntry {
   database?: DatabaseTerms;
   /** of an SSH key */
   ssh?: SshTerms;
+  /** of a key that signs commits; where the key is elsewhere, a random text is sealed */
+  signing?: SigningTerms;
   /** ids of the VMs it was captured from; only they may use it until a person adds it */
   vms?: string[];
   /** ISO 8601; a revoked entry has no secret */
@@ -180,6 +183,7 @@ function additionalDataOf(
     subscription,
     database,
     ssh,
+    signing,
   }: StoredEntry,
 ): Uint8Array<ArrayBuffer> {
   const bound = {
@@ -190,6 +194,7 @@ function additionalDataOf(
     ...(subscription && { subscription }),
     ...(database && { database }),
     ...(ssh && { ssh }),
+    ...(signing && { signing }),
   };
   return new TextEncoder().encode(canonicalJson(bound));
 }
@@ -247,6 +252,7 @@ function isEntry(value: unknown): value is StoredEntry {
     subscription,
     database,
     ssh,
+    signing,
     kind,
   } = objectOf(value);
   return typeof ref === "string" && REF.test(ref) && typeof provider === "string" &&
@@ -259,6 +265,7 @@ function isEntry(value: unknown): value is StoredEntry {
     isText(created_at) && (source === "added" || source === "captured") &&
     (decoy === undefined || decoy === true) && isOptional(login, isLogin) &&
     isOptional(subscription, isSubscription) && isOptional(database, isDatabase) && isOptional(ssh, isSsh) &&
+    isOptional(signing, isSigning) &&
     isOptional(kind, (text) => text === "token") && isOptional(revoked_at, isText) &&
     isOptional(sealed, (text) => typeof text === "string") &&
     (sealed === undefined) === (revoked_at !== undefined);
@@ -302,6 +309,12 @@ function isSsh(value: unknown): boolean {
 /** A public key is longer than other texts. */
 function isLine(value: unknown): boolean {
   return typeof value === "string" && value.length <= 8192;
+}
+
+function isSigning(value: unknown): boolean {
+  const { format, from, public: key, fingerprint, emails, place } = objectOf(value);
+  return [format, from, fingerprint].every(isText) && typeof key === "string" && key.length <= PUBLIC_MAX &&
+    isOptional(emails, isTextList) && isOptional(place, isText);
 }
 
 function isTextList(value: unknown): boolean {

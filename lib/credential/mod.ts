@@ -2,13 +2,8 @@
  * The credential broker (docs/design/contracts/09-credentials.md §9): secrets stay on the host, guests and
  * records hold refs.
  */
-export {
-  type BrokerOptions,
-  CredentialBroker,
-  type ProvidedSecrets,
-  type SinkAuth,
-  sinkAuthorization,
-} from "./broker.ts";
+export { type BrokerOptions, CredentialBroker, type ProvidedSecrets } from "./broker.ts";
+export { type SinkAuth, sinkAuthorization } from "./sink.ts";
 export { type AwsKeys, awsKeysOf, joinAwsKeys } from "./aws/keys.ts";
 export { AWS_VARIABLES } from "./aws/placeholder.ts";
 export { placeholderOf, TOKEN_BODY_MAX } from "./body.ts";
@@ -44,6 +39,7 @@ export {
   type Provider,
   PROVIDERS,
 } from "./provider.ts";
+export { SIGNING, type SigningKey } from "./signing.ts";
 export {
   type LoginProvider,
   type Subscription,

@@ -112,6 +112,8 @@ export interface Definition {
   database?: { port: number };
   /** SSH servers: its keys sign logins of the host at this port by default, and no request carries them */
   ssh?: { port: number };
+  /** its keys sign commits and tags of git, and no request carries them */
+  commits?: boolean;
   /** other words for it on the command line */
   aliases?: string[];
   /** its keys are taken from every VM, and no VM uses them without a grant */

@@ -24,6 +24,7 @@ import { refOf } from "./ref.ts";
 import { KeyChain, type Keyring, readPrivate, stampAt, type StoreKey } from "./key.ts";
 import type { CustomProvider, Provider } from "./provider.ts";
 import { isClientToken } from "./token.ts";
+import type { SigningTerms } from "../sign/mod.ts";
 
 /** Longest wait for another writer, in `ms`; a write takes a few, so a longer one hangs. */
 const LOCK_TIMEOUT_MS = 10_000;
@@ -46,6 +47,8 @@ export interface NewCredential {
   database?: DatabaseTerms;
   /** of an SSH key; its servers are added to the ones it has */
   ssh?: SshTerms;
+  /** of a key that signs commits */
+  signing?: SigningTerms;
   /** VM it was captured from; absent when a person adds it */
   vm?: string;
 }
@@ -268,7 +271,7 @@ function requireSameTerms({ provider, database, vm }: NewCredential, before?: St
 }
 
 function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry): StoredEntry {
-  const { provider, label, hosts, custom, origin, decoy, database, ssh, vm } = credential;
+  const { provider, label, hosts, custom, origin, decoy, database, ssh, signing, vm } = credential;
   const alive = before?.revoked_at === undefined ? before : undefined;
   const entry: StoredEntry = {
     ref,
@@ -286,6 +289,7 @@ function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry
   const terms = vm === undefined ? database : alive?.database;
   if (terms) entry.database = terms;
   if (ssh) entry.ssh = { ...ssh, servers: serversOf(alive?.ssh?.servers ?? [], ssh.servers) };
+  if (signing ?? alive?.signing) entry.signing = signing ?? alive?.signing;
   if (texts.hosts.length) entry.hosts = texts.hosts;
   // A key that a guest brings again changes nothing that a person said of it.
   const places = vm === undefined ? custom : alive?.custom ?? custom;

@@ -18,6 +18,7 @@ export type HttpGit = NonNullable<HttpEvent["request"]["git"]>;
 export type HttpSsh = NonNullable<HttpEvent["request"]["ssh"]>;
 export type HttpBody = HttpEvent["request"]["body"];
 export type DbEvent = NonNullable<Event["db"]>;
+export type SignEvent = NonNullable<Event["sign"]>;
 export type McpEvent = NonNullable<Event["mcp"]>;
 export type ModelEvent = NonNullable<Event["model"]>;
 export type FileActivity = NonNullable<Event["file"]>["activity"];

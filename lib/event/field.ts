@@ -11,7 +11,7 @@ export interface CatalogueField {
 }
 
 /** Families that rules and detections cover. */
-export const GOVERNED_FAMILIES = ["http", "dns", "db", "mcp", "model", "file", "process"] as const;
+export const GOVERNED_FAMILIES = ["http", "dns", "db", "sign", "mcp", "model", "file", "process"] as const;
 
 /** Every family; `credential` events are the credential broker's own records. */
 export const EVENT_FAMILIES = [...GOVERNED_FAMILIES, "credential"] as const;

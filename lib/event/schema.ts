@@ -13,6 +13,7 @@ export const EVENT_TYPES = [
   "http.request",
   "dns.query",
   "db.statement",
+  "sign.request",
   "mcp.tool_call",
   "mcp.tool_list",
   "mcp.event",
@@ -165,6 +166,26 @@ const Db = z.strictObject({
   }).optional(),
 });
 
+/** A commit or tag that the host is to sign (docs/design/contracts/05-policy.md §5, "Signatures"). */
+const Sign = z.strictObject({
+  request: z.strictObject({
+    kind: z.enum(["commit", "tag"]),
+    format: z.enum(["ssh", "openpgp"]),
+    signer: z.string().describe("fingerprint of the key"),
+    subject: z.string().describe("first line of the message; cut after 256 characters"),
+    author: z.string().describe("name and email address; of a tag, its tagger"),
+    author_email: z.string(),
+    committer: z.string().describe("name and email address; of a tag, its tagger"),
+    committer_email: z.string(),
+    own: z.boolean().describe("true: both email addresses are ones that the key was added for"),
+    object: z.string().describe("tree of a commit, object of a tag"),
+    parents: z.array(z.string()),
+    tag: z.string().optional().describe("name of a tag"),
+    digest: z.string().describe("SHA-256 of the bytes that are signed, in hex"),
+    bytes: count,
+  }),
+});
+
 const Mcp = z.strictObject({
   request: z.strictObject({
     method: z.string(),
@@ -250,6 +271,7 @@ const shape = {
   http: Http.optional(),
   dns: Dns.optional(),
   db: Db.optional(),
+  sign: Sign.optional(),
   mcp: Mcp.optional(),
   model: Model.optional(),
   file: File.optional(),

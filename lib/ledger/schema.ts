@@ -9,9 +9,9 @@ import { type Event, EVENT_FAMILIES, type EventFamily } from "../event/mod.ts";
 /**
  * Version of tables and views, stored as `PRAGMA user_version`. Ledgers without one are of version 1: same tables, other
  * views. Since version 3 decisions, findings, answers and bodies are bound into chains; since version 4 there are
- * statements, since version 5 views of databases. A change of a view needs a new version; a change of a table also a step in {@linkcode MIGRATE}.
+ * statements, since version 5 views of databases, since version 6 of signatures. A change of a view needs a new version; a change of a table also a step in {@linkcode MIGRATE}.
  */
-export const SCHEMA_VERSION = 5;
+export const SCHEMA_VERSION = 6;
 
 /** First version whose chains bind decisions, findings, answers and bodies. */
 export const BOUND_VERSION = 3;
@@ -251,6 +251,25 @@ const FAMILIES: Record<EventFamily, { view: string; columns: Columns }> = {
       request_bytes: "db.request.bytes",
       error_code: "db.response.error",
       response_bytes: "db.response.bytes",
+    },
+  },
+  sign: {
+    view: "sign_events",
+    columns: {
+      kind: "sign.request.kind",
+      format: "sign.request.format",
+      signer: "sign.request.signer",
+      subject: "sign.request.subject",
+      author: "sign.request.author",
+      author_email: "sign.request.author_email",
+      committer: "sign.request.committer",
+      committer_email: "sign.request.committer_email",
+      own: "sign.request.own",
+      object: "sign.request.object",
+      parents: "sign.request.parents",
+      tag: "sign.request.tag",
+      digest: "sign.request.digest",
+      request_bytes: "sign.request.bytes",
     },
   },
   mcp: {

@@ -6,6 +6,7 @@ export { budgetsOf } from "./contract/active_profiles.ts";
 export { giveLoginFiles, type GivenVm } from "./contract/login_files.ts";
 export { HostLogins } from "./contract/logins.ts";
 export { dotEnvWithoutSecrets, isDotEnv } from "./contract/credentials.ts";
+export { signingCredential } from "./contract/signing.ts";
 export { addedProviders, providerViews } from "./contract/providers.ts";
 export { credentialView, isShown, newCredential, usersOf, vmsWith } from "./contract/credentials.ts";
 export { auditCredentials, type AuditedSession } from "./contract/credential_audit.ts";

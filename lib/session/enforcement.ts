@@ -276,20 +276,30 @@ export class Enforcement {
   }
 
   async #openMcp(): Promise<McpSide> {
-    const [{ McpSide }, { SessionLogins }, { ProgramVms }, { snapshotTools, SnapshotStore }] = await Promise
+    const [
+      { McpSide },
+      { SessionLogins },
+      { ProgramVms },
+      { snapshotTools, SnapshotStore },
+      { signingTool },
+    ] = await Promise
       .all([
         import("./mcp.ts"),
         import("./mcp.ts"),
         import("./mcp_program.ts"),
         import("./snapshot_tools.ts"),
+        import("./signing_tool.ts"),
       ]);
     const { home, paths, record, report } = this.#options;
     return await McpSide.open({
-      tools: snapshotTools({
-        store: new SnapshotStore(paths.snapshots, paths.workspace),
-        limits: () => this.#contract.snapshots,
-        observe: (file) => this.observeFile(file),
-      }),
+      tools: [
+        ...snapshotTools({
+          store: new SnapshotStore(paths.snapshots, paths.workspace),
+          limits: () => this.#contract.snapshots,
+          observe: (file) => this.observeFile(file),
+        }),
+        signingTool({ gate: this.gate, broker: this.#broker }),
+      ],
       gate: this.gate,
       contract: this.#contract,
       dir: paths.sockets,

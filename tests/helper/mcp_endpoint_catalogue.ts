@@ -168,3 +168,13 @@ export class SdkCatalogue implements Catalogue {
     throw new SbxError(`mcp.${kind}.not_found`, `no MCP server has a ${kind} "${name}"`);
   }
 }
+
+/** A catalogue without servers. */
+export const EMPTY_CATALOGUE: Catalogue = {
+  listTools: () => Promise.resolve([]),
+  listResources: () => Promise.resolve([]),
+  listPrompts: () => Promise.resolve([]),
+  callTool: (name) => Promise.reject(new SbxError("mcp.tool.not_found", `no tool ${name}`)),
+  readResource: (uri) => Promise.reject(new SbxError("mcp.resource.not_found", `no resource ${uri}`)),
+  getPrompt: (name) => Promise.reject(new SbxError("mcp.prompt.not_found", `no prompt ${name}`)),
+};

@@ -112,9 +112,14 @@ export class GuestSide {
     }
   }
 
+  /** Socket in place of the guest's port. */
+  get path(): string {
+    return `${this.#dir}/mcp`;
+  }
+
   /** A connection as any program of the guest may open it. */
   connect(): Promise<Deno.UnixConn> {
-    return Deno.connect({ transport: "unix", path: `${this.#dir}/mcp` });
+    return Deno.connect({ transport: "unix", path: this.path });
   }
 
   /** Frames, with the Hello sent unless the test wants to begin otherwise. */

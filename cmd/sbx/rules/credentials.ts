@@ -15,6 +15,7 @@ import { connect } from "../connect.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, usageError, UTC_NOTE } from "../output.ts";
 import { readTime } from "../record/event_query.ts";
+import { namesSigning, readSigning, SIGNING_OPTIONS } from "./signing.ts";
 import { readAwsKeys, readSecret } from "./secret.ts";
 
 const ADD: Command = {
@@ -75,12 +76,7 @@ const ADD: Command = {
     { name: "database", value: "NAME", about: "the only database that the password is for" },
     { name: "tls", value: "off", about: "reach a database of this machine without TLS" },
     { name: "md5", about: "let an old PostgreSQL ask for an MD5 hash of the password" },
-    {
-      name: "key",
-      value: "FILE",
-      about: "with ssh: file of the private key; with --agent, of the public one",
-    },
-    { name: "agent", about: "with ssh: the agent of SSH_AUTH_SOCK has the key, and signs with it" },
+    ...SIGNING_OPTIONS,
     {
       name: "host-key",
       value: "KEY",
@@ -102,6 +98,7 @@ const ADD: Command = {
     "sbx credentials add postgres --host db.example.com:5432 --user app",
     "sbx credentials add aws",
     "sbx credentials add ssh --host github.com --key ~/.ssh/id_ed25519",
+    "sbx credentials add signing --key ~/.ssh/id_ed25519",
     "sbx credentials add mcp --host mcp.example.com",
     "sbx credentials add --custom acme --host api.acme.example --header x-acme-key --env ACME_API_KEY",
   ],
@@ -197,6 +194,7 @@ function row(
     problem,
     database,
     ssh,
+    signing,
     kind,
     source,
     created_at,
@@ -217,6 +215,7 @@ function row(
   const marks = [
     kind === "key" ? "" : kind,
     terms,
+    signing ? `${signing.fingerprint}${signing.emails ? ` of ${signing.emails.join(" ")}` : ""}` : "",
     decoy ? "decoy" : "",
     named ? `for ${named.join(" ")}` : "",
     revoked_at ? "revoked" : "",
@@ -226,7 +225,11 @@ function row(
     shortRef(ref),
     provider,
     label ?? "",
-    origin ? origin.program?.[0] ?? `$${origin.env}` : source,
+    origin
+      ? origin.program?.[0] ?? `$${origin.env}`
+      : signing && signing.from !== "key"
+      ? signing.from
+      : source,
     created_at.slice(0, 10),
     used_by.join(" "),
     marks.filter(Boolean).join(", "),
@@ -246,9 +249,11 @@ async function add(args: Arguments): Promise<number> {
   if (others.length > 0) {
     throw usageError(ADD, "several hosts", "name one with each key; --custom takes several");
   }
-  const definition: Pick<ProviderView, "id" | "hosts" | "signed_hosts" | "ssh"> | undefined = custom
-    ? { id: provider, hosts: custom.hosts }
-    : findProvider(await fetchProviders(client), provider);
+  const definition:
+    | Pick<ProviderView, "id" | "hosts" | "signed_hosts" | "ssh" | "commits">
+    | undefined = custom
+      ? { id: provider, hosts: custom.hosts }
+      : findProvider(await fetchProviders(client), provider);
   if (!definition) {
     throw usageError(
       ADD,
@@ -258,17 +263,27 @@ async function add(args: Arguments): Promise<number> {
     );
   }
   const isSigning = definition.signed_hosts !== undefined;
-  if (definition.hosts.length === 0 && !isSigning && host === undefined) {
+  if (definition.hosts.length === 0 && !isSigning && !definition.commits && host === undefined) {
     throw usageError(ADD, `a credential for ${definition.id} needs --host HOST`);
   }
-  if (!definition.ssh && ["key", "agent", "host-key"].some((name) => args.has(name))) {
-    throw usageError(ADD, `--key, --agent and --host-key are for ssh, and not for ${definition.id}`);
+  if (!definition.ssh && args.has("host-key")) {
+    throw usageError(ADD, `--host-key is for ssh, and not for ${definition.id}`);
   }
+  if (namesSigning(args, definition.ssh !== undefined) && !definition.commits) {
+    throw usageError(
+      ADD,
+      `keys of ${definition.id} sign no commits`,
+      "sbx credentials add signing --key FILE",
+    );
+  }
+  const signing = definition.commits ? await readSigning(args) : undefined;
   // Loaded with the first SSH key.
   const ssh = definition.ssh && await (await import("./ssh_key.ts")).readSshKey(args, host!);
   // The service generates the key of a decoy.
   const secret = ssh
     ? ssh.secret
+    : signing
+    ? signing.secret
     : decoy || origin
     ? undefined
     : isSigning
@@ -283,6 +298,7 @@ async function add(args: Arguments): Promise<number> {
     ...(origin && { origin }),
     ...(decoy && { decoy }),
     ...(ssh ? { ssh: ssh.ssh } : databaseTerms(args)),
+    ...(signing && { signing: signing.signing }),
   };
   const added = await client.json<CredentialAdded>("POST", "/credentials/add", { json })
     .catch((error) => {

@@ -2,7 +2,7 @@ import type { Hono } from "hono";
 import { credentialRoutes } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
-import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
+import { CredentialStore, REF, SIGNING, storePath } from "../../../lib/credential/mod.ts";
 import {
   addedProviders,
   auditCredentials,
@@ -13,6 +13,7 @@ import {
   newCredential,
   providerViews,
   type SecretPrograms,
+  signingCredential,
   sshTerms,
   usersOf,
   vmsWith,
@@ -53,7 +54,9 @@ export function routeCredentials(
   });
   handle(app, credentialRoutes.add, async ({ body }) => {
     const ssh = body.ssh && await sshTerms(body);
-    const credential = newCredential(body, await addedProviders(home, corp), ssh);
+    const credential = body.provider === SIGNING
+      ? await signingCredential(body)
+      : newCredential(body, await addedProviders(home, corp), ssh);
     const keep = body.origin && await secrets.accept(body.origin);
     const [entry] = await store.add([credential]);
     keep?.(entry.ref);

@@ -164,11 +164,13 @@ export function errorBody(error: SbxError): ErrorBody {
 export const ASK_USER = "ask your user";
 
 /** Codes whose message and hint are about the guest's own bytes. */
-const OPEN = /^(request|upstream)\.|^dns\.(not_found|upstream)$|^mcp\.(arguments\.invalid|channel_closed)$/;
+const OPEN =
+  /^(request|upstream)\.|^sign\.invalid$|^dns\.(not_found|upstream)$|^mcp\.(arguments\.invalid|channel_closed)$/;
 /** Codes whose message is about the guest's request; their hints are for people on the host. */
 const MESSAGE_ONLY = /^(policy|snapshot)\.|^(credential\.denied|net\.closed)$|^mcp\.(?!unavailable$|pins\.)/;
 /** Words for the other codes, which are about the host: its files, stores and programs. */
 const WORDS: Record<string, string> = {
+  "sign.failed": "the key of the host did not sign this",
   "disk.full": "the disk of the host has no room for this",
   "ledger.unavailable": "sbx cannot record this now, so it does not happen",
 };

@@ -4,6 +4,7 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { CustomProvider } from "../../credential/schema.ts";
+import { EMAILS_MAX, PUBLIC_MAX } from "../../sign/mod.ts";
 import { answers, body } from "./common.ts";
 
 /** Id of a provider; the service knows which there are. */
@@ -70,6 +71,31 @@ const SshAdd = z.strictObject({
   ({ agent, public_key }) => (agent === undefined) === (public_key === undefined),
   "an agent needs public_key, and a secret has its own",
 );
+/** A key that signs commits: in the store, with an ssh-agent, or with gpg. */
+const SigningKey = z.strictObject({
+  public: z.string().max(PUBLIC_MAX).optional().describe("line of the SSH key; not with gpg"),
+  agent: z.string().min(1).max(104).startsWith("/").optional().describe(
+    "socket of an ssh-agent of this machine",
+  ),
+  gpg: z.string().min(1).max(128).optional().describe("key of gpg of this machine"),
+  gpg_home: z.string().min(1).max(1024).startsWith("/").optional().describe("folder of gpg, not its default"),
+  emails: z.array(
+    z.string().max(254).regex(/^[^\s<>",*?!\p{Cc}]+@[^\s<>",*?!\p{Cc}]+$/u, "must be an address"),
+  )
+    .max(EMAILS_MAX).optional().describe(
+      "addresses that it signs for; rules know others by sign.request.own",
+    ),
+});
+
+/** A stored key that signs commits. */
+const SigningTerms = z.object({
+  format: z.enum(["ssh", "openpgp"]),
+  from: z.enum(["key", "agent", "gpg"]),
+  public: z.string(),
+  fingerprint: z.string(),
+  emails: z.array(z.string()).optional(),
+  place: z.string().optional().describe("socket of the agent; folder of gpg"),
+});
 
 export const CredentialView = z.object({
   ref: z.string().describe("opaque reference: credential:blake3:<64 hex>"),
@@ -81,6 +107,7 @@ export const CredentialView = z.object({
   problem: z.string().optional().describe("why it has no secret now"),
   database: DatabaseTerms.optional().describe("of a database's password"),
   ssh: SshTerms.optional().describe("of an SSH key"),
+  signing: SigningTerms.optional().describe("of a key that signs commits and tags"),
   created_at: z.string(),
   source: z.enum(["added", "captured"]).describe("added by a person, or captured from a guest's traffic"),
   kind: z.enum(["key", "token", "subscription"]).describe(
@@ -123,6 +150,7 @@ export const ProviderView = z.object({
   prefixes: texts.describe("beginnings by which its keys are known"),
   models: z.object({ provider: z.string(), apis: texts }).optional()
     .describe("its name in events and prices of models, and the APIs it speaks"),
+  commits: z.boolean().optional().describe("true: its keys sign commits and tags of git"),
   database: z.object({ port: z.int() }).optional().describe("a database, and its usual port"),
   ssh: z.object({ port: z.int() }).optional().describe("SSH servers, and their usual port"),
   aliases: texts.optional(),
@@ -147,6 +175,7 @@ export const CredentialAdd = z.strictObject({
   origin: SecretOrigin.optional().describe("in place of a secret"),
   database: DatabaseTerms.optional().describe("for providers with database"),
   ssh: SshAdd.optional().describe("for the provider ssh, whose secret is a private key as PKCS #8 in base64"),
+  signing: SigningKey.optional().describe("for the provider signing"),
 }).openapi("CredentialAdd");
 export type CredentialAdd = z.infer<typeof CredentialAdd>;
 

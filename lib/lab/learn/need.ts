@@ -53,6 +53,7 @@ export function needOf(event: Event): Need | undefined {
   return isNamed && fixedOf(event).every(canName) ? need : undefined;
 }
 
+/** Not of signatures: a person reads each commit, unless a rule that a person wrote decides. */
 const NEEDS: Record<string, (event: Event) => Need | undefined> = {
   http,
   dns,

@@ -269,6 +269,7 @@ class Learner {
       "(has(http.request) && !is_private_host(http.request.host))",
       "has(dns.request)",
       "has(db.request)",
+      "has(sign.request)",
       // Stays blocked by its default rule.
       '(has(mcp.request) && mcp.request.method != "sampling/createMessage")',
       "has(model.request)",
@@ -294,6 +295,7 @@ const FAMILIES = allOf<typeof GOVERNED_FAMILIES[number]>()(
   "http",
   "dns",
   "db",
+  "sign",
   "model",
   "mcp",
   "process",

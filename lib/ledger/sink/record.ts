@@ -30,6 +30,7 @@ export interface FindingRecord {
 const EXPORTED_FIELDS: Record<EventFamily, string[]> = {
   http: ["method", "scheme", "host", "port", "path", "path_class", "bytes", "status"],
   dns: ["qname", "qtype", "transport", "rcode", "answers"],
+  sign: ["kind", "format", "signer", "own", "object", "digest", "bytes"],
   db: ["system", "host", "port", "user", "name", "kind", "command", "bytes", "error"],
   mcp: ["method", "server_name", "tool_name", "namespaced_tool_name", "is_error"],
   model: [

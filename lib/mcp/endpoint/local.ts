@@ -16,6 +16,8 @@ export interface LocalTool {
   /** its name begins with `local__` */
   entry: ToolEntry;
   run: Tool;
+  /** false: it is in no list, for it would fail; absent: always true */
+  isOffered?(): boolean;
 }
 
 type Tool = (args: Record<string, unknown>, options: CallOptions) => Promise<unknown> | unknown;
@@ -23,7 +25,7 @@ type Tool = (args: Record<string, unknown>, options: CallOptions) => Promise<unk
 export class LocalServer implements ToolServer {
   /** false once corp or the profile disables it; then it has no tools */
   isEnabled = true;
-  readonly #tools: Map<string, { entry: ToolEntry; run: Tool }>;
+  readonly #tools: Map<string, LocalTool>;
 
   /**
    * @param send sends HTTP requests as the guest does, with its policy and events; without it there is no `fetch_http`
@@ -31,7 +33,7 @@ export class LocalServer implements ToolServer {
    * @param tools of other parts of the session
    */
   constructor({ send, ask, tools = [] }: { send?: Send; ask?: AskAccess; tools?: LocalTool[] } = {}) {
-    this.#tools = new Map([
+    this.#tools = new Map<string, LocalTool>([
       [ECHO.namespaced_name, { entry: ECHO, run: echo }],
       ...(send
         ? [[FETCH_HTTP.namespaced_name, {
@@ -50,7 +52,11 @@ export class LocalServer implements ToolServer {
   }
 
   listTools(): Promise<ToolEntry[]> {
-    return Promise.resolve(this.isEnabled ? [...this.#tools.values()].map(({ entry }) => entry) : []);
+    return Promise.resolve(
+      this.isEnabled
+        ? [...this.#tools.values()].filter((tool) => tool.isOffered?.() ?? true).map(({ entry }) => entry)
+        : [],
+    );
   }
 
   /**

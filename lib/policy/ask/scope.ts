@@ -4,7 +4,7 @@
  */
 import { blake3 } from "../../base/hash/mod.ts";
 import { type Event, familyOf, valueAt } from "../../event/mod.ts";
-import { type DecidingRule, updatesLine } from "../decision/mod.ts";
+import { type DecidingRule, signLine, updatesLine } from "../decision/mod.ts";
 import { COVERS_MAX } from "./limit.ts";
 import { quote } from "../engine/field.ts";
 import { SbxError } from "../../base/error/mod.ts";
@@ -77,6 +77,8 @@ const COVERED: Readonly<Record<string, readonly string[]>> = {
   db: ["system", "host", "port", "user", "name", "kind", "command", "statement"].map((name) =>
     `db.request.${name}`
   ),
+  // These bytes and no others.
+  sign: ["format", "signer", "digest"].map((name) => `sign.request.${name}`),
   mcp: ["method", "server_name", "tool_name", "namespaced_tool_name"].map((name) => `mcp.request.${name}`),
   model: ["provider", "api_family", "model", "operation"].map((name) => `model.request.${name}`),
   file: ["file.activity.operation", "file.activity.path"],
@@ -109,6 +111,7 @@ const WORDS: Record<string, (event: Event) => string | undefined> = {
       account && ` as ${account}`
     }: ${statement}, with any values`;
   },
+  sign: ({ sign }) => sign && `${signLine(sign.request)}, these ${sign.request.bytes} bytes only`,
   mcp: ({ mcp }) => {
     if (!mcp) return undefined;
     const { method, server_name, namespaced_tool_name } = mcp.request;

@@ -261,6 +261,7 @@ const SUBJECTS: Record<string, (body: Fields, request: Fields, response: Fields)
       formatStatus(error),
       formatSize(bytes),
     ),
+  sign: (_, request) => signLine(request),
   mcp: (_, { method, namespaced_tool_name, server_name }, { is_error }) =>
     join(method, namespaced_tool_name || server_name, is_error ? "→ error" : undefined),
   model: (
@@ -295,6 +296,25 @@ function formatGit(git: unknown): string | undefined {
   const { updates } = objectOf(git);
   if (!Array.isArray(updates) || updates.length === 0) return undefined;
   return `(${updatesLine(updates.map((update) => objectOf(update)))})`;
+}
+
+/** Characters of an object's name on a line. */
+const OBJECT_SHOWN = 12;
+
+/** A commit or tag that is to be signed, on one line; what a guest chose is in quotes. */
+export function signLine(
+  { kind, subject, author, committer, own, object, parents, tag, signer }: Fields,
+): string {
+  const short = (name: unknown) => String(name ?? "").slice(0, OBJECT_SHOWN);
+  const by = author === committer ? "" : ` and committed by ${JSON.stringify(committer ?? "")}`;
+  const other = own === false ? " (not an address that the key was added for)" : "";
+  const ids = Array.isArray(parents) ? parents.map(short) : [];
+  const of = kind === "tag"
+    ? `${JSON.stringify(tag ?? "")} of ${short(object)}`
+    : `of tree ${short(object)} on ${ids.length > 0 ? ids.join(" ") : "no parent"}`;
+  return `${kind} ${JSON.stringify(subject ?? "")} by ${
+    JSON.stringify(author ?? "")
+  }${by}${other}, ${of}, key ${signer}`;
 }
 
 /** Updates of refs on one line. */

@@ -340,6 +340,9 @@ function rewritableField(path: string) {
   if (path.startsWith(SSH)) {
     throw new MatchError(`"${path}" is read from the command, which is not rewritten`);
   }
+  if (path.startsWith("sign.")) {
+    throw new MatchError(`${path} describes bytes that are signed as they are; block it instead`);
+  }
   if (path.startsWith(AWS)) {
     throw new MatchError(`${path} describes an operation at Amazon; block it instead`);
   }

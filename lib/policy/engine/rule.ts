@@ -34,6 +34,9 @@ export function ruleLabel({ file, line, id, layer }: Rule): string {
 
 // Built-in rules, evaluated last.
 
+/** `s` that a person has to read a commit: less than the 300 s of the call that waits for it. */
+const SIGN_TIMEOUT = 240;
+
 /** Match on event types instead of fields, so that it covers events without their family's object. */
 const matchFamily = (family: string) => {
   const types = TYPES.filter((type) => familyOf(type) === family);
@@ -99,6 +102,16 @@ export const DEFAULT_RULES: readonly Rule[] = [
     "model calls for MCP servers",
     "an MCP server wants the agent's model to answer it, so a rule must allow it",
   ),
+  {
+    ...block(
+      "ask-sign",
+      matchFamily("sign"),
+      "signatures of commits and tags",
+      "a program of the VM wants your key to sign this commit or tag; its files stay in the VM until you look at them",
+    ),
+    action: "ask",
+    ask_timeout: SIGN_TIMEOUT,
+  },
   ...GOVERNED_FAMILIES.map((family): Rule => ({
     id: `allow-${family}`,
     layer: "default",

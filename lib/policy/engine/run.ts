@@ -234,6 +234,7 @@ const SUBJECT: Record<string, string> = {
   http: "http.request.host",
   dns: "dns.request.qname",
   db: "db.request.kind",
+  sign: "sign.request.signer",
   mcp: "mcp.request.namespaced_tool_name",
   model: "model.request.provider",
   file: "file.activity.path",

@@ -18,6 +18,7 @@ export const GUEST_PROGRAMS = [
   "sbx-doctor",
   "sbx-bench",
   "sbx-container",
+  "sbx-sign",
   "snapshots",
 ];
 

@@ -48,7 +48,7 @@ import { type BootFile, CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../ma
  * @throws {SbxError} `credential.invalid`: its fields do not fit together; as {@linkcode findAdded}
  */
 export function newCredential(
-  { provider, secret, label, host, decoy, custom: said, origin, database }: CredentialAdd,
+  { provider, secret, label, host, decoy, custom: said, origin, database, signing }: CredentialAdd,
   added: readonly AddedProvider[] = [],
   ssh?: SshTerms,
 ): NewCredential {
@@ -60,6 +60,11 @@ export function newCredential(
     throw new SbxError("credential.invalid", `no provider "${provider}"`, {
       hint:
         "sbx credentials providers lists them; --custom NAME is for another service, and mcp for MCP servers",
+    });
+  }
+  if (signing) {
+    throw new SbxError("credential.invalid", `keys of ${provider} sign no commits`, {
+      hint: "sbx credentials add signing --key FILE",
     });
   }
   requireHost(definition, host);

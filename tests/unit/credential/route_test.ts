@@ -20,6 +20,7 @@ import { Ledger } from "../../../lib/ledger/mod.ts";
 import { type GrantedVm, SecretPrograms } from "../../../lib/service/mod.ts";
 import { KEY } from "../../helper/credential.ts";
 import type { Parsed } from "../../helper/json.ts";
+import { keyTerms, makeKey } from "../../helper/signing.ts";
 
 const SECRET = "sk-ant-api03-" + "route".repeat(10);
 
@@ -70,8 +71,9 @@ Deno.test("the API, the broker and profiles know the same providers", () =>
 
 Deno.test("a key is added for every provider, with a host where its service runs at many", () =>
   withApp(async (call) => {
-    // A key of SSH has a form of its own: ssh_test.ts.
-    for (const { id, hosts, named_hosts, database, signed_hosts } of DEFINITIONS.filter(({ ssh }) => !ssh)) {
+    for (const { id, hosts, named_hosts, database, signed_hosts, commits, ssh } of DEFINITIONS) {
+      // Keys of SSH and of commits have forms and tests of their own.
+      if (commits || ssh) continue;
       const host = named_hosts?.[0] === "*" ? "mine.example" : named_hosts?.[0].replace("*", "mine");
       const body = {
         provider: id,
@@ -291,4 +293,41 @@ Deno.test("the audit shows the substitutions of all sessions, latest first", () 
     assertEquals(outcomes(await audit("?vm=two")), ["two denied"]);
     assertEquals(outcomes(await audit("?vm=nobody")), []);
     assertEquals(outcomes(await audit("?since=1001")), ["two denied", "one injected"]);
+  }));
+
+Deno.test("keys that sign are proved, and lists show their fingerprint and no private half", () =>
+  withApp(async (call) => {
+    const dir = await Deno.makeTempDir();
+    try {
+      const [{ terms, secret }, other] = [
+        await keyTerms(await makeKey(dir)),
+        await keyTerms(await makeKey(dir)),
+      ];
+      const add = (more: object) => call("POST", "/credentials/add", { provider: "signing", ...more });
+      const signing = { public: terms.public, emails: ["ann@example.com"] };
+      const added = await add({ secret, signing });
+      assertEquals([added.status, added.body.signing.fingerprint], [200, terms.fingerprint]);
+      const { body } = await call("GET", "/credentials/list");
+      assert(!JSON.stringify(body).includes(secret));
+      const agent = await add({ signing: { ...signing, agent: "/run/agent" } });
+      assertEquals([agent.status, agent.body.signing.from], [200, "agent"]);
+      for (
+        const [more, code] of [
+          [{ secret: other.secret, signing }, "credential.invalid"],
+          [{ signing }, "credential.invalid"],
+          [{ secret }, "credential.invalid"],
+          [{ secret, signing: { public: "ssh-ed25519 AAAA" } }, "sign.key.invalid"],
+          [{ secret, signing: { ...signing, agent: "/run/agent" } }, "credential.invalid"],
+          [{ secret, signing: { ...signing, agent: "agent" } }, "request.invalid"],
+          [{ secret, signing: { ...signing, emails: ["* ssh-ed25519"] } }, "request.invalid"],
+          [{ secret, signing: { ...signing, gpg: "0" } }, "credential.invalid"],
+          [{ signing: { gpg: "--export-secret-keys" } }, "sign.key.invalid"],
+          [{ secret, signing, host: "example.com" }, "credential.invalid"],
+          [{ secret, signing, decoy: true }, "credential.invalid"],
+          [{ provider: "anthropic", secret: SECRET, signing }, "credential.invalid"],
+        ] as const
+      ) assertEquals((await add(more)).body.code, code, JSON.stringify(more));
+    } finally {
+      await Deno.remove(dir, { recursive: true });
+    }
   }));

@@ -19,6 +19,7 @@ const PLACES: Record<string, "itself" | "world" | string> = {
   "cmd/sbx/admin/bench.ts": "itself",
   "cmd/sbx/vm/stop.ts": "itself",
   "lib/client/client.ts": "itself",
+  "lib/sign/agent.ts": "itself",
   "lib/client/remote/ssh.ts": "itself",
   "lib/support/debug/state.ts": "itself",
   "lib/fleet/receive/front.ts": "itself",

@@ -14,6 +14,7 @@ const DRAFTS: Record<EventFamily, string | undefined> = {
   http: "lib/network/exchange/draft.ts",
   dns: "lib/network/dns/service.ts",
   db: "lib/network/database/event.ts",
+  sign: "lib/session/signing_tool.ts",
   mcp: "lib/mcp/endpoint/event.ts",
   model: "lib/network/model/call.ts",
   file: undefined,

@@ -14,6 +14,14 @@ interface ToolResult {
   structuredContent?: unknown;
 }
 
+interface Message {
+  id?: unknown;
+  method?: string;
+  params?: { message?: unknown };
+  result?: unknown;
+  error?: { message: string };
+}
+
 /** One MCP connection of a guest program to the host (docs/design/contracts/07-guest-wire.md §7, port 5002). */
 export class McpClient implements Disposable {
   readonly #channel: FrameChannel;
@@ -23,9 +31,13 @@ export class McpClient implements Disposable {
     this.#channel = channel;
   }
 
-  /** @param name of the program @throws {Error} the host has no endpoint for this VM */
-  static async connect(name: string): Promise<McpClient> {
-    const conn = await connectHost(PORTS.mcp).catch(() => {
+  /**
+   * @param name of the program
+   * @param open the host's end; for tests
+   * @throws {Error} the host has no endpoint for this VM
+   */
+  static async connect(name: string, open = () => connectHost(PORTS.mcp)): Promise<McpClient> {
+    const conn = await open().catch(() => {
       throw new Error("the host does not answer; ask your user");
     });
     const client = new McpClient(mcpChannel(conn));
@@ -44,12 +56,19 @@ export class McpClient implements Disposable {
     await this.#request("ping", {});
   }
 
-  /** Calls a tool. @returns its structured answer. @throws {Error} the reason of the host */
-  async call(name: string, args: Record<string, unknown>): Promise<unknown> {
+  /**
+   * Calls a tool.
+   *
+   * @param waits called with the reports of a host that waits for a person
+   * @returns its structured answer
+   * @throws {Error} the reason of the host
+   */
+  async call(name: string, args: Record<string, unknown>, waits?: (text: string) => void): Promise<unknown> {
     const { isError, content, structuredContent } = await this.#request<ToolResult>("tools/call", {
       name,
       arguments: args,
-    });
+      ...(waits && { _meta: { progressToken: name } }),
+    }, waits);
     if (isError) throw new Error(content?.[0]?.text ?? "the call failed");
     return structuredContent;
   }
@@ -58,11 +77,16 @@ export class McpClient implements Disposable {
     this.#channel.close();
   }
 
-  async #request<T>(method: string, params: Record<string, unknown>): Promise<T> {
+  async #request<T>(
+    method: string,
+    params: Record<string, unknown>,
+    waits?: (text: string) => void,
+  ): Promise<T> {
     const id = ++this.#id;
     await this.#channel.send({ jsonrpc: "2.0", id, method, params });
     for (let frame = await this.#channel.next(); frame !== null; frame = await this.#channel.next()) {
-      const message = frame as { id?: unknown; result?: unknown; error?: { message: string } };
+      const message = frame as Message;
+      if (message.method === "notifications/progress") waits?.(String(message.params?.message ?? ""));
       if (message.id !== id) continue;
       if (message.error) throw new Error(message.error.message);
       return message.result as T;

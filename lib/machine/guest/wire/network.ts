@@ -23,6 +23,7 @@ export const COMMANDS: readonly string[] = [
   "sbx-conflicts",
   "sbx-doctor",
   "sbx-mcp-server",
+  "sbx-sign",
   "sbx-sshd",
   "snapshots",
 ];

@@ -316,6 +316,8 @@ Deno.test("a guest program that is missing, empty or does not bundle fails the b
   await source("bench", "console.log(2);");
   await refused(/sbx-container .*missing or empty/);
   await source("container", "console.log(1);");
+  await refused(/sbx-sign .*missing or empty/);
+  await source("sign", "console.log(1);");
   await refused(/snapshots .*missing or empty/);
   await source("snapshots", "console.log(3);");
   await bundleGuestPrograms(out, undefined, root);

@@ -94,6 +94,7 @@ Deno.test("the OBOM names every installed package, Deno, the guest programs, and
     "sbx-doctor",
     "sbx-bench",
     "sbx-container",
+    "sbx-sign",
     "snapshots",
   ]);
   assertEquals(
