@@ -99,7 +99,7 @@ Deno.test("every column of the current views filters an older ledger", () =>
       for (const view of [...VIEW_FIELDS.keys(), "decisions"]) {
         const { rows, columns } = await client.execute(`SELECT * FROM ${view}`);
         // The family of databases came after these ledgers.
-        assertEquals(rows.length > 0, view !== "db_events", view);
+        assertEquals(rows.length > 0, view !== "db_events" && view !== "sign_events", view);
         assertEquals(Object.keys(VIEW_FIELDS.get(view) ?? {}).filter((name) => !columns.includes(name)), []);
         for (const column of columns) {
           for (const row of rows) {
