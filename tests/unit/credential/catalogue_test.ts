@@ -91,8 +91,23 @@ Deno.test(
   }),
 );
 
+Deno.test(
+  "a key that signs commits travels in no request",
+  world([{ provider: "signing", secret: "base64-of-a-private-key" }], async ({ open, refs }) => {
+    const broker = await open(["signing"]);
+    for (const [place, header] of allPlaces(refs.signing)) {
+      for (const host of ["github.com", "git.mine.example"]) {
+        const inject = () => broker.inject(to(host), [[":path", "/"], header]);
+        assertThrows(inject, CredentialDenied, "does not own", place);
+      }
+    }
+  }),
+);
+
 // Keys that sign travel nowhere: aws_test.ts, ssh_test.ts.
-const SENT = DEFINITIONS.filter(({ database, signed_hosts, ssh }) => !database && !signed_hosts && !ssh);
+const SENT = DEFINITIONS.filter(({ database, signed_hosts, commits, ssh }) =>
+  !database && !signed_hosts && !commits && !ssh
+);
 for (const definition of SENT) {
   const { id, hosts } = definition;
   const secret = keyOf(definition);
