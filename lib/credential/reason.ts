@@ -28,6 +28,9 @@ export const REASON = {
   notNow: "the signature is of another time",
   mintsKeys: "the answer would hold keys",
   longBody: "the body is too long to be signed",
+  badChunks: "the body is not in the chunks that its head announces",
+  badChunk: "a signature in the body is not of its chunk",
+  longChunk: "a chunk is too long to be signed",
 } as const;
 
 /** What to do, by reason. */
@@ -49,6 +52,9 @@ export const HINTS: Record<string, string> = {
   [REASON.notNow]: "set the VM's clock, and sign the request again",
   [REASON.mintsKeys]: "assume the role outside of the VM: sbx credentials add aws",
   [REASON.longBody]: "send x-amz-content-sha256, or at most 8 MiB",
+  [REASON.badChunks]: "send chunks of x-amz-decoded-content-length bytes, and the trailers of x-amz-trailer",
+  [REASON.badChunk]: "sign each request again, with the keys of this VM's environment",
+  [REASON.longChunk]: "send chunks of at most 8 MiB",
   [REASON.notProvided]: "sbx credentials list shows the reason",
   [REASON.unreadable]: "sbx credentials list shows the reason",
 };

@@ -47,7 +47,11 @@ export function signRequest(request: SigningRequest, scope: Scope, key: Uint8Arr
     scopeText(scope),
     sha256(canonicalRequest(request, scope.service)),
   ];
-  return hmac(key, text.join("\n")).toString("hex");
+  return signText(key, text.join("\n"));
+}
+
+export function signText(key: Uint8Array, text: string): string {
+  return hmac(key, text).toString("hex");
 }
 
 export function scopeText({ day, region, service }: Omit<Scope, "date">): string {

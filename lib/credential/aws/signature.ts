@@ -3,6 +3,7 @@ import type { CredentialSubstitution, HttpAws } from "../../event/mod.ts";
 import { awsEndpoint, isRegionOf } from "../../network/aws/mod.ts";
 import { formatAuthority } from "../../base/address/mod.ts";
 import type {
+  ChunkSignatures,
   Destination,
   Header,
   Injected,
@@ -12,6 +13,7 @@ import type {
 import { deniedError, type Grant } from "../grant.ts";
 import { REASON } from "../reason.ts";
 import { EMPTY_HASH, scopeText, sha256, signingKey, signRequest } from "./canonical.ts";
+import { AwsChunks, type ChunkPlan, chunkPlanOf, claimsChunks, isChunkedPayload } from "./chunks.ts";
 import type { Claim } from "./claim.ts";
 import { awsKeysOf } from "./keys.ts";
 import { mintsKeys } from "./minting.ts";
@@ -47,6 +49,9 @@ export class AwsSignature implements RequestSignature {
   readonly #request: SignedRequest;
   /** why the request may not be sent; undefined after {@linkcode check} found nothing */
   #fault: string | undefined = REASON.badSignature;
+  /** how the body is cut into chunks; known after {@linkcode check} */
+  #plan?: ChunkPlan;
+  #chunks?: AwsChunks;
 
   constructor(terms: AwsTerms, claim: Claim, request: SignedRequest) {
     this.#terms = terms;
@@ -62,6 +67,11 @@ export class AwsSignature implements RequestSignature {
   get needsBody(): boolean {
     const declared = this.#declared(this.#request.headers);
     return declared === undefined && !this.#isUnsigned;
+  }
+
+  get chunks(): (() => ChunkSignatures) | undefined {
+    // Nothing is read of a body whose request was not signed.
+    return this.#plan && (() => this.#chunks!);
   }
 
   check(body: Uint8Array, isWhole: boolean): void {
@@ -100,8 +110,22 @@ export class AwsSignature implements RequestSignature {
       : plain;
     const payload = this.#payloadOf(all, path, body);
     if (payload === undefined) throw deniedError({ ...row, outcome: "denied", reason: REASON.longBody });
+    // A rule rewrote it: the body is still in chunks, or still not.
+    if ((this.#plan?.payload ?? payload) !== payload || !this.#plan && isChunkedPayload(payload)) {
+      throw deniedError({ ...row, outcome: "denied", reason: REASON.badChunks });
+    }
     const key = signingKey(keys.secret, claim);
     const signature = signRequest({ method, target: path, headers: all, signedHeaders, payload }, claim, key);
+    if (this.#plan) {
+      const theirs = { key: signingKey(this.#terms.placeholder, claim), seed: claim.signature };
+      const inBody = this.#terms.row(to, "body");
+      this.#chunks = new AwsChunks(
+        this.#plan,
+        claim,
+        { theirs, ours: { key, seed: signature } },
+        (reason) => deniedError({ ...inBody, outcome: "denied", reason }),
+      );
+    }
     const used = {
       substitutions: [...injected.substitutions, { ...row, outcome: "injected" as const }],
       released: injected.released ? AbortSignal.any([injected.released, signal]) : signal,
@@ -149,7 +173,12 @@ export class AwsSignature implements RequestSignature {
     const payload = this.#payloadOf(all, target, isWhole ? body : undefined);
     if (payload === undefined) return REASON.longBody;
     if (HASH.test(payload) && isWhole && sha256(body) !== payload) return REASON.badSignature;
-    if (!HASH.test(payload) && payload !== UNSIGNED) return REASON.unreadableSignature;
+    if (isChunkedPayload(payload) && claim.service.startsWith("s3")) {
+      this.#plan = chunkPlanOf(payload, headers);
+      if (!this.#plan) return REASON.badChunks;
+    } else if (!HASH.test(payload) && payload !== UNSIGNED) return REASON.unreadableSignature;
+    // Some servers read the chunks of any such body, and others only of one that says how they are signed.
+    if (!this.#plan && claimsChunks(headers)) return REASON.badChunks;
     const request = {
       method,
       target: target.replace(

@@ -8,7 +8,7 @@ import type { CredentialSubstitution, Event } from "../../event/mod.ts";
 import type { Decision, Draft, Passage } from "../../policy/mod.ts";
 import { ClientLost, ConnectionLost } from "../fault.ts";
 import { BUFFERED_BODY_MAX } from "../limit.ts";
-import { AnnouncedBody, type BodySource, NO_BODY, WholeBody } from "../message/body.ts";
+import { AnnouncedBody, type BodySource, NO_BODY, RestOfBody, WholeBody } from "../message/body.ts";
 import { NO_BYTES } from "../message/bytes.ts";
 import { encodingOf } from "../message/encoding.ts";
 import { acceptIdentity, acceptWhole, dropHeader, type Header } from "../message/header.ts";
@@ -42,6 +42,7 @@ import {
 } from "./draft.ts";
 import { type CapturedHead, formatAuthority, type IncomingRequest, type Requester } from "./request.ts";
 import { bodyPlaceOf, prepareBody, searchEncoded, TOO_LONG } from "./filtered_body.ts";
+import { AwsChunkedBody } from "./aws_chunks.ts";
 import { awsOf, signAnew, signedRequestOf } from "./aws.ts";
 import { drainBody, GitExchange } from "./git.ts";
 import { REQUEST_BODY, requestRefusal, RESPONSE_BODY } from "./guards.ts";
@@ -65,6 +66,7 @@ export class HttpExchange {
   #bodyBuffer?: BodyBuffer;
   /** signature with the placeholder of a key */
   #signature?: RequestSignature;
+  #chunked?: AwsChunkedBody;
   /** the client is gone, and the answer is read on */
   #lingering?: number;
 
@@ -84,6 +86,7 @@ export class HttpExchange {
     } finally {
       clearTimeout(this.#lingering);
       this.#bodyBuffer?.release();
+      this.#chunked?.release();
     }
   }
 
@@ -306,6 +309,13 @@ export class HttpExchange {
     const buffered = isKnown ? content : { ...content, rest: new CountedBody(content.rest, this.#passage!) };
     const { scheme, host, port } = event.http!.request;
     const filter = this.#requestFilter(event, head, buffered);
+    const chunks = this.#signature?.chunks;
+    if (chunks) {
+      const { first, complete, rest } = buffered;
+      const whole = complete ? new WholeBody(first) : new RestOfBody(first, rest);
+      this.#chunked = new AwsChunkedBody(whole, chunks, filter, this.#context.budget);
+      return { body: this.#chunked, ...(filter && { filter }), streams: true };
+    }
     const body = prepareBody(buffered, filter, (trailers) => {
       const { headers, substitutions } = broker.trailers({ scheme, host, port }, trailers);
       this.#recordSubstitutions(substitutions);

@@ -7,6 +7,7 @@ export {
   type CachedArtifact,
   type CachedContent,
   type CachePort,
+  type ChunkSignatures,
   CredentialDenied,
   type CredentialPort,
   type DatabaseAccount,

@@ -57,6 +57,28 @@ export interface RequestSignature {
    * @throws {CredentialDenied} no part of the request may be sent
    */
   sign(request: SignedRequest, body: Uint8Array | undefined): Injected;
+  /** Signatures within the body, for a body in chunks; of use after {@linkcode RequestSignature.sign}. */
+  readonly chunks?: () => ChunkSignatures;
+}
+
+/** Signatures between the pieces of a body (`aws-chunked`): the guest's are checked, and the host's take their places. */
+export interface ChunkSignatures {
+  /** each chunk has one */
+  readonly isSigned: boolean;
+  /** trailers follow the last chunk */
+  readonly hasTrailers: boolean;
+  /** `bytes` of all chunks, where the head says it */
+  readonly length?: number;
+  /** names of the trailers that the head announces */
+  readonly trailers: readonly string[];
+  /** True for the guest's signature of its next chunk. @param hash SHA-256 */
+  isNext(hash: string, signature: string): boolean;
+  /** Signs the next chunk as it is sent. */
+  sign(hash: string): string;
+  /** True for the guest's signature of its trailers. @param text lines */
+  isOfTrailers(text: string, signature: string): boolean;
+  signTrailers(text: string): string;
+  denied(reason: "chunks" | "signature" | "room"): CredentialDenied;
 }
 
 /** A body that the broker may change. */
