@@ -48,6 +48,8 @@ export const FIELDS: Record<string, CatalogueField> = {
   "http.request.aws.key": {"type":"string","cel":"string","description":"key of an object, decoded"},
   "http.request.aws.region": {"type":"string","cel":"string"},
   "http.request.aws.service": {"type":"string","cel":"string","description":"as in signatures"},
+  "http.request.aws.source_bucket": {"type":"string","cel":"string","description":"bucket, or ARN of an access point, that a copy is from"},
+  "http.request.aws.source_key": {"type":"string","cel":"string","description":"key of the object that a copy is from, decoded"},
   "http.request.git.service": {"type":"string","cel":"string","values":["git-upload-pack","git-receive-pack"],"description":"fetch, push"},
   "http.request.git.updates": {"type":"list","cel":"list<dyn>","description":"refs that a push changes, as ref, old, new and kind (create, update, delete)"},
   "http.request.ssh.command": {"type":"string","cel":"string","description":"command line, or name of the subsystem; empty for a shell"},

@@ -92,6 +92,8 @@ const Aws = z.strictObject({
   key: z.string().optional().describe("key of an object, decoded"),
   region: z.string().optional(),
   service: z.string().describe("as in signatures"),
+  source_bucket: z.string().optional().describe("bucket, or ARN of an access point, that a copy is from"),
+  source_key: z.string().optional().describe("key of the object that a copy is from, decoded"),
 });
 
 /** A command of a guest over SSH (docs/design/contracts/05-policy.md §5, "SSH"). */

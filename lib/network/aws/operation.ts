@@ -27,6 +27,8 @@ const S3_OPERATIONS: Record<string, Record<string, string>> = S3_JSON.operations
 /** Operations that a header makes of others. */
 const S3_COPIES: Record<string, string> = S3_JSON.copies;
 const COPY_SOURCE = "x-amz-copy-source";
+/** Bucket or access point of a source, and its key. */
+const SOURCE = /^(?:\/?([^/:]+)\/|(?:\/?(arn:[^/]+(?:\/[^/]+)*?)\/object\/))([^/][^]*)$/;
 /** Parameters that select no operation. */
 const S3_PARAMETERS: ReadonlySet<string> = new Set(S3_JSON.parameters);
 /** Services whose requests name the operation as `Action` of a form or query. */
@@ -74,6 +76,8 @@ interface Operation {
   name?: string;
   bucket?: string;
   key?: string;
+  source_bucket?: string;
+  source_key?: string;
   fault?: string;
 }
 
@@ -99,11 +103,15 @@ function readS3(
   const selecting = new Set(Object.keys(operations).flatMap((keys) => keys === "" ? [] : keys.split(" ")));
   const found = new Set<string>();
   // Clients that presign may move fields into the query.
-  let isCopyQuery = false;
+  const sources = headers.filter(([header]) => header === COPY_SOURCE).map(([, value]) => value.trim());
   for (const pair of query === "" ? [] : query.split("&")) {
     const name = decode(pair.split("=")[0].replaceAll("+", " "));
     if (name === undefined) return { ...place, fault: "its query has an escape that is no UTF-8" };
-    isCopyQuery ||= name.toLowerCase() === COPY_SOURCE;
+    if (name.toLowerCase() === COPY_SOURCE) {
+      const value = decode(pair.slice(pair.indexOf("=") + 1));
+      if (value === undefined) return { ...place, fault: "its query has an escape that is no UTF-8" };
+      sources.push(value);
+    }
     if (selecting.has(name)) found.add(name);
     else if (!S3_PARAMETERS.has(name) && !/^x-amz-/i.test(name)) {
       return { ...place, fault: "its query has a parameter that is not known of S3" };
@@ -112,8 +120,23 @@ function readS3(
   // Without the others, `id` selects nothing.
   const name = operations[[...found].sort().join(" ")];
   if (name === undefined) return { ...place, fault: "its parameters select more than one operation of S3" };
-  const isCopy = headers.some(([header]) => header === COPY_SOURCE) || isCopyQuery;
-  return { ...place, name: isCopy && Object.hasOwn(S3_COPIES, name) ? S3_COPIES[name] : name };
+  if (sources.length === 0 || !Object.hasOwn(S3_COPIES, name)) return { ...place, name };
+  const source = sources.length === 1 ? readSource(sources[0]) : undefined;
+  if (!source) {
+    return { ...place, name: S3_COPIES[name], fault: "its source of a copy has no plain bucket and key" };
+  }
+  return { ...place, ...source, name: S3_COPIES[name] };
+}
+
+/** Reads `/bucket/key?versionId=…` or the ARN of an access point, escaped in part or whole; `undefined` for others. */
+function readSource(text: string): Pick<Operation, "source_bucket" | "source_key"> | undefined {
+  const [escaped, version, ...more] = text.split("?");
+  // A plus sign is a space to some servers.
+  const plain = escaped.includes("+") ? undefined : decode(escaped);
+  const isVersion = version === undefined || /^versionId=[^&]*$/.test(version);
+  if (plain === undefined || !isVersion || more.length > 0) return undefined;
+  const [, bucket, point, key] = SOURCE.exec(plain) ?? [];
+  return key === undefined ? undefined : { source_bucket: bucket ?? point, source_key: key };
 }
 
 /** An operation that a header, a path or a form names. */

@@ -121,6 +121,51 @@ const REQUESTS: [
   ],
 ];
 
+/** `x-amz-copy-source` → bucket and key */
+const SOURCES: Record<string, [bucket: string, key: string] | undefined> = {
+  "/from/a/b": ["from", "a/b"],
+  "from/a%20b%3Fc": ["from", "a b?c"],
+  "from%2Fa%2Fb?versionId=x.y": ["from", "a/b"],
+  "from/a//b": ["from", "a//b"],
+  "from/a/object/b": ["from", "a/object/b"],
+  "arn:aws:s3:us-west-2:123456789012:accesspoint/point/object/a/object/b": [
+    "arn:aws:s3:us-west-2:123456789012:accesspoint/point",
+    "a/object/b",
+  ],
+  "from": undefined,
+  "/from/": undefined,
+  "//from/a": undefined,
+  "from//a": undefined,
+  "from/a+b": undefined,
+  "from/a?other=1": undefined,
+  "from/a?versionId=1?versionId=2": undefined,
+  "from/a?versionId=1&b=2": undefined,
+  "from/%FF": undefined,
+};
+
+Deno.test("the source of a copy is known, in a header or a query, and an ambiguous one is a fault", () => {
+  const read = (target: string, headers: Header[]) => {
+    const request = { method: "PUT", target, headers, body: new Uint8Array(), isWhole: true };
+    return readAws(awsEndpoint("s3.amazonaws.com")!, request);
+  };
+  for (const [source, expected] of Object.entries(SOURCES)) {
+    for (
+      const { field, fault } of [
+        read("/to/k", [["x-amz-copy-source", source]]),
+        read(`/to/k?X-Amz-Copy-Source=${encodeURIComponent(source)}`, []),
+      ]
+    ) {
+      const { action, source_bucket, source_key } = field;
+      assertEquals(action, "s3:CopyObject", source);
+      assertEquals(source_bucket === undefined ? undefined : [source_bucket, source_key], expected, source);
+      assertEquals(fault === undefined, expected !== undefined, source);
+    }
+  }
+  const twice = read("/to/k?x-amz-copy-source=from%2Fa", [["x-amz-copy-source", "other/a"]]);
+  assertEquals([twice.field.source_bucket, typeof twice.fault], [undefined, "string"]);
+  assertEquals(read("/to/k", [["x-amz-meta-a", "b"]]).field.source_bucket, undefined);
+});
+
 Deno.test("an operation is known from header, form, query or path, and ambiguous ones are not", () => {
   for (const [host, request, expected, headers = [], body = ""] of REQUESTS) {
     const [method, target] = request.split(" ");
