@@ -7,7 +7,10 @@ import process from "node:process";
 import { SbxError } from "../base/error/mod.ts";
 import { isObject } from "../base/object/mod.ts";
 import { isSecret, SECRET_MAX, SECRET_MIN } from "./form.ts";
+import { awsKeysOf, joinAwsKeys } from "./aws/keys.ts";
+import { Catalogue } from "./catalogue.ts";
 import type { SecretOrigin } from "./entry.ts";
+import type { Provider } from "./provider.ts";
 
 /** Longest run of a program, in `ms`: a person may have to unlock a vault. */
 const RUN_MS = 60_000;
@@ -29,10 +32,20 @@ export interface Obtained {
  *
  * @throws {SbxError} `credential.program`: there is no usable secret, and why
  */
-export async function obtainSecret(origin: SecretOrigin, { runMs = RUN_MS } = {}): Promise<Obtained> {
+export async function obtainSecret(
+  origin: SecretOrigin,
+  { runMs = RUN_MS, provider }: { runMs?: number; provider?: Provider } = {},
+): Promise<Obtained> {
   const name = nameOf(origin);
   const text = origin.env === undefined ? await run(origin.program ?? [], name, runMs) : variable(origin.env);
-  const { secret, end } = parse(text);
+  const signs = provider !== undefined && Catalogue.BUILT_IN.signs(provider);
+  const { secret, end } = (signs ? parseKeys(text) : undefined) ?? parse(text);
+  if (signs && !awsKeysOf(secret)) {
+    throw fail(
+      `${name} gave no usable keys: an id, a secret and, for keys with an end, a session token`,
+      "let it print the JSON of credential_process: aws configure export-credentials --format process",
+    );
+  }
   if (!isSecret(secret)) {
     throw fail(
       `${name} gave no usable secret: it must be ${SECRET_MIN} to ${SECRET_MAX} visible ASCII characters without spaces`,
@@ -74,6 +87,24 @@ function parse(text: string): { secret: string; end?: number } {
     // A key may begin with a brace.
   }
   return { secret: trimmed };
+}
+
+/** Keys as `credential_process` of AWS clients prints them; `undefined` for another text. */
+function parseKeys(text: string): { secret: string; end?: number } | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (!isObject(value)) return undefined;
+    const { AccessKeyId: id, SecretAccessKey: secret, SessionToken: token, Expiration: end } = value;
+    if (typeof id !== "string" || typeof secret !== "string") return undefined;
+    if (token !== undefined && token !== null && typeof token !== "string") return undefined;
+    const joined = joinAwsKeys({ id, secret, ...(token && { token }) });
+    return joined === undefined ? undefined : {
+      secret: joined,
+      ...(end !== undefined && end !== null && { end: Date.parse(String(end)) }),
+    };
+  } catch {
+    return undefined;
+  }
 }
 
 /** Runs a program in a group of its own, which ends with it, its time or its output. */

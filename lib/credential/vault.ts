@@ -30,6 +30,8 @@ export interface Credential {
   entry: StoredEntry;
   /** absent until opened or provided; stays after a revoke, so that it is still recognized */
   secret?: string;
+  /** random text that the store has in place of a secret with an origin: stays while secrets come and go */
+  root?: string;
   /** of a secret that was provided, in Unix `ms` */
   expiresAt?: number;
   /** provided before, the last first: guests may hold what came with them */
@@ -202,10 +204,12 @@ export class Vault {
   placeholder(id: string): { credential: Credential; secret: string } | undefined {
     this.#placeholders ??= new Map(
       this.#vm === undefined ? [] : [...this.#credentials.values()].flatMap((credential) => {
-        const { secret, entry: { provider, source, decoy } } = credential;
-        if (secret === undefined || !this.catalogue.signs(provider) || source !== "added" || decoy) return [];
-        const placeholder = placeholderOf(secret, this.#vm!);
-        return [[placeholder.id, { credential, secret: placeholder.secret }] as const];
+        const { entry: { provider, source, decoy } } = credential;
+        if (!this.catalogue.signs(provider) || source !== "added" || decoy) return [];
+        const placeholder = this.placeholderOf(credential);
+        return placeholder === undefined
+          ? []
+          : [[placeholder.id, { credential, secret: placeholder.secret }] as const];
       }),
     );
     return this.#placeholders.get(id);
@@ -213,8 +217,8 @@ export class Vault {
 
   /** Placeholder of a credential in this VM; `undefined` for the host. */
   placeholderOf(credential: Credential): { id: string; secret: string } | undefined {
-    const { secret } = credential;
-    return this.#vm === undefined || secret === undefined ? undefined : placeholderOf(secret, this.#vm);
+    const root = credential.entry.origin ? credential.root : credential.secret;
+    return this.#vm === undefined || root === undefined ? undefined : placeholderOf(root, this.#vm);
   }
 
   /** Reads the store if it changed. Credentials revoked by other processes are revoked here on return. */
@@ -406,8 +410,10 @@ export class Vault {
       const credential = this.#credentials.get(entry.ref)!;
       credential.entry = entry;
       const { secret: before } = credential;
-      if (entry.origin) this.#proved.add(entry);
-      else credential.secret = secrets.get(entry.ref);
+      if (entry.origin) {
+        this.#proved.add(entry);
+        credential.root = secrets.get(entry.ref);
+      } else credential.secret = secrets.get(entry.ref);
       if (entry.subscription && before !== undefined && before !== credential.secret) {
         credential.former = [before, ...credential.former ?? []].slice(0, FORMER_MAX);
       }

@@ -57,7 +57,7 @@ export function routeCredentials(
     const credential = body.provider === SIGNING
       ? await signingCredential(body)
       : newCredential(body, await addedProviders(home, corp), ssh);
-    const keep = body.origin && await secrets.accept(body.origin);
+    const keep = body.origin && await secrets.accept(body.origin, credential.provider);
     const [entry] = await store.add([credential]);
     keep?.(entry.ref);
     if (keep) await secrets.provideAll(entry.ref);

@@ -11,6 +11,7 @@ import {
   isLeft,
   type Obtained,
   obtainSecret,
+  type Provider,
   type SecretOrigin,
   type StoredEntry,
   storePath,
@@ -69,8 +70,8 @@ export class SecretPrograms {
    *
    * @throws {SbxError} `credential.program`
    */
-  async accept(origin: SecretOrigin): Promise<(ref: string) => void> {
-    const current = await obtainSecret(origin);
+  async accept(origin: SecretOrigin, provider: Provider): Promise<(ref: string) => void> {
+    const current = await obtainSecret(origin, { provider });
     return (ref) => {
       this.#known.set(ref, { current, isWanted: true });
       this.#plan();
@@ -125,20 +126,26 @@ export class SecretPrograms {
   }
 
   /** The current secret, or the next one near its end; one run serves every VM. `undefined` if there is none. */
-  async #obtain({ ref, origin }: StoredEntry): Promise<Obtained | undefined> {
+  async #obtain({ ref, origin, provider }: StoredEntry): Promise<Obtained | undefined> {
     const known = this.#known.getOrInsertComputed(ref, () => ({ isWanted: true }));
     known.isWanted = true;
     const { current, problem } = known;
     const isDue = !current || Date.now() >= renewalOf(current);
     if (isDue && (!problem || Date.now() >= problem.at + RETRY_MS)) {
-      await (known.running ??= this.#run(ref, origin!, known).finally(() => known.running = undefined));
+      await (known.running ??= this.#run({ ref, provider }, origin!, known).finally(() =>
+        known.running = undefined
+      ));
     }
     return known.current && Date.now() < known.current.expires_at ? known.current : undefined;
   }
 
-  async #run(ref: string, origin: SecretOrigin, known: Known): Promise<void> {
+  async #run(
+    { ref, provider }: Pick<StoredEntry, "ref" | "provider">,
+    origin: SecretOrigin,
+    known: Known,
+  ): Promise<void> {
     try {
-      known.current = await obtainSecret(origin);
+      known.current = await obtainSecret(origin, { provider });
       known.problem = undefined;
     } catch (error) {
       const { message } = asSbxError(error, "obtaining a secret");
