@@ -7,6 +7,7 @@ import { lenientPath } from "../base/url/mod.ts";
 import { plainHost } from "../base/address/mod.ts";
 import { type Definition, DEFINITIONS, type Provider } from "./provider.ts";
 
+const CLOUDS = DEFINITIONS.filter(({ cloud_hosts }) => cloud_hosts).map(({ id }) => id);
 /** Any form of a header's value. */
 const ANY = "*";
 
@@ -82,6 +83,17 @@ export class Catalogue {
   /** True for a provider whose keys sign requests and are not sent. */
   signs(id: Provider): boolean {
     return this.find(id)?.signed_hosts !== undefined;
+  }
+
+  /** True for a cloud that tokens of this provider go to, whoever owns the host. */
+  isCloudHost(id: Provider, host: string): boolean {
+    const name = plainHost(host);
+    return this.find(id)?.cloud_hosts?.some((pattern) => hostTest(pattern)(name)) ?? false;
+  }
+
+  /** Cloud that a host belongs to, which no provider owns alone. */
+  cloudOf(host: string): Provider | undefined {
+    return CLOUDS.find((id) => this.isCloudHost(id, host));
   }
 
   /** True for a provider whose keys are taken from every VM, and used by none without a grant. */

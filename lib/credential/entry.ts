@@ -2,6 +2,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import { isObject, objectOf } from "../base/object/mod.ts";
 import { canonicalJson } from "../base/json/mod.ts";
+import type { CloudTerms } from "./cloud/terms.ts";
 import { type CustomProvider, isProvider, type Provider, PROVIDER_ID } from "./provider.ts";
 import { REF, refOf } from "./ref.ts";
 import { PUBLIC_MAX, type SigningTerms } from "../sign/mod.ts";
@@ -56,8 +57,17 @@ export interface SecretOrigin {
   program?: string[];
   /** variable of the service */
   env?: string;
+  /** identity at a cloud; the sealed secret is its key then, and what is obtained a token */
+  cloud?: CloudTerms;
   /** time for which a secret is used whose end is unknown, in `s`; default 15 minutes */
   ttl_s?: number;
+}
+
+/** A secret, and the beginning and the end of its use in Unix `ms`. */
+export interface Obtained {
+  secret: string;
+  obtained_at: number;
+  expires_at: number;
 }
 
 /** A subscription's login of the host (docs/design/contracts/09-credentials.md §9, "Subscriptions"). */

@@ -8,6 +8,8 @@ import { awsEndpoint } from "../network/aws/mod.ts";
 import { isSamePlace, type LoginPlace } from "./entry.ts";
 import { type Catalogue, hostTest } from "./catalogue.ts";
 import { plainHost } from "../base/address/mod.ts";
+import { mintsCloudKeys } from "./cloud/minting.ts";
+import { isCloudHost } from "./cloud/terms.ts";
 import type { Provider } from "./provider.ts";
 import { HINTS, REASON } from "./reason.ts";
 import type { Vault } from "./vault.ts";
@@ -19,6 +21,8 @@ export interface GrantTo extends Destination {
   login?: LoginPlace;
   /** path of the request, without its query; absent where the request has none, or carries the ref elsewhere */
   path?: string;
+  /** path and query; absent as `path` is */
+  target?: string;
   /** the host itself asks; a definition that names the ref is the grant */
   isHost?: boolean;
 }
@@ -78,6 +82,13 @@ export function grantSecret(
   if (!isProviderHost(catalogue, provider, credential.entry.hosts, to)) {
     throw deniedError(row("denied", REASON.wrongHost));
   }
+  if (catalogue.find(provider)?.cloud_hosts) {
+    const host = plainHost(to.host);
+    if (!isCloudHost(credential.entry.origin?.cloud, host)) {
+      throw deniedError(row("denied", REASON.otherResource));
+    }
+    if (mintsCloudKeys(host, to.target)) throw deniedError(row("denied", REASON.mintsKeys));
+  }
   if (!vault.mayReach(provider, to.host)) throw deniedError(row("denied", REASON.leftOut));
   if (!isAllowed(provider, catalogue)) throw deniedError(row("denied", REASON.wrongPlace));
   const { subscription } = credential.entry;
@@ -127,6 +138,7 @@ function isProviderHost(
 ): boolean {
   const name = plainHost(host);
   if (catalogue.signs(provider) && !hosts?.length) return awsEndpoint(host) !== undefined;
+  if (catalogue.isCloudHost(provider, host)) return true;
   const isBound = hosts?.some((bound) => bound === `${name}:${port}` || hostTest(bound)(name)) ?? false;
   return catalogue.ownerOf(host) === provider || isBound && catalogue.namesHosts(provider);
 }

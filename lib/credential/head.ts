@@ -267,7 +267,7 @@ export class Injection {
   headers(headers: Header[]): Injected {
     let changed: Header[] | undefined;
     const target = headers.find(([name]) => name === ":path")?.[1];
-    this.#to = { ...this.#to, path: target?.split("?")[0] };
+    this.#to = { ...this.#to, path: target?.split("?")[0], target };
     for (const [at, [name, value]] of headers.entries()) {
       if (LIKE.test(name)) throw this.#misplacedError(name, "the name of a header");
       const replaced = name === ":path" ? this.#replaceTarget(value) : this.#replaceValue(name, value);

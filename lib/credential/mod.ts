@@ -16,6 +16,7 @@ export {
   LABEL_MAX,
   type LoginPlace,
   type LoginTerms,
+  type Obtained,
   type SecretOrigin,
   type SshServer,
   type SshTerms,
@@ -23,9 +24,12 @@ export {
   type StoreFile,
 } from "./entry.ts";
 export { chosenOf, isLeft, isUsable, type LabelTable } from "./choice.ts";
+export { packAzureCertificate, packAzureSecret } from "./cloud/azure_key.ts";
+export { readGoogleFile } from "./cloud/key_file.ts";
+export type { CloudTerms } from "./cloud/terms.ts";
 export { Finder } from "./finder.ts";
 export { DecoyUsed, REASON } from "./grant.ts";
-export { type Obtained, obtainSecret } from "./program.ts";
+export { obtainSecret } from "./program.ts";
 export { findKeyring, type Keyring } from "./key.ts";
 export { Logins, type LoginView, type OpenLogin } from "./login.ts";
 export { ACCOUNTS, type Accounts } from "./account.ts";

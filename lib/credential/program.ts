@@ -9,7 +9,7 @@ import { isObject } from "../base/object/mod.ts";
 import { isSecret, SECRET_MAX, SECRET_MIN } from "./form.ts";
 import { awsKeysOf, joinAwsKeys } from "./aws/keys.ts";
 import { Catalogue } from "./catalogue.ts";
-import type { SecretOrigin } from "./entry.ts";
+import type { Obtained, SecretOrigin } from "./entry.ts";
 import type { Provider } from "./provider.ts";
 
 /** Longest run of a program, in `ms`: a person may have to unlock a vault. */
@@ -19,11 +19,14 @@ const OUTPUT_MAX = 64 * 1024;
 /** Time for which a secret without an end of its own is used, in `s`. */
 const TTL_S = 900;
 
-/** A secret, and the beginning and the end of its use in Unix `ms`. */
-export interface Obtained {
-  secret: string;
-  obtained_at: number;
-  expires_at: number;
+/** Terms of one attempt to obtain a secret. */
+export interface ObtainTerms {
+  /** longest run of a program, in `ms` */
+  runMs?: number;
+  /** whose secrets have a form of their own */
+  provider?: Provider;
+  /** secret of the store, which the token of a cloud is obtained with */
+  key?: string;
 }
 
 /**
@@ -34,8 +37,13 @@ export interface Obtained {
  */
 export async function obtainSecret(
   origin: SecretOrigin,
-  { runMs = RUN_MS, provider }: { runMs?: number; provider?: Provider } = {},
+  { runMs = RUN_MS, provider, key = "" }: ObtainTerms = {},
 ): Promise<Obtained> {
+  if (origin.cloud) {
+    // Few homes have one.
+    const { obtainCloudToken } = await import("./cloud/obtain.ts");
+    return await obtainCloudToken(origin.cloud, key);
+  }
   const name = nameOf(origin);
   const text = origin.env === undefined ? await run(origin.program ?? [], name, runMs) : variable(origin.env);
   const signs = provider !== undefined && Catalogue.BUILT_IN.signs(provider);

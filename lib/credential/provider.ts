@@ -88,6 +88,8 @@ export interface Definition {
   named_hosts?: string[];
   /** hosts whose requests are signed with its keys, and hold none: `**.` stands for any number of labels */
   signed_hosts?: string[];
+  /** hosts of a cloud where tokens of its identities go; other providers may own some of them */
+  cloud_hosts?: string[];
   /** hosts that others serve content from: no key goes there; `*.` stands for any number of labels */
   never?: string[];
   /** `NAME`, in any form, or `NAME: SCHEME`; the scheme `bare` is the key alone */

@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { claimantOf } from "./catalogue.ts";
+import { RESOURCES } from "./cloud/terms.ts";
 import { nearest } from "../base/text/mod.ts";
 import { LABEL_MAX } from "./entry.ts";
 import { DEFINITIONS, isProvider, PROVIDER_ID, PROVIDERS } from "./provider.ts";
@@ -72,6 +73,37 @@ export const CustomProvider = z.strictObject({
 
 /** Id of any provider. */
 export const ProviderId = z.string().regex(PROVIDER_ID, "must be the id of a provider");
+
+/** Identities at clouds whose tokens the host obtains; no field is secret. */
+export const CloudTerms = z.discriminatedUnion("kind", [
+  z.strictObject({
+    kind: z.literal("gcp"),
+    from: z.enum(["service_account", "authorized_user", "impersonated_service_account"]),
+    email: z.string().max(256).regex(
+      /^[^@\s\p{Cc}]+@[a-z0-9.-]+$/u,
+      "must be the address of a service account",
+    ).optional(),
+    project: z.string().max(100).regex(/^[a-z0-9.:-]+$/, "must be the id of a project").optional(),
+    scopes: z.array(
+      z.string().max(256).regex(
+        /^https:\/\/[a-z.]*google[a-z.]*\/[\w./-]*$/,
+        "must be the address of a scope",
+      ),
+    ).min(1).max(LIST_MAX),
+  }),
+  z.strictObject({
+    kind: z.literal("azure"),
+    tenant: z.string().max(128).regex(/^[a-z0-9][a-z0-9.-]*$/, "must be the id or domain of a tenant"),
+    client_id: z.string().regex(
+      /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+      "must be the id of an application",
+    ),
+    resource: z.string().refine(
+      (word) => Object.hasOwn(RESOURCES, word),
+      `must be one of ${Object.keys(RESOURCES).join(", ")}`,
+    ),
+  }),
+]);
 
 /** Added providers by their ids. */
 export const CustomProviders = z.record(CustomId, CustomProvider);

@@ -285,7 +285,7 @@ export class Vault {
 
   /** Provider whose secrets are for a host: its owner, or the one of a credential that names it. */
   providerAt(host: string): Provider | undefined {
-    return this.catalogue.ownerOf(host) ?? this.boundTo(host);
+    return this.catalogue.ownerOf(host) ?? this.boundTo(host) ?? this.catalogue.cloudOf(host);
   }
 
   /** Tests whether a secret of this provider can be sent. */

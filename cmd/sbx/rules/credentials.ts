@@ -15,6 +15,7 @@ import { connect } from "../connect.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, usageError, UTC_NOTE } from "../output.ts";
 import { readTime } from "../record/event_query.ts";
+import { CLOUD_OPTIONS, readIdentities } from "./cloud.ts";
 import { namesSigning, readSigning, SIGNING_OPTIONS } from "./signing.ts";
 import { readAwsKeys, readSecret } from "./secret.ts";
 
@@ -83,6 +84,7 @@ const ADD: Command = {
       about: "with ssh: key that the server may have (repeatable); default: the ones in known_hosts",
       many: true,
     },
+    ...CLOUD_OPTIONS,
     { name: "decoy", about: "create a key that grants no access; any use of it raises a finding" },
     JSON_OPTION,
   ],
@@ -99,6 +101,8 @@ const ADD: Command = {
     "sbx credentials add aws",
     "sbx credentials add ssh --host github.com --key ~/.ssh/id_ed25519",
     "sbx credentials add signing --key ~/.ssh/id_ed25519",
+    "sbx credentials add gcp --service-account key.json",
+    "sbx credentials add azure --tenant TENANT --client-id ID --resource vault",
     "sbx credentials add mcp --host mcp.example.com",
     "sbx credentials add --custom acme --host api.acme.example --header x-acme-key --env ACME_API_KEY",
   ],
@@ -225,15 +229,17 @@ function row(
     shortRef(ref),
     provider,
     label ?? "",
-    origin
-      ? origin.program?.[0] ?? `$${origin.env}`
-      : signing && signing.from !== "key"
-      ? signing.from
-      : source,
+    origin ? fromOf(origin) : signing && signing.from !== "key" ? signing.from : source,
     created_at.slice(0, 10),
     used_by.join(" "),
     marks.filter(Boolean).join(", "),
   ];
+}
+
+/** Where a secret comes from that is not stored. */
+function fromOf({ program, env, cloud }: NonNullable<CredentialView["origin"]>): string {
+  if (!cloud) return program?.[0] ?? `$${env}`;
+  return cloud.kind === "azure" ? `${cloud.client_id} (${cloud.resource})` : cloud.email ?? cloud.from;
 }
 
 async function add(args: Arguments): Promise<number> {
@@ -250,7 +256,7 @@ async function add(args: Arguments): Promise<number> {
     throw usageError(ADD, "several hosts", "name one with each key; --custom takes several");
   }
   const definition:
-    | Pick<ProviderView, "id" | "hosts" | "signed_hosts" | "ssh" | "commits">
+    | Pick<ProviderView, "id" | "hosts" | "signed_hosts" | "ssh" | "commits" | "cloud_hosts">
     | undefined = custom
       ? { id: provider, hosts: custom.hosts }
       : findProvider(await fetchProviders(client), provider);
@@ -263,7 +269,8 @@ async function add(args: Arguments): Promise<number> {
     );
   }
   const isSigning = definition.signed_hosts !== undefined;
-  if (definition.hosts.length === 0 && !isSigning && !definition.commits && host === undefined) {
+  const isAnywhere = isSigning || definition.commits || definition.cloud_hosts;
+  if (definition.hosts.length === 0 && !isAnywhere && host === undefined) {
     throw usageError(ADD, `a credential for ${definition.id} needs --host HOST`);
   }
   if (!definition.ssh && args.has("host-key")) {
@@ -279,12 +286,14 @@ async function add(args: Arguments): Promise<number> {
   const signing = definition.commits ? await readSigning(args) : undefined;
   // Loaded with the first SSH key.
   const ssh = definition.ssh && await (await import("./ssh_key.ts")).readSshKey(args, host!);
+  const identities = await readIdentities(args, definition.id);
+  if (identities.length > 0 && (decoy || origin)) throw usageError(ADD, "two secrets for one key");
   // The service generates the key of a decoy.
   const secret = ssh
     ? ssh.secret
     : signing
     ? signing.secret
-    : decoy || origin
+    : decoy || origin || identities.length > 0
     ? undefined
     : isSigning
     ? await readAwsKeys()
@@ -300,10 +309,14 @@ async function add(args: Arguments): Promise<number> {
     ...(ssh ? { ssh: ssh.ssh } : databaseTerms(args)),
     ...(signing && { signing: signing.signing }),
   };
-  const added = await client.json<CredentialAdded>("POST", "/credentials/add", { json })
-    .catch((error) => {
-      throw custom ? withSwitches(error, custom) : error;
-    });
+  for (const identity of identities.slice(1)) {
+    await client.json<CredentialAdded>("POST", "/credentials/add", { json: { ...json, ...identity } });
+  }
+  const added = await client.json<CredentialAdded>("POST", "/credentials/add", {
+    json: { ...json, ...identities[0] },
+  }).catch((error) => {
+    throw custom ? withSwitches(error, custom) : error;
+  });
   await (args.has("json") ? printJson(added) : print(added.ref));
   if (args.has("json")) return 0;
   for (const vm of added.running) note(reachLine(vm));
@@ -424,8 +437,10 @@ async function providers(args: Arguments): Promise<number> {
   return 0;
 }
 
-function hostsOf({ hosts: sent, signed_hosts = [], named_hosts = [] }: ProviderView): string {
-  const hosts = [...sent, ...signed_hosts];
+function hostsOf(
+  { hosts: sent, signed_hosts = [], cloud_hosts = [], named_hosts = [] }: ProviderView,
+): string {
+  const hosts = [...sent, ...signed_hosts, ...cloud_hosts];
   const named = named_hosts.map((host) => host === "*" ? "the host named with --host" : `${host} (--host)`);
   const shown = hosts.length > 3 ? [...hosts.slice(0, 2), `${hosts.length - 2} more`] : hosts;
   return [...shown, ...named].join(", ");
@@ -450,6 +465,7 @@ function factsOf(provider: ProviderView): string[][] {
     ["provider", `${id}: ${title}`],
     ["hosts", [...hosts, ...named_hosts.map((host) => `${host} (--host)`)].join(", ")],
     ["signed requests to", (provider.signed_hosts ?? []).join(", ")],
+    ["tokens to", (provider.cloud_hosts ?? []).join(", ")],
     ["never", never.join(", ")],
     ["places", placesOf(provider)],
     ["token endpoints", token_endpoints.join(", ")],

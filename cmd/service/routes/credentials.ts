@@ -57,7 +57,8 @@ export function routeCredentials(
     const credential = body.provider === SIGNING
       ? await signingCredential(body)
       : newCredential(body, await addedProviders(home, corp), ssh);
-    const keep = body.origin && await secrets.accept(body.origin, credential.provider);
+    const keep = body.origin &&
+      await secrets.accept(body.origin, { provider: credential.provider, key: body.secret });
     const [entry] = await store.add([credential]);
     keep?.(entry.ref);
     if (keep) await secrets.provideAll(entry.ref);

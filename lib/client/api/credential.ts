@@ -3,7 +3,7 @@
  * responses never do.
  */
 import { createRoute, z } from "@hono/zod-openapi";
-import { CustomProvider } from "../../credential/schema.ts";
+import { CloudTerms, CustomProvider } from "../../credential/schema.ts";
 import { EMAILS_MAX, PUBLIC_MAX } from "../../sign/mod.ts";
 import { answers, body } from "./common.ts";
 
@@ -23,11 +23,12 @@ const SecretOrigin = z.strictObject({
   program: z.array(z.string().min(1).max(1024)).min(1).max(64).optional().describe("program and arguments"),
   env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "must be the name of a variable").optional()
     .describe("variable of the service"),
+  cloud: CloudTerms.optional().describe("identity at a cloud; the secret is its key, and VMs use tokens"),
   ttl_s: z.int().min(10).max(604_800).optional()
     .describe("seconds for which a secret is used that names no end; default 900"),
 }).refine(
-  ({ program, env }) => (program === undefined) !== (env === undefined),
-  "needs program or env, not both",
+  ({ program, env, cloud }) => [program, env, cloud].filter((each) => each !== undefined).length === 1,
+  "needs one of program, env and cloud",
 );
 
 /** Terms of a database's password. */
@@ -139,6 +140,7 @@ export const ProviderView = z.object({
   hosts: texts.describe("hosts that own its keys; * is one label or a part of it"),
   named_hosts: texts.optional().describe("hosts that may be named with a key; * is any"),
   signed_hosts: texts.optional().describe("hosts whose requests are signed with its keys, and hold none"),
+  cloud_hosts: texts.optional().describe("hosts of a cloud where tokens of its identities go"),
   never: texts.optional().describe("hosts that others serve content from: no key goes there"),
   headers: texts.optional().describe("headers with keys, with their scheme; without one in any form"),
   basic: texts.optional().describe("halves of Basic headers that are keys"),

@@ -13,6 +13,7 @@ import {
   Catalogue,
   chosenOf,
   claimantOf,
+  type CloudTerms,
   CredentialBroker,
   CredentialStore,
   decoySecret,
@@ -82,7 +83,8 @@ export function newCredential(
   if (label !== undefined) requireNoKey("label", label);
   // Clouds give hosts random names, with dots.
   if (host !== undefined && (!host.includes(".") || holdsToken(host))) requireNoKey("host", host);
-  if ((secret === undefined) === (origin === undefined) && !decoy && !ssh || decoy && origin) {
+  if (origin?.cloud) requireCloudKey(definition, origin.cloud, secret);
+  else if ((secret === undefined) === (origin === undefined) && !decoy && !ssh || decoy && origin) {
     throw new SbxError("credential.invalid", origin ? "two secrets for one key" : "the secret is missing", {
       hint: "give a secret, or a program or variable that has it; only a decoy can do without",
     });
@@ -100,6 +102,16 @@ export function newCredential(
     ...(database && Object.keys(database).length > 0 && { database }),
     ...(ssh && { ssh }),
   };
+}
+
+/** A key of an identity at a cloud comes with its terms. @throws {SbxError} `credential.invalid` */
+function requireCloudKey({ id }: Definition, { kind }: CloudTerms, secret: string | undefined): void {
+  if (kind === id && secret?.startsWith("{")) return;
+  throw new SbxError("credential.invalid", `that is no key of an identity at ${id}`, {
+    hint: kind === "gcp"
+      ? "sbx credentials add gcp --service-account FILE"
+      : "sbx credentials add azure --tenant ID --client-id ID",
+  });
 }
 
 /** A provider that a person adds has a name of its own. @throws {SbxError} `credential.invalid` */

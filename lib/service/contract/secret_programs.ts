@@ -68,10 +68,14 @@ export class SecretPrograms {
   /**
    * Tries an origin before it is stored, and keeps the secret for the VMs.
    *
+   * @param key of an identity at a cloud
    * @throws {SbxError} `credential.program`
    */
-  async accept(origin: SecretOrigin, provider: Provider): Promise<(ref: string) => void> {
-    const current = await obtainSecret(origin, { provider });
+  async accept(
+    origin: SecretOrigin,
+    terms: { provider: Provider; key?: string },
+  ): Promise<(ref: string) => void> {
+    const current = await obtainSecret(origin, terms);
     return (ref) => {
       this.#known.set(ref, { current, isWanted: true });
       this.#plan();
@@ -145,13 +149,23 @@ export class SecretPrograms {
     known: Known,
   ): Promise<void> {
     try {
-      known.current = await obtainSecret(origin, { provider });
+      known.current = await obtainSecret(origin, {
+        provider,
+        ...(origin.cloud && { key: await this.#keyOf(ref) }),
+      });
       known.problem = undefined;
     } catch (error) {
       const { message } = asSbxError(error, "obtaining a secret");
       log.warn(`${ref}: ${message}`);
       known.problem = { text: message, at: Date.now() };
     }
+  }
+
+  /** Key of an identity at a cloud, from the store. */
+  async #keyOf(ref: string): Promise<string | undefined> {
+    const { file } = this.#store.read();
+    const entries = file?.entries.filter((entry) => entry.ref === ref && entry.sealed !== undefined) ?? [];
+    return file && (await this.#store.open(file, entries)).get(ref);
   }
 
   /** Runs programs again before the ends of their secrets, as long as VMs run. */

@@ -13,9 +13,9 @@ import { CredentialDenied } from "../../../lib/network/interface/mod.ts";
 import { basic, decode, encode, to, world } from "../../helper/credential.ts";
 
 /** A host that keys of a provider go to. */
-function hostOf({ hosts, named_hosts = [] }: Definition): string {
-  const host = hosts[0] ?? named_hosts[0];
-  return host === "*" ? "git.mine.example" : host.replace("*", "us-east-1");
+function hostOf({ hosts, named_hosts = [], cloud_hosts = [] }: Definition): string {
+  const host = hosts[0] ?? named_hosts[0] ?? cloud_hosts.at(-1);
+  return host === "*" ? "git.mine.example" : host.replaceAll("*", "us-east-1");
 }
 
 const keyOf = ({ id }: Definition) => decoySecret(id);
@@ -112,7 +112,7 @@ for (const definition of SENT) {
   const { id, hosts } = definition;
   const secret = keyOf(definition);
   const host = hostOf(definition);
-  const named = hosts.length === 0 ? { hosts: [host] } : {};
+  const named = hosts.length === 0 && !definition.cloud_hosts ? { hosts: [host] } : {};
 
   Deno.test(
     `${id}: a key travels in its places and nowhere else`,

@@ -280,7 +280,7 @@ Deno.test("a secret that no VM uses any more is not asked for again and again", 
   });
   try {
     const origin = sh(`echo ${KEY.github}`);
-    const keep = await secrets.accept(origin, "github");
+    const keep = await secrets.accept(origin, { provider: "github" });
     const store = new CredentialStore(storePath(home));
     const [{ ref }] = await store.add([{ provider: "github", secret: crypto.randomUUID(), origin }]);
     globalThis.setTimeout = ((callback: () => void) => {
@@ -333,7 +333,11 @@ Deno.test("one run serves every VM that is granted the provider, and no other", 
     await secrets.provideAll();
     assertEquals(secrets.problemOf(other.ref), "the program sh failed with status 4");
     assertEquals(Object.keys(given("a").at(-1)!), [ref]);
-    await assertRejects(() => secrets.accept(broken, "github"), SbxError, "failed with status 4");
+    await assertRejects(
+      () => secrets.accept(broken, { provider: "github" }),
+      SbxError,
+      "failed with status 4",
+    );
   } finally {
     secrets.close();
     await Deno.remove(dir, { recursive: true });

@@ -1,0 +1,45 @@
+/** Identities at a cloud whose tokens the host obtains (docs/design/contracts/09-credentials.md §9, "Clouds"). */
+import { hostTest } from "../catalogue.ts";
+import RESOURCES_JSON from "./resources.json" with { type: "json" };
+
+/** An identity at Google Cloud; none of it is secret. */
+export interface GcpTerms {
+  kind: "gcp";
+  /** of the file that a person gave */
+  from: "service_account" | "authorized_user" | "impersonated_service_account";
+  /** of the service account whose tokens they are; absent for a person's */
+  email?: string;
+  project?: string;
+  scopes: string[];
+}
+
+/** An application at Azure, and one of the services that it uses. */
+export interface AzureTerms {
+  kind: "azure";
+  tenant: string;
+  client_id: string;
+  /** word of {@linkcode RESOURCES} */
+  resource: string;
+}
+
+export type CloudTerms = GcpTerms | AzureTerms;
+
+interface Resource {
+  title: string;
+  /** for which a token is issued */
+  audience: string;
+  /** other names of it */
+  also: string[];
+  /** the only hosts that its tokens go to */
+  hosts: string[];
+}
+
+/** Services of Azure by the word that a person names. */
+export const RESOURCES: Readonly<Record<string, Resource>> = RESOURCES_JSON;
+
+/** Tests whether tokens of an identity may go to a host. */
+export function isCloudHost(terms: CloudTerms | undefined, host: string): boolean {
+  if (terms?.kind !== "azure") return true;
+  const resource = Object.hasOwn(RESOURCES, terms.resource) ? RESOURCES[terms.resource] : undefined;
+  return resource?.hosts.some((pattern) => hostTest(pattern)(host)) ?? false;
+}
