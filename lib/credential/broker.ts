@@ -28,7 +28,7 @@ import type { LoginPlace } from "./entry.ts";
 import { Finder } from "./finder.ts";
 import { grantSecret, REASON } from "./grant.ts";
 import { messageFilter } from "./message.ts";
-import { plainHost } from "../base/address/mod.ts";
+import { METADATA_HOST, plainHost } from "../base/address/mod.ts";
 import type { Definition, Provider } from "./provider.ts";
 import { joinedTexts, REDACTED, scrubTexts, someText, textsOf, withTexts } from "./scrub.ts";
 import type { CredentialStore } from "./store.ts";
@@ -45,6 +45,7 @@ import {
   signingSettings,
 } from "./signing.ts";
 import type { Home } from "../base/home/mod.ts";
+import { googleEnv, identitiesOf } from "./cloud/identities.ts";
 import { SubscriptionHost } from "./subscription/attend.ts";
 import { guestFiles, type GuestLoginFile } from "./subscription/guest.ts";
 import { sshAccountsAt, sshLogin, sshPlaces } from "./ssh/login.ts";
@@ -248,8 +249,18 @@ export class CredentialBroker implements CredentialPort {
     return this.#host.answers(host, path);
   }
 
-  attend(request: AttendedRequest): Promise<HostAnswer | undefined> {
-    return this.#host.attend(request);
+  servesMetadata(): boolean {
+    this.#vault.poll();
+    const { gcp, azure } = identitiesOf(this.#vault);
+    return gcp.length + azure.length > 0;
+  }
+
+  async attend(request: AttendedRequest): Promise<HostAnswer | undefined> {
+    if (plainHost(request.host) === METADATA_HOST) {
+      const { metadataAnswer } = await import("./cloud/metadata.ts");
+      return metadataAnswer(identitiesOf(this.#vault), request);
+    }
+    return await this.#host.attend(request);
   }
 
   refused(substitutions: readonly CredentialSubstitution[]): void {
@@ -487,6 +498,7 @@ function guestEnvOf(vault: Vault, providers: Iterable<Provider>): Record<string,
       if (placeholder) Object.assign(env, { [AWS_ID]: placeholder.id, [AWS_SECRET]: placeholder.secret });
       continue;
     }
+    if (provider === "gcp") Object.assign(env, googleEnv(credential.entry));
     for (const name of namesFor(definition, credential.secret)) env[name] ??= credential.entry.ref;
     git.push(...gitSettings(definition, credential.entry.hosts, overSsh));
   }

@@ -57,7 +57,7 @@ export interface SecretOrigin {
   program?: string[];
   /** variable of the service */
   env?: string;
-  /** identity at a cloud; the sealed secret is its key then, and what is obtained a token */
+  /** identity at a cloud; the sealed secret is its key then, with which tokens are obtained */
   cloud?: CloudTerms;
   /** time for which a secret is used whose end is unknown, in `s`; default 15 minutes */
   ttl_s?: number;

@@ -12,6 +12,8 @@ export {
   isHostZone,
   isInCidr,
   isPrivateHost,
+  METADATA_ADDRESS,
+  METADATA_HOST,
   OwnAddresses,
   parseCidr,
   plainHost,

@@ -176,6 +176,11 @@ function interfaces(): OwnAddress[] {
 /** Zone of the names that services of this machine have in VMs (docs/design/contracts/04-profiles.md §4). */
 export const HOST_ZONE = "host.sbx";
 
+/** Name that a cloud's metadata server has in events: the host answers in its place. */
+export const METADATA_HOST = `metadata.${HOST_ZONE}`;
+/** Address of the metadata servers of clouds. */
+export const METADATA_ADDRESS = "169.254.169.254";
+
 /** Tests whether a name is in the zone, in any case, with or without the root's dot. */
 export function isHostZone(name: string): boolean {
   const plain = plainHost(name);

@@ -43,3 +43,13 @@ export function isCloudHost(terms: CloudTerms | undefined, host: string): boolea
   const resource = Object.hasOwn(RESOURCES, terms.resource) ? RESOURCES[terms.resource] : undefined;
   return resource?.hosts.some((pattern) => hostTest(pattern)(host)) ?? false;
 }
+
+/** Words of the services that a guest may mean by a resource, as `https://vault.azure.net` or one vault's own address. */
+export function resourcesNamed(text: string): string[] {
+  const name = text.replace(/\/+(?:\.default)?$/, "").toLowerCase();
+  const host = URL.parse(name)?.host;
+  return Object.entries(RESOURCES).filter(([, { audience, also, hosts }]) =>
+    [audience, ...also].includes(name) ||
+    host !== undefined && name === `https://${host}` && hosts.some((pattern) => hostTest(pattern)(host))
+  ).map(([word]) => word);
+}

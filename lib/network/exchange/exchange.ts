@@ -511,8 +511,10 @@ export class HttpExchange {
 }
 
 /** An answer of the host as a response. */
-function hostReply({ status, body }: HostAnswer): ExchangeReply {
-  const headers: Header[] = [["content-type", "application/json"], ["cache-control", "no-store"]];
+function hostReply(
+  { status, body, headers: own = [["content-type", "application/json"]] }: HostAnswer,
+): ExchangeReply {
+  const headers: Header[] = [...own, ["cache-control", "no-store"]];
   return {
     response: { status, headers, body: new WholeBody(body), declared: `${body.length}` },
     exchange: { done() {}, abort() {} },

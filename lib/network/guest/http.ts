@@ -1,5 +1,6 @@
 /** HTTP/1.1 on one connection of the guest: each request is an exchange, and an event before it goes anywhere. */
 import { ignore } from "../../base/error/mod.ts";
+import { METADATA_ADDRESS, METADATA_HOST } from "../../base/address/mod.ts";
 import { canonicalPath } from "../../base/url/mod.ts";
 import { type Decision, guestRefusal, type Refusal } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
@@ -80,7 +81,12 @@ export class GuestHttp {
       else if (!(error instanceof ConnectionLost)) throw error;
       return false;
     }
-    const { request, authority, fault } = named;
+    const { authority, fault } = named;
+    const isMetadata = namesMetadata(flow, authority) && context.broker.servesMetadata?.() === true;
+    // The record names who answers, and no address is left to connect to.
+    const request = isMetadata
+      ? { ...named.request, host: METADATA_HOST, address: undefined }
+      : named.request;
     const outlet = new GuestOutlet(this.#connection, {
       method: head.method,
       old: head.old,
@@ -90,7 +96,7 @@ export class GuestHttp {
       onGone: () => this.#gone.abort(),
       ...(request.expects && { expects: true }),
     });
-    const mismatch = findMismatch(flow, authority, names);
+    const mismatch = isMetadata ? undefined : findMismatch(flow, authority, names);
     if (mismatch !== undefined || fault !== undefined) {
       await this.#refuseRequest(
         request,
@@ -260,6 +266,14 @@ export class GuestHttp {
     }
     return body.done;
   }
+}
+
+const METADATA_NAMES = [METADATA_ADDRESS, "metadata.google.internal"];
+
+/** True for a request to the metadata server of a cloud, by its address; a name at another address is none. */
+function namesMetadata({ scheme, address, port }: Flow, authority: Authority): boolean {
+  return scheme === "http" && port === 80 && address === METADATA_ADDRESS &&
+    (authority.port ?? 80) === 80 && METADATA_NAMES.includes(authority.host);
 }
 
 function frontingRefusal(reason: string): Refusal {

@@ -233,6 +233,8 @@ export interface CredentialPort {
    * @throws {SbxError} `login.failed`, `login.over`
    */
   attend?(request: AttendedRequest): Promise<HostAnswer | undefined>;
+  /** True where the host answers in place of the metadata server of a cloud. */
+  servesMetadata?(): boolean;
   /** An upstream took the secrets of these substitutions for no longer valid. */
   refused?(substitutions: readonly CredentialSubstitution[]): void;
 }
@@ -247,9 +249,11 @@ export interface AttendedRequest extends Destination {
   body?: Uint8Array;
 }
 
-/** An answer of the host, in JSON, in place of the upstream's. */
+/** An answer of the host in place of the upstream's. */
 export interface HostAnswer {
   status: number;
+  /** default: of JSON */
+  headers?: Header[];
   body: Uint8Array;
   substitutions: readonly CredentialSubstitution[];
 }

@@ -1,0 +1,31 @@
+/** Identities at clouds that a VM may use. */
+import { METADATA_ADDRESS } from "../../base/address/mod.ts";
+import type { StoredEntry } from "../entry.ts";
+import type { Provider } from "../provider.ts";
+import type { Vault } from "../vault.ts";
+
+/** Credentials that a VM is granted, of each cloud the latest first. */
+export interface Identities {
+  gcp: readonly StoredEntry[];
+  azure: readonly StoredEntry[];
+}
+
+export function identitiesOf(vault: Vault): Identities {
+  const of = (provider: Provider) => {
+    if (!vault.mayUse(provider, false)) return [];
+    const entries = [...vault.active()].map(({ entry }) => entry).filter((entry) =>
+      entry.provider === provider && entry.source === "added" && !entry.decoy
+    );
+    return entries.toSorted((a, b) => b.created_at.localeCompare(a.created_at));
+  };
+  return { gcp: of("gcp"), azure: of("azure") };
+}
+
+/** Variables by which Google's clients find the host in place of a metadata server. */
+export function googleEnv({ origin }: StoredEntry): Record<string, string> {
+  const project = origin?.cloud?.kind === "gcp" ? origin.cloud.project : undefined;
+  return {
+    GCE_METADATA_HOST: METADATA_ADDRESS,
+    ...(project !== undefined && { GOOGLE_CLOUD_PROJECT: project }),
+  };
+}
