@@ -16,6 +16,7 @@ export const AREAS: Record<string, string> = {
   machine: "a virtual machine and the wire to its guest: hypervisors, templates, snapshots, shared folders",
   network: "a guest's traffic: TCP, TLS, HTTP, DNS, git and model calls",
   credential: "secrets that guests use and never see",
+  sign: "signatures of commits and tags, with keys that no guest has",
   mcp: "external MCP servers, and MCP for guests",
   cache: "downloads that VMs share: registries, digests, the store",
   config: "files that people write: settings, corp.toml, profiles",

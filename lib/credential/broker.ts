@@ -35,7 +35,7 @@ import type { CredentialStore } from "./store.ts";
 import { isSecret } from "./form.ts";
 import { REF } from "./ref.ts";
 import { isClientToken, isLooseToken, providerOfToken } from "./token.ts";
-import { type Credential, type ProviderTerms, Vault } from "./vault.ts";
+import { type ProviderTerms, Vault } from "./vault.ts";
 import {
   isSigningProgram,
   SIGNING,
@@ -44,7 +44,6 @@ import {
   signingKeyOf,
   signingSettings,
 } from "./signing.ts";
-import type { Home } from "../base/home/mod.ts";
 import { googleEnv, identitiesOf } from "./cloud/identities.ts";
 import { SubscriptionHost } from "./subscription/attend.ts";
 import { guestFiles, type GuestLoginFile } from "./subscription/guest.ts";

@@ -1,4 +1,4 @@
-/** Keys that sign commits and tags for a VM, and what its git has of them (docs/design/contracts/09-credentials.md §9). */
+/** Keys that sign commits and tags for a VM, and the settings of its git for them (docs/design/contracts/09-credentials.md §9). */
 import { SbxError } from "../base/error/mod.ts";
 import { COMMANDS_PATH } from "../machine/guest/wire/mod.ts";
 import type { SigningTerms } from "../sign/mod.ts";

@@ -38,7 +38,7 @@ export async function findGpgKey(id: string, home?: string): Promise<GpgKey> {
   }
   const fingerprint = rows.find(([kind]) => kind === "fpr")?.[9] ?? "";
   if (!FINGERPRINT.test(fingerprint)) throw keyError("gpg names no fingerprint", "gpg --list-secret-keys");
-  // Capital letters are what the key as a whole can do.
+  // Capital letters are abilities of the key as a whole.
   if (!primaries[0][11]?.includes("S") || /[re]/.test(primaries[0][1])) {
     throw keyError("it is revoked, expired, or not for signatures", "gpg --edit-key shows why");
   }

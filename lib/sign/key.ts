@@ -95,7 +95,7 @@ function publicJwk(type: string, reader: Reader): { jwk: Jwk; hash: string | nul
   return { jwk: { kty: "EC", crv: curve.crv, x: url(x), y: url(y) }, hash: curve.hash, size: curve.size };
 }
 
-/** A private key: what is sealed, and its public facts. */
+/** A private key: its sealed part, and its public facts. */
 export interface PrivateKey {
   /** base64 of PKCS #8 */
   secret: string;

@@ -10,8 +10,6 @@ export const SUBJECT_MAX = 256;
 /** Requests of one VM that wait for an answer at once, and in a minute. */
 export const PENDING_MAX = 4;
 export const PER_MINUTE = 30;
-/** Longest wait for a person, in `s`: less than the 300 s of a tool call. */
-export const ASK_S = 240;
 /** Longest wait for an ssh-agent or gpg in `ms`: a person may have to touch a token. */
 export const SIGNER_MS = 40_000;
 /** Most `bytes` of the answer of either. */

@@ -1,5 +1,5 @@
 /**
- * Commits and tags as git gives them to a program that signs, read strictly: what is no commit or tag is not signed, so
+ * Commits and tags as git gives them to a program that signs, read strictly: nothing else is signed, so
  * the key can make no signature for anything else.
  */
 import { SbxError } from "../base/error/mod.ts";

@@ -8,7 +8,7 @@ import type { SignParts } from "./program.ts";
 const OPENPGP_PATH = "/etc/sbx/signers.asc";
 export const ADVICE = "to commit without a signature: git commit --no-gpg-sign";
 
-/** What a test replaces. */
+/** Parts that a test replaces. */
 interface Places {
   open?(): Promise<Deno.Conn>;
   keygen?: string;
@@ -42,7 +42,7 @@ async function sign(
   }) as { signature: string; fingerprint: string };
 }
 
-/** git shows what this program writes only when it fails: a person who waits is at the terminal. */
+/** git shows the output of this program only when it fails: a person who waits is at the terminal. */
 function tellPerson(text: string): void {
   try {
     using terminal = Deno.openSync("/dev/tty", { write: true });

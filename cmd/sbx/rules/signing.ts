@@ -25,7 +25,7 @@ export const SIGNING_OPTIONS = [
   },
 ];
 
-/** What a request has of a key. */
+/** Parts of a key in a request. */
 interface SigningRequest {
   secret?: string;
   signing: { public?: string; agent?: string; gpg?: string; gpg_home?: string; emails?: string[] };

@@ -179,7 +179,7 @@ export class AskQueue {
       const why = pending.host === undefined
         ? "is of no host"
         : "an answer for the host is for a time, or the session";
-      throw new SbxError("ask.invalid", `${askId}: ${why}`, { hint: "sbx allow ASK --host --for session" });
+      throw new SbxError("ask.invalid", `${askId}: ${why}`, { hint: "sbx allow ASK --host" });
     }
     const status = answer.decision === "allow" ? "allowed" : "denied";
     const answered = this.#end(askId, status, answer, answeredBy);

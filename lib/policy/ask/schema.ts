@@ -18,7 +18,7 @@ export const Ask = z.strictObject({
     "events that an answer for minutes or the session covers; absent: this event only",
   ),
   covers_host: z.string().optional().describe(
-    "what an answer of the whole host covers; absent: the event is of no host, or its name is too long",
+    "events that an answer for the whole host covers; absent: the event is of no host, or its name is too long",
   ),
   rule_id: z.string(),
   reason: z.string(),
@@ -52,7 +52,7 @@ export const AskAnswer = z.strictObject({
   scope: z.enum(["once", "session", "minutes"]),
   minutes: z.number().positive().max(APPROVAL_MINUTES_MAX).optional().describe("required with scope minutes"),
   of: z.literal("host").optional().describe(
-    "host: the answer covers what the rule asks about the event's whole host; for minutes or the session only",
+    "host: the answer covers all that the rule asks about the event's whole host; for minutes or the session only",
   ),
 });
 export type AskAnswer = z.infer<typeof AskAnswer>;

@@ -301,7 +301,7 @@ function formatGit(git: unknown): string | undefined {
 /** Characters of an object's name on a line. */
 const OBJECT_SHOWN = 12;
 
-/** A commit or tag that is to be signed, on one line; what a guest chose is in quotes. */
+/** A commit or tag that is to be signed, on one line; texts of the guest are in quotes. */
 export function signLine(
   { kind, subject, author, committer, own, object, parents, tag, signer }: Fields,
 ): string {

@@ -78,7 +78,7 @@ export const DEFAULT_RULES: readonly Rule[] = [
     "block-ssh-command",
     'http.request.method == "CONNECT" && http.request.scheme == "ssh"',
     "commands, files and shells over SSH",
-    "over SSH only git passes without a rule that names what may run (http.request.ssh)",
+    "over SSH only git passes without a rule that names the command (http.request.ssh)",
   ),
   block(
     "block-model-websocket",

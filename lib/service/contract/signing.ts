@@ -4,7 +4,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { looksSecret, type NewCredential, SIGNING } from "../../credential/mod.ts";
 import { findGpgKey, readPublicKey, type SigningTerms, signPayload } from "../../sign/mod.ts";
 
-/** What a key signs to prove itself: no commit, tag or anything else has these bytes. */
+/** Bytes that a key signs to prove itself: no commit, tag or anything else has these bytes. */
 const PROOF = new TextEncoder().encode("sbx: a key was added\n");
 
 /**

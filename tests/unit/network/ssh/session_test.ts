@@ -28,7 +28,7 @@ Deno.test("sessions over SSH", async (t) => {
     assertEquals([ran.code, ran.stdout], [126, ""]);
     assertStringIncludes(
       ran.stderr,
-      "sbx: blocked by policy: over SSH only git passes without a rule that names what may run " +
+      "sbx: blocked by policy: over SSH only git passes without a rule that names the command " +
         '(http.request.ssh) (rule "block-ssh-command")',
     );
     const shell = await guest.ssh();
