@@ -104,9 +104,7 @@ export class SshConnection implements SessionHost {
     client.on("session", (accept, reject) => {
       if (this.#sessions >= SESSIONS_MAX) return reject();
       this.#sessions++;
-      const session = accept();
-      session.on("close", () => this.#sessions--);
-      acceptSession(this, session);
+      acceptSession(this, accept(), () => this.#sessions--);
     });
   }
 

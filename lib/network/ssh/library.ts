@@ -33,13 +33,16 @@ export interface Session {
   on(name: "env", listener: (accept: Reply, reject: Reply, info: { key: string; val: string }) => void): this;
   on(name: "pty" | "window-change", listener: (accept: Reply, reject: Reply, info: Pty) => void): this;
   on(name: "signal", listener: (accept: Reply, reject: Reply, info: { name: string }) => void): this;
-  on(name: "exec", listener: (accept: () => Channel, reject: Reply, info: { command: string }) => void): this;
-  on(name: "shell", listener: (accept: () => Channel, reject: Reply) => void): this;
+  on(
+    name: "exec",
+    listener: (accept: () => Channel | undefined, reject: Reply, info: { command: string }) => void,
+  ): this;
+  on(name: "shell", listener: (accept: () => Channel | undefined, reject: Reply) => void): this;
   on(
     name: "subsystem",
-    listener: (accept: () => Channel, reject: Reply, info: { name: string }) => void,
+    listener: (accept: () => Channel | undefined, reject: Reply, info: { name: string }) => void,
   ): this;
-  on(name: "close", listener: () => void): this;
+  once(name: "close", listener: () => void): this;
 }
 
 export interface AuthContext {

@@ -69,8 +69,12 @@ interface Order extends Pick<HttpSsh, "kind" | "command"> {
   options: ExecOptions;
 }
 
-/** Takes the requests of a session. Forwarding, of agents too, is refused by the library where nothing listens for it. */
-export function acceptSession(connection: SessionHost, session: Session): void {
+/**
+ * Takes the requests of a session. Forwarding, of agents too, is refused by the library where nothing listens for it.
+ *
+ * @param ended called once when it is closed; never for a session that ran nothing, which the library keeps
+ */
+export function acceptSession(connection: SessionHost, session: Session, ended: () => void): void {
   const options: ExecOptions = {};
   let upstream: Channel | undefined;
   session.on("env", (accept, reject, { key, val }) => {
@@ -91,8 +95,12 @@ export function acceptSession(connection: SessionHost, session: Session): void {
     if (/^[A-Z0-9]{1,16}$/.test(name)) upstream?.signal(name);
     accept?.();
   });
-  const begin = (accept: () => Channel, kind: HttpSsh["kind"], command: string) => {
+  const begin = (accept: () => Channel | undefined, kind: HttpSsh["kind"], command: string) => {
     const channel = accept();
+    // A session runs one command; the library says nothing of a second one.
+    if (!channel) return;
+    // A client may say again and again that it closes.
+    session.once("close", ended);
     const running = new RunningSession(connection, channel, (opened) => upstream = opened);
     connection.run(running.serve({ kind, command, options }));
   };

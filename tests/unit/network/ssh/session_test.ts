@@ -1,6 +1,9 @@
 /** Commands, files and shells over SSH: only what a rule names runs, whatever the client asks for. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
+import type { Duplex } from "node:stream";
+import ssh2 from "ssh2";
+import { SESSIONS_MAX } from "../../../../lib/network/ssh/limit.ts";
 import { limitChild, runChild } from "../../../helper/child.ts";
 import { SSH_USER, sshCredential, SshServer, sshWorld } from "../../../helper/sshd.ts";
 
@@ -152,4 +155,84 @@ Deno.test("sessions over SSH", async (t) => {
     );
     await guest.world.net.idle();
   });
+
+  await t.step("a client that closes a session again and again gets no more of them", async () => {
+    await using guest = await sshWorld(server, [credential], { rules: exec });
+    await using client = await RawClient.connect(guest.world.port);
+    const first = await client.open();
+    for (let i = 0; i < 20; i++) client.protocol.channelClose(first!);
+    const opened = await Promise.all(Array.from({ length: 20 }, () => client.open()));
+    // The library never forgets a session that ran nothing, so its place stays taken.
+    assertEquals(opened.filter((id) => id !== undefined).length, SESSIONS_MAX - 1);
+  });
+
+  await t.step("a second command of a session does not run, and ends no other session", async () => {
+    await using guest = await sshWorld(server, [credential], { rules: exec });
+    await using client = await RawClient.connect(guest.world.port);
+    const session = (await client.open())!;
+    client.protocol.exec(session, "echo one", false);
+    client.protocol.exec(session, "echo two", false);
+    assertEquals(await client.run("echo three"), "three\n");
+    await client.close();
+    await guest.world.net.idle();
+    const commands = guest.world.net.gate.entries.flatMap(({ event: { http } }) =>
+      http?.request.ssh?.command ?? []
+    );
+    assertEquals(commands.toSorted(), ["echo one", "echo three"]);
+  });
 });
+
+/** A client that sends what no ssh does. */
+class RawClient {
+  readonly #client;
+
+  private constructor(client: InstanceType<typeof ssh2.Client>) {
+    this.#client = client;
+  }
+
+  static async connect(port: number): Promise<RawClient> {
+    const client = new ssh2.Client();
+    const ready = Promise.withResolvers<void>();
+    client.on("ready", ready.resolve).on("error", ready.reject);
+    client.connect({ host: "127.0.0.1", port, username: SSH_USER });
+    await ready.promise;
+    return new RawClient(client);
+  }
+
+  get protocol() {
+    return this.#client._protocol;
+  }
+
+  /** Opens a session. @returns the server's number of it; `undefined` where it is refused */
+  open(): Promise<number | undefined> {
+    const { promise, resolve } = Promise.withResolvers<number | undefined>();
+    const onOpen = (error?: Error, channel?: { outgoing: { id: number } }) =>
+      resolve(error ? undefined : channel!.outgoing.id);
+    const id = this.#client._chanMgr.add(Object.assign(onOpen, { type: "session" }));
+    this.protocol.session(id, 1 << 21, 1 << 15);
+    return promise;
+  }
+
+  /** Output of a command. */
+  run(command: string): Promise<string> {
+    const { promise, resolve, reject } = Promise.withResolvers<string>();
+    let text = "";
+    this.#client.on("close", () => reject(new Error("the connection ended")));
+    this.#client.exec(command, (error: Error | undefined, channel: Duplex) => {
+      if (error) return reject(error);
+      channel.on("data", (bytes) => text += bytes).on("close", () => resolve(text));
+    });
+    return promise;
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#client.once("close", resolve));
+    this.#client.end();
+    await closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#client.destroy();
+    return Promise.resolve();
+  }
+}
