@@ -1,7 +1,6 @@
 /** Accounts at SSH servers that a VM may use, and logins with their keys (docs/design/contracts/09-credentials.md §9, "SSH"). */
 import { plainHost } from "../../base/address/mod.ts";
 import type { SshAccount, SshLogin } from "../../network/interface/mod.ts";
-import type { SshTerms } from "../entry.ts";
 import { grantSecret } from "../grant.ts";
 import type { Credential, Vault } from "../vault.ts";
 
@@ -48,15 +47,19 @@ export function sshLogin(vault: Vault, ref: string, host: string, port: number):
       outcome: "injected",
     },
     async sign(data, algorithm) {
-      const { agent, public_key } = vault.get(ref)?.entry.ssh as SshTerms;
+      // It may have been revoked meanwhile.
+      const { secret } = grant();
+      const { agent, public_key } = vault.get(ref)!.entry.ssh!;
       // Loaded with the first login.
       if (agent !== undefined) {
         const { signWithAgent } = await import("./agent.ts");
-        return await signWithAgent(agent, public_key, data, algorithm);
+        const signature = await signWithAgent(agent, public_key, data, algorithm);
+        // An agent may ask its person first, for a minute.
+        grant();
+        return signature;
       }
       const { signWith } = await import("./key.ts");
-      // It may have been revoked meanwhile.
-      return signWith(grant().secret, data, algorithm);
+      return signWith(secret, data, algorithm);
     },
   };
 }

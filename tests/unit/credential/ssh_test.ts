@@ -285,14 +285,14 @@ const keysLine = () => `ssh-ed25519 ${SERVER}`;
 /** An agent that answers each request with these bytes; `undefined`: it ends the connection. */
 async function lyingAgent(
   dir: string,
-  answer: (request: Uint8Array) => Uint8Array | undefined,
+  answer: (request: Uint8Array) => Uint8Array | undefined | Promise<Uint8Array>,
 ): Promise<{ socket: string; close(): void }> {
   const socket = join(dir, crypto.randomUUID().slice(0, 8));
   const listener = Deno.listen({ transport: "unix", path: socket });
   const serve = async (conn: Deno.Conn) => {
     const buffer = new Uint8Array(65_536);
     const count = await conn.read(buffer);
-    const bytes = count === null ? undefined : answer(buffer.slice(0, count));
+    const bytes = count === null ? undefined : await answer(buffer.slice(0, count));
     if (bytes) await conn.write(bytes);
     conn.close();
   };
@@ -311,6 +311,40 @@ function message(type: number, content: Uint8Array): Uint8Array {
   bytes.set(content, 5);
   return bytes;
 }
+
+Deno.test("a revoked key is not asked of its agent, and what an agent signed meanwhile is not used", () =>
+  withFolder(async (dir) => {
+    const store = new CredentialStore(join(dir, "store.json"));
+    const credential = await sshKeyCredential(dir, "a", "github.com:22");
+    let asked = 0;
+    let onAsked: () => unknown = () => {};
+    const signature = message(
+      14,
+      strings(strings("ssh-ed25519", signWith(credential.secret, DATA, "ssh-ed25519"))),
+    );
+    const agent = await lyingAgent(dir, async () => {
+      asked++;
+      await onAsked();
+      return signature;
+    });
+    using _agent = { [Symbol.dispose]: agent.close };
+    const held = {
+      ...credential,
+      secret: crypto.randomUUID(),
+      ssh: { ...credential.ssh!, agent: agent.socket },
+    };
+    const [{ ref }] = await store.add([held]);
+    const broker = await CredentialBroker.open({ store, providers: ["ssh"], vm: "vm-a" });
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => broker.close());
+    const login = broker.sshLogin(ref, "github.com", 22);
+    assertEquals(await login.sign(DATA, "ssh-ed25519"), signWith(credential.secret, DATA, "ssh-ed25519"));
+    onAsked = () => store.revoke(ref);
+    await assertRejects(() => login.sign(DATA, "ssh-ed25519"), CredentialDenied, "revoked");
+    assertEquals(asked, 2);
+    await assertRejects(() => login.sign(DATA, "ssh-ed25519"), CredentialDenied, "revoked");
+    assertEquals(asked, 2);
+  }));
 
 Deno.test("nothing that an agent says is sent unless it is a signature of the key, the data and the algorithm", () =>
   withFolder(async (dir) => {
