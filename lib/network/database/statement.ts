@@ -357,6 +357,8 @@ const WORD_START = /[A-Za-z_\u0080-\uffff]/;
 const WORD = /[A-Za-z0-9_$\u0080-\uffff]*/y;
 const NUMBER =
   /0[xXoObB][0-9A-Fa-f_]+|[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][+-]?[0-9_]+)?|\.[0-9][0-9_]*(?:[eE][+-]?[0-9_]+)?/y;
+/** A number that may begin a name of MySQL. */
+const NAME_START = /^(?:0[xXbB].*|[0-9_]+)$/;
 const DOLLAR_QUOTE = /\$(?:[A-Za-z_\u0080-\uffff][A-Za-z0-9_\u0080-\uffff]*)?\$/y;
 const PARAMETER = /\$[0-9]+/y;
 /** A string in front of which this stands: its kind, or a set of characters. */
@@ -364,6 +366,16 @@ const STRING_PREFIX = /^(?:e|b|x|n|_[a-z0-9]+)$/;
 /** Most characters of a string, and most tokens before it, where its value is kept. */
 const VALUE_MAX = 32;
 const VALUES_WITHIN = 8;
+
+/** True behind `--` of MySQL, where a space, a control character or the end has to follow. */
+function beginsComment(next: string): boolean {
+  return next <= " " || next === "\x7f";
+}
+
+/** True for a letter whose UTF-8 has the byte 0xA0: a space in latin1 and its like, so that a word may follow. */
+function hidesSpace(word: string): boolean {
+  return /[\u0080-\uffff]/.test(word) && new TextEncoder().encode(word).includes(0xa0);
+}
 
 /** Cuts a text into tokens. Tokens are shared: a statement of megabytes has few different ones. */
 class Lexer {
@@ -403,7 +415,7 @@ class Lexer {
       if (char === "\0") this.isUncertain = true;
       return void this.#at++;
     }
-    if (text.startsWith("--", at) && (!isMysql || at + 2 === text.length || text[at + 2] <= " ")) {
+    if (text.startsWith("--", at) && (!isMysql || beginsComment(text[at + 2] ?? ""))) {
       return this.#skipLine();
     }
     if (isMysql && char === "#") return this.#skipLine();
@@ -423,15 +435,16 @@ class Lexer {
       if (parameter !== undefined) return this.#share("literal", parameter);
     }
     if (/[0-9]/.test(char) || char === "." && /[0-9]/.test(text[at + 1] ?? "")) {
-      this.#match(NUMBER);
-      // Names of MySQL may begin with digits: `1st`.
-      if (isMysql) this.#match(WORD);
+      const number = this.#match(NUMBER)!;
+      // Names of MySQL may begin with digits, as `1st`; behind `1.` and `1e1` a word begins.
+      if (isMysql && NAME_START.test(number)) this.#match(WORD);
       return this.#share("literal", "?");
     }
     // MariaDB's sql_mode MSSQL has names in brackets.
     if (isMysql && (char === "[" || char === "]")) this.isUncertain = true;
     if (!WORD_START.test(char)) return this.#share("sign", text[this.#at++]);
     const word = this.#match(WORD)!.toLowerCase();
+    if (isMysql && hidesSpace(word)) this.isUncertain = true;
     if (text[this.#at] === "'" && STRING_PREFIX.test(word)) {
       // E'…' has escapes whatever the settings.
       this.#isEscaped = !isMysql && word === "e";

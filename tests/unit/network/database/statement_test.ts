@@ -130,6 +130,10 @@ const MYSQL: Record<StatementKind, string[]> = {
     "SELECT '\\'; DELETE FROM t -- '",
     'SELECT "\'"; DELETE FROM t -- "',
     "SELECT 1 # x\n; DELETE FROM t",
+    "SELECT 1 --\x7f '\n; DELETE FROM t -- '",
+    "SELECT 1.into @x",
+    "SELECT 1e1into @x",
+    "SELECT .5into @x",
     "SELECT NEXT VALUE FOR s",
     "SELECT s.nextval",
   ],
@@ -177,6 +181,13 @@ const MYSQL: Record<StatementKind, string[]> = {
     "SELECT [a'] FROM t; DELETE FROM t -- '",
     "INSTALL PLUGIN x SONAME 'y'",
     "SELECT \ufffd'",
+    // A space of latin1 in bytes of UTF-8: `SELECT 1 Â INTO @x`, and `FOR UPDATE` behind a letter.
+    "SELECT 1 \u00a0INTO @x",
+    "SELECT a FROM t \u00e0INTO @x",
+    "SELECT a FROM t \u2829INTO @x",
+    "SELECT spider_direct_sql('DROP TABLE t', '', 'srv \"x\"')",
+    "SELECT mroonga_command('table_remove x')",
+    "SELECT group_replication_set_as_primary('x')",
   ],
 };
 
