@@ -1,5 +1,6 @@
 /** Identities at clouds that a VM may use. */
 import { METADATA_ADDRESS } from "../../base/address/mod.ts";
+import { isUsable } from "../choice.ts";
 import type { StoredEntry } from "../entry.ts";
 import type { Provider } from "../provider.ts";
 import type { Vault } from "../vault.ts";
@@ -14,7 +15,7 @@ export function identitiesOf(vault: Vault): Identities {
   const of = (provider: Provider) => {
     if (!vault.mayUse(provider, false)) return [];
     const entries = [...vault.active()].map(({ entry }) => entry).filter((entry) =>
-      entry.provider === provider && entry.source === "added" && !entry.decoy
+      entry.provider === provider && isUsable(entry) && vault.leaves(entry)
     );
     return entries.toSorted((a, b) => b.created_at.localeCompare(a.created_at));
   };

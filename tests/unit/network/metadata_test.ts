@@ -180,3 +180,35 @@ Deno.test(
     assertEquals(granted.servesMetadata(), false);
   }),
 );
+
+Deno.test(
+  "the identity is the one that the VM's labels leave, and none where they leave none",
+  world([], async ({ store, open }) => {
+    const add = async (label: string) => {
+      const terms = {
+        kind: "gcp" as const,
+        from: "service_account" as const,
+        email: `${label}@my-project.iam.gserviceaccount.com`,
+        project: `${label}-project`,
+        scopes: [SCOPE],
+      };
+      const secret = `{"key":"of-the-account-${label}"}`;
+      return (await store.add([newCredential({ provider: "gcp", secret, label, origin: { cloud: terms } })]))[
+        0
+      ]
+        .ref;
+    };
+    const staging = await add("staging");
+    await add("production");
+    const broker = await open(["gcp"]);
+    broker.grant({ providers: ["gcp"], labels: [{ gcp: ["staging"] }] });
+    {
+      await using net = await TestNet.open({ broker });
+      const { body } = await ask(net, TOKEN_PATH, [FLAVOR]);
+      assertEquals(JSON.parse(body).access_token, staging);
+      assertEquals(broker.guestEnv().GOOGLE_CLOUD_PROJECT, "staging-project");
+    }
+    broker.grant({ providers: ["gcp"], labels: [{ gcp: ["gone"] }] });
+    assertEquals([broker.servesMetadata(), broker.guestEnv().GCE_METADATA_HOST], [false, undefined]);
+  }),
+);
