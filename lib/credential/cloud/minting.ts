@@ -14,12 +14,21 @@ const WORDS = Object.entries(MINTING).map(([host, words]) => ({
  * @param target path and query; absent: unknown, which counts as one
  */
 export function mintsCloudKeys(host: string, target: string | undefined): boolean {
-  const found = WORDS.filter(({ test }) => test(host));
+  const name = serviceHost(host);
+  const found = WORDS.filter(({ test }) => test(name));
   if (found.length === 0) return false;
   if (target === undefined) return true;
   const [path, query = ""] = decoded(target).toLowerCase().split(/\?(.*)/s);
-  const said = [...path.split(/[/:()]/), ...query.split(/[&=]/).map((word) => `?${word}`)];
+  // Names of OData may have their namespace in front.
+  const calls = path.split(/[/:()]/).map((word) => word.replace(/^microsoft\.graph\./, ""));
+  const said = [...calls, ...query.split(/[&=]/).map((word) => `?${word}`)];
   return found.some(({ words }) => words.has("*") || said.some((word) => words.has(word)));
+}
+
+/** Host of a service of Google that has others for regions and browsers. */
+function serviceHost(host: string): string {
+  return host.replace(/^content-(?=[a-z0-9-]+\.googleapis\.com$)/, "")
+    .replace(/^([a-z0-9-]+)\.[a-z0-9-]+\.rep\.googleapis\.com$/, "$1.googleapis.com");
 }
 
 /** Undoes escapes, twice: servers differ on how often they do. */

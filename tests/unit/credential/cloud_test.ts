@@ -279,7 +279,38 @@ Deno.test("calls that make keys are found however they are written", () => {
   assert(mintsCloudKeys("a.blob.core.windows.net", "/?restype=service&comp=userdelegationkey"));
   assert(mintsCloudKeys("management.azure.com", "/x/%256CistKeys"));
   assert(mintsCloudKeys("iam.googleapis.com", undefined));
-  assert(!mintsCloudKeys("storage.googleapis.com", undefined));
+  assert(!mintsCloudKeys("compute.googleapis.com", undefined));
+  // Keys of an account that work without it, from both interfaces of Cloud Storage.
+  assert(mintsCloudKeys("storage.googleapis.com", "/storage/v1/projects/p/hmacKeys?serviceAccountEmail=a"));
+  assert(mintsCloudKeys("storage.googleapis.com", "/?Action=CreateAccessKey&UserName=a"));
+  assert(!mintsCloudKeys("storage.googleapis.com", "/storage/v1/b/bucket/o/object"));
+  // Other doors of the same services.
+  for (
+    const host of [
+      "www.googleapis.com",
+      "content-storage.googleapis.com",
+      "storage.me-central2.rep.googleapis.com",
+    ]
+  ) {
+    assert(mintsCloudKeys(host, "/storage/v1/projects/p/hmacKeys"), host);
+  }
+  assert(mintsCloudKeys("iamcredentials.us-east1.rep.googleapis.com", "/v1/x"));
+  assert(mintsCloudKeys("content-iam.googleapis.com", "/v1/projects/-/serviceAccounts/a/keys"));
+  // Calls inside the body of another.
+  for (
+    const host of [
+      "iam.googleapis.com",
+      "sqladmin.googleapis.com",
+      "www.googleapis.com",
+      "management.azure.com",
+    ]
+  ) {
+    assert(mintsCloudKeys(host, "/batch?api-version=2020-06-01"), host);
+  }
+  assert(
+    !mintsCloudKeys("management.azure.com", "/subscriptions/s/providers/Microsoft.Batch/batchAccounts/a"),
+  );
+  assert(mintsCloudKeys("graph.microsoft.com", "/v1.0/applications(appId='a')/microsoft.graph.addPassword"));
   assert(!mintsCloudKeys("a.blob.core.windows.net", "/c/userdelegationkey"));
 });
 
