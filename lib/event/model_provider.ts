@@ -35,6 +35,10 @@ const HOSTS: Record<string, string> = {
 /** Hosts of Vertex AI: global, regional, for client certificates, and at a region's own endpoint. */
 const VERTEX = /^(?:[a-z0-9-]+-)?aiplatform(?:\.mtls|\.[a-z0-9-]+\.rep)?\.googleapis\.com$/;
 
+/** Hosts of Bedrock's runtime: of a region, for FIPS, with IPv6, of a VPC endpoint, and its OpenAI-compatible ones. */
+const BEDROCK =
+  /^(?:[a-z0-9-]+\.)?bedrock-(?:runtime(?:-fips)?|mantle)\.[a-z0-9-]+\.(?:(?:vpce\.)?amazonaws\.com(?:\.cn)?|api\.aws)$/;
+
 /** `provider` of calls to unknown hosts, recognized by their shape. */
 export const UNKNOWN_PROVIDER = "unknown";
 
@@ -42,6 +46,7 @@ export const UNKNOWN_PROVIDER = "unknown";
 export const providerOf = memoize((host: string): string | undefined => {
   const name = host.toLowerCase().replace(/\.$/, "");
   if (VERTEX.test(name)) return "google";
+  if (BEDROCK.test(name)) return "bedrock";
   if (Object.hasOwn(HOSTS, name)) return HOSTS[name];
   for (let dot = name.indexOf("."); dot >= 0; dot = name.indexOf(".", dot + 1)) {
     const key = `*${name.slice(dot)}`;

@@ -12,7 +12,8 @@ export interface WireSample {
   expected: Partial<ModelEvent["request"]>;
   status: number;
   content_type: string;
-  response: string;
+  /** text, or the bytes of a binary stream */
+  response: string | Uint8Array<ArrayBuffer>;
   answer: Response;
 }
 

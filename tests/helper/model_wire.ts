@@ -1,5 +1,6 @@
 /** Model calls as they look on the wire of each provider, with what is to be read from them. */
 import { half, rest, sse, weather, type WireSample } from "./model_sample.ts";
+import { CLOUD_WIRE } from "./model_wire_clouds.ts";
 import { OPENAI_WIRE } from "./model_wire_openai.ts";
 
 export type { WireSample };
@@ -254,5 +255,6 @@ export const WIRE: WireSample[] = [
       '{"model":"llama3.2","response":"hi","done":true,"done_reason":"length","prompt_eval_count":2,"eval_count":3}',
     answer: { status: 200, stop_reason: "length", input_tokens: 2, output_tokens: 3, tool_calls: [] },
   },
+  ...CLOUD_WIRE,
   ...OPENAI_WIRE,
 ];

@@ -3,7 +3,7 @@ import { type Json, listOf, objectOf, parseJsonOrText, textOf } from "./json.ts"
 import type { ModelEvent } from "../../event/mod.ts";
 import { ARGUMENTS_MAX, TOOL_CALLS_MAX } from "./limit.ts";
 import type { Usage } from "./price.ts";
-import type { ModelCall as PortCall } from "../interface/mod.ts";
+import type { Header, ModelCall as PortCall } from "../interface/mod.ts";
 
 export type { Header, LaterAnswer, ModelDraft, ModelRequest, ModelSocket, Scrub } from "../interface/mod.ts";
 /** Reader of one call; every family of models can rewrite. */
@@ -32,6 +32,8 @@ export interface Api {
   looksLike(body: Json): boolean;
   /** Reads a request. @param match match of {@linkcode path}, or null */
   readRequest(body: Json, match: RegExpExecArray | null): RequestFacts;
+  /** Reads the head of a response, where it has facts. */
+  readHead?(headers: readonly Header[], facts: ResponseFacts): void;
   /** Reads the next JSON value of a response: the whole body, a stream event, or a line. */
   readResponse(value: Json, facts: ResponseFacts): void;
   /** true if the body names the model, false if the path does */

@@ -47,6 +47,8 @@ export interface Countable {
   body: Json;
   /** `bytes` of the body */
   size: number;
+  /** service tiers by the request's headers */
+  tiers?: readonly string[];
   /** why the body cannot be read whole and unambiguously */
   fault?: string;
 }
@@ -68,7 +70,7 @@ export function billOf(call: Countable): Bill {
   if (kind.items) return batchBill(call, kind) ?? refused(FILE_FAULT);
   const { output, named } = outputOf(body, kind);
   const input = size + (kind.context || namesInput(body) ? CONTEXT_MAX : 0);
-  const unpriced = unpricedOf(body);
+  const unpriced = unpricedOf(body, call.tiers);
   return {
     parts: [{ model, input, output }],
     textual: kind.text ?? false,
@@ -161,9 +163,10 @@ function valueAt(body: Json, path: string): unknown {
 }
 
 /** Why the tokens of a request cost more than the table says. */
-function unpricedOf(body: Json): string | undefined {
+function unpricedOf(body: Json, tiers: readonly string[] = []): string | undefined {
   const { service_tier, speed } = body;
-  for (const tier of [service_tier, speed]) {
+  const { type } = objectOf(body.serviceTier), { latency } = objectOf(body.performanceConfig);
+  for (const tier of [service_tier, speed, type, latency, ...tiers]) {
     if (tier === undefined || tier === null || LIST_TIERS.has(String(tier))) continue;
     return `its service tier ${JSON.stringify(String(tier).slice(0, 40))} has prices of its own`;
   }

@@ -14,7 +14,8 @@ import {
 } from "./api.ts";
 import { asksForUsage, billOf, kindOf, withUsage } from "./bill.ts";
 import { asksForPart } from "./google.ts";
-import { findAmbiguity, framingOf, type Json, objectOf, ValueReader } from "./json.ts";
+import { type Values, valuesOf } from "./eventstream.ts";
+import { findAmbiguity, type Json, objectOf } from "./json.ts";
 import { BODY_TEXT_MAX, JSON_DEPTH_MAX, NAME_MAX } from "./limit.ts";
 import { namesOf } from "./name.ts";
 import { type Operation, other } from "./operation.ts";
@@ -39,6 +40,9 @@ export interface CallOptions {
   prices: Prices;
 }
 
+/** Headers by which Bedrock takes the tier of a call. */
+const TIER_HEADERS = new Set(["x-amzn-bedrock-service-tier", "x-amzn-bedrock-performanceconfig-latency"]);
+
 type Request = ModelEvent["request"];
 
 /** Reads one model call from its bytes in transit. */
@@ -50,7 +54,7 @@ export class CallReader implements ModelCall {
   #scrub: Scrub = (text) => text;
   #status: number | undefined;
   #responseFacts = new ResponseFacts();
-  #values: ValueReader | undefined;
+  #values: Values | undefined;
   #failed = false;
   /** `bytes` of text in the response */
   #text = 0;
@@ -108,6 +112,7 @@ export class CallReader implements ModelCall {
           ...countable,
           model: this.#request!.model,
           size: bytes.length,
+          tiers: head.headers.filter(([name]) => TIER_HEADERS.has(name)).map(([, value]) => value),
           ...(unreadable !== undefined && { fault: unreadable }),
         }));
       },
@@ -181,8 +186,9 @@ export class CallReader implements ModelCall {
     this.#failed = false;
     this.#text = 0;
     if (this.#api === other && !/json|event-stream/i.test(type ?? "")) return;
-    this.#values = new ValueReader(
-      framingOf(type),
+    this.#api?.readHead?.(headers, this.#responseFacts);
+    this.#values = valuesOf(
+      type,
       (value) => {
         this.#api?.readResponse(objectOf(value), this.#responseFacts);
         const isMissing = this.#isCounted && this.#isTextual &&
@@ -248,7 +254,7 @@ export class CallReader implements ModelCall {
     return this.#scrub(name, name.length >= NAME_MAX);
   }
 
-  #readSafely(read: (values: ValueReader) => void): void {
+  #readSafely(read: (values: Values) => void): void {
     try {
       if (this.#values) read(this.#values);
     } catch {

@@ -12,12 +12,13 @@ export interface Names {
 }
 
 const IN_PATH = [
+  /^\/model\/(.+)\/[a-z-]+$/i,
   /\/(?:models|tunedModels|endpoints)\/(?!count-tokens:)([^/:]+):\w+$/,
   /\/(?:deployments|engines)\/([^/]+)\//i,
   /\/(?:workflows|image_generation)\/(accounts\/[^/]+\/models\/[^/]+)/i,
 ];
 /** Providers that take a name in the path for the model, regardless of the body. */
-const PATH_FIRST = new Set(["azure"]);
+const PATH_FIRST = new Set(["azure", "bedrock"]);
 
 /** Finds every name of a model in a request. */
 export function namesOf(
@@ -27,9 +28,12 @@ export function namesOf(
 ): Names {
   const inPath = IN_PATH.map((pattern) => pattern.exec(path)?.[1]).find((name) => name !== undefined);
   if (inPath !== undefined && provider !== undefined && PATH_FIRST.has(provider)) return checked([inPath]);
-  const values = [...(anywhere ? modelsIn(body) : valuesAtTop(body))];
+  // The path comes first: of several names, the call is counted as one of that.
+  const values = [
+    ...(inPath === undefined ? [] : [inPath]),
+    ...(anywhere ? modelsIn(body) : valuesAtTop(body)),
+  ];
   values.push(...new URLSearchParams(query).getAll("model"));
-  if (inPath !== undefined) values.push(inPath);
   const folded = Object.keys(body).find((key) => !KEYS.has(key) && KEYS.has(fold(key)));
   if (folded !== undefined) {
     return { names: new Set(), fault: `its body has the key ${JSON.stringify(folded)}` };

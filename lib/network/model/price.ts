@@ -58,6 +58,9 @@ const VERSION = /^(?:[-@](?:latest|default|20\d{6}|20\d\d-\d\d-\d\d|00\d))?$/;
 /** Service tiers at the prices of the table, as providers name them. */
 const LIST_TIERS = new Set(["standard", "default", "auto"]);
 
+/** Makers at Bedrock whose own prices it asks. */
+const MAKERS = new Set(["anthropic"]);
+
 /** Words of model names that name no family: stages of a release, dates and build numbers. */
 const STAGE = /^(?:preview|latest|default|exp|experimental|v?\d+|20\d{6})$/;
 
@@ -75,6 +78,7 @@ export class Prices {
 
   /** Cost of a call; `undefined` for a provider outside the table, and for a service tier with prices of its own. */
   cost(provider: string, model: string, usage: Partial<Usage>, tier = "default"): Estimate | undefined {
+    if (provider === "bedrock") return LIST_TIERS.has(tier) ? this.#costAtBedrock(model, usage) : undefined;
     const prices = this.#prices.get(provider);
     if (!LIST_TIERS.has(tier) || !prices) return undefined;
     const own = prices.find((entry) => isVersionOf(model, entry.model));
@@ -88,6 +92,27 @@ export class Prices {
     if (relative) return { micros: costAt(relative, usage), basis: "family" };
     return { micros: Math.max(...others.map((price) => costAt(price, usage))), basis: "dearest" };
   }
+
+  /** Makers ask so different prices that none stands for another: a model of no family is not priced. */
+  #costAtBedrock(id: string, usage: Partial<Usage>): Estimate | undefined {
+    const { maker, model } = bedrockModelOf(id);
+    const own = this.#prices.get("bedrock")?.find((entry) =>
+      [id, `${maker}.${model}`, model].some((name) => isVersionOf(name, entry.model))
+    );
+    if (own) return { micros: costAt(own, usage) };
+    const theirs = this.#prices.get(maker) ?? [];
+    const relative = theirs.find((entry) => isVersionOf(model, entry.model)) ??
+      relativeOf(model, theirs.filter(({ retired }) => !retired));
+    return relative && { micros: costAt(relative, usage), basis: "family" };
+  }
+}
+
+/** Maker and model of an id: of a model, of a profile such as `us.anthropic.claude-sonnet-4-5-20250929-v1:0`, or an ARN. */
+function bedrockModelOf(id: string): { maker: string; model: string } {
+  const name = id.slice(id.lastIndexOf("/") + 1).replace(/-v\d+(?::\d+(?::\w+)?)?$/, "");
+  const words = name.split(".");
+  const at = words.findIndex((word, at) => at < 2 && MAKERS.has(word));
+  return at < 0 ? { maker: "", model: name } : { maker: words[at], model: words.slice(at + 1).join(".") };
 }
 
 function builtIn(): Price[] {

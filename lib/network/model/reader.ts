@@ -9,6 +9,7 @@ import {
   type ModelSocket,
   ResponseFacts,
 } from "./api.ts";
+import { bedrockAnthropic, bedrockConverse, bedrockInvoke } from "./bedrock.ts";
 import { CallReader } from "./call.ts";
 import { asksForPart, google } from "./google.ts";
 import { PROBE_MAX, REQUEST_MAX } from "./limit.ts";
@@ -22,7 +23,17 @@ import type { LaterUse } from "../../policy/budget/mod.ts";
 import { framingOf, type Json, listOf, objectOf, ValueReader } from "./json.ts";
 
 /** APIs in the order their shapes are tested: the most distinctive first. */
-const APIS: readonly Api[] = [google, anthropic, ollamaChat, ollamaGenerate, openaiResponses, openaiChat];
+const APIS: readonly Api[] = [
+  google,
+  anthropic,
+  ollamaChat,
+  ollamaGenerate,
+  openaiResponses,
+  openaiChat,
+  bedrockAnthropic,
+  bedrockInvoke,
+  bedrockConverse,
+];
 
 /** Recognizes model calls by host and path, or by the shape of the body. */
 export class ModelReader {

@@ -46,7 +46,7 @@ function completeEvent(draft: Draft, response?: unknown): Event {
 
 for (const sample of WIRE) {
   Deno.test(`${sample.what}: request, and response cut at every byte`, () => {
-    const bytes = encode(sample.response);
+    const bytes = typeof sample.response === "string" ? encode(sample.response) : sample.response;
     const { draft } = startCall(sample);
     const { body, ...facts } = draft.model!.request;
     for (const [key, value] of Object.entries(sample.expected)) {
@@ -152,9 +152,9 @@ Deno.test("an unreadable response is a parse error, and an interrupted one is re
   const [whole, stream] = WIRE;
   const cases: [WireSample, string, error: string | undefined, stop: string | undefined][] = [
     [whole, "<html>", undefined, PARSE_ERROR],
-    [whole, whole.response.slice(0, 50), "the upstream reset", undefined],
+    [whole, String(whole.response).slice(0, 50), "the upstream reset", undefined],
     [stream, "data: {nope\n\ndata: more\n\n", undefined, PARSE_ERROR],
-    [stream, stream.response.slice(0, 700), "the upstream reset", undefined],
+    [stream, String(stream.response).slice(0, 700), "the upstream reset", undefined],
     [stream, "data: " + "x".repeat(LINE_MAX) + "\n\n", undefined, PARSE_ERROR],
     [stream, "data: x\n".repeat(LINE_MAX / 4), undefined, PARSE_ERROR],
     [stream, 'data: 7\n\ndata: null\n\ndata: []\n\ndata: "x"\n\n', undefined, undefined],
@@ -165,7 +165,7 @@ Deno.test("an unreadable response is a parse error, and an interrupted one is re
     assertEquals(call.end(error)?.stop_reason, stop, text.slice(0, 30));
   }
   const { call } = startCall(stream);
-  call.chunk(encode(stream.response.slice(0, 700)));
+  call.chunk(encode(String(stream.response).slice(0, 700)));
   assertEquals(call.end("reset")?.input_tokens, 10);
   assertEquals(matchCall(whole)!.end(), undefined, "no response");
 });
