@@ -89,8 +89,8 @@ const CASES: { approved: Draft; shown: string; inside: Draft[]; outside: Draft[]
   },
   {
     approved: lookup("a.example"),
-    shown: "A a.example",
-    inside: [lookup("a.example")],
+    shown: "A and AAAA a.example",
+    inside: [lookup("a.example"), lookup("a.example", "AAAA")],
     outside: [lookup("b.example"), lookup("a.example", "TXT")],
   },
   {
