@@ -105,7 +105,7 @@ function readTool({ contentBlockIndex }: Json, block: unknown, facts: ResponseFa
   facts.addTool(`${contentBlockIndex}`, nameOf(name), input);
 }
 
-/** Reads token counts; the input is without what was read from a cache or written to one. */
+/** Reads token counts; the input is without tokens read from a cache or written to one. */
 function readUsage(usage: Json, facts: ResponseFacts): void {
   const counts = {
     input: countOf(usage.inputTokens),

@@ -88,7 +88,7 @@ function lengthOf(prelude: Uint8Array): number {
   return length;
 }
 
-/** Value of a message: of a chunk what it holds, else the payload under the name of its event. */
+/** Value of a message: of a chunk its content, else the payload under the name of its event. */
 function readMessage(message: Uint8Array): Json | undefined {
   const view = viewOf(message), end = message.length - TRAILER;
   if (view.getUint32(end) !== crc32(message.subarray(0, end))) throw new SyntaxError("a damaged message");
