@@ -132,10 +132,11 @@ function runsOn({ os, cpu }: { os?: string[]; cpu?: string[] }, name: string, ta
 }
 
 async function licenseOf({ name, version }: HostPackage): Promise<string> {
-  const { license } = JSON.parse(
+  const { license, licenses }: { license?: string; licenses?: { type: string }[] } = JSON.parse(
     await Deno.readTextFile(join(await npmFolder(name, version), "package.json")),
   );
-  return license;
+  // The list is the form of old packages: any of them holds.
+  return license ?? licenses!.map(({ type }) => type).join(" OR ");
 }
 
 function purlOf({ name, version }: HostPackage): string {
