@@ -1,5 +1,5 @@
 /** A person's ssh-agent, asked for one signature (draft-ietf-sshm-ssh-agent); it may hang or lie. */
-import { SbxError } from "../base/error/mod.ts";
+import { ifFound, SbxError } from "../base/error/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
 import type { PublicKey } from "./key.ts";
 import { ANSWER_MAX } from "./limit.ts";
@@ -24,6 +24,13 @@ export async function signWithAgent(
   bytes: Uint8Array,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
+  // Where the agent has ended, another user of the host may have taken its path.
+  const place = await ifFound(Deno.stat(socket));
+  if (place && place.uid !== null && place.uid !== Deno.uid()) {
+    throw new SbxError("sign.failed", `the socket ${socket} belongs to another user`, {
+      hint: "start ssh-agent, and add the key again: sbx credentials add signing --agent --public FILE.pub",
+    });
+  }
   const conn = await Deno.connect({ transport: "unix", path: socket }).catch(() => {
     throw new SbxError("sign.failed", `no ssh-agent answers at ${socket}`, {
       hint:

@@ -144,6 +144,10 @@ Deno.test("an agent that lies, hangs, refuses, floods or is gone gives no signat
     await using flooding = oddAgent(dir, Uint8Array.of(0x7f, 255, 255, 255, 14));
     await failed(flooding.socket, "broke the connection off");
     await failed(join(dir, "gone"), "no ssh-agent answers");
+    const taken = join(dir, "taken");
+    using _listener = Deno.listen({ transport: "unix", path: taken });
+    await Deno.chown(taken, 65534, null);
+    await failed(taken, "belongs to another user");
     await using real = await startAgent(dir, [other]);
     await failed(real.socket, "does not sign with this key");
   }));
