@@ -4,6 +4,8 @@ import { hostModules, type HostPackage } from "./host_packages.ts";
 
 /** Packages that load a native addon by a name that is computed: a bundle cannot hold it. */
 export const NATIVE = ["libsql", "@napi-rs/blake-hash"];
+/** Addons that packages do without where they are not built, as they never are here: their require fails and is caught. */
+const OPTIONAL = ["cpu-features", "*.node"];
 
 /**
  * Bundles the packages that the program imports, with shared parts once: a tenth of their files' size, all of which a compiled
@@ -34,7 +36,7 @@ export async function bundlePackages(
   const names = [...files.values()].map((file) => join(entries, file.slice("./vendor/".length)));
   await bundle([
     ...["--platform", "deno", "--packages", "bundle", "--minify", "--keep-names", "--code-splitting"],
-    ...NATIVE.flatMap((name) => ["--external", name]),
+    ...[...NATIVE, ...OPTIONAL].flatMap((name) => ["--external", name]),
     ...["--outdir", join(sources, "vendor"), ...names],
   ]);
   await Deno.remove(entries, { recursive: true });
