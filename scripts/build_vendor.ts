@@ -45,11 +45,18 @@ export async function bundlePackages(
   return files;
 }
 
-/** CommonJS packages require modules of Node; a bundle has a stand-in for `require` that fails unless there is one. */
+/**
+ * CommonJS packages require modules of Node, and some name their folder; a bundle has a stand-in for `require` that fails unless
+ * there is one, and no `__dirname`.
+ */
 async function giveRequire(dir: string): Promise<void> {
   for await (const { name } of Deno.readDir(dir)) {
     const code = await Deno.readTextFile(join(dir, name));
-    if (code.includes("Dynamic require of")) await Deno.writeTextFile(join(dir, name), REQUIRE + code);
+    const given = [
+      code.includes("Dynamic require of") ? REQUIRE : "",
+      /\b__dirname\b/.test(code) ? DIRNAME : "",
+    ].join("");
+    if (given !== "") await Deno.writeTextFile(join(dir, name), given + code);
   }
 }
 
@@ -88,6 +95,7 @@ function hashOf(text: string): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 16);
 }
 
+const DIRNAME = "const __dirname=import.meta.dirname;\n";
 const REQUIRE = 'import { createRequire } from "node:module";const require=createRequire(import.meta.url);\n';
 
 /** Packages that {@linkcode NATIVE} ones need, without those for another C library than that of Deno's programs. */
