@@ -11,6 +11,7 @@ export const command: Command = {
   name: "list",
   usage: "[--all | --deleted] [--json]",
   summary: "list the VMs with their states and possible actions",
+  notes: ["ACTIVE is the last write to a VM's record, in local time; NOT PULLED is of the last comparison."],
   options: [
     {
       name: "all",
@@ -77,7 +78,11 @@ const COLUMNS: {
     cell: ({ folder }) => formatUntaken(folder).replace(" not pulled", ""),
     if: hasFolders,
   },
-  { name: "ACTIVE", cell: ({ active_at }) => active_at ? formatTime(active_at) : "" },
+  {
+    name: "ACTIVE",
+    cell: ({ active_at }) => active_at ? formatTime(active_at) : "",
+    if: (vms) => vms.some(({ active_at }) => active_at !== undefined),
+  },
   { name: "CPUS", cell: ({ cpus }) => String(cpus) },
   { name: "MEMORY", cell: ({ ram_mb }) => formatRam(ram_mb) },
   { name: "DISK", cell: formatDisk },
