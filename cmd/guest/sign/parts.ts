@@ -48,7 +48,7 @@ function tellPerson(text: string): void {
     using terminal = Deno.openSync("/dev/tty", { write: true });
     terminal.writeSync(new TextEncoder().encode(`sbx-sign: ${text}\r\n`));
   } catch {
-    // There is none: an agent waits for the answer itself.
+    // No terminal: an agent waits for the answer itself.
   }
 }
 

@@ -114,7 +114,7 @@ export async function requireKey(
   });
 }
 
-/** What to do without a key that the agent reads. @param others keys of the kinds that it reads */
+/** The hint where no key is one that the agent reads. @param others keys of the kinds that it reads */
 function keyHint(provider: string, others: readonly CredentialView[]): string {
   const label = others.findLast(({ label }) => label !== undefined)?.label;
   return label === undefined

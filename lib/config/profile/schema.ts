@@ -80,7 +80,7 @@ export const Agent = z.strictObject({
   command: argv,
   /** program and arguments without a terminal; one of them is {@linkcode PROMPT} */
   headless,
-  /** how it takes up its last conversation, once it has one; absent: it begins anew */
+  /** how it takes up its last conversation, once it has one; absent: it starts a new one */
   continue: z.strictObject({
     command: argv,
     headless,

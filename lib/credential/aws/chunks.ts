@@ -4,7 +4,7 @@ import { REASON } from "../reason.ts";
 import { EMPTY_HASH, type Scope, scopeText, sha256, signText } from "./canonical.ts";
 import { isSameText } from "./placeholder.ts";
 
-/** What `x-amz-content-sha256` says of a body in chunks. */
+/** Form of a body in chunks, by its value of `x-amz-content-sha256`. */
 interface Kind {
   /** each chunk has a signature */
   isSigned: boolean;
@@ -22,7 +22,7 @@ const LENGTH = /^\d{1,15}$/;
 
 const REASONS = { chunks: REASON.badChunks, signature: REASON.badChunk, room: REASON.longChunk };
 
-/** How a body is cut into chunks, as the head says. */
+/** The chunks of a body, as its head announces them. */
 export interface ChunkPlan extends Kind {
   payload: string;
   /** of the body without the lines between its pieces, in `bytes` */
