@@ -137,8 +137,10 @@ async function run(args: Arguments): Promise<number> {
   // Before the image, which takes minutes to build.
   const { credentials } = credentialsOf(args, profile.agent.provider);
   const ref = await requireKey(client, profile, credentials);
-  const sources = args.has("live") ? undefined : await sourcesOf(dir);
-  const before = chooseBefore(await vmsOnFolder(client, asked, dir), sources?.[0].dir ?? resolve(dir), args);
+  const folder = args.has("live")
+    ? await Deno.realPath(dir).catch(() => resolve(dir))
+    : (await sourcesOf(dir))[0].dir;
+  const before = chooseBefore(await vmsOnFolder(client, asked, folder), folder, args);
   const more = [...chosen.words, ...args.program ?? []];
   let [vm, job]: [AgentVm?, Job?] = [];
   if (before) {

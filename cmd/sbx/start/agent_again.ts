@@ -1,5 +1,4 @@
 /** The VMs in which an agent has worked on a folder before, and the way back into one. */
-import { resolve } from "node:path";
 import type { JobList, VmListed } from "../../../lib/client/api/mod.ts";
 import type { Arguments } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
@@ -7,7 +6,7 @@ import { note } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { type Agent, PROMPT } from "../../../lib/config/profile/mod.ts";
 import { waitUntilRunning } from "../vm/new_vm.ts";
-import { formatTime, formatUntaken } from "../vm/work_text.ts";
+import { ALL_PULLED, formatTime, formatUntaken } from "../vm/work_text.ts";
 import { VmGuest } from "../files/repository.ts";
 import type { AgentProfile, AgentVm } from "./agent_start.ts";
 
@@ -18,13 +17,16 @@ const CHECK_SECONDS = 60;
 export const agentOf = ({ agent, profile_id }: Pick<VmListed, "agent" | "profile_id">): string =>
   agent ?? profile_id;
 
-/** VMs in which this agent, or its twin for local models, works on a folder, the one that was active last first. */
+/**
+ * VMs in which this agent, or its twin for local models, works on a folder, the one that was active last first.
+ *
+ * @param folder absolute path, its links resolved
+ */
 export async function vmsOnFolder(
   client: Client,
   { id, agent }: AgentProfile,
-  dir: string,
+  folder: string,
 ): Promise<VmListed[]> {
-  const folder = await Deno.realPath(dir).catch(() => resolve(dir));
   const ids = [id, agent.local];
   const { vms } = await client.json<{ vms: VmListed[] }>("GET", "/vms/list");
   return vms.filter((vm) => vm.folder?.dir === folder && ids.includes(agentOf(vm)))
@@ -36,7 +38,7 @@ export async function vmsOnFolder(
  * new one, and a line names the others.
  *
  * @returns undefined: a new one
- * @throws {SbxError} `agent.none_before`: there is none to continue in; `vm.exists`: a new one would get its name
+ * @throws {SbxError} `agent.none_before`: no VM to continue in; `vm.exists`: a new one would get its name
  */
 export function chooseBefore(vms: VmListed[], folder: string, args: Arguments): VmListed | undefined {
   const name = args.text("name");
@@ -74,7 +76,12 @@ export function chooseBefore(vms: VmListed[], folder: string, args: Arguments): 
 
 /** A VM on a folder, in one line. */
 function formatBefore({ name, status, active_at, folder }: VmListed): string {
-  const parts = [status, ...active_at ? [`active ${formatTime(active_at)}`] : [], formatUntaken(folder)];
+  const untaken = formatUntaken(folder);
+  const parts = [
+    status,
+    active_at && `active ${formatTime(active_at)}`,
+    untaken && untaken !== ALL_PULLED ? `${untaken} not pulled` : untaken,
+  ];
   return `${name} (${parts.filter(Boolean).join(", ")})`;
 }
 

@@ -75,7 +75,7 @@ const COLUMNS: {
   { name: "FOLDER", cell: ({ folder }) => folder ? plain(folder.dir) : "", if: hasFolders },
   {
     name: "NOT PULLED",
-    cell: ({ folder }) => formatUntaken(folder).replace(" not pulled", ""),
+    cell: ({ folder }) => formatUntaken(folder),
     if: hasFolders,
   },
   {

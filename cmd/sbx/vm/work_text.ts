@@ -2,14 +2,15 @@
 import type { VmListed } from "../../../lib/client/api/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 
-/** Work that was not pulled, in words. @returns "": it is not known */
+/** Amount of the work that no pull took. @returns "all pulled"; "": it is not known */
 export function formatUntaken(folder: VmListed["folder"]): string {
   if (!folder?.untaken) return "";
   const { commits, files } = folder.untaken;
-  if (commits + files === 0) return "all pulled";
   const parts = [commits > 0 && count(commits, "commit"), files > 0 && count(files, "file")];
-  return `${parts.filter(Boolean).join(" and ")} not pulled`;
+  return parts.filter(Boolean).join(" and ") || ALL_PULLED;
 }
+
+export const ALL_PULLED = "all pulled";
 
 /** A moment of the person's day. */
 export function formatTime(iso: string): string {
