@@ -3,7 +3,8 @@ import { ifFound, SbxError } from "../base/error/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
 import type { PublicKey } from "./key.ts";
 import { ANSWER_MAX } from "./limit.ts";
-import { concat, Reader, string, uint32 } from "./wire.ts";
+import { joinBytes } from "../base/bytes/mod.ts";
+import { Reader, string, uint32 } from "./wire.ts";
 
 const SIGN_REQUEST = 13;
 const SIGN_RESPONSE = 14;
@@ -44,7 +45,7 @@ export async function signWithAgent(
     const flags = key.type === "ssh-rsa" ? RSA_SHA2_512 : 0;
     await writeAll(
       conn,
-      string(concat([
+      string(joinBytes([
         Uint8Array.of(SIGN_REQUEST),
         string(key.blob),
         string(bytes),

@@ -1,7 +1,8 @@
 /** SSH keys: public ones in a line, private ones as ssh-keygen writes them. */
 import { createHash, createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import { SbxError } from "../base/error/mod.ts";
-import { concat, Reader, string } from "./wire.ts";
+import { joinBytes } from "../base/bytes/mod.ts";
+import { Reader, string } from "./wire.ts";
 
 /** Curves of ECDSA: their names in keys and in JWK, and the bytes of a number. */
 const CURVES: Readonly<Record<string, { crv: string; size: number; hash: string }>> = {
@@ -181,7 +182,7 @@ function privateJwk(type: string, reader: Reader): Jwk {
       qi: url(qi),
     };
   }
-  const blob = concat([string(type), string(reader.string()), string(reader.string())]);
+  const blob = joinBytes([string(type), string(reader.string()), string(reader.string())]);
   const inner = new Reader(blob);
   const { jwk, size } = publicJwk(inner.text(), inner);
   return { ...jwk, d: url(reader.mpint(size)) };

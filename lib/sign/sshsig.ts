@@ -2,7 +2,8 @@
 import { createHash, createPrivateKey, sign, verify } from "node:crypto";
 import { Buffer } from "node:buffer";
 import type { PublicKey } from "./key.ts";
-import { concat, mpint, Reader, string, uint32 } from "./wire.ts";
+import { joinBytes } from "../base/bytes/mod.ts";
+import { mpint, Reader, string, uint32 } from "./wire.ts";
 
 const MAGIC = new TextEncoder().encode("SSHSIG");
 /** What git signs for; no signature for another use can be made of one. */
@@ -12,9 +13,9 @@ const HASH = "sha512";
 const LINE = 70;
 
 /** The bytes that the key signs for a payload. */
-export function signedBytes(payload: Uint8Array): Uint8Array<ArrayBuffer> {
+export function signedBytes(payload: Uint8Array): Uint8Array {
   const digest = createHash(HASH).update(payload).digest();
-  return concat([MAGIC, string(NAMESPACE), string(""), string(HASH), string(digest)]);
+  return joinBytes([MAGIC, string(NAMESPACE), string(""), string(HASH), string(digest)]);
 }
 
 /** Name of the algorithm of a key's signatures. */
@@ -29,8 +30,8 @@ export function signWithKey(key: PublicKey, secret: string, bytes: Uint8Array): 
   const { size } = key;
   const blob = size === undefined
     ? made
-    : concat([mpint(made.subarray(0, size)), mpint(made.subarray(size))]);
-  return concat([string(algorithmOf(key)), string(blob)]);
+    : joinBytes([mpint(made.subarray(0, size)), mpint(made.subarray(size))]);
+  return joinBytes([string(algorithmOf(key)), string(blob)]);
 }
 
 /** True for a signature of this key over these bytes: an agent may lie. */
@@ -50,7 +51,7 @@ export function verifies(key: PublicKey, signature: Uint8Array, bytes: Uint8Arra
 function plainSignature({ size }: PublicKey, blob: Uint8Array): Uint8Array {
   if (size === undefined) return blob;
   const reader = new Reader(blob);
-  const both = concat([reader.mpint(size), reader.mpint(size)]);
+  const both = joinBytes([reader.mpint(size), reader.mpint(size)]);
   reader.requireEnd();
   return both;
 }
@@ -66,6 +67,6 @@ export function armored({ blob }: PublicKey, signature: Uint8Array): string {
     string(HASH),
     string(signature),
   ];
-  const lines = concat(parts).toBase64().match(new RegExp(`.{1,${LINE}}`, "g"))!;
+  const lines = joinBytes(parts).toBase64().match(new RegExp(`.{1,${LINE}}`, "g"))!;
   return ["-----BEGIN SSH SIGNATURE-----", ...lines, "-----END SSH SIGNATURE-----", ""].join("\n");
 }

@@ -1,16 +1,7 @@
 /** Fields of SSH's messages and keys (RFC 4251, 5): lengths and bytes. */
+import { joinBytes } from "../base/bytes/mod.ts";
 
 const encoder = new TextEncoder();
-
-export function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
-}
 
 export function uint32(value: number): Uint8Array {
   const bytes = new Uint8Array(4);
@@ -20,14 +11,14 @@ export function uint32(value: number): Uint8Array {
 
 export function string(value: Uint8Array | string): Uint8Array {
   const bytes = typeof value === "string" ? encoder.encode(value) : value;
-  return concat([uint32(bytes.length), bytes]);
+  return joinBytes([uint32(bytes.length), bytes]);
 }
 
 /** A positive number. */
 export function mpint(value: Uint8Array): Uint8Array {
   const from = value.findIndex((byte) => byte !== 0);
   const bytes = from < 0 ? new Uint8Array() : value.subarray(from);
-  return string(bytes[0] & 0x80 ? concat([Uint8Array.of(0), bytes]) : bytes);
+  return string(bytes[0] & 0x80 ? joinBytes([Uint8Array.of(0), bytes]) : bytes);
 }
 
 /** Reads fields one after another. @throws {RangeError} there are fewer bytes than a length says */
@@ -67,7 +58,7 @@ export class Reader {
     if (bytes[0] & 0x80) throw new RangeError("a number is negative");
     const from = bytes.findIndex((byte) => byte !== 0);
     const plain = from < 0 ? new Uint8Array() : bytes.slice(from);
-    return plain.length >= length ? plain : concat([new Uint8Array(length - plain.length), plain]);
+    return plain.length >= length ? plain : joinBytes([new Uint8Array(length - plain.length), plain]);
   }
 
   requireEnd(): void {
