@@ -69,7 +69,7 @@ async function checkService(home: Home): Promise<HostCheck> {
   }
   const client = Client.unix(home.serviceSocket);
   try {
-    const signal = AbortSignal.timeout(5 * PROBE_MS);
+    const signal = AbortSignal.timeout(2 * PROBE_MS);
     const status = await client.json<ServiceStatus>("GET", "/status", { signal });
     const running = `version ${status.version}, ${count(status.vms.running, "VM")} running`;
     if (status.version !== VERSION) {

@@ -14,7 +14,7 @@ import type { ReleaseStanding } from "../contract/publisher_status.ts";
 import { isAlive, type Vm } from "../vm/vm.ts";
 
 /** Longest that one probe may take, in `ms` (docs/design/contracts/02-http.md §2, "Status"). */
-export const PROBE_MS = timeLimit(2000);
+export const PROBE_MS = timeLimit(6000);
 
 /** Parts of the service that the probes check. */
 export interface HealthSources extends VmHealthSources {
@@ -123,8 +123,8 @@ export function withDeadline<T>(probe: Promise<T>, ms: number): Promise<T> {
   return Promise.race([probe, late]);
 }
 
-/** Longest wait for a VM's process, in `ms`. */
-const ANSWER_MS = timeLimit(1000);
+/** Longest wait for a VM's process, in `ms`: on a busy host one that has just booted takes more than a second. */
+const ANSWER_MS = timeLimit(5000);
 /**
  * Age up to which a gap is an issue, in `ms`: nothing mends one (docs/design/contracts/02-http.md §2,
  * "Status").
