@@ -37,6 +37,8 @@ export interface MonitoredMachine {
   absence(): Pick<Absence, "over" | "written" | "isAway">;
   pause(): Promise<void>;
   resume(): Promise<void>;
+  /** gives up a guest that has become unreachable (lib/machine/vm/disk_guard.ts) */
+  requireAnswer(): Promise<void>;
   /** room on the disk for the record */
   reserve: DiskReserve;
 }
@@ -107,6 +109,7 @@ export class SessionHealth {
     // Paused by the hypervisor, not by an order.
     if (this.#state === "Booting") return await this.#machine.resume();
     await this.#problemEnded();
+    if (this.#state === "Running") await this.#machine.requireAnswer();
   }
 
   /** Pauses a running machine that has a problem, also one from before it ran. */

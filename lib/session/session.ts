@@ -39,6 +39,8 @@ import { startThreadAhead } from "../ledger/mod.ts";
 
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = timeLimit(15_000);
+/** Longest wait for a guest whose machine has stood still for want of space, in `ms`; it answers in a second. */
+const ANSWER_MS = timeLimit(60_000);
 
 /** One life of one VM: the machine, the link to its guest, and the enforcement of its contract. */
 export class Session {
@@ -77,6 +79,7 @@ export class Session {
       absence: () => this.#absence,
       pause: () => this.#pauseMachine(),
       resume: () => this.#resumeMachine(),
+      requireAnswer: () => this.#link.requireAnswer(ANSWER_MS, unreachable),
       reserve: new DiskReserve(paths.reserve),
     });
     this.enforcement = import("./enforcement.ts").then(({ Enforcement }) =>
@@ -389,6 +392,14 @@ function serveGuest(link: GuestLink, enforcement: Promise<Enforcement>): void {
   link.accept(PORTS.dns, async (channel) => {
     await (await (await enforcement).network.retry()).serveDns(channel);
   }, { frameLimit: DNS_FRAME_LIMIT, firstFrameLimit: DNS_FRAME_LIMIT });
+}
+
+function unreachable(): SbxError {
+  return new SbxError(
+    "guest.failed",
+    "the guest does not answer since the host's disk was full: its machine stopped while it used its connections",
+    { hint: "sbx start NAME boots it again; its disk and its workspace are kept" },
+  );
 }
 
 /** Longest time in `ms` between the end of the agent's connection and of a machine that powers off. */

@@ -1,5 +1,5 @@
 import { ignore, SbxError } from "../../base/error/mod.ts";
-import { backgroundTimeout, timeLimit } from "../../base/time/mod.ts";
+import { backgroundTimeout, rejectAfter, timeLimit } from "../../base/time/mod.ts";
 import type { FrameChannel } from "../../base/wire/mod.ts";
 import {
   type ExecRequest,
@@ -228,6 +228,12 @@ export class GuestLink {
     } finally {
       this.#clocks.delete(id);
     }
+  }
+
+  /** Gives the guest up unless it answers in `limitMs`: its connections are gone for good. */
+  async requireAnswer(limitMs: number, error: () => SbxError): Promise<void> {
+    const late = rejectAfter(limitMs, error);
+    await Promise.race([this.readClock(), late]).catch((failure) => this.#lose(failure));
   }
 
   /** Moves the guest's clock forward, or back where `ms` is negative. */

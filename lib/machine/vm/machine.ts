@@ -7,6 +7,7 @@ import type { MemoryFile } from "../../../ffi/libc/memory.ts";
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import { rejectAfter, timeLimit } from "../../base/time/mod.ts";
 import { deviceId, PLUGGABLE, type Pluggable, PORT, SOCKETS } from "./command.ts";
+import { guardDisk, lookAtDisk } from "./disk_guard.ts";
 import { cpuMs, type Helpers, kill, waitForSocket } from "./helper.ts";
 import type { Machine, MachineExit, MachineImage, MachineSpec, TakenCopy } from "./hypervisor.ts";
 import { Qmp, type QmpEvent } from "./qmp.ts";
@@ -51,7 +52,29 @@ export class QemuMachine implements Machine {
     relayConsole(child.stdout, spec.onConsole);
     this.exited = this.#waitForExit();
     // Connected from the start to receive events of a full disk.
-    if (spec.scratch) this.#connect().catch(ignore("QEMU has ended, which is reported as its exit"));
+    if (!spec.scratch) return;
+    this.#connect().catch(ignore("QEMU has ended, which is reported as its exit"));
+    this.#guard(spec.scratch).catch(ignore("QEMU has ended"));
+  }
+
+  /** Keeps the guest from filling the disk of its host, on which its own disk is an image. */
+  #guard(image: string): Promise<void> {
+    let isOver = false;
+    this.exited.then(() => isOver = true);
+    return guardDisk({
+      look: () => lookAtDisk(image),
+      limitWrites: async (bytesPerSecond) => {
+        const limits = { bps: 0, bps_rd: 0, bps_wr: bytesPerSecond, iops: 0, iops_rd: 0, iops_wr: 0 };
+        await (await this.#connect()).execute("block_set_io_throttle", { device: "scratch", ...limits });
+      },
+      stop: () => {
+        this.#signal("SIGSTOP");
+        this.#spec.onDiskFull();
+      },
+      get isOver() {
+        return isOver;
+      },
+    });
   }
 
   /** Fills the memory of a machine that waits for its state. @throws {Error} it cannot be read, or has another size */
