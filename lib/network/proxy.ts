@@ -153,6 +153,12 @@ export class NetProxy {
     this.#gate.refuse(transportDraft(by, packet), transportRefusal(packet, packets));
   }
 
+  /** Opens new connections to upstreams for requests from now on; exchanges under way continue. */
+  renew(): void {
+    this.#context.pool.renew();
+    this.#documents?.renew();
+  }
+
   /** Closes every connection. */
   close(): void {
     this.#closed = true;

@@ -149,6 +149,15 @@ export class Enforcement {
     return this.#broker.freshEnv(env);
   }
 
+  /** The host's clock has jumped by `sleptMs`: it slept. */
+  woke(sleptMs: number): void {
+    log.info(
+      `the host's clock went ahead by ${Math.round(sleptMs / 1000)} s: it slept, or its clock was set`,
+    );
+    this.statements.clock(sleptMs);
+    this.network.renew();
+  }
+
   /** Takes the current secrets of credentials whose programs the service runs, by ref. */
   async provide(secrets: ProvidedSecrets): Promise<void> {
     await this.#broker.provide(secrets);

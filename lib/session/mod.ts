@@ -13,7 +13,13 @@ export {
   readOrigin,
 } from "./suspend.ts";
 export { SpareMachine } from "./spare.ts";
-export type { BootStatement, ContractStatement, ImageStatement, SessionStatement } from "./statement.ts";
+export type {
+  BootStatement,
+  ClockStatement,
+  ContractStatement,
+  ImageStatement,
+  SessionStatement,
+} from "./statement.ts";
 export type { HostFile } from "./file_event.ts";
 export type { FileDecision, FileRequest } from "./session_gate.ts";
 export { hasEnded } from "./report.ts";

@@ -109,13 +109,18 @@ export class Network {
     }
   }
 
-  /** Serves one connection to the DNS port; answers may overtake each other. */
-  async serveDns(channel: FrameChannel): Promise<void> {
+  /**
+   * Serves one connection to the DNS port; answers may overtake each other.
+   *
+   * @param ready settles when the guest may be answered
+   */
+  async serveDns(channel: FrameChannel, ready: () => Promise<void>): Promise<void> {
     let pending = 0;
     for (let frame = await channel.next(); frame !== null; frame = await channel.next()) {
       const { id, raw, proto, process_name, container } = DnsFrame.parse(frame);
       if (pending >= DNS_PENDING_MAX) continue;
       pending++;
+      await ready();
       this.#dns.answer(Uint8Array.fromBase64(raw), { proto, process_name, container })
         .then((answer) => channel.send({ id, raw: answer.toBase64(), proto, process_name }))
         .catch((error) => log.debug(`DNS of a guest: ${error}`))
@@ -148,6 +153,11 @@ export class Network {
       this.#record(error.substitutions);
       return undefined;
     }
+  }
+
+  /** Uses no connection to an upstream again that was idle while the host slept. */
+  renew(): void {
+    this.#proxy.renew();
   }
 
   close(): void {

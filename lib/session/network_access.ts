@@ -1,4 +1,4 @@
-import { asSbxError } from "../base/error/mod.ts";
+import { asSbxError, ignore } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay } from "../base/time/mod.ts";
 import type { Network } from "./network.ts";
@@ -50,6 +50,11 @@ export class NetworkAccess {
         await backgroundDelay(RETRY_MS);
       }
     }
+  }
+
+  /** As {@linkcode Network.renew}, of a network that is open. */
+  async renew(): Promise<void> {
+    await this.#network?.then((network) => network.renew(), ignore("there is no connection yet"));
   }
 
   async close(): Promise<void> {

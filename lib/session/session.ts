@@ -320,9 +320,12 @@ export class Session {
     const link = this.#link = made ?? new GuestLink(this.#paths.sockets);
     await before?.close();
     if (!made) link.listen();
-    serveGuest(link, this.enforcement);
-    this.#clock = new GuestClock(link, () => this.#report.info.state === "Paused");
-    this.#clock.follow();
+    const clock = this.#clock = new GuestClock(link, {
+      isStill: () => this.#report.info.state === "Paused",
+      onWake: (sleptMs) => this.enforcement.then((enforcement) => enforcement.woke(sleptMs), () => {}),
+    });
+    serveGuest(link, this.enforcement, () => clock.right());
+    clock.follow();
     return link;
   }
 
@@ -361,6 +364,7 @@ export class Session {
   async #guest(action: string): Promise<GuestLink> {
     await this.#health.present();
     this.#require("Running", action);
+    await this.#clock.right();
     return this.#link;
   }
 
@@ -375,14 +379,18 @@ export class Session {
 }
 
 /** Listens for a guest's connections for MCP, TCP, DNS and activity. No other link listens in its folder. */
-function serveGuest(link: GuestLink, enforcement: Promise<Enforcement>): void {
+function serveGuest(link: GuestLink, enforcement: Promise<Enforcement>, ready: () => Promise<void>): void {
   link.accept(PORTS.mcp, async (channel) => (await (await enforcement).mcp()).serve(channel), {
     frameLimit: MCP_FRAME_LIMIT,
     sendLimit: MCP_RESULT_FRAME_LIMIT,
   });
   link.accept(
     PORTS.tcp,
-    async (channel, conn) => (await (await enforcement).network.open()).serveTcp(channel, conn),
+    async (channel, conn) => {
+      const network = await (await enforcement).network.open();
+      await ready();
+      await network.serveTcp(channel, conn);
+    },
     { maxConnections: TCP_STREAMS_MAX, frameLimit: TCP_FRAME_LIMIT },
   );
   link.accept(PORTS.activity, async (channel) => (await enforcement).activity.serve(channel), {
@@ -390,7 +398,7 @@ function serveGuest(link: GuestLink, enforcement: Promise<Enforcement>): void {
   });
   enforcement.then(({ activity }) => activity.follow(link), () => {});
   link.accept(PORTS.dns, async (channel) => {
-    await (await (await enforcement).network.retry()).serveDns(channel);
+    await (await (await enforcement).network.retry()).serveDns(channel, ready);
   }, { frameLimit: DNS_FRAME_LIMIT, firstFrameLimit: DNS_FRAME_LIMIT });
 }
 

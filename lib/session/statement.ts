@@ -52,7 +52,14 @@ export interface ContractStatement extends StatementBase {
   detections_hash: string;
 }
 
-export type SessionStatement = BootStatement | ContractStatement | ImageStatement;
+/** The clock of the host jumped while the machine ran: the host slept, or its clock was set. */
+export interface ClockStatement extends StatementBase {
+  kind: "clock";
+  /** `ms` by which it went ahead; negative: back */
+  jump_ms: number;
+}
+
+export type SessionStatement = BootStatement | ClockStatement | ContractStatement | ImageStatement;
 
 /** Writes the statements of one session. */
 export class Statements {
@@ -78,6 +85,11 @@ export class Statements {
       ram_mb,
       image: { version, ...(hashes && { hashes }), ...named(environment) },
     });
+  }
+
+  /** States that the host's clock has jumped by `ms`. */
+  clock(ms: number): void {
+    this.#write<ClockStatement>({ kind: "clock", jump_ms: ms });
   }
 
   /** States that another image is the VM's from its next start. */

@@ -5,10 +5,14 @@
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { home } from "../../lib/base/home/mod.ts";
+import { exists } from "../helper/exists.ts";
+import { join } from "node:path";
 import { writeAll } from "../../lib/base/wire/mod.ts";
 import { DnsService, Overrides } from "../../lib/network/dns/mod.ts";
 import { PORTS } from "../../lib/machine/guest/mod.ts";
 import { LAYER_PATH } from "../../lib/machine/guest/wire/mod.ts";
+import { readStatements } from "../../lib/ledger/read/mod.ts";
+import type { SessionStatement } from "../../lib/session/mod.ts";
 import { sessionPaths } from "../../lib/session/files/mod.ts";
 import { vsockPath } from "../../lib/machine/vm/mod.ts";
 import { TestGate } from "../helper/gate.ts";
@@ -290,5 +294,44 @@ for seconds in 0, 0, 0, 1: break_off(seconds)
   } finally {
     net?.close();
     await sbx.dispose();
+  }
+});
+
+Deno.test("the host sleeps for an hour: the guest has the right time before its next lookup", async () => {
+  const time = await Deno.makeTempFile();
+  await Deno.writeTextFile(time, "+0");
+  const sbx = await Sbx.make({
+    spare: false,
+    env: {
+      LD_PRELOAD: `/usr/lib/${Deno.build.arch}-linux-gnu/faketime/libfaketimeMT.so.1`,
+      FAKETIME_TIMESTAMP_FILE: time,
+      FAKETIME_NO_CACHE: "1",
+      // The clock that stands still while a machine sleeps.
+      FAKETIME_DONT_FAKE_MONOTONIC: "1",
+    },
+  });
+  try {
+    await sbx.ok("create", "dev");
+    const { id, workspace } = (await sbx.api("GET", "/vms/dev/info")).body;
+    // It runs before the sleep and afterwards, and is not started by the host meanwhile.
+    const line = "touch /workspace/ready; until [ -e /workspace/awake ]; do sleep 0.05; done; date +%s; " +
+      "getent hosts site.example; date +%s";
+    const running = sbx.cli("exec", "dev", "-c", line);
+    await eventually("it waits", () => exists(join(workspace, "ready")));
+    await Deno.writeTextFile(time, "+3600");
+    await Deno.writeTextFile(join(workspace, "awake"), "");
+    const [, after] = (await running).stdout.trim().split("\n").map(Number);
+    const slow = Date.now() / 1000 + 3600 - after;
+    assert(Math.abs(slow) < 60, `the guest is slow by ${slow} s`);
+    await sbx.ok("stop", "dev");
+    await sbx.ok("verify", id);
+    const { ledger } = sessionPaths(home(new Map(Object.entries(sbx.env))), id);
+    const jumps = (await readStatements<SessionStatement>(ledger, Number.MAX_SAFE_INTEGER))
+      .flatMap((each) => each.kind === "clock" ? [each.jump_ms] : []);
+    assertEquals(jumps.length, 1);
+    assert(Math.abs(jumps[0] - 3_600_000) < 2000, `${jumps[0]}`);
+  } finally {
+    await sbx.dispose();
+    await Deno.remove(time);
   }
 });

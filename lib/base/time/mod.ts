@@ -1,4 +1,5 @@
-/** Timers: most do not keep the process alive. */
+/** Timers, most of which do not keep the process alive, and the host's sleep. */
+export { HostSleep } from "./sleep.ts";
 
 /**
  * Variable that multiplies limits of time, and its range (docs/design/contracts/14-limits.md §14, "Time").

@@ -125,6 +125,14 @@ export class Pool {
     for (const connection of [...this.#open]) connection.close();
   }
 
+  /** Reuses no connection of now: an upstream or a router may have dropped it without a word while the host slept. */
+  renew(): void {
+    for (const session of [...this.#sessions.values()].flat()) session.retire();
+    for (const connection of [...this.#idle.values()].flat()) connection.close();
+    this.#idle.clear();
+    this.#idleCount = 0;
+  }
+
   /** Begins an exchange on an open connection; `undefined` without one. */
   #reuse(key: string, request: OutgoingRequest): UpstreamExchange | undefined {
     if (request.upgrade === undefined && this.#sessions.size > 0) {

@@ -39,3 +39,28 @@ Deno.test("a session that the upstream leaves ends alone, and the next one serve
   await net.idle();
   upstream.close();
 });
+
+Deno.test("after the host slept a session takes no further stream, and the one under way ends as it would", async () => {
+  let target = { hostname: "", port: 0 };
+  await using net = await TestNet.open({ target: () => target });
+  const end = Promise.withResolvers<void>();
+  const upstream = h2Upstream(await net.leaf(HOST), async (stream, send, count) => {
+    await send(h2Ok(stream));
+    if (count === 1) await end.promise;
+    await send(h2Data(stream, `answer ${count}`));
+  });
+  target = upstream.target;
+  const client = await net.tls(HOST);
+  await client.send(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  await client.until("\r\n\r\n");
+  net.proxy.renew();
+  const other = await net.tls(HOST);
+  assertEquals((await other.ask(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`)).body, "answer 2");
+  assertEquals(upstream.conns.length, 2);
+  end.resolve();
+  await client.until("answer 1");
+  await eventually("the first session is closed", () => net.proxy.size.upstreams === 1);
+  for (const each of [client, other]) each.close();
+  await net.idle();
+  upstream.close();
+});

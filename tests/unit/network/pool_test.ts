@@ -255,6 +255,20 @@ Deno.test("a request on the wire", async () => {
   }
 });
 
+Deno.test("after the host slept no idle connection is used again, and a request under way keeps its own", async () => {
+  using test = new TestPool((client) => answerAll(client));
+  await test.ask();
+  test.pool.renew();
+  const { response: { body }, exchange } = await test.send();
+  assertEquals(test.count, 2);
+  await eventually("the idle one is closed", () => test.pool.size === 1);
+  test.pool.renew();
+  while (await body.read() !== null);
+  exchange.done();
+  await test.ask();
+  assertEquals([test.count, test.pool.size], [2, 1]);
+});
+
 Deno.test("a closed pool has no connection, and opens none", async () => {
   using test = new TestPool((client) => answerAll(client));
   const first = await test.send();

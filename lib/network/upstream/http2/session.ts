@@ -110,6 +110,13 @@ export class Http2Session {
     this.#fail(new ConnectionLost("was closed"));
   }
 
+  /** Takes no further stream; closes once the last one has ended. */
+  retire(): void {
+    this.#isLeaving = true;
+    this.#onEnd();
+    if (this.#streams.size === 0) this.close();
+  }
+
   async #run(): Promise<void> {
     try {
       while (!this.#ended && await this.#connection.fill()) {

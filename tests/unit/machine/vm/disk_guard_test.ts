@@ -54,7 +54,7 @@ Deno.test("a guest that takes the last of the room is stopped; one that takes no
   assertEquals((await guarded([look(0, 5 * MIB)])).stops, 0);
 });
 
-Deno.test("a small disk keeps an eighth, and no guest is faster than what is left in a second", () => {
+Deno.test("a small disk keeps an eighth, and no guest fills the rest of a disk within a second", () => {
   assertEquals([leastFree(100 * GIB), leastFree(24 * MIB)], [12 * MIB, 3 * MIB]);
   assertEquals([writeLimit(GIB), writeLimit(100 * MIB), writeLimit(10), writeLimit(-5)], [
     0,
