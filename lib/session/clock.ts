@@ -22,7 +22,7 @@ const TOLERANCE_MS = 10;
 /** Largest error, in `ms`, of a reading that is not repeated soon. */
 const ERROR_MAX_MS = 20;
 
-/** What a guest's clock needs beside its link. */
+/** Needs of a guest's clock beside its link. */
 export interface GuestClockOptions {
   isStill(): boolean;
   onWake(sleptMs: number): void;

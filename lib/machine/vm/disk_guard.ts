@@ -23,7 +23,7 @@ const FASTEST = 4;
 /** Least change of the speed that is set. */
 const CHANGE = 1.25;
 
-/** What a look finds: `bytes` of the file system of the disk's image, and `bytes` that the image takes of it. */
+/** State of a disk: `bytes` of the file system of the disk's image, and `bytes` that the image takes of it. */
 export interface DiskLook {
   size: number;
   free: number;
