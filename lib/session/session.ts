@@ -1,7 +1,7 @@
 import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { timeLimit } from "../base/time/mod.ts";
+import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
 import type { SessionGate, SessionNotice } from "./gate/mod.ts";
 import {
   checkBootConfig,
@@ -20,6 +20,8 @@ import type { Enforcement } from "./enforcement.ts";
 import type { ExecOutcome, ProgramDefaults, ProgramStreams, TerminalRequest, TerminalSize } from "./exec.ts";
 import { type SessionPaths, sessionPaths, vmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
+import { FolderChanges, type LiveRecord } from "../machine/live/mod.ts";
+import { GUEST_WORKSPACE } from "../event/mod.ts";
 import { liveStart } from "./file_event.ts";
 import { DiskReserve, SessionHealth } from "./health.ts";
 import { panicOf, specOf } from "./machine.ts";
@@ -41,6 +43,9 @@ import { startThreadAhead } from "../ledger/mod.ts";
 const STOP_DEADLINE_MS = timeLimit(15_000);
 /** Longest wait for a guest whose machine has stood still for want of space, in `ms`; it answers in a second. */
 const ANSWER_MS = timeLimit(60_000);
+
+/** `ms` between looks whether a guest that is to be woken still stands still. */
+const PAUSED_LOOK_MS = 500;
 
 /** One life of one VM: the machine, the link to its guest, and the enforcement of its contract. */
 export class Session {
@@ -150,7 +155,10 @@ export class Session {
     const [guestStages, enforcement] = await Promise.all([started, this.enforcement]);
     enforcement.statements.boot(this.info);
     const { live } = this.record;
-    if (live) enforcement.observeFile(liveStart(live));
+    if (live) {
+      enforcement.observeFile(liveStart(live));
+      this.#watchFolder(live);
+    }
     stages.all.push(...guestStages);
     stages.note("ready");
     await this.#report.keep({ state: "Running", boot_stages: stages.all });
@@ -158,6 +166,23 @@ export class Session {
       .then(({ state, last_error }) => this.#finish(state, last_error));
     this.#health.takeReserve();
     await this.#health.pauseIfNeeded();
+  }
+
+  /** Wakes programs of the guest that watch its shared folder, as long as it runs. */
+  #watchFolder({ dir, name, top }: LiveRecord): void {
+    const wake = async (paths: string[]) => {
+      while (this.info.state === "Paused") await backgroundDelay(PAUSED_LOOK_MS);
+      const link = await this.#guest("a watcher");
+      const argv = [FILE_PROGRAM, "wake", ...paths.map((path) => `${GUEST_WORKSPACE}/${name}/${path}`)];
+      const { exit_code } = await link.exec({ argv, limit: 0, stdin: false }, NO_STREAMS);
+      if (exit_code !== 0) throw new SbxError("guest.failed", "the guest's image is of an earlier sbx");
+    };
+    try {
+      const changes = new FolderChanges({ dir, top }, wake);
+      this.ended.finally(() => changes.close());
+    } catch (error) {
+      log.warn(`programs in the VM that watch ${dir} do not see changes of the host:`, error);
+    }
   }
 
   /** Runs a program in the guest. @throws {SbxError} `vm.wrong_state`, and as {@linkcode execProgram} */
@@ -401,6 +426,9 @@ function serveGuest(link: GuestLink, enforcement: Promise<Enforcement>, ready: (
     await (await (await enforcement).network.retry()).serveDns(channel, ready);
   }, { frameLimit: DNS_FRAME_LIMIT, firstFrameLimit: DNS_FRAME_LIMIT });
 }
+
+/** Streams of a program without input, whose output is of no interest. */
+const NO_STREAMS: ExecStreams = { output: () => Promise.resolve(), input: () => Promise.resolve(null) };
 
 function unreachable(): SbxError {
   return new SbxError(

@@ -11,7 +11,7 @@ const files = new Files("/", { openBeneath, readNames });
 
 /**
  * One action on a file of the guest, with the streams of a program: `stat PATH`, `read PATH`, `list PATH DEPTH [CURSOR]`,
- * `write PATH MODE SIZE`, `folder PATH`, `link PATH TARGET`. Its standard error is the code of an error.
+ * `write PATH MODE SIZE`, `folder PATH`, `link PATH TARGET`, `wake PATH…`. Its standard error is the code of an error.
  */
 export class FileAction implements RunningProgram {
   readonly status: Promise<{ code: number }>;
@@ -68,6 +68,8 @@ export class FileAction implements RunningProgram {
         return await files.makeFolder(await place(path));
       case "link":
         return await files.makeLink(await place(path), words[0]);
+      case "wake":
+        return await wake([path, ...words]);
       default:
         throw new SbxError("file.invalid", "no such action");
     }
@@ -151,6 +153,32 @@ async function stat(path: string): Promise<{ type: string; size: number; mode: s
     mode: ((mode ?? 0) & 0o777).toString(8),
   };
 }
+
+/**
+ * Wakes programs that watch files which the host has changed. Setting a mode that is there already changes nothing, reads
+ * the file's state anew, and is an event for the watchers of the file and of its folder.
+ */
+async function wake(paths: string[]): Promise<void> {
+  for (const path of paths) {
+    // A watcher of the folder looks for what has gone.
+    if (!await touch(path)) await touch(path.slice(0, path.lastIndexOf("/")));
+  }
+}
+
+/** Sets the mode that a file has: of the file that was opened, whatever a program puts in its place meanwhile. */
+async function touch(path: string): Promise<boolean> {
+  try {
+    using held = openBeneath("/", path.slice(1));
+    const { mode } = await Deno.stat(held.path);
+    if (mode !== null) await Deno.chmod(held.path, mode & MODE_BITS);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Bits of a mode that `chmod` sets. */
+const MODE_BITS = 0o7777;
 
 /** The path without links, below the root. */
 async function real(path: string): Promise<string> {

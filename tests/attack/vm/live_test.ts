@@ -2,7 +2,8 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../../helper/child.ts";
-import { Sbx } from "../../helper/sbx.ts";
+import { exists } from "../../helper/exists.ts";
+import { eventually, Sbx } from "../../helper/sbx.ts";
 
 /** Ways to a repository whose configuration or hooks are the guest's; each ends with a status that is not 0. */
 const WAYS = [
@@ -170,6 +171,38 @@ Deno.test("a folder that is shared live", async (t) => {
         assertEquals(stdout, "mine\nk\n", stderr);
         await Deno.writeTextFile(join(dir, "src/host.txt"), "of the host");
         assertEquals((await inGuest("cat src/host.txt && rm src/host.txt")).stdout, "of the host");
+      },
+    );
+
+    await t.step(
+      "programs that watch the folder in the guest see what a program of the host changes",
+      async () => {
+        const watcher = `const fs = require("fs"); fs.watch("src", (event, name) => {
+        const path = "src/" + name;
+        const text = fs.existsSync(path) ? fs.readFileSync(path, "utf8").trim() : "gone";
+        console.log([name, text, Date.now()].join(" "));
+        if (text === "end") process.exit();
+      }); fs.writeFileSync("watching", "")`;
+        const before = await git(dir, "ls-files", "--stage");
+        const watching = inGuest(`cp src/a.txt /tmp/a.txt; timeout 60 node -e '${watcher}'`);
+        await eventually("it watches", () => exists(join(dir, "watching")));
+        const at = Date.now();
+        await Deno.writeTextFile(join(dir, "src/a.txt"), "changed");
+        await Deno.writeTextFile(join(dir, "src/.env"), "secret-of-the-host");
+        await Deno.writeTextFile(join(dir, "src/last.txt"), "end");
+        const { stdout, stderr, code } = await watching;
+        const seen = stdout.trim().split("\n").map((line) => line.split(" "));
+        assertEquals(
+          [code, seen.some(([name, text]) => name === "a.txt" && text === "changed")],
+          [0, true],
+          stdout + stderr,
+        );
+        assertEquals(seen.at(-1)!.slice(0, 2), ["last.txt", "end"]);
+        assert(!stdout.includes("secret-of-the-host"));
+        console.log(`      a watcher of the guest is woken after ${Number(seen[0][2]) - at} ms`);
+        await inGuest("cp /tmp/a.txt src/a.txt; rm -f watching src/last.txt");
+        await Deno.remove(join(dir, "src/.env"));
+        assertEquals(await git(dir, "ls-files", "--stage"), before);
       },
     );
 
