@@ -1,6 +1,8 @@
 /** Imports every file that commands.ts loads by a computed name, for `deno compile --include`. */
 import "./start/run.ts";
 import "./start/agent.ts";
+import "./start/send.ts";
+import "./start/compare.ts";
 import "./start/desktop.ts";
 import "./start/status.ts";
 import "./start/doctor.ts";

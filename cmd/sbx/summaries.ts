@@ -2,6 +2,8 @@
 export const SUMMARIES: Readonly<Record<string, string>> = {
   run: "run a program in a temporary VM",
   agent: "run a coding agent on a folder, in a VM of its own",
+  send: "give the agent of a VM its next task",
+  compare: "show the work of several VMs side by side: files, tests, cost, findings, refusals",
   desktop: "open sessions, approvals, terminals and settings in a window",
   status: "show service, gateway, hypervisor, assets and permissions",
   doctor: "check this machine, or with NAME a running VM from inside",

@@ -2,7 +2,8 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
-import { Sbx } from "../helper/sbx.ts";
+import type { Parsed } from "../helper/json.ts";
+import { eventually, Sbx } from "../helper/sbx.ts";
 
 const agent = (port: number) => `
 [host]
@@ -22,6 +23,18 @@ ROBOT = "yes"
 
 [agent.files]
 "/root/.robot" = "{model} at {model_url}"
+`;
+
+/** An agent whose work says in which VM it was done. */
+const RACER = `
+[agent]
+command = ["sh", "-c", "echo ready; read -r task; echo did $task"]
+headless = ["sh", "-c", "touch /root/.talk-1; echo $0 $(hostname) >result; git add result; git commit -qm result", "{prompt}"]
+
+[agent.continue]
+command = ["sh", "-c", "echo back"]
+headless = ["sh", "-c", "echo on with $0", "{prompt}"]
+conversations = "/root/.*"
 `;
 
 async function git(dir: string, ...args: string[]): Promise<string> {
@@ -166,6 +179,65 @@ Deno.test("an agent of one's own", async (t) => {
       const report = JSON.parse(stdout.slice(stdout.lastIndexOf('{\n  "vm"')));
       assert(report.vm !== vm && report.vm.startsWith("robot-project"), report.vm);
       assertEquals([report.exit_code, report.changes.commits, report.changes.files], [7, 1, 1]);
+    });
+
+    await t.step(
+      "a task that is sent goes into its terminal, or starts it again with its conversation",
+      async () => {
+        await sbx.ok("profile", "copy", "code", "racer");
+        await Deno.writeTextFile(join(sbx.home, "profiles/racer/profile.toml"), RACER, { append: true });
+        const started = JSON.parse(await sbx.ok("agent", "racer", repository, "--detach", "--json"));
+        const logs = () => sbx.ok("jobs", "logs", started.job.id);
+        await eventually("it is at its prompt", async () => (await logs()).includes("ready"));
+        const typed = JSON.parse(await sbx.ok("send", started.vm, "the first", "--json"));
+        assertEquals(typed.job.id, started.job.id);
+        await eventually("it has read it", async () => (await logs()).includes("did the first"));
+        await eventually("it has ended", async () => {
+          return (await sbx.api("GET", `/vms/${started.vm}/jobs`)).body.jobs[0].state === "Ended";
+        });
+        const sent = JSON.parse(await sbx.ok("send", started.vm, "next", "--json"));
+        assert(sent.job.id !== started.job.id);
+        await eventually(
+          "it went on",
+          async () => (await sbx.ok("jobs", "logs", sent.job.id)) === "on with next\n",
+        );
+        const none = await sbx.cli("send", vm, " ");
+        assertEquals(none.code, 2);
+        assertStringIncludes(none.stderr, "the text is empty");
+        await sbx.ok("create", "plain");
+        assertStringIncludes((await sbx.cli("send", "plain", "x")).stderr, '"plain" is the VM of no agent');
+        await sbx.ok("delete", "plain", "--force");
+        await sbx.ok("delete", started.vm, "--force");
+      },
+    );
+
+    await t.step("agents that race work apart, and their work is shown side by side", async () => {
+      const taskless = await sbx.cli("agent", "racer", repository, "--race", "2");
+      assertStringIncludes(taskless.stderr, "-p TEXT");
+      const race = ["agent", "racer", repository, "--race", "2", "--name", "race", "-p", "win"];
+      const { code, stdout, stderr } = await sbx.cli(...race, "--test", "grep -q 'race-1$' result", "--json");
+      assertEquals(code, 0, stderr);
+      const { vms } = JSON.parse(stdout.slice(stdout.lastIndexOf('{\n  "vms"')));
+      assertEquals(
+        vms.map((
+          each: Parsed,
+        ) => [each.vm, each.exit_code, each.test.exit_code, each.commits, each.files[0].path]),
+        [["race-1", 0, 0, 1, "result"], ["race-2", 0, 1, 1, "result"]],
+      );
+      const shown = await sbx.cli("compare", "race-1", "race-2");
+      assertEquals(
+        shown.stdout.split("\n").map((line) => line.trim().split(/ {2,}/)).slice(0, 4),
+        [["race-1", "race-2"], ["agent", "racer", "racer"], ["changed", "1 file +1 -0", "1 file +1 -0"], [
+          "commits",
+          "1",
+          "1",
+        ]],
+      );
+      assertStringIncludes(shown.stderr, "sbx pull race-1 takes its work");
+      await sbx.ok("exec", "race-2", "-c", "cd /root/project && echo win race-1 >result");
+      const [, second] = JSON.parse(await sbx.ok("compare", "race-1", "race-2", "--json")).vms;
+      assertEquals(second.same_as, "race-1");
+      assertStringIncludes((await sbx.cli("compare", "race-1", "race-1")).stderr, "named twice");
     });
   } finally {
     await sbx.dispose();

@@ -9,6 +9,8 @@ import { type Client, segment } from "../../../lib/client/mod.ts";
 import { type Agent, bootAssets, PROMPT } from "../../../lib/config/profile/mod.ts";
 import { sourcesOf } from "../../../lib/repo/mod.ts";
 import { agentOf, chooseBefore, continued, runningJob, vmsOnFolder, wake } from "./agent_again.ts";
+import { awaitRacers, makeRacers } from "./agent_race.ts";
+import { compare, COMPARED_MAX, formatChoice, formatCompared, TEST_SECONDS } from "./compare.ts";
 import { chooseModel } from "./agent_model.ts";
 import { formatReport, reportOf } from "./agent_report.ts";
 import {
@@ -17,6 +19,7 @@ import {
   agentProfiles,
   type AgentVm,
   createVm,
+  freeName,
   requireKey,
 } from "./agent_start.ts";
 import { credentialsOf } from "../vm/new_vm.ts";
@@ -58,6 +61,12 @@ const RUN: Command = {
       about: "go on in the VM where it worked on DIR last, with its conversation",
     },
     { name: "new", about: "a new VM, without a question" },
+    {
+      name: "race",
+      value: "N",
+      about: `let N agents work on the task, each in a VM of its own, and compare them; 2 to ${COMPARED_MAX}`,
+    },
+    { name: "test", value: "COMMAND", about: "with --race: run this in each VM at the end" },
     { name: "name", value: "NAME", about: "name of the VM; default AGENT-FOLDER" },
     ...SIZE,
     DISK_OPTION,
@@ -81,6 +90,7 @@ const RUN: Command = {
     "sbx agent run claude",
     'sbx agent run codex ~/project -p "fix the failing test"',
     'sbx agent run codex ~/project --continue -p "and the other one"',
+    'sbx agent claude . --race 3 -p "fix the failing test" --test "npm test"',
     "sbx agent run opencode . --model ollama/qwen3-coder",
     "sbx agent run gemini . -- --debug",
     "sbx agent claude . --credential work",
@@ -121,6 +131,7 @@ async function run(args: Arguments): Promise<number> {
   const [id, dir = "."] = args.words;
   // Before any other error: a hint with a name that does not exist is of no use.
   const asked = await agentProfile(id);
+  const racing = raceOf(args);
   const task = args.text("prompt");
   const isDetached = args.has("detach");
   if (task === undefined && !isDetached && !Deno.stdin.isTerminal()) {
@@ -140,6 +151,11 @@ async function run(args: Arguments): Promise<number> {
   const folder = args.has("live")
     ? await Deno.realPath(dir).catch(() => resolve(dir))
     : (await sourcesOf(dir))[0].dir;
+  if (racing !== undefined) {
+    await requireImage(profile, args.has("build"));
+    const what = { ...chosen, dir, ref, env, credentials };
+    return await race(client, racing, what, [...chosen.words, ...args.program ?? []], args);
+  }
   const before = chooseBefore(await vmsOnFolder(client, asked, folder), folder, args);
   const more = [...chosen.words, ...args.program ?? []];
   let [vm, job]: [AgentVm?, Job?] = [];
@@ -165,12 +181,67 @@ async function run(args: Arguments): Promise<number> {
   return code;
 }
 
+/** Number of agents in a race; undefined without one. @throws {UsageError} options that it does not go with */
+function raceOf(args: Arguments): number | undefined {
+  const racing = args.number("race", { min: 2, max: COMPARED_MAX });
+  if (racing === undefined) {
+    if (args.has("test")) throw usageError(RUN, "--test goes with --race");
+    return undefined;
+  }
+  if (!args.has("prompt")) throw usageError(RUN, "--race needs a task: -p TEXT");
+  for (const other of ["continue", "live", "detach"]) {
+    if (args.has(other)) throw usageError(RUN, `--race cannot be combined with --${other}`);
+  }
+  return racing;
+}
+
+/**
+ * Lets several agents work on one task, and shows their work side by side.
+ *
+ * @returns 0 if one of them ended well
+ */
+async function race(
+  client: Client,
+  racing: number,
+  what: Parameters<typeof createVm>[1],
+  more: string[],
+  args: Arguments,
+): Promise<number> {
+  const base = args.text("name") ?? await freeName(client, what.profile.id, what.dir);
+  const names = Array.from({ length: racing }, (_, at) => `${base}-${at + 1}`);
+  const vms = await makeRacers(client, names, (name) => createVm(client, { ...what, name }, args));
+  const task = args.text("prompt");
+  const asks = vms.map(({ id }) => showAsks(client, id));
+  try {
+    const racers = await Promise.all(
+      vms.map(async (vm) => ({ vm, job: await start(client, what.profile.agent, vm, { task, more }) })),
+    );
+    note(`${names.join(", ")} work on it; they go on without this command: sbx compare ${names.join(" ")}`);
+    const codes = await awaitRacers(client, racers);
+    const line = args.text("test");
+    const compared = await compare(
+      client,
+      names,
+      line === undefined ? undefined : { line, seconds: TEST_SECONDS },
+    );
+    if (args.has("json")) {
+      await printJson({ vms: compared.map((each) => ({ ...each, exit_code: codes.get(each.vm) })) });
+    } else {
+      await print(formatCompared(compared));
+      note(formatChoice(compared));
+    }
+    return Math.min(...codes.values());
+  } finally {
+    for (const each of asks) each[Symbol.dispose]();
+  }
+}
+
 /**
  * Connects to the agent that runs in a VM, or starts it there with its last conversation.
  *
  * @throws {SbxError} `agent.busy`: it runs, and takes no second task
  */
-async function goOn(
+export async function goOn(
   client: Client,
   { agent }: AgentProfile,
   vm: AgentVm,
@@ -230,12 +301,7 @@ async function attachTo(args: Arguments): Promise<number> {
   const [name] = args.words;
   const client = await connect();
   const info = await client.json<VmInfo>("GET", `/vms/${segment(name)}/info`);
-  const profile = (await agentProfiles()).find((profile) => profile.id === agentOf(info));
-  if (!profile) {
-    throw new SbxError("agent.not_found", `"${name}" is the VM of no agent`, {
-      hint: `sbx jobs ${name} shows what has run, sbx shell ${name} opens a terminal`,
-    });
-  }
+  const profile = await agentInVm(info);
   const running = await runningJob(client, name, profile.agent);
   if (running) return await follow(client, info, running);
   if (!Deno.stdin.isTerminal()) {
@@ -245,4 +311,14 @@ async function attachTo(args: Arguments): Promise<number> {
   }
   const vm = await wake(client, info);
   return await follow(client, vm, await goOn(client, profile, vm, { more: [] }));
+}
+
+/** The agent of a VM. @throws {SbxError} `agent.not_found` */
+export async function agentInVm(info: Pick<VmInfo, "name" | "agent" | "profile_id">): Promise<AgentProfile> {
+  const profile = (await agentProfiles()).find((profile) => profile.id === agentOf(info));
+  if (profile) return profile;
+  const { name } = info;
+  throw new SbxError("agent.not_found", `"${name}" is the VM of no agent`, {
+    hint: `sbx jobs ${name} shows what has run, sbx shell ${name} opens a terminal`,
+  });
 }

@@ -131,17 +131,19 @@ function keyHint(provider: string, others: readonly CredentialView[]): string {
  */
 export async function createVm(
   client: Client,
-  { profile, dir, ref, model, services, env, credentials }: {
+  { profile, dir, ref, model, services, env, credentials, ...what }: {
     profile: AgentProfile;
     dir: string;
     ref?: string;
     model?: AgentModel;
     services?: string[];
+    /** name of the VM; default `--name`, else a free one */
+    name?: string;
     env?: Record<string, string>;
   } & Pick<CreateRequest, "credentials">,
   args: Arguments,
 ): Promise<AgentVm> {
-  const name = args.text("name") ?? await freeName(client, profile.id, dir);
+  const name = what.name ?? args.text("name") ?? await freeName(client, profile.id, dir);
   const { cpus, ram_mb } = sizeOf(args);
   const json = {
     name,
@@ -199,7 +201,7 @@ async function writeFiles(guest: VmGuest, files: Record<string, string>): Promis
 }
 
 /** `claude-project`, or the first free name with a number after it. */
-async function freeName(client: Client, id: string, dir: string): Promise<string> {
+export async function freeName(client: Client, id: string, dir: string): Promise<string> {
   const folder = basename(resolve(dir)).replaceAll(/[^A-Za-z0-9_-]+/g, "-").replaceAll(/^-+|-+$/g, "");
   const name = [id, folder].filter(Boolean).join("-").slice(0, NAME_MAX);
   const { vms } = await client.json<{ vms: VmInfo[] }>("GET", "/vms/list");

@@ -1,0 +1,200 @@
+import type { FindingList, VmInfo } from "../../../lib/client/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
+import { changesOf, type FileChange, noteUntaken } from "../../../lib/repo/mod.ts";
+import { connect } from "../connect.ts";
+import { collectWork, VmGuest } from "../files/repository.ts";
+import { table, usageError } from "../output.ts";
+import { formatTotal } from "../record/event_totals.ts";
+import { type AgentReport, reportOf } from "./agent_report.ts";
+
+/** Most VMs side by side: a terminal shows no more. */
+export const COMPARED_MAX = 8;
+/** Longest run of the tests in a VM, in `s`; `--timeout` replaces it. */
+export const TEST_SECONDS = 600;
+const TEST_SECONDS_MAX = 3600;
+/** Most changed files that the table names. */
+const FILES_SHOWN = 40;
+
+/** One VM of a comparison; as `--json` prints it. */
+export interface Compared {
+  vm: string;
+  agent?: string;
+  status: string;
+  report: Omit<AgentReport, "changes">;
+  commits: number;
+  files: FileChange[];
+  /** an earlier VM of the comparison whose files are the same, byte for byte */
+  same_as?: string;
+  findings: number;
+  /** of `--test` */
+  test?: { exit_code: number; seconds: number };
+}
+
+const COMMAND: Command = {
+  name: "compare",
+  usage: "VM VM… [--test COMMAND] [--json]",
+  summary: "show the work of several VMs side by side: files, tests, cost, findings, refusals",
+  notes: [
+    "For the VMs of sbx agent --race and sbx fork, and others that work on one folder. They must be running.",
+    "COMMAND runs in each VM, in the folder of its work, as a shell line; the VM's rules hold for it.",
+  ],
+  options: [
+    { name: "test", value: "COMMAND", about: "run this in each VM and show how it ended" },
+    {
+      name: "timeout",
+      value: "SECONDS",
+      about: `longest run of COMMAND in a VM; default ${TEST_SECONDS}, at most ${TEST_SECONDS_MAX}`,
+    },
+    JSON_OPTION,
+  ],
+  words: { min: 2, max: COMPARED_MAX },
+  completes: ["vms"],
+  examples: ["sbx compare claude-app-1 claude-app-2", 'sbx compare try-1 try-2 try-3 --test "npm test"'],
+  async run(args) {
+    const names = args.words;
+    if (new Set(names).size < names.length) throw usageError(COMMAND, "a VM is named twice");
+    const seconds = args.number("timeout", { min: 1, max: TEST_SECONDS_MAX }) ?? TEST_SECONDS;
+    const line = args.text("test");
+    const compared = await compare(
+      await connect(),
+      names,
+      line === undefined ? undefined : { line, seconds },
+    );
+    if (args.has("json")) await printJson({ vms: compared });
+    else {
+      await print(formatCompared(compared));
+      note(formatChoice(compared));
+    }
+    return 0;
+  },
+};
+
+export const command = COMMAND;
+
+/**
+ * Compares the work of several VMs.
+ *
+ * @param test shell line that is run in each of them
+ * @throws {SbxError} `vm.not_found`, `vm.wrong_state`, and the errors of {@linkcode collectWork}
+ */
+export async function compare(
+  client: Client,
+  names: readonly string[],
+  test?: { line: string; seconds: number },
+): Promise<Compared[]> {
+  // Each that is missing or stopped is an error before any test runs for minutes.
+  const infos = await Promise.all(names.map((name) => new VmGuest(client, name).info()));
+  const tests = await Promise.all(infos.map((info) => test && testIn(client, info, test)));
+  const compared = await Promise.all(infos.map((info, at) => compareOne(client, info, tests[at])));
+  return compared.map((each, at) => {
+    const same = compared.slice(0, at).find(({ files }) => isSame(files, each.files));
+    return { ...each, ...same && { same_as: same.vm } };
+  });
+}
+
+async function compareOne(client: Client, info: VmInfo, test?: Compared["test"]): Promise<Compared> {
+  const { name, id, agent, status } = info;
+  const [{ changes: _, ...report }, { findings }, work] = await Promise.all([
+    reportOf(client, { name, session: id }),
+    client.json<FindingList>("GET", `/sessions/${segment(id)}/findings`, { query: { limit: "1000" } }),
+    workOf(client, info),
+  ]);
+  return {
+    vm: name,
+    ...agent && { agent },
+    status,
+    ...test && { test },
+    ...work,
+    findings: findings.length,
+    report,
+  };
+}
+
+async function workOf(client: Client, { name, live }: VmInfo): Promise<Pick<Compared, "commits" | "files">> {
+  if (live && !live.is_repository) return { commits: 0, files: [] };
+  await using work = await collectWork(client, name);
+  await noteUntaken(work);
+  const units = await Promise.all(work.units.map(changesOf));
+  return {
+    commits: units.reduce((sum, { commits }) => sum + commits.length, 0),
+    files: units.flatMap(({ path, files }) =>
+      files.map((file) => ({ ...file, path: path === "" ? file.path : `${path}/${file.path}` }))
+    ),
+  };
+}
+
+/** Runs the tests in the folder of a VM's work. */
+async function testIn(
+  client: Client,
+  { name, folder, live }: VmInfo,
+  { line, seconds }: { line: string; seconds: number },
+): Promise<Compared["test"]> {
+  const began = performance.now();
+  const place = live?.place ?? folder?.place ?? "/root";
+  const script = 'cd "$1" && exec sh -c "$2"';
+  const { code } = await new VmGuest(client, name).run(["sh", "-c", script, "sh", place, line], seconds);
+  return { exit_code: code, seconds: Math.round((performance.now() - began) / 100) / 10 };
+}
+
+/** True if two VMs changed the same files to the same content. */
+function isSame(one: readonly FileChange[], other: readonly FileChange[]): boolean {
+  const keys = (files: readonly FileChange[]) =>
+    files.map(({ path, new_id, new_mode }) => [path, new_id, new_mode].join("\0")).sort().join("\n");
+  return one.length > 0 && keys(one) === keys(other);
+}
+
+/** The comparison as a table, a VM a column. */
+export function formatCompared(compared: readonly Compared[]): string {
+  const row = (title: string, cell: (each: Compared) => string | undefined) => {
+    const cells = compared.map((each) => cell(each) ?? "");
+    return cells.every((cell) => cell === "") ? [] : [[title, ...cells]];
+  };
+  const paths = [...new Set(compared.flatMap(({ files }) => files.map(({ path }) => path)))].sort();
+  const rows = [
+    ...row("agent", ({ agent }) => agent),
+    ...row("status", ({ status }) => status === "Running" ? undefined : status),
+    ...row("test", ({ test }) => test && formatTest(test)),
+    ...row("changed", ({ files }) => formatChanged(files)),
+    ...row("commits", ({ commits }) => `${commits}`),
+    ...row("same as", ({ same_as }) => same_as),
+    ...row("findings", ({ findings }) => `${findings}`),
+    ...row("refused", ({ report }) => `${report.refused.reduce((sum, { times }) => sum + times, 0)}`),
+    ...row("model calls", ({ report }) => `${report.cost.calls}`),
+    ...row("cost", ({ report: { cost } }) => cost.calls > 0 ? formatTotal(cost) : undefined),
+    ...paths.slice(0, FILES_SHOWN).flatMap((path) =>
+      row(path, ({ files }) => formatFile(files.find((file) => file.path === path)))
+    ),
+  ];
+  const more = paths.length - FILES_SHOWN;
+  return table(["", ...compared.map(({ vm }) => vm)], rows) +
+    (more > 0 ? `\nand ${count(more, "more file")}: sbx diff NAME --stat` : "");
+}
+
+function formatTest({ exit_code, seconds }: NonNullable<Compared["test"]>): string {
+  return `${exit_code === 0 ? "passed" : `failed (${exit_code})`}, ${seconds} s`;
+}
+
+function formatChanged(files: readonly FileChange[]): string {
+  const sum = (side: "added" | "removed") => files.reduce((total, file) => total + (file[side] ?? 0), 0);
+  return files.length === 0
+    ? "nothing"
+    : `${count(files.length, "file")} +${sum("added")} -${sum("removed")}`;
+}
+
+function formatFile(file: FileChange | undefined): string | undefined {
+  if (!file) return undefined;
+  const lines = file.added === undefined ? "binary" : `+${file.added} -${file.removed}`;
+  return file.status === "modified" ? lines : `${file.status} ${lines}`;
+}
+
+/** The commands that follow, with the best VM's name where one stands out. */
+export function formatChoice(compared: readonly Compared[]): string {
+  const passed = compared.filter(({ test, files }) => test?.exit_code === 0 && files.length > 0);
+  const name = plain(
+    (passed.length === 1 ? passed[0] : compared.find(({ files }) => files.length > 0))?.vm ?? "NAME",
+  );
+  return `sbx pull ${name} takes its work, sbx review ${name} parts of it; sbx diff ${name} shows it`;
+}
