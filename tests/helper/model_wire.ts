@@ -149,6 +149,52 @@ export const WIRE: WireSample[] = [
     },
   },
   {
+    what: "google, of Code Assist, stream as events",
+    host: "cloudcode-pa.googleapis.com",
+    path: "/v1internal:streamGenerateContent",
+    request: {
+      model: "gemini-2.5-flash",
+      project: "p",
+      user_prompt_id: "u",
+      request: {
+        contents: [{ role: "user", parts: [{ text: "hi" }] }],
+        tools: [{ functionDeclarations: [{}, {}] }],
+      },
+    },
+    expected: {
+      provider: "google",
+      api_family: "google.code_assist",
+      operation: "generateContent",
+      model: "gemini-2.5-flash",
+      stream: true,
+      messages_count: 1,
+      tools_count: 2,
+    },
+    status: 200,
+    content_type: "text/event-stream",
+    response: sse([
+      { response: { candidates: [{ content: { parts: [{ text: "a" }] } }] }, traceId: "t" },
+      {
+        response: {
+          candidates: [{
+            content: { parts: [{ functionCall: { name: "weather", args: weather } }] },
+            finishReason: "STOP",
+          }],
+          usageMetadata: { promptTokenCount: 100, candidatesTokenCount: 10 },
+        },
+      },
+    ], { end: "\r\n" }),
+    answer: {
+      status: 200,
+      stop_reason: "STOP",
+      input_tokens: 100,
+      output_tokens: 10,
+      // 100·0.3 + 10·2.5 = 55
+      estimated_cost_micros: 55,
+      tool_calls: [{ name: "weather", arguments: weather }],
+    },
+  },
+  {
     what: "google, stream as one list, long input of the dearer kind",
     host: "us-central1-aiplatform.googleapis.com",
     path:

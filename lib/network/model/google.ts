@@ -27,6 +27,25 @@ export const google: Api = {
   },
 };
 
+/** The same in Gemini Code Assist, for logins of subscriptions: in an envelope that names the model. */
+export const googleCodeAssist: Api = {
+  family: "google.code_assist",
+  operation: "generateContent",
+  path: /^\/v1internal:(?:generateContent|streamGenerateContent)$/,
+  modelInBody: true,
+  needs: ["request"],
+  looksLike: ({ request, model }) => nameOf(model) !== undefined && google.looksLike(objectOf(request)),
+  readRequest: ({ request, model }, match) => ({
+    ...google.readRequest(objectOf(request), null),
+    model: nameOf(model) ?? "",
+    stream: match?.[0].includes("stream") ?? false,
+  }),
+  readResponse(value, facts) {
+    if (value.error !== undefined) google.readResponse({ error: value.error }, facts);
+    google.readResponse(objectOf(value.response), facts);
+  },
+};
+
 /** True for a request that has Google answer with chosen fields alone: its counts may not be among them. */
 export function asksForPart({ query, headers }: Pick<ModelRequest, "query" | "headers">): boolean {
   return [...new URLSearchParams(query).keys()].some((name) => /^\$?fields$/i.test(name)) ||

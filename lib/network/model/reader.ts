@@ -11,7 +11,7 @@ import {
 } from "./api.ts";
 import { bedrockAnthropic, bedrockConverse, bedrockInvoke } from "./bedrock.ts";
 import { CallReader } from "./call.ts";
-import { asksForPart, google } from "./google.ts";
+import { asksForPart, google, googleCodeAssist } from "./google.ts";
 import { PROBE_MAX, REQUEST_MAX } from "./limit.ts";
 import { ollamaChat, ollamaGenerate } from "./ollama.ts";
 import { operationOf } from "./operation.ts";
@@ -25,6 +25,7 @@ import { framingOf, type Json, listOf, objectOf, ValueReader } from "./json.ts";
 /** APIs in the order their shapes are tested: the most distinctive first. */
 const APIS: readonly Api[] = [
   google,
+  googleCodeAssist,
   anthropic,
   ollamaChat,
   ollamaGenerate,
