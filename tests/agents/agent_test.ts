@@ -2,9 +2,11 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
+import { testProvider } from "../helper/identity_provider.ts";
 import { Pty } from "../helper/pty.ts";
 import { fromRoot } from "../helper/repo.ts";
 import { Sbx } from "../helper/sbx.ts";
+import { logIn, useProvider } from "../helper/subscription_cli.ts";
 import { TestUpstreams } from "../helper/upstream.ts";
 import { answerAsLocal, answerAsProvider, DONE } from "./provider.ts";
 
@@ -138,6 +140,59 @@ for (const { id, provider, secret, ready } of AGENTS) {
     } finally {
       await sbx.dispose();
       await world.close();
+      await Deno.remove(dir, { recursive: true });
+    }
+  });
+}
+
+/** Agents with a login of a subscription, and the host of their models. */
+const LOGINS: [login: string, host: string][] = [
+  ["codex", "chatgpt.com"],
+  ["gemini", "cloudcode-pa.googleapis.com"],
+];
+for (const [login, host] of LOGINS) {
+  Deno.test(`${login} mends a program with a login of a subscription, whose tokens it never has`, async () => {
+    const dir = await Deno.makeTempDir();
+    const tokens: string[] = [];
+    const asked: string[] = [];
+    await using provider = await testProvider(login, async (request) => {
+      const { hostname, pathname } = new URL(request.url);
+      asked.push(`${hostname}${pathname}`);
+      if (hostname === host) tokens.push(request.headers.get("authorization") ?? "");
+      return answerAsProvider(request, await request.text());
+    });
+    const sbx = await Sbx.make();
+    try {
+      const repository = await makeRepository(dir);
+      await useProvider(sbx, provider);
+      await sbx.ok("start");
+      await logIn(sbx, provider);
+      const ran = await sbx.cli("agent", login, repository, "-p", TASK, "--json");
+      const log = `${ran.stdout}${ran.stderr}\n${asked.join("\n")}`;
+      assertEquals(ran.code, 0, log);
+      const report = JSON.parse(ran.stdout.slice(ran.stdout.lastIndexOf('{\n  "vm"')));
+      assertEquals(report.changes, { files: 1, added: 1, removed: 1, commits: 1 }, log);
+      assert(report.cost.calls >= 2, log);
+      // Google names a model of subscriptions that has no price of its own: its family's counts.
+      assertEquals(report.cost.unpriced_calls, 0, log);
+      const [token] = tokens;
+      assert(tokens.length >= 2 && tokens.every((each) => each === token), log);
+      assert(/^Bearer [\w-]{40,}$/.test(token), log);
+
+      const shown = token.slice("Bearer ".length);
+      const inGuest = await sbx.cli(
+        "exec",
+        report.vm,
+        "-c",
+        `env; grep -rls ${shown} /root /tmp /etc 2>/dev/null`,
+      );
+      assert(!inGuest.stdout.includes(shown) && !/^\/(root|tmp|etc)\//m.test(inGuest.stdout), inGuest.stdout);
+      const events = (await sbx.ok("events", report.vm, "--jsonl")).split("\n");
+      assertEquals(events.filter((line) => line.includes("everything-else")), [], "its hosts are no ask");
+      assertEquals(events.filter((line) => line.includes(shown)), []);
+      assertEquals(provider.state.grants, ["authorization_code"]);
+    } finally {
+      await sbx.dispose();
       await Deno.remove(dir, { recursive: true });
     }
   });

@@ -1,5 +1,7 @@
 /** Scripted model providers: the first answer runs a command with the agent's own tool, the next one ends. */
 
+import type { Parsed } from "../helper/json.ts";
+
 /** The command that every agent runs: it mends the program, and commits once its test passes. */
 export const WORK =
   `sed -i 's/a - b/a + b/' calc.py && python3 test_calc.py && git commit -qam "Add, do not subtract"`;
@@ -10,7 +12,11 @@ export function answerAsProvider(request: Request, body: string): Response {
   const { hostname, pathname } = new URL(request.url);
   if (hostname === "api.anthropic.com") return anthropic(pathname, body);
   if (hostname === "api.openai.com") return openai(pathname, body);
-  if (hostname === "generativelanguage.googleapis.com") return google(pathname, body);
+  if (hostname === "chatgpt.com") return chatgpt(pathname, body);
+  if (hostname === "generativelanguage.googleapis.com") return google(pathname, JSON.parse(body || "{}"));
+  if (hostname === "cloudcode-pa.googleapis.com") return codeAssist(pathname, JSON.parse(body || "{}"));
+  if (pathname === "/oauth2/v2/userinfo") return Response.json({ id: "1", email: "alice@example.com" });
+  if (pathname === "/tokeninfo") return Response.json({ aud: "gemini", scope: "openid", expires_in: 3600 });
   return new Response("{}", { headers: { "content-type": "application/json" } });
 }
 
@@ -114,8 +120,41 @@ function openai(pathname: string, text: string): Response {
   ]);
 }
 
-function google(pathname: string, text: string): Response {
-  const { tools = [], contents = [], generationConfig = {} } = JSON.parse(text || "{}");
+/** OpenAI's models for people who pay by subscription, as Codex 0.169.0 reads them. */
+function chatgpt(pathname: string, text: string): Response {
+  if (pathname !== "/backend-api/wham/accounts/check") return openai(pathname, text);
+  const id = "account-of-alice";
+  return Response.json({
+    accounts: [{
+      id,
+      structure: "personal",
+      plan_type: "plus",
+      workspace_backend_origin: "https://chatgpt.com",
+      account_routing_override: "us",
+    }],
+    account_ordering: [id],
+    default_account_id: id,
+  });
+}
+
+/** Google's models for people with a Google account, as the Gemini CLI 0.61.0 reads them. */
+function codeAssist(pathname: string, body: Parsed): Response {
+  if (pathname.endsWith(":loadCodeAssist")) {
+    const tier = { id: "free-tier", name: "Free", isDefault: true };
+    return Response.json({ currentTier: tier, allowedTiers: [tier], cloudaicompanionProject: "project" });
+  }
+  return pathname.toLowerCase().endsWith("generatecontent")
+    ? google(pathname, body.request, (response) => ({ response }))
+    : Response.json({});
+}
+
+/** @param wrap puts an answer into its envelope */
+function google(
+  pathname: string,
+  body: Parsed,
+  wrap: (answer: object) => object = (answer) => answer,
+): Response {
+  const { tools = [], contents = [], generationConfig = {} } = body;
   const names = tools.flatMap((
     { functionDeclarations = [] }: { functionDeclarations?: { name: string }[] },
   ) => functionDeclarations.map(({ name }) => name));
@@ -125,13 +164,16 @@ function google(pathname: string, text: string): Response {
     );
   // It has a small model say how hard the task is.
   const isRated = generationConfig.responseMimeType === "application/json";
-  const rating = JSON.stringify({ complexity_reasoning: "one line", complexity_score: 10 });
+  const rating = JSON.stringify({
+    ...{ complexity_reasoning: "one line", complexity_score: 10 },
+    ...{ reasoning: "one line", model_choice: "flash" },
+  });
   const part = isFirst
     ? { functionCall: { name: "run_shell_command", args: { command: WORK } } }
     : { text: isRated ? rating : DONE };
-  const answer = {
+  const answer = wrap({
     candidates: [{ content: { role: "model", parts: [part] }, finishReason: "STOP", index: 0 }],
     usageMetadata: { promptTokenCount: 1000, candidatesTokenCount: 50, totalTokenCount: 1050 },
-  };
+  });
   return pathname.includes("stream") ? sse([[undefined, answer]]) : Response.json(answer);
 }

@@ -1,10 +1,9 @@
 /** A login of a subscription on the host, and a guest that has its refs: the agent's file, a request, a renewal. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { limitChild } from "../helper/child.ts";
 import { testProvider } from "../helper/identity_provider.ts";
-import { fromRoot } from "../helper/repo.ts";
 import { Sbx } from "../helper/sbx.ts";
+import { logIn, useProvider } from "../helper/subscription_cli.ts";
 
 const PROFILE = `id = "mine"
 name = "Mine"
@@ -24,36 +23,13 @@ Deno.test("a guest is logged in with refs, and its renewal ends at the host", as
   });
   const sbx = await Sbx.make({ spare: false });
   try {
-    await sbx.ok("settings", "set", "network.upstream_proxy", provider.proxy.url);
-    await sbx.ok("settings", "set", "network.no_proxy", "127.0.0.0/8");
-    await sbx.ok("settings", "set", "network.extra_ca_file", provider.caFile);
-    await sbx.ok("settings", "set", "network.upstream_overrides", provider.overrides);
+    await useProvider(sbx, provider);
     const folder = join(sbx.home, "profiles", "mine");
     await Deno.mkdir(folder, { recursive: true });
     await Deno.writeTextFile(join(folder, "profile.toml"), PROFILE);
     await sbx.ok("start");
 
-    const child = limitChild(
-      new Deno.Command(fromRoot("bin/sbx"), {
-        args: ["login", "claude"],
-        env: sbx.env,
-        stdin: "null",
-        stdout: "piped",
-        stderr: "piped",
-      }).spawn(),
-    );
-    const stdout = new Response(child.stdout).text();
-    let stderr = "";
-    let isDone = false;
-    for await (const text of child.stderr.pipeThrough(new TextDecoderStream())) {
-      stderr += text;
-      const url = /^https:\S+$/m.exec(stderr)?.[0];
-      if (!url || isDone) continue;
-      isDone = true;
-      assertEquals((await provider.browse(url)).status, 200);
-    }
-    assertEquals((await child.status).code, 0, stderr);
-    assertStringIncludes(await stdout, "logged in to Claude");
+    assertStringIncludes(await logIn(sbx, provider), "logged in to Claude");
     assertStringIncludes(await sbx.ok("login"), "logged in");
     const { credentials } = JSON.parse(await sbx.ok("credentials", "list", "--json"));
     assertEquals(credentials.map(({ kind }: { kind: string }) => kind), ["subscription"]);

@@ -147,13 +147,13 @@ async function run(args: Arguments): Promise<number> {
   const client = await connect();
   // Before the image, which takes minutes to build.
   const { credentials } = credentialsOf(args, profile.agent.provider);
-  const ref = await requireKey(client, profile, credentials);
+  const key = await requireKey(client, profile, credentials);
   const folder = args.has("live")
     ? await Deno.realPath(dir).catch(() => resolve(dir))
     : (await sourcesOf(dir))[0].dir;
   if (racing !== undefined) {
     await requireImage(profile, args.has("build"));
-    const what = { ...chosen, dir, ref, env, credentials };
+    const what = { ...chosen, dir, key, env, credentials };
     return await race(client, racing, what, [...chosen.words, ...args.program ?? []], args);
   }
   const before = chooseBefore(await vmsOnFolder(client, asked, folder), folder, args);
@@ -165,7 +165,7 @@ async function run(args: Arguments): Promise<number> {
     job = await goOn(client, agent, vm, { task, more });
   } else {
     await requireImage(profile, args.has("build"));
-    vm = await createVm(client, { ...chosen, dir, ref, env, credentials }, args);
+    vm = await createVm(client, { ...chosen, dir, key, env, credentials }, args);
     job = await start(client, profile.agent, vm, { task, more });
   }
   if (isDetached) {

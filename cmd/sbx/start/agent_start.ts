@@ -75,14 +75,14 @@ function isAgent(profile: Profile): profile is AgentProfile {
  * Requires a key of the agent's provider in the store.
  *
  * @param chosen labels of the keys that the VM is to use, by provider
- * @returns the ref for the VM, of the last key added; undefined where the agent needs none
+ * @returns the credential for the VM, the last one added; undefined where the agent needs none
  * @throws {SbxError} `agent.no_key`; `agent.wrong_key`: the VM would get one of a kind that the agent does not read
  */
 export async function requireKey(
   client: Client,
   { agent: { provider, reads }, name, credentials: { labels } }: AgentProfile,
   chosen: Readonly<Record<string, string>> = {},
-): Promise<string | undefined> {
+): Promise<CredentialView | undefined> {
   if (!provider) return undefined;
   const { credentials } = await client.json<CredentialList>("GET", "/credentials/list");
   const usable = credentials.filter((credential) =>
@@ -95,7 +95,7 @@ export async function requireKey(
     (own === undefined || label === own) &&
     (left === undefined || label !== undefined && left.includes(label))
   );
-  if (added && reads.includes(added.kind)) return added.ref;
+  if (added && reads.includes(added.kind)) return added;
   if (added) {
     const which = own === undefined ? "the one added last" : `"${own}"`;
     throw new SbxError(
@@ -125,16 +125,16 @@ function keyHint(provider: string, others: readonly CredentialView[]): string {
 /**
  * Creates the agent's VM, brings the folder in, and writes the agent's files.
  *
- * @param what.ref of the key of the agent's provider
+ * @param what.key of the agent's provider
  * @param what.env over the profile's variables
  * @param what.services of this host that it gets; default all of its profile's
  */
 export async function createVm(
   client: Client,
-  { profile, dir, ref, model, services, env, credentials, ...what }: {
+  { profile, dir, key, model, services, env, credentials, ...what }: {
     profile: AgentProfile;
     dir: string;
-    ref?: string;
+    key?: CredentialView;
     model?: AgentModel;
     services?: string[];
     /** name of the VM; default `--name`, else a free one */
@@ -164,7 +164,12 @@ export async function createVm(
     const place = await bring(client, name, dir, args);
     const files = {
       "/root/.gitconfig": gitConfig(profile),
-      ...agentFiles(profile.agent, { place, ref, model }),
+      ...agentFiles(profile.agent, {
+        place,
+        ref: key?.ref,
+        isSubscription: key?.kind === "subscription",
+        model,
+      }),
     };
     await writeFiles(new VmGuest(client, name), files);
     return place;

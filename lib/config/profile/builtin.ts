@@ -61,6 +61,8 @@ interface AgentFacts {
   telemetry?: string[];
   /** kinds of credentials that it reads; default keys */
   reads?: string[];
+  /** beginnings of `host/path` that it needs with a login of a subscription */
+  login?: string[];
   /** `[agent]`, as TOML */
   agent: string;
 }
@@ -88,6 +90,39 @@ OPENCODE_DISABLE_LSP_DOWNLOAD = "true"
 # It has a list of models built in.
 OPENCODE_DISABLE_MODELS_FETCH = "true"`,
 };
+
+/** @param account the model provider's address, and where its key is, as TOML */
+const codexConfig = (account: string) =>
+  `model_provider = "sbx"
+check_for_update_on_startup = false
+
+[model_providers.sbx]
+name = "OpenAI"
+${account}
+wire_api = "responses"
+
+# Looked for at github.com and chatgpt.com at each start on a terminal.
+[features]
+apps = false
+plugins = false
+# sbx reads requests to models.
+enable_request_compression = false
+
+[projects."{place}"]
+trust_level = "trusted"
+
+[analytics]
+enabled = false
+
+[otel]
+exporter = "none"
+`;
+
+/** @param type how it authenticates. */
+const geminiSettings = (type: string) =>
+  `{"privacy": {"usageStatisticsEnabled": false}, "general": {"disableAutoUpdate": true, "disableUpdateNag": true},
+ "security": {"auth": {"selectedType": "${type}"}}}
+`;
 
 const AGENTS: AgentFacts[] = [
   {
@@ -140,6 +175,8 @@ IS_SANDBOX = "1"
     npm: ["@openai/codex@0.169.0"],
     provider: "openai",
     hosts: ["api.openai.com"],
+    reads: ["key", "subscription"],
+    login: ["chatgpt.com/backend-api/", "auth.openai.com/oauth/token"],
     telemetry: ["ab.chatgpt.com"],
     agent: `command = ["codex", "--dangerously-bypass-approvals-and-sandbox"]
 headless = ["codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", "{prompt}"]
@@ -152,29 +189,11 @@ conversations = "/root/.codex/sessions/*"
 
 [agent.files]
 "/root/.codex/config.toml" = '''
-model_provider = "sbx"
-check_for_update_on_startup = false
+${codexConfig('base_url = "https://api.openai.com/v1"\nenv_key = "OPENAI_API_KEY"')}'''
 
-[model_providers.sbx]
-name = "OpenAI"
-base_url = "https://api.openai.com/v1"
-env_key = "OPENAI_API_KEY"
-wire_api = "responses"
-
-# Looked for at github.com and chatgpt.com at each start on a terminal.
-[features]
-apps = false
-plugins = false
-
-[projects."{place}"]
-trust_level = "trusted"
-
-[analytics]
-enabled = false
-
-[otel]
-exporter = "none"
-'''
+[agent.subscription.files]
+"/root/.codex/config.toml" = '''
+${codexConfig('base_url = "https://chatgpt.com/backend-api/codex"\nrequires_openai_auth = true')}'''
 `,
   },
   {
@@ -224,6 +243,12 @@ ${OPENCODE.rest}
     npm: ["@google/gemini-cli@0.61.0"],
     provider: "google",
     hosts: ["generativelanguage.googleapis.com"],
+    reads: ["key", "subscription"],
+    login: [
+      "cloudcode-pa.googleapis.com/v1internal",
+      "oauth2.googleapis.com/token",
+      "www.googleapis.com/oauth2/v2/userinfo",
+    ],
     telemetry: ["play.googleapis.com"],
     agent: `command = ["gemini", "--yolo", "--skip-trust"]
 headless = ["gemini", "--yolo", "--skip-trust", "-p", "{prompt}"]
@@ -239,9 +264,11 @@ GEMINI_TELEMETRY_ENABLED = "false"
 
 [agent.files]
 "/root/.gemini/settings.json" = '''
-{"privacy": {"usageStatisticsEnabled": false}, "general": {"disableAutoUpdate": true, "disableUpdateNag": true},
- "security": {"auth": {"selectedType": "gemini-api-key"}}}
-'''
+${geminiSettings("gemini-api-key")}'''
+
+[agent.subscription.files]
+"/root/.gemini/settings.json" = '''
+${geminiSettings("oauth-personal")}'''
 `,
   },
 ];
@@ -249,9 +276,16 @@ GEMINI_TELEMETRY_ENABLED = "false"
 /** A list of texts, the same in TOML and in CEL. */
 const list = (words: string[]) => `[${words.map((word) => JSON.stringify(word)).join(", ")}]`;
 
+/** Condition of a `host/path` and what begins with it. */
+function atPath(place: string): string {
+  const at = place.indexOf("/");
+  const [host, path] = [place.slice(0, at), place.slice(at)].map((text) => JSON.stringify(text));
+  return `http.request.host == ${host} && http.request.path.startsWith(${path})`;
+}
+
 /** Rules that allow reading registries and repositories and everything at the provider's hosts, and ask about the rest. */
 function lockedRules(
-  { hosts, telemetry = [], read = [] }: Pick<AgentFacts, "hosts" | "telemetry"> & {
+  { hosts, login = [], telemetry = [], read = [] }: Pick<AgentFacts, "hosts" | "login" | "telemetry"> & {
     /** hosts that are only read, beside package registries */
     read?: string[];
   },
@@ -275,11 +309,16 @@ function lockedRules(
     ...hosts.length > 0
       ? [rule("provider", "Use the model provider", "allow", `http.request.host in ${list(hosts)}`)]
       : [],
+    ...login.length > 0
+      ? [rule("login", "Use the login of a subscription", "allow", login.map(atPath).join(" || "))]
+      : [],
     rule(
       "names",
       "Look up these hosts",
       "allow",
-      `dns.request.qname in ${list([...readable, ...GIT_HOSTS, ...hosts])}`,
+      `dns.request.qname in ${
+        list([...readable, ...GIT_HOSTS, ...hosts, ...login.map((place) => place.split("/")[0])])
+      }`,
     ),
     ...telemetry.length > 0
       ? [rule(

@@ -75,6 +75,11 @@ const guestPattern = z.string().max(256).regex(
 
 const headless = argv.refine((words) => words.includes(PROMPT), `needs the argument "${PROMPT}"`);
 
+const files = z.record(guestPath, noNul(FILES_MAX)).refine(
+  (files) => Object.values(files).reduce((sum, text) => sum + text.length, 0) <= FILES_MAX,
+  `must have at most ${FILES_MAX} characters together`,
+);
+
 export const Agent = z.strictObject({
   /** program and arguments on a terminal */
   command: argv,
@@ -98,10 +103,9 @@ export const Agent = z.strictObject({
   /** variables of its VM */
   env: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), noNul(4096)).default({}),
   /** files of its VM, by path, written before its first start */
-  files: z.record(guestPath, noNul(FILES_MAX)).default({}).refine(
-    (files) => Object.values(files).reduce((sum, text) => sum + text.length, 0) <= FILES_MAX,
-    `must have at most ${FILES_MAX} characters together`,
-  ),
+  files: files.default({}),
+  /** where its credential is a login of a subscription: files in place of those with the same path, or beside them */
+  subscription: z.strictObject({ files }).optional(),
 });
 export type Agent = z.output<typeof Agent>;
 
@@ -116,10 +120,16 @@ export interface AgentModel {
  * The files of an agent's VM. What stands for a folder, a key or a model is replaced with its text, escaped as in JSON.
  *
  * @param facts.ref of the provider's key; absent: it has none
+ * @param facts.isSubscription the key is a login of a subscription
  */
 export function agentFiles(
-  { files }: Pick<Agent, "files">,
-  { place, ref, model }: { place: string; ref?: string; model?: AgentModel },
+  { files, subscription }: Pick<Agent, "files" | "subscription">,
+  { place, ref, isSubscription, model }: {
+    place: string;
+    ref?: string;
+    isSubscription?: boolean;
+    model?: AgentModel;
+  },
 ): Record<string, string> {
   const texts: Record<string, string> = {
     [PLACE]: place,
@@ -130,7 +140,8 @@ export function agentFiles(
   // In one pass: a folder may be named like one of these.
   const stands = /\{(?:place|key_end|model|model_url)\}/g;
   const fill = (text: string) => text.replaceAll(stands, (word) => JSON.stringify(texts[word]).slice(1, -1));
-  return Object.fromEntries(Object.entries(files).map(([path, text]) => [path, fill(text)]));
+  const all = { ...files, ...isSubscription && subscription?.files };
+  return Object.fromEntries(Object.entries(all).map(([path, text]) => [path, fill(text)]));
 }
 
 /** The arguments by which an agent learns its model. @returns undefined: it takes none */

@@ -225,11 +225,12 @@ async function keyOf(place: World["place"], agent: string, chosen?: Record<strin
   const profile = await loadProfile({ profilesDir: join(place.dir, "none") }, agent) as
     & Profile
     & { agent: Agent };
-  return await requireKey(
+  const key = await requireKey(
     client,
     { ...profile, credentials: { ...profile.credentials, labels } },
     chosen,
   );
+  return key?.ref;
 }
 
 Deno.test(
@@ -268,6 +269,21 @@ Deno.test(
     assertEquals((await refusal())[2], "name another one: --credential work");
     assertEquals(await keyOf(place, "opencode", { anthropic: "work" }), work.ref);
     assertEquals((await refusal({ anthropic: "plan" }))[0], "agent.wrong_key");
+  }),
+);
+
+Deno.test(
+  "Codex and the Gemini CLI take a login of a subscription as their key",
+  withKeys([], async ({ place, store }) => {
+    for (const login of ["codex", "gemini"]) {
+      const logins = new Subscriptions(store);
+      const { access } = await logins.save({ login }, {
+        access: `access-token-of-${login}`,
+        refresh: `refresh-token-of-${login}`,
+        facts: {},
+      });
+      assertEquals(await keyOf(place, login), access.ref);
+    }
   }),
 );
 

@@ -1,11 +1,13 @@
 /** Logins of subscriptions against a real authorization server in the published shapes (§9, "Subscriptions"). */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { CredentialStore } from "../../../lib/credential/mod.ts";
+import { CredentialBroker, CredentialStore } from "../../../lib/credential/mod.ts";
+import type { OauthFacts } from "../../../lib/credential/provider.ts";
 import { beginLogin, renewLogin } from "../../../lib/credential/subscription/oauth.ts";
 import { loginFetch } from "../../../lib/credential/subscription/fetch.ts";
 import { Subscriptions } from "../../../lib/credential/subscription/subscriptions.ts";
+import { CredentialDenied } from "../../../lib/network/interface/mod.ts";
 import { HostLogins } from "../../../lib/service/contract/logins.ts";
 import { limitChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";
@@ -310,3 +312,94 @@ Deno.test(
     assert(now.terms.renewed_at > first.terms.renewed_at && !now.terms.problem);
   }),
 );
+
+/** What the published agents send with a login, and neighbours of those places. */
+const AGENTS = {
+  codex: {
+    provider: "openai",
+    file: "/root/.codex/auth.json",
+    models: ["chatgpt.com/backend-api/codex/responses", "chatgpt.com/backend-api/wham/accounts/check"],
+    refused: [
+      "chatgpt.com/backend-api/wham/tasks",
+      "chatgpt.com/backend-api/wham/settings/user",
+      "chatgpt.com/backend-api/conversations",
+      "api.openai.com/v1/responses",
+      "auth.openai.com/oauth/revoke",
+    ],
+    renewal: (facts: OauthFacts, refresh: string) => ({
+      type: "application/json",
+      body: JSON.stringify({
+        client_id: facts.client_id,
+        grant_type: "refresh_token",
+        refresh_reason: "scheduled",
+        refresh_token: refresh,
+      }),
+    }),
+  },
+  gemini: {
+    provider: "google",
+    file: "/root/.gemini/oauth_creds.json",
+    models: [
+      "cloudcode-pa.googleapis.com/v1internal:streamGenerateContent",
+      "oauth2.googleapis.com/tokeninfo",
+      "www.googleapis.com/oauth2/v2/userinfo",
+    ],
+    refused: [
+      "oauth2.googleapis.com/revoke",
+      "www.googleapis.com/drive/v3/files",
+      "generativelanguage.googleapis.com/v1beta/models",
+    ],
+    renewal: (facts: OauthFacts, refresh: string) => ({
+      type: "application/x-www-form-urlencoded",
+      body: new URLSearchParams({
+        refresh_token: refresh,
+        client_id: facts.client_id,
+        client_secret: facts.published_secret!,
+        grant_type: "refresh_token",
+      }).toString(),
+    }),
+  },
+};
+for (const [login, { provider, file, models, refused, renewal }] of Object.entries(AGENTS)) {
+  Deno.test(
+    `the agent of ${login} is logged in with refs: its models get the token, its renewal ends at the host`,
+    withProvider(login, async (world) => {
+      const { facts, store, logins, state } = world;
+      const { access, refresh } = await loggedIn(world);
+      const secrets = await secretsOf(store);
+      const broker = await CredentialBroker.open({
+        ...{ store, logins, providers: [provider], accounts: "stored", vm: "vm-a" },
+      });
+      const [written] = broker.guestFiles();
+      assertEquals(written.path, file);
+      assert(written.text.includes(access.ref) && written.text.includes(refresh!.ref));
+      assert(!secrets.some((secret) => written.text.includes(secret)));
+      assertEquals(broker.guestEnv(), {});
+
+      const ask = (place: string) => {
+        const at = place.indexOf("/");
+        const [host, path] = [place.slice(0, at), place.slice(at)];
+        return broker.inject({ scheme: "https", host, port: 443 }, [
+          [":path", path],
+          ["authorization", `Bearer ${access.ref}`],
+        ]).headers;
+      };
+      for (const place of models) {
+        assertEquals(ask(place).at(-1), ["authorization", `Bearer ${secrets[0]}`], place);
+      }
+      for (const place of refused) assertThrows(() => ask(place), CredentialDenied, undefined, place);
+
+      const { host, pathname: path } = new URL(facts.token);
+      const { type, body } = renewal(facts, refresh!.ref);
+      const answer = await broker.attend({
+        ...{ scheme: "https", host, port: 443, method: "POST", path },
+        headers: [["content-type", type]],
+        body: new TextEncoder().encode(body),
+      });
+      const { access_token, refresh_token } = JSON.parse(new TextDecoder().decode(answer!.body));
+      assertEquals([answer!.status, access_token, refresh_token], [200, access.ref, refresh!.ref]);
+      assertEquals(state.grants, ["authorization_code"]);
+      await broker.close();
+    }),
+  );
+}

@@ -12,6 +12,7 @@ import {
   parseProfile,
 } from "../../../../lib/config/profile/mod.ts";
 import { parseToml } from "../../../../lib/base/toml/mod.ts";
+import type { Parsed } from "../../../helper/json.ts";
 import { decided, http, rule } from "../../../helper/policy.ts";
 
 const NOWHERE = { profilesDir: "/nonexistent" };
@@ -133,7 +134,65 @@ Deno.test("Claude Code knows its folder and the end of its key's ref, and asks a
   assertEquals(known.projects, { [place]: { hasTrustDialogAccepted: true } });
 });
 
+/** Places of an agent with a login, and others at the same hosts. */
+const LOGINS: Record<
+  string,
+  { reaches: [host: string, path: string][]; asks: [host: string, path: string][] }
+> = {
+  codex: {
+    reaches: [["chatgpt.com", "/backend-api/codex/responses"], ["auth.openai.com", "/oauth/token"]],
+    asks: [["chatgpt.com", "/share/x"], ["auth.openai.com", "/api/accounts/deviceauth/usercode"]],
+  },
+  gemini: {
+    reaches: [
+      ["cloudcode-pa.googleapis.com", "/v1internal:streamGenerateContent"],
+      ["oauth2.googleapis.com", "/tokeninfo"],
+      ["www.googleapis.com", "/oauth2/v2/userinfo"],
+    ],
+    asks: [["www.googleapis.com", "/upload/drive/v3/files"], ["accounts.google.com", "/o/oauth2/token"]],
+  },
+};
+for (const [id, { reaches, asks }] of Object.entries(LOGINS)) {
+  Deno.test(`${id} with a login of a subscription reaches what that needs, and asks for the rest`, async () => {
+    const { rules } = await loadProfile(NOWHERE, id);
+    const policy = compilePolicy(
+      Object.entries(rules).map(([id, { action, match, priority = 10 }]) =>
+        rule("profile", id, action, match, { priority })
+      ),
+    );
+    const at = ([host, path]: [string, string]) => decided(policy, http({ host, path, method: "POST" }))[0];
+    assertEquals(reaches.map(at), reaches.map(() => "allow"));
+    assertEquals(asks.map(at), asks.map(() => "ask"));
+    for (const [host] of reaches) assertEquals(decided(policy, dns(host))[0], "allow");
+  });
+}
+
+Deno.test("files for a login take the place of those for a key, and an agent without them has the others", async () => {
+  const filesOf = async (id: string, isSubscription: boolean) => {
+    const { agent } = await loadProfile(NOWHERE, id);
+    return agentFiles(agent!, { place: "/root/a", isSubscription });
+  };
+  const codex = async (isSubscription: boolean) =>
+    parseToml((await filesOf("codex", isSubscription))["/root/.codex/config.toml"], "config.toml")
+      .value as Parsed;
+  const [key, login] = [await codex(false), await codex(true)];
+  assertEquals(key.model_providers.sbx.env_key, "OPENAI_API_KEY");
+  assertEquals(login.model_providers.sbx.env_key, undefined);
+  assertEquals(login.model_providers.sbx.requires_openai_auth, true);
+  assertEquals(login.model_providers.sbx.base_url, "https://chatgpt.com/backend-api/codex");
+  assertEquals(login.projects, { "/root/a": { trust_level: "trusted" } });
+  const gemini = async (isSubscription: boolean) =>
+    JSON.parse((await filesOf("gemini", isSubscription))["/root/.gemini/settings.json"]).security.auth;
+  assertEquals(await gemini(false), { selectedType: "gemini-api-key" });
+  assertEquals(await gemini(true), { selectedType: "oauth-personal" });
+  assertEquals(await filesOf("claude", true), await filesOf("claude", false));
+});
+
 const refusals: [string, string][] = [
+  [
+    "a file for a login outside its folder",
+    '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\n[agent.subscription.files]\n"/a/../b" = ""\n',
+  ],
   ["an agent without a task", '[agent]\ncommand = ["a"]\nheadless = ["a"]\n'],
   ["an agent without a program", '[agent]\ncommand = []\nheadless = ["{prompt}"]\n'],
   ["an unknown key", '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nshell = true\n'],
