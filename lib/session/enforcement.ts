@@ -24,7 +24,7 @@ import { type Contract, detectionsOf, exportRoutesOf, readContract } from "./fil
 import { grantOf } from "./grant.ts";
 import { fileDraft, type HostFile } from "./file_event.ts";
 import { pinsPath, type SessionPaths, sessionPaths } from "./files/paths.ts";
-import type { VmRecord } from "./files/record.ts";
+import { readRecord, type VmRecord } from "./files/record.ts";
 import type { McpSide } from "./mcp.ts";
 import { NetworkAccess } from "./network_access.ts";
 import { decidePort, recordPortClosed } from "./program.ts";
@@ -179,11 +179,18 @@ export class Enforcement {
     const previous = this.#contract;
     await this.#applyBudget(contract);
     this.#apply(contract);
-    this.#broker.grant(grantOf(contract, this.#options.record.credentials));
+    this.#broker.grant(grantOf(contract, await this.#chosenKeys()));
     this.#lifetime.use(contract.corp.vm_minutes);
     await this.recording.use(contract.ledger);
     this.#contract = contract;
     if (mcp || serversDiffer(previous, contract)) await (await this.mcp()).refresh(contract);
+  }
+
+  /** Labels of the keys that the VM uses, which change while it runs; of a record that cannot be read the last ones. */
+  async #chosenKeys(): Promise<VmRecord["credentials"]> {
+    const record = await readRecord(this.#options.paths).catch(() => undefined);
+    if (record) this.#options.record.credentials = record.credentials;
+    return this.#options.record.credentials;
   }
 
   /** Activates a contract's rules and detections, with the access that people have allowed meanwhile. */

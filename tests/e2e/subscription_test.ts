@@ -55,6 +55,23 @@ Deno.test("a guest is logged in with refs, and its renewal ends at the host", as
     assert(!record.includes(received[0].slice(7)), "the token is on record");
     await sbx.ok("logout", "claude");
     assertStringIncludes(await curl("-H", `Authorization: Bearer ${accessToken}`, models), "403");
+
+    // Another key, and another login, while it runs.
+    const key = { provider: "anthropic", secret: `sk-ant-api03-${"wORk1234".repeat(8)}`, label: "work" };
+    const { body } = await sbx.api("POST", "/credentials/add", key);
+    await logIn(sbx, provider);
+    const inGuest = () =>
+      sbx.ok("exec", "vm", "--", "sh", "-c", `echo $ANTHROPIC_API_KEY; grep accessToken ${FILE}`);
+    const ofLogin = await inGuest();
+    assert(!ofLogin.includes(body.ref), ofLogin);
+    assertEquals(
+      await sbx.ok("set", "vm", "--credential", "anthropic=work"),
+      'vm: the key "work" of anthropic\n',
+    );
+    assertStringIncludes(await inGuest(), `${body.ref}\n`);
+    await sbx.ok("exec", "vm", "--", "rm", FILE);
+    await sbx.ok("set", "vm", "--undo-credential", "anthropic");
+    assertEquals(await inGuest(), ofLogin);
   } finally {
     await sbx.dispose();
   }

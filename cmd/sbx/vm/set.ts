@@ -6,7 +6,15 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
 import { IMAGE_OPTION, pullNamedImage } from "./image_option.ts";
-import { DISK_OPTION, diskOf, formatRam, SIZE_OPTIONS, sizeOf } from "./new_vm.ts";
+import {
+  CREDENTIAL_OPTION,
+  credentialsOf,
+  DISK_OPTION,
+  diskOf,
+  formatRam,
+  SIZE_OPTIONS,
+  sizeOf,
+} from "./new_vm.ts";
 
 function changed(
   { cpus, ram_mb, disk, image_reference, profile_id }: VmSummary,
@@ -17,12 +25,20 @@ function changed(
   return [count(cpus, "CPU"), formatRam(ram_mb), `${disk.size_gb} GiB of disk`, ...hasImage ? [image] : []];
 }
 
+function formatKeys(credentials: NonNullable<SetRequest["credentials"]>): string {
+  return Object.entries(credentials).map(([provider, label]) =>
+    label === null ? `the key of ${provider} added last` : `the key "${label}" of ${provider}`
+  ).join(", ");
+}
+
 export const command: Command = {
   name: "set",
-  usage: "NAME [--cpus N] [--ram SIZE] [--disk GB] [--image IMAGE | --undo-image] [--json]",
-  summary: "change the CPUs, memory, disk or image of a stopped VM",
+  usage:
+    "NAME [--cpus N] [--ram SIZE] [--disk GB] [--image IMAGE | --undo-image] [--credential PROVIDER=LABEL] " +
+    "[--undo-credential PROVIDER] [--json]",
+  summary: "change the CPUs, memory, disk or image of a stopped VM, or the keys of any",
   notes: [
-    "They apply from its next start. A disk grows and never shrinks.",
+    "Keys apply at once: in a running VM new requests and programs use them. The rest applies from its next start. A disk grows and never shrinks.",
     "Another image replaces the files below the VM's own changes, which stay. Its next start lists files that both have " +
     "changed, and sbx image conflicts NAME shows them again.",
   ],
@@ -31,18 +47,45 @@ export const command: Command = {
     DISK_OPTION,
     IMAGE_OPTION,
     { name: "undo-image", about: "go back to the image of before" },
+    CREDENTIAL_OPTION,
+    {
+      name: "undo-credential",
+      value: "PROVIDER",
+      about: "use the key of this provider that was added last again (repeatable)",
+      many: true,
+    },
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
   completes: ["vms"],
-  examples: ["sbx set dev --disk 40", "sbx set dev --cpus 4 --ram 8G", "sbx set dev --image golang:1.26"],
+  examples: [
+    "sbx set dev --disk 40",
+    "sbx set dev --cpus 4 --ram 8G",
+    "sbx set dev --image golang:1.26",
+    "sbx set dev --credential anthropic=work",
+  ],
   async run(args) {
     const { cpus, ram_mb } = sizeOf(args);
     const undo = args.has("undo-image");
     if (undo && args.has("image")) throw usageError(command, "give one of --image and --undo-image");
-    const json: SetRequest = { cpus, ram_mb, disk_gb: diskOf(args), ...undo && { undo_image: true } };
+    const credentials: SetRequest["credentials"] = {
+      ...Object.fromEntries(args.list("undo-credential").map((provider) => [provider, null])),
+      ...credentialsOf(args).credentials,
+    };
+    const both = args.list("undo-credential").find((provider) => credentials[provider] !== null);
+    if (both !== undefined) {
+      throw usageError(command, `give one of --credential and --undo-credential for ${both}`);
+    }
+    const hasKeys = Object.keys(credentials).length > 0;
+    const json: SetRequest = {
+      ...{ cpus, ram_mb, disk_gb: diskOf(args) },
+      ...undo && { undo_image: true },
+      ...hasKeys && { credentials },
+    };
     const isNothing = Object.values(json).every((value) => value === undefined) && !args.has("image");
-    if (isNothing) throw usageError(command, "nothing to change: give --cpus, --ram, --disk or --image");
+    if (isNothing) {
+      throw usageError(command, "nothing to change: give --cpus, --ram, --disk, --image or --credential");
+    }
     const client = await connect();
     const path = `/vms/${segment(args.words[0])}`;
     const { arch, available_actions } = await client.json<VmInfo>("GET", `${path}/info`);
@@ -52,7 +95,14 @@ export const command: Command = {
     } else if (args.has("image")) json.image = args.text("image");
     const vm = await client.json<VmSummary>("POST", `${path}/set`, { json });
     if (args.has("json")) await printJson(vm);
-    else await print(`${vm.name}: ${changed(vm, json).join(", ")} from its next start: sbx start ${vm.name}`);
+    else {
+      if (hasKeys) await print(`${vm.name}: ${formatKeys(credentials)}`);
+      if (
+        Object.keys(json).some((key) => key !== "credentials" && json[key as keyof SetRequest] !== undefined)
+      ) {
+        await print(`${vm.name}: ${changed(vm, json).join(", ")} from its next start: sbx start ${vm.name}`);
+      }
+    }
     if (json.image !== undefined && !args.has("json")) {
       note(`its changes stay; sbx set ${vm.name} --undo-image goes back`);
     }

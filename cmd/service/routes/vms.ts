@@ -2,20 +2,24 @@ import type { Hono } from "hono";
 import { vmRoutes } from "../../../lib/client/api/mod.ts";
 import {
   type Bin,
+  type FileParts,
+  giveChosenLogins,
   type HostRecords,
   type ProfilesInForce,
   type ReleaseStanding,
   type Supervisor,
   workOf,
 } from "../../../lib/service/mod.ts";
+import type { Home } from "../../../lib/base/home/mod.ts";
 import { clientOf, handle } from "../handle.ts";
 
 /** Routes of the life of VMs. */
 export function routeVms(
   app: Hono,
-  { supervisor, records, bin, inForce, standing }: {
+  { home, supervisor, records, bin, inForce, standing }: {
+    home: Home;
     supervisor: Supervisor;
-    records: Pick<HostRecords, "stateImage">;
+    records: HostRecords;
     bin: Bin;
     inForce: ProfilesInForce;
     standing: ReleaseStanding;
@@ -74,6 +78,10 @@ export function routeVms(
     const { environment } = vm.record;
     await supervisor.set(vm, body);
     if (vm.record.environment?.key !== environment?.key) await records.stateImage(vm, environment);
+    if (body.credentials) {
+      const parts: FileParts = { ready: (...of) => supervisor.ready(...of), records };
+      await giveChosenLogins({ home, vm, parts }, Object.keys(body.credentials));
+    }
     return supervisor.summary(vm);
   });
   handle(app, vmRoutes.imageConflicts, ({ params }) => supervisor.imageConflicts(supervisor.find(params.id)));

@@ -53,6 +53,7 @@ const BY_CODE: Record<string, number> = {
   "template.off": 409,
   "vm.not_supported": 409,
   "credential.limit": 409,
+  "credential.not_active": 409,
   "profile.incompatible": 409,
   "assets.incompatible": 409,
   "assets.downgrade": 409,

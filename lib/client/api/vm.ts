@@ -318,6 +318,12 @@ export const SetRequest = z.strictObject({
     "OCI image that this home has, in place of the VM's own: the changes on its disk stay",
   ),
   undo_image: z.literal(true).optional().describe("the image that it had before"),
+  credentials: z.record(ProviderId, CredentialLabel.nullable()).refine(
+    (labels) => Object.keys(labels).length <= CREDENTIALS_MAX,
+    `must name at most ${CREDENTIALS_MAX} keys`,
+  ).optional().describe(
+    "labels of the only keys that it uses, by provider, also while it runs; null: the one added last; others stay",
+  ),
 }).refine((change) => Object.values(change).some((value) => value !== undefined), "must change something")
   .refine(({ image, undo_image }) => !(image && undo_image), "cannot have both image and undo_image")
   .openapi("VmSet");
@@ -449,7 +455,7 @@ export const vmRoutes = {
   set: vm(
     "post",
     "set",
-    "the stopped VM, with another size or image from its next start",
+    "the VM: with another size or image from its next start, with other keys at once",
     VmSummary,
     body(SetRequest),
   ),

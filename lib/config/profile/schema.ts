@@ -104,7 +104,7 @@ export const Agent = z.strictObject({
   env: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), noNul(4096)).default({}),
   /** files of its VM, by path, written before its first start */
   files: files.default({}),
-  /** where its credential is a login of a subscription: files in place of those with the same path, or beside them */
+  /** where its credential is a login of a subscription: files over `files`, by path */
   subscription: z.strictObject({ files }).optional(),
 });
 export type Agent = z.output<typeof Agent>;

@@ -3,7 +3,8 @@ import { dirname } from "node:path";
 import { asSbxError } from "../../base/error/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
-import type { Subscription } from "../../credential/mod.ts";
+import { log } from "../../base/log/mod.ts";
+import { CredentialStore, storePath, type Subscription, Subscriptions } from "../../credential/mod.ts";
 import { grantOf, readContract } from "../../session/mod.ts";
 import { type FileParts, VmFiles } from "../run/transfer.ts";
 import type { Vm } from "../vm/vm.ts";
@@ -51,4 +52,17 @@ export async function giveLoginFiles(
     }
   }));
   return given.flat();
+}
+
+/** Writes the files of the logins that a VM has chosen meanwhile, if it runs. */
+export async function giveChosenLogins(
+  { home, vm, parts }: { home: Home; vm: Vm; parts: FileParts },
+  providers: readonly string[],
+): Promise<void> {
+  const logins = new Subscriptions(new CredentialStore(storePath(home))).list();
+  for (const login of logins.filter(({ provider }) => providers.includes(provider))) {
+    for (const { name, problem } of await giveLoginFiles({ home, vms: [vm], parts }, login)) {
+      if (problem !== undefined) log.warn(`${name} has the files of its login from its next start:`, problem);
+    }
+  }
 }

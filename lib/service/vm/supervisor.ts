@@ -33,6 +33,7 @@ import type { Notices } from "../notice.ts";
 import type { Registry } from "./registry.ts";
 import type { Sessions } from "../record/sessions.ts";
 import { acceleratorOf, type Asker, comesBack, forgetMemory, keptMachine } from "./suspension.ts";
+import { changeCredentials } from "./credential_change.ts";
 import { growDisk } from "./disk.ts";
 import { finishChange, imageConflicts, imageRecord, withImage } from "./image_change.ts";
 import { removeLeftSpares } from "./vm_files.ts";
@@ -266,32 +267,40 @@ export class Supervisor {
   }
 
   /**
-   * Gives a VM that has ended another size or image. Processors and memory are from its next start on the ones asked for, unless
+   * Gives a VM that has ended another size or image, and any VM other keys. Processors and memory are from its next start on the ones asked for, unless
    * corp has locked others meanwhile.
    *
-   * @throws {SbxError} `settings.corp_locked`, `disk.shrinks`, `disk.full`, as {@linkcode withImage}, and as
+   * @throws {SbxError} `settings.corp_locked`, `disk.shrinks`, `disk.full`, as {@linkcode withImage}, as
+   * {@linkcode changeCredentials}, and as
    * {@linkcode makeBoot} for that size and image
    */
-  async set(vm: Vm, change: SetRequest): Promise<void> {
-    this.#require(vm, "set");
+  async set(vm: Vm, { credentials, ...change }: SetRequest): Promise<void> {
+    const isSized = Object.values(change).some((value) => value !== undefined);
+    // Keys change while it lives too, except in its boot.
+    if (isSized || vm.record.parent || vm.damaged || vm.state.state === "Booting") this.#require(vm, "set");
     await exclusive(vm, "set", async () => {
-      requireUnlocked(this.#settings, change);
-      const { disk_gb, image, undo_image, ...machine } = change;
-      const { home } = this.#options;
-      const asked = { ...await readRequest(vm.paths, vm.record), ...machine };
-      const isOther = image !== undefined || undo_image === true;
-      // No removal takes the image meanwhile.
-      await keepingEnvironments(home, async () => {
-        const request = isOther ? await withImage(home, vm, asked, { image, undo_image }) : asked;
-        const { record: { cpus, ram_mb } } = await makeBoot(this.#options, vm.record.profile_id, request);
-        if (disk_gb !== undefined) await growDisk(vm, disk_gb);
-        await writeRequest(vm.paths, request);
-        const images = isOther ? await imageRecord(home, request) : {};
-        const record = { ...vm.record, cpus, ram_mb, scratch_gb: disk_gb ?? vm.record.scratch_gb, ...images };
-        await writeRecord(vm.paths, record);
-        vm.record = record;
-      });
+      if (isSized) await this.#resize(vm, change);
+      if (credentials) await changeCredentials(this.#options.home, vm, credentials);
       this.#states.tell(vm);
+    });
+  }
+
+  async #resize(vm: Vm, change: Omit<SetRequest, "credentials">): Promise<void> {
+    requireUnlocked(this.#settings, change);
+    const { disk_gb, image, undo_image, ...machine } = change;
+    const { home } = this.#options;
+    const asked = { ...await readRequest(vm.paths, vm.record), ...machine };
+    const isOther = image !== undefined || undo_image === true;
+    // No removal takes the image meanwhile.
+    await keepingEnvironments(home, async () => {
+      const request = isOther ? await withImage(home, vm, asked, { image, undo_image }) : asked;
+      const { record: { cpus, ram_mb } } = await makeBoot(this.#options, vm.record.profile_id, request);
+      if (disk_gb !== undefined) await growDisk(vm, disk_gb);
+      await writeRequest(vm.paths, request);
+      const images = isOther ? await imageRecord(home, request) : {};
+      const record = { ...vm.record, cpus, ram_mb, scratch_gb: disk_gb ?? vm.record.scratch_gb, ...images };
+      await writeRecord(vm.paths, record);
+      vm.record = record;
     });
   }
 

@@ -5,9 +5,14 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
 import { userName } from "../../../lib/base/user/mod.ts";
 import { caFiles, openCa } from "../../../lib/network/ca/mod.ts";
+import { CredentialStore, storePath } from "../../../lib/credential/mod.ts";
+import { readRequest } from "../../../lib/service/vm/boot.ts";
+import { changeCredentials } from "../../../lib/service/vm/credential_change.ts";
 import { infoOf, requireAction, type Vm } from "../../../lib/service/vm/vm.ts";
+import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
+import { CallServer } from "../../../lib/session/ipc/mod.ts";
 import { Enforcement } from "../../../lib/session/enforcement.ts";
-import { sessionPaths, writeContract } from "../../../lib/session/mod.ts";
+import { readRecord, sessionPaths, writeContract, writeRecord } from "../../../lib/session/mod.ts";
 import { Qemu } from "../../../lib/machine/vm/mod.ts";
 import { execEvent } from "../../helper/ledger.ts";
 import { contractOf } from "../../helper/session_gate.ts";
@@ -156,3 +161,55 @@ Deno.test("what a VM says of itself: why it is paused, and that it has no networ
     assertStringIncludes(hint!, "raise ledger.max_size_mb");
   }
 });
+
+const KEYS = ["work", "home"].map((label) => ({
+  provider: "anthropic",
+  secret: `sk-ant-api03-${label.repeat(16)}`,
+  label,
+}));
+
+Deno.test("a VM that runs gets another key of its provider at once, and keeps the former one where it cannot", () =>
+  withEnforcement({}, async ({ home, paths, enforcement }) => {
+    const contract = contractOf("");
+    await writeContract(paths, { ...contract, profile: { ...contract.profile, providers: ["anthropic"] } });
+    const [work, last] = await new CredentialStore(storePath(home)).add(KEYS);
+    const record = recordOf(crypto.randomUUID(), "v");
+    await writeRecord(paths, record);
+    await Deno.mkdir(dirname(paths.socket), { recursive: true });
+    let isBroken = false;
+    const server = new CallServer(
+      Deno.listen({ transport: "unix", path: paths.socket }),
+      async (_, { reply }) => {
+        if (isBroken) return await reply({ t: "Failed", code: "policy.invalid", message: "it will not" });
+        await enforcement.refresh();
+        return await reply({ t: "Ok" });
+      },
+    );
+    const state = { state: "Running" };
+    const vm = { paths, record, state, process: new VmProcess(paths.socket) } as unknown as Vm;
+    const inGuest = async () => (await enforcement.freshEnv()).ANTHROPIC_API_KEY;
+    await enforcement.refresh();
+    assertEquals(await inGuest(), last.ref);
+
+    await changeCredentials(home, vm, { anthropic: "work" });
+    assertEquals([await inGuest(), vm.record.credentials], [work.ref, { anthropic: "work" }]);
+    assertEquals((await readRequest(paths, record)).credentials, { anthropic: "work" });
+    for (
+      const [change, code] of [
+        [{ anthropic: "play" }, "credential.not_found"],
+        [{ github: "work" }, "credential.not_granted"],
+      ] as const
+    ) {
+      assertEquals((await assertRejects(() => changeCredentials(home, vm, change), SbxError)).code, code);
+    }
+    isBroken = true;
+    const refused = await assertRejects(() => changeCredentials(home, vm, { anthropic: "home" }), SbxError);
+    assertEquals(refused.code, "credential.not_active");
+    isBroken = false;
+    await enforcement.refresh();
+    assertEquals([await inGuest(), (await readRecord(paths)).credentials], [work.ref, { anthropic: "work" }]);
+
+    await changeCredentials(home, vm, { anthropic: null });
+    assertEquals([await inGuest(), vm.record.credentials], [last.ref, undefined]);
+    await server.close();
+  }));
