@@ -4,7 +4,7 @@ import { ReportBody } from "../lib/fleet/ship/report.ts";
 import { AggregatorDefinition } from "../lib/mcp/definition.ts";
 import { Manifest, ManifestOrigin } from "../lib/release/asset/schema.ts";
 import { ProofFile } from "../lib/release/memory/proof.ts";
-import { RepositoryRecord } from "../lib/repo/store.ts";
+import { RepositoryRecord } from "../lib/repo/record.ts";
 import { type Schema, shape } from "./docs_api.ts";
 import { interfacesOf } from "./docs_reports.ts";
 import { framesTable } from "./docs_wire.ts";

@@ -4,10 +4,11 @@ import { ignore, SbxError } from "../base/error/mod.ts";
 import type { ProgressSink } from "../base/progress/mod.ts";
 import { writeBundle } from "./git.ts";
 import { AGAIN, CLONE, type Guest, hasGit, LIVE, runScript, UNPACK, unpackPlain } from "./guest.ts";
-import { STEP_SECONDS } from "./limit.ts";
+import { SOURCES_MAX, STEP_SECONDS } from "./limit.ts";
 import { requireContent, type Snapshot, takeSnapshot } from "./snapshot.ts";
 import { type Source, sourcesOf } from "./source.ts";
-import { type RepositoryRecord, Room, type Store, storeOf, type Unit } from "./store.ts";
+import { nameOf, type RecordedSource, type RepositoryRecord, type Unit } from "./record.ts";
+import { Room, type Store, storeOf } from "./store.ts";
 import { plain } from "../base/print/mod.ts";
 import { exactText, fromLatin1, splitNul } from "./text.ts";
 
@@ -20,6 +21,8 @@ export interface BringOptions {
   place?: string;
   /** take files along that look like secrets */
   withSecrets?: boolean;
+  /** nothing of it comes back; default: as the last time, at first it does */
+  isReadOnly?: boolean;
   /** send the files alone to a VM without git */
   allowsPlain?: boolean;
   progress: ProgressSink;
@@ -27,10 +30,14 @@ export interface BringOptions {
 
 /** Units brought in, and files left out. */
 export interface BroughtIn {
+  /** by which commands know it in this VM */
+  name: string;
   dir: string;
   /** folder in the guest, where to work */
   place: string;
   is_repository: boolean;
+  /** true: nothing of it comes back */
+  is_read_only?: boolean;
   branch?: string;
   head?: string;
   /** uncommitted changes went in too */
@@ -59,21 +66,26 @@ const BYTES_ONLY = "* -text -eol -ident -filter -diff -merge -working-tree-encod
 export interface Part {
   source: Source;
   store: Store;
+  /** its folder in the room */
+  storeName: string;
   state: Snapshot;
   before?: Unit;
 }
+
+/** Where a source is in the guest, and by which name. */
+type Placed = Pick<RecordedSource, "name" | "dir" | "place" | "is_read_only">;
 
 /**
  * Where a folder goes by default: on the disk of the guest, several times faster than its workspace
  * (docs/guides/repositories.md).
  */
 export function defaultPlace(dir: string): string {
-  return `/root/${basename(dir).replaceAll(/[^A-Za-z0-9._-]/g, "_").replace(/^[.-]+/, "") || "folder"}`;
+  return `/root/${nameOf(dir, [])}`;
 }
 
 /**
- * Brings a git repository with its submodules, or a plain folder, into a running VM; again later, if nothing was changed
- * there.
+ * Brings a git repository with its submodules, or a plain folder, into a running VM, beside others; again later, if nothing
+ * was changed there.
  *
  * @throws {SbxError} `repo.other_folder`, `repo.exists`, `repo.diverged`, `repo.guest_failed`, …
  */
@@ -83,38 +95,55 @@ export async function bringIn(guest: Guest, options: BringOptions): Promise<Brou
   const sources = await sourcesOf(options.dir);
   const [{ dir }] = sources;
   const room = new Room(options.room);
-  const record = await room.read();
-  const place = placeOf(options, dir, record, guest);
   await Deno.mkdir(options.room, { recursive: true, mode: 0o700 });
+  using _lock = await room.lock("bring");
+  const record = await room.read();
+  const known = record?.sources.find((source) => source.dir === dir);
+  const placed = placeOf(options, dir, record, guest);
+  const { place } = placed;
+  const taken = record?.sources.flatMap(({ units }) => units.map(({ store }) => store)) ?? [];
   const parts: Part[] = [];
-  for (const [at, source] of sources.entries()) {
-    const store = await storeOf(source, room.store(at));
+  for (const source of sources) {
+    const before = known?.units.find(({ path }) => path === source.path);
+    const storeName = before?.store ?? await room.newStore(taken);
+    taken.push(storeName);
+    const store = await storeOf(source, room.store(storeName));
     const state = await takeSnapshot(source, store, withSecrets);
     requireContent(state, source);
-    parts.push({ source, store, state, before: record?.units.find(({ path }) => path === source.path) });
+    parts.push({ source, store, storeName, state, before });
   }
   progress.stage("sending", await sizeOf(parts));
   if (options.allowsPlain && !await hasGit(guest)) {
-    for (const [at, part] of parts.entries()) {
-      await sendPlain(guest, part, at === 0 ? place : `${place}/${part.source.path}`, progress);
-    }
-    return { ...reportOf(sources, place, parts.map(({ state }) => state)), is_plain: true };
+    for (const part of parts) await sendPlain(guest, part, placeIn(place, part.source.path), progress);
+    return { ...reportOf(sources, placed, parts), is_plain: true };
   }
-  for (const part of parts) {
-    await send(guest, part, part.source.path === "" ? place : `${place}/${part.source.path}`, progress);
-  }
-  const units = parts.map(({ source, state, before }) => unitOf(source, state, before));
-  await room.write({ version: 1, dir, place, units });
-  return reportOf(sources, place, parts.map(({ state }) => state));
+  for (const part of parts) await send(guest, part, placeIn(place, part.source.path), progress);
+  await note(room, placed, parts);
+  return reportOf(sources, placed, parts);
+}
+
+/** Place of a unit. @param place of its source @param path below that */
+export function placeIn(place: string, path: string): string {
+  return path === "" ? place : `${place}/${path}`;
+}
+
+/** Notes beside the VM what went in, with the other sources as they are by now. */
+async function note(room: Room, placed: Placed & { is_live?: boolean }, parts: Part[]): Promise<void> {
+  using _lock = await room.lock();
+  const sources = (await room.read())?.sources ?? [];
+  const at = sources.findIndex(({ dir }) => dir === placed.dir);
+  const units = parts.map((part) => unitOf(part, sources[at]?.units));
+  sources.splice(at < 0 ? sources.length : at, at < 0 ? 0 : 1, { ...placed, units });
+  await room.write({ version: 2, sources });
 }
 
 /** What went in, for a person. */
-function reportOf(sources: Source[], place: string, states: Snapshot[]): BroughtIn {
-  const [{ dir, isRepository }] = sources;
+function reportOf(sources: Source[], placed: Placed, parts: Part[]): BroughtIn {
+  const [{ isRepository }] = sources;
+  const states = parts.map(({ state }) => state);
   const [{ head, branch }] = states;
   return {
-    dir,
-    place,
+    ...placed,
     is_repository: isRepository,
     branch,
     head,
@@ -126,31 +155,73 @@ function reportOf(sources: Source[], place: string, states: Snapshot[]): Brought
   };
 }
 
+/** @throws {SbxError} `repo.other_folder`, `usage.invalid`, `repo.too_large`: too many */
 function placeOf(
   options: BringOptions,
   dir: string,
   record: RepositoryRecord | undefined,
   guest: Guest,
-): string {
-  if (record?.is_live) {
-    throw new SbxError("repo.other_folder", `"${guest.name}" has "${record.dir}" itself: nothing is sent`, {
+): Placed {
+  const sources = record?.sources ?? [];
+  const known = sources.find((source) => source.dir === dir);
+  if (known?.is_live) {
+    throw new SbxError("repo.other_folder", `"${guest.name}" has "${dir}" itself: nothing is sent`, {
       hint: "the VM shares the folder's files; for git in the VM to get new commits, create another VM",
     });
   }
-  if (record && record.dir !== dir) {
-    throw new SbxError("repo.other_folder", `"${guest.name}" has "${record.dir}" already`, {
-      hint: "a VM takes one folder; create another VM for this one",
+  const wanted = options.place?.replace(/(?<=.)\/+$/, "");
+  if (known) return again(options, known, wanted, guest);
+  if (sources.length >= SOURCES_MAX) {
+    throw new SbxError("repo.too_many", `"${guest.name}" has ${sources.length} repositories and folders`, {
+      hint: "create another VM for more",
     });
   }
-  const place = options.place ?? record?.place ?? defaultPlace(dir);
-  if (record && record.place !== place) {
-    throw new SbxError("repo.other_folder", `"${dir}" is at "${record.place}" in "${guest.name}" already`);
-  }
+  const name = nameOf(wanted ?? dir, sources.map(({ name }) => name));
+  const place = wanted ?? freePlace(name, sources);
   if (!place.startsWith("/") || place.split("/").includes("..") || /[\0\n]/.test(place)) {
     throw new SbxError("usage.invalid", `"${place}" is not an absolute path in the VM`);
   }
-  return place.replace(/\/+$/, "");
+  const other = sources.find((source) => isWithin(place, source.place) || isWithin(source.place, place));
+  if (other) {
+    throw new SbxError("repo.other_folder", `"${guest.name}" has "${other.dir}" at "${other.place}"`, {
+      hint: "give a place that is not within it, and does not contain it: --to PATH",
+    });
+  }
+  return { name, dir, place, ...options.isReadOnly && { is_read_only: true } };
 }
+
+/** The place and use of a source that is there already, which stay. */
+function again(
+  { isReadOnly }: BringOptions,
+  { name, dir, place, is_read_only = false }: RecordedSource,
+  wanted: string | undefined,
+  guest: Guest,
+): Placed {
+  if (wanted !== undefined && wanted !== place) {
+    throw new SbxError("repo.other_folder", `"${dir}" is at "${place}" in "${guest.name}" already`);
+  }
+  if (isReadOnly && !is_read_only) {
+    throw new SbxError(
+      "repo.other_folder",
+      `"${dir}" is in "${guest.name}" already, and its work comes back`,
+      {
+        hint: `sbx push DIR ${guest.name}, without --read-only, updates it`,
+      },
+    );
+  }
+  return { name, dir, place, ...is_read_only && { is_read_only } };
+}
+
+/** The default place of a name, with a number where another source is there. */
+function freePlace(name: string, sources: RecordedSource[]): string {
+  let place = `/root/${name}`;
+  for (let number = 2; sources.some((source) => source.place === place); number++) {
+    place = `/root/${name}-${number}`;
+  }
+  return place;
+}
+
+const isWithin = (path: string, folder: string) => path === folder || path.startsWith(`${folder}/`);
 
 /** `bytes` on their way, roughly: a bundle is about as large as the packs it is made of. */
 async function sizeOf(parts: Part[]): Promise<number> {
@@ -284,18 +355,18 @@ async function* counted(
   }
 }
 
-function unitOf(
-  { path, isRepository }: Source,
-  { head, branch, work }: Snapshot,
-  before: Unit | undefined,
-): Unit {
+/** @param now units of the source by now: a pull may have taken work meanwhile */
+function unitOf({ source, state, storeName }: Part, now: Unit[] = []): Unit {
+  const { path, isRepository } = source;
+  const { head, branch, work } = state;
   return {
     path,
     is_repository: isRepository,
     head: isRepository ? head : work,
     branch,
     work,
-    pulled: before?.pulled ?? {},
+    pulled: now.find((unit) => unit.path === path)?.pulled ?? {},
+    store: storeName,
   };
 }
 
@@ -330,11 +401,13 @@ export async function bringLive(guest: Guest, options: LiveOptions): Promise<Bro
   const [source] = await sourcesOf(options.dir);
   const room = new Room(options.room);
   await Deno.mkdir(options.room, { recursive: true, mode: 0o700 });
-  const store = await storeOf(source, room.store(0));
+  using _lock = await room.lock("bring");
+  const storeName = await room.newStore([]);
+  const store = await storeOf(source, room.store(storeName));
   // Without the secrets: their files are masked, and no commit of the guest has them.
   const state = await takeSnapshot(source, store, false);
   requireContent(state, source);
-  const part = { source, store, state };
+  const part = { source, store, storeName, state };
   progress.stage("sending", await sizeOf([part]));
   await nameRefs(part);
   const file = await carry(guest, writeBundle(store.git, []), progress);
@@ -348,9 +421,9 @@ export async function bringLive(guest: Guest, options: LiveOptions): Promise<Bro
   const { head = state.work, branch = "", work } = state;
   const args = [place, file, head, branch, work, format, shallow.trim(), name, email, gitDir];
   await runScript(guest, LIVE, args, STEP_SECONDS);
-  const unit = { path: "", is_repository: true, head: state.head, branch: state.branch, work, pulled: {} };
-  await room.write({ version: 1, dir: source.dir, place, is_live: true, units: [unit] });
-  return reportOf([source], place, [state]);
+  const placed = { name: nameOf(place, []), dir: source.dir, place };
+  await note(room, { ...placed, is_live: true }, [part]);
+  return reportOf([source], placed, [part]);
 }
 
 // Files of a folder as one stream, by the host's tar, which keeps links, modes and times.

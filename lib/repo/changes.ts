@@ -33,6 +33,10 @@ export interface CommitLine {
 
 /** Changes of one repository or folder. */
 export interface UnitChanges {
+  /** name of its source in the VM */
+  repository: string;
+  /** above its paths for people, as in {@linkcode UnitWork} */
+  label: string;
   /** below the folder; "" for that itself */
   path: string;
   base: string;
@@ -70,6 +74,8 @@ export async function changesOf(work: UnitWork): Promise<UnitChanges> {
   const files: FileChange[] = [];
   for (let at = 0; at + 1 < raw.length; at += 2) files.push(changeOf(raw[at], raw[at + 1], counts));
   return {
+    repository: work.source.name,
+    label: work.label,
     path: unit.path,
     base: unit.work,
     tip,

@@ -16,6 +16,10 @@ const UNFINISHED = /^tmp_(?:pack|idx|rev)_/;
 
 /** Result of a pull into a repository. */
 export interface Landed {
+  /** name of the source in the VM */
+  repository: string;
+  /** folder of the person */
+  dir: string;
   /** below the folder; "" for that itself */
   path: string;
   branch: string;
@@ -57,7 +61,14 @@ export async function landBranch(
   await person.run(["update-ref", "--create-reflog", "-m", reason, ref, commit, old]);
   unit.pulled[branch] = commit;
   const count = await person.text(["rev-list", "--count", commit, ...unit.head ? [`^${unit.head}`] : []]);
-  return { path: unit.path, branch, commit, commits: Number(count) };
+  return {
+    repository: work.source.name,
+    dir: work.dir,
+    path: unit.path,
+    branch,
+    commit,
+    commits: Number(count),
+  };
 }
 
 /** @returns the commit that the branch has, or zeros */

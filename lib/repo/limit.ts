@@ -43,3 +43,6 @@ export const GIT_ALLOCATION = 1024 ** 3;
 
 /** Longest step in the guest, in `s`. */
 export const STEP_SECONDS = 3600;
+
+/** Most repositories and folders of one VM. */
+export const SOURCES_MAX = 32;

@@ -36,6 +36,7 @@ export {
   pullWork,
   requireRepository,
 } from "./pull.ts";
+export { type RepositoryRecord, returning } from "./record.ts";
 export { Room, Untaken } from "./store.ts";
 export { personGit, sourcesOf } from "./source.ts";
 export { noteUntaken, type UnitWork, untakenOf, Work } from "./work.ts";

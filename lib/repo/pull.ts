@@ -10,13 +10,18 @@ import {
   type Landed,
   landFolder,
 } from "./land.ts";
+import { Git } from "./git.ts";
 import { shown } from "./text.ts";
-import type { UnitWork, Work } from "./work.ts";
+import { returning } from "./record.ts";
+import { choose, type UnitWork, type Work } from "./work.ts";
 
 export interface PullOptions {
   /** default `sbx/NAME`, and for a part of the work `sbx/NAME-2`, … where that holds something else; repositories only */
   branch?: string;
-  /** only these paths, as one commit on the brought-in state */
+  /**
+   * only these paths, as one commit on the brought-in state; where several sources come back, below the name of one, and the
+   * name alone is all of it
+   */
   paths?: string[];
 }
 
@@ -29,8 +34,8 @@ export interface Pulled {
   is_unchanged: boolean;
 }
 
-/** Entries that a person accepted, by the path of their unit. */
-export type Accepted = ReadonlyMap<string, Entry[]>;
+/** Entries that a person accepted. */
+export type Accepted = ReadonlyMap<UnitWork, Entry[]>;
 
 /**
  * Takes all work: the guest's commits plus one for uncommitted changes, or with `paths` one commit of those.
@@ -38,12 +43,13 @@ export type Accepted = ReadonlyMap<string, Entry[]>;
  * @throws {SbxError} errors of {@linkcode landBranch} and {@linkcode landFolder}; `repo.no_change`
  */
 export async function pullWork(work: Work, { branch, paths = [] }: PullOptions = {}): Promise<Pulled> {
-  if (paths.length > 0) return await pullAccepted(work, await acceptPaths(work, paths), { branch });
-  return await land(
-    work,
-    () => Promise.resolve(branch ?? branchOf(work)),
-    async (unit) => unit.unit.is_repository ? unit.tip : await entriesOf(unit, []),
-  );
+  const parts = await acceptPaths(work, paths);
+  return await land(work, async (unit) => {
+    const entries = parts.get(unit);
+    if (entries) return await partOf(work, unit, entries, branch);
+    if (!unit.unit.is_repository) return await entriesOf(unit, []);
+    return { commit: unit.tip, branch: await branchOf(work, unit, branch) };
+  });
 }
 
 /** Takes the changes that a person accepted. */
@@ -52,13 +58,27 @@ export async function pullAccepted(
   accepted: Accepted,
   { branch }: PullOptions = {},
 ): Promise<Pulled> {
-  const name = async (unit: UnitWork, commit: string) =>
-    branch ?? await freeBranch(unit, branchOf(work), commit);
-  return await land(work, name, async (unit) => {
-    const entries = accepted.get(unit.unit.path) ?? [];
-    if (entries.length === 0) return undefined;
-    return unit.unit.is_repository ? await commitOf(unit, entries, `Work of ${work.vm}`) : entries;
-  });
+  return await land(
+    work,
+    async (unit) => await partOf(work, unit, accepted.get(unit) ?? [], branch),
+  );
+}
+
+/** A commit for a branch of a repository, or entries for a folder. */
+type Taken = { commit: string; branch: string } | Entry[];
+
+/** Some entries of a unit, of a repository as a commit. @returns undefined: none of them */
+async function partOf(
+  work: Work,
+  unit: UnitWork,
+  entries: Entry[],
+  branch: string | undefined,
+): Promise<Taken | undefined> {
+  if (entries.length === 0) return undefined;
+  if (!unit.unit.is_repository) return entries;
+  const commit = await commitOf(unit, entries, `Work of ${work.vm}`);
+  const name = await branchOf(work, unit, branch);
+  return { commit, branch: branch === undefined ? await freeBranch(unit, name, commit) : name };
 }
 
 /**
@@ -68,35 +88,39 @@ export async function pullAccepted(
  * @throws {SbxError} `repo.no_change`: a path is not among the changes
  */
 export async function changesToPull(work: Work, paths: string[] = []): Promise<UnitChanges[]> {
-  const changes = await Promise.all(work.units.map(changesOf));
-  if (paths.length === 0) return changes;
-  const accepted = await acceptPaths(work, paths);
-  return changes.map((unit) => {
-    const taken = new Set(accepted.get(unit.path)?.map(({ path }) => path));
+  const parts = await acceptPaths(work, paths);
+  return await Promise.all(work.units.map(async (unit) => {
+    const changes = await changesOf(unit);
+    const entries = parts.get(unit);
+    if (!entries) return changes;
+    const taken = new Set(entries.map(({ path }) => path));
     const notable = new Set(Array.from(taken, shown));
     return {
-      ...unit,
-      files: unit.files.filter(({ path }) => taken.has(path)),
-      notable: unit.notable.filter((path) => notable.has(path)),
+      ...changes,
+      files: changes.files.filter(({ path }) => taken.has(path)),
+      notable: changes.notable.filter((path) => notable.has(path)),
     };
-  });
+  }));
 }
 
-async function acceptPaths(work: Work, paths: string[]): Promise<Accepted> {
-  const byUnit = new Map<string, string[]>();
-  for (const path of paths) {
-    const parts = path.split("/").filter((part) => part !== "" && part !== ".");
-    if (path.startsWith("/") || parts.includes("..") || parts.length === 0) throw notInside(path);
-    const clean = parts.join("/");
-    // The innermost: submodules come after their parents.
-    const unit = work.units.findLast(({ unit }) => unit.path === "" || clean.startsWith(`${unit.path}/`))!;
-    const below = unit.unit.path === "" ? clean : clean.slice(unit.unit.path.length + 1);
-    byUnit.set(unit.unit.path, [...byUnit.get(unit.unit.path) ?? [], below]);
-  }
-  const accepted = new Map<string, Entry[]>();
-  for (const unit of work.units) {
-    const wanted = byUnit.get(unit.unit.path);
-    if (wanted) accepted.set(unit.unit.path, await entriesOf(unit, wanted));
+/** The entries at some paths. @returns without the units of which all is taken */
+async function acceptPaths(work: Work, paths: string[]): Promise<Map<UnitWork, Entry[]>> {
+  const accepted = new Map<UnitWork, Entry[]>();
+  for (const { source, paths: below } of choose(work.record, paths)) {
+    if (below.length === 0) continue;
+    const units = work.units.filter((unit) => unit.source.name === source.name);
+    const wanted = new Map(units.map((unit): [UnitWork, string[]] => [unit, []]));
+    for (const path of below) {
+      const parts = path.split("/").filter((part) => part !== "" && part !== ".");
+      if (path.startsWith("/") || parts.includes("..") || parts.length === 0) throw notInside(path);
+      const clean = parts.join("/");
+      // The innermost: submodules come after their parents.
+      const unit = units.findLast(({ unit }) => unit.path === "" || clean.startsWith(`${unit.path}/`))!;
+      wanted.get(unit)!.push(unit.unit.path === "" ? clean : clean.slice(unit.unit.path.length + 1));
+    }
+    for (const [unit, each] of wanted) {
+      accepted.set(unit, each.length === 0 ? [] : await entriesOf(unit, each));
+    }
   }
   return accepted;
 }
@@ -107,7 +131,26 @@ function notInside(path: string): SbxError {
   });
 }
 
-const branchOf = ({ vm }: Work) => `sbx/${vm}`;
+/**
+ * Name of the branch of a unit: the wanted one, or `sbx/VM`. Where an earlier source is a worktree of the same repository,
+ * which has each branch once, the name of the source follows.
+ */
+async function branchOf(work: Work, { source, unit, person }: UnitWork, wanted?: string): Promise<string> {
+  const name = wanted ?? `sbx/${work.vm}`;
+  const common = await commonDir(person);
+  for (const other of returning(work.record)) {
+    if (other.name === source.name) return name;
+    const [{ is_repository }] = other.units;
+    if (unit.path !== "" || !is_repository) continue;
+    const theirs = await Git.ofPerson(other.dir).then(commonDir).catch(() => undefined);
+    if (theirs === common) return `${name}-${source.name.replaceAll(/[^A-Za-z0-9_-]+/g, "-")}`;
+  }
+  return name;
+}
+
+async function commonDir(git: Git): Promise<string> {
+  return await git.text(["rev-parse", "--path-format=absolute", "--git-common-dir"]);
+}
 
 /** Most names of branches that are tried. */
 const NAMES_MAX = 1000;
@@ -127,43 +170,57 @@ async function freeBranch({ person, store }: UnitWork, branch: string, commit: s
 
 async function land(
   work: Work,
-  branch: (unit: UnitWork, commit: string) => Promise<string>,
-  what: (unit: UnitWork) => Promise<string | Entry[] | undefined>,
+  what: (unit: UnitWork) => Promise<Taken | undefined>,
 ): Promise<Pulled> {
   const pulled: Pulled = { branches: [], is_unchanged: work.units.every(({ isUnchanged }) => isUnchanged) };
   using _lock = await work.room.lock();
   await refresh(work);
   for (const unit of work.units.toReversed()) {
     const found = unit.isUnchanged ? undefined : await what(unit);
-    if (typeof found === "string") {
-      pulled.branches.unshift(
-        await landBranch(unit, found, await branch(unit, found), `sbx: work of ${work.vm}`),
-      );
-      await work.room.write(work.record);
-    } else if (found) {
-      pulled.folder = await landFolder(unit, found);
-      await adopt(unit, found, pulled.folder);
-      await work.room.write(work.record);
+    if (!found) continue;
+    if (Array.isArray(found)) {
+      const landed = await landFolder(unit, found);
+      await adopt(unit, found, landed);
+      pulled.folder = joined(pulled.folder, unit, landed);
+    } else {
+      const reason = `sbx: work of ${work.vm}`;
+      pulled.branches.unshift(await landBranch(unit, found.commit, found.branch, reason));
     }
+    await work.room.write(work.record);
   }
   return pulled;
 }
 
+/** Files of several folders, each with the name of its own above. */
+function joined(before: FolderLanded | undefined, { label }: UnitWork, landed: FolderLanded): FolderLanded {
+  const named = (paths: string[]) => paths.map((path) => label === "" ? path : `${label}/${path}`);
+  return {
+    written: [...named(landed.written), ...before?.written ?? []],
+    removed: [...named(landed.removed), ...before?.removed ?? []],
+    conflicts: [...named(landed.conflicts), ...before?.conflicts ?? []],
+  };
+}
+
 /**
- * Rereads the work taken since it was collected.
+ * Rereads the record: the work taken since it was collected, and sources brought in since.
  *
  * @throws {SbxError} `repo.changed`: the base of comparison has changed
  */
-async function refresh({ vm, room, record }: Work): Promise<void> {
-  const units = (await room.read())?.units ?? [];
-  for (const unit of record.units) {
-    const now = units.find(({ path }) => path === unit.path);
-    if (now?.work !== unit.work) {
-      throw new SbxError("repo.changed", `work of "${vm}" was taken or a folder was brought in meanwhile`, {
-        hint: "read the changes again, then choose",
-      });
+async function refresh(work: Work): Promise<void> {
+  const record = await work.room.read();
+  for (const unit of work.units) {
+    const source = record?.sources.find(({ dir }) => dir === unit.source.dir);
+    const now = source?.units.find(({ path }) => path === unit.unit.path);
+    if (!record || !source || now?.work !== unit.unit.work) {
+      throw new SbxError(
+        "repo.changed",
+        `work of "${work.vm}" was taken or a folder was brought in meanwhile`,
+        { hint: "read the changes again, then choose" },
+      );
     }
-    unit.pulled = now.pulled;
+    work.record = record;
+    unit.source = source;
+    unit.unit = now;
   }
 }
 
@@ -184,9 +241,9 @@ async function adopt(work: UnitWork, entries: Entry[], { conflicts }: FolderLand
 
 /** @throws {SbxError} `usage.invalid` */
 export function requireRepository(work: Work, option: string): void {
-  if (work.units[0].unit.is_repository) return;
+  if (work.units.some(({ unit }) => unit.is_repository)) return;
   throw new SbxError(
     "usage.invalid",
-    `${option} needs a git repository; "${work.record.dir}" is a plain folder`,
+    `${option} needs a git repository; "${work.units[0].dir}" is a plain folder`,
   );
 }

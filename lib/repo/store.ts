@@ -6,6 +6,7 @@ import { z } from "zod";
 import { copySparse } from "../base/copy/mod.ts";
 import { ifFound, SbxError } from "../base/error/mod.ts";
 import { lockWithin, writeAtomic } from "../base/home/mod.ts";
+import { parseRecord, type RepositoryRecord } from "./record.ts";
 
 /** A bare repository of sbx. */
 export interface Store {
@@ -76,31 +77,8 @@ function quoted(path: string): string {
   return `"${path.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 }
 
-// Record of the sources brought into a VM, kept beside it on the host.
-
 /** Longest wait for another program that takes work, in `ms`. */
 const LOCK_MS = 60_000;
-
-const Unit = z.strictObject({
-  path: z.string().describe("below the folder; empty for that itself, others are submodules"),
-  is_repository: z.boolean(),
-  head: z.string().optional().describe(
-    "commit that was checked out; of a folder, its files as they were sent",
-  ),
-  branch: z.string().optional(),
-  work: z.string().describe("commit of the files as they were; of a folder, with later pulls"),
-  pulled: z.record(z.string(), z.string()).describe("branch of the person → commit that a pull gave it"),
-});
-export type Unit = z.infer<typeof Unit>;
-
-export const RepositoryRecord = z.strictObject({
-  version: z.literal(1),
-  dir: z.string().describe("folder of the person"),
-  place: z.string().describe("folder in the guest"),
-  is_live: z.boolean().optional().describe("the guest has the folder of the person itself"),
-  units: z.array(Unit),
-});
-export type RepositoryRecord = z.infer<typeof RepositoryRecord>;
 
 /** Work of a VM that no pull took, as it was last seen. */
 export const Untaken = z.strictObject({
@@ -120,7 +98,7 @@ export class Room {
     const text = await ifFound(Deno.readTextFile(this.#path));
     if (text === undefined) return undefined;
     try {
-      return RepositoryRecord.parse(JSON.parse(text));
+      return parseRecord(text);
     } catch (cause) {
       throw new SbxError("repo.damaged", `"${this.#path}" cannot be read`, {
         cause,
@@ -135,18 +113,38 @@ export class Room {
   }
 
   /**
-   * Waits until no one else is taking work of the VM.
+   * Waits until no other program does the same with the VM: `take` its work and change the record, or `bring` something in.
    *
    * @returns lock, released by closing it
    * @throws {SbxError} `repo.busy`
    */
-  async lock(): Promise<Deno.FsFile> {
-    const file = await Deno.open(join(this.dir, ".lock"), { create: true, write: true, mode: 0o600 });
+  async lock(what: "take" | "bring" = "take"): Promise<Deno.FsFile> {
+    const path = join(this.dir, what === "take" ? ".lock" : ".bring.lock");
+    const file = await Deno.open(path, { create: true, write: true, mode: 0o600 });
     if (await lockWithin(file, LOCK_MS)) return file;
     file.close();
-    throw new SbxError("repo.busy", "another program is taking work from this VM", {
-      hint: "try again later",
+    throw new SbxError(
+      "repo.busy",
+      what === "take"
+        ? "another program is taking work from this VM"
+        : "another program is bringing files into this VM",
+      { hint: "try again later" },
+    );
+  }
+
+  /**
+   * A store for a new unit; the lock for `bring` is held.
+   *
+   * @param taken stores that other units have, or will have
+   */
+  async newStore(taken: readonly string[]): Promise<string> {
+    let number = 0;
+    while (taken.includes(`${number}.git`)) number++;
+    // Of an attempt that failed: no unit has it.
+    await Deno.remove(this.store(`${number}.git`), { recursive: true }).catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
     });
+    return `${number}.git`;
   }
 
   /** Copies the brought-in sources to another VM's room. @throws {SbxError} `repo.damaged`, `disk.full` */
@@ -155,7 +153,9 @@ export class Room {
     const record = await this.read();
     if (!record) return;
     await Deno.mkdir(other.dir, { mode: 0o700 });
-    for (const unit of record.units.keys()) await copySparse(this.store(unit), other.store(unit));
+    for (const { store } of record.sources.flatMap(({ units }) => units)) {
+      await copySparse(this.store(store), other.store(store));
+    }
     await other.write(record);
   }
 
@@ -176,8 +176,8 @@ export class Room {
   }
 
   /** Path of the store of one unit. */
-  store(unit: number): string {
-    return join(this.dir, `${unit}.git`);
+  store(name: string): string {
+    return join(this.dir, name);
   }
 
   /** A new path for a store that is removed again. */

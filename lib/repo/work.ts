@@ -1,19 +1,12 @@
 /** Takes a guest's work onto the host, into stores without other readers. */
 import { ignore, SbxError } from "../base/error/mod.ts";
-import { folderStore } from "./bring.ts";
-import { type Git, readBundle, refused, tooLarge } from "./git.ts";
+import { folderStore, placeIn } from "./bring.ts";
+import { Git, readBundle, refused, tooLarge } from "./git.ts";
 import { COLLECT, type Guest, runScript } from "./guest.ts";
 import { BUNDLE_MAX, COMMITS_MAX, INFLATED_MAX, OBJECT_MAX, STEP_SECONDS, TREE_MAX } from "./limit.ts";
 import { sourcesOf } from "./source.ts";
-import {
-  makeBeside,
-  type RepositoryRecord,
-  Room,
-  type Store,
-  storeOf,
-  type Unit,
-  type Untaken,
-} from "./store.ts";
+import { type RecordedSource, type RepositoryRecord, returning, type Unit } from "./record.ts";
+import { makeBeside, Room, type Store, storeOf, type Untaken } from "./store.ts";
 import { splitNul } from "./text.ts";
 import { join } from "node:path";
 import { ObjectReader } from "./object.ts";
@@ -24,7 +17,10 @@ export const UNCOMMITTED = "Uncommitted work";
 
 /** Checked work on one repository or folder. */
 export interface UnitWork {
+  source: RecordedSource;
   unit: Unit;
+  /** for people, above its paths: of several sources its name, then the path of a submodule; "" for the only one */
+  label: string;
   /** folder of the person */
   dir: string;
   person: Git;
@@ -45,28 +41,37 @@ export class Work implements AsyncDisposable {
   private constructor(
     readonly vm: string,
     readonly room: Room,
-    readonly record: RepositoryRecord,
+    public record: RepositoryRecord,
     readonly units: UnitWork[],
     readonly temporary: string[],
   ) {}
 
   /**
-   * Collects the work of a running VM.
+   * Collects the work of a running VM, of all sources whose work comes back.
    *
    * @param room folder beside the VM's record
-   * @throws {SbxError} `repo.none`: nothing was brought in; `repo.refused`, `repo.too_large`, `repo.guest_failed`
+   * @param paths of {@linkcode choose}: only the sources that these name
+   * @throws {SbxError} `repo.none`: nothing was brought in, or nothing to come back; `repo.refused`, `repo.too_large`,
+   * `repo.guest_failed`, `repo.no_change`
    */
-  static async collect(guest: Guest, room: string): Promise<Work> {
+  static async collect(guest: Guest, room: string, paths: string[] = []): Promise<Work> {
     const place = new Room(room);
     const record = await place.read();
-    if (!record) {
-      throw new SbxError("repo.none", `nothing was brought into "${guest.name}"`, {
-        hint: `sbx push DIR ${guest.name} brings a folder in; sbx cp SRC DST copies files`,
-      });
+    if (!record || returning(record).length === 0) {
+      throw new SbxError(
+        "repo.none",
+        record
+          ? `all that was brought into "${guest.name}" is read-only, and nothing of it comes back`
+          : `nothing was brought into "${guest.name}"`,
+        { hint: `sbx push DIR ${guest.name} brings a folder in; sbx cp SRC DST copies files` },
+      );
     }
     const work = new Work(guest.name, place, record, [], []);
     try {
-      for (const [at, unit] of record.units.entries()) work.units.push(await work.#collect(guest, unit, at));
+      for (const { source } of choose(record, paths)) {
+        for (const unit of source.units) work.units.push(await work.#collect(guest, source, unit));
+      }
+      for (const unit of work.units) await requireOwn(unit, record, place);
     } catch (error) {
       await work[Symbol.asyncDispose]();
       throw error;
@@ -80,11 +85,18 @@ export class Work implements AsyncDisposable {
     }
   }
 
-  async #collect(guest: Guest, unit: Unit, at: number): Promise<UnitWork> {
-    const dir = unit.path === "" ? this.record.dir : `${this.record.dir}/${unit.path}`;
+  async #collect(guest: Guest, source: RecordedSource, unit: Unit): Promise<UnitWork> {
+    const dir = placeIn(source.dir, unit.path);
     const person = await personOf(dir, unit);
-    const base = await storeOf({ git: person, isRepository: unit.is_repository }, this.room.store(at));
-    const place = unit.path === "" ? this.record.place : `${this.record.place}/${unit.path}`;
+    const base = await storeOf(
+      { git: person, isRepository: unit.is_repository },
+      this.room.store(unit.store),
+    );
+    const place = placeIn(source.place, unit.path);
+    const label = returning(this.record).length === 1
+      ? unit.path
+      : [source.name, unit.path].filter((part) => part !== "").join("/");
+    const about = { source, unit, label, dir, person, base };
     const known = [unit.work, ...unit.head ? [unit.head] : []];
     const name = `.sbx-out-${crypto.randomUUID()}`;
     const file = `${guest.workspace}/${name}`;
@@ -97,24 +109,68 @@ export class Work implements AsyncDisposable {
       );
       const { tip: claimed, isEmpty } = readAnswer(words);
       if (isEmpty) {
-        return await describe({
-          unit,
-          dir,
-          person,
-          base,
-          store: base,
-          tip: await brought(base, claimed, known),
-        });
+        return await describe({ ...about, store: base, tip: await brought(base, claimed, known) });
       }
       const { body } = await guest.download(name);
       const store = this.room.temporary();
       this.temporary.push(store);
       const incoming = await receive(body, base, store, known);
-      return await describe({ unit, dir, person, base, ...incoming });
+      return await describe({ ...about, ...incoming });
     } finally {
       await guest.run(["rm", "-f", "--", file], STEP_SECONDS).catch(
         ignore("the VM has ended, and the file with it"),
       );
+    }
+  }
+}
+
+/** A source with the paths of it that a person chose; none: all of it. */
+export interface Chosen {
+  source: RecordedSource;
+  paths: string[];
+}
+
+/**
+ * The sources that some paths are in. Where several come back, a path begins with the name of one; the name alone is all of it.
+ *
+ * @param paths none: every source
+ * @throws {SbxError} `repo.no_change`: no such source
+ */
+export function choose(record: RepositoryRecord, paths: string[]): Chosen[] {
+  const sources = returning(record);
+  if (paths.length === 0) return sources.map((source) => ({ source, paths: [] }));
+  if (sources.length === 1) return [{ source: sources[0], paths }];
+  const chosen = new Map<RecordedSource, string[]>();
+  const whole = new Set<RecordedSource>();
+  for (const path of paths) {
+    const [name, ...parts] = path.split("/");
+    const source = sources.find((each) => each.name === name);
+    if (!source) {
+      throw new SbxError("repo.no_change", `"${path}" begins with no name of a repository of the VM`, {
+        hint: `one of: ${sources.map(({ name }) => name).join(", ")}; with /PATH for a part of it`,
+      });
+    }
+    const rest = parts.join("/");
+    if (rest === "") whole.add(source);
+    chosen.set(source, [...chosen.get(source) ?? [], rest]);
+  }
+  return Array.from(chosen, ([source, paths]) => ({ source, paths: whole.has(source) ? [] : paths }));
+}
+
+/**
+ * Refuses the history of another source of the VM in the place of this one: its branch would bring the files of one
+ * repository into another, where other people read them.
+ */
+async function requireOwn({ unit, store, tip, dir }: UnitWork, record: RepositoryRecord, room: Room) {
+  if (!unit.is_repository || await store.git.succeeds(["merge-base", tip, unit.head ?? unit.work])) return;
+  const rootsOf = async (git: Git, commit: string) =>
+    (await git.text(["rev-list", "--max-parents=0", commit])).split("\n");
+  const roots = new Set(await rootsOf(store.git, tip));
+  for (const { dir: outer, units } of record.sources) {
+    for (const other of units.filter(({ store, is_repository }) => is_repository && store !== unit.store)) {
+      const theirs = await rootsOf(Git.ofStore(room.store(other.store)), other.head ?? other.work);
+      if (!theirs.some((id) => roots.has(id))) continue;
+      throw refused(`the VM has the history of "${placeIn(outer, other.path)}" in the place of "${dir}"`);
     }
   }
 }
@@ -183,10 +239,12 @@ export async function untakenOf(
 }
 
 /** Counts the work of all units that no pull took, and notes it beside the VM. */
-export async function noteUntaken({ units, room }: Work): Promise<Untaken> {
+export async function noteUntaken({ units, record, room }: Work): Promise<Untaken> {
   const counts = await Promise.all(units.map(untakenOf));
   const sum = (key: "commits" | "files") => counts.reduce((total, each) => total + each[key], 0);
   const untaken = { commits: sum("commits"), files: sum("files"), at: new Date().toISOString() };
+  // Some sources alone say nothing about the others.
+  if (units.length < returning(record).flatMap((source) => source.units).length) return untaken;
   await room.noteUntaken(untaken).catch(ignore("a list shows the earlier amount"));
   return untaken;
 }

@@ -2,7 +2,7 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { changesOf, noteUntaken, patchOf } from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
-import { formatNotable, formatStat, jsonOf, patchText } from "./diff_text.ts";
+import { formatNotable, formatStat, jsonOf, labelled, patchText } from "./diff_text.ts";
 import { collectWork } from "./repository.ts";
 
 export const command: Command = {
@@ -31,7 +31,9 @@ export const command: Command = {
     }
     if (!wantsPatch) await print(formatStat(units));
     else if (patches.some((patch) => patch !== "")) {
-      await print(patches.map(patchText).join("").replace(/\n$/, ""));
+      await print(
+        patches.map((patch, at) => labelled(units[at], patchText(patch))).join("").replace(/\n$/, ""),
+      );
     }
     for (const line of formatNotable(units)) note(line);
     return 0;

@@ -6,9 +6,9 @@ import { type FileChange, pathText, shown, textOf, type UnitChanges } from "../.
 /** Widest bar of `+` and `-` in a summary, in characters. */
 const BAR_MAX = 40;
 
-/** Path of a changed file below the folder brought in. */
-export function fullPath(unit: Pick<UnitChanges, "path">, path: string): string {
-  return unit.path === "" ? path : `${unit.path}/${path}`;
+/** Path of a changed file below the folder brought in; where several were, with the name of that above. */
+export function fullPath({ label }: Pick<UnitChanges, "label">, path: string): string {
+  return label === "" ? path : `${label}/${path}`;
 }
 
 /** Lines of `--stat`: each file with the number of its changes, and the sum. */
@@ -21,7 +21,9 @@ export function formatStat(units: UnitChanges[]): string {
   const lines = rows.map(({ path, file }) => ` ${path.padEnd(width)} | ${formatCounts(file, most)}`);
   const [added, removed] = [sum(rows, "added"), sum(rows, "removed")];
   const commits = units.flatMap((unit) =>
-    unit.commits.map(({ id, subject, author }) => `${id.slice(0, 12)} ${subject} (${author})`)
+    unit.commits.map(({ id, subject, author }) =>
+      `${unit.label === "" ? "" : `${unit.label}: `}${id.slice(0, 12)} ${subject} (${author})`
+    )
   );
   return [
     ...commits,
@@ -73,8 +75,13 @@ export function patchText(patch: string): string {
   return plain(textOf(patch), true);
 }
 
+/** A patch below the name of its repository, where that has one; git apply passes over such a line. */
+export function labelled({ label }: Pick<UnitChanges, "label">, text: string): string {
+  return label === "" || text === "" ? text : `in ${shown(label)}:\n${text}`;
+}
+
 /** Changes as JSON: paths are text. */
-export function jsonOf(unit: UnitChanges, patch?: string) {
+export function jsonOf({ label: _, ...unit }: UnitChanges, patch?: string) {
   return {
     ...unit,
     files: unit.files.map((file) => ({ ...file, path: pathText(file.path) })),

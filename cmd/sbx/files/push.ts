@@ -8,15 +8,24 @@ export const command: Command = {
   usage: "DIR NAME [OPTIONS]",
   summary: "bring a git repository or a folder into a VM",
   notes: [
-    "A repository goes in with history and uncommitted changes, without ignored files (.gitignore, .sbxignore). A second push updates the VM, unless it has work of its own.",
+    "DIR is one of any number of repositories and folders of the VM. A repository goes in with history and uncommitted changes, without ignored files (.gitignore, .sbxignore). A second push updates the VM, unless it has work of its own.",
   ],
-  options: [...BRING_OPTIONS, JSON_OPTION],
+  options: [
+    ...BRING_OPTIONS,
+    { name: "read-only", about: "for reading: nothing of it comes back" },
+    JSON_OPTION,
+  ],
   words: { min: 2, max: 2 },
   completes: ["vms"],
-  examples: ["sbx push . demo", "sbx push ~/project demo --to /workspace/project"],
+  examples: [
+    "sbx push . demo",
+    "sbx push ~/project demo --to /workspace/project",
+    "sbx push ../library demo --read-only",
+  ],
   async run(args) {
     const [dir, name] = args.words;
-    const brought = await bringFolder(await connect(), name, dir, args);
+    const how = { place: args.text("to"), isReadOnly: args.has("read-only") };
+    const brought = await bringFolder(await connect(), name, dir, args, how);
     await (args.has("json") ? printJson(brought) : print(formatBrought(brought)));
     return 0;
   },

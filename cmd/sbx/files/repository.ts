@@ -17,6 +17,7 @@ import {
   type GuestOutput,
   LIVE_STAGES,
   type Pulled,
+  shown,
   Work,
 } from "../../../lib/repo/mod.ts";
 import { incompleteError } from "./cp_remote.ts";
@@ -30,6 +31,22 @@ export const FROM_DIR_OPTIONS: Option[] = [
     name: "from-dir",
     value: "DIR",
     about: "bring this git repository or folder in (docs/guides/repositories.md)",
+  },
+];
+
+/** Options of commands that bring several folders in. */
+export const FROM_DIRS_OPTIONS: Option[] = [
+  {
+    name: "from-dir",
+    value: "DIR",
+    about: "bring this git repository or folder in (docs/guides/repositories.md; repeatable)",
+    many: true,
+  },
+  {
+    name: "read-only",
+    value: "DIR",
+    about: "bring this one in too, for reading: nothing of it comes back (repeatable)",
+    many: true,
   },
 ];
 export const BRING_OPTIONS: Option[] = [
@@ -120,14 +137,19 @@ export class VmGuest implements Guest {
  * Brings a folder into a running VM, with a progress bar, and reports files left out.
  *
  * @param options.allowsPlain a VM without git gets the files alone
- * @param options.place its folder in the VM, unless the person names one
+ * @param options.place its folder in the VM
+ * @param options.isReadOnly nothing of it comes back
  */
 export async function bringFolder(
   client: Client,
   name: string,
   dir: string,
   args: Arguments,
-  { allowsPlain = false, place }: { allowsPlain?: boolean; place?: string } = {},
+  { allowsPlain = false, place, isReadOnly }: {
+    allowsPlain?: boolean;
+    place?: string;
+    isReadOnly?: boolean;
+  } = {},
 ): Promise<BroughtIn> {
   const guest = new VmGuest(client, name);
   const { workspace, devcontainer } = await guest.info();
@@ -135,7 +157,8 @@ export async function bringFolder(
   const brought = await bringIn(guest, {
     dir,
     room: roomOf({ workspace }),
-    place: args.text("to") ?? place,
+    place,
+    isReadOnly,
     withSecrets: args.has("with-secrets"),
     allowsPlain,
     progress,
@@ -160,15 +183,10 @@ async function giveTo(guest: VmGuest, user: string, place: string): Promise<void
   });
 }
 
-/** Collects the work of a running VM; to be disposed. */
-export async function collectWork(client: Client, name: string): Promise<Work> {
+/** Collects the work of a running VM; to be disposed. @param paths only of the repositories that these name, where several are */
+export async function collectWork(client: Client, name: string, paths: string[] = []): Promise<Work> {
   const guest = new VmGuest(client, name);
-  return await Work.collect(guest, await guest.room());
-}
-
-/** True for a VM with a shared folder of this host. */
-export async function isLive(client: Client, name: string): Promise<boolean> {
-  return (await new VmGuest(client, name).info()).live !== undefined;
+  return await Work.collect(guest, await guest.room(), paths);
 }
 
 function reportLeftOut({ secrets_left_out, secrets_committed, left_out, is_plain }: BroughtIn): void {
@@ -184,7 +202,7 @@ function reportLeftOut({ secrets_left_out, secrets_committed, left_out, is_plain
 
 /** The files brought in, in one line. */
 export function formatBrought(
-  { dir, place, branch, head, has_changes, submodules, is_repository }: BroughtIn,
+  { dir, place, branch, head, has_changes, submodules, is_repository, is_read_only }: BroughtIn,
 ): string {
   const parts = [
     is_repository
@@ -192,20 +210,30 @@ export function formatBrought(
       : "a folder without a repository",
     ...is_repository && has_changes ? ["with uncommitted changes"] : [],
     ...submodules.length > 0 ? [count(submodules.length, "submodule")] : [],
+    ...is_read_only ? ["read-only: nothing comes back"] : [],
   ];
   return `${dir} → ${place} (${parts.join(", ")})`;
 }
 
-/** The result of a pull, in lines. @param isLive the files are in the person's folder already */
-export function formatPulled({ branches, folder, is_unchanged }: Pulled, isLive = false): string {
+/** The result of a pull, in lines. */
+export function formatPulled(
+  { branches, folder, is_unchanged }: Pulled,
+  { units }: Pick<Work, "units">,
+): string {
   if (is_unchanged) return "the VM changed nothing";
-  const lines = branches.map(({ path, branch, commits }) =>
-    `${path === "" ? "" : `${path}: `}branch ${branch}: ${count(commits, "commit")}; ${
-      isLive
+  const lines = branches.map(({ repository, path, branch, commits }) => {
+    const { label, source, dir } = units.find(({ source, unit }) =>
+      source.name === repository && unit.path === path
+    )!;
+    const merge = label === "" || label === path
+      ? `git merge ${branch}`
+      : `git -C ${quoted(dir)} merge ${branch}`;
+    return `${label === "" ? "" : `${shown(label)}: `}branch ${branch}: ${count(commits, "commit")}; ${
+      source.is_live
         ? `git reset ${branch} takes them, whose files you have, if your branch has no commits since`
-        : `git merge ${branch} takes them`
-    }`
-  );
+        : `${merge} takes them`
+    }`;
+  });
   if (folder) {
     lines.push(`wrote ${count(folder.written.length, "file")}, removed ${folder.removed.length}`);
     lines.push(
@@ -213,4 +241,9 @@ export function formatPulled({ branches, folder, is_unchanged }: Pulled, isLive 
     );
   }
   return lines.length > 0 ? lines.join("\n") : "nothing was taken";
+}
+
+/** A path as a word of a shell. */
+function quoted(path: string): string {
+  return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

@@ -19,8 +19,8 @@ import {
   type Work,
 } from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
-import { formatNotable, formatStat, fullPath, patchText } from "./diff_text.ts";
-import { collectWork, formatPulled, isLive } from "./repository.ts";
+import { formatNotable, formatStat, fullPath, labelled, patchText } from "./diff_text.ts";
+import { collectWork, formatPulled } from "./repository.ts";
 
 export const command: Command = {
   name: "review",
@@ -44,7 +44,7 @@ export const command: Command = {
     for (const line of formatNotable(units)) note(line);
     if (units.every(({ files }) => files.length === 0)) return 0;
     if (!Deno.stdin.isTerminal() || !Deno.stdout.isTerminal()) {
-      for (const unit of work.units) await print(patchText(await patchOf(unit)));
+      for (const unit of work.units) await print(labelled(unit, patchText(await patchOf(unit))));
       note(`sbx: nothing was taken: sbx review needs a terminal; sbx pull ${name} PATH… takes files`);
       return 1;
     }
@@ -56,7 +56,7 @@ export const command: Command = {
     if (!/^y/i.test(prompt(`take ${pieces.accepted} of ${pieces.all} pieces? [y/N]`) ?? "")) return 0;
     const pulled = await pullAccepted(work, accepted, { branch });
     await noteUntaken(work);
-    await print(formatPulled(pulled, await isLive(client, name)));
+    await print(formatPulled(pulled, work));
     return pulled.folder && pulled.folder.conflicts.length > 0 ? 1 : 0;
   },
 };
@@ -85,11 +85,11 @@ interface Reviewed {
 
 /** Shows every change and asks about it. */
 export async function reviewWork(work: Work, ask: Ask): Promise<Reviewed> {
-  const accepted = new Map<string, Entry[]>();
+  const accepted = new Map<UnitWork, Entry[]>();
   const pieces = { accepted: 0, all: 0 };
   for (const unit of work.units) {
     const entries: Entry[] = [];
-    accepted.set(unit.unit.path, entries);
+    accepted.set(unit, entries);
     const changes = await changesOf(unit);
     for (const [at, change] of changes.files.entries()) {
       await print(

@@ -180,7 +180,7 @@ export async function createVm(
 /** Brings the folder in, or its repository if the VM shares the folder. @returns the folder in the guest */
 async function bring(client: Client, name: string, dir: string, args: Arguments): Promise<string> {
   if (!args.has("live")) {
-    const brought = await bringFolder(client, name, dir, args);
+    const brought = await bringFolder(client, name, dir, args, { place: args.text("to") });
     note(`${name}: ${formatBrought(brought)}`);
     return brought.place;
   }

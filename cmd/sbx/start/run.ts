@@ -54,7 +54,7 @@ async function runInFolder(
   let keep = false;
   try {
     await waitUntilRunning(client, { id, ...created });
-    const brought = await bringFolder(client, created.name, dir, args);
+    const brought = await bringFolder(client, created.name, dir, args, { place: args.text("to") });
     note(formatBrought(brought));
     const json = { ...program, cwd: program.cwd ?? brought.place };
     const response = await client.send("POST", `/vms/${segment(id)}/exec`, {
@@ -77,7 +77,7 @@ async function takeWork(client: Client, name: string, isWanted: boolean): Promis
   await using work = await collectWork(client, name);
   const units = await Promise.all(work.units.map(changesOf));
   if (isWanted) {
-    note(formatPulled(await pullWork(work)));
+    note(formatPulled(await pullWork(work), work));
     for (const line of formatNotable(units)) note(line);
     return;
   }

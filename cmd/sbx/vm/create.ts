@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import type { CreateRequest, VmInfo, VmSummary } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { sourcesOf } from "../../../lib/repo/mod.ts";
+import { type BroughtIn, sourcesOf } from "../../../lib/repo/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
@@ -15,7 +15,7 @@ import {
   bringLiveFolder,
   formatBrought,
   formatLive,
-  FROM_DIR_OPTIONS,
+  FROM_DIRS_OPTIONS,
 } from "../files/repository.ts";
 import { BUILD_OPTIONS } from "./build_image.ts";
 import { FOLDER_IMAGE_OPTIONS, imageOfFolder } from "./folder_image.ts";
@@ -45,7 +45,7 @@ export const command: Command = {
     { name: "env", short: "e", value: "K=V", many: true, about: "set an environment variable of the VM" },
     { name: "rm", about: "remove the VM when it stops (not persistent)" },
     { name: "from", value: "VM", about: "copy the disk and workspace of a stopped VM", completes: "vms" },
-    ...FROM_DIR_OPTIONS,
+    ...FROM_DIRS_OPTIONS,
     {
       name: "live",
       value: "DIR",
@@ -65,6 +65,7 @@ export const command: Command = {
     "sbx create copy --from demo",
     "sbx create demo --credential anthropic=work",
     "sbx create demo --from-dir .",
+    "sbx create demo --from-dir web --from-dir api --read-only ../library",
     "sbx create demo --from-dir . --dockerfile",
     "sbx create demo --from-dir . --devcontainer",
     "sbx create demo --live .",
@@ -72,7 +73,8 @@ export const command: Command = {
   async run(args) {
     const [name] = args.words;
     const live = args.text("live");
-    const dir = args.text("from-dir");
+    const [dir, ...more] = args.list("from-dir");
+    const readOnly = args.list("read-only");
     if (live !== undefined && dir !== undefined) {
       throw usageError(command, "--live and --from-dir exclude each other");
     }
@@ -88,10 +90,17 @@ export const command: Command = {
       from: args.text("from"),
       ...live !== undefined && { live: { dir: resolve(live), with_secrets: args.has("with-secrets") } },
     };
-    if ((dir ?? live) !== undefined && args.has("no-wait")) {
-      throw usageError(command, "--from-dir and --live need a VM that is running");
+    if ((dir ?? live ?? readOnly[0]) !== undefined && args.has("no-wait")) {
+      throw usageError(command, "--from-dir, --read-only and --live need a VM that is running");
     }
-    if (dir !== undefined) await sourcesOf(dir);
+    if (args.has("to") && more.length > 0) {
+      throw usageError(
+        command,
+        "--to needs one --from-dir",
+        "sbx push DIR NAME --to PATH brings each to its place",
+      );
+    }
+    for (const each of [...dir === undefined ? [] : [dir], ...more, ...readOnly]) await sourcesOf(each);
     const built = await imageOfFolder(command, args, dir);
     if (typeof built === "number") return built;
     const image = built?.image ?? (await pullNamedImage(args)).image;
@@ -104,20 +113,29 @@ export const command: Command = {
     const created = await createVm(client, { ...json, image }, plan?.size);
     if (!args.has("no-wait")) await waitUntilRunning(client, created);
     const brought = await completeVm(client, created, async () => {
-      if (dir !== undefined) {
+      const all: BroughtIn[] = [];
+      const bring = async (dir: string, how: { place?: string; isReadOnly?: boolean } = {}) => {
         const allowsPlain = image !== undefined;
-        return await bringFolder(client, created.name, dir, args, { allowsPlain, place: plan?.place });
-      }
-      return live === undefined ? undefined : await bringLiveFolder(client, created.name);
+        all.push(await bringFolder(client, created.name, dir, args, { allowsPlain, ...how }));
+      };
+      const shared = live === undefined ? undefined : await bringLiveFolder(client, created.name);
+      if (shared) all.push(shared);
+      if (dir !== undefined) await bring(dir, { place: args.text("to") ?? plan?.place });
+      for (const each of more) await bring(each);
+      for (const each of readOnly) await bring(each, { isReadOnly: true });
+      return all;
     });
     if (plan) {
       const { setUpDevcontainer } = await import("./lifecycle.ts");
       await setUpDevcontainer(client, created, plan.settings);
     }
     const info = await client.json<VmInfo>("GET", `/vms/${created.id}/info`);
-    if (args.has("json")) await printJson(brought ? { ...info, brought_in: brought } : info);
-    else {
-      const lines = info.live ? [formatLive(info.live)] : brought ? [formatBrought(brought)] : [];
+    if (args.has("json")) {
+      const [brought_in] = brought;
+      await printJson(brought_in ? { ...info, brought_in, all_brought_in: brought } : info);
+    } else {
+      const copies = brought.filter(({ place }) => place !== info.live?.place);
+      const lines = [...info.live ? [formatLive(info.live)] : [], ...copies.map(formatBrought)];
       await print([formatCreated(info), ...lines].join("\n"));
     }
     return 0;

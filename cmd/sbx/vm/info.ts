@@ -82,6 +82,10 @@ function formatInfo(info: VmInfo, jobs: number): string {
     ["jobs", jobs > 0 ? `${jobs}: sbx jobs ${info.name}` : undefined],
     ["workspace", info.workspace],
     ["live", info.live && formatLive(info.live)],
+    ...(info.repositories ?? []).filter(({ is_live }) => !is_live).map((each): [string, string] => [
+      each.is_repository ? "repository" : "folder",
+      `${each.dir} → ${each.place}${each.is_read_only ? " (read-only: nothing comes back)" : ""}`,
+    ]),
     ["logs", info.logs],
     ["actions", info.available_actions.join(" ")],
   ]);

@@ -31,6 +31,7 @@ const BY_CODE: Record<string, number> = {
   "release.busy": 503,
   "live.refused": 409,
   "repo.below": 409,
+  "repo.too_many": 409,
   "repo.none": 404,
   "repo.busy": 409,
   "repo.changed": 409,

@@ -178,6 +178,15 @@ export const VmWork = z.object({
       "work that no pull took, as it was last compared; absent: not yet",
     ),
   }).optional().describe("absent: none was brought in"),
+  repositories: z.array(z.object({
+    name: z.string().describe("by which sbx pull and the routes of work know it"),
+    dir: z.string().describe("of this host"),
+    place: z.string().describe("in the VM"),
+    is_repository: z.boolean().describe("false: a folder without one"),
+    is_read_only: z.boolean().describe("nothing of it comes back"),
+    is_live: z.boolean().describe("the VM has the folder itself"),
+    branches: z.array(z.string()).describe("that pulls have made or moved"),
+  })).optional().describe("repositories and folders that were brought in, in that order; absent: none"),
   active_at: z.iso.datetime().optional().describe("last write to its record; absent: none"),
 });
 

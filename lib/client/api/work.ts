@@ -29,10 +29,14 @@ const WorkFile = z.object({
 }).openapi("WorkFile");
 
 export const WorkView = z.object({
-  dir: z.string().describe("folder of this host that was brought in"),
-  place: z.string().describe("folder in the VM"),
-  branch: z.string().describe("branch that taken work goes to, in a repository"),
+  dir: z.string().describe("first folder of this host that was brought in"),
+  place: z.string().describe("that folder in the VM"),
+  branch: z.string().describe(
+    "branch that taken work goes to, in a repository; -NAME follows in a further worktree of the same one",
+  ),
   units: z.array(z.object({
+    repository: z.string().describe("name of the repository or folder in the VM"),
+    dir: z.string().describe("the unit on this host"),
     path: z.string().describe("below the folder; empty for that itself, others are submodules"),
     is_repository: z.boolean(),
     tree,
@@ -45,6 +49,7 @@ export type WorkView = z.infer<typeof WorkView>;
 
 export const WorkTake = z.strictObject({
   units: z.array(z.strictObject({
+    repository: z.string().max(255).optional().describe("default: the first"),
     path: z.string().max(4096),
     tree,
     files: z.array(z.strictObject({
@@ -60,6 +65,8 @@ export type WorkTake = z.infer<typeof WorkTake>;
 
 export const WorkTaken = z.object({
   branches: z.array(z.object({
+    repository: z.string(),
+    dir: z.string(),
     path: z.string(),
     branch: z.string(),
     commit: z.string(),
@@ -69,7 +76,9 @@ export const WorkTaken = z.object({
     written: z.array(z.string()),
     removed: z.array(z.string()),
     conflicts: z.array(z.string()).describe("changed here too, and left as they are"),
-  }).optional().describe("of a folder without a repository"),
+  }).optional().describe(
+    "of folders without a repository; of several repositories and folders, paths begin with their names",
+  ),
 }).openapi("WorkTaken");
 export type WorkTaken = z.infer<typeof WorkTaken>;
 

@@ -20,10 +20,12 @@ import {
   patchOfFile,
   pullAccepted,
   requireRepository,
+  returning,
   Room,
   shown,
   textOf,
   type UnitWork,
+  untakenOf,
   Work,
 } from "../../repo/mod.ts";
 import { execBuffered } from "./exec.ts";
@@ -85,7 +87,7 @@ export async function readWork(vm: Vm): Promise<WorkView> {
   const room = { files: FILES_SHOWN, chars: CHARS_SHOWN };
   const units: UnitView[] = [];
   for (const unit of work.units) units.push(await viewOf(unit, room));
-  const { dir, place } = work.record;
+  const [{ dir, place }] = returning(work.record);
   return { dir, place, branch: `sbx/${work.vm}`, units };
 }
 
@@ -99,16 +101,18 @@ export async function readWork(vm: Vm): Promise<WorkView> {
 export async function takeWork(vm: Vm, { units, branch }: WorkTake): Promise<WorkTaken> {
   await using work = await collectWork(vm);
   if (branch !== undefined) requireRepository(work, "a branch");
-  const accepted = new Map<string, Entry[]>();
-  for (const { path, tree, files } of units) {
-    const unit = work.units.find((each) => each.unit.path === path);
-    if (!unit || accepted.has(path)) throw noChange(`"${path}" is not part of the imported files`);
+  const accepted = new Map<UnitWork, Entry[]>();
+  for (const { repository = work.units[0].source.name, path, tree, files } of units) {
+    const unit = work.units.find((each) => each.source.name === repository && each.unit.path === path);
+    if (!unit || accepted.has(unit)) {
+      throw noChange(`"${path}" of "${repository}" is not part of the imported files`);
+    }
     if (await treeOf(unit) !== tree) {
       throw new SbxError("repo.changed", `the files in "${work.vm}" have changed since they were shown`, {
         hint: "read the changes again, and repeat your choice",
       });
     }
-    accepted.set(path, await entriesOf(unit, files));
+    accepted.set(unit, await entriesOf(unit, files));
   }
   const { branches, folder } = await pullAccepted(work, accepted, { branch });
   await noteUntaken(work);
@@ -133,7 +137,18 @@ async function viewOf(unit: UnitWork, room: { files: number; chars: number }): P
     files.push(await fileOf(unit, change, room));
   }
   const { path, is_repository } = unit.unit;
-  return { path, is_repository, tree: await treeOf(unit), commits, files, files_count: changed.length };
+  const { name: repository } = unit.source;
+  const tree = await treeOf(unit);
+  return {
+    repository,
+    dir: unit.dir,
+    path,
+    is_repository,
+    tree,
+    commits,
+    files,
+    files_count: changed.length,
+  };
 }
 
 async function fileOf(
@@ -218,8 +233,9 @@ function noChange(message: string): SbxError {
 export async function requireLanded(vm: Vm): Promise<void> {
   const { name } = vm.record;
   const found = await new Room(vm.paths.repository).read().catch((error) => error as SbxError);
-  if (found === undefined || !(found instanceof Error) && found.is_live) return;
   if (found instanceof Error) throw unseen(name, found.message, found);
+  const sources = found ? returning(found).filter(({ is_live }) => !is_live) : [];
+  if (sources.length === 0) return;
   const { state } = vm.state;
   if (state !== "Running") {
     throw unseen(
@@ -231,12 +247,18 @@ export async function requireLanded(vm: Vm): Promise<void> {
   }
   try {
     await using work = await collectWork(vm);
-    const { commits, files } = await noteUntaken(work);
+    await noteUntaken(work);
+    const copies = work.units.filter(({ source }) => !source.is_live);
+    const left = await Promise.all(copies.map(untakenOf));
+    const [commits, files] = (["commits", "files"] as const).map((what) =>
+      left.reduce((sum, each) => sum + each[what], 0)
+    );
     if (commits + files === 0) return;
+    const dirs = copies.filter((_, at) => left[at].commits + left[at].files > 0).map(({ dir }) => dir);
     const parts = [commits > 0 && count(commits, "commit"), files > 0 && count(files, "changed file")];
     throw new SbxError(
       "vm.unlanded",
-      `"${name}" has work on ${found.dir} that was not pulled: ${parts.filter(Boolean).join(", ")}`,
+      `"${name}" has work on ${dirs.join(", ")} that was not pulled: ${parts.filter(Boolean).join(", ")}`,
       { hint: `sbx diff ${name} shows it, sbx pull ${name} takes it; ${deleteHint(name)}` },
     );
   } catch (error) {

@@ -188,11 +188,24 @@ export async function workOf({ record: { live }, paths }: Vm): Promise<VmWork> {
     room.untaken(),
     Promise.all(["", "-wal"].map((end) => ifFound(Deno.stat(paths.ledger + end)))),
   ]);
-  const dir = live?.dir ?? brought?.dir;
-  const place = live ? guestPath(live.name) : brought?.place;
+  const sources = brought?.sources ?? [];
+  const dir = live?.dir ?? sources[0]?.dir;
+  const place = live ? guestPath(live.name) : sources[0]?.place;
   const active = Math.max(...times.map((file) => file?.mtime?.getTime() ?? 0));
   return {
     ...dir !== undefined && place !== undefined && { folder: { dir, place, ...untaken && { untaken } } },
+    ...sources.length > 0 &&
+      {
+        repositories: sources.map(({ name, dir, place, is_read_only = false, is_live = false, units }) => ({
+          name,
+          dir,
+          place,
+          is_repository: units[0].is_repository,
+          is_read_only,
+          is_live,
+          branches: Object.keys(units[0].pulled),
+        })),
+      },
     ...active > 0 && { active_at: new Date(active).toISOString() },
   };
 }

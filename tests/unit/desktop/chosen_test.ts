@@ -12,8 +12,8 @@ import {
 const file = (hunks: number) => ({ hunks: Array(hunks).fill({ lines: [] }) });
 const WORK = {
   units: [
-    { path: "", tree: "a".repeat(40), files: [file(3), file(0)] },
-    { path: "sub", tree: "b".repeat(40), files: [file(1)] },
+    { repository: "a", path: "", tree: "a".repeat(40), files: [file(3), file(0)] },
+    { repository: "b", path: "sub", tree: "b".repeat(40), files: [file(1)] },
   ],
 } as unknown as Parameters<typeof takeOf>[1];
 
@@ -22,7 +22,7 @@ Deno.test("desktop: a piece is chosen and left out; all pieces are the file", ()
   let chosen: Chosen = withPiece(new Map(), key, 2, 3);
   chosen = withPiece(chosen, key, 0, 3);
   assertEquals(takeOf(chosen, WORK).units, [
-    { path: "", tree: "a".repeat(40), files: [{ file: 0, hunks: [0, 2] }] },
+    { repository: "a", path: "", tree: "a".repeat(40), files: [{ file: 0, hunks: [0, 2] }] },
   ]);
   assertEquals(countOf(chosen, WORK), 2);
   assertEquals(withPiece(chosen, key, 1, 3).get(key), "all");
@@ -34,8 +34,8 @@ Deno.test("desktop: files of several units are taken, each with the state that w
   const chosen = withFile(withFile(new Map(), keyOf(1, 0), true), keyOf(0, 1), true);
   assertEquals(takeOf(chosen, WORK), {
     units: [
-      { path: "", tree: "a".repeat(40), files: [{ file: 1 }] },
-      { path: "sub", tree: "b".repeat(40), files: [{ file: 0 }] },
+      { repository: "a", path: "", tree: "a".repeat(40), files: [{ file: 1 }] },
+      { repository: "b", path: "sub", tree: "b".repeat(40), files: [{ file: 0 }] },
     ],
   });
   assertEquals(countOf(chosen, WORK), 2);

@@ -64,7 +64,16 @@ Deno.test("a screen names few of many such files, by the programs that act on th
     .map(
       (path): FileChange => ({ path, status: "added", old_id: "", new_id: "", notable_by: notableBy(path) }),
     );
-  const unit = { path: "sub", base: "", tip: "", commits: [], notable: [], files };
+  const unit = {
+    repository: "a",
+    label: "sub",
+    path: "sub",
+    base: "",
+    tip: "",
+    commits: [],
+    notable: [],
+    files,
+  };
   assertEquals(formatNotable([unit]), [
     "sbx: programs of this host run or obey these files; look at them before you go on:",
     "  agents: sub/AGENTS.md",

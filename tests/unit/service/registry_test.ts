@@ -199,9 +199,11 @@ Deno.test("a deleted VM that cannot be brought back stays in the bin, as long as
 
 Deno.test("a VM into which something was brought is not deleted without force while its work cannot be seen", () =>
   after(async ({ repository }) => {
+    // As earlier versions wrote it.
     const unit = { path: "", is_repository: true, work: "a".repeat(40), pulled: {} };
-    const place = new Room(repository);
-    await place.write({ version: 1, dir: "/home/me/project", place: "/root/project", units: [unit] });
+    await Deno.mkdir(repository);
+    const record = { version: 1, dir: "/home/me/project", place: "/root/project", units: [unit] };
+    await Deno.writeTextFile(`${repository}/record.json`, JSON.stringify(record));
   }, async (supervisor, id) => {
     const vm = supervisor.find(id);
     const refused = await assertRejects(() => supervisor.delete(vm, { force: false }), SbxError);
@@ -224,9 +226,9 @@ Deno.test("a VM into which something was brought is not deleted without force wh
 Deno.test("a VM whose work takes long to be looked at is deleted by force meanwhile, once", () =>
   after(async ({ repository }) => {
     const place = new Room(repository);
-    const unit = { path: "", is_repository: true, work: "a".repeat(40), pulled: {} };
-    const home = "/home/me/project";
-    await place.write({ version: 1, dir: home, place: "/root/project", units: [unit], is_live: true });
+    const unit = { path: "", is_repository: true, work: "a".repeat(40), pulled: {}, store: "0.git" };
+    const source = { name: "project", dir: "/home/me/project", place: "/root/project", is_live: true };
+    await place.write({ version: 2, sources: [{ ...source, units: [unit] }] });
     await Deno.rename(`${repository}/record.json`, `${repository}/live.json`);
     // It is read when the test wants it, as a guest's work is when the guest wants.
     await new Deno.Command("mkfifo", { args: [`${repository}/record.json`] }).output();

@@ -154,19 +154,26 @@ function WorkSection({ vm }: { vm: VmSummary }) {
     await read();
   };
   const count = countOf(chosen.value, shown);
+  const isOne = new Set(units.map(({ repository }) => repository)).size === 1;
+  const titleOf = (unit: typeof units[number]) =>
+    isOne ? unit.path : [unit.repository, unit.path].filter((part) => part !== "").join("/");
   const isEmpty = units.every(({ files }) => files.length === 0);
   return (
     <section aria-label={words.title}>
-      <h2>{words.of(dir)}</h2>
+      <h2>
+        {words.of(isOne ? dir : units.filter(({ path }) => path === "").map((unit) => unit.dir).join(", "))}
+      </h2>
       <div class="buttons">
         <button type="button" onClick={read}>{words.again}</button>
         <button type="button" class="main" disabled={count === 0} onClick={take}>{words.take(count)}</button>
       </div>
       {taken.value && <Taken taken={taken.value} />}
       {isEmpty && <p class="empty">{words.nothing}</p>}
-      {units.map(({ path, files, files_count, commits }, unit) => (
-        <div key={path}>
-          {path !== "" && <h3>{path}</h3>}
+      {units.map((each, unit) => ({ ...each, unit, title: titleOf(each) })).map((
+        { title, files, files_count, commits, unit },
+      ) => (
+        <div key={title}>
+          {title !== "" && <h3>{title}</h3>}
           {commits.length > 0 && (
             <ul>
               {commits.map(({ id, subject, author }) => (
@@ -174,7 +181,7 @@ function WorkSection({ vm }: { vm: VmSummary }) {
               ))}
             </ul>
           )}
-          <ul class="plain" aria-label={words.files(path)}>
+          <ul class="plain" aria-label={words.files(title)}>
             {files.map((file, at) => {
               const key = keyOf(unit, at);
               return (
@@ -197,11 +204,12 @@ function WorkSection({ vm }: { vm: VmSummary }) {
 
 function Taken({ taken: { branches, folder } }: { taken: WorkTaken }) {
   const words = text.work;
+  const isOne = new Set(branches.map(({ repository }) => repository)).size === 1;
   return (
     <div role="status">
-      {branches.map(({ path, branch }) => (
-        <div key={path}>
-          <p>{words.onBranch(branch, path)}</p>
+      {branches.map(({ repository, dir, path, branch }) => (
+        <div key={`${repository}/${path}`}>
+          <p>{words.onBranch(branch, isOne ? path : dir)}</p>
           <CommandLine command={`git merge ${branch}`} />
         </div>
       ))}

@@ -36,12 +36,12 @@ export function countOf(chosen: Chosen, { units }: WorkView): number {
 /** The request that takes the selection. */
 export function takeOf(chosen: Chosen, { units }: WorkView): WorkTake {
   return {
-    units: units.flatMap(({ path, tree }, unit) => {
+    units: units.flatMap(({ repository, path, tree }, unit) => {
       const files = [...chosen].filter(([key]) => key.startsWith(`${unit} `)).map(([key, pieces]) => ({
         file: Number(key.split(" ")[1]),
         ...pieces !== "all" && { hunks: [...pieces].sort((a, b) => a - b) },
       }));
-      return files.length > 0 ? [{ path, tree, files }] : [];
+      return files.length > 0 ? [{ repository, path, tree, files }] : [];
     }),
   };
 }
