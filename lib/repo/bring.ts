@@ -359,13 +359,15 @@ async function* counted(
 function unitOf({ source, state, storeName }: Part, now: Unit[] = []): Unit {
   const { path, isRepository } = source;
   const { head, branch, work } = state;
+  const old = now.find((unit) => unit.path === path);
   return {
     path,
     is_repository: isRepository,
     head: isRepository ? head : work,
     branch,
     work,
-    pulled: now.find((unit) => unit.path === path)?.pulled ?? {},
+    pulled: old?.pulled ?? {},
+    ...old?.squashed && { squashed: old.squashed },
     store: storeName,
   };
 }

@@ -129,16 +129,17 @@ export interface Entry {
   object?: { mode: string; id: string };
 }
 
-/** Makes a commit on top of the brought-in state, with some paths changed. @returns its id */
+/** Makes a commit on top of the brought-in state, or of `base`, with some paths changed. @returns its id */
 export async function commitOf(
   { store, unit }: UnitWork,
   entries: Entry[],
   message: string,
+  { base = unit.work, env }: { base?: string; env?: Record<string, string> } = {},
 ): Promise<string> {
   const index = join(store.dir, `index-${crypto.randomUUID()}`);
   const git = store.git.with({ GIT_INDEX_FILE: index });
   try {
-    await git.run(["read-tree", unit.work]);
+    await git.run(["read-tree", base]);
     const zeros = "0".repeat(unit.work.length);
     const lines = entries.map(({ path, object }) =>
       `${object?.mode ?? "0"} ${object?.id ?? zeros}\t${path}\0`
@@ -146,14 +147,18 @@ export async function commitOf(
     // Removals first: a file may become a folder.
     lines.sort((a, b) => Number(b.startsWith("0 ")) - Number(a.startsWith("0 ")));
     await git.run(["update-index", "-z", "--index-info"], { input: fromLatin1(lines.join("")) });
-    return await commitTree(git, await git.text(["write-tree"]), [unit.work], message);
+    return await commitTree(git, await git.text(["write-tree"]), [base], message, env);
   } finally {
     await Deno.remove(index).catch(ignore("git may have made no index"));
   }
 }
 
-/** The entries of some paths that the guest changed. @throws {SbxError} `repo.no_change`: a path is not among them */
-export async function entriesOf({ store, unit, tip }: UnitWork, paths: string[]): Promise<Entry[]> {
+/** The entries of some paths that the guest changed since it was brought in, or since `base`. @throws {SbxError} `repo.no_change`: a path is not among them */
+export async function entriesOf(
+  { store, unit, tip }: UnitWork,
+  paths: string[],
+  base = unit.work,
+): Promise<Entry[]> {
   const raw = splitNul(
     await store.git.run([
       "diff-tree",
@@ -162,7 +167,7 @@ export async function entriesOf({ store, unit, tip }: UnitWork, paths: string[])
       "--raw",
       "--no-abbrev",
       "--no-renames",
-      unit.work,
+      base,
       tip,
       "--",
       ...paths,
@@ -205,24 +210,13 @@ const FILE_MODE = 0o644;
  *
  * @throws {SbxError} `disk.full`, `repo.unsupported`: a repository in the folder, `repo.refused`: a name that is not UTF-8
  */
-export async function landFolder(work: UnitWork, entries: Entry[]): Promise<FolderLanded> {
-  const before = await listing(work, work.unit.work);
-  const result: FolderLanded = { written: [], removed: [], conflicts: [] };
-  const wanted: Entry[] = [];
-  const gone = new Set<string>();
-  for (const entry of [...entries].sort((a, b) => Number(!!a.object) - Number(!!b.object))) {
-    const target = entry.object && stateOf(entry.object);
-    const current = above(entry.path).some((path) => gone.has(path))
-      ? undefined
-      : await stateAt(work.dir, entry.path);
-    if (current === target) continue;
-    if (current !== before.get(entry.path) || entry.object?.mode === "160000") {
-      result.conflicts.push(shown(entry.path));
-      continue;
-    }
-    wanted.push(entry);
-    if (!entry.object) gone.add(entry.path);
-  }
+export async function landFolder(
+  work: UnitWork,
+  entries: Entry[],
+  base = work.unit.work,
+): Promise<FolderLanded> {
+  const { before, wanted, conflicts } = await planOf(work, entries, base);
+  const result: FolderLanded = { written: [], removed: [], conflicts };
   const staging = join(work.dir, `.sbx-pull-${crypto.randomUUID()}`);
   await Deno.mkdir(staging, { mode: 0o700 });
   try {
@@ -238,6 +232,32 @@ export async function landFolder(work: UnitWork, entries: Entry[]): Promise<Fold
     await Deno.remove(staging, { recursive: true }).catch(ignore("leftover files change nothing"));
   }
   return result;
+}
+
+/**
+ * Sorts entries by whether the folder of the person can take them.
+ *
+ * @param base commit whose files the person has, where they changed nothing
+ */
+export async function planOf(work: UnitWork, entries: Entry[], base: string) {
+  const before = await listing(work, base);
+  const wanted: Entry[] = [];
+  const conflicts: string[] = [];
+  const gone = new Set<string>();
+  for (const entry of [...entries].sort((a, b) => Number(!!a.object) - Number(!!b.object))) {
+    const target = entry.object && stateOf(entry.object);
+    const current = above(entry.path).some((path) => gone.has(path))
+      ? undefined
+      : await stateAt(work.dir, entry.path);
+    if (current === target) continue;
+    if (current !== before.get(entry.path) || entry.object?.mode === "160000") {
+      conflicts.push(shown(entry.path));
+      continue;
+    }
+    wanted.push(entry);
+    if (!entry.object) gone.add(entry.path);
+  }
+  return { before, wanted, conflicts };
 }
 
 async function listing({ store }: UnitWork, commit: string): Promise<Map<string, string>> {

@@ -29,6 +29,7 @@ export { looksSecret } from "./name/mod.ts";
 export { BUNDLE_MAX } from "./limit.ts";
 export {
   type Accepted,
+  applyWork,
   changesToPull,
   pullAccepted,
   type Pulled,

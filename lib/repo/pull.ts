@@ -9,10 +9,12 @@ import {
   landBranch,
   type Landed,
   landFolder,
+  planOf,
 } from "./land.ts";
 import { Git } from "./git.ts";
 import { shown } from "./text.ts";
 import { returning } from "./record.ts";
+import { commitTree } from "./snapshot.ts";
 import { choose, type UnitWork, type Work } from "./work.ts";
 
 export interface PullOptions {
@@ -23,6 +25,10 @@ export interface PullOptions {
    * name alone is all of it
    */
   paths?: string[];
+  /** of the commit that sbx makes: of uncommitted changes, of parts, or of all; the guest's own commits keep theirs */
+  message?: string;
+  /** all work of a repository as one commit, in place of the guest's commits */
+  isSquashed?: boolean;
 }
 
 /** Result of a pull. */
@@ -42,13 +48,15 @@ export type Accepted = ReadonlyMap<UnitWork, Entry[]>;
  *
  * @throws {SbxError} errors of {@linkcode landBranch} and {@linkcode landFolder}; `repo.no_change`
  */
-export async function pullWork(work: Work, { branch, paths = [] }: PullOptions = {}): Promise<Pulled> {
-  const parts = await acceptPaths(work, paths);
+export async function pullWork(work: Work, options: PullOptions = {}): Promise<Pulled> {
+  const parts = await acceptPaths(work, options.paths ?? []);
   return await land(work, async (unit) => {
     const entries = parts.get(unit);
-    if (entries) return await partOf(work, unit, entries, branch);
+    if (entries) return await partOf(work, unit, entries, options);
     if (!unit.unit.is_repository) return await entriesOf(unit, []);
-    return { commit: unit.tip, branch: await branchOf(work, unit, branch) };
+    const commit = await wholeOf(work, unit, options);
+    const held = options.isSquashed ? unit.commits[0] : undefined;
+    return { commit, held, branch: await branchOf(work, unit, options.branch) };
   });
 }
 
@@ -56,29 +64,118 @@ export async function pullWork(work: Work, { branch, paths = [] }: PullOptions =
 export async function pullAccepted(
   work: Work,
   accepted: Accepted,
-  { branch }: PullOptions = {},
+  options: Pick<PullOptions, "branch" | "message"> = {},
 ): Promise<Pulled> {
   return await land(
     work,
-    async (unit) => await partOf(work, unit, accepted.get(unit) ?? [], branch),
+    async (unit) => await partOf(work, unit, accepted.get(unit) ?? [], options),
   );
 }
 
 /** A commit for a branch of a repository, or entries for a folder. */
-type Taken = { commit: string; branch: string } | Entry[];
+type Taken = {
+  commit: string;
+  branch: string;
+  /** newest commit of the guest that the one commit stands for */
+  held?: string;
+} | Entry[];
+
+/** All work of a repository: the guest's commits, and a commit of sbx where there is one to be made. */
+async function wholeOf(work: Work, unit: UnitWork, { message, isSquashed }: PullOptions): Promise<string> {
+  const { store: { git }, tip, unit: { head, work: base }, hasUncommitted } = unit;
+  if (!isSquashed && (message === undefined || !hasUncommitted)) return tip;
+  const tree = await git.text(["rev-parse", `${tip}^{tree}`]);
+  const above = isSquashed ? [head ?? base] : (await git.text(["rev-parse", `${tip}^@`])).split("\n");
+  return await commitTree(git, tree, above, message ?? `Work of ${work.vm}`, await authorOf(unit));
+}
 
 /** Some entries of a unit, of a repository as a commit. @returns undefined: none of them */
 async function partOf(
   work: Work,
   unit: UnitWork,
   entries: Entry[],
-  branch: string | undefined,
+  { branch, message }: PullOptions,
 ): Promise<Taken | undefined> {
   if (entries.length === 0) return undefined;
   if (!unit.unit.is_repository) return entries;
-  const commit = await commitOf(unit, entries, `Work of ${work.vm}`);
+  const commit = message === undefined
+    ? await commitOf(unit, entries, `Work of ${work.vm}`)
+    : await commitOf(unit, entries, message, { env: await authorOf(unit) });
   const name = await branchOf(work, unit, branch);
   return { commit, branch: branch === undefined ? await freeBranch(unit, name, commit) : name };
+}
+
+/** A commit that a person words is theirs, of now. */
+async function authorOf({ person }: UnitWork): Promise<Record<string, string>> {
+  const [name, email] = await Promise.all(
+    ["user.name", "user.email"].map((key) => person.text(["config", key]).catch(() => "")),
+  );
+  if (name === "" || email === "") return {};
+  return {
+    GIT_AUTHOR_NAME: name,
+    GIT_AUTHOR_EMAIL: email,
+    GIT_COMMITTER_NAME: name,
+    GIT_COMMITTER_EMAIL: email,
+  };
+}
+
+/** Most paths that an error names. */
+const PATHS_NAMED = 10;
+
+/**
+ * Gives the work to the files of the person, without a commit. Their index and branches stay.
+ *
+ * @param paths as of {@linkcode pullWork}
+ * @throws {SbxError} `repo.would_overwrite`: files that the person changed too; nothing is written then, in no folder
+ */
+export async function applyWork(work: Work, paths: string[] = []): Promise<Pulled> {
+  using _lock = await work.room.lock();
+  await refresh(work);
+  const live = work.units.find(({ source }) => source.is_live);
+  if (live) {
+    throw new SbxError(
+      "usage.invalid",
+      `"${work.vm}" has "${live.dir}" itself: its files have the work already`,
+    );
+  }
+  const parts = await acceptPaths(work, paths, baseOf);
+  const planned: { unit: UnitWork; entries: Entry[] }[] = [];
+  const conflicts: string[] = [];
+  for (const unit of work.units) {
+    // A submodule is a unit of its own: its files are given, and the commit that its parent names stays.
+    const others = new Set(
+      work.units.filter(({ source }) => source === unit.source).map(({ unit }) => unit.path),
+    );
+    const entries = (parts.get(unit) ?? await entriesOf(unit, [], baseOf(unit)))
+      .filter(({ path }) => !others.has(unit.unit.path === "" ? path : `${unit.unit.path}/${path}`));
+    planned.push({ unit, entries });
+    const plan = await planOf(unit, entries, baseOf(unit));
+    conflicts.push(...plan.conflicts.map((path) => unit.label === "" ? path : `${unit.label}/${path}`));
+  }
+  if (conflicts.length > 0) throw wouldOverwrite(work.vm, conflicts);
+  const pulled: Pulled = { branches: [], is_unchanged: planned.every(({ entries }) => entries.length === 0) };
+  for (const { unit, entries } of planned.filter(({ entries }) => entries.length > 0)) {
+    const landed = await landFolder(unit, entries, baseOf(unit));
+    await adopt(unit, entries, landed);
+    pulled.folder = joined(pulled.folder, unit, landed);
+    await work.room.write(work.record);
+  }
+  return pulled;
+}
+
+/** The commit whose files the person has, where they changed nothing since. */
+const baseOf = ({ unit }: UnitWork) => unit.applied?.commit ?? unit.work;
+
+function wouldOverwrite(vm: string, paths: string[]): SbxError {
+  const rest = paths.length - PATHS_NAMED;
+  const named = paths.slice(0, PATHS_NAMED).join(", ");
+  return new SbxError(
+    "repo.would_overwrite",
+    `these files were changed here too, and nothing was written: ${named}${
+      rest > 0 ? ` and ${rest} more` : ""
+    }`,
+    { hint: `sbx pull ${vm} makes a branch of the work, for git to merge` },
+  );
 }
 
 /**
@@ -104,7 +201,11 @@ export async function changesToPull(work: Work, paths: string[] = []): Promise<U
 }
 
 /** The entries at some paths. @returns without the units of which all is taken */
-async function acceptPaths(work: Work, paths: string[]): Promise<Map<UnitWork, Entry[]>> {
+async function acceptPaths(
+  work: Work,
+  paths: string[],
+  base: (unit: UnitWork) => string = ({ unit }) => unit.work,
+): Promise<Map<UnitWork, Entry[]>> {
   const accepted = new Map<UnitWork, Entry[]>();
   for (const { source, paths: below } of choose(work.record, paths)) {
     if (below.length === 0) continue;
@@ -119,7 +220,7 @@ async function acceptPaths(work: Work, paths: string[]): Promise<Map<UnitWork, E
       wanted.get(unit)!.push(unit.unit.path === "" ? clean : clean.slice(unit.unit.path.length + 1));
     }
     for (const [unit, each] of wanted) {
-      accepted.set(unit, each.length === 0 ? [] : await entriesOf(unit, each));
+      accepted.set(unit, each.length === 0 ? [] : await entriesOf(unit, each, base(unit)));
     }
   }
   return accepted;
@@ -185,6 +286,8 @@ async function land(
     } else {
       const reason = `sbx: work of ${work.vm}`;
       pulled.branches.unshift(await landBranch(unit, found.commit, found.branch, reason));
+      const { [found.branch]: _, ...squashed } = unit.unit.squashed ?? {};
+      unit.unit.squashed = found.held === undefined ? squashed : { ...squashed, [found.branch]: found.held };
     }
     await work.room.write(work.record);
   }
@@ -224,19 +327,28 @@ async function refresh(work: Work): Promise<void> {
   }
 }
 
-/** Makes the content a folder has taken the base for comparing later work. */
+/** Makes the content that files of the person have taken the base: of all later work in a folder, of later applying in a repository. */
 async function adopt(work: UnitWork, entries: Entry[], { conflicts }: FolderLanded): Promise<void> {
-  const { unit, store, base } = work;
+  const { unit, store, base, commits, tip } = work;
   const landed = entries.filter(({ path }) => !conflicts.includes(shown(path)));
   if (landed.length === 0) return;
-  const commit = await commitOf(work, landed, "Pulled");
+  const before = baseOf(work);
+  const commit = await commitOf(work, landed, "Pulled", { base: before });
   if (base !== store) {
-    const input = new TextEncoder().encode(`${commit}\n^${unit.work}\n`);
+    const input = new TextEncoder().encode(`${commit}\n^${before}\n`);
     const pack = store.git.stream(["pack-objects", "--revs", "--stdout", "-q"], { input });
     await base.git.run(["index-pack", "--stdin"], { input: pack });
   }
-  await base.git.run(["update-ref", "refs/sbx/work", commit]);
-  unit.work = commit;
+  await base.git.run(["update-ref", unit.is_repository ? "refs/sbx/applied" : "refs/sbx/work", commit]);
+  if (!unit.is_repository) {
+    unit.work = commit;
+    return;
+  }
+  const [all, given] = await Promise.all(
+    [tip, commit].map((id) => store.git.text(["rev-parse", `${id}^{tree}`])),
+  );
+  // A part of the work is no commit of the guest.
+  unit.applied = { commit, ...all === given && commits.length > 0 && { head: commits[0] } };
 }
 
 /** @throws {SbxError} `usage.invalid` */

@@ -15,6 +15,12 @@ const unitFields = {
 
 const Unit = z.strictObject({
   ...unitFields,
+  squashed: z.record(z.string(), z.string()).optional().describe(
+    "branch of the person → newest commit of the guest that its one commit holds",
+  ),
+  applied: z.strictObject({ commit: z.string(), head: z.string().optional() }).optional().describe(
+    "state that the files of the person were given, and the newest commit of the guest in it",
+  ),
   store: z.string().regex(/^[0-9]+\.git$/).describe("folder beside the record that has its objects"),
 });
 export type Unit = z.infer<typeof Unit>;

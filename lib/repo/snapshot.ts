@@ -171,9 +171,10 @@ export async function commitTree(
   tree: string,
   parents: string[],
   message: string,
+  env: Record<string, string> = { GIT_AUTHOR_DATE: COMMIT_DATE, GIT_COMMITTER_DATE: COMMIT_DATE },
 ): Promise<string> {
   const args = ["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-m", message];
-  return await git.text(args, { env: { GIT_AUTHOR_DATE: COMMIT_DATE, GIT_COMMITTER_DATE: COMMIT_DATE } });
+  return await git.text(args, { env });
 }
 
 /** @throws {SbxError} `repo.empty` */

@@ -32,6 +32,8 @@ export interface UnitWork {
   tip: string;
   /** new commits, newest first, without one of {@linkcode UNCOMMITTED} */
   commits: string[];
+  /** the tip is a commit of changes that the guest did not commit */
+  hasUncommitted: boolean;
   /** the guest changed nothing */
   isUnchanged: boolean;
 }
@@ -196,7 +198,9 @@ async function brought(base: Store, id: string, known: string[]): Promise<string
   return id;
 }
 
-async function describe(found: Omit<UnitWork, "commits" | "isUnchanged">): Promise<UnitWork> {
+async function describe(
+  found: Omit<UnitWork, "commits" | "hasUncommitted" | "isUnchanged">,
+): Promise<UnitWork> {
   const { store: { git }, tip, unit } = found;
   const known = [`^${unit.work}`, ...unit.head ? [`^${unit.head}`] : []];
   const lines = (await git.text(["log", "--format=%H %s", tip, ...known])).split("\n").filter((line) =>
@@ -210,6 +214,7 @@ async function describe(found: Omit<UnitWork, "commits" | "isUnchanged">): Promi
   return {
     ...found,
     commits: made.map((line) => line.split(" ")[0]),
+    hasUncommitted: lines.length > made.length,
     isUnchanged: now === before && !isMoved,
   };
 }
@@ -222,13 +227,21 @@ export async function untakenOf(
   // The guest commits the current files each time: compare their contents.
   const tree = await git.text(["rev-parse", `${tip}^{tree}`]);
   const left = { commits, files: await countChanges(git, unit.work, tip) };
-  for (const pulled of Object.values(unit.pulled)) {
+  const taken = Object.entries(unit.pulled).map(([branch, pulled]): [string, string?] => [
+    pulled,
+    unit.squashed?.[branch],
+  ]);
+  if (unit.applied) taken.push([unit.applied.commit, unit.applied.head]);
+  for (const [pulled, held] of taken) {
     const has = await git.text(["rev-parse", "--verify", "--quiet", `${pulled}^{tree}`]).catch(() =>
       undefined
     );
     // A branch that the person removed, with its objects.
     if (has === undefined) continue;
-    const news = new Set((await git.text(["rev-list", tip, `^${pulled}`, `^${unit.work}`])).split("\n"));
+    // One that the guest has rewritten is no longer there, and its successors count.
+    const isThere = held !== undefined && await git.succeeds(["cat-file", "-e", `${held}^{commit}`]);
+    const without = [`^${pulled}`, `^${unit.work}`, ...isThere ? [`^${held}`] : []];
+    const news = new Set((await git.text(["rev-list", tip, ...without])).split("\n"));
     const missing = commits.filter((commit) => news.has(commit));
     const files = has === tree ? 0 : await countChanges(git, pulled, tip);
     if (missing.length <= left.commits.length) left.commits = missing;

@@ -68,7 +68,7 @@ Deno.test("a repository goes into a VM and its work comes back as a branch", asy
       "exec",
       "demo",
       "-c",
-      "cd /root/project && mkdir build && head -c 3000000 /dev/urandom >build/out && chmod 700 build/out",
+      "cd /root/project && echo build >>.git/info/exclude && mkdir build && head -c 3000000 /dev/urandom >build/out && chmod 700 build/out",
     );
     await sbx.ok("cp", "demo:/root/project/build", `${dir}/build`);
     assertEquals((await Deno.stat(`${dir}/build/out`)).mode! & 0o777, 0o700);
@@ -96,6 +96,33 @@ Deno.test("a repository goes into a VM and its work comes back as a branch", asy
         ["host", "import", "/srv/new/build/out", 3000000, hash],
       ],
     );
+
+    // Beside it another repository, and a neighbour of which nothing comes back.
+    await sh(
+      dir,
+      `for name in api library; do mkdir $name; cd $name; git init -q -b main; echo 1 >f; git add f; git commit -qm $name; cd ..; done
+      cd api; git worktree add -q ../api.fix`,
+    );
+    assertStringIncludes(
+      await sbx.ok("push", join(dir, "api.fix"), "demo"),
+      "/root/api.fix (branch api.fix)",
+    );
+    assertStringIncludes(
+      await sbx.ok("push", join(dir, "library"), "demo", "--read-only"),
+      "nothing comes back",
+    );
+    await sbx.ok("exec", "demo", "-c", "cd /root; echo 2 >api.fix/f; echo 2 >library/f");
+    const { repositories } = JSON.parse(await sbx.ok("info", "demo", "--json"));
+    assertEquals(
+      repositories.map(({ name, is_read_only }: Record<string, unknown>) => [name, is_read_only]),
+      [["project", false], ["api.fix", false], ["library", true]],
+    );
+    assertStringIncludes(await sbx.ok("diff", "demo", "--stat"), "api.fix/f");
+    await sbx.ok("pull", "demo", "api.fix", "--message", "Fix f", "--branch", "fix");
+    assertEquals(await git(join(dir, "api"), "log", "--format=%s", "fix"), "Fix f\napi");
+    await sbx.ok("pull", "demo", "api.fix", "--apply");
+    assertEquals(await sh(dir, "cat api.fix/f library/f"), "2\n1\n");
+
     await sbx.ok("exec", "demo", "-c", "cd /root/project && echo 5 >late && sync");
     const refused = await sbx.cli("delete", "demo", "--json");
     assertEquals([refused.code, JSON.parse(refused.stderr).code], [1, "vm.unlanded"]);

@@ -32,6 +32,7 @@ const BY_CODE: Record<string, number> = {
   "live.refused": 409,
   "repo.below": 409,
   "repo.too_many": 409,
+  "repo.would_overwrite": 409,
   "repo.none": 404,
   "repo.busy": 409,
   "repo.changed": 409,
