@@ -127,7 +127,7 @@ export function placeIn(place: string, path: string): string {
   return path === "" ? place : `${place}/${path}`;
 }
 
-/** Notes beside the VM what went in, with the other sources as they are by now. */
+/** Notes the units beside the VM, with the other sources as they are by now. */
 async function note(room: Room, placed: Placed & { is_live?: boolean }, parts: Part[]): Promise<void> {
   using _lock = await room.lock();
   const sources = (await room.read())?.sources ?? [];

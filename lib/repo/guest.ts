@@ -232,3 +232,55 @@ if [ -z "$(git rev-list -n 1 refs/sbx/out $not)" ]; then echo "$head $work -"; e
 git bundle create -q "$bundle" refs/sbx/out $not
 echo "$head $work"
 `;
+
+/** Which commits are there; prints them. dir store commit… */
+export const HAVE = `${HEAD}
+dir=$1 store=$2; shift 2
+cd "$dir" 2>/dev/null || exit 0
+if [ -n "$store" ]; then export GIT_DIR="$store" GIT_WORK_TREE="$dir"; else [ -e .git ] || exit 0; fi
+for id; do if git cat-file -e "$id^{commit}" 2>/dev/null; then echo "$id"; fi; done
+`;
+
+/** Branch that is checked out; prints nothing without one. dir */
+export const BRANCH = `${HEAD}
+cd "$1" && git symbolic-ref -q --short HEAD || :
+`;
+
+/**
+ * An earlier state: its files, and of a repository the branch and commit that were checked out. Ignored files stay. A
+ * repository that was removed is made again. dir bundle store head branch tip format shallow
+ */
+export const REWIND = `${HEAD}
+dir=$1 bundle=$2 store=$3 head=$4 branch=$5 tip=$6 format=$7 shallow=$8
+trap 'rm -f "$bundle"' EXIT
+mkdir -p "$dir"
+cd "$dir"
+if [ -n "$store" ]; then
+  [ -e "$store/HEAD" ] || git init -q --bare --template= --object-format="$format" "$store"
+  export GIT_DIR="$store" GIT_WORK_TREE="$dir"
+else
+  trap 'rm -f "$bundle"; own "$dir" || :' EXIT
+  if ! [ -e .git ]; then
+    git init -q --object-format="$format" .
+    [ -z "$shallow" ] || printf '%s\\n' $shallow >.git/shallow
+  fi
+fi
+git fetch -q --update-head-ok --no-write-fetch-head --no-tags "$bundle" '+refs/sbx/undo:refs/sbx/undo'
+index=$(mktemp -u)
+cp -p "$(git rev-parse --git-path index)" "$index" 2>/dev/null || :
+export GIT_INDEX_FILE=$index
+git add -A . 2>/dev/null
+git read-tree --reset -u "$tip"
+unset GIT_INDEX_FILE
+rm -f "$index"
+if [ -n "$store" ]; then
+  git update-ref refs/sbx/work "$head"
+else
+  if [ -n "$branch" ]; then
+    git symbolic-ref HEAD "refs/heads/$branch"
+    git update-ref "refs/heads/$branch" "$head"
+  else git update-ref --no-deref HEAD "$head"; fi
+  git read-tree "$head"
+  git update-index -q --refresh || :
+fi
+`;

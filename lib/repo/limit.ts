@@ -46,3 +46,8 @@ export const STEP_SECONDS = 3600;
 
 /** Most repositories and folders of one VM. */
 export const SOURCES_MAX = 32;
+/** Most earlier states of a VM's repositories; the oldest go. */
+export const STATES_MAX = 20;
+/** Most `bytes` that one state adds, and that all of a VM have. */
+export const STATE_BYTES_MAX = 512 * 1024 ** 2;
+export const STATES_BYTES_MAX = 4 * 1024 ** 3;

@@ -122,6 +122,15 @@ Deno.test("a repository goes into a VM and its work comes back as a branch", asy
     assertEquals(await git(join(dir, "api"), "log", "--format=%s", "fix"), "Fix f\napi");
     await sbx.ok("pull", "demo", "api.fix", "--apply");
     assertEquals(await sh(dir, "cat api.fix/f library/f"), "2\n1\n");
+    // Back to before the agent's mistake, and forth again.
+    await sbx.ok("exec", "demo", "-c", "cd /root; rm -rf api.fix; echo 9 >project/a");
+    const { states } = JSON.parse(await sbx.ok("undo", "demo", "--list", "--json"));
+    assertEquals(states[0].reason, "before sbx pull");
+    assertStringIncludes(await sbx.ok("undo", "demo", "--yes"), `back at state ${states[0].number}`);
+    assertEquals(await sbx.ok("exec", "demo", "-c", "cd /root; cat api.fix/f project/a"), "2\n2\n");
+    await sbx.ok("undo", "demo", "--yes");
+    assertEquals(await sbx.ok("exec", "demo", "-c", "cd /root; cat project/a"), "9\n");
+    await sbx.ok("undo", "demo", "--to", String(states[0].number), "--yes");
 
     await sbx.ok("exec", "demo", "-c", "cd /root/project && echo 5 >late && sync");
     const refused = await sbx.cli("delete", "demo", "--json");

@@ -5,7 +5,7 @@ import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
 import { formatNotable } from "./diff_text.ts";
-import { collectWork, formatPulled } from "./repository.ts";
+import { collectWork, formatPulled, keepState } from "./repository.ts";
 
 export const command: Command = {
   name: "pull",
@@ -41,6 +41,7 @@ export const command: Command = {
     const client = await connect();
     const json = { reason: "before sbx pull" };
     await client.json("POST", `/vms/${segment(name)}/snapshots/protect`, { json });
+    await keepState(client, name, json.reason);
     await using work = await collectWork(client, name, paths);
     const branch = args.text("branch");
     if (branch !== undefined) requireRepository(work, "--branch");

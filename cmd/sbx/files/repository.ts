@@ -15,6 +15,7 @@ import {
   type BroughtIn,
   type Guest,
   type GuestOutput,
+  History,
   LIVE_STAGES,
   type Pulled,
   shown,
@@ -187,6 +188,23 @@ async function giveTo(guest: VmGuest, user: string, place: string): Promise<void
 export async function collectWork(client: Client, name: string, paths: string[] = []): Promise<Work> {
   const guest = new VmGuest(client, name);
   return await Work.collect(guest, await guest.room(), paths);
+}
+
+/** Earlier states of a VM's repositories; undefined: it has none of its own. */
+export async function historyOf(client: Client, name: string): Promise<History | undefined> {
+  const guest = new VmGuest(client, name);
+  const { repositories = [], ...info } = await guest.info();
+  const isThere = repositories.some(({ is_read_only, is_live }) => !is_read_only && !is_live);
+  return isThere ? new History(guest, roomOf(info)) : undefined;
+}
+
+/** Keeps the state of a running VM's repositories, for sbx undo. Never fails: the work must not depend on it. */
+export async function keepState(client: Client, name: string, reason: string): Promise<void> {
+  try {
+    await (await historyOf(client, name))?.keep(reason);
+  } catch (error) {
+    note(`sbx: sbx undo cannot come back to here: ${plain((error as Error).message)}`);
+  }
 }
 
 function reportLeftOut({ secrets_left_out, secrets_committed, left_out, is_plain }: BroughtIn): void {

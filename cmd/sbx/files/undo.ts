@@ -1,21 +1,27 @@
-import type { SnapshotRestored, SnapshotUndo } from "../../../lib/client/api/mod.ts";
+import type { SnapshotRestored, SnapshotUndo, WhyResult } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { objectOf } from "../../../lib/base/object/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
+import { table, usageError } from "../output.ts";
+import { historyOf } from "./repository.ts";
+import type { History, State, StateTarget } from "../../../lib/repo/mod.ts";
 import { readTime, startOf } from "../record/event_query.ts";
 import { changeLines, restoredLines, snapshotName } from "./snapshots.ts";
 
 /** Ids of snapshots and of events; any other value of `--to` is a time. */
+const SNAPSHOT = /^s[0-9a-f]{8}$/;
 const ID = /^(s[0-9a-f]{8}|[0-9a-f]{12})$/;
 
 export const command: Command = {
   name: "undo",
-  usage: "NAME [--to TIME|EVENT|SNAPSHOT] [--yes] [--json]",
-  summary: "put a workspace back to its state before a time or an event",
+  usage: "NAME [--to TIME|EVENT|N|SNAPSHOT] [--list] [--workspace] [--yes] [--json]",
+  summary: "put a VM's repositories or workspace back to their state before a time or an event",
   notes: [
-    "Shows the changes and asks. Without --to: the newest snapshot that differs from the workspace. The state that " +
+    "Of a VM with repositories: goes back to the newest other state of all of them, or to N of --list. Files, the branch and its commits go back; ignored files stay. States are kept before each sbx pull, each task of an agent that goes on, and each undo, on the host.",
+    "Of a VM without, with --workspace, or to a SNAPSHOT: the workspace. Shows the changes and asks. Without --to: the newest snapshot that differs from the workspace. The state that " +
     "is undone becomes a snapshot, so undo once more brings it back.",
     "Times are UTC, or 10m for ten minutes ago. With --json and without --yes nothing is changed.",
   ],
@@ -23,9 +29,11 @@ export const command: Command = {
     {
       name: "to",
       value: "POINT",
-      about: "a time, the id of an event, or the id of a snapshot",
+      about: "a time, the id of an event, the number of a state, or the id of a snapshot",
       completes: "snapshots",
     },
+    { name: "list", about: "list the states of the repositories" },
+    { name: "workspace", about: "the workspace, of a VM with repositories too" },
     { name: "yes", short: "y", about: "do not ask for confirmation" },
     JSON_OPTION,
   ],
@@ -35,6 +43,12 @@ export const command: Command = {
   async run(args) {
     const client = await connect();
     const [name] = args.words;
+    const isSnapshot = SNAPSHOT.test(args.text("to") ?? "");
+    const history = args.has("workspace") || isSnapshot ? undefined : await historyOf(client, name);
+    if (history) return await undoRepositories(history, args, client, name);
+    if (args.has("list")) {
+      throw usageError(command, `"${name}" has no repositories`, `sbx snapshots list ${name}`);
+    }
     const url = `/vms/${segment(name)}/snapshots/undo`;
     const target = await targetOf(args, client, name);
     const preview = await client.json<SnapshotRestored>("POST", url, { json: { ...target, dry_run: true } });
@@ -50,6 +64,56 @@ export const command: Command = {
     return done.failed.length > 0 ? 1 : 0;
   },
 };
+
+/** The same of the repositories that were brought into a VM. */
+async function undoRepositories(
+  history: History,
+  args: Arguments,
+  client: Client,
+  name: string,
+): Promise<number> {
+  if (args.has("list")) {
+    const states = (await history.list()).toReversed();
+    if (args.has("json")) await printJson({ states });
+    else await print(states.length === 0 ? "no states yet" : formatStates(states));
+    return 0;
+  }
+  const target = await stateOf(args, client, name);
+  if (!args.has("yes") && !confirm(name)) return 1;
+  const { to, before } = await history.undo(target);
+  if (args.has("json")) await printJson({ to, before });
+  else {
+    await print(
+      `${name}: back at state ${to.number} (${to.reason}); sbx undo ${name} --to ${before.number} undoes this`,
+    );
+  }
+  return 0;
+}
+
+/** States, the newest first. */
+function formatStates(states: State[]): string {
+  return table(
+    ["N", "TIME", "KEPT"],
+    states.map(({ number, at_unix_ms, reason }) => [
+      String(number),
+      new Date(at_unix_ms).toISOString(),
+      reason,
+    ]),
+  );
+}
+
+async function stateOf(args: Arguments, client: Client, name: string): Promise<StateTarget> {
+  const to = args.text("to");
+  if (to === undefined) return {};
+  if (/^[0-9]{1,9}$/.test(to)) return { number: Number(to) };
+  if (!ID.test(to)) {
+    return {
+      before_unix_ms: await readTime("to", to, { now: Date.now(), start: () => startOf(client, name) }),
+    };
+  }
+  const { event } = await client.json<WhyResult>("GET", `/sessions/${segment(name)}/events/${to}/why`);
+  return { before_unix_ms: Number(objectOf(event.common).timestamp_unix_ms) };
+}
 
 async function targetOf(args: Arguments, client: Client, name: string): Promise<SnapshotUndo> {
   const to = args.text("to");

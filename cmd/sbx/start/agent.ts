@@ -27,7 +27,7 @@ import { Banner } from "../vm/attach.ts";
 import { connect } from "../connect.ts";
 import { table, usageError } from "../output.ts";
 import { parseEnv, SBX_FAILED } from "../vm/program.ts";
-import { BRING_OPTIONS } from "../files/repository.ts";
+import { BRING_OPTIONS, keepState } from "../files/repository.ts";
 import { attachJob } from "../vm/jobs.ts";
 import { requireImage } from "../vm/profile_image.ts";
 import { DISK_OPTION, SIZE_OPTIONS } from "../vm/new_vm.ts";
@@ -267,6 +267,7 @@ async function start(
   const words = task === undefined
     ? agent.command
     : agent.headless.map((word) => word === PROMPT ? task : word);
+  await keepState(client, name, "before a task of the agent");
   const json = { command: [...words, ...more], cwd: place, tty: task === undefined };
   return await client.json<Job>("POST", `/vms/${segment(name)}/jobs`, { json });
 }

@@ -34,6 +34,7 @@ const BY_CODE: Record<string, number> = {
   "repo.too_many": 409,
   "repo.would_overwrite": 409,
   "repo.none": 404,
+  "repo.no_state": 404,
   "repo.busy": 409,
   "repo.changed": 409,
   "repo.no_change": 400,
