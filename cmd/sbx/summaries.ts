@@ -35,7 +35,7 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   pull: "take a VM's work as a branch of your repository",
   cp: "copy files and folders to or from a VM; one side is NAME:path",
   snapshots: "list, make, compare and restore states of a VM's workspace",
-  undo: "put a VM's repositories or workspace back to their state before a time or an event",
+  undo: "put repositories or the workspace back to an earlier state",
   events: "list the events of a session, oldest first",
   timeline: "draw the events of a session and their decisions over time",
   tree: "show the programs of a session as a tree, with their actions",

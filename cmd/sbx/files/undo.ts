@@ -18,7 +18,7 @@ const ID = /^(s[0-9a-f]{8}|[0-9a-f]{12})$/;
 export const command: Command = {
   name: "undo",
   usage: "NAME [--to TIME|EVENT|N|SNAPSHOT] [--list] [--workspace] [--yes] [--json]",
-  summary: "put a VM's repositories or workspace back to their state before a time or an event",
+  summary: "put repositories or the workspace back to an earlier state",
   notes: [
     "Of a VM with repositories: goes back to the newest other state of all of them, or to N of --list. Files, the branch and its commits go back; ignored files stay. States are kept before each sbx pull, each task of an agent that goes on, and each undo, on the host.",
     "Of a VM without, with --workspace, or to a SNAPSHOT: the workspace. Shows the changes and asks. Without --to: the newest snapshot that differs from the workspace. The state that " +

@@ -206,6 +206,16 @@ Deno.test("a VM into which something was brought is not deleted without force wh
     await Deno.writeTextFile(`${repository}/record.json`, JSON.stringify(record));
   }, async (supervisor, id) => {
     const vm = supervisor.find(id);
+    const listed = (await supervisor.listed()).find((each) => each.id === id)!;
+    assertEquals(listed.repositories, [{
+      name: "project",
+      dir: "/home/me/project",
+      place: "/root/project",
+      is_repository: true,
+      is_read_only: false,
+      is_live: false,
+      branches: [],
+    }]);
     const refused = await assertRejects(() => supervisor.delete(vm, { force: false }), SbxError);
     assertEquals(refused.code, "vm.unlanded");
     assertStringIncludes(refused.message, "cannot be seen: it is Stopped");
