@@ -285,8 +285,8 @@ async function list(args: Arguments): Promise<number> {
       ({ version }) => version,
       () => undefined,
     );
-    const { id, name, packages, source, agent: { provider } } = profile;
-    return { id, name, provider, source, packages: packages.npm, image };
+    const { id, name, packages, source, agent: { provider, default_models, instructions, hosts } } = profile;
+    return { id, name, provider, source, packages: packages.npm, default_models, instructions, hosts, image };
   }));
   if (args.has("json")) await printJson({ agents });
   else {

@@ -58,6 +58,9 @@ const KEY_END_LENGTH = 20;
 /** Most `bytes` of all files of an agent. */
 const FILES_MAX = 64 * 1024;
 
+/** Most hosts of one kind, and most models, that an agent names. */
+const HOSTS_MAX = 64, MODELS_MAX = 64;
+
 const noNul = (max: number) =>
   z.string().max(max).refine((value) => !value.includes("\0"), "must not contain NUL");
 const argv = z.array(noNul(4096)).min(1).max(64);
@@ -79,6 +82,11 @@ const files = z.record(guestPath, noNul(FILES_MAX)).refine(
   (files) => Object.values(files).reduce((sum, text) => sum + text.length, 0) <= FILES_MAX,
   `must have at most ${FILES_MAX} characters together`,
 );
+const hostName = z.string().max(253).regex(
+  /^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/,
+  "must be the name of a host, in lower case",
+);
+const hostNames = z.array(hostName).max(HOSTS_MAX);
 
 export const Agent = z.strictObject({
   /** program and arguments on a terminal */
@@ -100,6 +108,19 @@ export const Agent = z.strictObject({
   model: argv.refine((words) => words.some((word) => word.includes(MODEL)), `needs "${MODEL}"`).optional(),
   /** profile of the same agent with models of this host's services; absent: this one, if it names services */
   local: z.string().regex(PROFILE_ID, "must be the id of a profile").optional(),
+  /** models that it calls unless it is given another one */
+  default_models: z.array(z.string().min(1).max(256)).max(MODELS_MAX).default([]),
+  /** file of a person's instructions to it, which it reads at each start */
+  instructions: guestPath.optional(),
+  /** hosts that it is known to call; its rules decide */
+  hosts: z.strictObject({
+    /** with its models */
+    models: hostNames.default([]),
+    /** others that it needs */
+    own: hostNames.default([]),
+    /** that it reports to, or looks for updates and additions at: it works without them */
+    reports: hostNames.default([]),
+  }).prefault({}),
   /** variables of its VM */
   env: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), noNul(4096)).default({}),
   /** files of its VM, by path, written before its first start */

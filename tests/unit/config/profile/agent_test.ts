@@ -1,13 +1,10 @@
-/** Built-in profiles of agents: locked, with exact packages, and a task for runs without a terminal. */
+/** What the profile of an agent says, and what it may not say. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
-import { completeEvent } from "../../../../lib/policy/author/mod.ts";
-import { compilePolicy } from "../../../../lib/policy/mod.ts";
 import {
   agentFiles,
   hostServices,
   loadProfile,
-  modelWords,
   needsModel,
   parseProfile,
 } from "../../../../lib/config/profile/mod.ts";
@@ -16,82 +13,7 @@ import type { Parsed } from "../../../helper/json.ts";
 import { decided, http, rule } from "../../../helper/policy.ts";
 
 const NOWHERE = { profilesDir: "/nonexistent" };
-const AGENTS = ["claude", "codex", "opencode", "gemini"];
 const LOCAL = "opencode-local";
-const PROVIDERS: Record<string, string> = {
-  claude: "api.anthropic.com",
-  codex: "api.openai.com",
-  opencode: "api.anthropic.com",
-  gemini: "generativelanguage.googleapis.com",
-  locked: "api.anthropic.com",
-  [LOCAL]: "ollama.host.sbx",
-};
-
-const dns = (qname: string) =>
-  completeEvent({
-    schema_version: 1,
-    common: { event_type: "dns.query" },
-    dns: { request: { qname, qtype: "A", transport: "udp" } },
-  });
-
-for (const id of [...AGENTS, LOCAL, "locked"]) {
-  Deno.test(`${id} reads registries and repositories, reaches its provider, and asks for the rest`, async () => {
-    const { rules, credentials } = await loadProfile(NOWHERE, id);
-    const policy = compilePolicy(
-      Object.entries(rules).map(([id, { action, match, priority = 10 }]) =>
-        rule("profile", id, action, match, { priority })
-      ),
-    );
-    const decisionOn = (...events: Parameters<typeof http>) => decided(policy, http(...events))[0];
-    const fetches = (service: string) => ({
-      host: "github.com",
-      method: "POST",
-      git: { service, updates: [] },
-    });
-    assertEquals(decisionOn({ host: "registry.npmjs.org", method: "GET" }), "allow");
-    assertEquals(decisionOn({ host: "registry.npmjs.org", method: "PUT" }), "ask");
-    assertEquals(decisionOn(fetches("git-upload-pack")), "allow");
-    assertEquals(decisionOn(fetches("git-receive-pack")), "ask");
-    assertEquals(decisionOn({ host: "github.com", method: "GET", path: "/login" }), "ask");
-    assertEquals(decisionOn({ host: PROVIDERS[id], method: "POST" }), "allow");
-    assertEquals(decisionOn({ host: `evil.${PROVIDERS[id]}.example`, method: "GET" }), "ask");
-    assertEquals(decided(policy, dns("registry.npmjs.org"))[0], "allow");
-    assertEquals(decided(policy, dns("secret.evil.example"))[0], "ask");
-    assertEquals(credentials.accounts, "stored");
-  });
-}
-
-Deno.test("telemetry of an agent is refused without a question", async () => {
-  const { rules } = await loadProfile(NOWHERE, "claude");
-  const policy = compilePolicy(
-    Object.entries(rules).map(([id, { action, match, priority = 10 }]) =>
-      rule("profile", id, action, match, { priority })
-    ),
-  );
-  assertEquals(decided(policy, http({ host: "statsig.anthropic.com", method: "POST" })), [
-    "block",
-    "profile:telemetry",
-  ]);
-});
-
-for (const id of AGENTS) {
-  Deno.test(`${id} has exact packages, a key, and a form without a terminal`, async () => {
-    const { agent, packages, credentials } = await loadProfile(NOWHERE, id);
-    assert(packages.npm.every((name) => /@\d+\.\d+\.\d+$/.test(name)), packages.npm.join());
-    assertEquals(credentials.providers, [agent!.provider!]);
-    assertEquals(agent!.headless.filter((word) => word === "{prompt}").length, 1);
-  });
-}
-
-for (const id of AGENTS) {
-  Deno.test(`${id} takes the name of a model as an argument`, async () => {
-    const { agent } = await loadProfile(NOWHERE, id);
-    assertEquals(modelWords(agent!, "m$&1"), ["--model", "m$&1"]);
-    assertEquals(needsModel(agent!), false);
-    const { command, headless } = agent!.continue!;
-    assert(command.length > 1 && headless.includes("{prompt}"), "it takes up its last conversation");
-  });
-}
 
 Deno.test("opencode with a local model has opencode's image, no key, and each service of models", async () => {
   const [local, opencode] = await Promise.all([
@@ -208,6 +130,10 @@ const refusals: [string, string][] = [
     '[agent.continue]\ncommand = ["a"]\nheadless = ["{prompt}"]\nconversations = "/root/$(id)"\n',
   ],
   ["a profile that is a path", '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nlocal = "../x"\n'],
+  [
+    "a host that is a pattern",
+    '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nhosts = { models = ["*.example.com"] }\n',
+  ],
   [
     "a provider that has no agents",
     '[agent]\ncommand = ["a"]\nheadless = ["{prompt}"]\nprovider = "github"\n',

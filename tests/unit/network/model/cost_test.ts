@@ -3,7 +3,6 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { BUILT_IN_PRICES, loadPrices } from "../../../../lib/network/model/mod.ts";
 import TABLE from "../../../../lib/network/model/prices.json" with { type: "json" };
-import { LOCKED_PROFILES } from "../../../../lib/config/profile/builtin.ts";
 import { encode, identity, matchCall } from "../../../helper/model_call.ts";
 
 Deno.test("a call at a service tier with prices of its own has no cost", () => {
@@ -124,62 +123,4 @@ Deno.test("costs: a price file adds to the table, and wins", async () => {
     await Deno.remove(path);
   }
   assertEquals((await assertRejects(() => loadPrices(path), SbxError)).code, "model.prices.not_found");
-});
-
-/**
- * Models that the pinned agents call unless they are asked for others, read from their packages: Claude Code's model
- * catalogue, Codex's `models.json`, opencode's table of Anthropic's models, Gemini CLI's `config/models.ts`. A new
- * version of an agent needs a look at its models.
- */
-const AGENT_MODELS: Record<string, { package: string; provider: string; models: string[] }> = {
-  claude: {
-    package: "@anthropic-ai/claude-code@2.1.330",
-    provider: "anthropic",
-    models: [
-      ..."claude-fable-5-2 claude-opus-5-5 claude-sonnet-5-5 claude-haiku-5-5".split(" "),
-      ..."claude-fable-5-1 claude-fable-5 claude-opus-5 claude-opus-4-8 claude-opus-4-7".split(" "),
-      ..."claude-opus-4-6 claude-opus-4-5-20251101 claude-sonnet-5 claude-sonnet-4-6".split(" "),
-      ..."claude-sonnet-4-5-20250929 claude-haiku-4-5-20251001".split(" "),
-    ],
-  },
-  codex: {
-    package: "@openai/codex@0.169.0",
-    provider: "openai",
-    models: [
-      ..."gpt-6.1-sol gpt-6.1-terra gpt-6-astra gpt-6-sol gpt-6-luna".split(" "),
-      ..."gpt-5.6-sol gpt-5.6-terra gpt-5.6-luna gpt-5.5".split(" "),
-      ..."gpt-daybreak-blue-latest gpt-daybreak-red-latest".split(" "),
-    ],
-  },
-  opencode: {
-    package: "opencode-linux-{cpu}@1.18.33",
-    provider: "anthropic",
-    models: [
-      ..."claude-opus-5-5 claude-opus-5 claude-sonnet-5 claude-haiku-4-5 claude-fable-5-1".split(" "),
-      ..."claude-opus-4-8 claude-sonnet-4-6 claude-sonnet-4-5 claude-opus-4-5".split(" "),
-    ],
-  },
-  gemini: {
-    package: "@google/gemini-cli@0.61.0",
-    provider: "google",
-    models: [
-      ..."gemini-3.1-pro-preview gemini-3.1-pro-preview-customtools gemini-3-pro-preview".split(" "),
-      ..."gemini-3-flash-preview gemini-3.8-flash gemini-3.5-flash gemini-3.5-flash-lite".split(" "),
-      ..."gemini-3.1-flash-lite gemini-2.5-pro gemini-2.5-flash gemini-2.5-flash-lite".split(" "),
-      "gemini-embedding-001",
-    ],
-  },
-};
-
-Deno.test("costs: every model that a pinned agent starts with has a price of its own", () => {
-  // Models of the host have no price.
-  const agents = [...LOCKED_PROFILES.keys()].filter((id) => id !== "locked" && id !== "opencode-local");
-  assertEquals(Object.keys(AGENT_MODELS).sort(), agents.sort());
-  for (const [id, { package: name, provider, models }] of Object.entries(AGENT_MODELS)) {
-    assert(LOCKED_PROFILES.get(id)!.includes(`"${name}"`), `${id} is another version than ${name}`);
-    for (const model of models) {
-      const cost = BUILT_IN_PRICES.cost(provider, model, { input: 1000, output: 1000 });
-      assert(cost && cost.micros > 0 && cost.basis === undefined, `${id}: ${model} has no price`);
-    }
-  }
 });
