@@ -19,6 +19,11 @@ const AGENTS = [
   { id: "codex", ...OPENAI, ready: /Ask Codex to do anything/ },
   { id: "opencode", ...ANTHROPIC, ready: /Ask anything/ },
   { id: "gemini", ...GOOGLE, ready: /Type your message/ },
+  { id: "copilot", ...ANTHROPIC, ready: /❯[^]*claude-sonnet-5/ },
+  { id: "qwen", ...OPENAI, ready: /Type your message/ },
+  { id: "pi", ...ANTHROPIC, ready: /claude-opus-5-5/ },
+  { id: "cn", ...ANTHROPIC, ready: /Ask anything/ },
+  { id: "kilo", ...ANTHROPIC, ready: /ctrl\+p commands/ },
 ];
 const HOSTS = ["api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com"];
 const TASK = "The test fails. Mend the program and commit.";

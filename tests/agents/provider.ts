@@ -7,6 +7,29 @@ export const WORK =
   `sed -i 's/a - b/a + b/' calc.py && python3 test_calc.py && git commit -qam "Add, do not subtract"`;
 export const DONE = "The test passes.";
 
+/** End of a stream of OpenAI's older form. */
+const END = "[DONE]";
+
+/** Names of the tool by which an agent runs commands. */
+const SHELL = /^(bash|shell|execute|execute_bash|execute_command|run_commands?|run_shell_command)$/i;
+
+/** JSON Schema of a tool's input, as far as it is read here. */
+interface InputSchema {
+  properties?: Record<string, { type?: string }>;
+  required?: string[];
+}
+
+/** Input of such a tool that runs {@linkcode WORK}; tools have their own names for a command, and require more. */
+function workInput({ properties = {}, required = [] }: InputSchema = {}): Record<string, unknown> {
+  const input: Record<string, unknown> = {};
+  for (const [name, { type }] of Object.entries(properties)) {
+    if (/^(command|commands|cmd)$/.test(name)) input[name] = type === "array" ? [WORK] : WORK;
+    else if (name === "description") input[name] = "Mend the program";
+    else if (required.includes(name) && type === "boolean") input[name] = false;
+  }
+  return input;
+}
+
 /** Answers a request as the provider of its host would. */
 export function answerAsProvider(request: Request, body: string): Response {
   const { hostname, pathname } = new URL(request.url);
@@ -22,7 +45,7 @@ export function answerAsProvider(request: Request, body: string): Response {
 
 function sse(events: [string | undefined, unknown][]): Response {
   const text = events.map(([name, data]) =>
-    `${name ? `event: ${name}\n` : ""}data: ${JSON.stringify(data)}\n\n`
+    `${name ? `event: ${name}\n` : ""}data: ${data === END ? END : JSON.stringify(data)}\n\n`
   );
   return new Response(text.join(""), { headers: { "content-type": "text/event-stream" } });
 }
@@ -31,9 +54,9 @@ function anthropic(pathname: string, text: string): Response {
   if (pathname === "/v1/messages/count_tokens") return Response.json({ input_tokens: 10 });
   if (pathname !== "/v1/messages") return Response.json({});
   const { tools = [], model, stream } = JSON.parse(text);
-  const tool = tools.find(({ name }: { name: string }) => /^bash$/i.test(name));
+  const tool = tools.find(({ name }: { name: string }) => SHELL.test(name));
   const isFirst = tool && !text.includes('"tool_result"');
-  const input = { command: WORK, description: "Mend the program" };
+  const input = workInput(tool?.input_schema);
   const usage = { input_tokens: 1000, output_tokens: 50 };
   const content = isFirst
     ? { type: "tool_use", id: "toolu_01", name: tool.name, input }
@@ -55,18 +78,39 @@ function anthropic(pathname: string, text: string): Response {
   ]);
 }
 
-/** Answers as a service of models on the host does, in OpenAI's older form. */
+/** Answers as a service of models on the host does. */
 export async function answerAsLocal(request: Request): Promise<Response> {
   const { pathname } = new URL(request.url);
   if (pathname === "/v1/models") {
     return Response.json({ object: "list", data: [{ id: "qwen3-coder:latest" }] });
   }
-  const text = await request.text();
-  const { tools = [], model } = JSON.parse(text);
-  const names: string[] = tools.map(({ function: { name } }: { function: { name: string } }) => name);
-  const isFirst = names.includes("bash") && !text.includes('"tool_call_id"');
-  const args = JSON.stringify({ command: WORK, description: "Mend the program" });
-  const call = { index: 0, id: "call_1", type: "function", function: { name: "bash", arguments: args } };
+  return completion(await request.text());
+}
+
+/** Answers in OpenAI's older form. */
+function completion(text: string): Response {
+  const { tools = [], model, stream } = JSON.parse(text);
+  const functions: { name: string; parameters?: InputSchema }[] = tools.map((
+    { function: each }: { function: { name: string } },
+  ) => each);
+  const tool = functions.find(({ name }) => SHELL.test(name));
+  const isFirst = tool !== undefined && !text.includes('"tool_call_id"');
+  const args = JSON.stringify(workInput(tool?.parameters));
+  const call = { index: 0, id: "call_1", type: "function", function: { name: tool?.name, arguments: args } };
+  const work = isFirst ? { tool_calls: [call] } : { content: DONE };
+  const counted = { prompt_tokens: 1000, completion_tokens: 50, total_tokens: 1050 };
+  if (!stream) {
+    const message = { role: "assistant", content: null, ...work };
+    const choices = [{ index: 0, message, finish_reason: isFirst ? "tool_calls" : "stop" }];
+    return Response.json({
+      id: "c_1",
+      object: "chat.completion",
+      created: 1,
+      model,
+      choices,
+      usage: counted,
+    });
+  }
   const chunk = (delta: object, finish_reason: string | null, usage?: object): [undefined, unknown] => [
     undefined,
     {
@@ -79,16 +123,14 @@ export async function answerAsLocal(request: Request): Promise<Response> {
     },
   ];
   return sse([
-    chunk({ role: "assistant", ...isFirst ? { tool_calls: [call] } : { content: DONE } }, null),
-    chunk({}, isFirst ? "tool_calls" : "stop", {
-      prompt_tokens: 1000,
-      completion_tokens: 50,
-      total_tokens: 1050,
-    }),
+    chunk({ role: "assistant", ...work }, null),
+    chunk({}, isFirst ? "tool_calls" : "stop", counted),
+    [undefined, END],
   ]);
 }
 
 function openai(pathname: string, text: string): Response {
+  if (pathname.endsWith("/chat/completions")) return completion(text);
   if (!pathname.endsWith("/responses")) return Response.json({ object: "list", data: [], models: [] });
   const { input = [] } = JSON.parse(text);
   // Its tools stand among the input; the names of fields stand in instructions too.

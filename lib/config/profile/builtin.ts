@@ -12,6 +12,11 @@ import codex from "./builtin/codex.toml" with { type: "text" };
 import gemini from "./builtin/gemini.toml" with { type: "text" };
 import opencode from "./builtin/opencode.toml" with { type: "text" };
 import opencodeLocal from "./builtin/opencode-local.toml" with { type: "text" };
+import cn from "./builtin/cn.toml" with { type: "text" };
+import copilot from "./builtin/copilot.toml" with { type: "text" };
+import kilo from "./builtin/kilo.toml" with { type: "text" };
+import pi from "./builtin/pi.toml" with { type: "text" };
+import qwen from "./builtin/qwen.toml" with { type: "text" };
 
 /** Id → profile.toml of each built-in profile (docs/design/contracts/04-profiles.md §4). */
 export const BUILTIN_PROFILES: ReadonlyMap<string, string> = new Map([
@@ -25,4 +30,9 @@ export const BUILTIN_PROFILES: ReadonlyMap<string, string> = new Map([
   ["gemini", gemini],
   ["opencode", opencode],
   ["opencode-local", opencodeLocal],
+  ["cn", cn],
+  ["copilot", copilot],
+  ["kilo", kilo],
+  ["pi", pi],
+  ["qwen", qwen],
 ]);

@@ -4,6 +4,7 @@ import { SbxError, statusOf } from "../../../../lib/base/error/mod.ts";
 import { isCompatible, isSemVer } from "../../../../lib/base/semver/mod.ts";
 import { VERSION } from "../../../../lib/base/version/mod.ts";
 import {
+  BUILTIN_PROFILES,
   listProfiles,
   loadProfile,
   profileInfo,
@@ -177,18 +178,7 @@ Deno.test("without a profiles folder, the built-in profiles are listed", async (
   const dir = await Deno.makeTempDir();
   try {
     const ids = (await listProfiles({ profilesDir: join(dir, "none") })).map(({ id }) => id);
-    assertEquals(ids, [
-      "builder",
-      "claude",
-      "co-work",
-      "code",
-      "codex",
-      "docker",
-      "gemini",
-      "locked",
-      "opencode",
-      "opencode-local",
-    ]);
+    assertEquals(ids, [...BUILTIN_PROFILES.keys()].sort());
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
