@@ -6,9 +6,11 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
+import { type AgentOrigin, originOf } from "../../../lib/config/agent/mod.ts";
 import { type Agent, bootAssets, PROMPT } from "../../../lib/config/profile/mod.ts";
 import { sourcesOf } from "../../../lib/repo/mod.ts";
 import { agentOf, chooseBefore, continued, runningJob, vmsOnFolder, wake } from "./agent_again.ts";
+import { AGENT_FILE_COMMANDS } from "./agent_add.ts";
 import { awaitRacers, makeRacers } from "./agent_race.ts";
 import { compare, COMPARED_MAX, formatChoice, formatCompared, TEST_SECONDS } from "./compare.ts";
 import { chooseModel } from "./agent_model.ts";
@@ -124,6 +126,7 @@ export const command: CommandGroup = {
       examples: ["sbx agent attach claude-project"],
       run: attachTo,
     },
+    ...AGENT_FILE_COMMANDS,
   ],
 };
 
@@ -286,16 +289,29 @@ async function list(args: Arguments): Promise<number> {
       () => undefined,
     );
     const { id, name, packages, source, agent: { provider, default_models, instructions, hosts } } = profile;
-    return { id, name, provider, source, packages: packages.npm, default_models, instructions, hosts, image };
+    const origin = source === "user" ? await originOf(home(), id) : undefined;
+    return { id, name, provider, source, packages: packages.npm, default_models, instructions, hosts, origin, image };
   }));
   if (args.has("json")) await printJson({ agents });
   else {
     const rows = agents.map((
-      { id, name, provider = "", packages, image },
-    ) => [id, name, provider, packages.at(-1) ?? "", image ?? "built at its first start"]);
-    await print(table(["AGENT", "NAME", "KEY OF", "PACKAGE", "IMAGE"], rows));
+      { id, name, provider = "", source, origin, packages, image },
+    ) => [
+      id,
+      name,
+      provider,
+      packages.at(-1) ?? "",
+      origin ? originText(origin) : source === "builtin" ? "sbx" : "you",
+      image ?? "built at its first start",
+    ]);
+    await print(table(["AGENT", "NAME", "KEY OF", "PACKAGE", "FROM", "IMAGE"], rows));
   }
   return 0;
+}
+
+/** Where an added agent comes from, in words. */
+function originText({ source, signed_by }: AgentOrigin): string {
+  return signed_by.length > 0 ? `${source}, signed by ${signed_by[0].slice(0, 12)}` : `${source}, unsigned`;
 }
 
 async function attachTo(args: Arguments): Promise<number> {

@@ -35,8 +35,8 @@ export interface AgentVm {
   place: string;
 }
 
-/** Words after `sbx agent` that name no agent. */
-const SUBCOMMANDS = ["run", "list", "attach"];
+/** Words after `sbx agent` that name no agent, and that no agent may have as its id. */
+export const SUBCOMMANDS = ["run", "list", "attach", "add", "sign", "remove"];
 
 /** Most characters of a VM's name, without the number after it. */
 const NAME_MAX = 40;

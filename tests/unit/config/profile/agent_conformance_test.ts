@@ -1,5 +1,5 @@
 /**
- * Conformance of the built-in profiles of agents: what each says of its agent holds under its own rules. Runs of the published
+ * Conformance of the built-in profiles of agents: the facts of each hold under its own rules. Runs of the published
  * agents are in tests/agents.
  */
 import { assert, assertEquals } from "@std/assert";

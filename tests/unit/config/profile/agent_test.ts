@@ -1,4 +1,4 @@
-/** What the profile of an agent says, and what it may not say. */
+/** Profiles of agents: their files for a folder, and refusals. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import {

@@ -1,0 +1,10 @@
+/** Agents that a person adds from a file: their signatures, their limits, and where each comes from. */
+export {
+  type AddedAgent,
+  AGENT_TYPE,
+  type AgentOrigin,
+  originOf,
+  readAgentFile,
+  removeAgent,
+  storeAgent,
+} from "./file.ts";
