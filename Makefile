@@ -36,7 +36,7 @@ test-hosts: setup deps image ## VMs on each Debian suite; COUNT=20 SUITES="bookw
 
 # Each published agent in a VM, against a scripted provider on loopback; builds the agents' images once. FILTER=claude runs one.
 test-agents: setup deps image ## published agents against scripted providers; FILTER=name
-	@for agent in claude codex opencode gemini copilot qwen pi cn kilo; do bin/sbx image list | grep -q "^$$agent  *$$agent " || bin/sbx image build $$agent || exit; done
+	@for agent in claude codex opencode gemini copilot qwen pi cline cn kilo; do bin/sbx image list | grep -q "^$$agent  *$$agent " || bin/sbx image build $$agent || exit; done
 	@scripts/test.sh agents
 
 # Docker in a VM: builds, networks, compose; and a Dockerfile that buildah builds in a VM. Makes the images of both profiles once.

@@ -8,13 +8,23 @@ import { fromRoot } from "../helper/repo.ts";
 import { Sbx } from "../helper/sbx.ts";
 import { logIn, useProvider } from "../helper/subscription_cli.ts";
 import { TestUpstreams } from "../helper/upstream.ts";
+import { loadProfile } from "../../lib/config/profile/mod.ts";
 import { answerAsLocal, answerAsProvider, DONE } from "./provider.ts";
 
 const ANTHROPIC = { provider: "anthropic", secret: "sk-ant-api03-agentSECRETagentSECRETagentSECRET01234" };
 const OPENAI = { provider: "openai", secret: "sk-proj-agentSECRETagentSECRETagentSECRETagentSECRET0123" };
 const GOOGLE = { provider: "google", secret: "AIzaSyAgentSECRETagentSECRETagentSECRET1" };
-/** Agents, and what the screen of each has when it takes a task. */
-const AGENTS = [
+interface TestedAgent {
+  id: string;
+  provider: string;
+  secret: string;
+  /** on its screen when it takes a task */
+  ready: RegExp;
+  /** its conversations begin anew */
+  forgets?: boolean;
+}
+
+const AGENTS: TestedAgent[] = [
   { id: "claude", ...ANTHROPIC, ready: /❯[^]*bypass permissions on/ },
   { id: "codex", ...OPENAI, ready: /Ask Codex to do anything/ },
   { id: "opencode", ...ANTHROPIC, ready: /Ask anything/ },
@@ -23,6 +33,7 @@ const AGENTS = [
   { id: "qwen", ...OPENAI, ready: /Type your message/ },
   { id: "pi", ...ANTHROPIC, ready: /claude-opus-5-5/ },
   { id: "cn", ...ANTHROPIC, ready: /Ask anything/ },
+  { id: "cline", ...ANTHROPIC, ready: /Auto-approve all enabled/, forgets: true },
   { id: "kilo", ...ANTHROPIC, ready: /ctrl\+p commands/ },
 ];
 const HOSTS = ["api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com"];
@@ -49,10 +60,13 @@ async function makeRepository(dir: string): Promise<string> {
   return repository;
 }
 
-for (const { id, provider, secret, ready } of AGENTS) {
+for (const { id, provider, secret, ready, forgets } of AGENTS) {
   Deno.test(`${id} mends a program with a key that it never has`, async () => {
     const dir = await Deno.makeTempDir();
-    const world = await TestUpstreams.make(HOSTS, answerAsProvider);
+    const { agent } = await loadProfile({ profilesDir: dir }, id);
+    const { reports } = agent!.hosts;
+    // Reports would arrive if its rules let them.
+    const world = await TestUpstreams.make([...HOSTS, ...reports], answerAsProvider);
     const sbx = await Sbx.make();
     try {
       const repository = await makeRepository(dir);
@@ -99,6 +113,13 @@ for (const { id, provider, secret, ready } of AGENTS) {
       assert(!inGuest.stdout.includes(shown), "the guest never had it");
       assert(!/^\/(root|tmp|etc)\//m.test(inGuest.stdout), inGuest.stdout);
 
+      const asked = (await sbx.ok("events", report.vm, "--jsonl")).split("\n").filter((line) =>
+        line.includes("everything-else")
+      );
+      assertEquals(asked, [], "its hosts are all known");
+      const reported = world.received.filter(({ url }) => reports.includes(new URL(url).hostname));
+      assertEquals(reported.map(({ url }) => url), [], "no report left the host");
+
       await sbx.ok("pull", report.vm, "--branch", "work");
       // Its conversation is the same one: the provider gets the first task again.
       const before = world.received.length;
@@ -106,7 +127,10 @@ for (const { id, provider, secret, ready } of AGENTS) {
       assertEquals(on.code, 0, `${on.stdout}${on.stderr}`);
       assertEquals(JSON.parse(on.stdout.slice(on.stdout.lastIndexOf('{\n  "vm"'))).vm, report.vm);
       const later = world.received.slice(before).map(({ body }) => body);
-      assert(later.some((body) => body.includes("Now rest.") && body.includes(TASK)), later.join("\n"));
+      assert(
+        later.some((body) => body.includes("Now rest.") && (forgets || body.includes(TASK))),
+        later.join("\n"),
+      );
     } finally {
       await sbx.dispose();
       await world.close();

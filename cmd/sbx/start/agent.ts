@@ -290,7 +290,18 @@ async function list(args: Arguments): Promise<number> {
     );
     const { id, name, packages, source, agent: { provider, default_models, instructions, hosts } } = profile;
     const origin = source === "user" ? await originOf(home(), id) : undefined;
-    return { id, name, provider, source, packages: packages.npm, default_models, instructions, hosts, origin, image };
+    return {
+      id,
+      name,
+      provider,
+      source,
+      packages: packages.npm,
+      default_models,
+      instructions,
+      hosts,
+      origin,
+      image,
+    };
   }));
   if (args.has("json")) await printJson({ agents });
   else {

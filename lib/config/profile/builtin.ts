@@ -12,6 +12,7 @@ import codex from "./builtin/codex.toml" with { type: "text" };
 import gemini from "./builtin/gemini.toml" with { type: "text" };
 import opencode from "./builtin/opencode.toml" with { type: "text" };
 import opencodeLocal from "./builtin/opencode-local.toml" with { type: "text" };
+import cline from "./builtin/cline.toml" with { type: "text" };
 import cn from "./builtin/cn.toml" with { type: "text" };
 import copilot from "./builtin/copilot.toml" with { type: "text" };
 import kilo from "./builtin/kilo.toml" with { type: "text" };
@@ -30,6 +31,7 @@ export const BUILTIN_PROFILES: ReadonlyMap<string, string> = new Map([
   ["gemini", gemini],
   ["opencode", opencode],
   ["opencode-local", opencodeLocal],
+  ["cline", cline],
   ["cn", cn],
   ["copilot", copilot],
   ["kilo", kilo],

@@ -49,8 +49,8 @@ export const PROFILE_ID = /^[a-z0-9_-]{1,64}$/;
 
 /** Argument that stands for the task of a run without a terminal. */
 export const PROMPT = "{prompt}";
-/** In files: the folder that the agent works on, and the end of the ref of its provider's key, by which programs know a key again. */
-const PLACE = "{place}", KEY_END = "{key_end}";
+/** In files: the folder that the agent works on, the ref of its provider's key, and its end, by which programs know a key again. */
+const PLACE = "{place}", KEY = "{key}", KEY_END = "{key_end}";
 /** In words and files: the model that a person names, and the address of its API where a service of the host has it. */
 const MODEL = "{model}", MODEL_URL = "{model_url}";
 /** Length of {@linkcode KEY_END}, in characters. */
@@ -154,12 +154,13 @@ export function agentFiles(
 ): Record<string, string> {
   const texts: Record<string, string> = {
     [PLACE]: place,
+    [KEY]: ref ?? "",
     [KEY_END]: ref?.slice(-KEY_END_LENGTH) ?? "",
     [MODEL]: model?.name ?? "",
     [MODEL_URL]: model?.url ?? "",
   };
   // In one pass: a folder may be named like one of these.
-  const stands = /\{(?:place|key_end|model|model_url)\}/g;
+  const stands = /\{(?:place|key|key_end|model|model_url)\}/g;
   const fill = (text: string) => text.replaceAll(stands, (word) => JSON.stringify(texts[word]).slice(1, -1));
   const all = { ...files, ...isSubscription && subscription?.files };
   return Object.fromEntries(Object.entries(all).map(([path, text]) => [path, fill(text)]));

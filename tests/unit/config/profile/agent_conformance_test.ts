@@ -21,7 +21,9 @@ import { parseToml } from "../../../../lib/base/toml/mod.ts";
 import { decided, http, rule } from "../../../helper/policy.ts";
 
 /** Agents that there are at least (`sbx agent list`). */
-const NAMED = "claude cn codex copilot gemini kilo opencode opencode-local pi qwen".split(" ");
+const NAMED = "claude cline cn codex copilot gemini kilo opencode opencode-local pi qwen".split(" ");
+/** Agents whose conversations begin anew. */
+const FORGETS = ["cline"];
 
 const profiles = [...BUILTIN_PROFILES].map(([id, text]) =>
   parseProfile(parseToml(text, id), { id, source: "builtin" })
@@ -98,9 +100,12 @@ for (const profile of agents) {
   Deno.test(`${id}: exact packages, and a form without a terminal, new and continued`, () => {
     assert(packages.npm.every((name) => /@\d+\.\d+\.\d+[\w.-]*$/.test(name)), packages.npm.join());
     assertEquals(agent.headless.filter((word) => word === "{prompt}").length, 1);
-    const { command, headless } = agent.continue!;
-    assert(command.length > 1, "it takes up its last conversation");
-    assertEquals(headless.filter((word) => word === "{prompt}").length, 1);
+    if (!agent.continue) assertEquals(FORGETS.includes(id), true, "it takes up its last conversation");
+    else {
+      const { command, headless } = agent.continue;
+      assert(command.length > 1, "it takes up its last conversation");
+      assertEquals(headless.filter((word) => word === "{prompt}").length, 1);
+    }
     assert(agent.instructions?.startsWith("/root/"), "the file of instructions is the guest user's");
   });
 
