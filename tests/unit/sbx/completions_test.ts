@@ -32,7 +32,7 @@ Deno.test("completions: commands, options, their values and words, in the order 
       [["settings", "ex"], ["explain"]],
       [["mcp", "call", "--p"], ["--profile"]],
       [["help", "pu"], ["purge", "push", "pull"]],
-      [["agent", "c"], ["claude", "codex"]],
+      [["agent", "c"], ["claude", "cline", "cn", "codex", "copilot"]],
       [["agent", "run", "--prompt", "c"], []],
       [["agent", "claude", "--det"], ["--detach"]],
       [["rm", "--js"], ["--json"]],
