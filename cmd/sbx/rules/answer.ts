@@ -27,10 +27,13 @@ const SAVE_OPTION: Option = {
 export function answerCommand(decision: AskAnswer["decision"]): Command {
   const command: Command = {
     name: decision,
-    usage: decision === "allow" ? "ASK [--for TIME] [--host] [--save-as-rule]" : "ASK [--for TIME] [--host]",
+    usage: `ASK [--for TIME] [--host | --method | --path PATH]${
+      decision === "allow" ? " [--save-as-rule]" : ""
+    }`,
     summary: `${decision} a waiting event, or with --for similar ones too`,
     notes: [
       "With --for it answers every event that sbx asks shows as covered; with --host every one of that host.",
+      "--method and --path cover requests to the same scheme, host and port; --path those below a folder.",
       ...decision === "deny"
         ? [`A denial holds for ${DENY_MINUTES} minutes: a program tries again at once.`]
         : [],
@@ -41,10 +44,16 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
         name: "for",
         value: "TIME",
         about: decision === "allow"
-          ? "minutes or hours, such as 10m or 2h, the session, or once (default; with --host the session)"
+          ? "minutes or hours, such as 10m or 2h, the session, or once (default; with --host, --method or --path the session)"
           : `minutes or hours, such as 10m or 2h, the session, or once; default ${DENY_MINUTES}m`,
       },
       { name: "host", about: "answer for the whole host: every request, and the lookups of its addresses" },
+      { name: "method", about: "answer for every request of its method there, of any path" },
+      {
+        name: "path",
+        value: "PATH",
+        about: "answer for every request to its path, or to a folder of it, and below, of any method",
+      },
       ...(decision === "allow" ? [SAVE_OPTION] : []),
       JSON_OPTION,
     ],
@@ -54,13 +63,14 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
       `sbx ${decision} ask-3f2a90c1d7e4-9c1d2e7a`,
       `sbx ${decision} ask-3f2a90c1d7e4-9c1d2e7a --for 10m`,
       `sbx ${decision} ask-3f2a90c1d7e4-9c1d2e7a --host`,
+      `sbx ${decision} ask-3f2a90c1d7e4-9c1d2e7a --path /repos --for 10m`,
     ],
     async run(args) {
       const path = `/asks/${encodeURIComponent(args.words[0])}/resolve`;
       const client = await connect();
       const shown = await findAsk(client, args.words[0]);
       const answer: AskAnswer = { decision, ...scopeOf(command, args, shown) };
-      if (args.has("save-as-rule")) await saveAsRule(client, shown, answer.of);
+      if (args.has("save-as-rule")) await saveAsRule(client, shown, answer);
       const json: AskResolve = { ...answer, digest: shown.digest };
       const ask = await client.json<AskView>("POST", path, { json });
       await (args.has("json") ? printJson(ask) : print(
@@ -83,22 +93,40 @@ async function findAsk(client: Client, askId: string): Promise<AskView> {
 }
 
 /** The event of a one-time answer, or the covered events of a lasting one. */
-function reachOf({ subject, covers, covers_host }: AskView, { scope, minutes, of }: AskAnswer): string {
-  const covered = of ? covers_host : covers;
+function reachOf(ask: AskView, { scope, minutes, of, path }: AskAnswer): string {
+  const { subject } = ask;
+  const wide = path === undefined ? "" : `, from ${path}`;
+  const covered = of ? `${coversOf(ask, of)}${wide}` : ask.covers;
   if (scope === "once" || !covered) return subject;
   return `${covered}, for ${scope === "session" ? "the session" : count(minutes!, "minute")}`;
 }
 
+/** The events that an answer of this reach covers; `undefined`: the ask has no such reach. */
+function coversOf(ask: AskView, of: NonNullable<AskAnswer["of"]>): string | undefined {
+  return { host: ask.covers_host, method: ask.covers_method, path: ask.covers_path }[of];
+}
+
+/** The wider reach that the options name. */
+function wideOf(command: Command, args: Arguments, ask: AskView): Pick<AskAnswer, "of" | "path"> {
+  const named = (["host", "method", "path"] as const).filter((name) => args.has(name));
+  const [of] = named;
+  if (named.length > 1) throw usageError(command, `give --${named[0]} or --${named[1]}, not both`);
+  if (of === undefined) return {};
+  if (coversOf(ask, of) === undefined) {
+    const what = of === "host" ? "is about no host" : `is about no request with a ${of}`;
+    throw usageError(command, `${ask.ask_id} ${what}`, `leave out --${of}`);
+  }
+  if (args.text("for") === "once") throw usageError(command, `--${of} needs a time, or the session`);
+  const path = of === "path" ? args.text("path") : undefined;
+  return { of, ...path !== undefined && { path } };
+}
+
 function scopeOf(command: Command, args: Arguments, ask: AskView): Omit<AskAnswer, "decision"> {
   const text = args.text("for");
-  const of = args.has("host") ? { of: "host" as const } : {};
-  if (args.has("host") && ask.covers_host === undefined) {
-    throw usageError(command, `${ask.ask_id} is about no host`, "leave out --host");
-  }
-  if (args.has("host") && text === "once") throw usageError(command, "--host needs a time, or the session");
-  if (text === undefined && command.name === "deny") return shortDenial(ask, of);
-  if (text === "once" || text === undefined && !args.has("host")) return { scope: "once" };
-  if (text === "session" || text === undefined) return { scope: "session", ...of };
+  const wide = wideOf(command, args, ask);
+  if (text === undefined && command.name === "deny") return shortDenial(ask, wide);
+  if (text === "once" || text === undefined && !wide.of) return { scope: "once" };
+  if (text === "session" || text === undefined) return { scope: "session", ...wide };
   const [, number, unit] = text.match(/^(\d{1,4})(m|h)$/) ?? [];
   if (!number) {
     throw usageError(
@@ -107,7 +135,7 @@ function scopeOf(command: Command, args: Arguments, ask: AskView): Omit<AskAnswe
       "give minutes or hours, such as 10m or 2h, session, or once",
     );
   }
-  return { scope: "minutes", minutes: Number(number) * (unit === "h" ? 60 : 1), ...of };
+  return { scope: "minutes", minutes: Number(number) * (unit === "h" ? 60 : 1), ...wide };
 }
 
 /** Minutes for which a denial holds, unless the person says otherwise. */
@@ -116,9 +144,9 @@ const DENY_MINUTES = 10;
 /** The denial of an ask without a time: of one that covers nothing else, once. */
 export function shortDenial(
   { covers }: Pick<AskView, "covers">,
-  of: Pick<AskAnswer, "of"> = {},
+  wide: Pick<AskAnswer, "of" | "path"> = {},
 ): Omit<AskAnswer, "decision"> {
-  return covers === undefined ? { scope: "once" } : { scope: "minutes", minutes: DENY_MINUTES, ...of };
+  return covers === undefined ? { scope: "once" } : { scope: "minutes", minutes: DENY_MINUTES, ...wide };
 }
 
 /**
@@ -129,14 +157,14 @@ export function shortDenial(
 async function saveAsRule(
   client: Client,
   { ask_id, session_id }: AskView,
-  of?: "host",
+  { of, path: folder }: Pick<AskAnswer, "of" | "path">,
 ): Promise<void> {
   const [{ withRule }, { parseToml }] = await Promise.all([
     import("../../../lib/policy/author/mod.ts"),
     import("../../../lib/base/toml/mod.ts"),
   ]);
   const saved = await client.json<AskRule>("GET", `/asks/${encodeURIComponent(ask_id)}/rule`, {
-    query: of ? { of } : {},
+    query: { ...of && { of }, ...folder !== undefined && { path: folder } },
   });
   const { profile_id, rule_id, rule, replaces } = saved;
   const { text } = await withRule(parseToml("", "rule"), rule_id, rule as RuleTable);

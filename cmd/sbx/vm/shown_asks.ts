@@ -73,16 +73,20 @@ async function answerHere(client: Client, ask: AskView): Promise<void> {
 }
 
 /** The answers that a person may type, in words. */
-function choicesOf({ covers, covers_host }: AskView): string {
+function choicesOf({ covers, covers_host, covers_method, covers_path }: AskView): string {
   const session = covers ? ` (${plain(covers)})` : "";
   const host = covers_host ? `, h = for the session (${plain(covers_host)})` : "";
-  return `allow? y = once, s = for the session${session}${host}, n = no`;
+  const path = covers_path ? `, p = for the session (${plain(covers_path)})` : "";
+  const method = covers_method ? `, m = for the session (${plain(covers_method)})` : "";
+  return `allow? y = once, s = for the session${session}${path}${method}${host}, n = no`;
 }
 
 /** The answer that a person typed; anything else, and nothing, is a no, which holds for a while: programs try again at once. */
 function answerOf(ask: AskView, line: string | null): AskAnswer {
   const typed = line?.trim().toLowerCase();
   if (typed === "h" && ask.covers_host) return { decision: "allow", scope: "session", of: "host" };
+  if (typed === "p" && ask.covers_path) return { decision: "allow", scope: "session", of: "path" };
+  if (typed === "m" && ask.covers_method) return { decision: "allow", scope: "session", of: "method" };
   if (typed === "s" && ask.covers) return { decision: "allow", scope: "session" };
   if (typed === "y" || typed === "s") return { decision: "allow", scope: "once" };
   return { decision: "deny", ...shortDenial(ask) };

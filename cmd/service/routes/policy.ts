@@ -100,7 +100,8 @@ export function routePolicy(
   handle(
     app,
     policyRoutes.askRule,
-    ({ params, query }): Promise<AskRule> => ruleOfAsk(params.id, { asks, rules, findLedger }, query.of),
+    ({ params, query }): Promise<AskRule> =>
+      ruleOfAsk(params.id, { asks, rules, findLedger }, query.of, query.path),
   );
 
   async function savedRule(profileId: string, ruleId: string): Promise<RuleSaved> {

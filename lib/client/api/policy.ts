@@ -279,7 +279,7 @@ export const policyRoutes = {
     tags,
     request: {
       params: ask,
-      query: z.object({ of: z.literal("host").optional().describe("host: for the event's whole host") }),
+      query: z.object({ of: AskAnswer.shape.of, path: AskAnswer.shape.path }),
     },
     responses: answers("the rule by which events like this one pass without a question; not saved", AskRule),
   }),

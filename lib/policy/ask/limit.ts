@@ -12,5 +12,7 @@ export const APPROVAL_MINUTES_MAX = 24 * 60;
 export const COVERS_MAX = 1024;
 /** Longest subject of an ask in characters: a person reads it. */
 export const SUBJECT_MAX = 512;
+/** Most segments of a request's path that an answer for a path can end at. */
+export const PATHS_MAX = 32;
 /** `ms` that an ask is shown before it takes an answer: one that is given earlier was meant for another ask. */
 export const READ_MS = 700;

@@ -5,7 +5,7 @@ import { type Answered, applyAnswer, type Decision, subjectLine } from "../decis
 import type { Layer } from "../engine/rule_term.ts";
 import { APPROVAL_MINUTES_MAX, ASK_TIMEOUT, ASKS_MAX, SUBJECT_MAX } from "./limit.ts";
 import type { AnsweredBy, Ask, AskAnswer, KeptAsk } from "./schema.ts";
-import { type AskScope, joins, scopeOf } from "./scope.ts";
+import { type AskScope, joins, noReach, notBelow, scopeOf } from "./scope.ts";
 import type { AskRecord } from "../decision/decision.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
@@ -26,6 +26,10 @@ interface Pending {
   key?: string;
   /** key of the event's whole host; absent: an answer cannot be for it */
   host?: string;
+  /** key of the request's method at its scheme, host and port */
+  method?: string;
+  /** keys of the request's path and its folders */
+  paths?: { path: string; key: string }[];
   /** of the event: {@linkcode contentOf} */
   content: string;
   timer: ReturnType<typeof setTimeout>;
@@ -128,7 +132,9 @@ export class AskQueue {
       event_type: event.common.event_type,
       subject: shorten(askLine(shown)),
       ...(scope && { covers: scope.covers }),
-      ...(scope?.host && { covers_host: scope.host.covers }),
+      ...(scope?.wide.host && { covers_host: scope.wide.host.covers }),
+      ...(scope?.wide.path && { covers_path: scope.wide.path.covers }),
+      ...(scope?.wide.method && { covers_method: scope.wide.method.covers }),
       rule_id: rule.id,
       reason: rule.reason ?? rule.name,
       created_at: new Date(now).toISOString(),
@@ -137,7 +143,13 @@ export class AskQueue {
     const ask: Ask = { ...identityOf(asked, content), ...asked, expires_at, status: "pending" };
     const answered = await new Promise<Answered>((settle) => {
       const waiter = { eventId: event_id, canRepeat, settle };
-      const keys = { key: scope?.key, ...scope?.host && { host: scope.host.key } };
+      const { host, method, path } = scope?.wide ?? {};
+      const keys = {
+        key: scope?.key,
+        ...host && { host: host.key },
+        ...method && { method: method.key },
+        ...path && { paths: scope!.paths },
+      };
       this.#add({ ask, layer: rule.layer, ...keys, content, waiter }, timeout * 1000);
       waits?.(ask);
     });
@@ -175,19 +187,13 @@ export class AskQueue {
         hint: "answer with scope once, which covers this event only",
       });
     }
-    if (answer.of && (pending.host === undefined || answer.scope === "once")) {
-      const why = pending.host === undefined
-        ? "is of no host"
-        : "an answer for the host is for a time, or the session";
-      throw new SbxError("ask.invalid", `${askId}: ${why}`, { hint: "sbx allow ASK --host" });
-    }
+    const key = reachedBy(pending, answer);
     const status = answer.decision === "allow" ? "allowed" : "denied";
     const answered = this.#end(askId, status, answer, answeredBy);
-    const wide = answer.of ? "host" : "key";
-    if (answer.scope !== "once" && pending[wide] !== undefined) {
-      this.#standing.set(pending[wide], { answered, until });
+    if (answer.scope !== "once" && key !== undefined) {
+      this.#standing.set(key, { answered, until });
       for (const other of [...this.#pending.values()]) {
-        if (other[wide] === pending[wide]) this.#end(other.ask.ask_id, status, answer, answeredBy);
+        if (keysOf(other).includes(key)) this.#end(other.ask.ask_id, status, answer, answeredBy);
       }
     } else if (!pending.waiter && pending.key !== undefined) {
       const expires = Date.parse(pending.ask.expires_at);
@@ -229,7 +235,7 @@ export class AskQueue {
   /** Takes the asks that outlive the machine out of the queue; their requests end. */
   take(): KeptAsk[] {
     return [...this.#pending.values()].filter(canStay).map((pending) => {
-      const { ask, layer, key, host, content, timer } = pending;
+      const { ask, layer, key, host, method, paths, content, timer } = pending;
       this.#leave(pending);
       clearTimeout(timer);
       this.#pending.delete(ask.ask_id);
@@ -238,6 +244,8 @@ export class AskQueue {
         layer,
         key: key!,
         ...host !== undefined && { host },
+        ...method !== undefined && { method },
+        ...paths !== undefined && { paths },
         content,
         remaining_ms: Math.max(0, Date.parse(ask.expires_at) - this.#now()),
       };
@@ -261,12 +269,14 @@ export class AskQueue {
   }
 
   /** An answer given before the event; the one to a single event is used up. */
-  #earlier({ key, host }: AskScope, content: string): Answered | undefined {
+  #earlier({ key, wide, paths }: AskScope, content: string): Answered | undefined {
     const single = singleKey(key, content);
     const once = this.#single.get(single);
     this.#single.delete(single);
     const now = this.#now();
-    const lasting = [key, ...host ? [host.key] : []].map((each) => {
+    const { host, method, path } = wide;
+    const keys = keysOf({ key, host: host?.key, method: method?.key, paths: path && paths });
+    const lasting = keys.map((each) => {
       const standing = this.#standing.get(each);
       if (standing && standing.until <= now) this.#standing.delete(each);
       return standing;
@@ -311,6 +321,7 @@ export class AskQueue {
       ...(answer?.scope === "minutes" && { minutes: answer.minutes }),
       ...(answer && { scope: answer.scope }),
       ...(answer?.of && { of: answer.of }),
+      ...(answer?.path !== undefined && { path: answer.path }),
       status,
       waited_ms: now - Date.parse(ask.created_at),
     };
@@ -337,6 +348,43 @@ export class AskQueue {
   #now(): number {
     return this.#options.now?.() ?? Date.now();
   }
+}
+
+/** Keys of every answer that an event of these scopes is covered by, the narrowest first. */
+function keysOf(
+  { key, host, method, paths = [] }: Partial<Pick<Pending, "key" | "host" | "method" | "paths">>,
+) {
+  return [key, ...paths.map((each) => each.key), method, host].filter((each) => each !== undefined);
+}
+
+/**
+ * Key of the events that an answer covers; of an answer once, the ask's own.
+ *
+ * @throws {SbxError} `ask.invalid`: the event has no such scope
+ */
+function reachedBy({ ask, key, host, method, paths }: Pending, { of, path, scope }: AskAnswer) {
+  if (path !== undefined && of !== "path") {
+    throw new SbxError("ask.invalid", `${ask.ask_id}: an answer with a path is for a path`, {
+      hint: "sbx allow ASK --path PATH",
+    });
+  }
+  if (of === undefined) return key;
+  if (scope === "once") {
+    const hint = `sbx allow ASK --${of}${of === "path" ? " PATH" : ""}`;
+    throw new SbxError(
+      "ask.invalid",
+      `${ask.ask_id}: an answer for the ${of} is for a time, or the session`,
+      {
+        hint,
+      },
+    );
+  }
+  const reached = of === "host" ? host : of === "method" ? method : paths?.[0]?.key;
+  if (reached === undefined) throw noReach(of, ask.ask_id);
+  if (path === undefined) return reached;
+  const folder = paths!.find((each) => each.path === path);
+  if (!folder) throw notBelow(path);
+  return folder.key;
 }
 
 /** An equal next request can be recognized as the same, and its asker does nothing else with the answer. */

@@ -4,7 +4,14 @@
  */
 import { z } from "zod";
 import { LAYERS } from "../engine/rule_term.ts";
-import { APPROVAL_MINUTES_MAX } from "./limit.ts";
+import { APPROVAL_MINUTES_MAX, COVERS_MAX } from "./limit.ts";
+
+/** Reach of a lasting answer that is wider than events like the one asked about. */
+export const AskReach = z.enum(["path", "method", "host"]);
+export type AskReach = z.infer<typeof AskReach>;
+
+/** Path of an answer that is for one: the request's own, or one of its folders. */
+const AnswerPath = z.string().startsWith("/").max(COVERS_MAX);
 
 /** One ask. */
 export const Ask = z.strictObject({
@@ -20,6 +27,8 @@ export const Ask = z.strictObject({
   covers_host: z.string().optional().describe(
     "events that an answer for the whole host covers; absent: the event is of no host, or its name is too long",
   ),
+  covers_path: z.string().optional().describe("events that an answer for the request's path covers"),
+  covers_method: z.string().optional().describe("events that an answer for the request's method covers"),
   rule_id: z.string(),
   reason: z.string(),
   created_at: z.iso.datetime(),
@@ -34,6 +43,10 @@ export const KeptAsk = z.strictObject({
   layer: z.enum([...LAYERS, "none"]),
   key: z.string(),
   host: z.string().optional().describe("key of the whole host"),
+  method: z.string().optional().describe("key of the method at its host"),
+  paths: z.array(z.strictObject({ path: z.string(), key: z.string() })).optional().describe(
+    "keys of the request's path and its folders",
+  ),
   content: z.string().describe("BLAKE3 of the event as it is shown"),
   remaining_ms: z.number().nonnegative(),
 });
@@ -51,8 +64,12 @@ export const AskAnswer = z.strictObject({
   decision: z.enum(["allow", "deny"]),
   scope: z.enum(["once", "session", "minutes"]),
   minutes: z.number().positive().max(APPROVAL_MINUTES_MAX).optional().describe("required with scope minutes"),
-  of: z.literal("host").optional().describe(
-    "host: the answer covers all that the rule asks about the event's whole host; for minutes or the session only",
+  of: AskReach.optional().describe(
+    "host: the answer covers all that the rule asks about the event's whole host; path: requests to its path and " +
+      "below; method: requests of its method to the same scheme, host and port; not with scope once",
+  ),
+  path: AnswerPath.optional().describe(
+    "with of path: a folder of the request's path; absent: the path itself",
   ),
 });
 export type AskAnswer = z.infer<typeof AskAnswer>;

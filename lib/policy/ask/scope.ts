@@ -5,7 +5,8 @@
 import { blake3 } from "../../base/hash/mod.ts";
 import { type Event, familyOf, valueAt } from "../../event/mod.ts";
 import { type DecidingRule, signLine, updatesLine } from "../decision/mod.ts";
-import { COVERS_MAX } from "./limit.ts";
+import { COVERS_MAX, PATHS_MAX } from "./limit.ts";
+import type { AskReach } from "./schema.ts";
 import { quote } from "../engine/field.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Rule } from "../engine/rule.ts";
@@ -21,8 +22,16 @@ export interface AskScope {
    * differ
    */
   covers: string;
-  /** scope of an answer for the event's whole host; absent: it is of none */
-  host?: { key: string; covers: string };
+  /** wider scopes that an answer can have */
+  wide: Partial<Record<AskReach, Reach>>;
+  /** a request's path and its folders, longest first: any of them can be the path of an answer */
+  paths: { path: string; key: string }[];
+}
+
+/** A wider scope: its key, and what it covers on one line. */
+interface Reach {
+  key: string;
+  covers: string;
 }
 
 /** Types of records that one lookup of a host's addresses asks for: a person answers them as one question. */
@@ -48,15 +57,61 @@ export function scopeOf(
   const fields = COVERED[family].map((path) => valueAt(event, path))
     .map((value) => family === "dns" && ADDRESS_TYPES.includes(value as string) ? ADDRESS_TYPES : value);
   const rule = [layer, id, reason ?? name];
-  const host = hostOf(event);
-  const hostCovers = host && `every request to ${hostOf(shown)}, and lookups of its addresses`;
-  return {
-    covers,
-    key: blake3(JSON.stringify([...rule, event_type, ...fields, ...gitOf(event), ...sshOf(event)])),
-    ...hostCovers && hostCovers.length <= COVERS_MAX && {
-      host: { key: blake3(JSON.stringify([...rule, "host", host])), covers: hostCovers },
+  const keyOf = (parts: unknown[]) => blake3(JSON.stringify([...rule, ...parts]));
+  const [host, origin, shownOrigin] = [hostOf(event), originOf(event), originOf(shown)];
+  const paths = pathsOf(event, shown).map(({ path, own }) => ({ path, key: keyOf(["path", origin, own]) }));
+  const method = event.http?.request?.method;
+  const wide: AskScope["wide"] = {
+    ...host && {
+      host: {
+        key: keyOf(["host", host]),
+        covers: `every request to ${hostOf(shown)}, and lookups of its addresses`,
+      },
+    },
+    ...origin && {
+      method: {
+        key: keyOf(["method", origin, method]),
+        covers: `every ${method} request to ${shownOrigin}, of any path`,
+      },
+    },
+    ...paths.length > 0 && {
+      path: { key: paths[0].key, covers: pathCovers(shown, paths[0].path)! },
     },
   };
+  return {
+    covers,
+    key: keyOf([event_type, ...fields, ...gitOf(event), ...sshOf(event)]),
+    wide: Object.fromEntries(Object.entries(wide).filter(([, each]) => each.covers.length <= COVERS_MAX)),
+    paths,
+  };
+}
+
+/** Scheme, host and port of a request; of a tunnel, or of no request, none. */
+function originOf({ http }: Event): string | undefined {
+  if (!http || http.request.ssh || http.request.method === "CONNECT" || !http.request.host) return undefined;
+  const { scheme, host, port } = http.request;
+  return `${scheme}://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+/** An answer for a path of a request, in words. */
+function pathCovers(shown: Event, path: string): string | undefined {
+  const origin = originOf(shown);
+  return origin && `every request to ${origin}${path}${path === "/" ? "" : " and below"}, of any method`;
+}
+
+/**
+ * The path of a request and its folders, longest first: as people are shown it, and its own. A path that is not
+ * absolute, such as that of `OPTIONS *`, has none.
+ */
+function pathsOf(event: Event, shown: Event): { path: string; own: string }[] {
+  if (originOf(event) === undefined) return [];
+  const [own, seen] = [event, shown].map(({ http }) => http!.request.path.split("/"));
+  if (own[0] !== "" || own.length !== seen.length || own.length < 2 || own.length > PATHS_MAX) return [];
+  const upTo = (segments: string[], end: number) => segments.slice(0, end).join("/") || "/";
+  // The slash at the end of a path is no segment: "/a/" is below "/a", and the same as it.
+  const last = own.at(-1) === "" ? own.length - 1 : own.length;
+  return Array.from({ length: last }, (_, at) => last - at)
+    .map((end) => ({ path: upTo(seen, end), own: upTo(own, end) }));
 }
 
 /** Host of a request, or of a lookup of addresses; over SSH each kind of session is a question of its own. */
@@ -143,9 +198,10 @@ function sshOf({ http }: Event): unknown[] {
   return ssh ? [ssh.kind, ssh.user, ssh.command] : [];
 }
 
-/** CEL for the events that an answer covers. @param of whether the answer is for the event's whole host */
-export function coveredMatch(event: Event, of?: "host"): string {
+/** CEL for the events that an answer covers. @param of its wider reach @param path of an answer for a path */
+export function coveredMatch(event: Event, of?: AskReach, path?: string): string {
   const { event_type } = event.common;
+  if (of === "path" || of === "method") return requestMatch(event, of, path);
   const host = of && hostOf(event);
   if (host !== undefined) {
     const name = quote(host);
@@ -155,6 +211,36 @@ export function coveredMatch(event: Event, of?: "host"): string {
   const tests = COVERED[familyOf(event_type)].map((path) => testOf(path, valueAt(event, path)));
   return [`common.event_type == ${quote(event_type)}`, ...tests, ...gitTests(event), ...sshTests(event)]
     .join(" && ");
+}
+
+/** CEL for the requests of an answer for a path or a method: of this scheme, host and port only. */
+function requestMatch(event: Event, of: "path" | "method", path?: string): string {
+  const origin = ["scheme", "host", "port"].map((name) => `http.request.${name}`);
+  const tests = origin.map((each) => testOf(each, valueAt(event, each)));
+  const common = [
+    `common.event_type == ${quote(event.common.event_type)}`,
+    "!has(http.request.ssh)",
+    ...tests,
+  ];
+  if (of === "method") {
+    return [...common, testOf("http.request.method", valueAt(event, "http.request.method"))].join(" && ");
+  }
+  const folders = pathsOf(event, event).map(({ own }) => own);
+  const folder = path === undefined ? folders[0] : folders.find((each) => each === path);
+  if (folder === undefined) throw notBelow(path ?? "");
+  const notTunnel = 'http.request.method != "CONNECT"';
+  if (folder === "/") return [...common, notTunnel].join(" && ");
+  const below = `(http.request.path == ${quote(folder)} || http.request.path.startsWith(${
+    quote(`${folder}/`)
+  }))`;
+  return [...common, notTunnel, below].join(" && ");
+}
+
+/** The error for an answer whose path is none of the event's. */
+export function notBelow(path: string): SbxError {
+  return new SbxError("ask.invalid", `the event is not below the path "${path}"`, {
+    hint: "name its own path, or one of its folders: sbx asks lists the path",
+  });
 }
 
 function testOf(path: string, value: unknown): string {
@@ -189,6 +275,38 @@ function literalOf(value: unknown): string {
   return typeof value === "string" ? quote(value) : String(value);
 }
 
+/**
+ * The events that a lasting answer covers, as CEL and in words.
+ *
+ * @throws {SbxError} `ask.invalid`: the event has no such scope
+ */
+export function coveredBy(
+  event: Event,
+  asking: DecidingRule,
+  of?: AskReach,
+  path?: string,
+): { match: string; covers: string } {
+  const scope = scopeOf(event, asking);
+  if (!scope) {
+    throw new SbxError("ask.invalid", "the event is too long for a rule that covers events like it", {
+      hint: "write a rule yourself: docs/guides/policy.md",
+    });
+  }
+  if (of && !scope.wide[of]) throw noReach(of);
+  const covers = of === undefined
+    ? scope.covers
+    : of === "path" && path !== undefined
+    ? pathCovers(event, path)!
+    : scope.wide[of]!.covers;
+  return { match: coveredMatch(event, of, path), covers };
+}
+
+/** The error for an answer that is for a host, path or method where the event has none. */
+export function noReach(of: AskReach, what = "the event"): SbxError {
+  const message = of === "host" ? `${what} is of no host` : `${what} is no request with a ${of}`;
+  return new SbxError("ask.invalid", message, { hint: `leave out --${of}` });
+}
+
 /** A rule to save in a profile. */
 export interface SavedRule {
   id: string;
@@ -200,25 +318,17 @@ export interface SavedRule {
  * without these events, where an allow of the same priority would lose.
  *
  * @param event as recorded
- * @param of whether the answer is for the event's whole host
- * @throws {SbxError} `policy.blocked`: corp asks; `ask.invalid`: the event has no scope
+ * @param of the answer's wider reach
+ * @param path of an answer for a path
+ * @throws {SbxError} `policy.blocked`: corp asks; `ask.invalid`: the event has no such scope
  */
-export function savedRule(event: Event, asking: Rule, of?: "host"): SavedRule {
+export function savedRule(event: Event, asking: Rule, of?: AskReach, path?: string): SavedRule {
   if (asking.layer === "corp") {
     throw new SbxError("policy.blocked", `the corp rule "${asking.id}" asks each time`, {
       hint: "only your administrator can change corp rules",
     });
   }
-  const scope = scopeOf(event, asking);
-  if (of && scope && !scope.host) {
-    throw new SbxError("ask.invalid", "the event is of no host", { hint: "leave out the host" });
-  }
-  if (!scope) {
-    throw new SbxError("ask.invalid", "the event is too long for a rule that covers events like it", {
-      hint: "write a rule yourself: docs/guides/policy.md",
-    });
-  }
-  const match = coveredMatch(event, of);
+  const { match, covers } = coveredBy(event, asking, of, path);
   if (asking.layer === "profile" && asking.priority <= PRIORITY_DEFAULT.profile) {
     const { id, layer: _, file: __, line: ___, match_line: ____, ...rule } = asking;
     return { id, rule: { ...rule, match: `(${asking.match}) && !(${match})` } };
@@ -229,7 +339,7 @@ export function savedRule(event: Event, asking: Rule, of?: "host"): SavedRule {
   return {
     id,
     rule: {
-      name: (of ? scope.host! : scope).covers.slice(0, 200),
+      name: covers.slice(0, 200),
       action: "allow",
       match,
       enabled: true,

@@ -77,6 +77,7 @@ export function afterAsk(decision: Decision, record: AskRecord): Decision {
     ...(answer && { scope: answer.scope }),
     ...(answer?.minutes !== undefined && { minutes: answer.minutes }),
     ...(answer?.of && { of: answer.of }),
+    ...(answer?.path !== undefined && { path: answer.path }),
     status: record.status === "pending" ? "expired" : record.status,
     waited_ms: Date.parse(at) - Date.parse(created_at),
   });
@@ -103,9 +104,15 @@ function nameOf(by: Answered["by"]): string {
 }
 
 function reachOf(
-  { scope, minutes, of, ask_id }: Pick<Answered, "scope" | "minutes" | "of" | "ask_id">,
+  { scope, minutes, of, path, ask_id }: Pick<Answered, "scope" | "minutes" | "of" | "path" | "ask_id">,
 ): string {
-  const where = of === "host" ? "for the whole host, " : "";
+  const where = of === "host"
+    ? "for the whole host, "
+    : of === "method"
+    ? "for the method, "
+    : of === "path"
+    ? `for the path${path === undefined ? "" : ` ${path}`} and below, `
+    : "";
   if (scope === "minutes") {
     return `${where}for ${minutes} ${minutes === 1 ? "minute" : "minutes"} (${ask_id})`;
   }

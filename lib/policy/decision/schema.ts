@@ -3,7 +3,7 @@
  * records as plain data.
  */
 import { z } from "zod";
-import { AnsweredBy } from "../ask/schema.ts";
+import { AnsweredBy, AskReach } from "../ask/schema.ts";
 import { PROTOCOLS } from "../engine/rule_term.ts";
 
 /** Field tested by the deciding rule, with the event's value; long text is truncated. */
@@ -38,7 +38,10 @@ export const Answered = z.strictObject({
   waited_ms: z.number().describe("from the ask to the answer"),
   scope: z.enum(["once", "session", "minutes"]).optional(),
   minutes: z.number().optional(),
-  of: z.literal("host").optional().describe("host: the answer was for the event's whole host"),
+  of: AskReach.optional().describe(
+    "the answer was for the whole host, the method at it, or the path and below",
+  ),
+  path: z.string().optional().describe("of an answer for a folder of the path"),
   by: AnsweredBy.optional().describe("who answered"),
 });
 

@@ -9,7 +9,7 @@ import { userName } from "../../base/user/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
 import type { Lint, RuleDraft, RuleTable } from "../../policy/author/mod.ts";
 import type { DetectionChange, RecordedChange, RuleChange } from "../../policy/author/schema.ts";
-import type { AnsweredBy, Policy, Rule } from "../../policy/mod.ts";
+import type { AnsweredBy, AskReach, Policy, Rule } from "../../policy/mod.ts";
 import { listProfiles, loadProfile, parseProfile, type Profile } from "../../config/profile/mod.ts";
 import { withFileLock } from "../../config/settings/mod.ts";
 import { corpLayer, profileLayer } from "../../home/mod.ts";
@@ -407,13 +407,15 @@ export async function tryDraft(
 /**
  * The rule by which events like that of a pending ask pass without a question.
  *
- * @param of whether it is for the event's whole host
+ * @param of its reach, where it is wider than events like this one
+ * @param path of a rule for a path
  * @throws {SbxError} `ask.not_found`; `event.not_found`: it is not recorded yet; `policy.blocked`, `ask.invalid`
  */
 export async function ruleOfAsk(
   askId: string,
   { asks, rules, findLedger }: { asks: AskInbox; rules: Rules; findLedger: LedgerFinder },
-  of?: "host",
+  of?: AskReach,
+  path?: string,
 ): Promise<RuleDraft & { profile_id: string; replaces: boolean }> {
   const { session_id, event_id } = await asks.get(askId);
   const { event, decision } = await explainEvent(await findLedger(session_id), event_id);
@@ -428,7 +430,7 @@ export async function ruleOfAsk(
     });
   }
   const { savedRule } = await import("../../policy/author/mod.ts");
-  const saved = savedRule(event, asking.rule, of);
+  const saved = savedRule(event, asking.rule, of, path);
   return { profile_id, rule_id: saved.id, rule: saved.rule, replaces: saved.id === asking.rule.id };
 }
 

@@ -27,6 +27,8 @@ Deno.test("an ask waits until it is answered, and is shown and recorded", async 
     subject: "POST https://example.com/",
     covers: "POST https://example.com:443/, with any query, headers and body",
     covers_host: "every request to example.com, and lookups of its addresses",
+    covers_method: "every POST request to https://example.com:443, of any path",
+    covers_path: "every request to https://example.com:443/, of any method",
     rule_id: "posts",
     reason: "someone looks first",
     created_at: "2026-01-01T00:00:00.000Z",
