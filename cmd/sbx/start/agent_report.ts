@@ -9,6 +9,7 @@ import { changesOf, noteUntaken } from "../../../lib/repo/mod.ts";
 import { budgetLine, formatTotal, PRICE_HINT } from "../record/event_totals.ts";
 import { eventPages, subjectWithError } from "../record/event_query.ts";
 import { collectWork, VmGuest } from "../files/repository.ts";
+import { formatUnanswered, type RefusedEvent, type Unanswered, unansweredOf } from "./unanswered.ts";
 
 /** Most refused events listed one by one. */
 const REFUSED_SHOWN = 10;
@@ -22,6 +23,8 @@ export interface AgentReport {
   changes?: { files: number; added: number; removed: number; commits: number };
   /** refused events with how often each occurred */
   refused: { subject: string; times: number }[];
+  /** questions of it that no one answered */
+  unanswered: Unanswered[];
   cost: AgentCost;
   /** limits of `[budget]` */
   budgets: BudgetUse[];
@@ -49,10 +52,19 @@ export async function reportOf(client: Client, vm: { name: string; session: stri
     refusedIn(client, vm.session),
     client.json<CostReport>("GET", `/sessions/${segment(vm.session)}/costs`),
   ]);
-  return { live: live !== undefined, changes, refused, cost: sumOf(models), budgets };
+  const unanswered = await unansweredOf(client, vm, refused);
+  return {
+    live: live !== undefined,
+    changes,
+    refused: refused.map(({ subject, times }) => ({ subject, times })),
+    unanswered,
+    cost: sumOf(models),
+    budgets,
+  };
 }
 
-export function formatReport({ live, changes, refused, cost, budgets }: AgentReport, name: string): string {
+export function formatReport(report: AgentReport, name: string): string {
+  const { live, changes, refused, unanswered, cost, budgets } = report;
   const changed = changes === undefined
     ? "has ended; what it changed is in the folder"
     : changes.files === 0
@@ -68,6 +80,7 @@ export function formatReport({ live, changes, refused, cost, budgets }: AgentRep
       `  ${plain(subject)}${times > 1 ? ` (${times} times)` : ""}`
     ),
     ...more > 0 ? [`  and ${more} more: sbx events ${name} --decision block`] : [],
+    ...formatUnanswered(unanswered),
     formatCost(cost),
     ...cost.unpriced_calls + cost.estimated_calls > 0 ? [PRICE_HINT] : [],
     ...budgets.map(budgetLine),
@@ -101,15 +114,18 @@ async function changesIn(client: Client, name: string): Promise<AgentReport["cha
   return changes;
 }
 
-async function refusedIn(client: Client, session: string): Promise<AgentReport["refused"]> {
-  const times = new Map<string, number>();
+/** Refused events by subject, each with its last one. */
+export async function refusedIn(client: Client, session: string): Promise<(RefusedEvent & { times: number })[]> {
+  const bySubject = new Map<string, RefusedEvent & { times: number }>();
   for await (const page of eventPages(client, session, { denied: "true" })) {
     for (const event of page) {
-      const subject = `${objectOf(event.common).event_type} ${subjectWithError(event)} (${event.rule_id})`;
-      times.set(subject, (times.get(subject) ?? 0) + 1);
+      const { event_type, event_id } = objectOf(event.common);
+      const subject = `${event_type} ${subjectWithError(event)} (${event.rule_id})`;
+      const times = (bySubject.get(subject)?.times ?? 0) + 1;
+      bySubject.set(subject, { subject, event_id: String(event_id), times });
     }
   }
-  return [...times].map(([subject, times]) => ({ subject, times }));
+  return [...bySubject.values()];
 }
 
 /** Sums up the costs of every model. */

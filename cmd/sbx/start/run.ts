@@ -7,6 +7,7 @@ import type {
 } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { connect } from "../connect.ts";
+import { asSbxError } from "../../../lib/base/error/mod.ts";
 import { note, printJson } from "../../../lib/base/print/mod.ts";
 import { stageTable, usageError } from "../output.ts";
 import {
@@ -31,6 +32,8 @@ import { formatEvents } from "../record/events.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { changesOf, pullWork } from "../../../lib/repo/mod.ts";
+import { refusedIn } from "./agent_report.ts";
+import { formatUnanswered, type Unanswered, unansweredOf } from "./unanswered.ts";
 import { formatNotable } from "../files/diff_text.ts";
 
 // `sbx run --from-dir`: a program in a temporary VM with a folder of the person.
@@ -62,6 +65,7 @@ async function runInFolder(
       accept: "text/event-stream",
     });
     const code = await streamProgram(response);
+    await noteUnanswered(client, { id, name: created.name });
     keep = args.has("pull");
     await takeWork(client, created.name, keep);
     keep = false;
@@ -70,6 +74,23 @@ async function runInFolder(
     if (keep) note(`sbx: the VM ${created.name} stays, with its work: sbx diff ${created.name}`);
     else await client.json("DELETE", `/vms/${segment(id)}/delete?force=true`);
   }
+}
+
+/** Questions of a run that no one answered; where they cannot be read, the result of the run stays. */
+async function unansweredIn(
+  client: Client,
+  { id, name }: Pick<VmInfo, "id" | "name">,
+): Promise<Unanswered[] | undefined> {
+  try {
+    return await unansweredOf(client, { name, session: id }, await refusedIn(client, id));
+  } catch (error) {
+    const { message } = asSbxError(error, "the request");
+    note(`sbx: the questions of this run cannot be read: ${message}`);
+  }
+}
+
+async function noteUnanswered(client: Client, vm: Pick<VmInfo, "id" | "name">): Promise<void> {
+  for (const line of formatUnanswered(await unansweredIn(client, vm) ?? [])) note(line);
 }
 
 /** Takes the work, or reports how many changed files the VM's deletion lost. */
@@ -125,15 +146,20 @@ export const command: Command = {
     const json = { ...program, ...vm };
     if (args.has("json")) {
       const result = await client.json<RunResult>("POST", "/run", { json });
-      await printJson(result);
+      await printJson({ ...result, unanswered: await unansweredIn(client, result.vm) });
       return result.exit_code;
     }
     const response = await client.send("POST", "/run", { json, accept: "text/event-stream" });
-    if (!args.has("verbose")) return await streamProgram(response);
-    return await streamProgram(response, {
-      booted: (vm) => note(formatBoot(vm)),
-      events: (events) => note(`\n${formatEvents(events)}`),
+    let booted: VmInfo | undefined;
+    const code = await streamProgram(response, {
+      booted: (vm) => {
+        booted = vm;
+        if (args.has("verbose")) note(formatBoot(vm));
+      },
+      ...args.has("verbose") && { events: (events) => note(`\n${formatEvents(events)}`) },
     });
+    if (booted) await noteUnanswered(client, booted);
+    return code;
   },
 };
 

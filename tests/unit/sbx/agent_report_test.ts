@@ -22,7 +22,9 @@ const UNPRICED = {
 };
 
 const costLine = (...models: (typeof PRICED)[]) =>
-  formatReport({ live: false, refused: [], cost: sumOf(models), budgets: [] }, "vm").split("\n")[2];
+  formatReport({ live: false, refused: [], unanswered: [], cost: sumOf(models), budgets: [] }, "vm").split(
+    "\n",
+  )[2];
 
 Deno.test("an agent's report sums up its models, and tells tokens of a cache", () => {
   assertEquals(
