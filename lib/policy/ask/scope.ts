@@ -105,7 +105,7 @@ function pathCovers(shown: Event, path: string): string | undefined {
  */
 function pathsOf(event: Event, shown: Event): { path: string; own: string }[] {
   if (originOf(event) === undefined) return [];
-  const [own, seen] = [event, shown].map(({ http }) => http!.request.path.split("/"));
+  const [own, seen] = [event, shown].map(({ http }) => (http?.request.path ?? "").split("/"));
   if (own[0] !== "" || own.length !== seen.length || own.length < 2 || own.length > PATHS_MAX) return [];
   const upTo = (segments: string[], end: number) => segments.slice(0, end).join("/") || "/";
   // The slash at the end of a path is no segment: "/a/" is below "/a", and the same as it.
