@@ -115,7 +115,10 @@ async function changesIn(client: Client, name: string): Promise<AgentReport["cha
 }
 
 /** Refused events by subject, each with its last one. */
-export async function refusedIn(client: Client, session: string): Promise<(RefusedEvent & { times: number })[]> {
+export async function refusedIn(
+  client: Client,
+  session: string,
+): Promise<(RefusedEvent & { times: number })[]> {
   const bySubject = new Map<string, RefusedEvent & { times: number }>();
   for await (const page of eventPages(client, session, { denied: "true" })) {
     for (const event of page) {

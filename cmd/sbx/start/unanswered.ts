@@ -32,13 +32,15 @@ export async function unansweredOf(
 ): Promise<Unanswered[]> {
   const [{ asks }, expired] = await Promise.all([
     client.json<AskList>("GET", "/asks"),
-    Promise.all(refused.slice(0, SHOWN_MAX).map(async ({ event_id, subject }): Promise<Unanswered[]> => {
-      const path = `/sessions/${segment(session)}/events/${segment(event_id)}/why`;
-      const { decision } = await client.json<WhyResult>("GET", path);
-      if (decision?.answered?.status !== "expired") return [];
-      const { id: rule_id } = decision.rule;
-      return [{ subject, rule_id, event_id, commands: [`sbx why ${event_id} ${name}`] }];
-    })),
+    Promise.all(
+      refused.slice(0, SHOWN_MAX).map(async ({ event_id, subject }): Promise<Unanswered[]> => {
+        const path = `/sessions/${segment(session)}/events/${segment(event_id)}/why`;
+        const { decision } = await client.json<WhyResult>("GET", path);
+        if (decision?.answered?.status !== "expired") return [];
+        const { id: rule_id } = decision.rule;
+        return [{ subject, rule_id, event_id, commands: [`sbx why ${event_id} ${name}`] }];
+      }),
+    ),
   ]);
   const waiting = asks.filter(({ session_id }) => session_id === session).slice(0, SHOWN_MAX);
   return [
@@ -58,7 +60,9 @@ export function formatUnanswered(asks: readonly Unanswered[]): string[] {
   const lines = (title: string, of: readonly Unanswered[]) =>
     of.length === 0 ? [] : [
       title,
-      ...of.map(({ subject, commands }) => `  ${plain(subject)}: ${commands.map((each) => plain(each)).join(", or ")}`),
+      ...of.map(({ subject, commands }) =>
+        `  ${plain(subject)}: ${commands.map((each) => plain(each)).join(", or ")}`
+      ),
     ];
   const waiting = asks.filter(({ ask_id }) => ask_id !== undefined);
   const ended = asks.filter(({ ask_id }) => ask_id === undefined);
