@@ -39,6 +39,7 @@ wanted() {
   [ -z "${TESTS:-}" ] || echo "mariadb-server|is a database of the tests of credentials"
   [ -z "${TESTS:-}" ] || echo "openssh-server|is the SSH server of the tests of credentials"
   [ -z "${TESTS:-}" ] || echo "libfaketime|makes the clock of a host jump in tests, as its sleep does"
+  [ -z "${TESTS:-}" ] || echo "awscli|is a client of the tests of credentials"
   [ -z "${TESTS:-}" ] || echo "umoci|unpacks images beside sbx, in a benchmark"
   # What make test-packages makes and checks packages with.
   [ -z "${PACKAGES:-}" ] || for package in apt-utils gnupg lintian sqv; do

@@ -104,9 +104,14 @@ export function guestS3(
     forcePathStyle: true,
     maxAttempts: 1,
     credentials: { accessKeyId: keys.id, secretAccessKey: keys.secret },
-    requestHandler: { handle: (request: ClientRequest) => handle(net, request) } as never,
+    ...guestRequests(net),
     ...options,
   });
+}
+
+/** Option of Amazon's clients that makes them programs of the guest. */
+export function guestRequests(net: TestNet): { requestHandler: never } {
+  return { requestHandler: { handle: (request: ClientRequest) => handle(net, request) } as never };
 }
 
 async function handle(net: TestNet, request: ClientRequest) {

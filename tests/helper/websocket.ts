@@ -226,7 +226,7 @@ export async function openSocket(
 }
 
 /** A proxy for CONNECT that leads to one port, so that a client may keep its host's name. */
-function tunnelTo(port: number): { port: number; close(): void } {
+export function tunnelTo(port: number): { port: number; close(): void } {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const conns = new Set<Deno.Conn>();
   const serve = async (client: Deno.Conn) => {

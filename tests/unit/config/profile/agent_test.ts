@@ -9,8 +9,17 @@ import {
   parseProfile,
 } from "../../../../lib/config/profile/mod.ts";
 import { parseToml } from "../../../../lib/base/toml/mod.ts";
+import { completeEvent } from "../../../../lib/policy/author/mod.ts";
+import { compilePolicy } from "../../../../lib/policy/mod.ts";
 import type { Parsed } from "../../../helper/json.ts";
 import { decided, http, rule } from "../../../helper/policy.ts";
+
+const dns = (qname: string) =>
+  completeEvent({
+    schema_version: 1,
+    common: { event_type: "dns.query" },
+    dns: { request: { qname, qtype: "A", transport: "udp" } },
+  });
 
 const NOWHERE = { profilesDir: "/nonexistent" };
 const LOCAL = "opencode-local";
