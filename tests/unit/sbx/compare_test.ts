@@ -14,7 +14,7 @@ const COST = {
 };
 
 function compared(vm: string, more: Partial<Compared> = {}): Compared {
-  const report = { live: false, refused: [], cost: COST, budgets: [] };
+  const report = { live: false, refused: [], unanswered: [], cost: COST, budgets: [] };
   return { vm, status: "Running", commits: 0, files: [], findings: 0, report, ...more };
 }
 
@@ -43,7 +43,7 @@ Deno.test("a VM a column: files, tests, refusals and cost, and rows only where a
   const two = compared("two", {
     test: { exit_code: 1, seconds: 4 },
     files: [file("src/a.ts", 1, 0)],
-    report: { live: false, refused, cost: { ...COST, calls: 2, usd: 0.5 }, budgets: [] },
+    report: { live: false, refused, unanswered: [], cost: { ...COST, calls: 2, usd: 0.5 }, budgets: [] },
     findings: 1,
   });
   assertEquals(lines(formatCompared([one, two])), [
