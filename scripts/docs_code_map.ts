@@ -27,6 +27,7 @@ export const AREAS: Record<string, string> = {
   lab: "trying rules and detections on recorded sessions",
   home: "configuration and updates of one home",
   client: "the HTTP API, its clients, the gateway and the tray",
+  acp: "an editor and an agent in a VM, by the Agent Client Protocol",
   service: "the service of one home: VMs, contracts, records, health",
   support: "when something is wrong: doctor, debug report, support bundle",
 };

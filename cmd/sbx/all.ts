@@ -3,6 +3,7 @@ import "./start/run.ts";
 import "./start/agent.ts";
 import "./start/send.ts";
 import "./start/compare.ts";
+import "./start/acp.ts";
 import "./start/desktop.ts";
 import "./start/status.ts";
 import "./start/doctor.ts";

@@ -87,6 +87,13 @@ const hostName = z.string().max(253).regex(
   "must be the name of a host, in lower case",
 );
 const hostNames = z.array(hostName).max(HOSTS_MAX);
+const npm = z.string().max(256).regex(
+  // {cpu} stands for x64 or arm64.
+  /^(@[a-z0-9][a-z0-9._~-]*\/)?[a-z0-9]([a-z0-9._~-]|\{cpu\})*(@[A-Za-z0-9.^~<>=*+-]+)?$/,
+  "not the name of an npm package",
+);
+
+const variables = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), noNul(4096)).default({});
 
 export const Agent = z.strictObject({
   /** program and arguments on a terminal */
@@ -104,6 +111,15 @@ export const Agent = z.strictObject({
   provider: z.enum(["anthropic", "openai", "google"]).optional(),
   /** kinds of credentials of the provider that it reads: with another one it does not start */
   reads: z.array(z.enum(["key", "token", "subscription"])).min(1).default(["key", "token"]),
+  /** how an editor speaks with it, by the Agent Client Protocol; absent: not at all */
+  acp: z.strictObject({
+    /** program and arguments of its server on standard input and output */
+    command: argv,
+    /** variables of that program, over the VM's */
+    env: variables,
+    /** packages that bring it, with exact versions, installed in the VM before its first start */
+    npm: z.array(npm).max(16).default([]),
+  }).optional(),
   /** arguments that name its model, one of them with {@linkcode MODEL}; absent: it takes none */
   model: argv.refine((words) => words.some((word) => word.includes(MODEL)), `needs "${MODEL}"`).optional(),
   /** profile of the same agent with models of this host's services; absent: this one, if it names services */
@@ -122,7 +138,7 @@ export const Agent = z.strictObject({
     reports: hostNames.default([]),
   }).prefault({}),
   /** variables of its VM */
-  env: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), noNul(4096)).default({}),
+  env: variables,
   /** files of its VM, by path, written before its first start */
   files: files.default({}),
   /** where its credential is a login of a subscription: files over `files`, by path */
@@ -185,11 +201,6 @@ export function isAptPackage(name: string): boolean {
 }
 
 const apt = z.string().refine(isAptPackage, "not the name of a Debian package");
-const npm = z.string().max(256).regex(
-  // {cpu} stands for x64 or arm64.
-  /^(@[a-z0-9][a-z0-9._~-]*\/)?[a-z0-9]([a-z0-9._~-]|\{cpu\})*(@[A-Za-z0-9.^~<>=*+-]+)?$/,
-  "not the name of an npm package",
-);
 const program = z.string().max(64).regex(/^[A-Za-z0-9][\w.-]*$/, "not the name of a program");
 const modulePath = z.string().max(256).regex(
   /^(?!.*(^|\/)\.\.?(\/|$))[A-Za-z0-9@][\w@.{}/-]*$/,
