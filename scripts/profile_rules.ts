@@ -13,6 +13,7 @@ const LINE_MAX = 104;
 interface AgentHosts {
   models: string[];
   own?: string[];
+  login?: string[];
   reports?: string[];
 }
 
@@ -43,13 +44,21 @@ const inDomains = (hosts: readonly string[]) =>
   hosts.map((host) => `in_domain(http.request.host, "${host}") ||\nin_domain(dns.request.qname, "${host}")`)
     .join(" ||\n");
 
+/** Condition of a `host/path` and every path that begins with it. */
+function atPath(place: string): string {
+  const at = place.indexOf("/");
+  const [host, path] = [place.slice(0, at), place.slice(at)].map((text) => JSON.stringify(text));
+  return `http.request.host == ${host} && http.request.path.startsWith(${path})`;
+}
+
 /**
  * Rules that allow reading registries and repositories and everything at the agent's hosts, refuse what it reports and the
  * models of others, and ask about the rest.
  */
-export function agentRules({ models, own = [], reports = [] }: AgentHosts): string {
+export function agentRules({ models, own = [], login = [], reports = [] }: AgentHosts): string {
   const hosts = [...models, ...own];
-  const others = HOSTS.models.filter((host) => !hosts.includes(host));
+  const named = [...hosts, ...login.map((place) => place.split("/")[0])];
+  const others = HOSTS.models.filter((host) => !named.includes(host));
   return [
     rule(
       "read-registries",
@@ -64,11 +73,14 @@ export function agentRules({ models, own = [], reports = [] }: AgentHosts): stri
       `http.request.host in ${list(HOSTS.git)} && http.request.git.service == "git-upload-pack"`,
     ),
     rule("provider", "Use the model provider", "allow", `http.request.host in ${list(hosts)}`),
+    ...login.length > 0
+      ? [rule("login", "Use the login of a subscription", "allow", login.map(atPath).join(" ||\n"))]
+      : [],
     rule(
       "names",
       "Look up these hosts",
       "allow",
-      `dns.request.qname in ${list([...HOSTS.registries, ...HOSTS.git, ...hosts])}`,
+      `dns.request.qname in ${list([...HOSTS.registries, ...HOSTS.git, ...named])}`,
     ),
     ...reports.length > 0 ? [rule("telemetry", "No telemetry", "block", inDomains(reports))] : [],
     rule(

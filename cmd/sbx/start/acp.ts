@@ -21,7 +21,7 @@ const ACCESS: readonly FileAccess[] = ["none", "read", "write"];
 export const command: Command = {
   name: "acp",
   usage: "AGENT [DIR] [OPTIONS]",
-  summary: "let an editor work with an agent in a VM, by the Agent Client Protocol",
+  summary: "let an editor use an agent in a VM, by Agent Client Protocol",
   notes: [
     "An editor starts it and speaks on its standard input and output: docs/guides/editors.md.",
     "It goes on in the VM where the agent worked on DIR (default .) last, or makes one as sbx agent does.",
@@ -97,7 +97,7 @@ async function start(id: string, dir: string, args: Arguments): Promise<Backend>
   requireServer(profile);
   const client = await connect();
   const { credentials } = credentialsOf(args, profile.agent.provider);
-  const ref = await requireKey(client, profile, credentials);
+  const key = await requireKey(client, profile, credentials);
   const given = await Deno.realPath(dir).catch(() => resolve(dir));
   const folder = args.has("live") ? given : (await sourcesOf(dir))[0].dir;
   const before = args.has("new") ? undefined : named(await vmsOnFolder(client, asked, folder), args);
@@ -112,7 +112,7 @@ async function start(id: string, dir: string, args: Arguments): Promise<Backend>
   async function make(): Promise<AgentVm> {
     await requireImage(profile, args.has("build"));
     const env = parseEnv(command, args.list("env"));
-    return await createVm(client, { ...chosen, profile, dir, ref, env, credentials }, args);
+    return await createVm(client, { ...chosen, profile, dir, key, env, credentials }, args);
   }
 }
 

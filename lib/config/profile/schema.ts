@@ -134,6 +134,10 @@ export const Agent = z.strictObject({
     models: hostNames.default([]),
     /** others that it needs */
     own: hostNames.default([]),
+    /** beginnings of `host/path` that it needs with a login of a subscription */
+    login: z.array(
+      z.string().max(1024).regex(/^[a-z0-9-]+(\.[a-z0-9-]+)+\/[\w.:/-]*$/, "must be a host and a path"),
+    ).max(HOSTS_MAX).default([]),
     /** that it reports to, or looks for updates and additions at: it works without them */
     reports: hostNames.default([]),
   }).prefault({}),
