@@ -52,7 +52,7 @@ function atPath(place: string): string {
 }
 
 /**
- * Rules that allow reading registries and repositories and everything at the agent's hosts, refuse what it reports and the
+ * Rules that allow reading registries and repositories and everything at the agent's hosts, refuse its reports and the
  * models of others, and ask about the rest.
  */
 export function agentRules({ models, own = [], login = [], reports = [] }: AgentHosts): string {

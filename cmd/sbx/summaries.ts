@@ -3,7 +3,7 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   run: "run a program in a temporary VM",
   agent: "run a coding agent on a folder, in a VM of its own",
   send: "give the agent of a VM its next task",
-  compare: "show the work of several VMs side by side: files, tests, cost, findings, refusals",
+  compare: "show the work of several VMs side by side: files, tests, cost",
   acp: "let an editor use an agent in a VM, by Agent Client Protocol",
   desktop: "open sessions, approvals, terminals and settings in a window",
   status: "show service, gateway, hypervisor, assets and permissions",

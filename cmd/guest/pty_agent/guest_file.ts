@@ -160,7 +160,7 @@ async function stat(path: string): Promise<{ type: string; size: number; mode: s
  */
 async function wake(paths: string[]): Promise<void> {
   for (const path of paths) {
-    // A watcher of the folder looks for what has gone.
+    // A watcher of the folder notices a file that has gone.
     if (!await touch(path)) await touch(path.slice(0, path.lastIndexOf("/")));
   }
 }

@@ -36,7 +36,7 @@ export interface Compared {
 const COMMAND: Command = {
   name: "compare",
   usage: "VM VM… [--test COMMAND] [--json]",
-  summary: "show the work of several VMs side by side: files, tests, cost, findings, refusals",
+  summary: "show the work of several VMs side by side: files, tests, cost",
   notes: [
     "For the VMs of sbx agent --race and sbx fork, and others that work on one folder. They must be running.",
     "COMMAND runs in each VM, in the folder of its work, as a shell line; the VM's rules hold for it.",

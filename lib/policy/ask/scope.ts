@@ -28,7 +28,7 @@ export interface AskScope {
   paths: { path: string; key: string }[];
 }
 
-/** A wider scope: its key, and what it covers on one line. */
+/** A wider scope: its key, and its reach in one line. */
 interface Reach {
   key: string;
   covers: string;

@@ -77,7 +77,7 @@ for (const profile of [...agents, locked]) {
 
 for (const profile of agents) {
   const { id, agent, packages, credentials, host } = profile;
-  const { models, own, reports } = agent.hosts;
+  const { models, own, login, reports } = agent.hosts;
 
   Deno.test(`${id}: its hosts are reached, its reports and other models are not`, () => {
     const { on, lookup } = decisions(profile);
@@ -86,7 +86,16 @@ for (const profile of agents) {
       assertEquals([name, on({ host: name, method: "POST" }), lookup(name)], [name, "allow", "allow"]);
       assertEquals(on({ host: `evil.${name}.example`, method: "GET" }), "ask");
     }
-    const others = HOSTS.models.filter((name) => ![...models, ...own].includes(name));
+    // Of the hosts of a login only its own paths are open.
+    const logins = login.map((place) => place.split("/")[0]);
+    for (const name of logins) {
+      assertEquals([name, on({ host: name, method: "POST", path: "/elsewhere" }), lookup(name)], [
+        name,
+        "ask",
+        "allow",
+      ]);
+    }
+    const others = HOSTS.models.filter((name) => ![...models, ...own, ...logins].includes(name));
     for (const name of [...reports, ...others]) {
       assertEquals([name, on({ host: name, method: "POST" }), lookup(name)], [name, "block", "block"]);
     }
