@@ -26,7 +26,7 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   suspend: "write VMs and their programs to disk, until sbx resume",
   fork: "make new VMs from one moment of a VM",
   save: "keep a VM that would be removed when it stops",
-  set: "change the CPUs, memory, disk or image of a stopped VM, or the keys of any",
+  set: "change size or image of a stopped VM, or the keys of any",
   delete: "delete VMs with their disks and workspaces",
   restore: "bring a deleted VM back, as it was; NEW renames it",
   purge: "remove stopped VMs that are not persistent",

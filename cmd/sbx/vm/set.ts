@@ -36,7 +36,7 @@ export const command: Command = {
   usage:
     "NAME [--cpus N] [--ram SIZE] [--disk GB] [--image IMAGE | --undo-image] [--credential PROVIDER=LABEL] " +
     "[--undo-credential PROVIDER] [--json]",
-  summary: "change the CPUs, memory, disk or image of a stopped VM, or the keys of any",
+  summary: "change size or image of a stopped VM, or the keys of any",
   notes: [
     "Keys apply at once: in a running VM new requests and programs use them. The rest applies from its next start. A disk grows and never shrinks.",
     "Another image replaces the files below the VM's own changes, which stay. Its next start lists files that both have " +
