@@ -4,7 +4,7 @@
  */
 import { SbxError } from "../../base/error/mod.ts";
 import { closeQuietly, writeAll } from "../../base/wire/mod.ts";
-import { checkSignature, fingerprintOf, parsePublicKey, readStrings, strings } from "./key.ts";
+import { checkSignature, fingerprintOf, firstString, parsePublicKey, readStrings, strings } from "./key.ts";
 import { joinBytes } from "../../base/bytes/mod.ts";
 
 /** Longest wait for an answer, in `ms`: a person may have to confirm, or touch a device. */
@@ -41,7 +41,8 @@ export async function agentKeys(socket: string): Promise<AgentKey[]> {
     if (fields.length > 2 * KEYS_MAX || fields.length % 2 !== 0) throw new Error("a list of another form");
     return fields.flatMap((blob, at) => {
       if (at % 2 !== 0) return [];
-      const [type] = readStrings(blob);
+      // A certificate has fields of other forms behind its type.
+      const type = firstString(blob);
       const publicKey = `${new TextDecoder("latin1").decode(type)} ${blob.toBase64()}`;
       const comment = new TextDecoder().decode(fields[at + 1]).replace(/\p{Cc}/gu, "�");
       return parsePublicKey(publicKey) ? [{ publicKey, comment }] : [];

@@ -256,6 +256,13 @@ export function readStrings(bytes: Uint8Array): Uint8Array[] {
   return found;
 }
 
+/** The first string of bytes that go on in another form. @throws {Error} there is none */
+export function firstString(bytes: Uint8Array): Uint8Array {
+  const length = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getUint32(0);
+  if (length > bytes.length - 4) throw new Error("a string beyond the end");
+  return bytes.subarray(4, 4 + length);
+}
+
 /** Writes strings of RFC 4251 §5. */
 export function strings(...fields: (string | Uint8Array)[]): Uint8Array<ArrayBuffer> {
   return joinBytes(fields.flatMap((field): Uint8Array<ArrayBuffer>[] => {

@@ -254,6 +254,15 @@ Deno.test("an agent of OpenSSH lists its keys and signs with the chosen one", ()
         const { success } = await runChild("ssh-add", { args: ["-q", path], env: { SSH_AUTH_SOCK: socket } });
         assert(success);
       }
+      // ssh-add takes a key's certificate along, which is no key that a server is shown.
+      const [authority, certified] = [await sshKey(dir, "authority"), await sshKey(dir, "certified")];
+      paths.push(certified);
+      for (
+        const [program, ...args] of [
+          ["ssh-keygen", "-q", "-s", authority, "-I", "ada", "-n", "ada", `${certified}.pub`],
+          ["ssh-add", "-q", certified],
+        ]
+      ) assert((await runChild(program, { args, env: { SSH_AUTH_SOCK: socket } })).success, program);
       const keys = await agentKeys(socket);
       assertEquals(keys.map(({ publicKey }) => publicKey), await Promise.all(paths.map(publicLine)));
       for (const { publicKey } of keys) {
