@@ -3,6 +3,7 @@
  * The argv is fixed but for the fingerprint.
  */
 import { SbxError } from "../base/error/mod.ts";
+import { timeLimit } from "../base/time/mod.ts";
 import { ANSWER_MAX, PUBLIC_MAX } from "./limit.ts";
 import { keyError } from "./key.ts";
 
@@ -22,12 +23,36 @@ export interface GpgKey {
   emails: string[];
 }
 
-/** Finds a key that can sign. @param home folder of gpg; absent: its default @throws {SbxError} `sign.key.invalid` */
-export async function findGpgKey(id: string, home?: string): Promise<GpgKey> {
+/** Longest wait for gpg to show its keys, in `ms`: its agent or a smartcard may hang. */
+const SHOW_MS = timeLimit(30_000);
+
+/**
+ * Finds a key that can sign.
+ *
+ * @param home folder of gpg; absent: its default
+ * @throws {SbxError} `sign.key.invalid`
+ */
+export async function findGpgKey(id: string, home?: string, waitMs = SHOW_MS): Promise<GpgKey> {
+  const signal = AbortSignal.timeout(waitMs);
+  try {
+    return await readGpgKey(id, { home, signal });
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    throw keyError(
+      `gpg did not answer within ${waitMs / 1000} s`,
+      "gpg --list-secret-keys shows whether it hangs",
+    );
+  }
+}
+
+async function readGpgKey(id: string, options: Pick<RunOptions, "home" | "signal">): Promise<GpgKey> {
   if (!/^[\w@.+-]{1,128}$/.test(id) || id.startsWith("-")) {
     throw keyError("that is no id of a key", "gpg --list-secret-keys shows them");
   }
-  const listed = await run(["--with-colons", "--list-secret-keys", "--", id], { home, max: ANSWER_MAX });
+  const listed = await run(["--with-colons", "--list-secret-keys", "--", id], {
+    ...options,
+    max: ANSWER_MAX,
+  });
   const rows = listed.text.split("\n").map((line) => line.split(":"));
   const primaries = rows.filter(([kind]) => kind === "sec");
   if (listed.code !== 0 || primaries.length !== 1) {
@@ -46,7 +71,7 @@ export async function findGpgKey(id: string, home?: string): Promise<GpgKey> {
     .flatMap((fields) => /<([^<>\s]+)>/.exec(fields[9] ?? "")?.[1] ?? []);
   const exported = await run(
     ["--armor", "--export-options", "export-minimal", "--export", "--", fingerprint],
-    { home, max: ANSWER_MAX },
+    { ...options, max: ANSWER_MAX },
   );
   if (exported.code !== 0 || exported.text.length > PUBLIC_MAX) {
     throw keyError(
