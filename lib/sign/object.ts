@@ -149,8 +149,11 @@ function textOf(payload: Uint8Array): string {
   }
 }
 
+/** The subject as git takes it: the lines before the first empty one. */
 function subjectOf(message: string): string {
-  return shorten(message.trimStart().split("\n", 1)[0].trimEnd(), SUBJECT_MAX);
+  const lines = message.trimStart().split("\n").map((line) => line.trimEnd());
+  const end = lines.indexOf("");
+  return shorten(lines.slice(0, end < 0 ? undefined : end).join(" "), SUBJECT_MAX);
 }
 
 function shorten(text: string, max: number): string {
