@@ -47,6 +47,9 @@ Deno.test("commits and tags of git are read", async () => {
       assertEquals(readObject(bytes(merge)).parents.length, 2);
       await repo("-c", "i18n.commitEncoding=ISO-8859-1", "commit", "-q", "--allow-empty", "-m", "three");
       assertEquals(readObject(bytes(await repo("cat-file", "commit", "HEAD"))).subject, "three");
+      await repo("commit", "-q", "--allow-empty", "-m", "four\n  and five \n\nA body");
+      const subject = (await repo("log", "-1", "--format=%s")).trimEnd();
+      assertEquals(readObject(bytes(await repo("cat-file", "commit", "HEAD"))).subject, subject);
       const signed = await repo("cat-file", "tag", "v1");
       assertThrows(() => readObject(bytes(signed)), SbxError, "signature already");
       assertEquals(readObject(bytes(signed.replace(/-----BEGIN[^]*/, ""))).tag, "v1");
@@ -60,10 +63,13 @@ Deno.test("commits and tags of git are read", async () => {
 
 Deno.test("texts of a commit cannot move the cursor or turn a line around", () => {
   const { subject, author } = readObject(
-    commitPayload({ subject: "\x1b[2Jok \u202egnp", author: "A\x1b]0;x\x07nn <ann\u2066@example.com>" }),
+    commitPayload({
+      subject: "\x1b[2Jok \u202egnp\u200b",
+      author: "A\x1b]0;x\x07n\u2060n <ann\u2066@example.com>",
+    }),
   );
-  assertEquals(subject, "�[2Jok �gnp");
-  assertEquals(author, { name: "A�]0;x�nn", email: "ann�@example.com" });
+  assertEquals(subject, "�[2Jok �gnp�");
+  assertEquals(author, { name: "A�]0;x�n�n", email: "ann�@example.com" });
 });
 
 const REFUSED: [string, string | Uint8Array, string][] = [
