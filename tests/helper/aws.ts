@@ -1,7 +1,9 @@
 /** Clients and a server of Amazon's signatures that are not sbx's own: the independent judges of what it signs. */
 import { createHash, createHmac } from "node:crypto";
 import { S3Client } from "@aws-sdk/client-s3";
+import { p256 } from "@noble/curves/nist.js";
 import { SignatureV4 } from "@smithy/signature-v4";
+import { SignatureV4a } from "@smithy/signature-v4a";
 import S3rver from "s3rver";
 import accounts from "s3rver/lib/models/account.js";
 import type { TestNet } from "./net.ts";
@@ -26,23 +28,60 @@ class Sha256 {
   reset(): void {}
 }
 
+type Keys = { id: string; secret: string; token?: string };
+
 /** Signer of the library. */
-export function librarySigner(
-  keys: { id: string; secret: string; token?: string },
+export function librarySigner(keys: Keys, scope: { service: string; region?: string }): SignatureV4 {
+  return new SignatureV4(optionsOf(keys, scope));
+}
+
+function optionsOf(
+  { id, secret, token }: Keys,
   { service, region = "us-east-1" }: { service: string; region?: string },
-): SignatureV4 {
-  return new SignatureV4({
+) {
+  return {
     credentials: {
-      accessKeyId: keys.id,
-      secretAccessKey: keys.secret,
-      ...(keys.token !== undefined && { sessionToken: keys.token }),
+      accessKeyId: id,
+      secretAccessKey: secret,
+      ...(token !== undefined && { sessionToken: token }),
     },
     service,
     region,
     sha256: Sha256 as never,
     uriEscapePath: !service.startsWith("s3"),
     applyChecksum: service.startsWith("s3"),
-  });
+  };
+}
+
+/** Signer of version 4A of the library; it keeps what it signs and the key that it derives. */
+export class AsymmetricSigner {
+  readonly #signer: SignatureV4a;
+  #key = new Uint8Array();
+  #text = "";
+
+  constructor(keys: Keys, scope: { service: string; region?: string }) {
+    this.#signer = new SignatureV4a(optionsOf(keys, scope));
+    // Private in its types.
+    const signer = this.#signer as unknown as {
+      getSignature(key: Uint8Array<ArrayBuffer>, text: string): Promise<string>;
+    };
+    const original = signer.getSignature.bind(signer);
+    signer.getSignature = (key, text) => {
+      [this.#key, this.#text] = [key, text];
+      return original(key, text);
+    };
+  }
+
+  async sign(request: object, signingDate: Date): Promise<{ headers: Record<string, string> }> {
+    return await this.#signer.sign(request as never, { signingDate }) as never;
+  }
+
+  /** Judges a signature of the request that was signed last, by another library. */
+  isRight(signature: string): boolean {
+    const point = p256.getPublicKey(this.#key);
+    const text = new TextEncoder().encode(this.#text);
+    return p256.verify(Uint8Array.fromHex(signature), text, point, { format: "der", lowS: false });
+  }
 }
 
 /** A server of S3 that verifies signatures with the real keys, and refuses any other. */

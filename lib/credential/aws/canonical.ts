@@ -2,6 +2,7 @@
 import { createHash, createHmac } from "node:crypto";
 import { Buffer } from "node:buffer";
 import type { Header } from "../../network/interface/mod.ts";
+import { ASYMMETRIC } from "./asymmetric.ts";
 import type { Claim } from "./claim.ts";
 
 /** Hash of no bytes. */
@@ -20,7 +21,7 @@ export interface SigningRequest {
 }
 
 /** Service, region and day of a signature. */
-export type Scope = Pick<Claim, "day" | "region" | "service" | "date">;
+export type Scope = Pick<Claim, "algorithm" | "day" | "region" | "service" | "date">;
 
 export function sha256(bytes: Uint8Array | string): string {
   return createHash("sha256").update(typeof bytes === "string" ? Buffer.from(bytes, "latin1") : bytes).digest(
@@ -40,22 +41,23 @@ export function canonicalRequest(
     .join("\n");
 }
 
-export function signRequest(request: SigningRequest, scope: Scope, key: Uint8Array): string {
-  const text = [
-    "AWS4-HMAC-SHA256",
+/** Text of which a request's signature is. */
+export function signedText(request: SigningRequest, scope: Scope): string {
+  return [
+    scope.algorithm,
     scope.date,
     scopeText(scope),
     sha256(canonicalRequest(request, scope.service)),
-  ];
-  return signText(key, text.join("\n"));
+  ].join("\n");
 }
 
 export function signText(key: Uint8Array, text: string): string {
   return hmac(key, text).toString("hex");
 }
 
-export function scopeText({ day, region, service }: Omit<Scope, "date">): string {
-  return `${day}/${region}/${service}/aws4_request`;
+/** A set of regions is a field of its own. */
+export function scopeText({ algorithm, day, region, service }: Omit<Scope, "date">): string {
+  return [day, ...(algorithm === ASYMMETRIC ? [] : [region]), service, "aws4_request"].join("/");
 }
 
 /** Key of a day, region and service. */

@@ -1,7 +1,8 @@
 /** The signature that a request carries, in its head or in its query. */
 import type { Header } from "../../network/interface/mod.ts";
+import { ASYMMETRIC, isAsymmetricSignature, isRegionSet, REGION_SET } from "./asymmetric.ts";
 
-/** A signature of version 4, as a request has it. */
+/** A signature of version 4 or 4A, as a request has it. */
 export interface Claim {
   /** `presigned`: in the query */
   place: "header" | "presigned";
@@ -9,6 +10,7 @@ export interface Claim {
   id: string;
   /** `yyyymmdd` */
   day: string;
+  /** of version 4A: the set of them, as it was sent */
   region: string;
   service: string;
   signedHeaders: readonly string[];
@@ -25,8 +27,11 @@ export type ClaimReading =
   | { claim?: undefined; id?: string; fault: string }
   | undefined;
 
+const SYMMETRIC = "AWS4-HMAC-SHA256";
 const SCHEME = /^\s*(AWS4-[A-Z0-9-]+)\s+(.*)$/;
 const CREDENTIAL = /^([^/\s]{1,128})\/(\d{8})\/([a-z0-9-]{1,64})\/([A-Za-z0-9-]{1,64})\/aws4_request$/;
+/** Of version 4A, without a region. */
+const REGIONLESS = /^([^/\s]{1,128})\/(\d{8})\/([A-Za-z0-9-]{1,64})\/aws4_request$/;
 const DATE = /^\d{8}T\d{6}Z$/;
 const SIGNATURE = /^[0-9a-f]{64}$/;
 /** Names of header fields that are signed. */
@@ -85,13 +90,17 @@ function inHeader(value: string, headers: readonly Header[]): ClaimReading {
     const name = part.slice(0, at).trim();
     parts.set(name, [...(parts.get(name) ?? []), part.slice(at + 1).trim()]);
   }
-  const dates = headers.filter(([name]) => name === "x-amz-date");
+  const field = (wanted: string) => {
+    const values = headers.filter(([name]) => name === wanted);
+    return values.length === 1 ? values[0][1].trim() : undefined;
+  };
   return read("header", {
     algorithm,
     credential: single(parts, "Credential"),
     names: single(parts, "SignedHeaders"),
     signature: single(parts, "Signature"),
-    date: dates.length === 1 ? dates[0][1].trim() : undefined,
+    date: field("x-amz-date"),
+    regions: field(REGION_SET),
   }, idOf([["authorization", value]], new Map()));
 }
 
@@ -102,6 +111,7 @@ function presigned(parameters: ReadonlyMap<string, readonly string[]>): ClaimRea
     names: single(parameters, "X-Amz-SignedHeaders"),
     signature: single(parameters, "X-Amz-Signature"),
     date: single(parameters, "X-Amz-Date"),
+    regions: single(parameters, "X-Amz-Region-Set"),
   }, idOf([], parameters));
   if (!reading?.claim) return reading;
   const expires = single(parameters, "X-Amz-Expires") ?? "";
@@ -117,17 +127,20 @@ interface ClaimTexts {
   names?: string;
   signature?: string;
   date?: string;
+  regions?: string;
 }
 
 function read(
   place: Claim["place"],
-  { algorithm, credential = "", names = "", signature = "", date = "" }: ClaimTexts,
+  { algorithm, credential = "", names = "", signature = "", date = "", regions = "" }: ClaimTexts,
   found: { id?: string },
 ): ClaimReading {
-  const [, id, day, region, service] = CREDENTIAL.exec(credential) ?? [];
+  const isAsymmetric = algorithm === ASYMMETRIC;
+  const [, id, day, ...scope] = (isAsymmetric ? REGIONLESS : CREDENTIAL).exec(credential) ?? [];
+  const [region, service] = isAsymmetric ? [regions, ...scope] : scope;
   const fault = (text: string): ClaimReading => ({ fault: text, ...found, ...(id !== undefined && { id }) });
-  if (algorithm !== "AWS4-HMAC-SHA256") {
-    return fault("is of an algorithm that sbx does not sign with: only AWS4-HMAC-SHA256");
+  if (algorithm !== SYMMETRIC && !isAsymmetric) {
+    return fault(`is of an algorithm that sbx does not sign with: only ${SYMMETRIC} and ${ASYMMETRIC}`);
   }
   if (id === undefined) return fault("has no valid Credential");
   const signedHeaders = names.split(";");
@@ -137,7 +150,10 @@ function read(
   ) {
     return fault("has no valid SignedHeaders, with host among them");
   }
-  if (!SIGNATURE.test(signature)) return fault("has no valid Signature");
+  if (isAsymmetric && !isRegionSet(region)) return fault("has no valid X-Amz-Region-Set");
+  if (!(isAsymmetric ? isAsymmetricSignature(signature) : SIGNATURE.test(signature))) {
+    return fault("has no valid Signature");
+  }
   if (!DATE.test(date) || !date.startsWith(day)) {
     return fault("has no X-Amz-Date of the day of its Credential");
   }

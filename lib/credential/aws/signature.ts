@@ -12,7 +12,8 @@ import type {
 } from "../../network/interface/mod.ts";
 import { deniedError, type Grant } from "../grant.ts";
 import { REASON } from "../reason.ts";
-import { EMPTY_HASH, scopeText, sha256, signingKey, signRequest } from "./canonical.ts";
+import { ASYMMETRIC, hasRegion, isSignedBy, signAsymmetric } from "./asymmetric.ts";
+import { EMPTY_HASH, scopeText, sha256, signedText, signingKey, signText } from "./canonical.ts";
 import { AwsChunks, type ChunkPlan, chunkPlanOf, claimsChunks, isChunkedPayload } from "./chunks.ts";
 import type { Claim } from "./claim.ts";
 import { awsKeysOf } from "./keys.ts";
@@ -114,8 +115,9 @@ export class AwsSignature implements RequestSignature {
     if ((this.#plan?.payload ?? payload) !== payload || !this.#plan && isChunkedPayload(payload)) {
       throw deniedError({ ...row, outcome: "denied", reason: REASON.badChunks });
     }
+    const text = signedText({ method, target: path, headers: all, signedHeaders, payload }, claim);
     const key = signingKey(keys.secret, claim);
-    const signature = signRequest({ method, target: path, headers: all, signedHeaders, payload }, claim, key);
+    const signature = this.#isAsymmetric ? signAsymmetric(keys, text) : signText(key, text);
     if (this.#plan) {
       const theirs = { key: signingKey(this.#terms.placeholder, claim), seed: claim.signature };
       const inBody = this.#terms.row(to, "body");
@@ -137,6 +139,10 @@ export class AwsSignature implements RequestSignature {
       signedHeaders.join(";")
     }, Signature=${signature}`;
     return { ...used, headers: [[":path", path], ...signed, ["authorization", value]] };
+  }
+
+  get #isAsymmetric(): boolean {
+    return this.#claim.algorithm === ASYMMETRIC;
   }
 
   get #location(): string {
@@ -175,22 +181,26 @@ export class AwsSignature implements RequestSignature {
     if (HASH.test(payload) && isWhole && sha256(body) !== payload) return REASON.badSignature;
     if (isChunkedPayload(payload) && claim.service.startsWith("s3")) {
       this.#plan = chunkPlanOf(payload, headers);
-      if (!this.#plan) return REASON.badChunks;
+      // Each chunk of these is signed by HMAC, whatever signed the request.
+      if (!this.#plan || this.#isAsymmetric && this.#plan.isSigned) return REASON.badChunks;
     } else if (!HASH.test(payload) && payload !== UNSIGNED) return REASON.unreadableSignature;
     // Some servers read the chunks of any such body, and others only of one that says how they are signed.
     if (!this.#plan && claimsChunks(headers)) return REASON.badChunks;
     const request = {
       method,
       target: target.replace(
-        /([?&])X-Amz-Signature=[0-9a-f]{64}(&|$)/,
+        /([?&])X-Amz-Signature=[0-9a-f]+(&|$)/,
         (_, before, after) => after ? before : "",
       ),
       headers: all,
       signedHeaders: claim.signedHeaders,
       payload,
     };
-    const expected = signRequest(request, claim, signingKey(this.#terms.placeholder, claim));
-    if (!isSameText(expected, claim.signature)) return REASON.badSignature;
+    const text = signedText(request, claim);
+    const isRight = this.#isAsymmetric
+      ? isSignedBy({ id: claim.id, secret: this.#terms.placeholder }, text, claim.signature)
+      : isSameText(signText(signingKey(this.#terms.placeholder, claim), text), claim.signature);
+    if (!isRight) return REASON.badSignature;
     return this.#scopeFault(host) ?? this.#timeFault(now);
   }
 
@@ -226,7 +236,11 @@ export class AwsSignature implements RequestSignature {
     const endpoint = awsEndpoint(host);
     // The grant refuses any other host, with its reason.
     if (!endpoint) return undefined;
-    const fits = endpoint.services.includes(service) && isRegionOf(host, endpoint, region);
+    const isRegion = this.#isAsymmetric
+      // A host that stands for several regions is named by the signature as every field is.
+      ? endpoint.region === undefined || hasRegion(region, endpoint.region)
+      : isRegionOf(host, endpoint, region);
+    const fits = endpoint.services.includes(service) && isRegion;
     return fits ? undefined : REASON.wrongScope;
   }
 

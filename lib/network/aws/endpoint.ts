@@ -29,7 +29,7 @@ const PARTITIONS: readonly { suffix: string; region: RegExp }[] = [
 const REGION = /^[a-z]{2}(?:-[a-z]+){1,2}-\d{1,2}$/;
 /** Label of a host of S3, with the region of older hosts. */
 const S3 =
-  /^s3(?:-(fips|accelerate|external-1|accesspoint|accesspoint-fips|control|control-fips|outposts|outposts-fips|object-lambda|object-lambda-fips|[a-z]{2}(?:-[a-z]+){1,2}-\d{1,2})|(express-[a-z0-9-]+))?$/;
+  /^s3(?:-(fips|accelerate|external-1|global|accesspoint|accesspoint-fips|control|control-fips|outposts|outposts-fips|object-lambda|object-lambda-fips|[a-z]{2}(?:-[a-z]+){1,2}-\d{1,2})|(express-[a-z0-9-]+))?$/;
 
 /** Reads a host; `undefined` for one that is no API of Amazon's. @param host canonical, without port */
 export const awsEndpoint: (host: string) => AwsEndpoint | undefined = memoize((host: string) => {
@@ -70,10 +70,15 @@ function s3Endpoint(
   before: readonly string[],
   [, variant = "", express]: RegExpExecArray,
   region: string | undefined,
-): AwsEndpoint {
+): AwsEndpoint | undefined {
   const own = REGION.test(variant) ? variant : undefined;
   const kind = variant.replace(/-fips$/, "");
   const service = express ? "s3express" : ["outposts", "object-lambda"].includes(kind) ? `s3-${kind}` : "s3";
+  // Access points of several regions, and nothing else: https://ALIAS.mrap.accesspoint.s3-global.amazonaws.com.
+  if (kind === "global") {
+    const isPoint = before.length > 2 && before.slice(-2).join(".") === "mrap.accesspoint";
+    return isPoint ? { services: ["s3"], bucket: before.slice(0, -1).join(".") } : undefined;
+  }
   const isBucket = before.length > 0 && kind !== "control" && !express?.startsWith("express-control");
   return {
     services: [service],

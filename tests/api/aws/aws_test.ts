@@ -21,10 +21,14 @@ import { runChild } from "../../helper/child.ts";
 import { world } from "../../helper/credential.ts";
 import { DynamoServer } from "../../helper/dynamo.ts";
 import { TestNet } from "../../helper/net.ts";
+import { fixedUpstream } from "../../helper/net_client.ts";
 import { tunnelTo } from "../../helper/websocket.ts";
 
 const DYNAMO = "dynamodb.us-east-1.amazonaws.com";
 const S3 = "s3.us-east-1.amazonaws.com";
+const POINT = "mfzwi23gnjvgw.mrap.accesspoint.s3-global.amazonaws.com";
+const POINT_ARN = "arn:aws:s3::123456789012:accesspoint/mfzwi23gnjvgw.mrap";
+const POINT_ANSWER = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\npoint";
 const RULES = `
 [profiles.rules.keep]
 name = "tables stay"
@@ -42,6 +46,8 @@ interface Amazon {
   net: TestNet;
   dynamo: DynamoServer;
   s3: S3Server;
+  /** in the place of a multi-region access point */
+  point: ReturnType<typeof fixedUpstream>;
   keys: { id: string; secret: string };
 }
 
@@ -52,9 +58,11 @@ function amazon(run: (amazon: Amazon) => Promise<void>): () => Promise<void> {
     await using net = await TestNet.open({ rules: RULES, target: (host) => targets.get(host)!, broker });
     await using dynamo = await DynamoServer.open(await net.leaf(DYNAMO));
     await using s3 = await S3Server.open(await net.leaf(S3), ["bucket"]);
-    targets.set(DYNAMO, dynamo.target).set(S3, s3.target);
+    const point = fixedUpstream(POINT_ANSWER, await net.leaf(POINT));
+    targets.set(DYNAMO, dynamo.target).set(S3, s3.target).set(POINT, point.target);
     const { AWS_ACCESS_KEY_ID: id, AWS_SECRET_ACCESS_KEY: secret } = broker.guestEnv();
-    await run({ net, dynamo, s3, keys: { id, secret } });
+    await run({ net, dynamo, s3, point, keys: { id, secret } });
+    point.close();
     assert(!JSON.stringify(net.gate.entries).includes(AWS_KEYS.secret));
   });
 }
@@ -137,7 +145,7 @@ Deno.test(
 
 Deno.test(
   "Debian's aws works with S3 and DynamoDB",
-  amazon(async ({ net, dynamo, keys }) => {
+  amazon(async ({ net, dynamo, point, keys }) => {
     const forward = net.forward(443);
     const tunnel = tunnelTo(forward.port);
     const folder = await Deno.makeTempDir();
@@ -188,6 +196,16 @@ Deno.test(
       assertStringIncludes(await ok("dynamodb", "scan", ...table, "--output", "text"), "one");
       const deleted = await aws("dynamodb", "delete-table", ...table);
       assert(deleted.code !== 0, deleted.out);
+      // Of version 4A, by Amazon's runtime in C.
+      const link = (await ok("s3", "presign", `s3://${POINT_ARN}/a b`, "--expires-in", "60")).trim();
+      assertStringIncludes(link, "X-Amz-Algorithm=AWS4-ECDSA-P256-SHA256");
+      assertEquals((await net.curl(link)).stdout.slice(-5), "point");
+      const [opened] = point.requests;
+      assert(opened.includes(`X-Amz-Credential=${AWS_KEYS.id}%2F`) && !opened.includes(keys.id), opened);
+      assertStringIncludes((await net.curl(link.replace("a%20b", "a%20c"))).stdout, "403");
+      await ok("s3api", "get-object", "--bucket", POINT_ARN, "--key", "a b", `${file}.point`);
+      assertStringIncludes(point.requests[1], `AWS4-ECDSA-P256-SHA256 Credential=${AWS_KEYS.id}/`);
+      assertEquals(point.requests.length, 2);
       assertEquals(dynamo.requests.map(({ operation, isSigned }) => [operation, isSigned]), [
         ["CreateTable", true],
         ["PutItem", true],
