@@ -25,7 +25,7 @@ const SIGNATURE = /^(?:[0-9a-f]{2}){8,72}$/;
 const ORDER_MINUS_2 = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc63254fn;
 /** Bits of a key, at the end of its derivation. */
 const KEY_BITS = [0, 0, 1, 0];
-/** Most numbers that are tried for a key; one in four thousand million is none. */
+/** Most numbers that are tried for a key; one in four thousand million is no key. */
 const TRIALS = 254;
 
 type Pair = Pick<AwsKeys, "id" | "secret">;

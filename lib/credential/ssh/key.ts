@@ -256,7 +256,7 @@ export function readStrings(bytes: Uint8Array): Uint8Array[] {
   return found;
 }
 
-/** The first string of bytes that go on in another form. @throws {Error} there is none */
+/** The first string of bytes that go on in another form. @throws {Error} they are too short */
 export function firstString(bytes: Uint8Array): Uint8Array {
   const length = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getUint32(0);
   if (length > bytes.length - 4) throw new Error("a string beyond the end");
