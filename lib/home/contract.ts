@@ -292,12 +292,18 @@ async function readLayer(tables: RuleTables, ruleFile: string | undefined): Prom
   return ruleFile ? [...inDocument, ...await readRules(ruleFile, [layer, "default"])] : inDocument;
 }
 
-/** Rules of a profile and of the rule file that it names. */
-async function profileRules({ document, rules, rule_files, path }: Profile): Promise<Rule[]> {
-  return await readLayer(
-    { document, layer: "profile", at: ["profiles", "rules"], rules },
+/** Rules of a profile, of the rule file that it names, and of its overlay. */
+async function profileRules({ document, rules, rule_files, path, overlay }: Profile): Promise<Rule[]> {
+  const place: Pick<RuleTables, "layer" | "at"> = { layer: "profile", at: ["profiles", "rules"] };
+  const own = await readLayer(
+    { ...place, document, rules },
     rule_files?.enforcement && besideOf(path, rule_files.enforcement),
   );
+  if (!overlay) return own;
+  return [
+    ...own,
+    ...await readLayer({ ...place, document: overlay.document, rules: overlay.rules }, undefined),
+  ];
 }
 
 /** Packs that a profile pins, and the pack that is its rule file. */

@@ -17,19 +17,19 @@ import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { usageError, UTC_NOTE } from "../output.ts";
 import type { RuleTable } from "../../../lib/policy/author/mod.ts";
 
-const SAVE_OPTION: Option = {
-  name: "save-as-rule",
-  about:
-    "first write a rule into the profile, so that the covered events pass without a question; shows its effect",
-};
+const SAVE_OPTIONS: Option[] = [
+  {
+    name: "always",
+    about: "write a rule, so that the covered events pass without a question from now on; shows its effect",
+  },
+  { name: "save-as-rule", about: "the same as --always" },
+];
 
 /** Creates the command for one decision. */
 export function answerCommand(decision: AskAnswer["decision"]): Command {
   const command: Command = {
     name: decision,
-    usage: `ASK [--for TIME] [--host | --method | --path PATH]${
-      decision === "allow" ? " [--save-as-rule]" : ""
-    }`,
+    usage: `ASK [--for TIME] [--host | --method | --path PATH]${decision === "allow" ? " [--always]" : ""}`,
     summary: `${decision} a waiting event, or with --for similar ones too`,
     notes: [
       "With --for it answers every event that sbx asks shows as covered; with --host every one of that host.",
@@ -54,7 +54,7 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
         value: "PATH",
         about: "answer for every request to its path, or to a folder of it, and below, of any method",
       },
-      ...(decision === "allow" ? [SAVE_OPTION] : []),
+      ...(decision === "allow" ? SAVE_OPTIONS : []),
       JSON_OPTION,
     ],
     words: { min: 1, max: 1 },
@@ -70,7 +70,7 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
       const client = await connect();
       const shown = await findAsk(client, args.words[0]);
       const answer: AskAnswer = { decision, ...scopeOf(command, args, shown) };
-      if (args.has("save-as-rule")) await saveAsRule(client, shown, answer);
+      if (args.has("always") || args.has("save-as-rule")) await saveAsRule(client, shown, answer);
       const json: AskResolve = { ...answer, digest: shown.digest };
       const ask = await client.json<AskView>("POST", path, { json });
       await (args.has("json") ? printJson(ask) : print(
@@ -175,7 +175,8 @@ async function saveAsRule(
   else await client.json<RuleSaved>("POST", `${path}/create`, { json: { rule_id, rule } });
   const done = replaces ? `the rule "${rule_id}" is changed` : "saved";
   await print(
-    `${done} in profile "${profile_id}", and active in its running VMs; sbx policy changes lists it`,
+    `${done} for profile "${profile_id}", and active in its running VMs; sbx policy changes ${profile_id} lists it, ` +
+      "sbx policy undo CHANGE takes it back",
   );
 }
 

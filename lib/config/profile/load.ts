@@ -5,6 +5,7 @@ import type { Home } from "../../base/home/mod.ts";
 import { nearest } from "../../base/text/mod.ts";
 import { parseToml, readToml, type TomlDocument } from "../../base/toml/mod.ts";
 import { BUILTIN_PROFILES } from "./builtin.ts";
+import { readOverlay } from "./overlay.ts";
 import { parseProfile, type Profile } from "./profile.ts";
 import { PROFILE_ID } from "./schema.ts";
 
@@ -26,7 +27,18 @@ export async function loadProfile(home: Pick<Home, "profilesDir">, id: string): 
   if (document) return parseProfile(document, { id, source: "user", path });
   const text = BUILTIN_PROFILES.get(id);
   if (text === undefined) throw await notFoundError(home, id);
-  return parseProfile(parseToml(text, `built-in profile ${id}`), { id, source: "builtin" });
+  const profile = parseProfile(parseToml(text, `built-in profile ${id}`), { id, source: "builtin" });
+  const overlay = await readOverlay(home, id);
+  if (!overlay) return profile;
+  const taken = Object.keys(overlay.rules).find((rule) => Object.hasOwn(profile.rules, rule));
+  if (taken === undefined) return { ...profile, overlay };
+  throw new SbxError(
+    "profile.invalid",
+    `${
+      overlay.document.placeOf(["profiles", "rules", taken])
+    }: the profile "${id}" has a rule "${taken}" of its own`,
+    { hint: "give it another name" },
+  );
 }
 
 /** Reads the document at `path`, `undefined` if it is missing; TOML errors become `profile.invalid`. */

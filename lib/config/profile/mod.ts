@@ -14,3 +14,4 @@ export { VM_CPU_MAX, VM_RAM_GB_MAX, VM_SCRATCH_DISK_GB_MAX } from "./schema.ts";
 export { GUEST_VERSION_PROPERTY, guestVersion, missingObom, obomDescriptor, readObom } from "./obom.ts";
 export { parseProfile, type Profile, type ProfileOrigin, requireCompatible } from "./profile.ts";
 export { type ArchAssets, type Asset, type Obom, PROFILE_ID, ProfileFile } from "./schema.ts";
+export { emptyOverlay, overlayPath, parseOverlay, type ProfileOverlay } from "./overlay.ts";

@@ -2,6 +2,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { checkToml, type TomlDocument } from "../../base/toml/mod.ts";
 import { isCompatible, isSemVer } from "../../base/semver/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
+import type { ProfileOverlay } from "./overlay.ts";
 import { type Packages, ProfileFile, withDocker } from "./schema.ts";
 
 /** Contract of a VM: its resources and its permissions (docs/design/contracts/04-profiles.md §4). */
@@ -9,6 +10,8 @@ export interface Profile extends Omit<ProfileFile, "profiles" | "packages"> {
   packages: Packages;
   /** `[profiles.rules.<id>]` by id */
   rules: ProfileFile["profiles"]["rules"];
+  /** of a built-in profile: the rules that the person has added to it */
+  overlay?: ProfileOverlay;
   /** this sbx is at least `min_sbx_version` */
   compatible: boolean;
   source: "builtin" | "user";

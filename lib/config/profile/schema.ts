@@ -346,6 +346,11 @@ const Credentials = z.strictObject({
   for (const id of Object.keys(labels)) checkNamed(context, ["labels", id], id, custom);
 });
 
+/** Complete schema of the file with a person's rules for a built-in profile. */
+export const OverlayFile = z.strictObject({
+  profiles: z.strictObject({ rules: rulesSchema("profile").prefault({}) }).prefault({}),
+});
+
 /** Complete schema of a profile.toml. */
 export const ProfileFile = z.strictObject({
   id: text().regex(PROFILE_ID, "must be 1 to 64 of a-z 0-9 _ -"),

@@ -10,7 +10,15 @@ import type { CorpStore } from "../../config/corp/mod.ts";
 import type { Lint, RuleDraft, RuleTable } from "../../policy/author/mod.ts";
 import type { DetectionChange, RecordedChange, RuleChange } from "../../policy/author/schema.ts";
 import type { AnsweredBy, AskReach, Policy, Rule } from "../../policy/mod.ts";
-import { listProfiles, loadProfile, parseProfile, type Profile } from "../../config/profile/mod.ts";
+import {
+  emptyOverlay,
+  listProfiles,
+  loadProfile,
+  overlayPath,
+  parseOverlay,
+  parseProfile,
+  type Profile,
+} from "../../config/profile/mod.ts";
 import { withFileLock } from "../../config/settings/mod.ts";
 import { corpLayer, profileLayer } from "../../home/mod.ts";
 import { dirname, join } from "node:path";
@@ -139,7 +147,8 @@ export class Rules {
   }
 
   /** Records edits of one profile's file. */
-  async noticeFile({ id, path }: Pick<Profile, "id" | "path">): Promise<void> {
+  async noticeFile({ id, path: own, overlay }: Pick<Profile, "id" | "path" | "overlay">): Promise<void> {
+    const path = own ?? overlay?.path;
     if (path === undefined) return;
     try {
       await withFileLock(`${path}.lock`, async () => this.#notice(await loadProfile(this.home, id)));
@@ -150,20 +159,20 @@ export class Rules {
 
   /** Records the change before it is made, and any edit of the file before that. */
   async #edit({ profileId, ruleId, by, after, undoes, check }: Edit): Promise<RecordedChange | undefined> {
-    const { path } = await loadProfile(this.home, profileId);
-    if (!path) {
-      throw new SbxError("profile.conflict", `"${profileId}" is built in, so its rules cannot be changed`, {
-        hint: `sbx profile copy ${profileId} mine makes an editable copy`,
-      });
-    }
+    const { path: own } = await loadProfile(this.home, profileId);
+    // The text of a built-in profile is sbx's: the person's rules for it are a file of their own.
+    const path = own ?? overlayPath(this.home, profileId);
+    await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
     const { withoutRule, withRule } = await import("../../policy/author/mod.ts");
     return await withFileLock(`${path}.lock`, async () => {
       const profile = await loadProfile(this.home, profileId);
-      const before = ruleOf(profile.rules, ruleId);
+      const before = ruleOf(editable(profile), ruleId);
       await check(before, profile);
-      const { document } = profile;
+      const { document } = own ? profile : profile.overlay ?? emptyOverlay(path);
       const edited = after ? await withRule(document, ruleId, after) : withoutRule(document, ruleId);
-      const changed = parseProfile(edited, { id: profileId, source: "user", path });
+      const changed = own
+        ? parseProfile(edited, { id: profileId, source: "user", path })
+        : { ...profile, overlay: parseOverlay(edited, path) };
       await this.#compile(changed);
       await this.#notice(profile);
       const change: NewChange = {
@@ -171,7 +180,7 @@ export class Rules {
         profile_id: profileId,
         rule_id: ruleId,
         ...(before && { before }),
-        ...(after && { after: changed.rules[ruleId] }),
+        ...(after && { after: editable(changed)[ruleId] }),
         by,
         ...(undoes !== undefined && { undoes }),
       };
@@ -182,7 +191,9 @@ export class Rules {
     });
   }
 
-  async #notice({ id, rules }: Profile): Promise<void> {
+  async #notice(profile: Profile): Promise<void> {
+    const { id } = profile;
+    const rules = editable(profile);
     const known = rulesAfter(await this.record.list(), id);
     const by = { user: userName(), client: FILE_CLIENT };
     const ids = [...new Set([...known.keys(), ...Object.keys(rules)])];
@@ -228,6 +239,11 @@ export class Rules {
   }
 }
 
+/** The rules that a person may edit: the profile's own, or of a built-in one its overlay's. */
+function editable({ source, rules, overlay }: Profile): Profile["rules"] {
+  return source === "builtin" ? overlay?.rules ?? {} : rules;
+}
+
 /** The rule of an id, which may be `constructor`: that of no object's prototype. */
 function ruleOf(rules: Profile["rules"], id: string): RuleTable | undefined {
   return Object.hasOwn(rules, id) ? rules[id] : undefined;
@@ -235,13 +251,21 @@ function ruleOf(rules: Profile["rules"], id: string): RuleTable | undefined {
 
 /** Refuses the edit of a rule that is not in profile.toml. */
 function requireRule(profileId: string, ruleId: string) {
-  return (before: RuleTable | undefined) => {
+  return (before: RuleTable | undefined, profile: Profile) => {
     if (before) return;
+    if (profile.source === "builtin" && Object.hasOwn(profile.rules, ruleId)) {
+      throw new SbxError(
+        "policy.rule.not_found",
+        `the rule "${ruleId}" is of the built-in profile "${profileId}", which is not changed`,
+        { hint: `sbx profile copy ${profileId} mine makes a copy of your own` },
+      );
+    }
     throw new SbxError(
       "policy.rule.not_found",
       `the file of profile "${profileId}" has no rule "${ruleId}"`,
       {
-        hint: "only rules in profile.toml can be edited; a new one is created with another request",
+        hint:
+          "only rules in profile.toml, or added to a built-in profile, can be edited; a new one is created",
       },
     );
   };
