@@ -61,8 +61,11 @@ function amazon(run: (amazon: Amazon) => Promise<void>): () => Promise<void> {
     const point = fixedUpstream(POINT_ANSWER, await net.leaf(POINT));
     targets.set(DYNAMO, dynamo.target).set(S3, s3.target).set(POINT, point.target);
     const { AWS_ACCESS_KEY_ID: id, AWS_SECRET_ACCESS_KEY: secret } = broker.guestEnv();
-    await run({ net, dynamo, s3, point, keys: { id, secret } });
-    point.close();
+    try {
+      await run({ net, dynamo, s3, point, keys: { id, secret } });
+    } finally {
+      point.close();
+    }
     assert(!JSON.stringify(net.gate.entries).includes(AWS_KEYS.secret));
   });
 }
