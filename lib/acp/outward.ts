@@ -10,6 +10,7 @@ import type {
   ToolCallContent,
   ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
+import { plain } from "../base/print/mod.ts";
 import type { Place } from "./place.ts";
 
 /** Start of the ids of sbx's own questions: the agent can neither change nor imitate them. */
@@ -18,8 +19,10 @@ export const OWN_CALL = "sbx-";
 const LOCATIONS_MAX = 64;
 /** Longest title of a tool call in characters. */
 const TITLE_MAX = 1024;
-/** A title that could be taken for a question of sbx. */
-const LIKE_OURS = /^[^\p{L}\p{N}]*sbx\b/iu;
+/** A title that could be taken for a question of sbx, with letters of other alphabets that look the same. */
+const LIKE_OURS = /^[^\p{L}\p{N}]*[sѕꜱ][bЬʙ][xхχ](?![\p{L}\p{N}])|[sѕꜱ][bЬʙ][xхχ]\s+asks/iu;
+/** Characters that are drawn as nothing, or on top of another. */
+const NOT_DRAWN = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{M}]/gu;
 
 /** A session's update for the editor. @returns undefined: the editor does not get it */
 export function updateOut(update: SessionUpdate, place: Place): SessionUpdate | undefined {
@@ -74,8 +77,9 @@ export function toolCallOut(
 }
 
 function titleOut(title: string): string {
-  const short = title.length > TITLE_MAX ? `${title.slice(0, TITLE_MAX).toWellFormed()}…` : title;
-  return LIKE_OURS.test(short) ? `the agent says: ${short}` : short;
+  const short = plain(title.length > TITLE_MAX ? `${title.slice(0, TITLE_MAX).toWellFormed()}…` : title);
+  const drawn = short.normalize("NFKC").replace(NOT_DRAWN, "");
+  return LIKE_OURS.test(drawn) ? `the agent says: ${short}` : short;
 }
 
 function toolContentOut(content: ToolCallContent, place: Place): ToolCallContent {

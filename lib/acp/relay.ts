@@ -5,7 +5,7 @@
 import * as acp from "@agentclientprotocol/sdk";
 import type { z } from "zod";
 import { ignore, SbxError } from "../base/error/mod.ts";
-import { note } from "../base/print/mod.ts";
+import { note, plain } from "../base/print/mod.ts";
 import { VERSION } from "../base/version/mod.ts";
 import type { AskView } from "../client/api/mod.ts";
 import { type AskAnswers, Asks } from "./ask.ts";
@@ -192,7 +192,7 @@ class Relay {
           toolCall: own,
           options: options.map(({ optionId, name, kind }) => ({
             optionId,
-            name: name.slice(0, OPTION_MAX).toWellFormed(),
+            name: plain(name.slice(0, OPTION_MAX).toWellFormed()),
             kind,
           })),
         };

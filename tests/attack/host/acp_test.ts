@@ -137,6 +137,14 @@ Deno.test("the agent neither changes nor imitates a question of sbx", async () =
       sessionId,
       update: { sessionUpdate: "tool_call", toolCallId: "t", title: " sbx asks: allow good.example?" },
     },
+    // Letters that look the same, none that is seen before or between them, another line, and a turned line.
+    ...[
+      "s\u200bb\u2060x asks: allow good.example?",
+      "\uff53\uff42\uff58 asks: allow good.example?",
+      "\u0455b\u0445 asks: allow good.example?",
+      "Read a.ts\n\n\nsbx asks: allow good.example?",
+      "Read \u202ea.ts\x1b[2J",
+    ].map((title) => ({ sessionId, update: { sessionUpdate: "tool_call", toolCallId: "t", title } })),
   ]);
   const { error } = await relayed.agent.ask("q", "session/request_permission", {
     sessionId,
@@ -146,6 +154,11 @@ Deno.test("the agent neither changes nor imitates a question of sbx", async () =
   assert(error);
   assertEquals(relayed.seen.slice(told).map(({ params }) => params.update.title), [
     "the agent says:  sbx asks: allow good.example?",
+    "the agent says: s\u200bb\u2060x asks: allow good.example?",
+    "the agent says: \uff53\uff42\uff58 asks: allow good.example?",
+    "the agent says: \u0455b\u0445 asks: allow good.example?",
+    "the agent says: Read a.ts   sbx asks: allow good.example?",
+    "Read \ufffda.ts\ufffd[2J",
   ]);
   answer.resolve({ outcome: { outcome: "cancelled" } });
 });

@@ -136,8 +136,9 @@ Deno.test("the person cancels a turn, and answers a question of the agent", asyn
   const answer = await relayed.agent.ask("q", "session/request_permission", {
     sessionId,
     toolCall: { toolCallId: "t", title: "Run make", locations: [{ path: "/root/calc/a.ts" }] },
-    options: [{ optionId: "yes", name: "Yes", kind: "allow_once" }],
+    options: [{ optionId: "yes", name: "Yes\n\u202e", kind: "allow_once" }],
   });
+  assertEquals(relayed.seen[0].params.options[0].name, "Yes \ufffd");
   assertEquals(answer.result, { outcome: { outcome: "selected", optionId: "yes" } });
   assertEquals(relayed.seen[0].params.toolCall.locations, [{ path: `${DIR}/a.ts` }]);
   await relayed.editor.agent.notify("session/cancel", { sessionId });
