@@ -5,13 +5,14 @@
 import { join } from "node:path";
 import { RequestError } from "@agentclientprotocol/sdk";
 import { ifFound } from "../base/error/mod.ts";
+import { plain } from "../base/print/mod.ts";
 import { looksSecret } from "../repo/mod.ts";
 import type { Place } from "./place.ts";
 
 /** Whether the agent reaches the editor's files: never, to read changes that are not saved yet, or to write as well. */
 export type FileAccess = "none" | "read" | "write";
 
-/** Most characters of one file. */
+/** Most characters of one file, and most bytes of one that is written over. */
 export const FILE_MAX = 4 * 1024 * 1024;
 
 /** Folders whose files programs of the person run or obey. */
@@ -37,6 +38,7 @@ export async function fileOf(
         : "files of the editor are not written: change the file in the VM, and sbx pull takes it back",
     );
   }
+  if (plain(path) !== path) throw refused(`${plain(path)} has characters in its name that are not seen`);
   const own = place.toHost(path);
   if (own === undefined || own === place.dir) throw refused(`${path} is outside of the folder`);
   const rest = own.slice(place.dir.length + 1);
@@ -59,6 +61,24 @@ async function requireNoLink(own: string, root: string, path: string): Promise<v
     if (info.isSymlink) throw refused(`${path} leads through a link`);
     if (count < parts.length ? !info.isDirectory : !info.isFile) throw refused(`${path} is no file`);
   }
+}
+
+/**
+ * The text that a write replaces, for the person to compare.
+ *
+ * @returns undefined: there is no file
+ * @throws {RequestError} too large to be shown, or not readable
+ */
+export async function textBefore(path: string): Promise<string | undefined> {
+  try {
+    const info = await ifFound(Deno.stat(path));
+    if (!info) return undefined;
+    if (info.size <= FILE_MAX) return await ifFound(Deno.readTextFile(path));
+  } catch {
+    // The reason has a path of the host, which the agent is not to see.
+    throw refused("the file cannot be read, and so not compared");
+  }
+  throw refused("the file is too large to be compared");
 }
 
 /** First `bytes` of a file; empty for one that is not there. */

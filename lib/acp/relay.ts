@@ -10,7 +10,7 @@ import { VERSION } from "../base/version/mod.ts";
 import type { AskView } from "../client/api/mod.ts";
 import { type AskAnswers, Asks } from "./ask.ts";
 import { agentError, errorOut } from "./error.ts";
-import { FILE_MAX, type FileAccess, fileOf } from "./file.ts";
+import { FILE_MAX, type FileAccess, fileOf, textBefore } from "./file.ts";
 import { guardedStream, type Pipes } from "./guard.ts";
 import { promptIn } from "./inward.ts";
 import { OWN_CALL, toolCallOut, updateOut } from "./outward.ts";
@@ -391,7 +391,7 @@ class Relay {
     newText: string,
     signal: AbortSignal,
   ): Promise<void> {
-    const oldText = await Deno.readTextFile(path).catch(() => undefined);
+    const oldText = await textBefore(path);
     const { outcome } = await this.#editor.request("session/request_permission", {
       sessionId,
       toolCall: {

@@ -170,6 +170,8 @@ Deno.test("files: nothing unless the person turned it on, nothing out of the fol
   await Deno.writeTextFile(join(root, "outside"), "outside");
   await Deno.writeTextFile(join(dir, ".env"), "TOKEN=1");
   await Deno.writeTextFile(join(dir, "a.ts"), "old");
+  await Deno.writeTextFile(join(dir, "big"), "old");
+  await Deno.truncate(join(dir, "big"), 4 * 1024 * 1024 + 1);
   await Deno.symlink(root, join(dir, "up"));
   await Deno.symlink(join(root, "outside"), join(dir, "link"));
   const attempts = [
@@ -194,7 +196,9 @@ Deno.test("files: nothing unless the person turned it on, nothing out of the fol
         const { error } = await relayed.agent.ask("r", "fs/read_text_file", { sessionId, path });
         assertStringIncludes(error.message, "sbx: ", `${access}: ${path}`);
       }
-      for (const path of [...attempts, ...own]) {
+      // Names that would reorder the question, or add a line to it, and a file too large to be shown in it.
+      const unclear = ["/root/calc/\u202etxt.sh", "/root/calc/a\n\nb", "/root/calc/big"];
+      for (const path of [...attempts, ...own, ...unclear]) {
         const { error } = await relayed.agent.ask("w", "fs/write_text_file", {
           sessionId,
           path,
