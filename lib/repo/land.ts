@@ -248,7 +248,7 @@ export async function planOf(work: UnitWork, entries: Entry[], base: string) {
     const target = entry.object && stateOf(entry.object);
     const current = above(entry.path).some((path) => gone.has(path))
       ? undefined
-      : await stateAt(work.dir, entry.path);
+      : await stateAt(work.dir, entry.path, before.get(entry.path) ?? target);
     if (current === target) continue;
     if (current !== before.get(entry.path) || entry.object?.mode === "160000") {
       conflicts.push(shown(entry.path));
@@ -276,16 +276,19 @@ function above(path: string): string[] {
 
 const stateOf = ({ mode, id }: { mode: string; id: string }) => `${mode} ${id}`;
 
-/** State of a path on the host now. */
-async function stateAt(root: string, path: string): Promise<State> {
+/** State of a path on the host now. @param like a state to compare it with, of a repository with SHA-1 or SHA-256 */
+async function stateAt(root: string, path: string, like: State): Promise<State> {
+  const algorithm = like !== undefined && like.length > "100644 ".length + 40 ? "sha256" : "sha1";
   using folder = parentOf(root, path);
   if (folder === null) return isOutside(root, path) ? "other" : undefined;
   const full = `${folder.path}/${nameOf(path)}`;
   const info = await Deno.lstat(full).catch(() => undefined);
   if (!info) return undefined;
-  if (info.isSymlink) return `120000 ${blobId(new TextEncoder().encode(await Deno.readLink(full)))}`;
+  if (info.isSymlink) {
+    return `120000 ${blobId(new TextEncoder().encode(await Deno.readLink(full)), algorithm)}`;
+  }
   if (!info.isFile) return "other";
-  return `${(info.mode ?? 0) & 0o100 ? "100755" : "100644"} ${await fileId(full, info.size)}`;
+  return `${(info.mode ?? 0) & 0o100 ? "100755" : "100644"} ${await fileId(full, info.size, algorithm)}`;
 }
 
 /** Opens the folder of a path; null if it is missing, or a link leads out of the root. */
@@ -348,7 +351,7 @@ async function place(
 ): Promise<void> {
   makeParents(root, path);
   using folder = parentOf(root, path);
-  const now = await stateAt(root, path);
+  const now = await stateAt(root, path, before.get(path));
   if (folder === null || now !== before.get(path)) {
     result.conflicts.push(shown(path));
     return;
@@ -391,7 +394,7 @@ async function remove(
 ): Promise<void> {
   using folder = parentOf(root, path);
   if (folder === null) return;
-  if (await stateAt(root, path) !== before.get(path)) {
+  if (await stateAt(root, path, before.get(path)) !== before.get(path)) {
     result.conflicts.push(shown(path));
     return;
   }
@@ -412,12 +415,12 @@ function removeEmptyParents(root: string, path: string): void {
 }
 
 /** git's id of a blob. */
-function blobId(bytes: Uint8Array): string {
-  return createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
+function blobId(bytes: Uint8Array, algorithm: string): string {
+  return createHash(algorithm).update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
 }
 
-async function fileId(path: string, size: number): Promise<string> {
-  const hash = createHash("sha1").update(`blob ${size}\0`);
+async function fileId(path: string, size: number, algorithm: string): Promise<string> {
+  const hash = createHash(algorithm).update(`blob ${size}\0`);
   using file = await Deno.open(path);
   for await (const chunk of file.readable) hash.update(chunk);
   return hash.digest("hex");

@@ -85,6 +85,18 @@ Deno.test("work is given to the person's files, again and again; index and branc
   assertEquals(await sh(world.person, "cat a d/f gone"), "1\n1\n1\n");
 });
 
+Deno.test("work of a repository with SHA-256 is given to the person's files", async () => {
+  await using world = await World.make();
+  await sh(
+    world.person,
+    "git init -q -b main --object-format=sha256; echo 1 >a; ln -s a l; git add -A; git -c user.name=P -c user.email=p@example.com commit -qm first",
+  );
+  await world.bring();
+  await sh(world.inside, "echo 2 >a; ln -sf b l");
+  assertEquals((await apply(world)).folder!.written, ["a", "l"]);
+  assertEquals(await sh(world.person, "cat a; readlink l"), "2\nb\n");
+});
+
 Deno.test("work that would overwrite a change, an ignored or another file is refused, and nothing is written", async () => {
   await using world = await ofPerson("echo 1 >a; echo 1 >b; echo 1 >c; echo out >.gitignore");
   await sh(world.inside, "echo 2 >a; echo 2 >b; rm c; echo 2 >new; rm .gitignore; echo 2 >out; ln -s a link");
