@@ -167,6 +167,8 @@ export class History {
   }
 
   async #receive(store: Store, name: string, tip: string): Promise<void> {
+    // Of a program that was killed.
+    await removeBroken(store);
     const { body } = await this.guest.download(name);
     let room = STATES_BYTES_MAX - await this.#bytes();
     if (room < STATE_BYTES_MAX) {
@@ -177,7 +179,12 @@ export class History {
     const format = await store.git.text(["rev-parse", "--show-object-format"]);
     const bundle = await readBundle(limited(body, Math.min(STATE_BYTES_MAX, room)), format);
     if (bundle.tip !== tip) throw refused("its bundle has another commit than it says");
-    await store.git.run(["index-pack", "--stdin", "--fix-thin", "--strict"], { input: bundle.pack });
+    try {
+      await store.git.run(["index-pack", "--stdin", "--fix-thin", "--strict"], { input: bundle.pack });
+    } catch (error) {
+      await removeBroken(store);
+      throw error;
+    }
   }
 
   async #rewind(source: RecordedSource, unit: Unit, state: State["units"][number]): Promise<void> {
@@ -273,6 +280,14 @@ export class History {
 }
 
 const refOf = (number: number) => `refs/sbx/state/${number}`;
+
+/** Removes packs that broke off: git leaves them, and counts them as no pack. The lock is held. */
+async function removeBroken({ dir }: Store): Promise<void> {
+  const packs = join(dir, "objects", "pack");
+  for await (const { name } of Deno.readDir(packs)) {
+    if (name.startsWith("tmp_")) await Deno.remove(join(packs, name));
+  }
+}
 
 async function* limited(bytes: AsyncIterable<Uint8Array>, max: number): AsyncGenerator<Uint8Array> {
   let size = 0;

@@ -88,5 +88,14 @@ Deno.test("states are limited in number, and a guest that lies about one leaves 
     const { code } = await assertRejects(() => new History(guest, world.room).keep("x"), SbxError);
     assertEquals(code, "repo.refused", answer);
   }
+  // A pack that breaks off leaves nothing of it on the disk.
+  const packs = `${world.room}/undo/0.git/objects/pack`;
+  const head = `# v2 git bundle\n${id} refs/sbx/out\n\nPACK\0\0\0\x02\0\0\0\x09`;
+  const guest = new HostileGuest(id, bytesOf(new TextEncoder().encode(head)));
+  await assertRejects(() => new History(guest, world.room).keep("x"), SbxError);
+  assertEquals(
+    (await Array.fromAsync(Deno.readDir(packs))).filter(({ name }) => name.startsWith("tmp_")),
+    [],
+  );
   assertEquals(await history(world).list(), states);
 });
