@@ -35,6 +35,8 @@ const COMPILE = [
   "--no-code-cache",
   "-A",
   "--unstable-vsock",
+  // Profiles are text.
+  "--unstable-raw-imports",
 ];
 const COMPILER = Deno.env.get("DENO_COMPILE") || Deno.execPath();
 const RUNTIME = Deno.env.get("DENORT_BIN");
