@@ -71,7 +71,7 @@ export function scopeOf(
     ...origin && {
       method: {
         key: keyOf(["method", origin, method]),
-        covers: `every ${method} request to ${shownOrigin}, of any path`,
+        covers: `every ${shown.http?.request?.method} request to ${shownOrigin}, of any path`,
       },
     },
     ...paths.length > 0 && {
