@@ -104,10 +104,13 @@ export class Place implements AsyncDisposable {
     app.delete("/vms/demo/delete", (c) => c.json({ id, deleted: true }));
     app.delete("/vms/:id/delete", (c) => c.json({ error: "no VM", code: "vm.not_found" }, 404));
     app.post("/purge", async (c) => c.json({ removed: (await body(c)).all ? ["demo"] : [], kept: [] }));
+    app.get("/asks", (c) => c.json({ asks: [] }));
     app.get(
       "/sessions/demo/events",
       (c) => c.json(c.req.query("cursor") ? { events: [event] } : { events: [event], next_cursor: "1" }),
     );
+    // Of a temporary VM, none of whose events were refused.
+    app.get("/sessions/:id/events", (c) => c.json({ events: [] }));
     const run = async (c: Context) => {
       const { command, stdin } = await body(c);
       if (!c.req.header("accept")?.includes("event-stream")) {
