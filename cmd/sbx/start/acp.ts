@@ -4,6 +4,7 @@ import type { VmListed } from "../../../lib/client/api/mod.ts";
 import type { Arguments, Command } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
+import { writeAll } from "../../../lib/base/wire/mod.ts";
 import { sourcesOf } from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
@@ -67,11 +68,21 @@ export const command: Command = {
     }
     const access = accessOf(args);
     // Errors from here on are the editor's: it shows them to the person, who does not see this program.
+    const input = new TransformStream<Uint8Array, Uint8Array>({
+      transform(bytes, controller) {
+        hasSpoken = true;
+        controller.enqueue(bytes);
+      },
+    });
+    let hasSpoken = false;
     await relay(
-      { readable: Deno.stdin.readable, writable: Deno.stdout.writable },
+      { readable: Deno.stdin.readable.pipeThrough(input), writable: output() },
       { access, start: () => start(id, dir, args) },
     );
-    return 0;
+    if (hasSpoken) return 0;
+    throw new SbxError("acp.ended", "no editor spoke: standard input ended before its first message", {
+      hint: "an editor starts sbx acp: docs/guides/editors.md",
+    });
   },
 };
 
@@ -142,4 +153,9 @@ function namesOf(folder: string, real: string, given: string): string[] {
     ? given.slice(0, -below.length - 1)
     : folder;
   return name === folder ? [] : [name];
+}
+
+/** Standard output as the end of a connection: the process closes it, not the connection. */
+function output(): WritableStream<Uint8Array> {
+  return new WritableStream({ write: (bytes) => writeAll(Deno.stdout, bytes as Uint8Array<ArrayBuffer>) });
 }
