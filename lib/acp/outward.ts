@@ -77,8 +77,9 @@ export function toolCallOut(
 }
 
 function titleOut(title: string): string {
-  const short = plain(title.length > TITLE_MAX ? `${title.slice(0, TITLE_MAX).toWellFormed()}…` : title);
-  const drawn = short.normalize("NFKC").replace(NOT_DRAWN, "");
+  const whole = title.length > TITLE_MAX ? `${title.slice(0, TITLE_MAX).toWellFormed()}…` : title;
+  const short = plain(whole);
+  const drawn = whole.normalize("NFKC").replace(NOT_DRAWN, "");
   return LIKE_OURS.test(drawn) ? `the agent says: ${short}` : short;
 }
 

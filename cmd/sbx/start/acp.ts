@@ -81,7 +81,7 @@ export const command: Command = {
     );
     if (hasSpoken) return 0;
     throw new SbxError("acp.ended", "no editor spoke: standard input ended before its first message", {
-      hint: "an editor starts sbx acp: docs/guides/editors.md",
+      hint: "an editor starts this command: docs/guides/editors.md",
     });
   },
 };

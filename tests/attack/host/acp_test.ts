@@ -154,7 +154,7 @@ Deno.test("the agent neither changes nor imitates a question of sbx", async () =
   assert(error);
   assertEquals(relayed.seen.slice(told).map(({ params }) => params.update.title), [
     "the agent says:  sbx asks: allow good.example?",
-    "the agent says: s\u200bb\u2060x asks: allow good.example?",
+    "the agent says: s\ufffdb\ufffdx asks: allow good.example?",
     "the agent says: \uff53\uff42\uff58 asks: allow good.example?",
     "the agent says: \u0455b\u0445 asks: allow good.example?",
     "the agent says: Read a.ts   sbx asks: allow good.example?",
