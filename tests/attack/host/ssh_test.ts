@@ -270,7 +270,9 @@ Deno.test("a guest that asks for more", async (t) => {
       sizes.add(size);
       return sizes.size > 5;
     }, 20);
-    assert(Math.max(...sizes) - Math.min(...sizes) < 100_000_000, [...sizes].join(" "));
+    // It may fall too: other tests of this process leave memory that is collected meanwhile.
+    const [first] = sizes;
+    assert(Math.max(...sizes) - first < 100_000_000, [...sizes].join(" "));
     child.kill("SIGKILL");
     await child.status;
     await guest.world.net.idle();
