@@ -166,7 +166,11 @@ Deno.test("policy in a running VM", async (t) => {
         assertEquals((await sbx.cli("exec", "dev", "--", "env")).code, 126, "undone in the running VM");
         assertEquals((await sbx.cli("policy", "undo", last.change_id)).code, 1, "undone already");
         assertEquals((await sbx.api("DELETE", path)).status, 200);
-        assertEquals((await sbx.api("PUT", "/profiles/code/enforcement/rules/x", rule)).status, 409);
+        const own = "/profiles/code/enforcement/rules";
+        assertEquals((await sbx.api("PUT", `${own}/x`, rule)).status, 404, "nor one of a built-in profile");
+        assertEquals((await sbx.api("POST", `${own}/create`, { rule_id: "no-env", rule })).status, 200);
+        assertStringIncludes(await Deno.readTextFile(join(sbx.home, "rules/code.toml")), "no-env");
+        assertEquals((await sbx.api("DELETE", `${own}/no-env`)).status, 200);
         assertEquals((await sbx.api("PUT", path, rule)).status, 404, "an edit makes no rule");
       },
     );
