@@ -44,18 +44,30 @@ export interface AgentCost {
   estimated_calls: number;
 }
 
+/** The part of a report that does not depend on the VM's files. */
+export type RecordedReport = Omit<AgentReport, "live" | "changes">;
+
 /** Collects the report of a running VM. */
 export async function reportOf(client: Client, vm: { name: string; session: string }): Promise<AgentReport> {
   const { live } = await new VmGuest(client, vm.name).info();
-  const [changes, refused, { models, budgets }] = await Promise.all([
+  const [changes, recorded] = await Promise.all([
     live && !live.is_repository ? undefined : changesIn(client, vm.name),
+    recordedOf(client, vm),
+  ]);
+  return { live: live !== undefined, changes, ...recorded };
+}
+
+/** Collects the part of a VM's report that its record has: its work is not looked at. */
+export async function recordedOf(
+  client: Client,
+  vm: { name: string; session: string },
+): Promise<RecordedReport> {
+  const [refused, { models, budgets }] = await Promise.all([
     refusedIn(client, vm.session),
     client.json<CostReport>("GET", `/sessions/${segment(vm.session)}/costs`),
   ]);
   const unanswered = await unansweredOf(client, vm, refused);
   return {
-    live: live !== undefined,
-    changes,
     refused: refused.map(({ subject, times }) => ({ subject, times })),
     unanswered,
     cost: sumOf(models),

@@ -8,7 +8,7 @@ import { connect } from "../connect.ts";
 import { collectWork, VmGuest } from "../files/repository.ts";
 import { table, usageError } from "../output.ts";
 import { formatTotal } from "../record/event_totals.ts";
-import { type AgentReport, reportOf } from "./agent_report.ts";
+import { type AgentReport, recordedOf } from "./agent_report.ts";
 
 /** Most VMs side by side: a terminal shows no more. */
 export const COMPARED_MAX = 8;
@@ -97,8 +97,8 @@ export async function compare(
 
 async function compareOne(client: Client, info: VmInfo, test?: Compared["test"]): Promise<Compared> {
   const { name, id, agent, status } = info;
-  const [{ changes: _, ...report }, { findings }, work] = await Promise.all([
-    reportOf(client, { name, session: id }),
+  const [recorded, { findings }, work] = await Promise.all([
+    recordedOf(client, { name, session: id }),
     client.json<FindingList>("GET", `/sessions/${segment(id)}/findings`, { query: { limit: "1000" } }),
     workOf(client, info),
   ]);
@@ -109,7 +109,7 @@ async function compareOne(client: Client, info: VmInfo, test?: Compared["test"])
     ...test && { test },
     ...work,
     findings: findings.length,
-    report,
+    report: { live: info.live !== undefined, ...recorded },
   };
 }
 
