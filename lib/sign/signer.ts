@@ -1,10 +1,10 @@
 /** Keys that sign, as the credential store has them, and the one signature that each order makes. */
 import { SbxError } from "../base/error/mod.ts";
-import { signWithAgent } from "./agent.ts";
+import { checkSignature, type PublicKey, signPlain, signWithAgent, sshSignature } from "../base/ssh/mod.ts";
 import { signWithGpg } from "./gpg.ts";
-import { readPublicKey } from "./key.ts";
+import { readSigningKey } from "./key.ts";
 import { SIGNER_MS } from "./limit.ts";
-import { armored, signedBytes, signWithKey, verifies } from "./sshsig.ts";
+import { algorithmOf, armored, signedBytes } from "./sshsig.ts";
 
 /** Terms of a key that signs (docs/design/contracts/09-credentials.md §9, "Commits and tags"); none is secret. */
 export interface SigningTerms {
@@ -39,13 +39,33 @@ export async function signPayload(
   if (terms.format === "openpgp") {
     return await signWithGpg(terms.fingerprint, payload, { home: terms.place, signal: until });
   }
-  const key = readPublicKey(terms.public);
-  const bytes = signedBytes(payload);
+  const key = readSigningKey(terms.public);
+  const [bytes, algorithm] = [signedBytes(payload), algorithmOf(key)];
   const signature = terms.from === "key"
-    ? signWithKey(key, secret, bytes)
-    : await signWithAgent(terms.place ?? "", key, bytes, until);
-  if (verifies(key, signature, bytes)) return armored(key, signature);
-  throw new SbxError("sign.failed", "the signature is not of this key and this commit, so it is not used", {
-    hint: "look at your ssh-agent: another program may answer at its socket",
+    ? ownSignature(key, secret, bytes, algorithm)
+    : await agentSignature(terms.place ?? "", key, bytes, algorithm, until);
+  return armored(key, signature);
+}
+
+function ownSignature(key: PublicKey, secret: string, bytes: Uint8Array, algorithm: string): Uint8Array {
+  const signature = sshSignature(signPlain(secret, bytes, algorithm), algorithm);
+  if (checkSignature(key, bytes, algorithm, signature)) return signature;
+  throw new SbxError("sign.failed", "the private key is not the one of the public key that signs", {
+    hint: "add the key again: sbx credentials add signing --key FILE",
   });
+}
+
+async function agentSignature(
+  socket: string,
+  key: PublicKey,
+  bytes: Uint8Array,
+  algorithm: string,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  try {
+    return sshSignature(await signWithAgent(socket, key, bytes, { algorithm, signal }), algorithm);
+  } catch (error) {
+    if (!(error instanceof SbxError)) throw error;
+    throw new SbxError("sign.failed", error.message, { hint: error.hint, cause: error });
+  }
 }

@@ -1,7 +1,7 @@
 /** SSH of a VM to a server of the host: git of the guest clones and pushes with a key that it has not. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { readPrivateKey } from "../../lib/credential/ssh/mod.ts";
+import { readSshSecret } from "../../lib/credential/ssh/mod.ts";
 import { gitOk } from "../helper/git.ts";
 import { Sbx } from "../helper/sbx.ts";
 import { SSH_USER, SshServer } from "../helper/sshd.ts";
@@ -54,7 +54,7 @@ Deno.test("a VM uses git over SSH, and its key stays on the host", async () => {
     const command = await run(`ssh -p ${server.port} ${SSH_USER}@git.host.sbx id`);
     assertEquals([command.code, command.stdout], [126, ""]);
     assertStringIncludes(command.stderr, 'rule "block-ssh-command"');
-    const secret = await readPrivateKey(await Deno.readTextFile(server.userKey));
+    const secret = await readSshSecret(await Deno.readTextFile(server.userKey));
     const found = await run(`env; cat /etc/ssh/ssh_known_hosts; ls ~/.ssh 2>&1; true`);
     assertStringIncludes(found.stdout, `[git.host.sbx]:${server.port} ssh-ed25519 `);
     assert(!found.stdout.includes(secret.slice(20, 60)));

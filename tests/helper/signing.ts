@@ -1,6 +1,6 @@
 /** Real keys, and the real programs that make and verify signatures. */
 import { join } from "node:path";
-import { readPrivateKey } from "../../lib/sign/mod.ts";
+import { readSigningFile } from "../../lib/sign/mod.ts";
 import type { SigningTerms } from "../../lib/sign/mod.ts";
 
 /** Runs a program; its output, or its errors as an error. */
@@ -52,7 +52,9 @@ export async function makeKey(dir: string, kind = KINDS.ed25519, passphrase = ""
 
 /** Terms and secret of a key in a file. */
 export async function keyTerms(path: string): Promise<{ terms: SigningTerms; secret: string }> {
-  const { secret, public: { line, fingerprint }, comment } = readPrivateKey(await Deno.readTextFile(path));
+  const { secret, public: { line, fingerprint }, comment } = await readSigningFile(
+    await Deno.readTextFile(path),
+  );
   return { terms: { format: "ssh", from: "key", public: line, fingerprint, emails: [comment] }, secret };
 }
 

@@ -2,7 +2,8 @@
 import { join } from "node:path";
 import { userInfo } from "node:os";
 import type { NewCredential, SshTerms } from "../../lib/credential/mod.ts";
-import { publicKeyOf, readPrivateKey } from "../../lib/credential/ssh/mod.ts";
+import { publicKeyOf } from "../../lib/base/ssh/mod.ts";
+import { readSshSecret } from "../../lib/credential/ssh/mod.ts";
 import { openCa } from "../../lib/network/ca/mod.ts";
 import { guestHostKey } from "../../lib/network/ssh/mod.ts";
 import { runChild } from "./child.ts";
@@ -122,14 +123,14 @@ export async function sshCredential(
   terms: Partial<SshTerms["servers"][number]> = {},
   agent?: string,
 ): Promise<NewCredential> {
-  const secret = await readPrivateKey(await Deno.readTextFile(server.userKey));
+  const secret = await readSshSecret(await Deno.readTextFile(server.userKey));
   const host = `${DB_HOST}:22`;
   return {
     provider: "ssh",
     secret: agent === undefined ? secret : crypto.randomUUID(),
     hosts: [host],
     ssh: {
-      public_key: publicKeyOf(secret),
+      public_key: publicKeyOf(secret).line,
       ...(agent !== undefined && { agent }),
       servers: [{ host, user: SSH_USER, host_keys: [server.hostKey], ...terms }],
     },

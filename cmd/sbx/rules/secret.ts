@@ -57,6 +57,21 @@ function awsKeysIn(text: string): { id: string; secret: string; token?: string }
   return second === undefined || more.length > 0 ? undefined : { id: first, secret: second, token: third };
 }
 
+/**
+ * Reads a private key, and asks for the passphrase of one that has it, on a terminal.
+ *
+ * @param name of the key, for the prompt
+ */
+export async function withPassphrase<T>(name: string, read: (passphrase?: string) => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    const isLocked = error instanceof SbxError && error.code.endsWith(".locked");
+    if (!isLocked || !Deno.stdin.isTerminal()) throw error;
+    return await read(await readTyped(`passphrase of ${name}: `));
+  }
+}
+
 async function readPiped(): Promise<string> {
   const bytes: number[] = [];
   for await (const chunk of Deno.stdin.readable) {

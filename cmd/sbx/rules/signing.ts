@@ -2,6 +2,7 @@
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Arguments } from "../../../lib/base/args/mod.ts";
 import { resolve } from "node:path";
+import { withPassphrase } from "./secret.ts";
 
 /** Most `bytes` of a key's file. */
 const FILE_MAX = 64 * 1024;
@@ -57,9 +58,13 @@ export async function readSigning(args: Arguments): Promise<SigningRequest> {
       signing: { gpg, ...(home && { gpg_home: resolve(home) }), ...(emails.length > 0 && { emails }) },
     };
   }
-  const { readPrivateKey } = await import("../../../lib/sign/mod.ts");
+  const { readSigningFile } = await import("../../../lib/sign/mod.ts");
   if (key !== undefined) {
-    const { secret, public: { line }, comment } = readPrivateKey(await readKey(key));
+    const text = await readKey(key);
+    const { secret, public: { line }, comment } = await withPassphrase(
+      key,
+      (passphrase) => readSigningFile(text, passphrase),
+    );
     return { secret, ...known(comment, emails, { public: line }) };
   }
   if (file === undefined) {

@@ -3,14 +3,9 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
 import type { Arguments } from "../../../lib/base/args/mod.ts";
 import type { CredentialAdd } from "../../../lib/client/api/mod.ts";
-import {
-  type AgentKey,
-  agentKeys,
-  fingerprintOf,
-  parsePublicKey,
-  readPrivateKey,
-} from "../../../lib/credential/ssh/mod.ts";
-import { readSecret, readTyped } from "./secret.ts";
+import { type AgentKey, agentKeys, parsePublicKey } from "../../../lib/base/ssh/mod.ts";
+import { readSshSecret } from "../../../lib/credential/ssh/mod.ts";
+import { readSecret, readTyped, withPassphrase } from "./secret.ts";
 
 /** User of every forge. */
 const USER = "git";
@@ -40,13 +35,7 @@ async function privateKey(path: string | undefined): Promise<string> {
     throw invalid("an SSH key needs its file", "name it, or let an agent hold it: --key FILE, or --agent");
   }
   const text = path === undefined ? await readSecret("SSH key") : await readFile(path);
-  try {
-    return await readPrivateKey(text);
-  } catch (error) {
-    const isLocked = error instanceof SbxError && error.code === "credential.locked";
-    if (!isLocked || !Deno.stdin.isTerminal()) throw error;
-    return await readPrivateKey(text, await readTyped(`passphrase of ${path ?? "the key"}: `));
-  }
+  return await withPassphrase(path ?? "the key", (passphrase) => readSshSecret(text, passphrase));
 }
 
 /** Finds the key of the person's agent: its only one, or the one whose file is named. */
@@ -64,8 +53,8 @@ async function agentKey(path: string | undefined): Promise<{ agent: string; publ
     : publicKeyIn(await readFile(path.endsWith(".pub") ? path : `${path}.pub`));
   const found = wanted === undefined
     ? keys.length === 1 ? keys[0] : undefined
-    : keys.find((key) => key.publicKey === wanted);
-  if (found) return { agent, public_key: found.publicKey };
+    : keys.find(({ key }) => key.line === wanted);
+  if (found) return { agent, public_key: found.key.line };
   const problem = keys.length === 0
     ? "the SSH agent holds no key"
     : wanted === undefined
@@ -74,8 +63,8 @@ async function agentKey(path: string | undefined): Promise<{ agent: string; publ
   throw invalid(problem, keys.length === 0 ? "ssh-add FILE adds one" : "name one: --key FILE.pub");
 }
 
-function nameOf({ publicKey, comment }: AgentKey): string {
-  return `${plain(comment)} (${fingerprintOf(parsePublicKey(publicKey)!.blob)})`;
+function nameOf({ key, comment }: AgentKey): string {
+  return `${plain(comment)} (${key.fingerprint})`;
 }
 
 async function readFile(path: string): Promise<string> {
@@ -135,8 +124,8 @@ async function scannedKeys(host: string): Promise<string[]> {
   if (keys.length === 0) throw unknownHost(host);
   note(`${host} has these host keys; compare them with the ones that its administrator publishes:`);
   for (const key of keys) {
-    const { type, blob } = parsePublicKey(key)!;
-    note(`  ${type} ${fingerprintOf(blob)}`);
+    const { type, fingerprint } = parsePublicKey(key)!;
+    note(`  ${type} ${fingerprint}`);
   }
   if (/^y(es)?$/i.test((await readTyped("trust them? (yes or no; it is not shown) ")).trim())) return keys;
   throw new SbxError("ssh.host_key", `the host keys of ${host} were not confirmed: nothing was stored`, {

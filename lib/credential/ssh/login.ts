@@ -52,14 +52,15 @@ export function sshLogin(vault: Vault, ref: string, host: string, port: number):
       const { agent, public_key } = vault.get(ref)!.entry.ssh!;
       // Loaded with the first login.
       if (agent !== undefined) {
-        const { signWithAgent } = await import("./agent.ts");
-        const signature = await signWithAgent(agent, public_key, data, algorithm);
+        const { readPublicKey, signWithAgent } = await import("../../base/ssh/mod.ts");
+        const { librarySignature } = await import("./key.ts");
+        const plain = await signWithAgent(agent, readPublicKey(public_key), data, { algorithm });
         // An agent may ask its person first, for a minute.
         grant();
-        return signature;
+        return librarySignature(plain, algorithm);
       }
-      const { signWith } = await import("./key.ts");
-      return signWith(secret, data, algorithm);
+      const { signLogin } = await import("./key.ts");
+      return signLogin(secret, data, algorithm);
     },
   };
 }

@@ -2,7 +2,7 @@
 import type { CredentialAdd } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { looksSecret, type NewCredential, SIGNING } from "../../credential/mod.ts";
-import { findGpgKey, readPublicKey, type SigningTerms, signPayload } from "../../sign/mod.ts";
+import { findGpgKey, readSigningKey, type SigningTerms, signPayload } from "../../sign/mod.ts";
 
 /** Bytes that a key signs to prove itself: no commit, tag or anything else has these bytes. */
 const PROOF = new TextEncoder().encode("sbx: a key was added\n");
@@ -59,7 +59,7 @@ async function termsOf(
   if (line === undefined || gpg_home !== undefined) {
     throw invalid("the public key is missing", "give its file: --public FILE.pub");
   }
-  const key = readPublicKey(line);
+  const key = readSigningKey(line);
   return {
     format: "ssh",
     from: agent === undefined ? "key" : "agent",

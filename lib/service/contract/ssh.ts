@@ -20,7 +20,7 @@ export function sshPlaceOf(host: string): string {
  */
 export async function sshTerms({ host, secret, ssh, decoy, origin }: CredentialAdd): Promise<SshTerms> {
   // Loaded with the first key.
-  const { isSshSecret, parsePublicKey, publicKeyOf } = await import("../../credential/ssh/mod.ts");
+  const { isSshSecret, parsePublicKey, publicKeyOf } = await import("../../base/ssh/mod.ts");
   const invalid = (problem: string, hint: string) => new SbxError("credential.invalid", problem, { hint });
   if (!ssh || host === undefined) {
     throw invalid(
@@ -50,7 +50,7 @@ export async function sshTerms({ host, secret, ssh, decoy, origin }: CredentialA
     );
   }
   return {
-    public_key: public_key ?? publicKeyOf(secret!),
+    public_key: public_key ?? publicKeyOf(secret!).line,
     ...(agent !== undefined && { agent }),
     servers: [{ host: sshPlaceOf(host), user, host_keys: [...new Set(host_keys)] }],
   };

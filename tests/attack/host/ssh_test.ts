@@ -1,8 +1,8 @@
 /** SSH through the host: servers that are other ones, old algorithms, agents that lie, and guests that ask for more. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { readPrivateKey } from "../../../lib/credential/ssh/mod.ts";
-import { parsePublicKey } from "../../../lib/credential/ssh/key.ts";
+import { readSshSecret } from "../../../lib/credential/ssh/mod.ts";
+import { parsePublicKey, publicKeyOf } from "../../../lib/base/ssh/mod.ts";
 import { loadSsh2 } from "../../../lib/network/ssh/library.ts";
 import { eventually } from "../../helper/sbx.ts";
 import { type Ran, SSH_USER, sshCredential, sshKey, SshServer, sshWorld } from "../../helper/sshd.ts";
@@ -210,9 +210,12 @@ Deno.test("keys that are another's, revoked, or held by an agent that lies", asy
   });
 
   await t.step("a key that the server does not take", async () => {
-    const secret = await readPrivateKey(await Deno.readTextFile(await sshKey(server.dir, "unknown")));
-    const { publicKeyOf } = await import("../../../lib/credential/ssh/mod.ts");
-    const unknown = { ...credential, secret, ssh: { ...credential.ssh!, public_key: publicKeyOf(secret) } };
+    const secret = await readSshSecret(await Deno.readTextFile(await sshKey(server.dir, "unknown")));
+    const unknown = {
+      ...credential,
+      secret,
+      ssh: { ...credential.ssh!, public_key: publicKeyOf(secret).line },
+    };
     await using guest = await sshWorld(server, [unknown], { rules: EXEC });
     const ran = await guest.ssh("echo hi");
     assertEquals(ran.code, 126);

@@ -4,14 +4,17 @@ import { join } from "node:path";
 import { CredentialBroker, CredentialStore, type NewCredential } from "../../../lib/credential/mod.ts";
 import {
   agentKeys,
-  fingerprintOf,
+  checkSignature,
   isSshSecret,
   parsePublicKey,
   publicKeyOf,
-  readPrivateKey,
-} from "../../../lib/credential/ssh/mod.ts";
-import { signWithAgent } from "../../../lib/credential/ssh/agent.ts";
-import { checkSignature, signWith, strings } from "../../../lib/credential/ssh/key.ts";
+  signPlain,
+  signWithAgent,
+  sshSignature,
+  string,
+} from "../../../lib/base/ssh/mod.ts";
+import { readSshSecret, signLogin } from "../../../lib/credential/ssh/mod.ts";
+import { joinBytes } from "../../../lib/base/bytes/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { CredentialAdd } from "../../../lib/client/api/mod.ts";
 import { CredentialDenied } from "../../../lib/network/mod.ts";
@@ -20,6 +23,7 @@ import { runChild } from "../../helper/child.ts";
 import { publicLine, sshKey } from "../../helper/sshd.ts";
 
 const DATA = new TextEncoder().encode("data to sign");
+const ED25519 = { algorithm: "ssh-ed25519" };
 
 async function withFolder(run: (dir: string) => Promise<void>): Promise<void> {
   const dir = await Deno.makeTempDir({ prefix: "sbx-ssh-key-" });
@@ -44,20 +48,20 @@ Deno.test("keys of every format and type are read, and sign", () =>
     ];
     for (const [at, args] of kinds.entries()) {
       const path = await sshKey(dir, `key${at}`, ...args);
-      const secret = await readPrivateKey(await Deno.readTextFile(path));
+      const secret = await readSshSecret(await Deno.readTextFile(path));
       const line = await publicLine(path);
-      assertEquals(publicKeyOf(secret), line, args.join(" "));
-      const { type, blob } = parsePublicKey(line)!;
+      assertEquals(publicKeyOf(secret).line, line, args.join(" "));
+      const { type, fingerprint } = parsePublicKey(line)!;
       const { stdout } = await runChild("ssh-keygen", { args: ["-l", "-f", path] });
-      assertStringIncludes(new TextDecoder().decode(stdout), fingerprintOf(blob));
+      assertStringIncludes(new TextDecoder().decode(stdout), fingerprint);
       for (const algorithm of type === "ssh-rsa" ? ["rsa-sha2-256", "rsa-sha2-512"] : [type]) {
-        const signature = signWith(secret, DATA, algorithm);
-        assert(signature.length > 0);
-        assertThrows(() => signWith(secret, DATA, "ssh-rsa"), Error, "is not used");
+        const signature = sshSignature(signPlain(secret, DATA, algorithm), algorithm);
+        assert(checkSignature(publicKeyOf(secret), DATA, algorithm, signature));
+        assertThrows(() => signPlain(secret, DATA, "ssh-rsa"), Error, "is not used");
       }
     }
     const long = await sshKey(dir, "long", "-t", "rsa", "-b", "4096");
-    assert(isSshSecret(await readPrivateKey(await Deno.readTextFile(long))));
+    assert(isSshSecret(await readSshSecret(await Deno.readTextFile(long))));
   }));
 
 Deno.test("a key with a passphrase needs it, and what is no key is refused", () =>
@@ -65,21 +69,21 @@ Deno.test("a key with a passphrase needs it, and what is no key is refused", () 
     for (const [at, args] of [["-t", "ed25519"], ["-t", "rsa", "-b", "2048", "-m", "PEM"]].entries()) {
       const path = await sshKey(dir, `locked${at}`, ...args, "-N", "correct horse");
       const text = await Deno.readTextFile(path);
-      const locked = await assertRejects(() => readPrivateKey(text), SbxError);
+      const locked = await assertRejects(() => readSshSecret(text), SbxError);
       assertEquals(locked.code, "credential.locked");
-      const wrong = await assertRejects(() => readPrivateKey(text, "other"), SbxError);
+      const wrong = await assertRejects(() => readSshSecret(text, "other"), SbxError);
       assertEquals(wrong.message, "the passphrase does not open the key");
-      assertEquals(publicKeyOf(await readPrivateKey(text, "correct horse")), await publicLine(path));
+      assertEquals(publicKeyOf(await readSshSecret(text, "correct horse")).line, await publicLine(path));
     }
     const short = await sshKey(dir, "short", "-t", "rsa", "-b", "1024");
     await assertRejects(
-      async () => readPrivateKey(await Deno.readTextFile(short)),
+      async () => readSshSecret(await Deno.readTextFile(short)),
       SbxError,
-      "at least 2048 bits",
+      "fewer than 2048 bits",
     );
-    await assertRejects(() => readPrivateKey("ssh-ed25519 AAAA"), SbxError, "no private key");
+    await assertRejects(() => readSshSecret("ssh-ed25519 AAAA"), SbxError, "no private key");
     const broken = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n";
-    await assertRejects(() => readPrivateKey(broken), SbxError, "cannot be read");
+    await assertRejects(() => readSshSecret(broken), SbxError, "cannot be read");
     for (const line of ["ssh-ed25519 AAAA", "ssh-dss AAAA", "ssh-ed25519", "x"]) {
       assertEquals(parsePublicKey(line), undefined, line);
     }
@@ -98,9 +102,9 @@ async function sshKeyCredential(
   host: string,
   user = "git",
 ): Promise<NewCredential> {
-  const secret = await readPrivateKey(await Deno.readTextFile(await sshKey(dir, name)));
+  const secret = await readSshSecret(await Deno.readTextFile(await sshKey(dir, name)));
   const servers = [{ host, user, host_keys: [`ssh-ed25519 ${SERVER}`] }];
-  return { provider: "ssh", secret, hosts: [host], ssh: { public_key: publicKeyOf(secret), servers } };
+  return { provider: "ssh", secret, hosts: [host], ssh: { public_key: publicKeyOf(secret).line, servers } };
 }
 
 Deno.test("a key signs at its host and port for a VM that is granted it, and travels in no request", () =>
@@ -119,7 +123,7 @@ Deno.test("a key signs at its host and port for a VM that is granted it, and tra
     assertEquals(broker.sshAccounts("github.com", 22).map(({ user }) => user), ["git"]);
     const login = broker.sshLogin(ref, "github.com", 22);
     assertEquals(login.substitution.location, "signature");
-    assertEquals(await login.sign(DATA, "ssh-ed25519"), signWith(credential.secret, DATA, "ssh-ed25519"));
+    assertEquals(await login.sign(DATA, "ssh-ed25519"), signLogin(credential.secret, DATA, "ssh-ed25519"));
     for (const [host, port] of [["github.com", 443], ["gitlab.com", 22]] as const) {
       assertEquals(broker.sshAccounts(host, port), []);
       assertThrows(() => broker.sshLogin(ref, host, port), CredentialDenied, "does not own");
@@ -186,7 +190,7 @@ Deno.test("a key that is added again keeps its servers, and a changed entry does
 Deno.test("the API takes a private key or an agent, with the server's keys", () =>
   withFolder(async (dir) => {
     const path = await sshKey(dir, "a");
-    const secret = await readPrivateKey(await Deno.readTextFile(path));
+    const secret = await readSshSecret(await Deno.readTextFile(path));
     const host_keys = [`ssh-ed25519 ${SERVER}`];
     const add: CredentialAdd = {
       provider: "ssh",
@@ -264,16 +268,15 @@ Deno.test("an agent of OpenSSH lists its keys and signs with the chosen one", ()
         ]
       ) assert((await runChild(program, { args, env: { SSH_AUTH_SOCK: socket } })).success, program);
       const keys = await agentKeys(socket);
-      assertEquals(keys.map(({ publicKey }) => publicKey), await Promise.all(paths.map(publicLine)));
-      for (const { publicKey } of keys) {
-        const { type } = parsePublicKey(publicKey)!;
-        for (const algorithm of type === "ssh-rsa" ? ["rsa-sha2-256", "rsa-sha2-512"] : [type]) {
-          assert((await signWithAgent(socket, publicKey, DATA, algorithm)).length > 0);
+      assertEquals(keys.map(({ key }) => key.line), await Promise.all(paths.map(publicLine)));
+      for (const { key } of keys) {
+        for (const algorithm of key.type === "ssh-rsa" ? ["rsa-sha2-256", "rsa-sha2-512"] : [key.type]) {
+          assert((await signWithAgent(socket, key, DATA, { algorithm })).length > 0);
         }
       }
-      const other = await publicLine(await sshKey(dir, "other"));
+      const other = parsePublicKey(await publicLine(await sshKey(dir, "other")))!;
       await assertRejects(
-        () => signWithAgent(socket, other, DATA, "ssh-ed25519"),
+        () => signWithAgent(socket, other, DATA, ED25519),
         SbxError,
         "does not hold the key",
       );
@@ -282,7 +285,7 @@ Deno.test("an agent of OpenSSH lists its keys and signs with the chosen one", ()
       await agent.status;
     }
     await assertRejects(
-      () => signWithAgent(join(dir, "none"), keysLine(), DATA, "ssh-ed25519"),
+      () => signWithAgent(join(dir, "none"), parsePublicKey(keysLine())!, DATA, ED25519),
       SbxError,
       "cannot be reached",
     );
@@ -329,7 +332,7 @@ Deno.test("a revoked key is not asked of its agent, and what an agent signed mea
     let onAsked: () => unknown = () => {};
     const signature = message(
       14,
-      strings(strings("ssh-ed25519", signWith(credential.secret, DATA, "ssh-ed25519"))),
+      string(sshSignature(signPlain(credential.secret, DATA, "ssh-ed25519"), "ssh-ed25519")),
     );
     const agent = await lyingAgent(dir, async () => {
       asked++;
@@ -347,7 +350,7 @@ Deno.test("a revoked key is not asked of its agent, and what an agent signed mea
     await using stack = new AsyncDisposableStack();
     stack.defer(() => broker.close());
     const login = broker.sshLogin(ref, "github.com", 22);
-    assertEquals(await login.sign(DATA, "ssh-ed25519"), signWith(credential.secret, DATA, "ssh-ed25519"));
+    assertEquals(await login.sign(DATA, "ssh-ed25519"), signLogin(credential.secret, DATA, "ssh-ed25519"));
     onAsked = () => store.revoke(ref);
     await assertRejects(() => login.sign(DATA, "ssh-ed25519"), CredentialDenied, "revoked");
     assertEquals(asked, 2);
@@ -357,23 +360,26 @@ Deno.test("a revoked key is not asked of its agent, and what an agent signed mea
 
 Deno.test("nothing that an agent says is sent unless it is a signature of the key, the data and the algorithm", () =>
   withFolder(async (dir) => {
-    const mine = await readPrivateKey(await Deno.readTextFile(await sshKey(dir, "mine")));
-    const other = await readPrivateKey(await Deno.readTextFile(await sshKey(dir, "other")));
-    const publicKey = publicKeyOf(mine);
+    const mine = await readSshSecret(await Deno.readTextFile(await sshKey(dir, "mine")));
+    const other = await readSshSecret(await Deno.readTextFile(await sshKey(dir, "other")));
+    const key = publicKeyOf(mine);
     const signed = (secret: string, data: Uint8Array, name = "ssh-ed25519") =>
-      message(14, strings(strings(name, signWith(secret, data, "ssh-ed25519"))));
+      message(14, string(joinBytes([string(name), string(signPlain(secret, data, "ssh-ed25519"))])));
     const cases: [string, Uint8Array | undefined, string][] = [
       ["the signature of another key", signed(other, DATA), "is not of"],
       ["the signature of other data", signed(mine, new Uint8Array(20)), "is not of"],
       ["another algorithm's name", signed(mine, DATA, "ssh-rsa"), "is not of"],
       [
         "bytes behind the signature",
-        message(14, strings(strings("ssh-ed25519", signWith(mine, DATA, "ssh-ed25519"), "x"))),
+        message(
+          14,
+          string(joinBytes([sshSignature(signPlain(mine, DATA, "ssh-ed25519"), "ssh-ed25519"), string("x")])),
+        ),
         "is not of",
       ],
       ["no signature", message(14, new Uint8Array()), "is not of"],
       ["a refusal", message(5, new Uint8Array()), "does not sign"],
-      ["another answer", message(12, strings("")), "does not sign"],
+      ["another answer", message(12, string("")), "does not sign"],
       ["an end", undefined, "ended the connection"],
       ["half an answer", signed(mine, DATA).subarray(0, 30), "ended the connection"],
       ["an endless answer", Uint8Array.of(0xff, 0xff, 0xff, 0xff, 14), "cannot be read"],
@@ -382,7 +388,7 @@ Deno.test("nothing that an agent says is sent unless it is a signature of the ke
     for (const [what, answer, expected] of cases) {
       const agent = await lyingAgent(dir, () => answer);
       const error = await assertRejects(
-        () => signWithAgent(agent.socket, publicKey, DATA, "ssh-ed25519"),
+        () => signWithAgent(agent.socket, key, DATA, ED25519),
         SbxError,
       );
       assertStringIncludes(error.message, expected, what);
@@ -391,8 +397,8 @@ Deno.test("nothing that an agent says is sent unless it is a signature of the ke
     }
     const silent = Deno.listen({ transport: "unix", path: join(dir, "silent") });
     const accepted = silent.accept();
-    const hung = () => signWithAgent(join(dir, "silent"), publicKey, DATA, "ssh-ed25519", 50);
-    await assertRejects(hung, SbxError, "did not answer within 0.05 s");
+    const hung = () => signWithAgent(join(dir, "silent"), key, DATA, { ...ED25519, waitMs: 50 });
+    await assertRejects(hung, SbxError, "did not answer in time");
     (await accepted).close();
     silent.close();
     let asked = new Uint8Array();
@@ -400,12 +406,11 @@ Deno.test("nothing that an agent says is sent unless it is a signature of the ke
       asked = request as Uint8Array<ArrayBuffer>;
       return signed(mine, DATA);
     });
-    const signature = await signWithAgent(honest.socket, publicKey, DATA, "ssh-ed25519");
-    assertEquals(signature, signWith(mine, DATA, "ssh-ed25519"));
+    const signature = await signWithAgent(honest.socket, key, DATA, ED25519);
+    assertEquals(signature, signPlain(mine, DATA, "ssh-ed25519"));
     assertEquals(asked[4], 13);
     honest.close();
-    const { blob } = parsePublicKey(publicKey)!;
-    assertEquals(checkSignature(blob, DATA, "ssh-rsa", strings("ssh-rsa", signature)), undefined);
+    assertEquals(checkSignature(key, DATA, "ssh-rsa", sshSignature(signature, "ssh-rsa")), undefined);
     const lists = await lyingAgent(dir, () => message(12, Uint8Array.of(0, 0, 0, 9, 0, 0, 0, 1)));
     await assertRejects(() => agentKeys(lists.socket), SbxError, "cannot be read");
     lists.close();

@@ -19,7 +19,6 @@ const PLACES: Record<string, "itself" | "world" | string> = {
   "cmd/sbx/admin/bench.ts": "itself",
   "cmd/sbx/vm/stop.ts": "itself",
   "lib/client/client.ts": "itself",
-  "lib/sign/agent.ts": "itself",
   "lib/client/remote/ssh.ts": "itself",
   "lib/support/debug/state.ts": "itself",
   "lib/fleet/receive/front.ts": "itself",
@@ -34,7 +33,7 @@ const PLACES: Record<string, "itself" | "world" | string> = {
   "lib/base/proxy/host_network.ts": "world",
   "lib/client/remote/https.ts":
     "another machine's gateway by HTTPS, through the environment's proxy: the token is inside TLS",
-  "lib/credential/ssh/agent.ts": "an SSH agent of this machine, by its socket",
+  "lib/base/ssh/agent.ts": "an SSH agent of this machine, by its socket",
   "lib/network/dns/resolver.ts": "resolvers, which no HTTP proxy serves",
   "lib/support/doctor/host/machine.ts": "the proxy itself, to see whether it is there",
   "lib/fleet/nats.ts": "a NATS server, which no HTTP proxy serves",

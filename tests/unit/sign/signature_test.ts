@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import {
   findGpgKey,
-  readPrivateKey,
-  readPublicKey,
+  readSigningFile,
+  readSigningKey,
   type SigningTerms,
   signPayload,
 } from "../../../lib/sign/mod.ts";
@@ -68,12 +68,10 @@ for (const [name, kind] of Object.entries(KINDS)) {
     }));
 }
 
-Deno.test("keys with a passphrase, of other formats, and damaged ones are refused with the next step", () =>
+Deno.test("keys with a passphrase, damaged ones and files of something else are refused with the next step", () =>
   inFolder(async (dir) => {
     const locked = await Deno.readTextFile(await makeKey(dir, KINDS.ed25519, "secret words"));
     const good = await Deno.readTextFile(await makeKey(dir));
-    const pem = join(dir, "pem");
-    await must(["ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-m", "PEM", "-N", "", "-f", pem]);
     const weak = join(dir, "weak");
     await must(["ssh-keygen", "-q", "-t", "rsa", "-b", "1024", "-N", "", "-f", weak]);
     // The public half says another key.
@@ -84,20 +82,27 @@ Deno.test("keys with a passphrase, of other formats, and damaged ones are refuse
       `-----BEGIN OPENSSH PRIVATE KEY-----\n${raw.toBase64()}\n-----END OPENSSH PRIVATE KEY-----\n`;
     for (
       const [text, problem] of [
-        [locked, "passphrase"],
-        [await Deno.readTextFile(pem), "format of OpenSSH"],
         [await Deno.readTextFile(weak), "fewer than 2048"],
-        [good.slice(0, 200), "format of OpenSSH"],
-        [swapped, "damaged"],
-        ["", "format of OpenSSH"],
+        [good.slice(0, 200), "cannot be read"],
+        [swapped, "cannot be read"],
+        ["", "no private key"],
       ]
     ) {
-      const error = assertThrows(() => readPrivateKey(text), SbxError);
+      const error = await assertRejects(() => readSigningFile(text), SbxError);
       assertStringIncludes(error.message, problem);
       assertEquals(error.code, "sign.key.invalid");
     }
+    assertEquals((await assertRejects(() => readSigningFile(locked), SbxError)).code, "sign.key.locked");
+    await assertRejects(() => readSigningFile(locked, "other words"), SbxError, "does not open the key");
+    assertEquals((await readSigningFile(locked, "secret words")).comment, "ann@example.com");
+    const pem = join(dir, "pem");
+    await must(["ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-m", "PEM", "-N", "", "-f", pem]);
+    assertStringIncludes(
+      await Deno.readTextFile(`${pem}.pub`),
+      (await readSigningFile(await Deno.readTextFile(pem))).public.line,
+    );
     for (const text of ["", "ssh-ed25519", "ssh-ed25519 AAAA", "ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIIBumI"]) {
-      assertThrows(() => readPublicKey(text), SbxError, "no line of a public SSH key");
+      assertThrows(() => readSigningKey(text), SbxError, "no line of a public SSH key");
     }
   }));
 
@@ -136,20 +141,20 @@ Deno.test("an agent that lies, hangs, refuses, floods or is gone gives no signat
       "00000058" + "0e" + "00000053" + "0000000b" + "7373682d65643235353139" + "00000040" + "00".repeat(64),
     );
     await using lying = oddAgent(dir, lie);
-    await failed(lying.socket, "not of this key and this commit");
+    await failed(lying.socket, "is not of SHA256:");
     await using hanging = oddAgent(dir);
     await failed(hanging.socket, "did not answer in time", 50);
     await using refusing = oddAgent(dir, Uint8Array.of(0, 0, 0, 1, 5));
-    await failed(refusing.socket, "does not sign with this key");
+    await failed(refusing.socket, "does not sign with SHA256:");
     await using flooding = oddAgent(dir, Uint8Array.of(0x7f, 255, 255, 255, 14));
-    await failed(flooding.socket, "broke the connection off");
-    await failed(join(dir, "gone"), "no ssh-agent answers");
+    await failed(flooding.socket, "cannot be read");
+    await failed(join(dir, "gone"), "cannot be reached");
     const taken = join(dir, "taken");
     using _listener = Deno.listen({ transport: "unix", path: taken });
     await Deno.chown(taken, 65534, null);
     await failed(taken, "belongs to another user");
     await using real = await startAgent(dir, [other]);
-    await failed(real.socket, "does not sign with this key");
+    await failed(real.socket, "does not hold the key");
   }));
 
 Deno.test("gpg of the host signs, and verifies the signature", async () => {

@@ -1,21 +1,24 @@
-/** Fields of SSH's messages and keys (RFC 4251, 5): lengths and bytes. */
-import { joinBytes } from "../base/bytes/mod.ts";
+/** Fields of SSH's messages and keys (RFC 4251 §5): lengths and bytes. */
+import { joinBytes } from "../bytes/mod.ts";
 
 const encoder = new TextEncoder();
 
-export function uint32(value: number): Uint8Array {
+export function uint32(value: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(4);
   new DataView(bytes.buffer).setUint32(0, value);
   return bytes;
 }
 
-export function string(value: Uint8Array | string): Uint8Array {
+export function string(value: Uint8Array | string): Uint8Array<ArrayBuffer> {
   const bytes = typeof value === "string" ? encoder.encode(value) : value;
-  return joinBytes([uint32(bytes.length), bytes]);
+  const field = new Uint8Array(4 + bytes.length);
+  field.set(uint32(bytes.length));
+  field.set(bytes, 4);
+  return field;
 }
 
 /** A positive number. */
-export function mpint(value: Uint8Array): Uint8Array {
+export function mpint(value: Uint8Array): Uint8Array<ArrayBuffer> {
   const from = value.findIndex((byte) => byte !== 0);
   const bytes = from < 0 ? new Uint8Array() : value.subarray(from);
   return string(bytes[0] & 0x80 ? joinBytes([Uint8Array.of(0), bytes]) : bytes);
