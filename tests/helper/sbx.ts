@@ -172,10 +172,32 @@ export class Sbx {
       .filter((name) => existsSync(join(sessions, name, "spare")));
   }
 
-  /** Stops what runs and removes the home. */
+  /** Stops what runs and removes the home; what a VM left that failed is shown, since nothing else of it remains. */
   async dispose(): Promise<void> {
+    showFailures(join(this.home, "sessions"));
     await this.cli("stop", "--all");
     await Deno.remove(this.home, { recursive: true });
+  }
+}
+
+/** Most characters of each log of a VM that failed. */
+const LOG_SHOWN = 2000;
+
+function showFailures(sessions: string): void {
+  if (!existsSync(sessions)) return;
+  for (const { name } of Deno.readDirSync(sessions)) {
+    const session = join(sessions, name);
+    try {
+      const { last_error } = JSON.parse(Deno.readTextFileSync(join(session, "state.json")));
+      if (last_error === undefined) continue;
+      console.log(`${session}: ${last_error}`);
+      for (const { name } of Deno.readDirSync(join(session, "logs"))) {
+        const text = Deno.readTextFileSync(join(session, "logs", name));
+        if (text !== "") console.log(`-- ${name}\n${text.slice(-LOG_SHOWN)}`);
+      }
+    } catch {
+      // No session, or a spare that nobody used, which is removed at any moment.
+    }
   }
 }
 
