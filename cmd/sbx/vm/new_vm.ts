@@ -6,6 +6,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { Spinner } from "../output.ts";
 import { note } from "../../../lib/base/print/mod.ts";
+import { sizeOption } from "./size.ts";
 
 /** Architecture of a guest. */
 export const ARCH_OPTION: Option = {
@@ -22,7 +23,7 @@ export const SIZE_OPTIONS: Option[] = [
   {
     name: "ram",
     value: "SIZE",
-    about: "memory: 4 or 4G for GiB, 512M for MiB; 16 GiB, or as much as this host has",
+    about: "memory, as 4G or 512M; 16 GiB, or as much as this host has",
   },
   ARCH_OPTION,
 ];
@@ -63,8 +64,8 @@ export function credentialsOf(args: Arguments, provider?: string): Pick<CreateRe
 /** Size of a VM's disk. */
 export const DISK_OPTION: Option = {
   name: "disk",
-  value: "GB",
-  about: "size of the disk in GiB, sparse on the host",
+  value: "SIZE",
+  about: "size of the disk, as 40G; sparse on the host",
 };
 
 /** Request fields of {@linkcode SIZE_OPTIONS}. */
@@ -72,19 +73,20 @@ export function sizeOf(args: Arguments): Pick<CreateRequest, "profile_id" | "cpu
   return {
     profile_id: args.text("profile"),
     cpus: args.number("cpus", { min: 1, max: CPU_MAX }),
-    ram_mb: ramOf(args.text("ram")),
+    ram_mb: ramOf(args),
     arch: archOf(args),
   };
 }
 
-/** Value of {@linkcode DISK_OPTION}: `40` and `40G` are the same. @returns `GiB` */
+/** Value of {@linkcode DISK_OPTION}: `40`, `40G` and `40960M` are the same. @returns `GiB` */
 export function diskOf(args: Arguments): number | undefined {
-  const text = args.text("disk");
-  if (text === undefined) return undefined;
-  const gigabytes = Number(/^(\d+)\s*(?:gi?b?)?$/i.exec(text.trim())?.[1]);
-  if (gigabytes >= 1 && gigabytes <= DISK_MAX) return gigabytes;
-  throw new SbxError("usage.invalid", `invalid value "${text}" of --disk`, {
-    hint: `give GiB, 1 to ${DISK_MAX}: --disk 40`,
+  return sizeOption(args, {
+    option: "disk",
+    step: "g",
+    min: 1,
+    max: DISK_MAX,
+    unitOf: () => "g",
+    hint: `give whole GiB as 40, 40G or 40GiB, at most ${DISK_MAX}`,
   });
 }
 
@@ -105,16 +107,15 @@ export function sizeWithin<T extends Pick<CreateRequest, "cpus" | "ram_mb" | "di
   };
 }
 
-/** Reads a size of memory: `4`, `4g` and `4096m` are the same, and `4096`, as in older versions. @returns `MiB` */
-function ramOf(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const [, digits, unit] = /^(\d+(?:\.\d+)?)\s*(g|m)?(?:i?b)?$/i.exec(text.trim()) ?? [];
-  const value = Number(digits);
-  const isMib = unit === undefined ? value >= RAM_MIN : unit.toLowerCase() === "m";
-  const mib = isMib ? value : value * 1024;
-  if (Number.isInteger(mib) && mib >= RAM_MIN && mib <= RAM_MAX) return mib;
-  throw new SbxError("usage.invalid", `invalid value "${text}" of --ram`, {
-    hint: `give GiB as 4 or 4G, at most ${RAM_MAX / 1024}, or MiB as 512M, at least ${RAM_MIN}`,
+/** Value of `--ram`: `4`, `4G` and `4096M` are the same, and `4096`, as in older versions. @returns `MiB` */
+function ramOf(args: Arguments): number | undefined {
+  return sizeOption(args, {
+    option: "ram",
+    step: "m",
+    min: RAM_MIN,
+    max: RAM_MAX,
+    unitOf: (value) => value >= RAM_MIN ? "m" : "g",
+    hint: `give GiB as 4, 4G or 4GiB, at most ${RAM_MAX / 1024}, or MiB as 512M, at least ${RAM_MIN}`,
   });
 }
 

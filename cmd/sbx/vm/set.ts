@@ -34,7 +34,7 @@ function formatKeys(credentials: NonNullable<SetRequest["credentials"]>): string
 export const command: Command = {
   name: "set",
   usage:
-    "NAME [--cpus N] [--ram SIZE] [--disk GB] [--image IMAGE | --undo-image] [--credential PROVIDER=LABEL] " +
+    "NAME [--cpus N] [--ram SIZE] [--disk SIZE] [--image IMAGE | --undo-image] [--credential PROVIDER=LABEL] " +
     "[--undo-credential PROVIDER] [--json]",
   summary: "change size or image of a stopped VM, or the keys of any",
   notes: [
@@ -59,7 +59,7 @@ export const command: Command = {
   words: { min: 1, max: 1 },
   completes: ["vms"],
   examples: [
-    "sbx set dev --disk 40",
+    "sbx set dev --disk 40G",
     "sbx set dev --cpus 4 --ram 8G",
     "sbx set dev --image golang:1.26",
     "sbx set dev --credential anthropic=work",

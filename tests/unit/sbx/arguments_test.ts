@@ -112,20 +112,55 @@ Deno.test("arguments: the resulting requests are valid for the API", async () =>
     ["16384", 16384],
     ["32G", 32768],
     ["2048 MB", 2048],
+    ["4096", 4096],
+    ["0.25T", 262144],
   ];
   for (const [text, ram_mb] of rams) {
     assertEquals(sizeOf(await parse(run, ["--ram", text])).ram_mb, ram_mb, text);
     assert(CreateRequest.safeParse({ ram_mb }).success);
   }
-  for (const bad of ["0.1", "262145", "257g", "255m", "4k", "", "x", "-4", "1e3", "4.0001", "0"]) {
+  for (
+    const bad of [
+      "0.1",
+      "262145",
+      "257g",
+      "255m",
+      "4k",
+      "",
+      "x",
+      "-4",
+      "1e3",
+      "4.0001",
+      "0",
+      "4b",
+      "4gg",
+      "1e3G",
+    ]
+  ) {
     await assertRejects(async () => sizeOf(await parse(run, ["--ram", bad])), SbxError, "--ram");
   }
-  for (const text of ["40", "40G", "40 GiB"]) {
+  for (const text of ["40", "40G", "40 GiB", "40gb", "40960M"]) {
     assertEquals(diskOf(await parse(create, ["vm", "--disk", text])), 40, text);
   }
   assert(CreateRequest.safeParse({ disk_gb: diskOf(await parse(create, ["vm", "--disk", "1024"])) }).success);
-  for (const bad of ["0", "1025", "40m", "", "x", "1.5"]) {
+  for (const bad of ["0", "1025", "40m", "", "x", "1.5", "40b", "40 000"]) {
     await assertRejects(async () => diskOf(await parse(create, ["vm", "--disk", bad])), SbxError, "--disk");
+  }
+  const refusals: [string, string, string][] = [
+    ["--ram", "100M", "--ram 100M: the least is 256M"],
+    ["--ram", "300G", "--ram 300G: the most is 256G"],
+    ["--ram", "4X", '--ram 4X: "X" is not a unit; these are M, G and T'],
+    ["--ram", "1.0001G", "--ram 1.0001G: not a whole number of MiB"],
+    ["--ram", "lots", "--ram lots: not a size"],
+    ["--disk", "4096", "--disk 4096: it is 4096G, and the most is 1024G"],
+    ["--disk", "512M", "--disk 512M: the least is 1G"],
+    ["--disk", "1536M", "--disk 1536M: not a whole number of GiB"],
+  ];
+  for (const [flag, text, message] of refusals) {
+    const read = flag === "--ram" ? sizeOf : diskOf;
+    const error = await assertRejects(async () => read(await parse(create, ["vm", flag, text])), SbxError);
+    assertEquals(error.message, message);
+    assert(error.hint?.startsWith("give "), error.hint);
   }
   assertEquals([formatRam(2048), formatRam(1536)], ["2 GiB", "1536 MiB"]);
   for (const [flag, good, bad, field] of limits) {
