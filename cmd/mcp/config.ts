@@ -1,7 +1,7 @@
 /** Configuration that registers sbx with an agent. */
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { siblingProgram } from "../../lib/base/spawn/mod.ts";
-import { quoteWord } from "../../lib/base/text/mod.ts";
+import { didYouMean, quoteWord } from "../../lib/base/text/mod.ts";
 
 /** Variables that select the installation of sbx; an agent may start its servers without them. */
 const VARIABLES = ["SBX_HOME", "SBX_RUN_DIR", "SBX_ASSETS_DIR", "SBX_PROFILES_DIR", "SBX_GATEWAY_PORT"];
@@ -44,7 +44,11 @@ export async function configFor(agent: string): Promise<string> {
   const print = Object.hasOwn(AGENTS, agent) ? AGENTS[agent] : undefined;
   if (!print) {
     throw new SbxError("usage.invalid", `unknown agent "${agent}"`, {
-      hint: `--print-config takes one of ${Object.keys(AGENTS).join(", ")}`,
+      hint: [
+        didYouMean(agent, Object.keys(AGENTS)),
+        `--print-config takes one of ${Object.keys(AGENTS).join(", ")}`,
+      ]
+        .filter(Boolean).join(" "),
     });
   }
   const env = Object.fromEntries(

@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { claimantOf } from "./catalogue.ts";
 import { RESOURCES } from "./cloud/terms.ts";
-import { nearest } from "../base/text/mod.ts";
+import { didYouMean } from "../base/text/mod.ts";
 import { LABEL_MAX } from "./entry.ts";
 import { DEFINITIONS, isProvider, PROVIDER_ID, PROVIDERS } from "./provider.ts";
 
@@ -132,10 +132,8 @@ export function checkNamed(
   custom: Readonly<Record<string, unknown>>,
 ): void {
   if (isProvider(id) || Object.hasOwn(custom, id) || id.startsWith(CORP_PREFIX)) return;
-  const near = nearest(id, [...PROVIDERS, ...Object.keys(custom)]);
-  const message = `is no provider${
-    near ? `; did you mean "${near}"?` : ""
-  } (sbx credentials providers lists them)`;
+  const near = didYouMean(id, [...PROVIDERS, ...Object.keys(custom)]);
+  const message = `is no provider${near ? `; ${near}` : ""} (sbx credentials providers lists them)`;
   context.addIssue({ code: "custom", path, message });
 }
 

@@ -1,4 +1,4 @@
-import { nearest } from "../base/text/mod.ts";
+import { nearest, suggestion } from "../base/text/mod.ts";
 import { catalogue, fieldsOfFamily } from "../event/mod.ts";
 import type { DetectionFamily } from "./ir/ir.ts";
 
@@ -29,7 +29,7 @@ export function checkField(family: DetectionFamily, path: string): string | unde
   if (!field) {
     const near = nearest(path, fieldsOfFamily(family));
     return `${family} events have no field ${path}${
-      near ? `; did you mean ${near}?` : "; see docs/reference/event-fields.md for all fields"
+      near ? `; ${suggestion(near)}` : "; see docs/reference/event-fields.md for all fields"
     }`;
   }
   if (field.type === "map" || field.type === "list") {

@@ -16,6 +16,7 @@ import {
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
+import { didYouMean } from "../base/text/mod.ts";
 import { bootAssets, listProfiles, pinnedNames } from "../config/profile/mod.ts";
 import { bootPaths } from "../session/mod.ts";
 import type { Bin } from "./vm/bin.ts";
@@ -150,7 +151,10 @@ export class Images {
     );
     if (found.length === 0) {
       throw new SbxError("environment.not_found", `this home does not have the image ${name}`, {
-        hint: "sbx image list shows the images",
+        hint: didYouMean(
+          name,
+          listed.flatMap(({ environment, references }) => [environment.reference, ...references]),
+        ) ?? "sbx image list shows the images",
       });
     }
     const users = found.flatMap(({ used_by }) => used_by);

@@ -79,14 +79,14 @@ Deno.test("an invalid manifest is an error with code and message, as text and as
 });
 
 const USAGE: [string[], RegExp][] = [
-  [["manifest", "chekc", "x"], /unknown subcommand "chekc".*\s+did you mean sbx-admin manifest check\?/],
+  [["manifest", "chekc", "x"], /unknown subcommand "chekc".*\s+did you mean "sbx-admin manifest check"\?/],
   [["nonsense"], /unknown command "nonsense"\s+sbx-admin --help lists the commands/],
-  [["polcy"], /did you mean sbx-admin policy\?/],
+  [["polcy"], /did you mean "sbx-admin policy"\?/],
   [["ca"], /sbx-admin ca needs a subcommand: show, rotate\s+see sbx-admin ca --help/],
   [["ca", "frobnicate"], /unknown subcommand "frobnicate"; one of show, rotate/],
   [["manifest", "check"], /missing argument: sbx-admin manifest check MANIFEST/],
   [["manifest", "check", "a", "b"], /unexpected argument "b"/],
-  [["manifest", "check", "a", "--jsn"], /unknown option --jsn.*\s+did you mean --json\?/],
+  [["manifest", "check", "a", "--jsn"], /unknown option --jsn.*\s+did you mean "--json"\?/],
   [["manifest", "check", "a", "--json=yes"], /--json takes no value/],
   [["manifest", "generate", "a", "--version"], /--version needs a value/],
   [["detection", "backtest", "p"], /missing option --events FILE\s+see sbx-admin detection backtest --help/],

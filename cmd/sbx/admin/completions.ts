@@ -142,7 +142,7 @@ async function candidatesOf(command: Command, rest: readonly string[], last: str
       open = options.find((option) => option.value !== undefined && flagsOf(option).includes(word));
     } else words.push(word);
   }
-  if (open) return await wordsOf(open.completes ?? [], words);
+  if (open) return await wordsOf(open.choices ?? open.completes ?? [], words);
   if (last.startsWith("-")) {
     return options.flatMap((option) => flagsOf(option).map((word) => ({ word, about: option.about })));
   }

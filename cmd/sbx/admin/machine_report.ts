@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import type { DebugReport, ProfileList, ServiceStatus, SessionList } from "../../../lib/client/api/mod.ts";
 import { type Home, home, writeAtomic } from "../../../lib/base/home/mod.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
-import { count } from "../../../lib/base/text/mod.ts";
+import { count, didYouMean } from "../../../lib/base/text/mod.ts";
 import { VERSION } from "../../../lib/base/version/mod.ts";
 import { Client, daemonPid, segment, serviceAnswers } from "../../../lib/client/mod.ts";
 import { checkLine } from "../../../lib/support/doctor/mod.ts";
@@ -187,8 +187,8 @@ async function findSession(client: Client | undefined, word: string): Promise<st
   const id = list?.sessions.find(({ name }) => name === word)?.id;
   if (id !== undefined) return id;
   throw new SbxError("ledger.not_found", `no session is called "${word}"`, {
-    hint: client
-      ? "sbx sessions lists them"
+    hint: list
+      ? didYouMean(word, list.sessions.map(({ name }) => name)) ?? "sbx sessions lists them"
       : "without a service, give the session's id: a folder of sessions/ or ledgers/",
   });
 }

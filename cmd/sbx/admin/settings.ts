@@ -174,10 +174,10 @@ async function find(id: string): Promise<LeafNode> {
       hint: `sbx settings explain ${id} shows it; sbx settings edit changes it unless corp locks it`,
     });
   }
-  const { nearestId } = await import("../../../lib/base/text/mod.ts");
+  const { nearestId, suggestion } = await import("../../../lib/base/text/mod.ts");
   const near = nearestId(id, leaves.map((one) => one.id));
   throw new SbxError("settings.not_found", `unknown setting "${id}"`, {
-    hint: near ? `did you mean ${near}?` : "sbx settings list shows the settings",
+    hint: near === undefined ? "sbx settings list shows the settings" : suggestion(near),
   });
 }
 

@@ -151,6 +151,7 @@ export const FAMILY_OPTION: Option = {
   name: "family",
   value: "FAMILY",
   about: `only this family: ${FAMILIES.join(", ")}`,
+  choices: FAMILIES,
 };
 
 export const FILTER_OPTIONS: Option[] = [
@@ -163,7 +164,12 @@ export const FILTER_OPTIONS: Option[] = [
   { name: "host", value: "HOST", about: "only this host; * stands for any characters" },
   { name: "process", value: "NAME", about: "only this program, by its path or the last part of it" },
   { name: "path", value: "PATH", about: "only this path of a request or file; * stands for any characters" },
-  { name: "decision", value: "WORD", about: `only this decision: ${DECISIONS.join(", ")}` },
+  {
+    name: "decision",
+    value: "WORD",
+    about: `only this decision: ${DECISIONS.join(", ")}`,
+    choices: DECISIONS,
+  },
   { name: "grep", value: "TEXT", about: "only events that have this text anywhere" },
 ];
 
@@ -174,11 +180,6 @@ export async function readFilter(
   client: Client,
   session: string,
 ): Promise<EventFilter> {
-  const word = (name: string, words: readonly string[]) => {
-    const value = args.text(name);
-    if (value === undefined || words.includes(value)) return value;
-    throw usageError(command, `unknown ${name} "${value}"`, `give one of ${words.join(", ")}`);
-  };
   if (args.has("until") && args.has("follow")) {
     throw usageError(
       command,
@@ -192,8 +193,8 @@ export async function readFilter(
     return text === undefined ? undefined : await readTime(name, text, origins);
   };
   return {
-    family: word("family", FAMILIES),
-    decision: word("decision", DECISIONS),
+    family: args.text("family"),
+    decision: args.text("decision"),
     since: await time("since"),
     until: await time("until"),
     host: args.text("host"),

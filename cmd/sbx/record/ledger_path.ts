@@ -13,12 +13,15 @@ const VM_NAME = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 export async function findLedger(word: string): Promise<{ path: string; session?: string }> {
   if (SESSION_ID.test(word)) return await ledgerOfSession(word);
   if (await isFile(word)) return { path: word };
+  let near: string | undefined;
   if (VM_NAME.test(word)) {
     const { sessions } = await (await connect()).json<SessionList>("GET", "/sessions/list");
     const newest = sessions.find(({ name }) => name === word);
     if (newest) return await ledgerOfSession(newest.id);
+    const { didYouMean } = await import("../../../lib/base/text/mod.ts");
+    near = didYouMean(word, sessions.map(({ name }) => name));
   }
-  throw notFound(`"${word}" is not the name of a VM, the id of a session or a file`);
+  throw notFound(`"${word}" is not the name of a VM, the id of a session or a file`, near);
 }
 
 async function ledgerOfSession(id: string): Promise<{ path: string; session: string }> {
@@ -27,9 +30,9 @@ async function ledgerOfSession(id: string): Promise<{ path: string; session: str
   throw notFound(`session ${id} has no record at ${ledger}`);
 }
 
-function notFound(message: string): SbxError {
+function notFound(message: string, near?: string): SbxError {
   return new SbxError("ledger.not_found", message, {
-    hint: "sbx sessions lists the recorded sessions with the names of their VMs",
+    hint: near ?? "sbx sessions lists the recorded sessions with the names of their VMs",
   });
 }
 

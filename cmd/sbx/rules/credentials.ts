@@ -13,6 +13,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { didYouMean } from "../../../lib/base/text/mod.ts";
 import { table, usageError, UTC_NOTE } from "../output.ts";
 import { readTime } from "../record/event_query.ts";
 import { CLOUD_OPTIONS, readIdentities } from "./cloud.ts";
@@ -255,17 +256,17 @@ async function add(args: Arguments): Promise<number> {
   if (others.length > 0) {
     throw usageError(ADD, "several hosts", "name one with each key; --custom takes several");
   }
+  const known = custom ? [] : await fetchProviders(client);
   const definition:
     | Pick<ProviderView, "id" | "hosts" | "signed_hosts" | "ssh" | "commits" | "cloud_hosts">
-    | undefined = custom
-      ? { id: provider, hosts: custom.hosts }
-      : findProvider(await fetchProviders(client), provider);
+    | undefined = custom ? { id: provider, hosts: custom.hosts } : findProvider(known, provider);
   if (!definition) {
     throw usageError(
       ADD,
       "unknown provider",
-      "sbx credentials providers lists them, and sbx prompts for the key; for another service: --custom NAME " +
-        "--host HOST --header HEADER",
+      nearProvider(known, provider) ??
+        "sbx credentials providers lists them, and sbx prompts for the key; for another service: --custom NAME " +
+          "--host HOST --header HEADER",
     );
   }
   const isSigning = definition.signed_hosts !== undefined;
@@ -425,7 +426,7 @@ async function providers(args: Arguments): Promise<number> {
   const one = word === undefined ? undefined : findProvider(all, word);
   if (word !== undefined && !one) {
     throw new SbxError("credential.not_found", "no such provider", {
-      hint: "sbx credentials providers lists them",
+      hint: nearProvider(all, word) ?? "sbx credentials providers lists them",
     });
   }
   if (args.has("json")) await printJson(one ?? { providers: all });
@@ -479,6 +480,11 @@ function factsOf(provider: ProviderView): string[][] {
     ["source", from ?? (checked ? `${docs}, read on ${checked}` : `${docs}, not checked`)],
   ];
   return facts.filter(([, fact]) => fact !== "");
+}
+
+/** The word may be a key, and is never shown. */
+function nearProvider(providers: readonly ProviderView[], word: string): string | undefined {
+  return didYouMean(word, providers.map(({ id }) => id));
 }
 
 function findProvider(providers: readonly ProviderView[], word: string): ProviderView | undefined {

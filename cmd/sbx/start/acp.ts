@@ -36,7 +36,7 @@ export const command: Command = {
       value: "ACCESS",
       about:
         "files of DIR that the agent reaches by the editor: none (default), read (with changes not saved yet), or write (each a question)",
-      completes: ACCESS,
+      choices: ACCESS,
     },
     {
       name: "model",

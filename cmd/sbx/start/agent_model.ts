@@ -3,7 +3,7 @@ import { z } from "zod";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { readAnswer } from "../../../lib/base/json/mod.ts";
 import { hostFetch } from "../../../lib/base/proxy/mod.ts";
-import { nearest } from "../../../lib/base/text/mod.ts";
+import { didYouMean, suggestion } from "../../../lib/base/text/mod.ts";
 import { timeLimit } from "../../../lib/base/time/mod.ts";
 import {
   type AgentModel,
@@ -84,9 +84,11 @@ async function requireModel({ name, port }: HostService, model: string, usage: s
   if (!models) return model;
   const found = [model, `${model}:latest`].find((each) => models.includes(each));
   if (found !== undefined) return found;
-  const near = models.find((each) => each.startsWith(model)) ?? nearest(model, models);
+  const begun = models.find((each) => each.startsWith(model));
+  const line = (name: string) => `${usage}/${name}`;
+  const near = begun === undefined ? didYouMean(model, models, line) : suggestion(line(begun));
   throw new SbxError("agent.no_model", `${name} of this host has no model "${model}"`, {
-    hint: near ? `did you mean ${usage}/${near}? ${have(models)}` : have(models),
+    hint: near ? `${near} ${have(models)}` : have(models),
   });
 }
 

@@ -10,7 +10,7 @@ import type {
 import type { Arguments } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { nearest } from "../../../lib/base/text/mod.ts";
+import { didYouMean } from "../../../lib/base/text/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import {
@@ -56,11 +56,10 @@ export async function agentProfile(id: string): Promise<AgentProfile> {
   if (profile && isAgent(profile)) return profile;
   const ids = (await agentProfiles()).map(({ id }) => id);
   // "sbx agent WORD" treats any word that is no subcommand as an agent.
-  const near = nearest(id, [...ids, ...SUBCOMMANDS]);
+  const near = didYouMean(id, [...ids, ...SUBCOMMANDS], (word) => `sbx agent ${word}`);
   throw new SbxError("agent.not_found", `there is no agent "${id}"`, {
-    hint: near
-      ? `did you mean sbx agent ${near}?`
-      : `agents are ${ids.join(", ")}; docs/guides/agents.md says how to add one`,
+    hint: near ??
+      `agents are ${ids.join(", ")}; docs/guides/agents.md says how to add one`,
   });
 }
 

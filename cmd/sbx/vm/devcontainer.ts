@@ -2,6 +2,7 @@ import type { VmInfo } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
+import { didYouMean } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { DEVCONTAINER_COMMANDS, type DevcontainerSettings } from "../../../lib/release/environment/schema.ts";
 import { connect } from "../connect.ts";
@@ -15,13 +16,15 @@ export const command: Command = {
   notes: [`COMMAND is one of ${DEVCONTAINER_COMMANDS.join(", ")}.`],
   options: [JSON_OPTION],
   words: { min: 1, max: 2 },
-  completes: ["vms"],
+  completes: ["vms", DEVCONTAINER_COMMANDS],
   examples: ["sbx devcontainer demo", "sbx devcontainer demo postCreateCommand"],
   async run(args) {
     const [name, word] = args.words;
     const chosen = DEVCONTAINER_COMMANDS.find((each) => each === word);
     if (word !== undefined && chosen === undefined) {
-      throw usageError(command, `no command "${word}"`, `use one of ${DEVCONTAINER_COMMANDS.join(", ")}`);
+      const all = `use one of ${DEVCONTAINER_COMMANDS.join(", ")}`;
+      const near = didYouMean(word, DEVCONTAINER_COMMANDS);
+      throw usageError(command, `no command "${word}"`, near ? `${near} ${all}` : all);
     }
     const client = await connect();
     const vm = await client.json<VmInfo>("GET", `/vms/${segment(name)}/info`);

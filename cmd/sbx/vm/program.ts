@@ -12,6 +12,7 @@ import { type ErrorBody, SbxError } from "../../../lib/base/error/mod.ts";
 import { type Client, segment, serverEvents } from "../../../lib/client/mod.ts";
 import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { writeAll } from "../../../lib/base/wire/mod.ts";
+import { didYouMean } from "../../../lib/base/text/mod.ts";
 import { Spinner, usageError } from "../output.ts";
 import { connect } from "../connect.ts";
 
@@ -203,7 +204,7 @@ export async function findJob(client: Client, id: string): Promise<Job> {
   const job = jobs.find((job) => job.id === id);
   if (job) return job;
   throw new SbxError("job.not_found", `no VM has a job "${id}"`, {
-    hint: "sbx jobs lists the jobs of all VMs",
+    hint: didYouMean(id, jobs.map((job) => job.id)) ?? "sbx jobs lists the jobs of all VMs",
   });
 }
 

@@ -31,6 +31,8 @@ export interface Option {
   /** repeatable */
   many?: boolean;
   about: string;
+  /** the only values; others are refused, and the shell offers these */
+  choices?: readonly string[];
   /** values that the shell offers */
   completes?: Completion;
 }

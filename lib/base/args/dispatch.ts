@@ -56,11 +56,9 @@ export async function unknownCommand(
   names: readonly string[],
 ): Promise<SbxError> {
   // Loaded for errors only.
-  const { nearest } = await import("../text/mod.ts");
-  const letters = (text: string) => [...text].sort().join("");
-  const near = nearest(word, names) ?? names.find((name) => letters(name) === letters(word));
+  const { didYouMean } = await import("../text/mod.ts");
   return new SbxError("usage.invalid", `unknown command "${word}"`, {
-    hint: near ? `did you mean ${program} ${near}?` : `${program} --help lists the commands`,
+    hint: didYouMean(word, names, (name) => `${program} ${name}`) ?? `${program} --help lists the commands`,
   });
 }
 

@@ -90,10 +90,10 @@ export async function findSubcommand(
     if (command) return { command, rest: argv.toSpliced(at, 1) };
     if (fallback) return { command: fallback, rest: argv };
     // Loaded for errors only.
-    const { nearest } = await import("../text/mod.ts");
-    const near = nearest(word, names);
+    const { didYouMean } = await import("../text/mod.ts");
+    const near = didYouMean(word, names, (name) => `${program} ${group.name} ${name}`);
     throw new SbxError("usage.invalid", `unknown subcommand "${word}"; one of ${names.join(", ")}`, {
-      hint: near ? `did you mean ${program} ${group.name} ${near}?` : `see ${program} ${group.name} --help`,
+      hint: near ?? `see ${program} ${group.name} --help`,
     });
   }
   if (flagsOf(HELP_OPTION).some((flag) => argv.includes(flag))) return { rest: argv };

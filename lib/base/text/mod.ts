@@ -1,3 +1,3 @@
 /** Text helpers: counts with nouns, words for shells, and "did you mean". */
 export { count, decodeUtf8, escapeBytes, quoteWord } from "./bytes.ts";
-export { nearest, nearestId } from "./nearest.ts";
+export { didYouMean, nearest, nearestId, suggestion } from "./nearest.ts";

@@ -10,6 +10,37 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
 }
 
 /**
+ * The sentence for a word that names nothing, in every hint: `did you mean "demo"?`. The candidates are words that the caller may
+ * see, since one of them is shown.
+ *
+ * @param show the text for a candidate, such as a command line
+ * @returns `undefined`: no candidate is like it
+ */
+export function didYouMean(
+  word: string,
+  candidates: Iterable<string>,
+  show = (candidate: string) => candidate,
+): string | undefined {
+  const near = likeliest(word, [...candidates]);
+  return near === undefined ? undefined : suggestion(show(near));
+}
+
+/** The sentence for a candidate that was found in another way. */
+export function suggestion(candidate: string): string {
+  return `did you mean "${candidate}"?`;
+}
+
+/** By spelling, else the only one with the same letters or this beginning. */
+function likeliest(word: string, candidates: readonly string[]): string | undefined {
+  const near = nearest(word, candidates) ?? nearest(word.toLowerCase(), candidates);
+  if (near !== undefined || word.length < 2) return near;
+  const letters = (text: string) => [...text.toLowerCase()].sort().join("");
+  const alike = candidates.filter((each) => letters(each) === letters(word));
+  const begun = candidates.filter((each) => each.startsWith(word));
+  return [alike, begun].find(({ length }) => length === 1)?.[0];
+}
+
+/**
  * The nearest of dotted ids: by the whole id, else by its last word (`ram_gb` and `vm.ram_gb` for `vm.resources.ram_gb`),
  * if only one id has that word.
  */

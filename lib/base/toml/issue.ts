@@ -1,6 +1,6 @@
 /** What zod finds wrong with a value, worded for the person who wrote it. */
 import { z } from "zod";
-import { nearest } from "../text/mod.ts";
+import { nearest, suggestion } from "../text/mod.ts";
 
 /** One thing that is wrong with a value. */
 interface IssueText {
@@ -29,7 +29,7 @@ export function describeIssue(issue: z.core.$ZodIssue, schema: z.ZodType): Issue
 
 function unknownKey(key: string, known: readonly string[]): string {
   const near = nearest(key, known);
-  return `unknown key; ${near ? `did you mean "${near}"?` : `expected one of ${known.join(", ")}`}`;
+  return `unknown key; ${near ? suggestion(near) : `expected one of ${known.join(", ")}`}`;
 }
 
 /**

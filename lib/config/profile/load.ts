@@ -2,7 +2,7 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
-import { nearest } from "../../base/text/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import { parseToml, readToml, type TomlDocument } from "../../base/toml/mod.ts";
 import { BUILTIN_PROFILES } from "./builtin.ts";
 import { readOverlay } from "./overlay.ts";
@@ -60,11 +60,9 @@ export async function validateProfile(path: string): Promise<Profile> {
 }
 
 async function notFoundError(home: Pick<Home, "profilesDir">, id: string): Promise<SbxError> {
-  const near = nearest(id, await idsOf(home));
+  const near = didYouMean(id, await idsOf(home));
   return new SbxError("profile.not_found", `there is no profile ${JSON.stringify(id)}`, {
-    hint: near
-      ? `did you mean "${near}"? sbx profile list shows all`
-      : "sbx profile list shows the existing ones",
+    hint: near ? `${near} sbx profile list shows all` : "sbx profile list shows the existing ones",
   });
 }
 

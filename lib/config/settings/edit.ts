@@ -7,6 +7,7 @@ import {
   type TomlDocument,
   type TomlValue,
 } from "../../base/toml/mod.ts";
+import { suggestion } from "../../base/text/mod.ts";
 import { type Definitions, type LeafDefinition, nearestSetting } from "./definition.ts";
 import { FOREIGN_KEYS, retiredMessage } from "./layer.ts";
 import type { LeafNode, SettingType, SettingValue } from "./node/mod.ts";
@@ -75,7 +76,7 @@ function describeUnknownId(id: string, definitions: Definitions): string {
     return "belongs to profiles or corp and cannot be changed in settings";
   }
   const near = nearestSetting(id, definitions);
-  return near ? `unknown setting; did you mean "${near}"?` : "unknown setting";
+  return near ? `unknown setting; ${suggestion(near)}` : "unknown setting";
 }
 
 function kindOf(id: string, tree: Definitions["tree"]): string | undefined {

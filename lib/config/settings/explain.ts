@@ -1,4 +1,5 @@
 import { SbxError } from "../../base/error/mod.ts";
+import { suggestion } from "../../base/text/mod.ts";
 import type { TomlDocument } from "../../base/toml/mod.ts";
 import { definitionPath, type Definitions, nearestSetting } from "./definition.ts";
 import type { Layer } from "./layer.ts";
@@ -73,7 +74,7 @@ export function explain(id: string, sources: ExplainSources): SettingExplanation
   if (!leaf) {
     const near = nearestSetting(id, definitions);
     throw new SbxError("settings.not_found", `unknown setting ${JSON.stringify(id)}`, {
-      hint: near ? `did you mean "${near}"?` : "sbx settings list shows every setting",
+      hint: near === undefined ? "sbx settings list shows every setting" : suggestion(near),
     });
   }
   const layers = (["corp", "user", "default"] as const).map((layer) => explainLayer(layer, leaf, sources));

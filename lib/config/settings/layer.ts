@@ -1,4 +1,4 @@
-import { nearest } from "../../base/text/mod.ts";
+import { nearest, suggestion } from "../../base/text/mod.ts";
 import { isTable, type TomlDocument } from "../../base/toml/mod.ts";
 import { type Definitions, nearestSetting } from "./definition.ts";
 import type { ConfigIssue, SettingValue } from "./node/mod.ts";
@@ -100,7 +100,7 @@ function userEntry(
     } else if (key === "modified") report("warning", "modified must be a time", key);
     else {
       const near = nearest(key, ["value", "modified", "hidden", "enabled"]);
-      report("error", `unknown key ${JSON.stringify(key)}${near ? `; did you mean "${near}"?` : ""}`, key);
+      report("error", `unknown key ${JSON.stringify(key)}${near ? `; ${suggestion(near)}` : ""}`, key);
     }
   }
   return entry;
@@ -159,7 +159,7 @@ function checkEntries(
       if (issues.isFull && (layer === "user" || issues.hasError)) continue;
       const near = nearestSetting(id, definitions);
       const retired = retiredMessage(id);
-      const problem = retired ?? `unknown setting${near ? `; did you mean "${near}"?` : ""}`;
+      const problem = retired ?? `unknown setting${near ? `; ${suggestion(near)}` : ""}`;
       // A person's misspelt preference is lost alone; a misspelt lock of corp would leave its setting open.
       const severity = layer === "corp" && retired === undefined ? "error" : "warning";
       issues.add({ id, severity, message: `${place()}: ${layer === "corp" ? `${id}: ` : ""}${problem}` });

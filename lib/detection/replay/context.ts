@@ -1,5 +1,5 @@
 import { isObject } from "../../base/object/mod.ts";
-import { nearest } from "../../base/text/mod.ts";
+import { nearest, suggestion } from "../../base/text/mod.ts";
 import { catalogue, fieldsOfFamily } from "../../event/mod.ts";
 import type { Matchable } from "../match/index_node.ts";
 import { fitsCatalogue } from "./shape.ts";
@@ -57,7 +57,7 @@ function nest(path: string, value: unknown): unknown {
 
 function describeUnknownField(path: string): string {
   const near = nearest(path, fieldsOfFamily(path.split(".")[0]));
-  return `unknown event field${near ? `; did you mean ${near}?` : ""}`;
+  return `unknown event field${near ? `; ${suggestion(near)}` : ""}`;
 }
 
 /** Describes a word outside a fixed set. */
@@ -65,7 +65,7 @@ function describeUnknownWord(word: string, allowed: Iterable<string>): string {
   const words = [...allowed];
   const near = nearest(word, words);
   return `unknown value "${truncate(word)}"${
-    near ? `; did you mean "${near}"?` : `; use one of ${words.join(", ")}`
+    near ? `; ${suggestion(near)}` : `; use one of ${words.join(", ")}`
   }`;
 }
 

@@ -1,4 +1,4 @@
-import { nearest } from "../../base/text/mod.ts";
+import { nearest, suggestion } from "../../base/text/mod.ts";
 import { catalogue } from "../../event/mod.ts";
 import { checkField } from "../field.ts";
 import type { DetectionFamily, IrMatcher } from "../ir/ir.ts";
@@ -48,9 +48,7 @@ function pathOf(
     notes.reject(
       "field-unmapped",
       line,
-      `${quote(field)} is not in field_mapping.${family}; ${
-        near ? `did you mean ${quote(near)}?` : "add it there"
-      }`,
+      `${quote(field)} is not in field_mapping.${family}; ${near ? suggestion(near) : "add it there"}`,
     );
     return undefined;
   }

@@ -2,7 +2,7 @@
  * Reader of Sigma rules (docs/design/contracts/06-detection.md §6). Constructs outside the supported subset
  * are errors with a location.
  */
-import { nearest } from "../../base/text/mod.ts";
+import { nearest, suggestion } from "../../base/text/mod.ts";
 import { type DetectionFamily, type Severity, TAG_MAX, TAGS_MAX, TITLE_MAX, UUID } from "../ir/ir.ts";
 import {
   entryOf,
@@ -124,7 +124,7 @@ function checkKeys(root: MapNode, notes: Notes): void {
       notes.reject(
         "unknown-key",
         line,
-        `the key ${quote(key)} is not supported; ${near ? `did you mean ${near}?` : "remove it"}`,
+        `the key ${quote(key)} is not supported; ${near ? suggestion(near) : "remove it"}`,
       );
     }
   }
@@ -400,9 +400,9 @@ function logsourceOf(node: TreeNode | undefined, line: number, notes: Notes): Lo
 function describeCategoryFault(category: string | undefined): string {
   const families = EVENT_FAMILIES.join(", ");
   if (category === undefined) return `logsource.category is missing; add one of ${families}`;
-  const suggestion = FOREIGN_CATEGORIES.get(category) ?? nearest(category, EVENT_FAMILIES);
+  const near = FOREIGN_CATEGORIES.get(category) ?? nearest(category, EVENT_FAMILIES);
   return `logsource.category ${quote(category)} is not an event family; ${
-    suggestion ? `did you mean "${suggestion}"?` : `write one of ${families}`
+    near ? suggestion(near) : `write one of ${families}`
   }`;
 }
 

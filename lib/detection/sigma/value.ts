@@ -1,5 +1,5 @@
 /** Exact values of Sigma fields. Inexact values and values that YAML parsers read differently are errors. */
-import { nearest } from "../../base/text/mod.ts";
+import { nearest, suggestion } from "../../base/text/mod.ts";
 import type { CatalogueField } from "../../event/mod.ts";
 import { LOWER_CASE, NEVER_EMPTY } from "../field.ts";
 import { type MatchValue, VALUE_MAX, VALUES_MAX } from "../ir/ir.ts";
@@ -152,7 +152,7 @@ export function canHold(
       "value-impossible",
       line,
       `${field}: ${path} is never ${quote(value as string)}; ${
-        near ? `did you mean "${near}"?` : `use one of ${definition.values.join(", ")}`
+        near ? suggestion(near) : `use one of ${definition.values.join(", ")}`
       }`,
     );
     return false;

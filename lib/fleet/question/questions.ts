@@ -4,7 +4,7 @@
  */
 import type { Dialect } from "../../detection/sql/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
-import { nearest } from "../../base/text/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import type { Engine, Parameters, Row } from "../engine.ts";
 import type { Machine } from "../receive/mod.ts";
 
@@ -201,9 +201,8 @@ export const ANSWER_ROWS = 1000;
 export function findQuestion(name: string): Question {
   const question = QUESTIONS.find((each) => each.name === name);
   if (question) return question;
-  const near = nearest(name, QUESTIONS.map((each) => each.name));
   throw new SbxError("fleet.question.not_found", `there is no question "${name}"`, {
-    hint: near ? `did you mean ${near}?` : "sbx fleet ask lists them",
+    hint: didYouMean(name, QUESTIONS.map((each) => each.name)) ?? "sbx fleet ask lists them",
   });
 }
 

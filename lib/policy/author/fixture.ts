@@ -6,7 +6,7 @@ import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
 import { NestingError, parseJson, ReservedKeyError } from "../../base/json/mod.ts";
 import { formatJunit } from "../../base/junit/mod.ts";
-import { nearest } from "../../base/text/mod.ts";
+import { nearest, suggestion } from "../../base/text/mod.ts";
 import { type Event, normalizeContext, type PolicyContext } from "../../event/mod.ts";
 import { PolicyContextSchema } from "../../event/schema.ts";
 import type { Decision } from "../decision/mod.ts";
@@ -169,9 +169,7 @@ function describeIssue(error: z.ZodError): string {
       "layer",
       "findings",
     ]);
-    return `${path ? `${path}: ` : ""}unknown key "${issue.keys[0]}"${
-      near ? `; did you mean "${near}"?` : ""
-    }`;
+    return `${path ? `${path}: ` : ""}unknown key "${issue.keys[0]}"${near ? `; ${suggestion(near)}` : ""}`;
   }
   return `${path ? `${path}: ` : ""}${issue.message}`;
 }

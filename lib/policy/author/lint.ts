@@ -1,5 +1,5 @@
 /** Probable mistakes in a set of rules, each with an example event. */
-import { nearest } from "../../base/text/mod.ts";
+import { nearest, suggestion } from "../../base/text/mod.ts";
 import { catalogue, type Event, type PolicyContext } from "../../event/mod.ts";
 import { type CompiledRule, compileMatch } from "../engine/compile.ts";
 import { ALL_TYPES, type Condition, masksOf, type Probe, TYPES, typesOf } from "../engine/condition.ts";
@@ -272,7 +272,7 @@ function findUnknownValue({ path, op, values }: Probe): string | undefined {
   if (impossible.length < values.length) return undefined;
   const near = nearest(String(impossible[0]), possible);
   return `it can match no event: ${path} is never "${impossible[0]}"${
-    near ? `; did you mean "${near}"?` : `; expected one of ${possible.join(", ")}`
+    near ? `; ${suggestion(near)}` : `; expected one of ${possible.join(", ")}`
   }`;
 }
 

@@ -1,6 +1,7 @@
 /** Parts of parsed expressions: fields of events, tests and literals. */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { catalogue, type Event, getterOf, nearestField } from "../../event/mod.ts";
+import { suggestion } from "../../base/text/mod.ts";
 
 /** Error in a match expression; `at` is an offset into its text. */
 export class MatchError extends Error {
@@ -74,10 +75,10 @@ function unknownFieldError(names: string[], at: number): MatchError {
   }
   if (!ROOTS.has(names[0]) && names.length === 1) {
     const near = nearestField(path);
-    return new MatchError(`unknown name ${path}${near ? `; did you mean ${near}?` : ""}`, at);
+    return new MatchError(`unknown name ${path}${near ? `; ${suggestion(near)}` : ""}`, at);
   }
   const near = nearestField(path) ?? fieldWithLastName(names);
-  return new MatchError(`unknown field ${path}${near ? `; did you mean ${near}?` : ""}`, at);
+  return new MatchError(`unknown field ${path}${near ? `; ${suggestion(near)}` : ""}`, at);
 }
 
 /** Field with the same last name in the same family, such as `http.request.host` for `http.host`. */

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import { installedName, LOGICAL_NAMES, manifestNames } from "./name.ts";
 import { changeAssets, readInstalled } from "./pair.ts";
 import { installedImages } from "./resolve.ts";
@@ -37,9 +38,11 @@ export async function removeImage(
   isUsed: (path: string) => boolean,
 ): Promise<Freed> {
   return await changeAssets(home, `removing the image of ${profile}`, async () => {
-    if (!(await installedImages({ assetsDir: home.assetsDir })).includes(profile)) {
+    const installed = await installedImages({ assetsDir: home.assetsDir });
+    if (!installed.includes(profile)) {
       throw new SbxError("image.not_found", `no image of profile "${profile}" is installed`, {
-        hint: "sbx image list shows the installed ones; profiles with the same packages share one",
+        hint: didYouMean(profile, installed) ??
+          "sbx image list shows the installed ones; profiles with the same packages share one",
       });
     }
     const needed = await namesOfCurrent(home, profile);

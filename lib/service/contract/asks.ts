@@ -4,6 +4,7 @@ import type { AskResolve } from "../../client/api/mod.ts";
 import type { AnsweredBy, Ask } from "../../policy/mod.ts";
 import type { Registry } from "../vm/registry.ts";
 import { plain } from "../../base/print/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import { READ_MS } from "../../policy/ask/mod.ts";
 import type { Notice } from "../notice.ts";
 
@@ -27,10 +28,11 @@ export class AskInbox {
 
   /** A pending ask. @throws {SbxError} `ask.not_found` */
   async get(askId: string): Promise<Ask> {
-    const pending = (await this.list()).find(({ ask_id }) => ask_id === askId);
+    const asks = await this.list();
+    const pending = asks.find(({ ask_id }) => ask_id === askId);
     if (pending) return pending;
     throw new SbxError("ask.not_found", `no ask ${askId} is pending: it was answered, or it expired`, {
-      hint: "sbx asks lists the pending ones",
+      hint: didYouMean(askId, asks.map(({ ask_id }) => ask_id)) ?? "sbx asks lists the pending ones",
     });
   }
 

@@ -1,6 +1,7 @@
 /** Keys that VMs use, of several of one provider (docs/design/contracts/09-credentials.md §9, "Choice of a key"). */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import { CredentialStore, isLeft, isUsable, type StoredEntry, storePath } from "../../credential/mod.ts";
 import { type Granted, grantOf, readContract } from "../../session/mod.ts";
 import type { Vm } from "../vm/vm.ts";
@@ -55,7 +56,7 @@ export function requireLabels(
     const labels = labelsOf(own.filter((entry) => isLeft(entry, tables)));
     throw new SbxError("credential.not_found", `no key of ${provider} has the label "${label}"`, {
       hint: labels.length > 0
-        ? `there are ${listOf(labels)}`
+        ? [didYouMean(label, labels), `there are ${listOf(labels)}`].filter(Boolean).join(" ")
         : `add it: sbx credentials add ${provider} --label ${label}`,
     });
   }

@@ -28,6 +28,7 @@ import type { Trace } from "../run/exec.ts";
 import type { Vm } from "../vm/vm.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundDelay } from "../../base/time/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import { CredentialStore, type LoginPlace, Logins, storePath } from "../../credential/mod.ts";
 import type { AggregatorDefinition } from "../../mcp/mod.ts";
 import type { LoginRequest, WaitingLogin } from "../../mcp/oauth/mod.ts";
@@ -101,7 +102,8 @@ export class ProfileMcp {
     const { profile, corp } = await this.#definitions(profileId);
     if (!Object.hasOwn(profile, server) && !Object.hasOwn(corp, server)) {
       throw new SbxError("mcp.server.not_found", `profile "${profileId}" has no MCP server "${server}"`, {
-        hint: `sbx mcp servers -p ${profileId} lists its servers`,
+        hint: didYouMean(server, [...Object.keys(profile), ...Object.keys(corp)]) ??
+          `sbx mcp servers -p ${profileId} lists its servers`,
       });
     }
     const { refreshed, failed } = await this.#sources.refresh.refreshProfile(profileId, {
@@ -314,14 +316,16 @@ export class McpLogins {
     const { home, corp, settings } = this.#sources;
     const { definitionsOf } = await import("../../mcp/mod.ts");
     const [{ mcp }, layer] = await Promise.all([loadProfile(home, profile), corpLayer(corp)]);
-    const definition = definitionsOf(mcp, layer.mcp).find(({ name }) => name === server);
+    const definitions = definitionsOf(mcp, layer.mcp);
+    const definition = definitions.find(({ name }) => name === server);
     if (!definition?.url || !definition.enabled) {
       const problem = definition ? "is switched off or not reached by HTTP" : "is not defined";
       throw new SbxError(
         "mcp.server.not_found",
         `MCP server "${server}" of profile "${profile}" ${problem}`,
         {
-          hint: `sbx mcp servers -p ${profile} lists its servers`,
+          hint: (definition ? undefined : didYouMean(server, definitions.map(({ name }) => name))) ??
+            `sbx mcp servers -p ${profile} lists its servers`,
         },
       );
     }

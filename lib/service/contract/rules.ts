@@ -25,6 +25,7 @@ import { dirname, join } from "node:path";
 import { blake3 } from "../../base/hash/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import { objectOf } from "../../base/object/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import type { RuleEffect } from "../../lab/mod.ts";
 import type { AskInbox } from "./asks.ts";
@@ -360,10 +361,12 @@ function rulesAfter(changes: readonly RecordedChange[], profileId: string): Map<
 
 /** The change of an id. @throws {SbxError} `policy.change.not_found` */
 export async function findChange(record: RuleRecord, changeId: string): Promise<RecordedChange> {
-  const change = (await record.list()).find(({ change_id }) => change_id === changeId);
+  const changes = await record.list();
+  const change = changes.find(({ change_id }) => change_id === changeId);
   if (change) return change;
   throw new SbxError("policy.change.not_found", `no change ${changeId} is recorded`, {
-    hint: "sbx policy changes lists them",
+    hint: didYouMean(changeId, changes.map(({ change_id }) => change_id)) ??
+      "sbx policy changes lists them",
   });
 }
 

@@ -9,6 +9,7 @@ import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { userName } from "../../base/user/mod.ts";
 import { backgroundInterval } from "../../base/time/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import { readWhy } from "../../ledger/read/mod.ts";
 import { snapshotLimits } from "../../home/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
@@ -173,10 +174,11 @@ function storeOf({ paths }: Vm): SnapshotStore {
 }
 
 async function infoOf(store: SnapshotStore, id: string): Promise<SnapshotInfo> {
-  const info = (await store.list()).find((each) => each.id === id);
+  const infos = await store.list();
+  const info = infos.find((each) => each.id === id);
   if (info) return info;
   throw new SbxError("snapshot.not_found", `no snapshot "${id}"`, {
-    hint: "sbx snapshots list NAME shows them",
+    hint: didYouMean(id, infos.map((each) => each.id)) ?? "sbx snapshots list NAME shows them",
   });
 }
 

@@ -10,6 +10,7 @@ import { ignore, SbxError } from "../../base/error/mod.ts";
 import { type Home, removeFolder, removeIfThere, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundInterval } from "../../base/time/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import { bootPaths, readRecord, readState, type VmPaths, vmPaths } from "../../session/mod.ts";
 import { SESSION_ID } from "../record/sessions.ts";
 import type { Vm } from "./vm.ts";
@@ -107,10 +108,12 @@ export class Bin {
 
   /** Finds a VM by its id, or the one that was deleted last of its name. @throws {SbxError} `vm.not_found` */
   async get(idOrName: string): Promise<DeletedVm> {
-    const vm = (await this.list()).find(({ id, name }) => id === idOrName || name === idOrName);
+    const vms = await this.list();
+    const vm = vms.find(({ id, name }) => id === idOrName || name === idOrName);
     if (vm) return vm;
     throw new SbxError("vm.not_found", "no deleted VM has this name or id", {
-      hint: "sbx list --deleted shows the VMs that can be restored",
+      hint: didYouMean(idOrName, vms.map(({ name }) => name)) ??
+        "sbx list --deleted shows the VMs that can be restored",
     });
   }
 

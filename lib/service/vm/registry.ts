@@ -2,7 +2,7 @@ import { VM_NAME } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
-import { count, nearest } from "../../base/text/mod.ts";
+import { count, didYouMean } from "../../base/text/mod.ts";
 import { holdsToken } from "../../credential/mod.ts";
 import type { SessionEntry } from "../../ledger/read/mod.ts";
 import { readRecord, readState, sessionPaths } from "../../session/mod.ts";
@@ -64,9 +64,9 @@ export class Registry {
     const vm = this.#vms.get(idOrName) ?? this.all().find(({ record }) => record.name === idOrName);
     if (vm) return vm;
     const what = VM_NAME.test(idOrName) ? `no VM is called "${idOrName}"` : "invalid name or id of a VM";
-    const near = nearest(idOrName, this.all().map(({ record }) => record.name));
+    const near = didYouMean(idOrName, this.all().map(({ record }) => record.name));
     throw new SbxError("vm.not_found", what, {
-      hint: near ? `did you mean "${near}"? sbx list shows the VMs` : "sbx list shows the VMs",
+      hint: near ? `${near} sbx list shows the VMs` : "sbx list shows the VMs",
     });
   }
 

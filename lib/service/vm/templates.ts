@@ -12,6 +12,7 @@ import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import type { BootCall, MachineInfo } from "../../session/ipc/mod.ts";
 import { listEnvironments } from "../../release/environment/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
@@ -145,9 +146,10 @@ export class Templates {
 
   /** @throws {SbxError} `template.not_found` */
   async remove(id: string): Promise<void> {
-    if (!(await this.list()).some((template) => template.id === id)) {
+    const templates = await this.list();
+    if (!templates.some((template) => template.id === id)) {
       throw new SbxError("template.not_found", `there is no template ${id}`, {
-        hint: "sbx template list shows them",
+        hint: didYouMean(id, templates.map((template) => template.id)) ?? "sbx template list shows them",
       });
     }
     await this.#store.remove(id);

@@ -54,7 +54,7 @@ Deno.test("an invalid line is reported with its number and does not affect the o
     ],
     [
       line(2, { hots: "x" }),
-      "context.http.request.hots: unknown event field; did you mean http.request.host?",
+      'context.http.request.hots: unknown event field; did you mean "http.request.host"?',
     ],
     [line(2, { port: "443" }), "context.http.request.port: must be a number"],
     [line(2, { host: "x" }).replace("http.request", "http.reqest"), 'did you mean "http.request"?'],

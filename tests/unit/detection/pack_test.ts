@@ -52,7 +52,7 @@ const BAD: [string, string, string][] = [
   [
     "an unknown event field",
     withLine("http.request.host", "http.request.hots"),
-    "field_mapping.http.Host p.yaml:9: http events have no field http.request.hots; did you mean http.request.host?",
+    'field_mapping.http.Host p.yaml:9: http events have no field http.request.hots; did you mean "http.request.host"?',
   ],
   [
     "a field of another family",

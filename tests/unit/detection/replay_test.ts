@@ -110,7 +110,7 @@ Deno.test("an invalid context does not affect the others, and its row has its lo
   assertEquals(report.total_matches, 1);
   assertEquals(report.rows.map(({ outcome }) => outcome.message), [
     'events[0].context: common.event_type: unknown value "http.requst"; did you mean "http.request"?',
-    "events[2].context: http.request.hots: unknown event field; did you mean http.request.host?",
+    'events[2].context: http.request.hots: unknown event field; did you mean "http.request.host"?',
     "events[3].context: must be an object",
     undefined,
   ]);

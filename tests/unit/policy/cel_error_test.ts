@@ -31,9 +31,9 @@ for (const [expression, message] of ERRORS) {
 }
 
 const REJECTED: [expression: string, message: string][] = [
-  ["http.request.hots == 1", "unknown field http.request.hots; did you mean http.request.host?"],
-  ["http.host == 'x'", "unknown field http.host; did you mean http.request.host?"],
-  ["common.event_typ == 'x'", "unknown field common.event_typ; did you mean common.event_type?"],
+  ["http.request.hots == 1", 'unknown field http.request.hots; did you mean "http.request.host"?'],
+  ["http.host == 'x'", 'unknown field http.host; did you mean "http.request.host"?'],
+  ["common.event_typ == 'x'", 'unknown field common.event_typ; did you mean "common.event_type"?'],
   ["nothing == 1", "unknown name nothing"],
   ["http.request == 1", "http.request is an object; compare one of its fields, such as http.request.method"],
   ["http.request.port == '443'", "no such overload: int == string"],

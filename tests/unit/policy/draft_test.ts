@@ -15,7 +15,7 @@ Deno.test("an unknown field is told with its place in the expression", () => {
   const match = 'dns.request.qname == "a" && http.request.hots == "b"';
   const problem = draftProblem(draft({ match }))!;
   assertEquals([problem.code, problem.severity, problem.at], ["invalid", "error", match.indexOf("http.")]);
-  assertMatch(problem.message, /^unknown field http\.request\.hots; did you mean http\.request\.host\?$/);
+  assertMatch(problem.message, /^unknown field http\.request\.hots; did you mean "http\.request\.host"\?$/);
 });
 
 Deno.test("mistakes outside the expression have no place in it", () => {

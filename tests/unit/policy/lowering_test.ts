@@ -48,13 +48,13 @@ Deno.test("an expression that rules may not use is refused with its place", () =
   const cases: [match: string, message: string, at?: number][] = [
     [
       `${H} == "x" && http.request.hots == "x"`,
-      "unknown field http.request.hots; did you mean http.request.host?",
+      'unknown field http.request.hots; did you mean "http.request.host"?',
       28,
     ],
     ["http.request", "http.request is an object; compare one of its fields, such as http.request.method"],
     ["zzzzzzzzzz", "unknown name zzzzzzzzzz"],
     ["zzzzzzzzzz.a == 1", "unknown field zzzzzzzzzz.a"],
-    ["http.host == 'a'", "unknown field http.host; did you mean http.request.host?"],
+    ["http.host == 'a'", 'unknown field http.host; did you mean "http.request.host"?'],
     ["http.request.qqqqqqqq == 'a'", "unknown field http.request.qqqqqqqq"],
     [`${H}.matches(${H})`, "matches() needs a literal pattern", 26],
     [`${H}.matches("(")`, "invalid pattern: ", 26],

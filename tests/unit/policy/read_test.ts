@@ -84,7 +84,7 @@ Deno.test("an error in an expression is reported with its own line in the file",
   const error = assertThrows(() => compilePolicy(rules), SbxError);
   assertEquals(
     error.message,
-    `f.toml:5: profile rule "a": unknown field http.request.hots; did you mean http.request.host?`,
+    `f.toml:5: profile rule "a": unknown field http.request.hots; did you mean "http.request.host"?`,
   );
 });
 

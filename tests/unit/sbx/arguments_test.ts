@@ -1,6 +1,7 @@
 /** Arguments of sbx: options, words, subcommands, and the requests that they make. */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { ROWS_MAX } from "../../../cmd/sbx/rules/detection.ts";
+import { command as events } from "../../../cmd/sbx/record/events.ts";
 import { command as login } from "../../../cmd/sbx/rules/login.ts";
 import { command as create } from "../../../cmd/sbx/vm/create.ts";
 import { command as exec } from "../../../cmd/sbx/vm/exec.ts";
@@ -10,8 +11,9 @@ import { command as run } from "../../../cmd/sbx/start/run.ts";
 import { parseEnv, programRequest, TIMEOUT_MAX_SECS } from "../../../cmd/sbx/vm/program.ts";
 import { diskOf, formatRam, sizeOf } from "../../../cmd/sbx/vm/new_vm.ts";
 import { CreateRequest, EXEC_TIMEOUT_MAX_SECS, RunRequest } from "../../../lib/client/api/mod.ts";
-import { findSubcommand, formatHelp, isGroup } from "../../../lib/base/args/mod.ts";
+import { type Command, findSubcommand, formatHelp, isGroup } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { EVENT_FAMILIES } from "../../../lib/event/mod.ts";
 import { EVIDENCE_ROWS_MAX } from "../../../lib/detection/schema.ts";
 import { parse, runSbx } from "../../helper/sbx_command.ts";
 
@@ -60,6 +62,20 @@ Deno.test("arguments: an invalid call is rejected, with a suggestion", async () 
   }
   await assertRejects(() => parse(list, ["--", "ls"]), SbxError, "does not run a program");
   await assertRejects(() => parse(list, ["x"]), SbxError, 'unexpected argument "x"');
+});
+
+Deno.test("arguments: a value outside of a closed list is refused, with the list and the nearest of it", async () => {
+  const refused = async (command: Command, argv: string[]) => {
+    const { code, message, hint } = await assertRejects(() => parse(command, argv), SbxError);
+    return [code, message, hint];
+  };
+  assertEquals(await refused(events, ["demo", "--family", "htp"]), [
+    "usage.invalid",
+    'unknown value "htp" of --family',
+    `did you mean "http"? give one of ${EVENT_FAMILIES.join(", ")}`,
+  ]);
+  assertEquals((await refused(events, ["demo", "--decision=no"]))[2], "give one of allow, ask, block");
+  assertEquals((await parse(events, ["demo", "--decision", "ask"])).text("decision"), "ask");
 });
 
 Deno.test("arguments: the resulting requests are valid for the API", async () => {
@@ -224,7 +240,7 @@ Deno.test("subcommands: found also after options, with help of their own and of 
   const { hint, message } = await assertRejects(() => findSubcommand("sbx", settings, ["gte"]), SbxError);
   assertEquals([message, hint], [
     'unknown subcommand "gte"; one of list, get, set, reset, explain, edit',
-    "did you mean sbx settings get?",
+    'did you mean "sbx settings get"?',
   ]);
   await assertRejects(() => findSubcommand("sbx", settings, []), SbxError, "needs a subcommand: list, get");
   const set = settings.subcommands.find(({ name }) => name === "settings set")!;

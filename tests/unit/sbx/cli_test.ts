@@ -24,7 +24,7 @@ Deno.test("agent: a name that does not exist is named first, with the nearest ag
   for (const [word, near] of [["claud", "claude"], ["lst", "list"], ["gemin", "gemini"]]) {
     const args = await parse(agent.subcommands[0], [word, "."]);
     const error = await assertRejects(async () => await agent.subcommands[0].run(args), SbxError);
-    assertEquals([error.code, error.hint], ["agent.not_found", `did you mean sbx agent ${near}?`]);
+    assertEquals([error.code, error.hint], ["agent.not_found", `did you mean "sbx agent ${near}"?`]);
   }
 });
 

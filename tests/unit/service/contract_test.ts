@@ -140,7 +140,7 @@ const REFUSED: [string, Record<string, string>, string, string][] = [
     "a profile's rule that does not compile",
     { "profiles/p/profile.toml": PROFILE + rule("profiles.rules", "a", "block", "http.request.hots == 1") },
     "policy.invalid",
-    "did you mean http.request.host",
+    'did you mean "http.request.host"',
   ],
   [
     "a corp rule that does not compile",

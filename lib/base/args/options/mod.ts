@@ -1,6 +1,6 @@
 /** Options of a call, read by `@std/cli`. Loaded only for calls that have some. */
 import { parseArgs } from "@std/cli";
-import { nearest } from "../../text/mod.ts";
+import { didYouMean } from "../../text/mod.ts";
 import { flagsOf, HELP_OPTION, type Invocation, type Option, usageError } from "../command.ts";
 
 /** Words and options of a call. */
@@ -29,6 +29,7 @@ export function readOptions(invocation: Invocation, argv: readonly string[]): Pa
     if (list.length > 1 && value !== undefined && !many) {
       throw usageError(invocation, `--${name} may be given only once`);
     }
+    requireChoices(invocation, option, list);
     values.set(name, value === undefined ? [] : list);
   }
   return { words: parsed._, values };
@@ -67,7 +68,15 @@ function keyOf({ name }: Option): string {
 }
 
 function unknownOption(invocation: Invocation, flag: string, options: readonly Option[]) {
-  const near = nearest(flag, options.map(({ name }) => `--${name}`));
+  const near = didYouMean(flag, options.map(({ name }) => `--${name}`));
   const what = `unknown option ${flag} of ${invocation.program} ${invocation.command.name}`;
-  return usageError(invocation, what, near && `did you mean ${near}?`);
+  return usageError(invocation, what, near);
+}
+
+function requireChoices(invocation: Invocation, { name, choices }: Option, values: readonly string[]): void {
+  const unknown = choices && values.find((value) => !choices.includes(value));
+  if (choices === undefined || unknown === undefined) return;
+  const near = didYouMean(unknown, choices);
+  const all = `give one of ${choices.join(", ")}`;
+  throw usageError(invocation, `unknown value "${unknown}" of --${name}`, near ? `${near} ${all}` : all);
 }

@@ -68,8 +68,16 @@ Deno.test("memory of a machine under KVM is of one kernel of the host as well", 
 
 Deno.test("the name of an architecture is one of two", () => {
   assertEquals(ARCHES.map(parseArch), [...ARCHES]);
-  for (const name of ["aarch64", "amd64", "", "arm64 "]) {
+  const all = "write one of arm64, x86_64";
+  for (
+    const [name, expected] of [
+      ["aarch64", 'did you mean "arm64"?'],
+      ["amd64", 'did you mean "x86_64"?'],
+      ["", all],
+      ["arm64 ", all],
+    ]
+  ) {
     const { code, hint } = assertThrows(() => parseArch(name), SbxError);
-    assertEquals([code, hint], ["arch.invalid", "write one of arm64, x86_64"]);
+    assertEquals([code, hint], ["arch.invalid", expected]);
   }
 });
