@@ -20,6 +20,7 @@ export const AREAS: Record<string, string> = {
   mcp: "external MCP servers, and MCP for guests",
   cache: "downloads that VMs share: registries, digests, the store",
   config: "files that people write: settings, corp.toml, profiles",
+  setup: "a person's own configuration of an agent, into its VM",
   release: "the release graph and what publishers sign: manifests, attestations, SBOMs",
   publish: "making and taking releases: images, packages, channels, updates",
   session: "one life of one VM, in its process: contract, gate, programs, ports, jobs",

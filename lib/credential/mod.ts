@@ -9,7 +9,7 @@ export { AWS_VARIABLES } from "./aws/placeholder.ts";
 export { placeholderOf, TOKEN_BODY_MAX } from "./body.ts";
 export { SECRET_MAX, SECRET_MIN } from "./form.ts";
 export { REF, REF_PREFIX, refOf } from "./ref.ts";
-export { decoySecret } from "./token.ts";
+export { decoySecret, providerOfToken } from "./token.ts";
 export {
   ENTRIES_MAX,
   type KeyPlace,

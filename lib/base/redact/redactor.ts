@@ -100,6 +100,19 @@ export class Redactor {
   }
 }
 
+/** Secrets in a text that is to stay as it is: without names of people and places, numbers, and words that only look random. */
+export function findSecrets(text: string): Span[] {
+  return readingsOf(text).flatMap(({ text, place }) =>
+    [
+      ...findPrivateKeys(text),
+      ...findTokens(text),
+      ...findAssigned(text),
+      ...findInCommands(text),
+      ...findMnemonics(text),
+    ].map(place)
+  );
+}
+
 /** Words of high entropy; paths are checked segment by segment. */
 function findRandom(text: string): Span[] {
   return Array.from(text.matchAll(WORDS)).flatMap(({ index, 0: word }) => {

@@ -12,6 +12,7 @@ import { isReleaseUrl } from "../../release/schema.ts";
 import { parseReference } from "../../release/environment/mod.ts";
 import { HostTable } from "./host_service.ts";
 import { McpServers } from "./mcp/schema.ts";
+import { AgentSetup } from "./setup.ts";
 import {
   checkNamed,
   customProvidersOf,
@@ -141,6 +142,8 @@ export const Agent = z.strictObject({
     /** that it reports to, or looks for updates and additions at: it works without them */
     reports: hostNames.default([]),
   }).prefault({}),
+  /** files by which a person sets it up, that go into its VM on request; absent: none */
+  setup: AgentSetup.optional(),
   /** variables of its VM */
   env: variables,
   /** files of its VM, by path, written before its first start */

@@ -1,0 +1,51 @@
+/** `[agent.setup]` of a profile: the files by which a person sets up the agent (docs/design/contracts/04-profiles.md §4). */
+import { z } from "zod";
+
+/** Most paths of one kind, and most patterns of a file. */
+const LIST_MAX = 64;
+
+/** Path below the home of a person, on the host and in the guest alike. */
+const homePath = z.string().max(256).regex(
+  /^(?!.*(^|\/)\.\.?(\/|$))[\w@.+-]+(\/[\w@.+-]+)*$/,
+  "must be a path below the home",
+);
+const homePaths = z.array(homePath).max(LIST_MAX).default([]);
+
+/** Names of keys down to a value, with `*` for any part of a name, or for any element of a list. */
+const keyPattern = z.string().max(256).regex(
+  /^[\w$*-]+(\.[\w$*-]+)*$/,
+  "must be names of keys with dots between them, and * for any part of a name",
+);
+const keyPatterns = z.array(keyPattern).max(LIST_MAX).default([]);
+
+/** A file of settings, which is read and written again. */
+const SettingsFile = z.strictObject({
+  /** json: with comments too */
+  format: z.enum(["json", "toml", "yaml"]),
+  /** file of the guest that gets it; default: the same path */
+  into: homePath.optional(),
+  /** the values that go; none: all */
+  only: keyPatterns,
+  /** values that never go */
+  never: keyPatterns,
+  /** values that are command lines, or tables with one: each is asked about */
+  programs: keyPatterns,
+  /** MCP servers: each is asked about */
+  servers: keyPatterns,
+});
+export type SettingsFile = z.output<typeof SettingsFile>;
+
+export const AgentSetup = z.strictObject({
+  /** its own folders: anything else in them stays, and is named */
+  folders: homePaths,
+  /** files and folders of instructions */
+  texts: homePaths,
+  /** files and folders that it runs: each file is asked about */
+  programs: homePaths,
+  /** files and folders that never go, each with the reason */
+  never: z.record(homePath, z.string().min(1).max(80)).default({}),
+  /** keys at the top of a text of Markdown by which it runs programs: such a text is asked about */
+  front_matter: z.array(z.string().regex(/^[\w-]{1,64}$/)).max(LIST_MAX).default([]),
+  settings: z.record(homePath, SettingsFile).default({}),
+});
+export type AgentSetup = z.output<typeof AgentSetup>;

@@ -1,0 +1,126 @@
+/** Folders that are not what they seem: links, devices, other users, and more than a setup may have. */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { dirname, join } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { loadProfile } from "../../../lib/config/profile/mod.ts";
+import { FILES_MAX, Setup } from "../../../lib/setup/mod.ts";
+import { runChild } from "../../helper/child.ts";
+
+const { agent } = await loadProfile({ profilesDir: "/nonexistent" }, "claude");
+
+async function makeHome(files: Record<string, string>) {
+  const home = await Deno.realPath(await Deno.makeTempDir());
+  const at = (path: string) => join(home, path);
+  for (const [path, text] of Object.entries(files)) {
+    await Deno.mkdir(dirname(at(path)), { recursive: true });
+    await Deno.writeTextFile(at(path), text);
+  }
+  const read = () =>
+    Setup.read("claude", agent!.setup!, { home, repository: "/nowhere", refOf: () => undefined });
+  const reasons = async () => {
+    const { files, leftOut } = await read();
+    return { files: files.map(({ path }) => path), left: leftOut.map(({ path, reason }) => [path, reason]) };
+  };
+  return { home, at, read, reasons, [Symbol.asyncDispose]: () => Deno.remove(home, { recursive: true }) };
+}
+
+Deno.test("no link is followed out of the folder, and no device or pipe is read", async () => {
+  await using place = await makeHome({
+    ".ssh/id_ed25519": "PRIVATE",
+    "notes/NOTES.md": "PRIVATE",
+    ".claude/skills/a/SKILL.md": "a",
+  });
+  const { at, reasons } = place;
+  await Deno.symlink("../.ssh/id_ed25519", at(".claude/CLAUDE.md"));
+  await Deno.symlink(at("notes"), at(".claude/commands"));
+  await Deno.symlink("a/SKILL.md", at(".claude/skills/inside.md"));
+  await Deno.symlink("a", at(".claude/skills/folder"));
+  await Deno.symlink("nothing", at(".claude/skills/broken"));
+  await Deno.symlink("/proc/self/environ", at(".claude/skills/proc"));
+  await Deno.symlink(".ssh/id_ed25519", at(".claude.json"));
+  assertEquals((await runChild("mkfifo", { args: [at(".claude/skills/pipe")] })).code, 0);
+  assertEquals(await reasons(), {
+    files: [".claude/skills/a/SKILL.md", ".claude/skills/inside.md"],
+    left: [
+      [".claude.json", "a link"],
+      [".claude/CLAUDE.md", "a link that leads out of its folder"],
+      [".claude/commands", "a link that leads out of its folder"],
+      [".claude/skills/broken", "a link to nothing"],
+      [".claude/skills/folder", "a link to a folder"],
+      [".claude/skills/pipe", "not a regular file"],
+      [".claude/skills/proc", "a link that leads out of its folder"],
+    ],
+  });
+});
+
+Deno.test(
+  "a file of another user stays, and a folder of another user, or one that everyone may write to, is refused",
+  {
+    ignore: Deno.uid() !== 0,
+  },
+  async () => {
+    await using place = await makeHome({ ".claude/CLAUDE.md": "mine", ".claude/agents/theirs.md": "theirs" });
+    const { at, read, reasons } = place;
+    await Deno.chown(at(".claude/agents/theirs.md"), 65534, 65534);
+    assertEquals(await reasons(), {
+      files: [".claude/CLAUDE.md"],
+      left: [[".claude/agents/theirs.md", "belongs to another user"]],
+    });
+    await Deno.chmod(at(".claude"), 0o777);
+    await assertRejects(read, SbxError, `everyone may write to ${at(".claude")}`);
+    await Deno.chmod(at(".claude"), 0o755);
+    await Deno.chown(at(".claude"), 65534, 65534);
+    const error = await assertRejects(read, SbxError, "belongs to another user");
+    assertEquals(error.code, "agent.setup_foreign");
+  },
+);
+
+Deno.test("big files stay, and too many files are refused", async () => {
+  await using place = await makeHome({
+    ".claude/CLAUDE.md": "x".repeat(1024 * 1024 + 1),
+    ".claude/skills/a/node_modules/x/index.js": "1",
+    ".claude/skills/a/.git/config": "1",
+    ".claude/settings.json": "{ not json",
+  });
+  const { at, read, reasons } = place;
+  await Deno.mkdir(at(`.claude/skills/${"d/".repeat(20)}`), { recursive: true });
+  const { files, left } = await reasons();
+  assertEquals(files, []);
+  assertEquals(left.map(([path, reason]) => [path.split("/").at(-1), reason]), [
+    ["CLAUDE.md", "over 1048576 bytes"],
+    [".git", "not written by you"],
+    ["node_modules", "not written by you"],
+    ["d", "below 16 folders"],
+    ["settings.json", "cannot be read as json"],
+  ]);
+  await Deno.mkdir(at(".claude/agents"));
+  for (let each = 0; each <= FILES_MAX; each++) await Deno.writeTextFile(at(`.claude/agents/${each}.md`), "");
+  const error = await assertRejects(read, SbxError, `${FILES_MAX} files`);
+  assertEquals(error.code, "agent.setup_limit");
+});
+
+Deno.test("settings that would change a reader's objects, or nest without end, stay", async () => {
+  for (
+    const text of [
+      '{"__proto__": {"hooks": {}}}',
+      '{"\\u005f_proto__": {"hooks": {}}}',
+      `${'{"a":'.repeat(200)}1${"}".repeat(200)}`,
+      `// "\n${"[".repeat(50_000)}`,
+    ]
+  ) {
+    await using place = await makeHome({ ".claude/settings.json": text });
+    assertEquals(await place.reasons(), {
+      files: [],
+      left: [[".claude/settings.json", "cannot be read as json"]],
+    });
+  }
+  assert(!("hooks" in {}));
+});
+
+Deno.test("what is read is what goes: a file that changes after it was shown does not", async () => {
+  await using place = await makeHome({ ".claude/CLAUDE.md": "shown" });
+  const setup = await place.read();
+  await Deno.writeTextFile(place.at(".claude/CLAUDE.md"), "swapped");
+  const files = await setup.render({ place: "/root/x", forced: {}, approved: new Set() });
+  assertEquals(files.map(({ bytes }) => new TextDecoder().decode(bytes)), ["shown"]);
+});
