@@ -11,6 +11,7 @@ import { type Agent, bootAssets, PROMPT } from "../../../lib/config/profile/mod.
 import { sourcesOf } from "../../../lib/repo/mod.ts";
 import { agentOf, chooseBefore, continued, runningJob, vmsOnFolder, wake } from "./agent_again.ts";
 import { AGENT_FILE_COMMANDS } from "./agent_add.ts";
+import { chooseSetup, requireSetupFor, SETUP, SETUP_OPTIONS } from "./agent_setup.ts";
 import { awaitRacers, makeRacers } from "./agent_race.ts";
 import { compare, COMPARED_MAX, formatChoice, formatCompared, TEST_SECONDS } from "./compare.ts";
 import { chooseModel } from "./agent_model.ts";
@@ -81,6 +82,7 @@ const RUN: Command = {
     },
     { name: "build", about: "build the agent's image without a question if it is missing" },
     ...BRING_OPTIONS,
+    ...SETUP_OPTIONS,
     { name: "live", about: "give the VM the folder itself, read-write, with masks (docs/guides/live.md)" },
     JSON_OPTION,
   ],
@@ -96,6 +98,7 @@ const RUN: Command = {
     "sbx agent run opencode . --model ollama/qwen3-coder",
     "sbx agent run gemini . -- --debug",
     "sbx agent claude . --credential work",
+    "sbx agent claude . --with-setup",
   ],
   run,
 };
@@ -126,6 +129,7 @@ export const command: CommandGroup = {
       examples: ["sbx agent attach claude-project"],
       run: attachTo,
     },
+    SETUP,
     ...AGENT_FILE_COMMANDS,
   ],
 };
@@ -144,6 +148,7 @@ async function run(args: Arguments): Promise<number> {
   if (args.has("continue") && args.has("new")) {
     throw usageError(RUN, "--continue and --new exclude each other");
   }
+  requireSetupFor(RUN, args);
   const env = parseEnv(RUN, args.list("env"));
   const chosen = await chooseModel(asked, args.text("model"));
   const { profile } = chosen;
@@ -154,21 +159,25 @@ async function run(args: Arguments): Promise<number> {
   const folder = args.has("live")
     ? await Deno.realPath(dir).catch(() => resolve(dir))
     : (await sourcesOf(dir))[0].dir;
+  const chooseOwn = () => chooseSetup(client, asked, { folder, dir, key }, args);
   if (racing !== undefined) {
+    const setup = await chooseOwn();
     await requireImage(profile, args.has("build"));
-    const what = { ...chosen, dir, key, env, credentials };
+    const what = { ...chosen, dir, key, env, credentials, setup };
     return await race(client, racing, what, [...chosen.words, ...args.program ?? []], args);
   }
   const before = chooseBefore(await vmsOnFolder(client, asked, folder), folder, args);
   const more = [...chosen.words, ...args.program ?? []];
   let [vm, job]: [AgentVm?, Job?] = [];
   if (before) {
+    if (args.has("with-setup")) note(`sbx: ${before.name} keeps the setup that it has; --new takes yours`);
     vm = await wake(client, before);
     const agent = await agentProfile(agentOf(before));
     job = await goOn(client, agent, vm, { task, more });
   } else {
+    const setup = await chooseOwn();
     await requireImage(profile, args.has("build"));
-    vm = await createVm(client, { ...chosen, dir, key, env, credentials }, args);
+    vm = await createVm(client, { ...chosen, dir, key, env, credentials, setup }, args);
     job = await start(client, profile.agent, vm, { task, more });
   }
   if (isDetached) {

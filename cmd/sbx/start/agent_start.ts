@@ -23,6 +23,7 @@ import {
 } from "../../../lib/config/profile/mod.ts";
 import { completeVm, diskOf, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
 import { bringFolder, bringLiveFolder, formatBrought, formatLive, VmGuest } from "../files/repository.ts";
+import { type ChosenSetup, putSetup } from "./agent_setup_put.ts";
 
 /** A profile with the command of its agent. */
 export type AgentProfile = Profile & { agent: Agent };
@@ -36,7 +37,7 @@ export interface AgentVm {
 }
 
 /** Words after `sbx agent` that name no agent, and that no agent may have as its id. */
-export const SUBCOMMANDS = ["run", "list", "attach", "add", "sign", "remove"];
+export const SUBCOMMANDS = ["run", "list", "attach", "add", "sign", "remove", "setup"];
 
 /** Most characters of a VM's name, without the number after it. */
 const NAME_MAX = 40;
@@ -130,7 +131,7 @@ function keyHint(provider: string, others: readonly CredentialView[]): string {
  */
 export async function createVm(
   client: Client,
-  { profile, dir, key, model, services, env, credentials, ...what }: {
+  { profile, dir, key, model, services, env, credentials, setup, ...what }: {
     profile: AgentProfile;
     dir: string;
     key?: CredentialView;
@@ -139,6 +140,8 @@ export async function createVm(
     /** name of the VM; default `--name`, else a free one */
     name?: string;
     env?: Record<string, string>;
+    /** the person's own configuration of the agent */
+    setup?: ChosenSetup;
   } & Pick<CreateRequest, "credentials">,
   args: Arguments,
 ): Promise<AgentVm> {
@@ -170,7 +173,8 @@ export async function createVm(
         model,
       }),
     };
-    await writeFiles(new VmGuest(client, name), files);
+    if (!setup) await writeFiles(new VmGuest(client, name), files);
+    else await putSetup(client, name, await setup.setup.render({ place, forced: files, ...setup }));
     return place;
   });
   return { id: created.id, name, place };
