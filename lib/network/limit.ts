@@ -3,6 +3,7 @@
  * guests and upstreams.
  */
 import { timeLimit } from "../base/time/mod.ts";
+import { HELD_MS } from "../policy/ask/mod.ts";
 
 /** Longest head of a request or a response with all its fields, in `bytes`. */
 export const HEAD_MAX = 64 * 1024;
@@ -92,6 +93,8 @@ export interface NetTimeouts {
   response: number;
   /** `100 Continue` of an upstream, before a body that was announced goes out without it: as long as clients wait */
   proceed: number;
+  /** answer to a guest whose request waits for a person, who is still asked: less than clients wait */
+  held: number;
   /** end of a model's answer whose client is gone, for its counts: then it counts as much as it could */
   linger: number;
   /** next request on an idle connection to an upstream */
@@ -112,6 +115,7 @@ export const TIMEOUTS: Readonly<NetTimeouts> = {
   connect: timeLimit(15_000),
   response: timeLimit(600_000),
   proceed: timeLimit(1_000),
+  held: HELD_MS,
   linger: timeLimit(120_000),
   idle: 60_000,
   relay: 3_600_000,

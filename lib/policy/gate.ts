@@ -70,9 +70,15 @@ export interface Gate {
    *
    * @param signal denies the event while a person is asked
    * @param waits called when a person is asked
+   * @param heldMs `ms` after which the event is refused while the person is still asked, if it can be sent again
    * @throws {SbxError} `ledger.unavailable`: an event that cannot be recorded must not happen
    */
-  decide(draft: Draft, signal?: AbortSignal, waits?: (ask: Ask) => void): Promise<Passage>;
+  decide(
+    draft: Draft,
+    signal?: AbortSignal,
+    waits?: (ask: Ask) => void,
+    heldMs?: number,
+  ): Promise<Passage>;
   /**
    * True when a rule reads a part of events: a family (`model`) or a path (`http.request.body`). Bytes that hide that
    * part are then refused by a guard.

@@ -30,18 +30,19 @@ export async function unansweredOf(
   { name, session }: { name: string; session: string },
   refused: readonly RefusedEvent[],
 ): Promise<Unanswered[]> {
-  const [{ asks }, expired] = await Promise.all([
-    client.json<AskList>("GET", "/asks"),
-    Promise.all(
-      refused.slice(0, SHOWN_MAX).map(async ({ event_id, subject }): Promise<Unanswered[]> => {
-        const path = `/sessions/${segment(session)}/events/${segment(event_id)}/why`;
-        const { decision } = await client.json<WhyResult>("GET", path);
-        if (decision?.answered?.status !== "expired") return [];
-        const { id: rule_id } = decision.rule;
-        return [{ subject, rule_id, event_id, commands: [`sbx why ${event_id} ${name}`] }];
-      }),
-    ),
-  ]);
+  const { asks } = await client.json<AskList>("GET", "/asks");
+  const expired = await Promise.all(
+    refused.slice(0, SHOWN_MAX).map(async ({ event_id, subject }): Promise<Unanswered[]> => {
+      const path = `/sessions/${segment(session)}/events/${segment(event_id)}/why`;
+      const { decision } = await client.json<WhyResult>("GET", path);
+      const { answered, rule } = decision ?? {};
+      // One whose program was answered first may wait for a person yet.
+      const waits = asks.some(({ ask_id }) => ask_id === answered?.ask_id);
+      if (answered?.status !== "expired" || waits) return [];
+      const commands = [`sbx why ${event_id} ${name}`];
+      return [{ subject, rule_id: rule!.id, event_id, commands }];
+    }),
+  );
   const waiting = asks.filter(({ session_id }) => session_id === session).slice(0, SHOWN_MAX);
   return [
     ...waiting.map(({ ask_id, event_id, event_type, subject, rule_id, covers_host }): Unanswered => ({

@@ -1,6 +1,7 @@
 import { canonicalHost, isHostZone, isPrivateHost, plainHost } from "../../base/address/mod.ts";
 import { guestErrorBody, SbxError } from "../../base/error/mod.ts";
 import { type Decision, type Draft, type Gate, guestLine } from "../../policy/mod.ts";
+import { HELD_MS } from "../../policy/ask/mod.ts";
 import { type DnsAnswer, DnsCache, ResolvedAddresses } from "./cache.ts";
 import { PacketError } from "./guard.ts";
 import {
@@ -35,6 +36,8 @@ export interface DnsOptions {
   cacheLimits?: Partial<CacheLimits>;
   /** timeout of one try at a resolver in `ms` */
   tryMs?: number;
+  /** `ms` after which a query of the guest that waits for a person is answered */
+  heldMs?: number;
 }
 
 /** Encodes an answer for a client. */
@@ -57,12 +60,14 @@ export class DnsService {
   readonly #cache: DnsCache;
   readonly #resolvers: ResolverClient;
   readonly #overrides?: Overrides;
+  readonly #heldMs: number;
   readonly #addresses = new ResolvedAddresses();
   /** pending queries by client and bytes: a client that repeats a query, also over TCP, waits for the same answer */
   readonly #pending = new Map<string, Promise<Reply>>();
 
-  constructor({ gate, resolvers, overrides, cacheLimits, tryMs }: DnsOptions) {
+  constructor({ gate, resolvers, overrides, cacheLimits, tryMs, heldMs = HELD_MS }: DnsOptions) {
     this.#gate = gate;
+    this.#heldMs = heldMs;
     this.#cache = new DnsCache(cacheLimits);
     this.#resolvers = new ResolverClient(resolvers, tryMs);
     this.#overrides = overrides;
@@ -175,7 +180,13 @@ export class DnsService {
   /** Decides on a question, then answers it. @throws {SbxError} `ledger.unavailable`: without its record nothing is sent */
   async #resolve(question: DnsQuestion, client: DnsClient, actor: Actor): Promise<Resolution> {
     const local = this.#answerLocally(question);
-    const passage = await this.#gate.decide(draftOf(question, client, actor, local));
+    const draft = draftOf(question, client, actor, local);
+    const passage = await this.#gate.decide(
+      draft,
+      undefined,
+      undefined,
+      actor === "vm" ? this.#heldMs : undefined,
+    );
     if (!passage.allowed) return { blocked: passage.decision };
     const { qname, qtype } = passage.event.dns!.request;
     const isSame = qname === qnameOf(question.name) && qtype === question.type;
@@ -243,7 +254,10 @@ function addressesOf(records: readonly DnsRecord[]): string[] {
 function replyOf(resolution: Resolution): DnsReply {
   if ("answer" in resolution) return resolution.answer;
   if ("blocked" in resolution) {
-    return { rcode: "NXDOMAIN", error: { code: EDE.BLOCKED, text: guestLine(resolution.blocked) } };
+    const { blocked } = resolution;
+    // A name that does not exist is kept by clients, and a failure is looked up again.
+    const rcode = blocked.answered?.open ? "SERVFAIL" : "NXDOMAIN";
+    return { rcode, error: { code: EDE.BLOCKED, text: guestLine(blocked) } };
   }
   return { rcode: "SERVFAIL", error: resolution.failed };
 }

@@ -49,6 +49,8 @@ export interface BlockReply {
 export interface Outlet {
   /** ends the wait for a person's answer when the client is gone */
   readonly signal: AbortSignal;
+  /** `ms` after which a client that waits for a person is answered; absent: it waits as long as the person is asked */
+  readonly heldMs?: number;
   /** Sends `100 Continue` to a client that waits for it; until then its body is not read. */
   proceed?(): Promise<void>;
   /** Sends a whole response. @param declared `content-length` of a response to HEAD, or without a body */

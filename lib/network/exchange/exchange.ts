@@ -99,7 +99,7 @@ export class HttpExchange {
     const request = await this.#describe(captured);
     const unreadable = requestRefusal(this.#context, request.draft, request);
     if (unreadable) return await this.#refuse(unreadable, request);
-    const passage = await this.#context.gate.decide(request.draft, this.#outlet.signal);
+    const passage = await this.#decide(request.draft);
     if (!passage.allowed) return await this.#refuse(passage.decision, request);
     this.#passage = passage;
     await this.#continue(passage, request);
@@ -230,10 +230,9 @@ export class HttpExchange {
     await this.#outlet.proceed?.();
     const request = await this.#describe(captured);
     request.draft = labelled(request.draft, { event_id: announcement.event.common.event_id });
-    const { gate } = this.#context;
     const refusal = requestRefusal(this.#context, request.draft);
     if (refusal) throw new SentAnew(() => this.#refuse(refusal, request));
-    const passage = await gate.decide(request.draft, this.#outlet.signal);
+    const passage = await this.#decide(request.draft);
     if (!passage.allowed) throw new SentAnew(() => this.#refuse(passage.decision, request));
     this.#passage = passage;
     if (passage.decision.rewrites.length > 0) throw new SentAnew(() => this.#continue(passage, request));
@@ -288,7 +287,14 @@ export class HttpExchange {
     const plain = await modelBodyOf(head, body, rewritten);
     this.#tap = new ModelTap(gate, call);
     const scrub = (text: string, isCut?: boolean) => broker.scrub(text, isCut);
-    return await this.#tap.decide(this.#by, plain, scrub, this.#outlet.signal);
+    const { signal, heldMs } = this.#outlet;
+    return await this.#tap.decide(this.#by, plain, scrub, signal, heldMs);
+  }
+
+  /** Decides on a request; its client is answered while a person is still asked. */
+  #decide(draft: Draft): Promise<Passage> {
+    const { signal, heldMs } = this.#outlet;
+    return this.#context.gate.decide(draft, signal, undefined, heldMs);
   }
 
   /** Refuses a request that policy had allowed. */

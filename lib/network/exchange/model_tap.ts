@@ -56,6 +56,7 @@ export class ModelTap implements ResponseTap {
     { bytes, fault: missing }: ModelBody,
     scrub: Scrub,
     signal: AbortSignal,
+    heldMs?: number,
   ): Promise<ModelVerdict | undefined> {
     const rulesRead = this.#gate.reads("model"), { countsModels } = this.#gate;
     const read = this.#readRequest(bytes, missing, scrub, rulesRead || countsModels);
@@ -67,7 +68,7 @@ export class ModelTap implements ResponseTap {
     }
     const draft: Draft = { ...read.draft, common: { ...read.draft.common, ...by }, ...(bill && { bill }) };
     if (fault !== undefined) return { allowed: false, decision: this.#gate.refuse(draft, refusalOf(fault)) };
-    const passage = await this.#gate.decide(draft, signal);
+    const passage = await this.#gate.decide(draft, signal, undefined, heldMs);
     const { allowed, event, decision } = passage;
     if (!allowed) return { allowed, decision };
     this.#passage = passage;

@@ -1,5 +1,6 @@
 import { guestErrorBody, type SbxError, statusOf } from "../../base/error/mod.ts";
-import { type Decision, guestRefusal } from "../../policy/mod.ts";
+import { plain } from "../../base/print/mod.ts";
+import { askCommandOf, type Decision, guestLine, guestRefusal } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import type { Outlet } from "../exchange/context.ts";
 import { ClientLost } from "../fault.ts";
@@ -15,6 +16,10 @@ export interface OutletOptions {
   alive: boolean;
   /** timeout of each write in `ms` */
   idleMs: number;
+  /** `ms` after which a client that waits for a person is answered */
+  heldMs?: number;
+  /** `accept` of the request: a client that wants text gets refusals as text */
+  accept?: string;
   signal: AbortSignal;
   /** called when the client goes away */
   onGone(): void;
@@ -79,10 +84,27 @@ export class GuestOutlet implements Outlet {
     this.#connection.deadline.off();
   }
 
+  /** Git has no time-out, and does not try again. */
+  get heldMs(): number | undefined {
+    return this.blockReply ? undefined : this.#options.heldMs;
+  }
+
   sendBlock(decision: Decision): Promise<void> {
     const reply = this.blockReply?.(decision);
     if (reply) return this.sendWhole(reply.status, reply.headers, reply.body);
-    return this.sendJson(403, guestRefusal(decision));
+    const ask = askCommandOf(decision);
+    const refusal = { ...guestRefusal(decision), ...(ask !== undefined && { ask }) };
+    // Clients try again after 503, and not after 403.
+    const status = decision.answered?.open ? 503 : 403;
+    const more: Header[] = refusal.retry_after === undefined
+      ? []
+      : [["retry-after", `${refusal.retry_after}`]];
+    if (!wantsText(this.#options.accept)) return this.sendJson(status, refusal, more);
+    const line = decision.answered?.open || ask === undefined
+      ? guestLine(decision)
+      : `${guestLine(decision)}: ${ask}`;
+    const body = new TextEncoder().encode(`sbx: ${plain(line)}\n`);
+    return this.sendWhole(status, [["content-type", "text/plain; charset=utf-8"], ...more], body);
   }
 
   sendError(error: SbxError): Promise<void> {
@@ -90,9 +112,9 @@ export class GuestOutlet implements Outlet {
   }
 
   /** Sends a response of sbx, as JSON. */
-  sendJson(status: number, record: unknown): Promise<void> {
+  sendJson(status: number, record: unknown, more: readonly Header[] = []): Promise<void> {
     const body = new TextEncoder().encode(JSON.stringify(record) + "\n");
-    return this.sendWhole(status, [["content-type", "application/json"]], body);
+    return this.sendWhole(status, [["content-type", "application/json"], ...more], body);
   }
 
   begin(status: number, headers: readonly Header[], length: number | undefined): void {
@@ -197,3 +219,8 @@ const REASONS: Record<number, string> = {
   503: "Service Unavailable",
   504: "Gateway Timeout",
 };
+
+/** True for an `accept` that names a kind of text and no JSON, as that of browsers and fetchers of pages does. */
+function wantsText(accept = ""): boolean {
+  return /\btext\//i.test(accept) && !/json/i.test(accept);
+}

@@ -20,7 +20,7 @@ import { ClientLost, ConnectionLost, MessageFault } from "../fault.ts";
 import { HEAD_MAX, type NetTimeouts, REFUSED_BODY_MAX } from "../limit.ts";
 import { type BodySource, keepsAlive, requestFraming, WireBody } from "../message/body.ts";
 import { headEnd, parseRequestHead, type RequestHead, splitTarget } from "../message/head.ts";
-import { dropHopByHop, dropImitations } from "../message/header.ts";
+import { dropHopByHop, dropImitations, headerValue } from "../message/header.ts";
 import type { NamePort } from "../interface/mod.ts";
 import { EXTENSIONS, upgradeOf } from "../websocket/mod.ts";
 import { GuestOutlet } from "./guest_outlet.ts";
@@ -92,6 +92,8 @@ export class GuestHttp {
       old: head.old,
       alive: keepsAlive(head),
       idleMs: timeouts.body,
+      heldMs: timeouts.held,
+      accept: headerValue(head.headers, "accept"),
       signal: this.#gone.signal,
       onGone: () => this.#gone.abort(),
       ...(request.expects && { expects: true }),

@@ -2,6 +2,16 @@
 
 /** `s` after which an unanswered ask is a denial, unless its rule has `ask_timeout`. */
 export const ASK_TIMEOUT = 60;
+/** `ms` after which a guest whose event waits is answered, where it can send the event again: less than clients wait. */
+export const HELD_MS = 12_000;
+/** `s` from its beginning that an ask stays after its guest was answered, unless its rule has `ask_timeout`. */
+export const ASK_OPEN = 600;
+/** `ms` that an answer once holds for an event that is to be sent again. */
+export const RETRY_MS = 600_000;
+/** Most asks of one scope that wait for a next try alone, and most tries that one answer is kept for. */
+export const LEFT_MAX = 3;
+/** `s` that a guest is to wait before it sends such an event again. */
+export const RETRY_AFTER = 10;
 /** Longest `ask_timeout` of a rule, in `s`. */
 export const ASK_TIMEOUT_MAX = 86_400;
 /** Most pending asks; further ones are denied at once. */

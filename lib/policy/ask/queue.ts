@@ -3,7 +3,15 @@ import { SbxError } from "../../base/error/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import { type Answered, applyAnswer, type Decision, subjectLine } from "../decision/mod.ts";
 import type { Layer } from "../engine/rule_term.ts";
-import { APPROVAL_MINUTES_MAX, ASK_TIMEOUT, ASKS_MAX, SUBJECT_MAX } from "./limit.ts";
+import {
+  APPROVAL_MINUTES_MAX,
+  ASK_OPEN,
+  ASK_TIMEOUT,
+  ASKS_MAX,
+  LEFT_MAX,
+  RETRY_MS,
+  SUBJECT_MAX,
+} from "./limit.ts";
 import type { AnsweredBy, Ask, AskAnswer, KeptAsk } from "./schema.ts";
 import { type AskScope, joins, noReach, notBelow, scopeOf } from "./scope.ts";
 import type { AskRecord } from "../decision/decision.ts";
@@ -37,11 +45,15 @@ interface Pending {
   waiter?: Waiter;
   /** of events that wait for the same answer */
   joined?: Waiter[];
+  /** contents of events that its guest was answered about, without an answer of a person: each may be sent again */
+  left?: string[];
 }
 
 /** Whatever is held until an ask is answered. */
 interface Waiter {
   eventId: string;
+  /** {@linkcode contentOf} its event */
+  content: string;
   /** a request, which the guest can send again, and which the next one like it can be compared with */
   canRepeat: boolean;
   settle(answered: Answered): void;
@@ -101,24 +113,24 @@ export class AskQueue {
     if (earlier) return applyAnswer(decision, earlier);
     const { event_id, enforceability } = event.common;
     const canRepeat = enforceability !== "observe_only" && isWhole(shown);
-    const left = [...this.#pending.values()].find((each) =>
-      each.key === scope?.key && each.content === content && !each.waiter
-    );
+    const alike = [...this.#pending.values()].filter(({ key }) => scope && key === scope.key);
+    const left = alike.find((each) => each.content === content && !each.waiter);
     if (scope && left) {
       const answered = await new Promise<Answered>((settle) => {
-        left.waiter = { eventId: event_id, canRepeat, settle };
+        left.waiter = { eventId: event_id, content, canRepeat, settle };
         waits?.(left.ask);
       });
       return applyAnswer(decision, answered);
     }
-    const same = joins(event) && [...this.#pending.values()].find(({ key }) => key === scope?.key);
-    if (scope && same) {
+    const same = joins(event) ? alike[0] : undefined;
+    if (same) {
       const answered = await new Promise<Answered>((settle) => {
-        (same.joined ??= []).push({ eventId: event_id, canRepeat, settle });
+        (same.joined ??= []).push({ eventId: event_id, content, canRepeat, settle });
         waits?.(same.ask);
       });
       return applyAnswer(decision, answered);
     }
+    this.#dropLeft(alike);
     if (this.#closed || this.#pending.size >= ASKS_MAX) {
       const remedy = this.#closed
         ? "the VM stops or is stopped, so no person can be asked"
@@ -142,7 +154,7 @@ export class AskQueue {
     const expires_at = new Date(now + timeout * 1000).toISOString();
     const ask: Ask = { ...identityOf(asked, content), ...asked, expires_at, status: "pending" };
     const answered = await new Promise<Answered>((settle) => {
-      const waiter = { eventId: event_id, canRepeat, settle };
+      const waiter = { eventId: event_id, content, canRepeat, settle };
       const { host, method, path } = scope?.wide ?? {};
       const keys = {
         key: scope?.key,
@@ -195,11 +207,60 @@ export class AskQueue {
       for (const other of [...this.#pending.values()]) {
         if (keysOf(other).includes(key)) this.#end(other.ask.ask_id, status, answer, answeredBy);
       }
-    } else if (!pending.waiter && pending.key !== undefined) {
-      const expires = Date.parse(pending.ask.expires_at);
-      this.#single.set(singleKey(pending.key, pending.content), { answered, until: expires });
+    } else if (pending.key !== undefined) {
+      this.#keepForLeft(pending, answered);
     }
     return pending.ask;
+  }
+
+  /** Keeps an answer once for the events that are to be sent again. */
+  #keepForLeft({ ask, key, content, waiter, joined = [], left }: Pending, answered: Answered): void {
+    const until = Math.max(Date.parse(ask.expires_at), left ? this.#now() + RETRY_MS : 0);
+    const contents = new Set([...waiter ? [] : [content], ...left ?? []]);
+    // These have the answer now.
+    for (const each of [waiter, ...joined]) if (each) contents.delete(each.content);
+    for (const each of contents) this.#single.set(singleKey(key!, each), { answered, until });
+  }
+
+  /**
+   * Answers the guest about an event that still waits, before its client gives up. The ask stays for the person, and for
+   * the next event that is equal; one that cannot be recognized goes on waiting.
+   *
+   * @param extend gives the person longer: the ask has the default deadline
+   */
+  leave(eventId: string, extend: boolean): void {
+    const isOf = (waiter?: Waiter) => waiter?.eventId === eventId;
+    const pending = [...this.#pending.values()].find(({ waiter, joined }) =>
+      isOf(waiter) || joined?.some(isOf)
+    );
+    if (!pending || pending.key === undefined) return;
+    const { waiter, joined = [] } = pending;
+    const gone = isOf(waiter) ? waiter! : joined.find(isOf)!;
+    if (!gone.canRepeat) return;
+    if (gone === waiter) pending.waiter = joined.shift();
+    else pending.joined = joined.filter((each) => each !== gone);
+    const isFirst = pending.left === undefined;
+    pending.left = [...pending.left ?? [], gone.content].slice(-LEFT_MAX);
+    if (isFirst && extend) this.#extend(pending);
+    gone.settle({ ...this.#unanswered(pending), open: true });
+  }
+
+  /** Moves the deadline of an ask whose guest was answered. */
+  #extend(pending: Pending): void {
+    const { ask, timer } = pending;
+    const until = Date.parse(ask.created_at) + ASK_OPEN * 1000;
+    clearTimeout(timer);
+    ask.expires_at = new Date(until).toISOString();
+    pending.timer = setTimeout(() => this.#end(ask.ask_id, "expired"), until - this.#now());
+    this.#options.onAsk?.(ask);
+  }
+
+  /** Makes room among asks of one scope that no event waits for: a client that changes its request at each try leaves one each. */
+  #dropLeft(alike: readonly Pending[]): void {
+    const left = alike.filter((each) => each.left && !each.waiter && !each.joined?.length);
+    for (const { ask } of left.slice(0, Math.max(0, left.length + 1 - LEFT_MAX))) {
+      this.#end(ask.ask_id, "expired");
+    }
   }
 
   /** Takes back the ask about an event that nothing waits for any more; while the asks are held, it waits for the next one. */
@@ -219,7 +280,11 @@ export class AskQueue {
       return;
     }
     if (this.#isHeld && canStay(pending)) this.#leave(pending);
-    else this.#end(pending.ask.ask_id, "expired");
+    // Its guest was answered once already, and may come back again.
+    else if (pending.left) {
+      pending.waiter?.settle(this.#unanswered(pending));
+      pending.waiter = undefined;
+    } else this.#end(pending.ask.ask_id, "expired");
   }
 
   /** From here on the VM's connections end without the will of their programs. */

@@ -3,6 +3,7 @@ import type { z } from "zod";
 import type { Event, Finding } from "../../event/mod.ts";
 import type { Rule } from "../engine/rule.ts";
 import type * as schema from "./schema.ts";
+import { RETRY_AFTER } from "../ask/limit.ts";
 import type { AnsweredBy, Ask, AskAnswer } from "../ask/schema.ts";
 import { ASK_USER } from "../../base/error/mod.ts";
 import { objectOf } from "../../base/object/mod.ts";
@@ -84,14 +85,18 @@ export function afterAsk(decision: Decision, record: AskRecord): Decision {
 }
 
 /** `allowed by a person at 2026-01-01T00:00:00.000Z, for 10 minutes`, or that no answer came. */
-export function answerLine({ status, at, waited_ms, by, ...scope }: Answered): string {
+export function answerLine({ status, at, waited_ms, by, open, ...scope }: Answered): string {
+  if (open) {
+    return `${unanswered(waited_ms)}, so its program was answered at ${at}; ${staysOpen(scope.ask_id)}`;
+  }
   if (status === "expired") {
     return `${unanswered(waited_ms)}; it counted as denied at ${at}`;
   }
   return `${status} by ${nameOf(by)} at ${at}, ${reachOf(scope)}`;
 }
 
-function remedyAfter({ status, at, waited_ms, by, ...scope }: Answered): string {
+function remedyAfter({ status, at, waited_ms, by, open, ...scope }: Answered): string {
+  if (open) return `${unanswered(waited_ms)}: ${staysOpen(scope.ask_id)}`;
   const again = "when it is tried again, sbx asks lists it and sbx allow ASK lets it pass";
   if (status === "expired") return `${unanswered(waited_ms)}: ${again}`;
   const denied = `${nameOf(by)} denied it at ${at}`;
@@ -119,6 +124,10 @@ function reachOf(
   return scope === "session" ? `${where}for the session (${ask_id})` : "once";
 }
 
+function staysOpen(askId: string): string {
+  return `the ask stays open for the next try: sbx allow ${askId}, or sbx deny ${askId}`;
+}
+
 function unanswered(waitedMs: number): string {
   const seconds = Math.round(waitedMs / 1000);
   return `no one answered within ${seconds} s`;
@@ -126,22 +135,39 @@ function unanswered(waitedMs: number): string {
 
 // A refusal as its guest gets it: the whole record is for people on the host.
 
+/** Command of the guest by which a program asks for access (cmd/guest/ask). */
+const ASK_COMMAND = "sbx-ask HOST --why TEXT";
+
 /** Refusal for a guest: no file, no line, no value of other rules, and no advice to change a rule. */
 export interface GuestRefusal {
   /** for the guest's user: `sbx why` shows the record */
   event_id: string;
-  decision: "block";
+  /** ask: no one has answered yet, and the next try may pass */
+  decision: "block" | "ask";
+  /** of an ask that is open */
+  ask_id?: string;
+  /** `s` until the next try; of an ask that is open */
+  retry_after?: number;
   rule: { id: string; reason: string };
   /** next step for the program in the guest */
   hint: string;
 }
 
+/** The command that asks for access, for a refusal by a rule of the profile or for want of one; no other can be asked about. */
+export function askCommandOf({ answered, rule }: Decision): string | undefined {
+  const mayAsk = (rule.layer === "profile" || rule.layer === "none") && !isGuard(rule.id) &&
+    answered?.status !== "denied";
+  return mayAsk ? ASK_COMMAND : undefined;
+}
+
 /** The part of a denial that its guest receives. */
 export function guestRefusal(decision: Decision): GuestRefusal {
-  const { event_id, rule } = decision;
+  const { event_id, rule, answered } = decision;
   return {
     event_id,
-    decision: "block",
+    ...answered?.open
+      ? { decision: "ask", ask_id: answered.ask_id, retry_after: RETRY_AFTER }
+      : { decision: "block" },
     rule: { id: rule.id, reason: rule.reason ?? rule.name },
     hint: hintFor(decision),
   };
@@ -155,13 +181,17 @@ export function guestLine(decision: Decision): string {
     : isGuard(rule.id)
     ? ` ("${rule.id}")`
     : ` (rule "${rule.id}")`;
-  return `blocked by policy: ${rule.reason}${by}; ${hint}`;
+  const outcome = decision.answered?.open ? "waits for approval" : "blocked";
+  return `${outcome} by policy: ${rule.reason}${by}; ${hint}`;
 }
 
 /** Advice of a guard is written for the guest: it names what makes the bytes readable, never a rule. */
 function hintFor({ answered, remedy, rule }: Decision): string {
   if (isGuard(rule.id)) return remedy ?? ASK_USER;
   if (answered?.status === "denied") return "your user denied it";
+  if (answered?.open) {
+    return `your user has not answered ${answered.ask_id} yet: try again, or say why: ${ASK_COMMAND}`;
+  }
   return answered?.status === "expired" ? `no one answered in time: ${ASK_USER}` : ASK_USER;
 }
 

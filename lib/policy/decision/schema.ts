@@ -42,6 +42,9 @@ export const Answered = z.strictObject({
     "the answer was for the whole host, the method at it, or the path and below",
   ),
   path: z.string().optional().describe("of an answer for a folder of the path"),
+  open: z.literal(true).optional().describe(
+    "the guest was answered before the person: the ask waits for the next event like it",
+  ),
   by: AnsweredBy.optional().describe("who answered"),
 });
 

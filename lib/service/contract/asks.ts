@@ -92,7 +92,8 @@ export class AskNotifier {
     if (type !== "ask") return;
     const ask = payload as Ask;
     if (ask.status !== "pending") return void this.#remove(ask.ask_id);
-    if (!this.#options.isOn()) return;
+    // The deadline of one that is shown has moved.
+    if (!this.#options.isOn() || this.#shown.has(ask.ask_id)) return;
     if (performance.now() - this.#last < INTERVAL_MS) return void this.#skipped++;
     this.#last = performance.now();
     const more = this.#skipped > 0 ? `\n${this.#skipped} more wait: sbx asks` : "";

@@ -175,11 +175,17 @@ export class SessionGate implements Gate {
     return this.#detector.counters();
   }
 
-  async decide(draft: Draft, signal?: AbortSignal, waits?: (ask: Ask) => void): Promise<EventPassage> {
+  async decide(
+    draft: Draft,
+    signal?: AbortSignal,
+    waits?: (ask: Ask) => void,
+    heldMs?: number,
+  ): Promise<EventPassage> {
     const complete = this.#complete(draft);
+    const asking = { signal, waits, heldMs };
     const passage = this.#budget
-      ? await this.#decideWithin(this.#budget, { event: complete, bill: draft.bill }, signal, waits)
-      : await this.#decide(complete, undefined, signal, waits);
+      ? await this.#decideWithin(this.#budget, { event: complete, bill: draft.bill }, asking)
+      : await this.#decide(complete, undefined, asking);
     if (passage.allowed) await this.#options.before?.(passage.event);
     return passage;
   }
@@ -188,13 +194,12 @@ export class SessionGate implements Gate {
   async #decideWithin(
     budget: Budget,
     { event: complete, bill }: { event: Event; bill: Bill | undefined },
-    signal: AbortSignal | undefined,
-    waits: ((ask: Ask) => void) | undefined,
+    asking: Asking,
   ): Promise<EventPassage> {
-    const reserved = await budget.reserve(complete, bill, signal);
+    const reserved = await budget.reserve(complete, bill, asking.signal);
     let passage: EventPassage | undefined;
     try {
-      passage = await this.#decide(complete, reserved?.limit, signal, waits);
+      passage = await this.#decide(complete, reserved?.limit, asking);
       if (passage.allowed) reserved?.take();
       return passage;
     } finally {
@@ -205,15 +210,14 @@ export class SessionGate implements Gate {
   async #decide(
     complete: Event,
     limit: Limit | undefined,
-    signal: AbortSignal | undefined,
-    waits: ((ask: Ask) => void) | undefined,
+    asking: Asking,
   ): Promise<EventPassage> {
     const rules = this.#rules;
     const { event, decision, decider, findings } = this.#evaluate(complete, limit);
     if (decision.decision !== "ask") return new EventPassage(this.#passages, { event, decision, findings });
     const shown = this.#redactor.event(event);
     const timeout = decider?.ask_timeout;
-    let answer = await askPerson(this.asks, event, decision, { timeout, shown, signal, waits });
+    let answer = await askPerson(this.asks, event, decision, { timeout, shown, ...asking });
     // The rules may have changed meanwhile, and no answer undoes a block.
     const later = rules === this.#rules ? undefined : this.#rules.policy.evaluate(complete).decision;
     if (later?.decision === "block") {
@@ -454,15 +458,21 @@ function recordRefusal(recorder: Recorder, redact: () => Event, error: SbxError)
   return error;
 }
 
+/** How an event waits for a person. */
+interface Asking {
+  /** takes the question back */
+  signal?: AbortSignal;
+  waits?(ask: Ask): void;
+  /** `ms` after which the event is refused while the person is still asked */
+  heldMs?: number;
+}
+
 /** Who is asked about an event, and how long. */
-interface AskPersonOptions {
+interface AskPersonOptions extends Asking {
   /** `s`; absent: the default */
   timeout?: number;
   /** the event with refs in place of secrets */
   shown: Event;
-  /** takes the question back */
-  signal?: AbortSignal;
-  waits?(ask: Ask): void;
 }
 
 /** Asks a person about an event, until its client goes away. */
@@ -470,17 +480,20 @@ async function askPerson(
   asks: AskQueue,
   event: Event,
   decision: Decision,
-  { timeout, shown, signal, waits }: AskPersonOptions,
+  { timeout, shown, signal, waits, heldMs }: AskPersonOptions,
 ): Promise<Decision> {
+  const { event_id } = event.common;
   const answer = asks.ask(event, decision, timeout, shown, waits);
-  if (!signal) return await answer;
-  const withdraw = () => asks.withdraw(event.common.event_id);
-  if (signal.aborted) withdraw();
-  signal.addEventListener("abort", withdraw);
+  const withdraw = () => asks.withdraw(event_id);
+  if (signal?.aborted) withdraw();
+  signal?.addEventListener("abort", withdraw);
+  const isDefault = timeout === undefined;
+  const held = heldMs === undefined ? undefined : setTimeout(() => asks.leave(event_id, isDefault), heldMs);
   try {
     return await answer;
   } finally {
-    signal.removeEventListener("abort", withdraw);
+    clearTimeout(held);
+    signal?.removeEventListener("abort", withdraw);
   }
 }
 

@@ -33,7 +33,10 @@ function assertPlain(text: string): void {
 }
 
 for (
-  const [what, rules, reason] of [["blocks", RULES, "not for agents"], ["fails", FAILING, "division by zero"]]
+  const [what, rules, reason, askable] of [
+    ["blocks", RULES, "not for agents", true],
+    ["fails", FAILING, "division by zero", false],
+  ] as const
 ) {
   Deno.test(`HTTP: the 403 of a rule that ${what}`, async () => {
     await using net = await TestNet.open({ rules });
@@ -42,7 +45,9 @@ for (
     assertEquals(status, 403);
     assertPlain(text);
     const refusal = JSON.parse(text);
-    assertEquals(Object.keys(refusal), ["event_id", "decision", "rule", "hint"]);
+    const { ask, ...rest } = refusal;
+    assertEquals(Object.keys(rest), ["event_id", "decision", "rule", "hint"]);
+    assertEquals(ask, askable ? "sbx-ask HOST --why TEXT" : undefined);
     assertStringIncludes(refusal.rule.reason, reason);
     assertEquals([Object.keys(refusal.rule), refusal.hint], [["id", "reason"], "ask your user"]);
     // The record itself stays whole, for people.
