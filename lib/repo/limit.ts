@@ -46,8 +46,34 @@ export const STEP_SECONDS = 3600;
 
 /** Most repositories and folders of one VM. */
 export const SOURCES_MAX = 32;
-/** Most earlier states of a VM's repositories; the oldest go. */
+
+/** Most earlier states of a VM's repositories that a person's commands kept, and that turns of agents did; the oldest go. */
 export const STATES_MAX = 20;
-/** Most `bytes` that one state adds, and that all of a VM have. */
-export const STATE_BYTES_MAX = 512 * 1024 ** 2;
+export const TURN_STATES_MAX = 20;
+/** Longest time that a state is kept, in `days`; the newest stays. */
+export const STATE_DAYS = 30;
+/** Most `bytes` that all states of a VM have. */
 export const STATES_BYTES_MAX = 4 * 1024 ** 3;
+
+/** What one state may cost. */
+export interface StateLimits {
+  /** most `bytes` that it adds, as sent and inflated */
+  bytes: number;
+  inflated: number;
+  /** longest step in the guest, in `s` */
+  seconds: number;
+  /** longest wait for another program that takes work, in `ms` */
+  wait_ms?: number;
+}
+/** Of a state that a person waits for, and of one that an agent's turn does not wait for. */
+export const STATE_LIMITS: StateLimits = {
+  bytes: 512 * 1024 ** 2,
+  inflated: 4 * 1024 ** 3,
+  seconds: STEP_SECONDS,
+};
+export const TURN_LIMITS: StateLimits = {
+  bytes: 64 * 1024 ** 2,
+  inflated: 1024 ** 3,
+  seconds: 60,
+  wait_ms: 0,
+};

@@ -40,5 +40,5 @@ export {
 export { type RepositoryRecord, returning } from "./record.ts";
 export { Room, Untaken } from "./store.ts";
 export { personGit, sourcesOf } from "./source.ts";
-export { History, type State, type StateTarget } from "./undo.ts";
+export { History, type State, type StateTarget, type Undone } from "./undo.ts";
 export { noteUntaken, type UnitWork, untakenOf, Work } from "./work.ts";

@@ -73,12 +73,16 @@ async function copyIfThere(from: string, to: string): Promise<void> {
 }
 
 /** A path in git's list of object folders, where a colon would end it. */
-function quoted(path: string): string {
+export function quoted(path: string): string {
   return `"${path.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 }
 
 /** Longest wait for another program that takes work, in `ms`. */
 const LOCK_MS = 60_000;
+
+/** Stores of {@linkcode Room.temporary}, and longest wait in `ms` for those who have one, who are at work then. */
+const INCOMING = /^incoming-[0-9a-f-]{36}\.git$/;
+const SWEEP_MS = 50;
 
 /** Work of a VM that no pull took, as it was last seen. */
 export const Untaken = z.strictObject({
@@ -115,13 +119,13 @@ export class Room {
   /**
    * Waits until no other program does the same with the VM: `take` its work and change the record, or `bring` something in.
    *
+   * @param wait_ms longest wait
    * @returns lock, released by closing it
    * @throws {SbxError} `repo.busy`
    */
-  async lock(what: "take" | "bring" = "take"): Promise<Deno.FsFile> {
-    const path = join(this.dir, what === "take" ? ".lock" : ".bring.lock");
-    const file = await Deno.open(path, { create: true, write: true, mode: 0o600 });
-    if (await lockWithin(file, LOCK_MS)) return file;
+  async lock(what: "take" | "bring" = "take", wait_ms = LOCK_MS): Promise<Deno.FsFile> {
+    const file = await this.#open(what === "take" ? ".lock" : ".bring.lock");
+    if (await lockWithin(file, wait_ms)) return file;
     file.close();
     throw new SbxError(
       "repo.busy",
@@ -180,9 +184,33 @@ export class Room {
     return join(this.dir, name);
   }
 
-  /** A new path for a store that is removed again. */
+  /**
+   * Begins to take work into stores of {@linkcode temporary}. Stores of programs that were killed are removed, unless another
+   * program is at the same: these share a lock of the folder, which the kernel frees with its program.
+   *
+   * @returns lock, released by its disposal
+   */
+  async collecting(): Promise<Disposable> {
+    const left: string[] = [];
+    for await (const { name } of Deno.readDir(this.dir)) if (INCOMING.test(name)) left.push(name);
+    if (left.length > 0) {
+      using alone = await Deno.open(this.dir);
+      if (await lockWithin(alone, SWEEP_MS)) {
+        for (const name of left) await Deno.remove(join(this.dir, name), { recursive: true });
+      }
+    }
+    const file = await Deno.open(this.dir);
+    await file.lock(false);
+    return file;
+  }
+
+  /** A new path for a store that is removed again; only while {@linkcode collecting}. */
   temporary(): string {
     return join(this.dir, `incoming-${crypto.randomUUID()}.git`);
+  }
+
+  #open(lock: string): Promise<Deno.FsFile> {
+    return Deno.open(join(this.dir, lock), { create: true, write: true, mode: 0o600 });
   }
 
   get #untakenPath(): string {

@@ -9,9 +9,19 @@ import { writeAtomic } from "../base/home/mod.ts";
 import { folderStore, placeIn } from "./bring.ts";
 import { Git, readBundle, refused, tooLarge } from "./git.ts";
 import { BRANCH, COLLECT, type Guest, HAVE, REWIND, runScript } from "./guest.ts";
-import { STATE_BYTES_MAX, STATES_BYTES_MAX, STATES_MAX, STEP_SECONDS } from "./limit.ts";
+import {
+  STATE_DAYS,
+  STATE_LIMITS,
+  type StateLimits,
+  STATES_BYTES_MAX,
+  STATES_MAX,
+  STEP_SECONDS,
+  TURN_LIMITS,
+  TURN_STATES_MAX,
+} from "./limit.ts";
+import { indexPack, newObjects, requireConnected } from "./pack.ts";
 import { type RecordedSource, returning, type Unit } from "./record.ts";
-import { makeBeside, Room, type Store } from "./store.ts";
+import { makeBeside, quoted, Room, type Store } from "./store.ts";
 
 const StateUnit = z.strictObject({
   store: z.string().regex(/^[0-9]+\.git$/),
@@ -24,6 +34,7 @@ const State = z.strictObject({
   number: z.int().min(1),
   at_unix_ms: z.int(),
   reason: z.string(),
+  turn: z.literal(true).optional().describe("kept before a turn of an agent, which decides when it has one"),
   units: z.array(StateUnit),
 });
 /** One state of all repositories and folders of a VM. */
@@ -38,6 +49,16 @@ export interface StateTarget {
   /** the newest state that is not later */
   before_unix_ms?: number;
 }
+
+/** The end of an undo: the state that is there, and the one that was. */
+export interface Undone {
+  to: State;
+  before: State;
+  changed: boolean;
+}
+
+/** A state about to be kept. */
+type Kept = Pick<State, "reason" | "turn"> & { at_unix_ms?: number };
 
 /** The states of one VM. */
 export class History {
@@ -62,44 +83,63 @@ export class History {
   async keep(reason: string): Promise<State | undefined> {
     if (await this.#room.read() === undefined) return undefined;
     using _lock = await this.#room.lock();
-    return (await this.#keep(reason)).made;
+    return (await this.#keep({ reason })).made;
+  }
+
+  /**
+   * Keeps the state before a turn of an agent, within narrower limits, and without a wait for other programs. These push out
+   * none of the others: a guest decides when it has a turn.
+   *
+   * @param at_unix_ms when the turn began
+   * @throws {SbxError} as {@linkcode keep}, `repo.busy`
+   */
+  async keepTurn(at_unix_ms: number, limits = TURN_LIMITS): Promise<State | undefined> {
+    if (await this.#room.read() === undefined) return undefined;
+    using _lock = await this.#room.lock("take", limits.wait_ms);
+    return (await this.#keep({ reason: "before a turn of the agent", at_unix_ms, turn: true }, limits)).made;
   }
 
   /**
    * Puts an earlier state back. The current one is kept first, so that this can be undone.
    *
+   * @returns `changed`: the repositories were in another state
    * @throws {SbxError} `repo.none`, `repo.no_state`
    */
-  async undo(target: StateTarget = {}): Promise<{ to: State; before: State }> {
+  async undo(target: StateTarget = {}): Promise<Undone> {
     if (await this.#room.read() === undefined) throw noState(`nothing was brought into "${this.guest.name}"`);
     using _lock = await this.#room.lock();
-    const { now, states } = await this.#keep("before an undo");
+    const { now, states } = await this.#keep({ reason: "before an undo" });
     const to = target.number !== undefined
       ? states.find(({ number }) => number === target.number)
       : target.before_unix_ms !== undefined
       ? states.findLast(({ at_unix_ms }) => at_unix_ms <= target.before_unix_ms!)
       : await this.#newestOther(states, now);
     if (!to) throw noState(`"${this.guest.name}" has no such state of its repositories`);
+    // Asked again: it is there.
+    if (await this.#isSame(to, now)) return { to, before: now, changed: false };
     for (const { source, unit } of await this.#units()) {
       const state = to.units.find(({ store }) => store === unit.store);
       // One that was brought in later stays.
       if (state) await this.#rewind(source, unit, state);
     }
-    await this.#add(`back at ${to.number}`, [
+    await this.#add({ reason: `back at ${to.number}` }, [
       ...to.units,
       ...now.units.filter(({ store }) => !to.units.some((unit) => unit.store === store)),
     ]);
-    return { to, before: now };
+    return { to, before: now, changed: true };
   }
 
   /** Adds a state whose objects are there; the oldest go. */
-  async #add(reason: string, units: State["units"]): Promise<{ made: State; states: State[] }> {
+  async #add(
+    { reason, at_unix_ms = Date.now(), turn }: Kept,
+    units: State["units"],
+  ): Promise<{ made: State; states: State[] }> {
     const { next, states } = await this.#read();
-    const made = { number: next, at_unix_ms: Date.now(), reason, units };
+    const made: State = { number: next, at_unix_ms, reason, ...turn && { turn }, units };
     for (const { store, tip } of units) {
       await Git.ofStore(this.#path(store)).run(["update-ref", refOf(next), tip]);
     }
-    const kept = [...states, made].slice(-STATES_MAX);
+    const kept = inLimits([...states, made]);
     await this.#write({ version: 1, next: next + 1, states: kept });
     for (const { number, units } of states.filter((state) => !kept.includes(state))) {
       for (const { store } of units) {
@@ -116,13 +156,18 @@ export class History {
     return sources.flatMap((source) => source.units.map((unit) => ({ source, unit })));
   }
 
-  async #keep(reason: string): Promise<{ now: State; states: State[]; made?: State }> {
+  async #keep(
+    kept: Kept,
+    limits = STATE_LIMITS,
+  ): Promise<{ now: State; states: State[]; made?: State }> {
     const { states } = await this.#read();
+    // Of all units together.
+    const left = { ...limits };
     const last = states.at(-1);
     const units: State["units"] = [];
     for (const { source, unit } of await this.#units()) {
       const before = last?.units.find(({ store }) => store === unit.store);
-      const taken = await this.#take(source, unit, before).catch((error) => {
+      const taken = await this.#take(source, unit, left, before).catch((error) => {
         // Removed by the guest: earlier states can be put back all the same.
         if (error instanceof SbxError && error.code === "repo.guest_missing") return undefined;
         throw error;
@@ -130,12 +175,12 @@ export class History {
       if (taken) units.push(taken);
     }
     if (last && await this.#isSame(last, { ...last, units })) return { now: last, states };
-    const { made, states: kept } = await this.#add(reason, units);
-    return { now: made, states: kept, made };
+    const added = await this.#add(kept, units);
+    return { now: added.made, ...added };
   }
 
   /** Takes the current state of one unit into its store. */
-  async #take(source: RecordedSource, unit: Unit, before?: State["units"][number]) {
+  async #take(source: RecordedSource, unit: Unit, left: StateLimits, before?: State["units"][number]) {
     const { guest } = this;
     const place = placeIn(source.place, unit.path);
     const store = await this.#store(unit);
@@ -144,46 +189,66 @@ export class History {
     const file = `${guest.workspace}/${name}`;
     try {
       const args = [place, file, unit.is_repository ? "" : folderStore(place), ...known];
-      const words = await runScript(guest, COLLECT, args, STEP_SECONDS);
+      const words = await runScript(guest, COLLECT, args, left.seconds);
       const [, head, tip, none] = /^([0-9a-f]{40,64}) ([0-9a-f]{40,64})( -)?\n?$/.exec(words) ?? [];
       if (tip === undefined) throw refused("git in the VM gave no answer that can be read");
-      if (none === undefined) await this.#receive(store, name, tip);
       // Its word is not enough: missing objects cannot be put back.
-      for (const id of [tip, head]) {
-        await store.git.run(["rev-list", "--objects", "--quiet", id, ...known.map((id) => `^${id}`)]).catch(
-          () => {
-            throw refused("parts of its state are missing");
-          },
-        );
-      }
-      const branch = unit.is_repository ? (await runScript(guest, BRANCH, [place], STEP_SECONDS)).trim() : "";
+      const require = async (git: Git) => {
+        for (const id of [tip, head]) await requireConnected(git, id, known);
+      };
+      if (none === undefined) await this.#receive(store, { name, tip }, left, require);
+      else await require(store.git);
+      const branch = unit.is_repository ? (await runScript(guest, BRANCH, [place], left.seconds)).trim() : "";
       const isName = branch !== "" && await store.git.succeeds(["check-ref-format", `refs/heads/${branch}`]);
       return { store: unit.store, head, ...isName && { branch }, tip };
     } finally {
-      await guest.run(["rm", "-f", "--", file], STEP_SECONDS).catch(
+      await guest.run(["rm", "-f", "--", file], left.seconds).catch(
         ignore("the VM has ended, and the file with it"),
       );
     }
   }
 
-  async #receive(store: Store, name: string, tip: string): Promise<void> {
-    // Of a program that was killed.
-    await removeBroken(store);
-    const { body } = await this.guest.download(name);
-    let room = STATES_BYTES_MAX - await this.#bytes();
-    if (room < STATE_BYTES_MAX) {
-      // Without the objects that only states had that are gone.
-      await store.git.run(["repack", "-a", "-d", "-l", "-q"]);
-      room = STATES_BYTES_MAX - await this.#bytes();
-    }
-    const format = await store.git.text(["rev-parse", "--show-object-format"]);
-    const bundle = await readBundle(limited(body, Math.min(STATE_BYTES_MAX, room)), format);
-    if (bundle.tip !== tip) throw refused("its bundle has another commit than it says");
+  /**
+   * Takes a bundle into a folder beside the objects of a store; they are moved there when all is checked.
+   *
+   * @param left what the state may still cost, from which this is taken
+   * @param require checks with a git that sees both
+   */
+  async #receive(
+    store: Store,
+    { name, tip }: { name: string; tip: string },
+    left: StateLimits,
+    require: (git: Git) => Promise<void>,
+  ): Promise<void> {
+    const incoming = join(store.dir, INCOMING);
+    // Of a program that was killed: the lock is held.
+    await removeAll(incoming);
+    await Deno.mkdir(join(incoming, "pack"), { recursive: true, mode: 0o700 });
     try {
-      await store.git.run(["index-pack", "--stdin", "--fix-thin", "--strict"], { input: bundle.pack });
-    } catch (error) {
-      await removeBroken(store);
-      throw error;
+      const { body } = await this.guest.download(name);
+      let room = STATES_BYTES_MAX - await this.#bytes();
+      if (room < left.bytes) {
+        // Without the objects that only states had that are gone.
+        await store.git.run(["repack", "-a", "-d", "-l", "-q"]);
+        room = STATES_BYTES_MAX - await this.#bytes();
+      }
+      const format = await store.git.text(["rev-parse", "--show-object-format"]);
+      const counted = { bytes: 0 };
+      const max = Math.min(left.bytes, room);
+      const bundle = await readBundle(limited(body, max, counted), format);
+      if (bundle.tip !== tip) throw refused("its bundle has another commit than it says");
+      const git = store.git.with({
+        GIT_OBJECT_DIRECTORY: incoming,
+        GIT_ALTERNATE_OBJECT_DIRECTORIES: quoted(join(store.dir, "objects")),
+      });
+      await indexPack(git, bundle.pack, max);
+      const objects = await newObjects(git, incoming, left.inflated);
+      await require(git);
+      left.bytes -= counted.bytes;
+      left.inflated -= objects.reduce((sum, { size }) => sum + size, 0);
+      await moveAll(join(incoming, "pack"), join(store.dir, "objects", "pack"));
+    } finally {
+      await removeAll(incoming);
     }
   }
 
@@ -281,19 +346,47 @@ export class History {
 
 const refOf = (number: number) => `refs/sbx/state/${number}`;
 
-/** Removes packs that broke off: git leaves them, and counts them as no pack. The lock is held. */
-async function removeBroken({ dir }: Store): Promise<void> {
-  const packs = join(dir, "objects", "pack");
-  for await (const { name } of Deno.readDir(packs)) {
-    if (name.startsWith("tmp_")) await Deno.remove(join(packs, name));
+/** Folder of a store with a pack that is not checked yet. */
+const INCOMING = "incoming";
+
+/** States without the ones that are too old or too many. */
+function inLimits(states: State[], now = Date.now()): State[] {
+  const newest = states.at(-1);
+  const young = states.filter((state) =>
+    state === newest || now - state.at_unix_ms <= STATE_DAYS * 24 * 3600 * 1000
+  );
+  const kept = new Set([
+    ...young.filter(({ turn }) => !turn).slice(-STATES_MAX),
+    ...young.filter(({ turn }) => turn).slice(-TURN_STATES_MAX),
+  ]);
+  return young.filter((state) => kept.has(state));
+}
+
+async function removeAll(dir: string): Promise<void> {
+  await ifFound(Deno.remove(dir, { recursive: true }));
+}
+
+/** Moves the files of a pack; its index last, by which git finds it. */
+async function moveAll(from: string, to: string): Promise<void> {
+  await Deno.mkdir(to, { recursive: true });
+  const names = await Array.fromAsync(Deno.readDir(from), ({ name }) => name);
+  const isIndex = (name: string) => Number(name.endsWith(".idx"));
+  for (const name of names.toSorted((one, other) => isIndex(one) - isIndex(other))) {
+    await Deno.rename(join(from, name), join(to, name));
   }
 }
 
-async function* limited(bytes: AsyncIterable<Uint8Array>, max: number): AsyncGenerator<Uint8Array> {
-  let size = 0;
+/** @param counted has the number of `bytes` that were read */
+async function* limited(
+  bytes: AsyncIterable<Uint8Array>,
+  max: number,
+  counted: { bytes: number },
+): AsyncGenerator<Uint8Array> {
   for await (const chunk of bytes) {
-    size += chunk.length;
-    if (size > max) throw tooLarge(`a state of more than the ${Math.max(0, max)} bytes that are left for it`);
+    counted.bytes += chunk.length;
+    if (counted.bytes > max) {
+      throw tooLarge(`a state of more than the ${Math.max(0, max)} bytes that are left for it`);
+    }
     yield chunk;
   }
 }

@@ -3,7 +3,8 @@ import { ignore, SbxError } from "../base/error/mod.ts";
 import { folderStore, placeIn } from "./bring.ts";
 import { Git, readBundle, refused, tooLarge } from "./git.ts";
 import { COLLECT, type Guest, runScript } from "./guest.ts";
-import { BUNDLE_MAX, COMMITS_MAX, INFLATED_MAX, OBJECT_MAX, STEP_SECONDS, TREE_MAX } from "./limit.ts";
+import { BUNDLE_MAX, COMMITS_MAX, INFLATED_MAX, STEP_SECONDS } from "./limit.ts";
+import { indexPack, newObjects, requireConnected } from "./pack.ts";
 import { sourcesOf } from "./source.ts";
 import { type RecordedSource, type RepositoryRecord, returning, type Unit } from "./record.ts";
 import { makeBeside, Room, type Store, storeOf, type Untaken } from "./store.ts";
@@ -46,6 +47,7 @@ export class Work implements AsyncDisposable {
     public record: RepositoryRecord,
     readonly units: UnitWork[],
     readonly temporary: string[],
+    readonly lock: Disposable,
   ) {}
 
   /**
@@ -68,7 +70,7 @@ export class Work implements AsyncDisposable {
         { hint: `sbx push DIR ${guest.name} brings a folder in; sbx cp SRC DST copies files` },
       );
     }
-    const work = new Work(guest.name, place, record, [], []);
+    const work = new Work(guest.name, place, record, [], [], await place.collecting());
     try {
       for (const { source } of choose(record, paths)) {
         for (const unit of source.units) work.units.push(await work.#collect(guest, source, unit));
@@ -83,8 +85,9 @@ export class Work implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const dir of this.temporary) {
-      await Deno.remove(dir, { recursive: true }).catch(ignore("leftover files are never read"));
+      await Deno.remove(dir, { recursive: true }).catch(ignore("the next who takes work removes it"));
     }
+    this.lock[Symbol.dispose]();
   }
 
   async #collect(guest: Guest, source: RecordedSource, unit: Unit): Promise<UnitWork> {
@@ -307,62 +310,18 @@ async function receive(
   const store = await makeBeside(base, dir);
   const format = await base.git.text(["rev-parse", "--show-object-format"]);
   const { tip, pack } = await readBundle(bytes, format);
-  await indexPack(store, pack);
-  const objects = await newObjects(store);
+  await indexPack(store.git, pack, BUNDLE_MAX);
+  const objects = await newObjects(store.git, join(store.dir, "objects"), INFLATED_MAX);
   using reader = new ObjectReader(store.git);
   const linkLines = await Promise.all(
     known.map(async (commit) => splitNul(await base.git.run(["ls-tree", "-r", "-z", "--full-tree", commit]))),
   );
   const check = new TreeCheck(reader, format === "sha256" ? 32 : 20, linksOf(linkLines.flat()));
   await check.readNew(objects.filter(({ type }) => type === "tree").map(({ id }) => id));
-  await requireConnected(store, tip, known);
+  await requireConnected(store.git, tip, known);
   for (const { tree } of await newCommits(store, tip, known)) await check.check(tree);
   await checkModules(store, tip, known, reader);
   return { store, tip };
-}
-
-/** Writes the pack, with git's own strict checks of each object. */
-async function indexPack(store: Store, pack: AsyncIterable<Uint8Array>): Promise<void> {
-  const args = ["index-pack", "--stdin", "--fix-thin", "--strict", `--max-input-size=${BUNDLE_MAX}`];
-  await store.git.run(args, { input: pack }).catch((error) => {
-    if (!(error instanceof SbxError) || error.code !== "repo.git_failed") throw error;
-    throw refused(error.message);
-  });
-}
-
-/** The objects of the pack, of acceptable sizes. */
-async function newObjects(store: Store): Promise<{ id: string; type: string }[]> {
-  const folder = join(store.dir, "objects", "pack");
-  const ids: string[] = [];
-  for await (const { name } of Deno.readDir(folder)) {
-    if (!name.endsWith(".idx")) continue;
-    const listing = await store.git.text(["show-index"], { input: await Deno.readFile(join(folder, name)) });
-    for (const line of listing.split("\n")) if (line !== "") ids.push(line.split(" ")[1]);
-  }
-  const input = new TextEncoder().encode(ids.map((id) => `${id}\n`).join(""));
-  const listing = ids.length === 0
-    ? ""
-    : await store.git.text(["cat-file", "--batch-check", "--buffer"], { input });
-  let inflated = 0;
-  return listing.split("\n").filter((line) => line !== "").map((line) => {
-    const [id, type, size] = line.split(" ");
-    const max = type === "blob" ? OBJECT_MAX : TREE_MAX;
-    if (Number(size) > max) throw tooLarge(`a ${type} of ${size} bytes, more than ${max}`);
-    inflated += Number(size);
-    if (inflated > INFLATED_MAX) throw tooLarge(`more than ${INFLATED_MAX} bytes`);
-    return { id, type };
-  });
-}
-
-/**
- * Checks that every object the tip needs is in the pack or was brought in, whatever the bundle claims to
- * need.
- */
-async function requireConnected(store: Store, tip: string, known: string[]): Promise<void> {
-  const args = ["rev-list", "--objects", "--quiet", tip, ...known.map((id) => `^${id}`)];
-  await store.git.run(args).catch(() => {
-    throw refused("parts of its history are missing");
-  });
 }
 
 async function newCommits(store: Store, tip: string, known: string[]): Promise<{ tree: string }[]> {

@@ -1,7 +1,10 @@
 /** Bundles and packs that lie about what they hold, or hold more than a host can take. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { basename } from "node:path";
 import { deflateSync } from "node:zlib";
-import { BUNDLE_MAX, OBJECTS_MAX } from "../../../lib/repo/limit.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { BUNDLE_MAX, OBJECTS_MAX, type StateLimits, TURN_LIMITS } from "../../../lib/repo/limit.ts";
+import { History } from "../../../lib/repo/mod.ts";
 import { bytesOf, Forge, HostileGuest, type RawEntry, take, takeFrom } from "../../helper/hostile_guest.ts";
 import { git, sh, World } from "../../helper/repository.ts";
 
@@ -196,4 +199,55 @@ Deno.test("a file that inflates to more than its limit is refused", async () => 
   );
   const tip = await forge.commit(await forge.tree([["100644", "huge", huge]]));
   assertEquals(await take(world, tip), "repo.too_large");
+});
+
+Deno.test("a state for undo that inflates beyond its limit leaves nothing, however small it comes", async () => {
+  await using world = await World.ofRepository();
+  await sh(world.inside, "head -c 48M /dev/zero >zeros; git add -A; git commit -qm bomb");
+  const tip = await git(world.inside, "rev-parse", "HEAD");
+  const bytes = await Forge.of(world).bundle(tip, [await git(world.inside, "rev-parse", "HEAD^")]);
+  assert(bytes.length < 1024 ** 2, "it comes small");
+  const keep = (limits: Partial<StateLimits>) =>
+    new History(new HostileGuest(tip, bytesOf(bytes)), world.room).keepTurn(0, { ...TURN_LIMITS, ...limits });
+  for (const limits of [{ inflated: 32 * 1024 ** 2 }, { bytes: 1024 }]) {
+    assertEquals((await assertRejects(() => keep(limits), SbxError)).code, "repo.too_large");
+    const left = await sh(`${world.room}/undo/0.git`, "find objects incoming -type f -name '*pack*' || :");
+    assertEquals(left, "");
+  }
+  assertEquals((await keep({}))!.number, 1);
+});
+
+Deno.test("a tree of more than 64 MiB makes no state for undo", async () => {
+  await using world = await World.ofRepository();
+  const forge = Forge.of(world);
+  const blob = await forge.blob("x");
+  const name = (at: number) => `${at}`.padStart(8, "0") + "n".repeat(240);
+  const tree = await forge.tree(
+    Array.from({ length: 250_000 }, (_, at): RawEntry => ["100644", name(at), blob]),
+  );
+  const tip = await forge.commit(tree);
+  const guest = new HostileGuest(tip, bytesOf(await forge.bundle(tip)));
+  const { code } = await assertRejects(() => new History(guest, world.room).keep("x"), SbxError);
+  assertEquals(code, "repo.too_large");
+});
+
+Deno.test("work of a pull that was killed is removed by the next, but not that of one at work", async () => {
+  await using world = await World.ofRepository();
+  await sh(world.inside, "echo more >b");
+  const incoming = () => sh(world.room, "ls -d incoming-* 2>/dev/null || :");
+  {
+    await using _work = await world.collect();
+    const one = await incoming();
+    {
+      await using _other = await world.collect();
+      assertEquals((await incoming()).split("\n").includes(one.trim()), true);
+    }
+    assertEquals(await incoming(), one);
+  }
+  await Deno.mkdir(`${world.room}/incoming-${crypto.randomUUID()}.git/objects`, { recursive: true });
+  {
+    await using work = await world.collect();
+    assertEquals((await incoming()).trim(), work.temporary.map((path) => basename(path)).join());
+  }
+  assertEquals(await incoming(), "");
 });

@@ -1,7 +1,7 @@
 /** Earlier states of repositories in a guest. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { History } from "../../../lib/repo/mod.ts";
+import { History, Room } from "../../../lib/repo/mod.ts";
 import { git, listing, sh, World } from "../../helper/repository.ts";
 import { bytesOf, HostileGuest } from "../../helper/hostile_guest.ts";
 
@@ -88,14 +88,62 @@ Deno.test("states are limited in number, and a guest that lies about one leaves 
     const { code } = await assertRejects(() => new History(guest, world.room).keep("x"), SbxError);
     assertEquals(code, "repo.refused", answer);
   }
-  // A pack that breaks off leaves nothing of it on the disk.
-  const packs = `${world.room}/undo/0.git/objects/pack`;
+  // A pack that breaks off leaves nothing of it on the disk, and neither does one of a program that was killed.
+  const store = `${world.room}/undo/0.git`;
+  await sh(store, "mkdir -p incoming/pack; touch incoming/pack/tmp_pack_x");
+  const before = await sh(store, "ls objects/pack");
   const head = `# v2 git bundle\n${id} refs/sbx/out\n\nPACK\0\0\0\x02\0\0\0\x09`;
   const guest = new HostileGuest(id, bytesOf(new TextEncoder().encode(head)));
   await assertRejects(() => new History(guest, world.room).keep("x"), SbxError);
+  assertEquals(await sh(store, "ls objects/pack; test ! -e incoming"), before);
+  assertEquals(await history(world).list(), states);
+});
+
+Deno.test("states of turns have their own number, and push out none that a person's commands kept", async () => {
+  await using world = await World.ofRepository("echo 1 >a");
+  await sh(world.inside, "echo mine >a");
+  await history(world).keep("before sbx pull");
+  const began = Date.now() - 5000;
+  for (let at = 0; at < 23; at++) {
+    await sh(world.inside, `echo ${at} >a`);
+    await history(world).keepTurn(began + at);
+  }
+  assertEquals(await history(world).keepTurn(began), undefined);
+  const states = await history(world).list();
+  assertEquals(states.map(({ number }) => number), [1, ...Array.from({ length: 20 }, (_, at) => at + 5)]);
+  assertEquals([states[0].turn, states[1].turn, states[1].at_unix_ms], [undefined, true, began + 3]);
+  assertEquals((await history(world).undo({ before_unix_ms: began + 10 })).to.number, 12);
+  assertEquals(await Deno.readTextFile(`${world.inside}/a`), "10\n");
+  // Another program takes work: the turn goes on without a state.
+  using _lock = await new Room(world.room).lock();
+  await sh(world.inside, "echo more >a");
   assertEquals(
-    (await Array.fromAsync(Deno.readDir(packs))).filter(({ name }) => name.startsWith("tmp_")),
-    [],
+    (await assertRejects(() => history(world).keepTurn(Date.now()), SbxError)).code,
+    "repo.busy",
   );
+});
+
+Deno.test("states go after 30 days, but for the newest, and their objects with them", async () => {
+  await using world = await World.ofRepository("echo 1 >a");
+  const path = `${world.room}/undo/states.json`;
+  for (const text of ["old", "newer", "newest"]) {
+    await sh(world.inside, `echo ${text} >a`);
+    await history(world).keep(text);
+    const record = JSON.parse(await Deno.readTextFile(path));
+    for (const state of record.states) state.at_unix_ms = Date.now() - 31 * 24 * 3600 * 1000;
+    await Deno.writeTextFile(path, JSON.stringify(record));
+    assertEquals((await history(world).list()).map(({ reason }) => reason), [text]);
+  }
+  const refs = await git(`${world.room}/undo/0.git`, "for-each-ref", "--format=%(refname)");
+  assertEquals(refs, "refs/sbx/state/3");
+});
+
+Deno.test("an undo to a state that is there changes nothing and keeps nothing", async () => {
+  await using world = await World.ofRepository("echo 1 >a");
+  await history(world).keep("before sbx pull");
+  await sh(world.inside, "echo 2 >a");
+  assertEquals((await history(world).undo({ number: 1 })).changed, true);
+  const states = await history(world).list();
+  assertEquals((await history(world).undo({ number: 1 })).changed, false);
   assertEquals(await history(world).list(), states);
 });
