@@ -129,3 +129,25 @@ export interface Finding {
   confidence: "low" | "medium" | "high";
   tags: string[];
 }
+
+/** Outcomes of the event of a finding. */
+export const FINDING_OUTCOMES = [
+  "allow",
+  "rewritten",
+  "ask",
+  "ask-allowed",
+  "ask-denied",
+  "ask-expired",
+  "block",
+  "observed",
+] as const;
+
+/** The decision on the event of a finding; `ask` while no one has answered, `observed` where none was to be made. */
+export interface FindingDecision {
+  outcome: (typeof FINDING_OUTCOMES)[number];
+  /** rule that decided */
+  rule_id?: string;
+  layer?: string;
+  /** user who answered an ask */
+  answered_by?: string;
+}

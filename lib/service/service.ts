@@ -92,7 +92,8 @@ export class Service implements Configuration {
     this.standing = new ReleaseStanding(home);
     this.updates = new Updates({ home, settings, corp });
     const onNotice = ({ record }: Pick<Vm, "record">, notice: ProcessNotice) => {
-      if (notice.type === "finding") this.findings.queueSession(record.id);
+      // The answer to an ask belongs to its findings.
+      if (notice.type === "finding" || notice.type === "ask") this.findings.queueSession(record.id);
       this.notices.tell(notice);
     };
     this.records = new HostRecords({ home, settings, corp, onNotice });

@@ -28,13 +28,21 @@ export const command: Command = {
           ? ""
           : new Date(event.timestamp_unix_ms).toISOString().slice(11, 23),
         severity,
+        event.decision?.outcome ?? "",
         event_id,
         pack_id,
         rule_id,
         title,
+        event.vm_name ?? "",
+        event.process ?? "",
         event.subject ?? "",
       ]);
-      await print(table(["TIME", "SEVERITY", "EVENT", "PACK", "RULE", "TITLE", "SUBJECT"], rows));
+      await print(
+        table(
+          ["TIME", "SEVERITY", "DECISION", "EVENT", "PACK", "RULE", "TITLE", "VM", "PROGRAM", "SUBJECT"],
+          rows,
+        ),
+      );
     }
     return 0;
   },

@@ -9,6 +9,7 @@ import {
   SigmaInputSchema,
 } from "../../detection/schema.ts";
 import { answers, body, EventRef, VmParam } from "./common.ts";
+import { FINDING_OUTCOMES } from "../../event/mod.ts";
 import { FindingView } from "./policy.ts";
 
 /** A pack in a request. Any object: `validate` reports an invalid pack in its response, not as a request error. */
@@ -153,6 +154,16 @@ export const ListedFinding = FindingView.extend({
   timestamp_unix_ms: z.int().optional().describe("time of the event"),
   event_type: z.string().optional(),
   subject: z.string().optional().describe("subject of the event on one line"),
+  decision: z.object({
+    outcome: z.enum(FINDING_OUTCOMES).describe(
+      "outcome of the event; ask: no one has answered yet, observed: no decision was to be made",
+    ),
+    rule_id: z.string().optional().describe("rule that decided"),
+    layer: z.string().optional(),
+    answered_by: z.string().optional().describe("user who answered the ask"),
+  }).optional(),
+  process: z.string().optional().describe("program of the event, where it is known"),
+  vm_name: z.string().optional(),
   made_by: z.object({ user: z.string(), device: z.string(), client: z.string() }).optional().describe(
     "maker of the session: user and name of the host, and the program that asked for the VM",
   ),

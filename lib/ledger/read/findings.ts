@@ -1,6 +1,6 @@
 /** Reads findings of a ledger, and summaries of a session's security. */
 import type { Event } from "../../event/mod.ts";
-import { EVENTS_WITH_OUTCOMES, type LedgerFinding } from "../schema.ts";
+import { EVENTS_WITH_OUTCOMES, type LedgerDecision, type LedgerFinding } from "../schema.ts";
 import { PAGE_EVENTS_MAX, parseEvent } from "./events.ts";
 import { parseJson, selectText, withLedger } from "./open.ts";
 
@@ -10,6 +10,8 @@ export interface FindingRow {
   row: number;
   finding: LedgerFinding;
   event: Event;
+  /** the last one on record; absent where no rule decided */
+  decision?: LedgerDecision;
 }
 
 /** Reads the findings of a session, oldest first. */
@@ -25,16 +27,16 @@ export function readFindingRows(path: string, after: number, limit: number): Pro
   return withLedger(path, async (client) => {
     const rows = await selectText(
       client,
-      ["row", "finding", "event", "outcome"],
+      ["row", "finding", "event", "outcome", "record"],
       `FROM (SELECT rowid AS row, * FROM findings) AS numbered JOIN ${EVENTS_WITH_OUTCOMES}
          WHERE entries.event_id = numbered.event_id AND numbered.row > ? ORDER BY numbered.row LIMIT ?`,
       [after, limit],
     );
-    return rows.map(({ row, finding, event, outcome }) => ({
-      row: Number(row),
-      finding: JSON.parse(finding!),
-      event: parseEvent(event!, outcome).event,
-    }));
+    return rows.map(({ row, finding, event: text, outcome: end, record }) => {
+      const { event, outcome } = parseEvent(text!, end);
+      const decision = outcome?.decision ?? parseJson<LedgerDecision>(record);
+      return { row: Number(row), finding: JSON.parse(finding!), event, ...(decision && { decision }) };
+    });
   });
 }
 

@@ -1,13 +1,13 @@
 /** OCSF sink: one Detection Finding (class 2004) per POST to `sigma_output_endpoint` of corp.toml. */
-import { isAddress } from "../../base/address/mod.ts";
 import { deviceName } from "../../base/user/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
 import type { Confidence, Severity } from "../../detection/mod.ts";
-import type { EventProcess } from "../../event/mod.ts";
+import { type EventCommon, familyOf, type FindingDecision } from "../../event/mod.ts";
 import { type Endpoint, HttpReceiver } from "./http.ts";
+import { evidenceOf, observablesOf, processOf } from "./ocsf_evidence.ts";
 import type { FindingRecord, Sender } from "./record.ts";
 
-const OCSF_VERSION = "1.4.0";
+const OCSF_VERSION = "1.5.0";
 
 const SEVERITY: Record<Severity, [number, string]> = {
   info: [1, "Informational"],
@@ -22,38 +22,38 @@ const CONFIDENCE: Record<Confidence, [number, string]> = {
   high: [3, "High"],
 };
 
-/** Types of observables that OCSF 1.4 has; `Other` is described by its own `type`. */
-const HOSTNAME: ObservableType = [1, "Hostname"];
-const IP_ADDRESS: ObservableType = [2, "IP Address"];
-const OTHER = 99;
-
-type ObservableType = [id: number, name: string];
-
-/** Observables of each family: exported fields and their types. */
-const OBSERVABLES: Record<string, Record<string, ObservableType>> = {
-  http: { host: HOSTNAME },
-  dns: { qname: HOSTNAME },
-  db: { host: HOSTNAME },
-  credential: { host: HOSTNAME },
-  // A type of its own for paths comes with a later OCSF.
-  file: { name: [7, "File Name"], path: [OTHER, "File Path"] },
-  process: { executable: [9, "Process Name"] },
+/** Action and disposition of the security control for each decision. */
+const CONTROL: Record<FindingDecision["outcome"], Control> = {
+  allow: [[1, "Allowed"], [1, "Allowed"]],
+  rewritten: [[4, "Modified"], [11, "Corrected"]],
+  ask: [[0, "Unknown"], [14, "Delayed"]],
+  "ask-allowed": [[1, "Allowed"], [8, "Approved"]],
+  "ask-denied": [[2, "Denied"], [25, "Rejected"]],
+  "ask-expired": [[2, "Denied"], [2, "Blocked"]],
+  block: [[2, "Denied"], [2, "Blocked"]],
+  observed: [[3, "Observed"], [15, "Detected"]],
 };
 
+type Control = [action: [number, string], disposition: [number, string]];
+
+/** Least severity of an alert: High. */
+const ALERT_SEVERITY = 4;
+
 /** Converts a finding to an OCSF event. */
-export function ocsfOf({ finding, common, made_by, subject = {} }: FindingRecord): Record<string, unknown> {
+export function ocsfOf(record: FindingRecord): Record<string, unknown> {
+  const { finding, common, made_by, vm_name, decision, is_update } = record;
   const [severity_id, severity] = SEVERITY[finding.severity];
   const [confidence_id, confidence] = CONFIDENCE[finding.confidence];
-  const family = common.event_type.split(".")[0];
-  return {
+  const [activity_id, activity_name] = is_update ? [2, "Update"] : [1, "Create"];
+  const event = {
     category_uid: 2,
     category_name: "Findings",
     class_uid: 2004,
     class_name: "Detection Finding",
-    activity_id: 1,
-    activity_name: "Create",
-    type_uid: 200401,
-    type_name: "Detection Finding: Create",
+    activity_id,
+    activity_name,
+    type_uid: 200400 + activity_id,
+    type_name: `Detection Finding: ${activity_name}`,
     time: common.timestamp_unix_ms,
     severity_id,
     severity,
@@ -61,13 +61,19 @@ export function ocsfOf({ finding, common, made_by, subject = {} }: FindingRecord
     confidence,
     status_id: 1,
     status: "New",
-    is_alert: severity_id >= 4,
+    ...(decision && controlOf(decision)),
+    // An event that a person approved calls no one.
+    is_alert: severity_id >= ALERT_SEVERITY && decision?.outcome !== "ask-allowed",
     message: finding.title,
     metadata: {
       version: OCSF_VERSION,
       uid: finding.finding_id,
       product: { name: "sbx", vendor_name: "sbx", version: VERSION },
-      profiles: common.process?.container ? ["host", "container"] : ["host"],
+      profiles: [
+        "host",
+        ...(decision ? ["security_control"] : []),
+        ...(common.process?.container ? ["container"] : []),
+      ],
       labels: finding.tags,
       log_name: "findings",
       original_time: String(common.timestamp_unix_ms),
@@ -81,62 +87,74 @@ export function ocsfOf({ finding, common, made_by, subject = {} }: FindingRecord
       types: finding.tags,
       data_sources: [common.event_type],
       product_uid: finding.pack_id,
-      analytic: { uid: finding.rule_id, name: finding.title, category: family, type: "Rule", type_id: 1 },
+      analytic: {
+        uid: finding.rule_id,
+        name: finding.title,
+        category: familyOf(common.event_type),
+        type: "Rule",
+        type_id: 1,
+      },
       related_events: [{
         uid: common.event_id,
         type: common.event_type,
         first_seen_time: common.timestamp_unix_ms,
       }],
     },
-    evidences: [{ data: { event_id: common.event_id, event_type: common.event_type, ...subject } }],
-    observables: observablesOf(family, subject),
-    ...actorOf(common.user_id ?? made_by?.user, made_by?.client, common.process),
-    device: { hostname: made_by?.device ?? deviceName(), type_id: 0, type: "Unknown" },
-    resources: [{ uid: common.vm_id, type: "Virtual Machine", data: { profile_id: common.profile_id } }],
+    evidences: [evidenceOf(record)],
+    ...actorOf(common.user_id ?? made_by?.user, made_by?.client, common),
+    device: {
+      uid: common.vm_id,
+      ...(vm_name !== undefined && { name: vm_name }),
+      hostname: made_by?.device ?? deviceName(),
+      type_id: 6,
+      type: "Virtual",
+    },
+    resources: [{
+      uid: common.vm_id,
+      ...(vm_name !== undefined && { name: vm_name }),
+      type: "Virtual Machine",
+      data: { profile_id: common.profile_id },
+    }],
     unmapped: {
       "sbx.pack_id": finding.pack_id,
       "sbx.session_id": common.session_id,
       "sbx.sequence": common.sequence,
+      ...(decision && { "sbx.decision": decision.outcome }),
+      ...(decision?.answered_by !== undefined && { "sbx.answered_by": decision.answered_by }),
       ...(common.trace_id !== undefined && { "sbx.trace_id": common.trace_id }),
       ...(finding.sigma_id !== undefined && { "sbx.sigma_id": finding.sigma_id }),
     },
   };
+  return { ...event, observables: observablesOf(event) };
 }
 
-/** The person whose session it is, the program that they asked with, and the process where it is one in a container. */
+/** Attributes of the profile `security_control`. */
+function controlOf({ outcome, rule_id, layer }: FindingDecision): Record<string, unknown> {
+  const [[action_id, action], [disposition_id, disposition]] = CONTROL[outcome];
+  return {
+    action_id,
+    action,
+    disposition_id,
+    disposition,
+    ...(rule_id !== undefined &&
+      { policy: { uid: rule_id, name: rule_id, ...(layer && { group: { name: layer } }) } }),
+  };
+}
+
+/** The person whose session it is, the program that they asked with, and the process in the guest where it is known. */
 function actorOf(
   user: string | undefined,
   app_name: string | undefined,
-  process: EventProcess | undefined,
+  { process, session_id }: EventCommon,
 ): Record<string, unknown> {
-  const { container } = process ?? {};
-  if (user === undefined && app_name === undefined && !container) return {};
+  if (user === undefined && app_name === undefined && !process) return {};
   return {
     actor: {
-      ...(container &&
-        { process: { name: process!.executable, pid: process!.pid, container: partOf(container) } }),
-      ...(user !== undefined && { user: { name: user, type_id: 1 } }),
+      ...(process && { process: processOf(process, session_id) }),
+      ...(user !== undefined && { user: { name: user, type_id: 1, type: "User" } }),
       ...(app_name !== undefined && { app_name }),
     },
   };
-}
-
-/** The container object of OCSF, whose image needs an id: its name is all that there is. */
-function partOf({ id, name, image }: NonNullable<EventProcess["container"]>): Record<string, unknown> {
-  return {
-    uid: id,
-    ...(name !== undefined && { name }),
-    ...(image !== undefined && { image: { name: image, uid: image } }),
-  };
-}
-
-function observablesOf(family: string, subject: Record<string, unknown>): unknown[] {
-  return Object.entries(OBSERVABLES[family] ?? {}).flatMap(([key, known]) => {
-    if (subject[key] === undefined) return [];
-    const value = String(subject[key]);
-    const [type_id, type] = known === HOSTNAME && isAddress(value) ? IP_ADDRESS : known;
-    return [{ name: `evidences[0].data.${key}`, type_id, type, value }];
-  });
 }
 
 /** Posts one finding per request. */
@@ -151,7 +169,8 @@ export class OcsfSender implements Sender {
   async send(records: readonly FindingRecord[], signal: AbortSignal): Promise<number> {
     for (const record of records) {
       // A finding may be sent twice, after a crash or a lost response.
-      await this.#receiver.post(ocsfOf(record), { "idempotency-key": record.finding.finding_id }, signal);
+      const key = record.finding.finding_id + (record.is_update ? `:${record.decision?.outcome}` : "");
+      await this.#receiver.post(ocsfOf(record), { "idempotency-key": key }, signal);
     }
     return 0;
   }

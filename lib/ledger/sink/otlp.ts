@@ -6,6 +6,7 @@ import { parseJson } from "../../base/json/mod.ts";
 import { deviceName } from "../../base/user/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
 import type { Severity } from "../../detection/mod.ts";
+import { type EventFamily, type EventProcess, familyOf } from "../../event/mod.ts";
 import { type Endpoint, HttpReceiver } from "./http.ts";
 import type { FindingRecord, Maker, Sender } from "./record.ts";
 
@@ -46,7 +47,9 @@ function resourceOf(made_by: Maker | undefined): Record<string, unknown> {
   };
 }
 
-function toLogRecord({ finding, common, subject = {} }: FindingRecord): Record<string, unknown> {
+function toLogRecord(
+  { finding, common, decision, vm_name, is_update, subject = {} }: FindingRecord,
+): Record<string, unknown> {
   const [severityNumber, severityText] = SEVERITY[finding.severity];
   // Nanoseconds exceed a safe integer; OTLP's JSON encodes them as a string.
   const timeUnixNano = `${common.timestamp_unix_ms}000000`;
@@ -71,10 +74,76 @@ function toLogRecord({ finding, common, subject = {} }: FindingRecord): Record<s
       "sbx.event.sequence": common.sequence,
       "sbx.session.id": common.session_id,
       "sbx.vm.id": common.vm_id,
+      "sbx.vm.name": vm_name,
+      "sbx.decision": decision?.outcome,
+      "sbx.decision.rule.id": decision?.rule_id,
+      "sbx.decision.layer": decision?.layer,
+      "sbx.decision.answered_by": decision?.answered_by,
+      "sbx.finding.is_update": is_update,
       "sbx.profile.id": common.profile_id,
       "user.name": common.user_id,
+      ...processAttributes(common.process),
+      ...(CONVENTIONS[familyOf(common.event_type)]?.(subject)),
       ...Object.fromEntries(Object.entries(subject).map(([key, value]) => [`sbx.subject.${key}`, value])),
     }),
+  };
+}
+
+type Fields = Record<string, unknown>;
+
+/** Attributes of OpenTelemetry's semantic conventions for each family, from the fields that may leave the machine. */
+const CONVENTIONS: Partial<Record<EventFamily, (subject: Fields) => Fields>> = {
+  http: ({ method, scheme, host, port, path, bytes, status }) => ({
+    "http.request.method": method,
+    "http.request.body.size": bytes,
+    "http.response.status_code": status,
+    "server.address": host,
+    "server.port": port,
+    "url.path": path,
+    "url.scheme": scheme,
+  }),
+  dns: ({ qname }) => ({ "dns.question.name": qname }),
+  db: ({ system, host, port, name, command }) => ({
+    "db.namespace": name,
+    "db.operation.name": command,
+    "db.system.name": system === "postgres" ? "postgresql" : system,
+    "server.address": host,
+    "server.port": port,
+  }),
+  mcp: ({ method, tool_name }) => ({ "gen_ai.tool.name": tool_name || undefined, "mcp.method.name": method }),
+  model: ({ provider, model, input_tokens, output_tokens }) => ({
+    "gen_ai.provider.name": provider,
+    "gen_ai.request.model": model,
+    "gen_ai.usage.input_tokens": input_tokens,
+    "gen_ai.usage.output_tokens": output_tokens,
+  }),
+  file: ({ path, name, ext, byte_count }) => ({
+    "file.extension": ext || undefined,
+    "file.name": name,
+    "file.path": path,
+    "file.size": byte_count,
+  }),
+  process: ({ executable, command, cwd, exit_code }) => ({
+    "process.command_line": command,
+    "process.executable.name": executable,
+    "process.exit.code": exit_code,
+    "process.working_directory": cwd,
+  }),
+  credential: ({ host }) => ({ "server.address": host }),
+};
+
+/** The guest's program of an event; a pid of 0 is one that no one knows. */
+function processAttributes(process: EventProcess | undefined): Fields {
+  if (!process) return {};
+  const { pid, ppid, executable, command, container } = process;
+  return {
+    "process.pid": pid > 0 ? pid : undefined,
+    "process.parent_pid": ppid > 0 ? ppid : undefined,
+    "process.executable.name": executable,
+    "process.command_line": command,
+    "container.id": container?.id,
+    "container.image.name": container?.image,
+    "container.name": container?.name,
   };
 }
 

@@ -3,7 +3,13 @@
  * and its sender.
  */
 import type { DetectionFinding } from "../../detection/mod.ts";
-import { type Event, type EventCommon, type EventFamily, familyOf } from "../../event/mod.ts";
+import {
+  type Event,
+  type EventCommon,
+  type EventFamily,
+  familyOf,
+  type FindingDecision,
+} from "../../event/mod.ts";
 
 /** Maximum `bytes` of a record's JSON; a record beyond it is stored without its subject. */
 export const RECORD_MAX = 64 * 1024;
@@ -20,6 +26,12 @@ export interface FindingRecord {
   schema: "sbx.finding-record.v1";
   finding: DetectionFinding;
   common: EventCommon;
+  /** the decision on the event; absent in a record of an older sbx */
+  decision?: FindingDecision;
+  /** the VM's name; absent where the index of sessions cannot be read */
+  vm_name?: string;
+  /** the finding went out before, while its event waited for an answer */
+  is_update?: true;
   /** absent for sessions of an older sbx */
   made_by?: Maker;
   /** exported fields of the event, without bodies, headers and arguments, which stay on this machine */
@@ -48,8 +60,15 @@ const EXPORTED_FIELDS: Record<EventFamily, string[]> = {
   credential: ["provider", "credential_ref", "host", "location", "outcome"],
 };
 
-/** Builds the record of a finding. @param made_by of its session */
-export function recordOf(finding: DetectionFinding, event: Event, made_by?: Maker): FindingRecord {
+/** Parts of a record besides the finding and its event. */
+export type RecordContext = Pick<FindingRecord, "decision" | "vm_name" | "is_update" | "made_by">;
+
+/** Builds the record of a finding. */
+export function recordOf(
+  finding: DetectionFinding,
+  event: Event,
+  { decision, vm_name, is_update, made_by }: RecordContext = {},
+): FindingRecord {
   const family = familyOf(event.common.event_type);
   const parts = event[family] as Record<string, Record<string, unknown>> | undefined;
   const subject: Record<string, unknown> = {};
@@ -60,6 +79,9 @@ export function recordOf(finding: DetectionFinding, event: Event, made_by?: Make
     schema: "sbx.finding-record.v1",
     finding,
     common: event.common,
+    ...(decision && { decision }),
+    ...(vm_name !== undefined && { vm_name }),
+    ...(is_update && { is_update }),
     ...(made_by && { made_by }),
     subject,
   };

@@ -10,7 +10,14 @@ import { type AuditOptions, AuditSender } from "./audit.ts";
 import type { Endpoint } from "./http.ts";
 import { OcsfSender } from "./ocsf.ts";
 import { OtlpSender } from "./otlp.ts";
-import { DeliveryError, type FindingRecord, lineOf, type Maker, recordOf, type Sender } from "./record.ts";
+import {
+  DeliveryError,
+  type FindingRecord,
+  lineOf,
+  type RecordContext,
+  recordOf,
+  type Sender,
+} from "./record.ts";
 import { asSbxError } from "../../base/error/mod.ts";
 import { DiskQueue, type QueueBatch, type QueueOptions } from "./queue.ts";
 
@@ -68,11 +75,9 @@ export class FindingSinks {
   /**
    * Queues a finding for the sinks that its `export_routes` name, or for all; the audit file gets every finding. Never
    * throws, never waits.
-   *
-   * @param made_by of the session
    */
-  send(finding: DetectionFinding, event: Event, made_by?: Maker): void {
-    const record = recordOf(finding, event, made_by);
+  send(finding: DetectionFinding, event: Event, context?: RecordContext): void {
+    const record = recordOf(finding, event, context);
     const { export_routes: routes = [] } = finding;
     for (const sink of this.sinks) {
       if (sink.name === "audit" || routes.length === 0 || routes.includes(sink.name)) sink.put(record);

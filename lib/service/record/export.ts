@@ -11,7 +11,7 @@ import type { CorpStore } from "../../config/corp/mod.ts";
 import type { DetectionFinding } from "../../detection/mod.ts";
 import { sessionPaths } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
-import type { Endpoint, FindingSinks, SinkStatus } from "../../ledger/sink/mod.ts";
+import type { Endpoint, FindingSinks, RecordContext, SinkStatus } from "../../ledger/sink/mod.ts";
 import { type SinkAuth, sinkAuthorization } from "../../credential/mod.ts";
 import { makerOf } from "./ledger.ts";
 import type { Sessions } from "./sessions.ts";
@@ -20,6 +20,28 @@ import type { Sessions } from "./sessions.ts";
 const BATCH = 500;
 /** Wait for further findings of a session before its ledger is read, in `ms`. */
 const GATHER_MS = 200;
+
+/** Findings of a session whose answers are awaited; beyond them, the oldest get no update. */
+const UNANSWERED_MAX = 100;
+
+/** How far the findings of a ledger are exported. */
+interface Mark {
+  /** last row that went out */
+  after: number;
+  /** rows that went out while their events waited for a person */
+  unanswered: number[];
+}
+
+/** Reads a mark; an older sbx wrote the number alone. One that cannot be read sends everything again. */
+function parseMark(text: string): Mark {
+  try {
+    const mark = JSON.parse(text);
+    if (typeof mark === "number") return { after: mark, unanswered: [] };
+    return { after: Number(mark.after) || 0, unanswered: [mark.unanswered ?? []].flat().map(Number) };
+  } catch {
+    return { after: 0, unanswered: [] };
+  }
+}
 
 /** A sink as the configuration names it. */
 interface Target {
@@ -116,16 +138,40 @@ export class FindingExport {
     if (!await Deno.lstat(ledger).then(() => true, () => false)) return;
     const mark = `${ledger}.exported`;
     const { readFindingRows } = await import("../../ledger/read/mod.ts");
-    let after = Number(await Deno.readTextFile(mark).catch(() => "0"));
+    const { decisionOf } = await import("./decided.ts");
+    let { after, unanswered } = parseMark(await Deno.readTextFile(mark).catch(() => "0"));
+    const context = async (): Promise<RecordContext> => {
+      // A finding goes out also when the index cannot be read.
+      const entry = await this.#sessions.get(sessionId).catch(() => undefined);
+      const made_by = makerOf(entry);
+      return { ...(entry && { vm_name: entry.name }), ...(made_by && { made_by }) };
+    };
+    const answered: number[] = [];
+    for (const number of unanswered) {
+      const [row] = await readFindingRows(ledger, number - 1, 1);
+      const decision = row && await decisionOf(ledger, row);
+      if (decision?.outcome === "ask") continue;
+      answered.push(number);
+      if (row?.row !== number) continue;
+      const terms = { ...await context(), decision, is_update: true } as const;
+      (await this.#openSinks()).send(row.finding as DetectionFinding, row.event, terms);
+    }
+    if (answered.length > 0) {
+      unanswered = unanswered.filter((number) => !answered.includes(number));
+      await writeAtomic(mark, JSON.stringify({ after, unanswered }));
+    }
     for (let more = true; more;) {
       const rows = await readFindingRows(ledger, after, BATCH);
       if (rows.length === 0) return;
       const sinks = await this.#openSinks();
-      // A finding goes out also when the index cannot be read.
-      const made_by = makerOf(await this.#sessions.get(sessionId).catch(() => undefined));
-      for (const { finding, event } of rows) sinks.send(finding as DetectionFinding, event, made_by);
+      const terms = await context();
+      for (const row of rows) {
+        const decision = await decisionOf(ledger, row);
+        if (decision.outcome === "ask") unanswered = [...unanswered, row.row].slice(-UNANSWERED_MAX);
+        sinks.send(row.finding as DetectionFinding, row.event, { ...terms, decision });
+      }
       after = rows.at(-1)!.row;
-      await writeAtomic(mark, String(after));
+      await writeAtomic(mark, JSON.stringify({ after, unanswered }));
       more = rows.length === BATCH;
     }
   }

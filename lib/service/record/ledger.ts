@@ -6,16 +6,16 @@ import {
   type EventPage,
   type LedgerEvent,
   PAGE_EVENTS_MAX,
-  readApproval,
   readEvents,
   readFindingRows,
   readFindings,
   readWhy,
   type SessionEntry,
 } from "../../ledger/read/mod.ts";
-import { afterAsk, subjectLine } from "../../policy/decision/mod.ts";
-import type { AskRecord, Decision } from "../../policy/mod.ts";
+import { subjectLine } from "../../policy/decision/mod.ts";
+import type { Decision } from "../../policy/mod.ts";
 import { sessionPaths } from "../../session/mod.ts";
+import { applyAsk, decisionOf } from "./decided.ts";
 import type { Sessions } from "./sessions.ts";
 import type { Vm } from "../vm/vm.ts";
 import { basename, dirname } from "node:path";
@@ -101,12 +101,6 @@ export async function explainEvent(ledger: string, eventId: string) {
   return { ...why, ...(decision && { decision }) };
 }
 
-async function applyAsk(ledger: string, decision: Decision): Promise<Decision> {
-  if (decision.decision !== "ask") return decision;
-  const ask = await readApproval<AskRecord>(ledger, decision.event_id);
-  return ask ? afterAsk(decision, ask) : decision;
-}
-
 // Programs that the host ran in a VM, from the events of its session.
 
 /** One program, from its exec event and its exit event. */
@@ -175,9 +169,15 @@ export async function listFindings(
   for (let after = 0, rows = [], remaining = findings.length; remaining > 0; remaining -= rows.length) {
     rows = await readFindingRows(ledger, after, BATCH);
     if (rows.length === 0) break;
-    for (const { finding, event } of rows) {
-      const { timestamp_unix_ms, event_type } = event.common;
-      details.set(finding.finding_id, { timestamp_unix_ms, event_type, subject: subjectLine(event) });
+    for (const row of rows) {
+      const { timestamp_unix_ms, event_type, process } = row.event.common;
+      details.set(row.finding.finding_id, {
+        timestamp_unix_ms,
+        event_type,
+        subject: subjectLine(row.event),
+        decision: await decisionOf(ledger, row),
+        ...(process && { process: process.executable }),
+      });
     }
     after = rows.at(-1)!.row;
   }
@@ -187,6 +187,7 @@ export async function listFindings(
   return findings.map((finding) => ({
     ...finding,
     ...details.get(finding.finding_id),
+    ...(entry && { vm_name: entry.name }),
     ...(made_by && { made_by }),
   }));
 }

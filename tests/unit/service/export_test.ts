@@ -165,3 +165,42 @@ Deno.test("a sink in trouble is a problem until it answers, also after a restart
     await waitUntil(() => next.problems().length === 0);
     await next.close();
   }));
+
+Deno.test("a finding goes out with what was decided and the VM's name, and once more when its ask is answered", () =>
+  withExport(async ({ home, findings, sessions }) => {
+    sessions.put(recordOf("asked", "dev"));
+    const { ledger: path } = sessionPaths(home, "asked");
+    await Deno.mkdir(dirname(path), { recursive: true });
+    const event = requestEvent("http.request");
+    const { event_id } = event.common;
+    const base = { pack_id: "p", title: "T", severity: "low", confidence: "low", tags: [] };
+    const rule = { id: "wary", name: "wary", layer: "profile" };
+    const decision = { event_id, decision: "ask", rule, rewrites: [], matched_fields: [], near_misses: [] };
+    const read = async () => {
+      const text = await Deno.readTextFile(join(home.logsDir, "findings.jsonl")).catch(() => "");
+      return text.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+    };
+    await using ledger = await Ledger.open(path, { sessionId: "asked" });
+    ledger.append({
+      event,
+      decision,
+      findings: [{ finding_id: "f", event_id, rule_id: "r", ...base }] as never,
+    });
+    await ledger.flush();
+    await findings.begin();
+    await waitUntil(async () => (await read()).length === 1);
+    findings.queueSession("asked");
+    ledger.end(
+      { event_id, decision: { ...decision, decision: "block", answered: { status: "denied" } } } as never,
+    );
+    await ledger.flush();
+    findings.queueSession("asked");
+    await waitUntil(async () => (await read()).length === 2);
+    const sent = (await read()).map((
+      { vm_name, decision, is_update },
+    ) => [vm_name, decision.outcome, is_update]);
+    assertEquals(sent, [["dev", "ask", undefined], ["dev", "ask-denied", true]]);
+    findings.queueSession("asked");
+    await findings.close();
+    assertEquals((await read()).length, 2);
+  }));

@@ -1,13 +1,11 @@
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { deviceName } from "../../../../lib/base/user/mod.ts";
-import type { Event } from "../../../../lib/event/mod.ts";
+import { type Event, FINDING_OUTCOMES } from "../../../../lib/event/mod.ts";
 import { ocsfOf } from "../../../../lib/ledger/sink/ocsf.ts";
-import { recordOf } from "../../../../lib/ledger/sink/record.ts";
+import { type RecordContext, recordOf } from "../../../../lib/ledger/sink/record.ts";
 import { eventCommon, httpRequest, processExec } from "../../../helper/event.ts";
-
-/** `type_id` values of observables in OCSF 1.4.0 that findings may use, with the caption of each. */
-const TYPES_1_4 = new Map([[1, "Hostname"], [2, "IP Address"], [7, "File Name"], [9, "Process Name"]]);
-const OTHER = 99;
+import type { Parsed } from "../../../helper/json.ts";
+import { requireDetectionFinding } from "../../../helper/ocsf.ts";
 
 const FINDING: Parameters<typeof recordOf>[0] = {
   finding_id: "finding",
@@ -20,14 +18,17 @@ const FINDING: Parameters<typeof recordOf>[0] = {
   matched_fields: [],
 } as never;
 
-function observables(event: unknown): { type_id: number; type: string; name: string; value: string }[] {
-  const record = ocsfOf(recordOf(FINDING, event as Event));
-  return record.observables as never;
+/** A finding of an event as OCSF, which is valid. */
+function ocsf(event: unknown, context: RecordContext = {}, finding = FINDING): Parsed {
+  const record = ocsfOf(recordOf(finding, event as Event, context));
+  requireDetectionFinding(record);
+  return record;
 }
 
-const http = (host: string) => ({
-  common: eventCommon("http.request"),
-  http: { request: httpRequest({ host }) },
+const CURL = { pid: 7, ppid: 1, executable: "curl", command: "curl", cwd: "" };
+const http = (host: string, common: Partial<Event["common"]> = {}) => ({
+  common: eventCommon("http.request", common),
+  http: { request: httpRequest({ host, query: "token=hidden", headers: { cookie: ["hidden"] } }) },
 });
 const EVENTS = [
   http("paste.example"),
@@ -37,66 +38,136 @@ const EVENTS = [
     common: eventCommon("file.activity"),
     file: { activity: { operation: "write", path: "/workspace/a.txt", name: "a.txt", ext: "txt" } },
   },
-  { common: eventCommon("process.exec"), process: { activity: processExec({ executable: "/bin/ls" }) } },
+  {
+    common: eventCommon("process.exec", { process: { ...CURL, executable: "bash" } }),
+    process: { activity: processExec({ executable: "/bin/ls", command: "ls -l" }) },
+  },
   {
     common: eventCommon("dns.query"),
     dns: { request: { qname: "example.com", qtype: "A", transport: "udp" } },
   },
+  {
+    common: eventCommon("db.statement"),
+    db: {
+      request: { system: "postgres", host: "db.example", port: 5432, user: "u", name: "shop", kind: "read" },
+    },
+  },
+  {
+    common: eventCommon("mcp.tool_call"),
+    mcp: {
+      request: {
+        method: "tools/call",
+        server_name: "github",
+        tool_name: "search",
+        arguments: { a: "hidden" },
+      },
+    },
+  },
+  {
+    common: eventCommon("model.call"),
+    model: { request: { provider: "openai", model: "gpt", operation: "chat", body: { text: "hidden" } } },
+  },
+  {
+    common: eventCommon("credential.substitution"),
+    credential: {
+      substitution: {
+        provider: "github",
+        credential_ref: "credential:x",
+        host: "a.example",
+        outcome: "denied",
+      },
+    },
+  },
 ];
 
-Deno.test("observables have a type that OCSF 1.4 defines, and a value that is in the evidence", () => {
-  for (const event of EVENTS) {
-    const record = ocsfOf(recordOf(FINDING, event as unknown as Event));
-    assertEquals((record.metadata as { version: string }).version, "1.4.0");
-    const found = observables(event);
-    assert(found.length > 0, event.common.event_type);
-    for (const { type_id, type, name, value } of found) {
-      if (type_id !== OTHER) assertEquals(TYPES_1_4.get(type_id), type);
-      const [evidence] = record.evidences as { data: Record<string, unknown> }[];
-      assertEquals(evidence.data[name.replace("evidences[0].data.", "")], value);
-    }
-  }
-});
-
-Deno.test("hosts are names or addresses, and only files have paths", () => {
-  const types = EVENTS.map((event) => observables(event).map(({ type_id, type }) => [type_id, type]));
+Deno.test("OCSF: a finding of each family is valid, and each observable is the copy of an attribute", () => {
+  const types = EVENTS.map((event) => {
+    const record = ocsf(event, { vm_name: "dev" });
+    assertEquals(JSON.stringify(record).includes("hidden"), false);
+    return record.observables.map(({ type, value }: Parsed) => [type, value]);
+  });
   assertEquals(types, [
-    [[1, "Hostname"]],
-    [[2, "IP Address"]],
-    [[2, "IP Address"]],
-    [[7, "File Name"], [99, "File Path"]],
-    [[9, "Process Name"]],
-    [[1, "Hostname"]],
+    [["Hostname", "paste.example"], ["Port", "443"], ["URL String", "https://paste.example/"]],
+    [["IP Address", "203.0.113.9"], ["Port", "443"], ["URL String", "https://203.0.113.9/"]],
+    [["IP Address", "2001:db8::1"], ["Port", "443"], ["URL String", "https://[2001:db8::1]/"]],
+    [["File Name", "a.txt"], ["File Path", "/workspace/a.txt"]],
+    [
+      ["Process Name", "bash"],
+      ["Command Line", "curl"],
+      ["Process ID", "7"],
+      ["Process Name", "/bin/ls"],
+      ["Command Line", "ls -l"],
+    ],
+    [["Hostname", "example.com"]],
+    [["Hostname", "db.example"], ["Port", "5432"]],
+    [],
+    [],
+    [["Hostname", "a.example"], ["User Credential ID", "credential:x"]],
   ]);
 });
 
-Deno.test("a finding names user, host and trace of its event", () => {
-  const trace_id = "4bf92f3577b34da6a3ce929d0e0e4736";
-  const event = {
-    ...http("a.example"),
-    common: eventCommon("http.request", { user_id: "someone", trace_id }),
-  };
-  const record = ocsfOf(recordOf(FINDING, event as unknown as Event));
-  assertEquals(record.actor, { user: { name: "someone", type_id: 1 } });
-  assertEquals((record.device as { hostname: string }).hostname, deviceName());
-  assertEquals((record.unmapped as Record<string, unknown>)["sbx.trace_id"], trace_id);
-  assertEquals(ocsfOf(recordOf(FINDING, http("a.example") as unknown as Event)).actor, undefined);
-  const made_by = { user: "ann", device: "desk", client: "sbx-mcp/1 (claude-code/2)" };
-  const made = ocsfOf(recordOf(FINDING, event as unknown as Event, made_by));
-  assertEquals(made.actor, { user: { name: "someone", type_id: 1 }, app_name: made_by.client });
-  assertEquals((made.device as { hostname: string }).hostname, "desk");
+Deno.test("OCSF: the security control says what was decided, and by which rule", () => {
+  const controls = FINDING_OUTCOMES.map((outcome) => {
+    const decision = { outcome, rule_id: "no-paste", layer: "corp" };
+    const { action, disposition, is_alert, policy, metadata } = ocsf(http("paste.example"), { decision });
+    assertEquals(policy, { uid: "no-paste", name: "no-paste", group: { name: "corp" } });
+    assertEquals(metadata.profiles, ["host", "security_control"]);
+    return [outcome, action, disposition, is_alert];
+  });
+  assertEquals(controls, [
+    ["allow", "Allowed", "Allowed", true],
+    ["rewritten", "Modified", "Corrected", true],
+    ["ask", "Unknown", "Delayed", true],
+    ["ask-allowed", "Allowed", "Approved", false],
+    ["ask-denied", "Denied", "Rejected", true],
+    ["ask-expired", "Denied", "Blocked", true],
+    ["block", "Denied", "Blocked", true],
+    ["observed", "Observed", "Detected", true],
+  ]);
+  const low = ocsf(http("a.example"), { decision: { outcome: "block" } }, { ...FINDING, severity: "medium" });
+  assertEquals([low.is_alert, low.policy], [false, undefined]);
 });
 
-Deno.test("a finding about a process in a container has the container", () => {
+Deno.test("OCSF: the answer to an ask is an update of the finding", () => {
+  const decision = { outcome: "ask-denied", answered_by: "ann" } as const;
+  const record = ocsf(http("a.example"), { decision, is_update: true });
+  assertEquals([record.activity_name, record.type_uid, record.unmapped["sbx.answered_by"]], [
+    "Update",
+    200402,
+    "ann",
+  ]);
+});
+
+Deno.test("OCSF: a finding names VM, user, host, program and trace of its event, and both ends of a connection", () => {
+  const trace_id = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const event = http("a.example", { user_id: "someone", trace_id, process: CURL });
+  const record = ocsf(event);
+  const user = { name: "someone", type_id: 1, type: "User" };
+  const process = { name: "curl", pid: 7, parent_process: { pid: 1 } };
+  assertEquals(record.actor, { process, user });
+  assertEquals(record.device, { uid: "vm-1", hostname: deviceName(), type_id: 6, type: "Virtual" });
+  assertEquals(record.unmapped["sbx.trace_id"], trace_id);
+  assertEquals(ocsf(http("a.example")).actor, undefined);
+  const made_by = { user: "ann", device: "desk", client: "sbx-mcp/1 (claude-code/2)" };
+  const made = ocsf(event, { made_by, vm_name: "dev" });
+  assertEquals(made.actor, { process, user, app_name: made_by.client });
+  assertEquals([made.device.name, made.device.hostname], ["dev", "desk"]);
+  const [{ src_endpoint, dst_endpoint, http_request }] = made.evidences;
+  assertEquals(src_endpoint, { uid: "vm-1", name: "dev" });
+  assertEquals(dst_endpoint, { hostname: "a.example", port: 443, svc_name: "https" });
+  assertEquals(http_request, {
+    http_method: "GET",
+    length: 0,
+    url: { hostname: "a.example", path: "/", port: 443, scheme: "https", url_string: "https://a.example/" },
+  });
+});
+
+Deno.test("OCSF: a finding about a process in a container has the container", () => {
   const id = "a".repeat(64);
-  const of = (container: object) => {
-    const process = { pid: 7, ppid: 1, executable: "curl", command: "curl", cwd: "", container };
-    const event = { ...http("a.example"), common: eventCommon("http.request", { process } as never) };
-    return ocsfOf(recordOf(FINDING, event as unknown as Event));
-  };
+  const of = (container: object) => ocsf(http("a.example", { process: { ...CURL, container } as never }));
   const record = of({ id, name: "web", image: "nginx:1" });
   const container = { uid: id, name: "web", image: { name: "nginx:1", uid: "nginx:1" } };
-  assertEquals(record.actor, { process: { name: "curl", pid: 7, container } });
-  assertEquals((record.metadata as { profiles: string[] }).profiles, ["host", "container"]);
-  assertEquals(of({ id }).actor, { process: { name: "curl", pid: 7, container: { uid: id } } });
+  assertEquals(record.actor.process.container, container);
+  assertEquals(record.metadata.profiles, ["host", "container"]);
+  assertEquals(of({ id }).actor.process.container, { uid: id });
 });

@@ -11,7 +11,9 @@ function recordBy(finding_id: string, made_by?: Maker) {
   const { event_id } = EVENT.common;
   const rule = { rule_id: "upload", pack_id: "test.pack", title: "Upload" };
   const rank = { severity: "high", confidence: "medium", tags: ["exfil"] } as const;
-  return recordOf({ finding_id, event_id, ...rule, ...rank, tags: [...rank.tags] }, EVENT, made_by);
+  return recordOf({ finding_id, event_id, ...rule, ...rank, tags: [...rank.tags] }, EVENT, {
+    ...(made_by && { made_by }),
+  });
 }
 
 interface Attribute {
@@ -45,4 +47,40 @@ Deno.test("OTLP: each maker of sessions is a resource, and what it holds is thei
     ["bob", "bob-desk", "sbx/1", "sbx", ["b"]],
     [undefined, deviceName(), undefined, "sbx", ["none"]],
   ]);
+});
+
+Deno.test("OTLP: a log says what was decided, in which VM, by which program, and about what in the words of the conventions", () => {
+  const process = { pid: 7, ppid: 1, executable: "curl", command: "curl", cwd: "" };
+  const event = httpEvent(1, { host: "paste.example", method: "POST", path: "/new", query: "key=hidden" }, {
+    process,
+  });
+  const decision = { outcome: "block", rule_id: "no-paste", layer: "corp" } as const;
+  const { event_id } = event.common;
+  const finding = { finding_id: "f", event_id, rule_id: "upload", pack_id: "p", title: "Upload" };
+  const rank = { severity: "high", confidence: "medium", tags: [] } as const;
+  const record = recordOf({ ...finding, ...rank, tags: [] }, event as unknown as Event, {
+    decision,
+    vm_name: "dev",
+  });
+  const { resourceLogs: [{ scopeLogs: [{ logRecords: [{ attributes }] }] }] } = otlpOf([record]) as {
+    resourceLogs: ResourceLog[];
+  };
+  const found = Object.fromEntries(
+    attributes.map(({ key, value }) => [key, Object.values(value)[0]]),
+  );
+  const expected = {
+    "sbx.decision": "block",
+    "sbx.decision.rule.id": "no-paste",
+    "sbx.decision.layer": "corp",
+    "sbx.vm.name": "dev",
+    "process.pid": "7",
+    "process.executable.name": "curl",
+    "http.request.method": "POST",
+    "server.address": "paste.example",
+    "server.port": "443",
+    "url.path": "/new",
+    "url.scheme": "https",
+  };
+  assertEquals(Object.fromEntries(Object.keys(expected).map((key) => [key, found[key]])), expected);
+  assertEquals(JSON.stringify(attributes).includes("hidden"), false);
 });

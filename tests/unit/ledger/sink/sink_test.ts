@@ -6,6 +6,7 @@ import type { Event } from "../../../../lib/event/mod.ts";
 import { FindingSinks, type SinksOptions } from "../../../../lib/ledger/sink/mod.ts";
 import { httpEvent } from "../../../helper/detection.ts";
 import type { Parsed } from "../../../helper/json.ts";
+import { requireDetectionFinding } from "../../../helper/ocsf.ts";
 
 const EVENT = httpEvent(1, {
   host: "paste.example",
@@ -103,12 +104,13 @@ Deno.test("OCSF: one Detection Finding per POST, without bodies, headers or pass
       type: "Rule",
       type_id: 1,
     });
-    assertEquals(event.observables, [{
-      name: "evidences[0].data.host",
+    requireDetectionFinding(event);
+    assertEquals(event.observables[0], {
+      name: "evidences[0].dst_endpoint.hostname",
       type_id: 1,
       type: "Hostname",
       value: "paste.example",
-    }]);
+    });
     const text = JSON.stringify(receiver.bodies);
     for (const secret of ["the body", "session=abc", "pass"]) assert(!text.includes(secret), secret);
     assertEquals(receiver.headers[0].get("authorization"), "Bearer pass");
