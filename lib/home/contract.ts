@@ -188,6 +188,7 @@ export async function profileLayer(profile: Profile): Promise<Contract["profile"
     ...(profile.credentials.accounts === "stored" && { accounts: "stored" }),
     ...(profile.budget && { budget: profile.budget }),
     ...(profile.activity && { paths: profile.activity.paths }),
+    ...(profile.services && { services: profile.services }),
   };
 }
 

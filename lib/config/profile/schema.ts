@@ -13,6 +13,7 @@ import { parseReference } from "../../release/environment/mod.ts";
 import { HostTable } from "./host_service.ts";
 import { McpServers } from "./mcp/schema.ts";
 import { AgentSetup } from "./setup.ts";
+import { Services } from "./services/schema.ts";
 import {
   checkNamed,
   customProvidersOf,
@@ -382,6 +383,7 @@ export const ProfileFile = z.strictObject({
   activity: Activity.optional(),
   cache: CacheTable.optional(),
   host: HostTable.optional(),
+  services: Services.optional(),
   detection: z.strictObject({ packs: z.array(Pack).default([]) }).prefault({}),
 });
 export type ProfileFile = z.output<typeof ProfileFile>;

@@ -26,7 +26,7 @@ export function companionContract(contract: Contract): Contract {
   const { profile, corp } = contract;
   return {
     ...contract,
-    profile: { ...profile, mcp: {} },
+    profile: { ...profile, mcp: {}, services: undefined },
     corp: { ...corp, mcp: { local: { enabled: false } } },
   };
 }

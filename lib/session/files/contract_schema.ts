@@ -16,6 +16,7 @@ import { IrSchema } from "../../detection/ir/schema.ts";
 import { FullRuleSchema } from "../../policy/author/schema.ts";
 // Past mod.ts, which reads profiles: a VM's process reads none.
 import { CorpMcpServers, McpServers } from "../../config/profile/mcp/schema.ts";
+import { Services } from "../../config/profile/services/schema.ts";
 
 /** Reaction to a ledger that cannot be written: the VM is paused, or every action that needs a record is refused. */
 const OnFull = z.enum(["pause", "block"]);
@@ -53,6 +54,8 @@ export const Contract = z.strictObject({
     budget: BudgetTerms.optional(),
     /** classes of the guest's files, by path; absent: every guest's classes */
     paths: z.record(z.string(), z.enum(NAMED_CLASSES)).optional(),
+    /** programs that run as long as the VM does; absent: none */
+    services: Services.optional(),
   }),
   /** corp as it is now */
   corp: z.strictObject({

@@ -51,6 +51,48 @@ const PROBLEMS: [string, string, string][] = [
     'f:6: vm.cpu_cont: unknown key; did you mean "cpu_count"?',
   ],
   [
+    "an unknown key of a service",
+    MINIMAL + '[services.db]\ncommand = ["postgres"]\nrestarts = "no"\n',
+    'f:7: services.db.restarts: unknown key; did you mean "restart"?',
+  ],
+  [
+    "a service after one that does not exist",
+    MINIMAL + '[services.web]\ncommand = ["web"]\nafter = ["db"]\n',
+    'f:7: services.web.after[0]: there is no service "db"',
+  ],
+  [
+    "services after each other",
+    MINIMAL + '[services.a]\ncommand = ["a"]\nafter = ["b"]\n[services.b]\ncommand = ["b"]\nafter = ["c"]\n' +
+    '[services.c]\ncommand = ["c"]\nafter = ["b"]\n',
+    "f:10: services.b.after: is a cycle: b after c after b",
+  ],
+  [
+    "a service after itself",
+    MINIMAL + '[services.a]\ncommand = ["a"]\nafter = ["a"]\n',
+    "f:7: services.a.after: is a cycle: a after a",
+  ],
+  [
+    "two ways for a service to be ready",
+    MINIMAL + '[services.a]\ncommand = ["a"]\nready = { port = 80, command = ["true"] }\n',
+    "f:7: services.a.ready: needs one of port and command",
+  ],
+  [
+    "a name of a service that is an option",
+    MINIMAL + '[services.-a]\ncommand = ["a"]\n',
+    "f:5: services.-a: must be the name of a service: a letter, then up to 31 of a-z 0-9 _ -",
+  ],
+  [
+    "more services than a VM may have",
+    MINIMAL + Array.from({ length: 17 }, (_, at) => `[services.s${at}]\ncommand = ["a"]\n`).join(""),
+    "f:5: services: must have at most 16 services",
+  ],
+  [
+    "a secret in a variable of a service",
+    MINIMAL + `[services.a]\ncommand = ["a"]\nenv = { X = "${KEY.github}" }\n`,
+    "f:7: services.a.env.X: must not hold a secret; store it with sbx credentials add: programs find its ref in " +
+    "their variables",
+  ],
+  [
     "a service of the host without a port",
     MINIMAL + '[host]\nservices = ["api"]\n',
     'f:6: host.services[0]: must be NAME:PORT, such as "api:8080", or one of ollama, lmstudio, llama-cpp, vllm, ' +
