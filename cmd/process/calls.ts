@@ -3,6 +3,7 @@ import type { Call, Caller, ExecCall, GuestFileCall, Reply, SingleKind } from ".
 import type { JobRunner, Jobs } from "../../lib/session/job/mod.ts";
 import type { ConnectPort, PortRecorder, Ports, PortUser } from "../../lib/session/forward/mod.ts";
 import type { Session } from "../../lib/session/mod.ts";
+import type { ServiceGuest, Services } from "../../lib/session/services/mod.ts";
 import { PORT_PROGRAM, type Viewer } from "../../lib/machine/guest/mod.ts";
 import { timeLimit } from "../../lib/base/time/mod.ts";
 import { log } from "../../lib/base/log/mod.ts";
@@ -16,10 +17,11 @@ interface Served {
   session: Session;
   jobs: Jobs;
   ports: Ports;
+  services: Services;
 }
 
 /** Serves one call of the service. */
-export async function serve({ session, jobs, ports }: Served, call: Call, caller: Caller): Promise<void> {
+export async function serve({ session, jobs, ports, services }: Served, call: Call, caller: Caller): Promise<void> {
   switch (call.t) {
     case "Watch":
       return await serveWatch(session, caller);
@@ -42,9 +44,12 @@ export async function serve({ session, jobs, ports }: Served, call: Call, caller
     case "Jobs":
     case "JobStart":
     case "JobStop":
-      return await caller.reply(await replyToJobCall(jobs, call));
+    case "ServiceAct":
+      return await caller.reply(await replyToJobCall(jobs, services, call));
     default:
       await caller.reply(await replyTo(session, call));
+      // The services of a new profile may take long to end and to start.
+      if (call.t === "Refresh") void useServices(session, services);
   }
 }
 
@@ -281,7 +286,7 @@ class CallInput {
   }
 }
 
-type JobCall = Extract<Call, { t: "Jobs" | "JobStart" | "JobStop" }>;
+type JobCall = Extract<Call, { t: "Jobs" | "JobStart" | "JobStop" | "ServiceAct" }>;
 type FollowCall = Extract<Call, { t: "JobFollow" }>;
 
 /** Longest wait for policy's decision, in `ms`: a person's answer may take longer. */
@@ -319,7 +324,21 @@ export function jobRunner(session: Session): JobRunner {
   };
 }
 
-async function replyToJobCall(jobs: Jobs, call: JobCall): Promise<Reply> {
+/** The guest of a session's services. */
+export function serviceGuest(session: Session): ServiceGuest {
+  return {
+    exec: jobRunner(session).exec,
+    present: () => session.present(),
+    listens: (port) => session.listens(port),
+  };
+}
+
+/** Starts the services of the profile that a session enforces, and ends others. */
+export async function useServices({ enforcement }: Session, services: Services): Promise<void> {
+  await enforcement.then((each) => services.use(each.services)).catch((error) => log.error(error));
+}
+
+async function replyToJobCall(jobs: Jobs, services: Services, call: JobCall): Promise<Reply> {
   switch (call.t) {
     case "Jobs":
       return { t: "Jobs", jobs: await jobs.list() };
@@ -329,6 +348,8 @@ async function replyToJobCall(jobs: Jobs, call: JobCall): Promise<Reply> {
     }
     case "JobStop":
       return { t: "Job", job: await jobs.stop(call.job, STOP_MS) };
+    case "ServiceAct":
+      return { t: "Job", job: await services.act(call.name, call.action) };
   }
 }
 

@@ -11,7 +11,8 @@ import { reservedPorts } from "../../lib/base/port/mod.ts";
 import { hasEnded, makeSockets, readRecord, Session, sessionPaths } from "../../lib/session/mod.ts";
 import { hostHypervisor } from "../../lib/machine/vm/mod.ts";
 import { Redactor } from "../../lib/base/redact/mod.ts";
-import { jobRunner, portConnector, portRecorder, serve } from "./calls.ts";
+import { Services } from "../../lib/session/services/mod.ts";
+import { jobRunner, portConnector, portRecorder, serve, serviceGuest, useServices } from "./calls.ts";
 import { type AwaitedSession, awaitSession } from "./spare.ts";
 
 /** Longest wait in `ms` for the first `Boot`: a service that died meanwhile must leave no process behind. */
@@ -56,6 +57,12 @@ async function run(args: string[]): Promise<number> {
   const session = new Session(await readRecord(paths), at, hypervisor, spare);
   const jobs = new Jobs(paths.jobs, jobRunner(session));
   const ports = new Ports(portConnector(session), portRecorder(session), () => reservedPorts(at));
+  const services = new Services({
+    jobs,
+    guest: serviceGuest(session),
+    onFailed: (failed) => void session.servicesFailed(failed).catch((error) => log.error(error)),
+  });
+  void session.present().then((runs) => runs ? useServices(session, services) : undefined);
   // Before the service learns of the end: the ports of a stopped VM are free.
   session.watch(() => {
     if (hasEnded(session.info)) ports.closeAll();
@@ -65,7 +72,7 @@ async function run(args: string[]): Promise<number> {
   const calls = new CallServer(listener, (request, caller) => {
     log.debug(`call ${request.t}`);
     if (request.t === "Boot") clearTimeout(orphaned);
-    return serve({ session, jobs, ports }, request, caller);
+    return serve({ session, jobs, ports, services }, request, caller);
   });
   await onRemoval(paths.dir, () => session.stop(true));
   const { parent } = session.record;
@@ -83,6 +90,7 @@ async function run(args: string[]): Promise<number> {
   const closed = calls.close();
   removeIfThere(paths.socket);
   await closed;
+  await services.end();
   await jobs.settle();
   return session.info.state === "Defunct" ? 1 : 0;
 }

@@ -149,6 +149,11 @@ export class Enforcement {
     return this.#broker.freshEnv(env);
   }
 
+  /** Services that the profile gives the VM. */
+  get services(): NonNullable<Contract["profile"]["services"]> {
+    return this.#contract.profile.services ?? {};
+  }
+
   /** The host's clock has jumped by `sleptMs`: it slept. */
   woke(sleptMs: number): void {
     log.info(

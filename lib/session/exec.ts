@@ -5,6 +5,7 @@ import {
   COMMANDS,
   type ExecStreams,
   type GuestLink,
+  type KeptProgram,
   type Terminal,
   type TerminalProgram,
 } from "../machine/guest/mod.ts";
@@ -68,6 +69,12 @@ export interface TerminalRequest extends TerminalProgram {
   cancelled?: AbortSignal;
 }
 
+/** A program to run. */
+export interface ProgramCall extends ExecCall {
+  /** that it is, or, not kept, that it checks: its events have the name */
+  service?: { name: string; isKept: boolean };
+}
+
 /** The parts of a session that run programs. */
 export interface ExecContext {
   gate: Gate;
@@ -88,12 +95,14 @@ export interface ExecContext {
  */
 export async function execProgram(
   { gate, activity, link, health, defaults, env }: ExecContext,
-  { t: _t, acks: _acks, trace_id, ...own }: ExecCall,
+  { t: _t, acks: _acks, trace_id, service, ...own }: ProgramCall,
   streams: ProgramStreams,
   signal?: AbortSignal,
 ): Promise<ExecOutcome> {
   const request = withDefaults(own, defaults);
-  const passage = await gate.decide(execDraft(request, trace_id), signal);
+  const left = service?.isKept ? (await link()).takeKept(service.name, JSON.stringify(own)) : undefined;
+  if (left) return await adoptProgram({ gate, activity, link, health }, left, request, streams, signal);
+  const passage = await gate.decide(execDraft(request, trace_id, service?.name), signal);
   const { allowed, event } = passage;
   const { event_id } = event.common;
   streams.decided?.(event_id, allowed);
@@ -108,8 +117,9 @@ export async function execProgram(
     input: () => streams.input(),
     started: (pid) => activity.hostStarted(pid, event_id),
   };
-  const exit = await health.notifying(streams, (await link()).exec(rewritten, ends, signal));
-  gate.observe(exitDraft(rewritten, exit.exit_code, event.common));
+  const kept = service?.isKept ? { name: service.name, request: JSON.stringify(own), event_id } : undefined;
+  const exit = await health.notifying(streams, (await link()).exec(rewritten, ends, signal, kept));
+  gate.observe(exitDraft(rewritten, exit.exit_code, event.common, service?.name));
   if (exit.error) {
     const line = plain(`sbx: cannot run ${rewritten.argv[0]}: ${exit.error}`);
     await streams.output("stderr", encodeLine(line));
@@ -120,6 +130,27 @@ export async function execProgram(
     duration_ms: Math.round(exit.duration_ms),
     event_id,
   };
+}
+
+/** Awaits the end of a service's program that ran while the VM was away: policy has decided on it. */
+async function adoptProgram(
+  { gate, activity, link, health }: Pick<ExecContext, "gate" | "activity" | "link" | "health">,
+  left: KeptProgram,
+  request: Program,
+  streams: ProgramStreams,
+  signal?: AbortSignal,
+): Promise<ExecOutcome> {
+  const { event_id, name } = left;
+  streams.decided?.(event_id, true);
+  const ends: ExecStreams = {
+    output: (stream, data) => streams.output(stream, data),
+    input: () => streams.input(),
+    started: (pid) => activity.hostStarted(pid, event_id),
+  };
+  const exit = await health.notifying(streams, (await link()).adopt(left, ends, signal));
+  gate.observe(exitDraft(request, exit.exit_code, { event_id }, name));
+  const { exit_code, truncated, duration_ms } = exit;
+  return { exit_code, truncated, duration_ms: Math.round(duration_ms), event_id };
 }
 
 /**

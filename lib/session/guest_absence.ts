@@ -1,5 +1,5 @@
 import { asSbxError, ignore, type SbxError } from "../base/error/mod.ts";
-import type { GuestLink, ShellState } from "../machine/guest/mod.ts";
+import type { GuestLink, GuestState } from "../machine/guest/mod.ts";
 import type { Machine, MachineSpec } from "../machine/vm/mod.ts";
 import type { Enforcement } from "./enforcement.ts";
 import type { SessionPaths, VmPaths } from "./files/paths.ts";
@@ -94,8 +94,8 @@ export class Absence {
   ): Promise<{ written: Promise<T>; settled: Promise<void> }> {
     await this.#over;
     const { gate: { asks } } = await this.#options.enforcement;
-    const { shellState } = guest.link;
-    const rejoin = () => this.#rejoin(guest, shellState).finally(() => asks.release());
+    const { state } = guest.link;
+    const rejoin = () => this.#rejoin(guest, state).finally(() => asks.release());
     asks.hold();
     this.#isAway = true;
     const written = write();
@@ -106,9 +106,9 @@ export class Absence {
     return { written, settled };
   }
 
-  async #rejoin({ record, spec, machine }: PresentGuest, shell: ShellState | undefined): Promise<void> {
+  async #rejoin({ record, spec, machine }: PresentGuest, state: GuestState): Promise<void> {
     const { openLink, isStill, onLost } = this.#options;
-    await rejoinGuest({ record, spec, openLink, isStill }, machine, shell).catch((error) =>
+    await rejoinGuest({ record, spec, openLink, isStill }, machine, state).catch((error) =>
       onLost(asSbxError(error, "meeting the guest again"))
     );
   }

@@ -22,22 +22,37 @@ const BY_HOST = { source_engine: "process", actor: "host" } as const;
 /** The event of a program's start. */
 type Start = Pick<Event["common"], "event_id" | "trace_id">;
 
-/** The draft of a program that the host starts in the guest. @param trace_id of the request for it */
-export function execDraft(program: Program, trace_id?: string): Draft {
+/**
+ * The draft of a program that the host starts in the guest.
+ *
+ * @param trace_id of the request for it
+ * @param service that it is, or checks
+ */
+export function execDraft(program: Program, trace_id?: string, service?: string): Draft {
   return {
-    common: { event_type: "process.exec", ...BY_HOST, ...(trace_id !== undefined && { trace_id }) },
+    common: {
+      event_type: "process.exec",
+      ...BY_HOST,
+      ...(trace_id !== undefined && { trace_id }),
+      ...(service !== undefined && { labels: { service } }),
+    },
     process: { activity: { ...activityOf(program), operation: "exec" } },
   };
 }
 
 /** The draft of its end. */
-export function exitDraft(program: Program, exit_code: number, { event_id, trace_id }: Start): Draft {
+export function exitDraft(
+  program: Program,
+  exit_code: number,
+  { event_id, trace_id }: Start,
+  service?: string,
+): Draft {
   return {
     common: {
       event_type: "process.exit",
       ...BY_HOST,
       ...(trace_id !== undefined && { trace_id }),
-      labels: { event_id },
+      labels: { event_id, ...(service !== undefined && { service }) },
     },
     process: { activity: { ...activityOf(program), operation: "exit", exit_code } },
   };

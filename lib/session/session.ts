@@ -9,15 +9,23 @@ import {
   type ExecStreams,
   FILE_PROGRAM,
   GuestLink,
+  PORT_PROGRAM,
   PORTS,
   type Terminal,
 } from "../machine/guest/mod.ts";
-import type { BootCall, ExecCall, GuestFileCall, MachineInfo } from "./ipc/mod.ts";
+import type { BootCall, GuestFileCall, MachineInfo } from "./ipc/mod.ts";
 import type { Accelerator, Hypervisor, Machine, MachineExit, MachineSpec } from "../machine/vm/mod.ts";
 import { GuestClock } from "./clock.ts";
 import { Absence, type PresentGuest } from "./guest_absence.ts";
 import type { Enforcement } from "./enforcement.ts";
-import type { ExecOutcome, ProgramDefaults, ProgramStreams, TerminalRequest, TerminalSize } from "./exec.ts";
+import type {
+  ExecOutcome,
+  ProgramCall,
+  ProgramDefaults,
+  ProgramStreams,
+  TerminalRequest,
+  TerminalSize,
+} from "./exec.ts";
 import { type SessionPaths, sessionPaths, vmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import { FolderChanges, type LiveRecord } from "../machine/live/mod.ts";
@@ -43,6 +51,9 @@ import { startThreadAhead } from "../ledger/mod.ts";
 const STOP_DEADLINE_MS = timeLimit(15_000);
 /** Longest wait for a guest whose machine has stood still for want of space, in `ms`; it answers in a second. */
 const ANSWER_MS = timeLimit(60_000);
+
+/** Time in `ms` for which a connection that tests a port stays open, unless the program there closes it. */
+const LISTEN_MS = 300;
 
 /** `ms` between looks whether a guest that is to be woken still stands still. */
 const PAUSED_LOOK_MS = 500;
@@ -186,7 +197,7 @@ export class Session {
   }
 
   /** Runs a program in the guest. @throws {SbxError} `vm.wrong_state`, and as {@linkcode execProgram} */
-  async exec(call: ExecCall, streams: ProgramStreams, signal?: AbortSignal): Promise<ExecOutcome> {
+  async exec(call: ProgramCall, streams: ProgramStreams, signal?: AbortSignal): Promise<ExecOutcome> {
     const link = () => this.#guest("exec");
     await link();
     const enforcement = await this.enforcement;
@@ -206,6 +217,38 @@ export class Session {
       streams,
       signal,
     );
+  }
+
+  /** Settles when its guest runs: true, or has ended or is being stopped: false. */
+  async present(): Promise<boolean> {
+    while (true) {
+      await this.#absence.over;
+      if (this.#stopping || this.#report.hasEnded) return false;
+      if (this.info.state === "Running") return true;
+      await new Promise<void>((resolve) => {
+        const stop = this.watch(() => {
+          stop();
+          resolve();
+        });
+      });
+    }
+  }
+
+  /** Tests whether a program of the guest listens on a port. It gets a connection, and no bytes. */
+  async listens(port: number): Promise<boolean> {
+    const link = await this.#guest("a service");
+    const call = { argv: [PORT_PROGRAM, `${port}`], limit: 0, stdin: true, timeout_ms: LISTEN_MS };
+    return (await link.exec(call, NO_STREAMS)).error === undefined;
+  }
+
+  /** Reports the services that have failed, and states those that are new. */
+  async servicesFailed(failed: NonNullable<MachineInfo["failed_services"]>): Promise<void> {
+    const before = this.info.failed_services ?? [];
+    this.#report.set({ failed_services: failed.length > 0 ? failed : undefined });
+    const { statements } = await this.enforcement;
+    for (const { name, reason } of failed) {
+      if (!before.some((each) => each.name === name)) statements.serviceFailed(name, reason);
+    }
   }
 
   /** @param own program in a terminal of its own; absent: the login shell, in the VM's one shared terminal */

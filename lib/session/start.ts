@@ -1,6 +1,6 @@
 import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
-import type { GuestLink, ShellState } from "../machine/guest/mod.ts";
+import type { GuestLink, GuestState } from "../machine/guest/mod.ts";
 import type { BootCall, MachineInfo } from "./ipc/mod.ts";
 import type { Hypervisor, Machine, MachineSpec } from "../machine/vm/mod.ts";
 import { bootDeadline, panicOf, rejoinDeadline, templateDeadline } from "./machine.ts";
@@ -8,7 +8,7 @@ import type { Enforcement } from "./enforcement.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import type { SpareGuest } from "./spare.ts";
-import { discard, readAsks, readShell, suspendedImage } from "./suspend.ts";
+import { discard, readAsks, readGuest, suspendedImage } from "./suspend.ts";
 
 /** The start of a VM whose memory is on the disk. */
 type FromMemory = Extract<BootCall["start"], { from: "suspended" }>;
@@ -52,9 +52,9 @@ function startFrom(session: StartingSession, start: BootCall["start"]): Promise<
 /** Resumes the memory of a suspended VM or of a copy, which is kept until its guest has answered. */
 async function fromSuspended(session: StartingSession, { by, why }: FromMemory): Promise<Stage[]> {
   const { hypervisor, spec, stage, paths } = session;
-  const [shell, asks] = await Promise.all([readShell(paths), readAsks(paths)]);
+  const [guest, asks] = await Promise.all([readGuest(paths), readAsks(paths)]);
   const link = await session.openLink();
-  if (shell) link.adoptShell(shell);
+  link.resume(guest);
   const machine = await hypervisor.restore(spec, suspendedImage(paths));
   await handOver(session, machine);
   stage("machine started");
@@ -169,10 +169,10 @@ export async function meetGuest(
 export async function rejoinGuest(
   session: Pick<StartingSession, "record" | "spec" | "openLink"> & { isStill(): boolean },
   machine: Machine,
-  shell: ShellState | undefined,
+  guest: GuestState,
 ): Promise<void> {
   const link = await session.openLink();
-  if (shell) link.adoptShell(shell);
+  link.resume(guest);
   await machine.rejoin();
   await Promise.race([meetGuest(session, machine, link, () => 0), rejoinDeadline(session.isStill)]);
 }

@@ -59,7 +59,20 @@ export interface ClockStatement extends StatementBase {
   jump_ms: number;
 }
 
-export type SessionStatement = BootStatement | ClockStatement | ContractStatement | ImageStatement;
+/** A service of the VM is not started again. */
+export interface ServiceStatement extends StatementBase {
+  kind: "service";
+  name: string;
+  state: "failed";
+  reason: string;
+}
+
+export type SessionStatement =
+  | BootStatement
+  | ClockStatement
+  | ContractStatement
+  | ImageStatement
+  | ServiceStatement;
 
 /** Writes the statements of one session. */
 export class Statements {
@@ -99,6 +112,11 @@ export class Statements {
       ...(image && { image: named(image) as NamedImage }),
       ...(before && { before: named(before) as NamedImage }),
     });
+  }
+
+  /** States that a service has failed for good. */
+  serviceFailed(name: string, reason: string): void {
+    this.#write<ServiceStatement>({ kind: "service", name, state: "failed", reason });
   }
 
   /** States the active contract, unless stated already. @param rules all that decide, in layers */

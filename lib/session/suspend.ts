@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { z } from "zod";
 import { ifFound, SbxError } from "../base/error/mod.ts";
 import { formatBytes } from "../base/progress/mod.ts";
-import type { GuestLink, ShellState } from "../machine/guest/mod.ts";
+import type { GuestLink, GuestState } from "../machine/guest/mod.ts";
 import type { AskQueue } from "../policy/mod.ts";
 import { KeptAsk } from "../policy/ask/schema.ts";
 import type { Hypervisor, Machine, MachineImage, MachineSpec } from "../machine/vm/mod.ts";
@@ -20,6 +20,10 @@ import type { VmRecord } from "./files/record.ts";
 /** State of the link, beside the machine's. */
 const LinkState = z.strictObject({
   shell: z.strictObject({ id: z.string(), replay: z.base64() }).optional(),
+  /** absent in memory of an older sbx */
+  programs: z.array(
+    z.strictObject({ id: z.string(), name: z.string(), request: z.string(), event_id: z.string() }),
+  ).default([]),
 });
 
 /** The machine that memory is of: it fits no other. */
@@ -71,9 +75,9 @@ export async function writeDown(
     await remove(work);
     const image = suspendedImage({ suspended: work });
     await Deno.mkdir(image.dir, { recursive: true, mode: 0o700 });
-    const { shellState } = link;
+    const { state } = link;
     await machine.snapshot(image, () => link.detach());
-    await writeBeside({ suspended: work, scratch }, origin, shellState);
+    await writeBeside({ suspended: work, scratch }, origin, state);
     kept = asks.take();
     await Deno.writeTextFile(asksPath({ suspended: work }), JSON.stringify(kept), { mode: 0o600 });
     await Deno.rename(work, suspended);
@@ -93,14 +97,15 @@ export async function originOf(
   return { accelerator: spec.accelerator, host: await hypervisor.identity(spec) };
 }
 
-/** Writes the files beside a stopped machine's memory: its origin, its disk's state, its shell. */
+/** Writes the files beside a stopped machine's memory: its origin, its disk's state, its guest's programs. */
 export async function writeBeside(
   place: PlaceAndDisk,
   origin: MemoryOrigin,
-  shell: ShellState | undefined,
+  { shell, programs }: GuestState,
 ): Promise<void> {
   const link: z.infer<typeof LinkState> = {
     shell: shell && { id: shell.id, replay: shell.replay.toBase64() },
+    programs,
   };
   const options = { mode: 0o600 };
   await Promise.all([
@@ -116,10 +121,10 @@ export async function readOrigin(place: Place): Promise<MemoryOrigin | undefined
   return text === undefined ? undefined : MemoryOrigin.parse(JSON.parse(text));
 }
 
-/** The shell that runs in a suspended VM. */
-export async function readShell(place: Place): Promise<ShellState | undefined> {
-  const { shell } = LinkState.parse(JSON.parse(await Deno.readTextFile(linkPath(place))));
-  return shell && { id: shell.id, replay: Uint8Array.fromBase64(shell.replay) };
+/** The shell and the services that run in a suspended VM. */
+export async function readGuest(place: Place): Promise<GuestState> {
+  const { shell, programs } = LinkState.parse(JSON.parse(await Deno.readTextFile(linkPath(place))));
+  return { ...shell && { shell: { id: shell.id, replay: Uint8Array.fromBase64(shell.replay) } }, programs };
 }
 
 /** The asks of a suspended VM; a copy has none. */
@@ -243,7 +248,7 @@ export async function takeCopy(source: ForkSource, to: VmPaths): Promise<VmCopy>
     // The machine writes its disk out when it is stopped: data already on disk costs no time then.
     if (hasScratch) await syncFile(paths.scratch);
     const origin = await source.origin();
-    const { shellState } = link;
+    const { state } = link;
     let event: LastEvent | undefined;
     const { stillMs, write } = await machine.copy(image, () => link.detach(), async () => {
       [event] = await Promise.all([
@@ -254,7 +259,7 @@ export async function takeCopy(source: ForkSource, to: VmPaths): Promise<VmCopy>
         copySparse(paths.workspace, to.workspace),
       ]);
     });
-    await writeBeside(to, origin, shellState);
+    await writeBeside(to, origin, state);
     const writeOrFail = () =>
       write().catch((cause) => {
         throw forkError(cause);

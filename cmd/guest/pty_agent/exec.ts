@@ -53,6 +53,15 @@ export class Executions {
     this.#executions.get(id)?.end("killed");
   }
 
+  /** The host is back, and wants to hear of a program that it left. */
+  async adopt(id: string): Promise<void> {
+    const execution = this.#executions.get(id);
+    if (execution) return await execution.adopt();
+    const error = "it ended while the host was away";
+    const exit_code = EXIT_CANNOT_RUN;
+    await this.#host.send({ t: "ExecExited", id, exit_code, truncated: false, duration_ms: 0, inline: true, error });
+  }
+
   /** The host leaves for a while: programs go on, and their exit codes are lost. */
   abandonAll(): void {
     for (const execution of this.#executions.values()) execution.abandon();
@@ -154,6 +163,14 @@ class Execution {
     this.#isAbandoned = true;
   }
 
+  /** The host reads on; what it did not read meanwhile is gone. */
+  async adopt(): Promise<void> {
+    this.#isAbandoned = false;
+    this.#channel = undefined;
+    this.#inline = { pieces: 0, bytes: 0 };
+    await this.#host.send({ t: "Running", id: this.#request.id, pid: this.#child?.pid ?? 0 });
+  }
+
   /** Opens the program's own connection, which takes its streams from here on. */
   #open(): Promise<FrameChannel> {
     return this.#channel ??= this.#host.connect(PORTS.exec).then(async (conn) => {
@@ -165,20 +182,21 @@ class Execution {
   }
 
   async #send(stream: "stdout" | "stderr", part: Uint8Array): Promise<void> {
+    if (this.#isAbandoned) return;
     const data = part.toBase64();
     if (this.#channel || this.#inline.bytes + part.length > INLINE_BYTES) {
       return await this.#post(await this.#open(), { stream, data });
     }
     this.#inline.pieces++;
     this.#inline.bytes += part.length;
-    if (!this.#isAbandoned) await this.#host.send({ t: "ExecInline", id: this.#request.id, stream, data });
+    await this.#host.send({ t: "ExecInline", id: this.#request.id, stream, data });
   }
 
   async #post(channel: FrameChannel, output: ExecOutput): Promise<void> {
     if (this.#isAbandoned) return;
-    await channel.send(output).catch((error) => {
-      // The host left while this was under way.
-      if (!this.#isAbandoned) throw error;
+    await channel.send(output).catch(async (error) => {
+      // The host left while this was under way, and may be back.
+      if (!this.#isAbandoned && await this.#channel === channel) throw error;
     });
   }
 

@@ -95,6 +95,8 @@ async function handle(message: HostMessage, startsNetwork: boolean): Promise<voi
     case "Exec":
       executions.start(message);
       return;
+    case "ExecAdopt":
+      return await executions.adopt(message.id);
     case "ExecKill":
       executions.kill(message.id);
       return terminals.kill(message.id);

@@ -6,6 +6,7 @@ import {
   type ExecResult,
   type ExecStreams,
   GuestPorts,
+  type KeptProgram,
   type PortLimits,
   Programs,
 } from "./program.ts";
@@ -39,6 +40,12 @@ export interface GuestBoot {
   abilities?: readonly string[];
 }
 
+/** Programs of a guest that outlive their link. */
+export interface GuestState {
+  shell?: ShellState;
+  programs: KeptProgram[];
+}
+
 /** Host end of one guest: its control connection, programs and terminals. */
 export class GuestLink {
   /** rejects when the guest breaks the protocol or ends; the guest is not trusted afterwards */
@@ -53,8 +60,10 @@ export class GuestLink {
   #clocks = new Map<string, (epochMs: number) => void>();
   #terminals = new Map<string, Terminal>();
   #shell: Terminal | undefined;
+  /** programs that an earlier link left, by name */
+  readonly #left = new Map<string, KeptProgram>();
   /** rejects when the guest is left for a while; it is trusted, and its programs continue */
-  readonly #left = Promise.withResolvers<never>();
+  readonly #gone = Promise.withResolvers<never>();
   #isOver = false;
   #activityKey?: string;
   #isDetaching = false;
@@ -64,7 +73,7 @@ export class GuestLink {
     const { promise, reject } = Promise.withResolvers<never>();
     this.lost = promise;
     this.#lose = reject;
-    const lost = Promise.race([promise, this.#left.promise]);
+    const lost = Promise.race([promise, this.#gone.promise]);
     lost.catch(() => this.#isOver = true);
     for (const each of [promise, lost, this.#ready.promise, this.#booted.promise]) {
       each.catch(ignore("callers that await them have the failure"));
@@ -134,7 +143,7 @@ export class GuestLink {
 
   /** Settles when the guest is ready; rejects when it is lost. */
   booted(): Promise<unknown> {
-    return Promise.race([this.#booted.promise, this.lost, this.#left.promise]);
+    return Promise.race([this.#booted.promise, this.lost, this.#gone.promise]);
   }
 
   /** The guest is lost, or was left for a while. */
@@ -155,9 +164,34 @@ export class GuestLink {
     return true;
   }
 
-  /** Runs a program to its end. */
-  exec(request: ExecRequest, streams: ExecStreams, cancelled?: AbortSignal): Promise<ExecResult> {
-    return this.#programs.run(request, streams, cancelled);
+  /** Runs a program to its end. @param kept of one that outlives this link */
+  exec(
+    request: ExecRequest,
+    streams: ExecStreams,
+    cancelled?: AbortSignal,
+    kept?: Omit<KeptProgram, "id">,
+  ): Promise<ExecResult> {
+    return this.#programs.run(request, streams, cancelled, kept);
+  }
+
+  /**
+   * Takes a program that an earlier link left. One of the name for another request is ended.
+   *
+   * @returns undefined: there is none
+   */
+  takeKept(name: string, request: string): KeptProgram | undefined {
+    const kept = this.#left.get(name);
+    this.#left.delete(name);
+    if (kept && kept.request !== request) {
+      this.#send({ t: "ExecKill", id: kept.id }).catch(ignore("the guest is lost, and its programs with it"));
+      return undefined;
+    }
+    return kept;
+  }
+
+  /** Awaits the end of a program that an earlier link left. */
+  adopt(program: KeptProgram, streams: ExecStreams, cancelled?: AbortSignal): Promise<ExecResult> {
+    return this.#programs.adopt(program, streams, cancelled);
   }
 
   /** The VM's shell terminal while its program runs. */
@@ -222,7 +256,7 @@ export class GuestLink {
     try {
       const [sent, hostMs] = [performance.now(), Date.now()];
       await this.#send({ t: "Clock", id });
-      const guestMs = await Promise.race([promise, this.lost, this.#left.promise]);
+      const guestMs = await Promise.race([promise, this.lost, this.#gone.promise]);
       const errorMs = (performance.now() - sent) / 2;
       return { slowMs: hostMs + errorMs - guestMs, errorMs };
     } finally {
@@ -263,20 +297,29 @@ export class GuestLink {
     await this.#send({ t: "Detach" });
     // From here on the agent kills no program for a client that leaves.
     const left = leftError();
-    this.#left.reject(left);
+    this.#gone.reject(left);
     for (const terminal of this.#terminals.values()) terminal.end(left);
   }
 
-  /** The VM's shell terminal of before the machine was written down: its program still runs. */
-  adoptShell({ id, replay }: ShellState): void {
+  /** What runs in the guest since before its machine was written down. */
+  resume({ shell, programs }: GuestState): void {
+    for (const program of programs) this.#left.set(program.name, program);
+    if (shell) this.#adoptShell(shell);
+  }
+
+  #adoptShell({ id, replay }: ShellState): void {
     const shell = new Terminal(id, (message) => this.#send(message), replay);
     this.#terminals.set(id, shell);
     this.#shell = shell;
   }
 
-  /** What {@linkcode adoptShell} takes; undefined when there is no shell. */
-  get shellState(): ShellState | undefined {
-    return this.shell && { id: this.shell.id, replay: this.shell.replay };
+  /** What {@linkcode resume} takes. */
+  get state(): GuestState {
+    const { shell } = this;
+    return {
+      ...shell && { shell: { id: shell.id, replay: shell.replay } },
+      programs: [...this.#left.values(), ...this.#programs.kept],
+    };
   }
 
   /** Asks the guest to write out its data and power off. */

@@ -3,7 +3,7 @@
  * host.
  */
 export * from "./wire/mod.ts";
-export { type GuestBoot, GuestLink, TERMINALS_MAX } from "./link.ts";
+export { type GuestBoot, GuestLink, type GuestState, TERMINALS_MAX } from "./link.ts";
 export type { ActivityFrame } from "./schema.ts";
-export type { ExecRequest, ExecResult, ExecStreams } from "./program.ts";
+export type { ExecRequest, ExecResult, ExecStreams, KeptProgram } from "./program.ts";
 export { type ShellState, Terminal, type TerminalProgram, type Viewer } from "./terminal.ts";

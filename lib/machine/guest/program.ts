@@ -52,7 +52,19 @@ export interface Control {
   newId(): string;
 }
 
+/** A program that outlives its link: its host finds it again after it was away. */
+export interface KeptProgram {
+  id: string;
+  /** name under which it is found, and a text that the request for it must have again */
+  name: string;
+  request: string;
+  /** event of its start */
+  event_id: string;
+}
+
 interface PendingExec {
+  /** absent: it is let go of when the guest is left */
+  kept?: Omit<KeptProgram, "id">;
   streams: ExecStreams;
   /** `bytes` that each output stream may still have */
   remaining: { stdout: number; stderr: number };
@@ -83,25 +95,76 @@ export class Programs {
     this.#overdueMs = overdueMs;
   }
 
-  /** Programs with waiters. */
+  /** Programs with waiters, but kept ones: those are no use of the guest. */
   get count(): number {
-    return this.#pending.size;
+    return this.#pending.values().filter(({ kept }) => !kept).toArray().length;
   }
 
-  /** Runs a program to its end. @throws {SbxError} `vm.busy`, `exec.timeout`, `guest.failed` */
-  async run(request: ExecRequest, streams: ExecStreams, cancelled?: AbortSignal): Promise<ExecResult> {
+  get kept(): KeptProgram[] {
+    return Array.from(this.#pending).flatMap(([id, { kept }]) => kept ? [{ id, ...kept }] : []);
+  }
+
+  /**
+   * Runs a program to its end.
+   *
+   * @param kept of one that is found again after the guest was left
+   * @throws {SbxError} `vm.busy`, `exec.timeout`, `guest.failed`
+   */
+  async run(
+    request: ExecRequest,
+    streams: ExecStreams,
+    cancelled?: AbortSignal,
+    kept?: Omit<KeptProgram, "id">,
+  ): Promise<ExecResult> {
+    const id = this.#control.newId();
+    return await this.#run({ t: "Exec", id, ...request }, streams, cancelled, kept);
+  }
+
+  /** Awaits the end of a program that was left. @throws {SbxError} as {@linkcode run}; `guest.failed`: it has ended */
+  async adopt(program: KeptProgram, streams: ExecStreams, cancelled?: AbortSignal): Promise<ExecResult> {
+    const { id, ...kept } = program;
+    const found = Promise.withResolvers<void>();
+    const started = (pid: number) => {
+      found.resolve();
+      streams.started?.(pid);
+    };
+    const order = new AbortController();
+    const end = this.#run(
+      { t: "ExecAdopt", id },
+      { output: (...piece) => streams.output(...piece), input: () => streams.input(), started },
+      AbortSignal.any([order.signal, ...cancelled ? [cancelled] : []]),
+      kept,
+    );
+    // An agent of an older image does not know the order.
+    await Promise.race([found.promise, end, rejectAfter(STREAMS_MS, goneMeanwhile)]).catch((error) => {
+      order.abort();
+      throw error;
+    });
+    const result = await end;
+    if (result.error !== undefined) throw goneMeanwhile();
+    return result;
+  }
+
+  async #run(
+    message: Extract<HostMessage, { t: "Exec" | "ExecAdopt" }>,
+    streams: ExecStreams,
+    cancelled?: AbortSignal,
+    kept?: Omit<KeptProgram, "id">,
+  ): Promise<ExecResult> {
+    const request: Partial<ExecRequest> = message.t === "Exec" ? message : {};
+    const { id } = message;
     if (this.#pending.size >= PROGRAMS_MAX) {
       throw new SbxError("vm.busy", `the VM runs ${PROGRAMS_MAX} programs for the host, the limit`, {
         hint: "wait until one of them has ended",
       });
     }
     const { lost } = this.#control;
-    const id = this.#control.newId();
     const pending: PendingExec = {
+      kept,
       streams,
       remaining: { stdout: request.limit ?? Infinity, stderr: request.limit ?? Infinity },
       inline: new Inline(),
-      takesInput: request.stdin,
+      takesInput: request.stdin ?? false,
       window: new Window(INPUT_WINDOW),
       exited: Promise.withResolvers(),
       attached: Promise.withResolvers(),
@@ -119,7 +182,7 @@ export class Programs {
     /** Every step waits on the guest, which may have stopped. */
     const step = <T>(promise: Promise<T>): Promise<T> => Promise.race([promise, lost, overdue]);
     try {
-      await step(this.#control.send({ t: "Exec", id, ...request }));
+      await step(this.#control.send(message));
       const result = await step(pending.exited.promise);
       if (result.error) return result;
       if (result.inline) {
@@ -244,6 +307,10 @@ function brokenOff(cause?: unknown): SbxError {
     cause,
     hint: "run the program again; sbx logs NAME shows the guest's console",
   });
+}
+
+function goneMeanwhile(): SbxError {
+  return new SbxError("guest.failed", "its program ended while the VM was away");
 }
 
 async function sendInput(

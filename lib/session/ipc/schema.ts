@@ -94,6 +94,12 @@ export const Call = z.discriminatedUnion("t", [
     trace_id: TraceId,
   }),
   z.strictObject({ t: z.literal("JobStop"), job: JobId }),
+  /** an order to a service, which is named as in the profile */
+  z.strictObject({
+    t: z.literal("ServiceAct"),
+    name: z.string(),
+    action: z.enum(["start", "stop", "restart"]),
+  }),
   /** a job's output from a position on, until its end */
   z.strictObject({ t: z.literal("JobFollow"), job: JobId, from: z.int().nonnegative() }),
   z.strictObject({ t: z.literal("AwaitFile"), path: z.string(), size: z.int() }),
@@ -214,6 +220,9 @@ export const MachineInfo = z.strictObject({
   activity_error: z.string().optional().describe("reason why its guest does not report its programs"),
   mcp_needs: z.array(McpNeed).optional().describe("stdio MCP servers that need a VM while this one runs"),
   dev_ports: z.array(PortNumber).optional().describe("development ports that its programs listen on"),
+  failed_services: z.array(z.strictObject({ name: z.string(), reason: z.string() })).optional().describe(
+    "services that are not started again",
+  ),
   suspended_by: SuspendedBy.optional(),
   pid: z.int(),
 });
@@ -286,6 +295,7 @@ export const REPLIES = {
   Jobs: ["Jobs"],
   JobStart: ["Job"],
   JobStop: ["Job"],
+  ServiceAct: ["Job"],
   JobFollow: ["Output", "Missing", "Job"],
   AwaitFile: ["Ok"],
   ObserveFile: ["Ok"],

@@ -2,6 +2,14 @@
 export { endedWithVm, jobEnded, Jobs, noTerminal } from "./jobs.ts";
 export { JOB_OUTPUT_BYTES, JOBS_KEPT, JOBS_RUNNING_MAX } from "./output.ts";
 export { OutputReader, type Piece } from "./output.ts";
-export { jobDir, type JobProgram, type JobRunner, type OnDecided, readJobs } from "./jobs.ts";
-export { JobId, JobRecord } from "./schema.ts";
+export {
+  Job,
+  jobDir,
+  type JobProgram,
+  type JobRunner,
+  type OnDecided,
+  readJobs,
+  type RunEnd,
+} from "./job.ts";
+export { JobId, JobRecord, ServiceState, ServiceStatus } from "./schema.ts";
 export { lastLines } from "./output.ts";

@@ -70,6 +70,8 @@ export class JobOutput {
     const last = this.#segments.at(-1);
     if (this.#file && last && last.size + size <= this.#segmentBytes) return last;
     this.close();
+    // One in which a killed process had written nothing whole: it is begun again.
+    if (last?.start === this.#end) this.#segments.pop();
     this.#makeRoom();
     const segment = { start: this.#end, size: 0 };
     this.#file = Deno.openSync(segmentPath(this.#dir, this.#end), {
@@ -225,6 +227,15 @@ export class OutputReader implements Disposable {
       throw error;
     }
   }
+}
+
+/** Position after the output in a job's folder. */
+export function outputEnd(dir: string): number {
+  const last = segmentsOf(dir).at(-1);
+  if (last === undefined) return 0;
+  using reader = new OutputReader(dir, last);
+  while (reader.read());
+  return reader.position;
 }
 
 export type Stream = "stdout" | "stderr";

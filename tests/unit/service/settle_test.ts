@@ -17,7 +17,7 @@ async function killed(state: MachineInfo["state"], isDiskChanged: boolean) {
     await Deno.mkdir(paths.suspended, { recursive: true });
     await Deno.writeTextFile(paths.scratch, "disk");
     await Deno.mkdir(dirname(paths.ledger), { recursive: true });
-    await writeBeside(paths, ORIGIN, undefined);
+    await writeBeside(paths, ORIGIN, { programs: [] });
     if (isDiskChanged) await Deno.writeTextFile(paths.scratch, "changed");
     const settled = await settle(paths, { state, boot_stages: [], pid: 1 });
     return [settled.state, await exists(paths.suspended)];

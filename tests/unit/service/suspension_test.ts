@@ -31,7 +31,7 @@ async function withMemory(
     if (accelerator) {
       await Deno.mkdir(paths.suspended);
       const host = { hypervisor: "qemu", processor: CPU, machine: "q35" };
-      await writeBeside(paths, { accelerator, host }, undefined);
+      await writeBeside(paths, { accelerator, host }, { programs: [] });
     }
     await test(paths);
   } finally {

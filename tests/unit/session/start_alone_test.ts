@@ -141,7 +141,7 @@ Deno.test("memory is kept until its guest has answered, and is there after a gue
   using starting = new Starting();
   const { paths, restored } = starting;
   await Deno.mkdir(paths.suspended);
-  await writeBeside(paths, ORIGIN, undefined);
+  await writeBeside(paths, ORIGIN, { programs: [] });
   Deno.env.set("SBX_BOOT_DEADLINE_SECS", "0.3");
   try {
     restored.resolve(new IdleMachine());

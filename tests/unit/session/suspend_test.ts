@@ -6,8 +6,8 @@ import {
   discard,
   discardUnfinished,
   isSuspended,
+  readGuest,
   readOrigin,
-  readShell,
   writeBeside,
 } from "../../../lib/session/suspend.ts";
 
@@ -58,13 +58,13 @@ Deno.test("memory is of use while its VM's disk is as it was, also for a copy", 
   try {
     for (const each of [vm, bare]) await Deno.mkdir(each.suspended);
     await Deno.writeTextFile(vm.scratch, "disk");
-    await writeBeside(vm, origin, undefined);
-    await writeBeside(bare, origin, undefined);
+    await writeBeside(vm, origin, { programs: [] });
+    await writeBeside(bare, origin, { programs: [] });
     await copySparse(vm.scratch, copy.scratch);
     await copyLinks(vm.suspended, copy.suspended);
     const kept = () => Promise.all([vm, copy, bare].map(isSuspended));
     assertEquals(await kept(), [true, true, true]);
-    assertEquals([await readOrigin(copy), await readShell(copy)], [origin, undefined]);
+    assertEquals([await readOrigin(copy), await readGuest(copy)], [origin, { programs: [] }]);
     await Deno.writeTextFile(copy.scratch, "risk");
     await Deno.writeTextFile(bare.scratch, "");
     assertEquals(await kept(), [true, false, false]);

@@ -68,6 +68,8 @@ export type HostMessage =
     limit?: number;
     stdin: boolean;
   }
+  /** Report a program again that was left at a `Detach`: its output from here on, and its end. */
+  | { t: "ExecAdopt"; id: string }
   /** End a program, also that of a terminal. */
   | { t: "ExecKill"; id: string }
   | {
