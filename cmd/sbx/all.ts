@@ -14,6 +14,7 @@ import "./vm/info.ts";
 import "./vm/exec.ts";
 import "./vm/shell.ts";
 import "./vm/jobs.ts";
+import "./vm/services.ts";
 import "./vm/port.ts";
 import "./vm/devcontainer.ts";
 import "./vm/open.ts";

@@ -26,6 +26,7 @@ export const TOPICS: readonly Topic[] = [
       "exec",
       "shell",
       "jobs",
+      "services",
       "port",
       "devcontainer",
       "open",

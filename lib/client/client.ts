@@ -90,12 +90,14 @@ const SEGMENTS = {
   template: { what: "the id of a template", list: "sbx template list" },
   snapshot: { what: "the id of a snapshot", list: "sbx snapshots list NAME" },
   job: { what: "the id of a job", list: "sbx jobs" },
+  service: { what: "the name of a service", list: "sbx services" },
 };
 
 /**
- * Encodes the name or id of a VM, a profile, a template, a snapshot or a job as one segment of a path.
+ * Encodes the name or id of a VM, a profile, a template, a snapshot, a job or a service as one segment of a path.
  *
- * @throws {SbxError} `vm.not_found`, `profile.not_found`, `template.not_found`, `snapshot.not_found`, `job.not_found`: `text` cannot be one, and would change the path
+ * @throws {SbxError} `vm.not_found`, `profile.not_found`, `template.not_found`, `snapshot.not_found`, `job.not_found`,
+ * `service.not_found`: `text` cannot be one, and would change the path
  */
 export function segment(text: string, kind: keyof typeof SEGMENTS = "vm"): string {
   if (text !== "" && text !== "." && text !== ".." && !text.includes("/")) return encodeURIComponent(text);

@@ -16,6 +16,8 @@ export { execBuffered, execPiped, execStreamed, type Pipes, type Send, type Trac
 export {
   findJob,
   listJobs,
+  listServices,
+  orderService,
   readJobLogs,
   requireTerminal,
   startJob,

@@ -79,6 +79,25 @@ export const JOB_TOOLS: Tool[] = [
     run: async ({ vm, job }, context) =>
       await context.client.json("POST", `${await jobsPath(context, vm)}/${segment(job, "job")}/stop`),
   }),
+  tool({
+    name: "control_service",
+    title: "Start, stop or restart a service of a VM",
+    description:
+      "Services are programs that the VM's profile starts with it, in order, and again when they end. `jobs` lists them, with " +
+      "`service` (name, state, restarts, last exit code), and `job_logs` reads their output. One that was stopped starts with " +
+      "the VM's next start; one in state Failed is started again only by this.",
+    input: z.strictObject({
+      vm,
+      service: z.string().describe("its name; `jobs` lists them"),
+      action: z.enum(["start", "stop", "restart"]),
+    }),
+    output: Job,
+    hints: { readOnly: false, destructive: true, idempotent: false, openWorld: true },
+    run: async ({ vm, service, action }, context) => {
+      const path = `/vms/${segment(await context.vm(vm))}/services/${segment(service, "service")}`;
+      return await context.client.json("POST", `${path}/${action}`);
+    },
+  }),
 ];
 
 function shorten(text: string, bytes: number): string {

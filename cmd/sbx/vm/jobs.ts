@@ -1,6 +1,7 @@
 import type { Job, JobList } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
@@ -21,7 +22,7 @@ const CODE_NOTE = `The exit code is the job's once it has ended; 0 before, ${SBX
 
 export const command: CommandGroup = {
   name: "jobs",
-  summary: "list, watch and end programs that sbx exec --detach started",
+  summary: "list, watch and end services and programs that sbx exec --detach started",
   notes: ["sbx jobs [NAME] lists them: of one VM, or of all."],
   fallback: "list",
   subcommands: [
@@ -96,12 +97,27 @@ async function list(args: Arguments): Promise<number> {
 }
 
 function rowOf(job: Job): string[] {
-  const { id, vm, state, exit_code, started_at, argv, reason } = job;
+  const { id, vm, state, exit_code, started_at, argv, reason, service } = job;
   const line = argv.join(" ");
   const command = line.length > COMMAND_MAX ? `${line.slice(0, COMMAND_MAX).toWellFormed()}…` : line;
-  const exit = state === "Ended" ? exit_code?.toString() ?? "?" : "";
+  const exit = state === "Ended" ? exit_code?.toString() ?? "?" : service?.last_exit_code?.toString() ?? "";
   const started = started_at.slice(0, 19).replace("T", " ");
-  return [id, vm, state, exit, durationOf(job), started, reason ? `${command} (${reason})` : command];
+  const notes = service ? serviceNotes(job) : reason ? [reason] : [];
+  const what = service ? `${service.name}: ${command}` : command;
+  const about = notes.length > 0 ? `${what} (${notes.join("; ")})` : what;
+  return [id, vm, serviceState(job), exit, durationOf(job), started, about];
+}
+
+/** State of a job; of a service its own, unless its VM stands still. */
+export function serviceState({ state, service }: Job): string {
+  return service && state !== "Paused" && state !== "Suspended" ? service.state : state;
+}
+
+/** What there is to say about a service beside its state. */
+export function serviceNotes({ service, reason }: Job): string[] {
+  const { restarts = 0 } = service ?? {};
+  const why = service?.reason ?? reason;
+  return [...restarts > 0 ? [`${count(restarts, "restart")}`] : [], ...why ? [why] : []];
 }
 
 /** `1:02:03`, or `4.2 s`; for a running job, the time so far. */

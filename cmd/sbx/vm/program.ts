@@ -208,11 +208,11 @@ export async function findJob(client: Client, id: string): Promise<Job> {
   });
 }
 
-/** Number of the jobs that end with their VM; 0 for an unknown VM. */
+/** Number of the jobs that end with their VM, which its next start does not start; 0 for an unknown VM. */
 export async function countRunningJobs(client: Client, vm: string): Promise<number> {
   const path = `/vms/${segment(vm)}/jobs`;
   const { jobs } = await client.json<JobList>("GET", path).catch(() => ({ jobs: [] }));
-  return jobs.filter(({ state }) => state !== "Ended").length;
+  return jobs.filter(({ state, service }) => state !== "Ended" && !service).length;
 }
 
 /** Starts a job and prints its id. @returns 0, or the exit code of a program that policy blocked */

@@ -7,7 +7,9 @@ import {
   execStreamed,
   findJob,
   listJobs,
+  listServices,
   OneOffVm,
+  orderService,
   readJobLogs,
   type Send,
   startJob,
@@ -40,6 +42,17 @@ export function routeJobs(app: Hono, supervisor: Supervisor): void {
     return eventStream((send, gone) => streamJobLogs(vm, params.job, range, send, gone));
   });
   handle(app, jobRoutes.stop, ({ params }) => stopJob(supervisor.find(params.id), params.job));
+  handle(app, jobRoutes.services, async ({ params }) => ({
+    jobs: await listServices(supervisor.find(params.id)),
+  }));
+  const order = async (id: string, service: string, action: "start" | "stop" | "restart") => {
+    const vm = supervisor.find(id);
+    await supervisor.ready(vm, "a service");
+    return await orderService(vm, service, action);
+  };
+  handle(app, jobRoutes.startService, ({ params }) => order(params.id, params.service, "start"));
+  handle(app, jobRoutes.stopService, ({ params }) => order(params.id, params.service, "stop"));
+  handle(app, jobRoutes.restartService, ({ params }) => order(params.id, params.service, "restart"));
 }
 
 /** Routes that run programs: in an existing VM, and in one for a single program. */

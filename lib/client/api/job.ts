@@ -8,6 +8,9 @@ import { ExecRequest } from "./vm.ts";
 const TAIL_MAX = 1_000_000;
 
 const tags = ["job"];
+const ServiceParam = VmParam.extend({
+  service: z.string().openapi({ param: { name: "service", in: "path" }, example: "postgres" }),
+});
 const JobParam = VmParam.extend({
   job: z.string().openapi({ param: { name: "job", in: "path" }, example: "3f2a90c1" }),
 });
@@ -60,6 +63,17 @@ export const JobLogs = z.object({
 }).openapi("JobLogs");
 export type JobLogs = z.infer<typeof JobLogs>;
 
+/** The route of an order to a service. */
+function serviceRoute<A extends "start" | "stop" | "restart">(action: A, about: string) {
+  return createRoute({
+    method: "post",
+    path: `/vms/{id}/services/{service}/${action}`,
+    tags,
+    request: { params: ServiceParam },
+    responses: answers(about, Job),
+  });
+}
+
 export const jobRoutes = {
   all: createRoute({
     method: "get",
@@ -102,4 +116,17 @@ export const jobRoutes = {
     request: { params: JobParam },
     responses: answers("the job; still Running when its program does not end in 5 s", Job),
   }),
+  services: createRoute({
+    method: "get",
+    path: "/vms/{id}/services",
+    tags,
+    request: { params: VmParam },
+    responses: answers("the VM's services, which are jobs, by the time of their start", JobList),
+  }),
+  startService: serviceRoute("start", "the service's job; unchanged if it runs"),
+  stopService: serviceRoute(
+    "stop",
+    "the service's job, which has ended; the VM's next start starts it again",
+  ),
+  restartService: serviceRoute("restart", "the service's job, started again"),
 };

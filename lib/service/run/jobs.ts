@@ -74,6 +74,17 @@ export async function stopJob(vm: Vm, id: string): Promise<Job> {
   return jobOf(vm, job);
 }
 
+/** The services among a VM's jobs. */
+export async function listServices(vm: Vm): Promise<Job[]> {
+  return (await listJobs(vm)).filter(({ service }) => service !== undefined);
+}
+
+/** Starts, stops or restarts a service. The VM is ready. @throws {SbxError} `service.not_found` */
+export async function orderService(vm: Vm, name: string, action: "start" | "stop" | "restart"): Promise<Job> {
+  const { job } = await vm.process.call({ t: "ServiceAct", name, action });
+  return jobOf(vm, job);
+}
+
 /** Checks that a job has a terminal to attach to. @throws {SbxError} `job.ended`, `job.no_terminal` */
 export function requireTerminal({ id, tty, state }: Job): void {
   if (state === "Ended") throw jobEnded(id);

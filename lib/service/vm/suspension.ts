@@ -28,7 +28,7 @@ interface Host {
 }
 
 /** Features that need a running VM, in words. */
-export type Asker = "a program" | "a terminal" | "a port" | "a file" | "an MCP tool";
+export type Asker = "a program" | "a service" | "a terminal" | "a port" | "a file" | "an MCP tool";
 
 /** True if a suspended VM resumes automatically: its suspension was not ordered. */
 export function comesBack({ state }: Pick<Vm, "state">): boolean {

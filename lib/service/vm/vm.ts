@@ -139,10 +139,14 @@ export function requireAction(vm: Vm, action: VmAction, hypervisor: Abilities): 
   );
 }
 
-/** A guest's problem: no network, or unrecorded programs. */
-function problemOf({ state: { network_error, activity_error } }: Vm): string | undefined {
+/** A guest's problem: no network, unrecorded programs, or services that have failed. */
+function problemOf(
+  { state: { network_error, activity_error, failed_services = [] } }: Vm,
+): string | undefined {
   if (network_error) return `its guest has no network: ${network_error}`;
-  return activity_error && `the programs of its guest are not recorded: ${activity_error}`;
+  if (activity_error) return `the programs of its guest are not recorded: ${activity_error}`;
+  if (failed_services.length === 0) return undefined;
+  return failed_services.map(({ name, reason }) => `its service ${name} has failed: ${reason}`).join("; ");
 }
 
 /** Space that a VM's disk takes on the host, in `bytes`. */
