@@ -4,6 +4,7 @@ import type { Job, JobLogs } from "../../lib/client/api/mod.ts";
 import { JOB_OUTPUT_BYTES } from "../../lib/session/job/mod.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { attachTerminal } from "./terminal.ts";
+import { SERVICES, serviceSteps } from "./service_steps.ts";
 import { traceSteps } from "./trace_steps.ts";
 import type { DecidedEvent } from "../../lib/event/mod.ts";
 
@@ -25,7 +26,9 @@ Deno.test("jobs of a VM", async (t) => {
   const start = async (...args: string[]) => (await sbx.ok("exec", "--detach", ...args)).trim();
   try {
     await sbx.ok("profile", "copy", "code", "mine");
-    await Deno.writeTextFile(`${sbx.home}/profiles/mine/profile.toml`, DENY_CURL, { append: true });
+    await Deno.writeTextFile(`${sbx.home}/profiles/mine/profile.toml`, DENY_CURL + SERVICES, {
+      append: true,
+    });
     await sbx.ok("create", "dev", "--profile", "mine");
 
     await t.step(
@@ -174,6 +177,7 @@ Deno.test("jobs of a VM", async (t) => {
       },
     );
 
+    await serviceSteps(t, sbx);
     await traceSteps(t, sbx, "mine");
 
     await t.step("jobs end with the VM, and are listed while it is stopped", async () => {
