@@ -177,7 +177,7 @@ export class GuestLink {
   /**
    * Takes a program that an earlier link left. One of the name for another request is ended.
    *
-   * @returns undefined: there is none
+   * @returns undefined without one
    */
   takeKept(name: string, request: string): KeptProgram | undefined {
     const kept = this.#left.get(name);

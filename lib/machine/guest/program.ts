@@ -74,6 +74,8 @@ interface PendingExec {
   /** input under way to it */
   window: Window;
   exited: PromiseWithResolvers<ExecResult>;
+  /** resolves when the guest says that it runs */
+  running: PromiseWithResolvers<void>;
   /** resolves when the program's streams have their connection; only the first one counts */
   attached: PromiseWithResolvers<void>;
   isAttached: boolean;
@@ -87,12 +89,17 @@ interface PendingExec {
 export class Programs {
   readonly #control: Control;
   readonly #overdueMs: number;
+  readonly #answerMs: number;
   readonly #pending = new Map<string, PendingExec>();
 
-  /** @param overdueMs time after a program's own limit until the guest is no longer waited for */
-  constructor(control: Control, overdueMs = OVERDUE_MS) {
+  /**
+   * @param overdueMs time after a program's own limit until the guest is no longer waited for
+   * @param answerMs time for the guest to say that a program that was left still runs
+   */
+  constructor(control: Control, overdueMs = OVERDUE_MS, answerMs = STREAMS_MS) {
     this.#control = control;
     this.#overdueMs = overdueMs;
+    this.#answerMs = answerMs;
   }
 
   /** Programs with waiters, but kept ones: those are no use of the guest. */
@@ -123,24 +130,7 @@ export class Programs {
   /** Awaits the end of a program that was left. @throws {SbxError} as {@linkcode run}; `guest.failed`: it has ended */
   async adopt(program: KeptProgram, streams: ExecStreams, cancelled?: AbortSignal): Promise<ExecResult> {
     const { id, ...kept } = program;
-    const found = Promise.withResolvers<void>();
-    const started = (pid: number) => {
-      found.resolve();
-      streams.started?.(pid);
-    };
-    const order = new AbortController();
-    const end = this.#run(
-      { t: "ExecAdopt", id },
-      { output: (...piece) => streams.output(...piece), input: () => streams.input(), started },
-      AbortSignal.any([order.signal, ...cancelled ? [cancelled] : []]),
-      kept,
-    );
-    // An agent of an older image does not know the order.
-    await Promise.race([found.promise, end, rejectAfter(STREAMS_MS, goneMeanwhile)]).catch((error) => {
-      order.abort();
-      throw error;
-    });
-    const result = await end;
+    const result = await this.#run({ t: "ExecAdopt", id }, streams, cancelled, kept);
     if (result.error !== undefined) throw goneMeanwhile();
     return result;
   }
@@ -167,6 +157,7 @@ export class Programs {
       takesInput: request.stdin ?? false,
       window: new Window(INPUT_WINDOW),
       exited: Promise.withResolvers(),
+      running: Promise.withResolvers(),
       attached: Promise.withResolvers(),
       isAttached: false,
       drained: Promise.withResolvers(),
@@ -183,6 +174,12 @@ export class Programs {
     const step = <T>(promise: Promise<T>): Promise<T> => Promise.race([promise, lost, overdue]);
     try {
       await step(this.#control.send(message));
+      if (message.t === "ExecAdopt") {
+        const { running, exited } = pending;
+        await step(
+          Promise.race([running.promise, exited.promise, rejectAfter(this.#answerMs, goneMeanwhile)]),
+        );
+      }
       const result = await step(pending.exited.promise);
       if (result.error) return result;
       if (result.inline) {
@@ -209,7 +206,9 @@ export class Programs {
 
   /** Passes on the process id of a program. */
   started({ id, pid }: Extract<GuestMessage, { t: "Running" }>): void {
-    this.#pending.get(id)?.streams.started?.(pid);
+    const pending = this.#pending.get(id);
+    pending?.running.resolve();
+    pending?.streams.started?.(pid);
   }
 
   /** Settles the program of a result. */

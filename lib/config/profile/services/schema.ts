@@ -81,7 +81,7 @@ export const Services = z.record(z.string().regex(SERVICE_NAME, NAME_RULE), Serv
   });
 export type Services = z.output<typeof Services>;
 
-/** Names along a cycle, the first one at both ends. @returns undefined: there is none */
+/** Names along a cycle, the first one at both ends. @returns undefined without one */
 function cycleOf(services: Readonly<Record<string, Pick<Service, "after">>>): string[] | undefined {
   const done = new Set<string>();
   const visit = (name: string, path: readonly string[]): string[] | undefined => {

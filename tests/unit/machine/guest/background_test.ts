@@ -216,3 +216,33 @@ Deno.test("a terminal whose child never stops writing ends with its program", as
     await agent.dispose();
   }
 });
+
+Deno.test("a program that the host left is reported again: its output from there on, and its end", async () => {
+  const agent = new Agent();
+  try {
+    const go = `${agent.dir}/go`;
+    const line = `echo before; until [ -e ${go}1 ]; do sleep 0.05; done; echo away; touch ${go}2
+      until [ -e ${go}3 ]; do sleep 0.05; done; echo after; exit 5`;
+    const ended = agent.run(line);
+    await eventually("its first output", () => agent.output === "before\n");
+    agent.executions.abandonAll();
+    await Deno.writeTextFile(`${go}1`, "");
+    await eventually("it goes on", () => Deno.stat(`${go}2`).then(() => true, () => false));
+    await agent.executions.adopt("a");
+    await Deno.writeTextFile(`${go}3`, "");
+    assertEquals(await ended, 5);
+    assert(agent.output.endsWith("after\n") && agent.output.startsWith("before\n"), agent.output);
+  } finally {
+    await agent.dispose();
+  }
+});
+
+Deno.test("a program that has ended while the host was away has an end with an error", async () => {
+  const agent = new Agent();
+  try {
+    await agent.executions.adopt("a");
+    assertEquals(await agent.ended(), 126);
+  } finally {
+    await agent.dispose();
+  }
+});

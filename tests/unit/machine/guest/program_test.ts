@@ -53,6 +53,32 @@ Deno.test("one program more than the limit is refused, and runs once another has
   assertEquals(sent.length, 129);
 });
 
+Deno.test("a kept program is found again by its id; one that the guest does not know has ended", async () => {
+  const { programs, sent } = programsOf(() => Promise.resolve());
+  const kept = { name: "db", request: "{}", event_id: "0123456789ab" };
+  programs.run({ argv: ["db"], stdin: false }, STREAMS, undefined, kept).catch(() => {});
+  assertEquals([programs.kept, programs.count], [[{ id: ID, ...kept }], 0]);
+  const after = new Programs(
+    { send: () => Promise.resolve(), lost: new Promise(() => {}), newId: () => ID },
+    10,
+    10,
+  );
+  const pids: number[] = [];
+  const adopted = after.adopt({ id: ID, ...kept }, { ...STREAMS, started: (pid) => pids.push(pid) });
+  after.started({ t: "Running", id: ID, pid: 7 });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  const ended = { t: "ExecExited", id: ID, truncated: false, duration_ms: 1, inline: true } as const;
+  after.finish({ ...ended, exit_code: 3 });
+  assertEquals([(await adopted).exit_code, pids, after.kept], [3, [7], []]);
+  const gone = after.adopt({ id: ID, ...kept }, STREAMS);
+  after.finish({ ...ended, exit_code: 126, error: "it ended while the host was away" });
+  assertEquals(await code(gone), "guest.failed");
+  // An agent that does not know the order leaves nothing behind.
+  assertEquals(await code(after.adopt({ id: ID, ...kept }, STREAMS)), "guest.failed");
+  assertEquals(after.kept, []);
+  assertEquals(sent, ["Exec"]);
+});
+
 Deno.test("a program that has ended without the end of its output: an error, and its connection is given up", async () => {
   const { programs, sent } = programsOf(() => Promise.resolve());
   const dir = await Deno.makeTempDir();
