@@ -72,17 +72,21 @@ function lineOf(value: unknown): Pick<SetupProgram, "line" | "host"> {
   if (typeof value === "string") return { line: value };
   if (Array.isArray(value) && value.every((word) => typeof word === "string")) return { line: words(value) };
   if (!isTable(value)) return { line: canonicalJson(value) };
+  const names = [value.env, value.environment, value.headers].flatMap((each) =>
+    entriesOf(each).map(([name]) => name)
+  );
+  const more = names.length === 0 ? "" : `  (with ${names.join(", ")})`;
   const url = [value.url, value.httpUrl, value.serverUrl, value.uri].find((each) => typeof each === "string");
   if (url !== undefined) {
     const host = URL.parse(url as string)?.hostname;
-    return { line: url as string, ...host && { host } };
+    return { line: `${url}${more}`, ...host && { host } };
   }
   const { command, args } = value;
   const line = [
     ...typeof command === "string" ? [command] : Array.isArray(command) ? [words(command)] : [],
     ...Array.isArray(args) ? [words(args)] : [],
   ].join(" ");
-  return { line: line === "" ? canonicalJson(value) : line };
+  return { line: line === "" ? canonicalJson(value) : `${line}${more}` };
 }
 
 const words = (list: readonly unknown[]) => list.map((word) => quoteWord(String(word))).join(" ");

@@ -172,7 +172,10 @@ class Reader {
       return this.#leave(path, refusalOf(error));
     }
     using file = opened.file;
-    const { uid } = await file.stat();
+    const { uid, ino, dev } = await file.stat();
+    // Directly in the home it may have become a link since it was looked at.
+    const here = folder === "" ? await ifFound(Deno.lstat(join(this.#home, path))) : { ino, dev };
+    if (here?.ino !== ino || here.dev !== dev) return this.#leave(path, "changed while it was read");
     if (uid !== Deno.uid()) return this.#leave(path, "belongs to another user");
     const bytes = await readUpTo(file, FILE_MAX + 1);
     if (bytes.length > FILE_MAX) return this.#leave(path, `over ${FILE_MAX} bytes`);

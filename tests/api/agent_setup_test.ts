@@ -115,7 +115,7 @@ Deno.test(
       );
       assertStringIncludes(
         refused.stderr,
-        "https://mcp.example.com/  (the policy decides about mcp.example.com)",
+        "https://mcp.example.com/  (with X-Token)  (the policy decides about mcp.example.com)",
       );
       assert(!refused.stderr.includes("\u001b"), "nothing of a file moves the cursor");
       assertEquals(left_out, [{ path: ".robot/auth.json", reason: "login" }]);

@@ -15,7 +15,7 @@ import {
   storeAgent,
 } from "../../../lib/config/agent/mod.ts";
 import { corpPlaces, findCorpPlace, loadCorp } from "../../../lib/config/corp/mod.ts";
-import { profilePath } from "../../../lib/config/profile/mod.ts";
+import { type Agent, profilePath } from "../../../lib/config/profile/mod.ts";
 import {
   findKeyFiles,
   parseSigningKey,
@@ -180,9 +180,16 @@ function describe({ profile, text, signedBy }: AddedAgent, source: string, befor
     `its hosts   ${list([...models, ...own])}`,
     `reports to  ${list(reports)}`,
     `host ports  ${list(host?.services ?? [])}`,
+    `your files  ${list(setupPaths(agent.setup))}`,
     "",
   ];
   return [...rows, ...changedLines(before ?? "", text)].join("\n");
+}
+
+/** Files below the home that `--with-setup` would show and take. */
+function setupPaths(setup: Agent["setup"]): string[] {
+  if (!setup) return [];
+  return [...setup.texts, ...setup.programs, ...Object.keys(setup.settings)].map((path) => `~/${path}`);
 }
 
 /** Lines that go and come, by their longest common subsequence. */

@@ -244,7 +244,7 @@ Deno.test("Gemini's, opencode's with comments, and Continue's in YAML are read, 
   );
   const opencode = await place.read("opencode");
   assertEquals(opencode.programs.map(({ id, line }) => [id.split("/").at(-1), line]), [
-    ["opencode.jsonc#mcp.x", "x '--y z'"],
+    ["opencode.jsonc#mcp.x", "x '--y z'  (with A)"],
     ["opencode.jsonc#plugin.0", "a-plugin"],
     ["p.ts", "the agent runs it"],
   ]);
