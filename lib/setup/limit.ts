@@ -10,3 +10,7 @@ export const DEPTH_MAX = 16;
 export const NESTING_MAX = 64;
 /** Most entries of a folder that are looked at. */
 export const ENTRIES_MAX = 20_000;
+
+/** Most `bytes` of the conversations that are kept for one folder, and most folders and agents with some. */
+export const HISTORY_MAX = 256 * 1024 * 1024;
+export const HISTORIES_MAX = 200;

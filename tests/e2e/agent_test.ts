@@ -28,13 +28,25 @@ ROBOT = "yes"
 /** An agent whose work says in which VM it was done. */
 const RACER = `
 [agent]
-command = ["sh", "-c", "echo ready; read -r task; echo did $task"]
-headless = ["sh", "-c", "touch /root/.talk-1; echo $0 $(hostname) >result; git add result; git commit -qm result", "{prompt}"]
+command = ["sh", "-c", "mkdir -p /root/.racer/talks; echo $$ >/root/.racer/talks/1; echo ready; read -r task; echo did $task"]
+headless = ["sh", "-c", "echo $0 $(hostname) >result; git add result; git commit -qm result", "{prompt}"]
 
 [agent.continue]
 command = ["sh", "-c", "echo back"]
 headless = ["sh", "-c", "echo on with $0", "{prompt}"]
-conversations = "/root/.*"
+conversations = "/root/.racer/talks/*"
+
+[agent.setup]
+folders = [".racer"]
+texts = [".racer/RULES.md", ".racer/skills"]
+never = { ".racer/login" = "login" }
+
+[agent.setup.settings.".racer/settings.json"]
+format = "json"
+programs = ["hooks.*"]
+
+[agent.files]
+"/root/.racer/settings.json" = '{"telemetry": false, "trusted": ["{place}"]}'
 `;
 
 async function git(dir: string, ...args: string[]): Promise<string> {
@@ -186,7 +198,35 @@ Deno.test("an agent of one's own", async (t) => {
       async () => {
         await sbx.ok("profile", "copy", "code", "racer");
         await Deno.writeTextFile(join(sbx.home, "profiles/racer/profile.toml"), RACER, { append: true });
-        const started = JSON.parse(await sbx.ok("agent", "racer", repository, "--detach", "--json"));
+        const person = { HOME: join(folder, "person") };
+        const own = join(person.HOME, ".racer");
+        await Deno.mkdir(join(own, "skills"), { recursive: true });
+        await Deno.writeTextFile(join(own, "RULES.md"), "Be brief.\n");
+        await Deno.writeTextFile(join(own, "skills/run"), "#!/bin/sh\necho skilled\n", { mode: 0o755 });
+        await Deno.writeTextFile(join(own, "login"), "secret");
+        await Deno.writeTextFile(
+          join(own, "settings.json"),
+          JSON.stringify({ telemetry: true, theme: "dark", hooks: ["date"], dir: join(repository, "src") }),
+        );
+        const start = ["agent", "racer", repository, "--detach", "--json", "--with-setup"];
+        const refused = await sbx.run("sbx", start, person);
+        assertStringIncludes(refused.stderr, "agent.setup_unapproved");
+        const shown = await sbx.run("sbx", ["agent", "setup", "racer", "--json"], person);
+        const { hash } = JSON.parse(shown.stdout);
+        const ran = await sbx.run("sbx", [...start, "--approve", hash, "--no-programs"], person);
+        assertEquals(ran.code, 0, ran.stderr);
+        const started = JSON.parse(ran.stdout);
+        assertEquals(
+          (await sbx.ok(
+            "exec",
+            started.vm,
+            "-c",
+            "cd /root/.racer && cat RULES.md settings.json && skills/run && ls",
+          ))
+            .replaceAll(/\s+/g, " "),
+          'Be brief. { "telemetry": false, "theme": "dark", "hooks": [], "dir": "/root/project/src", ' +
+            '"trusted": [ "/root/project" ] } skilled RULES.md settings.json skills talks ',
+        );
         const logs = () => sbx.ok("jobs", "logs", started.job.id);
         await eventually("it is at its prompt", async () => (await logs()).includes("ready"));
         const typed = JSON.parse(await sbx.ok("send", started.vm, "the first", "--json"));
@@ -207,7 +247,20 @@ Deno.test("an agent of one's own", async (t) => {
         await sbx.ok("create", "plain");
         assertStringIncludes((await sbx.cli("send", "plain", "x")).stderr, '"plain" is the VM of no agent');
         await sbx.ok("delete", "plain", "--force");
-        await sbx.ok("delete", started.vm, "--force");
+        const talk = await sbx.ok("exec", started.vm, "-c", "cat /root/.racer/talks/1");
+        await sbx.ok("delete", started.vm, "--force", "--keep-history");
+        const { histories } = JSON.parse(await sbx.ok("agent", "history", "--json"));
+        assertEquals(histories.map(({ agent, dir }: Parsed) => [agent, dir]), [["racer", repository]]);
+        const anew = JSON.parse(
+          await sbx.ok("agent", "racer", repository, "-p", "more", "--continue", "--detach", "--json"),
+        );
+        assertEquals(await sbx.ok("exec", anew.vm, "-c", "cat /root/.racer/talks/1"), talk);
+        await eventually(
+          "it goes on with its conversation in a new VM",
+          async () => (await sbx.ok("jobs", "logs", anew.job.id)) === "on with more\n",
+        );
+        await sbx.ok("delete", anew.vm, "--force");
+        await sbx.ok("agent", "history", "racer", repository, "--remove");
       },
     );
 

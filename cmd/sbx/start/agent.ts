@@ -9,8 +9,10 @@ import { type Client, segment } from "../../../lib/client/mod.ts";
 import { type AgentOrigin, originOf } from "../../../lib/config/agent/mod.ts";
 import { type Agent, bootAssets, PROMPT } from "../../../lib/config/profile/mod.ts";
 import { sourcesOf } from "../../../lib/repo/mod.ts";
+import { findHistory } from "../../../lib/setup/mod.ts";
 import { agentOf, chooseBefore, continued, runningJob, vmsOnFolder, wake } from "./agent_again.ts";
 import { AGENT_FILE_COMMANDS } from "./agent_add.ts";
+import { chooseHistory, HISTORY, putConversations } from "./agent_history.ts";
 import { chooseSetup, requireSetupFor, SETUP, SETUP_OPTIONS } from "./agent_setup.ts";
 import { awaitRacers, makeRacers } from "./agent_race.ts";
 import { compare, COMPARED_MAX, formatChoice, formatCompared, TEST_SECONDS } from "./compare.ts";
@@ -130,6 +132,7 @@ export const command: CommandGroup = {
       run: attachTo,
     },
     SETUP,
+    HISTORY,
     ...AGENT_FILE_COMMANDS,
   ],
 };
@@ -166,7 +169,10 @@ async function run(args: Arguments): Promise<number> {
     const what = { ...chosen, dir, key, env, credentials, setup };
     return await race(client, racing, what, [...chosen.words, ...args.program ?? []], args);
   }
-  const before = chooseBefore(await vmsOnFolder(client, asked, folder), folder, args);
+  const vms = await vmsOnFolder(client, asked, folder);
+  const kept = await findHistory(home(), profile.id, folder);
+  const isOver = vms.length === 0 && kept !== undefined && args.has("continue");
+  const before = isOver ? undefined : chooseBefore(vms, folder, args);
   const more = [...chosen.words, ...args.program ?? []];
   let [vm, job]: [AgentVm?, Job?] = [];
   if (before) {
@@ -175,10 +181,13 @@ async function run(args: Arguments): Promise<number> {
     const agent = await agentProfile(agentOf(before));
     job = await goOn(client, agent, vm, { task, more });
   } else {
+    const history = chooseHistory(kept, args);
     const setup = await chooseOwn();
     await requireImage(profile, args.has("build"));
-    vm = await createVm(client, { ...chosen, dir, key, env, credentials, setup }, args);
-    job = await start(client, profile.agent, vm, { task, more });
+    const { agent } = profile;
+    const complete = history && ((vm: AgentVm) => putConversations(client, vm, { kept: history, agent }));
+    vm = await createVm(client, { ...chosen, dir, key, env, credentials, setup, complete }, args);
+    job = await start(client, history ? await continued(client, vm.name, agent) : agent, vm, { task, more });
   }
   if (isDetached) {
     await (args.has("json")

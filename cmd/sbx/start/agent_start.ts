@@ -37,7 +37,7 @@ export interface AgentVm {
 }
 
 /** Words after `sbx agent` that name no agent, and that no agent may have as its id. */
-export const SUBCOMMANDS = ["run", "list", "attach", "add", "sign", "remove", "setup"];
+export const SUBCOMMANDS = ["run", "list", "attach", "add", "sign", "remove", "setup", "history"];
 
 /** Most characters of a VM's name, without the number after it. */
 const NAME_MAX = 40;
@@ -131,7 +131,7 @@ function keyHint(provider: string, others: readonly CredentialView[]): string {
  */
 export async function createVm(
   client: Client,
-  { profile, dir, key, model, services, env, credentials, setup, ...what }: {
+  { profile, dir, key, model, services, env, credentials, setup, complete, ...what }: {
     profile: AgentProfile;
     dir: string;
     key?: CredentialView;
@@ -142,6 +142,8 @@ export async function createVm(
     env?: Record<string, string>;
     /** the person's own configuration of the agent */
     setup?: ChosenSetup;
+    /** last step of its preparation; a failure deletes the VM again */
+    complete?: (vm: AgentVm) => Promise<void>;
   } & Pick<CreateRequest, "credentials">,
   args: Arguments,
 ): Promise<AgentVm> {
@@ -175,6 +177,7 @@ export async function createVm(
     };
     if (!setup) await writeFiles(new VmGuest(client, name), files);
     else await putSetup(client, name, await setup.setup.render({ place, forced: files, ...setup }));
+    await complete?.({ id: created.id, name, place });
     return place;
   });
   return { id: created.id, name, place };

@@ -2,13 +2,15 @@ import type { DeleteResult } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { quoteWord } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
+import { keepConversations } from "../start/agent_history.ts";
 import { eachVm } from "./each_vm.ts";
 
 export const command: Command = {
   name: "delete",
-  usage: "NAME… [--force] [--json]",
+  usage: "NAME… [--force] [--keep-history] [--json]",
   summary: "delete VMs with their disks and workspaces",
   notes: [
     "A VM with work that was not pulled is deleted with --force only; on a terminal sbx asks. Deleted VMs can be",
@@ -16,15 +18,20 @@ export const command: Command = {
   ],
   options: [
     { name: "force", short: "f", about: "also VMs with work that was not pulled" },
+    { name: "keep-history", about: "keep the conversations of its agent, for the next VM of its folder" },
     JSON_OPTION,
   ],
   words: { min: 1, max: Infinity },
   completes: ["vms"],
-  examples: ["sbx delete demo", "sbx delete --force demo copy"],
+  examples: ["sbx delete demo", "sbx delete --force demo copy", "sbx delete claude-app --keep-history"],
   async run(args) {
     const json = args.has("json");
     const client = await connect();
     const names = await eachVm(args.words, "deleting", json, async (vm) => {
+      if (args.has("keep-history")) {
+        const { agent, dir } = await keepConversations(client, vm);
+        if (!json) note(`sbx: kept the conversations: sbx agent ${agent} ${quoteWord(dir)} --continue goes on`);
+      }
       const { restorable_until } = await deleteVm(client, vm, args.has("force"), !json && isAttended());
       if (json) return;
       await print(`deleted ${vm}`);

@@ -1,5 +1,13 @@
 /** Profiles: contracts of VMs (docs/design/contracts/04-profiles.md §4). */
-export { Agent, agentFiles, type AgentModel, modelWords, needsModel, PROMPT } from "./schema.ts";
+export {
+  Agent,
+  agentFiles,
+  type AgentModel,
+  historyPaths,
+  modelWords,
+  needsModel,
+  PROMPT,
+} from "./schema.ts";
 export type { AgentSetup, SettingsFile } from "./setup.ts";
 export { bootAssets, environmentOf, pinnedNames } from "./asset.ts";
 export { copyProfile, saveProfile } from "./copy.ts";

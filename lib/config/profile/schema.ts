@@ -108,6 +108,8 @@ export const Agent = z.strictObject({
     headless,
     /** files of its conversations */
     conversations: guestPattern,
+    /** files and folders that have all of them; default: the folder before the first `*` of `conversations` */
+    history: z.array(guestPath).min(1).max(16).optional(),
   }).optional(),
   /** provider whose key the agent needs; absent: no key */
   provider: z.enum(["anthropic", "openai", "google"]).optional(),
@@ -193,6 +195,18 @@ export function agentFiles(
 /** The arguments by which an agent learns its model. @returns undefined: it takes none */
 export function modelWords({ model }: Pick<Agent, "model">, name: string): string[] | undefined {
   return model?.map((word) => word.replaceAll(MODEL, () => name));
+}
+
+/** Files and folders of the guest with an agent's conversations. @returns empty: it takes up none */
+export function historyPaths({ continue: again }: Pick<Agent, "continue">): string[] {
+  if (!again) return [];
+  const { conversations, history } = again;
+  if (history) return history;
+  const fixed = conversations.includes("*")
+    ? conversations.slice(0, conversations.indexOf("*")).replace(/\/[^/]*$/, "")
+    : conversations;
+  // A folder of the system, or the whole home, is no history.
+  return fixed.split("/").length > 3 ? [fixed] : [];
 }
 
 /** True for an agent that cannot start without a model, such as one with models of this host only. */

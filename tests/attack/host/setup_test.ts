@@ -3,8 +3,9 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { dirname, join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { loadProfile } from "../../../lib/config/profile/mod.ts";
-import { FILES_MAX, Setup } from "../../../lib/setup/mod.ts";
+import { FILES_MAX, Setup, UNPACK_HISTORY } from "../../../lib/setup/mod.ts";
 import { runChild } from "../../helper/child.ts";
+import { tar, type TarFile } from "../../helper/tar.ts";
 
 const { agent } = await loadProfile({ profilesDir: "/nonexistent" }, "claude");
 
@@ -123,4 +124,47 @@ Deno.test("what is read is what goes: a file that changes after it was shown doe
   await Deno.writeTextFile(place.at(".claude/CLAUDE.md"), "swapped");
   const files = await setup.render({ place: "/root/x", forced: {}, approved: new Set() });
   assertEquals(files.map(({ bytes }) => new TextDecoder().decode(bytes)), ["shown"]);
+});
+
+Deno.test("an archive of conversations that a VM made up brings nothing else into the next one, and no program, link or device", async () => {
+  const PROJECTS = "/root/.claude/projects";
+  const talk = { name: "root/.claude/projects/a/1.jsonl", content: "{}\n" };
+  const archives: Record<string, TarFile[]> = {
+    others: [
+      talk,
+      { name: "root/.claude/settings.json", content: "{}" },
+      { name: "root/.bashrc", content: "evil" },
+      { name: "etc/profile", content: "evil" },
+      { name: "root/.claude/projects/a/run", content: "evil", mode: 0o4755 },
+      { name: "root/.claude/projects/a/link", type: "2", link: "/etc/passwd" },
+      { name: "root/.claude/projects/a/pipe", type: "6" },
+    ],
+    linked: [{ name: "root/.claude", type: "2", link: "../../../outside" }, talk],
+    replaced: [talk, { name: "root/.claude/projects", type: "2", link: "/outside" }],
+    up: [talk, { name: "root/../../../../outside/up", content: "evil" }],
+    absolute: [talk, { name: "/outside/absolute", content: "evil" }],
+    hard: [talk, { name: "root/.claude/projects/a/hard", type: "1", link: "../../../../outside/kept" }],
+  };
+  for (const [name, files] of Object.entries(archives)) {
+    const dir = await Deno.makeTempDir();
+    const at = (path: string) => join(dir, path);
+    await Deno.mkdir(at("outside"));
+    await Deno.writeTextFile(at("outside/kept"), "kept");
+    await Deno.mkdir(at("vm/root/.claude"), { recursive: true });
+    await Deno.writeTextFile(at("vm/root/.claude/settings.json"), "mine");
+    await Deno.writeFile(at("x.tar"), tar(files));
+    await runChild("sh", { args: ["-c", UNPACK_HISTORY, "sh", at("vm"), at("x.tar"), PROJECTS] });
+    const found = await runChild("find", { args: [dir, "!", "-type", "d", "-printf", "%P %y %m\n"] });
+    const lines = new TextDecoder().decode(found.stdout).trim().split("\n").sort();
+    const allowed = [
+      "outside/kept f 644",
+      "vm/root/.claude/settings.json f 644",
+      "vm/root/.claude/projects/a/1.jsonl f 600",
+      "vm/root/.claude/projects/a/run f 600",
+    ];
+    assertEquals(lines.filter((line) => !allowed.includes(line)), [], name);
+    assertEquals(await Deno.readTextFile(at("vm/root/.claude/settings.json")), "mine", name);
+    if (name === "others") assert(lines.includes("vm/root/.claude/projects/a/1.jsonl f 600"));
+    await Deno.remove(dir, { recursive: true });
+  }
 });
