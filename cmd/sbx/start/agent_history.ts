@@ -58,7 +58,10 @@ export async function keepConversations(client: Client, vm: string): Promise<Kep
   }
   const guest = new VmGuest(client, vm);
   const file = temporary();
-  const { code, stderr } = await guest.run(["sh", "-c", PACK_HISTORY, "sh", "", file, ...paths], PACK_SECONDS);
+  const { code, stderr } = await guest.run(
+    ["sh", "-c", PACK_HISTORY, "sh", "", file, ...paths],
+    PACK_SECONDS,
+  );
   if (code === NO_HISTORY) {
     throw new SbxError("agent.no_history", `${profile!.name} has no conversation in "${vm}"`, {
       hint: "leave out --keep-history",
@@ -78,12 +81,16 @@ export async function keepConversations(client: Client, vm: string): Promise<Kep
 export function chooseHistory(kept: KeptHistory | undefined, args: Arguments): KeptHistory | undefined {
   if (!kept || args.has("continue")) return kept;
   if (args.has("new")) return undefined;
-  const text = `conversations of ${kept.vm} are kept (${formatTime(kept.kept_at)}, ${formatBytes(kept.size)})`;
+  const text = `conversations of ${kept.vm} are kept (${formatTime(kept.kept_at)}, ${
+    formatBytes(kept.size)
+  })`;
   if (!Deno.stdin.isTerminal()) {
     note(`sbx: ${text}; --continue takes them into the new VM`);
     return undefined;
   }
-  return /^y(es)?$/i.test(prompt(`${text}: take them into the new VM? [y/N]`)?.trim() ?? "") ? kept : undefined;
+  return /^y(es)?$/i.test(prompt(`${text}: take them into the new VM? [y/N]`)?.trim() ?? "")
+    ? kept
+    : undefined;
 }
 
 /** Puts kept conversations into a new VM. */
@@ -101,7 +108,9 @@ export async function putConversations(
   );
   if (code !== 0) throw failed(`cannot unpack the conversations in "${name}"`, stderr);
   note(`${name}: has the conversations of ${kept.vm} (${formatTime(kept.kept_at)})`);
-  if (place !== kept.place) note(`sbx: they are about ${kept.place}: the agent may not find them at ${place}`);
+  if (place !== kept.place) {
+    note(`sbx: they are about ${kept.place}: the agent may not find them at ${place}`);
+  }
 }
 
 const temporary = () => `/var/tmp/sbx-history-${crypto.randomUUID()}.tar`;
@@ -135,7 +144,9 @@ async function history(args: Arguments): Promise<number> {
   else {
     await print(table(
       ["AGENT", "FOLDER", "VM", "KEPT", "SIZE"],
-      histories.map(({ agent, dir, vm, kept_at, size }) => [agent, dir, vm, formatTime(kept_at), formatBytes(size)]),
+      histories.map((
+        { agent, dir, vm, kept_at, size },
+      ) => [agent, dir, vm, formatTime(kept_at), formatBytes(size)]),
     ));
   }
   return 0;

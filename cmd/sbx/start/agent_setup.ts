@@ -152,14 +152,22 @@ function describeAnswer({ agent, files, programs }: Setup, approved: number): st
 /** @throws {SbxError} `agent.setup_changed`, `usage.invalid` */
 function requireHash(setup: Setup, hash: string): void {
   if (!/^[0-9a-f]+$/.test(hash) || hash.length < HASH_MIN) {
-    throw new SbxError("usage.invalid", `--approve needs the hash that was shown, ${HASH_MIN} or more characters`, {
-      hint: `sbx agent setup ${setup.agent} shows it`,
-    });
+    throw new SbxError(
+      "usage.invalid",
+      `--approve needs the hash that was shown, ${HASH_MIN} or more characters`,
+      {
+        hint: `sbx agent setup ${setup.agent} shows it`,
+      },
+    );
   }
   if (setup.hash.startsWith(hash)) return;
-  throw new SbxError("agent.setup_changed", `your setup of ${setup.agent} is not the one with the hash ${hash}`, {
-    hint: `sbx agent setup ${setup.agent} shows it as it is now`,
-  });
+  throw new SbxError(
+    "agent.setup_changed",
+    `your setup of ${setup.agent} is not the one with the hash ${hash}`,
+    {
+      hint: `sbx agent setup ${setup.agent} shows it as it is now`,
+    },
+  );
 }
 
 function unapproved({ agent, hash }: Setup, dir: string, args: Arguments): SbxError {
@@ -174,9 +182,15 @@ function unapproved({ agent, hash }: Setup, dir: string, args: Arguments): SbxEr
     "--approve",
     hash.slice(0, HASH_MIN),
   ];
-  return new SbxError("agent.setup_unapproved", "the setup above needs your answer, and there is no terminal for it", {
-    hint: `${command.map((word) => word === "…" ? '"…"' : quoteWord(word)).join(" ")} agrees to it; with --no-programs to its texts and settings alone`,
-  });
+  return new SbxError(
+    "agent.setup_unapproved",
+    "the setup above needs your answer, and there is no terminal for it",
+    {
+      hint: `${
+        command.map((word) => word === "…" ? '"…"' : quoteWord(word)).join(" ")
+      } agrees to it; with --no-programs to its texts and settings alone`,
+    },
+  );
 }
 
 const isYes = (answer: string | null) => /^y(es)?$/i.test(answer?.trim() ?? "");
@@ -219,7 +233,8 @@ async function show(args: Arguments): Promise<number> {
   const before: Approval | undefined = await readApproval(home(), id);
   if (args.has("json")) await printJson(setupJson(setup, before));
   else if (isAnswer) await print(describeAnswer(setup, before?.programs.length ?? 0));
-  else if (setup.files.length === 0) await print(`there is no setup of ${profile.name}${formatSetup(setup, {})}`);
-  else await print(formatSetup(setup, { before, name: profile.name }));
+  else if (setup.files.length === 0) {
+    await print(`there is no setup of ${profile.name}${formatSetup(setup, {})}`);
+  } else await print(formatSetup(setup, { before, name: profile.name }));
   return 0;
 }

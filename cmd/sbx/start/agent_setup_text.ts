@@ -61,7 +61,9 @@ function pathText({ file, key, path, below }: HostPath, files: readonly string[]
   const place = `${file} ${key}: ${path}`;
   if (below === "repository") return `${place} becomes one of the VM's copy`;
   if (below === "elsewhere") return `${place} stays as it is: the VM has its own, or none`;
-  const goes = files.some((each) => path.endsWith(`/${each}`) || posix.join(path, "/").includes(`/${posix.dirname(each)}/`));
+  const goes = files.some((each) =>
+    path.endsWith(`/${each}`) || posix.join(path, "/").includes(`/${posix.dirname(each)}/`)
+  );
   return `${place} becomes one of the VM's home${goes ? "" : ", where it is not"}`;
 }
 
@@ -75,7 +77,10 @@ function columns(rows: readonly string[][]): string[] {
 }
 
 /** A setup for programs. */
-export function setupJson({ agent, hash, files, programs, secrets, paths, leftOut }: Setup, before?: Approval) {
+export function setupJson(
+  { agent, hash, files, programs, secrets, paths, leftOut }: Setup,
+  before?: Approval,
+) {
   const isApproved = before?.hash === hash;
   return {
     agent,

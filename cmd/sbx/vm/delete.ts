@@ -30,7 +30,9 @@ export const command: Command = {
     const names = await eachVm(args.words, "deleting", json, async (vm) => {
       if (args.has("keep-history")) {
         const { agent, dir } = await keepConversations(client, vm);
-        if (!json) note(`sbx: kept the conversations: sbx agent ${agent} ${quoteWord(dir)} --continue goes on`);
+        if (!json) {
+          note(`sbx: kept the conversations: sbx agent ${agent} ${quoteWord(dir)} --continue goes on`);
+        }
       }
       const { restorable_until } = await deleteVm(client, vm, args.has("force"), !json && isAttended());
       if (json) return;
