@@ -2,7 +2,7 @@
  * Conversations of an agent that outlive its VM, for one folder. Their bytes are a guest's: kept as they came, never read on
  * the host, and given to a VM of the same agent and folder alone.
  */
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { z } from "zod";
 import { readPieces } from "../base/bytes/mod.ts";
 import { ifFound, SbxError } from "../base/error/mod.ts";
@@ -14,6 +14,10 @@ import { HISTORIES_MAX, HISTORY_MAX } from "./limit.ts";
 
 /** `bytes` read at once. */
 const PIECE = 256 * 1024;
+/** Files of a folder, besides the bytes: the record, the lock of their change, and names of bytes that still come. */
+const RECORD = "record.json", LOCK = "lock", COMING = ".coming-";
+/** Age in `ms` after which no command still writes a file that came. */
+const LEFT_MS = 24 * 3600 * 1000;
 
 /** Record beside the bytes. */
 const KeptHistory = z.strictObject({
@@ -67,7 +71,7 @@ export async function keepHistory(
   }
   await makeOwnFolder(historiesDir(home));
   await makeOwnFolder(folder);
-  const coming = join(folder, `.coming-${crypto.randomUUID()}`);
+  const coming = join(folder, `${COMING}${crypto.randomUUID()}`);
   try {
     const digest = new Digest({ sha256: false });
     {
@@ -92,17 +96,33 @@ export async function keepHistory(
       size,
       digest: digest.digest().blake3,
     };
-    await Deno.rename(coming, bytesPath(home, kept));
-    await writeAtomic(join(folder, "record.json"), `${JSON.stringify(kept, null, 2)}\n`);
-    for await (const { name } of Deno.readDir(folder)) {
-      if (name !== "record.json" && name !== kept.digest) await Deno.remove(join(folder, name));
-    }
+    await replace(folder, coming, kept);
     return kept;
   } catch (error) {
     await ifFound(Deno.remove(coming));
     if (!isThere) await removeFolder(folder);
     throw error;
   }
+}
+
+/** Puts bytes that have come in the place of earlier ones. Of two VMs that end at once, the last one's stay. */
+async function replace(folder: string, coming: string, kept: KeptHistory): Promise<void> {
+  using lock = await Deno.open(join(folder, LOCK), { write: true, create: true, mode: 0o600 });
+  await lock.lock(true);
+  await Deno.rename(coming, join(folder, kept.digest));
+  await writeAtomic(join(folder, RECORD), `${JSON.stringify(kept, null, 2)}\n`);
+  for await (const { name } of Deno.readDir(folder)) {
+    if (/^[0-9a-f]{64}$/.test(name) && name !== kept.digest || await isLeft(join(folder, name))) {
+      await Deno.remove(join(folder, name));
+    }
+  }
+}
+
+/** True for bytes of a command that was killed. */
+async function isLeft(path: string): Promise<boolean> {
+  if (!basename(path).startsWith(COMING)) return false;
+  const mtime = (await ifFound(Deno.stat(path)))?.mtime;
+  return mtime !== undefined && mtime !== null && Date.now() - mtime.getTime() > LEFT_MS;
 }
 
 /** The conversations that are kept for an agent and a folder. @throws {SbxError} `agent.history_damaged` */
@@ -144,7 +164,7 @@ export async function removeHistory(home: Place, agent: string, dir: string): Pr
 }
 
 async function readRecord(folder: string): Promise<KeptHistory | undefined> {
-  const text = await ifFound(Deno.readTextFile(join(folder, "record.json")));
+  const text = await ifFound(Deno.readTextFile(join(folder, RECORD)));
   if (text === undefined) return undefined;
   try {
     return KeptHistory.parse(JSON.parse(text));

@@ -39,7 +39,7 @@ Deno.test("conversations are kept for one agent and one folder, the last ones in
   assertEquals(await findHistory(home, "claude", "/home/ada/shop2"), undefined);
   const [folder] = await Array.fromAsync(Deno.readDir(join(home.dir, "history")));
   const files = await Array.fromAsync(Deno.readDir(join(home.dir, "history", folder.name)));
-  assertEquals(files.map(({ name }) => name).sort(), [kept.digest, "record.json"].sort());
+  assertEquals(files.map(({ name }) => name).sort(), [kept.digest, "lock", "record.json"].sort());
   for (const { name } of files) {
     const { mode } = await Deno.stat(join(home.dir, "history", folder.name, name));
     assertEquals(mode! & 0o777, 0o600);
@@ -66,7 +66,7 @@ Deno.test("too many bytes leave the kept ones as they were, and bytes that chang
   assertEquals(await textOf(historyBytes(home, kept)), "12345");
   const [folder] = await Array.fromAsync(Deno.readDir(join(home.dir, "history")));
   const at = (name: string) => join(home.dir, "history", folder.name, name);
-  assertEquals((await Array.fromAsync(Deno.readDir(at(".")))).length, 2, "nothing half is left");
+  assertEquals((await Array.fromAsync(Deno.readDir(at(".")))).length, 3, "nothing half is left");
   await Deno.writeTextFile(at(kept.digest), "54321");
   const error = await assertRejects(() => textOf(historyBytes(home, kept)), SbxError);
   assertEquals(error.code, "agent.history_damaged");
@@ -74,6 +74,24 @@ Deno.test("too many bytes leave the kept ones as they were, and bytes that chang
   await assertRejects(() => findHistory(home, "claude", ABOUT.dir), SbxError, "damaged");
   await Deno.writeTextFile(at("record.json"), JSON.stringify({ ...kept, digest: "../../x" }));
   await assertRejects(() => findHistory(home, "claude", ABOUT.dir), SbxError, "damaged");
+});
+
+Deno.test("of VMs that are deleted at once, one's conversations stay, whole; what a killed command left goes", async () => {
+  await using home = await makeDir();
+  const texts = Array.from({ length: 8 }, (_, at) => `${at}`.repeat(1000 + at));
+  await Promise.all(texts.map((text) => keepHistory(home, ABOUT, pieces(text))));
+  const kept = await findHistory(home, "claude", ABOUT.dir);
+  assert(texts.includes(await textOf(historyBytes(home, kept!))));
+  const [folder] = await Array.fromAsync(Deno.readDir(join(home.dir, "history")));
+  const left = join(home.dir, "history", folder.name, ".coming-0");
+  await Deno.writeTextFile(left, "half");
+  await Deno.utime(left, new Date(0), new Date(0));
+  await keepHistory(home, ABOUT, pieces("next"));
+  const names = (await Array.fromAsync(Deno.readDir(join(home.dir, "history", folder.name)))).map((
+    { name },
+  ) => name);
+  assertEquals(names.filter((name) => !/^[0-9a-f]{64}$/.test(name)).sort(), ["lock", "record.json"]);
+  assertEquals(names.length, 3);
 });
 
 Deno.test("what is packed is what the agent's profile names; each agent that takes up conversations names some", async () => {
