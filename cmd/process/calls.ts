@@ -103,6 +103,9 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
     case "Refresh":
       await enforcement.refresh();
       return { t: "Ok" };
+    case "TurnKept":
+      enforcement.turns.kept(call.turn);
+      return { t: "Ok" };
     case "McpRefreshTools":
       await enforcement.refresh({ mcp: true });
       return { t: "Ok" };
@@ -175,6 +178,8 @@ async function serveWatch(session: Session, caller: Caller): Promise<void> {
     waiting++;
     const reply = "state" in what
       ? { t: "Info" as const, info: what }
+      : "turn" in what
+      ? { t: "Turn" as const, ...what }
       : { t: "Notice" as const, type: what.type, payload: { ...what.payload } };
     sent = sent.then(() => caller.reply(reply)).catch(ignore("the watcher has left")).finally(() =>
       waiting--

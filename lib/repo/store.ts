@@ -80,7 +80,7 @@ export function quoted(path: string): string {
 /** Longest wait for another program that takes work, in `ms`. */
 const LOCK_MS = 60_000;
 
-/** Stores of {@linkcode Room.temporary}, and longest wait in `ms` for those who have one, who are at work then. */
+/** Stores of {@linkcode Room.temporary}, and the longest wait in `ms` to be alone with them. */
 const INCOMING = /^incoming-[0-9a-f-]{36}\.git$/;
 const SWEEP_MS = 50;
 

@@ -211,7 +211,7 @@ export class History {
   /**
    * Takes a bundle into a folder beside the objects of a store; they are moved there when all is checked.
    *
-   * @param left what the state may still cost, from which this is taken
+   * @param left remaining costs of the state, which this lowers
    * @param require checks with a git that sees both
    */
   async #receive(

@@ -52,6 +52,7 @@ export { type Configuration, Service } from "./service.ts";
 export { Updates } from "./updates.ts";
 export { Sessions } from "./record/sessions.ts";
 export { Snapshots } from "./run/snapshots.ts";
+export { States } from "./run/states.ts";
 export { ReleaseStanding } from "./contract/publisher_status.ts";
 export { StatusReport } from "./health/status.ts";
 export { liveState } from "./health/status.ts";

@@ -27,6 +27,7 @@ import { Registry } from "./vm/registry.ts";
 import { Rules } from "./contract/rules.ts";
 import { Sessions } from "./record/sessions.ts";
 import { Snapshots } from "./run/snapshots.ts";
+import { States } from "./run/states.ts";
 import { ReleaseStanding } from "./contract/publisher_status.ts";
 import { Supervisor } from "./vm/supervisor.ts";
 import { Templates } from "./vm/templates.ts";
@@ -58,6 +59,7 @@ export class Service implements Configuration {
   readonly records: HostRecords;
   readonly images: Images;
   readonly snapshots: Snapshots;
+  readonly states: States;
   readonly idle: IdleVms;
   readonly refresh: ContractRefresh;
   readonly asks: AskInbox;
@@ -113,6 +115,7 @@ export class Service implements Configuration {
       accelerators: this.accelerators,
       templates: this.templates,
       onNotice,
+      onTurn: (vm, { turn, at_unix_ms }) => void this.states.turn(vm, turn, at_unix_ms),
     });
     this.images = new Images({
       home,
@@ -122,6 +125,7 @@ export class Service implements Configuration {
       cleanTemplates: () => this.templates.clean(),
     });
     this.snapshots = new Snapshots(this);
+    this.states = new States(this);
     this.idle = new IdleVms(this);
     this.refresh = new ContractRefresh(this);
     this.asks = new AskInbox(this.registry);

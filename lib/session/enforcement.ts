@@ -38,7 +38,7 @@ import {
   openGate,
   type RecordParts,
 } from "./session_gate.ts";
-import { Turns } from "./agent_turns.ts";
+import { Turns, TurnStates } from "./agent_turns.ts";
 import { Statements } from "./statement.ts";
 
 /** `ms` between records of a session's minutes, the most that killing its process can lose. */
@@ -63,6 +63,7 @@ export class Enforcement {
   readonly #broker: CredentialBroker;
   readonly recording: Recording;
   readonly statements: Statements;
+  readonly turns = new TurnStates();
   #contract: Contract;
   readonly #access: AccessRequests;
   readonly #lifetime: Lifetime;
@@ -115,7 +116,7 @@ export class Enforcement {
     const { home, paths, record, report, onUnrecorded, onRecorded } = options;
     const contract = await readContract(paths);
     useHostNetwork(contract.network);
-    const turns = new Turns(() => enforcement.#keepTurn());
+    const turns = new Turns(({ common }) => enforcement.#keepTurn(common.timestamp_unix_ms));
     const parts = await openGate({
       home,
       path: paths.ledger,
@@ -238,10 +239,21 @@ export class Enforcement {
     if (hasMinutes) this.#minuteTimer ??= backgroundInterval(() => this.gate.recordMinutes(), MINUTE_MS);
   }
 
-  /** Keeps the workspace before a turn of an agent, if it changed. The turn goes on whatever comes of it. */
-  async #keepTurn(): Promise<void> {
+  /** Keeps workspace and repositories before a turn of an agent, if they changed. The turn goes on whatever comes of it. */
+  async #keepTurn(at_unix_ms: number): Promise<void> {
     const limits = this.#contract.snapshots;
     if (!limits?.turns) return;
+    await Promise.all([this.#keepWorkspace(limits), this.#keepRepositories(at_unix_ms)]);
+  }
+
+  /** Has the service keep them, whose git stores are the host's. */
+  async #keepRepositories(at_unix_ms: number): Promise<void> {
+    const { paths: { repository }, report } = this.#options;
+    const record = await Deno.lstat(join(repository, "record.json")).catch(() => undefined);
+    if (record) await this.turns.begin(at_unix_ms, (notice) => report.tell(notice));
+  }
+
+  async #keepWorkspace(limits: NonNullable<Contract["snapshots"]>): Promise<void> {
     try {
       const { eventOf, SnapshotStore } = await import("../machine/snapshot/mod.ts");
       const { snapshots, workspace } = this.#options.paths;

@@ -1,11 +1,14 @@
 import { asSbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
+import type { TurnNotice } from "./agent_turns.ts";
 import type { SessionNotice } from "./gate/mod.ts";
 import type { MachineInfo } from "./ipc/mod.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import { writeState } from "./files/record.ts";
 
-type Listener = (what: SessionNotice | MachineInfo) => void;
+/** What a session reports. */
+export type Report = SessionNotice | MachineInfo | TurnNotice;
+type Listener = (what: Report) => void;
 
 /** A session's report about its machine: to the service that watches it, and on disk for the next service. */
 export class SessionReport {
@@ -58,7 +61,7 @@ export class SessionReport {
     this.#info = { ...this.#info, ...change };
   }
 
-  tell(what: SessionNotice | MachineInfo): void {
+  tell(what: Report): void {
     for (const listener of this.#listeners) listener(what);
   }
 

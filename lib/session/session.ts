@@ -2,7 +2,7 @@ import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
-import type { SessionGate, SessionNotice } from "./gate/mod.ts";
+import type { SessionGate } from "./gate/mod.ts";
 import {
   checkBootConfig,
   type ExecResult,
@@ -33,7 +33,7 @@ import { GUEST_WORKSPACE } from "../event/mod.ts";
 import { liveStart } from "./file_event.ts";
 import { DiskReserve, SessionHealth } from "./health.ts";
 import { panicOf, specOf } from "./machine.ts";
-import { SessionReport } from "./report.ts";
+import { type Report, SessionReport } from "./report.ts";
 import type { SpareMachine } from "./spare.ts";
 import { Stages, startMachine } from "./start.ts";
 import { discard, isSuspended, originOf, requireRoom, type VmCopy } from "./suspend.ts";
@@ -123,7 +123,7 @@ export class Session {
   }
 
   /** @returns a function that stops the watching */
-  watch(onChange: (what: SessionNotice | MachineInfo) => void): () => void {
+  watch(onChange: (what: Report) => void): () => void {
     return this.#report.watch(onChange);
   }
 

@@ -45,7 +45,7 @@ Deno.test("every route, with and without the token", async (t) => {
         const query = path.includes("/files/") ? "?path=a" : "";
         const runs = path.endsWith("/exec") || (method === "POST" && path.endsWith("/jobs"));
         const forwards = method === "POST" && path.endsWith("/ports");
-        const protects = path.endsWith("/snapshots/protect");
+        const protects = path.endsWith("/snapshots/protect") || path.endsWith("/states/keep");
         const json = runs
           ? { command: "true" }
           : forwards

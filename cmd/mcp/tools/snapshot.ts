@@ -1,11 +1,14 @@
-/** Tools for states of a VM's workspace to go back to. */
+/** Tools for states of a VM's workspace, and of the repositories in it, to go back to. */
 import { z } from "zod";
 import {
+  RepositoryStates,
   SnapshotCreate,
   SnapshotDiff,
   SnapshotInfo,
   SnapshotList,
   SnapshotRestored,
+  StateUndo,
+  StateUndone,
 } from "../../../lib/client/api/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { type Tool, tool, vm } from "../tool.ts";
@@ -70,6 +73,30 @@ export const SNAPSHOT_TOOLS: Tool[] = [
           json: { paths },
         }),
       ),
+  }),
+  tool({
+    name: "undo_list",
+    title: "List states of repositories",
+    description:
+      "Lists the earlier states of the repositories and folders that were brought into a VM, oldest first: kept before " +
+      "each turn of an agent in it, each pull and each undo.",
+    input: z.strictObject({ vm }),
+    output: RepositoryStates,
+    hints: { readOnly: true, destructive: false, idempotent: true, openWorld: false },
+    run: async (input, { client, vm }) =>
+      await client.json("GET", `/vms/${segment(await vm(input.vm))}/states`),
+  }),
+  tool({
+    name: "undo",
+    title: "Put repositories back",
+    description:
+      "Puts all repositories and folders that were brought into a VM back to an earlier state; ignored files stay. The state " +
+      "before is kept, named in before, to go back to. Without a number: the newest state that differs.",
+    input: z.strictObject({ vm, number: StateUndo.shape.number }),
+    output: StateUndone,
+    hints: { readOnly: false, destructive: true, idempotent: false, openWorld: false },
+    run: async ({ number, ...input }, { client, vm }) =>
+      await client.json("POST", `/vms/${segment(await vm(input.vm))}/states/undo`, { json: { number } }),
   }),
 ];
 

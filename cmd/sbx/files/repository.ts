@@ -1,6 +1,6 @@
 /** A VM as a guest for lib/repo, and reports of files brought in and pulled, for several commands. */
 import { basename, dirname, join } from "node:path";
-import type { ExecResult, FileWritten, VmInfo } from "../../../lib/client/api/mod.ts";
+import type { ExecResult, FileWritten, StateKeep, StateKept, VmInfo } from "../../../lib/client/api/mod.ts";
 import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
@@ -15,7 +15,6 @@ import {
   type BroughtIn,
   type Guest,
   type GuestOutput,
-  History,
   LIVE_STAGES,
   type Pulled,
   shown,
@@ -190,18 +189,11 @@ export async function collectWork(client: Client, name: string, paths: string[] 
   return await Work.collect(guest, await guest.room(), paths);
 }
 
-/** Earlier states of a VM's repositories; undefined: it has none of its own. */
-export async function historyOf(client: Client, name: string): Promise<History | undefined> {
-  const guest = new VmGuest(client, name);
-  const { repositories = [], ...info } = await guest.info();
-  const isThere = repositories.some(({ is_read_only, is_live }) => !is_read_only && !is_live);
-  return isThere ? new History(guest, roomOf(info)) : undefined;
-}
-
 /** Keeps the state of a running VM's repositories, for sbx undo. Never fails: the work must not depend on it. */
 export async function keepState(client: Client, name: string, reason: string): Promise<void> {
+  const json: StateKeep = { reason };
   try {
-    await (await historyOf(client, name))?.keep(reason);
+    await client.json<StateKept>("POST", `/vms/${segment(name)}/states/keep`, { json });
   } catch (error) {
     note(`sbx: sbx undo cannot come back to here: ${plain((error as Error).message)}`);
   }

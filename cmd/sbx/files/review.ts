@@ -20,7 +20,7 @@ import {
 } from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
 import { formatNotable, formatStat, fullPath, labelled, patchText } from "./diff_text.ts";
-import { collectWork, formatPulled } from "./repository.ts";
+import { collectWork, formatPulled, keepState } from "./repository.ts";
 
 export const command: Command = {
   name: "review",
@@ -54,6 +54,7 @@ export const command: Command = {
       return 0;
     }
     if (!/^y/i.test(prompt(`take ${pieces.accepted} of ${pieces.all} pieces? [y/N]`) ?? "")) return 0;
+    await keepState(client, name, "before sbx review takes work");
     const pulled = await pullAccepted(work, accepted, { branch });
     await noteUntaken(work);
     await print(formatPulled(pulled, work));

@@ -1,13 +1,18 @@
-import type { SnapshotRestored, SnapshotUndo, WhyResult } from "../../../lib/client/api/mod.ts";
+import type {
+  RepositoryState,
+  RepositoryStates,
+  SnapshotRestored,
+  SnapshotUndo,
+  StateUndo,
+  StateUndone,
+  VmInfo,
+} from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { objectOf } from "../../../lib/base/object/mod.ts";
-import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { table, usageError } from "../output.ts";
-import { historyOf } from "./repository.ts";
-import type { History, State, StateTarget } from "../../../lib/repo/mod.ts";
 import { readTime, startOf } from "../record/event_query.ts";
 import { changeLines, restoredLines, snapshotName } from "./snapshots.ts";
 
@@ -20,7 +25,7 @@ export const command: Command = {
   usage: "NAME [--to TIME|EVENT|N|SNAPSHOT] [--list] [--workspace] [--yes] [--json]",
   summary: "put repositories or the workspace back to an earlier state",
   notes: [
-    "Of a VM with repositories: goes back to the newest other state of all of them, or to N of --list. Files, the branch and its commits go back; ignored files stay. States are kept before each sbx pull, each task of an agent that goes on, and each undo, on the host.",
+    "Of a VM with repositories: goes back to the newest other state of all of them, or to N of --list. Files, the branch and its commits go back; ignored files stay. States are kept on the host: before each turn of an agent, sbx pull, sbx review, task of an agent that goes on, and undo.",
     "Of a VM without, with --workspace, or to a SNAPSHOT: the workspace. Shows the changes and asks. Without --to: the newest snapshot that differs from the workspace. The state that " +
     "is undone becomes a snapshot, so undo once more brings it back.",
     "Times are UTC, or 10m for ten minutes ago. With --json and without --yes nothing is changed.",
@@ -44,8 +49,9 @@ export const command: Command = {
     const client = await connect();
     const [name] = args.words;
     const isSnapshot = SNAPSHOT.test(args.text("to") ?? "");
-    const history = args.has("workspace") || isSnapshot ? undefined : await historyOf(client, name);
-    if (history) return await undoRepositories(history, args, client, name);
+    if (!args.has("workspace") && !isSnapshot && await hasRepositories(client, name)) {
+      return await undoRepositories(args, client, name);
+    }
     if (args.has("list")) {
       throw usageError(command, `"${name}" has no repositories`, `sbx snapshots list ${name}`);
     }
@@ -65,54 +71,57 @@ export const command: Command = {
   },
 };
 
+/** Whether a VM has repositories or folders of its own that come back. */
+async function hasRepositories(client: Client, name: string): Promise<boolean> {
+  const { repositories = [] } = await client.json<VmInfo>("GET", `/vms/${segment(name)}/info`);
+  return repositories.some(({ is_read_only, is_live }) => !is_read_only && !is_live);
+}
+
 /** The same of the repositories that were brought into a VM. */
-async function undoRepositories(
-  history: History,
-  args: Arguments,
-  client: Client,
-  name: string,
-): Promise<number> {
+async function undoRepositories(args: Arguments, client: Client, name: string): Promise<number> {
+  const url = `/vms/${segment(name)}/states`;
   if (args.has("list")) {
-    const states = (await history.list()).toReversed();
-    if (args.has("json")) await printJson({ states });
-    else await print(states.length === 0 ? "no states yet" : formatStates(states));
+    const { states } = await client.json<RepositoryStates>("GET", url);
+    if (args.has("json")) await printJson({ states: states.toReversed() });
+    else await print(states.length === 0 ? "no states yet" : formatStates(states.toReversed()));
     return 0;
   }
-  const target = await stateOf(args, client, name);
+  const json = await stateOf(args, client, name);
   if (!args.has("yes") && !confirm(name)) return 1;
-  const { to, before } = await history.undo(target);
-  if (args.has("json")) await printJson({ to, before });
+  const done = await client.json<StateUndone>("POST", `${url}/undo`, { json });
+  const { to, before, changed } = done;
+  if (args.has("json")) await printJson(done);
+  else if (!changed) await print(`${name}: is at state ${to.number} (${plain(to.reason)}) already`);
   else {
     await print(
-      `${name}: back at state ${to.number} (${to.reason}); sbx undo ${name} --to ${before.number} undoes this`,
+      `${name}: back at state ${to.number} (${
+        plain(to.reason)
+      }); sbx undo ${name} --to ${before.number} undoes this`,
     );
   }
   return 0;
 }
 
 /** States, the newest first. */
-function formatStates(states: State[]): string {
+function formatStates(states: RepositoryState[]): string {
   return table(
     ["N", "TIME", "KEPT"],
     states.map(({ number, at_unix_ms, reason }) => [
       String(number),
       new Date(at_unix_ms).toISOString(),
-      reason,
+      plain(reason),
     ]),
   );
 }
 
-async function stateOf(args: Arguments, client: Client, name: string): Promise<StateTarget> {
+async function stateOf(args: Arguments, client: Client, name: string): Promise<StateUndo> {
   const to = args.text("to");
   if (to === undefined) return {};
   if (/^[0-9]{1,9}$/.test(to)) return { number: Number(to) };
-  if (!ID.test(to)) {
-    return {
-      before_unix_ms: await readTime("to", to, { now: Date.now(), start: () => startOf(client, name) }),
-    };
-  }
-  const { event } = await client.json<WhyResult>("GET", `/sessions/${segment(name)}/events/${to}/why`);
-  return { before_unix_ms: Number(objectOf(event.common).timestamp_unix_ms) };
+  if (ID.test(to)) return { event: to };
+  return {
+    before_unix_ms: await readTime("to", to, { now: Date.now(), start: () => startOf(client, name) }),
+  };
 }
 
 async function targetOf(args: Arguments, client: Client, name: string): Promise<SnapshotUndo> {

@@ -1,6 +1,12 @@
-/** Routes of snapshots, and of VMs' work. */
+/** Routes of snapshots, and of VMs' work and its earlier states. */
 import type { Context, Hono } from "hono";
-import { snapshotRoutes, workRoutes, type WorkTaken, type WorkView } from "../../../lib/client/api/mod.ts";
+import {
+  snapshotRoutes,
+  stateRoutes,
+  workRoutes,
+  type WorkTaken,
+  type WorkView,
+} from "../../../lib/client/api/mod.ts";
 import { readWork, type Service, takeWork } from "../../../lib/service/mod.ts";
 import { clientOf, handle } from "../handle.ts";
 
@@ -41,15 +47,24 @@ export function routeSnapshots(app: Hono, { supervisor, snapshots }: Service): v
   });
 }
 
-/** Routes of VMs' work on the folders and repositories brought in. */
+/** Routes of VMs' work on the folders and repositories brought in, and of its earlier states. */
 export function routeWork(
   app: Hono,
-  { supervisor, snapshots }: Pick<Service, "supervisor" | "snapshots">,
+  { supervisor, snapshots, states }: Pick<Service, "supervisor" | "snapshots" | "states">,
 ): void {
   handle(app, workRoutes.read, ({ params }): Promise<WorkView> => readWork(supervisor.find(params.id)));
   handle(app, workRoutes.take, async ({ params, body }): Promise<WorkTaken> => {
     const vm = supervisor.find(params.id);
     await snapshots.protect(vm, "before work is taken");
+    await states.protect(vm, "before work is taken");
     return await takeWork(vm, body);
   });
+  handle(app, stateRoutes.list, async ({ params }) => ({
+    states: await states.list(supervisor.find(params.id)),
+  }));
+  handle(app, stateRoutes.keep, async ({ params, body }) => {
+    const state = await states.keep(supervisor.find(params.id), body.reason);
+    return { ...(state && { state }) };
+  });
+  handle(app, stateRoutes.undo, ({ params, body }) => states.undo(supervisor.find(params.id), body));
 }

@@ -14,6 +14,7 @@ import { securityRoutes } from "./security.ts";
 import { sessionRoutes } from "./session.ts";
 import { settingsRoutes } from "./settings.ts";
 import { snapshotRoutes } from "./snapshot.ts";
+import { stateRoutes } from "./state.ts";
 import { systemRoutes } from "./system.ts";
 import { templateRoutes } from "./template.ts";
 import { updateRoutes } from "./update.ts";
@@ -34,6 +35,7 @@ export const ROUTE_GROUPS = {
   file: fileRoutes,
   snapshot: snapshotRoutes,
   work: workRoutes,
+  state: stateRoutes,
   security: securityRoutes,
   session: sessionRoutes,
   policy: policyRoutes,

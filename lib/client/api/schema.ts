@@ -15,6 +15,7 @@ export * from "./session.ts";
 export * from "./settings.ts";
 export * from "./snapshot.ts";
 export * from "./socket.ts";
+export * from "./state.ts";
 export * from "./system.ts";
 export * from "./cache.ts";
 export * from "./image.ts";

@@ -7,13 +7,10 @@ import type { WorkTake, WorkTaken, WorkView } from "../../client/api/mod.ts";
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import {
-  BUNDLE_MAX,
   changesOf,
   type Entry,
   entryOf,
   type FileChange,
-  type Guest,
-  type GuestOutput,
   type Hunk,
   hunksOf,
   noteUntaken,
@@ -28,10 +25,8 @@ import {
   untakenOf,
   Work,
 } from "../../repo/mod.ts";
-import { execBuffered } from "./exec.ts";
-import { byProcess } from "../record/host_record.ts";
 import type { Vm } from "../vm/vm.ts";
-import { VmFiles } from "./transfer.ts";
+import { VmGuest } from "./vm_guest.ts";
 import { count } from "../../base/text/mod.ts";
 
 /** Changed files of an answer, and the files whose pieces are shown; the others can be taken whole. */
@@ -46,36 +41,6 @@ const DIFF_BYTES = 1024 * 1024;
 
 type UnitView = WorkView["units"][number];
 type FileView = UnitView["files"][number];
-
-/** A VM as lib/repo needs it, from within the service. */
-class VmGuest implements Guest {
-  readonly workspace = "/workspace";
-  readonly name: string;
-  readonly #vm: Vm;
-  readonly #files: VmFiles;
-
-  constructor(vm: Vm) {
-    this.name = vm.record.name;
-    this.#vm = vm;
-    this.#files = new VmFiles({ ready: () => Promise.resolve(), records: byProcess }, vm, {
-      client: "sbx-service",
-    });
-  }
-
-  async run(command: string[], timeout_secs: number): Promise<GuestOutput> {
-    const { exit_code, stdout, stderr } = await execBuffered(this.#vm, { command, timeout_secs });
-    return { code: exit_code, stdout, stderr };
-  }
-
-  async upload(path: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
-    await this.#files.write(path, ReadableStream.from(bytes), 0o600);
-  }
-
-  async download(path: string) {
-    // All of it is hashed first: a guest may make a file that takes years to read.
-    return await this.#files.open(path, BUNDLE_MAX);
-  }
-}
 
 /**
  * A running VM's changes.

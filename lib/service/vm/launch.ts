@@ -9,6 +9,7 @@ import { recordStep } from "../../release/setup/mod.ts";
 import { type AcceleratorChoice, type Hypervisor, isEnlarged } from "../../machine/vm/mod.ts";
 import type { AcceleratorChooser } from "./accelerator.ts";
 import type { ProcessNotice } from "../notice.ts";
+import type { ReplyTo } from "../../session/ipc/mod.ts";
 import { SpareProcess } from "./spare.ts";
 import { acceleratorOf } from "./suspension.ts";
 import type { Templates } from "./templates.ts";
@@ -30,6 +31,8 @@ export interface LauncherOptions {
   onState(vm: Vm, state: Vm["state"]): void;
   /** a VM's process reported news of its session */
   onNotice(vm: Vm, notice: ProcessNotice): void;
+  /** a turn of an agent waits for its state to be kept */
+  onTurn(vm: Vm, turn: ReplyTo<"Watch"> & { t: "Turn" }): void;
 }
 
 /** Starts the processes of VMs and follows them until they end. */
@@ -96,6 +99,7 @@ export class Launcher {
       for (let reply = await stream.next(); reply !== null; reply = await stream.next()) {
         if (vm.watch !== watch) return;
         if (reply.t === "Info") onState(vm, reply.info);
+        else if (reply.t === "Turn") this.#options.onTurn(vm, reply);
         else onNotice(vm, { type: reply.type, payload: reply.payload });
       }
     } catch (error) {

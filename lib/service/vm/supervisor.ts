@@ -54,7 +54,9 @@ import { exclusive, VmStates } from "./vm_states.ts";
 
 /** Parts of the service that the life of a VM involves. */
 export interface SupervisorOptions
-  extends BootSources, Pick<LauncherOptions, "accelerators" | "templates" | "secrets" | "onNotice"> {
+  extends
+    BootSources,
+    Pick<LauncherOptions, "accelerators" | "templates" | "secrets" | "onNotice" | "onTurn"> {
   hypervisor: Hypervisor;
   registry: Registry;
   sessions: Sessions;

@@ -169,6 +169,8 @@ export const Call = z.discriminatedUnion("t", [
   }),
   /** the contract changed: read it again */
   z.strictObject({ t: z.literal("Refresh") }),
+  /** the state of the repositories before a turn is kept, or will not be */
+  z.strictObject({ t: z.literal("TurnKept"), turn: z.uuid() }),
   z.strictObject({ t: z.literal("Pause") }),
   z.strictObject({ t: z.literal("Resume") }),
   /** `idle_ms`: only if it has been unused for that long */
@@ -246,6 +248,8 @@ export const Reply = z.discriminatedUnion("t", [
     type: z.enum(["security-event", "finding", "ask"]),
     payload: z.record(z.string(), z.unknown()),
   }),
+  /** a turn of an agent begins, and waits for `TurnKept` for a while */
+  z.strictObject({ t: z.literal("Turn"), turn: z.uuid(), at_unix_ms: z.int() }),
   z.strictObject({ t: z.literal("Asks"), asks: z.array(Ask) }),
   z.strictObject({ t: z.literal("Ask"), ask: Ask }),
   /** `refusal`: why it may not be */
@@ -285,7 +289,7 @@ export type Reply = z.infer<typeof Reply>;
 /** Kinds of replies to each call; `Failed` replies to any. */
 export const REPLIES = {
   Boot: ["Info"],
-  Watch: ["Info", "Notice"],
+  Watch: ["Info", "Notice", "Turn"],
   Info: ["Info"],
   Exec: ["Output", "Taken", "Exited"],
   Terminal: ["Output"],
@@ -313,6 +317,7 @@ export const REPLIES = {
   McpProgramVm: ["Ok"],
   Secrets: ["Ok"],
   Refresh: ["Ok"],
+  TurnKept: ["Ok"],
   Pause: ["Info"],
   Suspend: ["Info"],
   Fork: ["Forked"],

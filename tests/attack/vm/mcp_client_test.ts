@@ -39,6 +39,8 @@ const TOUCHES: [string, string, Record<string, unknown>][] = [
   ["snapshot_create", "vm", {}],
   ["snapshot_diff", "vm", { from: "s00000000" }],
   ["snapshot_restore", "vm", { snapshot: "s00000000" }],
+  ["undo_list", "vm", {}],
+  ["undo", "vm", {}],
   ["logs", "vm", {}],
   ["events", "vm", {}],
   ["why", "vm", { event_id: "0123456789ab" }],

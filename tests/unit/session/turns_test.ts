@@ -1,7 +1,7 @@
 /** Turns of an agent, told by its model calls. */
 import { assertEquals } from "@std/assert";
 import type { Event } from "../../../lib/event/mod.ts";
-import { Turns } from "../../../lib/session/agent_turns.ts";
+import { Turns, TurnStates } from "../../../lib/session/agent_turns.ts";
 
 const call = (tools_count: number) => ({ model: { request: { tools_count } } }) as Event;
 const answer = (...tools: string[]) => ({ status: 200, tool_calls: tools.map((name) => ({ name })) });
@@ -50,4 +50,19 @@ Deno.test("the call waits for the state to be kept, and other events wait for no
   assertEquals(isSent, false);
   made.resolve();
   await sent;
+});
+
+Deno.test("a turn waits for the answer to it alone, and the next takes its place", async () => {
+  const states = new TurnStates();
+  const told: { turn: string; at_unix_ms: number }[] = [];
+  const done: number[] = [];
+  const waits = [1, 2].map((at) => states.begin(at, (notice) => told.push(notice)).then(() => done.push(at)));
+  assertEquals(told.map(({ at_unix_ms }) => at_unix_ms), [1, 2]);
+  states.kept(crypto.randomUUID());
+  states.kept(told[0].turn);
+  await new Promise((resolve) => setTimeout(resolve));
+  assertEquals(done, []);
+  states.kept(told[1].turn);
+  await waits[1];
+  assertEquals(done, [2]);
 });
