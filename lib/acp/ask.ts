@@ -3,6 +3,7 @@ import type { AgentContext, PermissionOption, RequestPermissionResponse } from "
 import { asSbxError } from "../base/error/mod.ts";
 import { note, plain } from "../base/print/mod.ts";
 import type { AskAnswer, AskView } from "../client/api/mod.ts";
+import { whyLine } from "../policy/ask/mod.ts";
 import { OWN_CALL } from "./outward.ts";
 
 /** Minutes of an answer for a while. */
@@ -104,9 +105,11 @@ export class Asks {
   }
 }
 
-function reasonOf({ ask_id, rule_id, reason, covers, covers_host }: AskView): string {
+function reasonOf(ask: AskView): string {
+  const { ask_id, rule_id, reason, covers, covers_host } = ask;
   const lines = [
     `Rule ${rule_id}: ${reason}`,
+    whyLine(ask) || undefined,
     covers && `An answer for the session covers: ${covers}`,
     covers_host && `An answer for the host covers: ${covers_host}`,
     `In a terminal: sbx allow ${ask_id}, or sbx deny ${ask_id}`,

@@ -2,7 +2,7 @@
  * Policy engine for all event families (docs/design/contracts/05-policy.md §5): rules → compiled set →
  * decision. Does not load zod: import `author/mod.ts` to read rule files.
  */
-export { coveredMatch } from "./ask/scope.ts";
+export { coveredMatch, HOST_ACCESS } from "./ask/scope.ts";
 export { ASK_TIMEOUT, ASK_TIMEOUT_MAX } from "./ask/limit.ts";
 export { type AskOptions, AskQueue } from "./ask/queue.ts";
 export type { AskRecord, Refusal } from "./decision/decision.ts";

@@ -4,23 +4,35 @@
  * Corp's rules stay active.
  */
 import { canonicalHost, isPrivateHost } from "../base/address/mod.ts";
-import { SbxError } from "../base/error/mod.ts";
+import { ignore, SbxError } from "../base/error/mod.ts";
 import { canonicalPath } from "../base/url/mod.ts";
 import { httpPathClass } from "../event/mod.ts";
 import type { SessionGate } from "./gate/mod.ts";
-import type { AccessRequest, AskAccess } from "../mcp/endpoint/mod.ts";
-import { coveredMatch, type Decision, type Draft, guestLine, isGuard, type Rule } from "../policy/mod.ts";
+import type { AccessAnswer, AccessRequest, AskAccess } from "../mcp/endpoint/mod.ts";
+import {
+  type Ask,
+  coveredMatch,
+  type Decision,
+  type Draft,
+  guestLine,
+  HOST_ACCESS,
+  isGuard,
+  type Rule,
+} from "../policy/mod.ts";
+import { ASK_OPEN } from "../policy/ask/mod.ts";
 
 /** Most questions that wait at once, and in one hour. */
 const PENDING_MAX = 2;
 const HOURLY_MAX = 20;
 const HOUR_MS = 3_600_000;
-/** `s` that a question waits: less than the 300 s of a tool call. */
-const TIMEOUT = 240;
+/** `ms` that a program waits for the answer: less than the 120 s after which agents end a command. */
+const WAIT_MS = 100_000;
 /** `ms` that an answer given once holds: the program sends its request after the answer. */
 const ONCE_MS = 10 * 60_000;
 /** Before every rule of the profile, and after corp's. */
 const PRIORITY = 9;
+const PRIVATE_ANSWER =
+  "has(dns.response.answers) && dns.response.answers.exists(answer, is_private_host(answer))";
 
 export interface AccessOptions {
   gate: SessionGate;
@@ -28,6 +40,15 @@ export interface AccessOptions {
   scrub(text: string): string;
   /** activates changed rules */
   apply(): void;
+  /** `ms` that a program waits for the answer; for tests */
+  waitMs?: number;
+}
+
+/** A question that a person has not answered. */
+interface OpenQuestion {
+  eventId: string;
+  ask?: Ask;
+  answer: Promise<AccessAnswer>;
 }
 
 export class AccessRequests {
@@ -36,67 +57,88 @@ export class AccessRequests {
   readonly #options: AccessOptions;
   /** unix `ms` of the questions of the last hour */
   #asked: number[] = [];
-  #pending = 0;
+  /** by the access that they are about */
+  readonly #open = new Map<string, OpenQuestion>();
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();
 
   constructor(options: AccessOptions) {
     this.#options = options;
   }
 
-  /** @throws {SbxError} `mcp.arguments.invalid`; `policy.blocked`: asking is off, or the answer is no */
+  /**
+   * A question outlives the call that waits for it in vain, and the next call about the same access waits for it again; a call
+   * that is cancelled takes its question back.
+   *
+   * @throws {SbxError} `mcp.arguments.invalid`; `policy.blocked`: asking is off, or the answer is no
+   */
   readonly ask: AskAccess = async (request, signal, waits) => {
     const draft = this.#draftOf(request);
-    const { gate } = this.#options;
+    const { gate, waitMs = WAIT_MS } = this.#options;
     const { allowed, decision } = gate.preview(draft);
-    if (allowed) return "it is allowed already: send the request";
-    if (decision.rule.layer === "corp" || isGuard(decision.rule.id)) throw blocked(guestLine(decision));
-    if (decision.decision === "ask") return "your user is asked when you send the request";
-    this.#requireRoom();
-    const event = gate.observe(draft);
-    this.#pending++;
+    if (allowed) return { status: "allowed", text: allowedAlready(request) };
+    if (isGuard(decision.rule.id)) throw blocked(guestLine(decision));
+    const isAsked = decision.decision === "ask";
+    if (decision.rule.layer === "corp") {
+      if (!isAsked) throw blocked(guestLine(decision));
+      // Only the event itself can be allowed.
+      return { status: "on_request", text: "your user is asked when you send the request" };
+    }
+    const { url } = draft.http!.request;
+    const key = JSON.stringify([url, request.method, request.host_access === true]);
+    const open = this.#open.get(key) ?? this.#begin(key, draft, request, isAsked ? decision : undefined);
+    if (open.ask) waits(open.ask.ask_id);
+    const timeout = Promise.withResolvers<undefined>();
+    const timer = setTimeout(() => timeout.resolve(undefined), waitMs);
+    const withdraw = () => gate.asks.withdraw(open.eventId);
+    signal.addEventListener("abort", withdraw);
     try {
-      const answer = await this.#wait(
-        event.common.event_id,
-        () =>
-          gate.asks.ask(
-            event,
-            questionOf(event.common.event_id, request.why),
-            TIMEOUT,
-            event,
-            ({ ask_id }) => waits(ask_id),
-          ),
-        signal,
-      );
-      if (answer.decision !== "allow") throw blocked(guestLine(answer));
-      const ms = timeOf(answer);
-      this.#grant(event.common.event_id, request.host, coveredMatch(event, answer.answered?.of), ms);
-      return ms === Infinity
-        ? "your user allowed it for this session"
-        : `your user allowed it for ${ms / 60_000} minutes`;
+      const answer = await Promise.race([open.answer, timeout.promise]);
+      return answer ?? {
+        status: "waiting",
+        text: `your user has not answered ${open.ask?.ask_id} yet: it stays open until ` +
+          `${open.ask?.expires_at}; ask again to wait for it`,
+        ask_id: open.ask?.ask_id,
+      };
     } finally {
-      this.#pending--;
+      clearTimeout(timer);
+      signal.removeEventListener("abort", withdraw);
     }
   };
+
+  /** Puts a question to the person. @param decision of the rule that asks about such requests; absent: they are blocked */
+  #begin(key: string, draft: Draft, { why }: AccessRequest, decision: Decision | undefined): OpenQuestion {
+    const { gate, scrub } = this.#options;
+    this.#requireRoom();
+    const event = gate.observe(draft);
+    const { event_id } = event.common;
+    const question = decision ? { ...decision, event_id } : questionOf(event_id);
+    let ask: Ask | undefined;
+    const asked = gate.asks.ask(event, question, ASK_OPEN, event, (shown) => ask = shown, scrub(why));
+    const answer = asked.then((answer): AccessAnswer => {
+      if (answer.decision !== "allow") throw blocked(guestLine(answer));
+      const { of, path } = answer.answered ?? {};
+      const ms = timeOf(answer);
+      this.#grant(event_id, event.http!.request.host, coveredMatch(event, of, path), ms);
+      const text = ms === Infinity
+        ? "your user allowed it for this session"
+        : `your user allowed it for ${ms / 60_000} minutes`;
+      return { status: "allowed", text, ask_id: answer.answered?.ask_id };
+    }).finally(() => this.#open.delete(key));
+    answer.catch(ignore("a call that waits for it has it"));
+    const open = { eventId: event_id, ask, answer };
+    this.#open.set(key, open);
+    return open;
+  }
 
   /** Ends every answer. */
   close(): void {
     for (const timer of this.#timers) clearTimeout(timer);
   }
 
-  async #wait(eventId: string, ask: () => Promise<Decision>, signal: AbortSignal): Promise<Decision> {
-    const withdraw = () => this.#options.gate.asks.withdraw(eventId);
-    signal.addEventListener("abort", withdraw);
-    try {
-      return await ask();
-    } finally {
-      signal.removeEventListener("abort", withdraw);
-    }
-  }
-
   #requireRoom(): void {
     const now = Date.now();
     this.#asked = this.#asked.filter((at) => now - at < HOUR_MS);
-    if (this.#pending >= PENDING_MAX || this.#asked.length >= HOURLY_MAX) {
+    if (this.#open.size >= PENDING_MAX || this.#asked.length >= HOURLY_MAX) {
       throw blocked(`a VM may ask ${PENDING_MAX} such questions at once and ${HOURLY_MAX} an hour`);
     }
     this.#asked.push(now);
@@ -108,7 +150,8 @@ export class AccessRequests {
       layer: "profile",
       name: "access that a person allowed",
       action: "allow",
-      match,
+      // A name that leads into a private network is no part of the question.
+      match: `(${match}) && !(${PRIVATE_ANSWER})`,
       enabled: true,
       priority: PRIORITY,
     });
@@ -126,7 +169,7 @@ export class AccessRequests {
   }
 
   /** The request that would be allowed, as an event. @throws {SbxError} `mcp.arguments.invalid` */
-  #draftOf({ host: named, method, path: written, why }: AccessRequest): Draft {
+  #draftOf({ host: named, method, path: written, why, host_access }: AccessRequest): Draft {
     const { scrub } = this.#options;
     const host = canonicalHost(named);
     const { path, fault } = canonicalPath(written.startsWith("/") ? written : `/${written}`);
@@ -137,7 +180,7 @@ export class AccessRequests {
       throw new SbxError("mcp.arguments.invalid", 'request_access: "path" must be a path without query');
     }
     if (isPrivateHost(host)) throw blocked("private addresses cannot be asked for");
-    const labels = { request_access: scrub(why) };
+    const labels = { request_access: scrub(why), ...(host_access && { [HOST_ACCESS]: "true" }) };
     const clean = scrub(path!);
     return {
       common: { event_type: "http.request", source_engine: "network", labels },
@@ -160,10 +203,16 @@ export class AccessRequests {
   }
 }
 
-function questionOf(event_id: string, why: string): Decision {
-  const reason = `a program of the VM asks for access: ${why}`;
+function questionOf(event_id: string): Decision {
+  const reason = "a program of the VM asks for access";
   const rule = { id: "request-access", layer: "profile" as const, name: "request_access", reason };
   return { decision: "ask", evaluated: 0, event_id, matched_fields: [], near_misses: [], rewrites: [], rule };
+}
+
+function allowedAlready({ host_access, method, path }: AccessRequest): string {
+  return host_access
+    ? `${method} ${path} is allowed there already: ask for the method and the path that were refused`
+    : "it is allowed already: send the request";
 }
 
 function timeOf({ answered }: Decision): number {

@@ -315,6 +315,7 @@ export class Enforcement {
       { ProgramVms },
       { snapshotTools, SnapshotStore },
       { signingTool },
+      { askTool },
     ] = await Promise
       .all([
         import("./mcp.ts"),
@@ -322,6 +323,7 @@ export class Enforcement {
         import("./mcp_program.ts"),
         import("./snapshot_tools.ts"),
         import("./signing_tool.ts"),
+        import("./ask_tool.ts"),
       ]);
     const { home, paths, record, report } = this.#options;
     return await McpSide.open({
@@ -332,6 +334,7 @@ export class Enforcement {
           observe: (file) => this.observeFile(file),
         }),
         signingTool({ gate: this.gate, broker: this.#broker }),
+        askTool(this.gate),
       ],
       gate: this.gate,
       contract: this.#contract,

@@ -149,6 +149,7 @@ const inbox = {
   vm: "VM",
   rule: "Rule",
   reason: "Reason",
+  why: "A program in the VM says",
   covers: "An answer for minutes or the session covers",
   onlyThis: "Only this event can be answered.",
   expires: (seconds: number) => `Denied in ${seconds} s without an answer`,

@@ -4,6 +4,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { connect, openAskSocket } from "../connect.ts";
 import { formatJson, plain, print, printJson } from "../../../lib/base/print/mod.ts";
+import { whyLine } from "../../../lib/policy/ask/mod.ts";
 import { table, UTC_NOTE } from "../output.ts";
 
 const BELL = new TextEncoder().encode("\x07");
@@ -75,7 +76,7 @@ export function askTable(asks: NamedAsk[]): string {
       ask.event_type,
       ask.subject,
       ask.rule_id,
-      ask.reason,
+      [ask.reason, whyLine(ask)].filter(Boolean).join("; "),
       ask.covers ?? ONCE,
     ]),
   );
@@ -91,7 +92,9 @@ export function askLine(ask: NamedAsk): string {
     ? "not answered in time"
     : ask.status;
   return plain(
-    `${ask.ask_id}  ${ask.vm}  ${ask.event_type} ${ask.subject}  ${ask.rule_id}: ${ask.reason}  (${next})`,
+    `${ask.ask_id}  ${ask.vm}  ${ask.event_type} ${ask.subject}  ${ask.rule_id}: ${
+      [ask.reason, whyLine(ask)].filter(Boolean).join("; ")
+    }  (${next})`,
   );
 }
 

@@ -22,6 +22,7 @@ import {
   type Profile,
 } from "../../../lib/config/profile/mod.ts";
 import { completeVm, diskOf, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
+import { notesOf } from "./agent_notes.ts";
 import { bringFolder, bringLiveFolder, formatBrought, formatLive, VmGuest } from "../files/repository.ts";
 import { type ChosenSetup, putSetup } from "./agent_setup_put.ts";
 
@@ -168,6 +169,7 @@ export async function createVm(
     const place = await bring(client, name, dir, args);
     const files = {
       "/root/.gitconfig": gitConfig(profile),
+      ...notesOf(profile.agent),
       ...agentFiles(profile.agent, {
         place,
         ref: key?.ref,

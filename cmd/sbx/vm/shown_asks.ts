@@ -3,7 +3,7 @@ import type { AskAnswer, AskList, AskResolve, AskView } from "../../../lib/clien
 import { asSbxError } from "../../../lib/base/error/mod.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
-import { READ_MS } from "../../../lib/policy/ask/mod.ts";
+import { READ_MS, whyLine } from "../../../lib/policy/ask/mod.ts";
 import { openAskSocket } from "../connect.ts";
 import { shortDenial } from "../rules/answer.ts";
 import type { Banner } from "./attach.ts";
@@ -52,8 +52,11 @@ function report(failure: string, cause: unknown): void {
   note(`sbx: ${failure}: ${[message, hint].filter(Boolean).join("; ")}`);
 }
 
-function questionOf({ ask_id, event_type, subject, rule_id, reason }: AskView): string {
-  return plain(`${ask_id}: ${event_type} ${subject} (${[rule_id, reason].filter(Boolean).join(": ")})`);
+/** A question on one line. */
+export function questionOf(ask: AskView): string {
+  const { ask_id, event_type, subject, rule_id, reason } = ask;
+  const rule = [rule_id, reason].filter(Boolean).join(": ");
+  return plain([`${ask_id}: ${event_type} ${subject} (${rule})`, whyLine(ask)].filter(Boolean).join("; "));
 }
 
 /** The first question and the number of the others, in one line; its beginning is enough to answer it. */

@@ -245,14 +245,26 @@ export interface AccessRequest {
   path: string;
   /** reason of the program, without control characters */
   why: string;
+  /** the question is about every request to the host */
+  host_access?: boolean;
 }
 
-/** Asks a person. @param waits called with the ask @returns the outcome, as a sentence for the program */
+/** The outcome of a request for access that was not refused. */
+export interface AccessAnswer {
+  /** on_request: its rule asks about each request; waiting: no one has answered yet */
+  status: "allowed" | "on_request" | "waiting";
+  /** as a sentence for the program */
+  text: string;
+  /** absent: no person was asked */
+  ask_id?: string;
+}
+
+/** Asks a person. @param waits called with the ask */
 export type AskAccess = (
   request: AccessRequest,
   signal: AbortSignal,
   waits: (askId: string) => void,
-) => Promise<string>;
+) => Promise<AccessAnswer>;
 
 /** Longest reason, in characters: a person reads it. */
 const WHY_MAX = 300;
@@ -262,13 +274,19 @@ const REQUEST_ACCESS: ToolEntry = {
   title: "Request access",
   description:
     "Asks the user of this VM to allow one method at one path of a host over HTTPS, with any query, headers and body. " +
-    "Use it after a request was blocked by policy, and only if the task needs it. It waits for the answer.",
+    "Use it after a request was blocked by policy, or waits for approval, and only if the task needs it. It waits for " +
+    "the answer; a question without one stays open, and the same call waits for it again.",
   input_schema: {
     type: "object",
     properties: {
       host: { type: "string", description: "name of the host, without scheme and port" },
       method: { type: "string", enum: METHODS, default: "GET" },
       path: { type: "string", default: "/", description: "path without query" },
+      host_access: {
+        type: "boolean",
+        default: false,
+        description: "ask for every request to the host, with any method and path",
+      },
       why: { type: "string", maxLength: WHY_MAX, description: "reason, which the user reads" },
     },
     required: ["host", "why"],
@@ -285,17 +303,17 @@ async function requestAccess(
 ): Promise<unknown> {
   let answered: (() => void) | undefined;
   try {
-    const text = await ask(readRequest(args), signal, (askId) => {
+    const answer = await ask(readRequest(args), signal, (askId) => {
       answered = reportWaiting(askId, progress, () => {});
     });
-    return { content: [{ type: "text", text }] };
+    return { content: [{ type: "text", text: answer.text }], structuredContent: answer };
   } finally {
     answered?.();
   }
 }
 
 function readRequest(args: unknown): AccessRequest {
-  const { host, method = "GET", path = "/", why } = isObject(args) ? args : {};
+  const { host, method = "GET", path = "/", why, host_access = false } = isObject(args) ? args : {};
   for (const [name, value] of Object.entries({ host, method, path, why })) {
     if (typeof value !== "string" || value === "") {
       throw new SbxError("mcp.arguments.invalid", `request_access: "${name}" must be a text`);
@@ -307,8 +325,12 @@ function readRequest(args: unknown): AccessRequest {
       `request_access: "method" must be one of ${METHODS.join(", ")}`,
     );
   }
+  if (typeof host_access !== "boolean") {
+    throw new SbxError("mcp.arguments.invalid", 'request_access: "host_access" must be true or false');
+  }
   return {
     host: host as string,
+    ...host_access && { host_access },
     method: method as string,
     path: path as string,
     why: plain(why as string).slice(0, WHY_MAX),

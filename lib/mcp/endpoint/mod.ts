@@ -22,6 +22,13 @@ export type {
 export { callForHost, defaultsOf, type EndpointParts, type HostCall, McpEndpoint } from "./endpoint.ts";
 export { type EndpointLimits, LIMITS } from "./limit.ts";
 export { LOCAL } from "../definition.ts";
-export { type AccessRequest, type AskAccess, LocalServer, type LocalTool, type Send } from "./local.ts";
+export {
+  type AccessAnswer,
+  type AccessRequest,
+  type AskAccess,
+  LocalServer,
+  type LocalTool,
+  type Send,
+} from "./local.ts";
 export { reportWaiting } from "./perform.ts";
 export { PROTOCOL_VERSIONS } from "./rpc.ts";

@@ -1,2 +1,3 @@
-/** Limits of asks for pages and small programs: no rule engine and no zod. */
+/** Limits and words of asks for pages and small programs: no rule engine and no zod. */
 export * from "./limit.ts";
+export { whyLine } from "./why.ts";

@@ -13,7 +13,7 @@ import {
   SUBJECT_MAX,
 } from "./limit.ts";
 import type { AnsweredBy, Ask, AskAnswer, KeptAsk } from "./schema.ts";
-import { type AskScope, joins, noReach, notBelow, scopeOf } from "./scope.ts";
+import { type AskScope, asksForHost, joins, noReach, notBelow, scopeOf } from "./scope.ts";
 import type { AskRecord } from "../decision/decision.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
@@ -97,6 +97,7 @@ export class AskQueue {
    * @param timeout `s` until the deadline
    * @param shown the event as people are shown it, with refs in place of secrets
    * @param waits called with the ask if a person has to answer it
+   * @param why words of a program that asks for access: an answer once covers its scope for a while
    * @returns the decision that follows: `allow` or `block`, with how it was answered
    */
   async ask(
@@ -105,6 +106,7 @@ export class AskQueue {
     timeout = ASK_TIMEOUT,
     shown = event,
     waits?: (ask: Ask) => void,
+    why?: string,
   ): Promise<Decision> {
     const { rule } = decision;
     const scope = scopeOf(event, rule, shown);
@@ -149,6 +151,7 @@ export class AskQueue {
       ...(scope?.wide.method && { covers_method: scope.wide.method.covers }),
       rule_id: rule.id,
       reason: rule.reason ?? rule.name,
+      ...(why !== undefined && { why }),
       created_at: new Date(now).toISOString(),
     };
     const expires_at = new Date(now + timeout * 1000).toISOString();
@@ -204,13 +207,20 @@ export class AskQueue {
     const answered = this.#end(askId, status, answer, answeredBy);
     if (answer.scope !== "once" && key !== undefined) {
       this.#standing.set(key, { answered, until });
-      for (const other of [...this.#pending.values()]) {
-        if (keysOf(other).includes(key)) this.#end(other.ask.ask_id, status, answer, answeredBy);
-      }
+      this.#endCovered(key, status, answer, answeredBy);
+    } else if (pending.ask.why !== undefined) {
+      // The events that it asks access for may have asks of their own, left by a try.
+      if (key !== undefined) this.#endCovered(key, status, answer, answeredBy);
     } else if (pending.key !== undefined) {
       this.#keepForLeft(pending, answered);
     }
     return pending.ask;
+  }
+
+  #endCovered(key: string, status: Answered["status"], answer: AskAnswer, by?: AnsweredBy): void {
+    for (const other of [...this.#pending.values()]) {
+      if (keysOf(other).includes(key)) this.#end(other.ask.ask_id, status, answer, by);
+    }
   }
 
   /** Keeps an answer once for the events that are to be sent again. */
@@ -467,6 +477,7 @@ function shorten(text: string): string {
 
 /** The event that a person decides on: a tool call is judged by its arguments. */
 function askLine(event: Event): string {
+  if (asksForHost(event)) return `any request to https://${event.http?.request.host}`;
   const line = subjectLine(event);
   const args = event.mcp?.request.arguments ?? {};
   return Object.keys(args).length ? `${line} ${JSON.stringify(args)}` : line;

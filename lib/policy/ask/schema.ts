@@ -31,6 +31,9 @@ export const Ask = z.strictObject({
   covers_method: z.string().optional().describe("events that an answer for the request's method covers"),
   rule_id: z.string(),
   reason: z.string(),
+  why: z.string().optional().describe(
+    "words of a program in the VM that asks for access; absent: no program has asked with a reason",
+  ),
   created_at: z.iso.datetime(),
   expires_at: z.iso.datetime(),
   status: z.enum(["pending", "allowed", "denied", "expired"]),

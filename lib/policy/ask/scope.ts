@@ -61,6 +61,12 @@ export function scopeOf(
   const [host, origin, shownOrigin] = [hostOf(event), originOf(event), originOf(shown)];
   const paths = pathsOf(event, shown).map(({ path, own }) => ({ path, key: keyOf(["path", origin, own]) }));
   const method = event.http?.request?.method;
+  if (asksForHost(event)) {
+    const reach = `every request to ${hostOf(shown)}, and lookups of its addresses`;
+    if (host === undefined || reach.length > COVERS_MAX) return undefined;
+    const all = { key: keyOf(["host", host]), covers: reach };
+    return { ...all, wide: { host: all }, paths: [] };
+  }
   const wide: AskScope["wide"] = {
     ...host && {
       host: {
@@ -84,6 +90,14 @@ export function scopeOf(
     wide: Object.fromEntries(Object.entries(wide).filter(([, each]) => each.covers.length <= COVERS_MAX)),
     paths,
   };
+}
+
+/** Label of an event about which a program asks for access to its whole host. */
+export const HOST_ACCESS = "request_access_host";
+
+/** True for a question about a whole host, which any answer covers. */
+export function asksForHost({ common: { labels } }: Event): boolean {
+  return labels?.[HOST_ACCESS] === "true";
 }
 
 /** Scheme, host and port of a request; of a tunnel, or of no request, none. */
@@ -202,7 +216,7 @@ function sshOf({ http }: Event): unknown[] {
 export function coveredMatch(event: Event, of?: AskReach, path?: string): string {
   const { event_type } = event.common;
   if (of === "path" || of === "method") return requestMatch(event, of, path);
-  const host = of && hostOf(event);
+  const host = of || asksForHost(event) ? hostOf(event) : undefined;
   if (host !== undefined) {
     const name = quote(host);
     return `(http.request.host == ${name} && !has(http.request.ssh)) || ` +

@@ -15,6 +15,7 @@ export const GUEST_PROGRAMS = [
   "sbx-net-proxy",
   "sbx-mcp-server",
   "sbx-activity",
+  "sbx-ask",
   "sbx-doctor",
   "sbx-bench",
   "sbx-container",

@@ -6,6 +6,7 @@ import type { Registry } from "../vm/registry.ts";
 import { plain } from "../../base/print/mod.ts";
 import { didYouMean } from "../../base/text/mod.ts";
 import { READ_MS } from "../../policy/ask/mod.ts";
+import { READ_MS, whyLine } from "../../policy/ask/mod.ts";
 import type { Notice } from "../notice.ts";
 
 /** Asks of all running VMs that wait for a person. */
@@ -119,8 +120,9 @@ export class AskNotifier {
     const { ask_id, session_id, subject, reason } = ask;
     const { nameOf, answer, board } = this.#options;
     const shown = plain(subject).slice(0, SUBJECT_SHOWN);
+    const why = ask.why === undefined ? "" : `\n${plain(whyLine(ask))}`;
     const body = escapeMarkup(
-      `${shown}\n${plain(reason)}\nsbx allow ${ask_id}, or sbx deny ${ask_id}${more}`,
+      `${shown}\n${plain(reason)}${why}\nsbx allow ${ask_id}, or sbx deny ${ask_id}${more}`,
     );
     const title = `sbx: ${nameOf(session_id)} asks`;
     let shownAt = Infinity;

@@ -19,7 +19,17 @@ interface Import {
   local: boolean;
 }
 
-const GUEST = ["pty_agent", "net_proxy", "mcp_server", "activity", "bench", "container", "sign", "snapshots"];
+const GUEST = [
+  "pty_agent",
+  "net_proxy",
+  "mcp_server",
+  "activity",
+  "ask",
+  "bench",
+  "container",
+  "sign",
+  "snapshots",
+];
 
 /** Programs and workers. `cmd/all.ts` names what `main.ts` loads by a computed name; it is no role. */
 const ROOTS = [

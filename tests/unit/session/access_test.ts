@@ -7,8 +7,9 @@ import { compilePolicy, type Draft } from "../../../lib/policy/mod.ts";
 import { AccessRequests } from "../../../lib/session/access.ts";
 import { TestGate } from "../../helper/gate.ts";
 import { http } from "../../helper/policy.ts";
+import { eventually } from "../../helper/sbx.ts";
 
-const RULES = `
+const PROFILE_RULES = `
 [corp.rules.never]
 action = "block"
 match = 'http.request.host == "evil.example"'
@@ -18,10 +19,11 @@ action = "block"
 match = 'has(http.request) && http.request.host != "open.example" || has(dns.request)'
 `;
 
-function setUp() {
+function setUp(RULES = PROFILE_RULES, waitMs?: number) {
   const gate = new TestGate(RULES);
   const access: AccessRequests = new AccessRequests({
     gate,
+    ...waitMs !== undefined && { waitMs },
     scrub: (text) => text.replaceAll("sk-secret", "[redacted]"),
     apply: () => gate.use(compilePolicy([...parseRules(RULES, "f.toml"), ...access.rules]), []),
   });
@@ -32,8 +34,13 @@ function setUp() {
     });
     return (result as { content: { text: string }[] }).content[0].text;
   };
+  const lookUp = (qname: string, answers: string[]) =>
+    gate.preview({
+      common: { event_type: "dns.query", source_engine: "network" },
+      dns: { request: { qname, qtype: "A", transport: "udp" }, response: { rcode: "NOERROR", answers } },
+    }).decision.decision;
   const decide = (request: object) => gate.preview(http(request) as Draft).decision.decision;
-  return { gate, access, call, decide };
+  return { gate, access, call, decide, lookUp };
 }
 
 const WANT = { host: "API.example.com", path: "/a", why: "the docs\u001b[2J\nof the API" };
@@ -46,7 +53,8 @@ Deno.test("an allowed request is allowed alone, for the time of the answer", asy
   const [ask] = gate.asks.pending();
   assertEquals(ask.subject, "GET https://api.example.com/a");
   assertEquals(ask.covers, "GET https://api.example.com:443/a, with any query, headers and body");
-  assertEquals(ask.reason, "a program of the VM asks for access: the docs�[2J of the API");
+  assertEquals(ask.reason, "a program of the VM asks for access");
+  assertEquals(ask.why, "the docs�[2J of the API");
   gate.asks.resolve(ask.ask_id, { decision: "allow", scope: "minutes", minutes: 5 });
   assertEquals(await answer, "your user allowed it for 5 minutes");
   assertEquals(
@@ -107,5 +115,69 @@ Deno.test("questions are few: two at once, and a call that is cancelled takes it
     SbxError,
     "an hour",
   );
+  access.close();
+});
+
+Deno.test("access to a whole host is shown as that, and gives neither another host nor a private address", async () => {
+  const { gate, access, call, decide, lookUp } = setUp();
+  const answer = call({ host: "api.example.com", why: "all of it", host_access: true });
+  const [ask] = gate.asks.pending();
+  assertEquals(ask.subject, "any request to https://api.example.com");
+  assertEquals(ask.covers, "every request to api.example.com, and lookups of its addresses");
+  assertEquals([ask.covers_path, ask.covers_method, ask.covers_host], [undefined, undefined, ask.covers]);
+  gate.asks.resolve(ask.ask_id, { decision: "allow", scope: "once" });
+  assertEquals(await answer, "your user allowed it for 10 minutes");
+  assertEquals(
+    [decide(GET), decide({ ...GET, method: "POST", path: "/z" }), decide({ ...GET, host: "b.example.com" })],
+    ["allow", "allow", "block"],
+  );
+  assertEquals(
+    [
+      lookUp("api.example.com", ["8.8.4.4"]),
+      lookUp("api.example.com", ["192.168.1.1"]),
+      lookUp("b.test", []),
+    ],
+    ["allow", "block", "block"],
+  );
+  access.close();
+});
+
+const ASKING = `
+[profiles.rules.first]
+action = "ask"
+reason = "someone looks first"
+match = 'http.request.host == "api.example.com"'
+
+[corp.rules.each]
+action = "ask"
+match = 'http.request.host == "corp.example"'
+`;
+
+Deno.test("what a rule asks about is asked at once, with the reason; the answer is for the request that waits too", async () => {
+  const { gate, access, call, decide } = setUp(ASKING);
+  const draft = http(GET) as Draft;
+  const held = await gate.decide(draft, undefined, undefined, 0);
+  assertEquals(held.decision.answered?.open, true);
+  const answer = call({ ...WANT, why: "to read the docs" });
+  const [left, ask] = gate.asks.pending();
+  assertEquals([ask.rule_id, ask.reason, ask.why], ["first", "someone looks first", "to read the docs"]);
+  gate.asks.resolve(ask.ask_id, { decision: "allow", scope: "once" });
+  assertEquals(await answer, "your user allowed it for 10 minutes");
+  assertEquals([left.status, gate.asks.pending().length, decide(GET)], ["allowed", 0, "allow"]);
+  assertEquals(
+    await call({ ...WANT, host: "corp.example" }),
+    "your user is asked when you send the request",
+  );
+  access.close();
+});
+
+Deno.test("a question outlives the call that waited in vain, and the next call has its answer", async () => {
+  const { gate, access, call, decide } = setUp(undefined, 0);
+  assertStringIncludes(await call(WANT), "stays open until");
+  assertStringIncludes(await call({ ...WANT, why: "again" }), gate.asks.pending()[0].ask_id);
+  assertEquals(gate.asks.pending().length, 1);
+  gate.asks.resolve(gate.asks.pending()[0].ask_id, { decision: "allow", scope: "session" });
+  await eventually("it is allowed, though no call waited", () => decide(GET) === "allow");
+  assertEquals(await call(WANT), "it is allowed already: send the request");
   access.close();
 });

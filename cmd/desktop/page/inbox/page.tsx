@@ -151,6 +151,8 @@ function AskCard({ ask, isChosen, isOpen, onAnswer, onChoose, onToggle }: Props)
         <dd>{ask.rule_id}</dd>
         {ask.reason && <dt>{words.reason}</dt>}
         {ask.reason && <dd>{ask.reason}</dd>}
+        {ask.why && <dt>{words.why}</dt>}
+        {ask.why && <dd>{JSON.stringify(ask.why)}</dd>}
         {ask.covers && <dt>{words.covers}</dt>}
         {ask.covers && <dd>{ask.covers}</dd>}
       </dl>

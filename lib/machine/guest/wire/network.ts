@@ -19,6 +19,7 @@ export const LAYER_PATH = "/usr/lib/sbx";
 /** Where it has the ones for people, and their names: they run as root, and no program of an image takes their place. */
 export const COMMANDS_PATH = `${LAYER_PATH}/commands`;
 export const COMMANDS: readonly string[] = [
+  "sbx-ask",
   "sbx-bench",
   "sbx-conflicts",
   "sbx-doctor",

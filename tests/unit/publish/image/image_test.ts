@@ -308,7 +308,7 @@ Deno.test("a guest program that is missing, empty or does not bundle fails the b
   await source("pty_agent", 'import "./no-such-file.ts";');
   await refused(/sbx-pty-agent .*bundling/);
   await source("pty_agent", "console.log(1);");
-  for (const folder of ["net_proxy", "mcp_server", "activity", "doctor"]) {
+  for (const folder of ["net_proxy", "mcp_server", "activity", "ask", "doctor"]) {
     await refused(new RegExp(`sbx-${folder.replace("_", "-")} .*missing or empty`));
     await source(folder, "console.log(1);");
   }

@@ -91,6 +91,7 @@ Deno.test("the OBOM names every installed package, Deno, the guest programs, and
     "sbx-net-proxy",
     "sbx-mcp-server",
     "sbx-activity",
+    "sbx-ask",
     "sbx-doctor",
     "sbx-bench",
     "sbx-container",
