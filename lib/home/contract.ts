@@ -3,7 +3,7 @@
  */
 import { dirname, join, resolve } from "node:path";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
-import type { CorpConfig, CorpStore } from "../config/corp/mod.ts";
+import { allowsOverlays, type CorpConfig, type CorpStore } from "../config/corp/mod.ts";
 import {
   exportRoutes,
   type LoadedPack,
@@ -152,7 +152,7 @@ export async function makeContract(
 ): Promise<Contract> {
   const hostServices = hostServicesOf(settings, profile, services);
   const [profileTerms, corpTerms, detection] = await Promise.all([
-    profileLayer(profile),
+    profileLayer(profile, corp),
     corpLayer(corp),
     detections.irs(),
   ]);
@@ -174,11 +174,19 @@ export async function makeContract(
   return contract;
 }
 
-/** The part of a contract that is the profile's. @throws {SbxError} `policy.invalid`, `policy.not_found` */
-export async function profileLayer(profile: Profile): Promise<Contract["profile"]> {
+/**
+ * The part of a contract that is the profile's, with the person's rules for it where corp allows them.
+ *
+ * @throws {SbxError} `policy.invalid`, `policy.not_found`
+ */
+export async function profileLayer(
+  profile: Profile,
+  { state }: Pick<CorpStore, "state">,
+): Promise<Contract["profile"]> {
   const packs = await profilePacks(profile);
+  const { overlay: _, ...bare } = profile;
   return {
-    rules: await profileRules(profile),
+    rules: await profileRules(allowsOverlays(state) ? profile : bare),
     packs: packs.map(({ ir }) => ir),
     export_routes: exportRoutes(packs),
     revision: profile.revision,

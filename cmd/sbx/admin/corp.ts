@@ -44,6 +44,7 @@ async function info(args: Arguments): Promise<number> {
     ["disables", ids(corp.settings.filter(({ enabled }) => enabled === false))],
     ["MCP servers", ids(corp.mcp_servers.filter(({ enabled }) => enabled))],
     ["disabled MCP servers", ids(corp.mcp_servers.filter(({ enabled }) => !enabled))],
+    ["forbids", corp.overlays ? undefined : "rules of your own for built-in profiles (sbx allow --always)"],
     ["rules", corp.rule_count ? String(corp.rule_count) : undefined],
   ]));
   return 0;

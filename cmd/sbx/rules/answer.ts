@@ -152,12 +152,14 @@ export function shortDenial(
 /**
  * Saves the rule of a pending ask.
  *
+ * @param say prints text for the person
  * @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked`, `policy.invalid`: nothing is written, and the ask waits
  */
-async function saveAsRule(
+export async function saveAsRule(
   client: Client,
-  { ask_id, session_id }: AskView,
+  { ask_id, session_id }: Pick<AskView, "ask_id" | "session_id">,
   { of, path: folder }: Pick<AskAnswer, "of" | "path">,
+  say: (text: string) => Promise<void> = print,
 ): Promise<void> {
   const [{ withRule }, { parseToml }] = await Promise.all([
     import("../../../lib/policy/author/mod.ts"),
@@ -168,26 +170,31 @@ async function saveAsRule(
   });
   const { profile_id, rule_id, rule, replaces } = saved;
   const { text } = await withRule(parseToml("", "rule"), rule_id, rule as RuleTable);
-  await print(plain(text.trim(), true));
-  await printEffect(client, session_id, saved);
+  await say(plain(text.trim(), true));
+  await printEffect(client, session_id, saved, say);
   const path = `/profiles/${segment(profile_id, "profile")}/enforcement/rules`;
   if (replaces) await client.json<RuleSaved>("PUT", `${path}/${encodeURIComponent(rule_id)}`, { json: rule });
   else await client.json<RuleSaved>("POST", `${path}/create`, { json: { rule_id, rule } });
   const done = replaces ? `the rule "${rule_id}" is changed` : "saved";
-  await print(
+  await say(
     `${done} for profile "${profile_id}", and active in its running VMs; sbx policy changes ${profile_id} lists it, ` +
       "sbx policy undo CHANGE takes it back",
   );
 }
 
 /** Prints the linter's remarks, and the session's events that the rules would have decided differently. */
-async function printEffect(client: Client, session: string, saved: AskRule): Promise<void> {
+async function printEffect(
+  client: Client,
+  session: string,
+  saved: AskRule,
+  say: (text: string) => Promise<void>,
+): Promise<void> {
   const { profile_id, replaces: _, ...draft } = saved;
   const path = `/profiles/${segment(profile_id, "profile")}/enforcement/rules/try`;
   const { lints, effect } = await client.json<TryResult>("POST", path, { json: { ...draft, session } });
   const { formatLint } = await import("../../../lib/policy/author/mod.ts");
   const text = lints.map((lint) => formatLint(lint as Parameters<typeof formatLint>[0])).join("\n");
-  await print(text === "" ? "the linter has no remarks" : plain(text, true));
+  await say(text === "" ? "the linter has no remarks" : plain(text, true));
   if (lints.some(({ severity, rule_id }) => severity === "error" && rule_id === draft.rule_id)) {
     throw new SbxError("policy.invalid", "the linter takes this rule for an error: nothing was saved", {
       hint: "write the rule yourself: docs/guides/policy.md",
@@ -197,7 +204,7 @@ async function printEffect(client: Client, session: string, saved: AskRule): Pro
   const changed = changes.map(({ from, to, count: events }) =>
     `${count(events, "event")} from ${from} to ${to}`
   );
-  await print(
+  await say(
     `in this session of ${count(decided, "decision")}: ${changed.join(", ") || "no other decision"}`,
   );
 }

@@ -5,7 +5,7 @@ import { note, plain } from "../../../lib/base/print/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { READ_MS, whyLine } from "../../../lib/policy/ask/mod.ts";
 import { openAskSocket } from "../connect.ts";
-import { shortDenial } from "../rules/answer.ts";
+import { saveAsRule, shortDenial } from "../rules/answer.ts";
 import type { Banner } from "./attach.ts";
 
 const BELL = "\x07";
@@ -71,22 +71,50 @@ function lineOf(asks: AskView[]): string | undefined {
 async function answerHere(client: Client, ask: AskView): Promise<void> {
   const { ask_id, digest } = ask;
   note(`sbx asks ${questionOf(ask)}`);
-  const json: AskResolve = { ...answerOf(ask, readAnswer(`  ${choicesOf(ask)} [n]`)), digest };
-  await client.json("POST", `/asks/${encodeURIComponent(ask_id)}/resolve`, { json });
+  for (;;) {
+    const line = readAnswer(`  ${choicesOf(ask)} [n]`);
+    const answer = answerOf(ask, line);
+    if (answer.decision === "allow" && isAlways(line)) {
+      try {
+        await saveAsRule(client, ask, answer, (text) => Promise.resolve(note(text)));
+      } catch (error) {
+        report(`${ask_id} is not allowed for always`, error);
+        continue;
+      }
+    }
+    const json: AskResolve = { ...answer, digest };
+    await client.json("POST", `/asks/${encodeURIComponent(ask_id)}/resolve`, { json });
+    return;
+  }
+}
+
+/** True for an answer that is to be saved as a rule: `a`, and `ap`, `am` or `ah`. */
+function isAlways(line: string | null): boolean {
+  return /^a[pmh]?$/.test(typedOf(line));
+}
+
+function typedOf(line: string | null): string {
+  return line?.trim().toLowerCase() ?? "";
 }
 
 /** The answers that a person may type, in words. */
-function choicesOf({ covers, covers_host, covers_method, covers_path }: AskView): string {
+export function choicesOf({ covers, covers_host, covers_method, covers_path }: AskView): string {
   const session = covers ? ` (${plain(covers)})` : "";
   const host = covers_host ? `, h = for the session (${plain(covers_host)})` : "";
   const path = covers_path ? `, p = for the session (${plain(covers_path)})` : "";
   const method = covers_method ? `, m = for the session (${plain(covers_method)})` : "";
-  return `allow? y = once, s = for the session${session}${path}${method}${host}, n = no`;
+  const wide = [covers_path && "ap", covers_method && "am", covers_host && "ah"].filter(Boolean).join(", ");
+  const always = covers
+    ? `, a = always, as s by a rule${wide && ` (${wide}: as ${wide.replaceAll("a", "")})`}`
+    : "";
+  return `allow? y = once, s = for the session${session}${path}${method}${host}${always}, n = no`;
 }
 
 /** The answer that a person typed; anything else, and nothing, is a no, which holds for a while: programs try again at once. */
-function answerOf(ask: AskView, line: string | null): AskAnswer {
-  const typed = line?.trim().toLowerCase();
+export function answerOf(ask: AskView, line: string | null): AskAnswer {
+  const always = isAlways(line) && ask.covers;
+  // The session's answer covers the event until the rule does.
+  const typed = always ? typedOf(line).slice(1) || "s" : typedOf(line);
   if (typed === "h" && ask.covers_host) return { decision: "allow", scope: "session", of: "host" };
   if (typed === "p" && ask.covers_path) return { decision: "allow", scope: "session", of: "path" };
   if (typed === "m" && ask.covers_method) return { decision: "allow", scope: "session", of: "method" };

@@ -13,5 +13,6 @@ export {
 } from "./load.ts";
 export { type CorpPlaces, corpPlaces, findCorpPlace } from "./load.ts";
 export { requireCorpBase, requireCorpImage, signersOf } from "./image.ts";
+export { allowsOverlays, requireOverlays } from "./overlay.ts";
 export { CorpFile } from "./schema.ts";
 export { type CorpLayer, type CorpState, CorpStore } from "./store.ts";

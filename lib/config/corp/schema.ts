@@ -164,6 +164,8 @@ export const CorpFile = z.strictObject({
       }).optional(),
       /** images are named by digest */
       image_digests: z.boolean().optional(),
+      /** false: a person keeps no rules for built-in profiles */
+      overlays: z.boolean().optional(),
       vm_minutes: z.int().min(1).max(VM_MINUTES_MAX).optional(),
     }).optional(),
   }).superRefine(({ providers, limits }, context) => {

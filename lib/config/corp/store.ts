@@ -1,3 +1,4 @@
+import { allowsOverlays } from "./overlay.ts";
 import { join } from "node:path";
 import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
@@ -171,6 +172,8 @@ export interface CorpInfo {
   settings: { id: string; locked: boolean; hidden?: boolean; enabled?: boolean }[];
   mcp_servers: { id: string; name?: string; enabled: boolean }[];
   rule_count: number;
+  /** false: a person keeps no rules for built-in profiles (`sbx allow --always`) */
+  overlays: boolean;
   rule_files: {
     enforcement?: string;
     sigma?: string;
@@ -212,6 +215,7 @@ export function corpInfo({ path, state }: Pick<CorpStore, "path" | "state">): Co
       enabled: server.enabled,
     })),
     rule_count: Object.keys(file?.corp.rules ?? {}).length,
+    overlays: allowsOverlays(state),
     rule_files: file?.corp_rule_files ?? {},
     release: file?.release ?? {},
   };

@@ -224,7 +224,9 @@ export class ActiveDetections {
   async #profilePacks(): Promise<DetectionIr[]> {
     const packs = await Promise.all(
       (await listProfiles(this.#sources.home)).map((each) =>
-        "error" in each ? [] : profileLayer(each.profile).then(({ packs }) => packs, () => [])
+        "error" in each
+          ? []
+          : profileLayer(each.profile, this.#sources.corp).then(({ packs }) => packs, () => [])
       ),
     );
     return packs.flat();

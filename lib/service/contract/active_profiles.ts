@@ -2,6 +2,7 @@
  * Profiles and budgets as running VMs enforce them; profiles are compared with their files
  * (docs/design/contracts/04-profiles.md §4, "Refresh").
  */
+import type { CorpStore } from "../../config/corp/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import { loadProfile } from "../../config/profile/mod.ts";
@@ -23,9 +24,11 @@ export interface ProfileInForce {
 export class ProfilesInForce {
   readonly #home: Home;
   readonly #registry: Registry;
+  readonly #corp: CorpStore;
 
-  constructor({ home, registry }: { home: Home; registry: Registry }) {
+  constructor({ home, registry, corp }: { home: Home; registry: Registry; corp: CorpStore }) {
     this.#home = home;
+    this.#corp = corp;
     this.#registry = registry;
   }
 
@@ -67,7 +70,8 @@ export class ProfilesInForce {
 
   /** A profile as its files are now; `undefined` for files that cannot be read, which no VM enforces. */
   async #formOf(id: string): Promise<string | undefined> {
-    return await loadProfile(this.#home, id).then(profileLayer).then(formOf, () => undefined);
+    return await loadProfile(this.#home, id).then((profile) => profileLayer(profile, this.#corp))
+      .then(formOf, () => undefined);
   }
 }
 

@@ -2,7 +2,7 @@
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
-import type { CorpStore } from "../../config/corp/mod.ts";
+import { allowsOverlays, type CorpStore } from "../../config/corp/mod.ts";
 import { loadProfile } from "../../config/profile/mod.ts";
 import { type Contract, readContract, writeContract } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
@@ -22,7 +22,7 @@ export interface RefreshResult {
 }
 
 /** Makes a contract from the active one. */
-type Change = (current: Contract) => Promise<Contract>;
+type Change = (current: Contract, vm: Vm) => Promise<Contract>;
 
 /** Sources of a refreshed contract. */
 export interface RefreshSources {
@@ -43,32 +43,39 @@ export class ContractRefresh {
     this.#sources = sources;
   }
 
-  /** Activates the current corp in every VM. */
+  /** Activates the current corp in every VM, and the person's rules for built-in profiles as far as it allows them. */
   async refreshCorp(): Promise<void> {
-    const { registry, corp } = this.#sources;
+    const { registry, corp, home } = this.#sources;
+    const rulesOf = async (id: string) => (await profileLayer(await loadProfile(home, id), corp)).rules;
     await this.#refreshVms(
       registry.alive(),
-      async (current) => ({ ...current, corp: await corpLayer(corp) }),
+      async (current, { record: { profile_id, parent } }) => {
+        const next = { ...current, corp: await corpLayer(corp) };
+        const isNarrower = !allowsOverlays(corp.state) && parent === undefined;
+        return isNarrower
+          ? { ...next, profile: { ...current.profile, rules: await rulesOf(profile_id) } }
+          : next;
+      },
     );
   }
 
   /** Activates a profile's current state in all of its VMs (docs/design/contracts/04-profiles.md §4). */
   async refreshProfile(id: string, call?: RefreshCall): Promise<RefreshResult> {
-    const { registry, home } = this.#sources;
+    const { registry, home, corp } = this.#sources;
     const change: Change = async (current) => ({
       ...current,
-      profile: await profileLayer(await loadProfile(home, id)),
+      profile: await profileLayer(await loadProfile(home, id), corp),
     });
     return await this.#refreshVms(registry.alive(id), change, call);
   }
 
   /** Activates the current profile of one VM in it. @throws {SbxError} `vm.wrong_state`, `policy.invalid` */
   async reloadProfile(vm: Vm): Promise<void> {
-    const { home, registry } = this.#sources;
+    const { home, registry, corp } = this.#sources;
     if (!registry.alive().includes(vm)) {
       throw new SbxError("vm.wrong_state", `VM "${vm.record.name}" does not run: it starts with its profile`);
     }
-    const profile = await profileLayer(await loadProfile(home, vm.record.profile_id));
+    const profile = await profileLayer(await loadProfile(home, vm.record.profile_id), corp);
     const { failed } = await this.#refreshVms([vm], (current) => Promise.resolve({ ...current, profile }));
     if (failed.length > 0) throw new SbxError("policy.invalid", vm.problem ?? "the profile is not active");
   }
@@ -108,7 +115,7 @@ export class ContractRefresh {
     const { detections, secrets } = this.#sources;
     const results = await Promise.all(vms.map(async (vm) => {
       const noted: Change = async (current) => {
-        const changed = await change(current);
+        const changed = await change(current, vm);
         const after = vm.record.parent ? companionContract(changed) : changed;
         detections.noteDropped(vm.record.profile_id, after);
         return after;
@@ -141,7 +148,7 @@ export function refreshVm(vm: Vm, change: Change, call: RefreshCall = { t: "Refr
 async function refresh(vm: Vm, change: Change, call: RefreshCall): Promise<boolean> {
   try {
     const before = await readContract(vm.paths);
-    const after = await change(before);
+    const after = await change(before, vm);
     await requireGood(after);
     await writeContract(vm.paths, after);
     await vm.process.call(call).catch(async (error) => {

@@ -6,7 +6,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { userName } from "../../base/user/mod.ts";
-import type { CorpStore } from "../../config/corp/mod.ts";
+import { type CorpStore, requireOverlays } from "../../config/corp/mod.ts";
 import type { Lint, RuleDraft, RuleTable } from "../../policy/author/mod.ts";
 import type { DetectionChange, RecordedChange, RuleChange } from "../../policy/author/schema.ts";
 import type { AnsweredBy, AskReach, Policy, Rule } from "../../policy/mod.ts";
@@ -161,6 +161,8 @@ export class Rules {
   /** Records the change before it is made, and any edit of the file before that. */
   async #edit({ profileId, ruleId, by, after, undoes, check }: Edit): Promise<RecordedChange | undefined> {
     const { path: own } = await loadProfile(this.home, profileId);
+    // A rule may be taken back in any case.
+    if (own === undefined && after) requireOverlays(this.corp.state, profileId);
     // The text of a built-in profile is sbx's: the person's rules for it are a file of their own.
     const path = own ?? overlayPath(this.home, profileId);
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
@@ -235,7 +237,7 @@ export class Rules {
   }
 
   async #layers(source: Profile) {
-    const [profile, corp] = await Promise.all([profileLayer(source), corpLayer(this.corp)]);
+    const [profile, corp] = await Promise.all([profileLayer(source, this.corp), corpLayer(this.corp)]);
     return { profile, corp };
   }
 }
@@ -447,6 +449,8 @@ export async function ruleOfAsk(
   const { session_id, event_id } = await asks.get(askId);
   const { event, decision } = await explainEvent(await findLedger(session_id), event_id);
   const { profile_id } = event.common;
+  const { source } = await loadProfile(rules.home, profile_id);
+  if (source === "builtin") requireOverlays(rules.corp.state, profile_id);
   const policy = await rules.policyOf(profile_id);
   // A request that a program asks access for was not sent, and has no decision.
   const { id, layer } = (decision ?? policy.evaluate(withoutEnd(event)).decision).rule;

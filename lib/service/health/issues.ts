@@ -133,7 +133,7 @@ async function passthroughIssues(home: Home, store: CorpStore): Promise<string[]
   const issues: string[] = [];
   for (const each of await listProfiles(home)) {
     if ("error" in each) continue;
-    const profile = await profileLayer(each.profile).catch(() => undefined);
+    const profile = await profileLayer(each.profile, store).catch(() => undefined);
     // The engine takes time to load, and few profiles pass a host.
     if (!profile?.rules.some(({ rewrite }) => rewrite?.some(({ path }) => path === "http.request.scheme"))) {
       continue;

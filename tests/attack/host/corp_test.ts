@@ -168,7 +168,7 @@ Deno.test("a detection whose id is taken stops neither a VM nor a rule of corp, 
       'the detection "taken-id" of the pack "profile.pack"',
       'the detection "taken-id" of the pack "user.pack"',
     ]);
-    assertEquals((await profileLayer(profile)).revision, "7.0.0");
+    assertEquals((await profileLayer(profile, corp)).revision, "7.0.0");
   }));
 
 const SERVER = { name: "Mine", url: "https://mcp.example" };

@@ -3,7 +3,7 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
-import { CorpStore } from "../../../lib/config/corp/mod.ts";
+import { type CorpInfo, corpInfo, CorpStore } from "../../../lib/config/corp/mod.ts";
 import { loadProfile } from "../../../lib/config/profile/mod.ts";
 import { Rules } from "../../../lib/service/contract/rules.ts";
 import { decided, http } from "../../helper/policy.ts";
@@ -18,6 +18,8 @@ interface Place {
   /** overlay of claude */
   path: string;
   decide(): Promise<string>;
+  /** replaces corp.toml */
+  setCorp(text: string): Promise<CorpInfo>;
 }
 
 async function withRules(run: (place: Place) => Promise<void>, corpRule = ""): Promise<void> {
@@ -30,7 +32,12 @@ async function withRules(run: (place: Place) => Promise<void>, corpRule = ""): P
     await store.load();
     const rules = new Rules(home, store);
     const decide = async () => decided(await rules.policyOf("claude"), DOCS)[0];
-    await run({ rules, path: join(dir, "rules", "claude.toml"), decide });
+    const setCorp = async (text: string) => {
+      await Deno.writeTextFile(corp, text);
+      await store.load();
+      return corpInfo(store);
+    };
+    await run({ rules, path: join(dir, "rules", "claude.toml"), decide, setCorp });
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
@@ -68,6 +75,30 @@ Deno.test("corp's rules hold over it", () =>
     await rules.create("claude", "docs", ALLOW, ANN);
     assertEquals(await decide(), "block");
   }, rule("corp", "no-docs", "block", ALLOW.match)));
+
+Deno.test("corp forbids them: what is there has no effect, nothing is added, and a rule is still taken back", () =>
+  withRules(async ({ rules, decide, setCorp }) => {
+    await rules.create("claude", "docs", ALLOW, ANN);
+    const [change] = await rules.changes("claude");
+    assertEquals((await setCorp("[corp.limits]\noverlays = false\n")).overlays, false);
+    assertEquals(await decide(), "ask");
+    const more = { ...ALLOW, match: 'http.request.host == "more.example"' };
+    for (
+      const add of [
+        () => rules.create("claude", "more", more, ANN),
+        () => rules.put("claude", "docs", more, ANN),
+      ]
+    ) {
+      const error = await assertRejects(add, SbxError);
+      assertEquals(error.code, "policy.blocked");
+      assertStringIncludes(`${error.message} ${error.hint}`, "sbx corp info");
+    }
+    if (change.kind !== "rule") throw new Error("no change of a rule");
+    await rules.undo(change, ANN);
+    // A corp.toml that cannot be read allows nothing either; the last good one holds.
+    assertEquals((await setCorp("[corp.limits]\noverlays = maybe\n")).overlays, false);
+    assertEquals((await setCorp("")).overlays, true);
+  }));
 
 Deno.test("rules of the built-in profile are neither replaced nor removed", () =>
   withRules(async ({ rules, path }) => {

@@ -59,7 +59,7 @@ async function withProfile(
     const home = { profilesDir: dir };
     const store = new CredentialStore(join(dir, "credentials", "store.json"));
     const open = async (vm = "vm-a") => {
-      const profile = await profileLayer(await loadProfile(home, "p"));
+      const profile = await profileLayer(await loadProfile(home, "p"), { state: { status: "absent" } });
       const terms = grantOf({ profile, corp: { rules: [], packs: [], mcp: {} } });
       const broker = await CredentialBroker.open({ store, vm, ...terms });
       brokers.push(broker);

@@ -1,6 +1,7 @@
 /** Asks in the terminal of `sbx agent`: a line that was typed for one ask answers no other. */
 import { assertEquals } from "@std/assert";
-import { showAsks } from "../../../cmd/sbx/vm/shown_asks.ts";
+import { answerOf, choicesOf, showAsks } from "../../../cmd/sbx/vm/shown_asks.ts";
+import type { AskView } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { READ_MS } from "../../../lib/policy/ask/mod.ts";
@@ -100,4 +101,34 @@ Deno.test("an answer that the service does not take is reported, and so are asks
     "sbx: the answer to late was not taken: the ask has expired; run the command again",
     "sbx: the asks that wait cannot be read: the service does not answer",
   ]);
+});
+
+Deno.test("each letter is the answer that its question shows, also for always; another is a no", () => {
+  const whole = {
+    ...ask("x"),
+    covers: "C",
+    covers_path: "P",
+    covers_method: "M",
+    covers_host: "H",
+  } as AskView;
+  const once = ask("y") as AskView;
+  assertEquals(
+    choicesOf(whole),
+    "allow? y = once, s = for the session (C), p = for the session (P), m = for the session (M), " +
+      "h = for the session (H), a = always, as s by a rule (ap, am, ah: as p, m, h), n = no",
+  );
+  assertEquals(choicesOf(once), "allow? y = once, s = for the session, n = no");
+  const session = { decision: "allow", scope: "session" };
+  for (
+    const [typed, answer] of [
+      ["a", session],
+      ["ah", { ...session, of: "host" }],
+      [" AP ", { ...session, of: "path" }],
+      ["am", { ...session, of: "method" }],
+    ] as const
+  ) {
+    assertEquals(answerOf(whole, typed), answer, typed);
+    assertEquals(answerOf(once, typed).decision, "deny", typed);
+  }
+  for (const typed of ["ax", "always", "an", "", null]) assertEquals(answerOf(whole, typed).decision, "deny");
 });

@@ -244,7 +244,10 @@ Deno.test("a refresh is in force when the process took it; one that fails leaves
       const refresh = (...rules: string[]) =>
         refreshVm(vm, async (now) => {
           await given.write({ "profiles/p/profile.toml": PROFILE + rules.join("") });
-          return { ...now, profile: await profileLayer(await profileOf(given)) };
+          return {
+            ...now,
+            profile: await profileLayer(await profileOf(given), { state: { status: "absent" } }),
+          };
         });
       assertEquals([await refresh(rule("profiles.rules", "a")), await inForce()], [true, ["profile:a"]]);
       assertEquals([vm.problem, process.calls], [undefined, ["Refresh"]]);
