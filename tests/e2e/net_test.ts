@@ -73,23 +73,6 @@ Deno.test("the network of a VM", async (t) => {
       },
     );
 
-    await t.step("sbx-ask in the VM: a person allows it on the host, and the request goes", async () => {
-      const asked = sh(`sbx-ask https://site.example/asked --method DELETE --why 'clean "up"'`);
-      const list = async (): Promise<Parsed[]> => JSON.parse(await sbx.ok("asks", "--json")).asks;
-      await eventually("it is asked", async () => (await list()).length === 1);
-      const [{ ask_id, subject, why }] = await list();
-      assertEquals([subject, why], ["DELETE https://site.example/asked", 'clean "up"']);
-      assertStringIncludes((await sh("sbx-ask --list")).stdout, ask_id);
-      await sbx.ok("allow", ask_id);
-      const { code, stdout, stderr } = await asked;
-      assertEquals([code, stdout], [0, "your user allowed it for 10 minutes\n"], stderr);
-      const sent = await sh("curl -sS -o /dev/null -w '%{http_code}' -X DELETE https://site.example/asked");
-      assertEquals(sent.stdout, "200");
-      assert(world.received.some(({ method, url }) => method === "DELETE" && url.endsWith("/asked")));
-      const other = await sh("curl -sS -o /dev/null -w '%{http_code}' -X DELETE https://site.example/other");
-      assertEquals(other.stdout, "403");
-    });
-
     await t.step(
       "a client with a ref as its key: the upstream sees the secret, and nothing in the guest does",
       async () => {
@@ -339,6 +322,23 @@ Deno.test("the network of a VM", async (t) => {
 
     await doctorSteps(t, sbx);
     await learnSteps(t, sbx);
+
+    await t.step("sbx-ask in the VM: a person allows it on the host, and the request goes", async () => {
+      const asked = sh(`sbx-ask https://site.example/asked --method DELETE --why 'clean "up"'`);
+      const list = async (): Promise<Parsed[]> => JSON.parse(await sbx.ok("asks", "--json")).asks;
+      await eventually("it is asked", async () => (await list()).length === 1);
+      const [{ ask_id, subject, why }] = await list();
+      assertEquals([subject, why], ["DELETE https://site.example/asked", 'clean "up"']);
+      assertStringIncludes((await sh("sbx-ask --list")).stdout, ask_id);
+      await sbx.ok("allow", ask_id);
+      const { code, stdout, stderr } = await asked;
+      assertEquals([code, stdout], [0, "your user allowed it for 10 minutes\n"], stderr);
+      const sent = await sh("curl -sS -o /dev/null -w '%{http_code}' -X DELETE https://site.example/asked");
+      assertEquals(sent.stdout, "200");
+      assert(world.received.some(({ method, url }) => method === "DELETE" && url.endsWith("/asked")));
+      const other = await sh("curl -sS -o /dev/null -w '%{http_code}' -X DELETE https://site.example/other");
+      assertEquals(other.stdout, "403");
+    });
 
     await t.step("the secret is nowhere but in the store", async () => {
       // Whoever types it into a command gives it to the guest; the record of that has the ref.
