@@ -1,0 +1,196 @@
+/** Matches events with plans of Sigma rules (docs/design/contracts/06-detection.md §6), without zod and parser. */
+import type { Event } from "../../../event/mod.ts";
+import type { Matchable } from "../../match/index_node.ts";
+import type { PlanRule, SigmaPlan } from "../plan.ts";
+import { History } from "./history.ts";
+import { choose, TextIndex } from "./index.ts";
+import { requirementsOf } from "./literal.ts";
+import { Parents } from "./parents.ts";
+import { Slot, View } from "./slot.ts";
+import { type Check, compileExpr } from "./test.ts";
+
+/** Which rules are tried: those that wait for a response, the others, or all. */
+export type MatchPhase = "request" | "response" | "whole";
+
+/** A rule ready to run. */
+interface Runner {
+  rule: PlanRule;
+  plan: number;
+  check: Check;
+  /** number of the event for which it was tried last */
+  stamp: number;
+}
+
+/** Rules of one event type and phase. */
+interface TypeIndex {
+  /** tried on every event */
+  always: Runner[];
+  fields: { slot: Slot; index: TextIndex<Runner> }[];
+  words?: TextIndex<Runner>;
+}
+
+/** A rule or correlation that matched. */
+export interface EngineHit {
+  plan: number;
+  id: string;
+}
+
+/** Most event types whose rules are kept at hand. */
+const TYPES_MAX = 64;
+const NO_HITS: readonly EngineHit[] = [];
+
+/** Plans in force. */
+export class RuleEngine {
+  readonly #view = new View();
+  readonly #slots = new Map<string, Slot>();
+  readonly #runners: Runner[] = [];
+  readonly #indexes: Record<"request" | "response", Map<string, TypeIndex | null>> = {
+    request: new Map(),
+    response: new Map(),
+  };
+  readonly #histories: { plan: number; key: string; history: History }[] = [];
+  readonly #parents: Parents | undefined;
+
+  /** @param before engine whose memory continues, where its correlations are the same */
+  constructor(readonly plans: readonly SigmaPlan[], before?: RuleEngine) {
+    for (const [plan, { rules, correlations, pack_id }] of plans.entries()) {
+      for (const rule of rules) this.#runners.push({ rule, plan, check: this.#compile(rule), stamp: 0 });
+      for (const correlation of correlations) {
+        const key = `${pack_id} ${JSON.stringify(correlation)}`;
+        this.#histories.push({ plan, key, history: new History(correlation) });
+      }
+    }
+    const readsParents = [...this.#slots.keys()].some((key) => key.includes("parent."));
+    if (readsParents) this.#parents = new Parents();
+    if (before) this.#adopt(before);
+  }
+
+  get isEmpty(): boolean {
+    return this.#runners.length === 0;
+  }
+
+  /** Evaluates one event. @returns the rules and correlations that make findings, without an order */
+  match(event: Matchable, phase: MatchPhase = "whole"): readonly EngineHit[] {
+    if (this.#runners.length === 0) return NO_HITS;
+    this.#view.next(event, this.#parents?.of(event));
+    const matched: Runner[] = [];
+    if (phase !== "response") this.#collect(event, "request", matched);
+    if (phase !== "request") this.#collect(event, "response", matched);
+    if (phase !== "response" && event.common.event_type === "process.exec") this.#parents?.note(event);
+    if (matched.length === 0) return NO_HITS;
+    const hits: EngineHit[] = [];
+    for (const { plan, rule } of matched) if (!rule.silent) hits.push({ plan, id: rule.id });
+    if (this.#histories.length > 0) this.#correlate(event, matched, hits);
+    return hits;
+  }
+
+  #adopt(before: RuleEngine): void {
+    const others = new Map(before.#histories.map(({ key, history }) => [key, history]));
+    for (const { key, history } of this.#histories) {
+      const other = others.get(key);
+      if (other) history.adopt(other);
+    }
+    if (before.#parents) this.#parents?.adopt(before.#parents);
+  }
+
+  #slotOf(on: readonly string[]): Slot {
+    const key = on.join("|");
+    let slot = this.#slots.get(key);
+    if (!slot) this.#slots.set(key, slot = new Slot(this.#view, on));
+    return slot;
+  }
+
+  #compile({ selections, condition }: PlanRule): Check {
+    const checks: Check[] = [];
+    const context = {
+      view: this.#view,
+      selections: checks,
+      slotOf: (on: readonly string[]) => this.#slotOf(on),
+    };
+    for (const selection of selections) checks.push(compileExpr(selection, context));
+    return compileExpr(condition, context);
+  }
+
+  #collect({ common: { event_type } }: Matchable, phase: "request" | "response", matched: Runner[]): void {
+    const indexes = this.#indexes[phase];
+    let index = indexes.get(event_type);
+    if (index === undefined) {
+      index = this.#indexOf(event_type, phase === "response");
+      // A hostile file may have any number of types.
+      if (indexes.size < TYPES_MAX) indexes.set(event_type, index);
+    }
+    if (!index) return;
+    const { stamp } = this.#view;
+    const attempt = (runner: Runner) => {
+      if (runner.stamp === stamp) return;
+      runner.stamp = stamp;
+      if (runner.check()) matched.push(runner);
+    };
+    for (const { slot, index: texts } of index.fields) {
+      const { folded } = slot;
+      for (let at = 0; at < folded.length; at++) texts.find(folded[at], attempt);
+    }
+    if (index.words) { for (const text of this.#view.words.folded) index.words.find(text, attempt); }
+    for (const runner of index.always) attempt(runner);
+  }
+
+  #indexOf(type: string, isResponse: boolean): TypeIndex | null {
+    const runners = this.#runners.filter(({ rule }) =>
+      rule.event_types.includes(type) && (rule.reads_response ?? false) === isResponse
+    );
+    if (runners.length === 0) return null;
+    const always: Runner[] = [];
+    const byField = new Map<string, { on?: readonly string[]; literals: Literals }>();
+    for (const { rule: runner, requirement } of choose(runners.map(withRequirements))) {
+      if (!requirement) always.push(runner);
+      for (const literal of requirement ?? []) {
+        const key = literal.on?.join("|") ?? "";
+        const field = byField.get(key) ?? { ...literal.on && { on: literal.on }, literals: [] };
+        byField.set(key, field);
+        field.literals.push({ literal, rule: runner });
+      }
+    }
+    const fields: TypeIndex["fields"] = [];
+    let words: TextIndex<Runner> | undefined;
+    for (const { on, literals } of byField.values()) {
+      const index = new TextIndex(literals);
+      if (on) fields.push({ slot: this.#slotOf(on), index });
+      else words = index;
+    }
+    return { always, fields, ...words && { words } };
+  }
+
+  /** Feeds the matches to the correlations, and their matches to the later ones. */
+  #correlate(event: Matchable, matched: readonly Runner[], hits: EngineHit[]): void {
+    const { session_id = "" } = event.common as Partial<Event["common"]>;
+    const time = event.common.timestamp_unix_ms ?? 0;
+    /** rules and correlations that matched, each with the rule whose fields count */
+    const found = matched.map(({ plan, rule }) => ({ plan, id: rule.id, base: rule.id }));
+    for (const { plan, history } of this.#histories) {
+      const { correlation } = history;
+      let base: string | undefined;
+      for (const each of found) {
+        if (each.plan !== plan || !history.counts(each.id)) continue;
+        const values = this.#values(correlation.group_by[each.base] ?? []);
+        const counted = correlation.field && this.#values([correlation.field[each.base] ?? []])[0];
+        const occurrence = { rule_id: each.id, time, group: JSON.stringify([session_id, ...values]) };
+        // A field that is not there is no value to count.
+        if (correlation.field && counted === null) continue;
+        if (history.add({ ...occurrence, ...counted && { value: counted } })) base ??= each.base;
+      }
+      if (base === undefined) continue;
+      found.push({ plan, id: correlation.id, base });
+      if (!correlation.silent) hits.push({ plan, id: correlation.id });
+    }
+  }
+
+  #values(fields: readonly (readonly string[])[]): (string | null)[] {
+    return fields.map((on) => on.length === 0 ? null : this.#slotOf(on).texts[0] ?? null);
+  }
+}
+
+type Literals = ConstructorParameters<typeof TextIndex<Runner>>[0][number][];
+
+function withRequirements(runner: Runner) {
+  return { rule: runner, requirements: requirementsOf(runner.rule) };
+}
