@@ -10,6 +10,7 @@ import {
   loadPack,
   loadPinned,
   OverlayStore,
+  PLACEHOLDERS_FILE,
 } from "../detection/active/mod.ts";
 import type { RuleTable } from "../policy/author/mod.ts";
 import type { Rule, RuleLayers } from "../policy/mod.ts";
@@ -104,7 +105,8 @@ export class Detections {
     const names = await Array.fromAsync(Deno.readDir(dir), ({ name }) => name).catch((): string[] => []);
     const packs: LoadedPack[] = [];
     const problems: string[] = [];
-    for (const name of names.filter((name) => /^[^.].*\.(ya?ml|toml|json)$/.test(name)).sort()) {
+    const isPack = (name: string) => /^[^.].*\.(ya?ml|toml|json)$/.test(name) && name !== PLACEHOLDERS_FILE;
+    for (const name of names.filter(isPack).sort()) {
       try {
         packs.push(await loadPack(join(dir, name)));
       } catch (error) {

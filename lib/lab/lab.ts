@@ -1,5 +1,5 @@
 /** A laboratory: candidate detections and rules over recorded sessions, compared with a baseline. */
-import { type DetectionIr, type LoadedRule, Matcher } from "../detection/mod.ts";
+import { type Compiled, type LoadedRule, Matcher } from "../detection/mod.ts";
 import {
   type EventRef,
   Evidence,
@@ -24,7 +24,7 @@ export interface LabSession {
 
 /** Reference that candidates are compared with. */
 export interface LabBaseline {
-  packs: readonly DetectionIr[];
+  packs: readonly Compiled[];
   /** absent: the recorded decisions */
   rules?: readonly Rule[];
 }
@@ -32,7 +32,7 @@ export interface LabBaseline {
 export interface LabOptions {
   sessions: AsyncIterable<LabSession> | Iterable<LabSession>;
   /** candidate detections */
-  packs: readonly DetectionIr[];
+  packs: readonly Compiled[];
   /** candidate rules of every layer; the built-in defaults are added */
   rules?: readonly Rule[];
   baseline: LabBaseline;

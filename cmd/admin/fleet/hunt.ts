@@ -10,7 +10,7 @@ import {
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
-import type { DetectionIr } from "../../../lib/detection/mod.ts";
+import { type DetectionIr, requireIr } from "../../../lib/detection/mod.ts";
 import type { RetroReport } from "../../../lib/fleet/table/mod.ts";
 import { PROGRAM } from "../program.ts";
 
@@ -105,8 +105,8 @@ async function show(report: RetroReport, args: Arguments): Promise<void> {
 
 async function load(paths: readonly string[]): Promise<{ irs: DetectionIr[]; problems: unknown[] }> {
   const { loadPack } = await import("../../../lib/detection/active/mod.ts");
-  const loaded = await Promise.allSettled(paths.map((path) => loadPack(path)));
-  const irs = loaded.flatMap((each) => each.status === "fulfilled" ? [each.value.ir] : []);
+  const loaded = await Promise.allSettled(paths.map(async (path) => requireIr((await loadPack(path)).ir)));
+  const irs = loaded.flatMap((each) => each.status === "fulfilled" ? [each.value] : []);
   const problems = loaded.flatMap((each) => each.status === "rejected" ? [each.reason] : []);
   if (irs.length === 0 && problems.length > 0) throw problems[0];
   return { irs, problems };

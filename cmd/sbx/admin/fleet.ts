@@ -17,7 +17,7 @@ import { pairs, table, usageError } from "../output.ts";
 import { CREDENTIAL, readSecret, recordsAuthorization } from "../rules/secret.ts";
 import type { BundleStatus } from "../../../lib/fleet/bundle/mod.ts";
 import { join, resolve } from "node:path";
-import type { DetectionIr } from "../../../lib/detection/mod.ts";
+import type { Compiled } from "../../../lib/detection/mod.ts";
 import type { Rule } from "../../../lib/policy/mod.ts";
 import { formatReport, readCandidates } from "../rules/lab.ts";
 
@@ -58,7 +58,7 @@ const SIMULATE: Command = {
 /** Rules and packs to simulate. */
 interface Candidates {
   rules?: Rule[];
-  packs: DetectionIr[];
+  packs: Compiled[];
 }
 
 async function simulate(args: Arguments): Promise<number> {

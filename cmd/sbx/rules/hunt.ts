@@ -3,7 +3,7 @@ import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/arg
 import { home } from "../../../lib/base/home/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
-import type { DetectionIr } from "../../../lib/detection/mod.ts";
+import { type Compiled, requireIr } from "../../../lib/detection/mod.ts";
 import { table } from "../output.ts";
 import { CREDENTIAL, recordsAuthorization } from "./secret.ts";
 
@@ -71,20 +71,21 @@ async function run(args: Arguments): Promise<number> {
   return args.has("fail") && matches.length > 0 ? 1 : 0;
 }
 
-async function readPacks(paths: readonly string[]): Promise<DetectionIr[]> {
+async function readPacks(paths: readonly string[]): Promise<Compiled[]> {
   const { loadPack } = await import("../../../lib/detection/active/mod.ts");
   return await Promise.all(paths.map(async (path) => (await loadPack(path)).ir));
 }
 
-async function huntFleet(args: Arguments, over: string, irs: DetectionIr[]): Promise<Match[]> {
+async function huntFleet(args: Arguments, over: string, irs: Compiled[]): Promise<Match[]> {
+  const packs = irs.map(requireIr);
   const { hunt, openRecords } = await import("../../../lib/fleet/table/mod.ts");
   await (await import("../../../lib/home/mod.ts")).useNetworkOf(home());
   await using opened = await openRecords(over, recordsAuthorization(args));
-  return await hunt(opened, irs);
+  return await hunt(opened, packs);
 }
 
 /** Hunts in the ledgers of this home, by the matcher. */
-async function huntSessions(irs: DetectionIr[]): Promise<Match[]> {
+async function huntSessions(irs: Compiled[]): Promise<Match[]> {
   const [{ Matcher }, { readEvents }] = await Promise.all([
     import("../../../lib/detection/mod.ts"),
     import("../../../lib/ledger/read/mod.ts"),

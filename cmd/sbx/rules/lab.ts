@@ -1,7 +1,7 @@
 import type { DetectionList, EvidenceResult } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
-import type { DetectionIr, IrRule } from "../../../lib/detection/mod.ts";
+import { type Compiled, type CompiledRule, packOfRules } from "../../../lib/detection/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { FILE_NOTE, RecordedEvents } from "../record/event_query.ts";
 import { table, usageError } from "../output.ts";
@@ -60,24 +60,19 @@ export const command: Command = {
   },
 };
 
-async function fetchLivePacks(client: Client): Promise<DetectionIr[]> {
+async function fetchLivePacks(client: Client): Promise<Compiled[]> {
   return await packsInForce((await client.json<DetectionList>("GET", "/detection")).rules);
 }
 
 /** Groups the active detections into packs; detections added at runtime keep their own form. */
-export async function packsInForce(views: DetectionList["rules"]): Promise<DetectionIr[]> {
+export async function packsInForce(views: DetectionList["rules"]): Promise<Compiled[]> {
   const { irOfInput } = await import("../../../lib/detection/active/mod.ts");
   const packs = Map.groupBy(views.filter(({ scope }) => scope !== "runtime"), ({ pack_id }) => pack_id);
   const overlays = views.filter(({ scope, enabled, compiled }) => scope === "runtime" && enabled && compiled);
   return [
-    ...[...packs].map(([pack_id, views]): DetectionIr => ({
-      schema: "sbx.detection.ir.v1",
-      pack_id,
-      pack_version: "live",
-      pack_status: "active",
-      owner: "user",
-      rules: views.map(({ definition }) => definition as IrRule),
-    })),
+    ...[...packs].map(([pack_id, views]) =>
+      packOfRules(pack_id, views.map(({ definition }) => definition as CompiledRule))
+    ),
     ...await Promise.all(overlays.map(({ definition }) => irOfInput(definition))),
   ];
 }

@@ -6,8 +6,8 @@ import {
   type HuntRequest,
 } from "../../../lib/client/api/mod.ts";
 import { compileOrThrow, planOf } from "../../../lib/detection/compile/mod.ts";
-import { irOfRule, type RuleInput } from "../../../lib/detection/active/mod.ts";
-import type { DetectionIr } from "../../../lib/detection/mod.ts";
+import { irOfInput, irOfRule, type RuleInput } from "../../../lib/detection/active/mod.ts";
+import type { Compiled } from "../../../lib/detection/mod.ts";
 import { packOf, validationOf } from "../../../lib/detection/pack/mod.ts";
 import { backtest, hunt } from "../../../lib/detection/replay/mod.ts";
 import {
@@ -52,10 +52,16 @@ export function routeDetection(
   handle(app, detectionRoutes.stats, () => active.stats());
 }
 
-/** Compiles the pack or the rules of a request. @throws {SbxError} `detection.invalid` */
+/** Compiles the pack, the rules or the Sigma files of a request. @throws {SbxError} `detection.invalid` */
 async function compileInput(
-  { pack, rule, rules }: { pack?: unknown; rule?: RuleInput; rules?: RuleInput[] },
-): Promise<DetectionIr[]> {
+  { pack, rule, rules, sigma }: {
+    pack?: unknown;
+    rule?: RuleInput;
+    rules?: RuleInput[];
+    sigma?: unknown;
+  },
+): Promise<Compiled[]> {
+  if (sigma !== undefined) return [await irOfInput(sigma)];
   if (pack !== undefined) return [await compileOrThrow(packOf(pack))];
   return await Promise.all((rules ?? [rule!]).map(irOfRule));
 }

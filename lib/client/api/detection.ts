@@ -6,6 +6,7 @@ import {
   EVIDENCE_ROWS_MAX,
   IrRuleSchema,
   IrSchema,
+  RuleSourceSchema,
   SigmaInputSchema,
 } from "../../detection/schema.ts";
 import { answers, body, EventRef, VmParam } from "./common.ts";
@@ -17,6 +18,9 @@ const PackBody = z.record(z.string(), z.unknown()).describe("sbx.detection-pack.
 
 /** A single detection: Sigma with its field mapping, or a rule of the IR. */
 const RuleBody = z.union([SigmaInputSchema, IrRuleSchema]).openapi("DetectionRule");
+
+/** Sigma rules as files. */
+const SigmaBody = z.strictObject(RuleSourceSchema.shape).openapi("SigmaRules");
 
 export const PackValidation = z.object({
   schema: z.literal("sbx.detection-pack-validation.v1"),
@@ -41,11 +45,15 @@ export type PackCompiled = z.infer<typeof PackCompiled>;
 
 const limit = z.int().min(1).max(EVIDENCE_ROWS_MAX).default(EVIDENCE_ROWS);
 
-/** Requires exactly one of two keys. */
-function requireOneOf(a: string, b: string) {
+/** Requires exactly one of several keys. */
+function requireOneOf(...keys: string[]) {
   return (value: Record<string, unknown>, context: z.core.$RefinementCtx) => {
-    if ((value[a] === undefined) === (value[b] === undefined)) {
-      context.addIssue({ code: "custom", path: [a], message: `exactly one of ${a} and ${b} is required` });
+    if (keys.filter((key) => value[key] !== undefined).length !== 1) {
+      context.addIssue({
+        code: "custom",
+        path: [keys[0]],
+        message: `exactly one of ${keys.join(", ")} is required`,
+      });
     }
   };
 }
@@ -53,6 +61,7 @@ function requireOneOf(a: string, b: string) {
 export const BacktestRequest = z.strictObject({
   pack: PackBody.optional(),
   rule: RuleBody.optional(),
+  sigma: SigmaBody.optional(),
   events: z.array(z.strictObject({
     event_ref: EventRef.partial().strict().optional(),
     context: z.record(z.string(), z.unknown()).describe("sbx.policy-context.v1"),
@@ -61,14 +70,15 @@ export const BacktestRequest = z.strictObject({
     ),
   })),
   limit,
-}).superRefine(requireOneOf("pack", "rule")).openapi("DetectionBacktest");
+}).superRefine(requireOneOf("pack", "rule", "sigma")).openapi("DetectionBacktest");
 export type BacktestRequest = z.infer<typeof BacktestRequest>;
 
 export const HuntRequest = z.strictObject({
   pack: PackBody.optional(),
   rules: z.array(RuleBody).min(1).optional(),
+  sigma: SigmaBody.optional(),
   limit,
-}).superRefine(requireOneOf("pack", "rules")).openapi("DetectionHunt");
+}).superRefine(requireOneOf("pack", "rules", "sigma")).openapi("DetectionHunt");
 export type HuntRequest = z.infer<typeof HuntRequest>;
 
 export const EvidenceResult = z.object({
@@ -113,9 +123,10 @@ export type DetectionList = z.infer<typeof DetectionList>;
 export const OverlayRequest = z.strictObject({
   pack: PackBody.optional(),
   rule: RuleBody.optional(),
+  sigma: SigmaBody.optional(),
   enabled: z.boolean().default(true),
   replace: z.boolean().default(false).describe("takes the place of an overlay of this id"),
-}).superRefine(requireOneOf("pack", "rule")).openapi("DetectionOverlay");
+}).superRefine(requireOneOf("pack", "rule", "sigma")).openapi("DetectionOverlay");
 export type OverlayRequest = z.infer<typeof OverlayRequest>;
 
 const Propagation = z.object({

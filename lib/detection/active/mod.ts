@@ -1,4 +1,5 @@
 /** Active detections: packs loaded by pins, overlays, and their views. Loads zod and the YAML parser. */
+export { PLACEHOLDERS_FILE, readRules, type RuleSource } from "../rule/load.ts";
 export { exportRoutes, type LoadedPack, loadPack, loadPinned } from "./load.ts";
 export {
   type DetectionScope,
@@ -6,6 +7,7 @@ export {
   irOfInput,
   irOfRule,
   isRuleInput,
+  isSigmaSource,
   type Overlay,
   type OverlayInput,
   OverlayInputSchema,

@@ -7,11 +7,13 @@ import { z } from "zod";
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
 import { compileOrThrow } from "../compile/mod.ts";
+import { type Compiled, rulesOf } from "../compiled.ts";
 import { type DetectionIr, type ExportRoute, IR_SCHEMA, isExportRoute } from "../ir/ir.ts";
 import { exportRoutes } from "./load.ts";
 import { PACK_MAX, PACK_SCHEMA, packOf, readBytes } from "../pack/mod.ts";
 import { requireInstallable } from "./pin.ts";
-import { type RuleInput, RuleInputSchema } from "./schema.ts";
+import { compileSource } from "../rule/load.ts";
+import { type RuleInput, RuleInputSchema, RuleSourceSchema } from "./schema.ts";
 import { mergeCounters, type RuleCounter } from "../match/matcher.ts";
 
 /** Maximum number of overlays. */
@@ -19,13 +21,14 @@ export const OVERLAYS_MAX = 1000;
 /** Maximum bytes of an overlay file: a pack's source text, grown by JSON escaping. */
 const FILE_MAX = 4 * PACK_MAX;
 
-/** Body of a request to add an overlay: a pack or a single rule. */
+/** Body of a request to add an overlay: a pack, a single rule, or files of Sigma rules. */
 export const OverlayInputSchema = z.union([
   z.strictObject({
     pack: z.record(z.string(), z.unknown()).describe("sbx.detection-pack.v1"),
     enabled: z.boolean().default(true),
   }),
   z.strictObject({ rule: RuleInputSchema, enabled: z.boolean().default(true) }),
+  z.strictObject({ sigma: RuleSourceSchema, enabled: z.boolean().default(true) }),
 ]);
 export type OverlayInput = z.input<typeof OverlayInputSchema>;
 
@@ -37,7 +40,7 @@ const FileSchema = z.strictObject({
 
 /** Detections added at run time. */
 export interface Overlay {
-  /** id of the pack or rule */
+  /** id of the pack, the rule, or the files of Sigma rules */
   id: string;
   enabled: boolean;
   /** pack or rule as the request defined it */
@@ -45,7 +48,7 @@ export interface Overlay {
   /** sinks for its findings; empty means all */
   export_routes: ExportRoute[];
   /** absent if the definition, accepted by an earlier sbx, no longer compiles */
-  ir?: DetectionIr;
+  ir?: Compiled;
   /** reason for the missing IR */
   problem?: string;
 }
@@ -93,7 +96,7 @@ export class OverlayStore {
   }
 
   /** IR of all enabled overlays. */
-  irs(): DetectionIr[] {
+  irs(): Compiled[] {
     return enabledIrs(this.list());
   }
 
@@ -114,15 +117,15 @@ export class OverlayStore {
    */
   put(
     input: OverlayInput,
-    accept?: (added: DetectionIr, others: DetectionIr[]) => void,
+    accept?: (added: Compiled, others: Compiled[]) => void,
     { replaces = true, record }: { replaces?: boolean; record?: OverlayRecorder } = {},
   ): Promise<Overlay> {
     return this.#inTurn(async () => {
       const parsed = OverlayInputSchema.safeParse(input);
       if (!parsed.success) {
-        throw new SbxError("detection.invalid", "invalid overlay: neither a pack nor a rule", {
+        throw new SbxError("detection.invalid", "invalid overlay: no pack, rule or file of Sigma rules", {
           cause: parsed.error,
-          hint: 'send {"pack": …} or {"rule": …}, as docs/reference/api.md describes',
+          hint: 'send {"pack": …}, {"rule": …} or {"sigma": …}, as docs/reference/api.md describes',
         });
       }
       const overlay = await overlayOf(parsed.data);
@@ -177,7 +180,7 @@ export class OverlayStore {
   }
 }
 
-function enabledIrs(overlays: readonly Overlay[]): DetectionIr[] {
+function enabledIrs(overlays: readonly Overlay[]): Compiled[] {
   return overlays.flatMap(({ enabled, ir }) => enabled && ir ? [ir] : []);
 }
 
@@ -189,7 +192,7 @@ async function readOverlay(path: string): Promise<Overlay> {
     return await overlayOf(overlay);
   } catch (error) {
     if (!(error instanceof SbxError)) throw error;
-    const definition = "pack" in overlay ? overlay.pack : overlay.rule;
+    const definition = "pack" in overlay ? overlay.pack : "rule" in overlay ? overlay.rule : overlay.sigma;
     return { id, enabled: overlay.enabled, definition, export_routes: [], problem: error.message };
   }
 }
@@ -199,14 +202,25 @@ export function isRuleInput(definition: unknown): boolean {
   return RuleInputSchema.safeParse(definition).success;
 }
 
-/** Compiles an overlay's definition, a pack or a rule. @throws {SbxError} `detection.invalid` */
-export function irOfInput(definition: unknown): Promise<DetectionIr> {
+/** Tests whether an overlay's definition is files of Sigma rules. */
+export function isSigmaSource(definition: unknown): boolean {
+  return RuleSourceSchema.safeParse(definition).success;
+}
+
+/** Compiles an overlay's definition, a pack, a rule, or files of Sigma rules. @throws {SbxError} `detection.invalid` */
+export async function irOfInput(definition: unknown): Promise<Compiled> {
   const rule = RuleInputSchema.safeParse(definition);
-  return rule.success ? irOfRule(rule.data) : compileOrThrow(packOf(definition));
+  const sigma = RuleSourceSchema.safeParse(definition);
+  if (sigma.success) return compileSource(sigma.data).plan;
+  return rule.success ? await irOfRule(rule.data) : await compileOrThrow(packOf(definition));
 }
 
 async function overlayOf(input: z.output<typeof OverlayInputSchema>): Promise<Overlay> {
   const { enabled } = input;
+  if ("sigma" in input) {
+    const { plan } = compileSource(input.sigma);
+    return { id: input.sigma.id, enabled, definition: input.sigma, export_routes: [], ir: plan };
+  }
   if (!("pack" in input)) {
     const ir = await irOfRule(input.rule);
     requireInstallable(ir);
@@ -266,12 +280,13 @@ export interface DetectionView {
  */
 export function packViews(
   scope: DetectionScope,
-  { pack_id, rules }: DetectionIr,
+  pack: Compiled,
   counters: readonly RuleCounter[],
 ): DetectionView[] {
+  const { pack_id } = pack;
   const packCounters = mergeCounters(counters.filter((counter) => counter.pack_id === pack_id));
   const byRule = new Map(packCounters.map((counter) => [counter.rule_id, counter]));
-  return rules.map((rule) => ({
+  return rulesOf(pack).map((rule) => ({
     id: rule.id,
     pack_id,
     scope,
@@ -287,7 +302,7 @@ export function overlayView(
   { id, enabled, ir, definition }: Overlay,
   counters: readonly RuleCounter[],
 ): DetectionView {
-  const rules = new Set(ir?.rules.map((rule) => rule.id));
+  const rules = new Set(ir ? rulesOf(ir).map((rule) => rule.id) : []);
   const overlayCounters = counters.filter(({ rule_id, pack_id }) =>
     pack_id === ir?.pack_id && rules.has(rule_id)
   );

@@ -1,5 +1,6 @@
 /** Packs that may run: pinned by a profile, not revoked, and without rules of an earlier pack. */
 import { SbxError } from "../../base/error/mod.ts";
+import { type Compiled, isPlan } from "../compiled.ts";
 import type { DetectionIr } from "../ir/ir.ts";
 
 /** Pack and version that a profile requires. */
@@ -68,17 +69,23 @@ export interface DroppedRule {
  * @param irs packs, highest precedence first
  */
 export function dropDuplicates(
-  irs: readonly DetectionIr[],
-): { irs: DetectionIr[]; dropped: DroppedRule[] } {
+  irs: readonly Compiled[],
+): { irs: Compiled[]; dropped: DroppedRule[] } {
   const owners = new Map<string, string>();
   const dropped: DroppedRule[] = [];
-  const kept = irs.map((ir) => {
-    const rules = ir.rules.filter(({ id: rule_id }) => {
+  const kept = irs.map((ir): Compiled => {
+    const isKept = ({ id: rule_id, silent }: { id: string; silent?: true }) => {
+      // No finding has its id.
+      if (silent) return true;
       const owner = owners.get(rule_id);
       if (owner === undefined) owners.set(rule_id, ir.pack_id);
       else dropped.push({ rule_id, pack_id: ir.pack_id, kept: owner });
       return owner === undefined;
-    });
+    };
+    if (isPlan(ir)) {
+      return { ...ir, rules: ir.rules.filter(isKept), correlations: ir.correlations.filter(isKept) };
+    }
+    const rules = ir.rules.filter(isKept);
     return rules.length === ir.rules.length ? ir : { ...ir, rules };
   });
   return { irs: kept, dropped };

@@ -4,7 +4,9 @@
  */
 import { SbxError } from "../../base/error/mod.ts";
 import { catalogue, type Finding } from "../../event/mod.ts";
-import type { DetectionIr, IrRule } from "../ir/ir.ts";
+import { type Compiled, type CompiledRule, isPlan, rulesOf } from "../compiled.ts";
+import type { IrRule } from "../ir/ir.ts";
+import { type MatchPhase, RuleEngine } from "../rule/run/engine.ts";
 import { IndexNode, type Matchable, type Test, testOf } from "./index_node.ts";
 import type { RuleCounter } from "./schema.ts";
 
@@ -15,7 +17,7 @@ const TYPES_MAX = 64;
 
 /** Rule with its pack and its match counter. */
 export interface LoadedRule {
-  readonly rule: IrRule;
+  readonly rule: CompiledRule;
   readonly pack_id: string;
   readonly pack_version: string;
   /** position among all rules of the matcher */
@@ -40,6 +42,9 @@ export class Matcher {
   readonly rules: readonly LoadedRule[];
   readonly #families = new Map<string, IndexNode<LoadedRule>>();
   readonly #types = new Map<string, IndexNode<LoadedRule> | null>();
+  readonly #engine: RuleEngine;
+  /** rules of each plan by id */
+  readonly #planned: readonly ReadonlyMap<string, LoadedRule>[];
   #lastType = "";
   #lastIndex: IndexNode<LoadedRule> | null = null;
   #events = 0;
@@ -50,12 +55,16 @@ export class Matcher {
    * @throws {SbxError} `detection.conflict`: two rules have the same id, so their findings could not be
    * distinguished
    */
-  constructor(irs: readonly DetectionIr[], before?: Matcher) {
+  constructor(packs: readonly Compiled[], before?: Matcher) {
     const previousRules = new Map(before?.rules.map((loaded) => [loaded.rule.id, loaded]));
-    this.rules = irs.flatMap((ir) => ir.rules.map((rule) => ({ ir, rule }))).map(({ ir, rule }, order) => {
+    const loaded = packs.flatMap((ir) => rulesOf(ir).map((rule) => ({ ir, rule }))).map((
+      { ir, rule },
+      order,
+    ): LoadedRule & { ir: Compiled } => {
       const candidate = previousRules.get(rule.id);
       const previous = candidate?.pack_id === ir.pack_id ? candidate : undefined;
       return {
+        ir,
         rule,
         pack_id: ir.pack_id,
         pack_version: ir.pack_version,
@@ -65,14 +74,21 @@ export class Matcher {
         last_matched_unix_ms: previous?.last_matched_unix_ms ?? null,
       };
     });
+    this.rules = loaded;
     requireUniqueIds(this.rules);
-    const byFamily = Map.groupBy(this.rules, ({ rule }) => rule.event_family);
-    for (const [family, rules] of byFamily) {
-      this.#families.set(
-        family,
-        new IndexNode(rules.map((loaded) => ({ rule: loaded, tests: testsOf(loaded.rule) }))),
-      );
+    const indexed = loaded.flatMap((each) =>
+      "matchers" in each.rule
+        ? [{ rule: each as LoadedRule, tests: testsOf(each.rule), of: each.rule.event_family }]
+        : []
+    );
+    for (const [family, entries] of Map.groupBy(indexed, ({ of }) => of)) {
+      this.#families.set(family, new IndexNode(entries));
     }
+    const plans = packs.filter(isPlan);
+    this.#engine = new RuleEngine(plans, before && before.#engine);
+    this.#planned = plans.map((plan) =>
+      new Map(loaded.filter(({ ir }) => ir === plan).map((each) => [each.rule.id, each]))
+    );
   }
 
   /** Events evaluated and findings made since this matcher was created. */
@@ -92,18 +108,27 @@ export class Matcher {
   }
 
   /** Evaluates one event. @returns its findings, in the order of packs and rules */
-  match(event: Matchable): DetectionFinding[] {
-    const hits = this.hits(event);
+  match(event: Matchable, phase?: MatchPhase): DetectionFinding[] {
+    const hits = this.hits(event, phase);
     return hits.length ? hits.map((loaded) => findingOf(event, loaded)) : [];
   }
 
-  /** Evaluates one event and updates the counters. @returns the matching rules, in the order of packs and rules */
-  hits(event: Matchable): LoadedRule[] {
+  /**
+   * Evaluates one event and updates the counters.
+   *
+   * @param phase the Sigma rules to evaluate: the ones that wait for a response, the others, or all
+   * @returns the matching rules, in the order of packs and rules
+   */
+  hits(event: Matchable, phase?: MatchPhase): LoadedRule[] {
     this.#events++;
-    const index = this.#indexOf(event.common.event_type);
-    if (!index) return [];
     const hits: LoadedRule[] = [];
-    index.collect(event, hits);
+    this.#indexOf(event.common.event_type)?.collect(event, hits);
+    if (!this.#engine.isEmpty) {
+      for (const { plan, id } of this.#engine.match(event, phase)) {
+        const loaded = this.#planned[plan].get(id);
+        if (loaded) hits.push(loaded);
+      }
+    }
     if (!hits.length) return hits;
     if (hits.length > 1) hits.sort((a, b) => a.order - b.order);
     for (const loaded of hits) {
@@ -164,7 +189,7 @@ export interface DetectionFinding extends Finding {
 /** Builds the finding of a rule that matched an event. */
 export function findingOf(
   event: Matchable,
-  { rule, pack_id }: { rule: IrRule; pack_id: string },
+  { rule, pack_id }: { rule: CompiledRule; pack_id: string },
 ): DetectionFinding {
   const event_id = event.common.event_id ?? "";
   return {

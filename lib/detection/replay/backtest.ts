@@ -3,7 +3,7 @@
  * events.
  */
 import { normalizeContext, type PolicyContext } from "../../event/mod.ts";
-import type { DetectionIr } from "../ir/ir.ts";
+import type { Compiled } from "../compiled.ts";
 import type { Matchable } from "../match/index_node.ts";
 import { type LoadedRule, Matcher } from "../match/matcher.ts";
 import { checkContext } from "./context.ts";
@@ -45,7 +45,7 @@ export interface BacktestCase {
  * @throws {SbxError} `detection.conflict`: two rules have the same id
  */
 export function backtest(
-  irs: readonly DetectionIr[],
+  irs: readonly Compiled[],
   cases: readonly BacktestCase[],
   { limit = EVIDENCE_ROWS }: { limit?: number } = {},
 ): EvidenceReport {

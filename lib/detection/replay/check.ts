@@ -3,9 +3,9 @@
  * `sbx.detection-check.v1`).
  */
 import { type ProgressSink, silent } from "../../base/progress/mod.ts";
-import { valueAt } from "../../event/mod.ts";
+import { type Compiled, rulesOf, testedFields } from "../compiled.ts";
 import { type Diagnostic, DIAGNOSTICS_MAX } from "../compile/mod.ts";
-import type { Confidence, DetectionIr, Severity } from "../ir/ir.ts";
+import type { Confidence, Severity } from "../ir/ir.ts";
 import type { Matchable } from "../match/index_node.ts";
 import { type LoadedRule, Matcher } from "../match/matcher.ts";
 import { type FixtureLine, readFixture } from "./fixture.ts";
@@ -79,7 +79,7 @@ export interface CheckOptions {
  *
  * @throws {SbxError} `detection.not_found`: the file cannot be read
  */
-export async function checkEvents(ir: DetectionIr, path: string, options: CheckOptions = {}): Promise<Check> {
+export async function checkEvents(ir: Compiled, path: string, options: CheckOptions = {}): Promise<Check> {
   const started = performance.now();
   const run = new Run(ir, path, options);
   const { progress = silent } = options;
@@ -105,7 +105,7 @@ class Run {
   readonly #unlabelled: { line: number; event_id: string; hits: string[] }[] = [];
   #unlabelledCount = 0;
 
-  constructor(readonly ir: DetectionIr, readonly path: string, readonly options: CheckOptions) {
+  constructor(readonly ir: Compiled, readonly path: string, readonly options: CheckOptions) {
     this.#matcher = new Matcher([ir]);
   }
 
@@ -182,7 +182,7 @@ class Run {
         pack_id: this.ir.pack_id,
         pack_version: this.ir.pack_version,
         event_count: this.#events,
-        rule_count: this.ir.rules.length,
+        rule_count: rulesOf(this.ir).length,
         match_count: matches,
         findings: this.#findings,
         diagnostics: this.#diagnostics,
@@ -220,8 +220,6 @@ function findingOf(
     severity: rule.severity,
     confidence: rule.confidence,
     tags: rule.tags,
-    matched_fields: Object.fromEntries(
-      rule.matchers.map(({ field_path }) => [field_path, valueAt(event, field_path)]),
-    ),
+    matched_fields: Object.fromEntries(testedFields(rule, event).map(({ path, value }) => [path, value])),
   };
 }

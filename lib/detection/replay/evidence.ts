@@ -4,7 +4,7 @@
  */
 import { blake3 } from "../../base/hash/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
-import { valueAt } from "../../event/mod.ts";
+import { testedFields } from "../compiled.ts";
 import type { Matchable } from "../match/index_node.ts";
 import type { LoadedRule } from "../match/matcher.ts";
 import { EVIDENCE_ROWS } from "./limit.ts";
@@ -75,11 +75,6 @@ export function signatureOf(event: Matchable): string {
   return blake3(canonicalJson({ event_type, subject }));
 }
 
-/** Fields that a rule tested, with the event's values. */
-function matchedFieldsOf(event: Matchable, { rule }: Pick<LoadedRule, "rule">): MatchedField[] {
-  return rule.matchers.map(({ field_path }) => ({ path: field_path, value: valueAt(event, field_path) }));
-}
-
 /** Matches of the rules that hit an event. */
 export function matchesOf(
   event: Matchable,
@@ -89,7 +84,7 @@ export function matchesOf(
   return hits.map((hit) => ({
     rule_id: hit.rule.id,
     pack_id: hit.pack_id,
-    matched_fields: matchedFieldsOf(event, hit),
+    matched_fields: testedFields(hit.rule, event),
     ...(outcomeOf && { outcome: outcomeOf(hit) }),
   }));
 }

@@ -1,5 +1,5 @@
 /** Hunt: detections over the recorded events of a session (docs/design/contracts/06-detection.md §6). */
-import type { DetectionIr } from "../ir/ir.ts";
+import type { Compiled } from "../compiled.ts";
 import type { Matchable } from "../match/index_node.ts";
 import { Matcher } from "../match/matcher.ts";
 import { Evidence, EVIDENCE_ROWS, type EvidenceReport, matchesOf, refOf } from "./evidence.ts";
@@ -21,7 +21,7 @@ export interface HuntOptions {
  * @throws the signal's reason, when aborted
  */
 export async function hunt(
-  irs: readonly DetectionIr[],
+  irs: readonly Compiled[],
   events: AsyncIterable<Matchable> | Iterable<Matchable>,
   { limit = EVIDENCE_ROWS, corpus = SESSION_CORPUS, signal }: HuntOptions = {},
 ): Promise<EvidenceReport> {

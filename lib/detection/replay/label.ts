@@ -1,7 +1,7 @@
-import type { IrRule } from "../ir/ir.ts";
+import type { CompiledRule } from "../compiled.ts";
 
 /** Labels that select a rule in a fixture: its id, Sigma id, title and tags. */
-function labelsOf({ id, sigma_id, title, tags }: IrRule): string[] {
+function labelsOf({ id, sigma_id, title, tags }: CompiledRule): string[] {
   return [id, ...(sigma_id === undefined ? [] : [sigma_id]), title, ...tags];
 }
 
@@ -12,7 +12,10 @@ export interface LabelDifference {
 }
 
 /** Compares the expected labels of an event with its matching rules. */
-export function compareLabels(expected: readonly string[], matched: readonly IrRule[]): LabelDifference {
+export function compareLabels(
+  expected: readonly string[],
+  matched: readonly CompiledRule[],
+): LabelDifference {
   const rules = matched.map((rule) => ({ id: rule.id, labels: labelsOf(rule) }));
   return {
     missed: expected.filter((label) => !rules.some(({ labels }) => labels.includes(label))),

@@ -13,17 +13,19 @@ import type { Home } from "../../base/home/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
 import {
   isRuleInput,
+  isSigmaSource,
   type OverlayInput,
   type OverlayRecorder,
   overlayView,
   packViews,
 } from "../../detection/active/mod.ts";
 import {
-  type DetectionIr,
+  type Compiled,
   dropDuplicates,
   Matcher,
   mergeCounters,
   type RuleCounter,
+  rulesOf,
 } from "../../detection/mod.ts";
 import type { DetectionChange } from "../../policy/author/schema.ts";
 import type { AnsweredBy } from "../../policy/mod.ts";
@@ -109,7 +111,11 @@ export class ActiveDetections {
     const { detection_id: id, before } = change;
     if (!before) return void await this.remove(id, by, change);
     const { definition, enabled } = before;
-    const input = isRuleInput(definition) ? { rule: definition } : { pack: definition };
+    const input = isRuleInput(definition)
+      ? { rule: definition }
+      : isSigmaSource(definition)
+      ? { sigma: definition }
+      : { pack: definition };
     await this.put({ ...input, enabled, replace: true } as OverlayRequest, by, change);
   }
 
@@ -210,7 +216,7 @@ export class ActiveDetections {
     const profilePacks = new Map(
       [...await this.#profilePacks(), ...inForce].map((ir) => [ir.pack_id, ir]),
     );
-    const viewsOf = (scope: "corp" | "profile" | "user", irs: Iterable<DetectionIr>) =>
+    const viewsOf = (scope: "corp" | "profile" | "user", irs: Iterable<Compiled>) =>
       [...irs].flatMap((ir) => packViews(scope, ir, counters));
     return [
       ...viewsOf("corp", corpPacks),
@@ -221,7 +227,7 @@ export class ActiveDetections {
   }
 
   /** Packs of every profile that can be read; `sbx status` reports the others. */
-  async #profilePacks(): Promise<DetectionIr[]> {
+  async #profilePacks(): Promise<Compiled[]> {
     const packs = await Promise.all(
       (await listProfiles(this.#sources.home)).map((each) =>
         "error" in each
@@ -250,7 +256,7 @@ function scopesOf(
   views: readonly DetectionView[],
 ): Map<string, DetectionView["scope"]> {
   const running = contracts.flatMap(({ detection }) => detection.runtime)
-    .flatMap(({ pack_id, rules }) => rules.map(({ id }) => keyOf(pack_id, id)));
+    .flatMap((pack) => rulesOf(pack).map(({ id }) => keyOf(pack.pack_id, id)));
   return new Map<string, DetectionView["scope"]>([
     ...running.map((key) => [key, "runtime"] as const),
     ...views.map(({ id, pack_id, scope }) => [keyOf(pack_id, id), scope] as const),

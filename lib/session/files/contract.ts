@@ -4,7 +4,7 @@
  * settings, and its rules outlive the service.
  */
 import { writeAtomic } from "../../base/home/mod.ts";
-import { type DetectionIr, dropDuplicates } from "../../detection/mod.ts";
+import { type Compiled, dropDuplicates } from "../../detection/mod.ts";
 import type { Contract } from "./contract_schema.ts";
 import type { VmPaths } from "./paths.ts";
 import { checkJson, type FileError, readJson } from "./record.ts";
@@ -23,7 +23,7 @@ const ERROR: FileError = {
 /** Every detection of a session, each id once: corp's count more than the profile's, those more than the user's and the overlays. */
 export function detectionsOf(
   { corp, profile, detection }: Pick<Contract, "corp" | "profile" | "detection">,
-): DetectionIr[] {
+): Compiled[] {
   return dropDuplicates([...corp.packs, ...profile.packs, ...detection.user, ...detection.runtime]).irs;
 }
 

@@ -12,7 +12,7 @@ import {
 } from "../../credential/schema.ts";
 import { NAMED_CLASSES } from "../../event/mod.ts";
 import { EXPORT_ROUTES } from "../../detection/mod.ts";
-import { IrSchema } from "../../detection/ir/schema.ts";
+import { CompiledSchema } from "../../detection/schema.ts";
 import { FullRuleSchema } from "../../policy/author/schema.ts";
 // Past mod.ts, which reads profiles: a VM's process reads none.
 import { CorpMcpServers, McpServers } from "../../config/profile/mcp/schema.ts";
@@ -29,7 +29,7 @@ const exportRoutes = z.record(z.string(), z.array(z.enum(EXPORT_ROUTES))).option
 /** Rules and detections of one layer of trust. */
 const layer = {
   rules: z.array(FullRuleSchema),
-  packs: z.array(IrSchema),
+  packs: z.array(CompiledSchema),
   export_routes: exportRoutes,
 };
 
@@ -76,8 +76,8 @@ export const Contract = z.strictObject({
   }),
   /** the user's own detections, and the runtime overlays */
   detection: z.strictObject({
-    user: z.array(IrSchema),
-    runtime: z.array(IrSchema),
+    user: z.array(CompiledSchema),
+    runtime: z.array(CompiledSchema),
     export_routes: exportRoutes,
   }),
   network: z.strictObject({

@@ -1,5 +1,13 @@
 /** Active rules and detections of a session, and the findings that the gate itself makes. */
-import { type DetectionFinding, type DetectionIr, Matcher, type RuleCounter } from "../../detection/mod.ts";
+import {
+  type Compiled,
+  type DetectionFinding,
+  type DetectionIr,
+  isPlan,
+  Matcher,
+  type RuleCounter,
+  rulesOf,
+} from "../../detection/mod.ts";
 import { type Event, familyOf, type Finding } from "../../event/mod.ts";
 import type { Evaluation, Policy, RuleFailure } from "../../policy/mod.ts";
 import { reviewedFamilies } from "./passage.ts";
@@ -13,7 +21,7 @@ export class RulesInForce {
   readonly #corpIds: ReadonlySet<string>;
   readonly #otherIds: ReadonlySet<string>;
 
-  constructor(policy: Policy, detections: readonly DetectionIr[]) {
+  constructor(policy: Policy, detections: readonly Compiled[]) {
     this.policy = policy;
     this.reviewed = reviewedFamilies(policy);
     this.#corpIds = new Set(
@@ -21,7 +29,7 @@ export class RulesInForce {
     );
     this.#otherIds = new Set([
       ...REFUSAL_RULES,
-      ...detections.flatMap(({ rules }) => rules.map(({ id }) => id)),
+      ...detections.flatMap((pack) => rulesOf(pack).map(({ id }) => id)),
     ]);
   }
 
@@ -109,6 +117,8 @@ export type ExportRoutes = Readonly<Record<string, readonly string[]>>;
 export class Detector {
   readonly #requests: Matcher;
   readonly #responses: Matcher;
+  /** Sigma rules: those of both kinds together, because a correlation may have rules of both */
+  readonly #sigma: Matcher;
   readonly #exportRoutes: ExportRoutes;
   /** some rule reads responses: an event whose response came later is of no use otherwise */
   readonly readsResponses: boolean;
@@ -118,24 +128,37 @@ export class Detector {
    * @param previous detector whose counters continue
    * @throws {SbxError} `detection.conflict`
    */
-  constructor(irs: readonly DetectionIr[], exportRoutes: ExportRoutes = {}, previous?: Detector) {
+  constructor(packs: readonly Compiled[], exportRoutes: ExportRoutes = {}, previous?: Detector) {
     this.#exportRoutes = exportRoutes;
+    const irs = packs.filter((pack) => !isPlan(pack));
+    const plans = packs.filter(isPlan);
+    this.#sigma = new Matcher(plans, previous && previous.#sigma);
     this.#requests = new Matcher(irs.map((ir) => selectRules(ir, false)), previous && previous.#requests);
     const responses = irs.map((ir) => selectRules(ir, true));
     this.#responses = new Matcher(responses, previous && previous.#responses);
-    this.readsResponses = responses.some(({ rules }) => rules.length > 0);
+    this.readsResponses = responses.some(({ rules }) => rules.length > 0) ||
+      plans.some(({ rules }) => rules.some(({ reads_response }) => reads_response));
   }
 
-  /** Findings of an event as it is appended, and of its response if it has one already. */
-  matchRequest(event: Event): DetectionFinding[] {
+  /**
+   * Findings of an event as it is appended, and of its response if it has one already.
+   *
+   * @param isFinal no response will come: Sigma rules that would wait for it see the event without one
+   */
+  matchRequest(event: Event, isFinal = false): DetectionFinding[] {
     const family = event[familyOf(event.common.event_type)] as { response?: unknown } | undefined;
-    const findings = this.#route(this.#requests.match(event));
-    return family?.response === undefined ? findings : [...findings, ...this.matchResponse(event)];
+    const hasResponse = family?.response !== undefined;
+    const findings = [
+      ...this.#requests.match(event),
+      ...this.#sigma.match(event, hasResponse || isFinal ? "whole" : "request"),
+      ...hasResponse ? this.#responses.match(event) : [],
+    ];
+    return this.#route(findings);
   }
 
   /** Findings of an event whose response came later. */
   matchResponse(event: Event): DetectionFinding[] {
-    return this.#route(this.#responses.match(event));
+    return this.#route([...this.#responses.match(event), ...this.#sigma.match(event, "response")]);
   }
 
   /** Keeps the routes with the finding: its export may outlive its VM and its pack. */
@@ -149,7 +172,7 @@ export class Detector {
   }
 
   counters(): RuleCounter[] {
-    return [...this.#requests.ruleCounters(), ...this.#responses.ruleCounters()];
+    return [this.#requests, this.#responses, this.#sigma].flatMap((matcher) => matcher.ruleCounters());
   }
 }
 

@@ -1,6 +1,6 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
-import type { DetectionIr, RuleCounter } from "../../detection/mod.ts";
+import type { Compiled, RuleCounter } from "../../detection/mod.ts";
 import {
   type Bill,
   Budget,
@@ -57,7 +57,7 @@ export interface GateOptions {
     labels?: Record<string, string>;
   };
   policy: Policy;
-  detections: readonly DetectionIr[];
+  detections: readonly Compiled[];
   exportRoutes?: ExportRoutes;
   recorder: Recorder;
   tell(notice: SessionNotice): void;
@@ -150,7 +150,7 @@ export class SessionGate implements Gate {
   }
 
   /** Replaces rules and detections, and the revision that events name. @throws {SbxError} `detection.conflict`: the ones before stay */
-  use(policy: Policy, detections: readonly DetectionIr[], terms: RuleTerms = {}): void {
+  use(policy: Policy, detections: readonly Compiled[], terms: RuleTerms = {}): void {
     this.#detector = new Detector(detections, terms.exportRoutes, this.#detector);
     this.#profileRevision = terms.profileRevision ?? this.#profileRevision;
     this.#rules = new RulesInForce(policy, detections);
@@ -339,7 +339,7 @@ export class SessionGate implements Gate {
     this.#tell({ type: "security-event", payload: recordedOf(event, decision, evaluation?.began) });
     for (const payload of findings) this.#tell({ type: "finding", payload });
     if (event.credential) this.report(credentialFindings(event));
-    this.#detect(event, () => this.#detector.matchRequest(event));
+    this.#detect(event, () => this.#detector.matchRequest(event, decision?.decision === "block"));
     return new Set(findings.map(({ finding_id }) => finding_id));
   }
 
