@@ -7,7 +7,8 @@ import type { BodyFilter, BodyPlace } from "../network/interface/mod.ts";
 import { Capture, Injection } from "./head.ts";
 import type { Finder, SecretMatch } from "./finder.ts";
 import { isSecret, jsonForm, SECRET_MAX } from "./form.ts";
-import { deniedError, REASON } from "./grant.ts";
+import { placeIn } from "./decoy.ts";
+import { decoyUsed, deniedError, REASON } from "./grant.ts";
 import { plainHost } from "../base/address/mod.ts";
 import type { Provider } from "./provider.ts";
 import { REF } from "./ref.ts";
@@ -57,8 +58,9 @@ export function requestBody(
       ? providerOfToken(match.text)!
       : vault.get(match.ref)?.entry.provider;
     const ref = match.ref ?? vault.refOf(provider!, match.text);
-    const isDecoy = vault.get(ref)?.entry.decoy === true;
-    if (endpoint !== undefined && (provider ?? endpoint) === endpoint && !isDecoy) {
+    // Withheld alone, it would leave the rest of the request to go out.
+    if (vault.isDecoy(ref)) throw decoyUsed(vault, ref, host, placeIn("body", match.coding));
+    if (endpoint !== undefined && (provider ?? endpoint) === endpoint) {
       onSent(ref);
       if (match.kind !== "ref") return undefined;
       return encode(injection.use(ref, "body", (owner) => owner === endpoint).secret);
@@ -69,7 +71,7 @@ export function requestBody(
       host,
       location: "body",
       outcome: "denied",
-      reason: isDecoy ? REASON.decoy : REASON.inBody,
+      reason: REASON.inBody,
     });
     return placeholderOf(match.end - match.start);
   };

@@ -1,5 +1,5 @@
 import type { SbxError } from "../base/error/mod.ts";
-import type { CredentialSubstitution } from "../event/mod.ts";
+import type { CredentialSubstitution, Event } from "../event/mod.ts";
 import type { Header } from "../network/mod.ts";
 import type {
   AttendedRequest,
@@ -25,6 +25,7 @@ import { type Accounts, requireStoredHead, storedTokenBody } from "./account.ts"
 import { requestBody, responseBody } from "./body.ts";
 import { Capture, Injection } from "./head.ts";
 import type { LoginPlace } from "./entry.ts";
+import { decoyIn } from "./decoy.ts";
 import { Finder } from "./finder.ts";
 import { grantSecret, REASON } from "./grant.ts";
 import { messageFilter } from "./message.ts";
@@ -217,7 +218,7 @@ export class CredentialBroker implements CredentialPort {
           host: plainHost(host),
           location: "trailer",
           outcome: "denied",
-          reason: REASON.wrongPlace,
+          reason: ref !== undefined && this.#vault.isDecoy(ref) ? REASON.decoy : REASON.wrongPlace,
         });
       }
       return false;
@@ -227,6 +228,15 @@ export class CredentialBroker implements CredentialPort {
 
   messages(place: MessagePlace): MessageFilter {
     return messageFilter(this.#vault, place);
+  }
+
+  get seeksDecoys(): boolean {
+    return this.#vault.hasDecoys;
+  }
+
+  /** The use of a decoy in an event whose bytes pass no filter. */
+  decoyIn(event: Event): CredentialSubstitution | undefined {
+    return decoyIn(this.#vault, event);
   }
 
   guards({ host, path }: Omit<BodyPlace, "direction">): boolean {

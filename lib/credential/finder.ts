@@ -12,6 +12,8 @@ export interface SecretMatch {
   text: string;
   /** ref of a known secret, or the reference itself without percent-encoding */
   ref?: string;
+  /** coding of a known secret; absent for one that is there as it is */
+  coding?: string;
 }
 
 const COLON = "(?::|%3[Aa])";
@@ -148,14 +150,18 @@ export class Finder {
     const all = [...secrets];
     this.#plain = new Patterns(
       all.flatMap(([ref, secret]) =>
-        plainForms(secret).map((form) => ({ ref, codes: lower(form).slice(0, form.length) }))
+        plainForms(secret).map(([form, coding]) => ({
+          ref,
+          coding,
+          codes: lower(form).slice(0, form.length),
+        }))
       ),
     );
     this.#folded = new Patterns(
       all.flatMap(([ref, secret]) =>
-        foldedForms(secret).map((form) => {
+        foldedForms(secret).map(([form, coding]) => {
           const { codes, length } = fold(form);
-          return { ref, codes: codes.slice(0, length) };
+          return { ref, coding, codes: codes.slice(0, length) };
         })
       ).filter(({ codes }) => codes.length >= SECRET_MIN),
     );
@@ -197,26 +203,26 @@ export class Finder {
   }
 
   #scanSecrets(text: string, from: number, matches: SecretMatch[]): Beginning[] {
-    const add = (ref: string, start: number, end: number) => {
+    const add = ({ ref, coding }: Pattern, start: number, end: number) => {
       const last = matches.at(-1);
       // One match for a repetitive text, not one for each of its characters.
       if (last?.kind === "secret" && last.ref === ref && last.start <= start && start < last.end) {
         last.end = Math.max(last.end, end);
-      } else matches.push({ start, end, kind: "secret", text: "", ref });
+      } else matches.push({ start, end, kind: "secret", text: "", ref, ...(coding && { coding }) });
     };
     const length = text.length - from;
     const depth = this.#plain.scan(
       lower(text, from),
       length,
       length,
-      (ref, start, end) => add(ref, from + start, from + end),
+      (pattern, start, end) => add(pattern, from + start, from + end),
     );
     const { codes, length: count, stable, starts, ends } = fold(text, from);
     const foldedDepth = this.#folded.scan(
       codes,
       count,
       stable,
-      (ref, start, end) => add(ref, starts[start], ends[end - 1]),
+      (pattern, start, end) => add(pattern, starts[start], ends[end - 1]),
     );
     const begin = stable - foldedDepth;
     return [
@@ -226,35 +232,42 @@ export class Finder {
   }
 }
 
+/** A form of a secret. */
+interface Pattern {
+  ref: string;
+  coding?: string;
+  codes: Uint8Array;
+}
+
 /** Codes to search for, with the refs of their secrets. */
 class Patterns {
-  readonly #refs: string[];
+  readonly #patterns: readonly Pattern[];
   readonly #matcher: Matcher;
   /** fewest codes of a pattern */
   readonly least: number;
 
-  constructor(patterns: { ref: string; codes: Uint8Array }[]) {
+  constructor(patterns: readonly Pattern[]) {
     this.least = patterns.reduce((least, { codes }) => Math.min(least, codes.length), Infinity);
-    this.#refs = patterns.map(({ ref }) => ref);
+    this.#patterns = patterns;
     this.#matcher = new Matcher(patterns.map(({ codes }) => codes));
   }
 
   get size(): number {
-    return this.#refs.length;
+    return this.#patterns.length;
   }
 
-  /** As {@linkcode Matcher.scan}, with refs. */
+  /** As {@linkcode Matcher.scan}, with patterns. */
   scan(
     codes: Uint8Array,
     length: number,
     stable: number,
-    report: (ref: string, start: number, end: number) => void,
+    report: (pattern: Pattern, start: number, end: number) => void,
   ): number {
     return this.#matcher.scan(
       codes,
       length,
       stable,
-      (pattern, start, end) => report(this.#refs[pattern], start, end),
+      (pattern, start, end) => report(this.#patterns[pattern], start, end),
     );
   }
 }
@@ -294,7 +307,10 @@ function mergeOverlaps(matches: SecretMatch[]): SecretMatch[] {
     if (!last || next.start >= last.end) merged.push(next);
     else {
       last.end = Math.max(last.end, next.end);
-      if (last.kind !== "secret" && next.kind === "secret") [last.kind, last.ref] = [next.kind, next.ref];
+      if (last.kind !== "secret" && next.kind === "secret") {
+        [last.kind, last.ref] = [next.kind, next.ref];
+        if (next.coding) last.coding = next.coding;
+      }
     }
   }
   return merged;

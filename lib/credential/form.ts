@@ -22,24 +22,32 @@ export function jsonForm(secret: string): string {
   return JSON.stringify(secret).slice(1, -1);
 }
 
+/** A form with the name of its coding; without one, the secret as it is. */
+export type Form = [text: string, coding?: string];
+
+/** Name of the codings that keep the characters of a secret, and put others between or before them. */
+const ESCAPES = "escapes";
+
 /** Forms of a secret that are searched in the text as it came, upper and lower case being the same. */
-export function plainForms(secret: string): string[] {
+export function plainForms(secret: string): Form[] {
   const json = jsonForm(secret);
-  return [...new Set([secret, json, json.replaceAll("/", "\\/"), encodeURIComponent(secret)])];
+  const coded = new Set([json, json.replaceAll("/", "\\/"), encodeURIComponent(secret)]);
+  coded.delete(secret);
+  return [[secret], ...[...coded].map((form): Form => [form, ESCAPES])];
 }
 
 /** Forms of a secret that are searched in folded text ({@linkcode fold}): each stands for many spellings. */
-export function foldedForms(secret: string): string[] {
+export function foldedForms(secret: string): Form[] {
   // Folding drops the NULs of plain UTF-16, but encoded ones are part of the code.
   const utf16 = [...secret].join("\0");
-  return [secret, ...encodedForms(secret), ...encodedForms(utf16)];
+  return [[secret, ESCAPES], ...encodedForms(secret), ...encodedForms(utf16)];
 }
 
-function encodedForms(text: string): string[] {
+function encodedForms(text: string): Form[] {
   // Base64 encodes three bytes at once, so its text depends on how many bytes of the first three come before.
   return [
-    ...[0, 1, 2].map((before) => insideBase64(text, before)),
-    Buffer.from(text, "latin1").toString("hex"),
+    ...[0, 1, 2].map((before): Form => [insideBase64(text, before), "base64"]),
+    [Buffer.from(text, "latin1").toString("hex"), "hex"],
   ];
 }
 

@@ -2,6 +2,7 @@
  * Decides whether a credential may be used at a destination; the only code that does
  * (docs/design/contracts/09-credentials.md §9).
  */
+import { placeIn } from "./decoy.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
 import { CredentialDenied, type Destination } from "../network/interface/mod.ts";
 import { awsEndpoint } from "../network/aws/mod.ts";
@@ -62,7 +63,12 @@ export function grantSecret(
     outcome,
     reason,
   });
-  if (credential?.entry.decoy) throw new DecoyUsed(row("denied", REASON.decoy));
+  if (credential?.entry.decoy) {
+    const key = codingKey(ref, to.host);
+    const place = placeIn(location, vault.codings.get(key));
+    vault.codings.delete(key);
+    throw decoyUsed(vault, ref, plainHost(to.host), place);
+  }
   if (vault.broken) throw deniedError(row("error", REASON.unreadable));
   if (!credential || !provider) throw deniedError(row("denied", REASON.unknown));
   if (credential.isRevoked) throw deniedError(row("denied", REASON.revoked));
@@ -103,6 +109,11 @@ export function grantSecret(
   return { secret: credential.secret, provider, signal: credential.controller.signal };
 }
 
+/** Key of {@linkcode Vault.codings}. */
+export function codingKey(ref: string, host: string): string {
+  return `${ref} ${plainHost(host)}`;
+}
+
 /** Error of a denial, for the guest and the ledger. */
 export function deniedError(row: CredentialSubstitution): CredentialDenied {
   return new CredentialDenied(denialText(row), [row], HINTS[row.reason ?? ""]);
@@ -117,6 +128,12 @@ export class DecoyUsed extends CredentialDenied {
     const shown = { ...row, provider: "unknown", reason: REASON.unknown };
     super(denialText(shown), [{ ...row, outcome: "denied", reason: REASON.decoy }], HINTS[REASON.unknown]);
   }
+}
+
+/** {@linkcode DecoyUsed} for a decoy of a vault. */
+export function decoyUsed(vault: Vault, ref: string, host: string, location: string): DecoyUsed {
+  const provider = vault.get(ref)?.entry.provider ?? "unknown";
+  return new DecoyUsed({ provider, credential_ref: ref, host, location, outcome: "denied" });
 }
 
 function denialText({ provider, host, location, reason }: CredentialSubstitution): string {

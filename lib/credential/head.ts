@@ -4,13 +4,24 @@ import type { Injected, Substituted } from "../network/interface/mod.ts";
 import type { SecretMatch } from "./finder.ts";
 import { isSecret } from "./form.ts";
 import { plainRef, REF, REF_IN_TEXT } from "./ref.ts";
-import { deniedError, type Grant, grantSecret, type GrantTo, type IsAllowed, REASON } from "./grant.ts";
+import {
+  codingKey,
+  deniedError,
+  type Grant,
+  grantSecret,
+  type GrantTo,
+  type IsAllowed,
+  REASON,
+} from "./grant.ts";
 import { plainHost } from "../base/address/mod.ts";
 import type { Provider } from "./provider.ts";
 import type { Form } from "./catalogue.ts";
 import { isLooseToken, providerOfToken } from "./token.ts";
 import type { Vault } from "./vault.ts";
 import { Buffer } from "node:buffer";
+
+/** Most codings that are kept until their heads are refused. */
+const CODINGS_MAX = 100;
 
 /** Replaces the secrets in one message's head with refs and adds them to the vault. */
 export class Capture {
@@ -30,9 +41,11 @@ export class Capture {
     let changed: Header[] | undefined;
     for (const [at, [name, value]] of headers.entries()) {
       const replaced = name === ":path" ? this.#replaceTarget(value) : this.#replaceValue(name, value);
-      const isDropped = name !== ":path" && this.#vault.isUnclean(name) && this.#recordName(name);
-      if (replaced !== value || isDropped) {
-        (changed ??= headers.slice())[at] = [isDropped ? "" : name, replaced];
+      const isUnclean = name !== ":path" && this.#vault.isUnclean(name);
+      const decoy = isUnclean ? this.#decoyIn(name) : undefined;
+      const isDropped = isUnclean && decoy === undefined && this.#recordName(name);
+      if (replaced !== value || isDropped || decoy !== undefined) {
+        (changed ??= headers.slice())[at] = [decoy ?? (isDropped ? "" : name), replaced];
       }
     }
     return {
@@ -41,13 +54,21 @@ export class Capture {
     };
   }
 
+  /** The ref of a decoy in the name of a field, which is refused like any ref there. */
+  #decoyIn(name: string): string | undefined {
+    for (const match of this.#vault.finder.find(name)) {
+      const ref = this.#decoyOf(match);
+      if (ref !== undefined) return ref;
+    }
+  }
+
   /** Replaces known secrets, and text shaped like one, with refs. */
   text(text: string, location: string): string {
     if (!this.#vault.isUnclean(text)) return text;
     let out = "";
     let at = 0;
     for (const match of this.#vault.finder.find(text)) {
-      const ref = this.#refFor(match, location);
+      const ref = this.#decoyOf(match) ?? this.#refFor(match, location);
       if (ref === undefined) continue;
       out += text.slice(at, match.start) + ref;
       at = match.end;
@@ -111,6 +132,15 @@ export class Capture {
     if (shaped !== undefined && this.#stays(shaped)) return undefined;
     return shaped ??
       (isOwners && this.#vault.takes(this.#owner!) ? this.#owner : undefined);
+  }
+
+  /** The ref of a decoy in any coding: the injection finds it, and refuses the request. */
+  #decoyOf({ ref, coding }: SecretMatch): string | undefined {
+    if (ref === undefined || !this.#vault.isDecoy(ref)) return undefined;
+    const { codings } = this.#vault;
+    if (codings.size >= CODINGS_MAX) codings.clear();
+    if (coding !== undefined) codings.set(codingKey(ref, this.#host), coding);
+    return ref;
   }
 
   #refFor({ kind, text, ref }: SecretMatch, location: string): string | undefined {

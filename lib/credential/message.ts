@@ -8,6 +8,7 @@ import type { MessageFilter, MessagePlace } from "../network/interface/mod.ts";
 import { latin1, placeholderOf, UniqueRows } from "./body.ts";
 import { Finder, type Scan, type SecretMatch } from "./finder.ts";
 import { SECRET_MAX } from "./form.ts";
+import { placeIn } from "./decoy.ts";
 import { REASON } from "./grant.ts";
 import { plainHost } from "../base/address/mod.ts";
 import { providerOfToken } from "./token.ts";
@@ -106,8 +107,9 @@ abstract class Messages implements MessageFilter {
     return Buffer.from(placeholderOf(length), "latin1");
   }
 
-  protected record(row: Omit<CredentialSubstitution, "host" | "location">): void {
-    this.#rows.add({ ...row, ...this.place });
+  protected record(row: Omit<CredentialSubstitution, "host" | "location">, coding?: string): void {
+    const { host, location } = this.place;
+    this.#rows.add({ ...row, host, location: placeIn(location, coding) });
   }
 
   protected abstract get finder(): Finder;
@@ -122,11 +124,12 @@ class RequestMessages extends Messages {
     return this.vault.finder;
   }
 
-  protected replace({ kind, text, ref: found, start, end }: SecretMatch): string {
+  protected replace({ kind, text, ref: found, start, end, coding }: SecretMatch): string {
     const provider = kind === "token" ? providerOfToken(text) : this.vault.get(found!)?.entry.provider;
     const credential_ref = found ?? this.vault.refOf(provider!, text);
-    const reason = this.vault.get(credential_ref)?.entry.decoy ? REASON.decoy : REASON.inMessage;
-    this.record({ provider: provider ?? "unknown", credential_ref, outcome: "denied", reason });
+    const reason = this.vault.isDecoy(credential_ref) ? REASON.decoy : REASON.inMessage;
+    const row = { provider: provider ?? "unknown", credential_ref, outcome: "denied", reason } as const;
+    this.record(row, reason === REASON.decoy ? coding : undefined);
     return placeholderOf(end - start);
   }
 }

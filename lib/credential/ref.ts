@@ -19,3 +19,8 @@ export function refOf(provider: string, secret: string): string {
 export function plainRef(text: string): string {
   return text.replace(/%3a/gi, ":");
 }
+
+/** Texts that stand for a ref: it, and the digest alone. */
+export function refTexts(ref: string): string[] {
+  return [ref, ref.slice(REF_PREFIX.length)];
+}

@@ -8,7 +8,7 @@ import { chosenOf, isLeft, type LabelTable } from "./choice.ts";
 import { Catalogue, hostTest } from "./catalogue.ts";
 import { plainHost } from "../base/address/mod.ts";
 import { type CustomProvider, definitionOf, isProvider, type Provider } from "./provider.ts";
-import { refOf } from "./ref.ts";
+import { refOf, refTexts } from "./ref.ts";
 import type { CredentialStore, NewCredential } from "./store.ts";
 
 /** Interval of polling an idle store, in `ms`: requests in flight end within it after a revoke. */
@@ -81,6 +81,8 @@ export class Vault {
   #finder?: Finder;
   /** short texts without matches of the finder: most header fields repeat */
   readonly #clean = new Set<string>();
+  /** codings in which decoys were found in the heads that wait to be sent, by ref and host */
+  readonly codings = new Map<string, string>();
   /** host that a credential names → its provider */
   #bound?: ReadonlyMap<string, Provider>;
   /** by their identifiers */
@@ -198,6 +200,28 @@ export class Vault {
         if (this.catalogue.signs(provider)) { for (const part of partsOfAwsSecret(each)) yield [ref, part]; }
       }
     }
+    if (!refs) yield* this.#decoyRefs();
+  }
+
+  /** Pairs of ref and its own text for decoys, whose refs are searched for in every coding. */
+  *#decoyRefs(): Generator<[string, string]> {
+    for (const [ref, { entry }] of this.#credentials) {
+      if (entry.decoy) { for (const text of refTexts(ref)) yield [ref, text]; }
+    }
+  }
+
+  /** Every text of a decoy: its ref, and its secret. */
+  *decoyTexts(): Generator<[string, string]> {
+    yield* this.#decoyRefs();
+    for (const [ref, text] of this.secrets()) if (this.isDecoy(ref)) yield [ref, text];
+  }
+
+  get hasDecoys(): boolean {
+    return this.#credentials.values().some(({ entry }) => entry.decoy === true);
+  }
+
+  isDecoy(ref: string): boolean {
+    return this.#credentials.get(ref)?.entry.decoy === true;
   }
 
   /** The credential whose placeholder in this VM has an identifier, with the placeholder's secret. */

@@ -61,6 +61,7 @@ export async function openGate(
       exportRoutes: exportRoutesOf(contract),
       recorder: recording.ledger,
       scrubValue: (value) => broker.scrubValue(value),
+      decoyIn: (event) => broker.decoyIn(event),
       ...watchers,
     });
     return { contract, broker, recording, gate };

@@ -41,7 +41,7 @@ import {
   substitutionDraft,
 } from "./draft.ts";
 import { type CapturedHead, formatAuthority, type IncomingRequest, type Requester } from "./request.ts";
-import { bodyPlaceOf, prepareBody, searchEncoded, TOO_LONG } from "./filtered_body.ts";
+import { bodyPlaceOf, looksEncoded, prepareBody, searchEncoded, TOO_LONG } from "./filtered_body.ts";
 import { AwsChunkedBody } from "./aws_chunks.ts";
 import { awsOf, signAnew, signedRequestOf } from "./aws.ts";
 import { drainBody, GitExchange } from "./git.ts";
@@ -134,8 +134,16 @@ export class HttpExchange {
       }
       bytes = plain;
     }
+    if (!bytes && encoding === undefined) await this.#seekDecoys(passage, head, request.body);
     if (bytes) head = { ...head, headers: dropHeader(head.headers, "content-encoding") };
     await this.#send(passage, head, bytes ? replacementBody(bytes) : request.body);
+  }
+
+  /** Searches a compressed file for decoys. @throws {CredentialDenied} it has one */
+  async #seekDecoys({ event }: Passage, head: CapturedHead, body: BufferedBody): Promise<void> {
+    const { broker } = this.#context;
+    const looks = broker.seeksDecoys ? looksEncoded(body) : undefined;
+    if (looks) await searchEncoded(body, looks, broker.bodies(bodyPlaceOf(event, head, "request")));
   }
 
   /** Reads the answer to a request for a result that a budget has yet to count. */

@@ -223,6 +223,8 @@ export interface CredentialPort {
   scrub(text: string, isCut?: boolean): string;
   /** Filter for one body without content encoding; `undefined` when no part of it can matter. */
   bodies(place: BodyPlace): BodyFilter | undefined;
+  /** True where bodies are searched for decoys by their first bytes too, and not as they are declared alone. */
+  readonly seeksDecoys?: boolean;
   /** Filter for the messages of one direction of a WebSocket. */
   messages(place: MessagePlace): MessageFilter;
   /** True where the host may answer itself: the whole body is needed before anything is sent. */

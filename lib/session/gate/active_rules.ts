@@ -54,11 +54,14 @@ export class RulesInForce {
 }
 
 /** Refusals of the broker that are findings, by their reason (docs/design/contracts/09-credentials.md §9). */
-const REFUSALS: Record<string, (provider: string) => Pick<Finding, "rule_id" | "title" | "severity">> = {
+const REFUSALS: Record<
+  string,
+  (provider: string, place: string) => Pick<Finding, "rule_id" | "title" | "severity">
+> = {
   // A program tries decoy credentials, which it was never given.
-  [REASON.decoy]: () => ({
+  [REASON.decoy]: (_, place) => ({
     rule_id: "credential-decoy",
-    title: "a decoy credential was used",
+    title: `a decoy credential was used${place}`,
     severity: "critical",
   }),
   // A guest uses a provider account that is not configured.
@@ -76,13 +79,17 @@ const REFUSALS: Record<string, (provider: string) => Pick<Finding, "rule_id" | "
 };
 
 /** Rule ids of these findings. */
-const REFUSAL_RULES = Object.values(REFUSALS).map((refusal) => refusal("").rule_id);
+const REFUSAL_RULES = Object.values(REFUSALS).map((refusal) => refusal("", "").rule_id);
+
+/** Most characters of a place in a title: a guest chooses the names of its header fields. */
+const PLACE_SHOWN = 80;
 
 /** Findings for events refused by the broker. */
 export function credentialFindings({ common: { event_id }, credential }: Event): Finding[] {
-  const { provider, reason = "" } = credential?.substitution ?? {};
+  const { provider, reason = "", location, host } = credential?.substitution ?? {};
   if (provider === undefined || !Object.hasOwn(REFUSALS, reason)) return [];
-  const refusal = REFUSALS[reason](provider);
+  const place = location === undefined ? "" : `: ${location.slice(0, PLACE_SHOWN)}`;
+  const refusal = REFUSALS[reason](provider, host === undefined ? place : `${place}, for ${host}`);
   return [{
     finding_id: `finding-${event_id}-${refusal.rule_id}`,
     event_id,

@@ -9,7 +9,14 @@ import {
   type Limit,
   type Spending,
 } from "../../policy/budget/mod.ts";
-import { catalogue, type Event, familyOf, type Finding, newEventId } from "../../event/mod.ts";
+import {
+  catalogue,
+  type CredentialSubstitution,
+  type Event,
+  familyOf,
+  type Finding,
+  newEventId,
+} from "../../event/mod.ts";
 import {
   type Ask,
   AskQueue,
@@ -34,6 +41,7 @@ import {
   type TimedOutcome,
   withResponse,
 } from "./passage.ts";
+import { DECOY_REFUSAL, decoyDraft, decoyEvaluation } from "./decoy.ts";
 import { Redactor } from "./redact.ts";
 import {
   credentialFindings,
@@ -65,6 +73,8 @@ export interface GateOptions {
   before?(event: Event): Promise<void> | undefined;
   /** an allowed event has ended, with its response if it had one */
   ended?(event: Event, response: unknown): void;
+  /** the use of a decoy in an event that no filter of the network sees; its event is refused */
+  decoyIn?(event: Event): CredentialSubstitution | undefined;
   /** replaces secrets by refs in all texts of a value, also split ones; the same value if it has none */
   scrubValue<T>(value: T): T;
 }
@@ -305,11 +315,16 @@ export class SessionGate implements Gate {
   /** Evaluates the rules and records the event. One that cannot be recorded as it is: a block, over its outline. */
   #evaluate(complete: Event, limit: Limit | undefined): Decided & { decider?: Rule } {
     const began = performance.now();
-    const evaluation = limited(this.#rules.policy.evaluate(complete), limit), { event } = evaluation;
+    const decoy = this.#options.decoyIn?.(complete);
+    const evaluation = decoy
+      ? decoyEvaluation(complete)
+      : limited(this.#rules.policy.evaluate(complete), limit);
+    const { event } = evaluation;
     try {
       const redacted = this.#redactor.event(event);
       const decision = this.#redactor.decision(evaluation.decision, event, redacted);
       const findings = this.#append(event, decision, { ...evaluation, began }, redacted);
+      if (decoy) this.refuse(decoyDraft(complete, decoy), DECOY_REFUSAL);
       return { event, decision, decider: evaluation.decider, findings };
     } catch (error) {
       if (error instanceof SbxError) {

@@ -117,7 +117,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a decoy in a body is withheld like any other credential, and its row says that it is one",
+  "a body with a decoy is refused whole, also at the token endpoint of its provider, and looks like an unknown ref",
   world([{ provider: "github", secret: "ghp_" + "D".repeat(36), decoy: true }], async ({ open, refs }) => {
     const broker = await open();
     const place = {
@@ -129,9 +129,12 @@ Deno.test(
     } as const;
     for (const used of [refs.github, "ghp_" + "D".repeat(36)]) {
       const filter = broker.bodies(place)!;
-      const out = decode(Buffer.concat([filter.push(encode(`before ${used} after\n`)), filter.end()]));
-      assertEquals(out, `before ${placeholderOf(used.length)} after\n`);
-      const [{ reason, credential_ref }] = filter.substitutions;
+      const error = assertThrows(
+        () => [filter.push(encode(`before ${used} after\n`)), filter.end()],
+        CredentialDenied,
+        "unknown ref",
+      );
+      const [{ reason, credential_ref }] = error.substitutions;
       assertEquals([reason, credential_ref], ["decoy", refs.github]);
     }
   }),
