@@ -79,7 +79,7 @@ export function makeApp(service: Service): Hono {
   });
   routeLogins(app, home, service);
   routeRecords(app, service, findLedger);
-  routeDetection(app, service.activeDetections, service.sessions, findLedger);
+  routeDetection(app, service.activeDetections, service.triage, findLedger);
   routeSockets(app, supervisor, notices);
   routePrograms(app, supervisor);
   app.get("/openapi.json", (context) => context.json(openApi()));

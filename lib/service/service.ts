@@ -11,6 +11,7 @@ import { AskInbox, AskNotifier, openBoard } from "./contract/asks.ts";
 import { Detections, FleetBundles, networkOf } from "../home/mod.ts";
 import { watchCorp } from "./contract/corp.ts";
 import { FindingExport } from "./record/export.ts";
+import { FindingTriage } from "./record/finding_triage.ts";
 import { Bin } from "./vm/bin.ts";
 import { FleetShipping } from "./record/fleet_shipping.ts";
 import { HostRecords } from "./record/host_record.ts";
@@ -69,6 +70,7 @@ export class Service implements Configuration {
   readonly detections: Detections;
   readonly activeDetections: ActiveDetections;
   readonly findings: FindingExport;
+  readonly triage: FindingTriage;
   readonly fleet: FleetShipping;
   readonly bundles: FleetBundles;
   readonly standing: ReleaseStanding;
@@ -89,6 +91,7 @@ export class Service implements Configuration {
     this.templates = new Templates(this);
     this.detections = new Detections(home);
     this.findings = new FindingExport(home, settings, corp, this.sessions);
+    this.triage = new FindingTriage(home, this.sessions, this.findings);
     this.fleet = new FleetShipping(this);
     this.bundles = new FleetBundles(this);
     this.standing = new ReleaseStanding(home);

@@ -1,5 +1,7 @@
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import type { CorpInfo } from "../../../lib/config/corp/mod.ts";
+import type { DetectionList } from "../../../lib/client/api/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
 import { connect } from "../connect.ts";
 import { brief, note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { pairs } from "../output.ts";
@@ -30,11 +32,15 @@ export const command: CommandGroup = {
 };
 
 async function info(args: Arguments): Promise<number> {
-  const corp = await (await connect()).json<CorpInfo>("GET", "/corp/info");
+  const client = await connect();
+  const corp = await client.json<CorpInfo>("GET", "/corp/info");
   if (args.has("json")) {
     await printJson(corp);
     return 0;
   }
+  const { rules } = await client.json<DetectionList>("GET", "/detection");
+  const packs = Map.groupBy(rules.filter(({ scope }) => scope === "corp"), ({ pack_id }) => pack_id);
+  const { rule_files: files } = corp;
   const ids = (items: { id: string }[]) => items.length ? items.map(({ id }) => id).join(" ") : undefined;
   await print(pairs([
     ["corp", corp.summary],
@@ -46,8 +52,22 @@ async function info(args: Arguments): Promise<number> {
     ["disabled MCP servers", ids(corp.mcp_servers.filter(({ enabled }) => !enabled))],
     ["forbids", corp.overlays ? undefined : "rules of your own for built-in profiles (sbx allow --always)"],
     ["rules", corp.rule_count ? String(corp.rule_count) : undefined],
+    ["rule file", files.enforcement],
+    ["detection file", files.sigma],
+    ...[...packs].map((
+      [id, { length }],
+    ): [string, string] => ["pack", `${id} (${count(length, "detection")})`]),
+    ["OCSF sink", sinkOf(files.sigma_output_endpoint, files.sigma_output_credential_ref)],
+    ["OTLP sink", sinkOf(files.open_telemetry, files.open_telemetry_credential_ref)],
   ]));
   return 0;
+}
+
+function sinkOf(endpoint: string | undefined, ref: string | undefined): string | undefined {
+  if (endpoint === undefined) return undefined;
+  return ref === undefined
+    ? `${endpoint} (without a credential)`
+    : `${endpoint} (credential ${ref.slice(0, 26)}…)`;
 }
 
 /** Validates locally, without the service: the file may not be deployed yet. */

@@ -5,6 +5,7 @@ import type {
   OverlaySaved,
 } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
@@ -33,7 +34,7 @@ const HUNT: Command = {
 
 export const command: CommandGroup = {
   name: "detection",
-  summary: "list detections, add or remove packs, hunt in one session",
+  summary: "list, add, remove and switch detections, hunt in one session",
   subcommands: [
     {
       name: "detection list",
@@ -64,6 +65,24 @@ export const command: CommandGroup = {
       examples: ["sbx detection remove corp.exfiltration"],
       run: (args) => remove(args.words[0], args),
     },
+    {
+      name: "detection disable",
+      usage: "ID [--json]",
+      summary: "switch off a pack or rule added at run time, and keep it",
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx detection disable corp.exfiltration"],
+      run: (args) => enable(args.words[0], false, args),
+    },
+    {
+      name: "detection enable",
+      usage: "ID [--json]",
+      summary: "switch a disabled pack or rule on again",
+      options: [JSON_OPTION],
+      words: { min: 1, max: 1 },
+      examples: ["sbx detection enable corp.exfiltration"],
+      run: (args) => enable(args.words[0], true, args),
+    },
     HUNT,
   ],
 };
@@ -73,15 +92,26 @@ async function list(args: Arguments): Promise<number> {
   if (args.has("json")) await printJson(answer);
   else if (answer.rules.length === 0) await print("no active detections");
   else {
-    const rows = answer.rules.map((
-      { id, pack_id, scope, enabled, compiled, match_count, last_matched_event },
+    const rows = answer.rules.flatMap((
+      { id, pack_id, scope, enabled, compiled, rules = [], match_count, last_matched_event },
     ) => [
-      id,
-      pack_id,
-      scope,
-      compiled ? enabled ? "" : "disabled" : "does not compile",
-      String(match_count),
-      last_matched_event ?? "",
+      [
+        id,
+        pack_id,
+        scope,
+        compiled ? enabled ? "" : "disabled" : "does not compile",
+        String(match_count),
+        last_matched_event ?? "",
+      ],
+      // The rules of a pack that was added, below it.
+      ...rules.map((rule) => [
+        `  ${rule.id}`,
+        pack_id,
+        scope,
+        enabled ? "" : "disabled",
+        String(rule.match_count),
+        rule.last_matched_event ?? "",
+      ]),
     ]);
     await print(table(["DETECTION", "PACK", "SCOPE", "", "MATCHES", "LAST EVENT"], rows));
   }
@@ -93,6 +123,34 @@ async function add(path: string, args: Arguments): Promise<number> {
   const answer = await (await connect()).json<OverlaySaved>("POST", "/detection", { json });
   if (args.has("json")) await printJson(answer);
   else await print(`added ${answer.rule.id}${formatReach(answer)}`);
+  return answer.propagation.failed_session_count === 0 ? 0 : 1;
+}
+
+async function enable(id: string, enabled: boolean, args: Arguments): Promise<number> {
+  const client = await connect();
+  const { rules } = await client.json<DetectionList>("GET", "/detection");
+  const found = rules.filter((each) => each.id === id);
+  const overlay = found.find(({ scope }) => scope === "runtime");
+  if (!overlay) {
+    const [other] = found;
+    throw new SbxError(
+      "detection.not_found",
+      other
+        ? `the detection "${id}" is of the pack "${other.pack_id}" (${other.scope}), and was not added at run time`
+        : `no detection or pack "${id}" was added at run time`,
+      {
+        hint: other
+          ? "take it out of the pack, or except what it finds: sbx findings except"
+          : "sbx detection list shows them",
+      },
+    );
+  }
+  const { definition } = overlay;
+  const isPack = (definition as { schema?: unknown }).schema === "sbx.detection-pack.v1";
+  const json = { [isPack ? "pack" : "rule"]: definition, enabled, replace: true };
+  const answer = await client.json<OverlaySaved>("POST", "/detection", { json });
+  if (args.has("json")) await printJson(answer);
+  else await print(`${enabled ? "enabled" : "disabled"} ${id}${formatReach(answer)}`);
   return answer.propagation.failed_session_count === 0 ? 0 : 1;
 }
 

@@ -13,9 +13,8 @@ import { backtest, hunt } from "../../../lib/detection/replay/mod.ts";
 import {
   type ActiveDetections,
   eventsOf,
+  type FindingTriage,
   type LedgerFinder,
-  listFindings,
-  type Sessions,
 } from "../../../lib/service/mod.ts";
 import { handle, madeBy } from "../handle.ts";
 
@@ -26,7 +25,7 @@ import { handle, madeBy } from "../handle.ts";
 export function routeDetection(
   app: Hono,
   active: ActiveDetections,
-  sessions: Sessions,
+  triage: FindingTriage,
   findLedger: LedgerFinder,
 ): void {
   handle(app, detectionRoutes.validate, ({ body }) => validationOf(packOf(body), "pack"));
@@ -44,8 +43,19 @@ export function routeDetection(
     return await hunt(await compileInput(body), eventsOf(await findLedger(params.id)), { limit });
   });
   handle(app, detectionRoutes.findings, async ({ params, query }) => ({
-    findings: await listFindings(await findLedger(params.id), sessions, query.limit),
+    findings: await triage.list(await findLedger(params.id), query.limit),
   }));
+  handle(app, detectionRoutes.findingState, async ({ params, body, context }) => ({
+    findings: await triage.change(await findLedger(params.id), body.findings, body.state, madeBy(context)),
+  }));
+  handle(
+    app,
+    detectionRoutes.findingExcept,
+    async ({ params, body, context }) =>
+      await triage.except(await findLedger(params.id), body, madeBy(context)),
+  );
+  handle(app, detectionRoutes.exceptions, async () => ({ exceptions: await triage.exceptions.list() }));
+  handle(app, detectionRoutes.exceptionDelete, ({ params }) => triage.exceptions.remove(params.id));
   handle(app, detectionRoutes.list, () => active.list());
   handle(app, detectionRoutes.put, ({ body, context }) => active.put(body, madeBy(context)));
   handle(app, detectionRoutes.delete, ({ params, context }) => active.remove(params.id, madeBy(context)));

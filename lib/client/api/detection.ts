@@ -11,6 +11,7 @@ import {
 } from "../../detection/schema.ts";
 import { answers, body, EventRef, VmParam } from "./common.ts";
 import { FINDING_OUTCOMES } from "../../event/mod.ts";
+import { AnsweredBy } from "../../policy/ask/schema.ts";
 import { FindingView } from "./policy.ts";
 
 /** A pack in a request. Any object: `validate` reports an invalid pack in its response, not as a request error. */
@@ -111,6 +112,12 @@ export const DetectionView = z.object({
   compiled: z.boolean(),
   ...counters,
   definition: z.unknown(),
+  rules: z.array(z.object({
+    id: z.string(),
+    title: z.string(),
+    severity: z.string(),
+    ...counters,
+  })).optional().describe("of a pack that was added at run time"),
 }).openapi("Detection");
 export type DetectionView = z.infer<typeof DetectionView>;
 
@@ -161,6 +168,61 @@ export const DetectionStats = z.object({
 }).openapi("DetectionStats");
 export type DetectionStats = z.infer<typeof DetectionStats>;
 
+/** A step in the life of a finding. */
+const stateShape = {
+  status: z.enum(["acknowledged", "closed"]),
+  verdict: z.enum(["true-positive", "false-positive", "accepted"]).optional().describe("of a closed one"),
+  reason: z.string().min(1).max(1000).optional(),
+};
+
+export const FindingState = z.strictObject({
+  ...stateShape,
+  by: AnsweredBy,
+  at: z.iso.datetime(),
+}).openapi("FindingState");
+export type FindingState = z.infer<typeof FindingState>;
+
+export const FindingStateChange = z.strictObject(stateShape).superRefine(({ status, verdict }, context) => {
+  if ((status === "closed") === (verdict !== undefined)) return;
+  const message = status === "closed" ? "is required to close" : "is of a closed finding";
+  context.addIssue({ code: "custom", path: ["verdict"], message });
+});
+export type FindingStateChange = z.infer<typeof FindingStateChange>;
+
+export const FindingStates = z.object({ findings: z.array(z.string()).describe("ids of the findings") })
+  .openapi("FindingStates");
+export type FindingStates = z.infer<typeof FindingStates>;
+
+/** Longest time of an exception, in days. */
+const EXCEPTION_DAYS_MAX = 366;
+
+export const FindingExcept = z.strictObject({
+  finding: z.string().describe("id of a finding, or of its event"),
+  of: z.array(z.enum(["host", "program", "vm"])).min(1).describe(
+    "properties of the finding that all have to agree",
+  ),
+  days: z.int().min(1).max(EXCEPTION_DAYS_MAX).default(30),
+  reason: z.string().min(1).max(1000),
+}).openapi("FindingExcept");
+export type FindingExcept = z.infer<typeof FindingExcept>;
+
+export const FindingException = z.object({
+  id: z.string(),
+  rule: z.string(),
+  pack: z.string().optional(),
+  host: z.string().optional(),
+  program: z.string().optional(),
+  vm: z.string().optional(),
+  reason: z.string(),
+  by: z.string().optional(),
+  expires: z.iso.datetime(),
+}).openapi("FindingException");
+export type FindingException = z.infer<typeof FindingException>;
+
+export const FindingExceptionList = z.object({ exceptions: z.array(FindingException) })
+  .openapi("FindingExceptionList");
+export type FindingExceptionList = z.infer<typeof FindingExceptionList>;
+
 export const ListedFinding = FindingView.extend({
   timestamp_unix_ms: z.int().optional().describe("time of the event"),
   event_type: z.string().optional(),
@@ -175,6 +237,11 @@ export const ListedFinding = FindingView.extend({
   }).optional(),
   process: z.string().optional().describe("program of the event, where it is known"),
   vm_name: z.string().optional(),
+  states: z.array(FindingState).optional().describe("oldest first; absent for a new finding"),
+  exception: z.string().optional().describe("id of the exception that it falls under"),
+  group: z.string().optional().describe(
+    "id of the first of the findings that belong together, such as the lookups of one name",
+  ),
   made_by: z.object({ user: z.string(), device: z.string(), client: z.string() }).optional().describe(
     "maker of the session: user and name of the host, and the program that asked for the VM",
   ),
@@ -255,5 +322,42 @@ export const detectionRoutes = {
       query: z.object({ limit: z.coerce.number().int().min(1).max(FINDINGS_MAX).optional() }),
     },
     responses: answers("findings of a session, oldest first", FindingList),
+  }),
+  findingState: createRoute({
+    method: "post",
+    path: "/sessions/{id}/findings/state",
+    tags,
+    request: {
+      params: VmParam,
+      ...body(z.strictObject({
+        findings: z.array(z.string().min(1).max(400)).min(1).max(FINDINGS_MAX).describe(
+          "ids of findings, or of their events",
+        ),
+        state: FindingStateChange,
+      })),
+    },
+    responses: answers("the findings have the state, and the sinks get it", FindingStates),
+  }),
+  findingExcept: createRoute({
+    method: "post",
+    path: "/sessions/{id}/findings/except",
+    tags,
+    request: { params: VmParam, ...body(FindingExcept) },
+    responses: answers("the exception, made from a finding", FindingException),
+  }),
+  exceptions: createRoute({
+    method: "get",
+    path: "/findings/exceptions",
+    tags,
+    responses: answers("exceptions from findings, with expired ones", FindingExceptionList),
+  }),
+  exceptionDelete: createRoute({
+    method: "delete",
+    path: "/findings/exceptions/{id}",
+    tags,
+    request: {
+      params: z.object({ id: z.string().min(1).max(64).openapi({ param: { name: "id", in: "path" } }) }),
+    },
+    responses: answers("the exception is removed", FindingException),
   }),
 };

@@ -315,6 +315,14 @@ export function overlayView(
     compiled: ir !== undefined,
     ...countsOf(sum),
     definition,
+    ...(ir && ir.rules.some((rule) => rule.id !== id) && {
+      rules: ir.rules.map((rule) => ({
+        id: rule.id,
+        title: rule.title,
+        severity: rule.severity,
+        ...countsOf(mergeCounters(overlayCounters).find(({ rule_id }) => rule_id === rule.id)),
+      })),
+    }),
   };
 }
 

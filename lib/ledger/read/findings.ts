@@ -2,7 +2,7 @@
 import type { Event } from "../../event/mod.ts";
 import { EVENTS_WITH_OUTCOMES, type LedgerDecision, type LedgerFinding } from "../schema.ts";
 import { PAGE_EVENTS_MAX, parseEvent } from "./events.ts";
-import { parseJson, selectText, withLedger } from "./open.ts";
+import { parseJson, selectText, type TextRow, withLedger } from "./open.ts";
 
 /** Finding with its event. */
 export interface FindingRow {
@@ -32,11 +32,31 @@ export function readFindingRows(path: string, after: number, limit: number): Pro
          WHERE entries.event_id = numbered.event_id AND numbered.row > ? ORDER BY numbered.row LIMIT ?`,
       [after, limit],
     );
-    return rows.map(({ row, finding, event: text, outcome: end, record }) => {
-      const { event, outcome } = parseEvent(text!, end);
-      const decision = outcome?.decision ?? parseJson<LedgerDecision>(record);
-      return { row: Number(row), finding: JSON.parse(finding!), event, ...(decision && { decision }) };
-    });
+    return rows.map(toRow);
+  });
+}
+
+function toRow({ row, finding, event: text, outcome: end, record }: TextRow): FindingRow {
+  const { event, outcome } = parseEvent(text!, end);
+  const decision = outcome?.decision ?? parseJson<LedgerDecision>(record);
+  return { row: Number(row), finding: JSON.parse(finding!), event, ...(decision && { decision }) };
+}
+
+/** Reads findings by their ids, with their events. */
+export function readFindingRowsOf(path: string, ids: readonly string[]): Promise<FindingRow[]> {
+  return withLedger(path, async (client) => {
+    const rows: FindingRow[] = [];
+    for (const id of ids) {
+      const found = await selectText(
+        client,
+        ["row", "finding", "event", "outcome", "record"],
+        `FROM (SELECT rowid AS row, * FROM findings) AS numbered JOIN ${EVENTS_WITH_OUTCOMES}
+           WHERE entries.event_id = numbered.event_id AND numbered.finding_id = ?`,
+        [id],
+      );
+      rows.push(...found.map(toRow));
+    }
+    return rows;
   });
 }
 

@@ -33,6 +33,7 @@ export {
   type FindingRow,
   type LatestSecurity,
   readFindingRows,
+  readFindingRowsOf,
   readFindings,
   readLastGap,
   readLatest,

@@ -2,4 +2,4 @@
 export type { AuditOptions } from "./audit.ts";
 export type { Endpoint } from "./http.ts";
 export { FindingSinks, type SinksOptions, type SinkStatus } from "./sinks.ts";
-export type { Maker, RecordContext } from "./record.ts";
+export type { Maker, RecordContext, RecordState } from "./record.ts";

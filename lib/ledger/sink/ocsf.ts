@@ -5,7 +5,7 @@ import type { Confidence, Severity } from "../../detection/mod.ts";
 import { type EventCommon, familyOf, type FindingDecision } from "../../event/mod.ts";
 import { type Endpoint, HttpReceiver } from "./http.ts";
 import { evidenceOf, observablesOf, processOf } from "./ocsf_evidence.ts";
-import type { FindingRecord, Sender } from "./record.ts";
+import type { FindingRecord, RecordState, Sender } from "./record.ts";
 
 const OCSF_VERSION = "1.5.0";
 
@@ -41,10 +41,14 @@ const ALERT_SEVERITY = 4;
 
 /** Converts a finding to an OCSF event. */
 export function ocsfOf(record: FindingRecord): Record<string, unknown> {
-  const { finding, common, made_by, vm_name, decision, is_update } = record;
+  const { finding, common, made_by, vm_name, decision, is_update, state, exception } = record;
   const [severity_id, severity] = SEVERITY[finding.severity];
   const [confidence_id, confidence] = CONFIDENCE[finding.confidence];
-  const [activity_id, activity_name] = is_update ? [2, "Update"] : [1, "Create"];
+  const [activity_id, activity_name] = state?.status === "closed"
+    ? [3, "Close"]
+    : is_update
+    ? [2, "Update"]
+    : [1, "Create"];
   const event = {
     category_uid: 2,
     category_name: "Findings",
@@ -59,11 +63,11 @@ export function ocsfOf(record: FindingRecord): Record<string, unknown> {
     severity,
     confidence_id,
     confidence,
-    status_id: 1,
-    status: "New",
+    ...statusOf(record),
     ...(decision && controlOf(decision)),
     // An event that a person approved calls no one.
-    is_alert: severity_id >= ALERT_SEVERITY && decision?.outcome !== "ask-allowed",
+    is_alert: severity_id >= ALERT_SEVERITY && decision?.outcome !== "ask-allowed" && !state &&
+      exception === undefined,
     message: finding.title,
     metadata: {
       version: OCSF_VERSION,
@@ -72,6 +76,7 @@ export function ocsfOf(record: FindingRecord): Record<string, unknown> {
       profiles: [
         "host",
         ...(decision ? ["security_control"] : []),
+        ...(state?.verdict ? ["incident"] : []),
         ...(common.process?.container ? ["container"] : []),
       ],
       labels: finding.tags,
@@ -121,11 +126,30 @@ export function ocsfOf(record: FindingRecord): Record<string, unknown> {
       "sbx.sequence": common.sequence,
       ...(decision && { "sbx.decision": decision.outcome }),
       ...(decision?.answered_by !== undefined && { "sbx.answered_by": decision.answered_by }),
+      ...(state && { "sbx.state": state.status, "sbx.state.by": state.by.user, "sbx.state.at": state.at }),
+      ...(exception !== undefined && { "sbx.exception": exception }),
       ...(common.trace_id !== undefined && { "sbx.trace_id": common.trace_id }),
       ...(finding.sigma_id !== undefined && { "sbx.sigma_id": finding.sigma_id }),
     },
   };
   return { ...event, observables: observablesOf(event) };
+}
+
+/** Status and verdict of a closed finding. */
+const CLOSED: Record<NonNullable<RecordState["verdict"]>, [[number, string], [number, string]]> = {
+  "true-positive": [[4, "Resolved"], [2, "True Positive"]],
+  "false-positive": [[3, "Suppressed"], [1, "False Positive"]],
+  accepted: [[3, "Suppressed"], [3, "Disregard"]],
+};
+
+function statusOf({ state, exception }: FindingRecord): Record<string, unknown> {
+  if (!state) {
+    return exception === undefined ? { status_id: 1, status: "New" } : { status_id: 3, status: "Suppressed" };
+  }
+  const comment = state.reason === undefined ? {} : { comment: state.reason };
+  if (!state.verdict) return { status_id: 2, status: "In Progress", ...comment };
+  const [[status_id, status], [verdict_id, verdict]] = CLOSED[state.verdict];
+  return { status_id, status, verdict_id, verdict, ...comment };
 }
 
 /** Attributes of the profile `security_control`. */
@@ -169,7 +193,8 @@ export class OcsfSender implements Sender {
   async send(records: readonly FindingRecord[], signal: AbortSignal): Promise<number> {
     for (const record of records) {
       // A finding may be sent twice, after a crash or a lost response.
-      const key = record.finding.finding_id + (record.is_update ? `:${record.decision?.outcome}` : "");
+      const key = record.finding.finding_id +
+        (record.is_update ? `:${record.state?.at ?? record.decision?.outcome}` : "");
       await this.#receiver.post(ocsfOf(record), { "idempotency-key": key }, signal);
     }
     return 0;

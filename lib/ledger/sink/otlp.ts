@@ -48,7 +48,7 @@ function resourceOf(made_by: Maker | undefined): Record<string, unknown> {
 }
 
 function toLogRecord(
-  { finding, common, decision, vm_name, is_update, subject = {} }: FindingRecord,
+  { finding, common, decision, vm_name, is_update, state, exception, subject = {} }: FindingRecord,
 ): Record<string, unknown> {
   const [severityNumber, severityText] = SEVERITY[finding.severity];
   // Nanoseconds exceed a safe integer; OTLP's JSON encodes them as a string.
@@ -80,6 +80,11 @@ function toLogRecord(
       "sbx.decision.layer": decision?.layer,
       "sbx.decision.answered_by": decision?.answered_by,
       "sbx.finding.is_update": is_update,
+      "sbx.finding.state": state?.status,
+      "sbx.finding.verdict": state?.verdict,
+      "sbx.finding.state.reason": state?.reason,
+      "sbx.finding.state.by": state?.by.user,
+      "sbx.finding.exception": exception,
       "sbx.profile.id": common.profile_id,
       "user.name": common.user_id,
       ...processAttributes(common.process),

@@ -30,8 +30,12 @@ export interface FindingRecord {
   decision?: FindingDecision;
   /** the VM's name; absent where the index of sessions cannot be read */
   vm_name?: string;
-  /** the finding went out before, while its event waited for an answer */
+  /** the finding went out before: its event waited for an answer, or a person changed its state */
   is_update?: true;
+  /** absent for a new finding */
+  state?: RecordState;
+  /** id of the exception that it falls under */
+  exception?: string;
   /** absent for sessions of an older sbx */
   made_by?: Maker;
   /** exported fields of the event, without bodies, headers and arguments, which stay on this machine */
@@ -60,14 +64,26 @@ const EXPORTED_FIELDS: Record<EventFamily, string[]> = {
   credential: ["provider", "credential_ref", "host", "location", "outcome"],
 };
 
+/** The state that a person gave a finding. */
+export interface RecordState {
+  status: "acknowledged" | "closed";
+  verdict?: "true-positive" | "false-positive" | "accepted";
+  reason?: string;
+  by: { user: string; client: string };
+  at: string;
+}
+
 /** Parts of a record besides the finding and its event. */
-export type RecordContext = Pick<FindingRecord, "decision" | "vm_name" | "is_update" | "made_by">;
+export type RecordContext = Pick<
+  FindingRecord,
+  "decision" | "vm_name" | "is_update" | "state" | "exception" | "made_by"
+>;
 
 /** Builds the record of a finding. */
 export function recordOf(
   finding: DetectionFinding,
   event: Event,
-  { decision, vm_name, is_update, made_by }: RecordContext = {},
+  { decision, vm_name, is_update, state, exception, made_by }: RecordContext = {},
 ): FindingRecord {
   const family = familyOf(event.common.event_type);
   const parts = event[family] as Record<string, Record<string, unknown>> | undefined;
@@ -82,6 +98,8 @@ export function recordOf(
     ...(decision && { decision }),
     ...(vm_name !== undefined && { vm_name }),
     ...(is_update && { is_update }),
+    ...(state && { state }),
+    ...(exception !== undefined && { exception }),
     ...(made_by && { made_by }),
     subject,
   };

@@ -13,6 +13,7 @@ import { sessionPaths } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import type { Endpoint, FindingSinks, RecordContext, SinkStatus } from "../../ledger/sink/mod.ts";
 import { type SinkAuth, sinkAuthorization } from "../../credential/mod.ts";
+import { factsOf, FindingExceptions } from "./exceptions.ts";
 import { makerOf } from "./ledger.ts";
 import type { Sessions } from "./sessions.ts";
 
@@ -65,6 +66,7 @@ export class FindingExport {
   #sinkOptions = "";
   /** reason why the last export failed */
   #problem?: string;
+  readonly #exceptions: FindingExceptions;
   readonly #waiting = new Set<string>();
   #tail: Promise<unknown> = Promise.resolve();
 
@@ -73,6 +75,7 @@ export class FindingExport {
     this.#settings = settings;
     this.#corp = corp;
     this.#sessions = sessions;
+    this.#exceptions = new FindingExceptions(home);
   }
 
   /** Opens the sinks and queues every session: there may be findings from the time when no service ran. */
@@ -86,6 +89,32 @@ export class FindingExport {
     if (this.#waiting.has(sessionId)) return;
     this.#waiting.add(sessionId);
     backgroundTimeout(() => this.#queue(sessionId), GATHER_MS);
+  }
+
+  /** Sends findings again, with the state that a person gave them. */
+  sendStates(sessionId: string, ids: readonly string[]): void {
+    this.#inTurn(async () => {
+      const { ledger } = sessionPaths(this.#home, sessionId);
+      const [{ readFindingRowsOf }, { decisionOf }, { readStates }] = await Promise.all([
+        import("../../ledger/read/mod.ts"),
+        import("./decided.ts"),
+        import("./triage.ts"),
+      ]);
+      const [rows, states] = await Promise.all([readFindingRowsOf(ledger, ids), readStates(ledger)]);
+      const sinks = await this.#openSinks();
+      const entry = await this.#sessions.get(sessionId).catch(() => undefined);
+      const made_by = makerOf(entry);
+      for (const row of rows) {
+        const state = states.get(row.finding.finding_id)?.at(-1);
+        sinks.send(row.finding as DetectionFinding, row.event, {
+          decision: await decisionOf(ledger, row),
+          is_update: true,
+          ...(entry && { vm_name: entry.name }),
+          ...(made_by && { made_by }),
+          ...(state && { state }),
+        });
+      }
+    });
   }
 
   /** Activates the sinks that corp and the settings name. Without any, they open with the first finding. */
@@ -146,6 +175,7 @@ export class FindingExport {
       const made_by = makerOf(entry);
       return { ...(entry && { vm_name: entry.name }), ...(made_by && { made_by }) };
     };
+    const exceptionOf = await this.#exceptions.finder();
     const answered: number[] = [];
     for (const number of unanswered) {
       const [row] = await readFindingRows(ledger, number - 1, 1);
@@ -168,7 +198,9 @@ export class FindingExport {
       for (const row of rows) {
         const decision = await decisionOf(ledger, row);
         if (decision.outcome === "ask") unanswered = [...unanswered, row.row].slice(-UNANSWERED_MAX);
-        sinks.send(row.finding as DetectionFinding, row.event, { ...terms, decision });
+        const finding = row.finding as DetectionFinding;
+        const exception = exceptionOf(factsOf(finding, row.event, terms.vm_name))?.id;
+        sinks.send(finding, row.event, { ...terms, decision, ...(exception && { exception }) });
       }
       after = rows.at(-1)!.row;
       await writeAtomic(mark, JSON.stringify({ after, unanswered }));

@@ -16,6 +16,9 @@ import { subjectLine } from "../../policy/decision/mod.ts";
 import type { Decision } from "../../policy/mod.ts";
 import { sessionPaths } from "../../session/mod.ts";
 import { applyAsk, decisionOf } from "./decided.ts";
+import { factsOf, type FindingExceptions } from "./exceptions.ts";
+import { Grouping } from "./grouping.ts";
+import { readStates } from "./triage.ts";
 import type { Sessions } from "./sessions.ts";
 import type { Vm } from "../vm/vm.ts";
 import { basename, dirname } from "node:path";
@@ -163,26 +166,34 @@ export async function listFindings(
   ledger: string,
   sessions: Pick<Sessions, "get">,
   limit?: number,
+  exceptions?: FindingExceptions,
 ): Promise<ListedFinding[]> {
   const findings = await readFindings(ledger, { limit }) as unknown as ListedFinding[];
+  const entry = await sessions.get(basename(dirname(ledger))).catch(() => undefined);
+  const [states, exceptionOf] = await Promise.all([readStates(ledger), exceptions?.finder()]);
+  const grouping = new Grouping();
   const details = new Map<string, Omit<ListedFinding, keyof FindingView>>();
   for (let after = 0, rows = [], remaining = findings.length; remaining > 0; remaining -= rows.length) {
     rows = await readFindingRows(ledger, after, BATCH);
     if (rows.length === 0) break;
     for (const row of rows) {
       const { timestamp_unix_ms, event_type, process } = row.event.common;
-      details.set(row.finding.finding_id, {
+      const finding = row.finding as FindingView;
+      const exception = exceptionOf?.(factsOf(finding, row.event, entry?.name));
+      const state = states.get(finding.finding_id);
+      details.set(finding.finding_id, {
         timestamp_unix_ms,
         event_type,
         subject: subjectLine(row.event),
         decision: await decisionOf(ledger, row),
+        group: grouping.groupOf(finding, row.event),
         ...(process && { process: process.executable }),
+        ...(state && { states: state }),
+        ...(exception && { exception: exception.id }),
       });
     }
     after = rows.at(-1)!.row;
   }
-  if (findings.length === 0) return [];
-  const entry = await sessions.get(basename(dirname(ledger))).catch(() => undefined);
   const made_by = makerOf(entry);
   return findings.map((finding) => ({
     ...finding,

@@ -171,3 +171,26 @@ Deno.test("OCSF: a finding about a process in a container has the container", ()
   assertEquals(record.metadata.profiles, ["host", "container"]);
   assertEquals(of({ id }).actor.process.container, { uid: id });
 });
+
+Deno.test("OCSF: states and exceptions are the finding's status, and no alert", () => {
+  const by = { user: "ann", client: "sbx/1" };
+  const at = "2026-01-01T00:00:00.000Z";
+  const of = (context: RecordContext) => {
+    const { activity_name, status, verdict, comment, is_alert } = ocsf(http("a.example"), context);
+    return [activity_name, status, verdict, comment, is_alert];
+  };
+  const closed = (verdict: "true-positive" | "false-positive" | "accepted") =>
+    of({ is_update: true, state: { status: "closed", verdict, by, at } });
+  assertEquals(of({}), ["Create", "New", undefined, undefined, true]);
+  assertEquals(of({ exception: "mirror" }), ["Create", "Suppressed", undefined, undefined, false]);
+  assertEquals(of({ is_update: true, state: { status: "acknowledged", reason: "I look", by, at } }), [
+    "Update",
+    "In Progress",
+    undefined,
+    "I look",
+    false,
+  ]);
+  assertEquals(closed("true-positive"), ["Close", "Resolved", "True Positive", undefined, false]);
+  assertEquals(closed("false-positive"), ["Close", "Suppressed", "False Positive", undefined, false]);
+  assertEquals(closed("accepted"), ["Close", "Suppressed", "Disregard", undefined, false]);
+});
