@@ -21,7 +21,11 @@ interface Served {
 }
 
 /** Serves one call of the service. */
-export async function serve({ session, jobs, ports, services }: Served, call: Call, caller: Caller): Promise<void> {
+export async function serve(
+  { session, jobs, ports, services }: Served,
+  call: Call,
+  caller: Caller,
+): Promise<void> {
   switch (call.t) {
     case "Watch":
       return await serveWatch(session, caller);

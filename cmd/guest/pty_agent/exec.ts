@@ -59,7 +59,15 @@ export class Executions {
     if (execution) return await execution.adopt();
     const error = "it ended while the host was away";
     const exit_code = EXIT_CANNOT_RUN;
-    await this.#host.send({ t: "ExecExited", id, exit_code, truncated: false, duration_ms: 0, inline: true, error });
+    await this.#host.send({
+      t: "ExecExited",
+      id,
+      exit_code,
+      truncated: false,
+      duration_ms: 0,
+      inline: true,
+      error,
+    });
   }
 
   /** The host leaves for a while: programs go on, and their exit codes are lost. */

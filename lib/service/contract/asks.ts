@@ -5,7 +5,6 @@ import type { AnsweredBy, Ask } from "../../policy/mod.ts";
 import type { Registry } from "../vm/registry.ts";
 import { plain } from "../../base/print/mod.ts";
 import { didYouMean } from "../../base/text/mod.ts";
-import { READ_MS } from "../../policy/ask/mod.ts";
 import { READ_MS, whyLine } from "../../policy/ask/mod.ts";
 import type { Notice } from "../notice.ts";
 
