@@ -40,6 +40,8 @@ wanted() {
   [ -z "${TESTS:-}" ] || echo "openssh-server|is the SSH server of the tests of credentials"
   [ -z "${TESTS:-}" ] || echo "libfaketime|makes the clock of a host jump in tests, as its sleep does"
   [ -z "${TESTS:-}" ] || echo "awscli|is a client of the tests of credentials"
+  [ -z "${TESTS:-}" ] || for package in zsh fish; do echo "$package|is a shell of the tests of completion"; done
+  [ -z "${TESTS:-}" ] || echo "mandoc|checks the manual pages in tests"
   [ -z "${TESTS:-}" ] || echo "umoci|unpacks images beside sbx, in a benchmark"
   # What make test-packages makes and checks packages with.
   [ -z "${PACKAGES:-}" ] || for package in apt-utils gnupg lintian sqv; do

@@ -14,13 +14,15 @@ export class Place implements AsyncDisposable {
   readonly files = new Map<string, Uint8Array>();
   readonly home;
   #server?: Deno.HttpServer;
+  readonly #isOver = Promise.withResolvers<Response>();
 
-  private constructor(readonly dir: string) {
+  private constructor(readonly dir: string, readonly answers: Readonly<Record<string, unknown>>) {
     this.home = home(new Map([["SBX_HOME", dir]]));
   }
 
-  static async make(): Promise<Place> {
-    const place = new Place(await Deno.makeTempDir({ prefix: "sbx-cli-" }));
+  /** @param answers further answers of the service by path; a profile called "hangs" never has one */
+  static async make(answers: Readonly<Record<string, unknown>> = {}): Promise<Place> {
+    const place = new Place(await Deno.makeTempDir({ prefix: "sbx-cli-" }), answers);
     await Deno.mkdir(place.home.runDir);
     place.#server = Deno.serve({ path: place.home.serviceSocket, onListen() {} }, place.#app().fetch);
     return place;
@@ -84,6 +86,8 @@ export class Place implements AsyncDisposable {
       this.bodies.push(json);
       return json;
     };
+    for (const [path, answer] of Object.entries(this.answers)) app.get(path, (c) => c.json(answer as object));
+    app.get("/profiles/hangs/*", () => this.#isOver.promise);
     app.get("/version", (c) => c.json({}));
     app.get("/vms/list", (c) => c.json({ vms: [summary] }));
     app.post("/vms/create", async (c) => c.json({ ...summary, name: (await body(c)).name }));
@@ -221,6 +225,7 @@ export class Place implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     assertEquals((await this.sbx(["stop"])).code, 0);
+    this.#isOver.resolve(new Response(null, { status: 503 }));
     await this.#server?.shutdown();
     await Deno.remove(this.dir, { recursive: true });
   }

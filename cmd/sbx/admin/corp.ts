@@ -25,6 +25,7 @@ export const command: CommandGroup = {
       notes: ["The exit code is 1 if the file is invalid."],
       options: [JSON_OPTION],
       words: { min: 1, max: 1 },
+      completes: ["files"],
       examples: ["sbx corp validate ./corp.toml"],
       run: (args) => validate(args.words[0], args),
     },

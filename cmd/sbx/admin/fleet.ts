@@ -48,6 +48,7 @@ const SIMULATE: Command = {
     JSON_OPTION,
   ],
   words: { min: 0, max: 1 },
+  completes: ["files"],
   examples: [
     "sbx fleet simulate https://releases.example.com/channels.json --over duckdb:///srv/fleet",
     "sbx fleet simulate --over duckdb:///srv/fleet --corp rules.toml --days 30",
@@ -224,6 +225,7 @@ const ASK: Command = {
     JSON_OPTION,
   ],
   words: { min: 0, max: 2 },
+  completes: ["questions", []],
   examples: ["sbx fleet ask", "sbx fleet ask reached-host evil.example.com --over duckdb:///srv/fleet"],
   run: ask,
 };

@@ -51,7 +51,7 @@ export const command: CommandGroup = {
       options: [JSON_OPTION],
       words: { min: 2, max: 2 },
       emptyWords: true,
-      completes: ["settings", []],
+      completes: ["settings", "setting values"],
       examples: [
         "sbx settings set ledger.on_full block",
         "sbx settings set vm.environment.dev.ports 3000,8080",

@@ -10,7 +10,7 @@ export const command: Command = {
     "Its content is listed before it is written. With --session: the VM's logs, and its events without bodies.",
   ],
   options: [
-    { name: "session", value: "ID", about: "id of a session, or name of its VM" },
+    { name: "session", value: "ID", about: "id of a session, or name of its VM", completes: "sessions" },
     { name: "out", value: "FILE", about: "file of the bundle; default sbx-support-DATE.tar.zst" },
     { name: "hide-hosts", about: "replace host names and addresses too" },
     JSON_OPTION,

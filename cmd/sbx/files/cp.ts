@@ -28,7 +28,7 @@ export const command: Command = {
   ],
   options: [JSON_OPTION],
   words: { min: 2, max: 2 },
-  completes: ["vms"],
+  completes: [{ either: ["vm paths", "files"] }],
   examples: [
     "sbx cp notes.txt demo:",
     "sbx cp src demo:project/src",

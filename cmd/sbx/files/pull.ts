@@ -29,7 +29,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: Infinity },
-  completes: ["vms"],
+  completes: ["vms", []],
   examples: ["sbx pull demo", "sbx pull demo src/main.c --branch fix", "sbx pull demo web"],
   async run(args) {
     const [name, ...paths] = args.words;

@@ -16,7 +16,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 2, max: 2 },
-  completes: ["vms"],
+  completes: ["folders", "vms"],
   examples: [
     "sbx push . demo",
     "sbx push ~/project demo --to /workspace/project",

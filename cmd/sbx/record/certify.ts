@@ -40,7 +40,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 0, max: 1 },
-  completes: ["sessions"],
+  completes: [{ either: ["sessions", "files"] }],
   examples: [
     "sbx certify demo --out demo.cert.json",
     "sbx certify --public-key --out machine.pem",

@@ -13,7 +13,7 @@ export const command: Command = {
   notes: ["docs/guides/queries.md has the views, their columns and questions to begin with."],
   options: [JSON_OPTION],
   words: { min: 2, max: 2 },
-  completes: ["vms"],
+  completes: [{ either: ["sessions", "files"] }, []],
   examples: [
     "sbx sql demo 'SELECT host, count(*) FROM net_events GROUP BY host'",
     `sbx sql demo "SELECT name, sql FROM sqlite_master WHERE type = 'view'"`,

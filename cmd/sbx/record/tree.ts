@@ -23,7 +23,7 @@ export const command: Command = {
   ],
   options: [JSON_OPTION],
   words: { min: 1, max: 1 },
-  completes: ["vms"],
+  completes: [{ either: ["sessions", "files"] }],
   examples: ["sbx tree demo", "sbx tree demo --json"],
   async run(args) {
     const builder = new ProcessTreeBuilder();

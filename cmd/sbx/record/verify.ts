@@ -28,7 +28,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
-  completes: ["sessions"],
+  completes: [{ either: ["sessions", "files"] }],
   examples: [
     "sbx verify demo",
     "sbx verify 0d9f4a1e-8f5c-4d57-9e6b-1f2a3b4c5d6e",

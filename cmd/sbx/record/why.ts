@@ -25,7 +25,7 @@ export const command: Command = {
   ],
   options: [JSON_OPTION],
   words: { min: 1, max: 2 },
-  completes: ["refused events", "sessions"],
+  completes: ["events", "sessions"],
   examples: ["sbx why 3f2a90c1d7e4", "sbx why 3f2a90c1d7e4 demo --json"],
   async run(args) {
     const [id, session] = args.words;

@@ -41,6 +41,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: 100 },
+  completes: ["files"],
   examples: ["sbx hunt exfiltration.yaml", "sbx hunt exfiltration.yaml --over duckdb:///srv/fleet --fail"],
   run,
 };

@@ -29,7 +29,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: 1000 },
-  completes: ["vms"],
+  completes: [{ either: ["sessions", "files"] }],
   examples: ["sbx lab demo --pack new.yaml --baseline live", "sbx lab demo --rules rules.toml --json"],
   async run(args) {
     const [{ runLab }, { loadPack }] = await Promise.all([

@@ -47,7 +47,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: 1000 },
-  completes: ["vms"],
+  completes: [{ either: ["sessions", "files"] }],
   examples: [
     "sbx learn demo",
     "sbx learn demo --minimise --save demo-least",

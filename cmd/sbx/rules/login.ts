@@ -7,9 +7,12 @@ import { connect } from "../connect.ts";
 import { table, usageError } from "../output.ts";
 import { readSecret } from "./secret.ts";
 
+/** Subscriptions that sbx logs in to. */
+export const LOGINS = ["claude", "codex", "gemini", "copilot"];
+
 export const command: Command = {
   name: "login",
-  usage: "[claude|codex|gemini|copilot] [--label TEXT] [--device] [--no-browser] [--json]",
+  usage: `[${LOGINS.join("|")}] [--label TEXT] [--device] [--no-browser] [--json]`,
   summary: "log in to a subscription, for VMs; alone: list the logins",
   notes: [
     "The tokens stay in the credential store of this host; VMs get refs, and agents in them are logged in.",
@@ -22,6 +25,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 0, max: 1 },
+  completes: [LOGINS],
   examples: ["sbx login", "sbx login claude", "sbx login copilot --device"],
   run,
 };

@@ -3,16 +3,18 @@ import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/arg
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
+import { LOGINS } from "./login.ts";
 
 export const command: Command = {
   name: "logout",
-  usage: "claude|codex|gemini|copilot [--label TEXT] [--json]",
+  usage: `${LOGINS.join("|")} [--label TEXT] [--json]`,
   summary: "forget the login of a subscription",
   notes: [
     "Requests that use it end at once. The provider is not notified: its own page ends the session there.",
   ],
   options: [{ name: "label", value: "TEXT", about: "the login with this label" }, JSON_OPTION],
   words: { min: 1, max: 1 },
+  completes: [LOGINS],
   examples: ["sbx logout claude"],
   run,
 };

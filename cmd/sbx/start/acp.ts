@@ -58,7 +58,7 @@ export const command: Command = {
     { name: "live", about: "give the VM the folder itself, read-write, with masks (docs/guides/live.md)" },
   ],
   words: { min: 1, max: 2 },
-  completes: ["agents", []],
+  completes: ["agents", "folders"],
   failure: SBX_FAILED,
   examples: ["sbx acp claude", "sbx acp opencode ~/project --files read"],
   async run(args) {

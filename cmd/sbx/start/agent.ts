@@ -89,7 +89,7 @@ const RUN: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: 2 },
-  completes: ["agents", []],
+  completes: ["agents", "folders"],
   program: true,
   failure: SBX_FAILED,
   examples: [

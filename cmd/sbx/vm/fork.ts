@@ -26,7 +26,7 @@ export const command: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: 2 },
-  completes: ["vms"],
+  completes: ["vms", []],
   examples: ["sbx fork demo", "sbx fork demo try -n 3"],
   async run(args) {
     const [name, newName] = args.words;

@@ -12,7 +12,7 @@ export const command: Command = {
   summary: "forward a port like sbx port, and open it in the browser",
   options: [],
   words: { min: 2, max: 2 },
-  completes: ["vms"],
+  completes: ["vms", []],
   examples: ["sbx open demo 5173"],
   async run({ words: [name, port] }) {
     const guest_port = Number(port);

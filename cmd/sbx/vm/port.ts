@@ -15,7 +15,7 @@ export const command: Command = {
   ],
   options: [{ name: "remove", about: "close the port, with its connections" }, JSON_OPTION],
   words: { min: 1, max: 2 },
-  completes: ["vms"],
+  completes: ["vms", []],
   examples: ["sbx port demo 5173", "sbx port demo 5173:8080", "sbx port demo", "sbx port demo 5173 --remove"],
   async run(args) {
     const [name, spec] = args.words;

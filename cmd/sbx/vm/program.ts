@@ -35,7 +35,12 @@ export const PROGRAM_OPTIONS: Option[] = [
     value: "SECONDS",
     about: `kill the program after SECONDS; the exit code is ${TIMED_OUT}`,
   },
-  { name: "cwd", value: "DIR", about: "working directory in the VM; default the image's, or /workspace" },
+  {
+    name: "cwd",
+    value: "DIR",
+    about: "working directory in the VM; default the image's, or /workspace",
+    completes: [],
+  },
   {
     name: "user",
     short: "u",

@@ -11,7 +11,7 @@ export const command: Command = {
   notes: ["Its programs keep running. NEW renames it."],
   options: [JSON_OPTION],
   words: { min: 1, max: 2 },
-  completes: ["vms"],
+  completes: ["vms", []],
   examples: ["sbx save vm-1", "sbx save vm-1 dev"],
   async run(args) {
     const [name, newName] = args.words;

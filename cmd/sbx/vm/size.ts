@@ -5,7 +5,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 /** Units by their first letter, in `MiB`. */
 const UNITS: Readonly<Record<string, number>> = { m: 1, g: 1024, t: 1024 * 1024 };
 
-/** What an option with a size takes. */
+/** Bounds and units of an option with a size. */
 export interface SizeRule {
   /** without dashes */
   option: string;

@@ -1,9 +1,10 @@
 /** Declarations of commands, and the arguments of their calls. */
 import { SbxError } from "../error/mod.ts";
 
-/** Words that only the service knows, for completion. */
+/** Words that are looked up for completion, where they are: in the service, or in files of the home. */
 export type Lookup =
   | "vms"
+  | "vm paths"
   | "deleted vms"
   | "jobs"
   | "running jobs"
@@ -14,11 +15,21 @@ export type Lookup =
   | "credentials"
   | "providers"
   | "sessions"
-  | "refused events"
+  | "events"
   | "agents"
-  | "asks";
-/** Words that the shell offers: a list, or a lookup. */
-export type Completion = Lookup | readonly string[];
+  | "asks"
+  | "images"
+  | "labels"
+  | "setting values"
+  | "mcp servers"
+  | "mcp tools"
+  | "packs"
+  | "rule changes"
+  | "questions";
+/** Paths of this machine, which the shell completes itself. */
+export type Paths = "files" | "folders";
+/** Words that the shell offers: a list, a lookup, paths, or more than one of them. */
+export type Completion = Lookup | Paths | readonly string[] | { either: readonly (Lookup | Paths)[] };
 
 /** An option of a command. */
 export interface Option {
@@ -33,7 +44,7 @@ export interface Option {
   about: string;
   /** the only values; others are refused, and the shell offers these */
   choices?: readonly string[];
-  /** values that the shell offers */
+  /** values that the shell offers; absent: by the placeholder, such as `FILE` */
   completes?: Completion;
 }
 

@@ -13,6 +13,7 @@ export {
   lastWordOf,
   type Lookup,
   type Option,
+  type Paths,
   sinceOf,
   usageError,
 } from "./command.ts";

@@ -3,6 +3,7 @@
  * store, renewed once for all processes.
  */
 import { ignore, SbxError } from "../../base/error/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import type { StoredEntry, SubscriptionTerms } from "../entry.ts";
 import { exclusively } from "../login.ts";
 import { type Definition, DEFINITIONS, type OauthFacts, type Provider } from "../provider.ts";
@@ -61,7 +62,11 @@ export class Subscriptions {
     const found = this.#providers.get(login);
     if (found) return found;
     throw new SbxError("login.unknown", `sbx has no login "${login}"`, {
-      hint: `logins are ${[...this.#providers.keys()].join(", ")}`,
+      hint: [
+        didYouMean(login, this.#providers.keys()),
+        `logins are ${[...this.#providers.keys()].join(", ")}`,
+      ]
+        .filter(Boolean).join(" "),
     });
   }
 

@@ -16,7 +16,9 @@ async function words(...typed: string[]): Promise<string[]> {
       args: ["run", "-A", "--quiet", fromRoot("main.ts"), "completions", "words", "--", ...typed],
       env: { SBX_HOME: home },
     }).output();
-    return new TextDecoder().decode(stdout).split("\n").filter(Boolean).map((line) => line.split("\t")[0]);
+    return new TextDecoder().decode(stdout).split("\n").filter(Boolean).map((line) =>
+      line.replace(/(?<=.)\t.*/, "")
+    );
   } finally {
     await Deno.remove(home, { recursive: true });
   }
@@ -36,7 +38,16 @@ Deno.test("completions: commands, options, their values and words, in the order 
       [["agent", "run", "--prompt", "c"], []],
       [["agent", "claude", "--det"], ["--detach"]],
       [["rm", "--js"], ["--json"]],
-      [["exec", "demo", "--", "v"], []],
+      [["exec", "demo", "--", "v"], ["\tfiles"]],
+      [["run", "--cwd", "/"], []],
+      [["hunt", "--over", ""], []],
+      [["hunt", "x"], ["\tfiles"]],
+      [["agent", "claude", ""], ["\tfolders"]],
+      [["events", "demo", "--family", "h"], ["http"]],
+      [["settings", "set", "app.notifications", ""], ["true", "false"]],
+      [["settings", "set", "ledger.on_full", ""], ["pause", "block"]],
+      [["login", "g"], ["gemini"]],
+      [["--host", ""], []],
       [["exec", ""], []],
       [["nothing", ""], []],
     ]
@@ -51,12 +62,12 @@ Deno.test("completions: each script asks for the words that were typed, and show
         args: [
           "--norc",
           "-c",
-          `sbx() { printf '%s\\tabout\\n' "$*" two; }\n${script}\nCOMP_WORDS=(sbx exec 'a b' '' more); COMP_CWORD=3
-           _sbx; printf '%s\\n' "\${COMPREPLY[@]}"`,
+          `sbx() { printf '%s\\tabout\\n' "$*" two; }\n${script}\nCOMP_WORDS=(sbx exec a:b 't' more); COMP_CWORD=3
+           COMP_LINE='sbx exec a:b t more'; COMP_POINT=14; _sbx; printf '%s\\n' "\${COMPREPLY[@]}"`,
         ],
       });
       assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
-      assertEquals(new TextDecoder().decode(stdout), "completions words -- exec a b \ntwo\n");
+      assertEquals(new TextDecoder().decode(stdout), "completions\\ words\\ --\\ exec\\ a:b\\ t\ntwo\n");
     }
   }
   await assertRejects(
