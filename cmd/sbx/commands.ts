@@ -118,6 +118,8 @@ export const ALIASES: ReadonlyMap<string, string> = new Map([
   ["ls", "list"],
   ["ps", "list"],
   ["rm", "delete"],
+  ["remove", "delete"],
+  ["log", "logs"],
   ["ssh", "shell"],
 ]);
 

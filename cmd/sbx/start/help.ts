@@ -23,7 +23,7 @@ export const command: Command = {
 
 const TITLE = "sbx COMMAND: isolated VMs for AI agents, and a record of their actions";
 const END = `sbx COMMAND --help shows the options of a command. ${UTC_NOTE}
-Also: sbx ls or ps (list), rm (delete), ssh (shell).
+Also: sbx ls or ps (list), rm or remove (delete), ssh (shell), log (logs).
 sbx --host ssh://NAME COMMAND uses another machine (docs/guides/remote.md).
 Start with: sbx run -- uname -a`;
 
