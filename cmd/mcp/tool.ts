@@ -133,6 +133,7 @@ const TOOL_OF: [RegExp, string][] = [
   [/\bsbx why ([0-9a-f]{12})\b/g, "`why` with event_id $1"],
   [/\bsbx jobs logs(?: --follow)? ([0-9a-f]{8})\b/g, "`job_logs` with job $1"],
   [/\bsbx jobs stop ID\b/g, "`stop_job`"],
+  [/\bsbx services\b(?! [a-z]+ [A-Z])/g, "`jobs`"],
   [/\bsbx jobs\b(?! [a-z]+ [0-9a-f])/g, "`jobs`"],
   [/\bsbx port NAME (?:PORT|\d+) --remove\b/g, "`close_port`"],
   [/\bsbx port NAME\b(?! [A-Z\d])/g, "`ports`"],

@@ -14,7 +14,7 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   info: "show the details of a VM",
   exec: "run a program in a running VM",
   shell: "open a terminal in a running VM; ctrl-] detaches",
-  jobs: "list, watch and end services and programs that sbx exec --detach started",
+  jobs: "list, watch and end services and detached programs",
   services: "list, start, stop and restart the services of VMs",
   port: "forward a port of 127.0.0.1 to a VM; without PORT, list them",
   devcontainer: "list or run the commands of a VM's devcontainer.json",

@@ -241,7 +241,7 @@ export class Session {
     return (await link.exec(call, NO_STREAMS)).error === undefined;
   }
 
-  /** Reports the services that have failed, and states those that are new. */
+  /** Reports the services that have failed, and states each new one. */
   async servicesFailed(failed: NonNullable<MachineInfo["failed_services"]>): Promise<void> {
     const before = this.info.failed_services ?? [];
     this.#report.set({ failed_services: failed.length > 0 ? failed : undefined });

@@ -84,7 +84,7 @@ export const JOB_TOOLS: Tool[] = [
     title: "Start, stop or restart a service of a VM",
     description:
       "Services are programs that the VM's profile starts with it, in order, and again when they end. `jobs` lists them, with " +
-      "`service` (name, state, restarts, last exit code), and `job_logs` reads their output. One that was stopped starts with " +
+      "name, state, restarts and last exit code in its field service, and `job_logs` reads their output. One that was stopped starts with " +
       "the VM's next start; one in state Failed is started again only by this.",
     input: z.strictObject({
       vm,

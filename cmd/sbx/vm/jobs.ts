@@ -22,7 +22,7 @@ const CODE_NOTE = `The exit code is the job's once it has ended; 0 before, ${SBX
 
 export const command: CommandGroup = {
   name: "jobs",
-  summary: "list, watch and end services and programs that sbx exec --detach started",
+  summary: "list, watch and end services and detached programs",
   notes: ["sbx jobs [NAME] lists them: of one VM, or of all."],
   fallback: "list",
   subcommands: [

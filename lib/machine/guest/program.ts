@@ -102,7 +102,7 @@ export class Programs {
     this.#answerMs = answerMs;
   }
 
-  /** Programs with waiters, but kept ones: those are no use of the guest. */
+  /** Programs with waiters, but kept ones, which are no use of the guest. */
   get count(): number {
     return this.#pending.values().filter(({ kept }) => !kept).toArray().length;
   }

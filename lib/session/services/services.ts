@@ -57,7 +57,7 @@ export class Services {
   }
 
   /**
-   * Starts, ends or restarts one service. It is started also while those before it are not ready: it waits for them.
+   * Starts, ends or restarts one service. One before it that is not ready is waited for.
    *
    * @throws {SbxError} `service.not_found`
    */

@@ -28,6 +28,7 @@ const TOUCHES: [string, string, Record<string, unknown>][] = [
   ["jobs", "vm", {}],
   ["job_logs", "vm", { job: "3f2a90c1" }],
   ["stop_job", "vm", { job: "3f2a90c1" }],
+  ["control_service", "vm", { service: "db", action: "stop" }],
   ["ports", "vm", {}],
   ["open_port", "vm", { guest_port: 8123 }],
   ["close_port", "vm", { guest_port: 8123 }],
