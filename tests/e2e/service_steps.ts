@@ -80,9 +80,11 @@ export async function serviceSteps(t: Deno.TestContext, sbx: Sbx): Promise<void>
     assertStringIncludes(stderr, 'no service "nope"');
   });
 
-  await t.step(
-    "a service goes on over a fork and a suspension of its VM, watched again afterwards",
-    async () => {
+  const { features } = JSON.parse(await sbx.ok("info", "dev", "--json"));
+  await t.step({
+    name: "a service goes on over a fork and a suspension of its VM, watched again afterwards",
+    ignore: !features.live_fork || !features.save_state,
+    async fn() {
       const before = await pids();
       await sbx.ok("fork", "dev", "copy");
       const inCopy = await sbx.ok("exec", "copy", "--", "pgrep", "-f", "http.server.*812[3]");
@@ -96,7 +98,7 @@ export async function serviceSteps(t: Deno.TestContext, sbx: Sbx): Promise<void>
       await sbx.ok("exec", "dev", "--", "pkill", "-9", "-f", "http.server.*812[3]");
       await ready("web", 1);
     },
-  );
+  });
 
   await t.step("a stop and a start of the VM start them again", async () => {
     const { id } = await service("web");
