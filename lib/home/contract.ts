@@ -144,6 +144,7 @@ export interface ContractSources {
  * Makes a contract and checks it.
  *
  * @param services of the host that the VM gets, of the profile's; default all
+ * @param project rules of the folder's project file
  * @throws {SbxError} `policy.invalid`, `policy.not_found`, `corp.closed`: a VM does not start without its rules;
  * `host.no_service`: the profile does not name it, or services are switched off
  */
@@ -151,6 +152,7 @@ export async function makeContract(
   { settings, corp, detections }: ContractSources,
   profile: Profile,
   services?: readonly string[],
+  project?: Contract["project"],
 ): Promise<Contract> {
   const hostServices = hostServicesOf(settings, profile, services);
   const [profileTerms, corpTerms, detection] = await Promise.all([
@@ -164,6 +166,7 @@ export async function makeContract(
     detection,
     profile: profileTerms,
     corp: corpTerms,
+    ...(project && { project }),
     network: { ...networkOf(settings), ...hostServices },
     ledger: ledgerOf(settings, corp),
     snapshots: {
@@ -336,12 +339,12 @@ export function corpFiles({ file, path }: CorpConfig): string[] {
  * @throws {SbxError} `policy.invalid`
  */
 export async function requireGood(
-  { corp, profile }: RuleLayers,
+  { corp, profile, project }: RuleLayers,
 ): Promise<void> {
   // A VM without rules of its own has the built-in ones, which need no check.
-  if (corp.rules.length + profile.rules.length === 0) return;
+  if (corp.rules.length + profile.rules.length + (project?.length ?? 0) === 0) return;
   const { compileLayers } = await import("../policy/mod.ts");
-  compileLayers({ corp, profile });
+  compileLayers({ corp, profile, project });
 }
 
 /** Settings of the network of VMs; the service itself uses its proxy and authorities too. */

@@ -201,9 +201,9 @@ export class Enforcement {
 
   /** Activates a contract's rules and detections, with the access that people have allowed meanwhile. */
   #apply(contract: Contract): void {
-    const { corp, profile } = contract;
+    const { corp, profile, project } = contract;
     const rules = [...profile.rules, ...this.#access.rules];
-    this.gate.use(compileLayers({ corp, profile: { rules } }), detectionsOf(contract), {
+    this.gate.use(compileLayers({ corp, profile: { rules }, project }), detectionsOf(contract), {
       exportRoutes: exportRoutesOf(contract),
       profileRevision: profile.revision,
     });

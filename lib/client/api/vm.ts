@@ -9,6 +9,7 @@ import {
   VM_RAM_GB_MAX,
   VM_SCRATCH_DISK_GB_MAX,
 } from "../../config/profile/mod.ts";
+import { NarrowingRules } from "../../policy/author/schema.ts";
 import { DevcontainerSettings } from "../../release/environment/schema.ts";
 import { CredentialLabel, ProviderId } from "./credential.ts";
 import { answers, body, VmParam } from "./common.ts";
@@ -139,6 +140,9 @@ export const CreateRequest = z.strictObject({
     "settings of a devcontainer.json for programs; a copy has its source's",
   ),
   credentials: CredentialLabels.optional(),
+  project: NarrowingRules.optional().describe(
+    "rules of the folder's project file, which can only take away; a copy has its source's",
+  ),
 }).openapi("VmCreate");
 export type CreateRequest = z.infer<typeof CreateRequest>;
 

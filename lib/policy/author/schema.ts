@@ -88,6 +88,8 @@ export const FullRuleSchema = z.strictObject({
   enabled: z.boolean(),
   id: z.string(),
   layer: z.enum(LAYERS),
+  /** of a project file: a block, or an ask that holds where another rule allows the event */
+  narrows: z.literal(true).optional(),
   name: z.string(),
   priority: z.int(),
   file: z.string().optional(),
@@ -97,6 +99,25 @@ export const FullRuleSchema = z.strictObject({
   match_line: z.int().optional(),
 });
 export type Rule = z.infer<typeof FullRuleSchema>;
+
+/** Most rules of a project file, and most characters of a match there (docs/design/contracts/14-limits.md §14). */
+const NARROWING_MAX = 64, NARROWING_MATCH_MAX = 2048;
+
+/** One rule of a project file, which comes with a repository: it can only take away. */
+export const NarrowingRule = z.strictObject({
+  name: z.string().min(1).max(200).optional(),
+  action: z.enum(["block", "ask"]),
+  match: z.string().min(1).max(NARROWING_MATCH_MAX),
+  reason: z.string().max(1000).optional(),
+});
+
+/** Rules of a project file in order, as a VM is given them. */
+export const NarrowingRules = z.array(z.strictObject({
+  ...NarrowingRule.shape,
+  id: z.string().regex(RULE_ID).max(100),
+  line: z.int().positive().optional().describe("of its table in the file"),
+})).max(NARROWING_MAX);
+export type NarrowingRules = z.infer<typeof NarrowingRules>;
 
 const Rules = z.record(
   z.string().regex(RULE_ID, "rule ids may contain letters, digits, _ . and -, and do not begin with guard-"),

@@ -19,6 +19,8 @@ import {
   restrictsGuest,
 } from "./guest.ts";
 import { PassthroughGuard, PrivateAddressGuard, readsPart } from "./guard.ts";
+import type { NarrowingRules } from "../author/schema.ts";
+import { narrowing } from "./narrow.ts";
 import { compareRules, DEFAULT_RULES, type Rule, ruleLabel } from "./rule.ts";
 import { Run } from "./run.ts";
 import { lenientReadings } from "../../base/url/mod.ts";
@@ -134,10 +136,10 @@ export class Policy {
     const run = new Run(index, event, appliesRewrites ? "all" : "without-rewrites", ...guards);
     let evaluation = run.evaluation(explain ? this.rules : undefined);
     for (const reading of otherReadings(event)) {
-      const restricting = new Run(index, reading, "restrictions", ...guards);
+      const restricting = new Run(index, reading, "restrictions", ...guards, run.order);
       const found = restricting.evaluation();
       evaluation = withFindings(evaluation, found);
-      if (restricting.order < run.order) evaluation = withRestriction(evaluation, found);
+      if (restricting.isDecided) evaluation = withRestriction(evaluation, found);
     }
     return evaluation;
   }
@@ -195,13 +197,15 @@ export function compilePolicy(
 export interface RuleLayers {
   corp: { rules: readonly Rule[] };
   profile: { rules: readonly Rule[] };
+  /** of the folder that the VM works on; they can only take away */
+  project?: NarrowingRules;
 }
 
-/** Compiles the rules of both layers; a default rule of corp replaces the profile's with the same id. @throws {SbxError} `policy.invalid` */
-export function compileLayers({ corp, profile }: RuleLayers): Policy {
+/** Compiles the rules of all layers; a default rule of corp replaces the profile's with the same id. @throws {SbxError} `policy.invalid` */
+export function compileLayers({ corp, profile, project = [] }: RuleLayers): Policy {
   const corpDefaults = new Set(corp.rules.filter(({ layer }) => layer === "default").map(({ id }) => id));
   const profileRules = profile.rules.filter(({ layer, id }) => layer !== "default" || !corpDefaults.has(id));
-  return compilePolicy([...corp.rules, ...profileRules], corp.rules);
+  return compilePolicy([...corp.rules, ...narrowing(project), ...profileRules], corp.rules);
 }
 
 /** Rules of two layers may have one id. */

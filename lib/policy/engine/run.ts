@@ -41,8 +41,13 @@ export class Run {
   readonly #failures: RuleFailure[] = [];
   #evaluated = 0;
   #decider?: CompiledRule;
-  /** first ask that does not name a private address of the event: it holds where a later rule allows that address */
+  /**
+   * First ask that holds only where a later rule allows the event: of a project file, or one that does not name a private
+   * address of the event
+   */
   #openAsk?: CompiledRule;
+  /** place of the rule that decided before {@linkcode #openAsk} */
+  #order: number;
   /** reason of a decision by a rule that failed */
   #failure?: string;
   /** message of the last failure, without the rule's place, which is not for guests */
@@ -57,12 +62,16 @@ export class Run {
     readonly pass: Pass,
     readonly passthrough: PassthroughGuard,
     readonly privateAddresses: PrivateAddressGuard,
+    /** of `restrictions`: place of the rule that decided on the event as it is */
+    readonly before = Infinity,
   ) {
     this.#flat = new FlatEvent(event);
     this.#rewritten = event;
     this.#evaluate(index.find(event), index.always);
     this.#protocol = this.#decider?.rule.protocol;
-    if (this.#decider?.rule.action === "allow" && this.#openAsk) {
+    this.#order = this.#decider?.order ?? Infinity;
+    if (this.pass === "restrictions") this.#decider ??= this.#openAsk;
+    else if (this.#decider?.rule.action === "allow" && this.#openAsk) {
       // The allow opens the address, and holds the connection to its protocol.
       this.#protocol ??= this.#openAsk.rule.protocol;
       this.#decider = this.#openAsk;
@@ -71,7 +80,12 @@ export class Run {
 
   /** Place of the deciding rule in the order of evaluation. */
   get order(): number {
-    return this.#decider?.order ?? Infinity;
+    return this.#order;
+  }
+
+  /** A rule decided. */
+  get isDecided(): boolean {
+    return this.#decider !== undefined;
   }
 
   /** Evaluates two ordered lists as one merged list. */
@@ -88,8 +102,8 @@ export class Run {
     }
   }
 
-  #counts({ rule: { action } }: CompiledRule): boolean {
-    return this.pass !== "restrictions" || action === "block" || action === "ask";
+  #counts({ rule: { action }, order }: CompiledRule): boolean {
+    return this.pass !== "restrictions" || order < this.before && (action === "block" || action === "ask");
   }
 
   #decide(next: CompiledRule): void {
@@ -104,9 +118,11 @@ export class Run {
     if (next.rule.detection_level) this.#addFinding(next);
     const { action } = next.rule;
     if (action === "rewrite") this.#rewrite(next);
+    // It may not take the place of a later block.
+    else if (action === "ask" && next.rule.narrows) this.#openAsk ??= next;
     else if (overlooksCommand(next, this.event)) this.#unmatched.push(next);
     else if (action === "block" || !this.privateAddresses.overlooks(next, this.event)) this.#decider = next;
-    else if (action === "ask") this.#openAsk ??= next;
+    else if (action === "ask" && this.pass !== "restrictions") this.#openAsk ??= next;
   }
 
   #matches({ program, rule }: CompiledRule): boolean {
@@ -326,6 +342,7 @@ function remedyFor(
   if (decision === "ask") return "approve it: sbx asks lists pending asks";
   if (rule.layer === "corp") return "only your administrator can change corp rules";
   const place = rule.file ? `${rule.file}:${rule.line}` : `rule "${rule.id}"`;
+  if (decider?.narrows) return `change ${place} of the folder, for a new VM`;
   if (failed) return `correct ${place}`;
   if (decider?.layer === "profile" && decider.priority <= PRIORITY_DEFAULT.profile) {
     return `change ${place}, or set enabled = false there`;

@@ -121,7 +121,7 @@ export async function makeBoot(
   const valueOf = (resource: Resource, requestValue?: number) =>
     resourceOf(resource, settings, profile, requestValue);
   await new Rules(home, corp).noticeFile(profile);
-  const contract = await makeContract(sources, profile, request.host_services);
+  const contract = await makeContract(sources, profile, request.host_services, request.project);
   const granted = grantOf(contract, request.credentials);
   const [trust, refs] = await Promise.all([
     guestTrust(home),
@@ -374,6 +374,7 @@ export const VmRequest = z.strictObject({
   env: EnvSchema,
   host_services: CreateRequest.shape.host_services,
   credentials: CreateRequest.shape.credentials,
+  project: CreateRequest.shape.project,
   image: CreateRequest.shape.image,
   environment: z.string().optional().describe("key of the environment that is the VM's"),
   before: z.strictObject({

@@ -172,7 +172,7 @@ export class VmMaker {
   /** The values of a request, over the source request's; secrets are replaced by refs. */
   async #completeRequest(
     id: string,
-    { cpus, ram_mb, arch, env, image, host_services, credentials }: CreateRequest,
+    { cpus, ram_mb, arch, env, image, host_services, credentials, project }: CreateRequest,
     source: Vm | undefined,
   ): Promise<VmRequest> {
     const base = source && await readRequest(source.paths, source.record);
@@ -186,6 +186,7 @@ export class VmMaker {
       environment: base?.environment,
       before: base?.before,
       credentials: credentials ?? base?.credentials,
+      project: project ?? base?.project,
       env: await withoutSecrets(this.#home, id, { ...base?.env, ...env }),
     };
   }

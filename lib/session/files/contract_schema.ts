@@ -14,6 +14,8 @@ import { NAMED_CLASSES } from "../../event/mod.ts";
 import { EXPORT_ROUTES } from "../../detection/mod.ts";
 import { CompiledSchema } from "../../detection/schema.ts";
 import { FullRuleSchema } from "../../policy/author/schema.ts";
+import { IrSchema } from "../../detection/ir/schema.ts";
+import { FullRuleSchema, NarrowingRules } from "../../policy/author/schema.ts";
 // Past mod.ts, which reads profiles: a VM's process reads none.
 import { CorpMcpServers, McpServers } from "../../config/profile/mcp/schema.ts";
 import { Services } from "../../config/profile/services/schema.ts";
@@ -57,6 +59,8 @@ export const Contract = z.strictObject({
     /** programs that run as long as the VM does; absent: none */
     services: Services.optional(),
   }),
+  /** rules of the project file that came with the folder; absent: none */
+  project: NarrowingRules.optional(),
   /** corp as it is now */
   corp: z.strictObject({
     ...layer,
