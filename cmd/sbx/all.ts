@@ -37,6 +37,7 @@ import "./files/pull.ts";
 import "./files/cp.ts";
 import "./files/snapshots.ts";
 import "./files/undo.ts";
+import "./files/project.ts";
 import "./record/events.ts";
 import "./record/timeline.ts";
 import "./record/tree.ts";

@@ -47,7 +47,7 @@ export const TOPICS: readonly Topic[] = [
   {
     title: "Files and work",
     folder: "files",
-    commands: ["push", "diff", "review", "pull", "cp", "snapshots", "undo"],
+    commands: ["push", "diff", "review", "pull", "cp", "snapshots", "undo", "project"],
   },
   {
     title: "Record",

@@ -50,6 +50,7 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   sql: "query a session's record in SQL, read-only",
   verify: "verify the record of a session",
   certify: "sign a certificate of a session, or verify one offline",
+  project: "show and approve the .sbx.toml of a folder",
   asks: "list the events that wait for a person to allow or deny them",
   allow: "allow a waiting event, or with --for similar ones too",
   deny: "deny a waiting event, or with --for similar ones too",

@@ -9,6 +9,7 @@ import { sourcesOf } from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
 import { BRING_OPTIONS } from "../files/repository.ts";
+import { PROJECT_OPTION } from "../files/project_file.ts";
 import { credentialsOf, DISK_OPTION, SIZE_OPTIONS } from "../vm/new_vm.ts";
 import { parseEnv, SBX_FAILED } from "../vm/program.ts";
 import { requireImage } from "../vm/profile_image.ts";
@@ -55,6 +56,7 @@ export const command: Command = {
     },
     { name: "build", about: "build the agent's image if it is missing; the editor waits for minutes" },
     ...BRING_OPTIONS,
+    PROJECT_OPTION,
     { name: "live", about: "give the VM the folder itself, read-write, with masks (docs/guides/live.md)" },
   ],
   words: { min: 1, max: 2 },

@@ -33,6 +33,7 @@ import { connect } from "../connect.ts";
 import { table, usageError } from "../output.ts";
 import { parseEnv, SBX_FAILED } from "../vm/program.ts";
 import { BRING_OPTIONS, keepState } from "../files/repository.ts";
+import { PROJECT_OPTION } from "../files/project_file.ts";
 import { attachJob } from "../vm/jobs.ts";
 import { requireImage } from "../vm/profile_image.ts";
 import { DISK_OPTION, SIZE_OPTIONS } from "../vm/new_vm.ts";
@@ -85,6 +86,7 @@ const RUN: Command = {
     { name: "build", about: "build the agent's image without a question if it is missing" },
     ...BRING_OPTIONS,
     ...SETUP_OPTIONS,
+    PROJECT_OPTION,
     { name: "live", about: "give the VM the folder itself, read-write, with masks (docs/guides/live.md)" },
     JSON_OPTION,
   ],

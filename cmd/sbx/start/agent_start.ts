@@ -23,6 +23,7 @@ import {
 } from "../../../lib/config/profile/mod.ts";
 import { completeVm, diskOf, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
 import { notesOf } from "./agent_notes.ts";
+import { fromProjects } from "../files/project_file.ts";
 import { bringFolder, bringLiveFolder, formatBrought, formatLive, VmGuest } from "../files/repository.ts";
 import { type ChosenSetup, putSetup } from "./agent_setup_put.ts";
 
@@ -150,15 +151,17 @@ export async function createVm(
 ): Promise<AgentVm> {
   const name = what.name ?? args.text("name") ?? await freeName(client, profile.id, dir);
   const { cpus, ram_mb } = sizeOf(args);
+  const asked = await fromProjects([dir], args);
   const json = {
     name,
     profile_id: profile.id,
-    cpus,
-    ram_mb,
+    cpus: cpus ?? asked.cpus,
+    ram_mb: ram_mb ?? asked.ram_mb,
     persistent: true,
     agent: profile.id,
-    disk_gb: diskOf(args),
-    env: { ...profile.agent.env, ...env },
+    disk_gb: diskOf(args) ?? asked.disk_gb,
+    env: { ...asked.env, ...profile.agent.env, ...env },
+    ...asked.project && { project: asked.project },
     ...services && { host_services: services },
     ...credentials && { credentials },
     ...args.has("live") && { live: { dir: resolve(dir), with_secrets: args.has("with-secrets") } },

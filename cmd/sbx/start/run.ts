@@ -28,6 +28,7 @@ import {
   formatPulled,
   FROM_DIR_OPTIONS,
 } from "../files/repository.ts";
+import { fromProjects, PROJECT_OPTION } from "../files/project_file.ts";
 import { formatEvents } from "../record/events.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
@@ -51,8 +52,10 @@ async function runInFolder(
   vm: CreateRequest,
   program: ExecRequest,
 ): Promise<number> {
+  const asked = await fromProjects([dir], args);
+  const given = Object.fromEntries(Object.entries(vm).filter(([, value]) => value !== undefined));
   const { id, ...created } = await client.json<VmSummary>("POST", "/vms/create", {
-    json: { ...vm, persistent: false },
+    json: { ...asked, ...given, env: { ...asked.env, ...vm.env }, persistent: false },
   });
   let keep = false;
   try {
@@ -119,6 +122,7 @@ export const command: Command = {
     INPUT_OPTION,
     ...FROM_DIR_OPTIONS,
     ...BRING_OPTIONS,
+    PROJECT_OPTION,
     { name: "pull", about: "with --from-dir: take the work before the VM is removed (sbx pull)" },
     { name: "verbose", short: "v", about: "print boot stages and events to stderr; times are UTC" },
     JSON_OPTION,

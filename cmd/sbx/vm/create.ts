@@ -17,6 +17,7 @@ import {
   formatLive,
   FROM_DIRS_OPTIONS,
 } from "../files/repository.ts";
+import { fromProjects, PROJECT_OPTION } from "../files/project_file.ts";
 import { BUILD_OPTIONS } from "./build_image.ts";
 import { FOLDER_IMAGE_OPTIONS, imageOfFolder } from "./folder_image.ts";
 import { IMAGE_OPTION, pullNamedImage } from "./image_option.ts";
@@ -52,6 +53,7 @@ export const command: Command = {
       about: "give the VM this folder itself, read-write, with masks (docs/guides/live.md)",
     },
     ...BRING_OPTIONS,
+    PROJECT_OPTION,
     ...FOLDER_IMAGE_OPTIONS,
     ...BUILD_OPTIONS,
     { name: "no-wait", about: "do not wait until the VM is running" },
@@ -101,6 +103,8 @@ export const command: Command = {
       );
     }
     for (const each of [...dir === undefined ? [] : [dir], ...more, ...readOnly]) await sourcesOf(each);
+    const folders = [...dir === undefined ? [] : [dir], ...more, ...live === undefined ? [] : [live]];
+    const { env: projectEnv, project, ...projectSize } = await fromProjects(folders, args);
     const built = await imageOfFolder(command, args, dir);
     if (typeof built === "number") return built;
     const image = built?.image ?? (await pullNamedImage(args)).image;
@@ -109,8 +113,11 @@ export const command: Command = {
       json.env = { ...plan.env, ...json.env };
       json.devcontainer = plan.settings;
     }
+    if (projectEnv) json.env = { ...projectEnv, ...json.env };
+    if (project) json.project = project;
     const client = await connect();
-    const created = await createVm(client, { ...json, image }, plan?.size);
+    const size = { ...plan?.size, ...projectSize };
+    const created = await createVm(client, { ...json, image }, size);
     if (!args.has("no-wait")) await waitUntilRunning(client, created);
     const brought = await completeVm(client, created, async () => {
       const all: BroughtIn[] = [];
@@ -145,7 +152,7 @@ export const command: Command = {
 /**
  * Creates a VM.
  *
- * @param asked size that a `devcontainer.json` asks for; without it where corp or this host does not allow it
+ * @param asked size that a `devcontainer.json` or a project file asks for; without it where corp or this host does not allow it
  */
 async function createVm(
   client: Client,
@@ -161,7 +168,7 @@ async function createVm(
   } catch (error) {
     const isSize = error instanceof SbxError && ["settings.corp_locked", "vm.too_large"].includes(error.code);
     if (!isSize) throw error;
-    note(`sbx: hostRequirements of devcontainer.json: without effect here: ${error.message}`);
+    note(`sbx: the size that the folder asks for is without effect here: ${error.message}`);
     return await create(json);
   }
 }

@@ -1,0 +1,89 @@
+/** The project file of a folder that a new VM gets: what narrows holds at once, the rest waits for a person. */
+import type { CreateRequest } from "../../../lib/client/api/mod.ts";
+import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import { note, plain } from "../../../lib/base/print/mod.ts";
+import type { Project } from "../../../lib/config/project/mod.ts";
+
+/** Option of commands that make a VM for a folder. */
+export const PROJECT_OPTION: Option = {
+  name: "no-project",
+  about: "ignore what .sbx.toml of the folder asks for; its rules, which only take away, hold",
+};
+
+/** What project files change in a request; the request's own values win. */
+export type FromProject = Pick<CreateRequest, "project" | "env" | "cpus" | "ram_mb" | "disk_gb">;
+
+/**
+ * What the project files of folders change in a new VM.
+ *
+ * @throws {SbxError} `project.invalid`; `project.unapproved`: a person must look first
+ */
+export async function fromProjects(dirs: readonly string[], args: Arguments): Promise<FromProject> {
+  const { readProject } = await import("../../../lib/config/project/mod.ts");
+  const rules: NonNullable<CreateRequest["project"]> = [];
+  const env: Record<string, string> = {};
+  let size: Omit<FromProject, "project" | "env"> = {};
+  for (const [at, dir] of dirs.entries()) {
+    const project = await readProject(dir);
+    if (!project) continue;
+    // Two folders may have rules of one name.
+    rules.push(
+      ...project.rules.map((rule) => ({ ...rule, id: at === 0 ? rule.id : `${rule.id}.${at + 1}` })),
+    );
+    if (args.has("no-project")) continue;
+    await requireApproval(project);
+    Object.assign(env, project.env);
+    const { cpus, ram_gb, disk_gb } = project.vm;
+    size = { cpus, ram_mb: ram_gb === undefined ? undefined : ram_gb * 1024, disk_gb, ...size };
+  }
+  return {
+    ...rules.length > 0 && { project: rules },
+    ...Object.keys(env).length > 0 && { env },
+    ...Object.fromEntries(Object.entries(size).filter(([, value]) => value !== undefined)),
+  };
+}
+
+async function requireApproval(project: Project): Promise<void> {
+  const { approvalOf, approve, isApproved } = await import("../../../lib/config/project/mod.ts");
+  const approval = await approvalOf(home(), project);
+  if (isApproved(project, approval)) return;
+  if (Deno.stdin.isTerminal()) {
+    note(await describeProject(project));
+    if (isYes(`approve this for ${plain(project.dir)}?`)) {
+      await approve(home(), project);
+      return;
+    }
+  }
+  throw new SbxError(
+    "project.unapproved",
+    `.sbx.toml of ${project.dir} asks for more than was approved for it: nothing was started`,
+    { hint: `sbx project approve ${project.dir} shows it; --no-project ignores what it asks for` },
+  );
+}
+
+/** A person's answer on the terminal. */
+export function isYes(question: string): boolean {
+  return /^y(es)?$/i.test(prompt(`${question} [y/N]`)?.trim() ?? "");
+}
+
+/** A project file for people: its rules, and what waits, against the last approval. */
+export async function describeProject(project: Project): Promise<string> {
+  const { approvalOf, changesOf, isApproved } = await import("../../../lib/config/project/mod.ts");
+  const approval = await approvalOf(home(), project);
+  const changes = isApproved(project, approval) ? [] : changesOf(project, approval);
+  const waits = isApproved(project, approval)
+    ? ["waits for approval: nothing"]
+    : [`waits for approval, against ${approval ? `the one of ${approval.at}` : "none before"}:`];
+  return [
+    `${project.dir}/.sbx.toml, sha256 ${project.sha256}, owner ${project.owner ?? "unknown"}`,
+    ...project.rules.map(({ id, action, match, line }) =>
+      `holds: rule ${id} (line ${line}): ${action} ${match}`
+    ),
+    ...waits,
+    ...changes.length > 0 || isApproved(project, approval)
+      ? changes
+      : ["  no other values, but other bytes than were approved"],
+  ].map((line) => plain(line)).join("\n");
+}

@@ -1,0 +1,52 @@
+/** Schema of `.sbx.toml` (docs/design/contracts/04-profiles.md §4). It comes with a repository: any text is possible. */
+import { z } from "zod";
+import { strengthOf } from "../../base/redact/name.ts";
+import { NarrowingRule, RULE_ID } from "../../policy/author/schema.ts";
+import { VM_CPU_MAX, VM_RAM_GB_MAX, VM_SCRATCH_DISK_GB_MAX } from "../profile/schema.ts";
+
+/** Most variables, and most characters of a value (docs/design/contracts/14-limits.md §14). */
+const VARIABLES_MAX = 64, VALUE_MAX = 1024;
+
+/** Most rules, as a VM takes them. */
+const RULES_MAX = 64;
+
+/** Variables by which a program loads code, finds others or its network, and the product's own. */
+const RESERVED = new RegExp(
+  "^(?:PATH|HOME|USER|SHELL|IFS|ENV|BASH_.*|PWD|PROMPT_COMMAND|PS4|LD_.*|GIT_.*|SSH_.*|SSL_.*|SBX_.*|NODE_.*|DENO_.*|" +
+    "NPM_CONFIG_.*|PIP_.*|PYTHON.*|PERL.*|RUBY.*|JAVA_TOOL_OPTIONS|.*_PROXY|.*_BASE_URL|.*_CA_BUNDLE|EDITOR|VISUAL|PAGER)$",
+  "i",
+);
+
+const Variables = z.record(
+  z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "is no name of a variable")
+    .refine(
+      (name) => !RESERVED.test(name),
+      "is reserved: it changes what programs load or where they connect",
+    )
+    .refine(
+      (name) => strengthOf(name) === undefined,
+      "is the name of a secret: sbx credentials add keeps those",
+    ),
+  // deno-lint-ignore no-control-regex
+  z.string().max(VALUE_MAX).regex(/^[^\x00-\x1f\x7f]*$/, "must not contain control characters"),
+).refine(
+  (table) => Object.keys(table).length <= VARIABLES_MAX,
+  `must have at most ${VARIABLES_MAX} variables`,
+);
+
+export const ProjectFile = z.strictObject({
+  /** what holds at once */
+  rules: z.record(
+    z.string().max(100).regex(RULE_ID, "may contain letters, digits, _ . and -"),
+    NarrowingRule,
+  ).refine((rules) => Object.keys(rules).length <= RULES_MAX, `must have at most ${RULES_MAX} rules`)
+    .default({}),
+  /** waits for a person */
+  env: Variables.default({}),
+  /** waits for a person; within the limits of corp and of this host */
+  vm: z.strictObject({
+    cpus: z.int().min(1).max(VM_CPU_MAX).optional(),
+    ram_gb: z.int().min(1).max(VM_RAM_GB_MAX).optional(),
+    disk_gb: z.int().min(1).max(VM_SCRATCH_DISK_GB_MAX).optional(),
+  }).default({}),
+});

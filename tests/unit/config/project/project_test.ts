@@ -1,0 +1,108 @@
+/** Project files: what is read, what waits, and what was approved (docs/design/contracts/04-profiles.md §4). */
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import {
+  approvalOf,
+  approvalsIn,
+  approve,
+  changesOf,
+  forget,
+  isApproved,
+  readProject,
+  widenings,
+} from "../../../../lib/config/project/mod.ts";
+
+const RULE = '[rules.no-paste]\naction = "block"\nmatch = "http.request.host == \\"paste.example\\""\n';
+const ASKS = '[env]\nCI = "true"\n[vm]\nram_gb = 8\n';
+
+async function folder(text?: string | Uint8Array) {
+  const dir = await Deno.makeTempDir();
+  const path = join(dir, ".sbx.toml");
+  if (typeof text === "string") await Deno.writeTextFile(path, text);
+  else if (text) await Deno.writeFile(path, text);
+  const home = { dir: join(dir, "home") };
+  return { dir, path, home, [Symbol.asyncDispose]: () => Deno.remove(dir, { recursive: true }) };
+}
+
+Deno.test("a folder without a project file has none", async () => {
+  await using place = await folder();
+  assertEquals(await readProject(place.dir), undefined);
+});
+
+Deno.test("rules hold at once; variables and sizes wait until these bytes are approved", async () => {
+  await using place = await folder(RULE);
+  const narrow = (await readProject(place.dir))!;
+  assertEquals(narrow.rules.map(({ id, action, line }) => [id, action, line]), [["no-paste", "block", 1]]);
+  assert(isApproved(narrow, undefined));
+
+  await Deno.writeTextFile(place.path, RULE + ASKS);
+  const wide = (await readProject(place.dir))!;
+  assertEquals(widenings(wide), ["vm.ram_gb = 8", 'env.CI = "true"']);
+  assert(!isApproved(wide, await approvalOf(place.home, wide)));
+  await approve(place.home, wide);
+  const approval = await approvalOf(place.home, wide);
+  assert(isApproved(wide, approval));
+
+  await Deno.writeTextFile(place.path, RULE + ASKS.replace("8", "9"));
+  const changed = (await readProject(place.dir))!;
+  assert(!isApproved(changed, approval));
+  assertEquals(changesOf(changed, approval), ["- vm.ram_gb = 8", "+ vm.ram_gb = 9"]);
+});
+
+Deno.test("an approval is private, of one folder and owner, and can be taken back", async () => {
+  await using place = await folder(ASKS);
+  const project = (await readProject(place.dir))!;
+  await approve(place.home, project);
+  const folderOfApprovals = join(place.home.dir, "projects");
+  const [{ name }] = await Array.fromAsync(Deno.readDir(folderOfApprovals));
+  assertEquals((await Deno.stat(join(folderOfApprovals, name))).mode! & 0o777, 0o600);
+  assertEquals(await approvalOf(place.home, { ...project, dir: "/other" }), undefined);
+  assertEquals(await approvalOf(place.home, { ...project, owner: 12345 }), undefined);
+  assertEquals((await approvalsIn(place.home)).map(({ dir }) => dir), [project.dir]);
+  assert(await forget(place.home, project.dir));
+  assert(!await forget(place.home, project.dir));
+  assertEquals(await approvalsIn(place.home), []);
+});
+
+const INVALID: [title: string, text: string | Uint8Array, part: string][] = [
+  ["an unknown key", 'a = 1\n[mounts]\nb = "/"\n', ":1"],
+  ["a rule that allows", RULE.replace("block", "allow"), ":2"],
+  ["a rule with a priority", RULE + "priority = -900\n", ":4"],
+  ["a rule that does not compile", '[rules.a]\naction = "ask"\nmatch = "no_such.field == 1"\n', ":1"],
+  ["the path of programs", '[env]\nPATH = "/evil"\n', ":2"],
+  ["a library to load", '[env]\nLD_PRELOAD = "/evil.so"\n', ":2"],
+  ["options of node", '[env]\nNODE_OPTIONS = "--require /evil.js"\n', ":2"],
+  ["a proxy", '[env]\nhttps_proxy = "http://evil"\n', ":2"],
+  ["another model API", '[env]\nANTHROPIC_BASE_URL = "http://evil"\n', ":2"],
+  ["a variable of sbx", '[env]\nSBX_HOME = "/"\n', ":2"],
+  ["a secret's name", '[env]\nANTHROPIC_API_KEY = "x"\n', ":2"],
+  ["a control character in a value", '[env]\nA = "\\u001b[2J"\n', ":2"],
+  ["a size beyond all limits", "[vm]\ncpus = 100000\n", ":2"],
+  ["a reserved key", '[env.__proto__]\nA = "x"\n', ":1"],
+  ["deep nesting", "a = " + "[".repeat(30_000), ":1"],
+  ["too large a file", "#".repeat(70_000), "larger"],
+  ["bytes that are no text", new Uint8Array([0xff, 0xfe]), "UTF-8"],
+];
+for (const [title, text, part] of INVALID) {
+  Deno.test(`a project file is refused: ${title}`, async () => {
+    await using place = await folder(text);
+    const error = await assertRejects(() => readProject(place.dir));
+    assertEquals((error as { code?: string }).code, "project.invalid");
+    assertStringIncludes((error as Error).message, part);
+  });
+}
+
+Deno.test("a link, a folder and a pipe in place of a project file are refused, without a wait", async () => {
+  const makers = [
+    (path: string) => Deno.symlink("/etc/hostname", path),
+    (path: string) => Deno.symlink("/nowhere", path),
+    (path: string) => Deno.mkdir(path),
+    (path: string) => new Deno.Command("mkfifo", { args: [path] }).output(),
+  ];
+  for (const make of makers) {
+    await using place = await folder();
+    await make(place.path);
+    const error = await assertRejects(() => readProject(place.dir));
+    assertEquals((error as { code?: string }).code, "project.invalid");
+  }
+});
