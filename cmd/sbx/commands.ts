@@ -123,6 +123,12 @@ export const ALIASES: ReadonlyMap<string, string> = new Map([
   ["ssh", "shell"],
 ]);
 
+/** All words that name a command, for "did you mean". */
+export const COMMAND_WORDS: readonly string[] = [
+  ...COMMANDS,
+  ...[...ALIASES.keys()].filter((word) => !word.startsWith("-")),
+];
+
 /**
  * Loads a command of {@linkcode COMMANDS}. The specifier is computed, since Deno reads every module of a literal one
  * before it runs anything, which doubles the time of `sbx version`. all.ts names the modules for

@@ -9,7 +9,7 @@ import {
 import { asSbxError, type SbxError } from "../../lib/base/error/mod.ts";
 import { isLogged } from "../../lib/base/log/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
-import { ALIASES, COMMANDS, loadCommand } from "./commands.ts";
+import { ALIASES, COMMAND_WORDS, COMMANDS, loadCommand } from "./commands.ts";
 import { takeHost } from "./host.ts";
 import { printError, PROGRAM } from "./output.ts";
 
@@ -45,5 +45,5 @@ async function withoutSecrets(error: SbxError, argv: string[]): Promise<SbxError
 async function findCommand(word = "help"): Promise<Command | CommandGroup> {
   const name = ALIASES.get(word) ?? word;
   if (COMMANDS.includes(name)) return await loadCommand(name);
-  throw await unknownCommand(PROGRAM, name, COMMANDS);
+  throw await unknownCommand(PROGRAM, name, COMMAND_WORDS);
 }

@@ -1,7 +1,7 @@
 import { type Command, formatHelp, formatOverview, unknownCommand } from "../../../lib/base/args/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
 import { PROGRAM, UTC_NOTE } from "../output.ts";
-import { ALIASES, COMMANDS, loadCommand, TOPICS } from "../commands.ts";
+import { ALIASES, COMMAND_WORDS, COMMANDS, loadCommand, TOPICS } from "../commands.ts";
 import { SUMMARIES } from "../summaries.ts";
 
 export const command: Command = {
@@ -15,7 +15,7 @@ export const command: Command = {
   async run({ words: [word] }) {
     if (word === undefined) return await print(overview()), 0;
     const name = ALIASES.get(word) ?? word;
-    if (!COMMANDS.includes(name)) throw await unknownCommand(PROGRAM, name, COMMANDS);
+    if (!COMMANDS.includes(name)) throw await unknownCommand(PROGRAM, name, COMMAND_WORDS);
     await print(formatHelp(PROGRAM, await loadCommand(name)));
     return 0;
   },
