@@ -5,7 +5,6 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { quoteWord } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { keepConversations } from "../start/agent_history.ts";
 import { eachVm } from "./each_vm.ts";
 
 export const command: Command = {
@@ -29,6 +28,7 @@ export const command: Command = {
     const client = await connect();
     const names = await eachVm(args.words, "deleting", json, async (vm) => {
       if (args.has("keep-history")) {
+        const { keepConversations } = await import("../start/agent_history.ts");
         const { agent, dir } = await keepConversations(client, vm);
         if (!json) {
           note(`sbx: kept the conversations: sbx agent ${agent} ${quoteWord(dir)} --continue goes on`);
