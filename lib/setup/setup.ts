@@ -183,8 +183,10 @@ export class Setup {
       }
     }
     const replaced = text === undefined ? undefined : replaceSecrets(text, refOf);
+    let [line, at] = [1, 0];
     for (const { start, ...secret } of replaced?.secrets ?? []) {
-      const line = text!.slice(0, start).split("\n").length;
+      line += text!.slice(at, start).split("\n").length - 1;
+      at = start;
       this.secrets.push({ file: path, place: `line ${line}`, ...secret });
     }
     const why = kind === "program" ? "the agent runs it" : this.#frontMatter(text ?? "");
