@@ -60,11 +60,11 @@ async function makePlace() {
     NO_COLOR: "1",
     DENO_DIR: Deno.env.get("DENO_DIR") ?? fromRoot(".deno/cache"),
   };
-  const sbx = async (args: string[], stdin?: string) => {
+  const sbx = async (args: string[], stdin?: string, more: Record<string, string> = {}) => {
     const child = limitChild(
       new Deno.Command(fromRoot("bin/sbx"), {
         args,
-        env,
+        env: { ...env, ...more },
         cwd: at("ada"),
         stdin: stdin === undefined ? "null" : "piped",
         stdout: "piped",
@@ -197,7 +197,10 @@ Deno.test(
       assertEquals((await sbx([...start, "--approve", "0123456789ab"])).code, 2);
       assertEquals((await sbx(["agent", "setup", "robot", "--forget", "--approve", "x"])).code, 2);
       assertEquals((await sbx(["agent", "setup", "robot", "--no-programs"])).code, 2);
-      await write("ada/.robot/RULES.md", "");
+      for (const HOME of ["", "/nonexistent"]) {
+        const homeless = await sbx(["agent", "setup", "robot", "shop"], undefined, { HOME });
+        assertMatch(homeless.stderr, /HOME names no folder/);
+      }
       await Deno.remove(at("ada/.robot"), { recursive: true });
       const none = await sbx(["agent", "setup", "robot", "shop"]);
       assertEquals([none.code, none.stdout], [0, "there is no setup of Robot\n"]);

@@ -74,13 +74,14 @@ async function readSetup(
   folder: string,
   key?: CredentialView,
 ): Promise<Setup> {
-  const person = Deno.env.get("HOME");
-  if (!agent.setup || !person) {
-    throw new SbxError(
-      "agent.no_setup",
-      person ? `sbx does not know where ${name} has its configuration` : "HOME is not set",
-      { hint: "leave out --with-setup, or write [agent.setup] into its profile (docs/guides/agents.md)" },
-    );
+  if (!agent.setup) {
+    throw new SbxError("agent.no_setup", `sbx does not know where ${name} has its configuration`, {
+      hint: "leave out --with-setup, or write [agent.setup] into its profile (docs/guides/agents.md)",
+    });
+  }
+  const person = await ifFound(Deno.realPath(Deno.env.get("HOME") || "/nonexistent"));
+  if (person === undefined) {
+    throw new SbxError("agent.no_setup", "HOME names no folder, so there is no setup", { hint: "set HOME" });
   }
   const { credentials } = await client.json<CredentialList>("GET", "/credentials/list");
   const usable = credentials.filter(({ source, decoy, revoked_at }) =>
@@ -91,7 +92,7 @@ async function readSetup(
     const exact = own.find(({ ref }) => ref === refOfSecret(provider, token));
     return (exact ?? (key?.provider === provider ? key : own.at(-1)))?.ref;
   };
-  const places = { home: await Deno.realPath(person), repository: folder, refOf };
+  const places = { home: person, repository: folder, refOf };
   return await Setup.read(id, agent.setup, places);
 }
 
