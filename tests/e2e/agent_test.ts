@@ -185,7 +185,7 @@ Deno.test("an agent of one's own", async (t) => {
         "llm/m1",
         "--json",
       );
-      assertEquals(code, 7);
+      assertEquals(code, 7, stderr);
       const before = `${repository} has been worked on before; --continue goes on there:\n  ${vm} (Running`;
       assertStringIncludes(stderr, before);
       const report = JSON.parse(stdout.slice(stdout.lastIndexOf('{\n  "vm"')));
