@@ -117,6 +117,7 @@ export const VM_TOOLS: Tool[] = [
       vm,
       name: newName,
       count: ForkRequest.shape.count.describe(`number of new VMs, 1 to ${FORK_COUNT_MAX}; default 1`),
+      at: ForkRequest.shape.at,
     }),
     output: ForkResult,
     hints: { readOnly: false, destructive: false, idempotent: false, openWorld: false },

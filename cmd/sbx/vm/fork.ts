@@ -10,10 +10,11 @@ const COUNT_MAX = 16;
 
 export const command: Command = {
   name: "fork",
-  usage: "NAME [NEW] [-n COUNT] [--no-wait] [--json]",
+  usage: "NAME [NEW] [-n COUNT] [--at SNAPSHOT] [--no-wait] [--json]",
   summary: "make new VMs from one moment of a VM",
   notes: [
     "They get the memory, programs, disk and workspace of a running or suspended VM; of a stopped one, disk and workspace.",
+    "With --at they have the workspace of a snapshot (sbx snapshots list) and the disk as it is now, and boot: on every host, and while the VM runs, which stands still for the copy.",
   ],
   options: [
     {
@@ -22,16 +23,22 @@ export const command: Command = {
       value: "COUNT",
       about: `number of new VMs, at most ${COUNT_MAX}; they are called NEW-1, NEW-2, …; default 1`,
     },
+    {
+      name: "at",
+      value: "SNAPSHOT",
+      about: "with the workspace of this snapshot",
+      completes: "snapshots",
+    },
     { name: "no-wait", about: "do not wait until the new VMs are running" },
     JSON_OPTION,
   ],
   words: { min: 1, max: 2 },
   completes: ["vms", []],
-  examples: ["sbx fork demo", "sbx fork demo try -n 3"],
+  examples: ["sbx fork demo", "sbx fork demo try -n 3", "sbx fork demo earlier --at s3f2a9c51"],
   async run(args) {
     const [name, newName] = args.words;
     const count = args.number("count", { min: 1, max: COUNT_MAX });
-    const json: ForkRequest = { name: newName, count };
+    const json: ForkRequest = { name: newName, count, at: args.text("at") };
     const client = await connect();
     const made = await client.json<ForkResult>("POST", `/vms/${segment(name)}/fork`, { json });
     const infos: VmInfo[] = [];

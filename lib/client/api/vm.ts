@@ -364,6 +364,9 @@ export const FORK_COUNT_MAX = 16;
 export const ForkRequest = z.strictObject({
   name: CreateRequest.shape.name.describe("of the new VM, or of several with -1, -2, … behind it"),
   count: z.int().min(1).max(FORK_COUNT_MAX).optional().describe("number of new VMs; default 1"),
+  at: z.string().regex(/^s[0-9a-f]{8}$/).optional().describe(
+    "snapshot whose workspace they have, with the disk as it is now and without memory; default: the VM as it is",
+  ),
 }).openapi("VmFork");
 export type ForkRequest = z.infer<typeof ForkRequest>;
 

@@ -27,6 +27,9 @@ import { copyLinks, copySparse } from "../../base/copy/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { readLast } from "../../ledger/read/mod.ts";
 import { Room } from "../../repo/mod.ts";
+import { SnapshotStore } from "../../machine/snapshot/mod.ts";
+import { execBuffered } from "../run/exec.ts";
+import { count } from "../../base/text/mod.ts";
 
 /** Characters of the source's name in generated names; a name has at most 64. */
 const PREFIX_CHARS = 56;
@@ -54,21 +57,22 @@ export class Forks {
    * Makes one or more VMs from one moment of a VM, and starts them; each `booting` settles with its boot.
    * Either all of them are made, or none.
    *
+   * @param options.at a snapshot of the workspace: they boot with that and the source's disk, without its memory
    * @param client the program that asked
-   * @throws {SbxError} `vm.wrong_state`, `vm.not_supported`, `vm.name_taken`, `vm.limit`, `vm.busy`, `vm.fork_failed`,
+   * @throws {SbxError} `vm.wrong_state`, `snapshot.not_found`, `vm.not_supported`, `vm.name_taken`, `vm.limit`, `vm.busy`, `vm.fork_failed`,
    * `disk.full`, and errors of {@linkcode makeBoot}
    */
-  async fork(source: Vm, { name, count = 1 }: ForkRequest, client?: string): Promise<Forked> {
+  async fork(source: Vm, { name, count = 1, at }: ForkRequest, client?: string): Promise<Forked> {
     this.#hypervisor.requireHost();
-    requireAction(source, "fork", this.#hypervisor);
+    await this.#require(source, at);
     const names = namesOf(name, count);
     return await exclusive(source, "fork", async () => {
       const request = await readRequest(source.paths, source.record);
       const boot = await makeBoot(this.#options, source.record.profile_id, request);
-      const kept = await this.#kept(source);
+      const kept = at === undefined ? await this.#kept(source) : {};
       if (kept.assets) await this.#options.standing.requireMachine(source.record.name, kept.assets);
       if (kept.assets) await acceleratorOf(source, this.#options, boot.assets);
-      requireAction(source, "fork", this.#hypervisor);
+      await this.#require(source, at);
       const { devcontainer, agent } = source.record;
       const record = {
         ...boot.record,
@@ -78,7 +82,7 @@ export class Forks {
         made_by: madeBy(client),
       };
       const vms = this.#reserve(source, record, names);
-      const content = { request, contract: boot.contract };
+      const content = { request, contract: boot.contract, at };
       const stillMs = await makeForkFiles(this.#home, source, vms, content).catch((error) => {
         for (const vm of vms) this.#options.registry.remove(vm);
         throw error;
@@ -88,6 +92,29 @@ export class Forks {
         throw error;
       });
       return { vms, stillMs };
+    });
+  }
+
+  /** @throws {SbxError} `vm.wrong_state`, `vm.not_supported`, `snapshot.not_found` */
+  async #require(source: Vm, at?: string): Promise<void> {
+    const { record: { name, live, parent }, state: { state }, paths } = source;
+    if (at !== undefined && state === "Suspended") {
+      throw new SbxError(
+        "vm.wrong_state",
+        `"${name}" is suspended: its memory has writes that its disk lacks`,
+        {
+          hint: `sbx resume ${name} first, or fork it without --at`,
+        },
+      );
+    }
+    // Without memory, a running one needs only stand still.
+    const action = at !== undefined && state === "Running" && !live && !parent ? "pause" : "fork";
+    requireAction(source, action, this.#hypervisor);
+    if (at === undefined) return;
+    const snapshots = await new SnapshotStore(paths.snapshots, paths.workspace).list();
+    if (snapshots.some(({ id }) => id === at)) return;
+    throw new SbxError("snapshot.not_found", `"${name}" has no snapshot "${at}"`, {
+      hint: `sbx snapshots list ${name} shows them`,
     });
   }
 
@@ -165,6 +192,9 @@ function namesOf(name: string | undefined, count: number): (string | undefined)[
   });
 }
 
+/** Longest wait for a running source to write out its files, in `s`. */
+const SYNC_SECONDS = 120;
+
 /** Begin of the name of the folder in which forks are made. */
 const UNFINISHED = ".fork-";
 
@@ -172,6 +202,8 @@ const UNFINISHED = ".fork-";
 interface ForkContent {
   request: VmRequest;
   contract: Contract;
+  /** snapshot that the workspace is of */
+  at?: string;
 }
 
 /**
@@ -180,7 +212,7 @@ interface ForkContent {
  * @returns time that a running source stood still, in `ms`
  * @throws {SbxError} `vm.fork_failed`, `disk.full`, `process.gone`
  */
-async function makeForkFiles(
+export async function makeForkFiles(
   { sessionsDir }: Pick<Home, "sessionsDir">,
   source: Vm,
   forks: readonly Vm[],
@@ -191,7 +223,8 @@ async function makeForkFiles(
     const [first, ...others] = forks.map(({ record }) => vmPaths(join(work, record.id)));
     await Deno.mkdir(work, { mode: 0o700 });
     await Deno.mkdir(first.dir, { mode: 0o700 });
-    const { stillMs, ...forked_from } = await takeFiles(source, first);
+    const { stillMs, ...forked_from } = await takeFiles(source, first, content.at !== undefined);
+    if (content.at !== undefined) await putBack(source, first, content.at, join(work, "snapshots"));
     for (const other of others) {
       await Deno.mkdir(other.dir, { mode: 0o700 });
       await copyFiles(first, other);
@@ -227,10 +260,19 @@ export async function removeUnfinishedForks({ sessionsDir }: Pick<Home, "session
   }
 }
 
-/** Takes a VM's disk, workspace and memory as they are at one moment. */
-async function takeFiles(source: Vm, to: VmPaths): Promise<ForkedFrom & { stillMs?: number }> {
+/** Takes a VM's disk, workspace and memory as they are at one moment. @param isCold without the memory */
+async function takeFiles(
+  source: Vm,
+  to: VmPaths,
+  isCold: boolean,
+): Promise<ForkedFrom & { stillMs?: number }> {
   const session = source.record.id;
-  if (source.state.state === "Running") {
+  const isRunning = source.state.state === "Running";
+  if (isRunning && isCold) {
+    const stillMs = await copyStill(source, to);
+    return { session, event: await readLast(source.paths.ledger).catch(() => undefined), stillMs };
+  }
+  if (isRunning) {
     const { still_ms, event } = await source.process.call({ t: "Fork", dir: to.dir });
     return { session, event, stillMs: still_ms };
   }
@@ -238,6 +280,43 @@ async function takeFiles(source: Vm, to: VmPaths): Promise<ForkedFrom & { stillM
   // A VM that never booted has no ledger.
   const event = await readLast(source.paths.ledger).catch(() => undefined);
   return { session, event };
+}
+
+/** Copies the files of a running VM, which has written them out and stands still. @returns that time in `ms` */
+async function copyStill(source: Vm, to: VmPaths): Promise<number> {
+  const { exit_code } = await execBuffered(source, {
+    command: ["sync"],
+    user: "root",
+    cwd: "/",
+    timeout_secs: SYNC_SECONDS,
+  });
+  if (exit_code !== 0) {
+    throw new SbxError("vm.fork_failed", `"${source.record.name}" did not write out its files: sync failed`, {
+      hint: `sbx stop ${source.record.name} first`,
+    });
+  }
+  const began = performance.now();
+  await source.process.call({ t: "Pause" });
+  try {
+    await copyFiles(source.paths, to);
+  } finally {
+    await source.process.call({ t: "Resume" });
+  }
+  return performance.now() - began;
+}
+
+/** Puts the workspace of a copy back to a snapshot of its source, whose snapshots stay as they are. */
+async function putBack({ paths, record }: Vm, to: VmPaths, at: string, snapshots: string): Promise<void> {
+  await copySparse(paths.snapshots, snapshots);
+  const limits = { auto: Infinity, manual: Infinity };
+  const { failed } = await new SnapshotStore(snapshots, to.workspace).restore(at, { kind: "auto", limits });
+  if (failed.length === 0) return;
+  const [{ why }] = failed;
+  throw new SbxError(
+    "vm.fork_failed",
+    `${count(failed.length, "file")} of the snapshot "${at}" of "${record.name}" cannot be put back: ${why}`,
+    { hint: `sbx snapshots list ${record.name} shows the others` },
+  );
 }
 
 async function copyFiles(from: VmPaths, to: VmPaths): Promise<void> {

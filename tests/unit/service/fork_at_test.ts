@@ -1,0 +1,96 @@
+/** Files of a fork that has the workspace of a snapshot, of a stopped and of a running VM. */
+import { assertEquals, assertRejects } from "@std/assert";
+import { join } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home as homeOf } from "../../../lib/base/home/mod.ts";
+import { SnapshotStore } from "../../../lib/machine/snapshot/mod.ts";
+import { makeForkFiles } from "../../../lib/service/vm/forks.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
+import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
+import type { Call } from "../../../lib/session/ipc/mod.ts";
+import { sessionPaths } from "../../../lib/session/mod.ts";
+import { contractOf } from "../../helper/session_gate.ts";
+import { recordOf } from "../../helper/vm.ts";
+import { withProcesses } from "../../helper/vm_process.ts";
+
+type Content = Parameters<typeof makeForkFiles>[3];
+
+const INFO = { state: "Running" as const, boot_stages: [], pid: 1 };
+
+/** A VM whose process notes its calls; `syncCode` is the exit code of sync. */
+async function withVm(
+  run: (parts: {
+    source: Vm;
+    home: ReturnType<typeof homeOf>;
+    calls: string[];
+    fork(at: string): Promise<string>;
+  }) => Promise<void>,
+  syncCode = 0,
+): Promise<void> {
+  const calls: string[] = [];
+  const serve = async (_name: string, call: Call, caller: { reply(reply: unknown): Promise<void> }) => {
+    calls.push(call.t === "Exec" ? call.argv.join(" ") : call.t);
+    if (call.t !== "Exec") return await caller.reply({ t: "Info", info: INFO });
+    const exited = { t: "Exited", truncated: false, duration_ms: 1, event_id: "0123456789ab" };
+    await caller.reply({ ...exited, exit_code: syncCode });
+  };
+  await withProcesses(["dev"], serve as never, async (dir) => {
+    const home = homeOf({ get: (name) => name === "SBX_HOME" ? join(dir, "home") : undefined });
+    const vmOf = (name: string): Vm => {
+      const id = crypto.randomUUID();
+      const state = { state: "Stopped" as const, boot_stages: [], pid: 0 };
+      const process = new VmProcess(join(dir, `${name}.sock`));
+      return { record: recordOf(id, name), paths: sessionPaths(home, id), process, state };
+    };
+    const source = vmOf("dev");
+    for (const path of [source.paths.workspace, source.paths.snapshots]) {
+      await Deno.mkdir(path, { recursive: true });
+    }
+    await Deno.writeTextFile(source.paths.scratch, "disk");
+    const fork = async (at: string) => {
+      const made = vmOf("earlier");
+      const content = { request: {}, contract: contractOf(""), at } as Content;
+      await makeForkFiles(home, source, [made], content);
+      return made.paths.dir;
+    };
+    await run({ source, home, calls, fork });
+  });
+}
+
+Deno.test("it has the snapshot's workspace and the disk as it is, and the source keeps both", () =>
+  withVm(async ({ source, calls, fork }) => {
+    const { workspace, snapshots, scratch } = source.paths;
+    const store = new SnapshotStore(snapshots, workspace);
+    await Deno.writeTextFile(join(workspace, "a"), "one");
+    const { id } = (await store.create({ kind: "manual", limits: { auto: 1, manual: 1 } }))!;
+    await Deno.writeTextFile(join(workspace, "a"), "two");
+    await Deno.writeTextFile(join(workspace, "b"), "new");
+    await Deno.writeTextFile(scratch, "later disk");
+    for (const state of ["Stopped", "Running"] as const) {
+      source.state = { ...source.state, state };
+      const dir = await fork(id);
+      const names = Array.from(Deno.readDirSync(join(dir, "workspace")), ({ name }) => name);
+      assertEquals([names, await Deno.readTextFile(join(dir, "workspace/a"))], [["a"], "one"]);
+      assertEquals(await Deno.readTextFile(scratch.replace(source.paths.dir, dir)), "later disk");
+      assertEquals(Array.from(Deno.readDirSync(join(dir, "snapshots"))), []);
+      assertEquals(JSON.parse(await Deno.readTextFile(join(dir, "state.json"))).state, "Stopped");
+      assertEquals(calls.splice(0), state === "Stopped" ? [] : ["sync", "Pause", "Resume"]);
+    }
+    assertEquals(await Deno.readTextFile(join(workspace, "a")), "two");
+    assertEquals((await store.list()).map((each) => each.id), [id]);
+  }));
+
+Deno.test("a guest that cannot write out its files, and a snapshot that is damaged, make none", async () => {
+  await withVm(async ({ source, home, calls, fork }) => {
+    source.state = { ...source.state, state: "Running" };
+    assertEquals((await assertRejects(() => fork("s00000000"), SbxError)).code, "vm.fork_failed");
+    assertEquals(calls, ["sync"], "it did not stand still");
+    const left = Array.from(Deno.readDirSync(home.sessionsDir), ({ name }) => name);
+    assertEquals(left, [source.record.id]);
+  }, 1);
+  await withVm(async ({ source, home, fork }) => {
+    assertEquals((await assertRejects(() => fork("s00000000"), SbxError)).code, "snapshot.not_found");
+    const left = Array.from(Deno.readDirSync(home.sessionsDir), ({ name }) => name);
+    assertEquals(left, [source.record.id]);
+  });
+});
