@@ -13,7 +13,6 @@ import {
 import { NAMED_CLASSES } from "../../event/mod.ts";
 import { EXPORT_ROUTES } from "../../detection/mod.ts";
 import { CompiledSchema } from "../../detection/schema.ts";
-import { IrSchema } from "../../detection/ir/schema.ts";
 import { FullRuleSchema, NarrowingRules } from "../../policy/author/schema.ts";
 // Past mod.ts, which reads profiles: a VM's process reads none.
 import { CorpMcpServers, McpServers } from "../../config/profile/mcp/schema.ts";
