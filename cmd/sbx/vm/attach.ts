@@ -2,6 +2,7 @@
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { writeAll } from "../../../lib/base/wire/mod.ts";
 import { Spinner } from "../output.ts";
+import { ANSWER_KEY, type Questions, QuestionScreen } from "./question_screen.ts";
 
 /** Ctrl-], which detaches, as in telnet. */
 const DETACH = 0x1d;
@@ -66,7 +67,7 @@ export async function attach(
       banner,
     );
     for (const bytes of early) terminal.write(bytes);
-    void sendInput(socket, endsInput).catch(() => socket.close(1000));
+    void sendInput(socket, endsInput, terminal).catch(() => socket.close(1000));
     return await closed.promise;
   } finally {
     terminal?.[Symbol.dispose]();
@@ -79,9 +80,19 @@ async function waitFor(opened: Promise<boolean>, doing?: string): Promise<boolea
 }
 
 /** Sends the input; at its end ctrl-D, or nothing. */
-async function sendInput(socket: WebSocket, endsInput: boolean): Promise<void> {
+async function sendInput(socket: WebSocket, endsInput: boolean, terminal: RawTerminal): Promise<void> {
   for await (const bytes of Deno.stdin.readable) {
     if (socket.readyState !== WebSocket.OPEN) return;
+    if (terminal.screen) {
+      void terminal.screen.feed(bytes);
+      continue;
+    }
+    const key = terminal.mayAnswer ? bytes.indexOf(ANSWER_KEY) : -1;
+    if (key >= 0) {
+      if (key > 0) socket.send(bytes.subarray(0, key));
+      terminal.showQuestions();
+      continue;
+    }
     const end = Deno.stdin.isTerminal() ? bytes.indexOf(DETACH) : -1;
     if (end > 0 || end < 0) socket.send(end < 0 ? bytes : bytes.subarray(0, end));
     if (end < 0) continue;
@@ -125,6 +136,12 @@ export class ModeTracker {
       : "";
   }
 
+  /** Escape sequences that turn the tracked modes on again. */
+  restoreSequence(): string {
+    const on = [...this.#on].map((mode) => `\x1b[?${mode}h`).join("");
+    return on + (this.#hidden ? `\x1b[?${HIDDEN_CURSOR}l` : "");
+  }
+
   /** Escape sequences that turn the tracked modes off. */
   resetSequence(): string {
     const off = [...this.#on].map((mode) => `\x1b[?${mode}l`).join("");
@@ -140,6 +157,10 @@ class RawTerminal implements Disposable {
   /** the output so far ends inside a sequence */
   #isInside = false;
   readonly #signals: [Deno.Signal, () => void][] = [];
+  readonly #onResize: (size: { cols: number; rows: number }) => void;
+  /** the questions that have the screen, and the program's output meanwhile */
+  screen?: QuestionScreen;
+  #kept: Uint8Array[] = [];
 
   /**
    * @param onResize receives the size, at once and on every change
@@ -151,8 +172,9 @@ class RawTerminal implements Disposable {
     onEnd: () => void,
     banner?: Banner,
   ) {
+    this.#onResize = onResize;
     if (Deno.stdout.isTerminal()) this.#banner = banner;
-    banner?.follow(() => this.#onBanner(onResize));
+    banner?.follow(() => this.#onBanner());
     if (this.#isRaw) Deno.stdin.setRaw(true);
     if (Deno.stdout.isTerminal()) {
       const reportSize = () => {
@@ -167,30 +189,72 @@ class RawTerminal implements Disposable {
     for (const signal of ["SIGTERM", "SIGHUP", "SIGINT"] as const) this.#on(signal, onEnd);
   }
 
+  /** True while the key for an answer is not the program's. */
+  get mayAnswer(): boolean {
+    return this.#isRaw && this.#banner?.isShown === true && this.#banner.questions !== undefined;
+  }
+
+  /** Shows the questions in a screen of their own. */
+  showQuestions(): void {
+    const text = (words: string) => writeWhole(encoder.encode(words));
+    this.screen = new QuestionScreen({
+      questions: this.#banner!.questions!,
+      write: text,
+      done: () => this.#closeScreen(),
+    });
+    text(`${this.#modes.resetSequence()}${SCREEN_ON}\x1b[m\x1b[2J\x1b[1;1H`);
+    this.screen.show();
+  }
+
+  /** Gives the screen back to the program, which redraws it. */
+  #closeScreen(): void {
+    if (!this.screen) return;
+    this.screen = undefined;
+    writeWhole(encoder.encode(`${SCREEN_OFF}${this.#modes.restoreSequence()}`));
+    for (const bytes of this.#kept.splice(0)) this.write(bytes);
+    this.#redraw();
+  }
+
   write(bytes: Uint8Array): void {
+    if (this.screen) return this.#keep(bytes);
     this.#modes.track(bytes);
     writeWhole(bytes);
     this.#isInside = endsInside(bytes);
     if (this.#banner?.isShown) this.#draw();
   }
 
-  /** Draws the banner, or clears its line and has the program redraw it, as after a change of size. */
-  #onBanner(onResize: (size: { cols: number; rows: number }) => void): void {
+  /** Keeps output for after the questions; of more than the limit the newest. */
+  #keep(bytes: Uint8Array): void {
+    this.#kept.push(bytes);
+    let size = this.#kept.reduce((sum, { length }) => sum + length, 0);
+    while (size > KEPT_MAX) size -= this.#kept.shift()!.length;
+  }
+
+  /** Draws the banner, or clears its line and has the program redraw it. */
+  #onBanner(): void {
+    if (this.screen) return;
     this.#draw();
-    if (!this.#banner || this.#banner.isShown) return;
+    if (this.#banner && !this.#banner.isShown) this.#redraw();
+  }
+
+  /** Has the program redraw its screen, as after a change of size. */
+  #redraw(): void {
     const { columns: cols, rows } = Deno.consoleSize();
     if (cols === 0 || rows < 2) return;
-    onResize({ cols, rows: rows - 1 });
-    setTimeout(() => onResize({ cols, rows }), REDRAW_MS);
+    this.#onResize({ cols, rows: rows - 1 });
+    setTimeout(() => this.#onResize({ cols, rows }), REDRAW_MS);
   }
 
   /** Draws the banner, or delays it while the program's output is inside a sequence. */
   #draw(): void {
-    if (this.#banner && !this.#isInside) writeWhole(this.#banner.sequence(Deno.consoleSize().columns));
+    if (this.#banner && !this.#isInside && !this.screen) {
+      writeWhole(this.#banner.sequence(Deno.consoleSize().columns));
+    }
   }
 
   [Symbol.dispose](): void {
     for (const [signal, handler] of this.#signals) Deno.removeSignalListener(signal, handler);
+    if (this.screen) writeWhole(encoder.encode(SCREEN_OFF));
     if (!this.#isRaw) return;
     Deno.stdin.setRaw(false);
     Deno.stdout.writeSync(new TextEncoder().encode(this.#modes.resetSequence()));
@@ -207,6 +271,10 @@ function writeWhole(bytes: Uint8Array): void {
 }
 
 const encoder = new TextEncoder();
+/** Into the alternate screen, and back. */
+const SCREEN_ON = "\x1b[?1049h", SCREEN_OFF = "\x1b[?1049l";
+/** Most `bytes` of output that are kept while questions have the screen. */
+const KEPT_MAX = 1024 * 1024;
 /** Save and restore the cursor; go to the first line. */
 const SAVE = "\x1b7\x1b[1;1H", RESTORE = "\x1b8";
 const INVERSE = "\x1b[7m", PLAIN = "\x1b[m", CLEAR_LINE = "\x1b[2K";
@@ -217,6 +285,8 @@ const SEQUENCE_MAX = 256;
 export class Banner {
   #text: string | undefined;
   #onChange: () => void = () => {};
+  /** absent: they are answered in another terminal */
+  questions?: Questions;
 
   /** @param onChange called when the banner has changed */
   follow(onChange: () => void): void {

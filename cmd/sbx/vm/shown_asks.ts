@@ -39,6 +39,17 @@ export function showAsks(client: Client, session: string, banner?: Banner): Disp
         .catch((error) => report(`the answer to ${ask.ask_id} was not taken`, error));
     }
   };
+  if (banner) {
+    banner.questions = {
+      pending: () => [...pending.values()],
+      text: (ask) => `${questionOf(ask)}\n${choicesOf(ask)}`,
+      answer: async (ask, line) => {
+        await giveAnswer(client, ask, line, () => Promise.resolve());
+        pending.delete(ask.ask_id);
+        banner.set(lineOf([...pending.values()]));
+      },
+    };
+  }
   const socket = openAskSocket(client, onAsk);
   client.json<AskList>("GET", "/asks").then(({ asks }) => asks.forEach(onAsk)).catch((error) => {
     // The program's screen must not be written over; new asks come by the socket.
@@ -65,26 +76,35 @@ function lineOf(asks: AskView[]): string | undefined {
   if (!first) return undefined;
   const { ask_id, subject, rule_id } = first;
   const more = asks.length > 1 ? ` (+${asks.length - 1})` : "";
-  return plain(`sbx allow|deny ${ask_id}${more}: ${subject}${rule_id ? ` (rule ${rule_id})` : ""}`);
+  return plain(
+    `ctrl-^ answers, or sbx allow|deny ${ask_id}${more}: ${subject}${rule_id ? ` (rule ${rule_id})` : ""}`,
+  );
+}
+
+/** Sends a typed answer. @param say prints text about a rule that is saved @throws {SbxError} it was not taken */
+async function giveAnswer(
+  client: Client,
+  ask: AskView,
+  line: string | null,
+  say: (text: string) => Promise<void>,
+): Promise<void> {
+  const answer = answerOf(ask, line);
+  if (answer.decision === "allow" && isAlways(line)) await saveAsRule(client, ask, answer, say);
+  const json: AskResolve = { ...answer, digest: ask.digest };
+  await client.json("POST", `/asks/${encodeURIComponent(ask.ask_id)}/resolve`, { json });
 }
 
 async function answerHere(client: Client, ask: AskView): Promise<void> {
-  const { ask_id, digest } = ask;
+  const { ask_id } = ask;
   note(`sbx asks ${questionOf(ask)}`);
   for (;;) {
     const line = readAnswer(`  ${choicesOf(ask)} [n]`);
-    const answer = answerOf(ask, line);
-    if (answer.decision === "allow" && isAlways(line)) {
-      try {
-        await saveAsRule(client, ask, answer, (text) => Promise.resolve(note(text)));
-      } catch (error) {
-        report(`${ask_id} is not allowed for always`, error);
-        continue;
-      }
+    try {
+      return await giveAnswer(client, ask, line, (text) => Promise.resolve(note(text)));
+    } catch (error) {
+      if (!isAlways(line)) throw error;
+      report(`${ask_id} is not allowed for always`, error);
     }
-    const json: AskResolve = { ...answer, digest };
-    await client.json("POST", `/asks/${encodeURIComponent(ask_id)}/resolve`, { json });
-    return;
   }
 }
 
