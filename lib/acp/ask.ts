@@ -22,12 +22,17 @@ interface Choice {
   answer: AskAnswer;
 }
 
+/** Most asks that are remembered after their end. */
+const ENDED_MAX = 1000;
+
 /** Shows the asks of one VM in the editor. */
 export class Asks {
   readonly #editor: AgentContext;
   readonly #answers: AskAnswers;
   /** asks that wait, with what ends their question */
   readonly #waiting = new Map<string, AbortController>();
+  /** asks that ended, so that a list of before does not show one again; the latest */
+  readonly #ended = new Set<string>();
   readonly #session = Promise.withResolvers<void>();
   #current?: string;
   #last: Promise<void> = this.#session.promise;
@@ -48,7 +53,9 @@ export class Asks {
     if (ask.status !== "pending") {
       this.#waiting.get(ask.ask_id)?.abort();
       this.#waiting.delete(ask.ask_id);
-    } else if (!this.#waiting.has(ask.ask_id)) {
+      this.#ended.add(ask.ask_id);
+      if (this.#ended.size > ENDED_MAX) this.#ended.delete(this.#ended.keys().next().value!);
+    } else if (!this.#waiting.has(ask.ask_id) && !this.#ended.has(ask.ask_id)) {
       const ended = new AbortController();
       this.#waiting.set(ask.ask_id, ended);
       this.#last = this.#last.then(() => ended.signal.aborted ? undefined : this.#show(ask, ended.signal))

@@ -121,6 +121,12 @@ class Relay {
         const params = { cwd: this.#folderIn(cwd), mcpServers: [] };
         this.#leaveOut(mcpServers);
         const made = await this.#ask("session/new", params, NewSession, signal);
+        if (this.#sessions.has(made.sessionId)) {
+          throw acp.RequestError.internalError(
+            undefined,
+            "sbx: the agent gave a new session the id of another",
+          );
+        }
         this.#sessions.add(made.sessionId);
         this.#asks!.session = made.sessionId;
         return made as acp.NewSessionResponse;
@@ -275,9 +281,9 @@ class Relay {
         protocolVersion: acp.PROTOCOL_VERSION,
         agentCapabilities: agentCapabilities as acp.AgentCapabilities,
         agentInfo: {
-          name: `sbx-${agentInfo?.name ?? "agent"}`,
+          name: `sbx-${plain(agentInfo?.name ?? "agent")}`,
           title: `${backend.agent} in the VM ${backend.vm}`,
-          version: agentInfo?.version ?? VERSION,
+          version: plain(agentInfo?.version ?? VERSION),
         },
         // The agent's own ways to log in are programs for the host to run; its keys are sbx's matter.
         authMethods: [],

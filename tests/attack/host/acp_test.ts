@@ -114,6 +114,18 @@ Deno.test("an agent that answers with another session's or a path's id has no se
   }
 });
 
+Deno.test("a new session never has the id of one that is open", async () => {
+  await using relayed = new Relayed({ dir: DIR });
+  await relayed.open(DIR);
+  const open = () => relayed.editor.agent.request("session/new", { cwd: DIR, mcpServers: [] });
+  const first = open();
+  await relayed.agent.answer({ sessionId: "twice" });
+  await first;
+  const second = open();
+  await relayed.agent.answer({ sessionId: "twice" });
+  assertStringIncludes(`${await second.then(() => undefined, (error) => error)}`, "the id of another");
+});
+
 Deno.test("the agent neither changes nor imitates a question of sbx", async () => {
   const answer = Promise.withResolvers<Raw>();
   const asked = Promise.withResolvers<Raw>();

@@ -13,7 +13,7 @@ Deno.test("what the agent can do is offered without its ways to log in, its MCP 
   });
   const { params } = await relayed.agent.answer({
     protocolVersion: 1,
-    agentInfo: { name: "robot", title: "Robot", version: "2.0.0" },
+    agentInfo: { name: "robot\u001b[2J", title: "Robot", version: "2.0.0" },
     agentCapabilities: {
       loadSession: true,
       promptCapabilities: { image: true },
@@ -33,7 +33,7 @@ Deno.test("what the agent can do is offered without its ways to log in, its MCP 
   assertEquals(await started, {
     protocolVersion: 1,
     agentCapabilities: { loadSession: true, promptCapabilities: { image: true } },
-    agentInfo: { name: "sbx-robot", title: "Robot in the VM robot-calc", version: "2.0.0" },
+    agentInfo: { name: "sbx-robot�[2J", title: "Robot in the VM robot-calc", version: "2.0.0" },
     authMethods: [],
   });
 });
