@@ -13,9 +13,11 @@ import {
   diagnosticsOf,
   type PortabilityReport,
   type PortabilityRule,
+  type Problem,
   reportPortability,
 } from "../../lib/detection/compile/mod.ts";
-import { formatIr } from "../../lib/detection/mod.ts";
+import { type Compiled, formatIr, rulesOf } from "../../lib/detection/mod.ts";
+import { type LoadedRules, loadRules } from "../../lib/detection/active/mod.ts";
 import { readPack, validationOf } from "../../lib/detection/pack/mod.ts";
 import { huntSql } from "../../lib/detection/sql/mod.ts";
 import { tableSource } from "../../lib/fleet/table/mod.ts";
@@ -59,18 +61,26 @@ const detectionValidate: Command = {
  */
 const detectionCompile: Command = {
   name: "detection compile",
-  usage: "PACK_FILE [--out FILE] [--json]",
-  summary: "compile a detection pack to its IR; names every unsupported construct with its line",
-  notes: ["The exit code is 1 if the pack uses an unsupported construct."],
+  usage: "PACK_FILE|RULES [--out FILE] [--json]",
+  summary: "compile a detection pack to its IR, or Sigma rules to their plan",
+  notes: [
+    "RULES is a YAML file of Sigma rules, or a folder of them.",
+    "Names every unsupported construct with its line; the exit code is 1 if there is one.",
+  ],
   options: [
     { name: "out", value: "FILE", about: "file for the IR; default standard output" },
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
-  examples: ["sbx-admin detection compile pack.yaml --out pack.ir.json"],
+  examples: [
+    "sbx-admin detection compile pack.yaml --out pack.ir.json",
+    "sbx-admin detection compile sigma/rules/linux --out linux.plan.json",
+  ],
   async run(args) {
     const [path] = args.words;
     const out = args.text("out");
+    const rules = await loadRules(path);
+    if (rules) return await compileSigma(rules, out, args.has("json"));
     const read = await readPack(path);
     const compiled = await compileRead(read);
     if (compiled.ir && out !== undefined) await write(out, formatIr(compiled.ir));
@@ -88,6 +98,33 @@ const detectionCompile: Command = {
     return report.ok ? 0 : 1;
   },
 };
+
+/** Compiles Sigma rules; a rule for another system is no fault of it. */
+async function compileSigma(
+  { ir, refused, warnings }: LoadedRules,
+  out: string | undefined,
+  json: boolean,
+): Promise<number> {
+  const text = JSON.stringify(ir, null, 2) + "\n";
+  const isWritten = ir && out !== undefined;
+  if (isWritten) await write(out, text);
+  const diagnostics = diagnosticsOf(warnings);
+  const report = {
+    schema: "sbx.detection-compile.v1",
+    ok: ir !== undefined && refused === 0,
+    ...ir && { pack_id: ir.pack_id, pack_version: ir.pack_version },
+    rule_count: ir ? rulesOf(ir).length : 0,
+    ...isWritten && { output_path: out },
+    diagnostics,
+  };
+  if (json) await printJson(report);
+  else {
+    printDiagnostics(diagnostics);
+    if (ir && out === undefined) await writeAll(Deno.stdout, new TextEncoder().encode(text));
+    else if (ir) await print(`${out}: ${count(report.rule_count, "rule")} of ${ir.pack_id} ${ir.pack_version}`);
+  }
+  return report.ok ? 0 : 1;
+}
 
 /** Prints diagnostics as text to standard error. */
 function printDiagnostics(diagnostics: readonly Diagnostic[]): void {
@@ -190,8 +227,23 @@ async function mappingOf(path: string) {
 }
 
 async function printPortability(
-  { path, rule_count, accepted, accepted_after_split, reasons, missing_mappings, rules }: PortabilityReport,
+  { path, language, rule_count, accepted, accepted_after_split, reasons, missing_mappings, rules }:
+    PortabilityReport,
 ) {
+  const { compiled, refused, not_applicable, never_matches } = language;
+  await print(
+    `${path}: ${compiled} of ${count(compiled + refused + never_matches, "Sigma rule")} that apply compile; ` +
+      `${refused} refused, ${never_matches} over fields that are never there; ${not_applicable} for other systems`,
+  );
+  if (language.reasons.length) await print("\nrules  refused because of");
+  for (const { code, rules } of language.reasons.slice(0, LINES)) {
+    await print(`${String(rules).padStart(5)}  ${code}`);
+  }
+  const wrong = language.rules.filter(({ status }) => status === "refused" || status === "never_matches");
+  for (const { reasons } of wrong.slice(0, LINES)) {
+    for (const { message } of reasons) await print(`  ${message}`);
+  }
+  await print("\nas sources of a pack:");
   await print(
     `${path}: ${accepted} of ${
       count(rule_count, "rule")
@@ -227,8 +279,8 @@ const LIMIT_MAX = 9_999_999;
  */
 const detectionBacktest: Command = {
   name: "detection backtest",
-  usage: "PACK_FILE --events FILE [--limit N] [--junit FILE] [--json]",
-  summary: "run a detection pack over policy-context fixtures and compare their expected_labels",
+  usage: "PACK_FILE|RULES --events FILE [--limit N] [--junit FILE] [--json]",
+  summary: "run a pack or Sigma rules over fixtures and compare their expected_labels",
   notes: [
     "The exit code is 1 if the pack does not compile, an event is invalid, or findings differ from the labels.",
   ],
@@ -257,8 +309,7 @@ const detectionBacktest: Command = {
 
 async function run(path: string, events: string, limit: number): Promise<Check> {
   const started = performance.now();
-  const read = await readPack(path);
-  const { ir, problems } = await compileRead(read);
+  const { read, ir, problems } = await loadDetections(path);
   const warnings = diagnosticsOf(problems);
   if (ir) {
     using progress = new Progress([{ name: "events", weight: 1 }]);
@@ -282,6 +333,16 @@ async function run(path: string, events: string, limit: number): Promise<Check> 
     timing: { duration_ms: Math.round(performance.now() - started) },
   };
   return { report, results: [] };
+}
+
+/** Reads and compiles a pack, or Sigma rules. */
+async function loadDetections(
+  path: string,
+): Promise<{ read: { id: string | null; version: string | null }; ir?: Compiled; problems: Problem[] }> {
+  const rules = await loadRules(path);
+  if (rules) return { read: { id: null, version: null }, ...rules.ir && { ir: rules.ir }, problems: rules.warnings };
+  const read = await readPack(path);
+  return { read, ...await compileRead(read) };
 }
 
 async function printMatches(

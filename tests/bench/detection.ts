@@ -2,7 +2,8 @@
  * Backtest of a large file by the command itself, beside a plain loop of line split and `JSON.parse` over the same file
  * in the same run, and the cost of live matching. Prints one JSON object.
  */
-import { Matcher } from "../../lib/detection/mod.ts";
+import { type Compiled, Matcher } from "../../lib/detection/mod.ts";
+import { compileRules } from "../../lib/detection/rule/compile.ts";
 import { httpEvent, ir, rule } from "../helper/detection.ts";
 import { httpRequest } from "../helper/event.ts";
 import { fromRoot } from "../helper/repo.ts";
@@ -79,6 +80,37 @@ ${
   }`;
 }
 
+/** The nth Sigma rule, of kinds as public rules have them: literals within texts, patterns, and filters. */
+function sigmaRule(n: number): string {
+  const detections = [
+    `  sel:
+    cs-host|endswith: ['host${n}.example.com', '.alias${n}.example']
+    cs-method: [GET, POST]
+  filter_main: {c-uri|contains: '/health${n}'}
+  condition: sel and not 1 of filter_main*`,
+    `  sel_uri: {c-uri|contains|all: ['/v1/items/', '/${n}']}
+  sel_method: {cs-method: POST}
+  condition: all of sel_*`,
+    `  sel: {c-uri|contains: ['//evil${n}.example/a', 'evil${n}*.example/?b']}
+  agent: {c-useragent|startswith: 'tool${n}/'}
+  condition: 1 of them`,
+    `  sel:
+    dst_port|gte: 443
+    c-uri-stem|re: '^/users/${n}/[a-z]+\\d*'
+  other: {cs-host: 'site${n}.example.net', c-uri-query|windash|contains: ' -x${n}'}
+  condition: sel or other`,
+  ];
+  return `title: Sigma rule ${n}
+status: test
+logsource: {category: proxy}
+detection:
+${detections[n % KINDS]}
+level: low
+`;
+}
+
+const sigmaText = (rules: number) => Array.from({ length: rules }, (_, n) => sigmaRule(n)).join("---\n");
+
 async function writeEvents(path: string): Promise<number> {
   using file = await Deno.open(path, { create: true, write: true });
   let bytes = 0;
@@ -154,9 +186,15 @@ function best(runs: Took[]): Took {
   };
 }
 
-/** Microseconds that matching adds to an event, with rules that differ in their values only. */
-function live(rules: number): number {
-  const matcher = new Matcher([ir(Array.from({ length: rules }, (_, n) => rule(`rule-${n}`, testsOf(n))))]);
+/** Rules that differ in their values only. */
+const exactRules = (rules: number) =>
+  ir(Array.from({ length: rules }, (_, n) => rule(`rule-${n}`, testsOf(n))));
+const sigmaRules = (rules: number) =>
+  compileRules([{ path: "bench.yml", text: sigmaText(rules) }], { pack_id: "sigma.bench" }).plan;
+
+/** Microseconds that matching adds to an event. */
+function live(rules: Compiled): number {
+  const matcher = new Matcher([rules]);
   const texts = Array.from({ length: 2000 }, (_, at) => {
     const n = at * 7919 % 100_000;
     return JSON.stringify(httpEvent(at, { host: `host${n}.example.com`, path: `/v1/items/${n}` }));
@@ -178,8 +216,11 @@ try {
   const events = `${dir}/events.jsonl`;
   const bytes = await writeEvents(events);
   await Deno.writeTextFile(`${dir}/plain.ts`, PLAIN);
-  for (const count of [100, 3000]) await Deno.writeTextFile(`${dir}/${count}.yaml`, packText(count));
-  const backtest = (count: number) =>
+  for (const count of [100, 3000]) {
+    await Deno.writeTextFile(`${dir}/${count}.yaml`, packText(count));
+    await Deno.writeTextFile(`${dir}/sigma-${count}.yaml`, sigmaText(count));
+  }
+  const backtest = (count: number | string) =>
     run([
       "main.ts",
       "admin",
@@ -194,13 +235,16 @@ try {
     ]);
   // The file is in the page cache for all of them.
   await Deno.readFile(events);
-  const [plains, smalls, larges]: Took[][] = [[], [], []];
+  const [plains, smalls, larges, sigmaSmalls, sigmaLarges]: Took[][] = [[], [], [], [], []];
   for (let at = 0; at < RUNS; at++) {
     plains.push(await run([`${dir}/plain.ts`, events]));
     smalls.push(await backtest(100));
     larges.push(await backtest(3000));
+    sigmaSmalls.push(await backtest("sigma-100"));
+    sigmaLarges.push(await backtest("sigma-3000"));
   }
-  const [plain, small, large] = [best(plains), best(smalls), best(larges)];
+  const [plain, small, large, sigmaSmall, sigmaLarge] = [plains, smalls, larges, sigmaSmalls, sigmaLarges]
+    .map(best);
   console.log(JSON.stringify({
     name: "detection",
     events: EVENTS,
@@ -213,9 +257,17 @@ try {
     growth_of_cpu_time: round(large.cpuSeconds / small.cpuSeconds),
     matches: [small.out.match_count, large.out.match_count],
     peak_rss_mb: [Math.round(small.peakMb), Math.round(large.peakMb)],
-    live_us_100: round(live(100)),
-    live_us_1000: round(live(1000)),
-    live_us_10000: round(live(10_000)),
+    live_us_100: round(live(exactRules(100))),
+    live_us_1000: round(live(exactRules(1000))),
+    live_us_10000: round(live(exactRules(10_000))),
+    backtest_3000_events_per_s: Math.round(EVENTS / large.seconds),
+    sigma_backtest_3000_events_per_s: Math.round(EVENTS / sigmaLarge.seconds),
+    sigma_ratio_to_exact_3000: round(large.seconds / sigmaLarge.seconds),
+    sigma_growth_100_to_3000: round(sigmaLarge.seconds / sigmaSmall.seconds),
+    sigma_matches: [sigmaSmall.out.match_count, sigmaLarge.out.match_count],
+    sigma_live_us_100: round(live(sigmaRules(100))),
+    sigma_live_us_3000: round(live(sigmaRules(3000))),
+    sigma_live_us_10000: round(live(sigmaRules(10_000))),
   }));
 } finally {
   await Deno.remove(dir, { recursive: true });

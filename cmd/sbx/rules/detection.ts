@@ -10,7 +10,8 @@ import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { formatEvidence } from "./lab.ts";
-import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { rulesOf } from "../../../lib/detection/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, usageError } from "../output.ts";
 
 /** Most rows of a hunt (docs/design/contracts/06-detection.md §6). */
@@ -22,7 +23,7 @@ const HUNT: Command = {
   summary: "evaluate a pack over the record of a session",
   notes: ["The exit code is 0 with or without matches."],
   options: [
-    { name: "pack", value: "FILE", about: "the pack to evaluate" },
+    { name: "pack", value: "FILE", about: "the pack or Sigma rules to evaluate" },
     { name: "limit", value: "N", about: "most rows of different evidence; default 100" },
     JSON_OPTION,
   ],
@@ -34,7 +35,7 @@ const HUNT: Command = {
 
 export const command: CommandGroup = {
   name: "detection",
-  summary: "list, add, remove and switch detections, hunt in one session",
+  summary: "list, add, remove and switch detections and Sigma rules, hunt in one session",
   subcommands: [
     {
       name: "detection list",
@@ -46,15 +47,20 @@ export const command: CommandGroup = {
     },
     {
       name: "detection add",
-      usage: "PACK_FILE [--replace] [--json]",
-      summary: "add a pack to all running and future VMs",
+      usage: "PACK_FILE|RULES [--replace] [--placeholders FILE] [--json]",
+      summary: "add a pack, or Sigma rules, to all running and future VMs",
+      notes: [
+        "RULES is a YAML file of Sigma rules, or a folder of them; their id is sigma. and its name.",
+        "Rules that do not compile are left out, each with the reason.",
+      ],
       options: [
         { name: "replace", about: "update the pack of this id that was added before" },
+        { name: "placeholders", value: "FILE", about: "values of placeholders such as %Servers%" },
         JSON_OPTION,
       ],
       words: { min: 1, max: 1 },
       completes: ["files"],
-      examples: ["sbx detection add exfiltration.yaml"],
+      examples: ["sbx detection add exfiltration.yaml", "sbx detection add sigma/rules/linux --replace"],
       run: (args) => add(args.words[0], args),
     },
     {
@@ -121,10 +127,11 @@ async function list(args: Arguments): Promise<number> {
 }
 
 async function add(path: string, args: Arguments): Promise<number> {
-  const json = { pack: await readPackFile(path), replace: args.has("replace") };
+  const { body, summary } = await readDetections(path, args.text("placeholders"));
+  const json = { ...body, replace: args.has("replace") };
   const answer = await (await connect()).json<OverlaySaved>("POST", "/detection", { json });
   if (args.has("json")) await printJson(answer);
-  else await print(`added ${answer.rule.id}${formatReach(answer)}`);
+  else await print(`added ${answer.rule.id}${summary}${formatReach(answer)}`);
   return answer.propagation.failed_session_count === 0 ? 0 : 1;
 }
 
@@ -171,11 +178,35 @@ async function hunt(args: Arguments): Promise<number> {
   const path = args.text("pack");
   if (path === undefined) throw usageError(HUNT, "missing option --pack FILE");
   const limit = args.number("limit", { min: 1, max: ROWS_MAX });
-  const json = { pack: await readPackFile(path), ...(limit !== undefined && { limit }) };
+  const json = { ...(await readDetections(path)).body, ...(limit !== undefined && { limit }) };
   const url = `/sessions/${segment(args.words[0])}/detection/hunt`;
   const result = await (await connect()).json<EvidenceResult>("POST", url, { json });
   await (args.has("json") ? printJson(result) : print(formatEvidence(result)));
   return 0;
+}
+
+/**
+ * Reads a pack or Sigma rules, as a request has them, and says what of the rules is left out.
+ *
+ * @throws {SbxError} the errors of the file
+ */
+async function readDetections(
+  path: string,
+  placeholders?: string,
+): Promise<{ body: Record<string, unknown>; summary: string }> {
+  const { loadRules } = await import("../../../lib/detection/active/mod.ts");
+  const rules = await loadRules(path, placeholders);
+  if (!rules) return { body: { pack: await readPackFile(path) }, summary: "" };
+  const { detectionError, formatProblem } = await import("../../../lib/detection/compile/mod.ts");
+  if (!rules.ir) throw detectionError(rules.warnings);
+  for (const problem of rules.warnings) note(formatProblem(problem));
+  const { refused, not_applicable } = rules;
+  const left = [
+    ...refused ? [`${refused} left out`] : [],
+    ...not_applicable ? [`${not_applicable} for other systems`] : [],
+  ];
+  const summary = `: ${count(rulesOf(rules.ir).length, "rule")}${left.length ? ` (${left.join(", ")})` : ""}`;
+  return { body: { sigma: rules.source }, summary };
 }
 
 /**

@@ -4,8 +4,9 @@ import { compileRead, detectionError, formatProblem, type Problem } from "../com
 import type { Compiled } from "../compiled.ts";
 import { type ExportRoute, isExportRoute } from "../ir/ir.ts";
 import { readPack } from "../pack/mod.ts";
-import type { RuleOutcome } from "../rule/compile.ts";
-import { compileSource, isRulePath, problemsOf, readRules } from "../rule/load.ts";
+import { compileRules } from "../rule/compile.ts";
+import { isRulePath, problemsOf, readRules, type RuleSource } from "../rule/load.ts";
+import type { SigmaPlan } from "../rule/plan.ts";
 import { type PackPin, requireInstallable, requirePinned } from "./pin.ts";
 
 /** Compiled pack, ready to run. */
@@ -16,8 +17,18 @@ export interface LoadedPack {
   export_routes: ExportRoute[];
   /** one line each, with file and line, such as for a deprecated pack */
   warnings: string[];
-  /** what became of each document, of Sigma rules */
-  outcomes?: RuleOutcome[];
+}
+
+/** Sigma rules that were compiled. */
+export interface LoadedRules {
+  /** absent: none compiled */
+  ir?: SigmaPlan;
+  source: RuleSource;
+  /** documents that did not compile, of all that apply; and documents for other systems */
+  refused: number;
+  not_applicable: number;
+  /** why they did not compile, as warnings where others did */
+  warnings: Problem[];
 }
 
 /**
@@ -27,7 +38,11 @@ export interface LoadedPack {
  * problem; `detection.revoked`
  */
 export async function loadPack(path: string): Promise<LoadedPack> {
-  if (await isRulePath(path)) return await loadRules(path);
+  const rules = await loadRules(path);
+  if (rules) {
+    if (!rules.ir) throw detectionError(rules.warnings);
+    return { ir: rules.ir, path, export_routes: [], warnings: rules.warnings.map(formatProblem) };
+  }
   const result = await readPack(path);
   const { ir, problems } = await compileRead(result);
   if (!ir || !result.pack) throw detectionError(problems);
@@ -40,16 +55,31 @@ export async function loadPack(path: string): Promise<LoadedPack> {
   };
 }
 
-/** Sigma rules that do not compile are left out, with a warning; the ones for other systems without. */
-async function loadRules(path: string): Promise<LoadedPack> {
-  const { plan, outcomes } = compileSource(await readRules(path));
+/**
+ * Reads and compiles the Sigma rules of a file or a folder. What does not compile is left out.
+ *
+ * @param placeholders file with the values of placeholders
+ * @returns `undefined` if the path has no Sigma rules
+ * @throws {SbxError} the errors of {@linkcode readRules}
+ */
+export async function loadRules(path: string, placeholders?: string): Promise<LoadedRules | undefined> {
+  if (!await isRulePath(path)) return undefined;
+  const source = await readRules(path, placeholders);
+  const { plan, outcomes } = compileRules(source.files, {
+    pack_id: source.id,
+    ...source.placeholders && { placeholders: source.placeholders },
+  });
+  const ir = plan.rules.length > 0 ? plan : undefined;
+  const foreign = outcomes.filter(({ status }) => status === "not_applicable");
   const refused = outcomes.filter(({ status }) => status === "refused" || status === "never_matches");
+  const severity = ir ? "warning" : "error";
   return {
-    ir: plan,
-    path,
-    export_routes: [],
-    warnings: refused.flatMap(problemsOf).map(formatProblem),
-    outcomes,
+    ...ir && { ir },
+    source,
+    refused: refused.length,
+    not_applicable: foreign.length,
+    // Without any rule, all of them say why.
+    warnings: (ir ? refused : outcomes).flatMap(problemsOf).map((problem) => ({ ...problem, severity })),
   };
 }
 

@@ -1,6 +1,6 @@
 /** Active detections: packs loaded by pins, overlays, and their views. Loads zod and the YAML parser. */
-export { PLACEHOLDERS_FILE, readRules, type RuleSource } from "../rule/load.ts";
-export { exportRoutes, type LoadedPack, loadPack, loadPinned } from "./load.ts";
+export { PLACEHOLDERS_FILE, type RuleSource } from "../rule/load.ts";
+export { exportRoutes, type LoadedPack, type LoadedRules, loadPack, loadPinned, loadRules } from "./load.ts";
 export {
   type DetectionScope,
   type DetectionView,

@@ -3,6 +3,9 @@ import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { type ProgressSink, silent } from "../../base/progress/mod.ts";
 import { decodeUtf8, type FieldMapping, PACK_MAX, readBytes } from "../pack/mod.ts";
+import { compileRules, type RuleOutcome, type RuleStatus } from "../rule/compile.ts";
+import type { RuleFile } from "../rule/document.ts";
+import { PLACEHOLDERS_FILE } from "../rule/load.ts";
 import { matchersOf } from "../sigma/lower.ts";
 import { Notes } from "../sigma/notes.ts";
 import { FOREIGN_CATEGORIES, readRule, readSigmaDocuments } from "../sigma/rule.ts";
@@ -37,9 +40,40 @@ export interface PortabilityRule {
   split?: Split;
 }
 
+/** How much of a folder compiles as Sigma rules, without a pack and its mapping. */
+export interface LanguageReport {
+  /** rules, correlations and filters that compile, of those that apply */
+  compiled: number;
+  /** of which something is not supported */
+  refused: number;
+  /** for systems or services whose events no VM has */
+  not_applicable: number;
+  /** over fields that no event has, so that they would be silent */
+  never_matches: number;
+  /** number of rules each construct refuses, most frequent first */
+  reasons: { code: string; rules: number }[];
+  rules: LanguageRule[];
+}
+
+/** What became of one document. */
+export interface LanguageRule {
+  path: string;
+  line: number;
+  kind: "rule" | "correlation" | "filter";
+  status: RuleStatus;
+  title?: string;
+  /** `<product>/<category>/<service>` */
+  logsource: string;
+  reasons: PortabilityReason[];
+  warnings: PortabilityReason[];
+}
+
 export interface PortabilityReport {
   schema: "sbx.detection-portability.v1";
   path: string;
+  /** as rules of Sigma's own language */
+  language: LanguageReport;
+  /** as sources of a pack */
   rule_count: number;
   accepted: number;
   /** rules whose only errors are ones that a split removes */
@@ -75,8 +109,12 @@ export async function reportPortability(
   const files = await listRuleFiles(path);
   progress.stage("rules", files.reduce((sum, { size }) => sum + size, 0));
   const rules: PortabilityRule[] = [];
+  const texts: RuleFile[] = [];
   for (const file of files) {
-    rules.push(...await checkFile(file.path, mapping));
+    const text = await readText(file.path);
+    rules.push(...checkFile(file.path, text, mapping));
+    // A file that cannot be read is a rule that cannot be parsed.
+    texts.push({ path: file.path, text: "text" in text ? text.text : "" });
     progress.advance(file.size);
     if (rules.length > RULES_MAX) {
       throw new SbxError("detection.too_large", `${path}: more than ${RULES_MAX} rules`, {
@@ -87,6 +125,7 @@ export async function reportPortability(
   return {
     schema: "sbx.detection-portability.v1",
     path,
+    language: languageOf(texts),
     rule_count: rules.length,
     accepted: rules.filter(({ accepted }) => accepted).length,
     accepted_after_split: rules.filter(isFixedBySplit).length,
@@ -111,7 +150,9 @@ async function listRuleFiles(path: string): Promise<{ path: string; size: number
       for await (const { name, isDirectory, isFile } of Deno.readDir(folder)) {
         const at = join(folder, name);
         if (isDirectory) folders.push(at);
-        else if (isFile && /\.ya?ml$/i.test(name)) files.push({ path: at, size: (await Deno.stat(at)).size });
+        else if (isFile && /\.ya?ml$/i.test(name) && name !== PLACEHOLDERS_FILE) {
+          files.push({ path: at, size: (await Deno.stat(at)).size });
+        }
       }
     }
   } catch (cause) {
@@ -123,17 +164,56 @@ async function listRuleFiles(path: string): Promise<{ path: string; size: number
   return files.sort((a, b) => a.path < b.path ? -1 : 1);
 }
 
-async function checkFile(path: string, mapping: FieldMapping): Promise<PortabilityRule[]> {
-  const notes = new Notes([], (line) => ({ file: path, line }));
-  let nodes: TreeNode[] = [];
+/** Compiles a folder as Sigma rules. */
+function languageOf(files: readonly RuleFile[]): LanguageReport {
+  const { outcomes } = compileRules(files, { pack_id: "sigma.portability" });
+  const ofStatus = (status: RuleStatus) => outcomes.filter((outcome) => outcome.status === status);
+  const refused = ofStatus("refused");
+  const reasons = new Map<string, number>();
+  for (const { reasons: notes } of refused) {
+    for (const code of new Set(notes.map(({ code }) => code))) {
+      reasons.set(code, (reasons.get(code) ?? 0) + 1);
+    }
+  }
+  return {
+    compiled: ofStatus("compiled").length,
+    refused: refused.length,
+    not_applicable: ofStatus("not_applicable").length,
+    never_matches: ofStatus("never_matches").length,
+    reasons: [...reasons].sort(([a, left], [b, right]) => right - left || (a < b ? -1 : 1)).map((
+      [code, rules],
+    ) => ({ code, rules })),
+    rules: outcomes.map(languageRule),
+  };
+}
+
+function languageRule({ id: _, reasons, warnings, ...outcome }: RuleOutcome): LanguageRule {
+  const at = ({ code, line, message }: RuleOutcome["reasons"][number]): PortabilityReason => ({
+    code,
+    message: `${outcome.path}:${line}: ${message}`,
+  });
+  return { ...outcome, reasons: reasons.map(at), warnings: warnings.map(at) };
+}
+
+async function readText(path: string): Promise<{ text: string } | { fault: string }> {
   try {
     const text = decodeUtf8(await readBytes(path, PACK_MAX), path);
-    if (typeof text === "string") nodes = readSigmaDocuments(text, notes);
-    else notes.reject("syntax", 1, text.message);
+    return typeof text === "string" ? { text } : { fault: text.message };
   } catch (error) {
     if (!(error instanceof SbxError)) throw error;
-    notes.reject("syntax", 1, error.message);
+    return { fault: error.message };
   }
+}
+
+function checkFile(
+  path: string,
+  text: { text: string } | { fault: string },
+  mapping: FieldMapping,
+): PortabilityRule[] {
+  const notes = new Notes([], (line) => ({ file: path, line }));
+  let nodes: TreeNode[] = [];
+  if ("text" in text) nodes = readSigmaDocuments(text.text, notes);
+  else notes.reject("syntax", 1, text.fault);
   // An unreadable file counts as one unusable rule.
   if (!nodes.length) {
     return [{

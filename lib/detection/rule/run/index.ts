@@ -1,9 +1,9 @@
 /** Index from literals of texts to the rules that need them. */
 import { GRAM, type Literal, type Requirement, strength } from "./literal.ts";
 
-/** Bits of the filter before the table of grams. */
-const FILTER_BITS = 16;
-const FILTER_MASK = (1 << FILTER_BITS) - 1;
+/** Entries of a filter for each gram, so that few others pass it, and fewest entries; a power of two. */
+const FILTER_SHARE = 16;
+const FILTER_MIN = 1024;
 
 interface Part<R> {
   text: string;
@@ -12,14 +12,11 @@ interface Part<R> {
   rules: R[];
 }
 
-/**
- * Finds literals in texts: each has one gram of three characters in a table, the one that fewest others share, so that
- * a text is gone through once, however many literals there are.
- */
+/** Finds literals in texts: a text is gone through once for each length of grams, however many literals there are. */
 export class TextIndex<R> {
   readonly #exact = new Map<string, R[]>();
-  readonly #grams = new Map<number, Part<R>[]>();
-  readonly #filter = new Uint8Array(1 << FILTER_BITS);
+  readonly #long: GramTable<R>;
+  readonly #short: GramTable<R>;
 
   constructor(literals: readonly { literal: Literal; rule: R }[]) {
     const parts = new Map<string, R[]>();
@@ -29,42 +26,70 @@ export class TextIndex<R> {
       if (!rules) table.set(text, [rule]);
       else if (rules.at(-1) !== rule) rules.push(rule);
     }
-    const counts = new Map<number, number>();
-    for (const text of parts.keys()) {
-      for (let at = 0; at + GRAM <= text.length; at++) {
-        const gram = gramAt(text, at);
-        counts.set(gram, (counts.get(gram) ?? 0) + 1);
-      }
-    }
-    for (const [text, rules] of parts) this.#addPart(text, rules, counts);
-  }
-
-  #addPart(text: string, rules: R[], counts: ReadonlyMap<number, number>): void {
-    let [offset, least] = [0, Infinity];
-    for (let at = 0; at + GRAM <= text.length; at++) {
-      const count = counts.get(gramAt(text, at))!;
-      if (count < least) [offset, least] = [at, count];
-    }
-    const gram = gramAt(text, offset);
-    const others = this.#grams.get(gram);
-    if (others) others.push({ text, offset, rules });
-    else this.#grams.set(gram, [{ text, offset, rules }]);
-    this.#filter[gram & FILTER_MASK] = 1;
+    this.#long = new GramTable([...parts].filter(([text]) => text.length > GRAM), GRAM + 1);
+    this.#short = new GramTable([...parts].filter(([text]) => text.length === GRAM), GRAM);
   }
 
   /** Calls for each rule of which a literal is found; possibly more than once. */
   find(folded: string, found: (rule: R) => void): void {
     if (this.#exact.size > 0) this.#exact.get(folded)?.forEach(found);
+    this.#long.find(folded, found);
+    this.#short.find(folded, found);
+  }
+}
+
+/** Literals by one gram of each: the one that fewest others share. */
+class GramTable<R> {
+  readonly #grams = new Map<number, Part<R>[]>();
+  readonly #filter: Uint8Array;
+  readonly #mask: number;
+
+  /** @param size characters of a gram: three or four */
+  constructor(literals: readonly [text: string, rules: R[]][], readonly size: number) {
+    const counts = new Map<number, number>();
+    for (const [text] of literals) {
+      for (let at = 0; at + size <= text.length; at++) {
+        const gram = this.#gramAt(text, at);
+        counts.set(gram, (counts.get(gram) ?? 0) + 1);
+      }
+    }
+    for (const [text, rules] of literals) this.#add(text, rules, counts);
+    let slots = FILTER_MIN;
+    while (slots < this.#grams.size * FILTER_SHARE) slots *= 2;
+    this.#filter = new Uint8Array(slots);
+    this.#mask = slots - 1;
+    for (const gram of this.#grams.keys()) this.#filter[gram & this.#mask] = 1;
+  }
+
+  #add(text: string, rules: R[], counts: ReadonlyMap<number, number>): void {
+    let [offset, least] = [0, Infinity];
+    for (let at = 0; at + this.size <= text.length; at++) {
+      const count = counts.get(this.#gramAt(text, at))!;
+      if (count < least) [offset, least] = [at, count];
+    }
+    const gram = this.#gramAt(text, offset);
+    const others = this.#grams.get(gram);
+    if (others) others.push({ text, offset, rules });
+    else this.#grams.set(gram, [{ text, offset, rules }]);
+  }
+
+  #gramAt(text: string, at: number): number {
+    const [a, b, c] = [text.charCodeAt(at), text.charCodeAt(at + 1), text.charCodeAt(at + 2)];
+    return gramOf(a, b, c, this.size > GRAM ? text.charCodeAt(at + GRAM) : 0);
+  }
+
+  find(folded: string, found: (rule: R) => void): void {
     if (this.#grams.size === 0) return;
-    const filter = this.#filter;
-    const { length } = folded;
-    let [a, b] = [folded.charCodeAt(0), folded.charCodeAt(1)];
-    for (let at = 2; at < length; at++) {
-      const c = folded.charCodeAt(at);
-      const gram = gramOf(a, b, c);
-      if (filter[gram & FILTER_MASK] === 1) this.#look(gram, folded, at - 2, found);
+    const [filter, mask, isLong] = [this.#filter, this.#mask, this.size > GRAM];
+    const last = folded.length - this.size;
+    let [a, b, c] = [folded.charCodeAt(0), folded.charCodeAt(1), folded.charCodeAt(2)];
+    for (let at = 0; at <= last; at++) {
+      const d = folded.charCodeAt(at + GRAM);
+      const gram = gramOf(a, b, c, isLong ? d : 0);
+      if (filter[gram & mask] === 1) this.#look(gram, folded, at, found);
       a = b;
       b = c;
+      c = d;
     }
   }
 
@@ -78,13 +103,10 @@ export class TextIndex<R> {
   }
 }
 
-function gramOf(a: number, b: number, c: number): number {
-  return Math.imul(a, 0x2c1b3c6d) ^ Math.imul(b, 0x297a2d39) ^ Math.imul(c, 0x1b56c4e9) ^
-    (a << 7 ^ b << 3) >>> 0;
-}
-
-function gramAt(text: string, at: number): number {
-  return gramOf(text.charCodeAt(at), text.charCodeAt(at + 1), text.charCodeAt(at + 2));
+/** Mixes four characters into a small integer, which needs no memory; a filter takes the lower bits. */
+function gramOf(a: number, b: number, c: number, d: number): number {
+  const sum = a + Math.imul(b, 0x3d) + Math.imul(c, 0x1c73) + Math.imul(d, 0x5bd1e);
+  return (sum ^ sum >>> 11) & 0x3fffffff;
 }
 
 /** Chooses for each rule the requirement whose literals fewest rules share; on a tie, the one with longer literals. */
