@@ -14,7 +14,7 @@ Deno.test("manual pages: mandoc has no warning, and shows every section", async 
       assertEquals([code, new TextDecoder().decode(stdout)], [0, ""]);
       if (name !== "sbx") continue;
       const shown = await runChild("mandoc", { args: ["-T", "ascii", path] });
-      const text = new TextDecoder().decode(shown.stdout).replaceAll(/.\x08/g, "");
+      const text = new TextDecoder().decode(shown.stdout).replaceAll(/.[\b]/g, "");
       const titles = text.split("\n").filter((line) => /^[A-Z][A-Z ]+$/.test(line));
       for (const title of ["NAME", "SYNOPSIS", "EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES"]) {
         assertEquals(titles.filter((each) => each === title).length, 1, title);
