@@ -22,7 +22,7 @@ import type { SnapshotLimits } from "../machine/snapshot/mod.ts";
 import type { TomlDocument } from "../base/toml/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { dropDuplicates } from "../detection/mod.ts";
+import { dropDuplicates, isPlan } from "../detection/mod.ts";
 
 type DetectionTerms = Contract["detection"];
 
@@ -108,7 +108,10 @@ export class Detections {
     const isPack = (name: string) => /^[^.].*\.(ya?ml|toml|json)$/.test(name) && name !== PLACEHOLDERS_FILE;
     for (const name of names.filter(isPack).sort()) {
       try {
-        packs.push(await loadPack(join(dir, name)));
+        const pack = await loadPack(join(dir, name));
+        packs.push(pack);
+        // Of Sigma rules, the ones that are left out.
+        if (isPlan(pack.ir)) problems.push(...pack.warnings);
       } catch (error) {
         const [message] = (error as Error).message.split("\n");
         problems.push(message);
