@@ -121,7 +121,9 @@ async function compileSigma(
   else {
     printDiagnostics(diagnostics);
     if (ir && out === undefined) await writeAll(Deno.stdout, new TextEncoder().encode(text));
-    else if (ir) await print(`${out}: ${count(report.rule_count, "rule")} of ${ir.pack_id} ${ir.pack_version}`);
+    else if (ir) {
+      await print(`${out}: ${count(report.rule_count, "rule")} of ${ir.pack_id} ${ir.pack_version}`);
+    }
   }
   return report.ok ? 0 : 1;
 }
@@ -232,7 +234,9 @@ async function printPortability(
 ) {
   const { compiled, refused, not_applicable, never_matches } = language;
   await print(
-    `${path}: ${compiled} of ${count(compiled + refused + never_matches, "Sigma rule")} that apply compile; ` +
+    `${path}: ${compiled} of ${
+      count(compiled + refused + never_matches, "Sigma rule")
+    } that apply compile; ` +
       `${refused} refused, ${never_matches} over fields that are never there; ${not_applicable} for other systems`,
   );
   if (language.reasons.length) await print("\nrules  refused because of");
@@ -340,7 +344,9 @@ async function loadDetections(
   path: string,
 ): Promise<{ read: { id: string | null; version: string | null }; ir?: Compiled; problems: Problem[] }> {
   const rules = await loadRules(path);
-  if (rules) return { read: { id: null, version: null }, ...rules.ir && { ir: rules.ir }, problems: rules.warnings };
+  if (rules) {
+    return { read: { id: null, version: null }, ...rules.ir && { ir: rules.ir }, problems: rules.warnings };
+  }
   const read = await readPack(path);
   return { read, ...await compileRead(read) };
 }

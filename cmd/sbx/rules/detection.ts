@@ -186,7 +186,7 @@ async function hunt(args: Arguments): Promise<number> {
 }
 
 /**
- * Reads a pack or Sigma rules, as a request has them, and says what of the rules is left out.
+ * Reads a pack or Sigma rules, as a request has them, and counts the rules that are left out.
  *
  * @throws {SbxError} the errors of the file
  */

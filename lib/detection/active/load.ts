@@ -56,7 +56,7 @@ export async function loadPack(path: string): Promise<LoadedPack> {
 }
 
 /**
- * Reads and compiles the Sigma rules of a file or a folder. What does not compile is left out.
+ * Reads and compiles the Sigma rules of a file or a folder. A rule that does not compile is left out.
  *
  * @param placeholders file with the values of placeholders
  * @returns `undefined` if the path has no Sigma rules

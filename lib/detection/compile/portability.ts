@@ -42,7 +42,7 @@ export interface PortabilityRule {
 
 /** How much of a folder compiles as Sigma rules, without a pack and its mapping. */
 export interface LanguageReport {
-  /** rules, correlations and filters that compile, of those that apply */
+  /** rules, correlations and filters that compile */
   compiled: number;
   /** of which something is not supported */
   refused: number;

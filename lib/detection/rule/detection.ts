@@ -18,7 +18,7 @@ export interface Detection {
  * Reads a detection.
  *
  * @param ignored keys that are no selections
- * @param offset place of its first selection among those of the rule
+ * @param offset place of its first selection among all of the rule
  * @returns `undefined` if it is invalid, with the reason in the notes
  */
 export function readDetection(

@@ -1,4 +1,4 @@
-/** Documents of a Sigma file: rules, correlations and filters, with what they say about themselves. */
+/** Documents of a Sigma file: rules, correlations and filters, with their metadata. */
 import { type Confidence, type Severity, TAG_MAX, TAGS_MAX, TITLE_MAX, UUID } from "../ir/ir.ts";
 import {
   entryOf,

@@ -13,7 +13,7 @@ export const PLACEHOLDERS_FILE = "placeholders.yaml";
 /** Maximum files of a folder (docs/design/contracts/14-limits.md §14). */
 const FILES_MAX = 20_000;
 
-/** Rules of a file or a folder, before they are compiled: what a request of them has. */
+/** Rules of a file or a folder, before they are compiled, as a request has them. */
 export interface RuleSource {
   /** of the pack that they become */
   id: string;
@@ -21,7 +21,7 @@ export interface RuleSource {
   placeholders?: Record<string, (string | number)[]>;
 }
 
-/** A pack has a schema; a Sigma rule has a detection, or what takes its place. */
+/** A pack has a schema; a Sigma rule has a detection, a correlation or a filter. */
 const PACK = /^["']?schema["']?\s*:/m;
 const RULE = /^(detection|correlation|filter)\s*:/m;
 
@@ -124,7 +124,7 @@ async function readPlaceholders(path: string, isNeeded: boolean): Promise<RuleSo
 }
 
 /**
- * Compiles rules; what does not compile is left out.
+ * Compiles rules; the ones that do not compile are left out.
  *
  * @throws {SbxError} `detection.invalid`: none of them compiles
  */

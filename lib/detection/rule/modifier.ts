@@ -22,7 +22,7 @@ import {
 /** Replacements of placeholders, by name without `%`. */
 export type Placeholders = Readonly<Record<string, readonly (string | number)[]>>;
 
-/** What the values of one field become. */
+/** Tests of one field. */
 export interface FieldTests {
   tests: PlanTest[];
   /** all values are to be found, not one */

@@ -43,7 +43,7 @@ export interface RuleNote {
   message: string;
 }
 
-/** Collects what one rule cannot do, and what its author should know. */
+/** Collects errors and warnings of one rule. */
 export class RuleNotes {
   readonly errors: RuleNote[] = [];
   readonly warnings: RuleNote[] = [];

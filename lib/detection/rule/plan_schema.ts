@@ -128,7 +128,7 @@ export const PlanSchema: z.ZodType<SigmaPlan> = z.strictObject({
   });
 }) as z.ZodType<SigmaPlan>;
 
-/** Every selection named is there, and selections name none, so that none contains itself. */
+/** Every selection named is there, and selections name none, so that no selection contains itself. */
 function isGood(expr: PlanExpr, selections: number, depth = 0): boolean {
   if (typeof expr === "boolean") return true;
   if (depth > 2 * NESTING_MAX) return false;

@@ -124,7 +124,7 @@ export type ExportRoutes = Readonly<Record<string, readonly string[]>>;
 export class Detector {
   readonly #requests: Matcher;
   readonly #responses: Matcher;
-  /** Sigma rules: those of both kinds together, because a correlation may have rules of both */
+  /** Sigma rules, of both kinds together, because a correlation may have rules of both */
   readonly #sigma: Matcher;
   readonly #exportRoutes: ExportRoutes;
   /** some rule reads responses: an event whose response came later is of no use otherwise */

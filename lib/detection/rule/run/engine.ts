@@ -9,7 +9,7 @@ import { Parents } from "./parents.ts";
 import { Slot, View } from "./slot.ts";
 import { type Check, compileExpr } from "./test.ts";
 
-/** Which rules are tried: those that wait for a response, the others, or all. */
+/** Which rules are tried: the ones that wait for a response, the others, or all. */
 export type MatchPhase = "request" | "response" | "whole";
 
 /** A rule ready to run. */

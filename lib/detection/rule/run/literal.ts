@@ -1,4 +1,4 @@
-/** Literals without which a rule cannot match: what the index looks for. */
+/** Literals without which a rule cannot match: the index looks for them. */
 import type { PlanExpr, PlanRule, PlanTest } from "../plan.ts";
 import { fold } from "./fold.ts";
 

@@ -95,7 +95,7 @@ function listTexts(list: readonly unknown[]): string[] {
   return texts;
 }
 
-/** Every text of an event: what its family has, and its program. */
+/** Every text of an event: of its family, and of its program. */
 export class Words implements Texts {
   #stamp = 0;
   #texts: string[] = [];
