@@ -35,7 +35,7 @@ const HUNT: Command = {
 
 export const command: CommandGroup = {
   name: "detection",
-  summary: "list, add, remove and switch detections and Sigma rules, hunt in one session",
+  summary: "list, add, remove and switch detections, hunt in one session",
   subcommands: [
     {
       name: "detection list",
