@@ -77,7 +77,7 @@ export const command: CommandGroup = {
         UTC_NOTE,
       ],
       options: [
-        { name: "all", about: "with closed findings, and those of exceptions" },
+        { name: "all", about: "with closed and excepted findings" },
         JSON_OPTION,
       ],
       words: { min: 1, max: 1 },

@@ -141,15 +141,15 @@ async function enable(id: string, enabled: boolean, args: Arguments): Promise<nu
   const found = rules.filter((each) => each.id === id);
   const overlay = found.find(({ scope }) => scope === "runtime");
   if (!overlay) {
-    const [other] = found;
+    const [other] = [...found, ...rules.filter((each) => each.rules?.some((rule) => rule.id === id))];
     throw new SbxError(
       "detection.not_found",
       other
-        ? `the detection "${id}" is of the pack "${other.pack_id}" (${other.scope}), and was not added at run time`
+        ? `the detection "${id}" is one of the pack "${other.pack_id}" (${other.scope}), and has no switch of its own`
         : `no detection or pack "${id}" was added at run time`,
       {
         hint: other
-          ? "take it out of the pack, or except what it finds: sbx findings except"
+          ? "take it out of the pack, or make an exception from one of its findings (docs/guides/detection.md)"
           : "sbx detection list shows them",
       },
     );

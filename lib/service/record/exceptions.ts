@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { z } from "zod";
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import {
   appendTable,
@@ -134,7 +134,7 @@ export class FindingExceptions {
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#last.then(work);
-    this.#last = done.catch(() => {});
+    this.#last = done.catch(ignore("the caller has the failure; the next change goes on"));
     return done;
   }
 

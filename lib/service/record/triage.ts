@@ -3,7 +3,7 @@
  * beside each ledger has the changes, since records of a session never change.
  */
 import { z } from "zod";
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
 import { FindingState, type FindingStateChange } from "../../client/api/mod.ts";
 import { readFindings } from "../../ledger/read/mod.ts";
@@ -54,13 +54,13 @@ export function changeStates(
     }
     if (Object.keys(file.findings).length > FINDINGS_MAX) {
       throw new SbxError("findings.limit", `a session keeps the states of ${FINDINGS_MAX} findings`, {
-        hint: "except the rule: sbx findings except",
+        hint: "make an exception from one of them (docs/guides/detection.md)",
       });
     }
     await writeAtomic(pathOf(ledger), JSON.stringify(file));
     return ids;
   });
-  last = done.catch(() => {});
+  last = done.catch(ignore("the caller has the failure; the next change goes on"));
   return done;
 }
 
@@ -72,7 +72,7 @@ export async function idsOf(ledger: string, named: readonly string[]): Promise<s
       const found = all.filter(({ finding_id, event_id }) => name === finding_id || name === event_id);
       if (found.length > 0) return found.map(({ finding_id }) => finding_id);
       throw new SbxError("findings.not_found", `the session has no finding "${name}"`, {
-        hint: "sbx findings lists them: give the id of an event or of a finding",
+        hint: "give the id of an event or of a finding, as the list of findings has it",
       });
     })),
   ];
