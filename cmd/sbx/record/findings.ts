@@ -12,7 +12,7 @@ import { connect } from "../connect.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, usageError, UTC_NOTE } from "../output.ts";
 
-const REASON = { name: "reason", value: "TEXT", about: "why, for those who review it" };
+const REASON = { name: "reason", value: "TEXT", about: "the reason, for a later review" };
 const VERDICTS = ["true-positive", "false-positive", "accepted"];
 const PROPERTIES = ["host", "program", "vm"];
 
