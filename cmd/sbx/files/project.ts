@@ -18,7 +18,7 @@ import { describeProject, isYes } from "./project_file.ts";
 const SHOW: Command = {
   name: "project show",
   usage: "[DIR] [--json]",
-  summary: "show the .sbx.toml of a folder, and what of it waits for approval",
+  summary: "show the .sbx.toml of a folder, and its parts that wait for approval",
   options: [JSON_OPTION],
   words: { min: 0, max: 1 },
   examples: ["sbx project show", "sbx project show ~/project --json"],
@@ -32,7 +32,7 @@ const SHOW: Command = {
 const APPROVE: Command = {
   name: "project approve",
   usage: "[DIR] [--hash SHA256] [--json]",
-  summary: "approve what the .sbx.toml of a folder asks for, as it is now",
+  summary: "approve the requests in a folder's .sbx.toml, as it is now",
   notes: ["Without a terminal, --hash names the bytes that were looked at; sbx project show has it."],
   options: [
     { name: "hash", value: "SHA256", about: "approve these bytes of the file, and no others" },
@@ -51,9 +51,13 @@ const APPROVE: Command = {
     if (hash === undefined) {
       if (!args.has("json")) await print(await describeProject(project));
       if (!Deno.stdin.isTerminal()) {
-        throw new SbxError("project.unapproved", "without a terminal, --hash must name what is approved", {
-          hint: `sbx project approve ${project.dir} --hash ${project.sha256}`,
-        });
+        throw new SbxError(
+          "project.unapproved",
+          "without a terminal, --hash must name the bytes to approve",
+          {
+            hint: `sbx project approve ${project.dir} --hash ${project.sha256}`,
+          },
+        );
       }
       if (!isYes("approve this?")) return 1;
     }

@@ -9,14 +9,14 @@ import type { Project } from "../../../lib/config/project/mod.ts";
 /** Option of commands that make a VM for a folder. */
 export const PROJECT_OPTION: Option = {
   name: "no-project",
-  about: "ignore what .sbx.toml of the folder asks for; its rules, which only take away, hold",
+  about: "ignore the requests of .sbx.toml; its rules, which only take away, hold",
 };
 
 /** What project files change in a request; the request's own values win. */
 export type FromProject = Pick<CreateRequest, "project" | "env" | "cpus" | "ram_mb" | "disk_gb">;
 
 /**
- * What the project files of folders change in a new VM.
+ * Changes that the project files of folders make to a new VM.
  *
  * @throws {SbxError} `project.invalid`; `project.unapproved`: a person must look first
  */
@@ -59,7 +59,7 @@ async function requireApproval(project: Project): Promise<void> {
   throw new SbxError(
     "project.unapproved",
     `.sbx.toml of ${project.dir} asks for more than was approved for it: nothing was started`,
-    { hint: `sbx project approve ${project.dir} shows it; --no-project ignores what it asks for` },
+    { hint: `sbx project approve ${project.dir} shows it; --no-project ignores its requests` },
   );
 }
 

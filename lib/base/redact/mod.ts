@@ -5,3 +5,4 @@
 export { bitsOf, hasRun, isUuid, looksRandom } from "./entropy.ts";
 export { findSecrets, type KnownSecrets, Redactor, type RedactorOptions } from "./redactor.ts";
 export { REDACTED, type Span } from "./span.ts";
+export { strengthOf } from "./name.ts";

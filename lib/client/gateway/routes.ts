@@ -125,5 +125,9 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "GET", path: "/detection/stats" },
   { method: "POST", path: "/sessions/{id}/detection/hunt" },
   { method: "GET", path: "/sessions/{id}/findings" },
+  { method: "POST", path: "/sessions/{id}/findings/state" },
+  { method: "POST", path: "/sessions/{id}/findings/except" },
+  { method: "GET", path: "/findings/exceptions" },
+  { method: "DELETE", path: "/findings/exceptions/{id}" },
   { method: "GET", path: "/openapi.json" },
 ];

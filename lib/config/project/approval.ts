@@ -30,7 +30,7 @@ export function isApproved(project: Project, approval: Approved | undefined): bo
   return widenings(project).length === 0 || approval?.sha256 === project.sha256;
 }
 
-/** What the file adds to the last approval, and what it takes away: lines with `+` and `-`. */
+/** Additions to the last approval, and removals from it: lines with `+` and `-`. */
 export function changesOf(project: Project, approval: Approved | undefined): string[] {
   const [before, after] = [approval?.approved ?? [], widenings(project)];
   return [

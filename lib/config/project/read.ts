@@ -1,4 +1,4 @@
-/** Reads a folder's project file: once, so that what a person sees is what holds. */
+/** Reads a folder's project file: once, so that a person sees the bytes that hold. */
 import { Buffer } from "node:buffer";
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";

@@ -1,6 +1,6 @@
 /** Schema of `.sbx.toml` (docs/design/contracts/04-profiles.md §4). It comes with a repository: any text is possible. */
 import { z } from "zod";
-import { strengthOf } from "../../base/redact/name.ts";
+import { strengthOf } from "../../base/redact/mod.ts";
 import { NarrowingRule, RULE_ID } from "../../policy/author/schema.ts";
 import { VM_CPU_MAX, VM_RAM_GB_MAX, VM_SCRATCH_DISK_GB_MAX } from "../profile/schema.ts";
 
