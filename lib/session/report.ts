@@ -6,7 +6,7 @@ import type { MachineInfo } from "./ipc/mod.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import { writeState } from "./files/record.ts";
 
-/** What a session reports. */
+/** Reports of a session. */
 export type Report = SessionNotice | MachineInfo | TurnNotice;
 type Listener = (what: Report) => void;
 

@@ -1,4 +1,4 @@
-/** What an agent would run by itself: hooks, MCP servers and files, each asked about. */
+/** Programs that an agent would run by itself: hooks, MCP servers and files, each asked about. */
 import { canonicalJson } from "../base/json/mod.ts";
 import { quoteWord } from "../base/text/mod.ts";
 import { isTable } from "../base/toml/mod.ts";

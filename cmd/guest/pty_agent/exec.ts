@@ -171,7 +171,7 @@ class Execution {
     this.#isAbandoned = true;
   }
 
-  /** The host reads on; what it did not read meanwhile is gone. */
+  /** The host reads on; output that it did not read meanwhile is gone. */
   async adopt(): Promise<void> {
     this.#isAbandoned = false;
     this.#channel = undefined;

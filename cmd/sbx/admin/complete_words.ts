@@ -188,7 +188,7 @@ async function wordsOf(completion: Completion, line: Line): Promise<Offer> {
   return offer;
 }
 
-/** Looks words up. Without an answer in time there is none; the service is not started for it. */
+/** Looks words up. An answer that is late counts as empty; the service is not started for it. */
 async function lookUp(lookup: Lookup, { words, options, isLocal }: Line): Promise<Candidate[]> {
   if (!isLocal) return [];
   const signal = AbortSignal.timeout(LOOKUP_MS);

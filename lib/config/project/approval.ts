@@ -1,4 +1,4 @@
-/** What a person has approved of project files, by folder and the hash of the file. */
+/** Approvals of project files by a person, by folder and the hash of the file. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { z } from "zod";
@@ -48,7 +48,7 @@ export async function approve(home: Pick<Home, "dir">, project: Project): Promis
   return approval;
 }
 
-/** Takes the approvals of a folder back, whoever owned it. @returns false: there was none */
+/** Takes the approvals of a folder back, whoever owned it. @returns false: it had no approval */
 export async function forget(home: Pick<Home, "dir">, dir: string): Promise<boolean> {
   const found = (await approvalsIn(home)).filter((approval) => approval.dir === dir);
   for (const approval of found) await Deno.remove(pathOf(home, approval));

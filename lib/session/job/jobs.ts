@@ -106,7 +106,7 @@ export class Jobs {
     return job;
   }
 
-  /** Forgets the ended services that are none of these. */
+  /** Forgets the ended services except these. */
   async forgetServices(names: readonly string[]): Promise<void> {
     await this.#open();
     for (const { id, service, state } of this.#all()) {
