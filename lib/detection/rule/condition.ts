@@ -1,5 +1,5 @@
 /** Conditions of Sigma rules. */
-import { nearest } from "../../base/text/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import { quote } from "../sigma/notes.ts";
 import { CONDITION_MAX, NESTING_MAX, type PlanExpr } from "./plan.ts";
 import { allOf, anyOf, negate } from "./selection.ts";
@@ -124,8 +124,8 @@ class Parser {
   #selection(word: string): PlanExpr {
     const expr = this.selections.get(word);
     if (expr !== undefined) return expr;
-    const near = nearest(word, this.#names);
-    const hint = near ? `; did you mean ${near}?` : "";
+    const near = didYouMean(word, this.#names);
+    const hint = near ? `; ${near}` : "";
     const isWord = !["(", ")", "and", "or", "of", "them"].includes(word.toLowerCase());
     throw isWord
       ? new ConditionError("condition-selection", `there is no selection ${quote(word)}${hint}`)

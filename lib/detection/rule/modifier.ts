@@ -1,5 +1,5 @@
 /** Modifiers of Sigma: from the values of a field to tests. */
-import { nearest } from "../../base/text/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import { parseCidr } from "../../base/address/mod.ts";
 import { quote } from "../sigma/notes.ts";
 import type { ScalarNode, TreeNode } from "../tree/mod.ts";
@@ -173,8 +173,8 @@ class Chain {
 
   #apply(modifier: string, before: string | undefined): void {
     if (!MODIFIERS.includes(modifier) && !REGEX_FLAGS.includes(modifier)) {
-      const near = nearest(modifier, MODIFIERS);
-      const hint = near ? `; did you mean ${near}?` : "";
+      const near = didYouMean(modifier, MODIFIERS);
+      const hint = near ? `; ${near}` : "";
       return this.#notes.reject(
         "modifier-unknown",
         this.line,

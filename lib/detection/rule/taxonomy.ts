@@ -1,6 +1,6 @@
 /** Events and sources of Sigma's log sources and fields; `taxonomy.json` has the tables. */
 import { catalogue, EVENT_FAMILIES, fieldsOfFamily } from "../../event/mod.ts";
-import { nearest } from "../../base/text/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import { quote } from "../sigma/notes.ts";
 import { entryOf, scalarOf, type TreeNode } from "../tree/mod.ts";
 import type { RuleNotes } from "./notes.ts";
@@ -117,12 +117,12 @@ function sourcesIn(fields: ReadonlyMap<string, string[]>, field: string): string
 function ownLogsource(category: string | undefined, line: number, notes: RuleNotes): Logsource | undefined {
   const family = EVENT_FAMILIES.find((family) => family === category);
   if (!family) {
-    const near = category === undefined ? undefined : nearest(category, EVENT_FAMILIES);
+    const near = category === undefined ? undefined : didYouMean(category, EVENT_FAMILIES);
     notes.reject(
       "logsource",
       line,
       `logsource.category of product sbx must be one of ${EVENT_FAMILIES.join(", ")}${
-        near ? `; did you mean ${near}?` : ""
+        near ? `; ${near}` : ""
       }`,
     );
     return undefined;

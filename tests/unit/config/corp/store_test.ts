@@ -37,6 +37,7 @@ Deno.test("nothing is locked without a corp.toml", () =>
       rule_count: 0,
       rule_files: {},
       release: {},
+      overlays: true,
     });
   }));
 
