@@ -23,10 +23,10 @@ export interface CompanionsOptions {
 
 /** Contract of such a VM: that of the profile, without MCP. A server of the profile would start itself otherwise. */
 export function companionContract(contract: Contract): Contract {
-  const { profile, corp } = contract;
+  const { profile: { services: _, ...profile }, corp } = contract;
   return {
     ...contract,
-    profile: { ...profile, mcp: {}, services: undefined },
+    profile: { ...profile, mcp: {} },
     corp: { ...corp, mcp: { local: { enabled: false } } },
   };
 }

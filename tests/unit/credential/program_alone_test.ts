@@ -251,7 +251,8 @@ Deno.test("a running VM whose profile grants the provider from now on gets the s
     const grant = '[credentials]\nproviders = ["github"]\n';
     await Deno.writeTextFile(join(home.profilesDir, "p", "profile.toml"), head + grant);
     const detections = new Detections(home);
-    const sources = { home, registry, detections, secrets } as unknown as RefreshSources;
+    const corp = { state: { status: "absent" } };
+    const sources = { home, registry, corp, detections, secrets } as unknown as RefreshSources;
     const { failed } = await new ContractRefresh(sources).refreshProfile("p");
     assertEquals([failed, vm.problem], [[], undefined]);
     await given.promise;
