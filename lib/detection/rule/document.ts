@@ -8,6 +8,7 @@ import {
   TreeError,
   type TreeNode,
 } from "../tree/mod.ts";
+import { severityOf } from "../level.ts";
 import { RuleNotes } from "./notes.ts";
 
 /** Text of a file with rules. */
@@ -36,13 +37,6 @@ export interface RuleDocument {
   tags: string[];
 }
 
-const LEVELS: ReadonlyMap<unknown, Severity> = new Map<string, Severity>([
-  ["informational", "info"],
-  ["low", "low"],
-  ["medium", "medium"],
-  ["high", "high"],
-  ["critical", "critical"],
-]);
 /** A rule's status is how well it was tried. */
 const CONFIDENCE: ReadonlyMap<unknown, Confidence> = new Map<string, Confidence>([
   ["stable", "high"],
@@ -125,14 +119,6 @@ function idOf(root: MapNode, notes: RuleNotes): string | undefined {
   const id = scalar(entry.value);
   if (typeof id === "string" && UUID.test(id)) return id.toLowerCase();
   notes.warn("id", entry.line, "id is no UUID, so that findings do not have it");
-}
-
-function severityOf(root: MapNode, notes: RuleNotes): Severity | undefined {
-  const entry = entryOf(root, "level");
-  if (!entry) return undefined;
-  const severity = LEVELS.get(scalar(entry.value));
-  if (!severity) notes.reject("level", entry.line, `level must be one of ${[...LEVELS.keys()].join(", ")}`);
-  return severity;
 }
 
 function confidenceOf(root: MapNode, notes: RuleNotes): Confidence {

@@ -13,6 +13,7 @@ import {
   TreeError,
   type TreeNode,
 } from "../tree/mod.ts";
+import { severityOf } from "../level.ts";
 import { type Notes, quote } from "./notes.ts";
 import { constructsOf, fieldsOf, type SigmaField, type Split, splitOf } from "./condition.ts";
 import { EVENT_FAMILIES } from "../../event/mod.ts";
@@ -43,13 +44,6 @@ export interface SigmaReadResult {
   split?: Split;
 }
 
-const LEVELS: ReadonlyMap<unknown, Severity> = new Map<string, Severity>([
-  ["informational", "info"],
-  ["low", "low"],
-  ["medium", "medium"],
-  ["high", "high"],
-  ["critical", "critical"],
-]);
 const STATUSES = ["stable", "test", "experimental", "deprecated", "unsupported"];
 
 /** Keys that sbx evaluates, and informational keys that it ignores. */
@@ -168,14 +162,6 @@ function checkStatus(root: MapNode, notes: Notes): void {
   } else if (status === "deprecated") {
     notes.warn("status", entry.line, "the rule has status deprecated");
   }
-}
-
-function severityOf(root: MapNode, notes: Notes): Severity | undefined {
-  const entry = entryOf(root, "level");
-  if (!entry) return undefined;
-  const severity = LEVELS.get(scalar(entry.value));
-  if (!severity) notes.reject("level", entry.line, `level must be one of ${[...LEVELS.keys()].join(", ")}`);
-  return severity;
 }
 
 function tagsOf(root: MapNode, notes: Notes): string[] {
