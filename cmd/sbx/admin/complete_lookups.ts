@@ -37,7 +37,7 @@ export interface Place {
 
 /** Most events that are offered, refused ones first. */
 const EVENTS_MAX = 20;
-/** How long before now the other events may be, in `ms`. */
+/** Greatest age of the other events, in `ms`. */
 const RECENT_MS = 3_600_000;
 /** Profile of `sbx mcp` without `--profile`. */
 const MCP_PROFILE = "code";

@@ -99,7 +99,7 @@ function commandNames(last: string): Candidate[] {
   return [...ALIASES].map(([word, name]) => ({ word, about: SUMMARIES[name] }));
 }
 
-/** What follows the first word. An unknown command has nothing. */
+/** Words that may follow the first one; an unknown command has none. */
 async function afterCommand(
   [name, ...rest]: readonly string[],
   last: string,
@@ -119,7 +119,7 @@ function subcommandNames({ subcommands }: CommandGroup): Candidate[] {
   return subcommands.map((each) => ({ word: lastWordOf(each), about: each.summary }));
 }
 
-/** What follows the words of a command: the value of an option, a flag, or a word of its own. */
+/** Words that may follow those of a command: the value of an option, a flag, or a word of its own. */
 async function ofCommand(
   command: Command,
   rest: readonly string[],

@@ -12,7 +12,7 @@ export const PROJECT_OPTION: Option = {
   about: "ignore the requests of .sbx.toml; its rules, which only take away, hold",
 };
 
-/** What project files change in a request; the request's own values win. */
+/** Changes of a request by project files; the request's own values win. */
 export type FromProject = Pick<CreateRequest, "project" | "env" | "cpus" | "ram_mb" | "disk_gb">;
 
 /**

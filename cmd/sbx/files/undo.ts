@@ -71,7 +71,7 @@ export const command: Command = {
   },
 };
 
-/** Whether a VM has repositories or folders of its own that come back. */
+/** True for a VM with repositories or folders whose work comes back. */
 async function hasRepositories(client: Client, name: string): Promise<boolean> {
   const { repositories = [] } = await client.json<VmInfo>("GET", `/vms/${segment(name)}/info`);
   return repositories.some(({ is_read_only, is_live }) => !is_read_only && !is_live);

@@ -24,7 +24,7 @@ import { formatSetup, setupJson } from "./agent_setup_text.ts";
 /** Fewest characters of a hash that name a setup. */
 const HASH_MIN = 12;
 
-/** How a setup is answered without a terminal. */
+/** Options that answer for a setup without a terminal. */
 const ANSWER_OPTIONS: Option[] = [
   { name: "approve", value: "HASH", about: "agree to the setup that was shown with this hash" },
   { name: "no-programs", about: "none of the hooks, MCP servers and programs of the setup" },
@@ -99,7 +99,7 @@ async function readSetup(
 /**
  * The person's setup of an agent for a new VM, with the answer: by `--approve`, remembered, or to a question.
  *
- * @returns undefined: there is none
+ * @returns undefined: none is asked for, or the person has none
  * @throws {SbxError} `agent.setup_unapproved`: no terminal to ask in, or no; `agent.setup_changed`: another one was shown
  */
 export async function chooseSetup(

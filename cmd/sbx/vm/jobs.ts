@@ -113,7 +113,7 @@ export function serviceState({ state, service }: Job): string {
   return service && state !== "Paused" && state !== "Suspended" ? service.state : state;
 }
 
-/** What there is to say about a service beside its state. */
+/** Facts about a service beside its state. */
 export function serviceNotes({ service, reason }: Job): string[] {
   const { restarts = 0 } = service ?? {};
   const why = service?.reason ?? reason;
