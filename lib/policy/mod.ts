@@ -17,7 +17,7 @@ export {
   Policy,
   type RuleLayers,
 } from "./engine/policy.ts";
-export { PROJECT_FILE } from "./engine/narrow.ts";
+export { joinNarrowing, PROJECT_FILE } from "./engine/narrow.ts";
 export type { Draft, Gate, Outcome, Passage, Verdict } from "./gate.ts";
 export {
   type Action,

@@ -22,22 +22,22 @@ export type FromProject = Pick<CreateRequest, "project" | "env" | "cpus" | "ram_
  */
 export async function fromProjects(dirs: readonly string[], args: Arguments): Promise<FromProject> {
   const { readProject } = await import("../../../lib/config/project/mod.ts");
-  const rules: NonNullable<CreateRequest["project"]> = [];
+  const files: NonNullable<CreateRequest["project"]>[] = [];
   const env: Record<string, string> = {};
   let size: Omit<FromProject, "project" | "env"> = {};
-  for (const [at, dir] of dirs.entries()) {
+  for (const dir of dirs) {
     const project = await readProject(dir);
     if (!project) continue;
-    // Two folders may have rules of one name.
-    rules.push(
-      ...project.rules.map((rule) => ({ ...rule, id: at === 0 ? rule.id : `${rule.id}.${at + 1}` })),
-    );
+    files.push(project.rules);
     if (args.has("no-project")) continue;
     await requireApproval(project);
     Object.assign(env, project.env);
     const { cpus, ram_gb, disk_gb } = project.vm;
     size = { cpus, ram_mb: ram_gb === undefined ? undefined : ram_gb * 1024, disk_gb, ...size };
   }
+  const { joinNarrowing } = await import("../../../lib/policy/mod.ts");
+  // Two folders may have rules of one name.
+  const rules = joinNarrowing(...files);
   return {
     ...rules.length > 0 && { project: rules },
     ...Object.keys(env).length > 0 && { env },

@@ -8,6 +8,8 @@ import {
   type Layer,
   LAYERS,
   MATCH_MAX,
+  NARROWING_ID_MAX,
+  NARROWING_MAX,
   PRIORITY_MAX,
   PRIORITY_MIN,
   PROTOCOLS,
@@ -100,8 +102,8 @@ export const FullRuleSchema = z.strictObject({
 });
 export type Rule = z.infer<typeof FullRuleSchema>;
 
-/** Most rules of a project file, and most characters of a match there (docs/design/contracts/14-limits.md §14). */
-const NARROWING_MAX = 64, NARROWING_MATCH_MAX = 2048;
+/** Most characters of a match in a project file (docs/design/contracts/14-limits.md §14). */
+const NARROWING_MATCH_MAX = 2048;
 
 /** One rule of a project file, which comes with a repository: it can only take away. */
 export const NarrowingRule = z.strictObject({
@@ -114,7 +116,7 @@ export const NarrowingRule = z.strictObject({
 /** Rules of a project file in order, as a VM is given them. */
 export const NarrowingRules = z.array(z.strictObject({
   ...NarrowingRule.shape,
-  id: z.string().regex(RULE_ID).max(100),
+  id: z.string().regex(RULE_ID).max(NARROWING_ID_MAX),
   line: z.int().positive().optional().describe("of its table in the file"),
 })).max(NARROWING_MAX);
 export type NarrowingRules = z.infer<typeof NarrowingRules>;

@@ -1,6 +1,9 @@
 /** Rules of a project file (docs/design/contracts/04-profiles.md §4): they take away, and never allow. */
+import { SbxError } from "../../base/error/mod.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
 import type { NarrowingRules } from "../author/schema.ts";
 import type { Rule } from "./rule.ts";
+import { NARROWING_ID_MAX, NARROWING_MAX } from "./rule_term.ts";
 
 /** Name of a project file. */
 export const PROJECT_FILE = ".sbx.toml";
@@ -23,4 +26,33 @@ export function narrowing(rules: NarrowingRules): Rule[] {
     file: PROJECT_FILE,
     ...line !== undefined && { line },
   }));
+}
+
+/**
+ * The rules of several project files, such as of a copy's source and of its own folder: all hold. Ids that two files chose get
+ * a number; a rule that is there already is not added.
+ *
+ * @throws {SbxError} `project.invalid`: more rules than a VM takes
+ */
+export function joinNarrowing(...files: NarrowingRules[]): NarrowingRules {
+  const joined: NarrowingRules = [];
+  const [ids, known] = [new Set<string>(), new Set<string>()];
+  for (const { id, line, ...rule } of files.flat()) {
+    const content = canonicalJson(rule);
+    if (known.has(content)) continue;
+    let free = id;
+    for (let number = 2; ids.has(free); number++) {
+      const end = `.${number}`;
+      free = id.slice(0, NARROWING_ID_MAX - end.length) + end;
+    }
+    known.add(content);
+    ids.add(free);
+    joined.push({ ...rule, id: free, ...line !== undefined && { line } });
+  }
+  if (joined.length <= NARROWING_MAX) return joined;
+  throw new SbxError(
+    "project.invalid",
+    `the project files of one VM have ${joined.length} rules, the limit is ${NARROWING_MAX}`,
+    { hint: `remove rules from ${PROJECT_FILE} of its folders` },
+  );
 }

@@ -14,6 +14,7 @@ import {
   requireUnlocked,
   type VmRequest,
 } from "./boot.ts";
+import { joinNarrowing } from "../../policy/mod.ts";
 import { withoutSecrets } from "../contract/credentials.ts";
 import { requireLabels } from "../contract/labels.ts";
 import { companionContract } from "./mcp_companions.ts";
@@ -186,7 +187,8 @@ export class VmMaker {
       environment: base?.environment,
       before: base?.before,
       credentials: credentials ?? base?.credentials,
-      project: project ?? base?.project,
+      // Its disk may have the source's folder.
+      project: project && base?.project ? joinNarrowing(base.project, project) : project ?? base?.project,
       env: await withoutSecrets(this.#home, id, { ...base?.env, ...env }),
     };
   }

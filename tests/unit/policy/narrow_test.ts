@@ -1,6 +1,6 @@
 /** Rules of a project file: they take away, and never allow (docs/design/contracts/04-profiles.md §4). */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { compileLayers, type Rule } from "../../../lib/policy/mod.ts";
+import { compileLayers, joinNarrowing, type Rule } from "../../../lib/policy/mod.ts";
 import { NarrowingRules } from "../../../lib/policy/author/schema.ts";
 import { decided, HOST, http, rule } from "../../helper/policy.ts";
 
@@ -115,4 +115,27 @@ Deno.test("random project rules never make a decision milder", () => {
     }
   }
   assert(narrowed > 50, `only ${narrowed} decisions changed`);
+});
+
+Deno.test("rules of several project files hold together, whatever ids their authors chose", () => {
+  const block = (id: string, host: string) => ({
+    id,
+    action: "block" as const,
+    match: `http.request.host == "${host}"`,
+  });
+  const first = [block("a", "one.example"), block("a.2", "two.example")];
+  const second = [block("a", "three.example"), block("other", "one.example")];
+  const joined = joinNarrowing(first, second);
+  assertEquals(joined.map(({ id }) => id), ["a", "a.2", "a.3"]);
+  assertEquals(NarrowingRules.parse(joined), joined);
+  const allow = [rule("profile", "p", "allow", "true")];
+  for (const host of ["one.example", "two.example", "three.example"]) {
+    assertEquals(decide([], allow, joined, { host })[0], "block");
+  }
+  const long = "x".repeat(100);
+  assertEquals(joinNarrowing([block(long, "a")], [block(long, "b")]).map(({ id }) => id.length), [100, 100]);
+  const many = Array.from({ length: 64 }, (_, at) => block(`r${at}`, `${at}.example`));
+  assertEquals(joinNarrowing(many, many).length, 64);
+  const error = assertThrows(() => joinNarrowing(many, [block("one-more", "x.example")]));
+  assertEquals((error as { code?: string }).code, "project.invalid");
 });
