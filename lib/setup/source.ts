@@ -83,8 +83,8 @@ class Reader {
 
   /** Names what else is in the agent's folders. */
   async nameOthers(): Promise<void> {
-    const { folders, texts, programs, settings, never } = this.#setup;
-    const known = [...texts, ...programs, ...Object.keys(settings)];
+    const { folders, never } = this.#setup;
+    const known = this.#parts;
     for (const folder of folders) {
       for (const { path } of await this.#list(folder)) {
         if (known.some((each) => isWithin(each, path) || isWithin(path, each))) continue;
@@ -173,9 +173,14 @@ class Reader {
     }
     using file = opened.file;
     const { uid, ino, dev } = await file.stat();
-    // Directly in the home it may have become a link since it was looked at.
-    const here = folder === "" ? await ifFound(Deno.lstat(join(this.#home, path))) : { ino, dev };
+    // A link within the folder may lead to what never goes, and a path may have become one since it was looked at.
+    const real = await ifFound(Deno.realPath(join(this.#home, path)));
+    const here = real === undefined ? undefined : await ifFound(Deno.lstat(real));
     if (here?.ino !== ino || here.dev !== dev) return this.#leave(path, "changed while it was read");
+    const target = posix.join(folder, posix.relative(await Deno.realPath(join(this.#home, folder)), real!));
+    if (!this.#isPart(target)) return this.#leave(path, `a link to ${target}, which is no part of a setup`);
+    const never = this.#neverReason(target);
+    if (never !== undefined) return this.#leave(path, `a link to ${target}: ${never}`);
     if (uid !== Deno.uid()) return this.#leave(path, "belongs to another user");
     const bytes = await readUpTo(file, FILE_MAX + 1);
     if (bytes.length > FILE_MAX) return this.#leave(path, `over ${FILE_MAX} bytes`);
@@ -188,10 +193,19 @@ class Reader {
     this.files.push({ path, kind, bytes, isExecutable: (opened.mode & EXECUTABLE) !== 0 });
   }
 
+  /** Paths of the files and folders that go. */
+  get #parts(): string[] {
+    const { texts, programs, settings } = this.#setup;
+    return [...texts, ...programs, ...Object.keys(settings)];
+  }
+
+  #isPart(path: string): boolean {
+    return this.#parts.some((each) => isWithin(path, each));
+  }
+
   /** A file that is named itself goes from a folder that does not. */
   #neverReason(path: string): string | undefined {
-    const { texts, programs, settings } = this.#setup;
-    if (texts.includes(path) || programs.includes(path) || Object.hasOwn(settings, path)) return undefined;
+    if (this.#parts.includes(path)) return undefined;
     return Object.entries(this.#setup.never).find(([never]) => isWithin(path, never))?.[1];
   }
 

@@ -54,6 +54,26 @@ Deno.test("no link is followed out of the folder, and no device or pipe is read"
   });
 });
 
+Deno.test("a link in a skill brings no conversation, login or other file of the agent's folder", async () => {
+  await using place = await makeHome({
+    ".claude/projects/p/1.jsonl": "PRIVATE",
+    ".claude/.credentials.json": "PRIVATE",
+    ".claude/other/x": "PRIVATE",
+    ".claude/skills/a/SKILL.md": "a",
+  });
+  const { at, reasons } = place;
+  await Deno.symlink(".credentials.json", at(".claude/CLAUDE.md"));
+  await Deno.symlink("../../projects/p/1.jsonl", at(".claude/skills/a/notes.md"));
+  await Deno.symlink(at(".claude/other/x"), at(".claude/skills/a/other.md"));
+  const { files, left } = await reasons();
+  assertEquals(files, [".claude/skills/a/SKILL.md"]);
+  assertEquals(left.slice(0, 3), [
+    [".claude/CLAUDE.md", "a link to .claude/.credentials.json, which is no part of a setup"],
+    [".claude/skills/a/notes.md", "a link to .claude/projects/p/1.jsonl, which is no part of a setup"],
+    [".claude/skills/a/other.md", "a link that leads out of its folder"],
+  ]);
+});
+
 Deno.test(
   "a file of another user stays, and a folder of another user, or one that everyone may write to, is refused",
   {
