@@ -24,3 +24,4 @@ export { GUEST_VERSION_PROPERTY, guestVersion, missingObom, obomDescriptor, read
 export { parseProfile, type Profile, type ProfileOrigin, requireCompatible } from "./profile.ts";
 export { type ArchAssets, type Asset, type Obom, PROFILE_ID, ProfileFile } from "./schema.ts";
 export { emptyOverlay, overlayPath, parseOverlay, type ProfileOverlay } from "./overlay.ts";
+export { isReservedVariable } from "./variable.ts";

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { strengthOf } from "../../base/redact/mod.ts";
 import { NarrowingRule, RULE_ID } from "../../policy/author/schema.ts";
+import { isReservedVariable } from "../profile/mod.ts";
 import { VM_CPU_MAX, VM_RAM_GB_MAX, VM_SCRATCH_DISK_GB_MAX } from "../profile/schema.ts";
 
 /** Most variables, and most characters of a value (docs/design/contracts/14-limits.md §14). */
@@ -10,17 +11,10 @@ const VARIABLES_MAX = 64, VALUE_MAX = 1024;
 /** Most rules, as a VM takes them. */
 const RULES_MAX = 64;
 
-/** Variables by which a program loads code, finds others or its network, and the product's own. */
-const RESERVED = new RegExp(
-  "^(?:PATH|HOME|USER|SHELL|IFS|ENV|BASH_.*|PWD|PROMPT_COMMAND|PS4|LD_.*|GIT_.*|SSH_.*|SSL_.*|SBX_.*|NODE_.*|DENO_.*|" +
-    "NPM_CONFIG_.*|PIP_.*|PYTHON.*|PERL.*|RUBY.*|JAVA_TOOL_OPTIONS|.*_PROXY|.*_BASE_URL|.*_CA_BUNDLE|EDITOR|VISUAL|PAGER)$",
-  "i",
-);
-
 const Variables = z.record(
   z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "is no name of a variable")
     .refine(
-      (name) => !RESERVED.test(name),
+      (name) => !isReservedVariable(name),
       "is reserved: it changes what programs load or where they connect",
     )
     .refine(
