@@ -2,7 +2,7 @@
 import { canonicalJson } from "../base/json/mod.ts";
 import { quoteWord } from "../base/text/mod.ts";
 import { isTable } from "../base/toml/mod.ts";
-import type { SettingsFile } from "../config/profile/mod.ts";
+import { isReservedVariable, type SettingsFile } from "../config/profile/mod.ts";
 import { entriesOf, findValues, type KeyPath, pathName, type Table } from "./value.ts";
 
 /** A program that the agent runs by itself, or a server that it connects to. */
@@ -29,6 +29,10 @@ export interface PlacedProgram extends SetupProgram {
 const COMMAND_NAME = /(?:^|[a-z_-])(?:command|cmd|exec|helper|script)s?$/i;
 /** Names of tables of hooks and of servers. */
 const HOOKS_NAME = /^hooks?$/i, SERVERS_NAME = /^mcp_?servers?$/i;
+/** Name of a table of variables, and the form of their names anywhere. */
+const VARIABLES_NAME = /^env(?:ironment)?$/i, VARIABLE_FORM = /^[A-Z_][A-Z0-9_]*$/;
+/** Variables that name one of the guest's programs, without a path or options of its own. */
+const CHOICE = /^(?:EDITOR|VISUAL|(?:MAN)?PAGER|BROWSER|SHELL|USER|CC|CXX)$/i;
 
 /** Programs in a file of settings: declared by the agent's profile, or by names that say so. */
 export function programsIn(
@@ -48,6 +52,9 @@ export function programsIn(
   for (const pattern of programs) {
     findValues(settings, pattern).forEach(({ path, value }) => add("hook", path, value));
   }
+  const setsProgram = (key: string, path: KeyPath, value: unknown) =>
+    isReservedVariable(key) && !(CHOICE.test(key) && /^[\w-]*$/.test(String(value))) &&
+    (VARIABLE_FORM.test(key) || VARIABLES_NAME.test(path.at(-1) ?? ""));
   const look = (value: unknown, path: KeyPath) => {
     for (const [key, each] of entriesOf(value)) {
       const at = [...path, key];
@@ -58,7 +65,10 @@ export function programsIn(
         if (entriesOf(each).length > 0) add("hook", at, each);
       } else if (SERVERS_NAME.test(key)) {
         for (const [name, server] of entriesOf(each)) add("server", [...at, name], server);
-      } else if (COMMAND_NAME.test(key) && (typeof each === "string" || Array.isArray(each))) {
+      } else if (
+        (COMMAND_NAME.test(key) || setsProgram(key, path, each)) &&
+        (typeof each === "string" || Array.isArray(each))
+      ) {
         add("hook", at, each);
       } else look(each, at);
     }

@@ -4,6 +4,7 @@ import { canonicalJson } from "../base/json/mod.ts";
 import { decodeUtf8 } from "../base/text/mod.ts";
 import type { AgentSetup } from "../config/profile/mod.ts";
 import { GUEST_HOME, type HostPath, mapPaths, pathsIn } from "./path.ts";
+import { runningKey } from "./front_matter.ts";
 import { type PlacedProgram, programsIn, type SetupProgram } from "./program.ts";
 import { type FoundSecret, type RefOf, replaceSecrets, WITHHELD } from "./secret.ts";
 import { type LeftOut, readSources, type SourceFile } from "./source.ts";
@@ -58,9 +59,6 @@ interface Prepared {
 
 const latin1 = new TextDecoder("latin1");
 const encoder = new TextEncoder();
-
-/** The head of a text of Markdown. */
-const FRONT_MATTER = /^---\r?\n([^]*?)\r?\n---(?:\r?\n|$)/;
 
 /** The setup of one agent, read once. */
 export class Setup {
@@ -167,13 +165,17 @@ export class Setup {
     const text = decodeUtf8(bytes);
     const prepared = kind === "settings"
       ? await this.#prepareSettings(source, text, refOf)
-      : this.#prepareText(source, text, refOf);
+      : await this.#prepareText(source, text, refOf);
     if (!prepared) return;
     this.#prepared.push(prepared);
     this.files.push({ path, size: bytes.length, digest: blake3(bytes), is_executable: isExecutable });
   }
 
-  #prepareText(source: SourceFile, text: string | undefined, refOf: RefOf): Prepared | undefined {
+  async #prepareText(
+    source: SourceFile,
+    text: string | undefined,
+    refOf: RefOf,
+  ): Promise<Prepared | undefined> {
     const { path, bytes, kind } = source;
     if (text === undefined) {
       // A secret within other bytes cannot be taken out of them.
@@ -189,7 +191,7 @@ export class Setup {
       at = start;
       this.secrets.push({ file: path, place: `line ${line}`, ...secret });
     }
-    const why = kind === "program" ? "the agent runs it" : this.#frontMatter(text ?? "");
+    const why = kind === "program" ? "the agent runs it" : await this.#frontMatter(text ?? "");
     const program = kind === "program" ? this.#programOf(path) : why && path;
     if (program && why && this.#programs.every(({ id }) => id !== program)) {
       this.#programs.push({ id: program, kind: "file", file: program, line: why });
@@ -204,11 +206,9 @@ export class Setup {
   }
 
   /** Why a text of Markdown runs something. */
-  #frontMatter(text: string): string | undefined {
-    const head = FRONT_MATTER.exec(text.replace(/^\ufeff/, ""))?.[1] ?? "";
-    const key = this.#declared.front_matter.find((key) =>
-      new RegExp(`^\\s*["']?${key}["']?\\s*:`, "m").test(head)
-    );
+  async #frontMatter(text: string): Promise<string | undefined> {
+    const keys = this.#declared.front_matter;
+    const key = keys.length > 0 ? await runningKey(text, keys) : undefined;
     return key === undefined ? undefined : `its head has ${key}`;
   }
 
@@ -258,13 +258,22 @@ export class Setup {
     return mapTexts(without(value, named), (text, keys) => {
       // An element of a list belongs to the name of the list.
       const name = keys.findLast((key) => !/^\d+$/.test(key)) ?? "";
-      const { text: replaced, secrets } = replaceSecrets(text, refOf, name);
+      const { text: replaced, secrets } = replaceSecrets(text, refOf, name, wordBefore(value, keys));
       for (const { start: _, ...secret } of secrets) {
         this.secrets.push({ file, place: pathName(keys), ...secret });
       }
       return replaced;
     }) as Table;
   }
+}
+
+/** The word before one in a list, such as the option of a command line that it is the value of. */
+function wordBefore(root: unknown, keys: KeyPath): string | undefined {
+  const list = keys.slice(0, -1).reduce<unknown>((value, key) => {
+    return Array.isArray(value) ? value[Number(key)] : (value as Table)[key];
+  }, root);
+  const before = Array.isArray(list) ? list[Number(keys.at(-1)) - 1] : undefined;
+  return typeof before === "string" ? before : undefined;
 }
 
 /** Paths of keys that are secrets themselves. */

@@ -74,6 +74,61 @@ Deno.test("a link in a skill brings no conversation, login or other file of the 
   ]);
 });
 
+const HEADS = [
+  "---\nhooks: x\n---\n",
+  "--- \nhooks: x\n---\n",
+  "---\nhooks: x\n--- \n",
+  "\n---\nhooks: x\n---\n",
+  "---\nhooks: x",
+  "---\n{name: x, hooks: {a: b}}\n---\n",
+  '---\n"h\\u006foks": x\n---\n',
+  "---\n? hooks\n: x\n---\n",
+  "---\n!!str hooks: x\n---\n",
+  "---\na: &a {hooks: x}\n<<: *a\n---\n",
+  "---\ndescription: no: yaml\nhooks: x\n---\n",
+];
+
+Deno.test("a text of Markdown that runs something is asked about, in every notation of its head", async () => {
+  for (const head of HEADS) {
+    await using place = await makeHome({ ".claude/agents/a.md": `${head}text` });
+    assertEquals((await place.read()).programs.map(({ id }) => id), [".claude/agents/a.md"], head);
+  }
+  await using place = await makeHome({ ".claude/agents/a.md": "---\ndescription: React hooks: all\n---\n" });
+  assertEquals((await place.read()).programs, []);
+});
+
+Deno.test("a variable by which programs load code is asked about, as a hook is", async () => {
+  const env = { BASH_ENV: "/root/a.sh", LD_PRELOAD: "/a.so", PAGER: "sh -c evil", EDITOR: "vi", TZ: "UTC" };
+  await using place = await makeHome({
+    ".claude/settings.json": JSON.stringify({ env, other: { GIT_SSH: "/a" } }),
+  });
+  assertEquals((await place.read()).programs.map(({ name }) => name), [
+    "env.BASH_ENV",
+    "env.LD_PRELOAD",
+    "env.PAGER",
+    "other.GIT_SSH",
+  ]);
+});
+
+Deno.test("a password in an address, behind an option or as a default stays", async () => {
+  const mcpServers = {
+    a: { command: "x", args: ["--password", "hunter2", "-u", "me:hunter2", "postgres://me:hunter2@db/x"] },
+    b: { url: "https://me:hunter2@mcp.example/", headers: { "X-Token": "${T:-hunter2}" } },
+    c: { command: "x", args: ["--token", "${TOKEN}", "--port", "8080", "postgres://me:${PASS}@db/x"] },
+  };
+  await using place = await makeHome({
+    ".claude.json": JSON.stringify({ mcpServers }),
+    ".claude/CLAUDE.md": "the database is postgres://me:hunter2@db/x\n",
+  });
+  const setup = await place.read();
+  const approved = new Set(setup.programs.map(({ id }) => id));
+  const files = await setup.render({ place: "/root/x", forced: {}, approved });
+  const text = files.map(({ bytes }) => new TextDecoder().decode(bytes)).join("\n");
+  assert(!text.includes("hunter2"), text);
+  for (const kept of ["${TOKEN}", "8080", "me:${PASS}@db"]) assert(text.includes(kept), kept);
+  assert(setup.programs.every(({ line }) => !line.includes("hunter2")));
+});
+
 Deno.test(
   "a file of another user stays, and a folder of another user, or one that everyone may write to, is refused",
   {
