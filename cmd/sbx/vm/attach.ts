@@ -1,8 +1,9 @@
 /** The user's terminal, attached to one in a VM. */
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { joinBytes } from "../../../lib/base/bytes/mod.ts";
 import { writeAll } from "../../../lib/base/wire/mod.ts";
 import { Spinner } from "../output.ts";
-import { ANSWER_KEY, type Questions, QuestionScreen } from "./question_screen.ts";
+import { ANSWER_KEY, type Questions, QuestionScreen, READABLE, WHOLE_SCREEN } from "./question_screen.ts";
 
 /** Ctrl-], which detaches, as in telnet. */
 const DETACH = 0x1d;
@@ -161,6 +162,7 @@ class RawTerminal implements Disposable {
   /** the questions that have the screen, and the program's output meanwhile */
   screen?: QuestionScreen;
   #kept: Uint8Array[] = [];
+  #keptSize = 0;
 
   /**
    * @param onResize receives the size, at once and on every change
@@ -202,7 +204,8 @@ class RawTerminal implements Disposable {
       write: text,
       done: () => this.#closeScreen(),
     });
-    text(`${this.#modes.resetSequence()}${SCREEN_ON}\x1b[m\x1b[2J\x1b[1;1H`);
+    const own = `${READABLE}${WHOLE_SCREEN}`;
+    text(`${own}${this.#modes.resetSequence()}${SCREEN_ON}${own}\x1b[2J\x1b[1;1H`);
     this.screen.show();
   }
 
@@ -211,7 +214,9 @@ class RawTerminal implements Disposable {
     if (!this.screen) return;
     this.screen = undefined;
     writeWhole(encoder.encode(`${SCREEN_OFF}${this.#modes.restoreSequence()}`));
-    for (const bytes of this.#kept.splice(0)) this.write(bytes);
+    const kept = joinBytes(this.#kept.splice(0)).slice(-KEPT_MAX);
+    this.#keptSize = 0;
+    if (kept.length > 0) this.write(kept);
     this.#redraw();
   }
 
@@ -226,8 +231,11 @@ class RawTerminal implements Disposable {
   /** Keeps output for after the questions; of more than the limit the newest. */
   #keep(bytes: Uint8Array): void {
     this.#kept.push(bytes);
-    let size = this.#kept.reduce((sum, { length }) => sum + length, 0);
-    while (size > KEPT_MAX) size -= this.#kept.shift()!.length;
+    this.#keptSize += bytes.length;
+    if (this.#keptSize <= 2 * KEPT_MAX && this.#kept.length <= KEPT_PARTS_MAX) return;
+    const newest = joinBytes(this.#kept).slice(-KEPT_MAX);
+    this.#kept = [newest];
+    this.#keptSize = newest.length;
   }
 
   /** Draws the banner, or clears its line and has the program redraw it. */
@@ -275,6 +283,8 @@ const encoder = new TextEncoder();
 const SCREEN_ON = "\x1b[?1049h", SCREEN_OFF = "\x1b[?1049l";
 /** Most `bytes` of output that are kept while questions have the screen. */
 const KEPT_MAX = 1024 * 1024;
+/** Most pieces of it before they are joined: a program may write one byte at a time. */
+const KEPT_PARTS_MAX = 4096;
 /** Save and restore the cursor; go to the first line. */
 const SAVE = "\x1b7\x1b[1;1H", RESTORE = "\x1b8";
 const INVERSE = "\x1b[7m", PLAIN = "\x1b[m", CLEAR_LINE = "\x1b[2K";

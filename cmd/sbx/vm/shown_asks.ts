@@ -7,6 +7,7 @@ import { READ_MS, whyLine } from "../../../lib/policy/ask/mod.ts";
 import { openAskSocket } from "../connect.ts";
 import { saveAsRule, shortDenial } from "../rules/answer.ts";
 import type { Banner } from "./attach.ts";
+import { READABLE } from "./question_screen.ts";
 
 const BELL = "\x07";
 
@@ -96,6 +97,7 @@ async function giveAnswer(
 
 async function answerHere(client: Client, ask: AskView): Promise<void> {
   const { ask_id } = ask;
+  if (Deno.stderr.isTerminal()) write(READABLE);
   note(`sbx asks ${questionOf(ask)}`);
   for (;;) {
     const line = readAnswer(`  ${choicesOf(ask)} [n]`);

@@ -37,7 +37,7 @@ class Socket extends EventTarget {
 const socket = new Socket();
 const text = (words) => ({ data: new TextEncoder().encode(words).buffer });
 setTimeout(() => {
-  socket.onmessage(text("\\x1b[?1049h\\x1b[?2004h<program>"));
+  socket.onmessage(text("\\x1b[?1049h\\x1b[?2004h<program>\\x1b[8m\\x1b(0\\x1b[4h\\x1b[?7l\\x1b[?6h\\x1b[2;3r\\x1b[?2l"));
   banner.set("a question");
 });
 await attach(socket, "a terminal", false, { banner });
@@ -101,6 +101,9 @@ Deno.test("ctrl-^ opens the questions, and the program has its screen and its ou
   // The screen of the program is left and entered again, with its modes; then its output, and a size to redraw.
   const opened = seen.indexOf("ask-1");
   assert(seen.lastIndexOf("\x1b[?1049l\x1b[?2004l\x1b[m\x1b[?1049h", opened) > 0, JSON.stringify(seen));
+  // Whatever the program left: hidden characters, drawings, margins, a VT52, an open sequence.
+  const own = "\x18\x1b<\x1b(B\x1b)B\x0f\x1b[4l\x1b[?7h\x1b[m\x1b[?69l\x1b[?6l\x1b[r";
+  assert(seen.includes(`${own}\x1b[?1049l`) && seen.includes(`\x1b[?1049h${own}\x1b[2J\x1b[1;1H`));
   const restored = seen.indexOf("\x1b[?1049l\x1b[?1049h\x1b[?2004h", opened);
   assert(restored > 0 && seen.indexOf("<meanwhile>", restored) > restored, JSON.stringify(seen));
   assert(!seen.slice(opened, restored).includes("<meanwhile>"), "nothing is drawn over a question");
