@@ -5,7 +5,7 @@
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { readPieces } from "../base/bytes/mod.ts";
-import { ifFound, SbxError } from "../base/error/mod.ts";
+import { ifFound, ignore, SbxError } from "../base/error/mod.ts";
 import { blake3, blake3File, Digest } from "../base/hash/mod.ts";
 import { type Home, makeOwnFolder, removeFolder, writeAtomic } from "../base/home/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
@@ -100,7 +100,8 @@ export async function keepHistory(
     return kept;
   } catch (error) {
     await ifFound(Deno.remove(coming));
-    if (!isThere) await removeFolder(folder);
+    // Another VM of the folder may have left its conversations meanwhile.
+    if (!isThere) await Deno.remove(folder).catch(ignore("it is theirs"));
     throw error;
   }
 }
@@ -135,9 +136,9 @@ export async function findHistory(home: Place, agent: string, dir: string): Prom
 
 /** All that are kept, the last ones first. Damaged ones are left out. */
 export async function listHistories(home: Place): Promise<KeptHistory[]> {
-  const names = await ifFound(Array.fromAsync(Deno.readDir(historiesDir(home)))) ?? [];
+  const entries = await ifFound(Array.fromAsync(Deno.readDir(historiesDir(home)))) ?? [];
   const all = await Promise.all(
-    names.map(({ name }) =>
+    entries.filter(({ isDirectory }) => isDirectory).map(({ name }) =>
       readRecord(join(historiesDir(home), name)).catch((error) => {
         if (error instanceof SbxError) return undefined;
         throw error;

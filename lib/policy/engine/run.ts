@@ -46,6 +46,8 @@ export class Run {
    * address of the event
    */
   #openAsk?: CompiledRule;
+  /** protocol of the first open ask that has one */
+  #askProtocol?: Protocol;
   /** place of the rule that decided before {@linkcode #openAsk} */
   #order: number;
   /** reason of a decision by a rule that failed */
@@ -73,7 +75,7 @@ export class Run {
     if (this.pass === "restrictions") this.#decider ??= this.#openAsk;
     else if (this.#decider?.rule.action === "allow" && this.#openAsk) {
       // The allow opens the address, and holds the connection to its protocol.
-      this.#protocol ??= this.#openAsk.rule.protocol;
+      this.#protocol ??= this.#askProtocol;
       this.#decider = this.#openAsk;
     }
   }
@@ -119,10 +121,16 @@ export class Run {
     const { action } = next.rule;
     if (action === "rewrite") this.#rewrite(next);
     // It may not take the place of a later block.
-    else if (action === "ask" && next.rule.narrows) this.#openAsk ??= next;
+    else if (action === "ask" && next.rule.narrows) this.#leaveOpen(next);
     else if (overlooksCommand(next, this.event)) this.#unmatched.push(next);
     else if (action === "block" || !this.privateAddresses.overlooks(next, this.event)) this.#decider = next;
-    else if (action === "ask" && this.pass !== "restrictions") this.#openAsk ??= next;
+    else if (action === "ask" && this.pass !== "restrictions") this.#leaveOpen(next);
+  }
+
+  /** Keeps the first open ask, and the first protocol: a project's ask has none, and must not lift a later one's. */
+  #leaveOpen(ask: CompiledRule): void {
+    this.#openAsk ??= ask;
+    this.#askProtocol ??= ask.rule.protocol;
   }
 
   #matches({ program, rule }: CompiledRule): boolean {

@@ -43,6 +43,20 @@ Deno.test("a project's ask that names a private address opens it no more than be
   assertEquals(decide([], [], named, request)[0], "block");
 });
 
+Deno.test("a project's ask lifts no protocol that an ask of the profile holds a connection to", () => {
+  const request = { method: "CONNECT", scheme: "tcp", host: "10.0.0.1", port: 22, url: "tcp://10.0.0.1:22/" };
+  const profile = [
+    rule("profile", "ask", "ask", 'http.request.method == "CONNECT"', { priority: 10, protocol: "ssh" }),
+    rule("profile", "opens", "allow", 'http.request.host == "10.0.0.1"', { priority: 20 }),
+  ];
+  const protocolOf = (project: NarrowingRules) =>
+    compileLayers({ corp: { rules: [] }, profile: { rules: profile }, project })
+      .evaluate(http(request)).decision;
+  assertEquals([protocolOf([]).decision, protocolOf([]).protocol], ["ask", "ssh"]);
+  const after = protocolOf(project("ask", 'http.request.method == "CONNECT"'));
+  assertEquals([after.decision, after.protocol], ["ask", "ssh"]);
+});
+
 Deno.test("a decision by a project's rule names the file and the line", () => {
   const layers = { corp: { rules: [] }, profile: { rules: [] }, project: project("block", HOST, 3) };
   const { decision } = compileLayers(layers).evaluate(http());

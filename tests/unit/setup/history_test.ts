@@ -76,6 +76,23 @@ Deno.test("too many bytes leave the kept ones as they were, and bytes that chang
   await assertRejects(() => findHistory(home, "claude", ABOUT.dir), SbxError, "damaged");
 });
 
+Deno.test("a VM whose conversations cannot be kept takes nothing from another one of its folder that could", async () => {
+  await using home = await makeDir();
+  const other = Promise.withResolvers<void>();
+  const fails = async function* () {
+    yield* pieces("1");
+    await other.promise;
+    throw new Error("the VM is gone");
+  };
+  const failing = assertRejects(() => keepHistory(home, ABOUT, fails()), Error, "the VM is gone");
+  const kept = await keepHistory(home, ABOUT, pieces("kept"));
+  other.resolve();
+  await failing;
+  assertEquals(await textOf(historyBytes(home, kept)), "kept");
+  await Deno.writeTextFile(join(home.dir, "history", ".DS_Store"), "");
+  assertEquals(await listHistories(home), [kept]);
+});
+
 Deno.test("of VMs that are deleted at once, one's conversations stay, whole; what a killed command left goes", async () => {
   await using home = await makeDir();
   const texts = Array.from({ length: 8 }, (_, at) => `${at}`.repeat(1000 + at));
