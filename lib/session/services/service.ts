@@ -216,14 +216,15 @@ export class ServiceRun {
   }
 
   #end(state: "Done" | "Failed" | "Stopped", reason?: string, exit_code?: number): void {
-    const text = reason === undefined ? undefined : plain(reason).slice(0, REASON_MAX);
+    const text = reasonOf(reason);
     this.#note({ state, reason: text });
     this.job.close(exit_code, text);
   }
 
   #set(state: ServiceState, reason?: string): void {
-    if (this.status.state === state && this.status.reason === reason) return;
-    this.#note({ state, reason });
+    const text = reasonOf(reason);
+    if (this.status.state === state && this.status.reason === text) return;
+    this.#note({ state, reason: text });
   }
 
   #note(change: Partial<ServiceStatus>): void {
@@ -232,6 +233,11 @@ export class ServiceRun {
     this.job.note({ service: status, state: isRunning ? "Running" : "Waiting" });
     this.#others.tell(status);
   }
+}
+
+/** A reason as it is kept and shown; the guest may have chosen its words. */
+function reasonOf(reason: string | undefined): string | undefined {
+  return reason === undefined ? undefined : plain(reason).slice(0, REASON_MAX);
 }
 
 /** Waits, or until a signal aborts. */

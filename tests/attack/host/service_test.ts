@@ -33,11 +33,15 @@ async function service(
     scrub: (value) => Promise.resolve(value),
     terminal: () => Promise.reject(new Error("not used")),
   });
-  const services = new Services({
+  const reasons: string[] = [];
+  const services: Services = new Services({
     jobs,
     guest: { exec, present: () => Promise.resolve(true), listens: () => Promise.resolve(true) },
     onFailed: () => {},
-    pause: () => new Promise((resolve) => setTimeout(resolve)),
+    pause: async () => {
+      reasons.push((await jobs.list())[0].service?.reason ?? "");
+      await new Promise((resolve) => setTimeout(resolve));
+    },
   });
   try {
     await services.use(Definitions.parse({ evil: { command: ["evil"], ...definition } }));
@@ -47,7 +51,7 @@ async function service(
     const bytes = files.reduce((sum, file) => sum + Deno.statSync(file).size, 0);
     using reader = new OutputReader(`${dir}/${job.id}`);
     const first = reader.read();
-    return { job, starts, bytes, first };
+    return { job, reasons, starts, bytes, first };
   } finally {
     await services.end();
     await jobs.settle();
@@ -75,9 +79,11 @@ Deno.test("output of a service takes the space of its limit, over all of its sta
 });
 
 Deno.test("a failure of the guest is the reason without control characters, and short", async () => {
-  const { job } = await service({ restart: "no" }, () => {
+  const evil = () => {
     throw new SbxError("guest.failed", `\x1b[2J\x1b]0;owned\x07${"A".repeat(10_000)}\r\nfake: line`);
-  });
+  };
+  const { job, reasons } = await service({}, evil);
+  for (const each of reasons) assert(each.length <= 200 && !/\p{Cc}/u.test(each), each);
   const { reason } = job.service!;
   assertEquals(job.service?.state, "Failed");
   assert(reason!.length <= 200 && !/\p{Cc}/u.test(reason!), reason);
