@@ -114,7 +114,7 @@ async function add(args: Arguments): Promise<number> {
   const before = await originOf(home(), profile.id) ? await Deno.readTextFile(path) : undefined;
   if (before === agent.text) note(`${profile.id} is as it was added`);
   else {
-    note(plain(describe(agent, source.name, before), true));
+    note(describe(agent, source.name, before));
     if (!args.has("yes") && !confirm(profile.id)) return 1;
   }
   const stored = await storeAgent(home(), agent, source.name);
@@ -169,8 +169,8 @@ async function readSource({ name, url }: { name: string; url?: URL }): Promise<U
   throw new SbxError("agent.invalid", `${name} is over ${FILE_MAX} bytes`, { hint: "name a profile file" });
 }
 
-/** The text that a person confirms. */
-function describe({ profile, text, signedBy }: AddedAgent, source: string, before?: string): string {
+/** The text that a person confirms; a line break in a name makes no row. */
+export function describe({ profile, text, signedBy }: AddedAgent, source: string, before?: string): string {
   const { id, name, packages, credentials, host, agent } = profile;
   const { models, own, reports } = agent.hosts;
   const list = (words: readonly string[]) => words.join(", ") || "none";
@@ -185,7 +185,7 @@ function describe({ profile, text, signedBy }: AddedAgent, source: string, befor
     `your files  ${list(setupPaths(agent.setup))}`,
     "",
   ];
-  return [...rows, ...changedLines(before ?? "", text)].join("\n");
+  return [...rows, ...changedLines(before ?? "", text)].map((row) => plain(row)).join("\n");
 }
 
 /** Files below the home that `--with-setup` would show and take. */
@@ -194,9 +194,15 @@ function setupPaths(setup: Agent["setup"]): string[] {
   return [...setup.texts, ...setup.programs, ...Object.keys(setup.settings)].map((path) => `~/${path}`);
 }
 
-/** Lines that go and come, by their longest common subsequence. */
+/** Most pairs of lines that are compared; the files of a stranger may be lines alone. */
+const PAIRS_MAX = 16 * 1024 * 1024;
+
+/** Lines that go and come, by their longest common subsequence; of very many lines, all. */
 export function changedLines(before: string, after: string): string[] {
   const [a, b] = [before, after].map((text) => text === "" ? [] : text.replace(/\n$/, "").split("\n"));
+  if (a.length * b.length > PAIRS_MAX) {
+    return [...a.map((line) => `- ${line}`), ...b.map((line) => `+ ${line}`)];
+  }
   const width = b.length + 1;
   const lengths = new Uint16Array((a.length + 1) * width);
   for (let i = a.length - 1; i >= 0; i--) {

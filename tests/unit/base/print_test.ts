@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { formatJson, plain } from "../../../lib/base/print/mod.ts";
 import { codeBelow, fromRoot } from "../../helper/repo.ts";
 
-/** One of each kind: C0, DEL, C1 (CSI), Arabic letter mark, right-to-left override, isolate, line separator, BOM, tag. */
+/** One of each kind: C0, DEL, C1 (CSI), Arabic letter mark, right-to-left override, isolate, line separator, BOM, tag, filler, joiner, annotation. */
 const HOSTILE = [
   "\x1b",
   "\r",
@@ -15,6 +15,9 @@ const HOSTILE = [
   "\u2028",
   "\ufeff",
   "\u{e0041}",
+  "\u3164",
+  "\u034f",
+  "\ufff9",
 ];
 
 Deno.test("plain text keeps letters, tabs and emoji, and nothing that moves the cursor or turns the line", () => {
