@@ -372,7 +372,11 @@ export const OverlayFile = z.strictObject({
 /** Complete schema of a profile.toml. */
 export const ProfileFile = z.strictObject({
   id: text().regex(PROFILE_ID, "must be 1 to 64 of a-z 0-9 _ -"),
-  name: text(128).min(1).regex(/^\P{Cc}*$/u, "must be one line without control characters"),
+  // NUL has its own message.
+  name: text(128).min(1).refine(
+    (name) => !/\p{Cc}/u.test(name.replaceAll("\0", "")),
+    "must be one line without control characters",
+  ),
   description: text(),
   icon_svg: text(ICON_MAX).refine(
     (svg) => /^\s*(<\?xml[^>]*>\s*)?<svg[\s>]/.test(svg) && !/<script|\son\w+\s*=|javascript:/i.test(svg),
