@@ -1,7 +1,7 @@
 /** The configuration of one boot, made from the profile, the settings, corp's locks and the request. */
 import { currentArch } from "../../base/arch/mod.ts";
 import { type Assets, bootFiles, INITRD, KERNEL, LAYER, OBOM, ROOTFS } from "../../release/asset/mod.ts";
-import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { checkBootConfig, COMMANDS_PATH, isForbiddenVariable } from "../../machine/guest/wire/mod.ts";
@@ -17,6 +17,7 @@ import {
   type Contract,
   grantOf,
   type MachineAbility,
+  readContract,
   type VmPaths,
   type VmRecord,
 } from "../../session/mod.ts";
@@ -391,8 +392,11 @@ export async function writeRequest(paths: Pick<VmPaths, "dir">, request: VmReque
   await writeAtomic(pathOf(paths), JSON.stringify(request) + "\n");
 }
 
-/** Reads the request of a VM. Without a usable file it is the VM's own record. */
-export async function readRequest(paths: Pick<VmPaths, "dir">, record: VmRecord): Promise<VmRequest> {
+/** Reads the request of a VM. Without a usable file it is the VM's own record, and the rules of its last contract. */
+export async function readRequest(
+  paths: Pick<VmPaths, "dir" | "contract">,
+  record: VmRecord,
+): Promise<VmRequest> {
   const path = pathOf(paths);
   try {
     return VmRequest.parse(JSON.parse(await Deno.readTextFile(path)));
@@ -401,7 +405,17 @@ export async function readRequest(paths: Pick<VmPaths, "dir">, record: VmRecord)
       log.warn(`${path} is damaged: the VM boots with the values of its last boot`);
     }
     const { cpus, ram_mb, env, credentials, environment, assets: { arch } } = record;
-    return { cpus, ram_mb, arch, env, credentials, ...(environment && { environment: environment.key }) };
+    // What a project file takes away must not come back with the damage.
+    const contract = await readContract(paths).catch(ignore("it was damaged too, or never made"));
+    return {
+      cpus,
+      ram_mb,
+      arch,
+      env,
+      credentials,
+      ...(environment && { environment: environment.key }),
+      ...(contract?.project && { project: contract.project }),
+    };
   }
 }
 

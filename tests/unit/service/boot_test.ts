@@ -7,10 +7,12 @@ import { SbxError, statusOf } from "../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
 import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { CredentialStore, REF, storePath } from "../../../lib/credential/mod.ts";
-import { imageEnv, maxRunning, requireUnlocked } from "../../../lib/service/vm/boot.ts";
+import { imageEnv, maxRunning, readRequest, requireUnlocked } from "../../../lib/service/vm/boot.ts";
 import { withoutSecrets } from "../../../lib/service/contract/credentials.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 import { FILES, set, withBoot } from "../../helper/boot.ts";
+import { writeContract } from "../../../lib/session/mod.ts";
+import { recordOf } from "../../helper/vm.ts";
 import { COMMANDS_PATH } from "../../../lib/machine/guest/wire/mod.ts";
 
 Deno.test(
@@ -53,6 +55,24 @@ Deno.test(
       "slow on a small host, and allowed",
     );
     assertEquals([cpus.code, statusOf(cpus.code)], ["vm.too_large", 400]);
+  }),
+);
+
+Deno.test(
+  "the rules of a project file hold on though the request of a VM is damaged",
+  withBoot(async ({ boot }) => {
+    const project = [{ id: "a", action: "block" as const, match: 'http.request.host == "a.example"' }];
+    const { contract, record } = await boot({ project });
+    const dir = await Deno.makeTempDir();
+    try {
+      const paths = { dir, contract: join(dir, "contract.json") };
+      await writeContract(paths, contract);
+      await Deno.writeTextFile(join(dir, "asked.json"), "{");
+      const asked = await readRequest(paths, { ...recordOf("id", "vm"), ...record });
+      assertEquals(asked.project, project);
+    } finally {
+      await Deno.remove(dir, { recursive: true });
+    }
   }),
 );
 
