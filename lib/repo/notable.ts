@@ -254,6 +254,7 @@ export const NOTABLE: readonly NotableKind[] = [
   {
     by: "containers and VMs",
     patterns: [
+      ".sbx.toml",
       "Dockerfile",
       "Dockerfile.*",
       "*.dockerfile",

@@ -11,8 +11,8 @@ const ENTER = /[\r\n]/, ERASE = /[\x7f\b]/;
 const ANSWER_MAX = 8;
 
 /**
- * What a program may have left on that hides or garbles text: a sequence that is not finished, the mode of a VT52, another
- * character set, inserting, no wrap at the margin, hidden or dim characters.
+ * Ends all that hides or garbles text, whatever a program has left on: a sequence that is not finished, the mode of a VT52,
+ * another character set, inserting, no wrap at the margin, hidden or dim characters.
  */
 export const READABLE = "\x18\x1b<\x1b(B\x1b)B\x0f\x1b[4l\x1b[?7h\x1b[m";
 /** Text at all places of the screen again: no margins, and no origin in them. */

@@ -405,7 +405,7 @@ export async function readRequest(
       log.warn(`${path} is damaged: the VM boots with the values of its last boot`);
     }
     const { cpus, ram_mb, env, credentials, environment, assets: { arch } } = record;
-    // What a project file takes away must not come back with the damage.
+    // Rules of a project file hold on.
     const contract = await readContract(paths).catch(ignore("it was damaged too, or never made"));
     return {
       cpus,

@@ -32,7 +32,12 @@ const FILES: Record<string, string[]> = {
   ]
     .concat([".cargo/config.toml", "build.gradle.kts", "gradlew", "gradle/wrapper/gradle-wrapper.jar"])
     .concat(["pom.xml", ".mvn/jvm.config", "mvnw", "Rakefile", "meson.build"]),
-  "containers and VMs": ["Dockerfile", "docker-compose.prod.yml", ".devcontainer/devcontainer.json"],
+  "containers and VMs": [
+    ".sbx.toml",
+    "Dockerfile",
+    "docker-compose.prod.yml",
+    ".devcontainer/devcontainer.json",
+  ],
   CI: [".github/workflows/ci.yml", ".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile"],
 };
 
