@@ -8,6 +8,8 @@ export const FILES_MAX = 2000;
 export const DEPTH_MAX = 16;
 /** Nesting levels of a file of settings. */
 export const NESTING_MAX = 64;
+/** Most values of a file of settings, the ones behind its aliases as often as they are named. */
+export const VALUES_MAX = 200_000;
 /** Most entries of a folder that are looked at. */
 export const ENTRIES_MAX = 20_000;
 

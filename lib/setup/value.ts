@@ -2,7 +2,7 @@
 import { isDeeper } from "../base/json/mod.ts";
 import { isTable, parseToml, stringifyToml } from "../base/toml/mod.ts";
 import type { SettingsFile } from "../config/profile/mod.ts";
-import { NESTING_MAX } from "./limit.ts";
+import { NESTING_MAX, VALUES_MAX } from "./limit.ts";
 
 type Format = SettingsFile["format"];
 export type Table = Record<string, unknown>;
@@ -17,7 +17,7 @@ export async function parseSettings(format: Format, text: string): Promise<Table
   if (RESERVED.test(text)) throw new SyntaxError('has a key "__proto__"');
   const value = await parse(format, text.replace(/^\ufeff/, ""));
   if (!isTable(value)) throw new SyntaxError("is no table");
-  requireShallow(value, NESTING_MAX);
+  requireSmall(value, { left: VALUES_MAX }, NESTING_MAX);
   return value;
 }
 
@@ -28,11 +28,12 @@ async function parse(format: Format, text: string): Promise<unknown> {
   return (await import("@std/jsonc")).parse(text);
 }
 
-/** Aliases of YAML may be nested in themselves. */
-function requireShallow(value: unknown, levels: number): void {
+/** Aliases of YAML may be nested in themselves, and a few of them stand for more values than there is time for. */
+function requireSmall(value: unknown, count: { left: number }, levels: number): void {
+  if (count.left-- === 0) throw new SyntaxError("has too many values");
   if (typeof value !== "object" || value === null) return;
   if (levels === 0) throw new SyntaxError("nested too deep");
-  for (const each of Object.values(value)) requireShallow(each, levels - 1);
+  for (const each of Object.values(value)) requireSmall(each, count, levels - 1);
 }
 
 /** The text of a file of settings. */

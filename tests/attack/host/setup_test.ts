@@ -193,6 +193,18 @@ Deno.test("settings that would change a reader's objects, or nest without end, s
   assert(!("hooks" in {}));
 });
 
+Deno.test("aliases of YAML that stand for more values than there is time for stay", async () => {
+  const { agent } = await loadProfile({ profilesDir: "/nonexistent" }, "cn");
+  const [path] = Object.entries(agent!.setup!.settings).find(([, { format }]) => format === "yaml")!;
+  const levels = Array.from({ length: 30 }, (_, at) => `a${at + 1}: &a${at + 1} [${`*a${at},`.repeat(9)}]`);
+  for (const text of [`a0: &a0 [x]\n${levels.join("\n")}\n`, "a: &a [*a]\n"]) {
+    await using place = await makeHome({ [path]: text });
+    const options = { home: place.home, repository: "/nowhere", refOf: () => undefined };
+    const { files, leftOut } = await Setup.read("cn", agent!.setup!, options);
+    assertEquals([files, leftOut.map(({ reason }) => reason)], [[], ["cannot be read as yaml"]]);
+  }
+});
+
 Deno.test("what is read is what goes: a file that changes after it was shown does not", async () => {
   await using place = await makeHome({ ".claude/CLAUDE.md": "shown" });
   const setup = await place.read();
