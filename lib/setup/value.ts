@@ -74,8 +74,9 @@ export function entriesOf(value: unknown): [string, unknown][] {
   return isTable(value) ? Object.entries(value) : [];
 }
 
-/** A name for a path of keys. */
-export const pathName = (path: KeyPath): string => path.join(".");
+/** A name for a path of keys, and of no other: an answer about a program names it by this. */
+export const pathName = (path: KeyPath): string =>
+  path.map((key) => /^[^.#"\s]+$/.test(key) ? key : JSON.stringify(key)).join(".");
 
 /** The value without the ones at some paths. */
 export function without(value: unknown, paths: readonly KeyPath[]): unknown {

@@ -97,6 +97,14 @@ Deno.test("a text of Markdown that runs something is asked about, in every notat
   assertEquals((await place.read()).programs, []);
 });
 
+Deno.test("no key makes a program the namesake of another one, to go with its answer", async () => {
+  const one = { "0.hooks.0": { type: "command", command: "evil" } };
+  const hooks = { P: [{ hooks: one }], "P.0.hooks": { 0: { hooks: ["harmless"] } } };
+  await using place = await makeHome({ ".claude/settings.json": JSON.stringify({ hooks }) });
+  const ids = (await place.read()).programs.map(({ id }) => id);
+  assertEquals([ids.length, new Set(ids).size], [2, 2], ids.join(" "));
+});
+
 Deno.test("a variable by which programs load code is asked about, as a hook is", async () => {
   const env = { BASH_ENV: "/root/a.sh", LD_PRELOAD: "/a.so", PAGER: "sh -c evil", EDITOR: "vi", TZ: "UTC" };
   await using place = await makeHome({
