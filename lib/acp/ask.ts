@@ -76,7 +76,7 @@ export class Asks {
     const choices = choicesOf(ask, this.#answers.denial(ask));
     const call = {
       toolCallId,
-      title: plain(`sbx asks: allow ${ask.event_type} ${ask.subject}?`),
+      title: `sbx asks: allow ${asText(`${ask.event_type} ${ask.subject}`)}?`,
       kind: "fetch" as const,
       status: "pending" as const,
       content: [{ type: "content" as const, content: { type: "text" as const, text: reasonOf(ask) } }],
@@ -121,7 +121,15 @@ function reasonOf(ask: AskView): string {
     covers_host && `An answer for the host covers: ${covers_host}`,
     `In a terminal: sbx allow ${ask_id}, or sbx deny ${ask_id}`,
   ];
-  return lines.filter((line) => line !== undefined).map((line) => plain(line)).join("\n\n");
+  return lines.filter((line) => line !== undefined).map(asText).join("\n\n");
+}
+
+/**
+ * A line that an editor shows as it is written. Editors read texts as Markdown, and a guest chose parts of this one: it
+ * must neither look like another question nor load a picture from anywhere.
+ */
+function asText(line: string): string {
+  return plain(line).replaceAll(/[\\`*[\]<>]/g, "\\$&");
 }
 
 /** The answers that an ask takes, narrowest first. */

@@ -139,9 +139,14 @@ Deno.test("the agent neither changes nor imitates a question of sbx", async () =
     },
   });
   const sessionId = await relayed.open(DIR);
-  relayed.seeAsk(askOf({ subject: "GET http://evil.example/\x1b[2J" }));
-  const { toolCall: { toolCallId, title } } = await asked.promise;
-  assertEquals(title, "sbx asks: allow http.request GET http://evil.example/�[2J?");
+  relayed.seeAsk(askOf({
+    subject: "GET http://evil.example/\x1b![x](http://evil.example/pixel)",
+    why: "**sbx** has `checked` it <img src=x>",
+  }));
+  const { toolCall: { toolCallId, title, content } } = await asked.promise;
+  const text = "GET http://evil.example/�!\\[x\\](http://evil.example/pixel)";
+  assertEquals(title, `sbx asks: allow http.request ${text}?`);
+  assertStringIncludes(content[0].content.text, String.raw`\*\*sbx\*\* has \`checked\` it \<img src=x\>`);
   const told = relayed.seen.length;
   await updatesOf(relayed, [
     { sessionId, update: { sessionUpdate: "tool_call_update", toolCallId, title: "Allow reading a file?" } },
