@@ -3,7 +3,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { joinBytes } from "../../../lib/base/bytes/mod.ts";
 import { writeAll } from "../../../lib/base/wire/mod.ts";
 import { Spinner } from "../output.ts";
-import { ANSWER_KEY, type Questions, QuestionScreen, READABLE, WHOLE_SCREEN } from "./question_screen.ts";
+import { answerKeyAt, type Questions, QuestionScreen, READABLE, WHOLE_SCREEN } from "./question_screen.ts";
 
 /** Ctrl-], which detaches, as in telnet. */
 const DETACH = 0x1d;
@@ -88,7 +88,7 @@ async function sendInput(socket: WebSocket, endsInput: boolean, terminal: RawTer
       void terminal.screen.feed(bytes);
       continue;
     }
-    const key = terminal.mayAnswer ? bytes.indexOf(ANSWER_KEY) : -1;
+    const key = terminal.mayAnswer ? answerKeyAt(bytes) : -1;
     if (key >= 0) {
       if (key > 0) socket.send(bytes.subarray(0, key));
       terminal.showQuestions();
@@ -205,7 +205,7 @@ class RawTerminal implements Disposable {
       done: () => this.#closeScreen(),
     });
     const own = `${READABLE}${WHOLE_SCREEN}`;
-    text(`${own}${this.#modes.resetSequence()}${SCREEN_ON}${own}\x1b[2J\x1b[1;1H`);
+    text(`${own}${this.#modes.resetSequence()}${SCREEN_ON}${PLAIN_KEYS}${own}\x1b[2J\x1b[1;1H`);
     this.screen.show();
   }
 
@@ -280,7 +280,9 @@ function writeWhole(bytes: Uint8Array): void {
 
 const encoder = new TextEncoder();
 /** Into the alternate screen, and back. */
-const SCREEN_ON = "\x1b[?1049h", SCREEN_OFF = "\x1b[?1049l";
+const SCREEN_ON = "\x1b[?1049h", SCREEN_OFF = "\x1b[<u\x1b[?1049l";
+/** Keys as they are on every terminal, until the screen is left. */
+const PLAIN_KEYS = "\x1b[>0u";
 /** Most `bytes` of output that are kept while questions have the screen. */
 const KEPT_MAX = 1024 * 1024;
 /** Most pieces of it before they are joined: a program may write one byte at a time. */

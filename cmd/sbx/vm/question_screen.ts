@@ -4,7 +4,11 @@ import { plain } from "../../../lib/base/print/mod.ts";
 import { READ_MS } from "../../../lib/policy/ask/mod.ts";
 
 /** Ctrl-^, which few programs use; it goes to the program while no question is shown. */
-export const ANSWER_KEY = 0x1e;
+const ANSWER_KEY = 0x1e;
+/** The same key where a program has asked for its keys as sequences: kitty's protocol, and xterm's modifyOtherKeys. */
+const ANSWER_SEQUENCE =
+  // deno-lint-ignore no-control-regex
+  /\x1b\[(?:(?:54|94)(?::\d*)*;(?:5|6|69|70|133|134)(?::1)?u|27;[56];(?:54|94)~)/;
 const CTRL_C = "\x03", ESCAPE = "\x1b";
 const ENTER = /[\r\n]/, ERASE = /[\x7f\b]/;
 /** Longest answer, in characters. */
@@ -17,6 +21,12 @@ const ANSWER_MAX = 8;
 export const READABLE = "\x18\x1b<\x1b(B\x1b)B\x0f\x1b[4l\x1b[?7h\x1b[m";
 /** Text at all places of the screen again: no margins, and no origin in them. */
 export const WHOLE_SCREEN = "\x1b[?69l\x1b[?6l\x1b[r";
+
+/** Where the key is in typed bytes; -1: nowhere. */
+export function answerKeyAt(bytes: Uint8Array): number {
+  const at = bytes.indexOf(ANSWER_KEY);
+  return at >= 0 ? at : new TextDecoder("latin1").decode(bytes).search(ANSWER_SEQUENCE);
+}
 
 /** The questions that wait, and their answers. */
 export interface Questions {

@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { runChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";
-import { QuestionScreen } from "../../../cmd/sbx/vm/question_screen.ts";
+import { answerKeyAt, QuestionScreen } from "../../../cmd/sbx/vm/question_screen.ts";
 import type { AskView } from "../../../lib/client/api/mod.ts";
 
 /** A program in a VM that draws, and answers what it gets; its terminal is attached with a question. */
@@ -103,7 +103,7 @@ Deno.test("ctrl-^ opens the questions, and the program has its screen and its ou
   assert(seen.lastIndexOf("\x1b[?1049l\x1b[?2004l\x1b[m\x1b[?1049h", opened) > 0, JSON.stringify(seen));
   // Whatever the program left: hidden characters, drawings, margins, a VT52, an open sequence.
   const own = "\x18\x1b<\x1b(B\x1b)B\x0f\x1b[4l\x1b[?7h\x1b[m\x1b[?69l\x1b[?6l\x1b[r";
-  assert(seen.includes(`${own}\x1b[?1049l`) && seen.includes(`\x1b[?1049h${own}\x1b[2J\x1b[1;1H`));
+  assert(seen.includes(`${own}\x1b[?1049l`) && seen.includes(`\x1b[?1049h\x1b[>0u${own}\x1b[2J\x1b[1;1H`));
   const restored = seen.indexOf("\x1b[?1049l\x1b[?1049h\x1b[?2004h", opened);
   assert(restored > 0 && seen.indexOf("<meanwhile>", restored) > restored, JSON.stringify(seen));
   assert(!seen.slice(opened, restored).includes("<meanwhile>"), "nothing is drawn over a question");
@@ -127,5 +127,16 @@ Deno.test("escape, ctrl-c and an answer that fails leave no question answered", 
     screen.show();
     await screen.feed(new TextEncoder().encode(`y${key}\r`));
     assertEquals([done, answered], [1, []]);
+  }
+});
+
+Deno.test("the key is known in every form in which terminals send it", () => {
+  for (
+    const key of ["\x1e", "\x1b[94;5u", "\x1b[54;6u", "\x1b[54:94;6:1u", "\x1b[94;133u", "\x1b[27;6;94~"]
+  ) {
+    assertEquals(answerKeyAt(new TextEncoder().encode(`x${key}`)), 1, JSON.stringify(key));
+  }
+  for (const key of ["^", "\x1b[94u", "\x1b[95;5u", "\x1b[54;6:3u", "\x1b[A"]) {
+    assertEquals(answerKeyAt(new TextEncoder().encode(key)), -1, JSON.stringify(key));
   }
 });
