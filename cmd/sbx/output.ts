@@ -10,6 +10,14 @@ export function printError(error: SbxError, json: boolean): void {
   if (error.hint) note(brief(error.hint));
 }
 
+/** Most lines, and most characters, of a guest's words in an error. */
+const WORDS_LINES = 3, WORDS_MAX = 400;
+
+/** The end of a guest's error output, on one line: it must make none that looks like sbx's own. */
+export function lastWords(stderr: string): string {
+  return plain(stderr.trim().split(/[\r\n]+/).slice(-WORDS_LINES).join(" ")).slice(-WORDS_MAX);
+}
+
 /** Formats rows below headings; a column is as wide as its widest cell. */
 export function table(headings: string[], rows: string[][]): string {
   const cells = [headings, ...rows.map((row) => row.map((cell) => plain(cell)))];

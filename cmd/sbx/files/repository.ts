@@ -20,6 +20,7 @@ import {
   shown,
   Work,
 } from "../../../lib/repo/mod.ts";
+import { lastWords } from "../output.ts";
 import { incompleteError } from "./cp_remote.ts";
 
 /** Longest time in which the files get their owner, in `s`. */
@@ -178,9 +179,13 @@ async function giveTo(guest: VmGuest, user: string, place: string): Promise<void
     OWNER_SECONDS,
   );
   if (code === 0) return;
-  throw new SbxError("devcontainer.user", `the files cannot belong to the user "${user}": ${stderr.trim()}`, {
-    hint: "name a user that the image has: remoteUser of devcontainer.json",
-  });
+  throw new SbxError(
+    "devcontainer.user",
+    `the files cannot belong to the user "${user}": ${lastWords(stderr)}`,
+    {
+      hint: "name a user that the image has: remoteUser of devcontainer.json",
+    },
+  );
 }
 
 /** Collects the work of a running VM; to be disposed. @param paths only of the repositories that these name, where several are */

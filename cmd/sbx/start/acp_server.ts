@@ -2,10 +2,11 @@
 import type { Backend, Folder } from "../../../lib/acp/mod.ts";
 import type { AskList, AskResolve, AskView } from "../../../lib/client/api/mod.ts";
 import { asSbxError, ignore, SbxError } from "../../../lib/base/error/mod.ts";
-import { brief, note } from "../../../lib/base/print/mod.ts";
+import { note } from "../../../lib/base/print/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import type { Agent } from "../../../lib/config/profile/mod.ts";
 import { openAskSocket } from "../connect.ts";
+import { lastWords } from "../output.ts";
 import { VmGuest } from "../files/repository.ts";
 import { shortDenial } from "../rules/answer.ts";
 import { type Exit, LogText } from "../vm/program.ts";
@@ -41,7 +42,7 @@ async function programOf(guest: VmGuest, { command, npm }: Acp): Promise<string[
   if (code !== 0) {
     throw new SbxError(
       "acp.no_adapter",
-      `npm cannot install ${npm.join(", ")} in "${guest.name}": ${brief(stderr.trim())}`,
+      `npm cannot install ${npm.join(", ")} in "${guest.name}": ${lastWords(stderr)}`,
       {
         hint: `sbx net ${guest.name} shows the refused requests, and sbx asks the waiting ones`,
       },

@@ -19,7 +19,7 @@ import {
   UNPACK_HISTORY,
 } from "../../../lib/setup/mod.ts";
 import { VmGuest } from "../files/repository.ts";
-import { table, usageError } from "../output.ts";
+import { lastWords, table, usageError } from "../output.ts";
 import { formatTime } from "../vm/work_text.ts";
 import { agentProfiles, type AgentVm } from "./agent_start.ts";
 
@@ -116,7 +116,7 @@ export async function putConversations(
 const temporary = () => `/var/tmp/sbx-history-${crypto.randomUUID()}.tar`;
 
 function failed(what: string, stderr: string): SbxError {
-  return new SbxError("agent.failed", `${what}: ${stderr.trim() || "tar failed"}`, {
+  return new SbxError("agent.failed", `${what}: ${lastWords(stderr) || "tar failed"}`, {
     hint: "leave out --keep-history or --continue",
   });
 }

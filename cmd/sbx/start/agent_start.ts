@@ -22,6 +22,7 @@ import {
   type Profile,
 } from "../../../lib/config/profile/mod.ts";
 import { completeVm, diskOf, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
+import { lastWords } from "../output.ts";
 import { notesOf } from "./agent_notes.ts";
 import { fromProjects } from "../files/project_file.ts";
 import { bringFolder, bringLiveFolder, formatBrought, formatLive, VmGuest } from "../files/repository.ts";
@@ -211,7 +212,7 @@ async function writeFiles(guest: VmGuest, files: Record<string, string>): Promis
     const script = 'mkdir -p "$(dirname "$1")" && printf %s "$2" >"$1"';
     const { code, stderr } = await guest.run(["sh", "-c", script, "sh", path, text], 60);
     if (code !== 0) {
-      throw new SbxError("agent.failed", `cannot write ${path} in "${guest.name}": ${stderr.trim()}`);
+      throw new SbxError("agent.failed", `cannot write ${path} in "${guest.name}": ${lastWords(stderr)}`);
     }
   }
 }

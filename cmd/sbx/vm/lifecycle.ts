@@ -4,6 +4,7 @@ import { asSbxError, SbxError } from "../../../lib/base/error/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import type { DevcontainerCommand, DevcontainerSettings } from "../../../lib/release/environment/mod.ts";
+import { lastWords } from "../output.ts";
 import { VmGuest } from "../files/repository.ts";
 import { streamAside } from "./program.ts";
 import { showAsks } from "./shown_asks.ts";
@@ -113,7 +114,7 @@ async function makeVolumes(
   const words = ["sh", "-euc", script, "sh", user.split(":")[0], ...volumes];
   const { code, stderr } = await new VmGuest(client, vm.name).run(words, VOLUME_SECONDS);
   if (code === 0) return;
-  throw new SbxError("devcontainer.volume", `a folder of mounts cannot be made: ${stderr.trim()}`, {
+  throw new SbxError("devcontainer.volume", `a folder of mounts cannot be made: ${lastWords(stderr)}`, {
     hint: `"${vm.name}" stays as it is: sbx shell ${vm.name}`,
   });
 }

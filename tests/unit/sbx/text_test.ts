@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes 
 import { askLine, askTable, type NamedAsk } from "../../../cmd/sbx/rules/asks.ts";
 import { packsInForce } from "../../../cmd/sbx/rules/lab.ts";
 import { command as mcp } from "../../../cmd/sbx/rules/mcp.ts";
+import { lastWords } from "../../../cmd/sbx/output.ts";
 import { formatWhy } from "../../../cmd/sbx/record/why.ts";
 import { type CommandGroup, findSubcommand, parseArguments } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
@@ -141,4 +142,11 @@ Deno.test("mcp: an extra word is rejected, with a hint at -p", async () => {
 
 Deno.test("count: singular and plural", () => {
   assertEquals([0, 1, 2].map((number) => count(number, "CPU")), ["0 CPUs", "1 CPU", "2 CPUs"]);
+});
+
+Deno.test("the words of a guest in an error are the end of its output, on one line, short and without controls", () => {
+  assertEquals(lastWords("one\ntwo\r\nthree\n\nfour\n"), "two three four");
+  const forged = lastWords(`tar: no\rsbx: it is safe\x1b[2J\n${"x".repeat(10_000)}`);
+  assertEquals([forged.length, forged.includes("\n"), forged.includes("\r")], [400, false, false]);
+  assertEquals(lastWords("\n"), "");
 });
