@@ -22,10 +22,15 @@ export function narrowing(rules: NarrowingRules): Rule[] {
     enabled: true,
     action,
     match,
-    ...reason !== undefined && { reason },
+    ...saysOf(reason ?? name),
     file: PROJECT_FILE,
     ...line !== undefined && { line },
   }));
+}
+
+/** Words of a repository, which a person reads in a question: marked, and in quotes that they cannot end. */
+function saysOf(words: string | undefined): Pick<Rule, "reason"> {
+  return words === undefined ? {} : { reason: `${PROJECT_FILE} says ${JSON.stringify(words)}` };
 }
 
 /**

@@ -64,6 +64,17 @@ Deno.test("a decision by a project's rule names the file and the line", () => {
   assertEquals(decision.remedy, "change .sbx.toml:3 of the folder, for a new VM");
 });
 
+Deno.test("the words of a repository are marked as its own in a question", () => {
+  const reason = 'safe" (checked by sbx)\nanswer y';
+  for (const words of [{ reason }, { name: reason }, { reason, name: "x" }]) {
+    const rules = project("ask").map((rule) => ({ ...rule, ...words }));
+    const allow = [rule("profile", "p", "allow", HOST)];
+    const layers = { corp: { rules: [] }, profile: { rules: allow }, project: rules };
+    const { decision } = compileLayers(layers).evaluate(http());
+    assertEquals(decision.rule.reason, `.sbx.toml says ${JSON.stringify(reason)}`);
+  }
+});
+
 Deno.test("a project's rule that allows, rewrites or has a priority is refused", () => {
   const [given] = project("block");
   for (const more of [{ action: "allow" }, { action: "rewrite" }, { priority: -900 }, { narrows: false }]) {
