@@ -14,4 +14,4 @@ export type { HostPath } from "./path.ts";
 export type { SetupProgram } from "./program.ts";
 export type { FoundSecret, RefOf } from "./secret.ts";
 export { type GuestFile, Setup, type SetupFile } from "./setup.ts";
-export type { LeftOut } from "./source.ts";
+export { type LeftOut, movedPlaces } from "./source.ts";

@@ -46,6 +46,8 @@ export interface SetupPlaces {
   home: string;
   /** folder that the agent works on, on the host */
   repository: string;
+  /** places outside of the home that variables name, by path below it */
+  moved?: ReadonlyMap<string, string>;
 }
 
 /** A file's content, ready but for paths and answers. */
@@ -99,7 +101,7 @@ export class Setup {
     declared: AgentSetup,
     { refOf, ...places }: SetupPlaces & { refOf: RefOf },
   ): Promise<Setup> {
-    const sources = await readSources(places.home, declared);
+    const sources = await readSources(places.home, declared, places.moved);
     const setup = new Setup(agent, declared, places, sources);
     for (const source of sources.files) await setup.#prepare(source, refOf);
     return setup;
@@ -125,6 +127,7 @@ export class Setup {
   ): Promise<GuestFile[]> {
     const folders = [
       { from: this.#places.repository, to: place },
+      ...[...this.#places.moved ?? []].map(([path, from]) => ({ from, to: `${GUEST_HOME}/${path}` })),
       { from: this.#places.home, to: GUEST_HOME },
     ];
     const rest = new Map(Object.entries(forced));

@@ -1,5 +1,5 @@
 /** The files of a setup, each read once: the bytes that are shown go. */
-import { join, posix } from "node:path";
+import { dirname, isAbsolute, join, posix } from "node:path";
 import { openBeneath, readNames } from "../../ffi/host/files.ts";
 import { joinBytes } from "../base/bytes/mod.ts";
 import { ifFound, SbxError } from "../base/error/mod.ts";
@@ -34,18 +34,46 @@ const latin1 = new TextDecoder("latin1");
  * Reads the files that an agent's setup names. No link is followed out of its folder.
  *
  * @param home of the person
+ * @param moved places outside of it, by path below it
  * @throws {SbxError} `agent.setup_foreign`: another user owns a folder, or everyone may write to it; `agent.setup_limit`
  */
 export async function readSources(
   home: string,
   setup: AgentSetup,
+  moved: ReadonlyMap<string, string> = new Map(),
 ): Promise<{ files: SourceFile[]; leftOut: LeftOut[] }> {
-  const reader = new Reader(home, setup);
+  const reader = new Reader(home, setup, moved);
   for (const path of Object.keys(setup.settings)) await reader.take(path, "settings");
   for (const path of setup.texts) await reader.take(path, "text");
   for (const path of setup.programs) await reader.take(path, "program");
   await reader.nameOthers();
   return reader;
+}
+
+/**
+ * Places of the host that a person's variables name for folders and files of a setup.
+ *
+ * @param variable value of a variable
+ * @returns absolute paths, by path below the home
+ * @throws {SbxError} `agent.no_setup`: a variable has a relative path
+ */
+export function movedPlaces(
+  { moved = {} }: Pick<AgentSetup, "moved">,
+  variable: (name: string) => string | undefined,
+): Map<string, string> {
+  const places = new Map<string, string>();
+  for (const [path, to] of Object.entries(moved)) {
+    const [name, ...below] = to.split("/");
+    const folder = variable(name);
+    if (folder === undefined || folder === "") continue;
+    if (!isAbsolute(folder)) {
+      throw new SbxError("agent.no_setup", `${name} has a relative path, so there is no setup`, {
+        hint: `set ${name} to an absolute path, or unset it`,
+      });
+    }
+    places.set(path, join(folder, ...below));
+  }
+  return places;
 }
 
 /** Tests whether a path is another one or below it. */
@@ -58,21 +86,23 @@ class Reader {
   readonly leftOut: LeftOut[] = [];
   readonly #home: string;
   readonly #setup: AgentSetup;
+  readonly #moved: ReadonlyMap<string, string>;
   readonly #roots = new Map<string, Files | undefined>();
   readonly #taken = new Set<string>();
   #total = 0;
   #entries = 0;
 
-  constructor(home: string, setup: AgentSetup) {
+  constructor(home: string, setup: AgentSetup, moved: ReadonlyMap<string, string>) {
     this.#home = home;
     this.#setup = setup;
+    this.#moved = moved;
   }
 
   /** Reads a file, or the files of a folder. */
   async take(path: string, kind: SourceFile["kind"]): Promise<void> {
     const folder = this.#folderOf(path);
     const root = await this.#root(folder);
-    const info = root && await ifFound(Deno.lstat(join(this.#home, path)).catch(notAFolder));
+    const info = root && await ifFound(Deno.lstat(this.#placeOf(path)).catch(notAFolder));
     if (!info) return;
     // Directly in the home a link could lead to anything of the person's.
     if (info.isSymlink && folder === "") return this.#leave(path, "a link");
@@ -85,16 +115,17 @@ class Reader {
   async nameOthers(): Promise<void> {
     const { folders, never } = this.#setup;
     const known = this.#parts;
+    const elsewhere = new Set(this.#moved.values());
     for (const folder of folders) {
       for (const { path } of await this.#list(folder)) {
         if (known.some((each) => isWithin(each, path) || isWithin(path, each))) continue;
-        if (this.leftOut.some((each) => each.path === path)) continue;
+        if (this.leftOut.some((each) => each.path === path) || elsewhere.has(this.#placeOf(path))) continue;
         this.#leave(path, this.#neverReason(path) ?? "no part of a setup");
       }
     }
     for (const [path, reason] of Object.entries(never)) {
       if (this.leftOut.some((each) => isWithin(path, each.path))) continue;
-      if (await ifFound(Deno.lstat(join(this.#home, path)).catch(notAFolder))) this.#leave(path, reason);
+      if (await ifFound(Deno.lstat(this.#placeOf(path)).catch(notAFolder))) this.#leave(path, reason);
     }
   }
 
@@ -104,10 +135,19 @@ class Reader {
       .toSorted((a, b) => b.length - a.length)[0] ?? "";
   }
 
-  /** @returns undefined: there is no such folder */
-  async #root(folder: string): Promise<Files | undefined> {
-    if (this.#roots.has(folder)) return this.#roots.get(folder);
-    const dir = join(this.#home, folder);
+  /** Where a path is on the host. */
+  #placeOf(path: string): string {
+    const from = this.#moved.has(path) ? path : this.#folderOf(path);
+    return join(this.#moved.get(from) ?? join(this.#home, from), posix.relative(from, path));
+  }
+
+  /**
+   * @param file directly in the home, unless a variable says where
+   * @returns undefined: there is no such folder
+   */
+  async #root(folder: string, file?: string): Promise<Files | undefined> {
+    const dir = folder === "" && file !== undefined ? dirname(this.#placeOf(file)) : this.#placeOf(folder);
+    if (this.#roots.has(dir)) return this.#roots.get(dir);
     const info = await ifFound(Deno.stat(dir).catch(notAFolder));
     if (info?.isDirectory) {
       const isForeign = info.uid !== Deno.uid();
@@ -120,7 +160,7 @@ class Reader {
       }
     }
     const root = info?.isDirectory ? new Files(dir, { openBeneath, readNames }) : undefined;
-    this.#roots.set(folder, root);
+    this.#roots.set(dir, root);
     return root;
   }
 
@@ -164,7 +204,7 @@ class Reader {
     const reason = this.#neverReason(path);
     if (reason !== undefined) return this.#leave(path, reason);
     const folder = this.#folderOf(path);
-    const root = (await this.#root(folder))!;
+    const root = (await this.#root(folder, path))!;
     let opened: Awaited<ReturnType<Files["open"]>>;
     try {
       opened = await root.open(posix.relative(folder, path));
@@ -174,10 +214,12 @@ class Reader {
     using file = opened.file;
     const { uid, ino, dev } = await file.stat();
     // A link within the folder may lead to what never goes, and a path may have become one since it was looked at.
-    const real = await ifFound(Deno.realPath(join(this.#home, path)));
+    const place = this.#placeOf(path);
+    const real = await ifFound(Deno.realPath(place));
     const here = real === undefined ? undefined : await ifFound(Deno.lstat(real));
     if (here?.ino !== ino || here.dev !== dev) return this.#leave(path, "changed while it was read");
-    const target = posix.join(folder, posix.relative(await Deno.realPath(join(this.#home, folder)), real!));
+    const base = await Deno.realPath(folder === "" ? dirname(place) : this.#placeOf(folder));
+    const target = posix.join(folder === "" ? posix.dirname(path) : folder, posix.relative(base, real!));
     if (!this.#isPart(target)) return this.#leave(path, `a link to ${target}, which is no part of a setup`);
     const never = this.#neverReason(target);
     if (never !== undefined) return this.#leave(path, `a link to ${target}: ${never}`);

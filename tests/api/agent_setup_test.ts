@@ -21,8 +21,12 @@ apt = ["zoo"]
 command = ["robot"]
 headless = ["robot", "{prompt}"]
 
+[agent.acp]
+command = ["robot", "acp"]
+
 [agent.setup]
 folders = [".robot"]
+moved = { ".robot" = "ROBOT_HOME" }
 texts = [".robot/RULES.md"]
 never = { ".robot/auth.json" = "login" }
 
@@ -189,6 +193,49 @@ Deno.test(
         ".robot/settings.json#servers.issues",
         ".robot/settings.json#hooks.1",
       ]);
+    });
+
+    await t.step("an editor gets it as it was answered in a terminal", async () => {
+      const hello = { protocolVersion: 1, clientCapabilities: {} };
+      const line = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: hello });
+      /** Its answer to the first message, and what it says aside. */
+      const open = async () => {
+        const child = limitChild(
+          new Deno.Command(fromRoot("bin/sbx"), {
+            args: ["acp", "robot", "shop", "--with-setup"],
+            env: place.env,
+            cwd: at("ada"),
+            stdin: "piped",
+            stdout: "piped",
+            stderr: "piped",
+          }).spawn(),
+        );
+        const writer = child.stdin.getWriter();
+        await writer.write(new TextEncoder().encode(`${line}\n`));
+        const answer = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+        const { value = "" } = await answer.read();
+        await writer.close();
+        answer.releaseLock();
+        return value + await new Response(child.stderr).text();
+      };
+      assertMatch(await open(), /your setup of robot goes in: 2 files, 2 of 3 programs, as agreed on/);
+      await write("ada/.robot/RULES.md", "Be kind.\n");
+      assertEquals((await sbx(["acp", "robot", "shop", "--approve", "0123456789ab"], "")).code, 2);
+      const { hash } = await setup();
+      const shows = `in a terminal, sbx agent setup robot shop shows it, and with --approve ${
+        hash.slice(0, 12)
+      } agrees`;
+      assertStringIncludes(await open(), shows);
+    });
+
+    await t.step("a variable says where it is", async () => {
+      await write("ada/elsewhere/RULES.md", "From elsewhere.\n");
+      const show = (ROBOT_HOME: string) =>
+        sbx(["agent", "setup", "robot", "shop"], undefined, { ROBOT_HOME });
+      const { stdout, stderr } = await show(at("ada/elsewhere"));
+      assertStringIncludes(stderr, `~/.robot is read from ${at("ada/elsewhere")}, as a variable says`);
+      assertMatch(stdout, /RULES\.md +16 B/);
+      assertMatch((await show("elsewhere")).stderr, /ROBOT_HOME has a relative path/);
     });
 
     await t.step("an answer is forgotten, and options that do not go together are refused", async () => {

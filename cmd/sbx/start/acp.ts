@@ -16,6 +16,7 @@ import { requireImage } from "../vm/profile_image.ts";
 import { type Acp, serve } from "./acp_server.ts";
 import { agentOf, vmsOnFolder, wake } from "./agent_again.ts";
 import { chooseModel } from "./agent_model.ts";
+import { chooseSetup, requireSetupFor, SETUP_OPTIONS } from "./agent_setup.ts";
 import { type AgentProfile, agentProfile, type AgentVm, createVm, requireKey } from "./agent_start.ts";
 
 const ACCESS: readonly FileAccess[] = ["none", "read", "write"];
@@ -56,19 +57,21 @@ export const command: Command = {
     },
     { name: "build", about: "build the agent's image if it is missing; the editor waits for minutes" },
     ...BRING_OPTIONS,
+    ...SETUP_OPTIONS,
     PROJECT_OPTION,
     { name: "live", about: "give the VM the folder itself, read-write, with masks (docs/guides/live.md)" },
   ],
   words: { min: 1, max: 2 },
   completes: ["agents", "folders"],
   failure: SBX_FAILED,
-  examples: ["sbx acp claude", "sbx acp opencode ~/project --files read"],
+  examples: ["sbx acp claude", "sbx acp opencode ~/project --files read", "sbx acp claude --with-setup"],
   async run(args) {
     const [id, dir = "."] = args.words;
     if (Deno.stdin.isTerminal()) {
       throw usageError(command, "an editor starts sbx acp, and this is a terminal", `sbx agent ${id}`);
     }
     const access = accessOf(args);
+    requireSetupFor(command, args);
     // Errors from here on are the editor's: it shows them to the person, who does not see this program.
     const input = new TransformStream<Uint8Array, Uint8Array>({
       transform(bytes, controller) {
@@ -115,6 +118,9 @@ async function start(id: string, dir: string, args: Arguments): Promise<Backend>
   const folder = args.has("live") ? given : (await sourcesOf(dir))[0].dir;
   const before = args.has("new") ? undefined : named(await vmsOnFolder(client, asked, folder), args);
   if (before) note(`${before.name}: going on`);
+  if (before && args.has("with-setup")) {
+    note(`sbx: ${before.name} keeps the setup that it has; --new takes yours`);
+  }
   const vm = before ? await wake(client, before) : await make();
   const { agent, name } = before
     ? requireServer(await agentProfile(agentOf(before)))
@@ -123,9 +129,10 @@ async function start(id: string, dir: string, args: Arguments): Promise<Backend>
   return await serve(client, { vm, agent: name, acp: agent.acp, folder: { host, guest: vm.place } });
 
   async function make(): Promise<AgentVm> {
+    const setup = await chooseSetup(client, asked, { folder, dir, key, isEditor: true }, args);
     await requireImage(profile, args.has("build"));
     const env = parseEnv(command, args.list("env"));
-    return await createVm(client, { ...chosen, profile, dir, key, env, credentials }, args);
+    return await createVm(client, { ...chosen, profile, dir, key, env, credentials, setup }, args);
   }
 }
 

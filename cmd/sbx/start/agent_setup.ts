@@ -3,13 +3,14 @@ import type { CredentialList, CredentialView } from "../../../lib/client/api/mod
 import { type Arguments, type Command, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
 import { ifFound, SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count, quoteWord } from "../../../lib/base/text/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { refOf as refOfSecret } from "../../../lib/credential/mod.ts";
 import {
   type Approval,
   forgetApproval,
+  movedPlaces,
   readApproval,
   type RefOf,
   Setup,
@@ -92,20 +93,28 @@ async function readSetup(
     const exact = own.find(({ ref }) => ref === refOfSecret(provider, token));
     return (exact ?? (key?.provider === provider ? key : own.at(-1)))?.ref;
   };
-  const places = { home: person, repository: folder, refOf };
+  const moved = movedPlaces(agent.setup, (name) => Deno.env.get(name));
+  for (const [path, place] of moved) note(`sbx: ~/${path} is read from ${plain(place)}, as a variable says`);
+  const places = { home: person, repository: folder, moved, refOf };
   return await Setup.read(id, agent.setup, places);
 }
 
 /**
  * The person's setup of an agent for a new VM, with the answer: by `--approve`, remembered, or to a question.
  *
+ * @param what.isEditor an editor started the command: the answer is given in a terminal
  * @returns undefined: none is asked for, or the person has none
  * @throws {SbxError} `agent.setup_unapproved`: no terminal to ask in, or no; `agent.setup_changed`: another one was shown
  */
 export async function chooseSetup(
   client: Client,
   profile: AgentProfile,
-  { folder, dir, key }: { folder: string; dir: string; key?: CredentialView },
+  { folder, dir, key, isEditor = false }: {
+    folder: string;
+    dir: string;
+    key?: CredentialView;
+    isEditor?: boolean;
+  },
   args: Arguments,
 ): Promise<ChosenSetup | undefined> {
   if (!args.has("with-setup")) return undefined;
@@ -118,7 +127,9 @@ export async function chooseSetup(
   if (answered) return answered;
   const before = await readApproval(home(), setup.agent);
   note(formatSetup(setup, { before, name: profile.name }));
-  if (!Deno.stdin.isTerminal() || args.has("json")) throw unapproved(setup, dir, args);
+  if (!Deno.stdin.isTerminal() || args.has("json")) {
+    throw unapproved(setup, dir, args, isEditor);
+  }
   if (!isYes(prompt(`Put ${count(setup.files.length, "file")} into the VM? [y/N]`))) {
     throw new SbxError("agent.setup_unapproved", "nothing was put into a VM, and none was made", {
       hint: "leave out --with-setup to start without your configuration",
@@ -171,7 +182,16 @@ function requireHash(setup: Setup, hash: string): void {
   );
 }
 
-function unapproved({ agent, hash }: Setup, dir: string, args: Arguments): SbxError {
+function unapproved({ agent, hash }: Setup, dir: string, args: Arguments, isEditor: boolean): SbxError {
+  const problem = "the setup above needs your answer, and there is no terminal for it";
+  if (isEditor) {
+    // The editor's person does not see it, and repeats no command line of the editor.
+    const short = hash.slice(0, HASH_MIN);
+    const shows = ["sbx", "agent", "setup", agent, dir].map(quoteWord).join(" ");
+    return new SbxError("agent.setup_unapproved", problem, {
+      hint: `in a terminal, ${shows} shows it, and with --approve ${short} agrees to it`,
+    });
+  }
   const task = args.text("prompt");
   const command = [
     "sbx",

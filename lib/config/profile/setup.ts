@@ -35,9 +35,26 @@ const SettingsFile = z.strictObject({
 });
 export type SettingsFile = z.output<typeof SettingsFile>;
 
+/** A variable of the person that names a folder, and a path below it. None of sbx's own, and not the home. */
+const moved = z.string().max(256).regex(
+  /^(?!SBX_)[A-Z][A-Z0-9_]*_(HOME|DIR)(\/(?!\.{1,2}(\/|$))[\w@.+-]+)*$/,
+  "must be the name of a variable that ends in _HOME or _DIR, and a path below its folder",
+);
+
+/** What is shown by one name must not be read from another. */
+const Moved = z.record(homePath, moved).refine(
+  (table) =>
+    Object.entries(table).every(([path, to]) =>
+      !to.includes("/") || path.split("/").at(-1) === to.split("/").at(-1)
+    ),
+  "must keep the last name of each path",
+);
+
 export const AgentSetup = z.strictObject({
   /** its own folders: anything else in them stays, and is named */
   folders: homePaths,
+  /** where they are instead, and files directly in the home, if a variable of the person says so: VARIABLE or VARIABLE/PATH */
+  moved: Moved.optional(),
   /** files and folders of instructions */
   texts: homePaths,
   /** files and folders that it runs: each file is asked about */

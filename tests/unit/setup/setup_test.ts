@@ -3,10 +3,11 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { dirname, join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseToml } from "../../../lib/base/toml/mod.ts";
+import { AgentSetup } from "../../../lib/config/profile/setup.ts";
 import { agentFiles, BUILTIN_PROFILES, loadProfile } from "../../../lib/config/profile/mod.ts";
 import { decoySecret, refOf } from "../../../lib/credential/mod.ts";
 import { formatSettings, layOver, parseSettings } from "../../../lib/setup/value.ts";
-import { forgetApproval, readApproval, Setup, writeApproval } from "../../../lib/setup/mod.ts";
+import { forgetApproval, movedPlaces, readApproval, Setup, writeApproval } from "../../../lib/setup/mod.ts";
 
 const NOWHERE = { profilesDir: "/nonexistent" };
 const PLACE = "/root/shop";
@@ -382,3 +383,49 @@ for (const id of AGENTS) {
     assertEquals(Object.keys(await setup.rendered()).filter((path) => path.includes("SECRET")), []);
   });
 }
+
+Deno.test("a setup is read where the person's variables say that it is", async () => {
+  await using place = await makeHome({
+    ".claude/CLAUDE.md": "the usual place\n",
+    "work/CLAUDE.md": "Read {home}/work/skills.\n",
+    "work/settings.json": JSON.stringify({ model: "{home}/work/x", hooks: {} }),
+    "work/.claude.json": JSON.stringify({ mcpServers: { a: { url: "https://a.example" } }, userID: "me" }),
+    "work/.credentials.json": "{}",
+  });
+  const declared = (await loadProfile(NOWHERE, "claude")).agent!.setup!;
+  const at = (folder?: string) =>
+    movedPlaces(declared, (name) => name === "CLAUDE_CONFIG_DIR" ? folder : undefined);
+  assertEquals(at().size, 0);
+  assertEquals(at("").size, 0);
+  const read = async (moved: Map<string, string>) => {
+    const places = { home: place.home, repository: place.repository, moved, refOf: () => undefined };
+    const setup = await Setup.read("claude", declared, places);
+    const files = await setup.render({ place: PLACE, forced: {}, approved: new Set() });
+    const texts = Object.fromEntries(files.map(({ path, bytes }) => [path, new TextDecoder().decode(bytes)]));
+    return { setup, texts };
+  };
+  const { setup, texts } = await read(at(join(place.home, "work")));
+  assertEquals(setup.files.map(({ path }) => path).toSorted(), [
+    ".claude.json",
+    ".claude/CLAUDE.md",
+    ".claude/settings.json",
+  ]);
+  assert(!setup.leftOut.some(({ path }) => path === ".claude/.claude.json"), "it is the one that is read");
+  assert(
+    setup.leftOut.some(({ path, reason }) => path === ".claude/.credentials.json" && reason === "login"),
+  );
+  assertStringIncludes(texts["/root/.claude/settings.json"], "/root/.claude/x");
+  assertEquals((await read(at())).texts["/root/.claude/CLAUDE.md"], "the usual place\n");
+  const error = await assertRejects(() => Promise.resolve().then(() => at("work")), SbxError);
+  assertEquals(error.code, "agent.no_setup");
+});
+
+Deno.test("a folder of a setup keeps its name wherever a variable moves it", () => {
+  const parse = (moved: Record<string, string>) => AgentSetup.safeParse({ moved }).success;
+  assert(parse({ ".robot": "ROBOT_HOME", ".config/robot": "XDG_CONFIG_HOME/robot" }));
+  for (
+    const to of ["HOME", "HOME/.robot", "SBX_HOME", "XDG_CONFIG_HOME/gh", "ROBOT_DIR/../.robot", "robot_dir"]
+  ) {
+    assert(!parse({ ".robot": to }), to);
+  }
+});
