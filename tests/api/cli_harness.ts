@@ -59,7 +59,7 @@ export class Place implements AsyncDisposable {
       profile_id: "code",
       status: "Running",
       persistent: true,
-      available_actions: ["exec", "stop"],
+      available_actions: ["exec", "stop", "delete"],
       cpus: 2,
       ram_mb: 512,
       disk: { size_gb: 20, used_bytes: 4 * 1024 ** 3 },

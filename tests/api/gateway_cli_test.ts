@@ -49,7 +49,7 @@ Deno.test("cli: reports, tables and errors", options, async (t) => {
   await t.step("list, info, logs, events", async () => {
     assertMatch(
       (await place.sbx(["list"])).stdout,
-      /NAME .*\ndemo {2}Running {2}code {5}2 {5}512 MiB {2}4.0 of 20 GiB {2}yes {9}exec stop\n/,
+      /NAME .*\ndemo {2}Running {2}code {5}2 {5}512 MiB {2}4.0 of 20 GiB {2}yes {9}exec stop delete\n/,
     );
     assertMatch((await place.sbx(["info", "demo"])).stdout, /workspace {3}\/host\/workspace[^]*kernel {2}12/);
     assertEquals(
@@ -76,6 +76,12 @@ Deno.test("cli: reports, tables and errors", options, async (t) => {
   await t.step("delete continues after a failure; purge --all requires --yes", async () => {
     const { code, stdout, stderr } = await place.sbx(["delete", "nobody", "demo"]);
     assertEquals([code, stdout, stderr], [1, "deleted demo\n", "sbx: no VM\n"]);
+    assertEquals((await place.sbx(["delete"])).code, 2);
+    assertEquals((await place.sbx(["delete", "demo", "--all", "--yes"])).code, 2);
+    const unasked = await place.sbx(["delete", "--all"]);
+    assertMatch(unasked.stderr, /needs a confirmation[^]*sbx delete --all --yes/);
+    assertEquals((await place.sbx(["delete", "--all", "--yes"])).stdout, "deleted demo\n");
+    assertMatch((await place.sbx(["start", "--all"])).stdout, /^sbx is already running/);
     assertEquals((await place.sbx(["purge", "--all"])).code, 2);
     assertEquals((await place.sbx(["purge", "--all", "--yes"])).stdout, "removed demo\n");
     assertEquals((await place.sbx(["purge"])).stdout, "no VMs to remove\n");

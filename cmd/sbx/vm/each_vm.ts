@@ -1,6 +1,7 @@
-import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { asSbxError } from "../../../lib/base/error/mod.ts";
-import { segment } from "../../../lib/client/mod.ts";
+import type { VmSummary } from "../../../lib/client/api/mod.ts";
+import { type Arguments, type Command, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
+import { asSbxError, SbxError } from "../../../lib/base/error/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { printError } from "../output.ts";
@@ -27,6 +28,28 @@ export async function eachVm(
     }
   }
   return done;
+}
+
+/** Switch for all VMs in place of names. */
+export const ALL_OPTION: Option = { name: "all", short: "a", about: "all VMs that it can be done with" };
+
+/**
+ * Names of all VMs on which an action is possible now, without those that belong to another VM.
+ *
+ * @throws {SbxError} `usage.invalid`: names were given too
+ */
+export async function allVms(
+  client: Client,
+  action: VmSummary["available_actions"][number],
+  args: Arguments,
+) {
+  if (args.words.length > 0) {
+    throw new SbxError("usage.invalid", "--all cannot be combined with names of VMs", {
+      hint: "give --all for every VM, or names for some",
+    });
+  }
+  const { vms } = await client.json<{ vms: VmSummary[] }>("GET", "/vms/list");
+  return vms.filter((vm) => vm.available_actions.includes(action) && !vm.parent).map(({ name }) => name);
 }
 
 /** Action on VMs. */

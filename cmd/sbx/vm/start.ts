@@ -5,12 +5,12 @@ import { home } from "../../../lib/base/home/mod.ts";
 import { daemonPid, gatewayClient, parsePort, portFromEnv, segment, start } from "../../../lib/client/mod.ts";
 import { waitUntilRunning } from "./new_vm.ts";
 import { showConflicts } from "./image_conflicts.ts";
-import { eachVm } from "./each_vm.ts";
+import { ALL_OPTION, allVms, eachVm } from "./each_vm.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 
 export const command: Command = {
   name: "start",
-  usage: "[NAME…] [--port N] [--json]",
+  usage: "[NAME… | --all] [--port N] [--json]",
   summary: "start the service and the gateway, or stopped VMs",
   options: [
     {
@@ -19,11 +19,12 @@ export const command: Command = {
       about:
         "TCP port of the gateway on 127.0.0.1; default SBX_GATEWAY_PORT, or 19222 where it is free; 0 for any free port",
     },
+    { ...ALL_OPTION, about: "start every stopped VM" },
     JSON_OPTION,
   ],
   words: { min: 0, max: Infinity },
   completes: ["vms"],
-  examples: ["sbx start", "sbx start demo", "sbx start --port 0"],
+  examples: ["sbx start", "sbx start demo", "sbx start --all", "sbx start --port 0"],
   async run(args) {
     const place = home();
     const text = args.text("port");
@@ -37,7 +38,7 @@ export const command: Command = {
     const { client, started } = await start(place, { port: port ?? portFromEnv() });
     const [service, gateway] = await Promise.all([daemonPid(place, "service"), daemonPid(place, "gateway")]);
     const json = args.has("json");
-    const { words } = args;
+    const words = args.has("all") ? await allVms(client, "start", args) : args.words;
     if (!json && words.length === 0) {
       await print(`sbx is ${started.length === 0 ? "already running" : "running"}: ${client.base}`);
     }
