@@ -91,6 +91,19 @@ Deno.test("a VM is forked", async (t) => {
       });
     }
 
+    await t.step("a running VM is forked with the workspace of a snapshot, and goes on", async () => {
+      const { id } = JSON.parse(await sbx.ok("snapshots", "create", "dev", "--json"));
+      await forks.exec("dev", "echo later >shared; echo new >new; echo disk >/root/disk");
+      await sbx.ok("fork", "dev", "earlier", "--at", id);
+      assertEquals(await forks.exec("earlier", "cat shared /root/disk; ls"), "shared\ndisk\nshared\n");
+      assertEquals(await forks.exec("dev", "cat shared new"), "later\nnew\n");
+      assertEquals((await forks.info("dev")).status, "Running");
+      const { body } = await sbx.api("POST", "/vms/dev/fork", { at: "s00000000" });
+      assertEquals(body.code, "snapshot.not_found");
+      await sbx.ok("delete", "earlier");
+      await forks.exec("dev", "echo shared >shared; rm new");
+    });
+
     await t.step("a stopped VM is forked twice, each with disk, workspace and variables", async () => {
       await sbx.ok("stop", "dev");
       await sbx.ok("fork", "dev", "copy", "-n", "2");
