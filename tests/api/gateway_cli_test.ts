@@ -45,7 +45,28 @@ Deno.test("cli: run and exec pass bytes, exit codes and input through", options,
 });
 
 Deno.test("cli: reports, tables and errors", options, async (t) => {
-  await using place = await Place.make();
+  const rule = { id: "no", action: "block", match: 'http.request.host ==\n"a.example"', priority: 10 };
+  const project = [{
+    id: "no-paste",
+    action: "ask",
+    match: 'http.request.host == "b.example\u001b[2J"',
+    line: 3,
+  }];
+  await using place = await Place.make({
+    "/profiles/code/enforcement/rules/list": {
+      rules: [{ ...rule, layer: "profile" }],
+      lints: [],
+      vms: [{ id: "x", name: "dev", revision: "1.0.0", outdated: false, project }],
+    },
+  });
+  await t.step("policy list has the rules of project files, with file and line", async () => {
+    const { stdout } = await place.sbx(["policy", "list"]);
+    assertMatch(stdout, /profile +10 +block +no +http\.request\.host == "a\.example"\n/);
+    assertMatch(
+      stdout,
+      /dev +\.sbx\.toml:3 +ask +project\.no-paste +http\.request\.host == "b\.example�\[2J"\n/,
+    );
+  });
   await t.step("list, info, logs, events", async () => {
     assertMatch(
       (await place.sbx(["list"])).stdout,

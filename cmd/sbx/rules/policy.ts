@@ -2,7 +2,7 @@ import type { ChangeView, RuleChanges, RuleList, RuleUndone } from "../../../lib
 import { type Arguments, type CommandGroup, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, UTC_NOTE } from "../output.ts";
 
 const RULES_OPTION: Option = { name: "rules", value: "FILE", about: "rules of the profile" };
@@ -96,14 +96,28 @@ async function list(profile: string, args: Arguments): Promise<number> {
   const answer = await fetchRules(profile);
   if (args.has("json")) await printJson(answer);
   else {
+    const oneLine = (match: string) => plain(match.replaceAll(/\s+/g, " "));
     const rows = answer.rules.map(({ layer, priority, action, id, match }) => [
       layer,
       String(priority),
       action,
       id,
-      match.replaceAll(/\s+/g, " "),
+      oneLine(match),
     ]);
     await print(table(["LAYER", "PRIORITY", "ACTION", "RULE", "MATCH"], rows));
+    const projects = answer.vms.flatMap(({ name, project = [] }) =>
+      project.map(({ id, action, match, line }) => [
+        name,
+        line === undefined ? ".sbx.toml" : `.sbx.toml:${line}`,
+        action,
+        `project.${id}`,
+        oneLine(match),
+      ])
+    );
+    if (projects.length > 0) {
+      await print("\nbetween corp's and the profile's, by the project file of a running VM:");
+      await print(table(["VM", "SOURCE", "ACTION", "RULE", "MATCH"], projects));
+    }
     for (const { name, revision, outdated } of answer.vms) {
       if (!outdated) continue;
       note(

@@ -209,6 +209,9 @@ export const ProfileInForce = z.object({
   outdated: z.boolean().describe(
     "the profile's files have changed since; this VM still runs with the earlier ones",
   ),
+  project: NarrowingRules.optional().describe(
+    "rules of the project file with which it was made: between corp's and the profile's",
+  ),
 }).openapi("ProfileInForce");
 
 /** The VM that another one is a copy of, and the end of its ledger's chain of events at that moment. */

@@ -10,6 +10,7 @@ import { type Contract, readContract } from "../../session/mod.ts";
 import { profileLayer } from "../../home/mod.ts";
 import type { Registry } from "../vm/registry.ts";
 import type { Vm } from "../vm/vm.ts";
+import type { NarrowingRules } from "../../policy/author/schema.ts";
 import type { BudgetUse } from "../../policy/budget/schema.ts";
 
 /** The profile that one running VM enforces. */
@@ -18,6 +19,8 @@ export interface ProfileInForce {
   revision: string;
   /** the files of the profile differ from the profile that the VM enforces */
   outdated: boolean;
+  /** rules of the project file with which it was made */
+  project?: NarrowingRules;
 }
 
 /** Compares running VMs with the files of their profiles. */
@@ -65,6 +68,7 @@ export class ProfilesInForce {
     return contract && {
       revision: contract.profile.revision ?? record.profile_revision,
       outdated: form !== formOf(contract.profile),
+      ...contract.project && { project: contract.project },
     };
   }
 

@@ -77,6 +77,23 @@ Deno.test("rules edited while a VM runs: status, info and the list of rules say 
     assertEquals((await get("/profiles/code/enforcement/rules/list")).vms, []);
   }));
 
+Deno.test("the list of rules has the rules of the project file with which a VM was made", () =>
+  withVm(async ({ service, vm }) => {
+    const project = [{
+      id: "no-paste",
+      action: "block" as const,
+      match: 'http.request.host == "paste.example"',
+      line: 3,
+    }];
+    const profile = await loadProfile(service.home, "mine");
+    await writeContract(vm.paths, await makeContract(service, profile, undefined, project));
+    const path = "/profiles/mine/enforcement/rules/list";
+    const { vms } = await (await makeApp(service).request(path)).json();
+    assertEquals(vms.map(({ name, project }: { name: string; project: unknown }) => [name, project]), [
+      ["dev", project],
+    ]);
+  }));
+
 Deno.test("a profile that was deleted or broken is not what a running VM enforces", () =>
   withVm(async ({ service, vm, edit }) => {
     await edit("id = [");
