@@ -127,7 +127,7 @@ async function projectOf(dir: string): Promise<Project> {
 
 async function viewOf(project: Project) {
   const approval = await approvalOf(home(), project);
-  const { dir, owner, sha256, rules, env, vm } = project;
+  const { dir, owner, sha256, rules, env, vm, profile, ports } = project;
   const is_approved = isApproved(project, approval);
   return {
     dir,
@@ -136,6 +136,8 @@ async function viewOf(project: Project) {
     rules,
     env,
     vm,
+    profile,
+    ports,
     is_approved,
     changes: is_approved ? [] : changesOf(project, approval),
   };

@@ -13,7 +13,12 @@ export const PROJECT_OPTION: Option = {
 };
 
 /** Changes of a request by project files; the request's own values win. */
-export type FromProject = Pick<CreateRequest, "project" | "env" | "cpus" | "ram_mb" | "disk_gb">;
+export type FromProject =
+  & Pick<CreateRequest, "project" | "env" | "cpus" | "ram_mb" | "disk_gb" | "profile_id">
+  & {
+    /** of the VM, to forward once it runs */
+    ports?: number[];
+  };
 
 /**
  * Changes that the project files of folders make to a new VM.
@@ -24,7 +29,8 @@ export async function fromProjects(dirs: readonly string[], args: Arguments): Pr
   const { readProject } = await import("../../../lib/config/project/mod.ts");
   const files: NonNullable<CreateRequest["project"]>[] = [];
   const env: Record<string, string> = {};
-  let size: Omit<FromProject, "project" | "env"> = {};
+  let size: Omit<FromProject, "project" | "env" | "ports"> = {};
+  const ports = new Set<number>();
   for (const dir of dirs) {
     const project = await readProject(dir);
     if (!project) continue;
@@ -32,8 +38,9 @@ export async function fromProjects(dirs: readonly string[], args: Arguments): Pr
     if (args.has("no-project")) continue;
     await requireApproval(project);
     Object.assign(env, project.env);
-    const { cpus, ram_gb, disk_gb } = project.vm;
-    size = { cpus, ram_mb: ram_gb === undefined ? undefined : ram_gb * 1024, disk_gb, ...size };
+    const { vm: { cpus, ram_gb, disk_gb }, profile: profile_id } = project;
+    for (const port of project.ports) ports.add(port);
+    size = { cpus, ram_mb: ram_gb === undefined ? undefined : ram_gb * 1024, disk_gb, profile_id, ...size };
   }
   const { joinNarrowing } = await import("../../../lib/policy/mod.ts");
   // Two folders may have rules of one name.
@@ -41,6 +48,7 @@ export async function fromProjects(dirs: readonly string[], args: Arguments): Pr
   return {
     ...rules.length > 0 && { project: rules },
     ...Object.keys(env).length > 0 && { env },
+    ...ports.size > 0 && { ports: [...ports] },
     ...Object.fromEntries(Object.entries(size).filter(([, value]) => value !== undefined)),
   };
 }

@@ -186,6 +186,10 @@ export async function createVm(
     await complete?.({ id: created.id, name, place });
     return place;
   });
+  if (asked.ports) {
+    const { openPorts } = await import("../vm/lifecycle.ts");
+    await openPorts(client, created, { ports: asked.ports.map((port) => ({ port })) });
+  }
   return { id: created.id, name, place };
 }
 

@@ -52,7 +52,7 @@ async function runInFolder(
   vm: CreateRequest,
   program: ExecRequest,
 ): Promise<number> {
-  const asked = await fromProjects([dir], args);
+  const { ports, ...asked } = await fromProjects([dir], args);
   const given = Object.fromEntries(Object.entries(vm).filter(([, value]) => value !== undefined));
   const { id, ...created } = await client.json<VmSummary>("POST", "/vms/create", {
     json: { ...asked, ...given, env: { ...asked.env, ...vm.env }, persistent: false },
@@ -62,6 +62,10 @@ async function runInFolder(
     await waitUntilRunning(client, { id, ...created });
     const brought = await bringFolder(client, created.name, dir, args, { place: args.text("to") });
     note(formatBrought(brought));
+    if (ports) {
+      const { openPorts } = await import("../vm/lifecycle.ts");
+      await openPorts(client, { id, ...created }, { ports: ports.map((port) => ({ port })) });
+    }
     const json = { ...program, cwd: program.cwd ?? brought.place };
     const response = await client.send("POST", `/vms/${segment(id)}/exec`, {
       json,

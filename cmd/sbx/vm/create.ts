@@ -104,10 +104,10 @@ export const command: Command = {
     }
     for (const each of [...dir === undefined ? [] : [dir], ...more, ...readOnly]) await sourcesOf(each);
     const folders = [...dir === undefined ? [] : [dir], ...more, ...live === undefined ? [] : [live]];
-    const { env: projectEnv, project, ...projectSize } = await fromProjects(folders, args);
+    const { env: projectEnv, project, ports, profile_id, ...projectSize } = await fromProjects(folders, args);
     const built = await imageOfFolder(command, args, dir);
     if (typeof built === "number") return built;
-    const image = built?.image ?? (await pullNamedImage(args)).image;
+    const image = built?.image ?? (await pullNamedImage(args, undefined, profile_id)).image;
     const plan = built?.plan;
     if (plan) {
       json.env = { ...plan.env, ...json.env };
@@ -115,6 +115,8 @@ export const command: Command = {
     }
     if (projectEnv) json.env = { ...projectEnv, ...json.env };
     if (project) json.project = project;
+    // A copy has its source's profile.
+    if (json.from === undefined) json.profile_id ??= profile_id;
     const client = await connect();
     const size = { ...plan?.size, ...projectSize };
     const created = await createVm(client, { ...json, image }, size);
@@ -135,6 +137,10 @@ export const command: Command = {
     if (plan) {
       const { setUpDevcontainer } = await import("./lifecycle.ts");
       await setUpDevcontainer(client, created, plan.settings);
+    }
+    if (ports && !args.has("no-wait")) {
+      const { openPorts } = await import("./lifecycle.ts");
+      await openPorts(client, created, { ports: ports.map((port) => ({ port })) });
     }
     const info = await client.json<VmInfo>("GET", `/vms/${created.id}/info`);
     if (args.has("json")) {

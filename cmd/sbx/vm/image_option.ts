@@ -30,9 +30,14 @@ interface NamedImage {
  * Pulls the image that a command line or the profile names, unless this home has it.
  *
  * @param ofVm architecture of the VM that gets it; absent: the command line's
+ * @param profile of the VM, if the command line names none
  * @throws {SbxError} `environment.*`, `corp.image`, `disk.full`
  */
-export async function pullNamedImage(args: Arguments, ofVm?: Arch): Promise<NamedImage> {
+export async function pullNamedImage(
+  args: Arguments,
+  ofVm?: Arch,
+  profile: string = DEFAULT_PROFILE,
+): Promise<NamedImage> {
   const image = args.text("image");
   if (remoteHost() !== undefined) return image === undefined ? {} : { image };
   const arch = ofVm ?? archOf(args) ?? currentArch();
@@ -40,7 +45,7 @@ export async function pullNamedImage(args: Arguments, ofVm?: Arch): Promise<Name
     const { parseReference } = await import("../../../lib/release/environment/mod.ts");
     return { image: parseReference(image).canonical, made: await pullImage(image, arch) };
   }
-  const ofProfile = await imageOfProfile(args.text("profile") ?? DEFAULT_PROFILE);
+  const ofProfile = await imageOfProfile(args.text("profile") ?? profile);
   return ofProfile === undefined ? {} : { made: await pullImage(ofProfile, arch) };
 }
 

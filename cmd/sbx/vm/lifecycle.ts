@@ -89,7 +89,11 @@ export async function runCommands(
 }
 
 /** Forwards ports as `sbx port` does. One that cannot be forwarded is named. */
-async function openPorts(client: Client, vm: Named, { ports = [] }: DevcontainerSettings): Promise<void> {
+export async function openPorts(
+  client: Client,
+  vm: Named,
+  { ports = [] }: Pick<DevcontainerSettings, "ports">,
+): Promise<void> {
   for (const { port, label } of ports) {
     try {
       const json = { guest_port: port };

@@ -25,6 +25,10 @@ export interface Project {
   rules: NarrowingRules;
   env: Record<string, string>;
   vm: { cpus?: number; ram_gb?: number; disk_gb?: number };
+  /** id of the profile of a VM that no command names one for */
+  profile?: string;
+  /** of the VM */
+  ports: number[];
 }
 
 /**
@@ -49,14 +53,14 @@ export async function readProject(folder: string): Promise<Project | undefined> 
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
     const document = parseToml(text, path);
-    const { rules: tables, env, vm } = checkToml(document, ProjectFile, "project.invalid");
+    const { rules: tables, env, vm, profile, ports } = checkToml(document, ProjectFile, "project.invalid");
     const rules = Object.entries(tables).map(([id, table]) => ({
       ...table,
       id,
       line: document.positionOf(["rules", id]).line,
     }));
     compileLayers({ corp: { rules: [] }, profile: { rules: [] }, project: rules });
-    return { dir, owner, text, sha256, rules, env, vm };
+    return { dir, owner, text, sha256, rules, env, vm, ...profile !== undefined && { profile }, ports };
   } catch (cause) {
     const reason = cause instanceof SbxError ? cause.message : `${path}: invalid UTF-8`;
     throw new SbxError("project.invalid", reason, { cause, hint: `correct it, or remove ${PROJECT_FILE}` });
@@ -64,8 +68,12 @@ export async function readProject(folder: string): Promise<Project | undefined> 
 }
 
 /** Parts that wait for a person, a line each. */
-export function widenings({ env, vm }: Pick<Project, "env" | "vm">): string[] {
+export function widenings(
+  { env, vm, profile, ports }: Pick<Project, "env" | "vm" | "profile" | "ports">,
+): string[] {
   return [
+    ...profile === undefined ? [] : [`profile = ${profile}`],
+    ...ports.map((port) => `port ${port} of the VM on this host's loopback`),
     ...Object.entries(vm).map(([name, value]) => `vm.${name} = ${value}`),
     ...Object.entries(env).map(([name, value]) => `env.${name} = ${JSON.stringify(value)}`),
   ];

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { strengthOf } from "../../base/redact/mod.ts";
 import { NarrowingRule, RULE_ID } from "../../policy/author/schema.ts";
 import { isReservedVariable } from "../profile/mod.ts";
-import { VM_CPU_MAX, VM_RAM_GB_MAX, VM_SCRATCH_DISK_GB_MAX } from "../profile/schema.ts";
+import { PROFILE_ID, VM_CPU_MAX, VM_RAM_GB_MAX, VM_SCRATCH_DISK_GB_MAX } from "../profile/schema.ts";
 
 /** Most variables, and most characters of a value (docs/design/contracts/14-limits.md §14). */
 const VARIABLES_MAX = 64, VALUE_MAX = 1024;
@@ -28,7 +28,16 @@ const Variables = z.record(
   `must have at most ${VARIABLES_MAX} variables`,
 );
 
+/** Most ports, as `sbx port` forwards them. */
+const PORTS_MAX = 16;
+
 export const ProjectFile = z.strictObject({
+  /** waits for a person: the profile of a VM that no command names one for; an agent has its own */
+  profile: z.string().regex(PROFILE_ID, "must be the id of a profile").optional(),
+  /** wait for a person: ports of the VM that this host's loopback leads to */
+  ports: z.array(z.int().min(1).max(65_535)).max(PORTS_MAX, `must have at most ${PORTS_MAX} ports`)
+    .refine((ports) => new Set(ports).size === ports.length, "must name each port once")
+    .default([]),
   /** what holds at once */
   rules: z.record(
     z.string().max(100).regex(RULE_ID, "may contain letters, digits, _ . and -"),

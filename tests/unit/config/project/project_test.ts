@@ -64,6 +64,18 @@ Deno.test("an approval is private, of one folder and owner, and can be taken bac
   assertEquals(await approvalsIn(place.home), []);
 });
 
+Deno.test("a profile and ports wait for a person too", async () => {
+  await using place = await folder('profile = "locked"\nports = [5173, 8080]\n');
+  const project = (await readProject(place.dir))!;
+  assertEquals([project.profile, project.ports], ["locked", [5173, 8080]]);
+  assertEquals(widenings(project), [
+    "profile = locked",
+    "port 5173 of the VM on this host's loopback",
+    "port 8080 of the VM on this host's loopback",
+  ]);
+  assert(!isApproved(project, undefined));
+});
+
 const INVALID: [title: string, text: string | Uint8Array, part: string][] = [
   ["an unknown key", 'a = 1\n[mounts]\nb = "/"\n', ":1"],
   ["a rule that allows", RULE.replace("block", "allow"), ":2"],
@@ -79,6 +91,11 @@ const INVALID: [title: string, text: string | Uint8Array, part: string][] = [
   ["a wrapper of a compiler", '[env]\nRUSTC_WRAPPER = "./evil"\n', ":2"],
   ["options of go", '[env]\nGOFLAGS = "-toolexec=./evil"\n', ":2"],
   ["a variable of sbx", '[env]\nSBX_HOME = "/"\n', ":2"],
+  ["a profile that is a path", 'profile = "../locked"\n', ":1"],
+  ["a port of none", "ports = [0]\n", ":1"],
+  ["a port named twice", "ports = [80, 80]\n", ":1"],
+  ["a port of the host", 'ports = ["5173:22"]\n', ":1"],
+  ["more ports than a person can read", `ports = [${Array.from({ length: 17 }, (_, at) => at + 1)}]\n`, ":1"],
   ["a secret's name", '[env]\nANTHROPIC_API_KEY = "x"\n', ":2"],
   ["a control character in a value", '[env]\nA = "\\u001b[2J"\n', ":2"],
   ["a size beyond all limits", "[vm]\ncpus = 100000\n", ":2"],
