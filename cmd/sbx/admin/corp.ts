@@ -6,6 +6,12 @@ import { connect } from "../connect.ts";
 import { brief, note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { pairs } from "../output.ts";
 
+/** Corp's limits of project files, in words. */
+const PROJECT_FILES = {
+  narrow: ".sbx.toml only takes away",
+  require: "a new VM for a folder needs its .sbx.toml",
+} as const;
+
 export const command: CommandGroup = {
   name: "corp",
   summary: "show the administrator's corp.toml, or validate a new one",
@@ -52,6 +58,7 @@ async function info(args: Arguments): Promise<number> {
     ["MCP servers", ids(corp.mcp_servers.filter(({ enabled }) => enabled))],
     ["disabled MCP servers", ids(corp.mcp_servers.filter(({ enabled }) => !enabled))],
     ["forbids", corp.overlays ? undefined : "rules of your own for built-in profiles (sbx allow --always)"],
+    ["project files", corp.project_files && PROJECT_FILES[corp.project_files]],
     ["rules", corp.rule_count ? String(corp.rule_count) : undefined],
     ["rule file", files.enforcement],
     ["detection file", files.sigma],

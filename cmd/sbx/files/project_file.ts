@@ -26,16 +26,19 @@ export type FromProject =
  * @throws {SbxError} `project.invalid`; `project.unapproved`: a person must look first
  */
 export async function fromProjects(dirs: readonly string[], args: Arguments): Promise<FromProject> {
-  const { readProject } = await import("../../../lib/config/project/mod.ts");
+  const { readProject, widenings } = await import("../../../lib/config/project/mod.ts");
+  const { corp, requiresProject, requireWidening } = await corpLimits();
   const files: NonNullable<CreateRequest["project"]>[] = [];
   const env: Record<string, string> = {};
   let size: Omit<FromProject, "project" | "env" | "ports"> = {};
   const ports = new Set<number>();
   for (const dir of dirs) {
     const project = await readProject(dir);
+    if (requiresProject(corp) && (!project || args.has("no-project"))) throw missing(project?.dir ?? dir);
     if (!project) continue;
     files.push(project.rules);
     if (args.has("no-project")) continue;
+    if (widenings(project).length > 0) requireWidening(corp, project.dir);
     await requireApproval(project);
     Object.assign(env, project.env);
     const { vm: { cpus, ram_gb, disk_gb }, profile: profile_id } = project;
@@ -51,6 +54,21 @@ export async function fromProjects(dirs: readonly string[], args: Arguments): Pr
     ...ports.size > 0 && { ports: [...ports] },
     ...Object.fromEntries(Object.entries(size).filter(([, value]) => value !== undefined)),
   };
+}
+
+/** Corp as this command finds it; loaded only where a folder is brought in. */
+async function corpLimits() {
+  const [{ openCorp }, { requiresProject, requireWidening }] = await Promise.all([
+    import("../../../lib/home/mod.ts"),
+    import("../../../lib/config/corp/mod.ts"),
+  ]);
+  return { corp: await openCorp(home()).load(), requiresProject, requireWidening };
+}
+
+function missing(dir: string): SbxError {
+  return new SbxError("project.required", `corp requires the .sbx.toml of ${dir}, and it is not used`, {
+    hint: "write one, and leave out --no-project: docs/guides/project-file.md",
+  });
 }
 
 async function requireApproval(project: Project): Promise<void> {

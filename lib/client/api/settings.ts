@@ -148,6 +148,9 @@ export const CorpInfo = z.object({
   mcp_servers: z.array(z.object({ id: z.string(), name: z.string().optional(), enabled: z.boolean() })),
   rule_count: z.int(),
   overlays: z.boolean().describe("false: a person keeps no rules for built-in profiles"),
+  project_files: z.enum(["narrow", "require"]).optional().describe(
+    "narrow: project files only take away; require: a new VM for a folder needs one",
+  ),
   rule_files: z.object({
     enforcement: z.string().optional(),
     sigma: z.string().optional(),

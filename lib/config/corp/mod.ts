@@ -14,5 +14,6 @@ export {
 export { type CorpPlaces, corpPlaces, findCorpPlace } from "./load.ts";
 export { requireCorpBase, requireCorpImage, signersOf } from "./image.ts";
 export { allowsOverlays, requireOverlays } from "./overlay.ts";
+export { mayOnlyNarrow, requiresProject, requireWidening } from "./project.ts";
 export { CorpFile } from "./schema.ts";
 export { type CorpLayer, type CorpState, CorpStore } from "./store.ts";

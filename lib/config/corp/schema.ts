@@ -166,6 +166,8 @@ export const CorpFile = z.strictObject({
       image_digests: z.boolean().optional(),
       /** false: a person keeps no rules for built-in profiles */
       overlays: z.boolean().optional(),
+      /** narrow: project files only take away; require: a new VM for a folder needs the folder's */
+      project_files: z.enum(["narrow", "require"]).optional(),
       vm_minutes: z.int().min(1).max(VM_MINUTES_MAX).optional(),
     }).optional(),
   }).superRefine(({ providers, limits }, context) => {

@@ -1,4 +1,5 @@
 import { allowsOverlays } from "./overlay.ts";
+import { mayOnlyNarrow, requiresProject } from "./project.ts";
 import { join } from "node:path";
 import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
@@ -174,6 +175,8 @@ export interface CorpInfo {
   rule_count: number;
   /** false: a person keeps no rules for built-in profiles (`sbx allow --always`) */
   overlays: boolean;
+  /** narrow: project files only take away; require: a new VM for a folder needs one; absent: neither */
+  project_files?: "narrow" | "require";
   rule_files: {
     enforcement?: string;
     sigma?: string;
@@ -216,9 +219,15 @@ export function corpInfo({ path, state }: Pick<CorpStore, "path" | "state">): Co
     })),
     rule_count: Object.keys(file?.corp.rules ?? {}).length,
     overlays: allowsOverlays(state),
+    ...projectSwitch(state),
     rule_files: file?.corp_rule_files ?? {},
     release: file?.release ?? {},
   };
+}
+
+function projectSwitch(state: CorpState): Pick<CorpInfo, "project_files"> {
+  if (mayOnlyNarrow(state)) return { project_files: "narrow" };
+  return requiresProject(state) ? { project_files: "require" } : {};
 }
 
 /** Describes the active configuration in one sentence; printed by `sbx status`. */
