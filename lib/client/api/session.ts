@@ -18,6 +18,7 @@ const time = z.coerce.number().int().min(0).optional();
 export const EventsQuery = z.object({
   cursor: z.string().optional(),
   limit: z.coerce.number().int().min(1).max(1000).optional(),
+  order: z.enum(["oldest", "newest"]).optional().describe("newest: from the end of the record backwards"),
   family: z.enum(EVENT_FAMILIES).optional(),
   network: z.enum(["true", "false"]).transform((value) => value === "true").optional()
     .describe("only HTTP requests, and DNS questions that led to no address"),
@@ -86,6 +87,6 @@ export const sessionRoutes = {
     path: "/sessions/{id}/events",
     tags: ["session"],
     request: { params: VmParam, query: EventsQuery },
-    responses: answers("normalized events, oldest first", EventsResult),
+    responses: answers("normalized events, oldest first unless `order` says otherwise", EventsResult),
   }),
 };

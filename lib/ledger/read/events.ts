@@ -55,6 +55,8 @@ export interface EventFilter extends EventConditions {
   /** `next_cursor` of an earlier page, or the sequence of the last event seen */
   cursor?: string;
   limit?: number;
+  /** the order of a page; `newest`: the cursor is the sequence of the last event seen, and older ones follow */
+  order?: "oldest" | "newest";
 }
 
 /** Event in a list: with its response, its end, and its decision if it has one. */
@@ -64,7 +66,7 @@ export type LedgerEvent = Event & {
   outcome?: Omit<LedgerOutcome, "event_id" | "response" | "decision">;
 };
 
-/** One page, oldest first; the last page has no `next_cursor`. */
+/** One page, oldest first unless asked otherwise; the last page has no `next_cursor`. */
 export interface EventPage {
   events: LedgerEvent[];
   next_cursor?: string;
@@ -72,9 +74,10 @@ export interface EventPage {
 
 /** Reads one page of a session's events, also while they are written. */
 export async function readEvents(path: string, filter: EventFilter = {}): Promise<EventPage> {
-  const { cursor, limit: wanted = PAGE_EVENTS, ...conditions } = filter;
+  const { cursor, limit: wanted = PAGE_EVENTS, order, ...conditions } = filter;
   const limit = Math.min(wanted, PAGE_EVENTS_MAX);
   const { from, args } = selectionOf(conditions);
+  if (order === "newest") return await readNewest(path, { from, args }, limit, cursor);
   const [upTo, count] = [`?${args.length + 2}`, `?${args.length + 3}`];
   const rest = `${from} AND entries.sequence <= ${upTo} ORDER BY entries.sequence LIMIT ${count}`;
   return await withLedger(path, async (client) => {
@@ -96,6 +99,44 @@ export async function readEvents(path: string, filter: EventFilter = {}): Promis
     }
     return { events };
   });
+}
+
+/** Reads one page backwards, from the end of the ledger or from before the cursor. */
+async function readNewest(
+  path: string,
+  { from, args }: Selection,
+  limit: number,
+  cursor?: string,
+): Promise<EventPage> {
+  const [upTo, count] = [`?${args.length + 2}`, `?${args.length + 3}`];
+  const rest = `${from} AND entries.sequence <= ${upTo} ORDER BY entries.sequence DESC LIMIT ${count}`;
+  const start = cursor === undefined ? Number.MAX_SAFE_INTEGER : parseCursor(cursor);
+  return await withLedger(path, async (client) => {
+    const events: LedgerEvent[] = [];
+    let chars = 0;
+    for (let before = start, last = await lastUpTo(client, start - 1); last !== undefined;) {
+      const after = Math.max(0, last - PASS_ROWS);
+      const rows = await selectPage(client, LIST_COLUMNS, rest, [after, ...args, last, READ_ROWS]);
+      for (const row of rows) {
+        if (events.length === limit || chars >= PAGE_CHARS) return { events, next_cursor: String(before) };
+        chars += row.event!.length + (row.outcome?.length ?? 0);
+        before = Number(row.sequence);
+        last = before - 1;
+        events.push(toLedgerEvent(row));
+      }
+      if (rows.length === READ_ROWS) continue;
+      await new Promise((resolve) => setTimeout(resolve));
+      last = await lastUpTo(client, after);
+    }
+    return { events };
+  });
+}
+
+/** The sequence of the last event up to `end`; `undefined` without any. */
+async function lastUpTo(client: Client, end: number): Promise<number | undefined> {
+  const sql = "SELECT max(sequence) AS last FROM entries WHERE sequence <= ?";
+  const { rows: [row] } = await client.execute({ sql, args: [end] });
+  return row.last === null ? undefined : Number(row.last);
 }
 
 /** The sequence before which the events after `end` begin; `undefined` without any. */

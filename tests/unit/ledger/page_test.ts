@@ -66,3 +66,32 @@ Deno.test("a page has the requested number of events, a hundred by default and a
     assertEquals(await pageOf({ limit: 50, cursor: "951" }), [50, 952, undefined]);
     assertEquals(await pageOf({ cursor: "1001" }), [0, undefined, undefined]);
   }));
+
+Deno.test("a record is read from its end backwards, page by page, and under conditions", () =>
+  withLedgerPath(async (path) => {
+    const blocked: number[] = [];
+    {
+      await using ledger = await Ledger.open(path, { sessionId: SESSION });
+      for (let at = 1; at <= 230; at++) {
+        ledger.append({
+          event: requestEvent("http.request"),
+          decision: { decision: at % 40 === 0 ? "block" : "allow" },
+        });
+        if (at % 40 === 0) blocked.unshift(at);
+      }
+    }
+    const readAll = async (conditions: { decision?: string; denied?: boolean }, limit: number) => {
+      const pages: number[][] = [];
+      for (let cursor: string | undefined, more = true; more;) {
+        const page = await readEvents(path, { ...conditions, order: "newest", limit, cursor });
+        pages.push(page.events.map(({ common }) => common.sequence));
+        [cursor, more] = [page.next_cursor, page.next_cursor !== undefined];
+      }
+      return pages;
+    };
+    const newest = Array.from({ length: 230 }, (_, at) => 230 - at);
+    assertEquals(await readAll({}, 100), [newest.slice(0, 100), newest.slice(100, 200), newest.slice(200)]);
+    assertEquals((await readAll({ decision: "block" }, 2)).flat(), blocked);
+    assertEquals((await readAll({ denied: true }, 2)).flat(), blocked);
+    assertEquals((await readEvents(path, { order: "newest", cursor: "1" })).events, []);
+  }));
