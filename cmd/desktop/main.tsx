@@ -2,6 +2,7 @@
 import { render } from "preact";
 import { sessionKey, signIn } from "./api/session.ts";
 import { followLook } from "./app/look.ts";
+import { followAsks } from "./app/notify.tsx";
 import { followAddress } from "./app/route.ts";
 import { Shell } from "./app/shell.tsx";
 import { follow } from "./store/live.ts";
@@ -12,5 +13,6 @@ if (refused) notice.value = { text: refused, isError: true };
 if (sessionKey() === null) connection.value = "signed-out";
 followAddress();
 followLook();
+followAsks();
 render(<Shell />, document.getElementById("app")!);
 follow();

@@ -29,7 +29,7 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
     await page.getByText("Nothing waits for you").waitFor();
     const waiting = curl("/first", "-H", `x-hostile: ${MARKUP}`, "-d", `${MARKUP} ${SECRET}`);
     await page.getByRole("heading", { name: /asked\.example/ }).waitFor();
-    assertEquals(await page.title(), "(1) sbx");
+    assertEquals(await page.title(), "(1) Inbox – sbx");
     await page.keyboard.press("Enter");
     await page.getByLabel("Body of the request").getByText(MARKUP).waitFor();
     await page.getByRole("region", { name: "The program" }).getByText(/curl/).first().waitFor();
@@ -100,7 +100,7 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
     await allow.click();
     assertEquals((await waiting).stdout, "200");
     assertEquals((await curl("/second")).stdout, "200");
-    assertEquals(await page.title(), "sbx");
+    assertEquals(await page.title(), "Inbox – sbx");
   });
 
   await t.step("an ask is saved as a rule, with what that would have changed", async () => {

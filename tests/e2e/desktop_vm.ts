@@ -19,7 +19,7 @@ export async function vmSteps(t: Deno.TestContext, world: DesktopWorld): Promise
       `printf '\\033]0;owned\\007\\033[38;2;9;99;199mtyped %s\\n' $((6*7)) '${MARKUP}'\n`,
     );
     await rows.getByText("typed 42").waitFor();
-    assertEquals(await page.title(), "sbx");
+    assertEquals(await page.title(), "desk · Terminal – sbx");
     const color = `getComputedStyle([...document.querySelectorAll(".xterm-rows span")]
       .find(({ textContent }) => textContent.startsWith("typed 42"))).color`;
     assertEquals(await page.evaluate(color), "rgb(9, 99, 199)");

@@ -3,6 +3,9 @@ import axe from "axe-core";
 import { type Browser, type BrowserContext, chromium, type Page, type Request } from "playwright-core";
 import type { Sbx } from "./sbx.ts";
 
+/** Folder of the pages as pictures, for the eyes of their makers; without it no picture is made. */
+const SHOTS = Deno.env.get("SBX_TEST_SHOTS");
+
 const CHROMIUM = "/usr/bin/chromium";
 /** `ms` that a step waits for what it looks for: a machine under load takes its time. */
 const WAIT_MS = 30_000;
@@ -93,4 +96,18 @@ export class DesktopBrowser {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.browser.close();
   }
+}
+
+/** Takes pictures of a page: both themes, wide and narrow, where {@linkcode SHOTS} names a folder. */
+export async function shoot({ page }: DesktopBrowser, name: string): Promise<void> {
+  if (!SHOTS) return;
+  for (const theme of ["light", "dark"] as const) {
+    for (const [width, height] of [[1440, 900], [390, 844]]) {
+      await page.emulateMedia({ colorScheme: theme });
+      await page.setViewportSize({ width, height });
+      await page.screenshot({ path: `${SHOTS}/${name}_${theme}_${width}.png` });
+    }
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize({ width: 1200, height: 800 });
 }

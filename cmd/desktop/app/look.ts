@@ -1,8 +1,9 @@
 /** Theme, motion and title of the page. */
 import { computed, effect } from "@preact/signals";
 import { leavesOf } from "../page/settings/tree.ts";
-import { asks, settings } from "../store/store.ts";
+import { asks, pastNames, settings } from "../store/store.ts";
 import { text } from "../text/en.ts";
+import { route } from "./route.ts";
 
 /** The setting that switches transitions off; the theme's has a side effect of its own. */
 const REDUCED_MOTION = "appearance.reduced_motion";
@@ -28,6 +29,15 @@ export function followLook(): void {
   });
   effect(() => {
     const count = asks.value.length;
-    document.title = count > 0 ? `(${count}) ${text.app.name}` : text.app.name;
+    const title = [...placeOf(route.value), text.app.name].join(" – ");
+    document.title = count > 0 ? `(${count}) ${title}` : title;
   });
+}
+
+/** Where a person is, in words: the page, or a VM and its view. */
+function placeOf([page = "sessions", subject, view]: string[]): string[] {
+  const names: Record<string, string> = text.page, views: Record<string, unknown> = text.vm;
+  if (page !== "vm" && page !== "session") return [names[page] ?? text.page.sessions];
+  const vm = (page === "session" && pastNames.value.get(subject ?? "")) || subject;
+  return [[vm, views[view ?? "timeline"] ?? text.vm.timeline].join(" · ")];
 }

@@ -20,17 +20,71 @@ export function Table(
   );
 }
 
-/** A modal dialog, which keeps the focus and closes by escape. */
+/** A modal dialog, which keeps the focus. Escape closes it; a draft in it is kept until its author says otherwise. */
 export function Dialog(
   { title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren },
 ) {
   const element = useRef<HTMLDialogElement>(null);
+  const hasDraft = useRef(false);
+  const isLeaving = useSignal(false);
   useEffect(() => element.current?.showModal(), []);
+  const onKey = (event: KeyboardEvent) => {
+    if (event.key !== "Escape" || event.defaultPrevented) return;
+    // The browser would close it whatever is written in it.
+    event.preventDefault();
+    if (hasDraft.current && !isLeaving.value) isLeaving.value = true;
+    else if (!hasDraft.current) onClose();
+    else isLeaving.value = false;
+  };
   return (
-    <dialog ref={element} aria-label={title} onClose={onClose}>
+    <dialog
+      ref={element}
+      aria-label={title}
+      onClose={onClose}
+      onKeyDown={onKey}
+      onInput={() => hasDraft.current = true}
+    >
       <h2>{title}</h2>
+      {isLeaving.value && (
+        <div class="leaving" role="alert">
+          <span>{text.common.draft}</span>
+          <button type="button" onClick={() => isLeaving.value = false}>{text.common.keepWriting}</button>
+          <button type="button" class="danger" onClick={onClose}>{text.common.discardDraft}</button>
+        </div>
+      )}
       {children}
     </dialog>
+  );
+}
+
+/** A button whose action cannot be taken lightly: it asks once more, in words. */
+export function ConfirmButton(
+  { label, question, loss, onConfirm }: {
+    label: string;
+    question: string;
+    loss: string;
+    onConfirm: () => unknown;
+  },
+) {
+  const isAsking = useSignal(false);
+  const close = () => isAsking.value = false;
+  const confirm = async () => {
+    close();
+    await onConfirm();
+  };
+  return (
+    <>
+      <button type="button" onClick={() => isAsking.value = true}>{label}</button>
+      {isAsking.value && (
+        <Dialog title={question} onClose={close}>
+          <p>{loss}</p>
+          <div class="buttons">
+            <button type="button" onClick={close}>{text.common.cancel}</button>
+            <button type="button" class="danger" onClick={confirm}>{label}</button>
+          </div>
+        </Dialog>
+      )}
+    </>
   );
 }
 
@@ -54,15 +108,36 @@ export function FormEnd(
   );
 }
 
-/** The last message. It stays until it is dismissed or another comes: people read at their own pace. */
+/** `ms` for which the success of an action is reported. */
+const NOTICE_MS = 5000;
+
+/** The last message: an error stays until it is dismissed, a success leaves unless a person points at it. */
 export function Notice() {
   const message = notice.value;
+  const isHeld = useSignal(false);
+  useEffect(() => {
+    if (!message || message.isError || isHeld.value) return;
+    const timer = setTimeout(() => {
+      if (notice.peek() === message) notice.value = undefined;
+    }, NOTICE_MS);
+    return () => clearTimeout(timer);
+  }, [message, isHeld.value]);
   return (
-    <div class="notice" role="status" aria-live="polite">
+    <div
+      class="notice"
+      role="status"
+      aria-live="polite"
+      onMouseEnter={() => isHeld.value = true}
+      onMouseLeave={() => isHeld.value = false}
+      onFocusIn={() => isHeld.value = true}
+      onFocusOut={() => isHeld.value = false}
+    >
       {message && (
         <p class={message.isError ? "error" : undefined}>
           <span>{message.text}</span>
-          <button type="button" onClick={() => notice.value = undefined}>{text.common.dismiss}</button>
+          <button type="button" onClick={() => [notice.value, isHeld.value] = [undefined, false]}>
+            {text.common.dismiss}
+          </button>
         </p>
       )}
     </div>

@@ -17,6 +17,8 @@ export const settings = signal<Settings>();
 /** Messages at the edge of the page, for actions without a visible effect. */
 export const notice = signal<{ text: string; isError: boolean }>();
 
+/** Names of sessions that are over, as far as pages have read them. */
+export const pastNames = signal<ReadonlyMap<string, string>>(new Map());
 export const vmNames = computed(() => new Map(vms.value.map(({ id, name }) => [id, name])));
 
 export function putVm(vm: VmSummary): void {
@@ -51,13 +53,20 @@ export function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The answer of `read`: absent until there is one; read again when `keys` change, or by `reload`. */
+/**
+ * The answer of `read`: absent until there is one; read again when `keys` change, by `reload`, and when the service is back after an
+ * outage.
+ */
 export function useLoaded<T>(read: () => Promise<T>, keys: unknown[] = []): {
   value: Signal<T | undefined>;
   reload: () => Promise<boolean>;
 } {
   const value = useSignal<T | undefined>(undefined);
   const reload = () => act(async () => value.value = await read());
-  useEffect(() => void reload(), keys);
+  const isOnline = connection.value === "online";
+  useEffect(() => {
+    // What changed while the service was away is read once it is back.
+    if (isOnline) reload();
+  }, [isOnline, ...keys]);
   return { value, reload };
 }

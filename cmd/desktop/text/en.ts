@@ -164,6 +164,9 @@ const inbox = {
   newcomers: (count: number) => `${count} new`,
   unread: "Not answered: this ask had only just appeared here. Read it, then answer.",
   notification: (name: string) => `${name} waits for your answer`,
+  bar: (name: string, count: number) =>
+    count === 1 ? `${name} waits for your answer` : `${name} and ${count - 1} more wait for your answer`,
+  read: "Read it",
   notify: "Notify me",
   fields: "All fields of the event",
   programs: "The program and its parent programs",
@@ -205,6 +208,9 @@ const detections = {
   off: "off",
   broken: "does not compile",
   remove: (id: string) => `Remove ${id}`,
+  removeTitle: (id: string) => `Remove ${id}?`,
+  removeLoss:
+    "It finds nothing from now on, in any VM. Its findings stay, and the change can be undone below.",
   removed: (id: string) => `${id} is removed from every VM.`,
   synced: (synced: number, targets: number) => `${synced} of ${targets} running VMs have these detections.`,
   draft: {
@@ -312,11 +318,17 @@ export const text = {
     none: "—",
     loading: "Loading…",
     dismiss: "Dismiss",
+    draft: "Your draft is not saved.",
+    keepWriting: "Keep writing",
+    discardDraft: "Discard it",
   },
   sessions: {
     create: "New VM",
     empty: "No VM yet. Create one, or run sbx create.",
     past: "Past sessions",
+    findPast: "Search past sessions",
+    morePast: (count: number) => `Show all ${count}`,
+    noPast: "No past session has this name.",
     name: "Name",
     state: "State",
     profile: "Profile",
@@ -325,6 +337,7 @@ export const text = {
     ended: "Ended",
     started: "Started",
     table: "VMs",
+    allVms: (count: number) => `All ${count} VMs`,
     open: (name: string) => `Open ${name}`,
     action: {
       start: "Start",
@@ -428,6 +441,8 @@ export const text = {
     logs: "Logs",
     tabs: (name: string) => `Views of ${name}`,
     gone: (name: string) => `There is no VM ${name}.`,
+    goneSession: (id: string) => `There is no session ${id}.`,
+    isPast: (ended: string | undefined) => ended ? `ended ${ended}` : "ended",
     notRunning: "The VM is not running.",
   },
   work,
@@ -502,7 +517,12 @@ export const text = {
     nearMisses: "Near misses",
     remedy: "How to allow it",
     findings: "Findings",
-    count: (count: number) => `${count} events`,
+    count: (count: number) => count === 1 ? "1 event" : `${count.toLocaleString("en")} events`,
+    newest: (count: number) => `The newest ${count.toLocaleString("en")} events; scroll down for older ones`,
+    full: (count: number) =>
+      `The newest ${
+        count.toLocaleString("en")
+      } events are shown. Older ones are left out: narrow the search.`,
     select: "Choose an event to see the reasons for its decision.",
     whole: "Whole event",
     choose: "Choose an event to see all of it.",

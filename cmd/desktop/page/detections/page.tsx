@@ -1,5 +1,5 @@
 import { api, type DetectionList, type Evidence } from "../../api/routes.ts";
-import { ChangeTable, dateOf, Table } from "../../part/common.tsx";
+import { ChangeTable, ConfirmButton, dateOf, Table } from "../../part/common.tsx";
 import { act, textOf, useLoaded } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { useSignal } from "@preact/signals";
@@ -36,7 +36,14 @@ export function DetectionsPage() {
             <td>{last_matched_unix_ms ? dateOf(last_matched_unix_ms) : text.common.none}</td>
             <td>
               {scope === "runtime"
-                ? <button type="button" onClick={() => remove(id)}>{words.remove(id)}</button>
+                ? (
+                  <ConfirmButton
+                    label={words.remove(id)}
+                    question={words.removeTitle(id)}
+                    loss={words.removeLoss}
+                    onConfirm={() => remove(id)}
+                  />
+                )
                 : text.common.none}
             </td>
           </tr>

@@ -4,7 +4,7 @@ import { api, type AskRule, type AskView, type RecordedEvent } from "../../api/r
 import { act, asks, connection, notice, putAsk, vmNames } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { choose, hidden, mayAnswer, neighbour, NOTHING, present, reveal, type Shown } from "./shown.ts";
-import { onMessage } from "../../store/live.ts";
+import { query, setQuery } from "../../app/route.ts";
 import { RuleEditor } from "../rules/editor.tsx";
 import { EventFields, HttpExchange } from "../../part/http.tsx";
 import { subjectOf } from "../../part/subject.ts";
@@ -21,6 +21,16 @@ export function InboxPage() {
   useSignalEffect(() => {
     const ids = asks.value.map(({ ask_id }) => ask_id);
     shown.value = present(shown.peek(), ids, performance.now());
+  });
+  // A notification leads to its ask.
+  useSignalEffect(() => {
+    const { ask } = query.value;
+    if (asks.value.some(({ ask_id }) => ask_id === ask)) {
+      if (!shown.peek().ids.includes(ask)) letIn();
+      select(ask);
+      // Once: what comes later moves no choice.
+      setQuery({ ask: undefined });
+    }
   });
   const toggle = (id: string) => open.value = open.value === id ? undefined : id;
   const letIn = () =>
@@ -102,18 +112,9 @@ function isTyping({ target, ctrlKey, metaKey, altKey, key }: KeyboardEvent): boo
     (key === "Enter" && ["BUTTON", "A"].includes(name));
 }
 
-/** Asks the browser for permission to notify. Notifications name only the VM: a request may hold a secret. */
+/** Asks the browser for permission to notify. */
 function NotifyButton() {
   const state = useSignal(globalThis.Notification?.permission ?? "denied");
-  useEffect(() =>
-    onMessage(({ type, payload }) => {
-      if (
-        type !== "ask" || payload.status !== "pending" || !document.hidden || state.value !== "granted"
-      ) return;
-      new Notification(text.inbox.notification(vmNames.value.get(payload.session_id) ?? text.app.name), {
-        tag: payload.ask_id,
-      });
-    }), []);
   if (state.value !== "default") return null;
   const request = async () => state.value = await Notification.requestPermission();
   return <button type="button" onClick={request}>{text.inbox.notify}</button>;

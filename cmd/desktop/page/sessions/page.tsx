@@ -56,17 +56,29 @@ type Past = Awaited<ReturnType<typeof api.sessions>>["sessions"][number];
 /** Rows shown at first. */
 const SHOWN = 50;
 
-/** Sessions whose VM is gone; their records stay. */
+/** Sessions whose VM is gone; their records stay, and open from here. */
 function PastSessions() {
   const sessions = useSignal<Past[]>([]);
   const ids = vms.value.map(({ id }) => id).join();
   useEffect(() => void act(async () => sessions.value = (await api.sessions()).sessions), [ids]);
-  const past = sessions.value.filter(({ id }) => !vms.value.some((vm) => vm.id === id)).slice(0, SHOWN);
+  const wanted = useSignal("");
+  const isWhole = useSignal(false);
+  const past = sessions.value.filter(({ id }) => !vms.value.some((vm) => vm.id === id));
+  const found = past.filter(({ name, id }) => name.includes(wanted.value) || id.startsWith(wanted.value));
+  const shown = isWhole.value ? found : found.slice(0, SHOWN);
   const words = text.sessions;
   if (past.length === 0) return null;
   return (
     <>
-      <h2>{words.past}</h2>
+      <div class="head">
+        <h2>{words.past}</h2>
+        <input
+          type="search"
+          aria-label={words.findPast}
+          placeholder={words.findPast}
+          onInput={({ currentTarget }) => wanted.value = currentTarget.value.trim()}
+        />
+      </div>
       <table aria-label={words.past}>
         <thead>
           <tr>
@@ -77,9 +89,11 @@ function PastSessions() {
           </tr>
         </thead>
         <tbody>
-          {past.map((session) => (
+          {shown.map((session) => (
             <tr key={session.id}>
-              <th scope="row">{session.name}</th>
+              <th scope="row">
+                <a href={hrefOf("session", session.id)}>{session.name}</a>
+              </th>
               <td>{session.profile_id}</td>
               <td>{dateOf(session.created_at)}</td>
               <td>{session.ended_at ? dateOf(session.ended_at) : text.common.none}</td>
@@ -87,6 +101,12 @@ function PastSessions() {
           ))}
         </tbody>
       </table>
+      {found.length === 0 && <p class="empty">{words.noPast}</p>}
+      {shown.length < found.length && (
+        <p>
+          <button type="button" onClick={() => isWhole.value = true}>{words.morePast(found.length)}</button>
+        </p>
+      )}
     </>
   );
 }

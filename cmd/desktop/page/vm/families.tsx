@@ -2,16 +2,18 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { api, type RecordedEvent, type VmSummary } from "../../api/routes.ts";
+import { api, type RecordedEvent } from "../../api/routes.ts";
 import { act, useLoaded } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
-import { EventList, Timeline } from "./timeline/view.tsx";
+import { query, setQuery, useAddressed } from "../../app/route.ts";
+import { Timeline } from "./timeline/record.ts";
+import { EventList, Extent, type Recorded } from "./timeline/view.tsx";
 import { BodyText, HttpExchange } from "../../part/http.tsx";
 import type { McpEvent, ModelEvent } from "../../../../lib/event/mod.ts";
 import { Table } from "../../part/common.tsx";
 
 interface Props {
-  vm: VmSummary;
+  vm: Recorded;
   family: string;
   /** draws the chosen event */
   draw: (event: RecordedEvent) => ComponentChildren;
@@ -19,12 +21,12 @@ interface Props {
 
 /** Events of one family as they happen, and the chosen one whole. */
 function FamilyView({ vm, family, draw }: Props) {
-  const grep = useSignal("");
-  const chosen = useSignal<string | undefined>(undefined);
+  const { q: grep = "" } = query.value;
+  const chosen = useAddressed("event");
   const event = useSignal<RecordedEvent | undefined>(undefined);
   const timeline = useMemo(
-    () => new Timeline(vm.id, { family, decision: "", grep: grep.value }),
-    [vm.id, family, grep.value],
+    () => new Timeline(vm.id, { family, decision: "", grep }),
+    [vm.id, family, grep],
   );
   useEffect(() => () => timeline.close(), [timeline]);
   useEffect(() => {
@@ -45,14 +47,13 @@ function FamilyView({ vm, family, draw }: Props) {
           type="search"
           aria-label={words.grep}
           placeholder={words.grep}
-          onChange={({ currentTarget }) => grep.value = currentTarget.value}
+          value={grep}
+          onChange={({ currentTarget }) => setQuery({ q: currentTarget.value })}
         />
-        <span class="hint" role="status">
-          {timeline.isLoading.value ? text.common.loading : words.count(timeline.rows.value.length)}
-        </span>
+        <Extent timeline={timeline} />
       </div>
       <div class="timeline">
-        <EventList rows={timeline.rows} chosen={chosen} />
+        <EventList timeline={timeline} chosen={chosen} />
         <section class="why" aria-label={words.whole} tabIndex={0}>
           {event.value ? <h2>{event.value.common.event_type}</h2> : <p class="hint">{words.choose}</p>}
           {event.value && draw(event.value)}
@@ -63,7 +64,7 @@ function FamilyView({ vm, family, draw }: Props) {
 }
 
 /** Requests of a VM with their headers and bodies, in both directions. */
-export function RequestsView({ vm }: { vm: VmSummary }) {
+export function RequestsView({ vm }: { vm: Recorded }) {
   return (
     <FamilyView
       vm={vm}
@@ -76,7 +77,7 @@ export function RequestsView({ vm }: { vm: VmSummary }) {
 const KINDS = ["model", "mcp"] as const;
 
 /** Calls of models and of MCP tools, with their cost. */
-export function CallsView({ vm }: { vm: VmSummary }) {
+export function CallsView({ vm }: { vm: Recorded }) {
   const kind = useSignal<typeof KINDS[number]>("model");
   const words = text.calls;
   return (
@@ -159,7 +160,7 @@ function ModelCall({ model: { request, response } }: { model: ModelEvent }) {
 }
 
 /** Tokens and estimated costs of a VM's session, by model, and its budgets. */
-function Costs({ vm }: { vm: VmSummary }) {
+function Costs({ vm }: { vm: Recorded }) {
   const { value, reload } = useLoaded(() => api.costs(vm.id), [vm.id]);
   const costs = value.value;
   const words = text.calls;

@@ -8,7 +8,7 @@ import { act, useLoaded } from "../../store/store.ts";
 import { useSignal } from "@preact/signals";
 
 /** Findings of a VM, the newest first. */
-export function FindingsView({ vm }: { vm: VmSummary }) {
+export function FindingsView({ vm }: { vm: { id: string } }) {
   const { value, reload } = useLoaded(() => api.findings(vm.id), [vm.id]);
   useEffect(() => onMessage(({ type }) => void (type === "finding" && reload())), [vm.id]);
   const findings = value.value?.findings.toReversed();

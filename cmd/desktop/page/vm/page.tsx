@@ -2,16 +2,17 @@ import type { ComponentType } from "preact";
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { loadPart } from "../../api/client.ts";
-import type { VmSummary } from "../../api/routes.ts";
+import { api, type VmSummary } from "../../api/routes.ts";
+import { dateOf } from "../../part/common.tsx";
 import { hrefOf, route } from "../../app/route.ts";
-import { connection, vms } from "../../store/store.ts";
+import { connection, pastNames, useLoaded, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { ChangesView } from "./changes/view.tsx";
 import { FindingsView, LogsView, PortsView } from "./lists.tsx";
 import { ProgramsView } from "./programs/view.tsx";
 import { CallsView, RequestsView } from "./families.tsx";
 import { FilesView } from "./files/view.tsx";
-import { TimelineView } from "./timeline/view.tsx";
+import { type Recorded, TimelineView } from "./timeline/view.tsx";
 
 /** Views of a VM; the terminal's is loaded when it is wanted. */
 const VIEWS = [
@@ -42,14 +43,57 @@ export function VmPage() {
         <h1>{vm.name}</h1>
         <span class={`state ${vm.status}`}>{vm.status}</span>
       </div>
-      <nav class="views" aria-label={text.vm.tabs(vm.name)}>
-        {VIEWS.map((each) => (
-          <a key={each} href={hrefOf("vm", vm.name, each)} aria-current={each === view ? "page" : undefined}>
-            {text.vm[each]}
-          </a>
-        ))}
-      </nav>
+      <Tabs place={["vm", vm.name]} name={vm.name} views={VIEWS} view={view} />
       <ShownView key={`${vm.id} ${view}`} view={view} vm={vm} />
+    </>
+  );
+}
+
+function Tabs(
+  { place, name, views, view }: { place: string[]; name: string; views: readonly View[]; view: View },
+) {
+  return (
+    <nav class="views" aria-label={text.vm.tabs(name)}>
+      {views.map((each) => (
+        <a key={each} href={hrefOf(...place, each)} aria-current={each === view ? "page" : undefined}>
+          {text.vm[each]}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+/** Views of a session's record, which outlives its VM. */
+const RECORD_VIEWS = {
+  timeline: TimelineView,
+  programs: ProgramsView,
+  requests: RequestsView,
+  calls: CallsView,
+  findings: FindingsView,
+} satisfies Partial<Record<View, ComponentType<{ vm: Recorded }>>>;
+const RECORD_NAMES = ["timeline", "programs", "requests", "calls", "findings"] as const;
+
+/** A session that is over, by its id in the address: its record, to read. */
+export function SessionPage() {
+  const [, id = "", wanted] = route.value;
+  const sessions = useLoaded(api.sessions).value.value?.sessions;
+  const session = sessions?.find((each) => each.id === id);
+  useEffect(() => {
+    if (sessions) pastNames.value = new Map(sessions.map((each) => [each.id, each.name]));
+  }, [sessions]);
+  const view = RECORD_NAMES.find((each) => each === wanted) ?? "timeline";
+  if (session === undefined) {
+    return <p class="empty">{sessions ? text.vm.goneSession(id) : text.common.loading}</p>;
+  }
+  const Shown = RECORD_VIEWS[view];
+  return (
+    <>
+      <div class="head">
+        <h1>{session.name}</h1>
+        <span class="state">{text.vm.isPast(session.ended_at && dateOf(session.ended_at))}</span>
+      </div>
+      <Tabs place={["session", id]} name={session.name} views={RECORD_NAMES} view={view} />
+      <Shown key={`${id} ${view}`} vm={session} />
     </>
   );
 }

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { containerName, type ProcessNode, ProcessTreeBuilder } from "../../../../../lib/event/mod.ts";
-import { api, type RecordedEvent, type VmSummary } from "../../../api/routes.ts";
+import { api, type RecordedEvent } from "../../../api/routes.ts";
 import { Table, timeOf } from "../../../part/common.tsx";
 import { act } from "../../../store/store.ts";
 import { onMessage } from "../../../store/live.ts";
@@ -17,7 +17,7 @@ const DEPTH_MAX = 20;
 const INDENT = 1.2;
 
 /** The programs of a VM as a tree, as they start and end. */
-export function ProgramsView({ vm }: { vm: VmSummary }) {
+export function ProgramsView({ vm }: { vm: { id: string; name: string } }) {
   const nodes = useSignal<ProcessNode[] | undefined>(undefined);
   useEffect(() => {
     const builder = new ProcessTreeBuilder();

@@ -1,0 +1,41 @@
+/** Tells people of asks wherever they are: a notification of the browser, and a bar on every page but the inbox. */
+import type { AskView } from "../api/routes.ts";
+import { onMessage } from "../store/live.ts";
+import { asks, vmNames } from "../store/store.ts";
+import { text } from "../text/en.ts";
+import { hrefOf } from "./route.ts";
+
+/** Follows asks. Notifications name only the VM, since a request may hold a secret, and lead to their ask. */
+export function followAsks(): void {
+  onMessage(({ type, payload }) => {
+    if (type !== "ask" || payload.status !== "pending" || !document.hidden) return;
+    if (globalThis.Notification?.permission !== "granted") return;
+    const shown = new Notification(text.inbox.notification(nameOf(payload)), { tag: payload.ask_id });
+    shown.onclick = () => {
+      globalThis.focus();
+      location.hash = placeOf(payload);
+      shown.close();
+    };
+  });
+}
+
+/** The address of an ask in the inbox. */
+function placeOf({ ask_id }: AskView): string {
+  return `${hrefOf("inbox")}?ask=${encodeURIComponent(ask_id)}`;
+}
+
+function nameOf({ session_id }: AskView): string {
+  return vmNames.value.get(session_id) ?? text.app.name;
+}
+
+/** The newest ask that waits, on pages that show no asks. */
+export function AskBar() {
+  const [newest] = asks.value;
+  if (newest === undefined) return null;
+  return (
+    <div class="ask-bar" role="status">
+      <span>{text.inbox.bar(nameOf(newest), asks.value.length)}</span>
+      <a href={placeOf(newest)}>{text.inbox.read}</a>
+    </div>
+  );
+}

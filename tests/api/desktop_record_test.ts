@@ -1,0 +1,127 @@
+/** The desktop page's record of a VM, in Chromium against the whole service: the timeline, past sessions, outages. */
+import { assert, assertEquals } from "@std/assert";
+import type { Ledger, LedgerDecision } from "../../lib/ledger/mod.ts";
+import { shoot } from "../helper/browser.ts";
+import { DesktopHome } from "../helper/desktop_home.ts";
+import { http } from "../helper/session_gate.ts";
+import { eventCommon, httpRequest } from "../helper/event.ts";
+import { newEventId } from "../../lib/event/mod.ts";
+
+const options = { sanitizeResources: false, sanitizeOps: false };
+const PAST = "00000000-0000-4000-8000-00000000000a";
+/** More than two pages of the record. */
+const EVENTS = 2500;
+
+/** Records requests to `host1`, `host2` … of one session. */
+function writeRequests(ledger: Ledger, id: string, count: number): void {
+  for (let at = 1; at <= count; at++) {
+    const common = eventCommon("http.request", {
+      session_id: id,
+      event_id: newEventId(),
+      timestamp_unix_ms: 1_790_000_000_000 + at * 1000,
+    });
+    ledger.append({
+      event: {
+        schema_version: 1,
+        common,
+        http: { request: httpRequest({ host: `host${at}.example` }) },
+      } as never,
+      decision: {
+        event_id: common.event_id,
+        decision: at % 500 === 0 ? "block" : "allow",
+        rule: { id: "my-rule", name: "", layer: "profile", reason: "a rule of mine" },
+        matched_fields: [],
+        rewrites: [],
+        evaluated: 1,
+        near_misses: [],
+      } as LedgerDecision,
+    });
+  }
+}
+
+Deno.test("the record of a VM on the desktop page", options, async (t) => {
+  await using home = await DesktopHome.make({
+    past: [{ id: PAST, name: "gone", write: (ledger) => writeRequests(ledger, PAST, EVENTS) }],
+  });
+  const { desktop } = home;
+  const { page } = desktop;
+  const list = page.getByRole("listbox", { name: "Events" });
+  const request = (host: string) => home.gate.decide(http(host));
+
+  await t.step(
+    "a past session opens, its newest event first, and says that there are older ones",
+    async () => {
+      await page.getByRole("link", { name: "gone" }).click();
+      await page.getByRole("heading", { name: "gone" }).waitFor();
+      await list.getByRole("option", { name: "host2500.example" }).waitFor();
+      assertEquals(
+        await list.getByRole("option").first().innerText().then((text) => /host2500/.test(text)),
+        true,
+      );
+      await page.getByText("The newest 1,000 events; scroll down for older ones").waitFor();
+      assertEquals(await page.title(), "gone · Timeline – sbx");
+      await shoot(desktop, "timeline_of_a_past_session");
+      assertEquals(await desktop.violations(), []);
+    },
+  );
+
+  await t.step("scrolling reads older events, to the first one", async () => {
+    const end = "element.scrollTop = element.scrollHeight";
+    for (const text of ["The newest 2,000 events", "2,500 events"]) {
+      await list.evaluate(new Function("element", end) as never);
+      await page.getByText(text).waitFor();
+    }
+    await list.evaluate(new Function("element", end) as never);
+    await list.getByRole("option", { name: "host1.example" }).waitFor();
+  });
+
+  await t.step("filters and the chosen event are in the address, and a reload keeps them", async () => {
+    await page.getByLabel("Decision").selectOption("block");
+    await page.getByText("5 events").waitFor();
+    await list.getByRole("option", { name: "host1500.example" }).click();
+    await page.getByRole("region", { name: "Why" }).getByText("host1500.example").first().waitFor();
+    await page.waitForURL(/decision=block&event=[0-9a-f]{12}$/);
+    await page.reload();
+    await page.getByText("5 events").waitFor();
+    await page.getByRole("region", { name: "Why" }).getByText("host1500.example").first().waitFor();
+    assertEquals(await page.getByLabel("Decision").inputValue(), "block");
+  });
+
+  await t.step("events arrive on top and move nothing under the eyes of a reader", async () => {
+    for (let at = 1; at <= 60; at++) await request(`early${at}.example`);
+    await desktop.open("vm", "dev");
+    await list.getByRole("option", { name: "early60.example" }).waitFor();
+    await request("live.example");
+    await list.getByRole("option", { name: "live.example" }).waitFor();
+    await list.evaluate(new Function("element", "element.scrollTop = 560") as never);
+    const row = list.getByRole("option", { name: "early30.example" });
+    await row.waitFor();
+    const before = await row.boundingBox();
+    await request("later.example");
+    await page.getByText("62 events").waitFor();
+    await desktop.settled();
+    assertEquals((await row.boundingBox())?.y, before?.y);
+  });
+
+  await t.step("events of an outage are there once the service is back", async () => {
+    await desktop.open("vm", "dev", "findings");
+    await desktop.open("vm", "dev", "timeline");
+    await list.getByRole("option", { name: "later.example" }).waitFor();
+    await home.stopService();
+    await page.getByText("sbx is away").waitFor();
+    // A view that is opened meanwhile fills itself too.
+    await desktop.open("vm", "dev", "requests");
+    await request("meanwhile.example");
+    await home.ledger.flush();
+    await home.startService();
+    await list.getByRole("option", { name: "meanwhile.example" }).waitFor();
+    await desktop.open("vm", "dev", "timeline");
+    await list.getByRole("option", { name: "meanwhile.example" }).waitFor();
+    await page.getByText("63 events").waitFor();
+    await request("after.example");
+    await list.getByRole("option", { name: "after.example" }).waitFor();
+  });
+
+  assertEquals(desktop.problems, []);
+  assert(desktop.origins.size === 1);
+});

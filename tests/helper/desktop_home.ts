@@ -1,0 +1,199 @@
+/**
+ * The desktop page in Chromium on the real service, its API and the gateway's own code, over a home with the VM `dev`. The VM's
+ * process is served here: it has a real gate, record and queue of asks, and no machine.
+ */
+import { dirname, join } from "node:path";
+import { makeApp } from "../../cmd/service/app.ts";
+import { type Home, home as homeOf } from "../../lib/base/home/mod.ts";
+import {
+  desktopFolder,
+  DesktopGate,
+  DesktopPage,
+  gatewayHandler,
+  GatewayRun,
+  methodMatcher,
+  ROUTES,
+  Sessions,
+  TokenGate,
+  Upstream,
+} from "../../lib/client/gateway/mod.ts";
+import { CorpStore } from "../../lib/config/corp/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../lib/config/settings/mod.ts";
+import { Ledger } from "../../lib/ledger/mod.ts";
+import { compileLayers } from "../../lib/policy/mod.ts";
+import { Service } from "../../lib/service/mod.ts";
+import { detectionsOf, sessionPaths, writeRecord, writeState } from "../../lib/session/mod.ts";
+import { SessionGate } from "../../lib/session/gate/mod.ts";
+import { type Call, type Caller, CallServer, type Reply } from "../../lib/session/ipc/mod.ts";
+import { DesktopBrowser } from "./browser.ts";
+import { contractOf } from "./session_gate.ts";
+import { recordOf } from "./vm.ts";
+
+const INFO = { state: "Running" as const, boot_stages: [], pid: 1 };
+
+/** A session that is over: its id, its name and its record. */
+export interface Past {
+  id: string;
+  name: string;
+  write(ledger: Ledger): void;
+}
+
+export class DesktopHome implements AsyncDisposable {
+  readonly #ends: (() => Promise<unknown> | void)[] = [];
+  readonly #listeners = new Set<Caller>();
+  /** the VM that runs */
+  readonly id: string = crypto.randomUUID();
+  desktop!: DesktopBrowser;
+  gate!: SessionGate;
+  ledger!: Ledger;
+  service!: Service;
+  url = "";
+  #issue!: () => Promise<string>;
+  #socket = "";
+  #stopService!: () => Promise<void>;
+
+  private constructor(readonly dir: string, readonly home: Home) {}
+
+  /** @param rules of the profile of `dev`, as TOML of the file of rules */
+  static async make({ rules = "", past = [] }: { rules?: string; past?: Past[] } = {}): Promise<DesktopHome> {
+    const dir = await Deno.realPath(await Deno.makeTempDir({ prefix: "sbx-" }));
+    const home = homeOf({ get: (name) => name === "SBX_HOME" ? join(dir, "home") : undefined });
+    const made = new DesktopHome(dir, home);
+    try {
+      await made.#open(rules, past);
+    } catch (error) {
+      await made[Symbol.asyncDispose]();
+      throw error;
+    }
+    return made;
+  }
+
+  async #open(rules: string, past: Past[]): Promise<void> {
+    for (const { id, write } of past) {
+      const paths = sessionPaths(this.home, id);
+      await Deno.mkdir(dirname(paths.ledger), { recursive: true });
+      await using ledger = await Ledger.open(paths.ledger, { sessionId: id });
+      write(ledger);
+    }
+    const paths = sessionPaths(this.home, this.id);
+    for (const path of [paths.workspace, paths.snapshots, dirname(paths.socket), dirname(paths.ledger)]) {
+      await Deno.mkdir(path, { recursive: true });
+    }
+    await writeRecord(paths, recordOf(this.id, "dev"));
+    await writeState(paths, INFO);
+    const contract = contractOf(rules);
+    this.ledger = await Ledger.open(paths.ledger, { sessionId: this.id });
+    this.#ends.unshift(() => this.ledger.close());
+    this.gate = new SessionGate({
+      session: { id: this.id, profile_id: "code", profile_revision: "1.0.0" },
+      policy: compileLayers(contract),
+      detections: detectionsOf(contract),
+      recorder: this.ledger,
+      tell: (notice) => void this.#tell(notice),
+      scrubValue: (value) => value,
+    });
+    this.#ends.unshift(() => this.gate.close());
+    const listener = Deno.listen({ transport: "unix", path: paths.socket });
+    const process = new CallServer(listener, (call, caller) => this.#serve(call, caller));
+    this.#ends.unshift(() => process.close());
+    this.#socket = join(this.dir, "s");
+    await this.startService();
+    this.#ends.unshift(() => this.#stopService());
+    for (const { id, name } of past) this.service.sessions.put(recordOf(id, name));
+    await this.#openGateway();
+    this.desktop = await DesktopBrowser.launch();
+    this.#ends.unshift(() => this.desktop.browser.close());
+    await this.signIn();
+  }
+
+  /** Starts the service of the home, which finds the VM running. */
+  async startService(): Promise<void> {
+    const corp = new CorpStore(this.home, { managed: join(this.dir, "corp.toml") });
+    const definitions = await loadDefinitions({ get: () => undefined });
+    const settings = await SettingsStore.open({ home: this.home, corp, definitions });
+    const service = this.service = new Service({ home: this.home, corp, settings });
+    await service.supervisor.load();
+    const stop = new AbortController();
+    const server = Deno.serve(
+      { path: this.#socket, onListen() {}, signal: stop.signal },
+      makeApp(service).fetch,
+    );
+    this.#stopService = async () => {
+      // Connections of the page are cut as by the end of a process.
+      for (const cut of this.#cuts.splice(0)) cut();
+      stop.abort();
+      await server.finished;
+      await service.sessions.list();
+    };
+  }
+
+  readonly #cuts: (() => void)[] = [];
+
+  /** Ends the service; the VM and the gateway go on. */
+  stopService(): Promise<void> {
+    return this.#stopService();
+  }
+
+  async #openGateway(): Promise<void> {
+    const run = await GatewayRun.make();
+    const gate = new DesktopGate(run, new Sessions(), new DesktopPage(desktopFolder()));
+    const socketClient = Deno.createHttpClient({ proxy: { transport: "unix", path: this.#socket } });
+    const upstream = new Upstream(this.#socket);
+    const server = Deno.serve(
+      { hostname: "127.0.0.1", port: 0, onListen() {} },
+      gatewayHandler({
+        gate: new TokenGate("token"),
+        desktop: gate,
+        methodsOf: methodMatcher(ROUTES),
+        upstream,
+        socketClient,
+        version: "0",
+        log: { error: console.error, debug() {} },
+      }),
+    );
+    this.#ends.unshift(() => server.shutdown().catch(() => {}), () => socketClient.close());
+    this.url = `http://${run.hostname}:${server.addr.port}/desktop/`;
+    this.#issue = async () => (await gate.issue().json()).code;
+  }
+
+  /** Signs the browser in with a new code. */
+  async signIn(): Promise<void> {
+    const { page } = this.desktop;
+    await page.goto(`${this.url}#code=${await this.#issue()}`);
+    await page.locator("main h1").first().waitFor();
+  }
+
+  async #tell(notice: { type: "security-event" | "finding" | "ask"; payload: unknown }): Promise<void> {
+    const payload = structuredClone(notice.payload) as Record<string, unknown>;
+    for (const caller of this.#listeners) {
+      await caller.reply({ t: "Notice", type: notice.type, payload }).catch(() => {
+        this.#listeners.delete(caller);
+      });
+    }
+  }
+
+  async #serve(call: Call, caller: Caller): Promise<void> {
+    if (call.t === "Watch") {
+      await caller.reply({ t: "Info", info: INFO });
+      this.#listeners.add(caller);
+      return void await caller.input();
+    }
+    if (call.t === "Resolve") {
+      const { t: _, ask_id, by, digest, ...answer } = call;
+      return await caller.reply({ t: "Ask", ask: this.gate.asks.resolve(ask_id, answer, by, digest) });
+    }
+    const reply: Reply = call.t === "Asks"
+      ? { t: "Asks", asks: this.gate.asks.pending() }
+      : call.t === "Info"
+      ? { t: "Info", info: INFO }
+      : call.t === "Counters"
+      ? { t: "Counters", counters: this.gate.counters() }
+      : { t: "Ok" };
+    await caller.reply(reply);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const end of this.#ends) await Promise.resolve(end()).catch(() => {});
+    await Deno.remove(this.dir, { recursive: true });
+  }
+}
