@@ -80,6 +80,9 @@ export type {
   WorkView,
 };
 
+export type FindingStateChange = BodyOf<"POST", "/sessions/{id}/findings/state">["state"];
+export type ListedFinding = Answer<RouteAt<"GET", "/sessions/{id}/findings">>["findings"][number];
+
 /** A page of a record. The service declares its events as objects of any fields. */
 type EventPage = Omit<Answer<RouteAt<"GET", "/sessions/{id}/events">>, "events"> & {
   events: RecordedEvent[];
@@ -139,7 +142,14 @@ export const api = {
   files: (id: string, path: string) => ask("GET", "/vms/{id}/files/list", { id }, { path, depth: "1" }),
   file: (id: string, path: string) =>
     send("GET", addressOf("GET", "/vms/{id}/files/content", { id }, { path })),
-  findings: (id: string) => ask("GET", "/sessions/{id}/findings", { id }, { limit: "1000" }),
+  findings: (id: string, cursor?: string) =>
+    ask("GET", "/sessions/{id}/findings", { id }, { limit: "200", order: "newest", cursor }),
+  changeFindings: (id: string, findings: string[], state: FindingStateChange) =>
+    submit("POST", "/sessions/{id}/findings/state", { id }, { findings, state }),
+  exceptFinding: (id: string, exception: BodyOf<"POST", "/sessions/{id}/findings/except">) =>
+    submit("POST", "/sessions/{id}/findings/except", { id }, exception),
+  findingExceptions: () => ask("GET", "/findings/exceptions", {}),
+  removeException: (id: string) => ask("DELETE", "/findings/exceptions/{id}", { id }),
   rules: (id: string) => ask("GET", "/profiles/{id}/enforcement/rules/list", { id }),
   createRule: (id: string, draft: RuleDraft) =>
     submit("POST", "/profiles/{id}/enforcement/rules/create", { id }, draft),

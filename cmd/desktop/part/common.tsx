@@ -27,28 +27,36 @@ export function Dialog(
   const element = useRef<HTMLDialogElement>(null);
   const hasDraft = useRef(false);
   const isLeaving = useSignal(false);
-  useEffect(() => element.current?.showModal(), []);
-  const onKey = (event: KeyboardEvent) => {
-    if (event.key !== "Escape" || event.defaultPrevented) return;
-    // The browser would close it whatever is written in it.
-    event.preventDefault();
-    if (hasDraft.current && !isLeaving.value) isLeaving.value = true;
-    else if (!hasDraft.current) onClose();
-    else isLeaving.value = false;
+  useEffect(() => {
+    element.current?.showModal();
+    const onKey = (event: KeyboardEvent) => {
+      const isTop = [...document.querySelectorAll("dialog[open]")].at(-1) === element.current;
+      if (event.key !== "Escape" || event.defaultPrevented || !isTop) return;
+      // The browser would close it, whatever is written in it.
+      event.preventDefault();
+      if (!hasDraft.current) onClose();
+      else isLeaving.value = true;
+    };
+    // The focus may be nowhere: on a button that is gone.
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, []);
+  const keep = () => {
+    isLeaving.value = false;
+    element.current?.focus();
   };
   return (
     <dialog
       ref={element}
       aria-label={title}
       onClose={onClose}
-      onKeyDown={onKey}
       onInput={() => hasDraft.current = true}
     >
       <h2>{title}</h2>
       {isLeaving.value && (
         <div class="leaving" role="alert">
           <span>{text.common.draft}</span>
-          <button type="button" onClick={() => isLeaving.value = false}>{text.common.keepWriting}</button>
+          <button type="button" onClick={keep}>{text.common.keepWriting}</button>
           <button type="button" class="danger" onClick={onClose}>{text.common.discardDraft}</button>
         </div>
       )}

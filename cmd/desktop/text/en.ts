@@ -1,4 +1,5 @@
 /** Every text of the desktop in English; pages have no words of their own. */
+import { findings } from "./findings.ts";
 import { rules } from "./rules.ts";
 
 /** Texts of the views of one VM. */
@@ -453,13 +454,7 @@ export const text = {
   logs,
   rules,
   detections,
-  findings: {
-    empty: "No findings.",
-    title: "Finding",
-    severity: "Severity",
-    subject: "Event",
-    time: "Time",
-  },
+  findings,
   mcp: {
     empty: "This profile has no MCP server.",
     servers: "MCP servers",

@@ -42,9 +42,11 @@ export function routeDetection(
     const { limit } = body as HuntRequest;
     return await hunt(await compileInput(body), eventsOf(await findLedger(params.id)), { limit });
   });
-  handle(app, detectionRoutes.findings, async ({ params, query }) => ({
-    findings: await triage.list(await findLedger(params.id), query.limit),
-  }));
+  handle(
+    app,
+    detectionRoutes.findings,
+    async ({ params, query }) => await triage.page(await findLedger(params.id), query),
+  );
   handle(app, detectionRoutes.findingState, async ({ params, body, context }) => ({
     findings: await triage.change(await findLedger(params.id), body.findings, body.state, madeBy(context)),
   }));

@@ -248,7 +248,10 @@ export const ListedFinding = FindingView.extend({
 }).openapi("ListedFinding");
 export type ListedFinding = z.infer<typeof ListedFinding>;
 
-export const FindingList = z.object({ findings: z.array(ListedFinding) }).openapi("FindingList");
+export const FindingList = z.object({
+  findings: z.array(ListedFinding),
+  next_cursor: z.string().optional().describe("cursor of the next page; absent on the last one"),
+}).openapi("FindingList");
 export type FindingList = z.infer<typeof FindingList>;
 
 /** Findings in one response. */
@@ -319,9 +322,13 @@ export const detectionRoutes = {
     tags: ["session"],
     request: {
       params: VmParam,
-      query: z.object({ limit: z.coerce.number().int().min(1).max(FINDINGS_MAX).optional() }),
+      query: z.object({
+        limit: z.coerce.number().int().min(1).max(FINDINGS_MAX).optional(),
+        cursor: z.string().optional(),
+        order: z.enum(["oldest", "newest"]).optional(),
+      }),
     },
-    responses: answers("findings of a session, oldest first", FindingList),
+    responses: answers("findings of a session, oldest first unless `order` says otherwise", FindingList),
   }),
   findingState: createRoute({
     method: "post",

@@ -226,7 +226,8 @@ export function toLedgerEvent(row: TextRow): LedgerEvent {
   };
 }
 
-function parseCursor(cursor = "0"): number {
+/** @throws {SbxError} `request.invalid` */
+export function parseCursor(cursor = "0"): number {
   if (/^\d{1,15}$/.test(cursor)) return Number(cursor);
   throw new SbxError("request.invalid", `invalid cursor "${cursor}"`, {
     hint: "use next_cursor of the page before",

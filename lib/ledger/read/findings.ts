@@ -1,7 +1,7 @@
 /** Reads findings of a ledger, and summaries of a session's security. */
 import type { Event } from "../../event/mod.ts";
 import { EVENTS_WITH_OUTCOMES, type LedgerDecision, type LedgerFinding } from "../schema.ts";
-import { PAGE_EVENTS_MAX, parseEvent } from "./events.ts";
+import { PAGE_EVENTS_MAX, parseCursor, parseEvent } from "./events.ts";
 import { parseJson, selectText, type TextRow, withLedger } from "./open.ts";
 
 /** Finding with its event. */
@@ -19,6 +19,35 @@ export function readFindings(path: string, { limit = PAGE_EVENTS_MAX } = {}): Pr
   return withLedger(path, async (client) => {
     const rows = await selectText(client, ["finding"], "FROM findings ORDER BY rowid LIMIT ?", [limit]);
     return rows.map(({ finding }) => JSON.parse(finding!));
+  });
+}
+
+/** Selects findings by their rows. */
+export interface FindingFilter {
+  /** row of the last finding seen */
+  cursor?: string;
+  limit?: number;
+  /** `newest`: from the last one backwards */
+  order?: "oldest" | "newest";
+}
+
+/** Reads one page of findings with their rows; the last page has no `next_cursor`. */
+export function readFindingPage(
+  path: string,
+  { cursor, limit = PAGE_EVENTS_MAX, order }: FindingFilter,
+): Promise<{ findings: Pick<FindingRow, "row" | "finding">[]; next_cursor?: string }> {
+  const seen = cursor === undefined ? undefined : parseCursor(cursor);
+  const where = seen === undefined ? "" : `WHERE numbered.row ${order === "newest" ? "<" : ">"} ?`;
+  const rest = `FROM (SELECT rowid AS row, finding FROM findings) AS numbered ${where}
+    ORDER BY numbered.row ${order === "newest" ? "DESC" : "ASC"} LIMIT ?`;
+  return withLedger(path, async (client) => {
+    const args = [...(seen === undefined ? [] : [seen]), limit + 1];
+    const rows = await selectText(client, ["row", "finding"], rest, args);
+    const findings = rows.slice(0, limit).map(({ row, finding }) => ({
+      row: Number(row),
+      finding: JSON.parse(finding!),
+    }));
+    return { findings, ...(rows.length > limit && { next_cursor: String(findings.at(-1)!.row) }) };
   });
 }
 

@@ -7,11 +7,11 @@ import type {
   FindingStateChange,
   ListedFinding,
 } from "../../client/api/mod.ts";
-import { readFindingRowsOf } from "../../ledger/read/mod.ts";
+import { type FindingFilter, readFindingRowsOf } from "../../ledger/read/mod.ts";
 import type { AnsweredBy } from "../../policy/mod.ts";
 import { factsOf, FindingExceptions } from "./exceptions.ts";
 import type { FindingExport } from "./export.ts";
-import { listFindings } from "./ledger.ts";
+import { listFindings, pageOfFindings } from "./ledger.ts";
 import type { Sessions } from "./sessions.ts";
 import { changeStates, idsOf } from "./triage.ts";
 
@@ -32,6 +32,11 @@ export class FindingTriage {
   /** Findings of a session, oldest first. */
   list(ledger: string, limit?: number): Promise<ListedFinding[]> {
     return listFindings(ledger, this.#sessions, limit, this.exceptions);
+  }
+
+  /** A page of the findings of a session. */
+  page(ledger: string, filter: FindingFilter): ReturnType<typeof pageOfFindings> {
+    return pageOfFindings(ledger, this.#sessions, filter, this.exceptions);
   }
 
   /** Gives findings a state, and sends it to the sinks. @throws {SbxError} `findings.not_found` */

@@ -4,11 +4,12 @@ import type { Home } from "../../base/home/mod.ts";
 import {
   type EventFilter,
   type EventPage,
+  type FindingFilter,
   type LedgerEvent,
   PAGE_EVENTS_MAX,
   readEvents,
+  readFindingPage,
   readFindingRows,
-  readFindings,
   readWhy,
   type SessionEntry,
 } from "../../ledger/read/mod.ts";
@@ -161,22 +162,36 @@ function endedBy({ common, process }: LedgerEvent, running: Map<string, Executio
 /** Findings whose events are read at once: an event may have a megabyte. */
 const BATCH = 50;
 
-/** Lists the findings of a session, each with the time and the subject of its event, and with the maker of the session. */
+/** Lists the findings of a session, oldest first, each with the time and the subject of its event, and with its maker. */
 export async function listFindings(
   ledger: string,
   sessions: Pick<Sessions, "get">,
   limit?: number,
   exceptions?: FindingExceptions,
 ): Promise<ListedFinding[]> {
-  const findings = await readFindings(ledger, { limit }) as unknown as ListedFinding[];
+  return (await pageOfFindings(ledger, sessions, { limit }, exceptions)).findings;
+}
+
+/** A page of the findings of a session. What belongs together is grouped within the page. */
+export async function pageOfFindings(
+  ledger: string,
+  sessions: Pick<Sessions, "get">,
+  filter: FindingFilter,
+  exceptions?: FindingExceptions,
+): Promise<{ findings: ListedFinding[]; next_cursor?: string }> {
+  const { findings: page, next_cursor } = await readFindingPage(ledger, filter);
+  const [first = 1, last = 0] = page.length === 0
+    ? []
+    : [page[0].row, page.at(-1)!.row].toSorted((a, b) => a - b);
   const entry = await sessions.get(basename(dirname(ledger))).catch(() => undefined);
   const [states, exceptionOf] = await Promise.all([readStates(ledger), exceptions?.finder()]);
   const grouping = new Grouping();
   const details = new Map<string, Omit<ListedFinding, keyof FindingView>>();
-  for (let after = 0, rows = [], remaining = findings.length; remaining > 0; remaining -= rows.length) {
+  for (let after = first - 1, rows = []; after < last;) {
     rows = await readFindingRows(ledger, after, BATCH);
     if (rows.length === 0) break;
     for (const row of rows) {
+      if (row.row > last) break;
       const { timestamp_unix_ms, event_type, process } = row.event.common;
       const finding = row.finding as FindingView;
       const exception = exceptionOf?.(factsOf(finding, row.event, entry?.name));
@@ -195,12 +210,13 @@ export async function listFindings(
     after = rows.at(-1)!.row;
   }
   const made_by = makerOf(entry);
-  return findings.map((finding) => ({
-    ...finding,
-    ...details.get(finding.finding_id),
+  const findings = page.map(({ finding }) => ({
+    ...finding as unknown as ListedFinding,
+    ...details.get((finding as unknown as ListedFinding).finding_id),
     ...(entry && { vm_name: entry.name }),
     ...(made_by && { made_by }),
   }));
+  return { findings, ...(next_cursor !== undefined && { next_cursor }) };
 }
 
 /** User, device and client of a session; undefined for one of an older sbx, and for one that is not in the index. */

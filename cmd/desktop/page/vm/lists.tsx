@@ -1,35 +1,9 @@
-/** Short lists of a VM: its findings, its ports and its logs. */
-import { useEffect } from "preact/hooks";
+/** Short lists of a VM: its ports and its logs. */
 import { api, type VmSummary } from "../../api/routes.ts";
-import { dateOf, Table } from "../../part/common.tsx";
-import { onMessage } from "../../store/live.ts";
+import { Table } from "../../part/common.tsx";
 import { text } from "../../text/en.ts";
 import { act, useLoaded } from "../../store/store.ts";
 import { useSignal } from "@preact/signals";
-
-/** Findings of a VM, the newest first. */
-export function FindingsView({ vm }: { vm: { id: string } }) {
-  const { value, reload } = useLoaded(() => api.findings(vm.id), [vm.id]);
-  useEffect(() => onMessage(({ type }) => void (type === "finding" && reload())), [vm.id]);
-  const findings = value.value?.findings.toReversed();
-  const words = text.findings;
-  if (findings?.length === 0) return <p class="empty">{words.empty}</p>;
-  return (
-    <Table label={text.vm.findings} head={[words.title, words.severity, words.subject, words.time]}>
-      {findings?.map(({ finding_id, title, rule_id, severity, subject, timestamp_unix_ms }) => (
-        <tr key={finding_id}>
-          <th scope="row">
-            {title}
-            <p class="hint">{rule_id}</p>
-          </th>
-          <td>{severity}</td>
-          <td>{subject ?? text.common.none}</td>
-          <td>{timestamp_unix_ms ? dateOf(timestamp_unix_ms) : text.common.none}</td>
-        </tr>
-      ))}
-    </Table>
-  );
-}
 
 /** Ports of this machine that lead into a VM. */
 export function PortsView({ vm }: { vm: VmSummary }) {

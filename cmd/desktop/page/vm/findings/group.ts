@@ -1,0 +1,30 @@
+import type { ListedFinding } from "../../../api/routes.ts";
+
+/** A step in the life of a finding, as people choose them. */
+export const STATES = ["open", "acknowledged", "closed", "excepted"] as const;
+export type State = typeof STATES[number];
+
+/** Findings that belong together, such as the lookups of one name: one row. */
+export interface Group {
+  /** the newest one, which the row shows */
+  head: ListedFinding;
+  ids: string[];
+}
+
+/** @param findings the newest first */
+export function groupsOf(findings: readonly ListedFinding[]): Group[] {
+  const groups = new Map<string, Group>();
+  for (const finding of findings) {
+    const key = finding.group ?? finding.finding_id;
+    const group = groups.get(key);
+    if (group) group.ids.push(finding.finding_id);
+    else groups.set(key, { head: finding, ids: [finding.finding_id] });
+  }
+  return [...groups.values()];
+}
+
+export function stateOf({ states, exception }: ListedFinding): State {
+  const last = states?.at(-1)?.status;
+  if (last === "closed" || last === "acknowledged") return last;
+  return exception === undefined ? "open" : "excepted";
+}
