@@ -26,7 +26,7 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
 
   await t.step("an ask is denied by the keyboard while curl waits in the guest", async () => {
     await desktop.open("inbox");
-    await page.getByText("Nothing waits for you").waitFor();
+    await page.getByText("all caught up").waitFor();
     const waiting = curl("/first", "-H", `x-hostile: ${MARKUP}`, "-d", `${MARKUP} ${SECRET}`);
     await page.getByRole("heading", { name: /asked\.example/ }).waitFor();
     assertEquals(await page.title(), "(1) Inbox – sbx");
@@ -40,7 +40,7 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
     assertEquals((await page.content()).includes(SECRET), false);
     await read();
     await page.keyboard.press("d");
-    await page.getByText("Nothing waits for you").waitFor();
+    await page.getByText("all caught up").waitFor();
     assertEquals((await waiting).stdout, "403");
   });
 
@@ -87,7 +87,7 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
     await read();
     await host.click(label!, "Allow once");
     assertEquals((await waiting).stdout, "200");
-    await page.getByText("Nothing waits for you").waitFor();
+    await page.getByText("all caught up").waitFor();
     await host.click("Quit (VMs go on)");
     assertEquals((await tray.status).code, 0);
   });

@@ -1,6 +1,7 @@
 /** The routes that pages call, with the types of the service's own definitions. */
 import type {
   Answer,
+  AskAnswer,
   AskResolve,
   AskRule,
   AskView,
@@ -63,6 +64,7 @@ export type { RuleChangeView };
 export type Change = Answer<RouteAt<"GET", "/enforcement/changes">>["changes"][number];
 export type DetectionList = Answer<RouteAt<"GET", "/detection">>;
 export type {
+  AskAnswer,
   AskRule,
   AskView,
   CredentialAdd,
@@ -112,7 +114,8 @@ export const api = {
   profiles: () => ask("GET", "/profiles/list", {}),
   asks: () => ask("GET", "/asks", {}),
   resolveAsk: (id: string, answer: AskResolve) => submit("POST", "/asks/{id}/resolve", { id }, answer),
-  ruleOfAsk: (id: string) => ask("GET", "/asks/{id}/rule", { id }),
+  ruleOfAsk: (id: string, reach: Conditions<"/asks/{id}/rule"> = {}) =>
+    ask("GET", "/asks/{id}/rule", { id }, reach),
   events: async (id: string, conditions: Conditions<"/sessions/{id}/events">) =>
     await ask("GET", "/sessions/{id}/events", { id }, conditions) as unknown as EventPage,
   why: async (id: string, event_id: string) =>

@@ -1,5 +1,6 @@
 /** Tells people of asks wherever they are: a notification of the browser, and a bar on every page but the inbox. */
 import type { AskView } from "../api/routes.ts";
+import { followEnds } from "../page/inbox/expired.tsx";
 import { onMessage } from "../store/live.ts";
 import { asks, vmNames } from "../store/store.ts";
 import { text } from "../text/en.ts";
@@ -7,6 +8,7 @@ import { hrefOf } from "./route.ts";
 
 /** Follows asks. Notifications name only the VM, since a request may hold a secret, and lead to their ask. */
 export function followAsks(): void {
+  followEnds();
   onMessage(({ type, payload }) => {
     if (type !== "ask" || payload.status !== "pending" || !document.hidden) return;
     if (globalThis.Notification?.permission !== "granted") return;

@@ -32,7 +32,7 @@ export function Dialog(
     const onKey = (event: KeyboardEvent) => {
       const isTop = [...document.querySelectorAll("dialog[open]")].at(-1) === element.current;
       if (event.key !== "Escape" || event.defaultPrevented || !isTop) return;
-      // The browser would close it, whatever is written in it.
+      // The browser would close it with its draft.
       event.preventDefault();
       if (!hasDraft.current) onClose();
       else isLeaving.value = true;

@@ -5,6 +5,8 @@ import { act, asks, connection, notice, putAsk, vmNames } from "../../store/stor
 import { text } from "../../text/en.ts";
 import { choose, hidden, mayAnswer, neighbour, NOTHING, present, reveal, type Shown } from "./shown.ts";
 import { query, setQuery } from "../../app/route.ts";
+import { type Given, MINUTES, saveAlways, ScopeChoice } from "./scope.tsx";
+import { Expired } from "./expired.tsx";
 import { RuleEditor } from "../rules/editor.tsx";
 import { EventFields, HttpExchange } from "../../part/http.tsx";
 import { subjectOf } from "../../part/subject.ts";
@@ -35,7 +37,7 @@ export function InboxPage() {
   const toggle = (id: string) => open.value = open.value === id ? undefined : id;
   const letIn = () =>
     shown.value = reveal(shown.peek(), asks.peek().map(({ ask_id }) => ask_id), performance.now());
-  const give = (ask: AskView, given: Answer) => {
+  const give = (ask: AskView, given: Given) => {
     if (mayAnswer(shown.peek(), ask.ask_id, performance.now())) return void answer(ask, given);
     notice.value = { text: text.inbox.unread, isError: true };
   };
@@ -101,6 +103,7 @@ export function InboxPage() {
           />
         ))}
       </ul>
+      <Expired />
     </>
   );
 }
@@ -124,7 +127,7 @@ interface Props {
   ask: AskView;
   isChosen: boolean;
   isOpen: boolean;
-  onAnswer: (given: Answer) => void;
+  onAnswer: (given: Given) => void;
   /** the keyboard came to a control of the card */
   onChoose: () => void;
   onToggle: () => void;
@@ -193,6 +196,7 @@ function AskCard({ ask, isChosen, isOpen, onAnswer, onChoose, onToggle }: Props)
         {ask.covers && <SaveAsRule ask={ask} />}
         <button type="button" aria-expanded={isOpen} onClick={onToggle}>{words.request}</button>
       </div>
+      {ask.covers && <ScopeChoice ask={ask} onAnswer={onAnswer} />}
       {isOpen && <AskRequest ask={ask} />}
     </li>
   );
@@ -234,22 +238,24 @@ function SaveAsRule({ ask }: { ask: AskView }) {
   );
 }
 
-/** `minutes` of an answer for minutes. */
-const MINUTES = 10;
-
 /** The answers that a person can give. */
 const ANSWERS = {
   once: { decision: "allow", scope: "once" },
   minutes: { decision: "allow", scope: "minutes", minutes: MINUTES },
   session: { decision: "allow", scope: "session" },
   deny: { decision: "deny", scope: "once" },
-} as const;
-type Answer = typeof ANSWERS[keyof typeof ANSWERS];
+} as const satisfies Record<string, Given>;
 
 /** Answers an ask as it was shown: its digest goes along. */
-async function answer(ask: AskView, given: Answer): Promise<void> {
-  const done = given.decision === "allow" ? text.inbox.allowed : text.inbox.denied;
-  await act(async () => putAsk(await api.resolveAsk(ask.ask_id, { ...given, digest: ask.digest })), done);
+async function answer(ask: AskView, { always, ...given }: Given): Promise<void> {
+  await act(async () => {
+    if (always) await whenRecorded(() => saveAlways(ask, given));
+    putAsk(await api.resolveAsk(ask.ask_id, { ...given, digest: ask.digest }));
+    // Names the request: a person who answers many sees which one it was.
+    const words = text.inbox;
+    const said = given.decision === "allow" ? words.allowed(ask.subject) : words.denied(ask.subject);
+    notice.value = { text: always ? `${said} ${words.alwaysSaved}` : said, isError: false };
+  });
 }
 
 /** The event that waits, with what led to it; secrets in it are refs. */

@@ -48,7 +48,7 @@ const PROPERTIES = ["host", "program", "vm"] as const;
 /** `days` of a new exception. */
 const DAYS = 30;
 
-/** Excepts what is like a finding from its rule, for some days. */
+/** Excepts findings like this one from its rule, for some days. */
 export function ExceptDialog({ vm, finding, onChanged, onClose }: End & { finding: ListedFinding }) {
   const words = text.findings;
   const form = useForm(onChanged, onClose, async (data) => {

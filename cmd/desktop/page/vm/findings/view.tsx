@@ -21,7 +21,7 @@ export function FindingsView({ vm }: { vm: Recorded }) {
   const isOnline = connection.value === "online";
   const wanted = query.value.state ?? "open";
   const read = async () => {
-    // As far as pages were read before: what a person looks at stays.
+    // As far as pages were read before: the rows in sight stay.
     const count = all.peek()?.length ?? 0;
     let found: ListedFinding[] = [], cursor: string | undefined;
     do {

@@ -1,0 +1,114 @@
+/** Asks that are over since the page was opened, and rules by which people allowed for good: nothing passes without a trace. */
+import { signal } from "@preact/signals";
+import { api, type AskView, type RuleChangeView } from "../../api/routes.ts";
+import { hrefOf } from "../../app/route.ts";
+import { ConfirmButton, dateOf, Table } from "../../part/common.tsx";
+import { onMessage } from "../../store/live.ts";
+import { act, useLoaded, vmNames } from "../../store/store.ts";
+import { text } from "../../text/en.ts";
+
+interface Over {
+  ask: AskView;
+  at: number;
+}
+
+/** Most asks that are listed; the records have all. */
+const OVER_MAX = 100;
+
+/** Asks that are over, the newest first. */
+const over = signal<Over[]>([]);
+/** Asks as they were while they waited: their end names only their id. */
+const waiting = new Map<string, AskView>();
+
+/** Follows asks from the start of the page, whichever page is shown. */
+export function followEnds(): void {
+  onMessage(({ type, payload }) => {
+    if (type !== "ask") return;
+    if (payload.status === "pending") return void waiting.set(payload.ask_id, payload);
+    const ask = { ...waiting.get(payload.ask_id), ...payload };
+    waiting.delete(payload.ask_id);
+    over.value = [{ ask, at: Date.now() }, ...over.peek()].slice(0, OVER_MAX);
+  });
+}
+
+/** What was answered, and what expired without an answer; and the rules that "always" made, with their withdrawal. */
+export function Expired() {
+  const words = text.inbox.over;
+  return (
+    <>
+      {over.value.length > 0 && (
+        <section aria-label={words.title}>
+          <h2>{words.title}</h2>
+          <Table label={words.title} head={[words.what, text.inbox.vm, words.end, text.timeline.time]}>
+            {over.value.map(({ ask, at }) => (
+              <tr key={ask.ask_id}>
+                <th scope="row">
+                  <a href={`${hrefOf("vm", nameOf(ask), "timeline")}?event=${ask.event_id}`}>{ask.subject}</a>
+                </th>
+                <td>{nameOf(ask)}</td>
+                <td>
+                  <span class={`pill ask-${ask.status}`}>{words.status[ask.status]}</span>
+                </td>
+                <td>{dateOf(at)}</td>
+              </tr>
+            ))}
+          </Table>
+        </section>
+      )}
+      <Always />
+    </>
+  );
+}
+
+function nameOf({ session_id }: AskView): string {
+  return vmNames.value.get(session_id) ?? session_id;
+}
+
+/** Whether a change lets events pass that waited for an answer before: a rule that allows, or one that asks about fewer. */
+function asksLess({ before, after }: RuleChangeView): boolean {
+  if (before === undefined) return after?.action === "allow";
+  return before.action === "ask" && (after?.action === "allow" || after?.match !== before.match);
+}
+
+/** Rules that allow for good, as recorded changes which can be taken back. */
+function Always() {
+  const { value, reload } = useLoaded(() => api.changes(), [over.value.length]);
+  const words = text.inbox.over;
+  const changes = value.value?.changes ?? [];
+  const undone = new Set(changes.flatMap(({ undoes }) => undoes ?? []));
+  const made = changes.flatMap((change) =>
+    change.kind === "rule" && asksLess(change) && !undone.has(change.change_id) && !change.undoes
+      ? [change]
+      : []
+  );
+  if (made.length === 0) return null;
+  const withdraw = async (id: string, rule: string) => {
+    if (await act(() => api.undoChange(id), words.withdrawn(rule))) await reload();
+  };
+  return (
+    <section aria-label={words.always}>
+      <h2>{words.always}</h2>
+      <Table
+        label={words.always}
+        head={[words.rule, words.profile, words.by, text.timeline.time, words.actions]}
+      >
+        {made.map(({ change_id, rule_id, profile_id, by, at }) => (
+          <tr key={change_id}>
+            <th scope="row">{rule_id}</th>
+            <td>{profile_id}</td>
+            <td>{by.user}</td>
+            <td>{dateOf(at)}</td>
+            <td>
+              <ConfirmButton
+                label={words.withdraw(rule_id)}
+                question={words.withdrawTitle(rule_id)}
+                loss={words.withdrawLoss}
+                onConfirm={() => withdraw(change_id, rule_id)}
+              />
+            </td>
+          </tr>
+        ))}
+      </Table>
+    </section>
+  );
+}

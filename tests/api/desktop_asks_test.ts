@@ -1,0 +1,121 @@
+/** Asks on the desktop page: seen on every page, answered with a reach, and never gone without a trace. */
+import { assert, assertEquals } from "@std/assert";
+import { join } from "node:path";
+import { READ_MS } from "../../lib/policy/ask/limit.ts";
+import { shoot } from "../helper/browser.ts";
+import { DesktopHome } from "../helper/desktop_home.ts";
+import { httpRequest } from "../helper/event.ts";
+import { rule } from "../helper/session_gate.ts";
+
+const options = { sanitizeResources: false, sanitizeOps: false };
+const RULES =
+  rule("profiles", "ask-site", "ask", 'http.request.host == "asked.example"', 'reason = "a person decides"') +
+  rule("profiles", "ask-lasting", "ask", 'http.request.host == "lasting.example"') +
+  rule("profiles", "ask-soon", "ask", 'http.request.host == "soon.example"', "ask_timeout = 4");
+
+Deno.test("asks on the desktop page", options, async (t) => {
+  await using home = await DesktopHome.make({ rules: RULES });
+  const { desktop } = home;
+  const { page } = desktop;
+  const request = async (host: string, path: string) => {
+    const passage = await home.gate.decide({
+      common: { event_type: "http.request", source_engine: "network" },
+      http: { request: httpRequest({ host, path }) },
+    });
+    return passage.allowed;
+  };
+  const read = () => page.waitForTimeout(READ_MS);
+  const card = (name: RegExp) =>
+    page.getByRole("listitem").filter({ has: page.getByRole("heading", { name }) });
+
+  await t.step("an ask is seen on every page, and one click leads to it", async () => {
+    await desktop.open("settings");
+    const waiting = request("asked.example", "/bar");
+    await page.getByText("dev waits for your answer").waitFor();
+    assertEquals(await page.title(), "(1) Settings – sbx");
+    assertEquals(await desktop.violations(), []);
+    await page.getByRole("link", { name: "Read it" }).click();
+    await card(/asked\.example\/bar/).waitFor();
+    await read();
+    await page.getByRole("button", { name: "Allow once" }).click();
+    assertEquals(await waiting, true);
+    await page.getByText(/^Allowed: .*asked\.example\/bar/).waitFor();
+  });
+
+  await t.step("a notification of a page in the background leads to its ask", async () => {
+    await desktop.open("rules");
+    const shown = page.evaluate(`new Promise((resolve) => {
+      Object.defineProperty(document, "hidden", { value: true, configurable: true });
+      globalThis.Notification = class {
+        static permission = "granted";
+        constructor(title) {
+          globalThis.shown = this;
+          resolve(title);
+        }
+        close() {}
+      };
+    })`);
+    await page.evaluate("0");
+    const waiting = request("asked.example", "/notified");
+    assertEquals(await shown, "dev waits for your answer");
+    await page.evaluate("delete document.hidden; globalThis.shown.onclick()");
+    await card(/asked\.example\/notified/).and(page.locator("[aria-current=true]")).waitFor();
+    await read();
+    await page.keyboard.press("d");
+    assertEquals(await waiting, false);
+  });
+
+  await t.step("an answer covers the whole host for ten minutes, as chosen", async () => {
+    const waiting = request("asked.example", "/wide");
+    await card(/asked\.example\/wide/).waitFor();
+    await page.getByText("Choose what, and for how long").click();
+    await page.getByLabel(/^The whole host/).check();
+    assertEquals(await page.getByLabel("For how long").inputValue(), "minutes");
+    assertEquals(await desktop.violations(), []);
+    await shoot(desktop, "inbox");
+    await read();
+    await page.getByRole("button", { name: "Deny this" }).click();
+    assertEquals(await waiting, false);
+    assertEquals(await request("asked.example", "/another"), false);
+    assertEquals((await home.service.asks.list()).length, 0);
+  });
+
+  await t.step("an ask that expires leaves a trace", async () => {
+    await desktop.open("status");
+    assertEquals(await request("soon.example", "/late"), false);
+    await desktop.open("inbox");
+    const over = page.getByRole("region", { name: "Answered and expired" });
+    await over.getByRole("row", { name: /soon\.example\/late dev expired without an answer/ }).waitFor();
+    await over.getByRole("row", { name: /asked\.example\/bar dev allowed/ }).waitFor();
+    assertEquals(await desktop.violations(), []);
+  });
+
+  await t.step("always is a rule, which is listed and withdrawn after a question", async () => {
+    const asks = { action: "ask", match: 'http.request.host == "lasting.example"' };
+    const made = await home.ask("POST", "/profiles/code/enforcement/rules/create", {
+      rule_id: "ask-lasting",
+      rule: asks,
+    });
+    assertEquals(made.status, 200, await made.text());
+    const file = join(home.home.dir, "rules/code.toml");
+    const before = await Deno.readTextFile(file);
+    const waiting = request("lasting.example", "/always");
+    await card(/lasting\.example\/always/).waitFor();
+    await page.getByText("Choose what, and for how long").click();
+    await page.getByLabel(/^Its path/).check();
+    await page.getByLabel("For how long").selectOption("always");
+    await read();
+    await page.getByRole("button", { name: "Allow this" }).click();
+    assertEquals(await waiting, true);
+    const always = page.getByRole("region", { name: "Always allowed" });
+    const withdraw = always.getByRole("button", { name: /^Withdraw/ });
+    await withdraw.waitFor();
+    assert(await Deno.readTextFile(file) !== before);
+    await withdraw.click();
+    await page.getByRole("dialog").getByRole("button", { name: /^Withdraw/ }).click();
+    await always.waitFor({ state: "detached" });
+    assertEquals(await Deno.readTextFile(file), before);
+  });
+
+  assertEquals(desktop.problems, []);
+});
