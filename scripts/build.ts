@@ -18,6 +18,7 @@ import { ROLE_PROGRAMS } from "../lib/base/spawn/mod.ts";
 import { readStamp, stampSource } from "./build_stamp.ts";
 import { copyPackages, copyTree, setTimes } from "./build_stage.ts";
 import { bundlePackages, nameByContent, nativePackages } from "./build_vendor.ts";
+import { packFolder } from "./desktop_pack.ts";
 import { type HostPackage, hostPackages } from "./host_packages.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -81,6 +82,8 @@ async function build(): Promise<void> {
   await bundleGuests();
   await deno("scripts/desktop.sh", [join(sources, ".desktop")], ROOT);
   await nameByContent(join(sources, ".desktop"));
+  // Again: the files have other names now.
+  await packFolder(join(sources, ".desktop"));
   await Deno.symlink(join(ROOT, ".deno/cache"), cache);
   const bundled = await bundlePackages(
     ROOT,

@@ -75,6 +75,20 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
     await list.getByRole("option", { name: "host1.example" }).waitFor();
   });
 
+  await t.step("the page's first load is at most 150 KB, as it is sent", async () => {
+    const sizes: Promise<number>[] = [];
+    page.on("requestfinished", (request) => {
+      if (request.url().includes("/desktop/")) {
+        sizes.push(request.sizes().then((each) => each.responseBodySize));
+      }
+    });
+    const [script] = await Promise.all([page.waitForResponse(/main\.js$/), page.reload()]);
+    await list.getByRole("option").first().waitFor();
+    assertEquals(await script.headerValue("content-encoding"), "br");
+    const sum = (await Promise.all(sizes)).reduce((all, each) => all + each, 0);
+    assert(sum > 10_000 && sum <= 150_000, `${sum} bytes`);
+  });
+
   await t.step("filters and the chosen event are in the address, and a reload keeps them", async () => {
     await page.getByLabel("Decision").selectOption("block");
     await page.getByText("5 events").waitFor();

@@ -51,7 +51,10 @@ export class DesktopGate {
       if (path === "/" || path === "/desktop") {
         return new Response(null, { status: 302, headers: { location: DESKTOP_PATH } });
       }
-      return await this.#page.file(path.slice(DESKTOP_PATH.length));
+      return await this.#page.file(
+        path.slice(DESKTOP_PATH.length),
+        request.headers.get("accept-encoding"),
+      );
     }
     throw new SbxError("route.method_not_allowed", `${path} has no ${request.method}`, {
       hint: "open the page with sbx desktop",

@@ -3,7 +3,7 @@
  * (docs/design/contracts/02-http.md §2, "Desktop").
  */
 import { join } from "node:path";
-import { SbxError } from "../../../base/error/mod.ts";
+import { ifFound, SbxError } from "../../../base/error/mod.ts";
 
 const TYPES: Record<string, string> = {
   html: "text/html; charset=utf-8",
@@ -58,14 +58,22 @@ export class DesktopPage {
   /**
    * The file of a name; without a name, the page.
    *
+   * @param accepted `Accept-Encoding` of the request
    * @throws {SbxError} `route.not_found`; `gateway.no_desktop`: this installation has no page
    */
-  async file(name: string): Promise<Response> {
+  async file(name: string, accepted: string | null = null): Promise<Response> {
     const type = TYPES[/^[\w-]+\.([a-z]+)$/.exec(name || "index.html")?.[1] ?? ""];
     if (type === undefined) throw notFound(name);
+    const path = join(this.#folder, name || "index.html");
+    const headers: [string, string][] = [["content-type", type], ["vary", "accept-encoding"], ...HEADERS];
+    for (const [coding, suffix] of CODINGS) {
+      if (!accepts(accepted, coding)) continue;
+      const packed = await ifFound(Deno.readFile(path + suffix));
+      if (packed) return new Response(packed, { headers: [...headers, ["content-encoding", coding]] });
+    }
     let bytes;
     try {
-      bytes = await Deno.readFile(join(this.#folder, name || "index.html"));
+      bytes = await Deno.readFile(path);
     } catch (cause) {
       if (name) throw notFound(name, cause);
       throw new SbxError("gateway.no_desktop", "this installation of sbx has no desktop page", {
@@ -73,8 +81,19 @@ export class DesktopPage {
         hint: "make setup builds it",
       });
     }
-    return new Response(bytes, { headers: [["content-type", type], ...HEADERS] });
+    return new Response(bytes, { headers });
   }
+}
+
+/** Codings in which the build left each file, the smallest first. */
+const CODINGS = [["br", ".br"], ["gzip", ".gz"]] as const;
+
+/** Tests whether `Accept-Encoding` names a coding and does not refuse it. */
+function accepts(accepted: string | null, coding: string): boolean {
+  return (accepted ?? "").toLowerCase().split(",").some((part) => {
+    const [name, ...parameters] = part.split(";").map((each) => each.trim());
+    return name === coding && !parameters.some((each) => /^q=0(\.0*)?$/.test(each));
+  });
 }
 
 function notFound(name: string, cause?: unknown): SbxError {

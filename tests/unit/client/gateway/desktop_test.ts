@@ -149,11 +149,38 @@ Deno.test("the page's files have a policy without exceptions; other files are no
   );
 });
 
+Deno.test("a file goes out as the build compressed it, where the browser takes that", async () => {
+  await using made = await makeGate();
+  const page = join(made.dir, "page");
+  for (const suffix of ["", ".br", ".gz"]) {
+    await Deno.writeTextFile(join(page, `main.js${suffix}`), `code${suffix}`);
+  }
+  const sent = async (accepted: string | undefined, name = "main.js") => {
+    const headers: HeadersInit = accepted === undefined ? {} : { "accept-encoding": accepted };
+    const answer = await made.gate.answer(
+      new Request(`http://x/desktop/${name}`, { headers }),
+      `/desktop/${name}`,
+    );
+    assertEquals(answer.headers.get("vary"), "accept-encoding");
+    assertEquals(
+      answer.headers.get("content-type")?.split(";")[0],
+      name === "" ? "text/html" : "text/javascript",
+    );
+    return [answer.headers.get("content-encoding"), await answer.text()];
+  };
+  assertEquals(await sent("gzip, deflate, br, zstd"), ["br", "code.br"]);
+  assertEquals(await sent("GZIP;q=0.5"), ["gzip", "code.gz"]);
+  assertEquals(await sent("br;q=0, gzip; q=0.0, brx"), [null, "code"]);
+  assertEquals(await sent(undefined), [null, "code"]);
+  // A small file has no compressed one beside it.
+  assertEquals(await sent("br", ""), [null, "<p>page"]);
+});
+
 async function makeGate() {
   const dir = await Deno.makeTempDir();
   await Deno.mkdir(join(dir, "page"));
   await Deno.writeTextFile(join(dir, "page/index.html"), "<p>page");
   await Deno.writeTextFile(join(dir, "secret.js"), "secret");
   const gate = new DesktopGate(run, new Sessions(), new DesktopPage(join(dir, "page")));
-  return { gate, [Symbol.asyncDispose]: () => Deno.remove(dir, { recursive: true }) };
+  return { gate, dir, [Symbol.asyncDispose]: () => Deno.remove(dir, { recursive: true }) };
 }
