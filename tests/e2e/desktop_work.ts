@@ -45,6 +45,26 @@ export async function workSteps(t: Deno.TestContext, { sbx, desktop, folder }: D
     assertEquals(await git("log", "--format=%s", "main"), "first\n");
   });
 
+  await t.step(
+    "all is taken at one click, and files that run automatically only after a question",
+    async () => {
+      await sbx.ok("exec", "desk", "--", "sh", "-c", "echo 'all:' >/root/repo/Makefile");
+      const work = page.getByRole("region", { name: "Work" });
+      await work.getByRole("button", { name: "Refresh" }).click();
+      await work.getByText(/^Runs automatically: /).first().waitFor();
+      await work.getByRole("button", { name: "Take all", exact: true }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByText("Makefile").waitFor();
+      await dialog.getByRole("button", { name: "Take them" }).click();
+      await work.getByText(/^It is one commit on the branch sbx\/desk/).waitFor();
+      await dialog.waitFor({ state: "detached" });
+      const branches = (await git("branch", "--list", "--format=%(refname:short)", "sbx/*")).trim().split(
+        "\n",
+      );
+      assertEquals(await git("show", `${branches.at(-1)}:Makefile`), "all:\n");
+    },
+  );
+
   await t.step("work that changed since it was shown is not taken", async () => {
     const { body: { units: [{ tree }] } } = await sbx.api("GET", "/vms/desk/work");
     await sbx.ok("exec", "desk", "--", "sh", "-c", "echo more >>/root/repo/a.txt");

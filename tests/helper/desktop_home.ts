@@ -55,11 +55,19 @@ export class DesktopHome implements AsyncDisposable {
   private constructor(readonly dir: string, readonly home: Home) {}
 
   /** @param rules of the profile of `dev`, as TOML of the file of rules */
-  static async make({ rules = "", past = [] }: { rules?: string; past?: Past[] } = {}): Promise<DesktopHome> {
+  static async make(
+    { rules = "", past = [], prepare }: {
+      rules?: string;
+      past?: Past[];
+      /** fills the home before the service starts */
+      prepare?: (home: Home) => Promise<void>;
+    } = {},
+  ): Promise<DesktopHome> {
     const dir = await Deno.realPath(await Deno.makeTempDir({ prefix: "sbx-" }));
     const home = homeOf({ get: (name) => name === "SBX_HOME" ? join(dir, "home") : undefined });
     const made = new DesktopHome(dir, home);
     try {
+      await prepare?.(home);
       await made.#open(rules, past);
     } catch (error) {
       await made[Symbol.asyncDispose]();

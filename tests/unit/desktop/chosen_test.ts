@@ -1,8 +1,10 @@
 /** Pieces of work that a person chooses, and the request that takes them. */
 import { assertEquals } from "@std/assert";
 import {
+  allFiles,
   type Chosen,
   countOf,
+  flaggedOf,
   keyOf,
   takeOf,
   withFile,
@@ -39,4 +41,19 @@ Deno.test("desktop: files of several units are taken, each with the state that w
     ],
   });
   assertEquals(countOf(chosen, WORK), 2);
+});
+
+Deno.test("desktop: all is chosen with or without files that programs run by themselves, which are named", () => {
+  const files = [{ ...file(2), path: "a.ts", notable: false }, {
+    ...file(1),
+    path: "Makefile",
+    notable: true,
+  }];
+  const work = { units: [{ ...WORK.units[0], files }, WORK.units[1]] } as unknown as typeof WORK;
+  const all = allFiles(work, true);
+  assertEquals([...all], [["0 0", "all"], ["0 1", "all"], ["1 0", "all"]]);
+  assertEquals(flaggedOf(all, work), ["Makefile"]);
+  const safe = allFiles(work, false);
+  assertEquals([...safe.keys()], ["0 0", "1 0"]);
+  assertEquals(flaggedOf(safe, work), []);
 });

@@ -17,8 +17,8 @@ const READY = [
 
 Deno.test("desktop: the first step that is not done is next, with the reason", () => {
   assertEquals(stepsOf(facts()), [
-    { name: "machine", state: "done", note: "qemu, kvm: /dev/kvm" },
     { name: "image", state: "next", note: "no image of code" },
+    { name: "machine", state: "done", note: "qemu, kvm: /dev/kvm" },
     { name: "credential", state: "later", note: undefined },
     { name: "agent", state: "later", note: undefined },
   ]);
@@ -28,7 +28,7 @@ Deno.test("desktop: the first step that is not done is next, with the reason", (
 
 Deno.test("desktop: steps are done in any order, and one image is enough", () => {
   assertEquals(states({ assets: READY }), ["done", "done", "next", "later"]);
-  assertEquals(states({ vms: { running: 0, total: 1 } }), ["done", "next", "later", "done"]);
+  assertEquals(states({ vms: { running: 0, total: 1 } }), ["next", "done", "later", "done"]);
   const all = facts({ assets: READY, setup: { completed_steps: ["assets", "vm", "providers"] } });
   assertEquals(doneOf(stepsOf(all)), 4);
 });

@@ -1,7 +1,8 @@
 /** The steps from a new home to a working agent, and which are done, as far as the service knows. */
 import type { SystemStatus } from "../../../../lib/client/api/schema.ts";
 
-export const STEPS = ["machine", "image", "credential", "agent"] as const;
+/** In the order in which they work: without an image nothing says whether this machine can run VMs. */
+export const STEPS = ["image", "machine", "credential", "agent"] as const;
 export type StepName = typeof STEPS[number];
 
 /** `next`: the first that is not done. */

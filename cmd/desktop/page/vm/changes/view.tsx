@@ -7,11 +7,20 @@ import {
   type WorkTaken,
   type WorkView,
 } from "../../../api/routes.ts";
-import { CommandLine, dateOf } from "../../../part/common.tsx";
+import { CommandLine, dateOf, Dialog } from "../../../part/common.tsx";
 import { act, textOf } from "../../../store/store.ts";
 import { text } from "../../../text/en.ts";
 import { ApiError } from "../../../api/client.ts";
-import { type Chosen, countOf, keyOf, takeOf, withFile, withPiece } from "../work/chosen.ts";
+import {
+  allFiles,
+  type Chosen,
+  countOf,
+  flaggedOf,
+  keyOf,
+  takeOf,
+  withFile,
+  withPiece,
+} from "../work/chosen.ts";
 
 /** What changed in the workspace since a snapshot, to be kept or put back. */
 export function ChangesView({ vm }: { vm: VmSummary }) {
@@ -127,6 +136,7 @@ function WorkSection({ vm }: { vm: VmSummary }) {
   const taken = useSignal<WorkTaken | undefined>(undefined);
   const words = text.work;
   const problem = useSignal<string | undefined>(undefined);
+  const isAsking = useSignal(false);
   const read = async () => {
     chosen.value = new Map();
     work.value = problem.value = undefined;
@@ -153,6 +163,12 @@ function WorkSection({ vm }: { vm: VmSummary }) {
     await act(async () => taken.value = await api.takeWork(vm.id, takeOf(chosen.value, shown)), words.taken);
     await read();
   };
+  const takeAll = (isFlaggedToo: boolean) => {
+    chosen.value = allFiles(shown, isFlaggedToo);
+    if (flaggedOf(chosen.value, shown).length === 0) take();
+    else isAsking.value = true;
+  };
+  const hasFlagged = units.some(({ files }) => files.some(({ notable }) => notable));
   const count = countOf(chosen.value, shown);
   const isOne = new Set(units.map(({ repository }) => repository)).size === 1;
   const titleOf = (unit: typeof units[number]) =>
@@ -165,8 +181,41 @@ function WorkSection({ vm }: { vm: VmSummary }) {
       </h2>
       <div class="buttons">
         <button type="button" onClick={read}>{words.again}</button>
-        <button type="button" class="main" disabled={count === 0} onClick={take}>{words.take(count)}</button>
+        {count > 0
+          ? (
+            <button
+              type="button"
+              class="main"
+              onClick={() => flaggedOf(chosen.value, shown).length > 0 ? isAsking.value = true : take()}
+            >
+              {words.take(count)}
+            </button>
+          )
+          : !isEmpty && (
+            <button type="button" class="main" onClick={() => takeAll(true)}>{words.takeAll}</button>
+          )}
+        {count === 0 && hasFlagged && (
+          <button type="button" onClick={() => takeAll(false)}>{words.takeUnflagged}</button>
+        )}
       </div>
+      {isAsking.value && (
+        <Dialog title={words.flaggedTitle} onClose={() => isAsking.value = false}>
+          <p>{words.flaggedWhy}</p>
+          <ul class="scroll">
+            {flaggedOf(chosen.value, shown).map((path) => (
+              <li key={path}>
+                <code>{path}</code>
+              </li>
+            ))}
+          </ul>
+          <div class="buttons">
+            <button type="button" onClick={() => isAsking.value = false}>{text.common.cancel}</button>
+            <button type="button" class="danger" onClick={() => [isAsking.value = false, take()]}>
+              {words.takeFlagged}
+            </button>
+          </div>
+        </Dialog>
+      )}
       {taken.value && <Taken taken={taken.value} />}
       {isEmpty && <p class="empty">{words.nothing}</p>}
       {units.map((each, unit) => ({ ...each, unit, title: titleOf(each) })).map((

@@ -23,6 +23,26 @@ export function withPiece(chosen: Chosen, key: string, piece: number, count: num
   return new Map(chosen).set(key, pieces.size === count ? "all" : pieces);
 }
 
+/** Chooses every file. @param isFlaggedToo false: without files that programs of this machine run by themselves */
+export function allFiles({ units }: WorkView, isFlaggedToo: boolean): Chosen {
+  return new Map(
+    units.flatMap(({ files }, unit) =>
+      files.flatMap(({ notable }, file) =>
+        isFlaggedToo || !notable ? [[keyOf(unit, file), "all"] as const] : []
+      )
+    ),
+  );
+}
+
+/** Paths of the selection that programs of this machine run by themselves. */
+export function flaggedOf(chosen: Chosen, { units }: WorkView): string[] {
+  return [...chosen.keys()].flatMap((key) => {
+    const [unit, file] = key.split(" ").map(Number);
+    const { notable, path } = units[unit].files[file];
+    return notable ? [path] : [];
+  });
+}
+
 /** Number of chosen pieces; a file that is taken whole is one. */
 export function countOf(chosen: Chosen, { units }: WorkView): number {
   let count = 0;

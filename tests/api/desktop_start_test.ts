@@ -1,0 +1,82 @@
+/** A new VM on the desktop page: the profile that can boot, and sources that do what they say. */
+import { assertEquals } from "@std/assert";
+import { join } from "node:path";
+import { currentArch } from "../../lib/base/arch/mod.ts";
+import { blake3 } from "../../lib/base/hash/mod.ts";
+import type { Home } from "../../lib/base/home/mod.ts";
+import { installedName } from "../../lib/release/asset/mod.ts";
+import { shoot } from "../helper/browser.ts";
+import { FILES } from "../helper/boot.ts";
+import { DesktopHome } from "../helper/desktop_home.ts";
+
+const options = { sanitizeResources: false, sanitizeOps: false };
+
+/** A profile with an image, behind the built-in ones without, and another one of its name. */
+async function prepare(home: Home): Promise<void> {
+  await Deno.mkdir(home.assetsDir, { recursive: true });
+  for (const [part, name] of Object.entries(FILES)) {
+    await Deno.writeTextFile(join(home.assetsDir, installedName(name, blake3(part))), part);
+  }
+  const pins = Object.entries(FILES).map(([part, name]) =>
+    `[assets.arch.${currentArch()}.${part}]\nname = "${name}"\nurl = "https://example.org/${name}"\n` +
+    `hash = "blake3:${blake3(part)}"\nsize = ${part.length}\n`
+  );
+  for (const [id, terms] of [["usable", pins.join("")], ["zzz", ""]]) {
+    await Deno.mkdir(join(home.profilesDir, id), { recursive: true });
+    const text = `id = "${id}"\nname = "Twin"\ndescription = ""\nrevision = "1.0.0"\n${terms}`;
+    await Deno.writeTextFile(join(home.profilesDir, id, "profile.toml"), text);
+  }
+}
+
+Deno.test("a new VM on the desktop page", options, async (t) => {
+  await using home = await DesktopHome.make({ prepare });
+  const { desktop } = home;
+  const { page } = desktop;
+  const dialog = page.getByRole("dialog");
+
+  await t.step("a profile that can boot is chosen, and others say what they lack", async () => {
+    await page.getByRole("button", { name: "New VM" }).click();
+    const profile = dialog.getByLabel("Profile");
+    await profile.waitFor();
+    assertEquals(await profile.inputValue(), "usable");
+    const labels = await profile.locator("option").allInnerTexts();
+    assertEquals(labels.filter((label) => label.startsWith("Twin")), [
+      "Twin (usable)",
+      "Twin (zzz) (no image yet)",
+    ]);
+    assertEquals(await dialog.getByText("has no image to boot").count(), 0);
+    await profile.selectOption("zzz");
+    await dialog.getByText("sbx image build zzz").waitFor();
+    assertEquals(await desktop.violations(), []);
+    await shoot(desktop, "new_vm");
+  });
+
+  await t.step("a copy of a folder gives the command that makes it, and makes no empty VM", async () => {
+    await dialog.getByLabel("Workspace").selectOption("copy");
+    await dialog.getByText("sbx create --from-dir .").waitFor();
+    assertEquals(await dialog.getByRole("button", { name: "Create", exact: true }).count(), 0);
+    await dialog.getByRole("button", { name: "Close" }).click();
+    await dialog.waitFor({ state: "detached" });
+  });
+
+  await t.step("of several keys of a provider the VM's is chosen", async () => {
+    for (const label of ["work", "home"]) {
+      const key = { provider: "anthropic", secret: `sk-ant-api03-${label.padEnd(93, "q")}AA`, label };
+      const added = await home.ask("POST", "/credentials/add", key);
+      assertEquals(added.status, 200, await added.text());
+    }
+    await page.getByRole("button", { name: "New VM" }).click();
+    await dialog.getByLabel("Key of anthropic").selectOption("work");
+    await dialog.getByLabel("Name (optional)").fill("keyed");
+    const [sent] = await Promise.all([
+      page.waitForRequest(/\/vms\/create$/),
+      dialog.getByRole("button", { name: "Create", exact: true }).click(),
+    ]);
+    assertEquals(sent.postDataJSON().credentials, { anthropic: "work" });
+    // Its image is no image: the refusal is in the dialog, and the draft is kept.
+    await dialog.getByRole("alert").waitFor();
+    assertEquals(await dialog.getByLabel("Name (optional)").inputValue(), "keyed");
+  });
+
+  assertEquals(desktop.problems, []);
+});
