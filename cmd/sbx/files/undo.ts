@@ -13,7 +13,8 @@ import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { table, usageError } from "../output.ts";
-import { readTime, startOf } from "../record/event_query.ts";
+import { readMoment } from "../../../lib/base/moment/mod.ts";
+import { startOf } from "../record/event_query.ts";
 import { changeLines, restoredLines, snapshotName } from "./snapshots.ts";
 
 /** Ids of snapshots and of events; any other value of `--to` is a time. */
@@ -28,7 +29,7 @@ export const command: Command = {
     "Of a VM with repositories: goes back to the newest other state of all of them, or to N of --list. Files, the branch and its commits go back; ignored files stay. States are kept on the host: before each turn of an agent, sbx pull, sbx review, task of an agent that goes on, and undo.",
     "Of a VM without, with --workspace, or to a SNAPSHOT: the workspace. Shows the changes and asks. Without --to: the newest snapshot that differs from the workspace. The state that " +
     "is undone becomes a snapshot, so undo once more brings it back.",
-    "Times are UTC, or 10m for ten minutes ago. With --json and without --yes nothing is changed.",
+    "Times are local (UTC with Z at the end), or 10m for ten minutes ago; listed ones are UTC. With --json and without --yes nothing is changed.",
   ],
   options: [
     {
@@ -120,7 +121,7 @@ async function stateOf(args: Arguments, client: Client, name: string): Promise<S
   if (/^[0-9]{1,9}$/.test(to)) return { number: Number(to) };
   if (ID.test(to)) return { event: to };
   return {
-    before_unix_ms: await readTime("to", to, { now: Date.now(), start: () => startOf(client, name) }),
+    before_unix_ms: await readMoment("to", to, { now: Date.now(), start: () => startOf(client, name) }),
   };
 }
 
@@ -128,7 +129,7 @@ async function targetOf(args: Arguments, client: Client, name: string): Promise<
   const to = args.text("to");
   if (to === undefined || ID.test(to)) return { to };
   return {
-    before_unix_ms: await readTime("to", to, { now: Date.now(), start: () => startOf(client, name) }),
+    before_unix_ms: await readMoment("to", to, { now: Date.now(), start: () => startOf(client, name) }),
   };
 }
 

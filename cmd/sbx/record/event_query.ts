@@ -10,6 +10,7 @@ import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { allOf } from "../../../lib/base/list/mod.ts";
 import { EVENT_FAMILIES } from "../../../lib/event/mod.ts";
 import { usageError } from "../output.ts";
+import { readMoment } from "../../../lib/base/moment/mod.ts";
 import type { LabEvent } from "../../../lib/lab/mod.ts";
 import { connect } from "../connect.ts";
 
@@ -27,38 +28,6 @@ export function decisionOf({ decision, rule_id }: ListedEvent): string {
 /** Unix time in `ms`. */
 export function timeOf(event: ListedEvent): number {
   return Number(objectOf(event.common).timestamp_unix_ms ?? 0);
-}
-
-const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-const SPAN = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
-const DATE = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?)?(Z|[+-]\d{2}:\d{2})?$/;
-
-/** Moments that a time may be relative to, in unix `ms`. */
-interface Origins {
-  now: number;
-  /** of the session's first event */
-  start(): Promise<number>;
-}
-
-/**
- * Reads the value of a time option: `10m` is ten minutes ago, `+90s` is 90 seconds after the session's first
- * event, and `2026-11-22` or `2026-11-22T10:30` is UTC unless it names a zone.
- *
- * @returns unix `ms`
- * @throws {SbxError} `usage.invalid`
- */
-export async function readTime(option: string, text: string, { now, start }: Origins): Promise<number> {
-  const span = SPAN.exec(text.replace(/^\+/, ""));
-  if (span) {
-    const ms = Math.round(Number(span[1]) * UNITS[span[2]]);
-    return text.startsWith("+") ? await start() + ms : Math.max(0, now - ms);
-  }
-  const [, time, , , zone] = DATE.exec(text) ?? [];
-  const ms = Date.parse(time && !zone ? `${text}Z` : text);
-  if (DATE.test(text) && Number.isFinite(ms) && ms >= 0) return ms;
-  throw new SbxError("usage.invalid", `invalid value "${text}" of --${option}`, {
-    hint: "give 10m (ten minutes ago), +90s (after the session's first event) or 2026-11-22T10:30 (UTC)",
-  });
 }
 
 /** Selects events of a session; the API's words. */
@@ -158,7 +127,7 @@ export const FILTER_OPTIONS: Option[] = [
   {
     name: "since",
     value: "TIME",
-    about: "only from this time on: 10m (ago), +90s (after the first event) or 2026-11-22T10:30",
+    about: "only from this time on: 2h ago, 14:05, yesterday 14:05, +90s (after the first event)",
   },
   { name: "until", value: "TIME", about: "only before this time" },
   { name: "host", value: "HOST", about: "only this host; * stands for any characters" },
@@ -190,7 +159,7 @@ export async function readFilter(
   const origins = { now: Date.now(), start: () => startOf(client, session) };
   const time = async (name: string) => {
     const text = args.text(name);
-    return text === undefined ? undefined : await readTime(name, text, origins);
+    return text === undefined ? undefined : await readMoment(name, text, origins);
   };
   return {
     family: args.text("family"),

@@ -15,7 +15,7 @@ import { connect } from "../connect.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { didYouMean } from "../../../lib/base/text/mod.ts";
 import { table, usageError, UTC_NOTE } from "../output.ts";
-import { readTime } from "../record/event_query.ts";
+import { readMoment } from "../../../lib/base/moment/mod.ts";
 import { CLOUD_OPTIONS, readIdentities } from "./cloud.ts";
 import { namesSigning, readSigning, SIGNING_OPTIONS } from "./signing.ts";
 import { readAwsKeys, readSecret } from "./secret.ts";
@@ -153,7 +153,7 @@ export const command: CommandGroup = {
         {
           name: "since",
           value: "TIME",
-          about: "only from this time on: 2h (ago) or 2026-11-22T10:30",
+          about: "only from this time on: 2h ago, 14:05 or 2026-11-22T10:30Z",
         },
         { name: "each", about: "list each use, the latest first" },
         { name: "ref", value: "REF", about: "only this credential", completes: "credentials" },
@@ -529,8 +529,7 @@ async function audit(args: Arguments): Promise<number> {
   const ref = args.text("ref") === undefined ? undefined : await findRef(client, args.text("ref")!);
   const now = Date.now();
   const text = args.text("since");
-  // No session is named whose start "+90s" could count from.
-  const since = text && await readTime("since", text, { now, start: () => Promise.resolve(now) });
+  const since = text && await readMoment("since", text, { now });
   const query = { ref, limit, since, vm: args.text("vm") };
   const answer = await client.json<CredentialAudit>("GET", "/credentials/audit", { query });
   if (args.has("json")) await printJson(answer);
