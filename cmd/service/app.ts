@@ -20,6 +20,7 @@ import { routePolicy } from "./routes/policy.ts";
 import { routePorts } from "./routes/ports.ts";
 import { routeProfiles } from "./routes/profiles.ts";
 import { routePrograms } from "./routes/programs.ts";
+import { routeAcross } from "./routes/across.ts";
 import { routeRecords } from "./routes/records.ts";
 import { routeSettings } from "./routes/settings.ts";
 import { routeSnapshots, routeWork } from "./routes/snapshots.ts";
@@ -78,6 +79,7 @@ export function makeApp(service: Service): Hono {
     sessions: () => service.sessions.list(),
   });
   routeLogins(app, home, service);
+  routeAcross(app, service);
   routeRecords(app, service, findLedger);
   routeDetection(app, service.activeDetections, service.triage, findLedger);
   routeSockets(app, supervisor, notices);

@@ -39,6 +39,13 @@ export {
   sessionHistory,
 } from "./record/ledger.ts";
 export { ruleOfAsk, tryDraft } from "./contract/rules.ts";
+export {
+  chooseSessions,
+  findingsAcross,
+  readAcross,
+  type RecordedSession,
+  type SessionChoice,
+} from "./record/across/mod.ts";
 export { takeLock } from "./service.ts";
 export { readLogs } from "./health/status.ts";
 export { ProfileMcp } from "./contract/mcp.ts";

@@ -3,6 +3,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { BudgetUse } from "../../policy/budget/schema.ts";
 import { EVENT_FAMILIES } from "../../event/mod.ts";
 import { answers, VmParam } from "./common.ts";
+import { ListedFinding } from "./detection.ts";
 
 export const EventsResult = z.object({
   events: z.array(z.record(z.string(), z.unknown())),
@@ -32,6 +33,38 @@ export const EventsQuery = z.object({
   path: text.describe("only requests and files of this path, `*` for any characters"),
   grep: text.describe("only events that have this text anywhere, upper and lower case being the same"),
 });
+
+/** The least severe first. */
+export const SEVERITIES = ["info", "low", "medium", "high", "critical"] as const;
+
+const choice = {
+  profile: text.describe("only sessions of VMs of this profile"),
+  vm: text.describe("only sessions of the VM of this name or id, deleted or not"),
+};
+
+export const AcrossQuery = EventsQuery.extend(choice);
+
+export const AcrossEvents = z.object({
+  events: z.array(z.record(z.string(), z.unknown())).describe("oldest first, each with its `vm`"),
+  unreadable: z.array(z.string()).describe("ids of sessions whose ledger cannot be read"),
+  next_cursor: z.string().optional().describe("?cursor= of the next page; absent at the end"),
+}).openapi("AcrossEvents");
+export type AcrossEvents = z.infer<typeof AcrossEvents>;
+
+export const AcrossFindingsQuery = z.object({
+  ...choice,
+  since: time.describe("only findings about events from this time on, unix milliseconds"),
+  until: time.describe("only findings about events before this time, unix milliseconds"),
+  severity: z.enum(SEVERITIES).optional().describe("only this severity and the ones above"),
+  decision: text.describe("only findings whose event had this outcome"),
+});
+
+export const AcrossFindings = z.object({
+  findings: z.array(ListedFinding.extend({ session_id: z.string() })).describe("oldest first"),
+  truncated: z.boolean().describe("more than 10,000"),
+  unreadable: z.array(z.string()).describe("ids of sessions whose ledger cannot be read"),
+}).openapi("AcrossFindings");
+export type AcrossFindings = z.infer<typeof AcrossFindings>;
 
 export const SessionList = z.object({
   sessions: z.array(z.object({
@@ -81,6 +114,20 @@ export const sessionRoutes = {
     path: "/sessions/list",
     tags: ["session"],
     responses: answers("all recorded sessions, newest first", SessionList),
+  }),
+  across: createRoute({
+    method: "get",
+    path: "/sessions/events",
+    tags: ["session"],
+    request: { query: AcrossQuery },
+    responses: answers("events of all sessions, oldest first", AcrossEvents),
+  }),
+  findingsAcross: createRoute({
+    method: "get",
+    path: "/sessions/findings",
+    tags: ["session"],
+    request: { query: AcrossFindingsQuery },
+    responses: answers("findings of all sessions, oldest first", AcrossFindings),
   }),
   events: createRoute({
     method: "get",

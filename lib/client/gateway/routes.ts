@@ -74,6 +74,8 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "GET", path: "/vms/{id}/security/latest" },
   { method: "GET", path: "/sessions/{id}/costs" },
   { method: "GET", path: "/sessions/list" },
+  { method: "GET", path: "/sessions/events" },
+  { method: "GET", path: "/sessions/findings" },
   { method: "GET", path: "/sessions/{id}/events" },
   { method: "GET", path: "/profiles/{id}/enforcement/rules/list" },
   { method: "GET", path: "/profiles/{id}/enforcement/rules/{rule_id}" },

@@ -17,7 +17,7 @@ import { selectPage, selectText, type TextRow, withLedger } from "./open.ts";
 export const PAGE_EVENTS = 100;
 export const PAGE_EVENTS_MAX = 1000;
 /** Characters of JSON after which a page ends early: a guest can create events of a megabyte. */
-const PAGE_CHARS = 16 * 1024 * 1024;
+export const PAGE_CHARS = 16 * 1024 * 1024;
 /** Rows read at a time. */
 const READ_ROWS = 50;
 
@@ -57,6 +57,8 @@ export interface EventFilter extends EventConditions {
   limit?: number;
   /** the order of a page; `newest`: the cursor is the sequence of the last event seen, and older ones follow */
   order?: "oldest" | "newest";
+  /** characters of JSON after which the page ends early */
+  chars?: number;
 }
 
 /** Event in a list: with its response, its end, and its decision if it has one. */
@@ -74,7 +76,7 @@ export interface EventPage {
 
 /** Reads one page of a session's events, also while they are written. */
 export async function readEvents(path: string, filter: EventFilter = {}): Promise<EventPage> {
-  const { cursor, limit: wanted = PAGE_EVENTS, order, ...conditions } = filter;
+  const { cursor, limit: wanted = PAGE_EVENTS, chars: most = PAGE_CHARS, order, ...conditions } = filter;
   const limit = Math.min(wanted, PAGE_EVENTS_MAX);
   const { from, args } = selectionOf(conditions);
   if (order === "newest") return await readNewest(path, { from, args }, limit, cursor);
@@ -87,7 +89,7 @@ export async function readEvents(path: string, filter: EventFilter = {}): Promis
       const end = after + PASS_ROWS;
       const rows = await selectPage(client, LIST_COLUMNS, rest, [after, ...args, end, READ_ROWS]);
       for (const row of rows) {
-        if (events.length === limit || chars >= PAGE_CHARS) return { events, next_cursor: String(after) };
+        if (events.length === limit || chars >= most) return { events, next_cursor: String(after) };
         chars += row.event!.length + (row.outcome?.length ?? 0);
         after = Number(row.sequence);
         events.push(toLedgerEvent(row));

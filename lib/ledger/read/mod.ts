@@ -7,6 +7,7 @@ export {
   type EventFilter,
   type EventPage,
   type LedgerEvent,
+  PAGE_CHARS,
   PAGE_EVENTS,
   PAGE_EVENTS_MAX,
   readApproval,

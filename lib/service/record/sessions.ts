@@ -41,9 +41,10 @@ export class Sessions {
     this.#write((index) => index.put({ ...entry, ...(endedAt && { ended_at: endedAt }) }));
   }
 
-  async list(): Promise<SessionEntry[]> {
+  /** The newest sessions first. */
+  async list(limit?: number): Promise<SessionEntry[]> {
     await this.#tail;
-    return await this.#use((index) => index.list());
+    return await this.#use((index) => index.list(limit));
   }
 
   /** Ids of all sessions of the index, in no order. */

@@ -1,0 +1,35 @@
+/** Sessions of a question about more than one. */
+import { didYouMean } from "../../../base/text/mod.ts";
+import { SbxError } from "../../../base/error/mod.ts";
+import type { Home } from "../../../base/home/mod.ts";
+import type { SessionEntry } from "../../../ledger/read/mod.ts";
+import { sessionPaths } from "../../../session/mod.ts";
+import type { RecordedSession } from "./merge.ts";
+
+/** Which sessions: all of them, those of a profile, those of a VM. */
+export interface SessionChoice {
+  profile?: string;
+  /** name or id of a VM, deleted or not: every session of that name */
+  vm?: string;
+}
+
+/** @throws {SbxError} `session.not_found` */
+export function chooseSessions(
+  home: Home,
+  sessions: readonly SessionEntry[],
+  { profile, vm }: SessionChoice,
+): RecordedSession[] {
+  const chosen = sessions.filter(({ id, name, profile_id }) =>
+    (profile === undefined || profile === profile_id) && (vm === undefined || vm === id || vm === name)
+  );
+  if (chosen.length === 0 && (profile ?? vm) !== undefined) {
+    const isKnown = vm === undefined || sessions.some(({ id, name }) => vm === id || vm === name);
+    const [word, kind, names] = isKnown
+      ? [profile ?? vm!, "of the profile", sessions.map(({ profile_id }) => profile_id)]
+      : [vm!, "of a VM", sessions.map(({ name }) => name)];
+    throw new SbxError("session.not_found", `no session ${kind} "${word}" is on record`, {
+      hint: didYouMean(word, names) ?? "sbx sessions lists the recorded sessions with their profiles",
+    });
+  }
+  return chosen.map((entry) => ({ ...entry, ledger: sessionPaths(home, entry.id).ledger }));
+}

@@ -1,0 +1,145 @@
+/** Questions over the records of all sessions: order, pages, choice, and routes. */
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { Hono } from "hono";
+import { dirname } from "node:path";
+import { routeAcross } from "../../../cmd/service/routes/across.ts";
+import { home as homeOf } from "../../../lib/base/home/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { Ledger } from "../../../lib/ledger/mod.ts";
+import type { SessionEntry } from "../../../lib/ledger/read/mod.ts";
+import { chooseSessions, readAcross } from "../../../lib/service/mod.ts";
+import { sessionPaths } from "../../../lib/session/files/mod.ts";
+import { execEvent } from "../../helper/ledger.ts";
+
+const idOf = (at: number) => `00000000-0000-4000-8000-${String(at).padStart(12, "0")}`;
+const START = Date.UTC(2026, 10, 22);
+
+interface Spec {
+  name: string;
+  profile?: string;
+  /** seconds after the start, one for each event */
+  times: number[];
+  ended?: boolean;
+}
+
+async function withSessions(
+  specs: Spec[],
+  run: (home: ReturnType<typeof homeOf>, sessions: SessionEntry[]) => Promise<void>,
+) {
+  const dir = await Deno.makeTempDir();
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  const sessions: SessionEntry[] = [];
+  try {
+    for (const [at, { name, profile = "dev", times, ended = true }] of specs.entries()) {
+      const id = idOf(at);
+      const { ledger: path } = sessionPaths(home, id);
+      await Deno.mkdir(dirname(path), { recursive: true });
+      await using ledger = await Ledger.open(path, { sessionId: id });
+      for (const time of times) {
+        const event = execEvent(`${name} ${time}`);
+        Object.assign(event.common, { session_id: id, timestamp_unix_ms: START + time * 1000 });
+        ledger.append({ event });
+      }
+      const iso = (time: number) => new Date(START + time * 1000).toISOString();
+      sessions.push({
+        id,
+        name,
+        profile_id: profile,
+        profile_revision: "1",
+        created_at: iso(times[0] ?? 0),
+        ...(ended && { ended_at: iso(times.at(-1) ?? 0) }),
+      });
+    }
+    await run(home, sessions);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+const commands = (events: { process?: { activity: { command: string } } }[]) =>
+  events.map(({ process }) => process!.activity.command);
+
+const THREE: Spec[] = [
+  { name: "a", times: [1, 4, 5, 9] },
+  { name: "b", times: [2, 4, 8], ended: false },
+  { name: "c", profile: "ci", times: [6, 7] },
+];
+const ORDER = ["a 1", "b 2", "a 4", "b 4", "a 5", "c 6", "c 7", "b 8", "a 9"];
+
+Deno.test("across: events of all sessions in the order of time, however they are cut into pages", () =>
+  withSessions(THREE, async (home, sessions) => {
+    const chosen = chooseSessions(home, sessions, {});
+    for (const limit of [1, 2, 3, 4, 100]) {
+      const all: string[] = [];
+      for (let cursor: string | undefined;;) {
+        const page = await readAcross(chosen, {}, { cursor, limit });
+        assert(page.events.length <= limit);
+        all.push(...commands(page.events));
+        cursor = page.next_cursor;
+        if (cursor === undefined) break;
+      }
+      assertEquals(all, ORDER, `pages of ${limit}`);
+    }
+  }));
+
+Deno.test("across: conditions, profile and VM select", () =>
+  withSessions(THREE, async (home, sessions) => {
+    const all = chooseSessions(home, sessions, {});
+    const { events } = await readAcross(all, { since: START + 5000, until: START + 8000 });
+    assertEquals(commands(events), ["a 5", "c 6", "c 7"]);
+    assertEquals(commands((await readAcross(chooseSessions(home, sessions, { profile: "ci" }), {})).events), [
+      "c 6",
+      "c 7",
+    ]);
+    assertEquals(chooseSessions(home, sessions, { vm: "b" }).map(({ id }) => id), [idOf(1)]);
+    assertThrows(() => chooseSessions(home, sessions, { vm: "nothing" }), SbxError, 'of a VM "nothing"');
+    assertThrows(() => chooseSessions(home, sessions, { profile: "cii" }), SbxError, 'of the profile "cii"');
+  }));
+
+Deno.test("across: a damaged ledger is named, and the others are read", () =>
+  withSessions(THREE, async (home, sessions) => {
+    const chosen = chooseSessions(home, sessions, {});
+    await Deno.writeTextFile(chosen[0].ledger, "no database".repeat(1000));
+    const { events, unreadable } = await readAcross(chosen, {});
+    assertEquals(unreadable, [idOf(0)]);
+    assertEquals(commands(events), ["b 2", "b 4", "c 6", "c 7", "b 8"]);
+  }));
+
+Deno.test("across: a cursor that is none is refused", async () => {
+  for (const cursor of ["x", "", btoa("[]"), btoa('["1",{}]'), btoa('[1,{"a":"b"}]'), btoa("null")]) {
+    await assertRejects(() => readAcross([], {}, { cursor }), SbxError, "invalid cursor");
+  }
+});
+
+Deno.test("across: routes of events and findings, over sessions of deleted VMs too", () =>
+  withSessions(THREE, async (home, sessions) => {
+    const app = new Hono();
+    const asked: string[] = [];
+    const finding = (at: number, severity: string) => ({
+      finding_id: `f${at}`,
+      event_id: "0123456789ab",
+      rule_id: "r",
+      pack_id: "p",
+      severity,
+      title: "t",
+      timestamp_unix_ms: START + at * 1000,
+      decision: { outcome: "blocked" },
+    });
+    routeAcross(app, {
+      home,
+      sessions: { list: () => Promise.resolve(sessions) },
+      triage: {
+        list: (ledger) => {
+          asked.push(ledger);
+          const at = asked.length;
+          return Promise.resolve([finding(10 - at, "high"), finding(20 - at, "low")] as never);
+        },
+      },
+    });
+    const get = async (path: string) => await (await app.request(path)).json();
+    const { events } = await get("/sessions/events?limit=3&grep=b%20");
+    assertEquals(events.map(({ vm }: { vm: string }) => vm), ["b", "b", "b"]);
+    const { findings } = await get("/sessions/findings?severity=medium");
+    assertEquals(findings.map((each: { finding_id: string }) => each.finding_id), ["f7", "f8", "f9"]);
+    assertEquals(asked.length, 3);
+  }));
