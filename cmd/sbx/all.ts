@@ -42,6 +42,8 @@ import "./record/events.ts";
 import "./record/timeline.ts";
 import "./record/tree.ts";
 import "./record/net.ts";
+import "./record/files.ts";
+import "./record/models.ts";
 import "./record/why.ts";
 import "./record/costs.ts";
 import "./record/findings.ts";

@@ -57,6 +57,8 @@ export const TOPICS: readonly Topic[] = [
       "timeline",
       "tree",
       "net",
+      "files",
+      "models",
       "why",
       "costs",
       "findings",
@@ -121,6 +123,11 @@ export const ALIASES: ReadonlyMap<string, string> = new Map([
   ["remove", "delete"],
   ["log", "logs"],
   ["ssh", "shell"],
+  ["finding", "findings"],
+  ["alerts", "findings"],
+  ["event", "events"],
+  ["model", "models"],
+  ["file", "files"],
 ]);
 
 /** All words that name a command, for "did you mean". */

@@ -43,6 +43,8 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   timeline: "draw the events of a session and their decisions over time",
   tree: "show the programs of a session as a tree, with their actions",
   net: "list the HTTP requests of a session",
+  files: "list the uses of files of sessions, in the order of time",
+  models: "list the calls of models of sessions, in the order of time",
   why: "explain why an event was allowed or blocked, and the remedy",
   costs: "show tokens and cost of model calls, of one VM or of all",
   findings: "list findings of a session, acknowledge, close and except them",

@@ -10,6 +10,7 @@ export const main = fileURLToPath(import.meta.resolve("../../main.ts"));
 
 /** A home with a small upstream as its service; the CLI starts the gateway itself. */
 export class Place implements AsyncDisposable {
+  readonly queries: Record<string, string>[] = [];
   readonly bodies: Record<string, unknown>[] = [];
   readonly files = new Map<string, Uint8Array>();
   readonly home;
@@ -139,6 +140,19 @@ export class Place implements AsyncDisposable {
     app.post("/vms/demo/exec", run);
     const session = { id: "00000000-0000-4000-8000-000000000002", name: "agent", profile_id: "code" };
     const before = { ...session, id: "00000000-0000-4000-8000-000000000001" };
+    app.get("/sessions/events", (c) => {
+      this.queries.push(c.req.query());
+      const first = { ...event, vm: "web\x1b[2J" };
+      return c.json(
+        c.req.query("cursor")
+          ? { events: [{ ...event, vm: "db" }], unreadable: [] }
+          : { events: c.req.query("grep") ? [] : [first], unreadable: [], next_cursor: "n" },
+      );
+    });
+    app.get("/sessions/findings", (c) => {
+      this.queries.push(c.req.query());
+      return c.json({ findings: [], truncated: false, unreadable: ["lost"] });
+    });
     app.get("/sessions/list", (c) => c.json({ sessions: [session, before] }));
     app.post("/vms/demo/files/content", async (c) => {
       const [path, bytes] = [c.req.query("path")!, new Uint8Array(await c.req.arrayBuffer())];

@@ -67,6 +67,28 @@ Deno.test("cli: reports, tables and errors", options, async (t) => {
       /dev +\.sbx\.toml:3 +ask +project\.no-paste +http\.request\.host == "b\.example�\[2J"\n/,
     );
   });
+  await t.step("all sessions: in pages, in local time, with an exit code for scripts", async () => {
+    const all = await place.sbx(["events", "--all", "--since", "2026-11-22T10:30Z", "--fail-on-match"]);
+    assertEquals(all.code, 4);
+    assertMatch(all.stdout, /^TIME \(UTC[^]*\n[\d: .-]{23}  web�\[2J [^]*\n[\d: .-]{23}  db /);
+    assertEquals(place.queries.at(-1)?.since, String(Date.UTC(2026, 10, 22, 10, 30)));
+    const lines = await place.sbx(["net", "--profile", "dev", "--json"]);
+    assertEquals([lines.code, lines.stdout.trim().split("\n").map((line) => JSON.parse(line).vm)], [
+      0,
+      ["web\x1b[2J", "db"],
+    ]);
+    assertEquals(place.queries.at(-1)?.network, "true");
+    const findings = await place.sbx(["findings", "--vm", "web", "--severity", "high", "--fail-on-match"]);
+    assertEquals([findings.code, findings.stdout], [1, "no findings\n"]);
+    assertMatch(findings.stderr, /session lost cannot be read/);
+    assertEquals((await place.sbx(["models", "demo"])).code, 0);
+    assertEquals(place.queries.at(-1)?.vm, "demo");
+    for (const call of [["events"], ["events", "demo", "--all"], ["events", "--all", "--follow"]]) {
+      assertEquals((await place.sbx(call)).code, 2, call.join(" "));
+    }
+    assertMatch((await place.sbx(["events", "--all", "--since", "+9s"])).stderr, /invalid value/);
+    assertMatch((await place.sbx(["findings", "--sevrity", "high"])).stderr, /--severity/);
+  });
   await t.step("list, info, logs, events", async () => {
     assertMatch(
       (await place.sbx(["list"])).stdout,

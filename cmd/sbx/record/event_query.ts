@@ -147,7 +147,7 @@ export async function readFilter(
   command: Command,
   args: Arguments,
   client: Client,
-  session: string,
+  session?: string,
 ): Promise<EventFilter> {
   if (args.has("until") && args.has("follow")) {
     throw usageError(
@@ -156,7 +156,8 @@ export async function readFilter(
       "give one of them",
     );
   }
-  const origins = { now: Date.now(), start: () => startOf(client, session) };
+  const start = session === undefined ? undefined : () => startOf(client, session);
+  const origins = { now: Date.now(), start };
   const time = async (name: string) => {
     const text = args.text(name);
     return text === undefined ? undefined : await readMoment(name, text, origins);

@@ -1,6 +1,7 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
 import { connect } from "../connect.ts";
+import { ACROSS_NOTE, ACROSS_OPTIONS, isAcross, listAcross } from "./across.ts";
 import {
   decisionOf,
   eventPages,
@@ -17,14 +18,16 @@ import { table, UTC_NOTE } from "../output.ts";
 
 export const command: Command = {
   name: "events",
-  usage: "NAME [--family FAMILY] [--since TIME] [--host HOST] [--grep TEXT] [--denied] [--follow] [--json]",
+  usage: "NAME|--all|--profile ID|--vm NAME [--since TIME] [--until TIME] [--denied] [--follow] [--json]",
   summary: "list the events of a session, oldest first",
   notes: [
     "Works also after the VM was deleted.",
     UTC_NOTE,
+    ACROSS_NOTE,
   ],
   options: [
     FAMILY_OPTION,
+    ...ACROSS_OPTIONS,
     ...FILTER_OPTIONS,
     { name: "denied", about: "only blocked events" },
     {
@@ -38,7 +41,7 @@ export const command: Command = {
     },
     JSON_OPTION,
   ],
-  words: { min: 1, max: 1 },
+  words: { min: 0, max: 1 },
   completes: ["vms"],
   examples: [
     "sbx events demo",
@@ -46,8 +49,10 @@ export const command: Command = {
     "sbx events demo --denied --follow",
     "sbx events demo --host '*.npmjs.org' --since 10m",
     "sbx events demo --jsonl >demo.jsonl",
+    "sbx events --all --since 14:05 --until 15:00 --decision block",
   ],
   async run(args) {
+    if (isAcross(command, args)) return await listAcross(command, args);
     const [name] = args.words;
     const client = await connect();
     const filter = await readFilter(command, args, client, name);

@@ -8,11 +8,16 @@ import type {
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
+import { localTime, zoneOf } from "../../../lib/base/moment/mod.ts";
+import { FINDING_OUTCOMES } from "../../../lib/event/mod.ts";
 import { connect } from "../connect.ts";
-import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { ACROSS_OPTIONS, exitCode, fetchFindings, isAcross } from "./across.ts";
+import { formatJson, note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, usageError, UTC_NOTE } from "../output.ts";
 
 const REASON = { name: "reason", value: "TEXT", about: "the reason, for a later review" };
+/** The least severe first. */
+const SEVERITIES = ["info", "low", "medium", "high", "critical"];
 const VERDICTS = ["true-positive", "false-positive", "accepted"];
 const PROPERTIES = ["host", "program", "vm"];
 
@@ -62,29 +67,47 @@ const EXCEPT: Command = {
   run: except,
 };
 
+const LIST: Command = {
+  name: "findings list",
+  usage: "NAME [--all] [--json] | --all|--profile ID|--vm NAME [--severity WORD] [--since TIME]",
+  summary: "list the findings of detections and rules in a session",
+  notes: [
+    "Works also after the VM was deleted. The word list may be left out.",
+    "Without NAME: findings of all sessions in the order of time, also closed ones, in local time; --json prints one object per line.",
+    "Lookups of one name, and start and end of one program, are one row with a count.",
+    UTC_NOTE,
+  ],
+  options: [
+    { name: "all", about: "with closed and excepted findings; without NAME: of all sessions" },
+    ...ACROSS_OPTIONS.filter(({ name }) => name !== "all"),
+    { name: "since", value: "TIME", about: "from this time on: 2h ago, 14:05, yesterday 14:05" },
+    { name: "until", value: "TIME", about: "before this time" },
+    {
+      name: "severity",
+      value: "WORD",
+      about: `this severity and above: ${SEVERITIES.join(", ")}`,
+      choices: SEVERITIES,
+    },
+    {
+      name: "decision",
+      value: "WORD",
+      about: `outcome of the event: ${FINDING_OUTCOMES.join(", ")}`,
+      choices: FINDING_OUTCOMES,
+    },
+    JSON_OPTION,
+  ],
+  words: { min: 0, max: 1 },
+  completes: ["vms"],
+  examples: ["sbx findings demo", "sbx findings --all --severity high --since 2h --fail-on-match"],
+  run: list,
+};
+
 export const command: CommandGroup = {
   name: "findings",
   summary: "list findings of a session, acknowledge, close and except them",
   fallback: "list",
   subcommands: [
-    {
-      name: "findings list",
-      usage: "NAME [--all] [--json]",
-      summary: "list the findings of detections and rules in a session",
-      notes: [
-        "Works also after the VM was deleted. The word list may be left out.",
-        "Lookups of one name, and start and end of one program, are one row with a count.",
-        UTC_NOTE,
-      ],
-      options: [
-        { name: "all", about: "with closed and excepted findings" },
-        JSON_OPTION,
-      ],
-      words: { min: 1, max: 1 },
-      completes: ["vms"],
-      examples: ["sbx findings demo", "sbx findings demo --all"],
-      run: list,
-    },
+    LIST,
     {
       name: "findings ack",
       usage: "NAME FINDING… [--reason TEXT] [--json]",
@@ -119,6 +142,12 @@ export const command: CommandGroup = {
 };
 
 async function list(args: Arguments): Promise<number> {
+  if (args.words.length === 0) return await listOfAll(args);
+  const across = ["profile", "vm", "since", "until", "severity", "decision", "fail-on-match"];
+  const given = across.find((name) => args.has(name));
+  if (given !== undefined) {
+    throw usageError(LIST, `--${given} is about many sessions`, "leave NAME out, or give it as --vm NAME");
+  }
   const path = `/sessions/${segment(args.words[0])}/findings`;
   const { findings } = await (await connect()).json<FindingList>("GET", path);
   if (args.has("json")) {
@@ -135,6 +164,24 @@ async function list(args: Arguments): Promise<number> {
   }
   if (left > 0) note(`${count(left, "finding")} closed or excepted: --all shows them`);
   return 0;
+}
+
+async function listOfAll(args: Arguments): Promise<number> {
+  isAcross(LIST, args);
+  const { findings, unreadable } = await fetchFindings(await connect(), args);
+  if (args.has("json")) {
+    if (findings.length > 0) await print(findings.map((finding) => formatJson(finding)).join("\n"));
+  } else if (findings.length === 0) await print("no findings");
+  else {
+    const zone = zoneOf(findings[0].timestamp_unix_ms ?? 0);
+    const columns = ["SEVERITY", "DECISION", "STATE", "EVENT", "PACK", "RULE", "TITLE", "VM", "PROGRAM"];
+    const rows = findings.map((finding) => [
+      localTime(finding.timestamp_unix_ms ?? 0),
+      ...rowOf([finding]).slice(1).filter((_, at) => at !== 9),
+    ]);
+    await print(table([`TIME (${zone})`, ...columns, "SUBJECT"], rows));
+  }
+  return exitCode(args, findings.length, unreadable);
 }
 
 function isOpen({ states, exception }: ListedFinding): boolean {

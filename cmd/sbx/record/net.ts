@@ -2,6 +2,7 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
 import { containerName, type EventProcess } from "../../../lib/event/mod.ts";
 import { connect } from "../connect.ts";
+import { ACROSS_NOTE, ACROSS_OPTIONS, isAcross, listAcross } from "./across.ts";
 import {
   decisionOf,
   eventPages,
@@ -20,11 +21,12 @@ const WIDTHS = [12, 8, 6, 6, 10, 12, 0];
 
 export const command: Command = {
   name: "net",
-  usage: "NAME [--host HOST] [--path PATH] [--since TIME] [--follow] [--denied] [--json]",
+  usage: "NAME|--all|--profile ID|--vm NAME [--since TIME] [--follow] [--denied] [--json]",
   summary: "list the HTTP requests of a session",
   notes: [
     "Includes names without an address.",
     UTC_NOTE,
+    ACROSS_NOTE,
   ],
   options: [
     {
@@ -32,14 +34,20 @@ export const command: Command = {
       short: "f",
       about: "continue with new requests until the VM is deleted; with --json one request per line",
     },
+    ...ACROSS_OPTIONS,
     ...FILTER_OPTIONS,
     { name: "denied", about: "only what policy or a guard blocked" },
     JSON_OPTION,
   ],
-  words: { min: 1, max: 1 },
+  words: { min: 0, max: 1 },
   completes: ["vms"],
-  examples: ["sbx net demo --follow", "sbx net demo --denied"],
+  examples: [
+    "sbx net demo --follow",
+    "sbx net demo --denied",
+    "sbx net --all --since yesterday --host '*.example.com'",
+  ],
   async run(args) {
+    if (isAcross(command, args)) return await listAcross(command, args, { network: "true" });
     const json = args.has("json");
     const [denied, follow] = [args.has("denied"), args.has("follow")];
     const [name] = args.words;

@@ -71,7 +71,8 @@ Deno.test("across: events of all sessions in the order of time, however they are
     const chosen = chooseSessions(home, sessions, {});
     for (const limit of [1, 2, 3, 4, 100]) {
       const all: string[] = [];
-      for (let cursor: string | undefined;;) {
+      let cursor: string | undefined;
+      for (;;) {
         const page = await readAcross(chosen, {}, { cursor, limit });
         assert(page.events.length <= limit);
         all.push(...commands(page.events));

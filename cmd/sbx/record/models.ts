@@ -1,0 +1,3 @@
+import { familyCommand } from "./across.ts";
+
+export const command = familyCommand("models", "model", "the calls of models");
