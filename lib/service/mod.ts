@@ -46,6 +46,7 @@ export {
   type RecordedSession,
   type SessionChoice,
 } from "./record/across/mod.ts";
+export { makeReport } from "./record/report/mod.ts";
 export { takeLock } from "./service.ts";
 export { readLogs } from "./health/status.ts";
 export { ProfileMcp } from "./contract/mcp.ts";

@@ -1,14 +1,17 @@
 import type { Hono } from "hono";
+import { ignore } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
-import { sessionRoutes } from "../../../lib/client/api/mod.ts";
+import { reportRoutes, sessionRoutes } from "../../../lib/client/api/mod.ts";
 import {
   chooseSessions,
   findingsAcross,
   type FindingTriage,
+  makeReport,
   readAcross,
   type SessionChoice,
   type Sessions,
 } from "../../../lib/service/mod.ts";
+import { checkSeal, readMachineKey } from "../../../lib/release/signing/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Most sessions of a home that questions are about (docs/design/contracts/14-limits.md §14). */
@@ -41,4 +44,18 @@ export function routeAcross(
         (ledger, limit) => triage.list(ledger, limit),
       ),
   );
+  // One after another: each reads every record.
+  let last: Promise<unknown> = Promise.resolve();
+  handle(app, reportRoutes.make, async ({ query: { profile, vm, ...terms } }) => {
+    const sessionsOf = await chosen({ profile, vm });
+    const key = await readMachineKey(home);
+    const made = last.catch(ignore("its own caller has the failure")).then(() =>
+      makeReport(sessionsOf, terms, {
+        findings: (ledger, limit) => triage.list(ledger, limit),
+        checkSeal: (seal) => checkSeal(seal, key ? [key] : [], false),
+      })
+    );
+    last = made;
+    return await made;
+  });
 }

@@ -10,6 +10,7 @@ import { mcpRoutes } from "./mcp.ts";
 import { policyRoutes } from "./policy.ts";
 import { portRoutes } from "./port.ts";
 import { profileRoutes } from "./profile.ts";
+import { reportRoutes } from "./report.ts";
 import { securityRoutes } from "./security.ts";
 import { sessionRoutes } from "./session.ts";
 import { settingsRoutes } from "./settings.ts";
@@ -38,6 +39,7 @@ export const ROUTE_GROUPS = {
   state: stateRoutes,
   security: securityRoutes,
   session: sessionRoutes,
+  report: reportRoutes,
   policy: policyRoutes,
   settings: settingsRoutes,
   profile: profileRoutes,

@@ -10,6 +10,7 @@ export * from "./mcp.ts";
 export * from "./policy.ts";
 export * from "./port.ts";
 export * from "./profile.ts";
+export * from "./report.ts";
 export * from "./security.ts";
 export * from "./session.ts";
 export * from "./settings.ts";

@@ -77,6 +77,7 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "GET", path: "/sessions/events" },
   { method: "GET", path: "/sessions/findings" },
   { method: "GET", path: "/sessions/{id}/events" },
+  { method: "GET", path: "/sessions/report" },
   { method: "GET", path: "/profiles/{id}/enforcement/rules/list" },
   { method: "GET", path: "/profiles/{id}/enforcement/rules/{rule_id}" },
   { method: "PUT", path: "/profiles/{id}/enforcement/rules/{rule_id}" },

@@ -16,6 +16,7 @@ export {
   readWhy,
   toLedgerEvent,
 } from "./events.ts";
+export { readApprovals, readSentLater } from "./answers.ts";
 export {
   collect,
   collectHead,

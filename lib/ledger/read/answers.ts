@@ -1,0 +1,27 @@
+/** Reads the answers of a session to its asks, and what its streams sent. */
+import { parseJson, selectText, withLedger } from "./open.ts";
+
+/** The asks of a session that were answered or expired, oldest first. */
+export function readApprovals<T>(path: string, limit: number): Promise<T[]> {
+  return withLedger(path, async (client) => {
+    const rows = await selectText(client, ["record"], "FROM approvals ORDER BY rowid LIMIT ?", [limit]);
+    return rows.flatMap(({ record }) => parseJson<T>(record) ?? []);
+  });
+}
+
+/** Events whose later bytes are read: a guest makes as many as it likes. */
+const STREAMS_MAX = 100_000;
+
+/** `bytes` that went out after the decision on an event, by event; known where a budget counts them. */
+export function readSentLater(path: string): Promise<Map<string, number>> {
+  return withLedger(path, async (client) => {
+    const rows = await selectText(
+      client,
+      ["event_id", "bytes"],
+      `FROM (SELECT record->>'$.event_id' AS event_id, record->>'$.bytes_out' AS bytes, max(rowid) AS latest
+         FROM statements WHERE kind = 'spending' AND record->>'$.bytes_out' IS NOT NULL GROUP BY 1 LIMIT ?)`,
+      [STREAMS_MAX],
+    );
+    return new Map(rows.map(({ event_id, bytes }) => [event_id ?? "", Number(bytes)]));
+  });
+}

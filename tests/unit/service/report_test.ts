@@ -1,0 +1,113 @@
+/** The report: what left is what was sent, and each record is checked. */
+import { assertEquals } from "@std/assert";
+import { dirname } from "node:path";
+import { Report } from "../../../lib/client/api/mod.ts";
+import { home as homeOf } from "../../../lib/base/home/mod.ts";
+import type { Event } from "../../../lib/event/mod.ts";
+import { Ledger, type LedgerOutcome } from "../../../lib/ledger/mod.ts";
+import { makeReport, type RecordedSession } from "../../../lib/service/mod.ts";
+import { sessionPaths } from "../../../lib/session/files/mod.ts";
+import { execEvent, requestEvent, runSql } from "../../helper/ledger.ts";
+
+const ID = "00000000-0000-4000-8000-000000000001";
+const START = Date.UTC(2026, 10, 22);
+
+type Row = [event: Event, decision?: string, outcome?: Partial<LedgerOutcome>];
+
+async function withReport(
+  rows: Row[],
+  run: (make: (terms?: { since?: number }) => Promise<Report>, ledger: string) => Promise<void>,
+) {
+  const dir = await Deno.makeTempDir();
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  const { ledger: path } = sessionPaths(home, ID);
+  try {
+    await Deno.mkdir(dirname(path), { recursive: true });
+    {
+      await using ledger = await Ledger.open(path, { sessionId: ID });
+      for (const [at, [event, decision, outcome]] of rows.entries()) {
+        Object.assign(event.common, { session_id: ID, timestamp_unix_ms: START + at * 1000 });
+        ledger.append({
+          event,
+          ...(decision && { decision: { decision, rule: { id: "rule-1" } } }),
+          rows: [{
+            table: "statements",
+            record: {
+              statement_id: event.common.event_id,
+              kind: "spending",
+              event_id: event.common.event_id,
+              bytes_out: at === 1 ? 1000 : 0,
+            } as { statement_id: string; kind: string },
+          }],
+        });
+        if (outcome) ledger.end({ ...outcome, event_id: event.common.event_id });
+      }
+    }
+    const session: RecordedSession = {
+      id: ID,
+      name: "web",
+      profile_id: "dev",
+      profile_revision: "1",
+      created_at: new Date(START).toISOString(),
+      ledger: path,
+    };
+    await run(async (terms = {}) => {
+      const report = await makeReport([session], terms, { findings: () => Promise.resolve([]) });
+      return Report.parse(report);
+    }, path);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+const http = (host: string, bytes: number) => requestEvent("http.request", { host, bytes });
+const response = { status: 200, bytes: 7, headers: {}, body: { state: "missing", truncated: false } };
+
+Deno.test("report: refused, waiting, cached and failed requests are not sent", () =>
+  withReport([
+    [http("sent.example", 100), "allow", { response }],
+    [http("sent.example", 10), "allow", { response }],
+    [http("refused.example", 5000), "block"],
+    [http("waits.example", 5000), "ask"],
+    [http("cached.example", 50), "allow", { response: { ...response, cache_digest: "d" } }],
+    [http("failed.example", 60), "allow", { error: "connection reset" }],
+    [http("denied.example", 70), "ask", { decision: { decision: "block", rule: { id: "rule-1" } } }],
+    [execEvent("ls")],
+  ], async (make) => {
+    const { left, programs, refused, events, sessions, hours } = await make();
+    const facts = left.map((row) => [row.host, row.sent_bytes, row.failed_bytes, row.refused, row.cached]);
+    assertEquals(facts.toSorted(([a], [b]) => String(a).localeCompare(String(b))), [
+      ["cached.example", 0, 0, 0, 1],
+      ["denied.example", 0, 0, 1, 0],
+      ["failed.example", 0, 60, 0, 0],
+      ["refused.example", 0, 0, 1, 0],
+      // With what its stream sent after the decision.
+      ["sent.example", 1110, 0, 0, 0],
+      ["waits.example", 0, 0, 1, 0],
+    ]);
+    assertEquals(programs, [{ vm: "web", executable: "/bin/ls", runs: 1, refused: 0 }]);
+    assertEquals(refused, [{ vm: "web", rule_id: "rule-1", event_type: "http.request", events: 2 }]);
+    assertEquals([events, hours], [8, [{ at_unix_ms: START, events: 8, refused: 2 }]]);
+    assertEquals(sessions[0].record, { state: "valid", sealed: true });
+    assertEquals((await make({ since: START + 7000 })).events, 1);
+  }));
+
+Deno.test("report: a record that was changed is named as invalid", () =>
+  withReport([[http("a.example", 1), "allow", { response }]], async (make, path) => {
+    await runSql(path, "UPDATE entries SET event = replace(event, 'a.example', 'b.example')");
+    const [{ record }] = (await make()).sessions;
+    assertEquals([record.state, typeof record.reason], ["invalid", "string"]);
+  }));
+
+Deno.test("report: a guest that makes up hosts makes no report without end, and its sums stay right", () =>
+  withReport(
+    Array.from({ length: 1010 }, (_, at): Row => [http(`h${at}.example`, 1), "allow", { response }]),
+    async (make) => {
+      const { left, cut } = await make();
+      assertEquals([left.length, cut], [1001, ["left"]]);
+      assertEquals([left.at(-1)!.host, left.reduce((sum, row) => sum + row.sent_bytes, 0)], [
+        "(others)",
+        1010 + 1000,
+      ]);
+    },
+  ));
