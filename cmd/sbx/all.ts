@@ -45,6 +45,7 @@ import "./record/net.ts";
 import "./record/files.ts";
 import "./record/models.ts";
 import "./record/why.ts";
+import "./record/report.ts";
 import "./record/costs.ts";
 import "./record/findings.ts";
 import "./record/logs.ts";

@@ -60,6 +60,7 @@ export const TOPICS: readonly Topic[] = [
       "files",
       "models",
       "why",
+      "report",
       "costs",
       "findings",
       "logs",

@@ -149,6 +149,16 @@ export class Place implements AsyncDisposable {
           : { events: c.req.query("grep") ? [] : [first], unreadable: [], next_cursor: "n" },
       );
     });
+    app.get("/sessions/report", (c) => {
+      this.queries.push(c.req.query());
+      return c.json({
+        schema: "sbx.report.v1",
+        generated_unix_ms: 0,
+        events: 0,
+        ...{ sessions: [], programs: [], asks: [], left: [], models: [], secrets: [], findings: [] },
+        ...{ refused: [], hours: [], cut: [] },
+      });
+    });
     app.get("/sessions/findings", (c) => {
       this.queries.push(c.req.query());
       return c.json({ findings: [], truncated: false, unreadable: ["lost"] });

@@ -89,6 +89,22 @@ Deno.test("cli: reports, tables and errors", options, async (t) => {
     assertMatch((await place.sbx(["events", "--all", "--since", "+9s"])).stderr, /invalid value/);
     assertMatch((await place.sbx(["findings", "--sevrity", "high"])).stderr, /--severity/);
   });
+  await t.step(
+    "report: a file that others cannot read, and that replaces a link and not its target",
+    async () => {
+      const target = join(place.dir, "target");
+      await Deno.writeTextFile(target, "kept", { mode: 0o666 });
+      const file = join(place.dir, "report.html");
+      await Deno.symlink(target, file);
+      const { code, stdout } = await place.sbx(["report", "--since", "2026-11-22T10:30Z", "-o", file]);
+      assertEquals([code, stdout, await Deno.readTextFile(target)], [0, "", "kept"]);
+      const { mode, isFile } = await Deno.lstat(file);
+      assertEquals([isFile, mode! & 0o777], [true, 0o600]);
+      assertMatch(await Deno.readTextFile(file), /^<!doctype html>/);
+      assertMatch((await place.sbx(["report"])).stdout, /^Report from the first record to [^]*WHAT LEFT\n/);
+      assertEquals(JSON.parse((await place.sbx(["report", "--json"])).stdout).schema, "sbx.report.v1");
+    },
+  );
   await t.step("list, info, logs, events", async () => {
     assertMatch(
       (await place.sbx(["list"])).stdout,

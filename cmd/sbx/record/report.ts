@@ -1,0 +1,70 @@
+import type { Report } from "../../../lib/client/api/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { asSbxError } from "../../../lib/base/error/mod.ts";
+import { writeAtomic } from "../../../lib/base/home/mod.ts";
+import { readMoment } from "../../../lib/base/moment/mod.ts";
+import { formatJson, note, print } from "../../../lib/base/print/mod.ts";
+import { connect } from "../connect.ts";
+import { usageError } from "../output.ts";
+import { CHOICE_OPTIONS, choiceOf } from "./across.ts";
+
+const FORMATS = ["text", "markdown", "json", "html"];
+const BY_END: Record<string, string> = { md: "markdown", json: "json", html: "html", htm: "html" };
+
+export const command: Command = {
+  name: "report",
+  usage: "[--since TIME] [--until TIME] [--profile ID|--vm NAME] [--format FORMAT] [--output FILE]",
+  summary: "report what ran, what was asked, and what left",
+  notes: [
+    "Over all sessions, also of deleted VMs. Only what was really sent counts as sent. Checks each record.",
+    "Times are local, or UTC with Z at the end. The file can be read by its owner only.",
+    "The exit code is 1 if a record is not valid.",
+  ],
+  options: [
+    ...CHOICE_OPTIONS,
+    { name: "since", value: "TIME", about: "from this time on: 2h ago, 14:05, yesterday, 2026-11-22" },
+    { name: "until", value: "TIME", about: "before this time" },
+    {
+      name: "format",
+      value: "FORMAT",
+      about: `${FORMATS.join(", ")}; default: by the end of FILE, else text`,
+      choices: FORMATS,
+    },
+    { name: "output", short: "o", value: "FILE", about: "write it there", completes: "files" },
+    JSON_OPTION,
+  ],
+  examples: ["sbx report --since yesterday", "sbx report --since 2026-11-01 --profile dev -o november.html"],
+  async run(args) {
+    const output = args.text("output");
+    const end = output?.slice(output.lastIndexOf(".") + 1).toLowerCase() ?? "";
+    const format = args.has("json") ? "json" : args.text("format") ?? BY_END[end] ?? "text";
+    if (output === undefined && format === "html" && Deno.stdout.isTerminal()) {
+      throw usageError(command, "a page is for a browser", "sbx report --output report.html");
+    }
+    const now = Date.now();
+    const moment = async (name: string) => {
+      const text = args.text(name);
+      return text === undefined ? undefined : await readMoment(name, text, { now });
+    };
+    const query = { ...choiceOf(args), since: await moment("since"), until: await moment("until") };
+    const report = await (await connect()).json<Report>("GET", "/sessions/report", { query });
+    const text = await formatReport(report, format);
+    if (output === undefined) await print(text.trimEnd());
+    else {
+      try {
+        await writeAtomic(output, text.endsWith("\n") ? text : `${text}\n`);
+      } catch (error) {
+        throw asSbxError(error, `writing ${output}`);
+      }
+      note(`wrote ${output}`);
+    }
+    return report.sessions.every(({ record: { state } }) => state === "valid" || state === "none") ? 0 : 1;
+  },
+};
+
+async function formatReport(report: Report, format: string): Promise<string> {
+  if (format === "json") return formatJson(report, 2);
+  if (format === "html") return await (await import("./report_html.ts")).reportHtml(report);
+  const { reportMarkdown, reportText } = await import("./report_text.ts");
+  return format === "markdown" ? reportMarkdown(report) : reportText(report);
+}
