@@ -25,9 +25,9 @@ h1{font-size:1.4rem;margin:0 0 .5rem}h2{font-size:1.1rem;margin:2rem 0 .5rem}p{m
 .scroll{overflow-x:auto;border:1px solid var(--line);border-radius:6px}
 .scroll:focus-visible{outline:2px solid var(--bar)}
 table{border-collapse:collapse;width:100%;font-size:13px}
-th,td{padding:.35rem .6rem;text-align:left;vertical-align:top;border-top:1px solid var(--line);max-width:28rem;overflow-wrap:break-word}
-th{border-top:0;white-space:nowrap;font-size:11px;color:var(--dim)}td.number{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
-svg{display:block;width:100%;height:auto;max-width:900px}
+td,th{padding:.35rem .6rem;text-align:left;vertical-align:top;border-top:1px solid var(--line);max-width:28rem;overflow-wrap:break-word}
+th{border-top:0;white-space:nowrap;font-size:11px;color:var(--dim)}td.number,th.number{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+svg{display:block;width:100%;height:auto;max-width:600px}
 svg text{fill:var(--text);font:12px system-ui,sans-serif}svg .dim{fill:var(--dim)}svg .bar{fill:var(--bar)}svg .bad{fill:var(--bad)}
 @media(max-width:600px){body{padding:.8rem}}
 @media print{.scroll{overflow:visible}}
@@ -64,9 +64,10 @@ ${parts.join("\n")}
 const NUMBER = /^\$?\d+(\.\d+)?$/;
 
 function tableOf(title: string, head: string[], rows: string[][]): string {
-  const cell = (text: string) => `<td${NUMBER.test(text) ? ' class="number"' : ""}>${html(text)}</td>`;
+  const kind = (text: string) => NUMBER.test(text) ? ' class="number"' : "";
+  const cell = (text: string) => `<td${kind(text)}>${html(text)}</td>`;
   return `<div class="scroll" tabindex="0" role="region" aria-label="${html(title)}"><table><thead><tr>${
-    head.map((name) => `<th scope="col">${html(name)}</th>`).join("")
+    head.map((name, at) => `<th scope="col"${kind(rows[0][at])}>${html(name)}</th>`).join("")
   }</tr></thead><tbody>${
     rows.map((row) => `<tr>${row.map(cell).join("")}</tr>`).join("\n")
   }</tbody></table></div>`;
@@ -78,25 +79,25 @@ function hoursPicture({ hours }: Report): string {
   if (shown.length === 0) return "";
   const [first, last] = [shown[0].at_unix_ms, shown.at(-1)!.at_unix_ms];
   const slots = Math.min(HOURS_SHOWN, (last - first) / 3_600_000 + 1);
-  const width = 900 / slots;
+  const width = 450 / slots;
   const most = Math.max(...shown.map(({ events }) => events));
   const bars = shown.map(({ at_unix_ms: at, events, refused }) => {
-    const x = slots === 1 ? 0 : (at - first) / Math.max(1, last - first) * (900 - width);
+    const x = slots === 1 ? 0 : (at - first) / Math.max(1, last - first) * (450 - width);
     const [all, bad] = [events / most * 90, refused / most * 90];
     const rect = (kind: string, y: number, height: number) =>
       `<rect class="${kind}" x="${x.toFixed(1)}" y="${y.toFixed(1)}" width="${
-        Math.max(1, Math.min(40, width - 1)).toFixed(1)
+        Math.max(1, Math.min(24, width - 1)).toFixed(1)
       }" height="${height.toFixed(1)}"/>`;
     return rect("bar", 100 - all, all) + (refused > 0 ? rect("bad", 100 - bad, bad) : "");
   });
   const label = (ms: number) => html(localTime(ms).slice(0, 16));
-  return `<h2>Events by hour</h2><svg viewBox="0 0 900 120" role="img" aria-label="Events by hour, at most ${most}; refused ones in red">${
+  return `<h2>Events by hour</h2><svg viewBox="0 0 450 120" role="img" aria-label="Events by hour, at most ${most}; refused ones in red">${
     bars.join("")
   }<text class="dim" x="0" y="116">${
     label(first)
-  }</text><text class="dim" x="900" y="116" text-anchor="end">${
+  }</text><text class="dim" x="450" y="116" text-anchor="end">${
     label(last)
-  }</text><text class="dim" x="900" y="10" text-anchor="end">most in an hour: ${most}</text></svg>`;
+  }</text><text class="dim" x="450" y="10" text-anchor="end">most in an hour: ${most}</text></svg>`;
 }
 
 /** Bytes that left, by host. */
@@ -110,14 +111,14 @@ function hostsPicture({ left }: Report): string {
   if (top.length === 0) return "";
   const rows = top.map(([host, bytes], at) => {
     const y = at * 36;
-    const name = host.length > 80 ? `${host.slice(0, 79)}…` : host;
-    return `<text x="0" y="${y + 12}">${html(name)}</text><text class="dim" x="900" y="${
+    const name = host.length > 50 ? `${host.slice(0, 49)}…` : host;
+    return `<text x="0" y="${y + 12}">${html(name)}</text><text class="dim" x="450" y="${
       y + 12
     }" text-anchor="end">${html(formatBytes(bytes))}</text><rect class="bar" x="0" y="${y + 17}" width="${
-      Math.max(1, bytes / top[0][1] * 900).toFixed(1)
+      Math.max(1, bytes / top[0][1] * 450).toFixed(1)
     }" height="10"/>`;
   });
-  return `<h2>Bytes that left, by host</h2><svg viewBox="0 0 900 ${
+  return `<h2>Bytes that left, by host</h2><svg viewBox="0 0 450 ${
     top.length * 36
   }" role="img" aria-label="Bytes that left, by host">${rows.join("")}</svg>`;
 }
