@@ -88,6 +88,9 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
   }
   const enforcement = await session.enforcement;
   switch (call.t) {
+    case "Lift":
+      enforcement.responder.lift(call.by);
+      return { t: "Info", info: session.info };
     case "Asks":
       return { t: "Asks", asks: enforcement.gate.asks.pending() };
     case "Resolve": {

@@ -23,6 +23,7 @@ import "./vm/start.ts";
 import "./vm/stop.ts";
 import "./vm/pause.ts";
 import "./vm/resume.ts";
+import "./vm/lift.ts";
 import "./vm/suspend.ts";
 import "./vm/fork.ts";
 import "./vm/save.ts";

@@ -35,6 +35,7 @@ export const TOPICS: readonly Topic[] = [
       "stop",
       "pause",
       "resume",
+      "lift",
       "suspend",
       "fork",
       "save",

@@ -24,6 +24,7 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   stop: "stop VMs; without names, the gateway and the service",
   pause: "pause VMs; they keep their memory",
   resume: "resume paused and suspended VMs",
+  lift: "let VMs go on that a finding holds back",
   suspend: "write VMs and their programs to disk, until sbx resume",
   fork: "make new VMs from one moment of a VM",
   save: "keep a VM that would be removed when it stops",

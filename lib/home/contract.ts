@@ -203,6 +203,7 @@ export async function profileLayer(
     ...definitionsIn(profile.credentials.custom, profile.credentials.hosts, profile.credentials.labels),
     ...(profile.credentials.accounts === "stored" && { accounts: "stored" }),
     ...(profile.budget && { budget: profile.budget }),
+    ...(profile.detection.response && { response: profile.detection.response }),
     ...(profile.activity && { paths: profile.activity.paths }),
     ...(profile.services && { services: profile.services }),
   };
@@ -261,6 +262,7 @@ export async function corpLayer(
     export_routes: exportRoutes(packs),
     mcp: file.mcp,
     ...(file.budget && { budget: file.budget }),
+    ...(file.detection?.response && { response: file.detection.response }),
     ...(isSwitchedOff(file.settings[LOGIN_SETTING]) && { logins: false }),
     ...(isSwitchedOff(file.settings[CACHE_SETTING]) && { cache: false as const }),
     ...(file.corp.limits?.providers && { providers: file.corp.limits.providers }),

@@ -38,6 +38,8 @@ export interface Passage extends Verdict {
    * @throws {SbxError} `policy.blocked`: a budget of bytes is used up
    */
   countSent(bytes: number): void;
+  /** @throws {SbxError} `policy.blocked`: a finding holds the network back, so the rest is not sent */
+  requireOpen(): void;
   /**
    * Evaluates the event again, with the response object of its family, before the guest gets that response.
    *

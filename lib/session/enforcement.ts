@@ -3,6 +3,8 @@
  * (docs/design/contracts/04-profiles.md §4, "Budgets").
  */
 import { join } from "node:path";
+import { SbxError } from "../base/error/mod.ts";
+import type { ResponseTerms } from "../detection/response/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { userName } from "../base/user/mod.ts";
 import { useHostNetwork } from "../base/proxy/mod.ts";
@@ -39,6 +41,7 @@ import {
   type RecordParts,
 } from "./session_gate.ts";
 import { Turns, TurnStates } from "./agent_turns.ts";
+import { type HeldSession, Responder } from "./response.ts";
 import { Statements } from "./statement.ts";
 
 /** `ms` between records of a session's minutes, the most that killing its process can lose. */
@@ -52,6 +55,8 @@ export interface EnforcementOptions extends Pick<RecordingOptions, "onUnrecorded
   report: Pick<SessionReport, "tell" | "set" | "change">;
   /** the machine has lived as long as corp allows */
   onLifetime(): void;
+  /** stops the machine after a finding; absent: no machine runs */
+  machine?: HeldSession["machine"];
 }
 
 /** Enforces the contract of one session: its gate, and the network and MCP that go through the gate. Loaded while the machine boots. */
@@ -63,6 +68,8 @@ export class Enforcement {
   readonly #broker: CredentialBroker;
   readonly recording: Recording;
   readonly statements: Statements;
+  /** answers findings */
+  readonly responder: Responder;
   readonly turns = new TurnStates();
   #contract: Contract;
   readonly #access: AccessRequests;
@@ -75,8 +82,13 @@ export class Enforcement {
   /** puts the minutes of the session on record; from the first limit of minutes on */
   #minuteTimer?: number;
 
-  private constructor(options: EnforcementOptions, { contract, broker, recording, gate }: RecordParts) {
+  private constructor(
+    options: EnforcementOptions,
+    { contract, broker, recording, gate }: RecordParts,
+    responder: Responder,
+  ) {
     this.#options = options;
+    this.responder = responder;
     this.#contract = contract;
     this.#broker = broker;
     this.recording = recording;
@@ -116,6 +128,7 @@ export class Enforcement {
     const { home, paths, record, report, onUnrecorded, onRecorded } = options;
     const contract = await readContract(paths);
     useHostNetwork(contract.network);
+    const responder = new Responder(paths.response, record.name, responsesOf(contract));
     const turns = new Turns(({ common }) => enforcement.#keepTurn(common.timestamp_unix_ms));
     const parts = await openGate({
       home,
@@ -127,11 +140,13 @@ export class Enforcement {
       tell: (notice) => report.tell(notice),
       before: (event) => turns.before(event),
       ended: (event, response) => turns.ended(event, response),
+      hold: responder,
     });
     let enforcement: Enforcement;
     try {
-      enforcement = new Enforcement(options, parts);
+      enforcement = new Enforcement(options, parts, responder);
       enforcement.statements.contract(contract, [contract.corp.rules, contract.profile.rules]);
+      responder.attach(enforcement.#heldSession());
       await enforcement.#applyBudget(contract);
       if (hasServers(contract)) enforcement.mcp().catch((error) => log.warn(error));
       return enforcement;
@@ -199,9 +214,34 @@ export class Enforcement {
     return this.#options.record.credentials;
   }
 
+  #heldSession(): HeldSession {
+    const { report, machine } = this.#options;
+    return {
+      gate: this.gate,
+      snapshot: () => this.#keepEvidence(),
+      cut: () => void this.network.cut(),
+      ...(machine && { machine }),
+      show: (response) => report.set({ response }),
+    };
+  }
+
+  /** Keeps the workspace as it is when a finding is answered. @returns the id of a snapshot */
+  async #keepEvidence(): Promise<string> {
+    const limits = this.#contract.snapshots;
+    if (!limits) throw new SbxError("snapshot.not_granted", "snapshots come with the next start of this VM");
+    const { eventOf, SnapshotStore } = await import("../machine/snapshot/mod.ts");
+    const { snapshots, workspace } = this.#options.paths;
+    const store = new SnapshotStore(snapshots, workspace);
+    const made = await store.create({ kind: "manual", label: "after a finding", limits });
+    if (!made) return "unchanged since the last one";
+    this.observeFile(eventOf(made, { client: "sbx-process", user: userName() }));
+    return made.id;
+  }
+
   /** Activates a contract's rules and detections, with the access that people have allowed meanwhile. */
   #apply(contract: Contract): void {
     const { corp, profile, project } = contract;
+    this.responder.terms = responsesOf(contract);
     const rules = [...profile.rules, ...this.#access.rules];
     this.gate.use(compileLayers({ corp, profile: { rules }, project }), detectionsOf(contract), {
       exportRoutes: exportRoutesOf(contract),
@@ -356,6 +396,14 @@ export class Enforcement {
       send: async (request) => (await this.network.open()).send(request),
     });
   }
+}
+
+/** Answers to findings that a contract demands. */
+function responsesOf({ corp, profile }: Contract): ResponseTerms {
+  return {
+    ...(corp.response && { corp: corp.response }),
+    ...(profile.response && { profile: profile.response }),
+  };
 }
 
 function hasServers({ profile, corp }: Contract): boolean {

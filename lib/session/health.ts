@@ -74,6 +74,11 @@ export class SessionHealth {
     this.takeReserve();
   }
 
+  /** A machine that paused itself does not go on by itself any more: a finding holds it back. */
+  keepPaused(): void {
+    this.#pausedItself = false;
+  }
+
   /** Keeps room for the record, as soon as the disk has plenty. */
   takeReserve(): void {
     this.#machine.reserve.take().catch((error) => log.warn(error));

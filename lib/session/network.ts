@@ -160,6 +160,11 @@ export class Network {
     this.#proxy.renew();
   }
 
+  /** Ends every open connection of the guest. */
+  cut(): void {
+    for (const stream of this.#streams.values()) stream.close();
+  }
+
   close(): void {
     this.#refusals.close();
     this.#proxy.close();

@@ -57,6 +57,11 @@ export class NetworkAccess {
     await this.#network?.then((network) => network.renew(), ignore("there is no connection yet"));
   }
 
+  /** As {@linkcode Network.cut}, of a network that is open. */
+  async cut(): Promise<void> {
+    await this.#network?.then((network) => network.cut(), ignore("there is no connection yet"));
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     await this.#network?.then((network) => network.close(), () => {});

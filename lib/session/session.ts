@@ -107,6 +107,7 @@ export class Session {
         onUnrecorded: (error, pause) => this.#health.ledgerFailed(error, pause),
         onRecorded: () => this.#health.ledgerRecovered(),
         onLifetime: () => this.stop(false).catch((error) => log.error(error)),
+        machine: { pause: () => this.#pauseHeld(), suspend: () => this.#suspendHeld() },
       })
     );
     this.enforcement.catch(ignore("callers that await it have the failure"));
@@ -177,6 +178,7 @@ export class Session {
       .then(({ state, last_error }) => this.#finish(state, last_error));
     this.#health.takeReserve();
     await this.#health.pauseIfNeeded();
+    await enforcement.responder.started();
   }
 
   /** Wakes programs of the guest that watch its shared folder, as long as it runs. */
@@ -309,6 +311,7 @@ export class Session {
    */
   async resume(): Promise<void> {
     this.#require("Paused", "resume");
+    (await this.enforcement).responder.requireMoving();
     if (await this.#health.useReserve()) return;
     this.#health.requireHealthy();
     await this.#resumeMachine();
@@ -332,6 +335,19 @@ export class Session {
       this.#report.note({ suspended_by: idleMs === undefined ? "person" : "idle" });
       await this.#finish("Suspended");
     });
+  }
+
+  /** Stands still after a finding, also where it was paused already. */
+  async #pauseHeld(): Promise<void> {
+    if (this.info.state === "Paused") this.#health.keepPaused();
+    else if (!this.#report.hasEnded) await this.pause();
+  }
+
+  async #suspendHeld(): Promise<void> {
+    const lack = this.#hypervisor.lackOf("save_state");
+    if (lack) throw new SbxError("vm.not_supported", `this host cannot suspend VMs: it ${lack}`);
+    if (this.record.live) throw new SbxError("vm.not_supported", "it has a folder of this host");
+    await this.suspend();
   }
 
   /** Time for which it has been unused, in `ms`. */

@@ -19,7 +19,7 @@ export interface RecordParts {
 }
 
 export type GateTerms =
-  & Pick<GateOptions, "tell" | "before" | "ended">
+  & Pick<GateOptions, "tell" | "before" | "ended" | "hold">
   & Pick<RecordingOptions, "home" | "path" | "onUnrecorded" | "onRecorded">
   & { contract: Contract; record: VmRecord };
 

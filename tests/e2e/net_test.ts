@@ -153,7 +153,18 @@ Deno.test("the network of a VM", async (t) => {
         await sh(`curl -sS https://api.openai.com/ -H "authorization: Bearer ${decoy.ref}"`);
         const alarms = JSON.parse(await sbx.ok("findings", "dev", "--json")).findings;
         const kinds = new Set(alarms.map(({ rule_id, severity }: Finding) => `${rule_id} ${severity}`));
-        assertEquals([...kinds].toSorted(), ["credential-decoy critical", "credential-host high"]);
+        assertEquals([...kinds].toSorted(), [
+          "credential-decoy critical",
+          "credential-host high",
+          "response critical",
+        ]);
+        assertStringIncludes((await sh("curl -sS https://site.example/after")).stdout, "guard-response");
+        assert(!world.received.some(({ url }) => url.endsWith("/after")));
+        assertEquals((await sh("echo on")).stdout, "on\n", "its programs go on");
+        assertStringIncludes(await sbx.ok("info", "dev"), "sbx lift dev lifts it");
+        assertStringIncludes((await sbx.cli("fork", "dev", "copy")).stderr, "sbx lift dev");
+        await sbx.ok("lift", "dev");
+        assertStringIncludes((await sh("curl -sS https://site.example/lifted")).stdout, `"path":"/lifted"`);
         const slow = sh(`curl -sS https://api.anthropic.com/slow ${header}`);
         await eventually("it is under way", () => world.received.some(({ url }) => url.endsWith("/slow")));
         await sbx.ok("credentials", "revoke", ref);

@@ -4,6 +4,7 @@ import { openCa } from "../../lib/network/ca/mod.ts";
 import { CredentialBroker, CredentialStore, type Provider } from "../../lib/credential/mod.ts";
 import { type CredentialPort, type NetOptions, NetProxy, type NetTimeouts } from "../../lib/network/mod.ts";
 import { runChild } from "./child.ts";
+import type { GateOptions } from "../../lib/session/gate/mod.ts";
 import { TestGate } from "./gate.ts";
 import { RawClient } from "./net_client.ts";
 import { eventually } from "./sbx.ts";
@@ -27,6 +28,8 @@ export interface TestNetOptions {
   connect?: NetOptions["connect"];
   lookup?: NetOptions["names"]["lookup"];
   nameOf?: NetOptions["names"]["nameOf"];
+  /** what findings hold back */
+  hold?: GateOptions["hold"];
 }
 
 /** One guest with its proxy. */
@@ -52,7 +55,7 @@ export class TestNet implements AsyncDisposable {
     const ca = await openCa({ dir });
     // Upstreams have a CA of their own.
     const roots = await openCa({ dir: options.upstreamDir ?? join(dir, "upstream") });
-    const gate = new TestGate(options.rules);
+    const gate = new TestGate(options.rules, options.hold && { hold: options.hold });
     const ownBroker = options.broker ? undefined : await testBroker(dir);
     const proxy = new NetProxy({
       gate,

@@ -11,7 +11,7 @@ import {
   workOf,
 } from "../../../lib/service/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
-import { clientOf, handle } from "../handle.ts";
+import { clientOf, handle, madeBy } from "../handle.ts";
 
 /** Routes of the life of VMs. */
 export function routeVms(
@@ -54,6 +54,12 @@ export function routeVms(
   handle(app, vmRoutes.stop, async ({ params }) => {
     const vm = supervisor.find(params.id);
     await supervisor.stop(vm);
+    return supervisor.summary(vm);
+  });
+  handle(app, vmRoutes.lift, async ({ params, context }) => {
+    const vm = supervisor.find(params.id);
+    const by = madeBy(context);
+    await supervisor.lift(vm, by, () => records.lift(vm, by));
     return supervisor.summary(vm);
   });
   handle(app, vmRoutes.pause, async ({ params }) => {

@@ -9,6 +9,7 @@ import {
   VM_RAM_GB_MAX,
   VM_SCRATCH_DISK_GB_MAX,
 } from "../../config/profile/mod.ts";
+import { Hold } from "../../detection/response/schema.ts";
 import { NarrowingRules } from "../../policy/author/schema.ts";
 import { DevcontainerSettings } from "../../release/environment/schema.ts";
 import { CredentialLabel, ProviderId } from "./credential.ts";
@@ -170,6 +171,7 @@ export const VmSummary = z.object({
   suspended_by: z.enum(["person", "idle"]).optional().describe(
     "of a suspended VM: an idle one resumes automatically on the next request",
   ),
+  response: Hold.optional().describe("what holds it back after a finding, until it is lifted"),
 }).openapi("Vm");
 export type VmSummary = z.infer<typeof VmSummary>;
 
@@ -466,6 +468,7 @@ export const vmRoutes = {
   exec: vm("post", "exec", "output and exit code of the program", ExecResult, body(ExecRequest)),
   stop: vm("post", "stop", "the VM, stopped", VmSummary),
   start: vm("post", "start", "the VM, booting", VmSummary),
+  lift: vm("post", "lift", "the VM, which no finding holds back any more", VmSummary),
   pause: vm("post", "pause", "the VM, paused", VmSummary),
   resume: vm("post", "resume", "the VM, running", VmSummary),
   suspend: vm("post", "suspend", "the VM, its memory on disk", VmSummary),

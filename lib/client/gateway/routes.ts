@@ -19,6 +19,7 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "POST", path: "/vms/{id}/exec" },
   { method: "POST", path: "/vms/{id}/stop" },
   { method: "POST", path: "/vms/{id}/start" },
+  { method: "POST", path: "/vms/{id}/lift" },
   { method: "POST", path: "/vms/{id}/pause" },
   { method: "POST", path: "/vms/{id}/resume" },
   { method: "POST", path: "/vms/{id}/suspend" },

@@ -3,6 +3,7 @@ import { createPublicKey } from "node:crypto";
 import { z } from "zod";
 import { BudgetTerms } from "../../policy/budget/schema.ts";
 import { rulesSchema } from "../../policy/author/schema.ts";
+import { ResponseTable } from "../../detection/response/schema.ts";
 import { isSemVer } from "../../base/semver/mod.ts";
 import { isLoopbackHost } from "../../base/url/mod.ts";
 import { MachineLabel } from "../../release/schema.ts";
@@ -120,6 +121,8 @@ export const CorpFile = z.strictObject({
     open_telemetry_user: user.optional(),
   }).prefault({}),
   budget: BudgetTerms.optional(),
+  /** answers to findings, which no profile weakens */
+  detection: z.strictObject({ response: ResponseTable.optional() }).optional(),
   corp: z.strictObject({
     rules: rulesSchema("corp").prefault({}),
     /** providers that profiles may grant, beside the built-in ones */

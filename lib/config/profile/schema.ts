@@ -7,6 +7,7 @@ import { z } from "zod";
 import { CacheTable } from "../../cache/schema.ts";
 import { BudgetTerms } from "../../policy/budget/schema.ts";
 import { rulesSchema } from "../../policy/author/schema.ts";
+import { ResponseTable } from "../../detection/response/schema.ts";
 import { isSemVer } from "../../base/semver/mod.ts";
 import { isReleaseUrl } from "../../release/schema.ts";
 import { parseReference } from "../../release/environment/mod.ts";
@@ -402,6 +403,7 @@ export const ProfileFile = z.strictObject({
   cache: CacheTable.optional(),
   host: HostTable.optional(),
   services: Services.optional(),
-  detection: z.strictObject({ packs: z.array(Pack).default([]) }).prefault({}),
+  detection: z.strictObject({ packs: z.array(Pack).default([]), response: ResponseTable.optional() })
+    .prefault({}),
 });
 export type ProfileFile = z.output<typeof ProfileFile>;

@@ -202,17 +202,23 @@ export class ClientBody extends WrappedBody {
 /** Body whose length the decision did not know: budgets count its bytes before they are sent. */
 export class CountedBody extends WrappedBody {
   readonly #passage: Passage;
+  readonly #isKnown: boolean;
   #bytes = 0;
 
-  constructor(body: BodySource, passage: Passage) {
+  /** @param isKnown its length was counted before */
+  constructor(body: BodySource, passage: Passage, isKnown: boolean) {
     super(body);
     this.#passage = passage;
+    this.#isKnown = isKnown;
   }
 
-  /** @throws {SbxError} `policy.blocked`: a budget of bytes is used up */
+  /** @throws {SbxError} `policy.blocked`: a budget of bytes is used up, or a finding holds the rest back */
   async read(): Promise<Uint8Array | null> {
     const piece = await this.body.read();
-    if (piece !== null) this.#passage.countSent(this.#bytes += piece.length);
+    if (piece !== null) {
+      if (this.#isKnown) this.#passage.requireOpen();
+      else this.#passage.countSent(this.#bytes += piece.length);
+    }
     return piece;
   }
 }

@@ -319,8 +319,10 @@ export class HttpExchange {
   /** Passes a body through the broker. */
   #prepare(event: Event, head: CapturedHead, content: BufferedBody): OutgoingBody {
     const { broker } = this.#context;
-    const isKnown = content.complete || content.rest.length !== undefined || !this.#passage;
-    const buffered = isKnown ? content : { ...content, rest: new CountedBody(content.rest, this.#passage!) };
+    const isKnown = content.rest.length !== undefined;
+    const buffered = content.complete || !this.#passage
+      ? content
+      : { ...content, rest: new CountedBody(content.rest, this.#passage, isKnown) };
     const { scheme, host, port } = event.http!.request;
     const filter = this.#requestFilter(event, head, buffered);
     const chunks = this.#signature?.chunks;

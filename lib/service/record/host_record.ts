@@ -17,6 +17,7 @@ import type { StillRecord } from "../../session/offline/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import { companionContract } from "../vm/mcp_companions.ts";
 import { corpLayer, ledgerOf } from "../../home/mod.ts";
+import type { AnsweredBy } from "../../policy/mod.ts";
 import type { ProcessNotice } from "../notice.ts";
 import { isAlive, type Vm } from "../vm/vm.ts";
 import { requireIdle } from "../vm/vm_states.ts";
@@ -74,6 +75,11 @@ export class HostRecords {
     } catch (error) {
       log.warn(asSbxError(error, `recording access to files of "${vm.record.name}"`));
     }
+  }
+
+  /** Lifts what holds a VM without a process back. @throws {SbxError} `response.none`, `response.corp`, as {@linkcode decide} */
+  async lift(vm: Vm, by: AnsweredBy): Promise<void> {
+    await this.#use(vm, (record) => Promise.resolve(record.lift(vm.paths.response, vm.record.name, by)));
   }
 
   /** Records that a VM has another image from its next start. A failure is logged: its boot is recorded with that image. */

@@ -109,7 +109,8 @@ export class Forks {
     }
     // Without memory, a running one needs only stand still.
     const action = at !== undefined && state === "Running" && !live && !parent ? "pause" : "fork";
-    requireAction(source, action, this.#hypervisor);
+    // A copy would be free of a finding's hold.
+    requireAction(source, source.state.response ? "fork" : action, this.#hypervisor);
     if (at === undefined) return;
     const snapshots = await new SnapshotStore(paths.snapshots, paths.workspace).list();
     if (snapshots.some(({ id }) => id === at)) return;

@@ -12,7 +12,8 @@ import type {
 } from "../../client/api/mod.ts";
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
-import { sessionPaths, writeContract, writeRecord } from "../../session/mod.ts";
+import { sessionPaths, writeContract, writeRecord, writeState } from "../../session/mod.ts";
+import type { AnsweredBy } from "../../policy/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import { keepingEnvironments } from "../../release/environment/mod.ts";
 import type { Hypervisor } from "../../machine/vm/mod.ts";
@@ -215,6 +216,26 @@ export class Supervisor {
     this.#require(vm, "stop");
     await exclusive(vm, "stop", () => this.#end(vm, false));
     if (!vm.record.persistent) await this.#states.erase(vm, await this.#options.bin.takes(vm));
+  }
+
+  /**
+   * Lifts what holds a VM back after a finding.
+   *
+   * @param still lifts it where the VM has no process
+   * @throws {SbxError} `response.none`, `response.corp`
+   */
+  async lift(vm: Vm, by: AnsweredBy, still: () => Promise<void>): Promise<void> {
+    await exclusive(vm, "lift", async () => {
+      if (isAlive(vm.state)) {
+        this.#states.update(vm, (await vm.process.call({ t: "Lift", by })).info);
+      } else {
+        await still();
+        const { response: _, ...state } = vm.state;
+        await writeState(vm.paths, state);
+        this.#states.update(vm, state);
+      }
+      this.#states.tell(vm);
+    });
   }
 
   async pause(vm: Vm): Promise<void> {

@@ -1,5 +1,6 @@
 import type { VmAction, VmInfo, VmStatus, VmSummary, VmWork } from "../../client/api/mod.ts";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { holdLine, isStill } from "../../detection/response/mod.ts";
 import { Room } from "../../repo/mod.ts";
 import type { MachineInfo } from "../../session/ipc/mod.ts";
 import { PAUSED_HINT, type SessionPaths, type VmRecord } from "../../session/mod.ts";
@@ -83,6 +84,7 @@ export function actionsOf(vm: Vm, features: Features): VmAction[] {
   return ACTIONS[vm.state.state].filter((action) => {
     // Without its record nothing else is possible.
     if (vm.damaged) return action === "delete";
+    if (heldActions(vm).includes(action)) return false;
     if (vm.record.live && LIVE_LACKS.includes(action)) return false;
     if (action === "pause") return features.pause;
     if (action === "suspend") return features.save_state;
@@ -94,11 +96,23 @@ export function actionsOf(vm: Vm, features: Features): VmAction[] {
   });
 }
 
+/** Actions that a VM lacks while a finding holds it back: a copy would be free, and one that stands still does so. */
+function heldActions({ state: { response } }: Pick<Vm, "state">): VmAction[] {
+  if (!response) return [];
+  return isStill(response) ? ["fork", "start", "resume"] : ["fork"];
+}
+
 /** @throws {SbxError} `vm.wrong_state` */
 export function requireAction(vm: Vm, action: VmAction, hypervisor: Abilities): void {
   const legal = actionsOf(vm, hypervisor.features);
   if (legal.includes(action)) return;
   const { state, last_error } = vm.state;
+  if (vm.state.response && heldActions(vm).includes(action)) {
+    const { name } = vm.record;
+    throw new SbxError("vm.held", `"${name}": ${holdLine(name, vm.state.response)}`, {
+      hint: `sbx findings ${name} shows them all; sbx lift ${name} lets it go on`,
+    });
+  }
   if (vm.record.live && LIVE_LACKS.includes(action)) {
     throw new SbxError("vm.not_supported", `"${vm.record.name}" has a folder of this host: no ${action}`, {
       hint: "a VM that got a copy of the folder can (--from-dir)",
@@ -164,7 +178,9 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
   const { id, name, profile_id, persistent, parent, cpus, ram_mb, scratch_gb, environment, agent } =
     vm.record;
   const { state, last_error, suspended_by } = vm.state;
-  const error = last_error ?? (isAlive(vm.state) ? problemOf(vm) : undefined);
+  const { response } = vm.state;
+  const held = response && holdLine(name, response);
+  const error = last_error ?? held ?? (isAlive(vm.state) ? problemOf(vm) : undefined);
   return {
     id,
     name,
@@ -180,6 +196,7 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
     ...(agent !== undefined && { agent }),
     ...(error && { last_error: error }),
     ...(suspended_by && { suspended_by }),
+    ...(response && { response }),
   };
 }
 

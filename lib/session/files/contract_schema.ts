@@ -13,6 +13,7 @@ import {
 import { NAMED_CLASSES } from "../../event/mod.ts";
 import { EXPORT_ROUTES } from "../../detection/mod.ts";
 import { CompiledSchema } from "../../detection/schema.ts";
+import { ResponseTable } from "../../detection/response/schema.ts";
 import { FullRuleSchema, NarrowingRules } from "../../policy/author/schema.ts";
 // Past mod.ts, which reads profiles: a VM's process reads none.
 import { CorpMcpServers, McpServers } from "../../config/profile/mcp/schema.ts";
@@ -31,6 +32,8 @@ const layer = {
   rules: z.array(FullRuleSchema),
   packs: z.array(CompiledSchema),
   export_routes: exportRoutes,
+  /** answers to findings */
+  response: ResponseTable.optional(),
 };
 
 /** Everything that a VM's process needs to govern its guest. */

@@ -30,6 +30,8 @@ export interface VmPaths {
   live: string;
   /** memory of a suspended VM */
   suspended: string;
+  /** `Hold`: what holds the VM back after a finding; absent: nothing */
+  response: string;
   /** room for the record on a full disk */
   reserve: string;
 }
@@ -58,6 +60,7 @@ export function vmPaths(dir: string): VmPaths {
     repository: join(dir, "repository"),
     live: join(dir, "live"),
     suspended: join(dir, "suspended"),
+    response: join(dir, "response.json"),
     reserve: join(dir, "reserve"),
   };
 }

@@ -10,7 +10,6 @@ import {
   type Spending,
 } from "../../policy/budget/mod.ts";
 import {
-  catalogue,
   type CredentialSubstitution,
   type Event,
   familyOf,
@@ -43,6 +42,8 @@ import {
 } from "./passage.ts";
 import { DECOY_REFUSAL, decoyDraft, decoyEvaluation } from "./decoy.ts";
 import { Redactor } from "./redact.ts";
+import { type EventHold, heldEvaluation } from "./held.ts";
+import { outlineOf } from "./outline.ts";
 import {
   credentialFindings,
   Detector,
@@ -75,6 +76,8 @@ export interface GateOptions {
   ended?(event: Event, response: unknown): void;
   /** the use of a decoy in an event that no filter of the network sees; its event is refused */
   decoyIn?(event: Event): CredentialSubstitution | undefined;
+  /** what holds events back after findings, and takes findings */
+  hold?: EventHold;
   /** replaces secrets by refs in all texts of a value, also split ones; the same value if it has none */
   scrubValue<T>(value: T): T;
 }
@@ -141,6 +144,7 @@ export class SessionGate implements Gate {
     reviewResponse: (...review) => this.#reviewResponse(...review),
     recordEnd: (event, outcome) => this.#recordEnd(event, outcome),
     countSent: (event, bytes) => this.#countSent(event, bytes),
+    requireOpen: (event) => this.#requireOpen(event),
   });
 
   /** @throws {SbxError} `detection.conflict` */
@@ -233,6 +237,7 @@ export class SessionGate implements Gate {
     if (later?.decision === "block") {
       answer = this.#redactor.decision(later, complete, this.#redactor.event(complete));
     }
+    answer = this.#heldDecision(complete) ?? answer;
     if (answer.decision === "allow") {
       // The allowance must be on record before the effect.
       this.#recorder.requireWritable();
@@ -269,7 +274,8 @@ export class SessionGate implements Gate {
   }
 
   preview(draft: Draft): Verdict {
-    const { event, decision } = this.#rules.policy.evaluate(this.#complete(draft));
+    const complete = this.#complete(draft);
+    const { event, decision } = this.#held(this.#rules.policy.evaluate(complete), complete);
     return { allowed: decision.decision === "allow", event, decision };
   }
 
@@ -296,11 +302,28 @@ export class SessionGate implements Gate {
     return event;
   }
 
-  /** Records findings and reports them. */
+  /** Records findings, reports and answers them. */
   report(findings: readonly Finding[]): void {
     if (!findings.length) return;
     this.#safely(() => this.#recorder.add({ findings }));
+    this.#found(findings);
+  }
+
+  #found(findings: readonly Finding[]): void {
     for (const payload of findings) this.#tell({ type: "finding", payload });
+    this.#options.hold?.found(findings);
+  }
+
+  /** An evaluation of an event that a finding may hold back. */
+  #held(evaluation: Evaluation, event: Event): Evaluation {
+    const held = this.#options.hold?.of(event);
+    return held ? heldEvaluation(evaluation, event, held) : evaluation;
+  }
+
+  /** The block of an event that was allowed before a finding. */
+  #heldDecision(event: Event): Decision | undefined {
+    const held = this.#options.hold?.of(event);
+    return held?.on === "block" ? guardDecision(event.common.event_id, held.refusal) : undefined;
   }
 
   /** Denies every ask that waits. */
@@ -318,7 +341,7 @@ export class SessionGate implements Gate {
     const decoy = this.#options.decoyIn?.(complete);
     const evaluation = decoy
       ? decoyEvaluation(complete)
-      : limited(this.#rules.policy.evaluate(complete), limit);
+      : this.#held(limited(this.#rules.policy.evaluate(complete), limit), complete);
     const { event } = evaluation;
     try {
       const redacted = this.#redactor.event(event);
@@ -352,7 +375,7 @@ export class SessionGate implements Gate {
     whole.common.sequence = event.common.sequence;
     this.activity.recorded(event);
     this.#tell({ type: "security-event", payload: recordedOf(event, decision, evaluation?.began) });
-    for (const payload of findings) this.#tell({ type: "finding", payload });
+    this.#found(findings);
     if (event.credential) this.report(credentialFindings(event));
     this.#detect(event, () => this.#detector.matchRequest(event, decision?.decision === "block"));
     return new Set(findings.map(({ finding_id }) => finding_id));
@@ -377,6 +400,8 @@ export class SessionGate implements Gate {
   }
 
   #reviewResponse(event: Event, response: unknown, reported: ReadonlySet<string>): Decision | undefined {
+    const held = this.#heldDecision(event);
+    if (held) return held;
     if (!this.#rules.reviewed.has(familyOf(event.common.event_type))) return undefined;
     const whole = withResponse(event, response);
     const evaluation = this.#rules.policy.evaluate(whole);
@@ -386,7 +411,14 @@ export class SessionGate implements Gate {
     return this.#redactor.decision(decision, whole, this.#redactor.event(whole));
   }
 
+  #requireOpen(event: Event): void {
+    const held = this.#heldDecision(event);
+    if (!held) return;
+    throw new SbxError("policy.blocked", `${held.rule.reason}, so the rest of the request is not sent`);
+  }
+
   #countSent(event: Event, bytes: number): void {
+    this.#requireOpen(event);
     const limit = this.#budget?.countSent(event, bytes);
     if (limit) {
       throw new SbxError("policy.blocked", `${limit.reason}, so the rest of the request is not sent`);
@@ -431,26 +463,6 @@ export class SessionGate implements Gate {
       log.error((error as Error).message);
     }
   }
-}
-
-/**
- * The shape of an event without the guest's content: texts, lists and maps are empty. Replaces an event that
- * cannot be recorded as it is, or whose secrets cannot be found.
- */
-export function outlineOf(event: Event): Event {
-  const { common, schema_version } = event;
-  const family = familyOf(common.event_type);
-  return { common, [family]: outline(event[family], family), schema_version } as Event;
-}
-
-function outline(value: unknown, path: string): unknown {
-  if (typeof value === "string") return "";
-  if (Array.isArray(value)) return [];
-  if (value === null || typeof value !== "object") return value;
-  if (catalogue.has(path)) return {};
-  return Object.fromEntries(
-    Object.entries(value).map(([key, field]) => [key, outline(field, `${path}.${key}`)]),
-  );
 }
 
 /** Guard for an event that the ledger does not take. */

@@ -17,6 +17,8 @@ interface PassageGate {
   recordEnd(event: Event, outcome: TimedOutcome): void;
   /** @throws {SbxError} `policy.blocked` */
   countSent(event: Event, bytes: number): void;
+  /** @throws {SbxError} `policy.blocked` */
+  requireOpen(event: Event): void;
 }
 
 /** A decided event. */
@@ -53,6 +55,10 @@ export class EventPassage implements Passage {
 
   get allowed(): boolean {
     return this.decision.decision === "allow";
+  }
+
+  requireOpen(): void {
+    this.#gate.requireOpen(this.event);
   }
 
   markFirstByte(): void {

@@ -7,6 +7,7 @@ import { z } from "zod";
 import { BudgetUse } from "../../policy/budget/schema.ts";
 import { JobId, JobRecord } from "../job/schema.ts";
 import { RuleCounter } from "../../detection/match/schema.ts";
+import { Hold } from "../../detection/response/schema.ts";
 import { ServerStatus, ToolEntry } from "../../mcp/schema.ts";
 import { PortNumber, PortRecord } from "../forward/schema.ts";
 import { AnsweredBy, Ask, AskAnswer, AskShown } from "../../policy/ask/schema.ts";
@@ -171,6 +172,8 @@ export const Call = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Refresh") }),
   /** the state of the repositories before a turn is kept, or will not be */
   z.strictObject({ t: z.literal("TurnKept"), turn: z.uuid() }),
+  /** a person lifts what holds the VM back */
+  z.strictObject({ t: z.literal("Lift"), by: AnsweredBy }),
   z.strictObject({ t: z.literal("Pause") }),
   z.strictObject({ t: z.literal("Resume") }),
   /** `idle_ms`: only if it has been unused for that long */
@@ -226,6 +229,7 @@ export const MachineInfo = z.strictObject({
     "services that are not started again",
   ),
   suspended_by: SuspendedBy.optional(),
+  response: Hold.optional().describe("what holds the VM back after a finding"),
   pid: z.int(),
 });
 export type MachineInfo = z.infer<typeof MachineInfo>;
@@ -318,6 +322,7 @@ export const REPLIES = {
   Secrets: ["Ok"],
   Refresh: ["Ok"],
   TurnKept: ["Ok"],
+  Lift: ["Info"],
   Pause: ["Info"],
   Suspend: ["Info"],
   Fork: ["Forked"],

@@ -17,7 +17,9 @@ import {
   openGate,
   type RecordParts,
 } from "../session_gate.ts";
+import { liftDraft, liftStill } from "../response.ts";
 import { Statements } from "../statement.ts";
+import type { AnsweredBy } from "../../policy/mod.ts";
 
 /** The session whose record is opened. */
 export interface StillOptions {
@@ -74,6 +76,13 @@ export class StillRecord {
   /** Records an operation of the host on files. */
   observeFile(file: HostFile): void {
     this.#parts.gate.observe(fileDraft(file, this.#parts.contract.profile.paths ?? {}));
+  }
+
+  /** Lifts what holds the VM back after a finding. @throws {SbxError} `response.none`, `response.corp` */
+  lift(path: string, name: string, by: AnsweredBy): void {
+    const { corp, profile } = this.#parts.contract;
+    const hold = liftStill(path, name, { corp: corp.response, profile: profile.response });
+    this.#parts.gate.observe(liftDraft(hold, by));
   }
 
   /** States that the session has another image from its next start. */

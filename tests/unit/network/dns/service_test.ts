@@ -309,6 +309,7 @@ Deno.test("an allowed question is finished once, whatever fails after its decisi
           allowed,
           markFirstByte() {},
           countSent() {},
+          requireOpen() {},
           review() {
             throw error;
           },

@@ -1,7 +1,7 @@
 /** The way of one event through the gate, and the findings of its session. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { DetectionIr } from "../../../../lib/detection/mod.ts";
-import { outlineOf } from "../../../../lib/session/gate/gate.ts";
+import { outlineOf } from "../../../../lib/session/gate/outline.ts";
 import { parseRules } from "../../../../lib/policy/author/mod.ts";
 import { compilePolicy, type Draft } from "../../../../lib/policy/mod.ts";
 import { httpDraft, NO_HTTP_BODY } from "../../../../lib/network/exchange/draft.ts";
