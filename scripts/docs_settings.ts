@@ -15,6 +15,7 @@ export const EXAMPLES: Record<string, string> = {
   "repository.git.identity.author_email": "ada@example.com",
   "repository.git.identity.author_name": "Ada Lovelace",
   "telemetry.credential_ref": `credential:blake3:${"0".repeat(64)}`,
+  "alerts.webhook_file": "~/.sbx/webhook",
   "telemetry.endpoint": "https://collector.example.com",
   "telemetry.user": "sbx",
   "vm.environment.proxy.no_proxy": "localhost,intranet.example.com",

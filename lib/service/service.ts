@@ -7,10 +7,12 @@ import { type SettingsStore, watchFolder } from "../config/settings/mod.ts";
 import { hostHypervisor, type Hypervisor } from "../machine/vm/mod.ts";
 import { AcceleratorChooser } from "./vm/accelerator.ts";
 import { ActiveDetections } from "./contract/active_detections.ts";
+import type { Finding } from "../event/mod.ts";
 import { AskInbox, AskNotifier, openBoard } from "./contract/asks.ts";
 import { Detections, FleetBundles, networkOf } from "../home/mod.ts";
 import { watchCorp } from "./contract/corp.ts";
-import { FindingExport } from "./record/export.ts";
+import { FindingNotifier } from "./contract/finding_notice.ts";
+import { alertSeverity, FindingExport } from "./record/export.ts";
 import { FindingTriage } from "./record/finding_triage.ts";
 import { Bin } from "./vm/bin.ts";
 import { FleetShipping } from "./record/fleet_shipping.ts";
@@ -79,6 +81,8 @@ export class Service implements Configuration {
   readonly loginStart: LoginStart;
   readonly secrets: SecretPrograms;
   readonly #watches: Disposable[] = [];
+  /** while it watches */
+  #findingNotifier?: FindingNotifier;
 
   constructor({ home, settings, corp }: Configuration) {
     this.home = home;
@@ -99,6 +103,9 @@ export class Service implements Configuration {
     const onNotice = ({ record }: Pick<Vm, "record">, notice: ProcessNotice) => {
       // The answer to an ask belongs to its findings.
       if (notice.type === "finding" || notice.type === "ask") this.findings.queueSession(record.id);
+      if (notice.type === "finding") {
+        this.#findingNotifier?.take(record.name, notice.payload as unknown as Finding);
+      }
       this.notices.tell(notice);
     };
     this.records = new HostRecords({ home, settings, corp, onNotice });
@@ -165,6 +172,12 @@ export class Service implements Configuration {
       tell: (problem) => log.warn(`desktop notifications cannot be shown: ${problem}`),
     });
     this.#watches.push({ [Symbol.dispose]: this.notices.listen((notice) => notifier.take(notice)) });
+    this.#findingNotifier = new FindingNotifier({
+      isOn: () => this.settings.resolved.byId.get("app.notifications")?.effective_value === true,
+      least: () => alertSeverity(this.settings),
+      board: openBoard,
+      tell: (problem) => log.warn(`desktop notifications cannot be shown: ${problem}`),
+    });
     this.#watches.push(
       watchCorp(this.corp, async () => {
         this.#tellCorp();
@@ -179,7 +192,7 @@ export class Service implements Configuration {
         this.notices.tell({ type: "settings-changed", payload: { ids } });
         if (ids.some((id) => id.startsWith("network."))) useHostNetwork(networkOf(this.settings));
         if (ids.some((id) => id.startsWith("ledger."))) this.refresh.refreshLedgers();
-        if (ids.some((id) => id.startsWith("telemetry."))) this.findings.reconfigure();
+        if (ids.some((id) => /^(telemetry|alerts)\./.test(id))) this.findings.reconfigure();
         if (ids.includes("app.start_service_at_login")) this.loginStart.apply();
       }),
     );

@@ -20,15 +20,15 @@ export interface Endpoint {
 export class HttpReceiver {
   readonly #url: URL;
   readonly #authorize: Endpoint["authorize"];
-  /** origin of the URL, for messages */
+  /** origin of the URL, for messages, or words for a secret one */
   readonly origin: string;
 
   /** @throws {TypeError} an invalid URL */
-  constructor(url: URL, authorize?: Endpoint["authorize"]) {
+  constructor(url: URL, authorize?: Endpoint["authorize"], shown = url.origin) {
     this.#url = new URL(url);
     this.#url.username = this.#url.password = "";
     this.#authorize = authorize;
-    this.origin = url.origin;
+    this.origin = shown;
   }
 
   /**

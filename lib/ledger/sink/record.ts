@@ -117,6 +117,8 @@ export function lineOf(record: FindingRecord): string {
 export interface Sender {
   /** maximum number of records per call */
   readonly batch: number;
+  /** absent: it takes every record */
+  accepts?(record: FindingRecord): boolean;
   /**
    * Delivers records; settles once they have arrived.
    *

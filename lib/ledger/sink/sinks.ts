@@ -18,9 +18,12 @@ import {
   recordOf,
   type Sender,
 } from "./record.ts";
+import { type WebhookOptions, WebhookSender } from "./webhook.ts";
 import { asSbxError } from "../../base/error/mod.ts";
 import { DiskQueue, type QueueBatch, type QueueOptions } from "./queue.ts";
 
+/** Sinks that no route leaves out. */
+const EVERY: ReadonlySet<string> = new Set(["audit", "webhook"]);
 /** Default time for deliveries on close, in `ms`. */
 const CLOSE_MS = timeLimit(2000);
 
@@ -36,6 +39,8 @@ export interface SinksOptions extends DeliveryOptions {
   http?: Endpoint;
   /** `open_telemetry`: OTLP/HTTP logs in JSON */
   otlp?: Endpoint;
+  /** messages of findings of a severity and up */
+  webhook?: WebhookOptions;
 }
 
 /**
@@ -54,11 +59,12 @@ export class FindingSinks {
   private constructor(readonly sinks: readonly Delivery[]) {}
 
   /** @throws {SbxError} `sink.conflict`: another process uses the folder */
-  static async open({ dir, audit, http, otlp, ...options }: SinksOptions): Promise<FindingSinks> {
+  static async open({ dir, audit, http, otlp, webhook, ...options }: SinksOptions): Promise<FindingSinks> {
     const senders = [
       ["audit", audit && new AuditSender(audit)],
       ["http", http && new OcsfSender(http)],
       ["otlp", otlp && new OtlpSender(otlp)],
+      ["webhook", webhook && new WebhookSender(webhook)],
     ] as const;
     const sinks: Delivery[] = [];
     try {
@@ -80,7 +86,8 @@ export class FindingSinks {
     const record = recordOf(finding, event, context);
     const { export_routes: routes = [] } = finding;
     for (const sink of this.sinks) {
-      if (sink.name === "audit" || routes.length === 0 || routes.includes(sink.name)) sink.put(record);
+      const isNamed = EVERY.has(sink.name) || routes.length === 0 || routes.includes(sink.name);
+      if (isNamed && (sink.sender.accepts?.(record) ?? true)) sink.put(record);
     }
   }
 

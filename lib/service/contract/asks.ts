@@ -56,7 +56,7 @@ const SHOWN_MAX = 100;
 const ACTIONS = { allow: "Allow once", deny: "Deny" };
 
 /** Shows notifications; undefined where there is no desktop. */
-interface Board {
+export interface Board {
   show(
     notification: { title: string; body: string; actions: Record<string, string> },
     onAction: (key: string) => void,
@@ -143,7 +143,7 @@ export class AskNotifier {
   }
 }
 
-function escapeMarkup(text: string): string {
+export function escapeMarkup(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 

@@ -8,10 +8,16 @@ import { log } from "../../base/log/mod.ts";
 import { count } from "../../base/text/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
-import type { DetectionFinding } from "../../detection/mod.ts";
+import type { DetectionFinding, Severity } from "../../detection/mod.ts";
 import { sessionPaths } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
-import type { Endpoint, FindingSinks, RecordContext, SinkStatus } from "../../ledger/sink/mod.ts";
+import type {
+  Endpoint,
+  FindingSinks,
+  RecordContext,
+  SinkStatus,
+  WebhookOptions,
+} from "../../ledger/sink/mod.ts";
 import { type SinkAuth, sinkAuthorization } from "../../credential/mod.ts";
 import { factsOf, FindingExceptions } from "./exceptions.ts";
 import { makerOf } from "./ledger.ts";
@@ -53,6 +59,7 @@ interface Target {
 interface Targets {
   http?: Target;
   otlp?: Target;
+  webhook?: WebhookOptions;
 }
 
 /** Reads findings from ledgers and sends them to the sinks. A file beside each ledger has the position. */
@@ -220,7 +227,15 @@ export class FindingExport {
     const otlp =
       targetOf(corp.open_telemetry, corp.open_telemetry_credential_ref, corp.open_telemetry_user) ??
         this.#ownCollector();
-    return { ...(http && { http }), ...(otlp && { otlp }) };
+    const webhook = this.#webhook();
+    return { ...(http && { http }), ...(otlp && { otlp }), ...(webhook && { webhook }) };
+  }
+
+  #webhook(): WebhookOptions | undefined {
+    const file = this.#settings.inForce("alerts.webhook_file");
+    if (!file) return undefined;
+    const form = (this.#settings.inForce("alerts.webhook_form") ?? "json") as WebhookOptions["form"];
+    return { file: String(file), form, severity: alertSeverity(this.#settings) };
   }
 
   /** The collector of the settings, which counts only while its setting is switched on. */
@@ -249,6 +264,7 @@ export class FindingExport {
       onProblem: log.warn,
       ...(targets.http && { http: this.#endpointOf(targets.http) }),
       ...(targets.otlp && { otlp: this.#endpointOf(targets.otlp) }),
+      ...(targets.webhook && { webhook: targets.webhook }),
     });
     this.#sinkOptions = optionText;
     return this.#sinks;
@@ -257,6 +273,11 @@ export class FindingExport {
   #endpointOf({ endpoint, auth }: Target): Endpoint {
     return { endpoint, ...(auth && { authorize: sinkAuthorization(this.#home, auth) }) };
   }
+}
+
+/** Least severity of findings that people hear of at once. */
+export function alertSeverity(settings: Pick<SettingsStore, "inForce">): Severity {
+  return (settings.inForce("alerts.severity") ?? "high") as Severity;
 }
 
 /** A sink as the configuration names it; undefined without an address. */

@@ -118,6 +118,32 @@ type = "text"
 default = ""
 meta = { builtin = true, validator = "email", env_vars = ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"] }
 
+[settings.alerts]
+name = "Alerts"
+description = "Findings that people hear of at once: on the desktop, and by a webhook"
+collapsed = true
+
+[settings.alerts.severity]
+name = "Severity"
+description = "Least severity of findings that are shown on the desktop and sent to the webhook"
+type = "text"
+default = "high"
+meta = { builtin = true, choices = ["info", "low", "medium", "high", "critical"] }
+
+[settings.alerts.webhook_file]
+name = "Webhook"
+description = "Path of a file with the https URL that gets findings; the URL is a secret, so only you may read the file (chmod 600)"
+type = "text"
+default = ""
+meta = { builtin = true }
+
+[settings.alerts.webhook_form]
+name = "Form of the webhook"
+description = "slack and teams: a message of theirs; json: the finding's record"
+type = "text"
+default = "json"
+meta = { builtin = true, choices = ["json", "slack", "teams"] }
+
 [settings.telemetry]
 name = "Telemetry"
 description = "Findings sent to your own collector; off by default"
@@ -181,7 +207,7 @@ meta = { builtin = true }
 
 [settings.app.notifications]
 name = "Notifications"
-description = "Show a desktop notification of each event that waits for a person, where there is a desktop"
+description = "Show desktop notifications of events that wait for a person and of findings, where there is a desktop"
 type = "bool"
 default = true
 meta = { builtin = true }
