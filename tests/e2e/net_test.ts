@@ -158,7 +158,12 @@ Deno.test("the network of a VM", async (t) => {
           "credential-host high",
           "response critical",
         ]);
-        assertStringIncludes((await sh("curl -sS https://site.example/after")).stdout, "guard-response");
+        assertEquals((await sh("curl -sS https://site.example/after")).code, 6, "its name is not resolved");
+        assertStringIncludes(JSON.stringify((await events("dns")).at(-1)), "guard-response");
+        const [answer] = (await events("process")).filter(({ process }) =>
+          process.activity.executable === "sbx-response"
+        );
+        assertStringIncludes(await sbx.ok("why", answer.common.event_id), "sbx-response block");
         assert(!world.received.some(({ url }) => url.endsWith("/after")));
         assertEquals((await sh("echo on")).stdout, "on\n", "its programs go on");
         assertStringIncludes(await sbx.ok("info", "dev"), "sbx lift dev lifts it");
