@@ -1,4 +1,4 @@
-import { type Decision, isGuard, type Policy, subjectLine } from "../policy/mod.ts";
+import { type Decision, isGuard, type Policy, Replay, subjectLine } from "../policy/mod.ts";
 import type { LabEvent } from "./lab.ts";
 
 /** Decision on an event, with the rule that made it. */
@@ -43,12 +43,17 @@ export async function effectOf(
 ): Promise<RuleEffect> {
   const changes = new Map<string, { from: string; to: string; count: number }>();
   const effect: RuleEffect = { decided: 0, different: 0, changes: [], differences: [], truncated: false };
+  const replays = [new Replay(before), new Replay(after)];
   for await (const event of events) {
     signal?.throwIfAborted();
     const { rule_id, common: { enforceability, event_id, event_type, timestamp_unix_ms } } = event;
-    if (enforceability !== "inline_blockable" || rule_id !== undefined && isGuard(rule_id)) continue;
+    if (rule_id !== undefined && isGuard(rule_id)) continue;
+    if (enforceability !== "inline_blockable") {
+      for (const replay of replays) replay.observe(event);
+      continue;
+    }
     effect.decided++;
-    const [was, is] = [before, after].map((policy) => policy.evaluate(event).decision);
+    const [was, is] = replays.map((replay) => replay.evaluate(event).decision);
     if (was.decision !== is.decision) {
       const key = `${was.decision} ${is.decision}`;
       const { count } = changes.get(key) ?? { count: 0 };

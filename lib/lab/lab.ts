@@ -10,7 +10,7 @@ import {
   type RuleMatch,
   SESSION_CORPUS,
 } from "../detection/replay/mod.ts";
-import { compilePolicy, type Decision, isGuard, type Policy, type Rule, summary } from "../policy/mod.ts";
+import { compilePolicy, type Decision, isGuard, Replay, type Rule, summary } from "../policy/mod.ts";
 import type { Event } from "../event/mod.ts";
 
 /** Event as a ledger lists it, with its decision, if any, and the rule or guard that made it. */
@@ -182,8 +182,8 @@ const FAILURES_MAX = 20;
 
 /** Compares candidate rules with recorded decisions or with baseline rules. */
 class PolicyTrial {
-  readonly #candidate: Policy;
-  readonly #baseline?: Policy;
+  readonly #candidate: Replay;
+  readonly #baseline?: Replay;
   readonly #blocked: Evidence;
   readonly #released: Evidence;
   readonly #changes = new Map<string, DecisionChange>();
@@ -193,8 +193,8 @@ class PolicyTrial {
 
   /** @throws {SbxError} `policy.invalid` */
   constructor(rules: readonly Rule[], baseline: readonly Rule[] | undefined, limit: number) {
-    this.#candidate = compilePolicy(rules);
-    this.#baseline = baseline && compilePolicy(baseline);
+    this.#candidate = new Replay(compilePolicy(rules));
+    this.#baseline = baseline && new Replay(compilePolicy(baseline));
     this.#blocked = new Evidence(limit);
     this.#released = new Evidence(limit);
   }
@@ -203,7 +203,7 @@ class PolicyTrial {
     // Code refused it before any rule was asked, and would again.
     if (event.rule_id !== undefined && isGuard(event.rule_id)) return void this.#guarded++;
     const from = this.#baselineDecision(event);
-    if (from === undefined) return;
+    if (from === undefined) return this.#candidate.observe(event);
     this.#decided++;
     const { decision, failures } = this.#candidate.evaluate(event);
     this.#failures.push(...failures.slice(0, FAILURES_MAX - this.#failures.length));
@@ -217,7 +217,10 @@ class PolicyTrial {
 
   /** Baseline decision of an event; `undefined` for observe-only events, which no rule can block. */
   #baselineDecision(event: LabEvent): string | undefined {
-    if (event.common.enforceability !== "inline_blockable") return undefined;
+    if (event.common.enforceability !== "inline_blockable") {
+      this.#baseline?.observe(event);
+      return undefined;
+    }
     return this.#baseline ? this.#baseline.evaluate(event).decision.decision : event.decision;
   }
 

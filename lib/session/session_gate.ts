@@ -6,6 +6,7 @@ import { type GateOptions, SessionGate } from "./gate/mod.ts";
 import { compileLayers, summary } from "../policy/mod.ts";
 import { fileDraft, type HostFile } from "./file_event.ts";
 import { type Contract, detectionsOf, exportRoutesOf } from "./files/contract.ts";
+import { historyOf } from "./history.ts";
 import { grantOf } from "./grant.ts";
 import type { VmRecord } from "./files/record.ts";
 import { Recording, type RecordingOptions } from "./recording.ts";
@@ -57,6 +58,7 @@ export async function openGate(
         labels: labelsOf(record),
       },
       policy,
+      history: await historyOf(policy, recording.ledger, path),
       detections: detectionsOf(contract),
       exportRoutes: exportRoutesOf(contract),
       recorder: recording.ledger,

@@ -16,6 +16,7 @@ import type { Lint } from "./lint.ts";
 import { readRules, ruleOf } from "./read.ts";
 import { compileMatch, compileRule } from "../engine/compile.ts";
 import { MatchError } from "../engine/field.ts";
+import { History, HISTORY_ENTRIES_MAX } from "../engine/history.ts";
 import type { Rule } from "../engine/rule.ts";
 import { rulesSchema, type RuleTable } from "./schema.ts";
 
@@ -24,6 +25,8 @@ export const PolicyTestSchema = z.strictObject({
   name: z.string().min(1).optional(),
   /** rule file relative to the test file; default: the policy under test */
   given: z.strictObject({ rules: z.string().min(1) }).optional(),
+  /** events of the same VM before, which went ahead, oldest first */
+  before: z.array(PolicyContextSchema).max(HISTORY_ENTRIES_MAX).optional(),
   when: PolicyContextSchema,
   then: z.strictObject({
     decision: z.enum(["allow", "ask", "block"]),
@@ -101,9 +104,14 @@ export async function runTests(
   return { ok: failed === 0, path, passed: results.length - failed, failed, results };
 }
 
-function runTest({ name, line, when, then }: LocatedTest, policy: Policy): TestResult {
+function runTest({ name, line, before = [], when, then }: LocatedTest, policy: Policy): TestResult {
   const started = performance.now();
-  const { decision, findings } = policy.evaluate(completeEvent(when), { explain: true });
+  const history = new History(policy.counters);
+  for (const [at, event] of before.entries()) {
+    const event_id = (at + 1).toString(16).padStart(12, "0");
+    history.record(completeEvent({ ...event, common: { event_id, ...event.common } }));
+  }
+  const { decision, findings } = policy.evaluate(completeEvent(when), { explain: true, history });
   const ruleIds = findings.map(({ rule_id }) => rule_id).sort();
   const mismatches: string[] = [];
   const compare = (field: string, expected: string | undefined, actual: string) => {

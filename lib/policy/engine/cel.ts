@@ -3,6 +3,7 @@ import { Environment } from "@marcbachmann/cel-js";
 import { isInCidr, isPrivateHost, parseCidr } from "../../base/address/mod.ts";
 import { catalogue, providerOf } from "../../event/mod.ts";
 import { isAbsent, type Key, variableOf } from "./field.ts";
+import { historyValue } from "./history.ts";
 import { compileRegex } from "./regex.ts";
 
 /** Cost budget of one evaluation of one rule: 10 per macro step, 1 per character read by a regex. */
@@ -133,6 +134,8 @@ function createEnvironment(): Environment {
     "string.__upperAscii(): string",
     (text: string) => text.replace(/[a-z]+/g, (letters) => letters.toUpperCase()),
   );
+  environment.registerFunction("__history(string): int", (key: string) => historyValue(key) as bigint);
+  environment.registerFunction("__seen(string): bool", (key: string) => historyValue(key) as boolean);
   environment.registerFunction("is_private_host(string): bool", (host: string) => isPrivateHost(host));
   environment.registerFunction(
     "is_model_host(string): bool",

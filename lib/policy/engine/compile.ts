@@ -5,8 +5,10 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { SbxError } from "../../base/error/mod.ts";
 import { createNestedEnvironment, environment } from "./cel.ts";
-import { alternativesOf, type Condition, conditionOf, masksOf, type Probe } from "./condition.ts";
+import { alternativesOf, type Condition, conditionOf, masksOf, type Probe, TYPES } from "./condition.ts";
 import { type FlatEvent, MatchError } from "./field.ts";
+import type { Counter } from "./history.ts";
+import { type HistoryQuestion, requireRequest } from "./question.ts";
 import { lower } from "./lower.ts";
 import { matchOf, type RewriteOp, type Rule, ruleLabel } from "./rule.ts";
 import { MATCH_MAX } from "./rule_term.ts";
@@ -53,6 +55,8 @@ export class CompiledRule {
     /** probe sets for the index */
     readonly alternatives: Probe[][],
     readonly rewrites: Rewrite[],
+    /** questions about earlier events */
+    readonly counters: Counter[] = [],
   ) {}
 
   /** Parsed on first use, since few of many rules ever run. */
@@ -94,9 +98,10 @@ export function compileRule(rule: Rule): CompiledRule {
     }
     let compiled = compileMatch(rule.match);
     if (rule.protocol !== undefined) compiled = compileMatch(matchOf(rule));
-    const { text, paths, condition } = compiled;
+    const { text, paths, condition, counters } = compiled;
     const { yes } = masksOf(condition);
-    return new CompiledRule(rule, 0, text, paths, yes, alternativesOf(condition), compileRewrites(rule));
+    const alternatives = alternativesOf(condition);
+    return new CompiledRule(rule, 0, text, paths, yes, alternatives, compileRewrites(rule), counters);
   } catch (error) {
     if (!(error instanceof MatchError)) throw error;
     throw new SbxError("policy.invalid", `${placeOf(rule, error.at)}: ${error.message}`, {
@@ -107,16 +112,42 @@ export function compileRule(rule: Rule): CompiledRule {
 }
 
 /** Checks and lowers an expression. @throws {MatchError} */
-export function compileMatch(match: string): { text: string; paths: string[]; condition: Condition } {
+export function compileMatch(
+  match: string,
+): { text: string; paths: string[]; condition: Condition; counters: Counter[] } {
   if (match.length > MATCH_MAX) throw new MatchError(`the expression is longer than ${MATCH_MAX} characters`);
   const ast = parse(match);
-  const { text, fields } = lowerBounded(ast);
+  const { text, fields, questions } = lowerBounded(ast);
+  const counters = questions.map((question) => compileQuestion(question, fields));
   const result = environment.check(text);
   if (!result.valid) throw typeError(match, result.error);
   if (result.type !== "bool" && result.type !== "dyn") {
     throw new MatchError(`the expression has type ${result.type}; a rule needs bool`);
   }
-  return { text, paths: [...fields], condition: conditionOf(ast) };
+  return { text, paths: [...fields], condition: conditionOf(ast), counters };
+}
+
+/** @param fields gets the fields that it reads @throws {MatchError} */
+function compileQuestion({ match, at, ...question }: HistoryQuestion, fields: Set<string>): Counter {
+  if (question.field !== undefined) fields.add(question.field);
+  if (match === undefined) return question;
+  let inner: ReturnType<typeof compileMatch>;
+  try {
+    inner = compileMatch(match);
+  } catch (error) {
+    if (!(error instanceof MatchError)) throw error;
+    throw new MatchError(`in the condition of history.${question.op}: ${error.message}`, at);
+  }
+  if (inner.counters.length > 0) throw new MatchError("a condition of history asks for no other history", at);
+  for (const path of inner.paths) {
+    requireRequest(path, at);
+    fields.add(path);
+  }
+  const { yes } = masksOf(inner.condition);
+  if ((yes & 1 << TYPES.indexOf(question.type!)) === 0) {
+    throw new MatchError(`the condition of history.${question.op} is never true of ${question.type}`, at);
+  }
+  return { ...question, program: environment.parse(inner.text) as Program };
 }
 
 /** Lowers an expression; a long chain of operators can overflow the stack. @throws {MatchError} */

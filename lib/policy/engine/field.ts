@@ -30,6 +30,7 @@ const LANGUAGE = new Set([
   "type",
   "cel",
   "google",
+  "history",
 ]);
 const ROOTS = new Set([...catalogue.keys()].map((path) => path.split(".")[0]));
 
@@ -146,6 +147,11 @@ export function strictFields(node: ASTNode, scope: ReadonlySet<string>, inner = 
   return partsOf(node).flatMap((each) => strictFields(each, scope, true));
 }
 
+/** True for a question about earlier events: `history.count(…)`. */
+export function isHistory(node: ASTNode): node is ASTNode & { op: "rcall" } {
+  return node.op === "rcall" && node.args[1].op === "id" && node.args[1].args === "history";
+}
+
 /** Operands that are always evaluated, independent of the others. */
 function partsOf(node: ASTNode): readonly ASTNode[] {
   switch (node.op) {
@@ -164,7 +170,7 @@ function partsOf(node: ASTNode): readonly ASTNode[] {
     case "call":
       return node.args[0] === "has" ? [] : node.args[1];
     case "rcall":
-      if (node.args[0] === "bind") return [];
+      if (node.args[0] === "bind" || isHistory(node)) return [];
       return LOOPS.has(node.args[0]) ? [node.args[1]] : [node.args[1], ...node.args[2]];
   }
   return COMPARISONS.has(node.op) ? node.args as ASTNode[] : [];
@@ -173,7 +179,7 @@ function partsOf(node: ASTNode): readonly ASTNode[] {
 /** True for a test, which is wrapped in `__is` when lowered. */
 export function isTest(node: ASTNode): boolean {
   if (node.op === "call") return TESTS.has(node.args[0]) || node.args[0] === "has";
-  if (node.op === "rcall") return TESTS.has(node.args[0]);
+  if (node.op === "rcall") return TESTS.has(node.args[0]) || isHistory(node) && node.args[0] === "seen";
   return COMPARISONS.has(node.op) || node.op === "&&" || node.op === "||" || node.op === "!_";
 }
 

@@ -14,6 +14,7 @@ import {
   firstRead,
   formatLiteral,
   INT_MAX,
+  isHistory,
   isTest,
   LOOPS,
   MatchError,
@@ -22,6 +23,7 @@ import {
   TESTS,
   variableOf,
 } from "./field.ts";
+import { type HistoryQuestion, questionOf } from "./question.ts";
 import { compileRegex } from "./regex.ts";
 
 /** Functions replaced by our own implementation. */
@@ -35,16 +37,19 @@ const REPLACED_FUNCTIONS: Record<string, string> = {
 export interface Lowered {
   text: string;
   fields: Set<string>;
+  /** questions about earlier events */
+  questions: HistoryQuestion[];
 }
 
 /** Lowers a parsed expression. @throws {MatchError} */
 export function lower(root: ASTNode): Lowered {
   const lowering = new Lowering();
-  return { text: lowering.lowerTest(root), fields: lowering.fields };
+  return { text: lowering.lowerTest(root), fields: lowering.fields, questions: lowering.questions };
 }
 
 class Lowering {
   readonly fields = new Set<string>();
+  readonly questions: HistoryQuestion[] = [];
   readonly #scope = new Set<string>();
   #loops = 0;
   /** `!` and `-` around the part that is being lowered */
@@ -161,6 +166,11 @@ class Lowering {
   #lowerMethod(node: ASTNode & { op: "rcall" }): string {
     const [name, receiver, args] = node.args;
     const [first, ...rest] = args;
+    if (isHistory(node) && !this.#scope.has("history")) {
+      const question = questionOf(node);
+      this.questions.push(question);
+      return `${question.op === "seen" ? "__seen" : "__history"}(${quote(question.key)})`;
+    }
     if (name.startsWith("__")) throw new MatchError(`unknown function ${name}`, node.start);
     if (LOOPS.has(name) && first?.op === "id") {
       // The elements of an empty list have no type for operator overloads.

@@ -9,6 +9,7 @@ import {
 } from "../../event/mod.ts";
 import { type Decision, type Evaluation, failedEvaluation } from "../decision/mod.ts";
 import { type CompiledRule, compileRule, withValue } from "./compile.ts";
+import { type Counter, type History, HISTORY_COUNTERS_MAX, withHistory } from "./history.ts";
 import { buildIndex, type TypeIndex } from "./lookup.ts";
 import {
   decidesByFile,
@@ -42,6 +43,8 @@ const anyFile = (operation: HeldOperation) => ({
 
 /** Options of one evaluation. */
 export interface EvaluateOptions {
+  /** earlier events of the VM; absent: rules that ask for them fail, which blocks */
+  history?: History;
   /** search near misses among all rules, not only those run; for people, not for the hot path */
   explain?: boolean;
 }
@@ -50,6 +53,8 @@ export interface EvaluateOptions {
 export class Policy {
   /** enabled rules in evaluation order */
   readonly rules: readonly CompiledRule[];
+  /** questions of the rules about earlier events */
+  readonly counters: readonly Counter[];
   /** keeps corp's rules on content active */
   readonly passthrough: PassthroughGuard;
   readonly #privateAddresses: PrivateAddressGuard;
@@ -62,6 +67,8 @@ export class Policy {
     this.rules = rules.filter(({ rule }) => rule.enabled).sort((a, b) => compareRules(a.rule, b.rule));
     this.rules.forEach((rule, at) => rule.order = at);
     this.#index = buildIndex(this.rules);
+    const counters = this.rules.flatMap((rule) => rule.counters);
+    this.counters = [...new Map(counters.map((each) => [each.key, each])).values()];
     this.passthrough = new PassthroughGuard(this.rules, corp);
     this.#privateAddresses = new PrivateAddressGuard(this.rules);
   }
@@ -111,7 +118,9 @@ export class Policy {
    */
   evaluate(event: Event, options: EvaluateOptions = {}): Evaluation {
     try {
-      return this.#evaluate(event, options);
+      return this.counters.length > 0
+        ? withHistory(options.history, event, () => this.#evaluate(event, options))
+        : this.#evaluate(event, options);
     } catch (error) {
       return failedEvaluation(event, error);
     }
@@ -190,7 +199,14 @@ export function compilePolicy(
       { hint: "run sbx-admin policy check FILE to check rules before use" },
     );
   }
-  return new Policy(compiled, new Set(corp));
+  const policy = new Policy(compiled, new Set(corp));
+  if (policy.counters.length > HISTORY_COUNTERS_MAX) {
+    throw new SbxError(
+      "policy.invalid",
+      `the rules ask ${policy.counters.length} questions of history, the limit is ${HISTORY_COUNTERS_MAX}`,
+    );
+  }
+  return policy;
 }
 
 /** Rules by the layer that brought them. */

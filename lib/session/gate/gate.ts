@@ -21,11 +21,13 @@ import {
   AskQueue,
   type Decision,
   type Draft,
+  type EvaluateOptions,
   type Evaluation,
   failedEvaluation,
   type Gate,
   GUARD_EVALUATION,
   guardDecision,
+  History,
   type Outcome,
   type Policy,
   type Refusal,
@@ -43,6 +45,7 @@ import {
 import { DECOY_REFUSAL, decoyDraft, decoyEvaluation } from "./decoy.ts";
 import { Redactor } from "./redact.ts";
 import { type EventHold, heldEvaluation } from "./held.ts";
+import { budgetFinding, limited, spendingRow } from "./limited.ts";
 import { outlineOf } from "./outline.ts";
 import {
   credentialFindings,
@@ -66,6 +69,8 @@ export interface GateOptions {
     labels?: Record<string, string>;
   };
   policy: Policy;
+  /** earlier events of the session; absent: it is new */
+  history?: History;
   detections: readonly Compiled[];
   exportRoutes?: ExportRoutes;
   recorder: Recorder;
@@ -139,6 +144,7 @@ export class SessionGate implements Gate {
   #detector: Detector;
   #profileRevision: string;
   #budget?: Budget;
+  readonly #history: History;
   readonly budgetUses = () => this.#budget?.uses() ?? [];
   readonly #passages = this.activity.following({
     reviewResponse: (...review) => this.#reviewResponse(...review),
@@ -152,6 +158,7 @@ export class SessionGate implements Gate {
     this.#recorder = (this.#options = options).recorder;
     this.#redactor = new Redactor((value) => options.scrubValue(value));
     this.#rules = new RulesInForce(options.policy, options.detections);
+    this.#history = options.history ?? new History(options.policy.counters);
     this.#detector = new Detector(options.detections, options.exportRoutes);
     this.#profileRevision = options.session.profile_revision;
     this.asks = new AskQueue({
@@ -168,6 +175,7 @@ export class SessionGate implements Gate {
     this.#detector = new Detector(detections, terms.exportRoutes, this.#detector);
     this.#profileRevision = terms.profileRevision ?? this.#profileRevision;
     this.#rules = new RulesInForce(policy, detections);
+    this.#history.use(policy.counters, Date.now());
   }
 
   /** Limits the session's use; use so far already counts. @param options of the first time, but the terms */
@@ -233,12 +241,15 @@ export class SessionGate implements Gate {
     const timeout = decider?.ask_timeout;
     let answer = await askPerson(this.asks, event, decision, { timeout, shown, ...asking });
     // The rules may have changed meanwhile, and no answer undoes a block.
-    const later = rules === this.#rules ? undefined : this.#rules.policy.evaluate(complete).decision;
+    const later = rules === this.#rules
+      ? undefined
+      : this.#rules.policy.evaluate(complete, this.#past).decision;
     if (later?.decision === "block") {
       answer = this.#redactor.decision(later, complete, this.#redactor.event(complete));
     }
     answer = this.#heldDecision(complete) ?? answer;
     if (answer.decision === "allow") {
+      this.#history.record(event);
       // The allowance must be on record before the effect.
       this.#recorder.requireWritable();
       if (RESPONDING.has(familyOf(event.common.event_type))) {
@@ -275,7 +286,7 @@ export class SessionGate implements Gate {
 
   preview(draft: Draft): Verdict {
     const complete = this.#complete(draft);
-    const { event, decision } = this.#held(this.#rules.policy.evaluate(complete), complete);
+    const { event, decision } = this.#held(this.#rules.policy.evaluate(complete, this.#past), complete);
     return { allowed: decision.decision === "allow", event, decision };
   }
 
@@ -295,6 +306,7 @@ export class SessionGate implements Gate {
   observe(draft: Draft, outcome?: Outcome): Event {
     const event = this.#complete({ ...draft, common: { enforceability: "observe_only", ...draft.common } });
     this.#append(event);
+    this.#history.record(event);
     const { use, ...end } = outcome ?? {};
     if (outcome) this.#end(event, this.#redactor.outcome(event, end));
     const seen = use ?? { complete: end.error === undefined };
@@ -331,6 +343,10 @@ export class SessionGate implements Gate {
     this.asks.close();
   }
 
+  get #past(): EvaluateOptions {
+    return { history: this.#history };
+  }
+
   #complete(draft: Draft): Event {
     return completeDraft(draft, this.#options.session, this.#profileRevision);
   }
@@ -341,13 +357,14 @@ export class SessionGate implements Gate {
     const decoy = this.#options.decoyIn?.(complete);
     const evaluation = decoy
       ? decoyEvaluation(complete)
-      : this.#held(limited(this.#rules.policy.evaluate(complete), limit), complete);
+      : this.#held(limited(this.#rules.policy.evaluate(complete, this.#past), limit), complete);
     const { event } = evaluation;
     try {
       const redacted = this.#redactor.event(event);
       const decision = this.#redactor.decision(evaluation.decision, event, redacted);
       const findings = this.#append(event, decision, { ...evaluation, began }, redacted);
       if (decoy) this.refuse(decoyDraft(complete, decoy), DECOY_REFUSAL);
+      if (decision.decision === "allow") this.#history.record(event);
       return { event, decision, decider: evaluation.decider, findings };
     } catch (error) {
       if (error instanceof SbxError) {
@@ -404,7 +421,7 @@ export class SessionGate implements Gate {
     if (held) return held;
     if (!this.#rules.reviewed.has(familyOf(event.common.event_type))) return undefined;
     const whole = withResponse(event, response);
-    const evaluation = this.#rules.policy.evaluate(whole);
+    const evaluation = this.#rules.policy.evaluate(whole, this.#past);
     this.report(this.#findingsOf(evaluation).filter(({ finding_id }) => !reported.has(finding_id)));
     const { decision } = evaluation;
     if (decision.decision !== "block") return undefined;
@@ -553,47 +570,4 @@ function completeDraft(
     ...family,
     schema_version: 1,
   };
-}
-
-/** An evaluation under a budget: at the limit, an event that the rules allow is asked about or blocked. */
-function limited(evaluation: Evaluation, limit: Limit | undefined): Evaluation {
-  const { decision } = evaluation;
-  if (!limit || decision.decision !== "allow") return evaluation;
-  const { id, layer, reason, on } = limit;
-  const remedy = on === "ask"
-    ? "approve it: sbx asks lists pending asks"
-    : limit.remedy !== undefined
-    ? limit.remedy
-    : layer === "corp"
-    ? "only your administrator can raise the budget of corp"
-    : "raise the limit in [budget] of the profile; sbx costs shows the amount spent";
-  const rule = { id, layer, name: "budget", reason };
-  return {
-    ...evaluation,
-    decider: undefined,
-    decision: { ...decision, decision: on, matched_fields: [], remedy, rule },
-  };
-}
-
-/** The finding of a budget that is nearly used up. */
-function budgetFinding({ common: { event_id } }: Event, title: string): Finding {
-  return {
-    finding_id: `finding-${event_id}-budget`,
-    event_id,
-    rule_id: "budget",
-    pack_id: "sbx.builtin",
-    title,
-    severity: "low",
-    confidence: "high",
-    tags: ["budget"],
-  };
-}
-
-/**
- * Row of the record with the cost of a call, or the session's running time
- * (docs/design/contracts/12-ledger.md §12).
- */
-function spendingRow(spending: Partial<Spending>): LedgerRow {
-  const record = { statement_id: newEventId(), kind: "spending", at_unix_ms: Date.now(), ...spending };
-  return { table: "statements", record };
 }

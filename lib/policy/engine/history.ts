@@ -1,0 +1,166 @@
+/**
+ * Earlier events of one VM, as far as rules ask for them (docs/design/contracts/05-policy.md §5, "History"). Time is
+ * the events' own, so that a replay decides as the VM did.
+ */
+import { type Event, type EventType, familyOf, valueAt } from "../../event/mod.ts";
+import { FlatEvent } from "./field.ts";
+
+/** Longest window, in `ms`. */
+export const HISTORY_WINDOW_MAX_MS = 24 * 60 * 60_000;
+/** Most events, or values, that one counter remembers. */
+export const HISTORY_ENTRIES_MAX = 10_000;
+/** Most counters of one policy. */
+export const HISTORY_COUNTERS_MAX = 64;
+
+/** What a rule asks of earlier events; equal ones have one key. */
+export interface Counter {
+  key: string;
+  op: "count" | "sum" | "seen";
+  /** absent: of the family of `field` */
+  type?: EventType;
+  /** that is summed, or seen */
+  field?: string;
+  windowMs: number;
+  /** condition on the earlier event */
+  program?: (event: FlatEvent) => unknown;
+}
+
+/** The memory of one counter. */
+class Memory {
+  /** in order of recording */
+  readonly #times: number[] = [];
+  readonly #amounts: number[] = [];
+  readonly #ids: string[] = [];
+  #first = 0;
+  /** last event of each value, and the time of the one before */
+  readonly #values = new Map<unknown, { at: number; id: string; before: number }>();
+  /** until then, something that happened is not remembered */
+  #unknownUntil: number;
+
+  constructor(readonly counter: Counter, unknownUntil: number) {
+    this.#unknownUntil = unknownUntil;
+  }
+
+  record(event: Event): void {
+    const { op, type, field, program } = this.counter;
+    const at = event.common.timestamp_unix_ms;
+    if (
+      type ? event.common.event_type !== type : familyOf(event.common.event_type) !== familyOfPath(field!)
+    ) return;
+    if (program && !this.#holds(event)) return;
+    if (op === "seen") return this.#see(valueAt(event, field!), event);
+    this.#times.push(at);
+    this.#ids.push(event.common.event_id);
+    if (op === "sum") this.#amounts.push(Number(valueAt(event, field!) ?? 0));
+    if (this.#times.length - this.#first > HISTORY_ENTRIES_MAX) this.#forget(this.#times[this.#first++]);
+    // Amortized: the list is cut when half of it is over.
+    if (this.#first > HISTORY_ENTRIES_MAX) {
+      this.#times.splice(0, this.#first);
+      this.#amounts.splice(0, this.#first);
+      this.#ids.splice(0, this.#first);
+      this.#first = 0;
+    }
+  }
+
+  #see(value: unknown, { common: { event_id: id, timestamp_unix_ms: at } }: Event): void {
+    if (value === undefined) return;
+    const last = this.#values.get(value);
+    this.#values.delete(value);
+    this.#values.set(value, { at, id, before: last?.at ?? -Infinity });
+    if (this.#values.size <= HISTORY_ENTRIES_MAX) return;
+    const [oldest, dropped] = this.#values.entries().next().value!;
+    this.#values.delete(oldest);
+    this.#forget(dropped.at);
+  }
+
+  #forget(at: number): void {
+    this.#unknownUntil = Math.max(this.#unknownUntil, at);
+  }
+
+  /** Where a condition fails, it is unknown whether the event counts. */
+  #holds(event: Event): boolean {
+    try {
+      return this.counter.program!(new FlatEvent(event)) === true;
+    } catch {
+      this.#forget(event.common.timestamp_unix_ms);
+      return false;
+    }
+  }
+
+  /** @throws {Error} part of the window is not remembered */
+  value(event: Event): bigint | boolean {
+    const { op, field, windowMs } = this.counter;
+    const from = event.common.timestamp_unix_ms - windowMs;
+    if (op === "seen") {
+      const value = valueAt(event, field!);
+      if (value === undefined) return false;
+      const last = this.#values.get(value);
+      const at = last?.id === event.common.event_id ? last.before : last?.at;
+      if (at !== undefined && at > from) return true;
+    }
+    if (this.#unknownUntil > from) {
+      throw new Error("the history of this VM is not known for the whole window");
+    }
+    if (op === "seen") return false;
+    let total = 0;
+    for (let at = this.#times.length - 1; at >= this.#first && this.#times[at] > from; at--) {
+      // An event is evaluated again with its response, and is not part of its own history.
+      if (this.#ids[at] !== event.common.event_id) total += op === "sum" ? this.#amounts[at] : 1;
+    }
+    return BigInt(Math.trunc(total));
+  }
+}
+
+function familyOfPath(path: string): string {
+  return path.slice(0, path.indexOf("."));
+}
+
+/** Earlier events of one VM that went ahead: allowed, or only observed. */
+export class History {
+  #memories: Map<string, Memory>;
+
+  /** @param unknownUntil unix `ms` until when events may have happened that are not recorded here */
+  constructor(counters: Iterable<Counter> = [], unknownUntil = -Infinity) {
+    this.#memories = new Map([...counters].map((each) => [each.key, new Memory(each, unknownUntil)]));
+  }
+
+  /** Keeps the memory of counters that stay; others know nothing of the time before. */
+  use(counters: Iterable<Counter>, unknownUntil: number): void {
+    const before = this.#memories;
+    this.#memories = new Map(
+      [...counters].map((each) => [each.key, before.get(each.key) ?? new Memory(each, unknownUntil)]),
+    );
+  }
+
+  /** Records an event that goes ahead. */
+  record(event: Event): void {
+    for (const memory of this.#memories.values()) memory.record(event);
+  }
+
+  /** @throws {Error} it is not known */
+  value(key: string, event: Event): bigint | boolean {
+    const memory = this.#memories.get(key);
+    if (!memory) throw new Error("the history of the VM is not known here");
+    return memory.value(event);
+  }
+}
+
+const NO_HISTORY = new History();
+let current: { history: History; event: Event } | undefined;
+
+/** Evaluates with a history. Evaluation is synchronous, so one variable is enough. */
+export function withHistory<T>(history: History | undefined, event: Event, evaluate: () => T): T {
+  const before = current;
+  current = { history: history ?? NO_HISTORY, event };
+  try {
+    return evaluate();
+  } finally {
+    current = before;
+  }
+}
+
+/** The value of a counter for the event that is evaluated. @throws {Error} it is not known */
+export function historyValue(key: string): bigint | boolean {
+  if (!current) throw new Error("the history of the VM is not known here");
+  return current.history.value(key, current.event);
+}
