@@ -21,8 +21,13 @@ interface Runner {
   stamp: number;
 }
 
-/** Rules of one event type and phase. */
-interface TypeIndex {
+/** Rules of one event type, in each phase. */
+interface TypeIndexes {
+  request: PhaseIndex | undefined;
+  response: PhaseIndex | undefined;
+}
+
+interface PhaseIndex {
   /** tried on every event */
   always: Runner[];
   fields: { slot: Slot; index: TextIndex<Runner> }[];
@@ -44,10 +49,10 @@ export class RuleEngine {
   readonly #view = new View();
   readonly #slots = new Map<string, Slot>();
   readonly #runners: Runner[] = [];
-  readonly #indexes: Record<"request" | "response", Map<string, TypeIndex | null>> = {
-    request: new Map(),
-    response: new Map(),
-  };
+  readonly #indexes = new Map<string, TypeIndexes>();
+  #lastType = "";
+  #last: TypeIndexes = { request: undefined, response: undefined };
+  #matched: Runner[] = [];
   readonly #histories: { plan: number; key: string; history: History }[] = [];
   readonly #parents: Parents | undefined;
 
@@ -73,11 +78,15 @@ export class RuleEngine {
   match(event: Matchable, phase: MatchPhase = "whole"): readonly EngineHit[] {
     if (this.#runners.length === 0) return NO_HITS;
     this.#view.next(event, this.#parents?.of(event));
-    const matched: Runner[] = [];
-    if (phase !== "response") this.#collect(event, "request", matched);
-    if (phase !== "request") this.#collect(event, "response", matched);
+    // A test that threw left matches of another event.
+    if (this.#matched.length > 0) this.#matched = [];
+    const { request, response } = this.#indexesOf(event.common.event_type);
+    if (request && phase !== "response") this.#collect(request);
+    if (response && phase !== "request") this.#collect(response);
     if (phase !== "response" && event.common.event_type === "process.exec") this.#parents?.note(event);
+    const matched = this.#matched;
     if (matched.length === 0) return NO_HITS;
+    this.#matched = [];
     const hits: EngineHit[] = [];
     for (const { plan, rule } of matched) if (!rule.silent) hits.push({ plan, id: rule.id });
     if (this.#histories.length > 0) this.#correlate(event, matched, hits);
@@ -111,34 +120,40 @@ export class RuleEngine {
     return compileExpr(condition, context);
   }
 
-  #collect({ common: { event_type } }: Matchable, phase: "request" | "response", matched: Runner[]): void {
-    const indexes = this.#indexes[phase];
-    let index = indexes.get(event_type);
-    if (index === undefined) {
-      index = this.#indexOf(event_type, phase === "response");
+  #indexesOf(type: string): TypeIndexes {
+    // Events of one type often follow each other, and comparing is faster than hashing.
+    if (type === this.#lastType) return this.#last;
+    let indexes = this.#indexes.get(type);
+    if (!indexes) {
+      indexes = { request: this.#indexOf(type, false), response: this.#indexOf(type, true) };
       // A hostile file may have any number of types.
-      if (indexes.size < TYPES_MAX) indexes.set(event_type, index);
+      if (this.#indexes.size < TYPES_MAX) this.#indexes.set(type, indexes);
     }
-    if (!index) return;
-    const { stamp } = this.#view;
-    const attempt = (runner: Runner) => {
-      if (runner.stamp === stamp) return;
-      runner.stamp = stamp;
-      if (runner.check()) matched.push(runner);
-    };
-    for (const { slot, index: texts } of index.fields) {
-      const { folded } = slot;
-      for (let at = 0; at < folded.length; at++) texts.find(folded[at], attempt);
-    }
-    if (index.words) { for (const text of this.#view.words.folded) index.words.find(text, attempt); }
-    for (const runner of index.always) attempt(runner);
+    this.#lastType = type;
+    return this.#last = indexes;
   }
 
-  #indexOf(type: string, isResponse: boolean): TypeIndex | null {
+  readonly #attempt = (runner: Runner): void => {
+    if (runner.stamp === this.#view.stamp) return;
+    runner.stamp = this.#view.stamp;
+    if (runner.check()) this.#matched.push(runner);
+  };
+
+  #collect({ fields, words, always }: PhaseIndex): void {
+    for (let at = 0; at < fields.length; at++) {
+      const { slot, index } = fields[at];
+      const { folded } = slot;
+      for (let text = 0; text < folded.length; text++) index.find(folded[text], this.#attempt);
+    }
+    if (words) { for (const text of this.#view.words.folded) words.find(text, this.#attempt); }
+    for (let at = 0; at < always.length; at++) this.#attempt(always[at]);
+  }
+
+  #indexOf(type: string, isResponse: boolean): PhaseIndex | undefined {
     const runners = this.#runners.filter(({ rule }) =>
       rule.event_types.includes(type) && (rule.reads_response ?? false) === isResponse
     );
-    if (runners.length === 0) return null;
+    if (runners.length === 0) return undefined;
     const always: Runner[] = [];
     const byField = new Map<string, { on?: readonly string[]; literals: Literals }>();
     for (const { rule: runner, requirement } of choose(runners.map(withRequirements))) {
@@ -150,7 +165,7 @@ export class RuleEngine {
         field.literals.push({ literal, rule: runner });
       }
     }
-    const fields: TypeIndex["fields"] = [];
+    const fields: PhaseIndex["fields"] = [];
     let words: TextIndex<Runner> | undefined;
     for (const { on, literals } of byField.values()) {
       const index = new TextIndex(literals);

@@ -46,13 +46,13 @@ export class Slot implements Texts {
     const { view } = this;
     if (this.#stamp === view.stamp) return;
     this.#stamp = view.stamp;
-    this.#value = undefined;
-    for (const read of this.#readers) {
-      this.#value = read(view.event, view.parent);
-      if (this.#value !== undefined) break;
+    let value: unknown;
+    for (let at = 0; at < this.#readers.length && value === undefined; at++) {
+      value = this.#readers[at](view.event, view.parent);
     }
-    const value = this.#value;
-    if (Array.isArray(value)) this.#texts = listTexts(value);
+    this.#value = value;
+    if (typeof value === "string") this.#texts = [value];
+    else if (Array.isArray(value)) this.#texts = listTexts(value);
     else {
       const text = textOf(value);
       this.#texts = text === undefined ? NONE : [text];
@@ -79,10 +79,17 @@ export class Slot implements Texts {
     this.#load();
     if (this.#foldedStamp !== this.#stamp) {
       this.#foldedStamp = this.#stamp;
-      this.#folded = this.#texts === NONE ? NONE : this.#texts.map(fold);
+      this.#folded = foldAll(this.#texts);
     }
     return this.#folded;
   }
+}
+
+/** Folds texts. @returns the same list where nothing is to be folded */
+function foldAll(texts: readonly string[]): readonly string[] {
+  if (texts.length !== 1) return texts.length === 0 ? texts : texts.map(fold);
+  const folded = fold(texts[0]);
+  return folded === texts[0] ? texts : [folded];
 }
 
 function listTexts(list: readonly unknown[]): string[] {
