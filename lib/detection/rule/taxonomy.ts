@@ -97,11 +97,16 @@ function whereOf({ where = {} }: Row): PlanExpr {
   return tests.length === 0 ? true : tests.length === 1 ? tests[0] : { all: tests };
 }
 
+const fieldsByGroup = new Map<string, ReadonlyMap<string, string[]>>();
+
 /** The fields of a group and of the groups that it includes; its own count more. */
 function fieldsOf(group: string): ReadonlyMap<string, string[]> {
+  const known = fieldsByGroup.get(group);
+  if (known) return known;
   const { include = [], ...own } = GROUPS[group];
   const fields = new Map([include].flat().flatMap((name) => [...fieldsOf(name)]));
   for (const [field, sources] of Object.entries(own)) fields.set(field, [sources].flat());
+  fieldsByGroup.set(group, fields);
   return fields;
 }
 

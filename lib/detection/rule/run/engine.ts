@@ -6,7 +6,7 @@ import { History } from "./history.ts";
 import { choose, TextIndex } from "./index.ts";
 import { requirementsOf } from "./literal.ts";
 import { Parents } from "./parents.ts";
-import { Slot, View } from "./slot.ts";
+import { Slot, type Texts, View } from "./slot.ts";
 import { type Check, compileExpr } from "./test.ts";
 
 /** Which rules are tried: the ones that wait for a response, the others, or all. */
@@ -140,13 +140,14 @@ export class RuleEngine {
   };
 
   #collect({ fields, words, always }: PhaseIndex): void {
-    for (let at = 0; at < fields.length; at++) {
-      const { slot, index } = fields[at];
-      const { folded } = slot;
-      for (let text = 0; text < folded.length; text++) index.find(folded[text], this.#attempt);
-    }
-    if (words) { for (const text of this.#view.words.folded) words.find(text, this.#attempt); }
+    for (let at = 0; at < fields.length; at++) this.#find(fields[at].slot, fields[at].index);
+    if (words) this.#find(this.#view.words, words);
     for (let at = 0; at < always.length; at++) this.#attempt(always[at]);
+  }
+
+  #find(texts: Texts, index: TextIndex<Runner>): void {
+    const { folded } = texts;
+    for (let at = 0; at < folded.length; at++) index.find(folded[at], this.#attempt);
   }
 
   #indexOf(type: string, isResponse: boolean): PhaseIndex | undefined {

@@ -1,12 +1,12 @@
 /** Index from literals of texts to the rules that need them. */
 import { ValueTable } from "../../match/value_table.ts";
-import { GramTable } from "./gram.ts";
-import { GRAM, type Literal, type Requirement, strength } from "./literal.ts";
+import { GramIndex } from "./gram.ts";
+import { type Literal, type Requirement, strength } from "./literal.ts";
 
-/** Finds literals in texts: a text is gone through once for each length of grams, however many literals there are. */
+/** Finds literals in texts: whole ones by a look-up, parts by going through the text once. */
 export class TextIndex<R> {
   readonly #exact: ValueTable<R[]> | undefined;
-  readonly #tables: readonly GramTable<R>[];
+  readonly #parts: GramIndex<R> | undefined;
 
   constructor(literals: readonly { literal: Literal; rule: R }[]) {
     const exact = new Map<string, R[]>();
@@ -18,18 +18,14 @@ export class TextIndex<R> {
       else if (rules.at(-1) !== rule) rules.push(rule);
     }
     if (exact.size > 0) this.#exact = new ValueTable(exact);
-    const all = [...parts].map(([text, rules]) => ({ text, rules }));
-    this.#tables = [
-      new GramTable(all.filter(({ text }) => text.length > GRAM), GRAM + 1),
-      new GramTable(all.filter(({ text }) => text.length === GRAM), GRAM),
-    ].filter((table) => !table.isEmpty);
+    if (parts.size > 0) this.#parts = new GramIndex([...parts].map(([text, rules]) => ({ text, rules })));
   }
 
   /** Calls for each rule of which a literal is found; possibly more than once. */
   find(folded: string, found: (rule: R) => void): void {
     const rules = this.#exact?.get(folded);
     if (rules) { for (let at = 0; at < rules.length; at++) found(rules[at]); }
-    for (let at = 0; at < this.#tables.length; at++) this.#tables[at].find(folded, found);
+    this.#parts?.find(folded, found);
   }
 }
 

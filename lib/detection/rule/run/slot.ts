@@ -105,6 +105,7 @@ function listTexts(list: readonly unknown[]): string[] {
 /** Every text of an event: of its family, and of its program. */
 export class Words implements Texts {
   #stamp = 0;
+  #foldedStamp = 0;
   #texts: string[] = [];
   #folded: readonly string[] = NONE;
 
@@ -119,7 +120,6 @@ export class Words implements Texts {
     this.#texts = [];
     this.#collect((view.event as unknown as Record<string, unknown>)[family], 0);
     this.#collect(process, 0);
-    this.#folded = this.#texts.map(fold);
   }
 
   #collect(value: unknown, depth: number): void {
@@ -139,6 +139,10 @@ export class Words implements Texts {
 
   get folded(): readonly string[] {
     this.#load();
+    if (this.#foldedStamp !== this.#stamp) {
+      this.#foldedStamp = this.#stamp;
+      this.#folded = foldAll(this.#texts);
+    }
     return this.#folded;
   }
 }
