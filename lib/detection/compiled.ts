@@ -1,5 +1,4 @@
 /** Detections in either compiled form: IR of a pack, or the plan of Sigma rules. */
-import { SbxError } from "../base/error/mod.ts";
 import { valueAt } from "../event/mod.ts";
 import { type DetectionIr, IR_SCHEMA, type IrRule } from "./ir/ir.ts";
 import type { Matchable } from "./match/index_node.ts";
@@ -45,13 +44,5 @@ export function testedFields(rule: CompiledRule, event: Matchable): { path: stri
   return stated.flatMap((path) => {
     const value = readerOf(path)(event, undefined);
     return value === undefined ? [] : [{ path, value }];
-  });
-}
-
-/** The pack of a matcher that knows only packs. @throws {SbxError} `detection.invalid`: these are Sigma rules */
-export function requireIr(compiled: Compiled): DetectionIr {
-  if (!isPlan(compiled)) return compiled;
-  throw new SbxError("detection.invalid", `${compiled.pack_id} has Sigma rules, which no SQL can evaluate`, {
-    hint: "hunt with them in the sessions of this machine: sbx hunt FILE",
   });
 }

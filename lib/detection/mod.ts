@@ -21,14 +21,6 @@ export {
   requirePinned,
 } from "./active/pin.ts";
 export type { Matchable } from "./match/index_node.ts";
-export {
-  type Compiled,
-  type CompiledRule,
-  isPlan,
-  packOfRules,
-  requireIr,
-  rulesOf,
-  testedFields,
-} from "./compiled.ts";
+export { type Compiled, type CompiledRule, isPlan, packOfRules, rulesOf, testedFields } from "./compiled.ts";
 export type { SigmaPlan } from "./rule/plan.ts";
 export type { MatchPhase } from "./rule/run/engine.ts";

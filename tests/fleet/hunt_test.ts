@@ -3,8 +3,9 @@
  * over HTTP: the same matches, for the corpus of Sigma rules and for random packs over random events.
  */
 import { assert, assertEquals } from "@std/assert";
+import { compileRules } from "../../lib/detection/rule/compile.ts";
 import { compilePack } from "../../lib/detection/compile/mod.ts";
-import { type DetectionIr, Matcher } from "../../lib/detection/mod.ts";
+import { type Compiled, type DetectionIr, Matcher, type SigmaPlan } from "../../lib/detection/mod.ts";
 import { checkPack, readPack } from "../../lib/detection/pack/mod.ts";
 import { ClickHouseClient, parseClickHouse } from "../../lib/fleet/clickhouse/mod.ts";
 import {
@@ -48,6 +49,25 @@ async function corpusPack(): Promise<DetectionIr> {
   return ir!;
 }
 
+/** Sigma rules over what the random events have, one of them a correlation. */
+function sigmaRules(): SigmaPlan {
+  const text = `title: Request
+logsource: {category: proxy}
+detection: {sel: {cs-host|contains: e}, filter: {cs-method: GET}, condition: sel and not filter}
+---
+title: Answered
+name: answered
+logsource: {category: proxy}
+detection: {sel: {sc-status|gte: 200}, condition: sel}
+---
+title: Busy
+correlation: {type: event_count, rules: [answered], timespan: 1h, condition: {gte: 3}, generate: true}
+`;
+  const { plan, outcomes } = compileRules([{ path: "fleet.yml", text }], { pack_id: "sigma.fleet" });
+  assertEquals(outcomes.map(({ status }) => status), ["compiled", "compiled", "compiled"]);
+  return plan;
+}
+
 /** Writes random events, some of which the corpus matches. */
 async function writeLedger(
   path: string,
@@ -83,7 +103,7 @@ async function writeLedger(
   }
 }
 
-async function matchInTypeScript(paths: string[], irs: DetectionIr[]): Promise<string[]> {
+async function matchInTypeScript(paths: string[], irs: Compiled[]): Promise<string[]> {
   const found: string[] = [];
   for (const path of paths) {
     const matcher = new Matcher(irs);
@@ -144,11 +164,12 @@ Deno.test("every way to hunt finds the same", async () => {
   await using server = await ClickHouseProcess.start(["hunter", "pa'ss"]);
   await using over = await loaded(fleet.store, server);
   assertEquals(await tablesOf(over), await tablesOf(await openRecords(`duckdb://${fleet.store}`)));
-  const packs = [corpus, ...Array.from({ length: 10 }, () => randomPack(60, random))];
+  const packs = [corpus, sigmaRules(), ...Array.from({ length: 10 }, () => randomPack(60, random))];
   let matches = 0;
   for (const [at, pack] of packs.entries()) {
     const expected = await matchInTypeScript(paths, [pack]);
     matches += expected.length;
+    if (at === 1) assertEquals(new Set(expected.map((line) => line.split(" ")[1])).size, 3);
     for (
       const over of [
         `duckdb://${fleet.store}`,

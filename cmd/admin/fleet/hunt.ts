@@ -10,7 +10,7 @@ import {
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
-import { type DetectionIr, requireIr } from "../../../lib/detection/mod.ts";
+import type { Compiled } from "../../../lib/detection/mod.ts";
 import type { RetroReport } from "../../../lib/fleet/table/mod.ts";
 import { PROGRAM } from "../program.ts";
 
@@ -103,9 +103,9 @@ async function show(report: RetroReport, args: Arguments): Promise<void> {
   );
 }
 
-async function load(paths: readonly string[]): Promise<{ irs: DetectionIr[]; problems: unknown[] }> {
+async function load(paths: readonly string[]): Promise<{ irs: Compiled[]; problems: unknown[] }> {
   const { loadPack } = await import("../../../lib/detection/active/mod.ts");
-  const loaded = await Promise.allSettled(paths.map(async (path) => requireIr((await loadPack(path)).ir)));
+  const loaded = await Promise.allSettled(paths.map(async (path) => (await loadPack(path)).ir));
   const irs = loaded.flatMap((each) => each.status === "fulfilled" ? [each.value] : []);
   const problems = loaded.flatMap((each) => each.status === "rejected" ? [each.reason] : []);
   if (irs.length === 0 && problems.length > 0) throw problems[0];

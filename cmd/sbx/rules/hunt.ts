@@ -3,7 +3,7 @@ import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/arg
 import { home } from "../../../lib/base/home/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
-import { type Compiled, requireIr } from "../../../lib/detection/mod.ts";
+import type { Compiled } from "../../../lib/detection/mod.ts";
 import { table } from "../output.ts";
 import { CREDENTIAL, recordsAuthorization } from "./secret.ts";
 
@@ -78,11 +78,10 @@ async function readPacks(paths: readonly string[]): Promise<Compiled[]> {
 }
 
 async function huntFleet(args: Arguments, over: string, irs: Compiled[]): Promise<Match[]> {
-  const packs = irs.map(requireIr);
   const { hunt, openRecords } = await import("../../../lib/fleet/table/mod.ts");
   await (await import("../../../lib/home/mod.ts")).useNetworkOf(home());
   await using opened = await openRecords(over, recordsAuthorization(args));
-  return await hunt(opened, packs);
+  return await hunt(opened, irs);
 }
 
 /** Hunts in the ledgers of this home, by the matcher. */

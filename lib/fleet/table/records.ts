@@ -8,6 +8,11 @@ import { ChDb, ClickHouseServer, DuckDb, type Engine } from "../engine.ts";
 import { storePaths } from "../store.ts";
 import { ledgerSource, parquetTable, serverTable, tableSource } from "./columns.ts";
 
+interface LedgerPath {
+  session_id: string;
+  path: string;
+}
+
 /** Records of many sessions, and the engine that reads them. */
 export interface FleetRecords extends AsyncDisposable {
   engine: Engine;
@@ -15,6 +20,8 @@ export interface FleetRecords extends AsyncDisposable {
   source: HuntSource;
   /** name of a table, as SQL; absent: there are no tables, but ledgers only */
   table?(name: string): string;
+  /** ledgers of a folder, one of each session */
+  ledgers?: readonly LedgerPath[];
   /** folder of the store; absent: the tables are in a file or on a server */
   store?: string;
   /** machines are one of the tables; absent: they are files of the store */
@@ -88,7 +95,9 @@ async function openFolder(path: string, embedded: Embedded): Promise<FleetRecord
     return { ...opened(engine, tableSource(engine.dialect, table)), table, store: path };
   }
   const ledgers = embedded === "chdb" ? await ledgersIn(path) : [];
-  if (ledgers.length > 0) return opened(new ChDb(), ledgerSource(ledgers));
+  if (ledgers.length > 0) {
+    return { ...opened(new ChDb(), ledgerSource(ledgers.map(({ path }) => path))), ledgers };
+  }
   throw new SbxError("fleet.over.invalid", `${path} has no tables`, {
     hint: "sbx-admin fleet tables DIR writes the tables of a store; chdb:// also reads a folder of ledgers",
   });
@@ -110,11 +119,13 @@ async function hasParquet(dir: string): Promise<boolean> {
   return false;
 }
 
-async function ledgersIn(dir: string): Promise<string[]> {
-  const paths: string[] = [];
+async function ledgersIn(dir: string): Promise<LedgerPath[]> {
+  const ledgers: LedgerPath[] = [];
   for await (const { name, isDirectory } of Deno.readDir(dir)) {
     const path = join(dir, name, "session.db");
-    if (isDirectory && await Deno.stat(path).then(({ isFile }) => isFile, () => false)) paths.push(path);
+    if (isDirectory && await Deno.stat(path).then(({ isFile }) => isFile, () => false)) {
+      ledgers.push({ session_id: name, path });
+    }
   }
-  return paths.sort();
+  return ledgers.sort((a, b) => a.path < b.path ? -1 : 1);
 }

@@ -6,7 +6,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
-import type { DetectionIr } from "../../detection/mod.ts";
+import type { Compiled } from "../../detection/mod.ts";
 import { hunt, type HuntRow } from "./hunt.ts";
 import { type FleetRecords, openRecords } from "./records.ts";
 import { z } from "zod";
@@ -27,7 +27,7 @@ export interface RetroFinding extends HuntRow {
   /** ISO 8601: when the event was, and when it was found */
   event_at: string;
   found_at: string;
-  /** BLAKE3 of the pack's IR */
+  /** BLAKE3 of the pack's IR, or of the plan of Sigma rules */
   pack_hash: string;
 }
 
@@ -84,7 +84,7 @@ export interface RetroOptions {
  */
 export async function retroHunt(
   dir: string,
-  irs: readonly DetectionIr[],
+  irs: readonly Compiled[],
   options: RetroOptions,
 ): Promise<RetroReport> {
   await Deno.mkdir(join(dir, "findings"), { recursive: true, mode: 0o700 });
@@ -109,7 +109,7 @@ export async function retroHunt(
 }
 
 interface WaitingPack {
-  ir: DetectionIr;
+  ir: Compiled;
   pack_hash: string;
   /** of the last hunt of the same rules */
   state: Awaited<ReturnType<typeof readState>>;

@@ -32,11 +32,16 @@ export async function sessionsSince({ engine, table }: Tables, since: number): P
   }));
 }
 
-/** Reads the events of a session since a time in order, each with its first outcome. @param since in Unix `ms` */
+/**
+ * Reads the events of a session in order, each with its first outcome.
+ *
+ * @param since in Unix `ms`, as `until`
+ */
 export async function* eventsOf(
   tables: Tables,
   { machine_id, session_id }: SessionKey,
   since: number,
+  until = Number.MAX_SAFE_INTEGER,
 ): AsyncGenerator<LedgerEvent> {
   const sql = eventsSql(tables);
   for (let after = 0;;) {
@@ -45,6 +50,7 @@ export async function* eventsOf(
       session: { type: "string", values: [session_id] },
       after: { type: "number", values: [after] },
       since: { type: "number", values: [since] },
+      until: { type: "number", values: [until] },
     });
     for (const { event, decision, rule_id, outcome } of rows) {
       yield toLedgerEvent({ event, decision, rule_id, outcome } as Record<string, string | null>);
@@ -60,6 +66,7 @@ function eventsSql({ engine, table }: Tables): string {
   const own = `machine_id = ${value("machine", "String")} AND session_id = ${value("session", "String")}`;
   const page = `SELECT * FROM ${table("events")} AS e WHERE ${own}
       AND sequence > ${value("after", "Int64")} AND timestamp_unix_ms >= ${value("since", "Int64")}
+      AND timestamp_unix_ms < ${value("until", "Int64")}
       ORDER BY sequence LIMIT ${PAGE_EVENTS}`;
   const numbered =
     `SELECT event_id, outcome, row_number() OVER (PARTITION BY event_id ORDER BY number) AS place
