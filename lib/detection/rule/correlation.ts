@@ -54,9 +54,11 @@ export function readCorrelation(root: MapNode, notes: RuleNotes): Correlation | 
     notes.reject("correlation", lineOf(map, "rules"), "correlation.rules names no rule");
   }
   const isTemporal = type === "temporal" || type === "temporal_ordered";
-  const { count, field } = readCount(map, isTemporal ? rules.length : undefined, notes);
-  if (type === "value_count" && field === undefined) {
-    notes.reject("correlation", lineOf(map, "condition"), "value_count needs condition.field");
+  const most = type === "value_sum" ? Number.MAX_SAFE_INTEGER : COUNT_MAX;
+  const { count, field } = readCount(map, { all: isTemporal ? rules.length : undefined, most }, notes);
+  const isOfValues = type === "value_count" || type === "value_sum";
+  if (isOfValues && field === undefined) {
+    notes.reject("correlation", lineOf(map, "condition"), `${type} needs condition.field`);
   }
   const correlation: Correlation = {
     type,
@@ -64,7 +66,7 @@ export function readCorrelation(root: MapNode, notes: RuleNotes): Correlation | 
     groupBy: texts(entryOf(map, "group-by")?.value),
     timespan_ms: readTimespan(map, notes),
     count,
-    ...(type === "value_count" && field !== undefined && { field }),
+    ...(isOfValues && field !== undefined && { field }),
     aliases: readAliases(map, notes),
     generate: scalarOf(entryOf(map, "generate")?.value ?? entryOf(root, "generate")?.value) === true,
   };
@@ -98,10 +100,13 @@ function readTimespan(map: MapNode, notes: RuleNotes): number {
   return 0;
 }
 
-/** @param all number of rules of a temporal correlation, all of which are needed by default */
+/**
+ * @param all number of rules of a temporal correlation, all of which are needed by default
+ * @param most largest number that can be counted
+ */
 function readCount(
   map: MapNode,
-  all: number | undefined,
+  { all, most }: { all: number | undefined; most: number },
   notes: RuleNotes,
 ): { count: CountCondition; field?: string } {
   const entry = entryOf(map, "condition");
@@ -121,9 +126,9 @@ function readCount(
     const number = scalarOf(value);
     if (key === "field") [field] = texts(value);
     else if (!operator) notes.reject("correlation", line, `correlation.condition.${key} is unknown`);
-    else if (typeof number === "number" && Number.isInteger(number) && number >= 0 && number <= COUNT_MAX) {
+    else if (typeof number === "number" && Number.isInteger(number) && number >= 0 && number <= most) {
       count[operator] = number;
-    } else notes.reject("correlation", line, `${key} must be a whole number of 0 to ${COUNT_MAX}`);
+    } else notes.reject("correlation", line, `${key} must be a whole number of 0 to ${most}`);
   }
   if (Object.keys(count).length === 0) {
     notes.reject(

@@ -86,7 +86,13 @@ export interface PlanRule extends PlanMeta {
   silent?: true;
 }
 
-export const CORRELATION_TYPES = ["event_count", "value_count", "temporal", "temporal_ordered"] as const;
+export const CORRELATION_TYPES = [
+  "event_count",
+  "value_count",
+  "value_sum",
+  "temporal",
+  "temporal_ordered",
+] as const;
 export type CorrelationType = typeof CORRELATION_TYPES[number];
 
 export const COUNT_OPERATORS = ["lt", "lte", "gt", "gte", "eq", "neq"] as const;
@@ -101,7 +107,7 @@ export interface PlanCorrelation extends PlanMeta {
   count: CountCondition;
   /** sources of the group's fields, by the rule that matched the event */
   group_by: Record<string, string[][]>;
-  /** sources of the counted field of `value_count`, by rule */
+  /** sources of the counted field of `value_count`, or of the summed one of `value_sum`, by rule */
   field?: Record<string, string[]>;
   silent?: true;
 }

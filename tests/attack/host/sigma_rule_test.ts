@@ -91,3 +91,40 @@ correlation: {type: event_count, rules: [base], group-by: [User], timespan: 1d, 
   );
   assertEquals(last.map((hits) => hits.map(({ id }) => id)), [[], [], ["many"]]);
 });
+
+Deno.test("many correlations share their memory; a flood of groups pushes out groups of its own only", () => {
+  const text = (at: number) =>
+    `title: Many ${at}
+correlation: {type: event_count, rules: [base], group-by: [User], timespan: 1d, condition: {gte: 2}}
+`;
+  const base = rule("sel: {CommandLine|startswith: curl}\ncondition: sel").replace(
+    "title: Rule\n",
+    "title: Rule\nname: base\n",
+  );
+  const { plan } = compile([base, ...Array.from({ length: 3000 }, (_, at) => text(at))].join("---\n"));
+  assertEquals(plan.correlations.length, 3000);
+  const engine = new RuleEngine([plan]);
+  engine.match(exec("curl a", "first"));
+  engine.match(exec("curl a", "second"));
+  // Of 200,000 groups, each has a share of 100.
+  for (let at = 0; at < 99; at++) engine.match(exec("curl a", `user${at}`, at));
+  assertEquals(engine.match(exec("curl a", "second", 200)).length, 3000);
+  assertEquals(engine.match(exec("curl a", "first", 300)).length, 0);
+});
+
+Deno.test("programs that are remembered as parents have a limited number of characters", () => {
+  const { plan } = compile(
+    rule("sel: {ParentCommandLine|contains: needle}\ncondition: sel").replace("Rule", "Child"),
+  );
+  const engine = new RuleEngine([plan]);
+  const child = (pid: number) => {
+    const event = exec("child", "0", 1) as unknown as { common: { process: { ppid: number } } };
+    event.common.process.ppid = pid;
+    return engine.match(event as unknown as Matchable).length;
+  };
+  engine.match(exec("needle", "0", 10));
+  assertEquals(child(17), 1);
+  const long = "x".repeat(5000);
+  for (let at = 0; at < 5000; at++) engine.match(exec(long, "0", 100 + at));
+  assertEquals(child(17), 0);
+});

@@ -7,7 +7,8 @@ import { choose, TextIndex } from "./index.ts";
 import { requirementsOf } from "./literal.ts";
 import { Parents } from "./parents.ts";
 import { Slot, type Texts, View } from "./slot.ts";
-import { type Check, compileExpr } from "./test.ts";
+import { VALUE_MAX } from "./tally.ts";
+import { type Check, compileExpr, isNumber } from "./test.ts";
 
 /** Which rules are tried: the ones that wait for a response, the others, or all. */
 export type MatchPhase = "request" | "response" | "whole";
@@ -58,11 +59,12 @@ export class RuleEngine {
 
   /** @param before engine whose memory continues, where its correlations are the same */
   constructor(readonly plans: readonly SigmaPlan[], before?: RuleEngine) {
+    const all = plans.reduce((sum, { correlations }) => sum + correlations.length, 0);
     for (const [plan, { rules, correlations, pack_id }] of plans.entries()) {
       for (const rule of rules) this.#runners.push({ rule, plan, check: this.#compile(rule), stamp: 0 });
       for (const correlation of correlations) {
         const key = `${pack_id} ${JSON.stringify(correlation)}`;
-        this.#histories.push({ plan, key, history: new History(correlation) });
+        this.#histories.push({ plan, key, history: new History(correlation, all) });
       }
     }
     const readsParents = [...this.#slots.keys()].some((key) => key.includes("parent."));
@@ -187,11 +189,13 @@ export class RuleEngine {
       let base: string | undefined;
       for (const each of found) {
         if (each.plan !== plan || !history.counts(each.id)) continue;
-        const values = this.#values(correlation.group_by[each.base] ?? []);
+        const values = this.#values(correlation.group_by[each.base] ?? [])
+          .map((value) => value === null ? null : value.slice(0, VALUE_MAX));
         const counted = correlation.field && this.#values([correlation.field[each.base] ?? []])[0];
         const occurrence = { rule_id: each.id, time, group: JSON.stringify([session_id, ...values]) };
         // A field that is not there is no value to count.
         if (correlation.field && counted === null) continue;
+        if (correlation.type === "value_sum" && !isAmount(counted!)) continue;
         if (history.add({ ...occurrence, ...counted && { value: counted } })) base ??= each.base;
       }
       if (base === undefined) continue;
@@ -203,6 +207,11 @@ export class RuleEngine {
   #values(fields: readonly (readonly string[])[]): (string | null)[] {
     return fields.map((on) => on.length === 0 ? null : this.#slotOf(on).texts[0] ?? null);
   }
+}
+
+/** Tests whether a text is a number that a sum can have. */
+function isAmount(text: string): boolean {
+  return isNumber(text) && Number.isFinite(Number(text));
 }
 
 type Literals = ConstructorParameters<typeof TextIndex<Runner>>[0][number][];

@@ -1,11 +1,16 @@
 /** Correlations over the events of a session, in bounded memory; the same events in the same order find the same. */
-import { COUNT_MAX, type CountCondition, type PlanCorrelation } from "../plan.ts";
+import type { CountCondition, PlanCorrelation } from "../plan.ts";
+import { type Tally, tallyOf } from "./tally.ts";
 
-/** Most groups of one correlation, and most entries of all its groups; the oldest are forgotten (§14). */
+// The oldest groups are forgotten (docs/design/contracts/14-limits.md §14).
+
+/** Most groups of one correlation, and most entries of all its groups. */
 const GROUPS_MAX = 10_000;
 const ENTRIES_MAX = 100_000;
-/** Characters of a value that are compared. */
-const VALUE_MAX = 1024;
+/** Most groups and entries of all correlations together, of which each has an equal share, and the smallest share. */
+const ALL_GROUPS_MAX = 200_000;
+const ALL_ENTRIES_MAX = 2_000_000;
+const SHARE_MIN = 100;
 
 /** A match of a rule that a correlation counts. */
 export interface Occurrence {
@@ -19,15 +24,10 @@ export interface Occurrence {
   value?: string;
 }
 
-interface Entry {
-  time: number;
-  value: string;
-}
-
 /** What happened in one group. */
 interface Group {
-  /** of counting correlations, oldest first */
-  entries: Entry[];
+  /** of counting correlations */
+  tally?: Tally;
   /** of temporal ones: time of the last match, by place of the rule; ordered: when the chain up to it began */
   last: (number | undefined)[];
   firedAt?: number;
@@ -37,9 +37,16 @@ interface Group {
 export class History {
   readonly #groups = new Map<string, Group>();
   readonly #places: ReadonlyMap<string, number[]>;
+  readonly #groupsMax: number;
+  readonly #entriesMax: number;
   #entries = 0;
 
-  constructor(readonly correlation: PlanCorrelation) {
+  /** @param correlations number of all that share the memory */
+  constructor(readonly correlation: PlanCorrelation, correlations = 1) {
+    const share = (all: number, most: number) =>
+      Math.max(SHARE_MIN, Math.min(most, Math.floor(all / correlations)));
+    this.#groupsMax = share(ALL_GROUPS_MAX, GROUPS_MAX);
+    this.#entriesMax = share(ALL_ENTRIES_MAX, ENTRIES_MAX);
     const places = new Map<string, number[]>();
     correlation.rules.forEach((id, at) => places.set(id, [...places.get(id) ?? [], at]));
     this.#places = places;
@@ -71,17 +78,17 @@ export class History {
     const known = this.#groups.get(key);
     // The order is that of use.
     if (known) this.#groups.delete(key);
-    const group = known ?? { entries: [], last: [] };
+    const group = known ?? { last: [] };
     this.#groups.set(key, group);
-    while (this.#groups.size > GROUPS_MAX || this.#entries > ENTRIES_MAX && this.#groups.size > 1) {
-      this.#forget();
-    }
+    while (
+      this.#groups.size > this.#groupsMax || this.#entries > this.#entriesMax && this.#groups.size > 1
+    ) this.#forget();
     return group;
   }
 
   #forget(): void {
-    const [key, { entries }] = this.#groups.entries().next().value!;
-    this.#entries -= entries.length;
+    const [key, { tally }] = this.#groups.entries().next().value!;
+    this.#entries -= tally?.size ?? 0;
     this.#groups.delete(key);
   }
 
@@ -90,14 +97,11 @@ export class History {
     const from = occurrence.time - timespan_ms;
     if (type === "temporal") return this.#together(group, occurrence, from);
     if (type === "temporal_ordered") return this.#inOrder(group, occurrence, from);
-    const { entries } = group;
-    entries.push({ time: occurrence.time, value: (occurrence.value ?? "").slice(0, VALUE_MAX) });
-    this.#entries++;
-    let expired = 0;
-    while (entries[expired].time <= from || entries.length - expired > COUNT_MAX) expired++;
-    if (expired > 0) entries.splice(0, expired);
-    this.#entries -= expired;
-    return type === "event_count" ? entries.length : new Set(entries.map(({ value }) => value)).size;
+    const tally = group.tally ??= tallyOf(this.correlation);
+    const before = tally.size;
+    const count = tally.add(occurrence.time, occurrence.value, from);
+    this.#entries += tally.size - before;
+    return count;
   }
 
   /** Number of rules that matched within the time. */

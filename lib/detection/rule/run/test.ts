@@ -178,6 +178,11 @@ function cidrTest(text: string): (value: string) => boolean {
   };
 }
 
+/** Tests whether a text is a number. */
+export function isNumber(text: string): boolean {
+  return /^[-+]?\d+(\.\d+)?([eE][-+]?\d+)?$/.test(text);
+}
+
 function numberTest({ op, n }: Extract<PlanTest, { t: "number" }>): (value: string) => boolean {
   const compare: Record<typeof op, (value: number) => boolean> = {
     lt: (value) => value < n,
@@ -186,7 +191,7 @@ function numberTest({ op, n }: Extract<PlanTest, { t: "number" }>): (value: stri
     gte: (value) => value >= n,
   };
   const holds = compare[op];
-  return (value) => /^[-+]?\d+(\.\d+)?([eE][-+]?\d+)?$/.test(value) && holds(Number(value));
+  return (value) => isNumber(value) && holds(Number(value));
 }
 
 /**
