@@ -49,7 +49,7 @@ async function corpusPack(): Promise<DetectionIr> {
   return ir!;
 }
 
-/** Sigma rules over what the random events have, one of them a correlation. */
+/** Sigma rules that match random events, one of them a correlation. */
 function sigmaRules(): SigmaPlan {
   const text = `title: Request
 logsource: {category: proxy}

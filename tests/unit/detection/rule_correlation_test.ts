@@ -1,4 +1,4 @@
-/** Counting correlations against a recount of everything, and what "first" and "sum" mean. */
+/** Counting correlations against a recount of everything; first contacts and sums. */
 import { assert, assertEquals } from "@std/assert";
 import type { Matchable } from "../../../lib/detection/mod.ts";
 import { compileRules } from "../../../lib/detection/rule/compile.ts";
@@ -24,7 +24,7 @@ interface Match {
   value: string;
 }
 
-/** What a correlation counts at the last match, from all matches. */
+/** The count of a correlation at the last match, from all matches. */
 function recount(type: string, matches: readonly Match[], timespan: number): number {
   const last = matches.at(-1)!;
   const inTime = matches.filter(({ time, group }) => group === last.group && time > last.time - timespan);

@@ -1,6 +1,6 @@
 /** Literals of texts by one gram of each, so that a text is looked up in tables of numbers. */
 
-/** A literal, and what needs it. */
+/** A literal, and the rules that need it. */
 export interface Part<R> {
   text: string;
   rules: R[];
@@ -13,7 +13,7 @@ interface Entry<R> extends Part<R> {
 
 /** Characters of a gram of a literal that has more than three, and of one that has three. */
 const [LONG, SHORT] = [4, 3];
-/** A key has a byte of each character of its gram, mixed with what characters have above that. */
+/** A key has a byte of each character of its gram, mixed with their higher bits. */
 const BYTE = 8;
 /** Bits of a filter for each gram, so that few others pass, and fewest bits: both as powers of two. */
 const FILTER_SHARE = 6;
@@ -54,7 +54,7 @@ export class GramIndex<R> {
     this.#short = new GramTable(parts.filter(({ text }) => text.length === SHORT), SHORT);
   }
 
-  /** Calls for what needs each literal of a text; possibly more than once. */
+  /** Calls for each rule whose literal is in a text; possibly more than once. */
   find(text: string, found: (rule: R) => void): void {
     if (this.#short.entries.size > 0) this.#findBoth(text, found);
     else if (this.#long.entries.size > 0) this.#findLong(text, found);

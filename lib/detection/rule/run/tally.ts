@@ -1,15 +1,15 @@
-/** What a correlation counts in one group: matches, values, or the sum of values, of a time that moves on. */
+/** The counts of a correlation in one group: matches, values, or the sum of values, of a time that moves on. */
 import { COUNT_MAX, type PlanCorrelation } from "../plan.ts";
 import { copyOf } from "./copy.ts";
 
 /** Characters of a value that are compared (docs/design/contracts/14-limits.md §14). */
 export const VALUE_MAX = 1024;
 
-/** Keeps what a count needs, in bounded memory. */
+/** A count in bounded memory. */
 export interface Tally {
   /** number of things kept */
   readonly size: number;
-  /** Adds a match and forgets what was at `from` or before. @returns what is counted now */
+  /** Adds a match and forgets the ones at `from` or before. @returns the count now */
   add(time: number, value: string | undefined, from: number): number;
 }
 

@@ -110,7 +110,7 @@ function textCheck(test: PlanTest, texts: Texts): Check {
   return () => anyText(texts.folded, passes);
 }
 
-/** The commonest tests by far, each in one function: what a rule needs is rarely in the processor's caches. */
+/** The commonest tests by far, each in one function: closures of a rule are rarely in the processor's caches. */
 const FOLDED: Record<TextPosition, (texts: Texts, part: string) => Check> = {
   is: (texts, part) => () => {
     const { folded } = texts;
