@@ -184,6 +184,17 @@ detection:
     http: { request: httpRequest({ port: 8443, headers: { "x-agent": ["nice", agent] } }) },
   });
   assertEquals(matchesOf(text, [event("Evil/1"), event("good")]), [["own"], []]);
+  const whole = text.replace("headers.x-agent|startswith: evil", "headers|re: '^x-agent: Evil'");
+  assertEquals(matchesOf(whole, [event("Evil/1"), event("good")]), [["own"], []]);
+  const argv = `title: Argv
+logsource: {product: sbx, category: process}
+detection: {sel: {process.activity.argv: --force}, condition: sel}
+`;
+  const run = (...argv: string[]) => ({
+    common: eventCommon("process.exec"),
+    process: { activity: processExec({ argv }) },
+  });
+  assertEquals(matchesOf(argv, [run("git", "push", "--force"), run("git", "--forced")]), [["argv"], []]);
   const { outcomes: [{ status, warnings }] } = compile(text.replace("request.port", "request.prot"));
   assertEquals([status, warnings[0].message], ["never_matches", 'field "http.request.prot" is never there']);
 });

@@ -80,7 +80,7 @@ function literalOf(test: PlanTest, hasField: boolean): Pick<Literal, "text" | "i
     case "glob":
       return part(fold(longest(test.parts.filter((part) => typeof part === "string"))));
     case "re":
-      return part(fold(longest(regexLiterals(test.re))));
+      return part(fold(longest(regexLiterals(test.re, test.flags.includes("i")))));
     default:
       return undefined;
   }
@@ -90,12 +90,16 @@ function longest(texts: readonly string[]): string {
   return texts.reduce((a, b) => b.length > a.length ? b : a, "");
 }
 
+/** Letters that without case are a letter outside of ASCII too that folds to itself: the long s. */
+const CASE_OTHERS = "sS";
+
 /**
- * Literals contained in every match of a regular expression, found by a simple scan: only plain characters outside
- * groups and classes count.
+ * Literals contained in every match of a regular expression, found by a simple scan: only plain characters of ASCII
+ * outside groups and classes count.
  */
-export function regexLiterals(pattern: string): string[] {
-  if (/\(\?[a-zA-Z]*[ixU]|\\[QpPx]/.test(pattern)) return [];
+export function regexLiterals(pattern: string, ignoresCase = false): string[] {
+  if (/\(\?[a-zA-Z]*[ixU]|\\[QpPx0-9]/.test(pattern)) return [];
+  const others = ignoresCase ? CASE_OTHERS : "";
   const runs: string[] = [];
   let run = "";
   let depth = 0;
@@ -105,7 +109,8 @@ export function regexLiterals(pattern: string): string[] {
   };
   for (let at = 0; at < pattern.length; at++) {
     let char = pattern[at];
-    let isLiteral = !"^$.[]()*+?{}|".includes(char);
+    // A character of two units may be optional as a whole.
+    let isLiteral = !"^$.[]()*+?{}|".includes(char) && char <= "\x7f" && !others.includes(char);
     if (char === "|" && depth === 0) return [];
     if (char === "\\") {
       char = pattern[++at] ?? "";

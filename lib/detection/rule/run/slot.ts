@@ -53,6 +53,7 @@ export class Slot implements Texts {
     this.#value = value;
     if (typeof value === "string") this.#texts = [value];
     else if (Array.isArray(value)) this.#texts = listTexts(value);
+    else if (typeof value === "object" && value !== null) this.#texts = mapTexts(value);
     else {
       const text = textOf(value);
       this.#texts = text === undefined ? NONE : [text];
@@ -98,6 +99,17 @@ function listTexts(list: readonly unknown[]): string[] {
     const text = textOf(item);
     if (text !== undefined) texts.push(text);
     if (texts.length === TEXTS_MAX) break;
+  }
+  return texts;
+}
+
+/** Texts of a map, such as the headers of a request: `name: value`, one for each value of a list. */
+function mapTexts(map: object): string[] {
+  const texts: string[] = [];
+  for (const [name, value] of Object.entries(map)) {
+    for (const text of listTexts([value].flat())) {
+      if (texts.push(`${name}: ${text}`) === TEXTS_MAX) return texts;
+    }
   }
   return texts;
 }
