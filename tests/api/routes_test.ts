@@ -129,6 +129,42 @@ Deno.test("every route, with and without the token", async (t) => {
       assertEquals(body.components.securitySchemes.token.scheme, "bearer");
     });
 
+    await t.step("Sigma rules are files in requests: tried, put in force, refused and removed", async () => {
+      const rule = `title: Tool
+logsource: {category: proxy}
+detection: {sel: {c-useragent|startswith: evil}, filter: {cs-host: ok.example}, condition: sel and not filter}
+level: high
+`;
+      const sigma = { id: "sigma.api", files: [{ path: "tool.yml", text: rule }] };
+      const event = (host: string) => ({
+        context: {
+          common: { event_type: "http.request" },
+          http: { request: { host, headers: { "user-agent": "Evil/1" } } },
+        },
+      });
+      const events = [event("a.example"), event("ok.example")];
+      const tried = await sbx.api("POST", "/detection/backtest", { sigma, events });
+      assertEquals([tried.status, tried.body.total_matches, tried.body.rows[0].rule_id], [200, 1, "tool"]);
+      assertEquals((await sbx.api("POST", "/detection", { sigma })).status, 200);
+      const listed = async () =>
+        (await sbx.api("GET", "/detection")).body.rules.filter(({ id }: { id: string }) => id === "sigma.api")
+          .map(({ rules }: { rules: { id: string; severity: string }[] }) =>
+            rules.map(({ id, severity }) => [id, severity])
+          );
+      assertEquals(await listed(), [[["tool", "high"]]]);
+      const again = await sbx.api("POST", "/detection", { sigma });
+      assertEquals([again.status, again.body.code], [409, "detection.conflict"]);
+      const files = [{ path: "bad.yml", text: rule.replace("sel and not filter", "sel and nosel") }];
+      const bad = await sbx.api("POST", "/detection/backtest", { sigma: { ...sigma, files }, events });
+      assertEquals([bad.status, bad.body.code], [400, "detection.invalid"]);
+      const both = await sbx.api("POST", "/detection/backtest", { sigma, pack: {}, events });
+      assertEquals(both.status, 400);
+      const other = await sbx.api("POST", "/detection", { sigma: { ...sigma, extra: 1 } });
+      assertEquals([other.status, other.body.code], [422, "request.unknown_field"]);
+      assertEquals((await sbx.api("DELETE", "/detection/sigma.api")).status < 300, true);
+      assertEquals(await listed(), []);
+    });
+
     await t.step(
       "an unsaved rule is tried, by itself and on one event; what is wrong with it is said",
       async () => {
