@@ -263,6 +263,7 @@ try {
     backtest_3000_events_per_s: Math.round(EVENTS / large.seconds),
     sigma_backtest_3000_events_per_s: Math.round(EVENTS / sigmaLarge.seconds),
     sigma_ratio_to_exact_3000: round(large.seconds / sigmaLarge.seconds),
+    sigma_ratio_of_cpu_time: round(large.cpuSeconds / sigmaLarge.cpuSeconds),
     sigma_growth_100_to_3000: round(sigmaLarge.seconds / sigmaSmall.seconds),
     sigma_matches: [sigmaSmall.out.match_count, sigmaLarge.out.match_count],
     sigma_live_us_100: round(live(sigmaRules(100))),

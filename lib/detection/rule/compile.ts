@@ -13,6 +13,8 @@ import { type DocumentKind, readDocuments, type RuleDocument, type RuleFile } fr
 import type { Placeholders } from "./modifier.ts";
 import type { RuleNote } from "./notes.ts";
 import {
+  ALL_SELECTIONS_MAX,
+  FILTERED_MAX,
   pathOf,
   PLAN_RULES_MAX,
   PLAN_SCHEMA,
@@ -104,6 +106,8 @@ class Compiler {
   readonly #byId = new Map<string, RuleDocument>();
   /** documents that compiled to something */
   readonly #done = new Set<RuleDocument>();
+  /** rules to which filters were added, each counted for every filter */
+  #filtered = 0;
 
   constructor(readonly documents: readonly RuleDocument[], readonly placeholders: Placeholders) {}
 
@@ -225,6 +229,10 @@ class Compiler {
     if (targets.length === 0) {
       return notes.reject("filter", named?.line ?? filter.line, "the filter is for no rule that compiled");
     }
+    this.#filtered += targets.length;
+    if (this.#filtered > FILTERED_MAX) {
+      return notes.reject("limit", filter.line, `filters are for more than ${FILTERED_MAX} rules in all`);
+    }
     for (const target of targets) {
       const read = readDetection(map, target.logsource, {
         notes,
@@ -233,8 +241,12 @@ class Compiler {
         offset: target.rule.selections.length,
       });
       if (!read) return;
+      if (target.rule.selections.length + read.selections.length > ALL_SELECTIONS_MAX) {
+        const most = `${ALL_SELECTIONS_MAX} selections with its filters`;
+        return notes.reject("limit", filter.line, `the rule ${quote(target.rule.id)} has more than ${most}`);
+      }
       target.rule.selections.push(...read.selections);
-      target.rule.condition = allOf([target.rule.condition, read.condition]);
+      target.rule.condition = allOf([...conjuncts(target.rule.condition), read.condition]);
       if (readsResponse(read)) target.rule.reads_response = true;
     }
     if (notes.errors.length === 0) this.#done.add(document);
@@ -358,6 +370,11 @@ class Compiler {
     const below = plans.get(target) ?? this.#compiled.find(({ document }) => document === target)?.rule;
     if (below) below.silent = true;
   }
+}
+
+/** Parts that all hold: the conditions of many filters stand beside each other, not within each other. */
+function conjuncts(expr: PlanExpr): PlanExpr[] {
+  return typeof expr === "object" && "all" in expr ? expr.all : [expr];
 }
 
 function readsResponse({ selections, condition }: Detection): boolean {

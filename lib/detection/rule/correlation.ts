@@ -8,6 +8,7 @@ import {
   COUNT_MAX,
   COUNT_OPERATORS,
   type CountCondition,
+  GROUP_MAX,
   TIMESPAN_MAX_MS,
 } from "./plan.ts";
 
@@ -60,10 +61,14 @@ export function readCorrelation(root: MapNode, notes: RuleNotes): Correlation | 
   if (isOfValues && field === undefined) {
     notes.reject("correlation", lineOf(map, "condition"), `${type} needs condition.field`);
   }
+  const groupBy = texts(entryOf(map, "group-by")?.value);
+  if (groupBy.length > GROUP_MAX) {
+    notes.reject("limit", lineOf(map, "group-by"), `correlation.group-by has more than ${GROUP_MAX} fields`);
+  }
   const correlation: Correlation = {
     type,
     rules,
-    groupBy: texts(entryOf(map, "group-by")?.value),
+    groupBy,
     timespan_ms: readTimespan(map, notes),
     count,
     ...(isOfValues && field !== undefined && { field }),

@@ -16,6 +16,8 @@ export const RULE_VALUES_MAX = 10_000;
 export const TEXT_MAX = 8192;
 /** Maximum selections of a rule. */
 export const SELECTIONS_MAX = 500;
+/** Maximum selections of a rule with the ones of its filters. */
+export const ALL_SELECTIONS_MAX = 20 * SELECTIONS_MAX;
 /** Maximum tokens of a condition, and its nodes once `1 of` and `all of` are written out. */
 export const CONDITION_MAX = 5000;
 /** Maximum nesting of a condition. */
@@ -23,6 +25,12 @@ export const NESTING_MAX = 64;
 /** Maximum characters of a regular expression, and its compiled instructions. */
 export const REGEX_MAX = 4096;
 export const REGEX_PROGRAM_MAX = 10_000;
+/** Maximum characters of a source of a field. */
+export const SOURCE_MAX = 512;
+/** Maximum fields of a correlation's group. */
+export const GROUP_MAX = 64;
+/** Maximum rules to which filters add their conditions, each counted for every filter. */
+export const FILTERED_MAX = 20_000;
 /** Longest time that a correlation may look back, in `ms`: 30 days. */
 export const TIMESPAN_MAX_MS = 30 * 24 * 3600 * 1000;
 /** Maximum events or values that a correlation counts. */

@@ -11,10 +11,12 @@ import {
   UUID,
 } from "../ir/ir.ts";
 import {
+  ALL_SELECTIONS_MAX,
   CONDITION_MAX,
   CORRELATION_TYPES,
   COUNT_OPERATORS,
   type CountCondition,
+  GROUP_MAX,
   NESTING_MAX,
   PLAN_RULES_MAX,
   PLAN_SCHEMA,
@@ -22,17 +24,16 @@ import {
   type PlanTest,
   REGEX_MAX,
   RULE_VALUES_MAX,
-  SELECTIONS_MAX,
   type SigmaPlan,
+  SOURCE_MAX,
   TIMESPAN_MAX_MS,
 } from "./plan.ts";
 import { isSource } from "./run/source.ts";
 
-/** Sources of a field, and rules of a correlation. */
+/** Most sources of a field. */
 const SOURCES_MAX = 16;
-const GROUP_MAX = 64;
 
-const Sources = z.array(z.string().min(1).max(512).refine(isSource, "is no source")).max(SOURCES_MAX);
+const Sources = z.array(z.string().min(1).max(SOURCE_MAX).refine(isSource, "is no source")).max(SOURCES_MAX);
 const At = z.enum(["is", "has", "begins", "ends"]);
 const Cased = z.literal(true).optional();
 
@@ -59,14 +60,15 @@ const Tests = z.array(PlanTestSchema).max(RULE_VALUES_MAX);
 const Every = z.literal(true).optional();
 
 const PlanExprSchema: z.ZodType<PlanExpr> = z.lazy(() =>
+  // The most frequent come first: a form that does not fit costs more than one that does.
   z.union([
-    z.boolean(),
+    z.strictObject({ on: Sources, is: Tests, every: Every }),
+    z.strictObject({ sel: z.int().min(0) }),
+    z.strictObject({ not: PlanExprSchema }),
     z.strictObject({ all: z.array(PlanExprSchema).max(CONDITION_MAX) }),
     z.strictObject({ any: z.array(PlanExprSchema).max(RULE_VALUES_MAX) }),
-    z.strictObject({ not: PlanExprSchema }),
-    z.strictObject({ sel: z.int().min(0) }),
-    z.strictObject({ on: Sources, is: Tests, every: Every }),
     z.strictObject({ words: Tests, every: Every }),
+    z.boolean(),
   ])
 ) as z.ZodType<PlanExpr>;
 
@@ -81,9 +83,6 @@ const meta = {
   confidence: z.enum(CONFIDENCES),
   tags: z.array(z.string().min(1).max(TAG_MAX)).max(TAGS_MAX),
 };
-
-/** Selections of a rule and of all its filters. */
-const ALL_SELECTIONS_MAX = 20 * SELECTIONS_MAX;
 
 const PlanRuleSchema = z.strictObject({
   ...meta,

@@ -4,7 +4,7 @@ import { didYouMean } from "../../base/text/mod.ts";
 import { quote } from "../sigma/notes.ts";
 import { entryOf, scalarOf, type TreeNode } from "../tree/mod.ts";
 import type { RuleNotes } from "./notes.ts";
-import type { PlanExpr } from "./plan.ts";
+import { type PlanExpr, SOURCE_MAX } from "./plan.ts";
 import TABLES from "./taxonomy.json" with { type: "json" };
 
 /** A log source that sbx has events of. */
@@ -30,6 +30,9 @@ interface Row {
   where?: Record<string, string[]>;
   fields: string;
 }
+
+/** Maximum characters of a field that names a part of a map: a plan allows its source, also with a part of a date. */
+const FIELD_MAX = SOURCE_MAX - 16;
 
 type Fields = Record<string, string | string[]>;
 const GROUPS = TABLES.fields as Record<string, Fields>;
@@ -141,6 +144,7 @@ function ownLogsource(category: string | undefined, line: number, notes: RuleNot
     where: true,
     sources(field) {
       if (paths.has(field)) return [field];
+      if (field.length > FIELD_MAX) return undefined;
       // A key of a map, or a place of a list: `http.request.headers.user-agent`.
       const [path] = [...paths].filter((path) =>
         field.startsWith(`${path}.`) && ["map", "list"].includes(catalogue.get(path)!.type)

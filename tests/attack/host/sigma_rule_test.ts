@@ -3,6 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { Matchable } from "../../../lib/detection/mod.ts";
 import { compileRules } from "../../../lib/detection/rule/compile.ts";
 import type { Placeholders } from "../../../lib/detection/rule/modifier.ts";
+import { PlanSchema } from "../../../lib/detection/rule/plan_schema.ts";
 import { RuleEngine } from "../../../lib/detection/rule/run/engine.ts";
 import { eventCommon, processExec } from "../../helper/event.ts";
 
@@ -56,6 +57,41 @@ Deno.test("a rule is a limited amount of work, whatever it says", () => {
     }`,
   );
   assert(JSON.stringify(compile(of).plan).length < 100_000);
+});
+
+Deno.test("rules that compile are a plan that VMs take, however many filters and fields they have", () => {
+  const rules = (count: number) =>
+    Array.from(
+      { length: count },
+      (_, at) =>
+        `title: Rule ${at}\nname: r${at}\nlogsource: {category: proxy}\ndetection: {s: {cs-host: a}, condition: s}\n`,
+    );
+  const filter = (at: number, selections = 1) =>
+    `title: Filter ${at}\nlogsource: {category: proxy}\nfilter:\n  rules: any\n${
+      Array.from({ length: selections }, (_, place) => `  s${place}: {cs-method: GET}\n`).join("")
+    }  condition: not 1 of s*\n`;
+  const filters = (count: number, selections?: number) =>
+    Array.from({ length: count }, (_, at) => filter(at, selections));
+  const group = Array.from({ length: 65 }, () => "cs-host").join(", ");
+  const cases: [string[], number][] = [
+    [[...rules(1), ...filters(200)], 0],
+    [[...rules(201), ...filters(100)], 1],
+    [[...rules(1), ...filters(21, 490)], 1],
+    [[
+      ...rules(1),
+      `title: C\ncorrelation: {type: event_count, rules: [r0], group-by: [${group}], timespan: 1m, condition: {gte: 1}}\n`,
+    ], 1],
+    [[
+      `title: Own\nlogsource: {product: sbx, category: http}\ndetection: {s: {http.request.headers.${
+        "k".repeat(600)
+      }: a}, o: {http.request.port: 1}, condition: s or o}\n`,
+    ], 0],
+  ];
+  for (const [documents, refused] of cases) {
+    const { plan, outcomes } = compile(documents.join("---\n"));
+    assertEquals(outcomes.filter(({ status }) => status !== "compiled").length, refused);
+    assertEquals(PlanSchema.safeParse(JSON.parse(JSON.stringify(plan))).error, undefined);
+  }
 });
 
 Deno.test("a guest's text for a rule takes time by its length only", () => {
