@@ -70,7 +70,7 @@ Deno.test("cli: reports, tables and errors", options, async (t) => {
   await t.step("all sessions: in pages, in local time, with an exit code for scripts", async () => {
     const all = await place.sbx(["events", "--all", "--since", "2026-11-22T10:30Z", "--fail-on-match"]);
     assertEquals(all.code, 4);
-    assertMatch(all.stdout, /^TIME \(UTC[^]*\n[\d: .-]{23}  web�\[2J [^]*\n[\d: .-]{23}  db /);
+    assertMatch(all.stdout, /^TIME \(UTC[^]*\n[\d: .-]{23} {2}web�\[2J [^]*\n[\d: .-]{23} {2}db /);
     assertEquals(place.queries.at(-1)?.since, String(Date.UTC(2026, 10, 22, 10, 30)));
     const lines = await place.sbx(["net", "--profile", "dev", "--json"]);
     assertEquals([lines.code, lines.stdout.trim().split("\n").map((line) => JSON.parse(line).vm)], [
