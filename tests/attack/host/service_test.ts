@@ -47,6 +47,8 @@ async function service(
     await services.use(Definitions.parse({ evil: { command: ["evil"], ...definition } }));
     await eventually("it is given up", async () => (await jobs.list())[0].state === "Ended");
     const [job] = await jobs.list();
+    // Its record is written beside the output.
+    await jobs.settle();
     const files = Array.from(Deno.readDirSync(`${dir}/${job.id}`), ({ name }) => `${dir}/${job.id}/${name}`);
     const bytes = files.reduce((sum, file) => sum + Deno.statSync(file).size, 0);
     using reader = new OutputReader(`${dir}/${job.id}`);
