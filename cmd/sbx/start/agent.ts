@@ -10,7 +10,15 @@ import { type AgentOrigin, originOf } from "../../../lib/config/agent/mod.ts";
 import { type Agent, bootAssets, PROMPT } from "../../../lib/config/profile/mod.ts";
 import { sourcesOf } from "../../../lib/repo/mod.ts";
 import { findHistory } from "../../../lib/setup/mod.ts";
-import { agentOf, chooseBefore, continued, runningJob, vmsOnFolder, wake } from "./agent_again.ts";
+import {
+  agentOf,
+  chooseBefore,
+  continued,
+  requireFitFor,
+  runningJob,
+  vmsOnFolder,
+  wake,
+} from "./agent_again.ts";
 import { AGENT_FILE_COMMANDS } from "./agent_add.ts";
 import { chooseHistory, HISTORY, putConversations } from "./agent_history.ts";
 import { chooseSetup, requireSetupFor, SETUP, SETUP_OPTIONS } from "./agent_setup.ts";
@@ -19,6 +27,7 @@ import { compare, COMPARED_MAX, formatChoice, formatCompared, TEST_SECONDS } fro
 import { chooseModel } from "./agent_model.ts";
 import { formatReport, reportOf } from "./agent_report.ts";
 import {
+  agentIn,
   type AgentProfile,
   agentProfile,
   agentProfiles,
@@ -74,6 +83,12 @@ const RUN: Command = {
     },
     { name: "test", value: "COMMAND", about: "with --race: run this in each VM at the end" },
     { name: "name", value: "NAME", about: "name of the VM; default AGENT-FOLDER" },
+    {
+      name: "profile",
+      value: "PROFILE",
+      about: "a profile of yours with this agent, such as a copy of its own; as sbx agent PROFILE",
+      completes: "agents",
+    },
     ...SIZE,
     DISK_OPTION,
     { name: "env", short: "e", value: "K=V", many: true, about: "set an environment variable of the VM" },
@@ -142,7 +157,7 @@ export const command: CommandGroup = {
 async function run(args: Arguments): Promise<number> {
   const [id, dir = "."] = args.words;
   // Before any other error: a hint with a name that does not exist is of no use.
-  const asked = await agentProfile(id);
+  const asked = await agentIn(await agentProfile(id), args.text("profile"));
   const racing = raceOf(args);
   const task = args.text("prompt");
   const isDetached = args.has("detach");
@@ -178,6 +193,7 @@ async function run(args: Arguments): Promise<number> {
   const more = [...chosen.words, ...args.program ?? []];
   let [vm, job]: [AgentVm?, Job?] = [];
   if (before) {
+    requireFitFor(before, args);
     if (args.has("with-setup")) note(`sbx: ${before.name} keeps the setup that it has; --new takes yours`);
     vm = await wake(client, before);
     const agent = await agentProfile(agentOf(before));

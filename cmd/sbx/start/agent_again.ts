@@ -74,6 +74,26 @@ export function chooseBefore(vms: VmListed[], folder: string, args: Arguments): 
   return /^n/i.test(answer) ? undefined : last;
 }
 
+/** Options of a new VM, with the way to change them in one that is there; undefined: there is none. */
+const OF_NEW_VM: Readonly<Record<string, ((name: string) => string) | undefined>> = {
+  cpus: (name) => `sbx stop ${name}, then sbx set ${name} --cpus N`,
+  ram: (name) => `sbx stop ${name}, then sbx set ${name} --ram SIZE`,
+  disk: (name) => `sbx stop ${name}, then sbx set ${name} --disk SIZE`,
+  credential: (name) => `sbx set ${name} --credential PROVIDER=LABEL`,
+  env: undefined,
+  live: undefined,
+};
+
+/** @throws {SbxError} `vm.exists`: an option that only a new VM can have */
+export function requireFitFor({ name }: Pick<VmListed, "name">, args: Arguments): void {
+  const option = Object.keys(OF_NEW_VM).find((each) => args.has(each));
+  if (option === undefined) return;
+  const change = OF_NEW_VM[option]?.(name);
+  throw new SbxError("vm.exists", `--${option} is for a new VM, and "${name}" is there already`, {
+    hint: `--new makes another one${change === undefined ? "" : `; ${change} changes this one`}`,
+  });
+}
+
 /** A VM on a folder, in one line. */
 function formatBefore({ name, status, active_at, folder }: VmListed): string {
   const untaken = formatUntaken(folder);

@@ -67,6 +67,22 @@ export async function agentProfile(id: string): Promise<AgentProfile> {
   });
 }
 
+/**
+ * The same agent with the rules and packages of another profile.
+ *
+ * @param id of that profile; absent: its own
+ * @throws {SbxError} `agent.other_profile`: it has another agent, or none
+ */
+export async function agentIn(own: AgentProfile, id: string | undefined): Promise<AgentProfile> {
+  if (id === undefined) return own;
+  const profile = await loadProfile(home(), id);
+  if (isAgent(profile) && profile.agent.command[0] === own.agent.command[0]) return profile;
+  const has = isAgent(profile) ? `another agent (${profile.agent.command[0]})` : "no agent";
+  throw new SbxError("agent.other_profile", `the profile "${id}" has ${has}, not ${own.name}`, {
+    hint: `copy that agent's profile and change the copy: sbx profile copy ${own.id} NEW`,
+  });
+}
+
 /** Kinds of credentials in words. */
 const KINDS = { key: "API keys", token: "OAuth tokens", subscription: "logins of subscriptions" } as const;
 
