@@ -23,6 +23,9 @@ const ANSWERS = {
     snapshots: [{ id: "20260101T000000Z-1", created_unix_ms: 0, label: "before" }],
   },
   "/vms/deleted": { vms: [{ name: "gone", deleted_at: "2026-01-01T00:00:00Z" }] },
+  "/vms/demo/services": {
+    jobs: [{ id: "job-3", state: "Running", service: { name: "postgres" } }, { id: "job-4", state: "Ended" }],
+  },
   "/jobs": { jobs: [{ id: "job-1", state: "Running" }, { id: "job-2", state: "Ended" }] },
   "/asks": { asks: [{ ask_id: "a1b2", event_type: "http.request", rule_id: "others" }] },
   [`/sessions/${SESSION}/events`]: {
@@ -63,6 +66,9 @@ Deno.test(
           [["credentials", "add", "a"], ["anthropic"]],
           [["snapshots", "restore", "demo", ""], ["20260101T000000Z-1"]],
           [["jobs", "attach", ""], ["job-1"]],
+          [["services", "restart", "demo", ""], ["postgres"]],
+          [["services", "logs", "demo", "p"], ["postgres"]],
+          [["services", "start", "nobody", ""], []],
           [["jobs", "logs", ""], ["job-1", "job-2"]],
           [["allow", ""], ["a1b2"]],
           [["why", ""], ["1123456789ab", "0123456789ab"]],

@@ -82,6 +82,10 @@ export const LOOKUPS: Readonly<Record<Lookup, (place: Place) => Promise<Candidat
       about: [new Date(created_unix_ms).toISOString(), label].filter(Boolean).join(", "),
     }));
   },
+  async services({ words: [vm], get }) {
+    const { jobs } = await get<JobList>(`/vms/${segment(vm)}/services`);
+    return jobs.flatMap(({ service, state }) => service ? [{ word: service.name, about: state }] : []);
+  },
   async templates({ get }) {
     const { templates } = await get<TemplateList>("/templates");
     return templates.map(({ id, created_at }) => ({ word: id, about: created_at }));

@@ -42,7 +42,7 @@ export const command: CommandGroup = {
         { name: "raw", about: "byte for byte also on a terminal" },
       ],
       words: { min: 2, max: 2 },
-      completes: ["vms"],
+      completes: ["vms", "services"],
       examples: ["sbx services logs demo postgres --tail 20"],
       run: logs,
     },
@@ -57,7 +57,7 @@ function order(action: "start" | "stop" | "restart", summary: string): Command {
     summary,
     options: [JSON_OPTION],
     words: { min: 2, max: 2 },
-    completes: ["vms"],
+    completes: ["vms", "services"],
     examples: [`sbx services ${action} demo postgres`],
     run: (args) => act(args, action),
   };

@@ -12,6 +12,7 @@ export type Lookup =
   | "settings"
   | "snapshots"
   | "templates"
+  | "services"
   | "credentials"
   | "providers"
   | "sessions"
