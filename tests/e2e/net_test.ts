@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
+import { sh as onHost } from "../helper/repository.ts";
 import { doctorSteps } from "./doctor_steps.ts";
 import { learnSteps } from "./learn_steps.ts";
 import { makeUpstreams, PACK, RULES, SECRET, SHOWN, startOllama } from "./net_world.ts";
@@ -118,11 +119,18 @@ Deno.test("the network of a VM", async (t) => {
       },
     );
 
-    await t.step("a changed workspace is kept before a turn of an agent", async () => {
+    await t.step("a changed workspace and repository are kept before a turn of an agent", async () => {
+      const dir = join(sbx.home, "project");
+      await onHost(
+        sbx.home,
+        "git init -q -b main project; cd project; echo one >a; git add a; git commit -qm one",
+      );
+      await sbx.ok("push", dir, "dev");
       const call =
         `curl -sS https://api.anthropic.com/v1/messages -H "x-api-key: $ANTHROPIC_API_KEY" -H content-type:application/json ` +
         `-d '{"model":"claude-sonnet-4-5","max_tokens":9,"stream":true,"tools":[{"name":"x"}],"messages":[]}'`;
-      await sh(`echo work >/workspace/turn; ${call} >/workspace/answer`);
+      const edit = "cd /root/project; echo two >a";
+      await sh(`echo work >/workspace/turn; ${edit}; ${call} >/workspace/answer`);
       const { snapshots } = JSON.parse(await sbx.ok("snapshots", "list", "dev", "--json"));
       const turn = snapshots.findLast(({ label }: { label?: string }) =>
         label === "before a turn of the agent"
@@ -130,6 +138,13 @@ Deno.test("the network of a VM", async (t) => {
       assertEquals([turn?.kind, turn?.actor], ["auto", "guest"], JSON.stringify(snapshots));
       const diff = JSON.parse(await sbx.ok("snapshots", "diff", "dev", turn.id, "--json"));
       assert(diff.changes.every(({ path }: { path: string }) => path === "answer"), "the call waited for it");
+      const statesOf = async () => JSON.parse(await sbx.ok("undo", "dev", "--list", "--json")).states;
+      await eventually("the repository is kept", async () => (await statesOf()).length === 1);
+      const states = await statesOf();
+      await sh("echo three >/root/project/a");
+      assertEquals([states.length, states[0].turn, states[0].units[0].repository], [1, true, "project"]);
+      await sbx.ok("undo", "dev", "--yes");
+      assertEquals((await sh("cat /root/project/a")).stdout, "two\n", "the edits of the turn are undone");
       await sh("rm /workspace/turn /workspace/answer");
     });
 
@@ -366,7 +381,7 @@ Deno.test("the network of a VM", async (t) => {
         "cat >/dev/shm/pattern; grep -rlaF -f /dev/shm/pattern /root /tmp /etc /workspace /run /proc/[0-9]*/environ 2>/dev/null; echo end";
       const { body: found } = await sbx.api("POST", "/vms/dev/exec", { command, stdin: SHOWN });
       assertEquals(found.stdout, "end\n");
-      await sbx.ok("delete", "dev");
+      await sbx.ok("delete", "--force", "dev");
       // -z: without line ends to look for, grep skips the holes of disks.
       const { stdout } = await runChild("grep", { args: ["-rlazF", SHOWN, sbx.home] });
       assertEquals(new TextDecoder().decode(stdout), "");
