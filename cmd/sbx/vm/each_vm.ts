@@ -34,7 +34,7 @@ export async function eachVm(
 export const ALL_OPTION: Option = { name: "all", short: "a", about: "all VMs that it can be done with" };
 
 /**
- * Names of all VMs on which an action is possible now, without those that belong to another VM.
+ * Names of all VMs on which an action is possible now, but for VMs of MCP servers.
  *
  * @throws {SbxError} `usage.invalid`: names were given too
  */
