@@ -42,7 +42,16 @@ export async function detectionSteps(t: Deno.TestContext, { sbx, desktop }: Desk
       (await sbx.api("GET", "/detection")).body.rules.map(({ scope }: { scope: string }) => scope)
         .filter((scope: string) => scope === "runtime").length;
     assertEquals(await ids(), 1);
+    const turned = page.getByRole("button", { name: /^Turn (on|off) .*asked-site/ });
+    await turned.click();
+    await page.getByRole("button", { name: /^Turn on .*asked-site/ }).waitFor();
+    await turned.click();
+    await page.getByRole("button", { name: /^Turn off .*asked-site/ }).waitFor();
     await remove.click();
+    await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+    assertEquals(await ids(), 1);
+    await remove.click();
+    await page.getByRole("dialog").getByRole("button", { name: /^Remove/ }).click();
     await remove.waitFor({ state: "detached" });
     assertEquals(await ids(), 0);
   });

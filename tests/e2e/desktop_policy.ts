@@ -55,6 +55,7 @@ export async function policySteps(t: Deno.TestContext, { sbx, desktop }: Desktop
     await dialog.getByRole("button", { name: "Save rule" }).click();
     await dialog.getByRole("alert").getByText('has a rule "no-example" already').waitFor();
     await page.keyboard.press("Escape");
+    await dialog.getByRole("button", { name: "Discard it" }).click();
     assertEquals(sbx.read("profiles/mine/profile.toml"), file);
     await changes.getByRole("row", { name: /no-example create .*no rule block/ }).waitFor();
   });

@@ -12,6 +12,7 @@ import { policySteps } from "./desktop_policy.ts";
 import { settingsSteps } from "./desktop_settings.ts";
 import { signInSteps } from "./desktop_sign_in.ts";
 import { vmSteps } from "./desktop_vm.ts";
+import { takeAllSteps } from "./desktop_work.ts";
 import { DesktopWorld } from "./desktop_world.ts";
 
 Deno.test("the desktop", async (t) => {
@@ -46,6 +47,7 @@ Deno.test("the desktop", async (t) => {
   await mcpSteps(t, world);
   await detectionSteps(t, world);
   await credentialSteps(t, world);
+  await takeAllSteps(t, world);
   await outageSteps(t, world);
 
   await lookSteps(t, world);

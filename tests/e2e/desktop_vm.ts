@@ -72,7 +72,7 @@ export async function vmSteps(t: Deno.TestContext, world: DesktopWorld): Promise
 
   await t.step("the timeline grows as events happen, and tells why each was decided", async () => {
     await desktop.open("vm", "desk", "timeline");
-    await page.getByText(/^\d+ events$/).waitFor();
+    await page.getByRole("status").getByText(/^(The newest )?[\d,]+ events/).waitFor();
     await sbx.ok("exec", "desk", "--", "sh", "-c", `: '${MARKUP}'; curl -s http://asked.example/free`);
     const option = page.getByRole("option", { name: /http\.request.*asked\.example\/free/ });
     await option.click();

@@ -14,9 +14,9 @@ export async function workSteps(t: Deno.TestContext, { sbx, desktop, folder }: D
   await t.step("of a VM's work some pieces are taken, and markup in it is text", async () => {
     await Deno.mkdir(repo);
     await Deno.writeTextFile(join(repo, "a.txt"), LINES.join(""));
-    await git("init", "-q", "-b", "main");
-    await git("add", ".");
-    await git("commit", "-q", "-m", "first");
+    await git(repo, "init", "-q", "-b", "main");
+    await git(repo, "add", ".");
+    await git(repo, "commit", "-q", "-m", "first");
     await sbx.ok("push", repo, "desk");
     const place = "/root/repo";
     await sbx.ok(
@@ -39,31 +39,11 @@ export async function workSteps(t: Deno.TestContext, { sbx, desktop, folder }: D
     assertEquals(await desktop.violations(), []);
     await work.getByRole("button", { name: "Take 2 pieces" }).click();
     await work.getByText(/^It is one commit on the branch sbx\/desk/).waitFor();
-    const taken = (await git("show", "sbx/desk:a.txt")).split("\n");
+    const taken = (await git(repo, "show", "sbx/desk:a.txt")).split("\n");
     assertEquals([taken[1], taken[37]], [MARKUP, "line 38"]);
-    assertEquals(await git("show", `sbx/desk:${FILE}`), `${MARKUP}\n`);
-    assertEquals(await git("log", "--format=%s", "main"), "first\n");
+    assertEquals(await git(repo, "show", `sbx/desk:${FILE}`), `${MARKUP}\n`);
+    assertEquals(await git(repo, "log", "--format=%s", "main"), "first\n");
   });
-
-  await t.step(
-    "all is taken at one click, and files that run automatically only after a question",
-    async () => {
-      await sbx.ok("exec", "desk", "--", "sh", "-c", "echo 'all:' >/root/repo/Makefile");
-      const work = page.getByRole("region", { name: "Work" });
-      await work.getByRole("button", { name: "Refresh" }).click();
-      await work.getByText(/^Runs automatically: /).first().waitFor();
-      await work.getByRole("button", { name: "Take all", exact: true }).click();
-      const dialog = page.getByRole("dialog");
-      await dialog.getByText("Makefile").waitFor();
-      await dialog.getByRole("button", { name: "Take them" }).click();
-      await work.getByText(/^It is one commit on the branch sbx\/desk/).waitFor();
-      await dialog.waitFor({ state: "detached" });
-      const branches = (await git("branch", "--list", "--format=%(refname:short)", "sbx/*")).trim().split(
-        "\n",
-      );
-      assertEquals(await git("show", `${branches.at(-1)}:Makefile`), "all:\n");
-    },
-  );
 
   await t.step("work that changed since it was shown is not taken", async () => {
     const { body: { units: [{ tree }] } } = await sbx.api("GET", "/vms/desk/work");
@@ -78,12 +58,41 @@ export async function workSteps(t: Deno.TestContext, { sbx, desktop, folder }: D
       assertEquals([refused.status, refused.body.code], [400, "repo.no_change"]);
     }
   });
+}
 
-  async function git(...args: string[]): Promise<string> {
-    const identity = ["-c", "user.name=test", "-c", "user.email=test@localhost"];
-    const command = new Deno.Command("git", { args: ["-C", repo, ...identity, ...args] });
-    const { success, stdout, stderr } = await command.output();
-    if (!success) throw new Error(new TextDecoder().decode(stderr));
-    return new TextDecoder().decode(stdout);
-  }
+/** Takes all of a VM's work. Each look at it is a part of the record: steps that count events come before. */
+export async function takeAllSteps(
+  t: Deno.TestContext,
+  { sbx, desktop, folder }: DesktopWorld,
+): Promise<void> {
+  const { page } = desktop;
+
+  await t.step(
+    "all is taken at one click, and files that run automatically only after a question",
+    async () => {
+      await sbx.ok("exec", "desk", "--", "sh", "-c", "echo 'all:' >/root/repo/Makefile");
+      await desktop.open("vm", "desk", "changes");
+      const work = page.getByRole("region", { name: "Work" });
+      await work.getByText(/^Runs automatically: /).first().waitFor();
+      await work.getByRole("button", { name: "Take all", exact: true }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByText("Makefile").waitFor();
+      assertEquals(await desktop.violations(), []);
+      const [taken] = await Promise.all([
+        page.waitForResponse(/\/work\/take$/),
+        dialog.getByRole("button", { name: "Take them" }).click(),
+      ]);
+      const [{ branch }] = (await taken.json()).branches;
+      await work.getByText(`It is one commit on the branch ${branch}`).waitFor();
+      assertEquals(await git(join(folder, "repo"), "show", `${branch}:Makefile`), "all:\n");
+    },
+  );
+}
+
+async function git(repo: string, ...args: string[]): Promise<string> {
+  const identity = ["-c", "user.name=test", "-c", "user.email=test@localhost"];
+  const command = new Deno.Command("git", { args: ["-C", repo, ...identity, ...args] });
+  const { success, stdout, stderr } = await command.output();
+  if (!success) throw new Error(new TextDecoder().decode(stderr));
+  return new TextDecoder().decode(stdout);
 }

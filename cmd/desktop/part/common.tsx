@@ -6,12 +6,22 @@ import { act, notice, useLoaded, vms } from "../store/store.ts";
 import { api, type Change } from "../api/routes.ts";
 import { type Signal, useSignal } from "@preact/signals";
 
-/** A table with its name and its head; the first cell of a row is its head. */
+/** A table with its name and its head; the first cell of a row is its head. Where it scrolls, the keyboard reaches it. */
 export function Table(
   { label, head, children }: { label: string; head: string[]; children: ComponentChildren },
 ) {
+  const element = useRef<HTMLTableElement>(null);
+  const doesScroll = useSignal(false);
+  useEffect(() => {
+    const observer = new ResizeObserver(() => {
+      const { scrollWidth = 0, clientWidth = 0 } = element.current ?? {};
+      doesScroll.value = scrollWidth > clientWidth;
+    });
+    observer.observe(element.current!);
+    return () => observer.disconnect();
+  }, []);
   return (
-    <table aria-label={label}>
+    <table ref={element} aria-label={label} tabIndex={doesScroll.value ? 0 : undefined}>
       <thead>
         <tr>{head.map((name) => <th key={name} scope="col">{name}</th>)}</tr>
       </thead>
@@ -50,7 +60,10 @@ export function Dialog(
       ref={element}
       aria-label={title}
       onClose={onClose}
-      onInput={() => hasDraft.current = true}
+      onInput={(event) => {
+        const [target] = event.composedPath() as HTMLElement[];
+        if (target.closest("[aria-readonly=true]") === null) hasDraft.current = true;
+      }}
     >
       <h2>{title}</h2>
       {isLeaving.value && (

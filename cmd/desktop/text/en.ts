@@ -247,6 +247,10 @@ const detections = {
   off: "off",
   broken: "does not compile",
   remove: (id: string) => `Remove ${id}`,
+  turnOn: (id: string) => `Turn on ${id}`,
+  turnOff: (id: string) => `Turn off ${id}`,
+  turnedOn: (id: string) => `${id} is on in every VM.`,
+  turnedOff: (id: string) => `${id} is off in every VM.`,
   removeTitle: (id: string) => `Remove ${id}?`,
   removeLoss:
     "It finds nothing from now on, in any VM. Its findings stay, and the change can be undone below.",
@@ -592,6 +596,8 @@ export const text = {
     assets: "Images",
     ready: "ready",
     corp: "Organization",
-    without: (feature: string) => `Without ${feature}`,
+    without: (feature: string) =>
+      ({ save_state: "Suspend unavailable", live_fork: "Fork of a running VM unavailable" })[feature] ??
+        `Without ${feature}`,
   },
 };

@@ -11,6 +11,11 @@ export function DetectionsPage() {
   const stats = useLoaded(api.detectionStats);
   const sync = stats.value.value?.sync;
   const words = text.detections;
+  const turn = async ({ id, enabled, definition }: Switched) => {
+    const overlay = { ...inputOf(definition), enabled: !enabled, replace: true };
+    await act(() => api.addDetection(overlay), enabled ? words.turnedOff(id) : words.turnedOn(id));
+    await reload();
+  };
   const remove = async (id: string) => {
     await act(() => api.removeDetection(id), words.removed(id));
     await reload();
@@ -25,7 +30,7 @@ export function DetectionsPage() {
         head={[words.rule, words.pack, words.scope, words.state, words.matches, words.last, words.actions]}
       >
         {value.value?.rules.map((
-          { id, pack_id, scope, enabled, compiled, match_count, last_matched_unix_ms },
+          { id, pack_id, scope, enabled, compiled, match_count, last_matched_unix_ms, definition },
         ) => (
           <tr key={`${scope} ${id}`}>
             <th scope="row">{id}</th>
@@ -37,12 +42,20 @@ export function DetectionsPage() {
             <td>
               {scope === "runtime"
                 ? (
-                  <ConfirmButton
-                    label={words.remove(id)}
-                    question={words.removeTitle(id)}
-                    loss={words.removeLoss}
-                    onConfirm={() => remove(id)}
-                  />
+                  <>
+                    <button
+                      type="button"
+                      onClick={() => turn({ id, enabled, definition })}
+                    >
+                      {enabled ? words.turnOff(id) : words.turnOn(id)}
+                    </button>{" "}
+                    <ConfirmButton
+                      label={words.remove(id)}
+                      question={words.removeTitle(id)}
+                      loss={words.removeLoss}
+                      onConfirm={() => remove(id)}
+                    />
+                  </>
                 )
                 : text.common.none}
             </td>
@@ -53,6 +66,15 @@ export function DetectionsPage() {
       <Changes list={value.value} onUndone={reload} />
     </>
   );
+}
+
+type Switched = Pick<DetectionList["rules"][number], "id" | "enabled" | "definition">;
+
+/** The request of an overlay as it was put in: a pack, files of Sigma rules, or a rule. */
+function inputOf(definition: unknown): Record<string, unknown> {
+  const keys = definition as Record<string, unknown>;
+  if ("schema" in keys) return { pack: definition };
+  return "files" in keys ? { sigma: definition } : { rule: definition };
 }
 
 /** The recorded changes of detections that were put in at run time, each of which can be undone. */

@@ -70,7 +70,11 @@ export function openEditor(host: HTMLElement, { value, label, isReadOnly, onChan
         history(),
         EditorView.lineWrapping,
         EditorState.readOnly.of(isReadOnly),
-        EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false" }),
+        EditorView.contentAttributes.of({
+          "aria-label": label,
+          "aria-readonly": String(isReadOnly),
+          spellcheck: "false",
+        }),
         autocompletion({ override: [completeMatch], icons: false }),
         keymap.of([
           { key: "Tab", run: acceptCompletion },

@@ -175,6 +175,7 @@ export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Si
   const height = useSignal(600);
   /** the first row as it was drawn: rows that come above it move nothing that a person reads */
   const anchor = useRef<string | undefined>(undefined);
+  const isPointed = useRef(false);
   const first = useComputed(() => Math.max(0, Math.floor(top.value / ROW_HEIGHT) - MARGIN));
   const count = Math.ceil(height.value / ROW_HEIGHT) + 2 * MARGIN;
   const all = timeline.rows.value;
@@ -186,7 +187,10 @@ export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Si
   useLayoutEffect(() => {
     const added = anchor.current === undefined ? 0 : all.findIndex(({ id }) => id === anchor.current);
     anchor.current = all[0]?.id;
-    if (added > 0 && box.current!.scrollTop > ROW_HEIGHT) box.current!.scrollTop += added * ROW_HEIGHT;
+    // Nor what the pointer is on, which may be clicked in this moment.
+    if (added > 0 && (isPointed.current || box.current!.scrollTop > ROW_HEIGHT)) {
+      box.current!.scrollTop += added * ROW_HEIGHT;
+    }
   }, [all]);
   const onScroll = (
     { currentTarget: { scrollTop, scrollHeight, clientHeight } }: { currentTarget: HTMLElement },
@@ -213,6 +217,8 @@ export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Si
       aria-activedescendant={chosen.value && `event-${chosen.value}`}
       tabIndex={0}
       onScroll={onScroll}
+      onPointerEnter={() => isPointed.current = true}
+      onPointerLeave={() => isPointed.current = false}
       onKeyDown={onKey}
     >
       <div class="space" role="presentation" style={{ height: `${all.length * ROW_HEIGHT}px` }}>
