@@ -31,7 +31,7 @@ export function followEnds(): void {
   });
 }
 
-/** What was answered, and what expired without an answer; and the rules that "always" made, with their withdrawal. */
+/** Asks that are over, and rules that "always" made, with their withdrawal. */
 export function Expired() {
   const words = text.inbox.over;
   return (

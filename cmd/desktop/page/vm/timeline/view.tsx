@@ -187,7 +187,7 @@ export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Si
   useLayoutEffect(() => {
     const added = anchor.current === undefined ? 0 : all.findIndex(({ id }) => id === anchor.current);
     anchor.current = all[0]?.id;
-    // Nor what the pointer is on, which may be clicked in this moment.
+    // The row under the pointer may be clicked in this moment.
     if (added > 0 && (isPointed.current || box.current!.scrollTop > ROW_HEIGHT)) {
       box.current!.scrollTop += added * ROW_HEIGHT;
     }
