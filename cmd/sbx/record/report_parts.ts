@@ -31,7 +31,9 @@ export function summaryOf(report: Report): string[] {
     `${count(sessions.length, "session")}, ${count(report.events, "event")}; ` +
     `${formatBytes(sent)} left; ${count(sum(refused.map(({ events }) => events)), "event")} refused.`,
     `${count(asks.length, "question")} of policy, ${count(findings.length, "finding")}.`,
-    bad.length === 0
+    sessions.length === 0
+      ? "No session was there in this time."
+      : bad.length === 0
       ? "Every record is as it was written."
       : `${count(bad.length, "record")} cannot be trusted: ${
         bad.map(({ vm, id }) => `${vm} (${id})`).join(", ")

@@ -98,7 +98,7 @@ export const Report = z.object({
   since_unix_ms: count.optional(),
   until_unix_ms: count.optional(),
   events: count,
-  sessions: z.array(ReportSession).describe("with events in the time, newest first"),
+  sessions: z.array(ReportSession).describe("that were there in the time, newest first"),
   programs: z.array(ReportProgram).describe("most runs first"),
   asks: z.array(ReportAsk).describe("that were answered or expired, oldest first"),
   left: z.array(ReportLeft).describe("most bytes first"),
