@@ -15,6 +15,7 @@ import { FindingNotifier } from "./contract/finding_notice.ts";
 import { alertSeverity, FindingExport } from "./record/export.ts";
 import { FindingTriage } from "./record/finding_triage.ts";
 import { Bin } from "./vm/bin.ts";
+import { EventFeeds } from "./record/event_feed.ts";
 import { FleetShipping } from "./record/fleet_shipping.ts";
 import { HostRecords } from "./record/host_record.ts";
 import { IdleVms } from "./vm/suspension.ts";
@@ -74,6 +75,7 @@ export class Service implements Configuration {
   readonly findings: FindingExport;
   readonly triage: FindingTriage;
   readonly fleet: FleetShipping;
+  readonly feeds: EventFeeds;
   readonly bundles: FleetBundles;
   readonly standing: ReleaseStanding;
   readonly updates: Updates;
@@ -97,6 +99,7 @@ export class Service implements Configuration {
     this.findings = new FindingExport(home, settings, corp, this.sessions);
     this.triage = new FindingTriage(home, this.sessions, this.findings);
     this.fleet = new FleetShipping(this);
+    this.feeds = new EventFeeds(this);
     this.bundles = new FleetBundles(this);
     this.standing = new ReleaseStanding(home);
     this.updates = new Updates({ home, settings, corp });
@@ -210,6 +213,7 @@ export class Service implements Configuration {
     this.loginStart.apply();
     this.rules.noticeFiles().catch((error) => log.warn("changes of rules are not recorded:", error));
     this.fleet.begin();
+    this.feeds.begin();
     this.bundles.begin();
     this.snapshots.begin();
     this.bin.begin();
@@ -238,7 +242,12 @@ export class Service implements Configuration {
     this.secrets.close();
     this.bundles.close();
     await Promise.all(this.registry.all().map(({ still }) => still?.close()));
-    await Promise.all([this.findings.close(), this.fleet.close(), this.supervisor.close()]);
+    await Promise.all([
+      this.findings.close(),
+      this.fleet.close(),
+      this.feeds.close(),
+      this.supervisor.close(),
+    ]);
     const { servicePidFile } = this.home;
     if (namesThisProcess(servicePidFile)) removeIfThere(servicePidFile);
   }
@@ -298,17 +307,19 @@ interface MaintenanceParts {
   sessions: Sessions;
   settings: SettingsStore;
   fleet: Pick<FleetShipping, "release">;
+  feeds: Pick<EventFeeds, "release">;
 }
 
 /** Starts the timers that remove old sessions and collect the ledgers of ended ones; they keep no process alive. */
-function startMaintenance({ registry, bin, sessions, settings, fleet }: MaintenanceParts): void {
+function startMaintenance({ registry, bin, sessions, settings, fleet, feeds }: MaintenanceParts): void {
   const idsOf = (vms: ReturnType<Registry["all"]>) => new Set(vms.map(({ record }) => record.id));
   const prune = async () => {
     const days = settings.inForce(RETENTION_SETTING);
     if (typeof days === "number") {
       const deleted = await bin.list().catch(() => []);
       const existing = new Set([...idsOf(registry.all()), ...deleted.map(({ id }) => id)]);
-      sessions.prune(days, existing, { release: (id) => fleet.release(id) });
+      const release = async (id: string) => await fleet.release(id) && await feeds.release(id);
+      sessions.prune(days, existing, { release });
     }
   };
   backgroundTimeout(prune, PRUNE_DELAY_MS);

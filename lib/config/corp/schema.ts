@@ -6,6 +6,7 @@ import { rulesSchema } from "../../policy/author/schema.ts";
 import { ResponseTable } from "../../detection/response/schema.ts";
 import { isSemVer } from "../../base/semver/mod.ts";
 import { isLoopbackHost } from "../../base/url/mod.ts";
+import { FeedSinks } from "../../ledger/feed/schema.ts";
 import { MachineLabel } from "../../release/schema.ts";
 import { CorpMcpServers, PROFILE_ID } from "../profile/mod.ts";
 import {
@@ -192,6 +193,8 @@ export const CorpFile = z.strictObject({
     ).optional(),
     auth_token_file: path.optional(),
   }).prefault({}),
+  /** collectors of every event (docs/guides/siem.md) */
+  sinks: FeedSinks.default([]),
   /** collector of signed segments (docs/guides/fleet.md) */
   fleet: z.strictObject({
     url: collectorUrl.optional(),

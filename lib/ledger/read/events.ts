@@ -141,6 +141,24 @@ async function lastUpTo(client: Client, end: number): Promise<number | undefined
   return row.last === null ? undefined : Number(row.last);
 }
 
+/** Reads events up to `last` whose first end is one of the outcomes after `from` up to `to`, in the order of their ends. */
+export function readEnded(
+  path: string,
+  { from, to, last, limit }: { from: number; to: number; last: number; limit: number },
+): Promise<{ events: LedgerEvent[]; end: number }> {
+  return withLedger(path, async (client) => {
+    const rows = await selectPage(
+      client,
+      [...LIST_COLUMNS, "number"],
+      `FROM ${EVENTS_WITH_OUTCOMES}
+        WHERE number > ?1 AND number <= ?2 AND entries.sequence <= ?3 ORDER BY number LIMIT ?4`,
+      [from, to, last, limit],
+    );
+    const end = rows.length === limit ? Number(rows.at(-1)!.number) : to;
+    return { events: rows.map(toLedgerEvent), end };
+  });
+}
+
 /** The sequence before which the events after `end` begin; `undefined` without any. */
 async function lastBefore(client: Client, end: number): Promise<number | undefined> {
   const sql = "SELECT min(sequence) - 1 AS last FROM entries WHERE sequence > ?";

@@ -11,6 +11,7 @@ export {
   PAGE_EVENTS,
   PAGE_EVENTS_MAX,
   readApproval,
+  readEnded,
   readEvents,
   readLast,
   readWhy,

@@ -20,9 +20,14 @@ export class AuditSender implements Sender {
 
   constructor(readonly options: AuditOptions) {}
 
-  async send(records: readonly FindingRecord[]): Promise<number> {
+  send(records: readonly FindingRecord[]): Promise<number> {
+    return this.append(records.map(lineOf));
+  }
+
+  /** Appends lines. @returns 0: a file rejects none @throws {DeliveryError} */
+  async append(lines: readonly string[]): Promise<number> {
     try {
-      await this.#append(records.map((record) => lineOf(record) + "\n").join(""));
+      await this.#append(lines.map((line) => `${line}\n`).join(""));
     } catch (error) {
       throw new DeliveryError(asSbxError(error, `writing ${this.options.path}`).message);
     }

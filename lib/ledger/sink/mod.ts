@@ -1,6 +1,8 @@
 /** Finding sinks: an audit file, OCSF over HTTP, OpenTelemetry, and a webhook. Delivery is asynchronous, from a queue on disk. */
-export type { AuditOptions } from "./audit.ts";
-export type { Endpoint } from "./http.ts";
+export { type AuditOptions, AuditSender } from "./audit.ts";
+export { type Endpoint, HttpReceiver } from "./http.ts";
+export { actorOf, controlOf, OCSF_VERSION } from "./ocsf.ts";
+export { evidenceOf } from "./ocsf_evidence.ts";
 export { FindingSinks, type SinksOptions, type SinkStatus } from "./sinks.ts";
-export type { Maker, RecordContext, RecordState } from "./record.ts";
+export { DeliveryError, type Maker, partsOf, type RecordContext, type RecordState } from "./record.ts";
 export { WEBHOOK_FORMS, type WebhookOptions } from "./webhook.ts";

@@ -7,7 +7,7 @@ import { type Endpoint, HttpReceiver } from "./http.ts";
 import { evidenceOf, observablesOf, processOf } from "./ocsf_evidence.ts";
 import type { FindingRecord, RecordState, Sender } from "./record.ts";
 
-const OCSF_VERSION = "1.5.0";
+export const OCSF_VERSION = "1.5.0";
 
 const SEVERITY: Record<Severity, [number, string]> = {
   info: [1, "Informational"],
@@ -153,7 +153,7 @@ function statusOf({ state, exception }: FindingRecord): Record<string, unknown> 
 }
 
 /** Attributes of the profile `security_control`. */
-function controlOf({ outcome, rule_id, layer }: FindingDecision): Record<string, unknown> {
+export function controlOf({ outcome, rule_id, layer }: FindingDecision): Record<string, unknown> {
   const [[action_id, action], [disposition_id, disposition]] = CONTROL[outcome];
   return {
     action_id,
@@ -166,7 +166,7 @@ function controlOf({ outcome, rule_id, layer }: FindingDecision): Record<string,
 }
 
 /** The person whose session it is, the program that they asked with, and the process in the guest where it is known. */
-function actorOf(
+export function actorOf(
   user: string | undefined,
   app_name: string | undefined,
   { process, session_id }: EventCommon,

@@ -22,6 +22,9 @@ const FILE_PATH: ObservableType = [45, "File Path"];
 type ObservableType = [id: number, name: string];
 type Fields = Record<string, unknown>;
 
+/** Event that evidence is made of. */
+type Subject = Pick<FindingRecord, "common" | "subject" | "vm_name">;
+
 /** Attributes that are observables, by their path in the event. */
 const OBSERVED: [path: string, type: ObservableType][] = [
   ["actor.user.name", USER_NAME],
@@ -58,7 +61,7 @@ const DATABASE_OTHER = 99;
 const FILE_UNKNOWN = 0;
 
 /** The evidence artifact of a finding. */
-export function evidenceOf(record: FindingRecord): Fields {
+export function evidenceOf(record: Subject): Fields {
   const { common, subject = {} } = record;
   const { event_id, event_type } = common;
   const family = familyOf(event_type);
@@ -79,12 +82,12 @@ function isConnection(family: string): boolean {
 }
 
 /** The VM as one end of a connection. */
-function sourceOf({ common, vm_name }: FindingRecord): Fields {
+function sourceOf({ common, vm_name }: Subject): Fields {
   return { uid: common.vm_id, ...(vm_name !== undefined && { name: vm_name }) };
 }
 
 /** Objects of each family, from the fields that may leave the machine. */
-const ARTIFACTS: Partial<Record<string, (subject: Fields, record: FindingRecord) => Fields>> = {
+const ARTIFACTS: Partial<Record<string, (subject: Fields, record: Subject) => Fields>> = {
   http: ({ method, scheme, host, port, path, bytes, status }) => ({
     ...endpointOf(host, port, scheme),
     http_request: clean({

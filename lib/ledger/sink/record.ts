@@ -85,12 +85,7 @@ export function recordOf(
   event: Event,
   { decision, vm_name, is_update, state, exception, made_by }: RecordContext = {},
 ): FindingRecord {
-  const family = familyOf(event.common.event_type);
-  const parts = event[family] as Record<string, Record<string, unknown>> | undefined;
-  const subject: Record<string, unknown> = {};
-  for (const part of Object.values(parts ?? {})) {
-    for (const key of EXPORTED_FIELDS[family]) if (part?.[key] !== undefined) subject[key] = part[key];
-  }
+  const subject = partsOf(event, familyOf(event.common.event_type));
   return {
     schema: "sbx.finding-record.v1",
     finding,
@@ -103,6 +98,16 @@ export function recordOf(
     ...(made_by && { made_by }),
     subject,
   };
+}
+
+/** Fields of an event that may leave the machine. */
+export function partsOf(event: Event, family: EventFamily): Record<string, unknown> {
+  const parts = event[family] as Record<string, Record<string, unknown>> | undefined;
+  const subject: Record<string, unknown> = {};
+  for (const part of Object.values(parts ?? {})) {
+    for (const key of EXPORTED_FIELDS[family]) if (part?.[key] !== undefined) subject[key] = part[key];
+  }
+  return subject;
 }
 
 /** Formats a record as one line, without a line end. */

@@ -6,6 +6,7 @@ import { fairDelay, timeLimit } from "../../base/time/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
 import { bootAssets, listProfiles, loadProfile } from "../../config/profile/mod.ts";
 import { corpLayer, type FleetBundles, profileProblems, requireGood } from "../../home/mod.ts";
+import type { EventFeeds } from "../record/event_feed.ts";
 import type { FleetShipping } from "../record/fleet_shipping.ts";
 import type { Registry } from "../vm/registry.ts";
 import type { Sessions } from "../record/sessions.ts";
@@ -23,6 +24,7 @@ export interface HealthSources extends VmHealthSources {
   sessions: Sessions;
   templates: Templates;
   fleet: Pick<FleetShipping, "problems">;
+  feeds: Pick<EventFeeds, "problems">;
   bundles: Pick<FleetBundles, "problems">;
 }
 
@@ -40,7 +42,7 @@ export async function runProbes(probes: readonly Probe[], ms = PROBE_MS): Promis
 
 /** The probes of one home. */
 export function healthProbes(sources: HealthSources, program = programFile()): Probe[] {
-  const { home, corp, registry, sessions, templates, fleet, bundles } = sources;
+  const { home, corp, registry, sessions, templates, fleet, feeds, bundles } = sources;
   return [
     ["the program of this service", () => checkProgram(program)],
     ["the key of this machine", () => checkKey(home)],
@@ -49,6 +51,7 @@ export function healthProbes(sources: HealthSources, program = programFile()): P
     ["templates", async () => (await templates.status()).problems],
     ["the collecting server", () => checkCollected(sessions, registry)],
     ["the fleet's collector", () => Promise.resolve(fleet.problems())],
+    ["the sinks of events", () => Promise.resolve(feeds.problems())],
     ["the fleet's bundle", () => Promise.resolve(bundles.problems())],
     ...vmProbes(sources),
   ];

@@ -36,6 +36,7 @@ const PLACES: Record<string, "itself" | "world" | string> = {
   "lib/base/ssh/agent.ts": "an SSH agent of this machine, by its socket",
   "lib/network/dns/resolver.ts": "resolvers, which no HTTP proxy serves",
   "lib/support/doctor/host/machine.ts": "the proxy itself, to see whether it is there",
+  "lib/ledger/feed/syslog.ts": "a syslog receiver, which no HTTP proxy serves",
   "lib/fleet/nats.ts": "a NATS server, which no HTTP proxy serves",
 };
 

@@ -42,6 +42,7 @@ Deno.test("a program that is gone, and a VM whose process does not answer, are i
         registry,
         sessions: { uncollected: () => Promise.resolve(0) },
         fleet: { problems: () => [] },
+        feeds: { problems: () => [] },
         bundles: { problems: () => [] },
         standing: { notesOf: () => Promise.resolve([]) },
         templates: { status: () => Promise.resolve({ problems: ["a template failed"] }) },

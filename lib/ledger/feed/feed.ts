@@ -1,0 +1,225 @@
+/**
+ * Feed of one sink. The ledgers are its queue on disk: a cursor for each session says which rows the receiver has, so that
+ * nothing is copied, nothing waits for a receiver, and a killed process sends its last batch again.
+ */
+import { join } from "node:path";
+import { writeAtomic } from "../../base/home/mod.ts";
+import { type LedgerEvent, readEnded, readEvents, readHeads } from "../read/mod.ts";
+import { asSbxError } from "../../base/error/mod.ts";
+import { DeliveryError } from "../sink/mod.ts";
+import { type FeedContext, type FeedRecord, feedRecordOf, passes } from "./record.ts";
+import type { FeedSink } from "./schema.ts";
+
+/** Most `bytes` of ledgers that are kept past their retention for a sink that is away. */
+export const HELD_BYTES = 4 * 1024 * 1024 * 1024;
+/** First and longest wait after a failure, and the longest that a receiver may ask for, in `ms`. */
+const WAIT_FIRST_MS = 1000;
+const WAIT_MAX_MS = 60_000;
+const RETRY_AFTER_MAX_MS = 5 * 60_000;
+
+/** Delivers records to a receiver; as the senders of findings. */
+export interface FeedSender {
+  readonly batch: number;
+  /** @returns number of rejected records @throws {DeliveryError} */
+  send(records: readonly FeedRecord[], signal: AbortSignal): Promise<number>;
+}
+
+/** Rows of a session that a receiver has. */
+interface Cursor {
+  events: number;
+  outcomes: number;
+}
+
+export interface FeedOptions {
+  sink: FeedSink;
+  sender: FeedSender;
+  /** folder of the cursors */
+  dir: string;
+  ledgerOf(sessionId: string): string;
+  contextOf(sessionId: string): Promise<FeedContext>;
+  onProblem?(message: string): void;
+  /** default: {@linkcode HELD_BYTES} */
+  heldBytes?: number;
+}
+
+/** State of a feed, for status lines. */
+export interface FeedStatus {
+  id: string;
+  form: string;
+  /** records since the service started: delivered, rejected, and lost with their ledgers */
+  sent: number;
+  refused: number;
+  dropped: number;
+  /** rows that wait, as of the last round */
+  lag: number;
+  last_error: string | null;
+}
+
+export class Feed {
+  readonly #options: FeedOptions;
+  readonly #abort = new AbortController();
+  readonly #done = new Set<string>();
+  readonly #lags = new Map<string, number>();
+  readonly #held = new Map<string, number>();
+  #sent = 0;
+  #refused = 0;
+  #dropped = 0;
+  #lastError: string | null = null;
+  #wait = WAIT_FIRST_MS;
+  /** no attempt before this time */
+  #notBefore = 0;
+
+  constructor(options: FeedOptions) {
+    this.#options = options;
+  }
+
+  status(): FeedStatus {
+    const { id, form } = this.#options.sink;
+    const lag = [...this.#lags.values()].reduce((sum, rows) => sum + rows, 0);
+    const [sent, refused, dropped] = [this.#sent, this.#refused, this.#dropped];
+    return { id, form, sent, refused, dropped, lag, last_error: this.#lastError };
+  }
+
+  /** Sends what the receiver lacks of each session; after a failure it waits, longer each time. */
+  async round(
+    sessions: readonly string[],
+    isRunning: (id: string) => boolean,
+    now = Date.now(),
+  ): Promise<void> {
+    if (now < this.#notBefore) return;
+    for (const id of sessions) {
+      if (this.#abort.signal.aborted) return;
+      if (this.#done.has(id) && !isRunning(id)) continue;
+      this.#done.delete(id);
+      const running = isRunning(id);
+      try {
+        await this.#send(id);
+      } catch (error) {
+        if (this.#abort.signal.aborted) return;
+        if (error instanceof DeliveryError) return this.#fail(error, now);
+        // A damaged ledger stops no other one.
+        this.#report(asSbxError(error, `reading the ledger of ${id}`).message);
+        if (!running) this.#done.add(id);
+        continue;
+      }
+      if (!running) this.#done.add(id);
+    }
+    this.#lastError = null;
+    this.#wait = WAIT_FIRST_MS;
+  }
+
+  /** True if a ledger past its retention may go: the receiver has it, or too many wait already, which is counted. */
+  async release(sessionId: string): Promise<boolean> {
+    const path = this.#options.ledgerOf(sessionId);
+    const [heads, cursor] = await Promise.all([readHeads(path), this.#cursor(sessionId)]);
+    const lag = heads.events - cursor.events;
+    if (lag > 0) {
+      const size = (await Deno.stat(path)).size;
+      const held = [...this.#held].reduce((sum, [id, bytes]) => id === sessionId ? sum : sum + bytes, 0);
+      if (held + size <= (this.#options.heldBytes ?? HELD_BYTES)) {
+        this.#held.set(sessionId, size);
+        return false;
+      }
+      this.#dropped += lag;
+      this.#options.onProblem?.(
+        `the sink ${this.#options.sink.id} never got ${lag} events of session ${sessionId}, whose ledger is removed`,
+      );
+    }
+    this.#held.delete(sessionId);
+    this.#lags.delete(sessionId);
+    this.#done.delete(sessionId);
+    await Deno.remove(this.#cursorPath(sessionId)).catch(() => {/* there may be none */});
+    return true;
+  }
+
+  close(): void {
+    this.#abort.abort();
+  }
+
+  async #send(id: string): Promise<void> {
+    const { sink, sender, ledgerOf, contextOf } = this.#options;
+    const path = ledgerOf(id);
+    if (!await Deno.lstat(path).then(() => true, () => false)) return;
+    // The ends that are there now: an event that is read later has its own with it.
+    const heads = await readHeads(path);
+    let cursor = await this.#cursor(id);
+    const before = cursor.events;
+    this.#lags.set(id, heads.events - cursor.events);
+    if (heads.events === cursor.events && heads.outcomes === cursor.outcomes) return;
+    const context = await contextOf(id);
+    const deliver = async (events: LedgerEvent[], isUpdate: boolean) => {
+      const records = events.filter((event) => passes(event, sink))
+        .map((event) => feedRecordOf(event, sink, context, isUpdate));
+      if (records.length > 0) await this.#deliver(records);
+    };
+    while (cursor.events < heads.events) {
+      const { events } = await readEvents(path, { cursor: String(cursor.events), limit: sender.batch });
+      if (events.length === 0) break;
+      await deliver(events, false);
+      cursor = { ...cursor, events: events.at(-1)!.common.sequence };
+      await this.#move(id, cursor);
+      this.#lags.set(id, Math.max(0, heads.events - cursor.events));
+    }
+    while (cursor.outcomes < heads.outcomes) {
+      const range = { from: cursor.outcomes, to: heads.outcomes, last: before, limit: sender.batch };
+      const { events, end } = await readEnded(path, range);
+      await deliver(events, true);
+      cursor = { ...cursor, outcomes: end };
+      await this.#move(id, cursor);
+    }
+  }
+
+  /** @throws {DeliveryError} the receiver has not taken the records */
+  async #deliver(records: readonly FeedRecord[]): Promise<void> {
+    try {
+      const refused = await this.#options.sender.send(records, this.#abort.signal);
+      this.#refused += refused;
+      this.#sent += records.length - refused;
+      if (refused > 0) this.#report(`the sink ${this.#options.sink.id} rejected ${refused} events`);
+    } catch (error) {
+      if (!(error instanceof DeliveryError) || !error.isRejected) throw error;
+      // One record can cause the rejection of a batch: halves find it, and the rest arrives.
+      if (records.length > 1) {
+        const middle = records.length >> 1;
+        await this.#deliver(records.slice(0, middle));
+        return await this.#deliver(records.slice(middle));
+      }
+      this.#refused++;
+      this.#report(
+        `the sink ${this.#options.sink.id} rejected event ${records[0].event_id}: ${error.message}`,
+      );
+    }
+  }
+
+  #fail(error: DeliveryError, now: number): void {
+    if (this.#lastError !== error.message) {
+      this.#report(`events wait for the sink ${this.#options.sink.id}: ${error.message}`);
+    }
+    this.#lastError = error.message;
+    this.#notBefore = now + Math.max(this.#wait, Math.min(error.retryAfterMs ?? 0, RETRY_AFTER_MAX_MS));
+    this.#wait = Math.min(this.#wait * 2, WAIT_MAX_MS);
+  }
+
+  #report(message: string): void {
+    this.#options.onProblem?.(message);
+  }
+
+  async #cursor(id: string): Promise<Cursor> {
+    try {
+      const { events, outcomes } = JSON.parse(await Deno.readTextFile(this.#cursorPath(id)));
+      if (Number.isSafeInteger(events) && Number.isSafeInteger(outcomes)) return { events, outcomes };
+    } catch {
+      // Missing or damaged: everything is sent again, because duplicates are better than losses.
+    }
+    return { events: 0, outcomes: 0 };
+  }
+
+  async #move(id: string, cursor: Cursor): Promise<void> {
+    await Deno.mkdir(this.#options.dir, { recursive: true, mode: 0o700 });
+    await writeAtomic(this.#cursorPath(id), JSON.stringify(cursor));
+  }
+
+  #cursorPath(id: string): string {
+    return join(this.#options.dir, `${id}.json`);
+  }
+}

@@ -1,0 +1,101 @@
+/** Splunk's HTTP Event Collector, and the bulk API of Elastic. */
+import { parseJson } from "../../base/json/mod.ts";
+import { DeliveryError, HttpReceiver } from "../sink/mod.ts";
+import type { FeedSender } from "./feed.ts";
+import type { FeedRecord } from "./record.ts";
+
+/** Records of a request. */
+const BATCH = 200;
+/** Index, or data stream, of events where the address names none. */
+const INDEX = "sbx-events";
+
+/** Makes the `authorization` header. */
+export type Authorize = (url: URL) => Promise<string>;
+
+/** The header with the scheme that the receiver knows a token by; a user's password stays as it is. */
+function withScheme(scheme: string, authorize?: Authorize): Authorize | undefined {
+  return authorize && (async (url) => (await authorize(url)).replace(/^Bearer /, `${scheme} `));
+}
+
+/** Events for Splunk: one object after the other, as its collector takes them. */
+export class HecSender implements FeedSender {
+  readonly batch = BATCH;
+  readonly #receiver: HttpReceiver;
+
+  constructor(address: string, authorize?: Authorize) {
+    const url = new URL(address);
+    if (url.pathname === "/") url.pathname = "/services/collector/event";
+    this.#receiver = new HttpReceiver(url, withScheme("Splunk", authorize));
+  }
+
+  async send(records: readonly FeedRecord[], signal: AbortSignal): Promise<number> {
+    const lines = records.map(({ time, host, event_type, session_id, sequence, body }) =>
+      JSON.stringify({
+        time: time / 1000,
+        host,
+        source: "sbx",
+        sourcetype: "sbx:ocsf",
+        event: body,
+        fields: { event_type, session_id, sequence },
+      })
+    );
+    await this.#receiver.post(lines.join("\n"), {}, signal);
+    return 0;
+  }
+}
+
+/** Events for Elastic: each is created under an id of its own, so that one that is sent again is there once. */
+export class ElasticSender implements FeedSender {
+  readonly batch = BATCH;
+  readonly #receiver: HttpReceiver;
+
+  constructor(address: string, authorize?: Authorize) {
+    const url = new URL(address);
+    if (!/\/_bulk$/.test(url.pathname)) {
+      const index = url.pathname.replace(/\/+$/, "");
+      url.pathname = `${index || `/${INDEX}`}/_bulk`;
+    }
+    this.#receiver = new HttpReceiver(url, withScheme("ApiKey", authorize));
+  }
+
+  async send(records: readonly FeedRecord[], signal: AbortSignal): Promise<number> {
+    const lines = records.flatMap(({ time, session_id, sequence, decision, body }) => [
+      // The end of an event that was sent before is a document of its own.
+      JSON.stringify({ create: { _id: idOf(session_id, sequence, body) } }),
+      JSON.stringify({
+        "@timestamp": new Date(time).toISOString(),
+        sbx: { session_id, sequence, decision },
+        ocsf: body,
+      }),
+    ]);
+    const headers = { "content-type": "application/x-ndjson" };
+    return countRefused(await this.#receiver.post(lines.join("\n") + "\n", headers, signal), records.length);
+  }
+}
+
+function idOf(session: string, sequence: number, body: Record<string, unknown>): string {
+  const isUpdate = (body.unmapped as Record<string, unknown>)["sbx.is_update"] === true;
+  return `${session}:${sequence}${isUpdate ? ":end" : ""}`;
+}
+
+/** @throws {DeliveryError} the answer is none of the bulk API, or some of the records may be taken later */
+function countRefused(response: string, count: number): number {
+  let answer: { errors?: unknown; items?: { create?: { status?: unknown } }[] };
+  try {
+    answer = parseJson(response) as typeof answer;
+  } catch {
+    // A long answer is cut; its beginning says whether there are errors.
+    if (/^\s*\{[^[]*"errors"\s*:\s*false/.test(response)) return 0;
+    throw new DeliveryError("the answer is none of Elastic's bulk API", count > 1);
+  }
+  if (answer?.errors === false) return 0;
+  if (answer?.errors !== true || !Array.isArray(answer.items)) {
+    throw new DeliveryError("the answer is none of Elastic's bulk API");
+  }
+  const states = answer.items.map((item) => Number(item?.create?.status));
+  if (states.some((status) => status === 429 || status >= 500)) {
+    throw new DeliveryError("it took some of the events and wants the others later");
+  }
+  // 409: it has that event already.
+  return states.filter((status) => status !== 409 && !(status >= 200 && status < 300)).length;
+}

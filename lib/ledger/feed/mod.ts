@@ -1,0 +1,22 @@
+/** Feed of every event to collectors: syslog over TLS, Splunk, Elastic and files (docs/guides/siem.md). */
+import { type Authorize, ElasticSender, HecSender } from "./http.ts";
+import type { FeedSender } from "./feed.ts";
+import { FileSender } from "./file.ts";
+import type { FeedSink } from "./schema.ts";
+import { SyslogSender } from "./syslog.ts";
+
+export { Feed, type FeedStatus } from "./feed.ts";
+
+/** Makes the sender of a sink. */
+export function senderOf({ form, url, ca_file }: FeedSink, authorize?: Authorize): FeedSender {
+  switch (form) {
+    case "syslog":
+      return new SyslogSender(url, ca_file);
+    case "hec":
+      return new HecSender(url, authorize);
+    case "elastic":
+      return new ElasticSender(url, authorize);
+    case "file":
+      return new FileSender(url);
+  }
+}

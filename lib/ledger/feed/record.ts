@@ -1,0 +1,193 @@
+/** An event as it leaves the machine: its class of OCSF 1.5, after the sink's filter and redaction. */
+import { createHash } from "node:crypto";
+import { deviceName } from "../../base/user/mod.ts";
+import { VERSION } from "../../base/version/mod.ts";
+import { type EventFamily, familyOf, type FindingDecision } from "../../event/mod.ts";
+import { actorOf, controlOf, evidenceOf, type Maker, OCSF_VERSION, partsOf } from "../sink/mod.ts";
+import type { LedgerEvent } from "../read/mod.ts";
+import type { FeedSink } from "./schema.ts";
+
+/** Longest text of a field, and of a record, in characters: receivers of RFC 5425 take 8,192 bytes. */
+const FIELD_MAX = 1024;
+const RECORD_MAX = 7680;
+
+type Fields = Record<string, unknown>;
+
+/** Session of an event. */
+export interface FeedContext {
+  vm_name?: string;
+  made_by?: Maker;
+}
+
+/** An event of a feed. */
+export interface FeedRecord {
+  event_id: string;
+  event_type: string;
+  session_id: string;
+  sequence: number;
+  time: number;
+  decision?: string;
+  host: string;
+  /** the event in its class of OCSF */
+  body: Fields;
+}
+
+/** Class, with the number and name of its category, by family. */
+const CLASSES: Record<EventFamily, [uid: number, name: string, category: string]> = {
+  http: [4002, "HTTP Activity", "Network Activity"],
+  dns: [4003, "DNS Activity", "Network Activity"],
+  db: [4001, "Network Activity", "Network Activity"],
+  process: [1007, "Process Activity", "System Activity"],
+  file: [1001, "File System Activity", "System Activity"],
+  model: [6003, "API Activity", "Application Activity"],
+  mcp: [6003, "API Activity", "Application Activity"],
+  sign: [6003, "API Activity", "Application Activity"],
+  credential: [6003, "API Activity", "Application Activity"],
+};
+
+const METHODS = ["connect", "delete", "get", "head", "options", "post", "put", "trace"];
+const FILE_ACTIVITIES = ["create", "read", "write", "delete", "rename"];
+const FILE_NAMES = ["Create", "Read", "Update", "Delete", "Rename"];
+
+function activityOf(family: EventFamily, subject: Fields): [number, string] {
+  const other = (name: unknown): [number, string] => [99, String(name ?? "Other")];
+  if (family === "http") {
+    const at = METHODS.indexOf(String(subject.method).toLowerCase());
+    return at < 0 ? other(subject.method) : [at + 1, METHODS[at][0].toUpperCase() + METHODS[at].slice(1)];
+  }
+  if (family === "dns") return subject.rcode === undefined ? [1, "Query"] : [6, "Traffic"];
+  if (family === "db") return [6, "Traffic"];
+  if (family === "process") return subject.operation === "exit" ? [2, "Terminate"] : [1, "Launch"];
+  if (family === "file") {
+    const at = FILE_ACTIVITIES.indexOf(String(subject.operation));
+    return at < 0 ? other(subject.operation) : [at + 1, FILE_NAMES[at]];
+  }
+  return other(subject.operation ?? subject.method ?? subject.kind ?? subject.outcome);
+}
+
+/** Outcomes of findings by decision. */
+const OUTCOMES: Record<string, FindingDecision["outcome"]> = {
+  allow: "allow",
+  ask: "ask",
+  block: "block",
+  rewrite: "rewritten",
+};
+
+/** True if the sink gets the event. */
+export function passes(event: LedgerEvent, { families, decisions }: FeedSink): boolean {
+  if (families && !(families as string[]).includes(familyOf(event.common.event_type))) return false;
+  return !decisions || (event.decision !== undefined && (decisions as string[]).includes(event.decision));
+}
+
+/** Builds the record of an event. @param isUpdate it was sent before its end was known */
+export function feedRecordOf(
+  event: LedgerEvent,
+  sink: FeedSink,
+  { vm_name, made_by }: FeedContext = {},
+  isUpdate = false,
+): FeedRecord {
+  const { decision } = event;
+  const family = familyOf(event.common.event_type);
+  const subject = redact(partsOf(event, family), family, sink.redact);
+  // The program of an event says what the event of its start says.
+  const own = event.common.process;
+  const process = own && {
+    ...own,
+    ...redact({ executable: own.executable, command: own.command, cwd: own.cwd }, "process", sink.redact),
+  };
+  const { process: _, ...rest } = event.common;
+  const common = { ...rest, ...(process && { process: process as typeof own & object }) };
+  const [class_uid, class_name, category_name] = CLASSES[family];
+  const [activity_id, activity_name] = activityOf(family, subject);
+  const host = made_by?.device ?? deviceName();
+  const { event_id, event_type, session_id, sequence, timestamp_unix_ms: time } = common;
+  const { uid: __, name: ___, data: ____, process: started, ...objects } = evidenceOf({
+    common,
+    subject,
+    ...(vm_name !== undefined && { vm_name }),
+  }) as Fields;
+  const outcome = OUTCOMES[decision ?? ""] ?? "observed";
+  const body = {
+    category_uid: Math.floor(class_uid / 1000),
+    category_name,
+    class_uid,
+    class_name,
+    activity_id,
+    activity_name,
+    type_uid: class_uid * 100 + activity_id,
+    type_name: `${class_name}: ${activity_name}`,
+    time,
+    severity_id: outcome === "block" ? 2 : 1,
+    severity: outcome === "block" ? "Low" : "Informational",
+    ...controlOf({ outcome, ...(event.rule_id !== undefined && { rule_id: event.rule_id }) }),
+    ...actorOf(common.user_id ?? made_by?.user, made_by?.client, common),
+    ...objects,
+    ...(family === "process" && started !== undefined && { process: started }),
+    device: {
+      uid: common.vm_id,
+      ...(vm_name !== undefined && { name: vm_name }),
+      hostname: host,
+      type_id: 6,
+    },
+    metadata: {
+      version: OCSF_VERSION,
+      uid: `${session_id}:${sequence}`,
+      product: { name: "sbx", vendor_name: "sbx", version: VERSION },
+      profiles: ["host", "security_control"],
+      log_name: "events",
+      sequence,
+    },
+    unmapped: {
+      "sbx.event_id": event_id,
+      "sbx.event_type": event_type,
+      "sbx.session_id": session_id,
+      "sbx.profile_id": common.profile_id,
+      ...(decision !== undefined && { "sbx.decision": decision }),
+      ...(isUpdate && { "sbx.is_update": true }),
+      ...(event.outcome?.error !== undefined && { "sbx.error": cut(String(event.outcome.error)) }),
+    },
+  };
+  return {
+    event_id,
+    event_type,
+    session_id,
+    sequence,
+    time,
+    ...(decision !== undefined && { decision }),
+    host,
+    body: { ...body, unmapped: { ...body.unmapped, ...subjectThatFits(body, subject) } },
+  };
+}
+
+/** The subject beside the objects of OCSF, while the record stays small enough. */
+function subjectThatFits(body: Fields, subject: Fields): Fields {
+  const named = Object.fromEntries(
+    Object.entries(subject).map(([key, value]) => [`sbx.subject.${key}`, value]),
+  );
+  return asciiJson(body).length + asciiJson(named).length <= RECORD_MAX ? named : { "sbx.is_cut": true };
+}
+
+function redact(subject: Fields, family: string, terms: FeedSink["redact"]): Fields {
+  return Object.fromEntries(
+    Object.entries(subject).flatMap(([key, value]) => {
+      const how = terms[`${family}.${key}`];
+      if (how === "remove") return [];
+      const text = typeof value === "string" ? value : JSON.stringify(value);
+      if (how === "hash") return [[key, `sha256:${createHash("sha256").update(text).digest("hex")}`]];
+      if (typeof value === "string") return [[key, cut(value)]];
+      return [[key, text.length > FIELD_MAX ? cut(text) : value]];
+    }),
+  );
+}
+
+function cut(text: string): string {
+  return text.length > FIELD_MAX ? `${text.slice(0, FIELD_MAX)}…` : text;
+}
+
+/** JSON in printable ASCII: no character of a guest can end a line or a message. */
+export function asciiJson(value: unknown): string {
+  return JSON.stringify(value).replace(
+    /[\u007f-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}

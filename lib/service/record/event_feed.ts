@@ -1,0 +1,124 @@
+/** Feeds of every event to the sinks that corp names (docs/guides/siem.md). */
+import { join } from "node:path";
+import type { Home } from "../../base/home/mod.ts";
+import { log } from "../../base/log/mod.ts";
+import { count } from "../../base/text/mod.ts";
+import { backgroundTimeout } from "../../base/time/mod.ts";
+import type { CorpStore } from "../../config/corp/mod.ts";
+import { sinkAuthorization } from "../../credential/mod.ts";
+import type { Feed, FeedStatus } from "../../ledger/feed/mod.ts";
+import { sessionPaths } from "../../session/mod.ts";
+import type { Registry } from "../vm/registry.ts";
+import { makerOf } from "./ledger.ts";
+import type { Sessions } from "./sessions.ts";
+
+/** `ms` between two rounds. */
+const ROUND_MS = 1000;
+
+export interface FeedSources {
+  home: Home;
+  corp: Pick<CorpStore, "state">;
+  registry: Pick<Registry, "alive">;
+  sessions: Pick<Sessions, "get">;
+}
+
+/** Feeds the sinks of corp.toml. Their code is loaded only where there is one. */
+export class EventFeeds {
+  readonly #sources: FeedSources;
+  #feeds: Feed[] = [];
+  /** sinks of the open feeds, as JSON */
+  #terms = "[]";
+  #problem = "";
+  #closed = false;
+  #round: Promise<void> = Promise.resolve();
+
+  constructor(sources: FeedSources) {
+    this.#sources = sources;
+  }
+
+  begin(): void {
+    if (this.#closed) return;
+    backgroundTimeout(() => {
+      this.#round = this.round().then(() => this.begin());
+    }, ROUND_MS);
+  }
+
+  /** Sends to each sink what it lacks. A slow one delays no other one. */
+  async round(): Promise<void> {
+    try {
+      const feeds = await this.#open();
+      if (feeds.length === 0) return;
+      const { home, registry } = this.#sources;
+      const running = new Set(registry.alive().map(({ record }) => record.id));
+      const ids: string[] = [];
+      for await (const { name } of Deno.readDir(join(home.dir, "ledgers"))) ids.push(name);
+      await Promise.all(feeds.map((feed) => feed.round(ids, (id) => running.has(id))));
+      this.#problem = "";
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return;
+      const problem = `events are not sent: ${(error as Error).message}`;
+      if (problem !== this.#problem) log.warn(problem);
+      this.#problem = problem;
+    }
+  }
+
+  status(): FeedStatus[] {
+    return this.#feeds.map((feed) => feed.status());
+  }
+
+  /** Sinks that events wait for, and events that one lacks, each as one line. */
+  problems(): string[] {
+    const lines = this.status().flatMap(({ id, lag, refused, dropped, last_error }) => [
+      ...(last_error === null ? [] : [
+        `${count(lag, "event")} wait for the sink "${id}": ${last_error}; they are sent once it takes them`,
+      ]),
+      ...(refused ? [`the sink "${id}" refused ${count(refused, "event")}; the ledgers have them`] : []),
+      ...(dropped ? [`the sink "${id}" lacks ${count(dropped, "event")} whose ledgers were removed`] : []),
+    ]);
+    return this.#problem ? [this.#problem, ...lines] : lines;
+  }
+
+  /** True if the ledger of an ended session may be removed. */
+  async release(sessionId: string): Promise<boolean> {
+    const answers = await Promise.all((await this.#open()).map((feed) => feed.release(sessionId)));
+    return answers.every(Boolean);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const feed of this.#feeds) feed.close();
+    await this.#round;
+  }
+
+  async #open(): Promise<Feed[]> {
+    const { home, corp, sessions } = this.#sources;
+    // A corp.toml that cannot be read switches no sink off.
+    if (!("config" in corp.state) && corp.state.status !== "absent") return this.#feeds;
+    const sinks = "config" in corp.state ? corp.state.config.file.sinks : [];
+    const terms = JSON.stringify(sinks);
+    if (terms === this.#terms) return this.#feeds;
+    for (const feed of this.#feeds) feed.close();
+    const { Feed, senderOf } = await import("../../ledger/feed/mod.ts");
+    this.#feeds = sinks.map((sink) => {
+      const { id, credential_ref, user } = sink;
+      const authorize = credential_ref === undefined
+        ? undefined
+        : sinkAuthorization(home, { credential_ref, ...(user !== undefined && { user }) });
+      return new Feed({
+        sink,
+        sender: senderOf(sink, authorize),
+        dir: join(home.dir, "sinks", `events-${id}`),
+        ledgerOf: (session) => sessionPaths(home, session).ledger,
+        contextOf: async (session) => {
+          // An event goes out also when the index cannot be read.
+          const entry = await sessions.get(session).catch(() => undefined);
+          const made_by = makerOf(entry);
+          return { ...(entry && { vm_name: entry.name }), ...(made_by && { made_by }) };
+        },
+        onProblem: log.warn,
+      });
+    });
+    this.#terms = terms;
+    return this.#feeds;
+  }
+}
