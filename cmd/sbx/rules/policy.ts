@@ -1,10 +1,15 @@
 import type { ChangeView, RuleChanges, RuleList, RuleUndone } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
+import { basename } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, UTC_NOTE } from "../output.ts";
 
+const PROFILE_OPTION: Option = { name: "profile", value: "ID", about: "the rules of this profile" };
 const RULES_OPTION: Option = { name: "rules", value: "FILE", about: "rules of the profile" };
 const CORP_OPTION: Option = { name: "corp", value: "FILE", about: "rules of corp" };
 
@@ -57,21 +62,36 @@ export const command: CommandGroup = {
     },
     {
       name: "policy lint",
-      usage: "[PROFILE] [--json]",
+      usage: "[PROFILE] [--profile ID] [--json]",
       summary: "lint the active rules of a profile",
       notes: ["The exit code is 1 if a remark is an error."],
-      options: [JSON_OPTION],
+      options: [PROFILE_OPTION, JSON_OPTION],
       words: { min: 0, max: 1 },
       completes: ["profiles"],
       examples: ["sbx policy lint mine"],
-      run: (args) => lint(args.words[0] ?? "code", args),
+      run: (args) => lint(args.text("profile") ?? args.words[0] ?? "code", args),
+    },
+    {
+      name: "policy check",
+      usage: "FILE|--profile ID [--json]",
+      summary: "name every problem of a rule file or profile.toml, with line and column",
+      notes: ["The exit code is 1 if the file has a problem."],
+      options: [PROFILE_OPTION, JSON_OPTION],
+      words: { min: 0, max: 1 },
+      completes: ["files"],
+      examples: ["sbx policy check rules.toml", "sbx policy check --profile mine"],
+      run: (args) => check(args.words[0], args),
     },
     {
       name: "policy test",
-      usage: "FILE [--rules FILE] [--corp FILE] [--junit FILE] [--json]",
+      usage: "FILE [--profile ID] [--rules FILE] [--corp FILE] [--junit FILE] [--json]",
       summary: "run given/when/then tests of rules without a VM",
-      notes: ["The exit code is 1 if a test fails."],
+      notes: [
+        "With --profile the tests run under its rules and corp's, as a VM that starts now would have them.",
+        "A line that is no test fails by itself. The exit code is 1 if a test fails.",
+      ],
       options: [
+        PROFILE_OPTION,
         RULES_OPTION,
         CORP_OPTION,
         { name: "junit", value: "FILE", about: "also write a JUnit report" },
@@ -79,7 +99,10 @@ export const command: CommandGroup = {
       ],
       words: { min: 1, max: 1 },
       completes: ["files"],
-      examples: ["sbx policy test rules_test.jsonl --rules rules.toml"],
+      examples: [
+        "sbx policy test rules_test.jsonl --profile mine",
+        "sbx policy test rules_test.jsonl --rules rules.toml",
+      ],
       run: (args) => test(args.words[0], args),
     },
   ],
@@ -191,7 +214,18 @@ async function lint(profile: string, args: Arguments): Promise<number> {
 /** @returns exit code 1 if a test fails */
 async function test(path: string, args: Arguments): Promise<number> {
   const { formatFailures, runTestFile } = await import("../../../lib/policy/author/mod.ts");
-  const report = await runTestFile(path, { rules: args.text("rules"), corp: args.text("corp") });
+  const [profile, rules, corp] = ["profile", "rules", "corp"].map((name) => args.text(name));
+  if (profile !== undefined && (rules ?? corp) !== undefined) {
+    throw new SbxError(
+      "usage.invalid",
+      "--profile has corp's rules too, so it takes neither --rules nor --corp",
+      {
+        hint: "sbx policy test FILE --profile ID",
+      },
+    );
+  }
+  const tested = profile === undefined ? { rules, corp } : await policyOfProfile(profile);
+  const report = await runTestFile(path, tested);
   const file = args.text("junit");
   if (file) {
     const { junitOf } = await import("../../../lib/policy/author/mod.ts");
@@ -203,4 +237,52 @@ async function test(path: string, args: Arguments): Promise<number> {
     await print(`${report.passed} passed, ${report.failed} failed`);
   }
   return report.ok ? 0 : 1;
+}
+
+/** Policy of a VM of this profile that would start now. */
+async function policyOfProfile(id: string) {
+  const [{ corpLayer, openCorp, profileLayer }, { loadProfile }, { compileLayers }] = await Promise.all([
+    import("../../../lib/home/mod.ts"),
+    import("../../../lib/config/profile/mod.ts"),
+    import("../../../lib/policy/mod.ts"),
+  ]);
+  const store = openCorp(home());
+  const [profile, corp] = await Promise.all([
+    loadProfile(home(), id).then((found) => profileLayer(found, store)),
+    corpLayer(store),
+  ]);
+  return compileLayers({ corp, profile });
+}
+
+/** @returns exit code 1 if the file has a problem */
+async function check(file: string | undefined, args: Arguments): Promise<number> {
+  const id = args.text("profile");
+  if ((file === undefined) === (id === undefined)) {
+    throw new SbxError("usage.invalid", "name one rule file, or one profile", {
+      hint: "sbx policy check FILE, or sbx policy check --profile ID",
+    });
+  }
+  const [{ checkRuleText, formatProblem }, { BUILTIN_PROFILES, ProfileFile, profilePath }, { readText }] =
+    await Promise.all([
+      import("../../../lib/policy/author/mod.ts"),
+      import("../../../lib/config/profile/mod.ts"),
+      import("../../../lib/base/toml/mod.ts"),
+    ]);
+  const own = file ?? profilePath(home(), id!);
+  const isOwn = file !== undefined || await Deno.lstat(own).then(() => true, () => false);
+  const path = isOwn ? own : `built-in profile ${id}`;
+  const text = isOwn ? await readText(own) : BUILTIN_PROFILES.get(id!);
+  if (text === undefined) {
+    throw new SbxError("profile.not_found", `there is no profile ${JSON.stringify(id)}`, {
+      hint: "sbx profile list shows the existing ones",
+    });
+  }
+  const isProfile = id !== undefined || basename(path) === "profile.toml";
+  const { problems, rules } = checkRuleText(text, path, isProfile ? ProfileFile : undefined);
+  const ok = problems.length === 0;
+  if (args.has("json")) {
+    await printJson({ schema: "sbx.policy-check.v2", ok, path, rule_count: rules.length, problems });
+  } else if (ok) await print(`${path}: ${count(rules.length, "rule")}, no problems`);
+  else for (const problem of problems) note(formatProblem(problem));
+  return ok ? 0 : 1;
 }

@@ -10,7 +10,7 @@ import { nearest, suggestion } from "../../base/text/mod.ts";
 import { type Event, normalizeContext, type PolicyContext } from "../../event/mod.ts";
 import { PolicyContextSchema } from "../../event/schema.ts";
 import type { Decision } from "../decision/mod.ts";
-import { compilePolicy, type Policy } from "../engine/policy.ts";
+import { compilePolicy, Policy } from "../engine/policy.ts";
 import { dirname, resolve } from "node:path";
 import type { Lint } from "./lint.ts";
 import { readRules, ruleOf } from "./read.ts";
@@ -38,10 +38,11 @@ export const PolicyTestSchema = z.strictObject({
 });
 export type PolicyTest = z.infer<typeof PolicyTestSchema>;
 
-/** Test with its line in the file. */
-export interface LocatedTest extends PolicyTest {
+/** Test with its line in the file, or the reason why the line is none. */
+export type LocatedTest = (PolicyTest & { line: number; problem?: undefined }) | {
   line: number;
-}
+  problem: string;
+};
 
 /** Result of one test. */
 export interface TestResult {
@@ -63,13 +64,9 @@ export interface TestReport {
   results: TestResult[];
 }
 
-/**
- * Parses tests, one JSON object per line; skips empty lines and lines that begin with `#`.
- *
- * @throws {SbxError} `policy.invalid`: with file, line and problem
- */
-export function parseTests(text: string, path: string): LocatedTest[] {
-  return text.split("\n").flatMap((content, at) => {
+/** Parses tests, one JSON object per line; skips empty lines and lines that begin with `#`. A bad line hides no other. */
+export function parseTests(text: string): LocatedTest[] {
+  return text.split("\n").flatMap((content, at): LocatedTest[] => {
     if (!content.trim() || content.startsWith("#")) return [];
     let value: unknown;
     try {
@@ -78,12 +75,10 @@ export function parseTests(text: string, path: string): LocatedTest[] {
       const problem = error instanceof NestingError || error instanceof ReservedKeyError
         ? error.message
         : "not valid JSON";
-      throw new SbxError("policy.invalid", `${path}:${at + 1}: ${problem}`);
+      return [{ line: at + 1, problem }];
     }
     const parsed = PolicyTestSchema.safeParse(value);
-    if (!parsed.success) {
-      throw new SbxError("policy.invalid", `${path}:${at + 1}: ${describeIssue(parsed.error)}`);
-    }
+    if (!parsed.success) return [{ line: at + 1, problem: describeIssue(parsed.error) }];
     return [{ ...parsed.data, line: at + 1 }];
   });
 }
@@ -99,12 +94,38 @@ export async function runTests(
   policyFor: (rules: string | undefined) => Policy | Promise<Policy>,
 ): Promise<TestReport> {
   const results: TestResult[] = [];
-  for (const test of tests) results.push(runTest(test, await policyFor(test.given?.rules)));
+  for (const test of tests) results.push(await runOne(test, policyFor));
   const failed = results.filter(({ ok }) => !ok).length;
   return { ok: failed === 0, path, passed: results.length - failed, failed, results };
 }
 
-function runTest({ name, line, before = [], when, then }: LocatedTest, policy: Policy): TestResult {
+/** Runs one test; a line that is none, and a test whose rules cannot be read, is a failure of its own. */
+async function runOne(
+  test: LocatedTest,
+  policyFor: (rules: string | undefined) => Policy | Promise<Policy>,
+): Promise<TestResult> {
+  const failed = (name: string, message: string) => ({
+    name,
+    line: test.line,
+    ok: false,
+    message,
+    duration_ms: 0,
+  });
+  if (test.problem !== undefined) return failed(`line ${test.line}`, test.problem);
+  const rules = test.given?.rules;
+  try {
+    return runTest(test, await policyFor(rules));
+  } catch (error) {
+    // The policy under test is the error of every test, not of this one.
+    if (!(error instanceof SbxError) || rules === undefined) throw error;
+    return failed(test.name ?? `line ${test.line}`, error.message.replaceAll("\n", "; "));
+  }
+}
+
+function runTest(
+  { name, line, before = [], when, then }: PolicyTest & { line: number },
+  policy: Policy,
+): TestResult {
   const started = performance.now();
   const history = new History(policy.counters);
   for (const [at, event] of before.entries()) {
@@ -164,7 +185,8 @@ export function junitOf({ path, results }: TestReport): string {
 
 /** Describes the first issue of a failed check, with a suggestion. */
 function describeIssue(error: z.ZodError): string {
-  const [issue] = error.issues;
+  // A key with a typo is also missing under its right name: the typo says more.
+  const issue = error.issues.find(({ code }) => code === "unrecognized_keys") ?? error.issues[0];
   const path = issue.path.join(".");
   if (issue.code === "unrecognized_keys") {
     const near = nearest(issue.keys[0], [
@@ -197,8 +219,13 @@ export async function policyOfFiles({ rules, corp }: RuleFiles): Promise<Policy>
   ]);
 }
 
-/** Runs a file of given/when/then tests, without a VM. @throws {SbxError} `policy.not_found`, `policy.invalid` */
-export async function runTestFile(path: string, { rules, corp }: RuleFiles): Promise<TestReport> {
+/**
+ * Runs a file of given/when/then tests, without a VM.
+ *
+ * @param tested rule files, or a policy
+ * @throws {SbxError} `policy.not_found`, `policy.invalid`
+ */
+export async function runTestFile(path: string, tested: RuleFiles | Policy): Promise<TestReport> {
   let text: string;
   try {
     text = await Deno.readTextFile(path);
@@ -209,7 +236,9 @@ export async function runTestFile(path: string, { rules, corp }: RuleFiles): Pro
     });
   }
   const policies = new Map<string, Promise<Policy>>();
-  return await runTests(parseTests(text, path), path, (testRules) => {
+  return await runTests(parseTests(text), path, (testRules) => {
+    if (tested instanceof Policy && testRules === undefined) return tested;
+    const { rules, corp } = tested instanceof Policy ? {} as RuleFiles : tested;
     const file = testRules ? resolve(dirname(path), testRules) : rules ?? "";
     const policy = policies.get(file) ?? policyOfFiles({ rules: file || undefined, corp });
     policies.set(file, policy);

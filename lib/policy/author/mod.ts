@@ -19,6 +19,7 @@ export {
   type TestResult,
   withDraft,
 } from "./fixture.ts";
+export { checkRuleText, type FileCheck, type FileProblem, formatProblem } from "./check.ts";
 export { parseRules, readRules, rulesOf, withoutRule, withRule } from "./read.ts";
 export { type Lint, type LintCode, lintPolicy } from "./lint.ts";
 export { type SavedRule, savedRule } from "../ask/scope.ts";

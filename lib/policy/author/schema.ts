@@ -137,7 +137,7 @@ export function rulesSchema(layer: Layer) {
 }
 
 /** Explains why a layer may not use a priority; `undefined` for an allowed one. */
-function priorityProblem(layer: Layer, priority: number): string | undefined {
+export function priorityProblem(layer: Layer, priority: number): string | undefined {
   if (layer === "corp" && priority > -10) return "the priority of a corp rule must be -10 or lower";
   if (layer === "profile" && priority < 10) return "the priority of a profile rule must be 10 or higher";
 }

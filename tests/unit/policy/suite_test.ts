@@ -1,10 +1,12 @@
 /** Rule files with their tests, and the lines that `sbx policy` prints (docs/guides/policy.md). */
-import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import {
+  checkRuleText,
   completeEvent,
   formatFailures,
   formatLint,
+  formatProblem,
   lintPolicy,
   parseTests,
   policyOfFiles,
@@ -90,7 +92,7 @@ Deno.test("a test compares decision, rule, layer and findings", async () => {
     [{ decision: "allow", layer: "corp" }, "layer: expected corp, got profile"],
     [{ decision: "allow", findings: [] }, "findings: expected , got a, f"],
   ];
-  const tests = parseTests(cases.map(([then]) => test("allow", { name: "n", then })).join("\n"), "t");
+  const tests = parseTests(cases.map(([then]) => test("allow", { name: "n", then })).join("\n"));
   const report = await runTests(tests, "t", () => policy);
   assertEquals(report.results.map(({ message }) => message), cases.map(([, message]) => message));
   assertEquals(formatFailures(report), [
@@ -98,28 +100,98 @@ Deno.test("a test compares decision, rule, layer and findings", async () => {
     "t:4: n: layer: expected corp, got profile",
     "t:5: n: findings: expected , got a, f",
   ]);
-  const [unnamed] = (await runTests(parseTests(`\n${test("allow")}`, "t"), "t", () => policy)).results;
+  const [unnamed] = (await runTests(parseTests(`\n${test("allow")}`), "t", () => policy)).results;
   assertEquals([unnamed.name, unnamed.ok, "message" in unnamed], ["line 2", true, false]);
 });
 
 Deno.test("a test that cannot be read is named with its line and its problem", () => {
   const cases: [line: string, message: string][] = [
-    ["{", "t:1: not valid JSON"],
+    ["{", "not valid JSON"],
     [`${'{"a":'.repeat(2000)}1${"}".repeat(2000)}`, "nest"],
     ['{"__proto__":1}', "__proto__"],
-    [test("allow", { than: 1 }), 't:1: unknown key "than"; did you mean "then"?'],
-    [test("allow", { zzzzzzzz: 1 }), 't:1: unknown key "zzzzzzzz"'],
+    [test("allow", { than: 1 }), 'unknown key "than"; did you mean "then"?'],
+    [test("allow", { zzzzzzzz: 1 }), 'unknown key "zzzzzzzz"'],
     [
       test("allow", { then: { decision: "allow", role: "x" } }),
-      't:1: then: unknown key "role"; did you mean',
+      'then: unknown key "role"; did you mean',
     ],
-    [test("no"), "t:1: then.decision: "],
-    ["1", "t:1: "],
+    [test("no"), "then.decision: "],
+    ["1", "expected object"],
   ];
   for (const [line, message] of cases) {
-    const error = assertThrows(() => parseTests(line, "t"), SbxError);
-    assertEquals([error.code, error.message.includes(message)], ["policy.invalid", true], error.message);
+    const [found] = parseTests(`\n${line}`);
+    assert(found.problem !== undefined && found.line === 2, line);
+    assertStringIncludes(found.problem, message);
   }
+});
+
+Deno.test("a bad line, and rules that cannot be read, fail by themselves and hide no other test", () =>
+  inFolder(async (folder) => {
+    const path = `${folder}/t.jsonl`;
+    const lines = [
+      "{",
+      test("block"),
+      test("block", { given: { rules: "none.toml" } }),
+      test("allow", { than: 1 }),
+    ];
+    await Deno.writeTextFile(path, lines.join("\n"));
+    const report = await runTestFile(path, { rules: `${folder}/block.toml` });
+    assertEquals([report.passed, report.failed], [1, 3]);
+    const [json, rules, key] = formatFailures(report);
+    assertEquals(json, `${path}:1: line 1: not valid JSON`);
+    assertStringIncludes(rules, `${path}:3: line 3: cannot read the rule file ${folder}/none.toml`);
+    assertStringIncludes(key, 'unknown key "than"; did you mean "then"?');
+    assertEquals((await runTestFile(path, await policyOfFiles({ rules: `${folder}/block.toml` }))).passed, 1);
+    await assertRejects(() => runTestFile(path, { rules: `${folder}/none.toml` }), SbxError);
+  }));
+
+Deno.test("a check names every problem of a file, with its line and column", () => {
+  const text = `[profiles.rules.syntax]
+action = block
+match = 'true'
+
+[profiles.rules.typo]
+acton = "block"
+match = 'http.request.host == "a"'
+
+[profiles.rules.field]
+action = "block"
+match = 'http.request.hots == "a"'
+
+[profiles.rules.lines]
+action = "block"
+match = '''
+has(http.request) &&
+  http.request.por == 1'''
+
+[profiles.rules.escaped]
+action = "block"
+match = "\\"a\\" == 'a' && http.request.hots == 'a'"
+
+[profiles.rules.late]
+action = "block"
+priority = 1
+match = 'true'
+
+[profiles.rules.good]
+action = "block"
+match = 'http.request.host == "a"'
+`;
+  const { problems, rules } = checkRuleText(text, "r.toml");
+  assertEquals(rules.map(({ id }) => id), ["good"]);
+  assertEquals(problems.map(({ line, column }) => `${line}:${column}`), [
+    "2:10",
+    "5:1",
+    "6:1",
+    "11:10",
+    "17:3",
+    "21:26",
+    "25:1",
+  ]);
+  assertStringIncludes(
+    formatProblem(problems[3]),
+    'r.toml:11:10: profile rule "field": unknown field http.request.hots',
+  );
 });
 
 Deno.test("an event of a test gets the common fields that it leaves out, and keeps its own", () => {
