@@ -91,6 +91,14 @@ async function learn(args: Arguments, sessions: () => LabSession[]): Promise<num
       count(rules.length, "rule")
     }${path ? `: ${path}` : ""}`,
   );
+  if ("minimised" in learned && !learned.minimised.complete) {
+    note(
+      `the search ended at its bound of ${
+        count(learned.minimised.runs, "trial")
+      }: more rules may be left out ` +
+        `with a larger --runs`,
+    );
+  }
   return 0;
 }
 

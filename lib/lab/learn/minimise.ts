@@ -92,6 +92,7 @@ export function without(
 ): string {
   let document = setKey(parseToml(text, `profile ${id}`), [], "id", id);
   for (const rule of ids) document = withoutRule(document, rule);
-  if (strict) document = setKey(document, ["profiles", "rules", REST.id], "action", "block");
-  return document.text;
+  if (!strict) return document.text;
+  document = setKey(document, ["profiles", "rules", REST.id], "action", "block");
+  return REST.asked.reduce((text, words, at) => text.replace(words, REST.blocked[at]), document.text);
 }

@@ -14,7 +14,13 @@ import { familyOf, type GOVERNED_FAMILIES } from "../../event/mod.ts";
 import { answerNeedOf, isNeeded, needOf } from "./need.ts";
 
 /** Id of the rule that asks about everything else, and its priority: behind the rules of the profile. */
-export const REST = { id: "everything-else", priority: 900 };
+export const REST = {
+  id: "everything-else",
+  priority: 900,
+  /** comments of a profile where it asks, and where it blocks */
+  asked: ["needed, and asks about everything else.", "# Everything else is a question."],
+  blocked: ["needed, and blocks everything else.", "# Everything else is blocked."],
+};
 
 export interface LearnOptions {
   /** id of the new profile */
@@ -112,7 +118,7 @@ function textOf(
   needed: number,
 ): string {
   return [
-    "# Made by sbx learn: it allows what recorded sessions needed, and asks about everything else.",
+    `# Made by sbx learn: it allows what recorded sessions ${REST.asked[0]}`,
     machine.text.trimEnd(),
     "",
     `# ${count(needed, "recorded event")} by ${
@@ -120,7 +126,7 @@ function textOf(
     }, each the smallest that sbx finds. Change or remove any.`,
     "",
     ...rules.map(ruleText),
-    "# Everything else is a question.",
+    REST.asked[1],
     `[profiles.rules.${REST.id}]`,
     'name = "Everything else"',
     'action = "ask"',

@@ -70,7 +70,10 @@ Deno.test("a profile without a rule blocks in a trial what it asks about otherwi
   };
   const [{ id }] = learned.rules;
   assertEquals(decide(learned.text, "new"), "allow");
-  assertEquals(decide(without(learned, [id], { id: "trial", strict: true }), "trial"), "block");
+  const strict = without(learned, [id], { id: "trial", strict: true });
+  assertEquals(decide(strict, "trial"), "block");
+  assertStringIncludes(strict, "needed, and blocks everything else.");
+  assertStringIncludes(strict, "# Everything else is blocked.");
   const text = without(learned, [id], { id: "new" });
   assertEquals(decide(text, "new"), "ask");
   assertStringIncludes(text, "everything-else");
