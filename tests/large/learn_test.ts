@@ -28,7 +28,9 @@ Deno.test("a profile is minimised to what the commands of a session cannot do wi
     );
     assertEquals(requests, ["GET https://site.example/needed"]);
     assert(minimised.left_out.length > 0);
-    assertStringIncludes(await Deno.readTextFile(path), 'action = "ask"');
+    const text = await Deno.readTextFile(path);
+    assertStringIncludes(text, 'action = "block"');
+    assertEquals(text.includes('action = "ask"'), false, "what the trials blocked is no question");
     assertEquals((await sbx.ok("profile", "list")).includes("learn-"), false, "trials leave no profile");
     assertEquals((await sbx.ok("list")).includes("learn-"), false);
   } finally {

@@ -81,7 +81,8 @@ async function learn(args: Arguments, sessions: () => LabSession[]): Promise<num
   const saved = args.text("save");
   const id = saved ?? ID_DEFAULT;
   const made = await learnProfile({ id, base, sessions });
-  const { text, ...learned } = args.has("minimise") ? await least(args, made, () => sessions()[0]) : made;
+  const found = args.has("minimise") ? await least(args, made, () => sessions()[0]) : undefined;
+  const { text, ...learned } = found ?? made;
   const path = saved === undefined ? undefined : await saveProfile(home(), saved, text);
   if (args.has("json")) await printJson({ ...learned, text, ...(path && { path }) });
   else if (path === undefined) await print(text.trimEnd());
@@ -91,13 +92,9 @@ async function learn(args: Arguments, sessions: () => LabSession[]): Promise<num
       count(rules.length, "rule")
     }${path ? `: ${path}` : ""}`,
   );
-  if ("minimised" in learned && !learned.minimised.complete) {
-    note(
-      `the search ended at its bound of ${
-        count(learned.minimised.runs, "trial")
-      }: more rules may be left out ` +
-        `with a larger --runs`,
-    );
+  if (found && !found.minimised.complete) {
+    const trials = count(found.minimised.runs, "trial");
+    note(`the search ended at its bound of ${trials}: a larger --runs may leave out more rules`);
   }
   return 0;
 }
