@@ -47,7 +47,7 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   files: "list the uses of files of sessions, in the order of time",
   models: "list the calls of models of sessions, in the order of time",
   why: "explain why an event was allowed or blocked, and the remedy",
-  report: "report what ran, what was asked, and what left",
+  report: "report programs, questions, bytes that left, and findings",
   costs: "show tokens and cost of model calls, of one VM or of all",
   findings: "list findings of a session, acknowledge, close and except them",
   logs: "print the last part of each log of a VM",

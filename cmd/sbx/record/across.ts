@@ -115,7 +115,7 @@ function columns(cells: string[]): string {
   return cells.map((cell, at) => plain(cell).padEnd(WIDTHS[at])).join("  ").trimEnd();
 }
 
-/** The exit code, with a note about each session whose record cannot be read: it may have what was asked for. */
+/** The exit code, with a note about each session whose record cannot be read: events may be missing. */
 export function exitCode(args: Arguments, listed: number, unreadable: Iterable<string>): number {
   const lost = [...unreadable];
   for (const id of lost) note(`the record of session ${id} cannot be read: sbx verify ${id} says why`);

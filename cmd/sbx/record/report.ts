@@ -14,9 +14,9 @@ const BY_END: Record<string, string> = { md: "markdown", json: "json", html: "ht
 export const command: Command = {
   name: "report",
   usage: "[--since TIME] [--until TIME] [--profile ID|--vm NAME] [--format FORMAT] [--output FILE]",
-  summary: "report what ran, what was asked, and what left",
+  summary: "report programs, questions, bytes that left, and findings",
   notes: [
-    "Over all sessions, also of deleted VMs. Only what was really sent counts as sent. Checks each record.",
+    "Over all sessions, also of deleted VMs. Refused requests do not count as sent. Checks each record.",
     "Times are local, or UTC with Z at the end. The file can be read by its owner only.",
     "The exit code is 1 if a record is not valid.",
   ],

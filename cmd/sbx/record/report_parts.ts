@@ -79,7 +79,7 @@ export function partsOf(report: Report): Part[] {
       ]),
     },
     {
-      title: "What was refused",
+      title: "Refused",
       none: "Nothing was refused.",
       head: ["VM", "RULE", "TYPE", "EVENTS"],
       rows: report.refused.map((
@@ -87,7 +87,7 @@ export function partsOf(report: Report): Part[] {
       ) => [vm, rule_id, event_type, String(events)]),
     },
     {
-      title: "What was asked",
+      title: "Asked",
       none: "Nothing was asked.",
       head: ["TIME", "VM", "SUBJECT", "RULE", "ANSWER", "BY"],
       rows: report.asks.map(({ at, vm, subject, rule_id, status, answered_by = "" }) => [

@@ -1,4 +1,4 @@
-/** The report over many sessions: what ran, what was asked, what left, and whether the records are whole. */
+/** The report over many sessions: programs, questions, bytes that left, findings, and checks of the records. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers } from "./common.ts";
 
@@ -119,6 +119,6 @@ export const reportRoutes = {
     path: "/sessions/report",
     tags: ["session"],
     request: { query: ReportQuery },
-    responses: answers("what happened in sessions, and whether their records are whole", Report),
+    responses: answers("a report of sessions, with a check of their records", Report),
   }),
 };

@@ -1,4 +1,4 @@
-/** Reads the answers of a session to its asks, and what its streams sent. */
+/** Reads the answers of a session to its asks, and the bytes that its streams sent. */
 import { parseJson, selectText, withLedger } from "./open.ts";
 
 /** The asks of a session that were answered or expired, oldest first. */

@@ -6,7 +6,7 @@ import type { SessionEntry } from "../../../ledger/read/mod.ts";
 import { sessionPaths } from "../../../session/mod.ts";
 import type { RecordedSession } from "./merge.ts";
 
-/** Which sessions: all of them, those of a profile, those of a VM. */
+/** Which sessions: all of them, or the sessions of a profile or of a VM. */
 export interface SessionChoice {
   profile?: string;
   /** name or id of a VM, deleted or not: every session of that name */

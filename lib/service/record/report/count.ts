@@ -36,7 +36,7 @@ class Rows<T extends object> {
   }
 }
 
-/** What a report counts of events, one after another. */
+/** Counts of a report, one after another. */
 export class Counts {
   events = 0;
   readonly #programs = new Rows<Report["programs"][number]>();
@@ -196,7 +196,7 @@ interface Out {
   isAnswered: boolean;
 }
 
-/** What an event sends; `undefined`: nothing. A model call is an HTTP request too, which counts. */
+/** The bytes that an event sends; `undefined`: none. A model call is an HTTP request too, which counts. */
 function outOf({ http, dns, db, mcp, file }: LedgerEvent): Out | undefined {
   if (http) {
     const { request, response } = http;
@@ -238,7 +238,7 @@ function lengthOf(text: string): number {
   return new TextEncoder().encode(text).length;
 }
 
-/** The last two labels: what is carried out in names has as many names as pieces. */
+/** The last two labels: data carried out in names has as many names as pieces. */
 function domainOf(name: string): string {
   return name.split(".").slice(-2).join(".");
 }

@@ -1,4 +1,4 @@
-/** The report over many sessions: what ran, what was asked, what left, and whether the records are whole */
+/** The report over many sessions: programs, questions, bytes that left, findings, and checks of the records */
 import type { ListedFinding, Report } from "../../../client/api/mod.ts";
 import { SbxError } from "../../../base/error/mod.ts";
 import { readApprovals, readSentLater, type SealCheck, verifyLedger } from "../../../ledger/read/mod.ts";
