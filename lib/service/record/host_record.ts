@@ -79,7 +79,11 @@ export class HostRecords {
 
   /** Lifts what holds a VM without a process back. @throws {SbxError} `response.none`, `response.corp`, as {@linkcode decide} */
   async lift(vm: Vm, by: AnsweredBy): Promise<void> {
-    await this.#use(vm, (record) => Promise.resolve(record.lift(vm.paths.response, vm.record.name, by)));
+    await this.#use(vm, async (record) => {
+      // As corp is now: the open record may have its rules of a moment ago.
+      const { response: corp } = await corpLayer(this.#options.corp);
+      record.lift(vm.paths.response, vm.record.name, { ...(corp && { corp }) }, by);
+    });
   }
 
   /** Records that a VM has another image from its next start. A failure is logged: its boot is recorded with that image. */

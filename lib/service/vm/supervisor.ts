@@ -225,17 +225,15 @@ export class Supervisor {
    * @throws {SbxError} `response.none`, `response.corp`
    */
   async lift(vm: Vm, by: AnsweredBy, still: () => Promise<void>): Promise<void> {
-    await exclusive(vm, "lift", async () => {
-      if (isAlive(vm.state)) {
-        this.#states.update(vm, (await vm.process.call({ t: "Lift", by })).info);
-      } else {
-        await still();
-        const { response: _, ...state } = vm.state;
-        await writeState(vm.paths, state);
-        this.#states.update(vm, state);
-      }
-      this.#states.tell(vm);
-    });
+    if (isAlive(vm.state)) {
+      const lift = async () => this.#states.update(vm, (await vm.process.call({ t: "Lift", by })).info);
+      return await exclusive(vm, "lift", lift);
+    }
+    // It refuses a VM that is busy itself.
+    await still();
+    const { response: _, ...state } = vm.state;
+    await writeState(vm.paths, state);
+    this.#states.update(vm, state);
   }
 
   async pause(vm: Vm): Promise<void> {

@@ -30,10 +30,11 @@ export class VmStates {
   /** A VM's process reported a state, or has ended. */
   update(vm: Vm, state: MachineInfo): void {
     const isNew = vm.state.state !== state.state;
+    const isHeld = JSON.stringify(vm.state.response) !== JSON.stringify(state.response);
     vm.state = state;
     this.#options.onState(vm);
+    if (isNew || isHeld) this.tell(vm);
     if (!isNew) return;
-    this.tell(vm);
     this.#options.sessions.put(vm.record, isAlive(state) ? undefined : new Date().toISOString());
   }
 

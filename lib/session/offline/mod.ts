@@ -19,6 +19,7 @@ import {
 } from "../session_gate.ts";
 import { liftDraft, liftStill } from "../response.ts";
 import { Statements } from "../statement.ts";
+import type { ResponseTerms } from "../../detection/response/mod.ts";
 import type { AnsweredBy } from "../../policy/mod.ts";
 
 /** The session whose record is opened. */
@@ -79,9 +80,8 @@ export class StillRecord {
   }
 
   /** Lifts what holds the VM back after a finding. @throws {SbxError} `response.none`, `response.corp` */
-  lift(path: string, name: string, by: AnsweredBy): void {
-    const { corp, profile } = this.#parts.contract;
-    const hold = liftStill(path, name, { corp: corp.response, profile: profile.response });
+  lift(path: string, name: string, terms: ResponseTerms, by: AnsweredBy): void {
+    const hold = liftStill(path, name, terms);
     this.#parts.gate.observe(liftDraft(hold, by));
   }
 

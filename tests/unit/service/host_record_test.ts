@@ -175,3 +175,42 @@ Deno.test("a snapshot of a stopped VM and its restore are on its record, with wh
       assertEquals(labels.blake3, blake3(new TextEncoder().encode(body)));
     }
   }));
+
+Deno.test("a person lifts the hold of a stopped VM, on record, as far as corp allows it", () =>
+  withVm(async ({ home, service: { supervisor, records, corp }, vm, events }) => {
+    const by = { user: "ann", client: "test" };
+    const lift = () => supervisor.lift(vm, by, () => records.lift(vm, by));
+    assertEquals((await assertRejects(lift, SbxError)).code, "response.none");
+    const cause = {
+      finding_id: "f",
+      event_id: "000000000001",
+      rule_id: "exec-nc",
+      severity: "high" as const,
+      title: "nc",
+    };
+    const response = {
+      since_unix_ms: 1,
+      actions: [{ action: "pause" as const, by: "corp" as const, cause }],
+      notes: [],
+    };
+    await Deno.writeTextFile(vm.paths.response, JSON.stringify(response));
+    vm.state = { ...vm.state, response };
+    assertEquals(supervisor.summary(vm).available_actions, ["set", "delete"]);
+    assertEquals((await assertRejects(() => supervisor.start(vm), SbxError)).code, "vm.held");
+    assertStringIncludes(supervisor.summary(vm).last_error!, "sbx lift dev lifts it");
+
+    await Deno.writeTextFile(
+      join(home.dir, "corp.toml"),
+      '[detection.response.severity]\nmedium = ["pause"]\n',
+    );
+    await corp.load();
+    assertEquals((await assertRejects(lift, SbxError)).code, "response.corp");
+    await Deno.remove(join(home.dir, "corp.toml"));
+    await corp.load();
+    await vm.still?.close();
+    await lift();
+    assertEquals(supervisor.summary(vm).response, undefined);
+    assert(supervisor.summary(vm).available_actions.includes("start"));
+    const { events: [event] } = await events();
+    assertEquals([event.process?.activity.command, event.common.labels.user], ["sbx-response lift", "ann"]);
+  }));
