@@ -1,6 +1,7 @@
 /** Programs inside a VM, as the kernel of the guest reports them. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { Event } from "../../lib/event/mod.ts";
+import { join } from "node:path";
+import type { Event, Finding } from "../../lib/event/mod.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { activitySteps } from "./activity_steps.ts";
 
@@ -16,6 +17,51 @@ seq 200 | xargs -P 4 -n 1 /bin/echo word >/dev/null
 nosuch 2>/dev/null
 curl -s http://203.0.113.1/ >/dev/null
 true
+`;
+
+/** Two rules in the form of public ones: one over the program, one over its parent too. */
+const SIGMA = `title: Decode Base64 Encoded Text
+id: 5c3b1d1e-6d0b-4e39-9d5e-0c2a4c1f7a01
+status: test
+description: Detects the use of base64 to decode text
+author: sbx
+date: 2026-11-29
+tags:
+    - attack.defense-evasion
+    - attack.t1027
+logsource:
+    category: process_creation
+    product: linux
+detection:
+    selection:
+        Image|endswith: '/base64'
+        CommandLine|contains: '-d' # also --decode
+    condition: selection
+falsepositives:
+    - Legitimate activities
+level: low
+---
+title: Shell Decodes Base64 Encoded Text
+id: 5c3b1d1e-6d0b-4e39-9d5e-0c2a4c1f7a02
+status: experimental
+logsource:
+    category: process_creation
+    product: linux
+detection:
+    selection_parent:
+        ParentImage|endswith:
+            - '/sh'
+            - '/bash'
+            - '/dash'
+    selection_img:
+        Image|endswith: '/base64'
+        CommandLine|contains:
+            - ' -d'
+            - ' --decode'
+    filter_main_user:
+        User: nobody
+    condition: all of selection_* and not 1 of filter_main_*
+level: high
 `;
 
 /** Leaves a program behind. */
@@ -152,6 +198,28 @@ python3 -c 'import os; os.truncate("/workspace/sub", 2)'; mkdir -p ${deep}; mkdi
         ]);
         const node = (await processes()).find(({ command }) => command === "rm -r a");
         assertEquals(node!.events.file, 3);
+      },
+    );
+
+    await t.step(
+      "a Sigma rule of process_creation fires on a program of the guest, and on no other",
+      async () => {
+        const path = join(sbx.home, "base64.yml");
+        await Deno.writeTextFile(path, SIGMA);
+        assertStringIncludes(await sbx.ok("detection", "add", path), "sigma.base64: 2 rules");
+        await sbx.ok("exec", "dev", "--", "sh", "-c", "echo aWQ= | base64 -d; echo id | base64");
+        const found = async () =>
+          (JSON.parse(await sbx.ok("findings", "dev", "--json")).findings as Finding[])
+            .filter(({ pack_id }) => pack_id === "sigma.base64");
+        await eventually("both find it", async () => (await found()).length === 2);
+        assertEquals(
+          (await found()).map(({ rule_id, severity }) => [rule_id, severity]).sort(),
+          [["5c3b1d1e-6d0b-4e39-9d5e-0c2a4c1f7a01", "low"], ["5c3b1d1e-6d0b-4e39-9d5e-0c2a4c1f7a02", "high"]],
+        );
+        const [{ event_id }] = await found();
+        const event = (await events()).find(({ common }) => common.event_id === event_id)!;
+        assertEquals(event.process!.activity.command, "base64 -d");
+        await sbx.ok("detection", "remove", "sigma.base64");
       },
     );
 
