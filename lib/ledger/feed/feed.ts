@@ -80,7 +80,7 @@ export class Feed {
     return { id, form, sent, refused, dropped, lag, last_error: this.#lastError };
   }
 
-  /** Sends what the receiver lacks of each session; after a failure it waits, longer each time. */
+  /** Sends the missing rows of each session; after a failure it waits, longer each time. */
   async round(
     sessions: readonly string[],
     isRunning: (id: string) => boolean,

@@ -89,7 +89,7 @@ export function feedRecordOf(
   const { decision } = event;
   const family = familyOf(event.common.event_type);
   const subject = redact(partsOf(event, family), family, sink.redact);
-  // The program of an event says what the event of its start says.
+  // The program of an event has the fields of its start, and they are as secret.
   const own = event.common.process;
   const process = own && {
     ...own,

@@ -43,7 +43,7 @@ export class EventFeeds {
     }, ROUND_MS);
   }
 
-  /** Sends to each sink what it lacks. A slow one delays no other one. */
+  /** Sends its missing events to each sink. A slow one delays no other one. */
   async round(): Promise<void> {
     try {
       const feeds = await this.#open();
