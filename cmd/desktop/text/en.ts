@@ -1,4 +1,5 @@
 /** Every text of the desktop in English; pages have no words of their own. */
+import { credentials } from "./credentials.ts";
 import { findings } from "./findings.ts";
 import { rules } from "./rules.ts";
 
@@ -281,51 +282,6 @@ const detections = {
     fields: "Matched",
     time: "Time",
   },
-};
-
-/** Texts of the credentials page. */
-const credentials = {
-  add: "Add a credential",
-  empty: "No credential yet. A guest holds a ref, and never a secret that is added here.",
-  table: "Credentials",
-  label: "Label",
-  provider: "Provider",
-  hosts: "Hosts",
-  ref: "Ref",
-  since: "Since",
-  state: "State",
-  actions: "Actions",
-  unnamed: "(no label)",
-  isDecoy: "decoy",
-  isRevoked: (when: string) => `revoked ${when}`,
-  inUse: "active",
-  revoke: "Revoke",
-  revokeOf: (name: string) => `Revoke ${name}`,
-  revokeTitle: (name: string) => `Revoke ${name}?`,
-  revokeLoss: "Its secret is deleted, and requests that use it now are aborted. This cannot be undone.",
-  revoked: (name: string) => `${name} is revoked.`,
-  uses: "Uses",
-  usesOf: (name: string) => `Uses of ${name}`,
-  noUses: "It was never used.",
-  time: "Time",
-  vm: "VM",
-  host: "Host",
-  place: "Place",
-  outcome: "Outcome",
-  reason: "Reason",
-  more: "Older uses: sbx credentials audit",
-  unreadable: (sessions: string) => `The records of these sessions cannot be read: ${sessions}`,
-  form: {
-    provider: "Provider",
-    secret: "Secret",
-    label: "Label (optional)",
-    host: "Host that receives it (for a service of your own)",
-    decoy: "A decoy: every use raises a finding. Without a secret, one is made up.",
-    submit: "Add",
-    kept: "The secret is sent once and not kept by this page.",
-    needsSecret: "A credential that is not a decoy needs its secret.",
-  },
-  added: (name: string) => `${name} is stored.`,
 };
 
 export const text = {

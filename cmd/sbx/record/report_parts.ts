@@ -21,7 +21,7 @@ export function titleOf(report: Report): string {
 const minute = (ms: number) => localTime(ms).slice(0, 16);
 const second = (ms: number) => localTime(ms).slice(0, 19);
 
-/** What a reader needs first, a sentence a line. */
+/** The summary, a sentence a line. */
 export function summaryOf(report: Report): string[] {
   const { sessions, left, refused, findings, asks } = report;
   const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0);

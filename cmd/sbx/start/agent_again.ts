@@ -74,7 +74,7 @@ export function chooseBefore(vms: VmListed[], folder: string, args: Arguments): 
   return /^n/i.test(answer) ? undefined : last;
 }
 
-/** Options of a new VM, with the way to change them in one that is there; undefined: there is none. */
+/** Options of a new VM, with the way to change them in one that is there; undefined: no command changes it. */
 const OF_NEW_VM: Readonly<Record<string, ((name: string) => string) | undefined>> = {
   cpus: (name) => `sbx stop ${name}, then sbx set ${name} --cpus N`,
   ram: (name) => `sbx stop ${name}, then sbx set ${name} --ram SIZE`,

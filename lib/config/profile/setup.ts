@@ -41,7 +41,7 @@ const moved = z.string().max(256).regex(
   "must be the name of a variable that ends in _HOME or _DIR, and a path below its folder",
 );
 
-/** What is shown by one name must not be read from another. */
+/** A path shown by one name must not be read from another. */
 const Moved = z.record(homePath, moved).refine(
   (table) =>
     Object.entries(table).every(([path, to]) =>

@@ -1,4 +1,4 @@
-/** Variables that change what a program of the guest runs, reads as its configuration or connects to. */
+/** Variables that decide which code a program of the guest runs, its configuration, or its connections. */
 
 /** By what reads them: shells and the loader, tools, interpreters, compilers, the network, agents and clouds. */
 const NAMES = [

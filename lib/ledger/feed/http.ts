@@ -78,7 +78,7 @@ function idOf(session: string, sequence: number, body: Record<string, unknown>):
   return `${session}:${sequence}${isUpdate ? ":end" : ""}`;
 }
 
-/** @throws {DeliveryError} the answer is none of the bulk API, or some of the records may be taken later */
+/** @throws {DeliveryError} not an answer of the bulk API, or some of the records may be taken later */
 function countRefused(response: string, count: number): number {
   let answer: { errors?: unknown; items?: { create?: { status?: unknown } }[] };
   try {
@@ -86,11 +86,11 @@ function countRefused(response: string, count: number): number {
   } catch {
     // A long answer is cut; its beginning says whether there are errors.
     if (/^\s*\{[^[]*"errors"\s*:\s*false/.test(response)) return 0;
-    throw new DeliveryError("the answer is none of Elastic's bulk API", count > 1);
+    throw new DeliveryError("the answer is not from Elastic's bulk API", count > 1);
   }
   if (answer?.errors === false) return 0;
   if (answer?.errors !== true || !Array.isArray(answer.items)) {
-    throw new DeliveryError("the answer is none of Elastic's bulk API");
+    throw new DeliveryError("the answer is not from Elastic's bulk API");
   }
   const states = answer.items.map((item) => Number(item?.create?.status));
   if (states.some((status) => status === 429 || status >= 500)) {

@@ -38,7 +38,7 @@ export const PolicyTestSchema = z.strictObject({
 });
 export type PolicyTest = z.infer<typeof PolicyTestSchema>;
 
-/** Test with its line in the file, or the reason why the line is none. */
+/** Test with its line in the file, or the reason why the line is not a test. */
 export type LocatedTest = (PolicyTest & { line: number; problem?: undefined }) | {
   line: number;
   problem: string;
@@ -99,7 +99,7 @@ export async function runTests(
   return { ok: failed === 0, path, passed: results.length - failed, failed, results };
 }
 
-/** Runs one test; a line that is none, and a test whose rules cannot be read, is a failure of its own. */
+/** Runs one test; a line that is not a test, and a test whose rules cannot be read, is a failure of its own. */
 async function runOne(
   test: LocatedTest,
   policyFor: (rules: string | undefined) => Policy | Promise<Policy>,

@@ -12,7 +12,7 @@ export const HISTORY_ENTRIES_MAX = 10_000;
 /** Most counters of one policy. */
 export const HISTORY_COUNTERS_MAX = 64;
 
-/** What a rule asks of earlier events; equal ones have one key. */
+/** A rule's question about earlier events; equal ones have one key. */
 export interface Counter {
   key: string;
   op: "count" | "sum" | "seen";

@@ -64,11 +64,11 @@ function requireField(op: Counter["op"], field: string, type: string | undefined
   const family = field.slice(0, field.indexOf("."));
   requireRequest(field, at);
   if (op === "sum" && (found.type !== "number" || !type!.startsWith(`${family}.`))) {
-    throw new MatchError(`history.sum needs a number of ${type}, and ${field} is none`, at);
+    throw new MatchError(`history.sum needs a number of ${type}, and ${field} is not one`, at);
   }
   if (op === "seen" && (found.type !== "string" && found.type !== "number" || family === "common")) {
     throw new MatchError(
-      `history.seen needs a text or number of an event's family, and ${field} is none`,
+      `history.seen needs a text or number of an event's family, and ${field} is not one`,
       at,
     );
   }

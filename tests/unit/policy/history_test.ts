@@ -177,7 +177,7 @@ Deno.test("a policy test says what happened before", async () => {
     `{"name":"one is too old","before":[${at(1)},${at(50)}],"when":${at(62)},"then":{"decision":"allow"}}`,
     `{"name":"none before","when":${at(1)},"then":{"decision":"allow"}}`,
   ].join("\n");
-  const report = await runTests(parseTests(text, "t.jsonl"), "t.jsonl", () => policy);
+  const report = await runTests(parseTests(text), "t.jsonl", () => policy);
   assert(report.ok, JSON.stringify(report.results.filter(({ ok }) => !ok)));
 });
 

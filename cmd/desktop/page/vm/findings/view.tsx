@@ -1,4 +1,4 @@
-/** Findings of a session as triage: what was decided, their life, and exceptions from them. */
+/** Findings of a session for triage: their decisions, their life, and exceptions from them. */
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, type ListedFinding } from "../../../api/routes.ts";
