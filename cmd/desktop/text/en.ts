@@ -1,6 +1,7 @@
 /** Every text of the desktop in English; pages have no words of their own. */
 import { credentials } from "./credentials.ts";
 import { findings } from "./findings.ts";
+import { inbox } from "./inbox.ts";
 import { rules } from "./rules.ts";
 
 /** Texts of the views of one VM. */
@@ -147,76 +148,6 @@ const firstSteps = {
       page: noPage,
     },
   },
-};
-
-/** Texts of the inbox. */
-const inbox = {
-  empty: "You're all caught up: nothing waits for you.",
-  list: "Asks that wait",
-  keys: "Keys: j and k choose, a allows once, d denies, enter opens the request, n shows new asks.",
-  vm: "VM",
-  rule: "Rule",
-  reason: "Reason",
-  why: "A program in the VM says",
-  covers: "An answer for minutes or the session covers",
-  onlyThis: "Only this event can be answered.",
-  expires: (seconds: number) => `Denied in ${seconds} s without an answer`,
-  once: "Allow once",
-  session: "Allow for the session",
-  minutes: "Allow for 10 minutes",
-  deny: "Deny",
-  request: "The request",
-  allowed: (subject: string) => `Allowed: ${subject}`,
-  denied: (subject: string) => `Denied: ${subject}`,
-  alwaysSaved: "A rule allows it from now on.",
-  scope: {
-    title: "Choose what, and for how long",
-    what: "What",
-    reach: {
-      this: "This request",
-      like: "Requests like it",
-      path: "Its path",
-      method: "Its method",
-      host: "The whole host",
-    },
-    long: "For how long",
-    once: "Once",
-    time: { minutes: "10 minutes", session: "The session", always: "Always (a rule)" },
-    allow: "Allow this",
-    deny: "Deny this",
-  },
-  over: {
-    title: "Answered and expired",
-    what: "Request",
-    end: "End",
-    status: { pending: "waits", allowed: "allowed", denied: "denied", expired: "expired without an answer" },
-    always: "Always allowed",
-    rule: "Rule",
-    profile: "Profile",
-    by: "By",
-    actions: "Actions",
-    withdraw: (rule: string) => `Withdraw ${rule}`,
-    withdrawTitle: (rule: string) => `Withdraw ${rule}?`,
-    withdrawLoss: "Such requests wait for an answer again, in every VM of the profile.",
-    withdrawn: (rule: string) => `${rule} is withdrawn.`,
-  },
-  waiting: (count: number) => `${count} waiting`,
-  newcomers: (count: number) => `${count} new`,
-  unread: "Not answered: this ask had only just appeared here. Read it, then answer.",
-  notification: (name: string) => `${name} waits for your answer`,
-  bar: (name: string, count: number) =>
-    count === 1 ? `${name} waits for your answer` : `${name} and ${count - 1} more wait for your answer`,
-  read: "Read it",
-  notify: "Notify me",
-  fields: "All fields of the event",
-  programs: "The program and its parent programs",
-  noProgram: "The VM did not say which program it is.",
-  pid: (pid: number | undefined) => pid ? `pid ${pid}` : "",
-  before: "Earlier events",
-  nothingBefore: "No earlier events.",
-  save: "Save as rule",
-  changeTitle: (id: string, profile: string) => `Change of the rule ${id} of ${profile}`,
-  saveTitle: (profile: string) => `A rule of ${profile}`,
 };
 
 /** Texts of requests and responses. */
