@@ -76,7 +76,7 @@ const policyTest: Command = {
     if (out) await Deno.writeTextFile(out, junitOf(report));
     if (args.has("json")) await print(formatJson({ schema: "sbx.policy-test.v1", ...report }));
     else {
-      for (const failure of formatFailures(report)) note(failure);
+      if (!report.ok) note(brief(formatFailures(report).join("\n")));
       await print(`${report.passed} passed, ${report.failed} failed`);
     }
     return report.ok ? 0 : 1;

@@ -6,7 +6,7 @@ import { home } from "../../../lib/base/home/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
+import { brief, note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, UTC_NOTE } from "../output.ts";
 
 const PROFILE_OPTION: Option = { name: "profile", value: "ID", about: "the rules of this profile" };
@@ -233,7 +233,7 @@ async function test(path: string, args: Arguments): Promise<number> {
   }
   if (args.has("json")) await printJson({ schema: "sbx.policy-test.v1", ...report });
   else {
-    for (const failure of formatFailures(report)) note(failure);
+    if (!report.ok) note(brief(formatFailures(report).join("\n")));
     await print(`${report.passed} passed, ${report.failed} failed`);
   }
   return report.ok ? 0 : 1;
@@ -283,6 +283,6 @@ async function check(file: string | undefined, args: Arguments): Promise<number>
   if (args.has("json")) {
     await printJson({ schema: "sbx.policy-check.v2", ok, path, rule_count: rules.length, problems });
   } else if (ok) await print(`${path}: ${count(rules.length, "rule")}, no problems`);
-  else for (const problem of problems) note(formatProblem(problem));
+  else note(brief(problems.map(formatProblem).join("\n")));
   return ok ? 0 : 1;
 }

@@ -38,7 +38,7 @@ export const PolicyTestSchema = z.strictObject({
 });
 export type PolicyTest = z.infer<typeof PolicyTestSchema>;
 
-/** Test with its line in the file, or the reason why the line is not a test. */
+/** Test with its line in the file, or the problem of a line that cannot be read. */
 export type LocatedTest = (PolicyTest & { line: number; problem?: undefined }) | {
   line: number;
   problem: string;
@@ -99,7 +99,7 @@ export async function runTests(
   return { ok: failed === 0, path, passed: results.length - failed, failed, results };
 }
 
-/** Runs one test; a line that is not a test, and a test whose rules cannot be read, is a failure of its own. */
+/** Runs one test; a line or rules that cannot be read are a failure of its own. */
 async function runOne(
   test: LocatedTest,
   policyFor: (rules: string | undefined) => Policy | Promise<Policy>,
@@ -246,11 +246,16 @@ export async function runTestFile(path: string, tested: RuleFiles | Policy): Pro
   });
 }
 
+/** Most failed tests that are shown; `--json` and JUnit have all. */
+const FAILURES_SHOWN = 20;
+
 /** Formats failed tests, one line each with its place. */
 export function formatFailures({ path, results }: TestReport): string[] {
-  return results.filter(({ ok }) => !ok).map(({ name, line, message }) =>
+  const failures = results.filter(({ ok }) => !ok).map(({ name, line, message }) =>
     `${path}:${line}: ${name}: ${message}`
   );
+  const more = failures.length - FAILURES_SHOWN;
+  return more > 0 ? [...failures.slice(0, FAILURES_SHOWN), `… and ${more} more`] : failures;
 }
 
 /** Formats a lint finding with its place and example event. */
