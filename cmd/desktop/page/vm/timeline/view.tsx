@@ -224,8 +224,8 @@ export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Si
       <div class="space" role="presentation" style={{ height: `${all.length * ROW_HEIGHT}px` }}>
         {all.slice(first.value, first.value + count).map((row, index) => (
           <EventRow
-            // An element that leaves one end of the box is used again at the other.
-            key={(first.value + index) % count}
+            // An element stays with its event: a click that began on it goes to no other one.
+            key={row.id}
             row={row}
             place={first.value + index}
             count={all.length}
