@@ -116,6 +116,10 @@ function plainNames(headers: Headers | undefined): Headers | undefined {
   return Object.fromEntries(plain);
 }
 
+/** Severities of findings, the least first. */
+export const SEVERITIES = ["info", "low", "medium", "high", "critical"] as const;
+export type Severity = typeof SEVERITIES[number];
+
 /** A finding of a detection or a rule about one event (docs/design/contracts/06-detection.md §6). */
 export interface Finding {
   /** `finding-<event_id>-<rule_id>` */
@@ -125,7 +129,7 @@ export interface Finding {
   /** pack of the detection; `policy.<layer>` or `policy.failure` of a rule; `sbx.builtin` */
   pack_id: string;
   title: string;
-  severity: "info" | "low" | "medium" | "high" | "critical";
+  severity: Severity;
   confidence: "low" | "medium" | "high";
   tags: string[];
 }

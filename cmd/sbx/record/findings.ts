@@ -9,15 +9,13 @@ import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "..
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { localTime, zoneOf } from "../../../lib/base/moment/mod.ts";
-import { FINDING_OUTCOMES } from "../../../lib/event/mod.ts";
+import { FINDING_OUTCOMES, SEVERITIES } from "../../../lib/event/mod.ts";
 import { connect } from "../connect.ts";
 import { ACROSS_OPTIONS, exitCode, fetchFindings, isAcross } from "./across.ts";
 import { formatJson, note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, usageError, UTC_NOTE } from "../output.ts";
 
 const REASON = { name: "reason", value: "TEXT", about: "the reason, for a later review" };
-/** The least severe first. */
-const SEVERITIES = ["info", "low", "medium", "high", "critical"];
 const VERDICTS = ["true-positive", "false-positive", "accepted"];
 const PROPERTIES = ["host", "program", "vm"];
 

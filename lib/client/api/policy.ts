@@ -1,5 +1,6 @@
 /** Routes of enforcement rules, asks and decisions (docs/design/contracts/05-policy.md §5). */
 import { createRoute, z } from "@hono/zod-openapi";
+import { SEVERITIES } from "../../event/mod.ts";
 import { PolicyContextSchema } from "../../event/schema.ts";
 import { Ask, AskAnswer, AskShown } from "../../policy/ask/schema.ts";
 import { Decision } from "../../policy/decision/schema.ts";
@@ -39,7 +40,7 @@ export const FindingView = z.object({
   pack_id: z.string(),
   sigma_id: z.string().optional(),
   title: z.string(),
-  severity: z.enum(["info", "low", "medium", "high", "critical"]),
+  severity: z.enum(SEVERITIES),
   confidence: z.enum(["low", "medium", "high"]),
   tags: z.array(z.string()),
   export_routes: z.array(z.string()).optional().describe("sinks that its pack names; absent: all"),

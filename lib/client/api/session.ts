@@ -1,7 +1,7 @@
 /** Routes of a session's ledger (docs/design/contracts/12-ledger.md §12). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { BudgetUse } from "../../policy/budget/schema.ts";
-import { EVENT_FAMILIES } from "../../event/mod.ts";
+import { EVENT_FAMILIES, SEVERITIES } from "../../event/mod.ts";
 import { answers, VmParam } from "./common.ts";
 import { ListedFinding } from "./detection.ts";
 
@@ -33,9 +33,6 @@ export const EventsQuery = z.object({
   path: text.describe("only requests and files of this path, `*` for any characters"),
   grep: text.describe("only events that have this text anywhere, upper and lower case being the same"),
 });
-
-/** The least severe first. */
-export const SEVERITIES = ["info", "low", "medium", "high", "critical"] as const;
 
 const choice = {
   profile: text.describe("only sessions of VMs of this profile"),

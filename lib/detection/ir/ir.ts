@@ -2,7 +2,9 @@
  * Detection IR `sbx.detection.ir.v1` (docs/design/contracts/06-detection.md §6): the output of compiling a
  * pack and the matcher's only input. Loads no zod: `schema.ts` validates IR from outside.
  */
-import type { EVENT_FAMILIES } from "../../event/mod.ts";
+import type { EVENT_FAMILIES, Severity } from "../../event/mod.ts";
+
+export { SEVERITIES, type Severity } from "../../event/mod.ts";
 
 export const IR_SCHEMA = "sbx.detection.ir.v1";
 
@@ -14,9 +16,6 @@ export type PackStatus = typeof PACK_STATUSES[number];
 
 export const OWNERS = ["corp", "vendor", "user"] as const;
 export type Owner = typeof OWNERS[number];
-
-export const SEVERITIES = ["info", "low", "medium", "high", "critical"] as const;
-export type Severity = typeof SEVERITIES[number];
 
 export const CONFIDENCES = ["low", "medium", "high"] as const;
 export type Confidence = typeof CONFIDENCES[number];

@@ -1,8 +1,8 @@
 import { SbxError } from "../../base/error/mod.ts";
+import { SEVERITIES, type Severity } from "../../event/mod.ts";
 import type { Hold, ResponseTable } from "./schema.ts";
 
 export type ResponseAction = Hold["actions"][number]["action"];
-type Severity = Hold["actions"][number]["cause"]["severity"];
 
 /** The tables in force; each can only add to the other. */
 export interface ResponseTerms {
@@ -20,9 +20,9 @@ interface Found {
 }
 
 /** Severities, the greatest first. */
-const DOWNWARDS: readonly Severity[] = ["critical", "high", "medium", "low", "info"];
+const DOWNWARDS = SEVERITIES.toReversed();
 
-/** What sbx itself demands where the profile's table does not name the rule. */
+/** Demands of sbx itself where the profile's table does not name the rule. */
 const DEFAULTS: Readonly<Record<string, readonly ResponseAction[]>> = { "credential-decoy": ["block"] };
 
 /** Demands for a finding, each action once: corp's demand counts more than the profile's. */

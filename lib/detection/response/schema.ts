@@ -1,10 +1,9 @@
 /** Schemas of the answers to findings, for profiles, corp.toml, contracts and the API. */
 import { z } from "zod";
+import { SEVERITIES } from "../../event/mod.ts";
 
 /** Answers, in the order in which they are carried out. */
 export const RESPONSE_ACTIONS = ["snapshot", "ask", "block", "pause", "suspend"] as const;
-/** Severities of findings, the least first. */
-const SEVERITIES = ["info", "low", "medium", "high", "critical"] as const;
 /** Most rules that a table names (docs/design/contracts/14-limits.md §14). */
 const RULES_MAX = 256;
 
@@ -34,7 +33,7 @@ const Cause = z.strictObject({
   title: z.string(),
 });
 
-/** What holds a VM back until it is lifted. */
+/** Answers that hold a VM back until a person lifts them. */
 export const Hold = z.strictObject({
   since_unix_ms: z.int(),
   actions: z.array(z.strictObject({

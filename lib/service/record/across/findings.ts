@@ -1,5 +1,6 @@
 /** Findings of many sessions, oldest first. */
-import { type AcrossFindings, type ListedFinding, SEVERITIES } from "../../../client/api/mod.ts";
+import type { AcrossFindings, ListedFinding } from "../../../client/api/mod.ts";
+import { SEVERITIES } from "../../../event/mod.ts";
 import { SbxError } from "../../../base/error/mod.ts";
 import { mayHave, type RecordedSession } from "./merge.ts";
 
