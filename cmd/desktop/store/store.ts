@@ -65,7 +65,7 @@ export function useLoaded<T>(read: () => Promise<T>, keys: unknown[] = []): {
   const reload = () => act(async () => value.value = await read());
   const isOnline = connection.value === "online";
   useEffect(() => {
-    // What changed while the service was away is read once it is back.
+    // Changes made while the service was away are read once it is back.
     if (isOnline) reload();
   }, [isOnline, ...keys]);
   return { value, reload };

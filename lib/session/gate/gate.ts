@@ -81,7 +81,7 @@ export interface GateOptions {
   ended?(event: Event, response: unknown): void;
   /** the use of a decoy in an event that no filter of the network sees; its event is refused */
   decoyIn?(event: Event): CredentialSubstitution | undefined;
-  /** what holds events back after findings, and takes findings */
+  /** takes findings, and holds events back after them */
   hold?: EventHold;
   /** replaces secrets by refs in all texts of a value, also split ones; the same value if it has none */
   scrubValue<T>(value: T): T;

@@ -64,7 +64,7 @@ function nameOf({ session_id }: AskView): string {
   return vmNames.value.get(session_id) ?? session_id;
 }
 
-/** Whether a change lets events pass that waited for an answer before: a rule that allows, or one that asks about fewer. */
+/** True for a change by which fewer events wait for an answer: a rule that allows, or one that asks about fewer. */
 function asksLess({ before, after }: RuleChangeView): boolean {
   if (before === undefined) return after?.action === "allow";
   return before.action === "ask" && (after?.action === "allow" || after?.match !== before.match);

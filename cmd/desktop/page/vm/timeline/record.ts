@@ -81,7 +81,7 @@ export class Timeline {
     this.isLoading.value = false;
   }
 
-  /** Reads the newest events. Where more came than one page has, the rows begin anew: they have no hole. */
+  /** Reads the newest events. Where more came than a page has, they replace the rows, which so have no gap. */
   async #catchUp(): Promise<void> {
     this.#early ??= [];
     this.isLoading.value = true;

@@ -62,7 +62,7 @@ export function TimelineView({ vm }: { vm: Recorded }) {
   );
 }
 
-/** How much of the record is shown, and whether there is more. */
+/** The shown part of the record, and a way to older events. */
 export function Extent({ timeline }: { timeline: Timeline }) {
   const words = text.timeline;
   const count = timeline.rows.value.length;
