@@ -94,9 +94,7 @@ export class Responder implements EventHold {
   /** Answer to an event; `undefined` for one that is free to go on. */
   of(event: Pick<Event, "common">): HeldBack | undefined {
     if (!this.#hold || INSIDE.has(familyOf(event.common.event_type))) return undefined;
-    const { actions } = this.#hold;
-    const isIn = (action: string) => actions.some((each) => each.action === action);
-    const on = isIn("block") ? "block" : isIn("ask") ? "ask" : undefined;
+    const on = this.#isIn("block") ? "block" : this.#isIn("ask") ? "ask" : undefined;
     if (!on) return undefined;
     return {
       on,
@@ -123,7 +121,7 @@ export class Responder implements EventHold {
     const cause = { finding_id, event_id, rule_id, severity, title };
     const names = new Set(demands.map(({ action }) => action));
     const { since_unix_ms = Date.now(), actions = [], notes = [] } = this.#hold ?? {};
-    const before = this.of({ common: { event_type: "http.request" } as Event["common"] })?.on;
+    const wasBlocked = this.#isIn("block");
     this.#hold = {
       since_unix_ms,
       actions: [
@@ -134,7 +132,7 @@ export class Responder implements EventHold {
     };
     this.#save();
     for (const demand of demands) this.#record(demand, cause);
-    if (names.has("block") && before !== "block") {
+    if (names.has("block") && !wasBlocked) {
       void backgroundDelay(CUT_MS).then(() => this.#isIn("block") && this.#session?.cut());
     }
     this.#acting = this.#acting.then(() => this.#act(names, demands, cause)).catch((error) =>
