@@ -1,7 +1,7 @@
 /** Lists over all recorded sessions: their options, their lines, and their exit code. */
 import type { AcrossEvents, AcrossFindings } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
-import { localTime, readMoment, zoneOf } from "../../../lib/base/moment/mod.ts";
+import { localTime, zoneOf } from "../../../lib/base/moment/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
 import { formatJson, note, plain, print } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
@@ -13,6 +13,7 @@ import {
   FILTER_OPTIONS,
   type ListedEvent,
   readFilter,
+  readPeriod,
   subjectWithError,
   timeOf,
 } from "./event_query.ts";
@@ -124,17 +125,11 @@ export function exitCode(args: Arguments, listed: number, unreadable: Iterable<s
 
 /** Findings of many sessions. */
 export async function fetchFindings(client: Client, args: Arguments): Promise<AcrossFindings> {
-  const now = Date.now();
-  const moment = async (name: string) => {
-    const text = args.text(name);
-    return text === undefined ? undefined : await readMoment(name, text, { now });
-  };
   const query = {
     ...choiceOf(args),
     severity: args.text("severity"),
     decision: args.text("decision"),
-    since: await moment("since"),
-    until: await moment("until"),
+    ...await readPeriod(args),
   };
   const answer = await client.json<AcrossFindings>("GET", "/sessions/findings", { query });
   if (answer.truncated) {

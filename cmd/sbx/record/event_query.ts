@@ -10,7 +10,7 @@ import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { allOf } from "../../../lib/base/list/mod.ts";
 import { EVENT_FAMILIES } from "../../../lib/event/mod.ts";
 import { usageError } from "../output.ts";
-import { readMoment } from "../../../lib/base/moment/mod.ts";
+import { type Origins, readMoment } from "../../../lib/base/moment/mod.ts";
 import type { LabEvent } from "../../../lib/lab/mod.ts";
 import { connect } from "../connect.ts";
 
@@ -158,21 +158,28 @@ export async function readFilter(
   }
   const start = session === undefined ? undefined : () => startOf(client, session);
   const origins = { now: Date.now(), start };
-  const time = async (name: string) => {
-    const text = args.text(name);
-    return text === undefined ? undefined : await readMoment(name, text, origins);
-  };
   return {
     family: args.text("family"),
     decision: args.text("decision"),
-    since: await time("since"),
-    until: await time("until"),
+    ...await readPeriod(args, origins),
     host: args.text("host"),
     process: args.text("process"),
     path: args.text("path"),
     grep: args.text("grep"),
     ...(args.has("denied") && { denied: "true" as const }),
   };
+}
+
+/** The period that `--since` and `--until` give, in unix `ms`. */
+export async function readPeriod(
+  args: Arguments,
+  origins: Origins = { now: Date.now() },
+): Promise<{ since?: number; until?: number }> {
+  const time = async (name: string) => {
+    const text = args.text(name);
+    return text === undefined ? undefined : await readMoment(name, text, origins);
+  };
+  return { since: await time("since"), until: await time("until") };
 }
 
 /** Time of a session's first event; now, if it has no events yet. */

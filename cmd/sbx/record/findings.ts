@@ -157,8 +157,7 @@ async function list(args: Arguments): Promise<number> {
   if (shown.length === 0) await print("no findings");
   else {
     const rows = [...Map.groupBy(shown, ({ group, finding_id }) => group ?? finding_id).values()].map(rowOf);
-    const columns = ["TIME", "SEVERITY", "DECISION", "STATE", "EVENT", "PACK", "RULE", "TITLE", "VM"];
-    await print(table([...columns, "PROGRAM", "COUNT", "SUBJECT"], rows));
+    await print(table(["TIME", ...COLUMNS, "COUNT", "SUBJECT"], rows));
   }
   if (left > 0) note(`${count(left, "finding")} closed or excepted: --all shows them`);
   return 0;
@@ -172,12 +171,12 @@ async function listOfAll(args: Arguments): Promise<number> {
   } else if (findings.length === 0) await print("no findings");
   else {
     const zone = zoneOf(findings[0].timestamp_unix_ms ?? 0);
-    const columns = ["SEVERITY", "DECISION", "STATE", "EVENT", "PACK", "RULE", "TITLE", "VM", "PROGRAM"];
     const rows = findings.map((finding) => [
       localTime(finding.timestamp_unix_ms ?? 0),
-      ...rowOf([finding]).slice(1).filter((_, at) => at !== 9),
+      ...cellsOf(finding),
+      finding.subject ?? "",
     ]);
-    await print(table([`TIME (${zone})`, ...columns, "SUBJECT"], rows));
+    await print(table([`TIME (${zone})`, ...COLUMNS, "SUBJECT"], rows));
   }
   return exitCode(args, findings.length, unreadable);
 }
@@ -187,21 +186,32 @@ function isOpen({ states, exception }: ListedFinding): boolean {
 }
 
 function rowOf(group: ListedFinding[]): string[] {
-  const [{ severity, event_id, pack_id, rule_id, title, ...first }] = group;
+  const [first] = group;
   const time = first.timestamp_unix_ms;
   return [
     time === undefined ? "" : new Date(time).toISOString().slice(11, 23),
+    ...cellsOf(first),
+    group.length > 1 ? String(group.length) : "",
+    first.subject ?? "",
+  ];
+}
+
+/** Columns of each list between the time and the subject of a finding. */
+const COLUMNS = ["SEVERITY", "DECISION", "STATE", "EVENT", "PACK", "RULE", "TITLE", "VM", "PROGRAM"];
+
+/** The cells of {@linkcode COLUMNS}. */
+function cellsOf(finding: ListedFinding): string[] {
+  const { severity, event_id, pack_id, rule_id, title, decision, vm_name = "", process = "" } = finding;
+  return [
     severity,
-    first.decision?.outcome ?? "",
-    stateOf(group[0]),
+    decision?.outcome ?? "",
+    stateOf(finding),
     event_id,
     pack_id,
     rule_id,
     title,
-    first.vm_name ?? "",
-    first.process ?? "",
-    group.length > 1 ? String(group.length) : "",
-    first.subject ?? "",
+    vm_name,
+    process,
   ];
 }
 

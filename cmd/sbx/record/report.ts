@@ -2,11 +2,11 @@ import type { Report } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { asSbxError } from "../../../lib/base/error/mod.ts";
 import { writeAtomic } from "../../../lib/base/home/mod.ts";
-import { readMoment } from "../../../lib/base/moment/mod.ts";
 import { formatJson, note, print } from "../../../lib/base/print/mod.ts";
 import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
 import { CHOICE_OPTIONS, choiceOf } from "./across.ts";
+import { readPeriod } from "./event_query.ts";
 
 const FORMATS = ["text", "markdown", "json", "html"];
 const BY_END: Record<string, string> = { md: "markdown", json: "json", html: "html", htm: "html" };
@@ -41,12 +41,7 @@ export const command: Command = {
     if (output === undefined && format === "html" && Deno.stdout.isTerminal()) {
       throw usageError(command, "a page is for a browser", "sbx report --output report.html");
     }
-    const now = Date.now();
-    const moment = async (name: string) => {
-      const text = args.text(name);
-      return text === undefined ? undefined : await readMoment(name, text, { now });
-    };
-    const query = { ...choiceOf(args), since: await moment("since"), until: await moment("until") };
+    const query = { ...choiceOf(args), ...await readPeriod(args) };
     const report = await (await connect()).json<Report>("GET", "/sessions/report", { query });
     const text = await formatReport(report, format);
     if (output === undefined) await print(text.trimEnd());
