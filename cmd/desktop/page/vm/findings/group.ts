@@ -13,14 +13,11 @@ export interface Group {
 
 /** @param findings the newest first */
 export function groupsOf(findings: readonly ListedFinding[]): Group[] {
-  const groups = new Map<string, Group>();
-  for (const finding of findings) {
-    const key = finding.group ?? finding.finding_id;
-    const group = groups.get(key);
-    if (group) group.ids.push(finding.finding_id);
-    else groups.set(key, { head: finding, ids: [finding.finding_id] });
-  }
-  return [...groups.values()];
+  const groups = Map.groupBy(findings, ({ group, finding_id }) => group ?? finding_id);
+  return [...groups.values()].map((group) => ({
+    head: group[0],
+    ids: group.map(({ finding_id }) => finding_id),
+  }));
 }
 
 export function stateOf({ states, exception }: ListedFinding): State {
