@@ -43,7 +43,8 @@ export async function run(command: string[], options: RunOptions): Promise<Uint8
   if (success) return stdout;
   const errors = new TextDecoder().decode(stderr).trimEnd();
   const lines = errors.split("\n");
-  const line = lines.find((line) => /^E: |error(?! code)|fail|cannot|unable/i.test(line)) ?? lines.at(-1) ??
+  const line = lines.find((line) => /^E: |error:?(?! code)[ :]+\S|fail|cannot|unable/i.test(line)) ??
+    lines.at(-1) ??
     "";
   throw new SbxError(
     "image.tool_failed",

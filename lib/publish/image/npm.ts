@@ -83,15 +83,14 @@ export async function installNpm(
   options.push("--prefer-offline", "--omit=dev", "--os=linux", `--cpu=${cpu}`, "--libc=glibc");
   // A package for one processor alone is otherwise refused on a machine with another.
   if (arch !== currentArch()) options.push("--force");
-  for (const command of [["install", "--package-lock-only"], ["ci"]]) {
-    await run(["npm", ...command, ...options], {
-      doing: "installing npm packages",
-      cwd: work,
-      env: await hostEnvironment(),
-      signal,
-      hint: "check that npm's registry is reachable and has these versions: npm view NAME versions",
-    });
-  }
+  // `npm ci` refuses a lock without the optional packages that a registry, such as a company's mirror, does not have.
+  await run(["npm", "install", ...options], {
+    doing: "installing npm packages",
+    cwd: work,
+    env: await hostEnvironment(),
+    signal,
+    hint: "check that npm's registry is reachable and has these versions: npm view NAME versions",
+  });
   const modules = join(work, "node_modules");
   const locked = await readLock(join(modules, ".package-lock.json"));
   const links = { ...await declaredPrograms(modules, Object.keys(dependencies)), ...bin };
