@@ -61,10 +61,16 @@ export class Feed {
   readonly #done = new Set<string>();
   readonly #lags = new Map<string, number>();
   readonly #held = new Map<string, number>();
+  /** sessions that the receiver failed on, the latest last */
+  readonly #failed = new Set<string>();
+  /** ledgers that could not be read: the problem, and when they are tried again */
+  readonly #damaged = new Map<string, { problem: string; notBefore: number }>();
   #sent = 0;
   #refused = 0;
   #dropped = 0;
   #lastError: string | null = null;
+  /** a rejected event was reported in this round: a guest makes as many as it likes */
+  #saidRefused = false;
   #wait = WAIT_FIRST_MS;
   /** no attempt before this time */
   #notBefore = 0;
@@ -80,28 +86,43 @@ export class Feed {
     return { id, form, sent, refused, dropped, lag, last_error: this.#lastError };
   }
 
-  /** Sends the missing rows of each session; after a failure it waits, longer each time. */
+  /**
+   * Sends the missing rows of each session; after a failure it waits, longer each time. The session that failed comes last
+   * then: an event that a receiver fails on holds no other session back.
+   */
   async round(
     sessions: readonly string[],
     isRunning: (id: string) => boolean,
     now = Date.now(),
   ): Promise<void> {
     if (now < this.#notBefore) return;
-    for (const id of sessions) {
+    const order = [
+      ...sessions.filter((id) => !this.#failed.has(id)),
+      ...[...this.#failed].filter((id) => sessions.includes(id)),
+    ];
+    this.#saidRefused = false;
+    for (const id of order) {
       if (this.#abort.signal.aborted) return;
-      if (this.#done.has(id) && !isRunning(id)) continue;
-      this.#done.delete(id);
       const running = isRunning(id);
+      if (this.#done.has(id) && !running || now < (this.#damaged.get(id)?.notBefore ?? 0)) continue;
+      this.#done.delete(id);
       try {
         await this.#send(id);
       } catch (error) {
         if (this.#abort.signal.aborted) return;
-        if (error instanceof DeliveryError) return this.#fail(error, now);
-        // A damaged ledger stops no other one.
-        this.#report(asSbxError(error, `reading the ledger of ${id}`).message);
-        if (!running) this.#done.add(id);
+        this.#failed.delete(id);
+        if (error instanceof DeliveryError) {
+          this.#failed.add(id);
+          return this.#fail(error, now);
+        }
+        // A damaged ledger stops no other one. The cause may be a full disk, so it is tried again.
+        const problem = asSbxError(error, `reading the ledger of ${id}`).message;
+        if (this.#damaged.get(id)?.problem !== problem) this.#report(problem);
+        this.#damaged.set(id, { problem, notBefore: now + WAIT_MAX_MS });
         continue;
       }
+      this.#failed.delete(id);
+      this.#damaged.delete(id);
       if (!running) this.#done.add(id);
     }
     this.#lastError = null;
@@ -111,7 +132,8 @@ export class Feed {
   /** True if a ledger past its retention may go: the receiver has it, or too many wait already, which is counted. */
   async release(sessionId: string): Promise<boolean> {
     const path = this.#options.ledgerOf(sessionId);
-    const [heads, cursor] = await Promise.all([readHeads(path), this.#cursor(sessionId)]);
+    const heads = await readHeads(path);
+    const cursor = await this.#cursor(sessionId, heads);
     const lag = heads.events - cursor.events;
     if (lag > 0) {
       const size = (await Deno.stat(path)).size;
@@ -128,6 +150,8 @@ export class Feed {
     this.#held.delete(sessionId);
     this.#lags.delete(sessionId);
     this.#done.delete(sessionId);
+    this.#failed.delete(sessionId);
+    this.#damaged.delete(sessionId);
     await Deno.remove(this.#cursorPath(sessionId)).catch(() => {/* there may be none */});
     return true;
   }
@@ -142,7 +166,7 @@ export class Feed {
     if (!await Deno.lstat(path).then(() => true, () => false)) return;
     // The ends that are there now: an event that is read later has its own with it.
     const heads = await readHeads(path);
-    let cursor = await this.#cursor(id);
+    let cursor = await this.#cursor(id, heads);
     const before = cursor.events;
     this.#lags.set(id, heads.events - cursor.events);
     if (heads.events === cursor.events && heads.outcomes === cursor.outcomes) return;
@@ -175,7 +199,7 @@ export class Feed {
       const refused = await this.#options.sender.send(records, this.#abort.signal);
       this.#refused += refused;
       this.#sent += records.length - refused;
-      if (refused > 0) this.#report(`the sink ${this.#options.sink.id} rejected ${refused} events`);
+      if (refused > 0) this.#reportRefused(`the sink ${this.#options.sink.id} rejected ${refused} events`);
     } catch (error) {
       if (!(error instanceof DeliveryError) || !error.isRejected) throw error;
       // One record can cause the rejection of a batch: halves find it, and the rest arrives.
@@ -185,7 +209,7 @@ export class Feed {
         return await this.#deliver(records.slice(middle));
       }
       this.#refused++;
-      this.#report(
+      this.#reportRefused(
         `the sink ${this.#options.sink.id} rejected event ${records[0].event_id}: ${error.message}`,
       );
     }
@@ -200,17 +224,25 @@ export class Feed {
     this.#wait = Math.min(this.#wait * 2, WAIT_MAX_MS);
   }
 
+  #reportRefused(message: string): void {
+    if (!this.#saidRefused) this.#report(message);
+    this.#saidRefused = true;
+  }
+
   #report(message: string): void {
     this.#options.onProblem?.(message);
   }
 
-  async #cursor(id: string): Promise<Cursor> {
+  async #cursor(id: string, heads: Cursor): Promise<Cursor> {
+    const isWithin = (at: unknown, head: number) =>
+      Number.isSafeInteger(at) && (at as number) >= 0 && (at as number) <= head;
     try {
       const { events, outcomes } = JSON.parse(await Deno.readTextFile(this.#cursorPath(id)));
-      if (Number.isSafeInteger(events) && Number.isSafeInteger(outcomes)) return { events, outcomes };
+      if (isWithin(events, heads.events) && isWithin(outcomes, heads.outcomes)) return { events, outcomes };
     } catch {
-      // Missing or damaged: everything is sent again, because duplicates are better than losses.
+      // As below.
     }
+    // Missing or damaged: everything is sent again, because duplicates are better than losses.
     return { events: 0, outcomes: 0 };
   }
 

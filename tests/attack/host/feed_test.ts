@@ -15,6 +15,18 @@ function endless(onCancel: () => void): ReadableStream<Uint8Array> {
   return new ReadableStream({ pull: (controller) => controller.enqueue(chunk), cancel: onCancel });
 }
 
+function feedOf(url: string, path: string, ledgerOf: (id: string) => string, problems: string[] = []): Feed {
+  const sink = FeedSink.parse({ id: "siem", form: "hec", url });
+  return new Feed({
+    sink,
+    sender: senderOf(sink),
+    dir: `${path}.cursors`,
+    ledgerOf,
+    contextOf: () => Promise.resolve({}),
+    onProblem: (message) => problems.push(message),
+  });
+}
+
 Deno.test("a redirect, an endless answer and nonsense lose no event, and move no token", () =>
   withLedgerPath(async (path) => {
     const home = { dir: join(path, "..") };
@@ -64,4 +76,81 @@ Deno.test("a redirect, an endless answer and nonsense lose no event, and move no
     assertStringIncludes(problems.join("\n"), "status 307");
     assert(!problems.join("\n").includes(SECRET));
     await Promise.all([server.shutdown(), other.shutdown()]);
+  }));
+
+Deno.test("an event that a collector fails on holds no other session back", () =>
+  withLedgerPath(async (path) => {
+    const got: string[] = [];
+    const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+      const text = await request.text();
+      if (text.includes("poison")) return new Response(null, { status: 500 });
+      got.push(text);
+      return new Response("{}");
+    });
+    const paths: Record<string, string> = { first: path, second: `${path}.second` };
+    for (const [name, ledgerPath] of Object.entries(paths)) {
+      await using ledger = await Ledger.open(ledgerPath, { sessionId: SESSION });
+      ledger.append({ event: execEvent(name === "first" ? "poison" : "good") });
+    }
+    const feed = feedOf(`http://127.0.0.1:${server.addr.port}`, path, (id) => paths[id]);
+    for (let round = 0; round < 2; round++) {
+      await feed.round(["first", "second"], () => true, round * 1_000_000);
+    }
+    assertEquals(got.length, 1);
+    assertStringIncludes(feed.status().last_error!, "status 500");
+    await server.shutdown();
+  }));
+
+Deno.test("a collector that rejects every event fills no log", () =>
+  withLedgerPath(async (path) => {
+    const reject = () => new Response(null, { status: 400 });
+    const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, reject);
+    await using ledger = await Ledger.open(path, { sessionId: SESSION });
+    for (let at = 0; at < 8; at++) ledger.append({ event: execEvent(`a${at}`) });
+    await ledger.flush();
+    const problems: string[] = [];
+    const feed = feedOf(`http://127.0.0.1:${server.addr.port}`, path, () => path, problems);
+    await feed.round([SESSION], () => true);
+    assertEquals([feed.status().refused, problems.length], [8, 1]);
+    await server.shutdown();
+  }));
+
+Deno.test("a damaged cursor skips no event", () =>
+  withLedgerPath(async (path) => {
+    let posts = 0;
+    const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, () => {
+      posts++;
+      return new Response("{}");
+    });
+    await using ledger = await Ledger.open(path, { sessionId: SESSION });
+    ledger.append({ event: execEvent() });
+    await ledger.flush();
+    await Deno.mkdir(`${path}.cursors`);
+    for (const cursor of ['{"events":99,"outcomes":0}', '{"events":-1,"outcomes":0}', "null", "{"]) {
+      await Deno.writeTextFile(join(`${path}.cursors`, `${SESSION}.json`), cursor);
+      posts = 0;
+      const feed = feedOf(`http://127.0.0.1:${server.addr.port}`, path, () => path);
+      await feed.round([SESSION], () => true);
+      assertEquals([posts, feed.status().lag], [1, 0], cursor);
+    }
+    await server.shutdown();
+  }));
+
+Deno.test("a ledger that could not be read is sent once it can be, and is reported once", () =>
+  withLedgerPath(async (path) => {
+    const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, () => new Response("{}"));
+    {
+      await using ledger = await Ledger.open(path, { sessionId: SESSION });
+      ledger.append({ event: execEvent() });
+    }
+    // A folder in place of the cursor: as a disk that takes no writes.
+    await Deno.mkdir(join(`${path}.cursors`, `${SESSION}.json`), { recursive: true });
+    const problems: string[] = [];
+    const feed = feedOf(`http://127.0.0.1:${server.addr.port}`, path, () => path, problems);
+    for (let round = 0; round < 3; round++) await feed.round([SESSION], () => false, round * 1_000_000);
+    assertEquals(problems.length, 1);
+    await Deno.remove(join(`${path}.cursors`, `${SESSION}.json`));
+    await feed.round([SESSION], () => false, 9_000_000);
+    assertEquals(feed.status().lag, 0);
+    await server.shutdown();
   }));
