@@ -3,6 +3,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { CredentialStore, sinkAuthorization, storePath } from "../../../lib/credential/mod.ts";
 import { Feed, senderOf } from "../../../lib/ledger/feed/mod.ts";
+import { asciiJson, feedRecordOf } from "../../../lib/ledger/feed/record.ts";
 import { FeedSink } from "../../../lib/ledger/feed/schema.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { execEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
@@ -154,3 +155,19 @@ Deno.test("a ledger that could not be read is sent once it can be, and is report
     assertEquals(feed.status().lag, 0);
     await server.shutdown();
   }));
+
+Deno.test("no texts of a guest make a record longer than a receiver takes, or refused", () => {
+  const sink = FeedSink.parse({ id: "siem", form: "syslog", url: "tls://localhost" });
+  for (const text of ["界".repeat(5000), "😀".repeat(5000), "\ud83d".repeat(5000), "\x01".repeat(5000)]) {
+    const exec = execEvent(text);
+    const activity = { ...exec.process!.activity, executable: `/${text}`, cwd: `/${text}` };
+    const container = { id: text, name: text, image: text };
+    const starter = { executable: text, command: `${text} `, cwd: text, pid: 0, ppid: 0, container };
+    const common = { ...exec.common, process: starter };
+    const event = { ...exec, common, process: { activity } } as unknown as Parameters<typeof feedRecordOf>[0];
+    const { body } = feedRecordOf(event, sink);
+    assert(asciiJson(body).length <= 7680, `${asciiJson(body).length}`);
+    assert(JSON.stringify(body).isWellFormed());
+    assert(!/\\ud[89a-f]/i.test(JSON.stringify(body)), "half of a character");
+  }
+});
