@@ -128,6 +128,8 @@ function buildRecord(
     ...(vm_name !== undefined && { vm_name }),
   }) as Fields;
   const outcome = OUTCOMES[decision ?? ""] ?? "observed";
+  // An error names hosts and paths in words of its own.
+  const showsError = !Object.keys(sink.redact).some((path) => path.startsWith(`${family}.`));
   const body = {
     category_uid: Math.floor(class_uid / 1000),
     category_name,
@@ -165,7 +167,7 @@ function buildRecord(
       "sbx.profile_id": common.profile_id,
       ...(decision !== undefined && { "sbx.decision": decision }),
       ...(isUpdate && { "sbx.is_update": true }),
-      ...(event.outcome?.error !== undefined && { "sbx.error": cut(String(event.outcome.error), fieldMax) }),
+      ...(showsError && event.outcome?.error !== undefined && { "sbx.error": cut(String(event.outcome.error), fieldMax) }),
     },
   };
   return {

@@ -6,7 +6,7 @@ import { Feed, senderOf } from "../../../lib/ledger/feed/mod.ts";
 import { asciiJson, feedRecordOf } from "../../../lib/ledger/feed/record.ts";
 import { FeedSink } from "../../../lib/ledger/feed/schema.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { execEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
+import { execEvent, requestEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
 
 const SECRET = "collector-secret-77aa";
 
@@ -170,4 +170,16 @@ Deno.test("no texts of a guest make a record longer than a receiver takes, or re
     assert(JSON.stringify(body).isWellFormed());
     assert(!/\\ud[89a-f]/i.test(JSON.stringify(body)), "half of a character");
   }
+});
+
+Deno.test("the error of a request repeats no field that a sink's terms leave out", () => {
+  const event = {
+    ...requestEvent("http.request", { host: "secret.corp.test" }),
+    outcome: { error: "cannot reach secret.corp.test:443" },
+  } as unknown as Parameters<typeof feedRecordOf>[0];
+  const terms = { id: "siem", form: "syslog", url: "tls://localhost" };
+  const textOf = (redact: Record<string, string>) =>
+    asciiJson(feedRecordOf(event, FeedSink.parse({ ...terms, redact })).body);
+  assertStringIncludes(textOf({ "dns.qname": "remove" }), "cannot reach");
+  for (const how of ["hash", "remove"]) assert(!textOf({ "http.host": how }).includes("secret.corp"), how);
 });
