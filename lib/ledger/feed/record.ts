@@ -167,7 +167,8 @@ function buildRecord(
       "sbx.profile_id": common.profile_id,
       ...(decision !== undefined && { "sbx.decision": decision }),
       ...(isUpdate && { "sbx.is_update": true }),
-      ...(showsError && event.outcome?.error !== undefined && { "sbx.error": cut(String(event.outcome.error), fieldMax) }),
+      ...(showsError && event.outcome?.error !== undefined &&
+        { "sbx.error": cut(String(event.outcome.error), fieldMax) }),
     },
   };
   return {

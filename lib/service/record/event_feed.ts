@@ -1,5 +1,6 @@
 /** Feeds of every event to the sinks that corp names (docs/guides/siem.md). */
 import { join } from "node:path";
+import { asSbxError, ignore } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { count } from "../../base/text/mod.ts";
@@ -31,6 +32,10 @@ export class EventFeeds {
   #problem = "";
   #closed = false;
   #round: Promise<void> = Promise.resolve();
+  /** feeds that are sending; a slow one goes on while the others have their next rounds */
+  readonly #sending = new Map<Feed, Promise<void>>();
+  /** the last opening; the next one waits for it */
+  #opening: Promise<unknown> = Promise.resolve();
 
   constructor(sources: FeedSources) {
     this.#sources = sources;
@@ -43,7 +48,7 @@ export class EventFeeds {
     }, ROUND_MS);
   }
 
-  /** Sends its missing events to each sink. A slow one delays no other one. */
+  /** Starts to send its missing events to each sink that is not sending. */
   async round(): Promise<void> {
     try {
       const feeds = await this.#open();
@@ -52,7 +57,13 @@ export class EventFeeds {
       const running = new Set(registry.alive().map(({ record }) => record.id));
       const ids: string[] = [];
       for await (const { name } of Deno.readDir(join(home.dir, "ledgers"))) ids.push(name);
-      await Promise.all(feeds.map((feed) => feed.round(ids, (id) => running.has(id))));
+      for (const feed of feeds) {
+        if (this.#closed || this.#sending.has(feed)) continue;
+        const sending = feed.round(ids, (id) => running.has(id))
+          .catch((error) => log.warn(asSbxError(error, "sending events")))
+          .finally(() => this.#sending.delete(feed));
+        this.#sending.set(feed, sending);
+      }
       this.#problem = "";
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return;
@@ -88,9 +99,17 @@ export class EventFeeds {
     this.#closed = true;
     for (const feed of this.#feeds) feed.close();
     await this.#round;
+    await Promise.all(this.#sending.values());
   }
 
-  async #open(): Promise<Feed[]> {
+  /** Two at once would open each feed twice. */
+  #open(): Promise<Feed[]> {
+    const opening = this.#opening.then(() => this.#openChanged());
+    this.#opening = opening.catch(ignore("its own caller has the failure"));
+    return opening;
+  }
+
+  async #openChanged(): Promise<Feed[]> {
     const { home, corp, sessions } = this.#sources;
     // A corp.toml that cannot be read switches no sink off.
     if (!("config" in corp.state) && corp.state.status !== "absent") return this.#feeds;
@@ -98,7 +117,10 @@ export class EventFeeds {
     const terms = JSON.stringify(sinks);
     if (terms === this.#terms) return this.#feeds;
     for (const feed of this.#feeds) feed.close();
+    // They write the same cursors.
+    await Promise.all(this.#sending.values());
     const { Feed, senderOf } = await import("../../ledger/feed/mod.ts");
+    if (this.#closed) return [];
     this.#feeds = sinks.map((sink) => {
       const { id, credential_ref, user } = sink;
       const authorize = credential_ref === undefined
