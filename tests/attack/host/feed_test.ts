@@ -183,3 +183,47 @@ Deno.test("the error of a request repeats no field that a sink's terms leave out
   assertStringIncludes(textOf({ "dns.qname": "remove" }), "cannot reach");
   for (const how of ["hash", "remove"]) assert(!textOf({ "http.host": how }).includes("secret.corp"), how);
 });
+
+Deno.test("a feed to a file follows no link, and uses no file or folder that others may change", () =>
+  withLedgerPath(async (path) => {
+    const dir = join(path, "..");
+    const [folder, victim] = [join(dir, "out"), join(dir, "victim")];
+    const target = join(folder, "events.jsonl");
+    await Deno.mkdir(folder, { mode: 0o700 });
+    await Deno.writeTextFile(victim, "mine\n");
+    await using ledger = await Ledger.open(path, { sessionId: SESSION });
+    ledger.append({ event: execEvent() });
+    await ledger.flush();
+    const sink = FeedSink.parse({ id: "siem", form: "file", url: `file://${target}` });
+    const feed = new Feed({
+      sink,
+      sender: senderOf(sink),
+      dir: `${path}.cursors`,
+      ledgerOf: () => path,
+      contextOf: () => Promise.resolve({}),
+    });
+    let rounds = 0;
+    const problem = async () => {
+      await feed.round([SESSION], () => true, rounds++ * 1_000_000);
+      return feed.status().last_error ?? "";
+    };
+    await Deno.symlink(victim, target);
+    assertStringIncludes(await problem(), "is a link");
+    await Deno.remove(target);
+    await Deno.link(victim, target);
+    assertStringIncludes(await problem(), "another user's");
+    await Deno.remove(target);
+    await new Deno.Command("mkfifo", { args: [target] }).output();
+    assert((await problem()).includes(target));
+    await Deno.remove(target);
+    await Deno.writeTextFile(target, "");
+    await Deno.chmod(target, 0o666);
+    assertStringIncludes(await problem(), "others may write");
+    await Deno.remove(target);
+    await Deno.chmod(folder, 0o777);
+    assertStringIncludes(await problem(), "chmod go-w");
+    await Deno.chmod(folder, 0o700);
+    assertEquals([await problem(), feed.status().sent], ["", 1]);
+    assertEquals(await Deno.readTextFile(victim), "mine\n");
+    assertEquals((await Deno.stat(target)).mode! & 0o777, 0o600);
+  }));
