@@ -165,3 +165,16 @@ Deno.test("report: a record that cannot be trusted is named beside more sessions
     assertEquals([report.sessions.length, report.cut], [1000, ["sessions"]]);
     assertEquals(report.sessions.at(-1)!.record.state, "invalid");
   }));
+
+Deno.test("report: a guest's long names fill neither memory nor tables", () => {
+  const long = "n".repeat(100_000);
+  const exec = execEvent();
+  exec.process!.activity.executable = `/${long}`;
+  return withReport(
+    [[exec, "allow"], [http(`${long}.example`, 1), "allow", { response }]],
+    async (make) => {
+      const { programs, left } = await make();
+      assertEquals([programs[0].executable.length, left[0].host.length], [256, 256]);
+    },
+  );
+});
