@@ -116,9 +116,7 @@ export class Feed {
           return this.#fail(error, now);
         }
         // A damaged ledger stops no other one. The cause may be a full disk, so it is tried again.
-        const problem = asSbxError(error, `reading the ledger of ${id}`).message;
-        if (this.#damaged.get(id)?.problem !== problem) this.#report(problem);
-        this.#damaged.set(id, { problem, notBefore: now + WAIT_MAX_MS });
+        this.#reportDamaged(id, error, now);
         continue;
       }
       this.#failed.delete(id);
@@ -132,7 +130,14 @@ export class Feed {
   /** True if a ledger past its retention may go: the receiver has it, or too many wait already, which is counted. */
   async release(sessionId: string): Promise<boolean> {
     const path = this.#options.ledgerOf(sessionId);
-    const heads = await readHeads(path);
+    let heads;
+    try {
+      heads = await readHeads(path);
+    } catch (error) {
+      // It stays, and keeps no other one from being removed.
+      this.#reportDamaged(sessionId, error, Date.now());
+      return false;
+    }
     const cursor = await this.#cursor(sessionId, heads);
     const lag = heads.events - cursor.events;
     if (lag > 0) {
@@ -222,6 +227,12 @@ export class Feed {
     this.#lastError = error.message;
     this.#notBefore = now + Math.max(this.#wait, Math.min(error.retryAfterMs ?? 0, RETRY_AFTER_MAX_MS));
     this.#wait = Math.min(this.#wait * 2, WAIT_MAX_MS);
+  }
+
+  #reportDamaged(id: string, error: unknown, now: number): void {
+    const problem = asSbxError(error, `reading the ledger of ${id}`).message;
+    if (this.#damaged.get(id)?.problem !== problem) this.#report(problem);
+    this.#damaged.set(id, { problem, notBefore: now + WAIT_MAX_MS });
   }
 
   #reportRefused(message: string): void {

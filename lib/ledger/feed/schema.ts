@@ -21,7 +21,7 @@ export const FeedSink = z.strictObject({
   form: z.enum(["syslog", "hec", "elastic", "file"]),
   url: z.string(),
   /** authorities in PEM that a syslog receiver may have its certificate from; absent: the machine's */
-  ca_file: z.string().min(1).optional(),
+  ca_file: z.string().regex(/^\//, "must be an absolute path").optional(),
   credential_ref: z.string().regex(
     /^credential:blake3:[0-9a-f]{64}$/,
     'must be "credential:blake3:" and 64 hex characters, never the secret',

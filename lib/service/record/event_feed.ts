@@ -52,7 +52,8 @@ export class EventFeeds {
   async round(): Promise<void> {
     try {
       const feeds = await this.#open();
-      if (feeds.length === 0) return;
+      // Feeds of the terms before, which are ending, write the same cursors.
+      if (feeds.length === 0 || [...this.#sending.keys()].some((feed) => !feeds.includes(feed))) return;
       const { home, registry } = this.#sources;
       const running = new Set(registry.alive().map(({ record }) => record.id));
       const ids: string[] = [];
@@ -117,8 +118,6 @@ export class EventFeeds {
     const terms = JSON.stringify(sinks);
     if (terms === this.#terms) return this.#feeds;
     for (const feed of this.#feeds) feed.close();
-    // They write the same cursors.
-    await Promise.all(this.#sending.values());
     const { Feed, senderOf } = await import("../../ledger/feed/mod.ts");
     if (this.#closed) return [];
     this.#feeds = sinks.map((sink) => {

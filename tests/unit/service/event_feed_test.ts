@@ -28,9 +28,10 @@ Deno.test("a collector that hangs delays no other one", async () => {
     redact: {},
   });
   const sinks = [sink("slow", slow.addr), sink("fast", fast.addr)];
+  const file = { sinks };
   const feeds = new EventFeeds({
     home,
-    corp: { state: { status: "ok", config: { file: { sinks } } } },
+    corp: { state: { status: "ok", config: { file } } },
     registry: { alive: () => [{ record: { id: SESSION } }] },
     sessions: { get: () => Promise.resolve(undefined) },
   } as unknown as FeedSources);
@@ -52,6 +53,14 @@ Deno.test("a collector that hangs delays no other one", async () => {
     // Its time limit is not what let the other one go on.
     assertEquals(feeds.status()[0].last_error, null);
     assertEquals(feeds.status().map(({ id }) => id), ["slow", "fast"]);
+
+    // Other terms: nothing waits for the one that hangs, which ends, and a new one has its rest.
+    file.sinks = [sink("slow", fast.addr)];
+    assertEquals(await feeds.release(SESSION), false);
+    got = Promise.withResolvers();
+    const again = setInterval(() => feeds.round(), 20);
+    await got.promise;
+    clearInterval(again);
     await feeds.close();
   }
   hung.resolve(new Response());
