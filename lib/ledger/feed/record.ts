@@ -32,6 +32,20 @@ export interface FeedRecord {
   host: string;
   /** the event in its class of OCSF */
   body: Fields;
+  /** its parts for forms that are not OCSF, redacted as the body is */
+  parts: FeedParts;
+}
+
+export interface FeedParts extends FeedContext {
+  family: EventFamily;
+  common: LedgerEvent["common"];
+  subject: Fields;
+  rule_id?: string;
+  error?: string;
+  /** its end is on record */
+  hasEnded: boolean;
+  is_update: boolean;
+  duration_ms?: number;
 }
 
 /** Class, with the number and name of its category, by family. */
@@ -130,6 +144,9 @@ function buildRecord(
   const outcome = OUTCOMES[decision ?? ""] ?? "observed";
   // An error names hosts and paths in words of its own.
   const showsError = !Object.keys(sink.redact).some((path) => path.startsWith(`${family}.`));
+  const error = showsError && event.outcome?.error !== undefined
+    ? cut(String(event.outcome.error), fieldMax)
+    : undefined;
   const body = {
     category_uid: Math.floor(class_uid / 1000),
     category_name,
@@ -167,8 +184,7 @@ function buildRecord(
       "sbx.profile_id": common.profile_id,
       ...(decision !== undefined && { "sbx.decision": decision }),
       ...(isUpdate && { "sbx.is_update": true }),
-      ...(showsError && event.outcome?.error !== undefined &&
-        { "sbx.error": cut(String(event.outcome.error), fieldMax) }),
+      ...(error !== undefined && { "sbx.error": error }),
     },
   };
   return {
@@ -180,6 +196,18 @@ function buildRecord(
     ...(decision !== undefined && { decision }),
     host,
     body: { ...body, unmapped: { ...body.unmapped, ...subjectThatFits(body, subject) } },
+    parts: {
+      family,
+      common,
+      subject,
+      ...(vm_name !== undefined && { vm_name }),
+      ...(made_by && { made_by }),
+      ...(event.rule_id !== undefined && { rule_id: event.rule_id }),
+      ...(error !== undefined && { error }),
+      ...(event.outcome?.duration_ms !== undefined && { duration_ms: event.outcome.duration_ms }),
+      hasEnded: event.outcome !== undefined,
+      is_update: isUpdate,
+    },
   };
 }
 
