@@ -184,9 +184,10 @@ function buildRecord(
       "sbx.profile_id": common.profile_id,
       ...(decision !== undefined && { "sbx.decision": decision }),
       ...(isUpdate && { "sbx.is_update": true }),
-      ...(error !== undefined && { "sbx.error": error }),
+      ...(event.outcome?.error !== undefined && { "sbx.error": cut(String(event.outcome.error)) }),
     },
   };
+  const { "sbx.error": error } = body.unmapped;
   return {
     event_id,
     event_type,
