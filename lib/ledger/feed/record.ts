@@ -144,9 +144,6 @@ function buildRecord(
   const outcome = OUTCOMES[decision ?? ""] ?? "observed";
   // An error names hosts and paths in words of its own.
   const showsError = !Object.keys(sink.redact).some((path) => path.startsWith(`${family}.`));
-  const error = showsError && event.outcome?.error !== undefined
-    ? cut(String(event.outcome.error), fieldMax)
-    : undefined;
   const body = {
     category_uid: Math.floor(class_uid / 1000),
     category_name,
@@ -184,7 +181,8 @@ function buildRecord(
       "sbx.profile_id": common.profile_id,
       ...(decision !== undefined && { "sbx.decision": decision }),
       ...(isUpdate && { "sbx.is_update": true }),
-      ...(event.outcome?.error !== undefined && { "sbx.error": cut(String(event.outcome.error)) }),
+      ...(showsError && event.outcome?.error !== undefined &&
+        { "sbx.error": cut(String(event.outcome.error), fieldMax) }),
     },
   };
   const { "sbx.error": error } = body.unmapped;
