@@ -9,6 +9,7 @@ import { asSbxError } from "../../base/error/mod.ts";
 import { DeliveryError } from "../sink/mod.ts";
 import { type FeedContext, type FeedRecord, feedRecordOf, passes } from "./record.ts";
 import type { FeedSink } from "./schema.ts";
+import { type SinkTrial, trySink } from "./trial.ts";
 
 /** Most `bytes` of ledgers that are kept past their retention for a sink that is away. */
 export const HELD_BYTES = 4 * 1024 * 1024 * 1024;
@@ -55,6 +56,16 @@ export interface FeedStatus {
   last_error: string | null;
 }
 
+/** A feed as of now. */
+export interface FeedStanding extends FeedStatus {
+  url: string;
+  /** time of the oldest event that waits */
+  oldest_unix_ms: number | null;
+  /** since the service started */
+  last_success_unix_ms: number | null;
+  last_failure: { at_unix_ms: number; message: string } | null;
+}
+
 export class Feed {
   readonly #options: FeedOptions;
   readonly #abort = new AbortController();
@@ -71,6 +82,8 @@ export class Feed {
   #lastError: string | null = null;
   /** a rejected event was reported in this round: a guest makes as many as it likes */
   #saidRefused = false;
+  #lastSuccess: number | null = null;
+  #lastFailure: FeedStanding["last_failure"] = null;
   #wait = WAIT_FIRST_MS;
   /** no attempt before this time */
   #notBefore = 0;
@@ -165,6 +178,40 @@ export class Feed {
     this.#abort.abort();
   }
 
+  /** Counts now: a round that fails ends before it has seen each session. */
+  async standing(sessions: readonly string[]): Promise<FeedStanding> {
+    let lag = 0;
+    let oldest: number | null = null;
+    for (const id of sessions) {
+      const path = this.#options.ledgerOf(id);
+      if (this.#done.has(id) || !await Deno.lstat(path).then(() => true, () => false)) continue;
+      try {
+        const heads = await readHeads(path);
+        const { events: at } = await this.#cursor(id, heads);
+        lag += heads.events - at;
+        if (heads.events === at) continue;
+        const { events: [first] } = await readEvents(path, { cursor: String(at), limit: 1 });
+        oldest = Math.min(first?.common.timestamp_unix_ms ?? Infinity, oldest ?? Infinity);
+      } catch {
+        // A ledger that cannot be read is reported by the rounds, and hides no other one.
+      }
+    }
+    return {
+      ...this.status(),
+      url: this.#options.sink.url,
+      lag,
+      oldest_unix_ms: oldest === Infinity ? null : oldest,
+      last_success_unix_ms: this.#lastSuccess,
+      last_failure: this.#lastFailure,
+    };
+  }
+
+  /** Sends a test event, which is in no ledger. */
+  try(): Promise<SinkTrial> {
+    const { sink, sender } = this.#options;
+    return trySink(sink, (records) => sender.send(records, this.#abort.signal));
+  }
+
   async #send(id: string): Promise<void> {
     const { sink, sender, ledgerOf, contextOf } = this.#options;
     const path = ledgerOf(id);
@@ -202,6 +249,7 @@ export class Feed {
   async #deliver(records: readonly FeedRecord[]): Promise<void> {
     try {
       const refused = await this.#options.sender.send(records, this.#abort.signal);
+      this.#lastSuccess = Date.now();
       this.#refused += refused;
       this.#sent += records.length - refused;
       if (refused > 0) this.#reportRefused(`the sink ${this.#options.sink.id} rejected ${refused} events`);
@@ -225,6 +273,7 @@ export class Feed {
       this.#report(`events wait for the sink ${this.#options.sink.id}: ${error.message}`);
     }
     this.#lastError = error.message;
+    this.#lastFailure = { at_unix_ms: Date.now(), message: error.message };
     this.#notBefore = now + Math.max(this.#wait, Math.min(error.retryAfterMs ?? 0, RETRY_AFTER_MAX_MS));
     this.#wait = Math.min(this.#wait * 2, WAIT_MAX_MS);
   }

@@ -6,7 +6,8 @@ import { OtlpFeedSender } from "./otlp.ts";
 import type { FeedSink } from "./schema.ts";
 import { SyslogSender } from "./syslog.ts";
 
-export { Feed, type FeedStatus } from "./feed.ts";
+export { Feed, type FeedStanding, type FeedStatus } from "./feed.ts";
+export type { SinkTrial } from "./trial.ts";
 
 /** Makes the sender of a sink. */
 export function senderOf({ form, url, ca_file, signals }: FeedSink, authorize?: Authorize): FeedSender {

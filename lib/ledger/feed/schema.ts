@@ -27,7 +27,7 @@ export const FeedSink = z.strictObject({
     /^credential:blake3:[0-9a-f]{64}$/,
     'must be "credential:blake3:" and 64 hex characters, never the secret',
   ).optional(),
-  /** what a collector of the form otlp gets; absent: both */
+  /** signals for a collector of the form otlp; absent: both */
   signals: z.array(z.enum(["logs", "traces"])).min(1).optional(),
   /** user of basic authentication; absent: a token */
   user: z.string().regex(/^[^:\p{Cc}]{1,256}$/u, "must be a user name without a colon").optional(),

@@ -7,7 +7,7 @@ import { count } from "../../base/text/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
 import { sinkAuthorization } from "../../credential/mod.ts";
-import type { Feed, FeedStatus } from "../../ledger/feed/mod.ts";
+import type { Feed, FeedStanding, FeedStatus, SinkTrial } from "../../ledger/feed/mod.ts";
 import { sessionPaths } from "../../session/mod.ts";
 import type { Registry } from "../vm/registry.ts";
 import { makerOf } from "./ledger.ts";
@@ -88,6 +88,24 @@ export class EventFeeds {
       ...(dropped ? [`the sink "${id}" lacks ${count(dropped, "event")} whose ledgers were removed`] : []),
     ]);
     return this.#problem ? [this.#problem, ...lines] : lines;
+  }
+
+  /** Each sink with the events that wait for it now. */
+  async standing(): Promise<FeedStanding[]> {
+    const feeds = await this.#open();
+    if (feeds.length === 0) return [];
+    const ids: string[] = [];
+    try {
+      for await (const { name } of Deno.readDir(join(this.#sources.home.dir, "ledgers"))) ids.push(name);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+    return await Promise.all(feeds.map((feed) => feed.standing(ids)));
+  }
+
+  /** Sends a test event to each sink. */
+  async try(): Promise<SinkTrial[]> {
+    return await Promise.all((await this.#open()).map((feed) => feed.try()));
   }
 
   /** True if the ledger of an ended session may be removed. */
