@@ -89,6 +89,7 @@ export function joinPacks(active: readonly Compiled[], candidates: readonly Comp
 async function activeCorp(): Promise<readonly Rule[]> {
   const { corpLayer, openCorp } = await import("../../../lib/home/mod.ts");
   const store = openCorp(home());
+  await store.load();
   return (await corpLayer(store)).rules;
 }
 
