@@ -69,7 +69,7 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   lab: "replay recorded sessions with other detections and rules",
   learn: "make the smallest profile that allows what sessions did",
   settings: "list, explain and change settings",
-  corp: "show the administrator's corp.toml, or validate a new one",
+  corp: "show corp.toml, validate a new one, or try its sinks",
   fleet: "send this machine's records to the company's collector",
   template: "list, make and remove the booted guests that VMs start from",
   image: "list, build and remove the images that VMs boot",

@@ -23,6 +23,7 @@ import { routePrograms } from "./routes/programs.ts";
 import { routeAcross } from "./routes/across.ts";
 import { routeRecords } from "./routes/records.ts";
 import { routeSettings } from "./routes/settings.ts";
+import { routeSinks } from "./routes/sinks.ts";
 import { routeSnapshots, routeWork } from "./routes/snapshots.ts";
 import { routeSockets } from "./routes/sockets.ts";
 import { routeDebug, routeSecurity, routeSystem, routeUpdates } from "./routes/system.ts";
@@ -58,6 +59,7 @@ export function makeApp(service: Service): Hono {
   routeDebug(app, service, status);
   routeSecurity(app, supervisor, new SecurityReport(service));
   routeSettings(app, settings, corp);
+  routeSinks(app, service.feeds);
   routeProfiles(app, home, () => rules.countDefaults());
   routePolicy(app, service, findLedger);
   routeWork(app, service);

@@ -10,7 +10,16 @@ import {
   type RuleMatch,
   SESSION_CORPUS,
 } from "../detection/replay/mod.ts";
-import { compilePolicy, type Decision, isGuard, Replay, type Rule, summary } from "../policy/mod.ts";
+import { isBudget } from "../policy/budget/mod.ts";
+import {
+  compileLayers,
+  type Decision,
+  isGuard,
+  isNarrowing,
+  Replay,
+  type RuleLayers,
+  summary,
+} from "../policy/mod.ts";
 import type { Event } from "../event/mod.ts";
 
 /** Event as a ledger lists it, with its decision, if any, and the rule or guard that made it. */
@@ -26,15 +35,15 @@ export interface LabSession {
 export interface LabBaseline {
   packs: readonly Compiled[];
   /** absent: the recorded decisions */
-  rules?: readonly Rule[];
+  rules?: RuleLayers;
 }
 
 export interface LabOptions {
   sessions: AsyncIterable<LabSession> | Iterable<LabSession>;
   /** candidate detections */
   packs: readonly Compiled[];
-  /** candidate rules of every layer; the built-in defaults are added */
-  rules?: readonly Rule[];
+  /** candidate rules; the built-in defaults are added */
+  rules?: RuleLayers;
   baseline: LabBaseline;
   /** maximum number of rows per list */
   limit?: number;
@@ -67,8 +76,10 @@ export interface DecisionChange {
 export interface LabPolicy {
   /** number of events that policy could have blocked */
   decided: number;
-  /** number of events that a guard refused, which no rule can change */
+  /** number of events that a guard or a budget decided on, which no rule can change */
   guarded: number;
+  /** number of events on which the candidate asks by the rule that decided on the record: as an answer, if it asked then */
+  asked: number;
   changes: DecisionChange[];
   /** calls that were allowed, and would be blocked or need approval */
   blocked: EvidenceReport;
@@ -190,24 +201,34 @@ class PolicyTrial {
   readonly #failures: LabPolicy["failures"] = [];
   #decided = 0;
   #guarded = 0;
+  #asked = 0;
+  readonly #keepsProject: boolean;
 
   /** @throws {SbxError} `policy.invalid` */
-  constructor(rules: readonly Rule[], baseline: readonly Rule[] | undefined, limit: number) {
-    this.#candidate = new Replay(compilePolicy(rules));
-    this.#baseline = baseline && new Replay(compilePolicy(baseline));
+  constructor(rules: RuleLayers, baseline: RuleLayers | undefined, limit: number) {
+    this.#candidate = new Replay(compileLayers(rules));
+    this.#keepsProject = !rules.project && !baseline;
+    this.#baseline = baseline && new Replay(compileLayers(baseline));
     this.#blocked = new Evidence(limit);
     this.#released = new Evidence(limit);
   }
 
   run(event: LabEvent, ref: EventRef): void {
-    // Code refused it before any rule was asked, and would again.
-    if (event.rule_id !== undefined && isGuard(event.rule_id)) return void this.#guarded++;
-    const from = this.#baselineDecision(event);
+    const { rule_id } = event;
+    // Code refused it before any rule was asked, or a budget did after them, and would again.
+    if (rule_id !== undefined && (isGuard(rule_id) || isBudget(rule_id))) {
+      this.#guarded++;
+      if (event.decision === "allow") this.#observe(event);
+      return;
+    }
+    if (event.common.enforceability !== "inline_blockable") return this.#observe(event);
+    const from = this.#baseline ? this.#baseline.evaluate(event).decision.decision : event.decision;
     if (from === undefined) return this.#candidate.observe(event);
     this.#decided++;
-    const { decision, failures } = this.#candidate.evaluate(event);
+    const { decision, failures, event: sent } = this.#candidate.decide(event);
     this.#failures.push(...failures.slice(0, FAILURES_MAX - this.#failures.length));
-    const to = decision.decision;
+    const to = this.#ended(event, decision);
+    if (to === "allow") this.#candidate.observe(sent);
     if (from === to) return;
     const change = this.#changes.get(`${from} ${to}`) ?? { from, to, count: 0 };
     this.#changes.set(`${from} ${to}`, { ...change, count: change.count + 1 });
@@ -215,19 +236,28 @@ class PolicyTrial {
     else if (to === "allow") this.#released.add(event, ref, [ruleMatchOf(decision)]);
   }
 
-  /** Baseline decision of an event; `undefined` for observe-only events, which no rule can block. */
-  #baselineDecision(event: LabEvent): string | undefined {
-    if (event.common.enforceability !== "inline_blockable") {
-      this.#baseline?.observe(event);
-      return undefined;
+  /** An event that went ahead, whatever the rules say. */
+  #observe(event: LabEvent): void {
+    this.#baseline?.observe(event);
+    this.#candidate.observe(event);
+  }
+
+  /** The end of a candidate's decision, as a record has it: of an ask by the same rule, the recorded answer. */
+  #ended({ decision, rule_id }: LabEvent, { decision: to, rule }: Decision): string {
+    if (this.#baseline || decision === undefined || rule_id === undefined) return to;
+    if (to === "ask" && rule.id === rule_id) {
+      this.#asked++;
+      return decision;
     }
-    return this.#baseline ? this.#baseline.evaluate(event).decision.decision : event.decision;
+    // The project's folder is not here; its rules only take away, and still would.
+    return to === "allow" && this.#keepsProject && isNarrowing(rule_id) ? decision : to;
   }
 
   report(): LabPolicy {
     return {
       decided: this.#decided,
       guarded: this.#guarded,
+      asked: this.#asked,
       changes: [...this.#changes.values()].sort((a, b) => b.count - a.count),
       blocked: this.#blocked.report(),
       released: this.#released.report(),

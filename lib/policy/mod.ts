@@ -17,7 +17,7 @@ export {
   Policy,
   type RuleLayers,
 } from "./engine/policy.ts";
-export { joinNarrowing, PROJECT_FILE } from "./engine/narrow.ts";
+export { isNarrowing, joinNarrowing, PROJECT_FILE } from "./engine/narrow.ts";
 export { History, HISTORY_WINDOW_MAX_MS } from "./engine/history.ts";
 export { Replay } from "./engine/replay.ts";
 export type { Draft, Gate, Outcome, Passage, Verdict } from "./gate.ts";

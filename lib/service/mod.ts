@@ -25,6 +25,7 @@ export {
   streamJobLogs,
 } from "./run/jobs.ts";
 export type { HostRecords } from "./record/host_record.ts";
+export type { EventFeeds } from "./record/event_feed.ts";
 export { FindingTriage } from "./record/finding_triage.ts";
 export { listFindings } from "./record/ledger.ts";
 export { SecretPrograms } from "./contract/secret_programs.ts";

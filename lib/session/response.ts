@@ -12,6 +12,7 @@ import {
   holdLine,
   isStill,
   requireLiftable,
+  type ResponseAction,
   type ResponseTerms,
 } from "../detection/response/mod.ts";
 import { type Event, familyOf, type Finding } from "../event/mod.ts";
@@ -199,14 +200,24 @@ export class Responder implements EventHold {
     this.#save();
   }
 
-  /** Lifts the hold. A machine that stands still does so until it is resumed. @throws {SbxError} `response.none`, `response.corp` */
+  /**
+   * Lifts the hold. A machine that stands still does so until it is resumed.
+   *
+   * @throws {SbxError} `response.none`, `response.corp`, `ledger.unavailable`
+   */
   lift(by: AnsweredBy): void {
     const hold = this.#hold;
     if (!hold) throw nothingHeld(this.#name);
     requireLiftable(this.#name, hold, this.terms.corp);
+    // First on record: a lift that cannot be recorded opens nothing. No answer follows from its own event.
+    this.#isReporting = true;
+    try {
+      this.#session?.gate.observe(liftDraft(hold, by));
+    } finally {
+      this.#isReporting = false;
+    }
     removeHold(this.#path);
     this.#hold = undefined;
-    this.#session?.gate.observe(liftDraft(hold, by));
     this.#session?.show(undefined);
   }
 
@@ -315,12 +326,24 @@ export function readHoldSync(path: string, terms: ResponseTerms): Hold | undefin
   }
 }
 
+const ACTIONS: ReadonlySet<string> = new Set<ResponseAction>([
+  "snapshot",
+  "ask",
+  "block",
+  "pause",
+  "suspend",
+]);
+
 /** The fields that are used, by hand: a VM's process loads no zod before it answers. */
 function checkHold(value: Hold): Hold {
   const isGood = Number.isInteger(value.since_unix_ms) && Array.isArray(value.notes) &&
     Array.isArray(value.actions) && value.actions.length > 0 &&
+    value.notes.every((note) => typeof note === "string") &&
     value.actions.every(({ action, by, cause }) =>
-      typeof action === "string" && typeof by === "string" && typeof cause?.finding_id === "string"
+      // An unknown word would hold nothing back.
+      ACTIONS.has(action) && ["corp", "profile", "default"].includes(by) &&
+      [cause?.finding_id, cause?.event_id, cause?.rule_id, cause?.severity, cause?.title]
+        .every((text) => typeof text === "string")
     );
   if (!isGood) throw new Error("it has another shape");
   return value;
@@ -342,11 +365,21 @@ function damagedHold({ corp }: ResponseTerms, reason: string): Hold {
   };
 }
 
-/** Lifts the hold of a VM without a process. @throws {SbxError} `response.none`, `response.corp` */
-export function liftStill(path: string, name: string, terms: ResponseTerms): Hold {
+/**
+ * Lifts the hold of a VM without a process.
+ *
+ * @param record puts the lift on record, before it counts
+ * @throws {SbxError} `response.none`, `response.corp`, `ledger.unavailable`
+ */
+export function liftStill(
+  path: string,
+  name: string,
+  terms: ResponseTerms,
+  record: (hold: Hold) => void,
+): void {
   const hold = readHoldSync(path, terms);
   if (!hold) throw nothingHeld(name);
   requireLiftable(name, hold, terms.corp);
+  record(hold);
   removeHold(path);
-  return hold;
 }

@@ -1,10 +1,11 @@
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import type { CorpInfo } from "../../../lib/config/corp/mod.ts";
-import type { DetectionList } from "../../../lib/client/api/mod.ts";
+import type { DetectionList, SinkList, SinkTrials } from "../../../lib/client/api/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { connect } from "../connect.ts";
 import { brief, note, print, printJson } from "../../../lib/base/print/mod.ts";
-import { pairs } from "../output.ts";
+import { pairs, table } from "../output.ts";
+import { sinkLines } from "../sinks.ts";
 
 /** Corp's limits of project files, in words. */
 const PROJECT_FILES = {
@@ -14,7 +15,7 @@ const PROJECT_FILES = {
 
 export const command: CommandGroup = {
   name: "corp",
-  summary: "show the administrator's corp.toml, or validate a new one",
+  summary: "show corp.toml, validate a new one, or try its sinks",
   subcommands: [
     {
       name: "corp info",
@@ -23,6 +24,15 @@ export const command: CommandGroup = {
       options: [JSON_OPTION],
       examples: ["sbx corp info"],
       run: info,
+    },
+    {
+      name: "corp try",
+      usage: "[--json]",
+      summary: "send a test event to each sink of corp.toml",
+      notes: ["The exit code is 1 if one of them did not take it."],
+      options: [JSON_OPTION],
+      examples: ["sbx corp try"],
+      run: tryAll,
     },
     {
       name: "corp validate",
@@ -41,8 +51,9 @@ export const command: CommandGroup = {
 async function info(args: Arguments): Promise<number> {
   const client = await connect();
   const corp = await client.json<CorpInfo>("GET", "/corp/info");
+  const { sinks } = await client.json<SinkList>("GET", "/corp/sinks");
   if (args.has("json")) {
-    await printJson(corp);
+    await printJson({ ...corp, sinks });
     return 0;
   }
   const { rules } = await client.json<DetectionList>("GET", "/detection");
@@ -67,8 +78,27 @@ async function info(args: Arguments): Promise<number> {
     ): [string, string] => ["pack", `${id} (${count(length, "detection")})`]),
     ["OCSF sink", sinkOf(files.sigma_output_endpoint, files.sigma_output_credential_ref)],
     ["OTLP sink", sinkOf(files.open_telemetry, files.open_telemetry_credential_ref)],
+    ...sinkLines(sinks),
   ]));
   return 0;
+}
+
+async function tryAll(args: Arguments): Promise<number> {
+  const client = await connect();
+  const { sinks } = await client.json<SinkTrials>("POST", "/corp/sinks/try");
+  if (args.has("json")) await printJson({ sinks });
+  else if (sinks.length === 0) note("corp.toml names no sinks of events");
+  else {
+    await print(table(
+      ["SINK", "FORM", "RESULT"],
+      sinks.map(({ id, form, took_ms, session_id, error }) => [
+        id,
+        form,
+        error ?? `took the event of session ${session_id} in ${took_ms} ms`,
+      ]),
+    ));
+  }
+  return sinks.every(({ ok }) => ok) ? 0 : 1;
 }
 
 function sinkOf(endpoint: string | undefined, ref: string | undefined): string | undefined {

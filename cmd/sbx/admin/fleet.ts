@@ -18,7 +18,7 @@ import { CREDENTIAL, readSecret, recordsAuthorization } from "../rules/secret.ts
 import type { BundleStatus } from "../../../lib/fleet/bundle/mod.ts";
 import { join, resolve } from "node:path";
 import type { Compiled } from "../../../lib/detection/mod.ts";
-import type { Rule } from "../../../lib/policy/mod.ts";
+import type { RuleLayers } from "../../../lib/policy/mod.ts";
 import { formatReport, readCandidates } from "../rules/lab.ts";
 
 const DAYS = 30;
@@ -58,7 +58,7 @@ const SIMULATE: Command = {
 
 /** Rules and packs to simulate. */
 interface Candidates {
-  rules?: Rule[];
+  rules?: RuleLayers;
   packs: Compiled[];
 }
 
@@ -151,7 +151,7 @@ async function ofBundle(place: string, args: Arguments): Promise<Candidates> {
       state: { status: "ok", config: await loadCorp(path) },
       path,
     });
-    return { rules, packs };
+    return { rules: { corp: { rules }, profile: { rules: [] } }, packs };
   } finally {
     await Deno.remove(dir, { recursive: true });
   }

@@ -1,3 +1,4 @@
+import { dirname, resolve } from "node:path";
 import type { Report } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { asSbxError } from "../../../lib/base/error/mod.ts";
@@ -9,6 +10,8 @@ import { CHOICE_OPTIONS, choiceOf } from "./across.ts";
 import { readPeriod } from "./event_query.ts";
 
 const FORMATS = ["text", "markdown", "json", "html"];
+/** Folders of devices, and of links to open files. */
+const DEVICES = ["/dev", "/dev/fd"];
 const BY_END: Record<string, string> = { md: "markdown", json: "json", html: "html", htm: "html" };
 
 export const command: Command = {
@@ -46,16 +49,25 @@ export const command: Command = {
     const text = await formatReport(report, format);
     if (output === undefined) await print(text.trimEnd());
     else {
-      try {
-        await writeAtomic(output, text.endsWith("\n") ? text : `${text}\n`);
-      } catch (error) {
-        throw asSbxError(error, `writing ${output}`);
-      }
+      await writeReport(output, text.endsWith("\n") ? text : `${text}\n`);
       note(`wrote ${output}`);
     }
     return report.sessions.every(({ record: { state } }) => state === "valid" || state === "none") ? 0 : 1;
   },
 };
+
+/** Writes a report in place of a file. A device or a pipe stays: root would put a file in the place of /dev/null. */
+export async function writeReport(output: string, text: string): Promise<void> {
+  const there = await Deno.stat(output).catch(() => undefined);
+  if (there && !there.isFile || DEVICES.includes(dirname(resolve(output)))) {
+    throw usageError(command, `${output} is no file`, "sbx report prints the report without --output");
+  }
+  try {
+    await writeAtomic(output, text);
+  } catch (error) {
+    throw asSbxError(error, `writing ${output}`);
+  }
+}
 
 async function formatReport(report: Report, format: string): Promise<string> {
   if (format === "json") return formatJson(report, 2);

@@ -7,6 +7,8 @@ import { FILE_NOTE, RecordedEvents } from "../record/event_query.ts";
 import { table, usageError } from "../output.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import type { LabReport } from "../../../lib/lab/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import type { Rule, RuleLayers } from "../../../lib/policy/mod.ts";
 
 export const command: Command = {
   name: "lab",
@@ -20,11 +22,11 @@ export const command: Command = {
   options: [
     { name: "pack", value: "FILE", many: true, about: "a pack to evaluate" },
     { name: "rules", value: "FILE", about: "profile rules to evaluate" },
-    { name: "corp", value: "FILE", about: "corp rules to evaluate" },
+    { name: "corp", value: "FILE", about: "corp rules to evaluate, in place of the active ones" },
     {
       name: "baseline",
       value: "live|FILE",
-      about: "compare with the active detections (live), or with a pack",
+      about: "compare with the active detections, to which packs are added (live), or with a pack",
     },
     JSON_OPTION,
   ],
@@ -50,8 +52,8 @@ export const command: Command = {
       : [(await loadPack(baseline)).ir];
     const report = await runLab({
       sessions: args.words.map((id) => ({ id, events: recorded.of(id) })),
-      packs,
-      ...((rules || corp) && { rules: await readCandidates(rules, corp) }),
+      packs: baseline === "live" ? joinPacks(baselinePacks, packs) : packs,
+      ...((rules || corp) && { rules: await readCandidates(rules, corp, await activeCorp()) }),
       baseline: { packs: baselinePacks },
       onSession: (id) => note(`reading ${id}`),
     });
@@ -77,10 +79,39 @@ export async function packsInForce(views: DetectionList["rules"]): Promise<Compi
   ];
 }
 
-/** Reads candidate rules. @param rules, corp their files */
-export async function readCandidates(rules: string | undefined, corp: string | undefined) {
+/** Active packs with candidates added; a candidate replaces the pack of its id. */
+export function joinPacks(active: readonly Compiled[], candidates: readonly Compiled[]): Compiled[] {
+  const replaced = new Set(candidates.map(({ pack_id }) => pack_id));
+  return [...active.filter(({ pack_id }) => !replaced.has(pack_id)), ...candidates];
+}
+
+/** Corp's rules in force on this machine. */
+async function activeCorp(): Promise<readonly Rule[]> {
+  const { corpLayer, openCorp } = await import("../../../lib/home/mod.ts");
+  const store = openCorp(home());
+  await store.load();
+  return (await corpLayer(store)).rules;
+}
+
+/**
+ * Reads candidate rules.
+ *
+ * @param rules, corp their files
+ * @param active corp's rules in force, which hold where neither file has any
+ */
+export async function readCandidates(
+  rules: string | undefined,
+  corp: string | undefined,
+  active: readonly Rule[] = [],
+): Promise<RuleLayers> {
   const { readRules } = await import("../../../lib/policy/author/mod.ts");
-  return [...(rules ? await readRules(rules) : []), ...(corp ? await readRules(corp, ["corp"]) : [])];
+  const own = rules ? await readRules(rules) : [];
+  const isCorp = ({ layer }: Rule) => layer === "corp";
+  const given = [...own.filter(isCorp), ...corp ? await readRules(corp, ["corp"]) : []];
+  return {
+    corp: { rules: given.length > 0 || corp ? given : active },
+    profile: { rules: own.filter((rule) => !isCorp(rule)) },
+  };
 }
 
 /** The effects of candidates, for people. */
@@ -103,12 +134,13 @@ function formatMatches(rules: LabReport["rules"]): string {
 }
 
 function formatPolicy(
-  { changes, guarded, blocked, released, failures }: NonNullable<LabReport["policy"]>,
+  { changes, guarded, asked, blocked, released, failures }: NonNullable<LabReport["policy"]>,
 ): string[] {
   const rows = changes.map(({ from, to, count }) => [from, to, String(count)]);
   return [
     rows.length ? table(["RECORDED DECISION", "NEW DECISION", "EVENTS"], rows) : "no change in decisions",
-    ...guarded ? [`${count(guarded, "event")} refused by a guard, whatever the rules`] : [],
+    ...guarded ? [`${count(guarded, "event")} decided by a guard or a budget, whatever the rules`] : [],
+    ...asked ? [`${count(asked, "event")} asked about by the recorded rule: the recorded answer counts`] : [],
     ...formatSection("NEWLY BLOCKED", blocked),
     ...formatSection("newly allowed", released),
     ...failures.map(({ rule_id, event_id, message }) => `${rule_id} failed on ${event_id}: ${message}`),

@@ -247,6 +247,7 @@ async function policyOfProfile(id: string) {
     import("../../../lib/policy/mod.ts"),
   ]);
   const store = openCorp(home());
+  await store.load();
   const [profile, corp] = await Promise.all([
     loadProfile(home(), id).then((found) => profileLayer(found, store)),
     corpLayer(store),

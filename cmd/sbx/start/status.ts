@@ -14,6 +14,7 @@ import { count } from "../../../lib/base/text/mod.ts";
 import { formatBytes } from "../../../lib/base/progress/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { pairs } from "../output.ts";
+import { sinkLines } from "../sinks.ts";
 import { updateLines } from "../admin/update.ts";
 import { formatRam } from "../vm/new_vm.ts";
 
@@ -115,6 +116,8 @@ function formatStatus(
       ...updateLines(system.update).filter(([name]) => name !== "sbx"),
       ["corp", system.corp],
       // A service of an older sbx sends none.
+      ...sinkLines(system.sinks ?? []),
+      // As above.
       ["set-up", system.setup && formatSetup(system.setup)],
     );
   }

@@ -4,7 +4,7 @@ import { SbxError } from "../error/mod.ts";
 const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const SPAN = /^(\+?)(\d+(?:\.\d+)?) ?(ms|s|m|h|d)( ago)?$/;
 const CLOCK = String.raw`(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,3}))?)?`;
-const ZONE = String.raw`(Z|[+-]\d{2}:\d{2})?`;
+const ZONE = String.raw`(Z|[+-](?:0\d|1[0-4]):[0-5]\d)?`;
 const DAY = new RegExp(String.raw`^(today|yesterday)(?:[ T]${CLOCK})?${ZONE}$`);
 const DATE = new RegExp(String.raw`^(\d{4})-(\d{2})-(\d{2})(?:[ T]${CLOCK})?${ZONE}$`);
 const TIME = new RegExp(`^${CLOCK}${ZONE}$`);

@@ -14,6 +14,7 @@ import { reportRoutes } from "./report.ts";
 import { securityRoutes } from "./security.ts";
 import { sessionRoutes } from "./session.ts";
 import { settingsRoutes } from "./settings.ts";
+import { sinkRoutes } from "./sink.ts";
 import { snapshotRoutes } from "./snapshot.ts";
 import { stateRoutes } from "./state.ts";
 import { systemRoutes } from "./system.ts";
@@ -42,6 +43,7 @@ export const ROUTE_GROUPS = {
   report: reportRoutes,
   policy: policyRoutes,
   settings: settingsRoutes,
+  sink: sinkRoutes,
   profile: profileRoutes,
   mcp: mcpRoutes,
   credential: credentialRoutes,

@@ -14,6 +14,7 @@ export * from "./report.ts";
 export * from "./security.ts";
 export * from "./session.ts";
 export * from "./settings.ts";
+export * from "./sink.ts";
 export * from "./snapshot.ts";
 export * from "./socket.ts";
 export * from "./state.ts";

@@ -1,6 +1,7 @@
 /** Routes of the service itself (docs/design/contracts/02-http.md §2). */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers } from "./common.ts";
+import { SinkStanding } from "./sink.ts";
 import { UpdateStatus } from "./update.ts";
 
 export const Version = z.object({
@@ -52,6 +53,7 @@ export const SystemStatus = ServiceStatus.extend({
   }),
   update: UpdateStatus.describe("as of GET /update/status"),
   corp: z.string().describe("state of corp.toml, one sentence"),
+  sinks: z.array(SinkStanding).describe("as of GET /corp/sinks"),
   setup: z.object({ completed_steps: z.array(z.string()).describe("assets, vm, providers") }).describe(
     "finished steps of the set-up of this home (docs/design/contracts/11-debug-report.md §11)",
   ),

@@ -98,6 +98,8 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "PATCH", path: "/settings/edit" },
   { method: "GET", path: "/settings/explain/{id}" },
   { method: "GET", path: "/corp/info" },
+  { method: "GET", path: "/corp/sinks" },
+  { method: "POST", path: "/corp/sinks/try" },
   { method: "GET", path: "/profiles/list" },
   { method: "GET", path: "/profiles/{id}/info" },
   { method: "GET", path: "/profiles/{id}/obom" },

@@ -1,11 +1,12 @@
 /** Proof that a profile refuses nothing that was recorded. */
 import { SbxError } from "../../base/error/mod.ts";
-import { type Event, familyOf } from "../../event/mod.ts";
+import type { Event } from "../../event/mod.ts";
 import type { LabEvent, LabSession } from "../mod.ts";
 import {
   compileLayers,
   type Decision,
   type Policy,
+  Replay,
   type Rule,
   subjectLine,
   summary,
@@ -43,6 +44,7 @@ export interface LearnCheck {
 /** Replays recorded events under the rules of a profile. */
 export class ProfileCheck {
   readonly #policy: Policy;
+  readonly #replay: Replay;
   readonly #report: LearnCheck = {
     schema: "sbx.learn-check.v1",
     ok: true,
@@ -56,6 +58,7 @@ export class ProfileCheck {
   /** @throws {SbxError} `policy.invalid` */
   constructor(rules: readonly Rule[]) {
     this.#policy = compileLayers({ corp: { rules: [] }, profile: { rules } });
+    this.#replay = new Replay(this.#policy);
   }
 
   beginSession(): void {
@@ -64,10 +67,14 @@ export class ProfileCheck {
 
   add(event: LabEvent, session_id: string): void {
     this.#report.event_count++;
-    if (!isNeeded(event)) return;
+    if (!isNeeded(event)) {
+      // It went ahead, so rules on earlier events count it.
+      if (event.decision === undefined) this.#replay.observe(event);
+      return;
+    }
     this.#report.needed_count++;
-    const refusal = this.refusalOf(event);
-    if (!refusal) return;
+    const { decision: refusal } = this.#replay.evaluate(event);
+    if (refusal.decision === "allow") return;
     this.#report.ok = false;
     this.#report.refused_count++;
     if (this.#report.refused.length === REFUSED_MAX) return;
@@ -83,17 +90,9 @@ export class ProfileCheck {
     });
   }
 
-  /** The decision that would refuse an event: before it happened, or on its response, where only a block counts. */
-  refusalOf(event: Event): Decision | undefined {
-    const { decision: first } = this.#policy.evaluate(withoutResponse(event));
-    if (first.decision !== "allow") return first;
-    const { decision: review } = this.#policy.evaluate(event);
-    return review.decision === "block" ? review : undefined;
-  }
-
-  /** The rule that allows an event, also by its response; `undefined` when it is not allowed. */
+  /** The rule that allows an event as the first one of a session; `undefined` when it is not allowed. */
   allowingRule(event: Event): string | undefined {
-    const { decision } = this.#policy.evaluate(event);
+    const { decision } = new Replay(this.#policy).evaluate(event);
     return decision.decision === "allow" ? decision.rule.id : undefined;
   }
 
@@ -121,12 +120,4 @@ export function emptyError(): SbxError {
   return new SbxError("learn.empty", "the sessions have no event that was allowed", {
     hint: "sbx events NAME shows a session; a VM that has run nothing needs no rule",
   });
-}
-
-function withoutResponse(event: Event): Event {
-  const family = familyOf(event.common.event_type);
-  const body = event[family as "http"];
-  if (body?.response === undefined) return event;
-  const { response: _, ...rest } = body;
-  return { ...event, [family]: rest };
 }

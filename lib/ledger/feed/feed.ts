@@ -9,6 +9,7 @@ import { asSbxError } from "../../base/error/mod.ts";
 import { DeliveryError } from "../sink/mod.ts";
 import { type FeedContext, type FeedRecord, feedRecordOf, passes } from "./record.ts";
 import type { FeedSink } from "./schema.ts";
+import { type SinkTrial, trySink } from "./trial.ts";
 
 /** Most `bytes` of ledgers that are kept past their retention for a sink that is away. */
 export const HELD_BYTES = 4 * 1024 * 1024 * 1024;
@@ -55,16 +56,34 @@ export interface FeedStatus {
   last_error: string | null;
 }
 
+/** A feed as of now. */
+export interface FeedStanding extends FeedStatus {
+  url: string;
+  /** time of the oldest event that waits */
+  oldest_unix_ms: number | null;
+  /** since the service started */
+  last_success_unix_ms: number | null;
+  last_failure: { at_unix_ms: number; message: string } | null;
+}
+
 export class Feed {
   readonly #options: FeedOptions;
   readonly #abort = new AbortController();
   readonly #done = new Set<string>();
   readonly #lags = new Map<string, number>();
   readonly #held = new Map<string, number>();
+  /** sessions that the receiver failed on, the latest last */
+  readonly #failed = new Set<string>();
+  /** ledgers that could not be read: the problem, and when they are tried again */
+  readonly #damaged = new Map<string, { problem: string; notBefore: number }>();
   #sent = 0;
   #refused = 0;
   #dropped = 0;
   #lastError: string | null = null;
+  /** a rejected event was reported in this round: a guest makes as many as it likes */
+  #saidRefused = false;
+  #lastSuccess: number | null = null;
+  #lastFailure: FeedStanding["last_failure"] = null;
   #wait = WAIT_FIRST_MS;
   /** no attempt before this time */
   #notBefore = 0;
@@ -80,28 +99,41 @@ export class Feed {
     return { id, form, sent, refused, dropped, lag, last_error: this.#lastError };
   }
 
-  /** Sends the missing rows of each session; after a failure it waits, longer each time. */
+  /**
+   * Sends the missing rows of each session; after a failure it waits, longer each time. The session that failed comes last
+   * then: an event that a receiver fails on holds no other session back.
+   */
   async round(
     sessions: readonly string[],
     isRunning: (id: string) => boolean,
     now = Date.now(),
   ): Promise<void> {
     if (now < this.#notBefore) return;
-    for (const id of sessions) {
+    const order = [
+      ...sessions.filter((id) => !this.#failed.has(id)),
+      ...[...this.#failed].filter((id) => sessions.includes(id)),
+    ];
+    this.#saidRefused = false;
+    for (const id of order) {
       if (this.#abort.signal.aborted) return;
-      if (this.#done.has(id) && !isRunning(id)) continue;
-      this.#done.delete(id);
       const running = isRunning(id);
+      if (this.#done.has(id) && !running || now < (this.#damaged.get(id)?.notBefore ?? 0)) continue;
+      this.#done.delete(id);
       try {
         await this.#send(id);
       } catch (error) {
         if (this.#abort.signal.aborted) return;
-        if (error instanceof DeliveryError) return this.#fail(error, now);
-        // A damaged ledger stops no other one.
-        this.#report(asSbxError(error, `reading the ledger of ${id}`).message);
-        if (!running) this.#done.add(id);
+        this.#failed.delete(id);
+        if (error instanceof DeliveryError) {
+          this.#failed.add(id);
+          return this.#fail(error, now);
+        }
+        // A damaged ledger stops no other one. The cause may be a full disk, so it is tried again.
+        this.#reportDamaged(id, error, now);
         continue;
       }
+      this.#failed.delete(id);
+      this.#damaged.delete(id);
       if (!running) this.#done.add(id);
     }
     this.#lastError = null;
@@ -111,7 +143,15 @@ export class Feed {
   /** True if a ledger past its retention may go: the receiver has it, or too many wait already, which is counted. */
   async release(sessionId: string): Promise<boolean> {
     const path = this.#options.ledgerOf(sessionId);
-    const [heads, cursor] = await Promise.all([readHeads(path), this.#cursor(sessionId)]);
+    let heads;
+    try {
+      heads = await readHeads(path);
+    } catch (error) {
+      // It stays, and keeps no other one from being removed.
+      this.#reportDamaged(sessionId, error, Date.now());
+      return false;
+    }
+    const cursor = await this.#cursor(sessionId, heads);
     const lag = heads.events - cursor.events;
     if (lag > 0) {
       const size = (await Deno.stat(path)).size;
@@ -128,6 +168,8 @@ export class Feed {
     this.#held.delete(sessionId);
     this.#lags.delete(sessionId);
     this.#done.delete(sessionId);
+    this.#failed.delete(sessionId);
+    this.#damaged.delete(sessionId);
     await Deno.remove(this.#cursorPath(sessionId)).catch(() => {/* there may be none */});
     return true;
   }
@@ -136,13 +178,47 @@ export class Feed {
     this.#abort.abort();
   }
 
+  /** Counts now: a round that fails ends before it has seen each session. */
+  async standing(sessions: readonly string[]): Promise<FeedStanding> {
+    let lag = 0;
+    let oldest: number | null = null;
+    for (const id of sessions) {
+      const path = this.#options.ledgerOf(id);
+      if (this.#done.has(id) || !await Deno.lstat(path).then(() => true, () => false)) continue;
+      try {
+        const heads = await readHeads(path);
+        const { events: at } = await this.#cursor(id, heads);
+        lag += heads.events - at;
+        if (heads.events === at) continue;
+        const { events: [first] } = await readEvents(path, { cursor: String(at), limit: 1 });
+        oldest = Math.min(first?.common.timestamp_unix_ms ?? Infinity, oldest ?? Infinity);
+      } catch {
+        // A ledger that cannot be read is reported by the rounds, and hides no other one.
+      }
+    }
+    return {
+      ...this.status(),
+      url: this.#options.sink.url,
+      lag,
+      oldest_unix_ms: oldest === Infinity ? null : oldest,
+      last_success_unix_ms: this.#lastSuccess,
+      last_failure: this.#lastFailure,
+    };
+  }
+
+  /** Sends a test event, which is in no ledger. */
+  try(): Promise<SinkTrial> {
+    const { sink, sender } = this.#options;
+    return trySink(sink, (records) => sender.send(records, this.#abort.signal));
+  }
+
   async #send(id: string): Promise<void> {
     const { sink, sender, ledgerOf, contextOf } = this.#options;
     const path = ledgerOf(id);
     if (!await Deno.lstat(path).then(() => true, () => false)) return;
     // The ends that are there now: an event that is read later has its own with it.
     const heads = await readHeads(path);
-    let cursor = await this.#cursor(id);
+    let cursor = await this.#cursor(id, heads);
     const before = cursor.events;
     this.#lags.set(id, heads.events - cursor.events);
     if (heads.events === cursor.events && heads.outcomes === cursor.outcomes) return;
@@ -173,9 +249,10 @@ export class Feed {
   async #deliver(records: readonly FeedRecord[]): Promise<void> {
     try {
       const refused = await this.#options.sender.send(records, this.#abort.signal);
+      this.#lastSuccess = Date.now();
       this.#refused += refused;
       this.#sent += records.length - refused;
-      if (refused > 0) this.#report(`the sink ${this.#options.sink.id} rejected ${refused} events`);
+      if (refused > 0) this.#reportRefused(`the sink ${this.#options.sink.id} rejected ${refused} events`);
     } catch (error) {
       if (!(error instanceof DeliveryError) || !error.isRejected) throw error;
       // One record can cause the rejection of a batch: halves find it, and the rest arrives.
@@ -185,7 +262,7 @@ export class Feed {
         return await this.#deliver(records.slice(middle));
       }
       this.#refused++;
-      this.#report(
+      this.#reportRefused(
         `the sink ${this.#options.sink.id} rejected event ${records[0].event_id}: ${error.message}`,
       );
     }
@@ -196,21 +273,36 @@ export class Feed {
       this.#report(`events wait for the sink ${this.#options.sink.id}: ${error.message}`);
     }
     this.#lastError = error.message;
+    this.#lastFailure = { at_unix_ms: Date.now(), message: error.message };
     this.#notBefore = now + Math.max(this.#wait, Math.min(error.retryAfterMs ?? 0, RETRY_AFTER_MAX_MS));
     this.#wait = Math.min(this.#wait * 2, WAIT_MAX_MS);
+  }
+
+  #reportDamaged(id: string, error: unknown, now: number): void {
+    const problem = asSbxError(error, `reading the ledger of ${id}`).message;
+    if (this.#damaged.get(id)?.problem !== problem) this.#report(problem);
+    this.#damaged.set(id, { problem, notBefore: now + WAIT_MAX_MS });
+  }
+
+  #reportRefused(message: string): void {
+    if (!this.#saidRefused) this.#report(message);
+    this.#saidRefused = true;
   }
 
   #report(message: string): void {
     this.#options.onProblem?.(message);
   }
 
-  async #cursor(id: string): Promise<Cursor> {
+  async #cursor(id: string, heads: Cursor): Promise<Cursor> {
+    const isWithin = (at: unknown, head: number) =>
+      Number.isSafeInteger(at) && (at as number) >= 0 && (at as number) <= head;
     try {
       const { events, outcomes } = JSON.parse(await Deno.readTextFile(this.#cursorPath(id)));
-      if (Number.isSafeInteger(events) && Number.isSafeInteger(outcomes)) return { events, outcomes };
+      if (isWithin(events, heads.events) && isWithin(outcomes, heads.outcomes)) return { events, outcomes };
     } catch {
-      // Missing or damaged: everything is sent again, because duplicates are better than losses.
+      // As below.
     }
+    // Missing or damaged: everything is sent again, because duplicates are better than losses.
     return { events: 0, outcomes: 0 };
   }
 

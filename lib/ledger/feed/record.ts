@@ -7,9 +7,11 @@ import { actorOf, controlOf, evidenceOf, type Maker, OCSF_VERSION, partsOf } fro
 import type { LedgerEvent } from "../read/mod.ts";
 import type { FeedSink } from "./schema.ts";
 
-/** Longest text of a field, and of a record, in characters: receivers of RFC 5425 take 8,192 bytes. */
+/** Longest text of a field, and of a record, in characters of ASCII: receivers of RFC 5425 take 8,192 bytes. */
 const FIELD_MAX = 1024;
 const RECORD_MAX = 7680;
+/** Longest text of a field where the whole would be too long: a guest chooses as many long ones as there are. */
+const SHORT_FIELD_MAX = 128;
 
 type Fields = Record<string, unknown>;
 
@@ -30,6 +32,20 @@ export interface FeedRecord {
   host: string;
   /** the event in its class of OCSF */
   body: Fields;
+  /** its parts for forms that are not OCSF, redacted as the body is */
+  parts: FeedParts;
+}
+
+export interface FeedParts extends FeedContext {
+  family: EventFamily;
+  common: LedgerEvent["common"];
+  subject: Fields;
+  rule_id?: string;
+  error?: string;
+  /** its end is on record */
+  hasEnded: boolean;
+  is_update: boolean;
+  duration_ms?: number;
 }
 
 /** Class, with the number and name of its category, by family. */
@@ -83,17 +99,36 @@ export function passes(event: LedgerEvent, { families, decisions }: FeedSink): b
 export function feedRecordOf(
   event: LedgerEvent,
   sink: FeedSink,
-  { vm_name, made_by }: FeedContext = {},
+  context: FeedContext = {},
   isUpdate = false,
+): FeedRecord {
+  const record = buildRecord(event, sink, context, isUpdate, FIELD_MAX);
+  // A receiver would cut it, and what is left is no JSON.
+  if (asciiJson(record.body).length <= RECORD_MAX) return record;
+  return buildRecord(event, sink, context, isUpdate, SHORT_FIELD_MAX);
+}
+
+function buildRecord(
+  event: LedgerEvent,
+  sink: FeedSink,
+  { vm_name, made_by }: FeedContext,
+  isUpdate: boolean,
+  fieldMax: number,
 ): FeedRecord {
   const { decision } = event;
   const family = familyOf(event.common.event_type);
-  const subject = redact(partsOf(event, family), family, sink.redact);
+  const subject = redact(partsOf(event, family), family, sink.redact, fieldMax);
   // The program of an event has the fields of its start, and they are as secret.
   const own = event.common.process;
   const process = own && {
     ...own,
-    ...redact({ executable: own.executable, command: own.command, cwd: own.cwd }, "process", sink.redact),
+    ...redact(
+      { executable: own.executable, command: own.command, cwd: own.cwd },
+      "process",
+      sink.redact,
+      fieldMax,
+    ),
+    ...(own.container && { container: cutAll(own.container, fieldMax) }),
   };
   const { process: _, ...rest } = event.common;
   const common = { ...rest, ...(process && { process: process as typeof own & object }) };
@@ -107,6 +142,8 @@ export function feedRecordOf(
     ...(vm_name !== undefined && { vm_name }),
   }) as Fields;
   const outcome = OUTCOMES[decision ?? ""] ?? "observed";
+  // An error names hosts and paths in words of its own.
+  const showsError = !Object.keys(sink.redact).some((path) => path.startsWith(`${family}.`));
   const body = {
     category_uid: Math.floor(class_uid / 1000),
     category_name,
@@ -144,9 +181,11 @@ export function feedRecordOf(
       "sbx.profile_id": common.profile_id,
       ...(decision !== undefined && { "sbx.decision": decision }),
       ...(isUpdate && { "sbx.is_update": true }),
-      ...(event.outcome?.error !== undefined && { "sbx.error": cut(String(event.outcome.error)) }),
+      ...(showsError && event.outcome?.error !== undefined &&
+        { "sbx.error": cut(String(event.outcome.error), fieldMax) }),
     },
   };
+  const { "sbx.error": error } = body.unmapped;
   return {
     event_id,
     event_type,
@@ -156,6 +195,18 @@ export function feedRecordOf(
     ...(decision !== undefined && { decision }),
     host,
     body: { ...body, unmapped: { ...body.unmapped, ...subjectThatFits(body, subject) } },
+    parts: {
+      family,
+      common,
+      subject,
+      ...(vm_name !== undefined && { vm_name }),
+      ...(made_by && { made_by }),
+      ...(event.rule_id !== undefined && { rule_id: event.rule_id }),
+      ...(error !== undefined && { error }),
+      ...(event.outcome?.duration_ms !== undefined && { duration_ms: event.outcome.duration_ms }),
+      hasEnded: event.outcome !== undefined,
+      is_update: isUpdate,
+    },
   };
 }
 
@@ -167,21 +218,35 @@ function subjectThatFits(body: Fields, subject: Fields): Fields {
   return asciiJson(body).length + asciiJson(named).length <= RECORD_MAX ? named : { "sbx.is_cut": true };
 }
 
-function redact(subject: Fields, family: string, terms: FeedSink["redact"]): Fields {
+function redact(subject: Fields, family: string, terms: FeedSink["redact"], max: number): Fields {
   return Object.fromEntries(
     Object.entries(subject).flatMap(([key, value]) => {
       const how = terms[`${family}.${key}`];
       if (how === "remove") return [];
       const text = typeof value === "string" ? value : JSON.stringify(value);
       if (how === "hash") return [[key, `sha256:${createHash("sha256").update(text).digest("hex")}`]];
-      if (typeof value === "string") return [[key, cut(value)]];
-      return [[key, text.length > FIELD_MAX ? cut(text) : value]];
+      if (typeof value === "string") return [[key, cut(value, max)]];
+      return [[key, text.length > max ? cut(text, max) : value]];
     }),
   );
 }
 
-function cut(text: string): string {
-  return text.length > FIELD_MAX ? `${text.slice(0, FIELD_MAX)}…` : text;
+function cutAll<T extends object>(fields: T, max: number): T {
+  const cutOne = (value: unknown) => typeof value === "string" ? cut(value, max) : value;
+  return Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, cutOne(value)])) as T;
+}
+
+/** Cuts at a length in ASCII, between characters: half of one is refused by receivers, with its batch. */
+function cut(text: string, max: number): string {
+  if (text.length <= max && asciiJson(text).length - 2 <= max) return text.toWellFormed();
+  let length = 0;
+  let end = 0;
+  for (const char of text.slice(0, max)) {
+    length += asciiJson(char).length - 2;
+    if (length > max) break;
+    end += char.length;
+  }
+  return `${text.slice(0, end).toWellFormed()}…`;
 }
 
 /** JSON in printable ASCII: no character of a guest can end a line or a message. */

@@ -12,20 +12,23 @@ const PROTOCOLS = {
   syslog: ["tls:"],
   hec: ["https:", "http:"],
   elastic: ["https:", "http:"],
+  otlp: ["https:", "http:"],
   file: ["file:"],
 };
 
 /** One sink. */
 export const FeedSink = z.strictObject({
   id: z.string().regex(/^[a-z0-9-]{1,32}$/, "must be 1 to 32 of a-z 0-9 -"),
-  form: z.enum(["syslog", "hec", "elastic", "file"]),
+  form: z.enum(["syslog", "hec", "elastic", "otlp", "file"]),
   url: z.string(),
   /** authorities in PEM that a syslog receiver may have its certificate from; absent: the machine's */
-  ca_file: z.string().min(1).optional(),
+  ca_file: z.string().regex(/^\//, "must be an absolute path").optional(),
   credential_ref: z.string().regex(
     /^credential:blake3:[0-9a-f]{64}$/,
     'must be "credential:blake3:" and 64 hex characters, never the secret',
   ).optional(),
+  /** signals for a collector of the form otlp; absent: both */
+  signals: z.array(z.enum(["logs", "traces"])).min(1).optional(),
   /** user of basic authentication; absent: a token */
   user: z.string().regex(/^[^:\p{Cc}]{1,256}$/u, "must be a user name without a colon").optional(),
   /** families that it gets; absent: all */
@@ -40,7 +43,7 @@ export const FeedSink = z.strictObject({
     ),
     z.enum(["remove", "hash"]),
   ).default({}),
-}).superRefine(({ form, url, ca_file, credential_ref, user }, context) => {
+}).superRefine(({ form, url, ca_file, signals, credential_ref, user }, context) => {
   const refuse = (path: string, message: string) =>
     context.addIssue({ code: "custom", path: [path], message });
   const parsed = URL.parse(url);
@@ -60,7 +63,8 @@ export const FeedSink = z.strictObject({
   if (form !== "syslog" && ca_file !== undefined) {
     refuse("ca_file", "is for the form syslog; the setting of the host's network has authorities for https");
   }
-  const hasToken = form === "hec" || form === "elastic";
+  if (form !== "otlp" && signals !== undefined) refuse("signals", "is for the form otlp");
+  const hasToken = form === "hec" || form === "elastic" || form === "otlp";
   if (!hasToken && credential_ref !== undefined) {
     refuse("credential_ref", `means nothing for the form ${form}`);
   }

@@ -2,9 +2,18 @@
 import { parseJson, selectText, withLedger } from "./open.ts";
 
 /** The asks of a session that were answered or expired, oldest first. */
-export function readApprovals<T>(path: string, limit: number): Promise<T[]> {
+export function readApprovals<T>(
+  path: string,
+  { since, until, limit }: { since?: number; until?: number; limit: number },
+): Promise<T[]> {
+  const iso = (ms: number) => new Date(ms).toISOString();
   return withLedger(path, async (client) => {
-    const rows = await selectText(client, ["record"], "FROM approvals ORDER BY rowid LIMIT ?", [limit]);
+    const rows = await selectText(
+      client,
+      ["record"],
+      `FROM approvals WHERE record->>'$.created_at' >= ? AND record->>'$.created_at' < ? ORDER BY rowid LIMIT ?`,
+      [since === undefined ? "" : iso(since), until === undefined ? "~" : iso(until), limit],
+    );
     return rows.flatMap(({ record }) => parseJson<T>(record) ?? []);
   });
 }

@@ -1,3 +1,5 @@
+import { constants } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { asSbxError, ignore } from "../../base/error/mod.ts";
 import { DeliveryError, type FindingRecord, lineOf, type Sender } from "./record.ts";
@@ -5,6 +7,10 @@ import { DeliveryError, type FindingRecord, lineOf, type Sender } from "./record
 /** Default maximum `bytes` of the audit file, and number of rotated files. */
 const AUDIT_BYTES = 16 * 1024 * 1024;
 const AUDIT_FILES = 8;
+
+/** Bits of a mode: others may write; in a folder, they may only remove files of their own. */
+const OTHERS_WRITE = 0o022;
+const STICKY = 0o1000;
 
 export interface AuditOptions {
   /** path of the current file, such as `findings.jsonl`; rotated files are `findings.jsonl.1` (newest), `.2`, … */
@@ -29,6 +35,7 @@ export class AuditSender implements Sender {
     try {
       await this.#append(lines.map((line) => `${line}\n`).join(""));
     } catch (error) {
+      if (error instanceof DeliveryError) throw error;
       throw new DeliveryError(asSbxError(error, `writing ${this.options.path}`).message);
     }
     return 0;
@@ -38,17 +45,22 @@ export class AuditSender implements Sender {
     const { path, maxBytes = AUDIT_BYTES } = this.options;
     const bytes = new TextEncoder().encode(text);
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    const size = await Deno.stat(path).then(({ size }) => size, () => 0);
+    await requireOwnFolder(dirname(path));
+    const size = await Deno.lstat(path).then(({ size }) => size, () => 0);
     if (size > 0 && size + bytes.length > maxBytes) await this.#rotate();
-    using file = await Deno.open(path, { create: true, append: true, mode: 0o600 });
-    const before = (await file.stat()).size;
+    const file = await openOwn(path);
     try {
-      for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
-      await file.syncData();
-    } catch (error) {
-      // A partial line would corrupt the next one; these records are sent again.
-      await file.truncate(before).catch(ignore("the failure to write says more"));
-      throw error;
+      const before = (await file.stat()).size;
+      try {
+        for (let at = 0; at < bytes.length;) at += (await file.write(bytes.subarray(at))).bytesWritten;
+        await file.datasync();
+      } catch (error) {
+        // A partial line would corrupt the next one; these records are sent again.
+        await file.truncate(before).catch(ignore("the failure to write says more"));
+        throw error;
+      }
+    } finally {
+      await file.close();
     }
   }
 
@@ -60,5 +72,38 @@ export class AuditSender implements Sender {
         if (!(error instanceof Deno.errors.NotFound)) throw error;
       });
     }
+  }
+}
+
+/** Opens a file to append to, and makes it; never through a link, which another user may have left there. */
+async function openOwn(path: string): Promise<FileHandle> {
+  const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_WRONLY } = constants;
+  const file = await open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o600)
+    .catch((cause) => {
+      if ((cause as { code?: string }).code !== "ELOOP") throw cause;
+      throw new DeliveryError(`${path} is a link, and no link is followed`);
+    });
+  try {
+    const status = await file.stat();
+    if (!status.isFile()) throw new DeliveryError(`${path} is no file`);
+    if (status.uid !== Deno.uid() || status.nlink > 1 || (status.mode & OTHERS_WRITE) !== 0) {
+      throw new DeliveryError(`${path} is another user's, or others may write it`);
+    }
+    return file;
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+/** @throws {DeliveryError} other users may take a file out of the folder, or put another one there */
+async function requireOwnFolder(path: string): Promise<void> {
+  const { uid, mode } = await Deno.stat(path);
+  const isOwn = uid === Deno.uid() || uid === 0;
+  const isShared = ((mode ?? 0) & OTHERS_WRITE) !== 0 && ((mode ?? 0) & STICKY) === 0;
+  if (!isOwn || isShared) {
+    throw new DeliveryError(
+      `the folder ${path} is another user's, or others may write it: chmod go-w ${path}`,
+    );
   }
 }

@@ -58,8 +58,10 @@ export class HttpReceiver {
         redirect: "manual",
         signal: AbortSignal.any([signal, deadline]),
       });
-    } catch {
-      const reason = deadline.aborted ? `did not respond within ${REQUEST_MS / 1000} s` : "cannot be reached";
+    } catch (error) {
+      const reason = deadline.aborted
+        ? `did not respond within ${REQUEST_MS / 1000} s`
+        : tlsProblem(error) ?? "cannot be reached";
       throw new DeliveryError(`${this.origin} ${reason}`);
     }
     const { status } = response;
@@ -72,6 +74,25 @@ export class HttpReceiver {
       parseRetryAfter(response.headers.get("retry-after")),
     );
   }
+}
+
+/** Failures of TLS, by the words of Deno's library. The error itself may hold a secret address. */
+const TLS_PROBLEMS: [RegExp, string][] = [
+  [
+    /UnknownIssuer|CaUsedAsEndEntity|self.signed/i,
+    "has a certificate of an authority that is not trusted (authorities: the machine's, and of the setting network.extra_ca_file)",
+  ],
+  [/NotValidForName|certificate not valid for name/i, "has a certificate for another name"],
+  [/Expired/, "has a certificate that has expired"],
+  [/NotValidYet/, "has a certificate that is not valid yet"],
+  [/certificate/i, "has a certificate that is not valid"],
+  [/InvalidContentType|corrupt message/i, "does not speak TLS"],
+];
+
+function tlsProblem(error: unknown): string | undefined {
+  const { message, cause } = error as Error;
+  const text = `${message} ${cause instanceof Error ? cause.message : ""}`;
+  return TLS_PROBLEMS.find(([words]) => words.test(text))?.[1];
 }
 
 /** Parses a Retry-After header, in seconds or as a date. @returns `ms` */

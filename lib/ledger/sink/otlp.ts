@@ -28,7 +28,7 @@ export function otlpOf(records: readonly FindingRecord[]): Record<string, unknow
     resourceLogs: [...Map.groupBy(records, ({ made_by }) => JSON.stringify(made_by ?? null)).values()].map((
       ofMaker,
     ) => ({
-      resource: { attributes: toAttributes(resourceOf(ofMaker[0].made_by)) },
+      resource: { attributes: toAttributes(otlpResource(ofMaker[0].made_by)) },
       scopeLogs: [{
         scope: { name: "sbx.detection", version: VERSION },
         logRecords: ofMaker.map(toLogRecord),
@@ -37,7 +37,8 @@ export function otlpOf(records: readonly FindingRecord[]): Record<string, unknow
   };
 }
 
-function resourceOf(made_by: Maker | undefined): Record<string, unknown> {
+/** Attributes of the resource that makes records: this sbx, for the maker of a session. */
+export function otlpResource(made_by: Maker | undefined): Record<string, unknown> {
   return {
     "service.name": "sbx",
     "service.version": VERSION,
@@ -87,14 +88,31 @@ function toLogRecord(
       "sbx.finding.exception": exception,
       "sbx.profile.id": common.profile_id,
       "user.name": common.user_id,
-      ...processAttributes(common.process),
-      ...(CONVENTIONS[familyOf(common.event_type)]?.(subject)),
+      ...conventionsOf(familyOf(common.event_type), subject, common.process),
       ...Object.fromEntries(Object.entries(subject).map(([key, value]) => [`sbx.subject.${key}`, value])),
     }),
   };
 }
 
 type Fields = Record<string, unknown>;
+
+/** Names of the conventions for what an API calls otherwise; the others are theirs already. */
+const GEN_AI_OPERATIONS: Record<string, string> = {
+  "chat.completions": "chat",
+  completions: "text_completion",
+  converse: "chat",
+  generate: "text_completion",
+  generateContent: "generate_content",
+  messages: "chat",
+  responses: "chat",
+};
+const GEN_AI_PROVIDERS: Record<string, string> = {
+  azure: "azure.ai.inference",
+  bedrock: "aws.bedrock",
+  google: "gcp.gen_ai",
+  mistral: "mistral_ai",
+  xai: "x_ai",
+};
 
 /** Attributes of OpenTelemetry's semantic conventions for each family, from the fields that may leave the machine. */
 const CONVENTIONS: Partial<Record<EventFamily, (subject: Fields) => Fields>> = {
@@ -115,12 +133,19 @@ const CONVENTIONS: Partial<Record<EventFamily, (subject: Fields) => Fields>> = {
     "server.address": host,
     "server.port": port,
   }),
-  mcp: ({ method, tool_name }) => ({ "gen_ai.tool.name": tool_name || undefined, "mcp.method.name": method }),
-  model: ({ provider, model, input_tokens, output_tokens }) => ({
-    "gen_ai.provider.name": provider,
+  mcp: ({ method, tool_name }) => ({
+    "gen_ai.operation.name": method === "tools/call" ? "execute_tool" : undefined,
+    "gen_ai.tool.name": tool_name || undefined,
+    "mcp.method.name": method,
+  }),
+  model: ({ provider, model, operation, status, input_tokens, cached_input_tokens, output_tokens }) => ({
+    "gen_ai.operation.name": GEN_AI_OPERATIONS[String(operation)] ?? operation,
+    "gen_ai.provider.name": GEN_AI_PROVIDERS[String(provider)] ?? provider,
     "gen_ai.request.model": model,
+    "gen_ai.usage.cache_read.input_tokens": cached_input_tokens,
     "gen_ai.usage.input_tokens": input_tokens,
     "gen_ai.usage.output_tokens": output_tokens,
+    "http.response.status_code": status,
   }),
   file: ({ path, name, ext, byte_count }) => ({
     "file.extension": ext || undefined,
@@ -137,6 +162,11 @@ const CONVENTIONS: Partial<Record<EventFamily, (subject: Fields) => Fields>> = {
   credential: ({ host }) => ({ "server.address": host }),
 };
 
+/** Attributes of the conventions for an event and its program. */
+export function conventionsOf(family: EventFamily, subject: Fields, process?: EventProcess): Fields {
+  return { ...processAttributes(process), ...CONVENTIONS[family]?.(subject) };
+}
+
 /** The guest's program of an event; a pid of 0 is one that no one knows. */
 function processAttributes(process: EventProcess | undefined): Fields {
   if (!process) return {};
@@ -152,7 +182,8 @@ function processAttributes(process: EventProcess | undefined): Fields {
   };
 }
 
-function toAttributes(values: Record<string, unknown>): unknown[] {
+/** Attributes in OTLP's JSON; a value that is absent has none. */
+export function toAttributes(values: Record<string, unknown>): unknown[] {
   return Object.entries(values).filter(([, value]) => value !== undefined)
     .map(([key, value]) => ({ key, value: toAnyValue(value) }));
 }

@@ -419,6 +419,13 @@ export class Budget {
   }
 }
 
+const IDS = new Set(KINDS.flatMap((kind) => [`budget-${kind}`, `budget-per_day_${kind}`]));
+
+/** True for the rule id of a budget, in decision records. */
+export function isBudget(ruleId: string): boolean {
+  return IDS.has(ruleId);
+}
+
 function limitOf(bound: Bound, reason: string): Limit {
   return { id: `budget-${keyOf(bound)}`, layer: bound.layer, reason, on: bound.on };
 }

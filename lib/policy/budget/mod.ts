@@ -15,6 +15,7 @@ export {
   Budget,
   type BudgetLayer,
   type BudgetOptions,
+  isBudget,
   type LayeredTerms,
   type Limit,
   type Reservation,

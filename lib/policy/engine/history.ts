@@ -2,6 +2,7 @@
  * Earlier events of one VM, as far as rules ask for them (docs/design/contracts/05-policy.md §5, "History"). Time is
  * the events' own, so that a replay decides as the VM did.
  */
+import { createHash } from "node:crypto";
 import { type Event, type EventType, familyOf, valueAt } from "../../event/mod.ts";
 import { FlatEvent } from "./field.ts";
 
@@ -23,6 +24,15 @@ export interface Counter {
   windowMs: number;
   /** condition on the earlier event */
   program?: (event: FlatEvent) => unknown;
+}
+
+/** Longest text that is kept as it is; shorter than the digest of a longer one, so that none looks like a digest. */
+const VALUE_MAX = 64;
+
+/** A value as it is remembered: a guest makes texts of a megabyte. */
+function keyOf(value: unknown): unknown {
+  if (typeof value !== "string" || value.length <= VALUE_MAX) return value;
+  return `sha256:${createHash("sha256").update(value).digest("hex")}`;
 }
 
 /** The memory of one counter. */
@@ -49,7 +59,8 @@ class Memory {
     ) return;
     if (program && !this.#holds(event)) return;
     if (op === "seen") return this.#see(valueAt(event, field!), event);
-    this.#times.push(at);
+    // A clock may go back; what came later counts as long as what came before.
+    this.#times.push(Math.max(at, this.#times.at(-1) ?? -Infinity));
     this.#ids.push(event.common.event_id);
     if (op === "sum") this.#amounts.push(Number(valueAt(event, field!) ?? 0));
     if (this.#times.length - this.#first > HISTORY_ENTRIES_MAX) this.#forget(this.#times[this.#first++]);
@@ -62,8 +73,9 @@ class Memory {
     }
   }
 
-  #see(value: unknown, { common: { event_id: id, timestamp_unix_ms: at } }: Event): void {
-    if (value === undefined) return;
+  #see(field: unknown, { common: { event_id: id, timestamp_unix_ms: at } }: Event): void {
+    if (field === undefined) return;
+    const value = keyOf(field);
     const last = this.#values.get(value);
     this.#values.delete(value);
     this.#values.set(value, { at, id, before: last?.at ?? -Infinity });
@@ -94,7 +106,7 @@ class Memory {
     if (op === "seen") {
       const value = valueAt(event, field!);
       if (value === undefined) return false;
-      const last = this.#values.get(value);
+      const last = this.#values.get(keyOf(value));
       const at = last?.id === event.common.event_id ? last.before : last?.at;
       if (at !== undefined && at > from) return true;
     }

@@ -33,6 +33,11 @@ function saysOf(words: string | undefined): Pick<Rule, "reason"> {
   return words === undefined ? {} : { reason: `${PROJECT_FILE} says ${JSON.stringify(words)}` };
 }
 
+/** True for the rule id of a project file, in decision records. */
+export function isNarrowing(ruleId: string): boolean {
+  return ruleId.startsWith("project.");
+}
+
 /**
  * The rules of several project files, such as of a copy's source and of its own folder: all hold. Ids that two files chose get
  * a number; a rule that is there already is not added.

@@ -1,5 +1,5 @@
 /** Decisions on recorded events, each with the history of its session until then. */
-import type { Event } from "../../event/mod.ts";
+import { type Event, familyOf } from "../../event/mod.ts";
 import type { Evaluation } from "../decision/mod.ts";
 import { History } from "./history.ts";
 import type { Policy } from "./policy.ts";
@@ -17,12 +17,26 @@ export class Replay {
 
   /** Decides on an event, which goes ahead if it is allowed. */
   evaluate(event: Event): Evaluation {
-    const evaluation = this.#policy.evaluate(event, { history: this.#of(event) });
+    const evaluation = this.decide(event);
     if (evaluation.decision.decision === "allow") this.#history.record(evaluation.event);
     return evaluation;
   }
 
-  /** An event that went ahead without a decision. */
+  /**
+   * Decides on an event as a VM does: before it happens, and again on its response, where only a block counts. Whether it
+   * went ahead is for {@linkcode observe}.
+   */
+  decide(event: Event): Evaluation {
+    const history = this.#of(event);
+    const before = withoutResponse(event);
+    const first = this.#policy.evaluate(before, { history });
+    if (before === event || first.decision.decision !== "allow") return first;
+    const review = this.#policy.evaluate(event, { history });
+    const failures = [...first.failures, ...review.failures];
+    return { ...review.decision.decision === "block" ? review : { ...first, event: review.event }, failures };
+  }
+
+  /** An event that went ahead, whatever the rules say. */
   observe(event: Event): void {
     this.#of(event).record(event);
   }
@@ -32,4 +46,12 @@ export class Replay {
     this.#session = session_id;
     return this.#history;
   }
+}
+
+function withoutResponse(event: Event): Event {
+  const family = familyOf(event.common.event_type);
+  const body = event[family as "http"];
+  if (body?.response === undefined) return event;
+  const { response: _, ...rest } = body;
+  return { ...event, [family]: rest };
 }

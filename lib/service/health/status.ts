@@ -21,6 +21,7 @@ import { type IssueSources, listIssues, requireAssets } from "./issues.ts";
 import type { Supervisor } from "../vm/supervisor.ts";
 import { summaryOf, type Vm } from "../vm/vm.ts";
 import { PROBE_MS, withDeadline } from "./health.ts";
+import type { EventFeeds } from "../record/event_feed.ts";
 import type { ProfilesInForce } from "../contract/active_profiles.ts";
 import { join } from "node:path";
 import type { SessionPaths } from "../../session/mod.ts";
@@ -34,6 +35,7 @@ export interface StatusSources extends IssueSources {
   templates: Templates;
   idle: IdleVms;
   updates: Updates;
+  feeds: Pick<EventFeeds, "problems" | "standing">;
 }
 
 /** Reports the status of one service. */
@@ -83,6 +85,7 @@ export class StatusReport {
       idle_suspend: this.#sources.idle.status(),
       update: await this.#sources.updates.status(),
       corp: corpSummary(this.#sources.corp),
+      sinks: await this.#sources.feeds.standing(),
       setup: { completed_steps: (await readSetup(this.#sources.home)).completed_steps },
     };
   }

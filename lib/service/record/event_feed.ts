@@ -1,12 +1,13 @@
 /** Feeds of every event to the sinks that corp names (docs/guides/siem.md). */
 import { join } from "node:path";
+import { asSbxError, ignore } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { count } from "../../base/text/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
 import { sinkAuthorization } from "../../credential/mod.ts";
-import type { Feed, FeedStatus } from "../../ledger/feed/mod.ts";
+import type { Feed, FeedStanding, FeedStatus, SinkTrial } from "../../ledger/feed/mod.ts";
 import { sessionPaths } from "../../session/mod.ts";
 import type { Registry } from "../vm/registry.ts";
 import { makerOf } from "./ledger.ts";
@@ -31,6 +32,10 @@ export class EventFeeds {
   #problem = "";
   #closed = false;
   #round: Promise<void> = Promise.resolve();
+  /** feeds that are sending; a slow one goes on while the others have their next rounds */
+  readonly #sending = new Map<Feed, Promise<void>>();
+  /** the last opening; the next one waits for it */
+  #opening: Promise<unknown> = Promise.resolve();
 
   constructor(sources: FeedSources) {
     this.#sources = sources;
@@ -43,16 +48,23 @@ export class EventFeeds {
     }, ROUND_MS);
   }
 
-  /** Sends its missing events to each sink. A slow one delays no other one. */
+  /** Starts to send its missing events to each sink that is not sending. */
   async round(): Promise<void> {
     try {
       const feeds = await this.#open();
-      if (feeds.length === 0) return;
+      // Feeds of the terms before, which are ending, write the same cursors.
+      if (feeds.length === 0 || [...this.#sending.keys()].some((feed) => !feeds.includes(feed))) return;
       const { home, registry } = this.#sources;
       const running = new Set(registry.alive().map(({ record }) => record.id));
       const ids: string[] = [];
       for await (const { name } of Deno.readDir(join(home.dir, "ledgers"))) ids.push(name);
-      await Promise.all(feeds.map((feed) => feed.round(ids, (id) => running.has(id))));
+      for (const feed of feeds) {
+        if (this.#closed || this.#sending.has(feed)) continue;
+        const sending = feed.round(ids, (id) => running.has(id))
+          .catch((error) => log.warn(asSbxError(error, "sending events")))
+          .finally(() => this.#sending.delete(feed));
+        this.#sending.set(feed, sending);
+      }
       this.#problem = "";
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return;
@@ -78,6 +90,24 @@ export class EventFeeds {
     return this.#problem ? [this.#problem, ...lines] : lines;
   }
 
+  /** Each sink with the events that wait for it now. */
+  async standing(): Promise<FeedStanding[]> {
+    const feeds = await this.#open();
+    if (feeds.length === 0) return [];
+    const ids: string[] = [];
+    try {
+      for await (const { name } of Deno.readDir(join(this.#sources.home.dir, "ledgers"))) ids.push(name);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+    return await Promise.all(feeds.map((feed) => feed.standing(ids)));
+  }
+
+  /** Sends a test event to each sink. */
+  async try(): Promise<SinkTrial[]> {
+    return await Promise.all((await this.#open()).map((feed) => feed.try()));
+  }
+
   /** True if the ledger of an ended session may be removed. */
   async release(sessionId: string): Promise<boolean> {
     const answers = await Promise.all((await this.#open()).map((feed) => feed.release(sessionId)));
@@ -88,9 +118,17 @@ export class EventFeeds {
     this.#closed = true;
     for (const feed of this.#feeds) feed.close();
     await this.#round;
+    await Promise.all(this.#sending.values());
   }
 
-  async #open(): Promise<Feed[]> {
+  /** Two at once would open each feed twice. */
+  #open(): Promise<Feed[]> {
+    const opening = this.#opening.then(() => this.#openChanged());
+    this.#opening = opening.catch(ignore("its own caller has the failure"));
+    return opening;
+  }
+
+  async #openChanged(): Promise<Feed[]> {
     const { home, corp, sessions } = this.#sources;
     // A corp.toml that cannot be read switches no sink off.
     if (!("config" in corp.state) && corp.state.status !== "absent") return this.#feeds;
@@ -99,6 +137,7 @@ export class EventFeeds {
     if (terms === this.#terms) return this.#feeds;
     for (const feed of this.#feeds) feed.close();
     const { Feed, senderOf } = await import("../../ledger/feed/mod.ts");
+    if (this.#closed) return [];
     this.#feeds = sinks.map((sink) => {
       const { id, credential_ref, user } = sink;
       const authorize = credential_ref === undefined

@@ -81,8 +81,7 @@ export class StillRecord {
 
   /** Lifts what holds the VM back after a finding. @throws {SbxError} `response.none`, `response.corp` */
   lift(path: string, name: string, terms: ResponseTerms, by: AnsweredBy): void {
-    const hold = liftStill(path, name, terms);
-    this.#parts.gate.observe(liftDraft(hold, by));
+    liftStill(path, name, terms, (hold) => this.#parts.gate.observe(liftDraft(hold, by)));
   }
 
   /** States that the session has another image from its next start. */

@@ -3,9 +3,10 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { CredentialStore, sinkAuthorization, storePath } from "../../../lib/credential/mod.ts";
 import { Feed, senderOf } from "../../../lib/ledger/feed/mod.ts";
+import { asciiJson, feedRecordOf } from "../../../lib/ledger/feed/record.ts";
 import { FeedSink } from "../../../lib/ledger/feed/schema.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { execEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
+import { execEvent, requestEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
 
 const SECRET = "collector-secret-77aa";
 
@@ -13,6 +14,18 @@ const SECRET = "collector-secret-77aa";
 function endless(onCancel: () => void): ReadableStream<Uint8Array> {
   const chunk = new Uint8Array(16 * 1024).fill(97);
   return new ReadableStream({ pull: (controller) => controller.enqueue(chunk), cancel: onCancel });
+}
+
+function feedOf(url: string, path: string, ledgerOf: (id: string) => string, problems: string[] = []): Feed {
+  const sink = FeedSink.parse({ id: "siem", form: "hec", url });
+  return new Feed({
+    sink,
+    sender: senderOf(sink),
+    dir: `${path}.cursors`,
+    ledgerOf,
+    contextOf: () => Promise.resolve({}),
+    onProblem: (message) => problems.push(message),
+  });
 }
 
 Deno.test("a redirect, an endless answer and nonsense lose no event, and move no token", () =>
@@ -64,4 +77,153 @@ Deno.test("a redirect, an endless answer and nonsense lose no event, and move no
     assertStringIncludes(problems.join("\n"), "status 307");
     assert(!problems.join("\n").includes(SECRET));
     await Promise.all([server.shutdown(), other.shutdown()]);
+  }));
+
+Deno.test("an event that a collector fails on holds no other session back", () =>
+  withLedgerPath(async (path) => {
+    const got: string[] = [];
+    const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+      const text = await request.text();
+      if (text.includes("poison")) return new Response(null, { status: 500 });
+      got.push(text);
+      return new Response("{}");
+    });
+    const paths: Record<string, string> = { first: path, second: `${path}.second` };
+    for (const [name, ledgerPath] of Object.entries(paths)) {
+      await using ledger = await Ledger.open(ledgerPath, { sessionId: SESSION });
+      ledger.append({ event: execEvent(name === "first" ? "poison" : "good") });
+    }
+    const feed = feedOf(`http://127.0.0.1:${server.addr.port}`, path, (id) => paths[id]);
+    for (let round = 0; round < 2; round++) {
+      await feed.round(["first", "second"], () => true, round * 1_000_000);
+    }
+    assertEquals(got.length, 1);
+    assertStringIncludes(feed.status().last_error!, "status 500");
+    await server.shutdown();
+  }));
+
+Deno.test("a collector that rejects every event fills no log", () =>
+  withLedgerPath(async (path) => {
+    const reject = () => new Response(null, { status: 400 });
+    const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, reject);
+    await using ledger = await Ledger.open(path, { sessionId: SESSION });
+    for (let at = 0; at < 8; at++) ledger.append({ event: execEvent(`a${at}`) });
+    await ledger.flush();
+    const problems: string[] = [];
+    const feed = feedOf(`http://127.0.0.1:${server.addr.port}`, path, () => path, problems);
+    await feed.round([SESSION], () => true);
+    assertEquals([feed.status().refused, problems.length], [8, 1]);
+    await server.shutdown();
+  }));
+
+Deno.test("a damaged cursor skips no event", () =>
+  withLedgerPath(async (path) => {
+    let posts = 0;
+    const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, () => {
+      posts++;
+      return new Response("{}");
+    });
+    await using ledger = await Ledger.open(path, { sessionId: SESSION });
+    ledger.append({ event: execEvent() });
+    await ledger.flush();
+    await Deno.mkdir(`${path}.cursors`);
+    for (const cursor of ['{"events":99,"outcomes":0}', '{"events":-1,"outcomes":0}', "null", "{"]) {
+      await Deno.writeTextFile(join(`${path}.cursors`, `${SESSION}.json`), cursor);
+      posts = 0;
+      const feed = feedOf(`http://127.0.0.1:${server.addr.port}`, path, () => path);
+      await feed.round([SESSION], () => true);
+      assertEquals([posts, feed.status().lag], [1, 0], cursor);
+    }
+    await server.shutdown();
+  }));
+
+Deno.test("a ledger that could not be read is sent once it can be, and is reported once", () =>
+  withLedgerPath(async (path) => {
+    const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, () => new Response("{}"));
+    {
+      await using ledger = await Ledger.open(path, { sessionId: SESSION });
+      ledger.append({ event: execEvent() });
+    }
+    // A folder in place of the cursor: as a disk that takes no writes.
+    await Deno.mkdir(join(`${path}.cursors`, `${SESSION}.json`), { recursive: true });
+    const problems: string[] = [];
+    const feed = feedOf(`http://127.0.0.1:${server.addr.port}`, path, () => path, problems);
+    for (let round = 0; round < 3; round++) await feed.round([SESSION], () => false, round * 1_000_000);
+    assertEquals(problems.length, 1);
+    await Deno.remove(join(`${path}.cursors`, `${SESSION}.json`));
+    await feed.round([SESSION], () => false, 9_000_000);
+    assertEquals(feed.status().lag, 0);
+    await server.shutdown();
+  }));
+
+Deno.test("no texts of a guest make a record longer than a receiver takes, or refused", () => {
+  const sink = FeedSink.parse({ id: "siem", form: "syslog", url: "tls://localhost" });
+  for (const text of ["界".repeat(5000), "😀".repeat(5000), "\ud83d".repeat(5000), "\x01".repeat(5000)]) {
+    const exec = execEvent(text);
+    const activity = { ...exec.process!.activity, executable: `/${text}`, cwd: `/${text}` };
+    const container = { id: text, name: text, image: text };
+    const starter = { executable: text, command: `${text} `, cwd: text, pid: 0, ppid: 0, container };
+    const common = { ...exec.common, process: starter };
+    const event = { ...exec, common, process: { activity } } as unknown as Parameters<typeof feedRecordOf>[0];
+    const { body } = feedRecordOf(event, sink);
+    assert(asciiJson(body).length <= 7680, `${asciiJson(body).length}`);
+    assert(JSON.stringify(body).isWellFormed());
+    assert(!/\\ud[89a-f]/i.test(JSON.stringify(body)), "half of a character");
+  }
+});
+
+Deno.test("the error of a request repeats no field that a sink's terms leave out", () => {
+  const event = {
+    ...requestEvent("http.request", { host: "secret.corp.test" }),
+    outcome: { error: "cannot reach secret.corp.test:443" },
+  } as unknown as Parameters<typeof feedRecordOf>[0];
+  const terms = { id: "siem", form: "syslog", url: "tls://localhost" };
+  const textOf = (redact: Record<string, string>) =>
+    asciiJson(feedRecordOf(event, FeedSink.parse({ ...terms, redact })).body);
+  assertStringIncludes(textOf({ "dns.qname": "remove" }), "cannot reach");
+  for (const how of ["hash", "remove"]) assert(!textOf({ "http.host": how }).includes("secret.corp"), how);
+});
+
+Deno.test("a feed to a file follows no link, and uses no file or folder that others may change", () =>
+  withLedgerPath(async (path) => {
+    const dir = join(path, "..");
+    const [folder, victim] = [join(dir, "out"), join(dir, "victim")];
+    const target = join(folder, "events.jsonl");
+    await Deno.mkdir(folder, { mode: 0o700 });
+    await Deno.writeTextFile(victim, "mine\n");
+    await using ledger = await Ledger.open(path, { sessionId: SESSION });
+    ledger.append({ event: execEvent() });
+    await ledger.flush();
+    const sink = FeedSink.parse({ id: "siem", form: "file", url: `file://${target}` });
+    const feed = new Feed({
+      sink,
+      sender: senderOf(sink),
+      dir: `${path}.cursors`,
+      ledgerOf: () => path,
+      contextOf: () => Promise.resolve({}),
+    });
+    let rounds = 0;
+    const problem = async () => {
+      await feed.round([SESSION], () => true, rounds++ * 1_000_000);
+      return feed.status().last_error ?? "";
+    };
+    await Deno.symlink(victim, target);
+    assertStringIncludes(await problem(), "is a link");
+    await Deno.remove(target);
+    await Deno.link(victim, target);
+    assertStringIncludes(await problem(), "another user's");
+    await Deno.remove(target);
+    await new Deno.Command("mkfifo", { args: [target] }).output();
+    assert((await problem()).includes(target));
+    await Deno.remove(target);
+    await Deno.writeTextFile(target, "");
+    await Deno.chmod(target, 0o666);
+    assertStringIncludes(await problem(), "others may write");
+    await Deno.remove(target);
+    await Deno.chmod(folder, 0o777);
+    assertStringIncludes(await problem(), "chmod go-w");
+    await Deno.chmod(folder, 0o700);
+    assertEquals([await problem(), feed.status().sent], ["", 1]);
+    assertEquals(await Deno.readTextFile(victim), "mine\n");
+    assertEquals((await Deno.stat(target)).mode! & 0o777, 0o600);
   }));

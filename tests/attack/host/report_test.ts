@@ -1,5 +1,7 @@
 /** Texts of a guest in a report: they stay texts in a page, in Markdown and on a terminal. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { join } from "node:path";
+import { writeReport } from "../../../cmd/sbx/record/report.ts";
 import { html, reportHtml } from "../../../cmd/sbx/record/report_html.ts";
 import { markdown, reportMarkdown, reportText } from "../../../cmd/sbx/record/report_text.ts";
 import type { Report } from "../../../lib/client/api/mod.ts";
@@ -113,4 +115,20 @@ Deno.test("a terminal: texts of a guest neither move the cursor nor make lines",
     assertEquals(shown.split("\n").length, lines, text);
     assertEquals(plain(shown, true), shown);
   }
+});
+
+Deno.test("a file: a report takes the place of a link, and of no pipe, folder or device", async () => {
+  const dir = await Deno.makeTempDir();
+  const [pipe, victim, link] = ["pipe", "victim", "link"].map((name) => join(dir, name));
+  await new Deno.Command("mkfifo", { args: [pipe] }).output();
+  for (const path of [pipe, dir, "/dev/null", "/dev/stdout"]) {
+    const before = await Deno.lstat(path);
+    await assertRejects(() => writeReport(path, "x"), Error, "is no file");
+    assertEquals((await Deno.lstat(path)).ino, before.ino);
+  }
+  await Deno.writeTextFile(victim, "mine");
+  await Deno.symlink(victim, link);
+  await writeReport(link, "x");
+  assertEquals([await Deno.readTextFile(victim), await Deno.readTextFile(link)], ["mine", "x"]);
+  await Deno.remove(dir, { recursive: true });
 });

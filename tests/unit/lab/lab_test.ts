@@ -16,6 +16,8 @@ const OBSERVE_ONLY = {
   process: { activity: { operation: "exit", executable: "/bin/sh" } },
 } as unknown as LabEvent;
 
+const profile = (text: string) => ({ corp: { rules: [] }, profile: { rules: parseRules(text, "r.toml") } });
+
 async function* sessions() {
   yield { id: "first", events: EVENTS.slice(0, 3) };
   await Promise.resolve();
@@ -84,10 +86,9 @@ Deno.test("equal sets give no differences and ok", async () => {
 });
 
 Deno.test("rules: calls that would be blocked, and calls that would be released", async () => {
-  const rules = parseRules(
+  const rules = profile(
     `[profiles.rules.no-b]\naction = "block"\nmatch = 'http.request.host == "b.example"'\n` +
       `[profiles.rules.ask-c]\naction = "ask"\nmatch = 'http.request.host == "c.example"'\n`,
-    "r.toml",
   );
   const report = await runLab({ sessions: sessions(), packs: [], rules, baseline: { packs: [] } });
   const policy = report.policy!;
@@ -113,7 +114,7 @@ Deno.test("rules: calls that would be blocked, and calls that would be released"
 
 Deno.test("rules: what a guard refused is refused again, whatever the rules", async () => {
   const guarded = { ...EVENTS[4], rule_id: "guard-malformed-http" };
-  const options = { packs: [], rules: [], baseline: { packs: [] } };
+  const options = { packs: [], rules: profile(""), baseline: { packs: [] } };
   const { policy, ok } = await runLab({ ...options, sessions: [{ id: "s", events: [guarded, EVENTS[4]] }] });
   assertEquals([ok, policy!.guarded, policy!.decided], [true, 1, 1]);
   assertEquals(policy!.released.rows.map(({ event_ref }) => event_ref.sequence), [5]);

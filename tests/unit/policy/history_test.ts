@@ -198,3 +198,32 @@ Deno.test("the gate counts events that went ahead, and a new question knows noth
   gate.use(compilePolicy(parseRules(limit.replace('"1h"', '"2h"'), "r.toml")), []);
   assertEquals(await ask(), "block", "the two hours before are not known");
 });
+
+Deno.test("a clock that goes back forgets no event of the window", () => {
+  const policy = policyOf([`history.count("http.request", "true", "10s") >= 3`]);
+  const at = (s: number) => request("a.example", s);
+  const events = [at(100), at(100), at(50), at(95), at(99)];
+  assertEquals(decisions(new Replay(policy), events), ["allow", "allow", "allow", "block", "block"]);
+});
+
+Deno.test("long values stay different, and are not kept", () => {
+  const counter = { key: "k", op: "seen", field: "http.request.path", windowMs: 60_000 } as const;
+  const history = new History([counter]);
+  const before = Deno.memoryUsage().heapUsed;
+  const pathOf = (at: number) => {
+    const bytes = new Uint8Array(20_000).fill(97);
+    bytes.set(new TextEncoder().encode(`/${at}/`));
+    return new TextDecoder().decode(bytes);
+  };
+  for (let at = 0; at < HISTORY_ENTRIES_MAX; at++) {
+    history.record(request("a.example", 0, { path: pathOf(at) }));
+  }
+  const grown = Deno.memoryUsage().heapUsed - before;
+  assert(grown < HISTORY_ENTRIES_MAX * 10_000, `${grown} bytes`);
+  const isSeen = (at: number) => history.value("k", request("a.example", 1, { path: pathOf(at) }));
+  assertEquals([isSeen(0), isSeen(HISTORY_ENTRIES_MAX - 1), isSeen(HISTORY_ENTRIES_MAX)], [
+    true,
+    true,
+    false,
+  ]);
+});

@@ -1,7 +1,7 @@
 /** Output of commands: tables, records and lines, from the responses of the API. */
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { askLine, askTable, type NamedAsk } from "../../../cmd/sbx/rules/asks.ts";
-import { packsInForce } from "../../../cmd/sbx/rules/lab.ts";
+import { joinPacks, packsInForce } from "../../../cmd/sbx/rules/lab.ts";
 import { command as mcp } from "../../../cmd/sbx/rules/mcp.ts";
 import { lastWords } from "../../../cmd/sbx/output.ts";
 import { formatWhy } from "../../../cmd/sbx/record/why.ts";
@@ -123,6 +123,12 @@ Deno.test("lab: the detections in force are those of packs and those added at ru
       [pack.id, 1],
     ]);
     assertEquals(packs[1].rules[0].id, "own");
+    // A candidate is added to them, or replaces its earlier version.
+    const [fresh, next] = ["b.pack", "a.pack"].map((pack_id) => ir([own], { pack_id, pack_version: "2" }));
+    const idsOf = (candidate: typeof fresh) =>
+      joinPacks(packs, [candidate]).map(({ pack_id, pack_version }) => `${pack_id} ${pack_version}`);
+    assertEquals([idsOf(fresh).length, idsOf(fresh)[3]], [4, "b.pack 2"]);
+    assertEquals(idsOf(next).filter((id) => id.startsWith("a.pack")), ["a.pack 2"]);
   } finally {
     await Deno.remove(dir, { recursive: true });
   }

@@ -1,10 +1,10 @@
 /** The report: what left is what was sent, and each record is checked. */
 import { assertEquals } from "@std/assert";
 import { dirname } from "node:path";
-import { Report } from "../../../lib/client/api/mod.ts";
+import { type ListedFinding, Report } from "../../../lib/client/api/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
-import { Ledger, type LedgerOutcome } from "../../../lib/ledger/mod.ts";
+import { Ledger, type LedgerOutcome, type LedgerRow } from "../../../lib/ledger/mod.ts";
 import { makeReport, type RecordedSession } from "../../../lib/service/mod.ts";
 import { sessionPaths } from "../../../lib/session/files/mod.ts";
 import { execEvent, requestEvent, runSql } from "../../helper/ledger.ts";
@@ -14,9 +14,18 @@ const START = Date.UTC(2026, 10, 22);
 
 type Row = [event: Event, decision?: string, outcome?: Partial<LedgerOutcome>];
 
+interface More {
+  findings?: ListedFinding[];
+  /** before the one of the rows */
+  sessions?: (session: RecordedSession) => RecordedSession[];
+}
+
 async function withReport(
   rows: Row[],
-  run: (make: (terms?: { since?: number }) => Promise<Report>, ledger: string) => Promise<void>,
+  run: (
+    make: (terms?: { since?: number }, more?: More) => Promise<Report>,
+    ledger: string,
+  ) => Promise<void>,
 ) {
   const dir = await Deno.makeTempDir();
   const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
@@ -51,8 +60,10 @@ async function withReport(
       created_at: new Date(START).toISOString(),
       ledger: path,
     };
-    await run(async (terms = {}) => {
-      const report = await makeReport([session], terms, { findings: () => Promise.resolve([]) });
+    await run(async (terms = {}, { findings = [], sessions = () => [] } = {}) => {
+      const report = await makeReport([...sessions(session), session], terms, {
+        findings: (_, limit) => Promise.resolve(findings.slice(0, limit)),
+      });
       return Report.parse(report);
     }, path);
   } finally {
@@ -111,3 +122,59 @@ Deno.test("report: a guest that makes up hosts makes no report without end, and 
       ]);
     },
   ));
+
+Deno.test("report: questions and findings of before hide none of the time of the report", () =>
+  withReport([[http("a.example", 1), "allow", { response }]], async (make, path) => {
+    const since = START + 3_600_000;
+    const askOf = (ask_id: string, at: number) => ({
+      ask_id,
+      event_id: "000000000001",
+      created_at: new Date(at).toISOString(),
+      subject: ask_id,
+      rule_id: "rule-1",
+      status: "denied",
+    });
+    {
+      await using ledger = await Ledger.open(path, { sessionId: ID });
+      const add = (record: ReturnType<typeof askOf>) =>
+        ledger.add({ rows: [{ table: "approvals", record } as unknown as LedgerRow] });
+      for (let at = 0; at < 1001; at++) add(askOf(`ask-${at}`, START));
+      add(askOf("late", since));
+    }
+    const findings = Array.from({ length: 1001 }, (_, at) => ({
+      severity: "low",
+      title: "t",
+      rule_id: at < 1000 ? "early" : "late",
+      event_id: "000000000001",
+      timestamp_unix_ms: at < 1000 ? START : since,
+    })) as unknown as ListedFinding[];
+    const late = await make({ since }, { findings });
+    assertEquals([late.asks.map(({ subject }) => subject), late.findings.map(({ rule_id }) => rule_id)], [
+      ["late"],
+      ["late"],
+    ]);
+    assertEquals([late.cut, (await make({}, { findings })).cut], [[], ["asks", "findings"]]);
+  }));
+
+Deno.test("report: a record that cannot be trusted is named beside more sessions than a report has", () =>
+  withReport([[http("a.example", 1), "allow", { response }]], async (make, path) => {
+    await runSql(path, "UPDATE entries SET event = replace(event, 'a.example', 'b.example')");
+    const sessions = (session: RecordedSession) =>
+      Array.from({ length: 1000 }, (_, at) => ({ ...session, id: `s${at}`, ledger: `${path}.none` }));
+    const report = await make({}, { sessions });
+    assertEquals([report.sessions.length, report.cut], [1000, ["sessions"]]);
+    assertEquals(report.sessions.at(-1)!.record.state, "invalid");
+  }));
+
+Deno.test("report: a guest's long names fill neither memory nor tables", () => {
+  const long = "n".repeat(100_000);
+  const exec = execEvent();
+  exec.process!.activity.executable = `/${long}`;
+  return withReport(
+    [[exec, "allow"], [http(`${long}.example`, 1), "allow", { response }]],
+    async (make) => {
+      const { programs, left } = await make();
+      assertEquals([programs[0].executable.length, left[0].host.length], [256, 256]);
+    },
+  );
+});

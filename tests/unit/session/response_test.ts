@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { ResponseTerms } from "../../../lib/detection/response/mod.ts";
 import type { Finding } from "../../../lib/event/mod.ts";
-import { type HeldSession, Responder } from "../../../lib/session/response.ts";
+import { type HeldSession, liftStill, Responder } from "../../../lib/session/response.ts";
 import { httpRequest } from "../../helper/event.ts";
 import { TestGate } from "../../helper/gate.ts";
 import { eventually } from "../../helper/sbx.ts";
@@ -180,10 +180,33 @@ Deno.test("with ask, a person decides on what the rules allow", () =>
 
 Deno.test("a hold that cannot be read blocks", () =>
   held({}, async ({ path }) => {
-    for (const text of ["", "{", "null", "{}", `{"since_unix_ms":1,"notes":[],"actions":[]}`]) {
+    const cause = { finding_id: "f", event_id: "e", rule_id: "r", severity: "high", title: "t" };
+    const holdOf = (action: string, of: object) =>
+      JSON.stringify({ since_unix_ms: 1, notes: [], actions: [{ action, by: "default", cause: of }] });
+    const damaged = ["", "{", "null", "{}", `{"since_unix_ms":1,"notes":[],"actions":[]}`];
+    damaged.push(holdOf("bloc", cause), holdOf("snapshot", { ...cause, title: 7 }));
+    for (const text of damaged) {
       await Deno.writeTextFile(path, text);
       assertEquals(await open(path, {}).decision(), "block", text);
     }
     const ofCorp = open(path, { corp: { severity: { critical: ["block"] } } });
     assertEquals(assertThrows(() => ofCorp.responder.lift(BY), SbxError).code, "response.corp");
+  }));
+
+Deno.test("a lift that cannot be recorded opens nothing", () =>
+  held({}, async ({ path }) => {
+    const writes = open(path, {});
+    writes.gate.report([finding()]);
+    const gate = {
+      observe: () => {
+        throw new SbxError("ledger.unavailable", "the record cannot be written");
+      },
+      report: () => {},
+    };
+    const fails = open(path, {}, { gate } as unknown as Partial<HeldSession>);
+    assertEquals(assertThrows(() => fails.responder.lift(BY), SbxError).code, "ledger.unavailable");
+    assertEquals([await fails.decision(), await open(path, {}).decision()], ["block", "block"]);
+    const refused = () => liftStill(path, "dev", {}, gate.observe);
+    assertEquals(assertThrows(refused, SbxError).code, "ledger.unavailable");
+    assertEquals(await open(path, {}).decision(), "block");
   }));

@@ -4,6 +4,8 @@ import type { LedgerEvent } from "../../../ledger/read/mod.ts";
 
 /** Rows of one list of a report (docs/design/contracts/14-limits.md §14). */
 export const ROWS_MAX = 1000;
+/** Longest name of a guest's choice in a row, in characters. */
+const NAME_MAX = 256;
 /** Row that stands for the ones beyond the limit. */
 const OTHERS = "(others)";
 const HOUR_MS = 3_600_000;
@@ -109,7 +111,7 @@ export class Counts {
 
   #addProgram({ process }: LedgerEvent, vm: string, isRefused: boolean): void {
     if (process?.activity.operation !== "exec") return;
-    const { executable } = process.activity;
+    const executable = short(process.activity.executable);
     const row = this.#programs.of([vm, executable], (isOther) => ({
       vm: isOther ? OTHERS : vm,
       executable: isOther ? OTHERS : executable,
@@ -123,11 +125,12 @@ export class Counts {
   #addLeft(event: LedgerEvent, vm: string, laterBytes: number): void {
     const out = outOf(event);
     if (!out) return;
-    const program = event.common.process?.executable ?? "";
-    const row = this.#left.of([vm, out.kind, out.host, program], (isOther) => ({
+    const program = short(event.common.process?.executable ?? "");
+    const host = short(out.host);
+    const row = this.#left.of([vm, out.kind, host, program], (isOther) => ({
       vm: isOther ? OTHERS : vm,
       kind: out.kind,
-      host: isOther ? OTHERS : out.host,
+      host: isOther ? OTHERS : host,
       program: isOther ? OTHERS : program,
       sent: 0,
       sent_bytes: 0,
@@ -151,7 +154,7 @@ export class Counts {
 
   #addModel({ model }: LedgerEvent, vm: string, isRefused: boolean): void {
     if (!model) return;
-    const { provider, model: name } = model.request;
+    const [provider, name] = [short(model.request.provider), short(model.request.model)];
     const row = this.#models.of([vm, provider, name], (isOther) => ({
       vm: isOther ? OTHERS : vm,
       provider: isOther ? OTHERS : provider,
@@ -174,7 +177,9 @@ export class Counts {
 
   #addSecret({ credential }: LedgerEvent, vm: string): void {
     if (!credential) return;
-    const { credential_ref, provider, host = "", location = "", outcome } = credential.substitution;
+    const { credential_ref, provider, outcome } = credential.substitution;
+    const [host, location] = [credential.substitution.host ?? "", credential.substitution.location ?? ""]
+      .map(short);
     this.#secrets.of([vm, credential_ref, host, location, outcome], (isOther) => ({
       vm: isOther ? OTHERS : vm,
       credential_ref: isOther ? OTHERS : credential_ref,
@@ -232,6 +237,11 @@ function outOf({ http, dns, db, mcp, file }: LedgerEvent): Out | undefined {
   if (file?.activity.operation === "export") {
     return { kind: "export", host: "", bytes: file.activity.byte_count, received: 0, isAnswered: true };
   }
+}
+
+/** A thousand rows of a megabyte each would be more than a table can have. */
+function short(name: string): string {
+  return name.length <= NAME_MAX ? name : `${name.slice(0, NAME_MAX - 1).toWellFormed()}…`;
 }
 
 function lengthOf(text: string): number {

@@ -7,6 +7,9 @@ import { mayHave, type RecordedSession } from "../across/mod.ts";
 import { eventsOf } from "../ledger.ts";
 import { Counts, ROWS_MAX } from "./count.ts";
 
+/** Findings of a session that are looked at for the ones of the time of the report. */
+const FINDINGS_READ = 10_000;
+
 interface ReportTerms {
   since?: number;
   until?: number;
@@ -31,6 +34,15 @@ export async function makeReport(
     if (lists[name].length < ROWS_MAX) (lists[name] as unknown[]).push(row);
     else cut.add(name);
   };
+  const addSession = (row: Report["sessions"][number]) => {
+    // A record that cannot be trusted is named also when many others are there.
+    if (isBad(row) && lists.sessions.length === ROWS_MAX) {
+      const good = lists.sessions.findLastIndex((each) => !isBad(each));
+      if (good >= 0) lists.sessions.splice(good, 1);
+      cut.add("sessions");
+    }
+    add("sessions", row);
+  };
   for (const session of sessions) {
     if (!mayHave(session, terms)) continue;
     const before = counts.events;
@@ -43,14 +55,16 @@ export async function makeReport(
           counts.add(event, session.name, later.get(event.common.event_id));
         }
         for (const ask of await asksOf(session, terms)) add("asks", ask);
-        for (const finding of await findingsOf(session, terms, sources)) add("findings", finding);
+        const { findings, isCut } = await findingsOf(session, terms, sources);
+        for (const finding of findings) add("findings", finding);
+        if (isCut) cut.add("findings");
       } catch (error) {
         record.state = "unreadable";
         reason ??= (error as Error).message;
       }
     }
     const { id, name: vm, profile_id, created_at, ended_at, user, client } = session;
-    add("sessions", {
+    addSession({
       id,
       vm,
       profile_id,
@@ -95,13 +109,18 @@ async function recordOf(
   }
 }
 
+function isBad({ record: { state } }: Report["sessions"][number]): boolean {
+  return state === "invalid" || state === "unreadable";
+}
+
 function isWithin(at: number, { since, until }: ReportTerms): boolean {
   return (since === undefined || at >= since) && (until === undefined || at < until);
 }
 
 async function asksOf({ ledger, name }: RecordedSession, terms: ReportTerms): Promise<Report["asks"]> {
-  const asks = await readApprovals<AskRecord>(ledger, ROWS_MAX);
-  return asks.filter(({ created_at }) => isWithin(Date.parse(created_at), terms))
+  // One more than is shown, so that the cut is seen.
+  const asks = await readApprovals<AskRecord>(ledger, { ...terms, limit: ROWS_MAX + 1 });
+  return asks
     .map(({ created_at: at, subject, rule_id, status, answered_by }) => ({
       vm: name,
       at,
@@ -116,22 +135,25 @@ async function findingsOf(
   { ledger, name: vm }: RecordedSession,
   terms: ReportTerms,
   sources: ReportSources,
-): Promise<Report["findings"]> {
-  const findings = await sources.findings(ledger, ROWS_MAX);
-  return findings.filter(({ timestamp_unix_ms = 0 }) => isWithin(timestamp_unix_ms, terms)).map((finding) => {
-    const { severity, title, rule_id, event_id, decision, states, exception, subject = "" } = finding;
-    const last = states?.at(-1);
-    return {
-      vm,
-      at_unix_ms: finding.timestamp_unix_ms ?? 0,
-      severity,
-      title,
-      rule_id,
-      event_id,
-      decision: decision?.outcome ?? "observed",
-      state: last?.status ?? (exception === undefined ? "new" : "excepted"),
-      ...(last?.verdict && { verdict: last.verdict }),
-      subject,
-    };
-  });
+): Promise<{ findings: Report["findings"]; isCut: boolean }> {
+  const all = await sources.findings(ledger, FINDINGS_READ);
+  const findings = all.filter(({ timestamp_unix_ms = 0 }) => isWithin(timestamp_unix_ms, terms)).map(
+    (finding) => {
+      const { severity, title, rule_id, event_id, decision, states, exception, subject = "" } = finding;
+      const last = states?.at(-1);
+      return {
+        vm,
+        at_unix_ms: finding.timestamp_unix_ms ?? 0,
+        severity,
+        title,
+        rule_id,
+        event_id,
+        decision: decision?.outcome ?? "observed",
+        state: last?.status ?? (exception === undefined ? "new" : "excepted"),
+        ...(last?.verdict && { verdict: last.verdict }),
+        subject,
+      };
+    },
+  );
+  return { findings, isCut: all.length >= FINDINGS_READ };
 }

@@ -4,7 +4,7 @@ import { SbxError } from "../../../../lib/base/error/mod.ts";
 import type { LabEvent } from "../../../../lib/lab/mod.ts";
 import { checkProfile, learnProfile, profileRules } from "../../../../lib/lab/learn/mod.ts";
 import { compilePolicy } from "../../../../lib/policy/mod.ts";
-import { lintPolicy } from "../../../../lib/policy/author/mod.ts";
+import { lintPolicy, parseRules } from "../../../../lib/policy/author/mod.ts";
 import { parseProfile } from "../../../../lib/config/profile/mod.ts";
 import { parseToml } from "../../../../lib/base/toml/mod.ts";
 import { call, git, lookup, program, recorded, tool, touch, web } from "../../../helper/recording.ts";
@@ -195,3 +195,24 @@ Deno.test("a base with rules in other files is refused, since they would be lost
 async function refused(code: string, work: Promise<unknown>): Promise<void> {
   assertEquals((await assertRejects(() => work, SbxError)).code, code);
 }
+
+Deno.test("rules on earlier events are decided as in the VM: by the events of the session before", async () => {
+  const rules = parseRules(
+    `[profiles.rules.few]\naction = "block"\nmatch = 'has(http.request) && ` +
+      `history.count("http.request", "true", "1h") >= 2'\n`,
+    "profile.toml",
+  );
+  const request = (session_id: string) => {
+    const event = web("https://api.example/");
+    return { ...event, common: { ...event.common, session_id } };
+  };
+  const refused = { ...request("a"), decision: "block" };
+  const sessions = (...numbers: number[]) =>
+    numbers.map((number, at) => ({
+      id: `s${at}`,
+      events: [refused, ...Array.from({ length: number }, () => request(`s${at}`))],
+    }));
+  assertEquals((await checkProfile(rules, sessions(2, 2))).refused, []);
+  const { refused_count, refused: [first] } = await checkProfile(rules, sessions(3));
+  assertEquals([refused_count, first.rule_id, first.decision], [1, "few", "block"]);
+});

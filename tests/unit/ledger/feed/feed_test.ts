@@ -227,6 +227,13 @@ Deno.test("a ledger stays for a sink that is away, and losses beyond the bound a
     assertEquals([JSON.parse(line).class_uid, rest], [1007, []]);
   }));
 
+Deno.test("a damaged ledger stays, and stops no removal of others", () =>
+  withLedgerPath(async (path) => {
+    await Deno.writeTextFile(path, "no database, and longer than the head of one".repeat(100));
+    const feed = feedOf(path, sinkOf({ form: "file", url: `file://${path}.jsonl` }));
+    assertEquals(await feed.release(SESSION), false);
+  }));
+
 Deno.test("a sink of corp.toml with a wrong address, an unknown key or a secret is refused", () => {
   const sink = { id: "a", form: "syslog", url: "tls://siem.example" };
   assertEquals(CorpFile.parse({ sinks: [sink] }).sinks[0].redact, {});
@@ -236,6 +243,7 @@ Deno.test("a sink of corp.toml with a wrong address, an unknown key or a secret 
       [{ form: "hec", url: "http://siem.example" }, "without TLS"],
       [{ form: "hec", url: "https://u:p@siem.example" }, "without a user"],
       [{ form: "hec", url: "https://siem.example?token=x" }, "without a user"],
+      [{ ca_file: "siem-ca.pem" }, "must be an absolute path"],
       [{ token: "x" }, "Unrecognized key"],
       [{ form: "hec", url: "https://siem.example", credential_ref: "x" }, "never the secret"],
       [{ redact: { path: "hash" } }, "a family and a field"],
