@@ -8,7 +8,7 @@ ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test unit e2e test-agents test-arm64 test-docker test-faults test-hosts test-http test-large test-packages test-swift setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb apt-repo pkg release clean image docs
+.PHONY: help demo test unit e2e test-agents test-arm64 test-docker test-faults test-hosts test-http test-large test-packages test-swift test-vms setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb apt-repo pkg release clean image docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -16,9 +16,15 @@ help: ## this list
 demo: setup deps image ## a program in a VM, and its record; installs what is missing
 	@scripts/demo.sh
 
-test: setup deps image ## every check and test, real VMs included
+# What each change is tested with; ten minutes on two idle cores. Two of its files boot VMs.
+test: setup deps image ## checks and tests of each change, two VMs included
 	@TESTS=1 scripts/deps.sh
 	@scripts/test.sh
+
+# Everything else that boots VMs: with make test, all that CI runs.
+test-vms: setup deps image ## every other test that boots VMs; 35 minutes
+	@TESTS=1 scripts/deps.sh
+	@scripts/test.sh vms
 
 # Tests that need no Debian package, no image and no root. TEST=path and FILTER=name choose some of them.
 unit: setup ## tests without root, packages and images; TEST=path FILTER=name

@@ -1,7 +1,7 @@
 #!/bin/bash
-# test.sh [SUITE…]: runs the named suites of tests/, or without a name the checks and every suite of each change. The last line
-# is "N passed, N failed"; the exit code is 1 when one failed.
-# A suite is a folder of tests/: unit, attack/host, …
+# test.sh [SUITE…]: runs the named suites of tests/, or without a name what each change is tested with: the checks, the suites
+# without VMs, and the files of $core, which boot two VMs. The last line is "N passed, N failed"; the exit code is 1 when one failed.
+# A suite is a folder of tests/: unit, attack/host, …; "vms" is everything that boots VMs and is not in $core.
 # TEST=path runs that file or folder alone, FILTER=text the tests whose name contains it.
 # Before the last line: seconds of each suite and of the slowest files; .cache/test_times has every file of the last run without
 # TEST.
@@ -22,6 +22,8 @@ mkdir -p .cache
 work=$(mktemp -d); modules=$(mktemp -d .cache/tests.XXXXXX); trap 'rm -rf "$work" "$modules"' EXIT
 # Suites whose files share processes, the longest first, and suites whose files boot VMs or start services: each has a process of its own.
 light=" attack/host fuzz unit " heavy=" api compiled attack/cve attack/vm e2e "
+# A VM's whole life, and its requests, files and programs under rules.
+core="tests/e2e/policy_test.ts tests/e2e/vm_test.ts"
 # What boots VMs and waits for processes takes a machine that stood still for some seconds for a fault. Attacks are not run again:
 # one that gets through once is a hole.
 again=" api compiled e2e "
@@ -29,10 +31,10 @@ again=" api compiled e2e "
 flags=(--no-check -A --quiet)
 [ -z "${FILTER:-}" ] || flags+=(--filter "$FILTER")
 
-# Jobs, each a line "check NAME COMMAND…" or "test SUITE FILE…". Names and paths hold no spaces. Checks and light suites come
-# first, one job for each processor at a time; then heavy ones, one for two processors: a VM keeps more than one of them busy,
-# and two files of VMs on two processors waited for each other longer than one after the other takes.
-jobs=() light_jobs=() heavy_jobs=()
+# Jobs, each a line "check NAME COMMAND…" or "test SUITE FILE…". Names and paths hold no spaces. Checks, light suites and the API's
+# files come first, one job for each processor at a time; then the other heavy ones, one for two processors: a VM keeps more than
+# one of them busy, and two files of VMs on two processors waited for each other longer than one after the other takes.
+jobs=() light_jobs=() heavy_jobs=() without=
 workers=$(getconf _NPROCESSORS_ONLN)
 heavy_workers=$(((workers + 1) / 2))
 
@@ -41,6 +43,7 @@ heavy_workers=$(((workers + 1) / 2))
 add() {
   local name=$1 files file; shift
   files=$(find "$@" -name '*_test.ts' | sort)
+  [ -z "$without" ] || files=$(grep -vxFf <(tr ' ' '\n' <<<"$without") <<<"$files")
   [ -n "$files" ] || { echo "test.sh: no *_test.ts at $*" >&2; exit 1; }
   case "$light$heavy" in *" $name "*) ;; *) heavy_workers=1 ;; esac
   if [[ "$light" == *" $name "* && "$files" == *$'\n'* ]]; then
@@ -48,7 +51,7 @@ add() {
       bundle "$name-alone" <<<"$(grep '_alone_test\.ts$' <<<"$files")")
   fi
   for file in $files; do
-    if [[ "$light" == *" $name "* ]]; then light_jobs+=("test $name $file"); else heavy_jobs+=("test $name $file"); fi
+    if [[ "$light api " == *" $name "* ]]; then light_jobs+=("test $name $file"); else heavy_jobs+=("test $name $file"); fi
   done
 }
 
@@ -167,9 +170,15 @@ else
   if [ $# = 0 ]; then
     light_jobs=("check types scripts/types.sh" "check lint $deno lint --quiet" "check format $deno fmt --quiet --check")
     # shellcheck disable=SC2086
-    set -- $light $heavy
+    set -- $light api core
+  elif [ "$*" = vms ]; then
+    without=$core
+    set -- compiled attack/cve attack/vm e2e
   fi
-  for suite in "$@"; do add "$suite" "tests/$suite/"; done
+  for suite in "$@"; do
+    # shellcheck disable=SC2086
+    if [ "$suite" = core ]; then add e2e $core; else add "$suite" "tests/$suite/"; fi
+  done
 fi
 
 jobs=("${light_jobs[@]}" "${heavy_jobs[@]}")
