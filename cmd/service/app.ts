@@ -3,6 +3,8 @@ import { asSbxError, errorBody, statusOf } from "../../lib/base/error/mod.ts";
 import { isLogged, log } from "../../lib/base/log/mod.ts";
 import { methodMatcher, noRoute, pathNamer, ROUTES } from "../../lib/client/gateway/mod.ts";
 import {
+  type FileParts,
+  giveKeyFiles,
   grantedVms,
   ledgerFinder,
   SecurityReport,
@@ -74,11 +76,13 @@ export function makeApp(service: Service): Hono {
   routePorts(app, supervisor);
   routeFiles(app, service);
   routeSnapshots(app, service);
+  const parts: FileParts = { ready: (...of) => supervisor.ready(...of), records: service.records };
   routeCredentials(app, home, {
     corp,
     secrets,
     runningVms: () => grantedVms(supervisor.alive()),
     sessions: () => service.sessions.list(),
+    give: (provider) => giveKeyFiles({ home, vms: supervisor.alive(), parts }, provider),
   });
   routeLogins(app, home, service);
   routeAcross(app, service);

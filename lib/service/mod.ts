@@ -3,7 +3,7 @@ export { ActiveDetections } from "./contract/active_detections.ts";
 export type { Bin } from "./vm/bin.ts";
 export { AskInbox } from "./contract/asks.ts";
 export { budgetsOf } from "./contract/active_profiles.ts";
-export { giveChosenLogins, giveLoginFiles, type GivenVm } from "./contract/login_files.ts";
+export { giveChosenFiles, giveKeyFiles, giveLoginFiles, type GivenVm } from "./contract/login_files.ts";
 export { HostLogins } from "./contract/logins.ts";
 export { dotEnvWithoutSecrets, isDotEnv } from "./contract/credentials.ts";
 export { signingCredential } from "./contract/signing.ts";

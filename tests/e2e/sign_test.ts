@@ -21,7 +21,6 @@ Deno.test("a VM signs commits with a key that it does not have", async () => {
   try {
     const key = await makeKey(folder);
     await sbx.ok("start");
-    await sbx.ok("credentials", "add", "signing", "--key", key);
     await sbx.ok("profile", "copy", "code", "signs");
     const profile = join(sbx.home, "profiles/signs/profile.toml");
     const text = await Deno.readTextFile(profile);
@@ -29,6 +28,8 @@ Deno.test("a VM signs commits with a key that it does not have", async () => {
     assert(granted !== text);
     await Deno.writeTextFile(profile, granted + RULES);
     await sbx.ok("create", "dev", "--profile", "signs");
+    // The VM runs already: it signs, and verifies, from now on.
+    await sbx.ok("credentials", "add", "signing", "--key", key);
     const sh = (line: string) => sbx.cli("exec", "dev", "--timeout", "120", "-c", line);
     const who = "git config user.name Ann && git config user.email ann@example.com";
     const made = await sh(

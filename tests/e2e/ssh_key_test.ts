@@ -27,17 +27,19 @@ Deno.test("a VM uses git over SSH, and its key stays on the host", async () => {
   try {
     await sbx.ok("start");
     const host = `git.host.sbx:${server.port}`;
-    const added = await sbx.cli(
-      ...["credentials", "add", "ssh", "--host", host, "--user", SSH_USER, "--key", server.userKey],
-      ...["--host-key", server.hostKey],
-    );
-    assertEquals(added.code, 0, added.stderr);
     await sbx.ok("profile", "copy", "code", "keys");
     const profile = join(sbx.home, "profiles/keys/profile.toml");
     const text = (await Deno.readTextFile(profile)).replace(/^providers = \[.*\]$/m, 'providers = ["ssh"]');
     assertStringIncludes(text, 'providers = ["ssh"]');
     await Deno.writeTextFile(profile, `${text}\n${RULES}\n[host]\nservices = ["git:${server.port}"]\n`);
     await sbx.ok("create", "dev", "--profile", "keys");
+    // The VM runs already: it knows the server from now on.
+    const added = await sbx.cli(
+      ...["credentials", "add", "ssh", "--host", host, "--user", SSH_USER, "--key", server.userKey],
+      ...["--host-key", server.hostKey],
+    );
+    assertEquals(added.code, 0, added.stderr);
+    assertStringIncludes(added.stderr, "dev: programs that start from now on may use it");
     const run = (line: string) => sbx.cli("exec", "dev", "--timeout", "120", "-c", line);
     const url = `ssh://${SSH_USER}@${host}${bare}`;
     const cloned = await run(`git clone -q ${url} /tmp/work && cat /tmp/work/a.txt`);

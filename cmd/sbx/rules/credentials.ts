@@ -415,7 +415,8 @@ function databaseTerms(args: Arguments): { database?: CredentialView["database"]
 }
 
 /** Line about a running VM that may use a new credential. */
-function reachLine({ name, variables }: CredentialAdded["running"][number]): string {
+function reachLine({ name, variables, problem }: CredentialAdded["running"][number]): string {
+  if (problem !== undefined) return `${name}: uses it from its next start, since ${problem}`;
   const has = variables.length > 0 ? ` and find its ref in ${variables.join(", ")}` : "";
   return `${name}: programs that start from now on may use it${has}; running ones keep their variables`;
 }

@@ -8,6 +8,7 @@ import {
   auditCredentials,
   type AuditedSession,
   credentialView,
+  type GivenVm,
   type GrantedVm,
   isShown,
   newCredential,
@@ -29,13 +30,15 @@ interface CredentialSources {
   runningVms(): Promise<GrantedVm[]>;
   /** sessions with the names of their VMs */
   sessions?(): Promise<AuditedSession[]>;
+  /** writes files of a provider's keys into running VMs */
+  give?(provider: string): Promise<GivenVm[]>;
 }
 
 /** Routes of the credential store and of its audit (docs/design/contracts/09-credentials.md §9). */
 export function routeCredentials(
   app: Hono,
   home: Home,
-  { corp, secrets, runningVms, sessions }: CredentialSources,
+  { corp, secrets, runningVms, sessions, give }: CredentialSources,
 ): void {
   const store = new CredentialStore(storePath(home));
 
@@ -63,7 +66,12 @@ export function routeCredentials(
     keep?.(entry.ref);
     if (keep) await secrets.provideAll(entry.ref);
     await recordStep(home, "providers");
-    return { ...credentialView(entry), running: vmsWith(entry, await runningVms()) };
+    const given = entry.decoy ? [] : await give?.(entry.provider) ?? [];
+    const running = vmsWith(entry, await runningVms()).map((vm) => {
+      const problem = given.find(({ name }) => name === vm.name)?.problem;
+      return { ...vm, ...(problem !== undefined && { problem }) };
+    });
+    return { ...credentialView(entry), running };
   });
   handle(app, credentialRoutes.revoke, async ({ params }) => {
     if (!REF.test(params.ref)) {

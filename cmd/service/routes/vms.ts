@@ -3,7 +3,7 @@ import { vmRoutes } from "../../../lib/client/api/mod.ts";
 import {
   type Bin,
   type FileParts,
-  giveChosenLogins,
+  giveChosenFiles,
   type HostRecords,
   type ProfilesInForce,
   type ReleaseStanding,
@@ -86,7 +86,7 @@ export function routeVms(
     if (vm.record.environment?.key !== environment?.key) await records.stateImage(vm, environment);
     if (body.credentials) {
       const parts: FileParts = { ready: (...of) => supervisor.ready(...of), records };
-      await giveChosenLogins({ home, vm, parts }, Object.keys(body.credentials));
+      await giveChosenFiles({ home, vm, parts }, Object.keys(body.credentials));
     }
     return supervisor.summary(vm);
   });

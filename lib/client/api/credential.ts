@@ -127,6 +127,9 @@ export const CredentialAdded = CredentialView.extend({
   running: z.array(z.object({
     name: z.string(),
     variables: z.array(z.string()).describe("variables in which programs started from now on find the ref"),
+    problem: z.string().optional().describe(
+      "why its files of servers or signers come with its next start only",
+    ),
   })).describe("running VMs that may use it from now on"),
 }).openapi("CredentialAdded");
 export type CredentialAdded = z.infer<typeof CredentialAdded>;

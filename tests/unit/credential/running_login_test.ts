@@ -1,16 +1,19 @@
 /** A login while VMs run, and two logins at once (docs/design/contracts/09-credentials.md §9, "Subscriptions"). */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { CredentialStore, storePath, Subscriptions } from "../../../lib/credential/mod.ts";
 import { HostLogins } from "../../../lib/service/contract/logins.ts";
-import { giveLoginFiles } from "../../../lib/service/contract/login_files.ts";
+import { giveKeyFiles, giveLoginFiles } from "../../../lib/service/contract/login_files.ts";
 import { byProcess } from "../../../lib/service/record/host_record.ts";
 import type { Vm } from "../../../lib/service/mod.ts";
 import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
 import { CallServer } from "../../../lib/session/ipc/mod.ts";
 import { type Contract, writeContract } from "../../../lib/session/files/mod.ts";
+import { openCa, rotateCa } from "../../../lib/network/ca/mod.ts";
+import { guestHostKey } from "../../../lib/network/ssh/mod.ts";
+import { keyTerms, makeKey } from "../../helper/signing.ts";
 import { testProvider } from "../../helper/identity_provider.ts";
 
 /** A running VM whose guest takes files, behind the real calls of a VM's process. */
@@ -101,6 +104,61 @@ Deno.test("running VMs that use a login get its file with refs, by their rules, 
     { name: "work", problem: "blocked by rule profiles.no-files" },
   );
   assertEquals(work.files.size, 0);
+});
+
+Deno.test("running VMs know the servers and signers of keys that are added, and no other VM does", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const place = home({ get: (name) => name === "SBX_HOME" ? folder : undefined });
+    const store = new CredentialStore(storePath(place));
+    await using dev = await guestOf(folder, "dev", { providers: ["ssh", "signing"] });
+    await using other = await guestOf(folder, "other", { providers: ["github"] });
+    const guests = {
+      home: place,
+      vms: [dev.vm, other.vm],
+      parts: { ready: () => Promise.resolve(), records: byProcess },
+    };
+    const { terms } = await keyTerms(await makeKey(folder));
+    await rotateCa(place);
+    const { publicKey } = await guestHostKey(await openCa(place));
+    const servers = ["one.example:22", "two.example:2222"].map((host) => ({
+      host,
+      user: "git",
+      host_keys: [terms.public],
+    }));
+    for (const server of servers) {
+      await store.add([{
+        provider: "ssh",
+        secret: crypto.randomUUID(),
+        hosts: [server.host],
+        ssh: { public_key: terms.public, agent: "/run/agent", servers: [server] },
+      }]);
+    }
+    // Two at once: the file has both servers, whichever is written last.
+    const both = await Promise.all(servers.map(() => giveKeyFiles(guests, "ssh")));
+    assertEquals(both, [[{ name: "dev" }], [{ name: "dev" }]]);
+    assertEquals(
+      dev.files.get("/etc/ssh/ssh_known_hosts 644")?.split("\n").toSorted(),
+      ["", `[two.example]:2222 ${publicKey}`, `one.example ${publicKey}`],
+    );
+    await store.add([{
+      provider: "signing",
+      secret: crypto.randomUUID(),
+      signing: { ...terms, from: "agent", place: "/run/agent" },
+    }]);
+    assertEquals(await giveKeyFiles(guests, "signing"), [{ name: "dev" }]);
+    assertStringIncludes(dev.files.get("/etc/sbx/allowed_signers 600")!, `namespaces="git" ${terms.public}`);
+    assert(dev.decided.includes("import /etc/sbx/allowed_signers"), "the rules were asked");
+    assertEquals(other.files.size, 0);
+    assertEquals(await giveKeyFiles(guests, "github"), []);
+    dev.refusal = "blocked by rule profiles.no-files";
+    assertEquals(await giveKeyFiles(guests, "ssh"), [{
+      name: "dev",
+      problem: "blocked by rule profiles.no-files",
+    }]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });
 
 Deno.test("of two logins at once the later one waits, and the earlier one says so", async () => {
