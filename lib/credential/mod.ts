@@ -5,6 +5,7 @@
 export { type BrokerOptions, CredentialBroker, type ProvidedSecrets } from "./broker.ts";
 export { type SinkAuth, sinkAuthorization } from "./sink.ts";
 export { type AwsKeys, awsKeysOf, joinAwsKeys } from "./aws/keys.ts";
+export { packRoleKeys } from "./aws/role_key.ts";
 export { AWS_VARIABLES } from "./aws/placeholder.ts";
 export { placeholderOf, TOKEN_BODY_MAX } from "./body.ts";
 export { SECRET_MAX, SECRET_MIN } from "./form.ts";

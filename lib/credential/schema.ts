@@ -77,6 +77,26 @@ export const ProviderId = z.string().regex(PROVIDER_ID, "must be the id of a pro
 /** Identities at clouds whose tokens the host obtains; no field is secret. */
 export const CloudTerms = z.discriminatedUnion("kind", [
   z.strictObject({
+    kind: z.literal("aws"),
+    profile: z.string().max(128).regex(/^[^\s\]\p{Cc}][^\]\p{Cc}]*$/u, "must be the name of a profile")
+      .optional()
+      .describe("section of the host's own configuration"),
+    role_arn: z.string().max(2048).regex(
+      /^arn:aws[a-z-]*:iam::\d{12}:role\/[\w+=,.@/-]+$/,
+      "must be a role such as arn:aws:iam::123456789012:role/agent",
+    ).optional(),
+    external_id: z.string().regex(/^[\w+=,.@:/-]{2,1224}$/, "must be an external id").optional(),
+    region: z.string().max(64).regex(
+      /^[a-z]{2}(?:-[a-z]+){1,2}-\d{1,2}$/,
+      "must be a region such as eu-west-1",
+    )
+      .optional(),
+  }).refine(
+    ({ profile, role_arn, external_id }) =>
+      (profile ?? role_arn) !== undefined && (external_id === undefined || role_arn !== undefined),
+    "needs a profile or a role, and a role for external_id",
+  ),
+  z.strictObject({
     kind: z.literal("gcp"),
     from: z.enum(["service_account", "authorized_user", "impersonated_service_account"]),
     email: z.string().max(256).regex(

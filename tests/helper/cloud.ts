@@ -16,7 +16,10 @@ export const EMAIL = "robot@my-project.iam.gserviceaccount.com";
 /** A request for a token. */
 export interface TokenRequest {
   host: string;
+  method: string;
   path: string;
+  /** path and query */
+  target: string;
   form: URLSearchParams;
   headers: Headers;
   text: string;
@@ -77,7 +80,7 @@ export class Clouds implements AsyncDisposable {
     readonly servers: Deno.HttpServer[],
   ) {}
 
-  static async open(): Promise<Clouds> {
+  static async open(hosts: readonly string[] = HOSTS): Promise<Clouds> {
     const dir = await Deno.makeTempDir();
     const ca = await openCa({ dir });
     const extra_ca_file = join(dir, "roots.pem");
@@ -86,7 +89,7 @@ export class Clouds implements AsyncDisposable {
     const servers: Deno.HttpServer[] = [];
     const proxy = new HttpProxy({ to: (host) => ports[host] });
     const clouds = new Clouds(dir, proxy, servers);
-    for (const host of HOSTS) {
+    for (const host of hosts) {
       const options = { hostname: "127.0.0.1", port: 0, onListen: () => {}, ...await ca.leaf(host) };
       const server = Deno.serve(options, (request) => clouds.#handle(host, request));
       servers.push(server);
@@ -103,10 +106,12 @@ export class Clouds implements AsyncDisposable {
 
   async #handle(host: string, request: Request): Promise<Response> {
     const text = await request.text();
-    const { pathname } = new URL(request.url);
+    const { pathname, search } = new URL(request.url);
     const seen = {
       host,
+      method: request.method,
       path: pathname,
+      target: pathname + search,
       form: new URLSearchParams(text),
       headers: new Headers(request.headers),
       text,

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { CloudTerms } from "../../../lib/credential/mod.ts";
-import { readSecret } from "./secret.ts";
+import { readAwsKeys, readSecret } from "./secret.ts";
 
 /** Longest key file, in `bytes`; real ones have a few KB. */
 const FILE_MAX = 64 * 1024;
@@ -35,11 +35,22 @@ export const CLOUD_OPTIONS: Option[] = [
       "of azure: management (default), graph, vault, storage, ai, foundry, monitor or config (repeatable)",
     many: true,
   },
+  { name: "profile", value: "NAME", about: "of aws: a profile of your own AWS configuration, SSO too" },
+  { name: "role", value: "ARN", about: "of aws: a role that the profile, or the key that is read, takes" },
+  { name: "external-id", value: "TEXT", about: "of aws: text that the role's owner demands of who takes it" },
+  { name: "region", value: "REGION", about: "of aws: where the role is taken; default: the profile's" },
 ];
+
+/** Options by the provider that takes them; azure takes the others. */
+const PROVIDER_OPTIONS: Record<string, readonly string[]> = {
+  gcp: ["service-account", "adc", "scope", "project"],
+  aws: ["profile", "role", "external-id", "region"],
+};
 
 /** One identity, for one request to the service. */
 export interface CloudIdentity {
-  secret: string;
+  /** absent: the host's own configuration has the key */
+  secret?: string;
   origin: { cloud: CloudTerms };
 }
 
@@ -54,9 +65,11 @@ export async function readIdentities(args: Arguments, provider: string): Promise
   const given = CLOUD_OPTIONS.map(({ name }) => name).filter((name) => args.has(name));
   if (given.length === 0) return [];
   const invalid = (problem: string, hint: string) => new SbxError("credential.invalid", problem, { hint });
-  const ofGcp = ["service-account", "adc", "scope", "project"];
-  const stranger = given.find((name) => provider !== (ofGcp.includes(name) ? "gcp" : "azure"));
+  const ownerOf = (name: string) =>
+    Object.keys(PROVIDER_OPTIONS).find((id) => PROVIDER_OPTIONS[id].includes(name)) ?? "azure";
+  const stranger = given.find((name) => provider !== ownerOf(name));
   if (stranger !== undefined) throw invalid(`${provider} takes no --${stranger}`, "sbx help credentials add");
+  if (provider === "aws") return [await readAwsIdentity(args)];
   if (provider === "gcp") {
     const file = args.text("service-account");
     if ((file === undefined) === !args.has("adc")) {
@@ -91,6 +104,27 @@ export async function readIdentities(args: Arguments, provider: string): Promise
       },
     },
   })));
+}
+
+/** @throws {SbxError} `credential.invalid`: neither a profile nor a role */
+async function readAwsIdentity(args: Arguments): Promise<CloudIdentity> {
+  const [profile, role_arn] = [args.text("profile"), args.text("role")];
+  const [external_id, region] = [args.text("external-id"), args.text("region")];
+  if (profile === undefined && role_arn === undefined) {
+    throw new SbxError("credential.invalid", "name one identity at AWS", {
+      hint: "give --profile NAME, --role ARN, or both",
+    });
+  }
+  const cloud = {
+    kind: "aws" as const,
+    ...(profile !== undefined && { profile }),
+    ...(role_arn !== undefined && { role_arn }),
+    ...(external_id !== undefined && { external_id }),
+    ...(region !== undefined && { region }),
+  };
+  if (profile !== undefined) return { origin: { cloud } };
+  const { packRoleKeys } = await import("../../../lib/credential/mod.ts");
+  return { secret: packRoleKeys(await readAwsKeys(), role_arn!), origin: { cloud } };
 }
 
 /** Where Google's programs keep application default credentials. */

@@ -99,7 +99,7 @@ const ADD: Command = {
     "sbx credentials add github --label work < token.txt",
     "sbx credentials add gitlab --host gitlab.example.com",
     "sbx credentials add postgres --host db.example.com:5432 --user app",
-    "sbx credentials add aws",
+    "sbx credentials add aws --profile work --role arn:aws:iam::123456789012:role/agent",
     "sbx credentials add ssh --host github.com --key ~/.ssh/id_ed25519",
     "sbx credentials add signing --key ~/.ssh/id_ed25519",
     "sbx credentials add gcp --service-account key.json",
@@ -240,6 +240,7 @@ function row(
 /** Where a secret comes from that is not stored. */
 function fromOf({ program, env, cloud }: NonNullable<CredentialView["origin"]>): string {
   if (!cloud) return program?.[0] ?? `$${env}`;
+  if (cloud.kind === "aws") return cloud.role_arn ?? `profile ${cloud.profile}`;
   return cloud.kind === "azure" ? `${cloud.client_id} (${cloud.resource})` : cloud.email ?? cloud.from;
 }
 

@@ -1,4 +1,5 @@
 /** Keys of AWS as the store has them: `ID:SECRET` or `ID:SECRET:TOKEN`, one secret of its own. */
+import { isObject } from "../../base/object/mod.ts";
 
 /** Keys of AWS. */
 export interface AwsKeys {
@@ -32,4 +33,22 @@ export function joinAwsKeys({ id, secret, token }: AwsKeys): string | undefined 
 export function partsOfAwsSecret(text: string): string[] {
   const keys = awsKeysOf(text);
   return keys ? [keys.secret, ...(keys.token === undefined ? [] : [keys.token])] : [];
+}
+
+/** Keys as `credential_process` of AWS clients prints them; `undefined` for another text. */
+export function readProcessKeys(text: string): { secret: string; end?: number } | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (!isObject(value)) return undefined;
+    const { AccessKeyId: id, SecretAccessKey: secret, SessionToken: token, Expiration: end } = value;
+    if (typeof id !== "string" || typeof secret !== "string") return undefined;
+    if (token !== undefined && token !== null && typeof token !== "string") return undefined;
+    const joined = joinAwsKeys({ id, secret, ...(token && { token }) });
+    return joined === undefined ? undefined : {
+      secret: joined,
+      ...(end !== undefined && end !== null && { end: Date.parse(String(end)) }),
+    };
+  } catch {
+    return undefined;
+  }
 }

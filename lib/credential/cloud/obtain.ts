@@ -8,7 +8,7 @@ import { isSecret } from "../form.ts";
 import type { Obtained } from "../entry.ts";
 import { knownCode, loginFetch } from "../subscription/fetch.ts";
 import { GOOGLE_SCOPE, GOOGLE_TOKEN_URL, unpack } from "./key_file.ts";
-import { type AzureTerms, type CloudTerms, type GcpTerms, RESOURCES } from "./terms.ts";
+import { type AzureTerms, type GcpTerms, RESOURCES } from "./terms.ts";
 
 /** Life of a signed statement of who one is, in `s`: the most that Google takes, and the usual one at Azure. */
 const ASSERTION_S = { gcp: 3600, azure: 600 };
@@ -29,7 +29,7 @@ type Fetch = ReturnType<typeof loginFetch>;
  * @throws {SbxError} `credential.program`: there is no token, and why; nothing of an answer but a code of OAuth
  */
 export async function obtainCloudToken(
-  terms: CloudTerms,
+  terms: GcpTerms | AzureTerms,
   key: string,
   fetch: Fetch = loginFetch(),
 ): Promise<Obtained> {

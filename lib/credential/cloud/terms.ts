@@ -22,7 +22,19 @@ export interface AzureTerms {
   resource: string;
 }
 
-export type CloudTerms = GcpTerms | AzureTerms;
+/** An identity at AWS: a profile of the host's own configuration, a role, or the role that such a profile takes. */
+export interface AwsTerms {
+  kind: "aws";
+  /** section of the files that AWS's clients read on the host; absent: the store has the key that takes the role */
+  profile?: string;
+  role_arn?: string;
+  /** that the role's owner demands of who takes it */
+  external_id?: string;
+  /** where the role is taken; absent: as the profile says */
+  region?: string;
+}
+
+export type CloudTerms = GcpTerms | AzureTerms | AwsTerms;
 
 interface Resource {
   title: string;

@@ -79,7 +79,7 @@ export function newCredential(
       },
     );
   }
-  if (definition.signed_hosts && secret !== undefined) requireAwsKeys(secret);
+  if (definition.signed_hosts && secret !== undefined && !origin?.cloud) requireAwsKeys(secret);
   if (label !== undefined) requireNoKey("label", label);
   // Clouds give hosts random names, with dots.
   if (host !== undefined && (!host.includes(".") || holdsToken(host))) requireNoKey("host", host);
@@ -104,13 +104,18 @@ export function newCredential(
   };
 }
 
+const CLOUD_HINTS: Record<CloudTerms["kind"], string> = {
+  gcp: "sbx credentials add gcp --service-account FILE",
+  azure: "sbx credentials add azure --tenant ID --client-id ID",
+  aws: "sbx credentials add aws --profile NAME, or --role ARN",
+};
+
 /** A key of an identity at a cloud comes with its terms. @throws {SbxError} `credential.invalid` */
-function requireCloudKey({ id }: Definition, { kind }: CloudTerms, secret: string | undefined): void {
-  if (kind === id && secret?.startsWith("{")) return;
+function requireCloudKey({ id }: Definition, cloud: CloudTerms, secret: string | undefined): void {
+  const isHosts = cloud.kind === "aws" && cloud.profile !== undefined;
+  if (cloud.kind === id && (isHosts ? secret === undefined : secret?.startsWith("{"))) return;
   throw new SbxError("credential.invalid", `that is no key of an identity at ${id}`, {
-    hint: kind === "gcp"
-      ? "sbx credentials add gcp --service-account FILE"
-      : "sbx credentials add azure --tenant ID --client-id ID",
+    hint: CLOUD_HINTS[cloud.kind],
   });
 }
 

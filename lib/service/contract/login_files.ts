@@ -36,7 +36,7 @@ interface Guests {
   parts: FileParts;
 }
 
-/** What is being written into each VM: of two at once, the one that reads the store last has to write last. */
+/** Writes under way, by VM: of two at once, the one that reads the store last has to write last. */
 const writing = new WeakMap<Vm, Promise<unknown>>();
 
 /** Writes the files of a login into the running VMs that use it. */
