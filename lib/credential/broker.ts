@@ -45,7 +45,7 @@ import {
   signingKeyOf,
   signingSettings,
 } from "./signing.ts";
-import { googleEnv, identitiesOf } from "./cloud/identities.ts";
+import { azureEnv, googleEnv, identitiesOf } from "./cloud/identities.ts";
 import { SubscriptionHost } from "./subscription/attend.ts";
 import { guestFiles, type GuestLoginFile } from "./subscription/guest.ts";
 import { sshAccountsAt, sshLogin, sshPlaces } from "./ssh/login.ts";
@@ -258,10 +258,10 @@ export class CredentialBroker implements CredentialPort {
     return this.#host.answers(host, path);
   }
 
-  servesMetadata(): boolean {
+  servesMetadata(cloud?: "gcp" | "azure"): boolean {
     this.#vault.poll();
-    const { gcp, azure } = identitiesOf(this.#vault);
-    return gcp.length + azure.length > 0;
+    const found = identitiesOf(this.#vault);
+    return (cloud ? found[cloud] : [...found.gcp, ...found.azure]).length > 0;
   }
 
   async attend(request: AttendedRequest): Promise<HostAnswer | undefined> {
@@ -508,6 +508,7 @@ function guestEnvOf(vault: Vault, providers: Iterable<Provider>): Record<string,
       continue;
     }
     if (provider === "gcp") Object.assign(env, googleEnv(credential.entry));
+    if (provider === "azure") Object.assign(env, azureEnv(credential.entry));
     for (const name of namesFor(definition, credential.secret)) env[name] ??= credential.entry.ref;
     git.push(...gitSettings(definition, credential.entry.hosts, overSsh));
   }

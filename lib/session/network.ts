@@ -72,7 +72,12 @@ export class Network {
       readNetworkConfig(contract.network),
       openCache(home, contract, mayCache),
     ]);
-    const dns = new DnsService({ gate, resolvers, overrides });
+    const dns = new DnsService({
+      gate,
+      resolvers,
+      overrides,
+      hasMetadata: () => broker.servesMetadata("gcp"),
+    });
     const proxy = new NetProxy({
       gate,
       ca,

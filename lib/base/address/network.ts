@@ -180,6 +180,13 @@ export const HOST_ZONE = "host.sbx";
 export const METADATA_HOST = `metadata.${HOST_ZONE}`;
 /** Address of the metadata servers of clouds. */
 export const METADATA_ADDRESS = "169.254.169.254";
+/** Name of Google's. */
+export const METADATA_NAME = "metadata.google.internal";
+/**
+ * Address for which a guest looks that name up, where the host answers: of a documentation network (RFC 5737), so that no answer
+ * of DNS leads into a private one, also not this.
+ */
+export const METADATA_ALIAS = "192.0.2.254";
 
 /** Tests whether a name is in the zone, in any case, with or without the root's dot. */
 export function isHostZone(name: string): boolean {

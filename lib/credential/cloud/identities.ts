@@ -22,6 +22,23 @@ export function identitiesOf(vault: Vault): Identities {
   return { gcp: of("gcp"), azure: of("azure") };
 }
 
+/** Path at which a guest finds its identity as a program of Azure's App Service does. */
+export const APP_SERVICE_PATH = "/msi/token";
+/**
+ * Header of App Service's clients, which shows that a program asks and no browser or proxy. As `Metadata: true`, it is no secret:
+ * the host answers this VM alone.
+ */
+export const APP_SERVICE_HEADER = "sbx";
+
+/** Variables by which Azure's clients find the host as they do in App Service. */
+export function azureEnv({ origin }: StoredEntry): Record<string, string> {
+  if (origin?.cloud?.kind !== "azure") return {};
+  return {
+    IDENTITY_ENDPOINT: `http://${METADATA_ADDRESS}${APP_SERVICE_PATH}`,
+    IDENTITY_HEADER: APP_SERVICE_HEADER,
+  };
+}
+
 /** Variables by which Google's clients find the host in place of a metadata server. */
 export function googleEnv({ origin }: StoredEntry): Record<string, string> {
   const project = origin?.cloud?.kind === "gcp" ? origin.cloud.project : undefined;

@@ -5,7 +5,7 @@
 import { plainHost } from "../../base/address/mod.ts";
 import type { AttendedRequest, HostAnswer } from "../../network/interface/mod.ts";
 import type { StoredEntry } from "../entry.ts";
-import type { Identities } from "./identities.ts";
+import { APP_SERVICE_HEADER, APP_SERVICE_PATH, type Identities } from "./identities.ts";
 import { type AzureTerms, resourcesNamed } from "./terms.ts";
 
 /** `s` after which a client asks again: it then finds the ref of the credential added last. */
@@ -26,7 +26,14 @@ export function metadataAnswer({ gcp, azure }: Identities, request: AttendedRequ
     : `${request.path}/`.toLowerCase().startsWith(GOOGLE_PATH) && gcp.length > 0
     ? googleAnswer(gcp[0], request, header("metadata-flavor"))
     : request.path.toLowerCase() === AZURE_PATH && azure.length > 0
-    ? azureAnswer(azure, queryOf(request), header("metadata"))
+    ? azureAnswer(azure, queryOf(request), header("metadata")?.toLowerCase() === "true" || "Metadata: true")
+    : request.path.toLowerCase() === APP_SERVICE_PATH && azure.length > 0
+    ? azureAnswer(
+      azure,
+      queryOf(request),
+      header("x-identity-header") === APP_SERVICE_HEADER ||
+        "X-IDENTITY-HEADER of the variable IDENTITY_HEADER",
+    )
     : text(404, "no cloud has this path here");
   return {
     ...answer,
@@ -79,13 +86,14 @@ function googleAnswer(entry: StoredEntry, request: AttendedRequest, flavor: stri
   }
 }
 
+/** @param hasHeader true, or the header that is missing */
 function azureAnswer(
   entries: readonly StoredEntry[],
   query: URLSearchParams,
-  metadata: string | undefined,
+  hasHeader: true | string,
 ): Answer {
   const refuse = (error_description: string) => json(400, { error: "invalid_request", error_description });
-  if (metadata?.toLowerCase() !== "true") return refuse("the header Metadata: true is missing");
+  if (hasHeader !== true) return refuse(`the header ${hasHeader} is missing`);
   const resource = query.get("resource") ?? "";
   const words = resourcesNamed(resource);
   const wanted = query.get("client_id")?.toLowerCase();

@@ -1,4 +1,11 @@
-import { canonicalHost, isHostZone, isPrivateHost, plainHost } from "../../base/address/mod.ts";
+import {
+  canonicalHost,
+  isHostZone,
+  isPrivateHost,
+  METADATA_ALIAS,
+  METADATA_NAME,
+  plainHost,
+} from "../../base/address/mod.ts";
 import { guestErrorBody, SbxError } from "../../base/error/mod.ts";
 import { type Decision, type Draft, type Gate, guestLine } from "../../policy/mod.ts";
 import { HELD_MS } from "../../policy/ask/mod.ts";
@@ -33,6 +40,8 @@ export interface DnsOptions {
   gate: Gate;
   resolvers: readonly Resolver[];
   overrides?: Overrides;
+  /** true where the host answers in place of Google's metadata server */
+  hasMetadata?: () => boolean;
   cacheLimits?: Partial<CacheLimits>;
   /** timeout of one try at a resolver in `ms` */
   tryMs?: number;
@@ -60,17 +69,22 @@ export class DnsService {
   readonly #cache: DnsCache;
   readonly #resolvers: ResolverClient;
   readonly #overrides?: Overrides;
+  readonly #hasMetadata: () => boolean;
   readonly #heldMs: number;
   readonly #addresses = new ResolvedAddresses();
   /** pending queries by client and bytes: a client that repeats a query, also over TCP, waits for the same answer */
   readonly #pending = new Map<string, Promise<Reply>>();
 
-  constructor({ gate, resolvers, overrides, cacheLimits, tryMs, heldMs = HELD_MS }: DnsOptions) {
+  constructor(
+    { gate, resolvers, overrides, hasMetadata = () => false, cacheLimits, tryMs, heldMs = HELD_MS }:
+      DnsOptions,
+  ) {
     this.#gate = gate;
     this.#heldMs = heldMs;
     this.#cache = new DnsCache(cacheLimits);
     this.#resolvers = new ResolverClient(resolvers, tryMs);
     this.#overrides = overrides;
+    this.#hasMetadata = hasMetadata;
   }
 
   /**
@@ -213,9 +227,10 @@ export class DnsService {
     }
   }
 
-  /** Answers without a resolver: from overrides, for types that are always empty, and from the cache. */
+  /** Answers without a resolver: from overrides, for the metadata server, for types that are always empty, and from the cache. */
   #answerLocally(question: DnsQuestion): DnsAnswer | undefined {
-    const address = this.#overrides?.addressOf(question.name);
+    const isMetadata = plainHost(question.name) === METADATA_NAME && this.#hasMetadata();
+    const address = isMetadata ? METADATA_ALIAS : this.#overrides?.addressOf(question.name);
     if (address !== undefined) {
       const record = { name: question.name, type: "A", ttl: OVERRIDE_TTL, data: address };
       return { rcode: "NOERROR", records: question.type === "A" ? [record] : [] };

@@ -1,6 +1,12 @@
 /** HTTP/1.1 on one connection of the guest: each request is an exchange, and an event before it goes anywhere. */
 import { ignore } from "../../base/error/mod.ts";
-import { METADATA_ADDRESS, METADATA_HOST } from "../../base/address/mod.ts";
+import {
+  METADATA_ADDRESS,
+  METADATA_ALIAS,
+  METADATA_HOST,
+  METADATA_NAME,
+  plainHost,
+} from "../../base/address/mod.ts";
 import { canonicalPath } from "../../base/url/mod.ts";
 import { type Decision, guestRefusal, type Refusal } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
@@ -270,12 +276,13 @@ export class GuestHttp {
   }
 }
 
-const METADATA_NAMES = [METADATA_ADDRESS, "metadata.google.internal"];
-
 /** True for a request to the metadata server of a cloud, by its address; a name at another address is none. */
 function namesMetadata({ scheme, address, port }: Flow, authority: Authority): boolean {
-  return scheme === "http" && port === 80 && address === METADATA_ADDRESS &&
-    (authority.port ?? 80) === 80 && METADATA_NAMES.includes(authority.host);
+  if (scheme !== "http" || port !== 80 || (authority.port ?? 80) !== 80) return false;
+  const isNamed = plainHost(authority.host) === METADATA_NAME;
+  return address === METADATA_ADDRESS
+    ? isNamed || authority.host === METADATA_ADDRESS
+    : address === METADATA_ALIAS && isNamed;
 }
 
 function frontingRefusal(reason: string): Refusal {

@@ -235,8 +235,8 @@ export interface CredentialPort {
    * @throws {SbxError} `login.failed`, `login.over`
    */
   attend?(request: AttendedRequest): Promise<HostAnswer | undefined>;
-  /** True where the host answers in place of the metadata server of a cloud. */
-  servesMetadata?(): boolean;
+  /** True where the host answers in place of the metadata server of a cloud. @param cloud absent: of any */
+  servesMetadata?(cloud?: "gcp" | "azure"): boolean;
   /** An upstream took the secrets of these substitutions for no longer valid. */
   refused?(substitutions: readonly CredentialSubstitution[]): void;
 }

@@ -3,6 +3,10 @@ import { assert, assertEquals } from "@std/assert";
 import { packAzureSecret } from "../../../lib/credential/cloud/azure_key.ts";
 import { newCredential } from "../../../lib/service/contract/credentials.ts";
 import { type World, world } from "../../helper/credential.ts";
+import { METADATA_ALIAS } from "../../../lib/base/address/mod.ts";
+import { DnsService } from "../../../lib/network/dns/mod.ts";
+import { TestGate } from "../../helper/gate.ts";
+import { ask as askName, read, records, TestResolver } from "../../helper/resolver.ts";
 import { ADDRESS, TestNet } from "../../helper/net.ts";
 import { fixedUpstream } from "../../helper/net_client.ts";
 
@@ -119,6 +123,69 @@ Deno.test(
 );
 
 Deno.test(
+  "the name of Google's server leads to the host while the VM has an identity there, and no private address is answered",
+  world([], async (given) => {
+    const { gcp } = await identities(given);
+    const broker = await given.open(["gcp", "azure"]);
+    const gate = new TestGate();
+    const resolver = await TestResolver.start(records());
+    const dns = new DnsService({
+      gate,
+      resolvers: [resolver.endpoint],
+      hasMetadata: () => broker.servesMetadata("gcp"),
+    });
+    try {
+      const by = { proto: "udp" as const, process_name: "curl" };
+      const look = async (name: string, type = "A") => read(await dns.answer(askName(name, type), by)).data;
+      // Google's library asks for the name with the root's dot.
+      for (const name of ["metadata.google.internal", "METADATA.google.internal."]) {
+        assertEquals(await look(name), [METADATA_ALIAS]);
+        assertEquals(await look(name, "AAAA"), []);
+      }
+      assertEquals(gate.entries[0].event.dns!.request.qname, "metadata.google.internal");
+      assertEquals(resolver.seen.length, 0, "no resolver is asked");
+      await using net = await TestNet.open({ broker, agrees: (name, address) => dns.agrees(name, address) });
+      for (const host of ["metadata.google.internal", "metadata.google.internal."]) {
+        const { status, body } = await ask(net, TOKEN_PATH, [FLAVOR], { host, address: METADATA_ALIAS });
+        assertEquals([status, JSON.parse(body).access_token], [200, gcp]);
+      }
+      // Another name there is no name of the metadata server.
+      for (const host of ["evil.example", SERVER]) {
+        const { status, body } = await ask(net, TOKEN_PATH, [FLAVOR], { host, address: METADATA_ALIAS });
+        assert(status >= 400 && !body.includes(gcp), `${host}: ${body}`);
+      }
+      await given.store.revoke(gcp);
+      await look("metadata.google.internal");
+      assertEquals(resolver.seen.length, 1, "it is a name like any other again");
+    } finally {
+      resolver.close();
+    }
+  }),
+);
+
+Deno.test(
+  "a program of App Service finds its identity by its variables, and no one without its header does",
+  world([], async (given) => {
+    const { vault } = await identities(given);
+    const broker = await given.open(["azure"]);
+    const env = broker.guestEnv();
+    assertEquals(env, { IDENTITY_ENDPOINT: `http://${SERVER}/msi/token`, IDENTITY_HEADER: "sbx" });
+    await using net = await TestNet.open({ broker });
+    const get = (headers: string[], resource = "https://vault.azure.net") =>
+      ask(net, `/msi/token?api-version=2019-08-01&resource=${encodeURIComponent(resource)}`, headers);
+    const { status, body } = await get([`X-IDENTITY-HEADER: ${env.IDENTITY_HEADER}`]);
+    assertEquals([status, JSON.parse(body).access_token], [200, vault]);
+    for (const headers of [[], ["X-IDENTITY-HEADER: other"], ["Metadata: true"]]) {
+      const refused = await get(headers);
+      assert(refused.status === 400 && !refused.body.includes(vault), refused.body);
+    }
+    const relayed = [`X-IDENTITY-HEADER: ${env.IDENTITY_HEADER}`, "X-Forwarded-For: 10.0.0.1"];
+    assertEquals((await get(relayed)).status, 403);
+    assertEquals((await get([`X-IDENTITY-HEADER: sbx`], "https://graph.microsoft.com")).status, 400);
+  }),
+);
+
+Deno.test(
   "no token leaves without the header, to a relayed request, or by a name at another address; nothing is connected to",
   world([], async (given) => {
     const { gcp } = await identities(given);
@@ -176,6 +243,7 @@ Deno.test(
       GCE_METADATA_HOST: SERVER,
       GOOGLE_CLOUD_PROJECT: "my-project",
     });
+    assertEquals(["gcp", "azure"].map((cloud) => granted.servesMetadata(cloud as "gcp")), [true, false]);
     await given.store.revoke(gcp);
     assertEquals(granted.servesMetadata(), false);
   }),
