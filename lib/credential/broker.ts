@@ -45,7 +45,7 @@ import {
   signingKeyOf,
   signingSettings,
 } from "./signing.ts";
-import { azureEnv, googleEnv, identitiesOf } from "./cloud/identities.ts";
+import { cloudEnv, identitiesOf } from "./cloud/identities.ts";
 import { SubscriptionHost } from "./subscription/attend.ts";
 import { guestFiles, type GuestLoginFile } from "./subscription/guest.ts";
 import { sshAccountsAt, sshLogin, sshPlaces } from "./ssh/login.ts";
@@ -507,8 +507,7 @@ function guestEnvOf(vault: Vault, providers: Iterable<Provider>): Record<string,
       if (placeholder) Object.assign(env, { [AWS_ID]: placeholder.id, [AWS_SECRET]: placeholder.secret });
       continue;
     }
-    if (provider === "gcp") Object.assign(env, googleEnv(credential.entry));
-    if (provider === "azure") Object.assign(env, azureEnv(credential.entry));
+    Object.assign(env, cloudEnv(credential.entry));
     for (const name of namesFor(definition, credential.secret)) env[name] ??= credential.entry.ref;
     git.push(...gitSettings(definition, credential.entry.hosts, overSsh));
   }

@@ -4,6 +4,7 @@ import { isUsable } from "../choice.ts";
 import type { StoredEntry } from "../entry.ts";
 import type { Provider } from "../provider.ts";
 import type { Vault } from "../vault.ts";
+import type { CloudTerms } from "./terms.ts";
 
 /** Credentials that a VM is granted, of each cloud the latest first. */
 export interface Identities {
@@ -30,8 +31,9 @@ export const APP_SERVICE_PATH = "/msi/token";
  */
 export const APP_SERVICE_HEADER = "sbx";
 
-/** Variables by which Azure's clients find the host as they do in App Service. */
-export function azureEnv({ origin }: StoredEntry): Record<string, string> {
+/** Variables by which a cloud's clients find the host in place of a metadata server; Azure's as they do in App Service. */
+export function cloudEnv({ provider, origin }: StoredEntry): Record<string, string> {
+  if (provider === "gcp") return googleEnv(origin?.cloud);
   if (origin?.cloud?.kind !== "azure") return {};
   return {
     IDENTITY_ENDPOINT: `http://${METADATA_ADDRESS}${APP_SERVICE_PATH}`,
@@ -39,9 +41,8 @@ export function azureEnv({ origin }: StoredEntry): Record<string, string> {
   };
 }
 
-/** Variables by which Google's clients find the host in place of a metadata server. */
-export function googleEnv({ origin }: StoredEntry): Record<string, string> {
-  const project = origin?.cloud?.kind === "gcp" ? origin.cloud.project : undefined;
+function googleEnv(cloud: CloudTerms | undefined): Record<string, string> {
+  const project = cloud?.kind === "gcp" ? cloud.project : undefined;
   return {
     GCE_METADATA_HOST: METADATA_ADDRESS,
     ...(project !== undefined && { GOOGLE_CLOUD_PROJECT: project }),
