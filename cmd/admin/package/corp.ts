@@ -1,5 +1,5 @@
 import { type Command, JSON_OPTION, usageError } from "../../../lib/base/args/mod.ts";
-import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { VERSION } from "../../../lib/base/version/mod.ts";
 import { corpDeb, debianVersion, writeDeb } from "../../../lib/publish/package/mod.ts";
 import { PROGRAM } from "../program.ts";
@@ -26,13 +26,19 @@ export const packageCorp: Command = {
   summary:
     "make a company's package: corp.toml, the images of its machines, its trusted keys and certificates",
   notes: [
-    "Rule files that corp.toml names by relative paths come with it. docs/guides/administrators.md goes through all steps.",
+    "corp.toml is validated first, as on a machine with the package's files. Rule files that it names by relative paths come with it. docs/guides/administrators.md goes through all steps.",
   ],
   options: [
     { name: "manifest-url", value: "URL", about: "manifest of the images, https:// or file://" },
     { name: "corp", value: "FILE", about: "corp.toml" },
     { name: "out", value: "DIR", about: "folder for the package" },
     { name: "ca", value: "FILE", about: "root certificates in PEM, installed as /etc/sbx/ca.pem" },
+    {
+      name: "file",
+      value: "FILE",
+      many: true,
+      about: "another file that corp.toml names, as /etc/sbx/NAME; repeatable",
+    },
     { name: "release-trust", value: "FILE", about: "keys of the company's releases, release-trust.json" },
     { name: "name", value: "NAME", about: "name of the package; default sbx-corp-config" },
     {
@@ -60,11 +66,14 @@ export const packageCorp: Command = {
     const [manifestUrl, corp, out] = ["manifest-url", "corp", "out"].map(needed);
     const time = buildTime();
     const [ca, trust] = [args.text("ca"), args.text("release-trust")];
-    const deb = await corpDeb({
+    const { corpCheck } = await import("../../../lib/home/value_check/mod.ts");
+    const { deb, needs, warnings } = await corpDeb({
       manifestUrl,
       corp,
       ...(ca !== undefined && { ca }),
       ...(trust !== undefined && { trust }),
+      files: args.list("file"),
+      check: corpCheck,
       name: args.text("name") ?? "sbx-corp-config",
       version: args.text("version") ?? versionOf(time),
       maintainer: args.text("maintainer") ?? `root <root@${Deno.hostname()}>`,
@@ -73,8 +82,13 @@ export const packageCorp: Command = {
     });
     const path = await writeDeb(deb, out);
     const { Package: name, Version: version } = deb.control;
-    if (args.has("json")) await printJson({ path, name, version, manifest_url: manifestUrl });
-    else await print(`${path}\nInstall it with sbx's package: sudo apt-get install ./sbx_….deb ${path}`);
+    for (const warning of warnings) note(`warning: ${warning}`);
+    if (args.has("json")) {
+      await printJson({ path, name, version, manifest_url: manifestUrl, needs, warnings });
+      return 0;
+    }
+    for (const { key, path } of needs) note(`machines need ${path} too, which ${key} names`);
+    await print(`${path}\nInstall it with sbx's package: sudo apt-get install ./sbx_….deb ${path}`);
     return 0;
   },
 };

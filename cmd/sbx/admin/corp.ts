@@ -1,3 +1,5 @@
+import { join, resolve } from "node:path";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import type { CorpInfo } from "../../../lib/config/corp/mod.ts";
 import type { DetectionList, SinkList, SinkTrials } from "../../../lib/client/api/mod.ts";
@@ -36,13 +38,19 @@ export const command: CommandGroup = {
     },
     {
       name: "corp validate",
-      usage: "FILE [--json]",
+      usage: "FILE [--root DIR] [--json]",
       summary: "validate a corp.toml before deploying it",
-      notes: ["The exit code is 1 if the file is invalid."],
-      options: [JSON_OPTION],
+      notes: [
+        "The exit code is 1 if the file is invalid.",
+        "With --root, files that it names by absolute paths are looked for below DIR: the tree of a machine that it is for.",
+      ],
+      options: [
+        { name: "root", value: "DIR", about: "folder with the files of a machine, such as etc/sbx/ca.pem" },
+        JSON_OPTION,
+      ],
       words: { min: 1, max: 1 },
       completes: ["files"],
-      examples: ["sbx corp validate ./corp.toml"],
+      examples: ["sbx corp validate ./corp.toml", "sbx corp validate ./corp.toml --root ./laptop"],
       run: (args) => validate(args.words[0], args),
     },
   ],
@@ -108,11 +116,21 @@ function sinkOf(endpoint: string | undefined, ref: string | undefined): string |
     : `${endpoint} (credential ${ref.slice(0, 26)}…)`;
 }
 
+async function requireDir(path: string): Promise<void> {
+  if ((await Deno.stat(path).catch(() => undefined))?.isDirectory) return;
+  throw new SbxError("corp.root_invalid", `--root ${path} is not a folder`, {
+    hint: "name the folder that stands for / of a machine, with etc/sbx/… in it",
+  });
+}
+
 /** Validates locally, without the service: the file may not be deployed yet. */
 async function validate(file: string, args: Arguments): Promise<number> {
   const { validateCorp } = await import("../../../lib/config/corp/mod.ts");
-  const { checkCorp } = await import("../../../lib/home/value_check/mod.ts");
-  const result = await validateCorp(file, checkCorp);
+  const { corpCheck } = await import("../../../lib/home/value_check/mod.ts");
+  const root = args.text("root");
+  if (root !== undefined) await requireDir(root);
+  const check = root === undefined ? corpCheck() : corpCheck((path) => join(resolve(root), path));
+  const result = await validateCorp(file, check);
   if (args.has("json")) await printJson(result);
   else {
     for (const problem of result.problems) note(brief(problem));

@@ -15,5 +15,6 @@ export { type CorpPlaces, corpPlaces, findCorpPlace } from "./load.ts";
 export { requireCorpBase, requireCorpImage, signersOf } from "./image.ts";
 export { allowsOverlays, requireOverlays } from "./overlay.ts";
 export { mayOnlyNarrow, requiresProject, requireWidening } from "./project.ts";
+export { corpFilePaths, type NamedFile } from "./paths.ts";
 export { CorpFile } from "./schema.ts";
 export { type CorpLayer, type CorpState, CorpStore } from "./store.ts";

@@ -1,6 +1,6 @@
 /** Checks of values that settings and corp only store: the network of VMs, rules, detections. */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
-import type { CorpCheck } from "../../config/corp/mod.ts";
+import type { CorpCheck, CorpConfig } from "../../config/corp/mod.ts";
 import { noProxyProblem } from "../../base/proxy/mod.ts";
 import type { Contract } from "../../session/mod.ts";
 import type { SettingValue, ValueCheck } from "../../config/settings/mod.ts";
@@ -56,22 +56,49 @@ export const checkSetting: ValueCheck = async (id, value) => {
   }
 };
 
+/**
+ * Where a file that corp.toml names by an absolute path is now; `undefined`: elsewhere, and nothing checks it.
+ * Its owner is asked for machines whose files are not here yet, such as a package's.
+ */
+export type FilePlace = (path: string) => string | undefined;
+
+/** Settings whose value is the path of a file. */
+const FILE_SETTINGS: ReadonlySet<string> = new Set([
+  "network.extra_ca_file",
+  "network.model_price_file",
+  "network.upstream_proxy_auth_file",
+]);
+
 /** Lists the problems of a corp.toml of the right shape: in its rules, its detections, and values by {@linkcode checkSetting}. */
-export const checkCorp: CorpCheck = async (config, path) => {
-  const problems: string[] = [];
-  try {
-    const corp = await corpLayer({ path, state: { status: "ok", config } });
-    await requireGood({ corp, profile: NO_PROFILE });
-  } catch (error) {
-    problems.push(...asSbxError(error, `checking ${path}`).message.split("\n"));
-  }
-  for (const [id, { value }] of Object.entries(config.file.settings)) {
-    if (value === undefined) continue;
-    const problem = await checkSetting(id, value as SettingValue);
-    const place = config.document.placeOf(["settings", id, "value"]);
-    if (problem !== undefined) problems.push(`${place}: ${id}: ${problem}`);
-  }
-  return problems;
-};
+export const checkCorp: CorpCheck = corpCheck();
+
+/** {@linkcode checkCorp} for machines whose files are at the given places. */
+export function corpCheck(placeOf: FilePlace = (path) => path): CorpCheck {
+  const inPlace = (path: string) => path.startsWith("/") ? placeOf(path) : path;
+  return async (config, path) => {
+    const problems: string[] = [];
+    try {
+      const corp = await corpLayer({ path, state: { status: "ok", config: withRuleFiles(config, inPlace) } });
+      await requireGood({ corp, profile: NO_PROFILE });
+    } catch (error) {
+      problems.push(...asSbxError(error, `checking ${path}`).message.split("\n"));
+    }
+    for (const [id, { value }] of Object.entries(config.file.settings)) {
+      const placed = FILE_SETTINGS.has(id) && isPath(value) ? inPlace(value) : value;
+      if (placed === undefined) continue;
+      const problem = await checkSetting(id, placed as SettingValue);
+      const place = config.document.placeOf(["settings", id, "value"]);
+      if (problem !== undefined) problems.push(`${place}: ${id}: ${problem}`);
+    }
+    return problems;
+  };
+}
+
+function withRuleFiles(config: CorpConfig, inPlace: FilePlace): CorpConfig {
+  const { enforcement, sigma, ...rest } = config.file.corp_rule_files;
+  const [rules, pack] = [enforcement, sigma].map((path) => path === undefined ? undefined : inPlace(path));
+  const corp_rule_files = { ...rest, ...(rules && { enforcement: rules }), ...(pack && { sigma: pack }) };
+  return { ...config, file: { ...config.file, corp_rule_files } };
+}
 
 const NO_PROFILE: Contract["profile"] = { rules: [], packs: [], mcp: {}, providers: [] };

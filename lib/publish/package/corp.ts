@@ -1,6 +1,12 @@
-import { join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
-import { loadCorp } from "../../config/corp/mod.ts";
+import {
+  type CorpCheck,
+  corpFilePaths,
+  loadCorp,
+  type NamedFile,
+  validateCorp,
+} from "../../config/corp/mod.ts";
 import { MANAGED_TRUST, parseTrust } from "../../release/mod.ts";
 import type { Deb, PackageFile } from "./deb.ts";
 import { FETCH_ASSETS } from "./script.ts";
@@ -15,6 +21,10 @@ export interface CorpParts {
   ca?: string;
   /** path of the keys that sign the company's releases (`release-trust.json`) */
   trust?: string;
+  /** paths of further files, such as model prices, for `/etc/sbx/NAME` */
+  files?: string[];
+  /** check of corp.toml's content, with the places of the files that it names by absolute paths */
+  check: (placeOf: (path: string) => string | undefined) => CorpCheck;
   name: string;
   version: string;
   maintainer: string;
@@ -30,29 +40,43 @@ const NAME = /^[a-z0-9][a-z0-9+.-]+$/;
 /** Paths that are also words of a shell script; corp.toml has none with `..`. */
 const RULE_FILE = /^[A-Za-z0-9][A-Za-z0-9._/-]*$/;
 const VERSION = /^[0-9][A-Za-z0-9.+~]*$/;
+/** Names of further files: no `corp.toml`, no hidden file. */
+const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
+/** Largest further file, in bytes. */
+const FILE_MAX = 16 * 1024 * 1024;
+
+/** A company's package. */
+export interface CorpDeb {
+  deb: Deb;
+  /** files that corp.toml names, and that machines get by other ways, such as a proxy's password */
+  needs: { key: string; path: string }[];
+  /** problems of corp.toml that do not prevent it from taking effect */
+  warnings: string[];
+}
 
 /**
  * A company's package (docs/design/contracts/10-release.md §10, "Packages"): the origin of the manifest,
  * corp.toml with the rule files that it names, certificates and release keys.
  *
  * The installer copies them to /etc/sbx as root's files. They are no conffiles: the company wants manual
- * changes there replaced.
+ * changes there replaced. corp.toml is validated first, as a machine with these files would do it: services of 500
+ * laptops would refuse a mistake only after its roll-out.
  *
  * @throws {SbxError} `package.name_invalid`, `package.version_invalid`, `manifest.url.invalid`, `corp.*`,
- * `package.ca_invalid`, `package.rule_file_outside`, `release.*`
+ * `package.ca_invalid`, `package.file_invalid`, `package.rule_file_outside`, `release.*`
  */
-export async function corpDeb(parts: CorpParts): Promise<Deb> {
+export async function corpDeb(parts: CorpParts): Promise<CorpDeb> {
   const { name, version, manifestUrl, sourceDateEpoch } = parts;
   requireWord("name", name, NAME, "lower-case letters, digits, +, . and -");
   requireWord("version", version, VERSION, "a digit first, then letters, digits, ., + and ~");
-  const files = await managedFiles(parts);
+  const { files, needs, warnings } = await managedFiles(parts);
   const origin = originText({
     source: manifestUrl,
     packaged_at: new Date(sourceDateEpoch * 1000).toISOString(),
     package_version: version,
   });
   const paths = files.map(({ path }) => path);
-  return {
+  const deb: Deb = {
     control: {
       Package: name,
       Version: version,
@@ -74,10 +98,13 @@ export async function corpDeb(parts: CorpParts): Promise<Deb> {
     ],
     sourceDateEpoch,
   };
+  return { deb, needs, warnings };
 }
 
-/** Files for /etc/sbx, by their name there. */
-async function managedFiles({ corp, ca, trust }: CorpParts): Promise<PackageFile[]> {
+/** Files for /etc/sbx, by their name there, after corp.toml was validated among them. */
+async function managedFiles(
+  { corp, ca, trust, files: more = [], check }: CorpParts,
+): Promise<{ files: PackageFile[] } & Pick<CorpDeb, "needs" | "warnings">> {
   const { file, document } = await loadCorp(corp);
   const { enforcement, sigma } = file.corp_rule_files;
   const rules = [enforcement, sigma].filter((path) => path !== undefined).map((path) => {
@@ -93,7 +120,52 @@ async function managedFiles({ corp, ca, trust }: CorpParts): Promise<PackageFile
     parseTrust(text, trust);
     files.push({ path: MANAGED_TRUST.slice(TARGET.length + 1), content: { text } });
   }
-  return files;
+  for (const path of more) files.push(await readFurther(path, files));
+  const sources = new Map(more.map((path): [string, string] => [`${TARGET}/${basename(path)}`, path]));
+  if (ca !== undefined) sources.set(`${TARGET}/ca.pem`, ca);
+  const placeOf = (path: string) => sources.has(path) ? resolve(sources.get(path)!) : undefined;
+
+  const { problems, warnings } = await validateCorp(corp, check(placeOf));
+  const isThere = ({ path }: NamedFile) => files.some((each) => `${TARGET}/${each.path}` === path);
+  const missing = corpFilePaths({ file, document }, TARGET).filter((each) => !isThere(each));
+  // A secret is in no package, which everybody can read; other files of /etc/sbx are the package's to bring.
+  const [forgotten, needs] = [true, false].map((isForgotten) =>
+    missing.filter(({ path, isSecret }) => (!isSecret && path.startsWith(`${TARGET}/`)) === isForgotten)
+  );
+  problems.push(...forgotten.map(({ place, key, path }) => `${place}: ${key}: the package has no ${path}`));
+  if (problems.length > 0) {
+    throw new SbxError("corp.invalid", problems.join("\n"), {
+      hint: forgotten.length > 0
+        ? "give certificates with --ca, release keys with --release-trust, and other files with --file"
+        : "correct the file at that line",
+    });
+  }
+  return { files, warnings, needs: needs.map(({ key, path }) => ({ key, path })) };
+}
+
+/** @throws {SbxError} `package.file_invalid` */
+async function readFurther(path: string, files: PackageFile[]): Promise<PackageFile> {
+  const name = basename(path);
+  const refuse = (problem: string, hint: string) =>
+    new SbxError("package.file_invalid", `${path}: ${problem}`, { hint });
+  if (!FILE_NAME.test(name)) {
+    throw refuse("no name for a file of a package", "its characters are letters, digits, ., _ and -");
+  }
+  if (files.some((each) => each.path === name)) {
+    throw refuse(`the package has ${name} already`, "give the file another name");
+  }
+  const { isFile, size } = await Deno.stat(path).catch(() => ({ isFile: false, size: 0 }));
+  if (!isFile || size > FILE_MAX) {
+    throw refuse("not a regular file of at most 16 MiB", "give the path of one file, and repeat --file");
+  }
+  const text = await Deno.readTextFile(path);
+  if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) {
+    throw refuse(
+      "it holds a private key",
+      "every user of a machine can read a package: give keys another way",
+    );
+  }
+  return { path: name, content: { copyOf: path } };
 }
 
 async function readCertificates(path: string): Promise<string> {

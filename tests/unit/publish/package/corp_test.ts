@@ -1,10 +1,12 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { packagedOrigin } from "../../../../lib/release/asset/mod.ts";
 import { corpDeb, type CorpParts } from "../../../../lib/publish/package/mod.ts";
+import { corpCheck } from "../../../../lib/home/value_check/mod.ts";
 
-const CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
+const CERTIFICATE = await makeCertificate();
+const RULES = '[corp.rules.a]\naction = "block"\nmatch = \'http.request.host == "x.example"\'\n';
 const CORP = `[corp_rule_files]
 enforcement = "rules/enforcement.toml"
 
@@ -12,16 +14,31 @@ enforcement = "rules/enforcement.toml"
 value = "/etc/sbx/ca.pem"
 `;
 
+/** A self-signed certificate, which sbx reads as an authority. */
+async function makeCertificate(): Promise<string> {
+  const { success, stdout } = await new Deno.Command("openssl", {
+    args:
+      "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout /dev/null -days 2 -subj /CN=corp"
+        .split(" "),
+    stderr: "null",
+  }).output();
+  if (!success) throw new Error("openssl made no certificate");
+  return new TextDecoder().decode(stdout);
+}
+
 async function withCorp(work: (parts: CorpParts) => Promise<void>, text = CORP): Promise<void> {
   const dir = await Deno.makeTempDir();
   try {
     const corp = join(dir, "corp.toml");
     await Deno.writeTextFile(corp, text);
     await Deno.writeTextFile(join(dir, "ca.pem"), CERTIFICATE);
+    await Deno.mkdir(join(dir, "rules"));
+    await Deno.writeTextFile(join(dir, "rules/enforcement.toml"), RULES);
     await work({
       manifestUrl: "https://sbx.example.com/manifest.json",
       corp,
       ca: join(dir, "ca.pem"),
+      check: corpCheck,
       name: "sbx-example",
       version: "1.0",
       maintainer: "nobody <nobody@example.com>",
@@ -35,7 +52,8 @@ async function withCorp(work: (parts: CorpParts) => Promise<void>, text = CORP):
 
 Deno.test("a company's package has its files, and the origin that an update records", () =>
   withCorp(async (parts) => {
-    const { files, scripts, control } = await corpDeb(parts);
+    const { deb: { files, scripts, control }, needs } = await corpDeb(parts);
+    assertEquals(needs, []);
     assertEquals(files.map(({ path }) => path), [
       "usr/share/sbx/manifest-origin.json",
       "usr/share/sbx/corp/corp.toml",
@@ -95,3 +113,96 @@ Deno.test("a company's package refuses a corp.toml that sbx would refuse", () =>
     const error = await assertRejects(() => corpDeb(parts), SbxError);
     assertEquals(error.code, "corp.invalid");
   }, "unknown = 1\n"));
+
+const PROXY = `[settings."network.upstream_proxy"]
+value = "http://proxy.example:3128"
+
+[settings."network.upstream_proxy_auth_file"]
+value = "/opt/company/proxy.auth"
+`;
+
+for (
+  const [what, text, change, problem] of [
+    [
+      "a rule of its rule file that does not compile",
+      CORP,
+      { rules: RULES.replace("host", "hst") },
+      "unknown field",
+    ],
+    [
+      "certificates that it does not have",
+      CORP,
+      { ca: undefined },
+      "corp.toml:5: network.extra_ca_file: the package",
+    ],
+    [
+      "a price file that it does not have",
+      '[settings."network.model_price_file"]\nvalue = "/etc/sbx/p.json"\n',
+      {
+        ca: undefined,
+      },
+      "corp.toml:2: network.model_price_file: the package has no /etc/sbx/p.json",
+    ],
+    [
+      "a misspelt setting",
+      '[settings."app.auto_updat"]\nvalue = false\n',
+      {},
+      "corp.toml:1: app.auto_updat: unknown",
+    ],
+    [
+      "a resolver that is none",
+      '[settings."network.dns_resolvers"]\nvalue = ["x"]\n',
+      {},
+      "corp.toml:2: network",
+    ],
+    [
+      "a relative path, which no setting takes",
+      '[settings."network.extra_ca_file"]\nvalue = "ca.pem"\n',
+      {},
+      "corp.toml:2: network.extra_ca_file",
+    ],
+  ] as [string, string, { rules?: string; ca?: undefined }, string][]
+) {
+  Deno.test(`a company's package is not made with ${what}`, () =>
+    withCorp(async (parts) => {
+      const { rules, ...rest } = change;
+      if (rules) await Deno.writeTextFile(join(dirname(parts.corp), "rules/enforcement.toml"), rules);
+      const made = { ...parts, ...rest };
+      if ("ca" in rest) delete made.ca;
+      const error = await assertRejects(() => corpDeb(made), SbxError);
+      assertEquals(error.code, "corp.invalid");
+      assertStringIncludes(error.message, problem);
+    }, text));
+}
+
+Deno.test("a company's package takes certificates by a relative path", () =>
+  withCorp(async (parts) => {
+    await corpDeb({ ...parts, ca: relative(Deno.cwd(), parts.ca!) });
+  }));
+
+Deno.test("a company's package says which files machines need besides it", () =>
+  withCorp(async (parts) => {
+    const { needs } = await corpDeb(parts);
+    assertEquals(needs, [{ key: "network.upstream_proxy_auth_file", path: "/opt/company/proxy.auth" }]);
+  }, PROXY));
+
+Deno.test("a company's package brings further files, and no secret", () =>
+  withCorp(async (parts) => {
+    const prices = join(dirname(parts.corp), "prices.json");
+    await Deno.writeTextFile(prices, '{"schema":"x"}');
+    const { deb } = await corpDeb({ ...parts, files: [prices] });
+    assertEquals(deb.files.some(({ path }) => path === "usr/share/sbx/corp/prices.json"), true);
+    for (
+      const [name, text, code] of [
+        ["corp.toml", "", "package.file_invalid"],
+        ["a b", "", "package.file_invalid"],
+        ["key.pem", "-----BEGIN PRIVATE KEY-----\n", "package.file_invalid"],
+      ]
+    ) {
+      const path = join(dirname(parts.corp), "more", name);
+      await Deno.mkdir(dirname(path), { recursive: true });
+      await Deno.writeTextFile(path, text);
+      const error = await assertRejects(() => corpDeb({ ...parts, files: [path] }), SbxError);
+      assertEquals([name, error.code], [name, code]);
+    }
+  }));
