@@ -15,6 +15,7 @@ export {
   snapshotLimits,
 } from "./contract.ts";
 export { Detections } from "./contract.ts";
+export { corpInForce } from "./corp_in_force.ts";
 export { checkBundle, FleetBundles } from "./fleet_bundles.ts";
 export { openCorp, useNetworkOf } from "./channel_update.ts";
 export { updateAll, type UpdateReport, type UpdateResult } from "./update_all.ts";

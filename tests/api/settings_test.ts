@@ -241,6 +241,9 @@ Deno.test(
     assertEquals((await call("GET", "/settings/explain/nope")).status, 404);
     const corp = (await call("GET", "/corp/info")).json;
     assertEquals([corp.status, corp.settings], ["ok", [{ id: "appearance.theme", locked: true }]]);
+    const place = `${join(dir, "corp.toml")}:1`;
+    assertEquals(corp.in_force, [{ kind: "setting", id: "appearance.theme", text: "= dark", place }]);
+    assert(Date.parse(corp.since) <= Date.now());
   }),
 );
 

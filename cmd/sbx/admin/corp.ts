@@ -1,8 +1,7 @@
 import { join, resolve } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import type { CorpInfo } from "../../../lib/config/corp/mod.ts";
-import type { DetectionList, SinkList, SinkTrials } from "../../../lib/client/api/mod.ts";
+import type { CorpInfo, DetectionList, SinkList, SinkTrials } from "../../../lib/client/api/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { connect } from "../connect.ts";
 import { brief, note, print, printJson } from "../../../lib/base/print/mod.ts";
@@ -22,7 +21,7 @@ export const command: CommandGroup = {
     {
       name: "corp info",
       usage: "[--json]",
-      summary: "show the values that the active corp.toml locks, hides and adds",
+      summary: "show everything that is active from corp.toml, with file and line",
       options: [JSON_OPTION],
       examples: ["sbx corp info"],
       run: info,
@@ -70,6 +69,7 @@ async function info(args: Arguments): Promise<number> {
   const ids = (items: { id: string }[]) => items.length ? items.map(({ id }) => id).join(" ") : undefined;
   await print(pairs([
     ["corp", corp.summary],
+    ["since", corp.since?.replace(/\.\d+Z$/, "Z")],
     ...(corp.error?.split("\n") ?? []).map((problem): [string, string] => ["error", problem]),
     ["locks", ids(corp.settings.filter(({ locked }) => locked))],
     ["hides", ids(corp.settings.filter(({ hidden }) => hidden))],
@@ -88,6 +88,10 @@ async function info(args: Arguments): Promise<number> {
     ["OTLP sink", sinkOf(files.open_telemetry, files.open_telemetry_credential_ref)],
     ...sinkLines(sinks),
   ]));
+  if (corp.in_force.length > 0) {
+    const rows = corp.in_force.map(({ kind, id, text, place }) => [kind, id, text, place]);
+    await print(`\n${table(["ENTRY", "ID", "VALUE", "FROM"], rows)}`);
+  }
   return 0;
 }
 

@@ -21,5 +21,9 @@ export function routeSettings(app: Hono, settings: SettingsStore, corp: CorpStor
   });
   handle(app, settingsRoutes.edit, ({ body }) => settings.edit(body));
   handle(app, settingsRoutes.explain, ({ params }): SettingExplanation => settings.explain(params.id));
-  handle(app, settingsRoutes.corp, (): CorpInfo => corpInfo(corp));
+  handle(app, settingsRoutes.corp, async (): Promise<CorpInfo> => {
+    const { corpInForce } = await import("../../../lib/home/mod.ts");
+    const info = corpInfo(corp);
+    return { ...info, ...await corpInForce(corp, settings), ...(info.error && { error: info.error }) };
+  });
 }

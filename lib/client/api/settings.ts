@@ -146,7 +146,14 @@ export const CorpInfo = z.object({
     enabled: z.boolean().optional(),
   })),
   mcp_servers: z.array(z.object({ id: z.string(), name: z.string().optional(), enabled: z.boolean() })),
-  rule_count: z.int(),
+  rule_count: z.int().describe("active rules of corp, of its rule file too"),
+  since: z.string().optional().describe("ISO 8601: since when this text of corp.toml is active here"),
+  in_force: z.array(z.object({
+    kind: z.string().describe("setting, rule, pack, limit, sink, provider, mcp, …"),
+    id: z.string(),
+    text: z.string().describe("its value, in short; of a secret setting only that there is one"),
+    place: z.string().describe("file:line"),
+  })).describe("each active entry"),
   overlays: z.boolean().describe("false: a person keeps no rules for built-in profiles"),
   project_files: z.enum(["narrow", "require"]).optional().describe(
     "narrow: project files only take away; require: a new VM for a folder needs one",

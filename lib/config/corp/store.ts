@@ -52,6 +52,7 @@ export class CorpStore {
   #path: string;
   #state: CorpState = { status: "absent" };
   #lastGood?: CorpConfig;
+  #since?: string;
   #loading: Promise<unknown> = Promise.resolve();
 
   /**
@@ -81,6 +82,11 @@ export class CorpStore {
   /** State after the last {@linkcode load}. */
   get state(): CorpState {
     return this.#state;
+  }
+
+  /** ISO 8601: when the text of the active file took effect in this home; `undefined` without one, or without its copy. */
+  get since(): string | undefined {
+    return this.#since;
   }
 
   /** Reads the file again. Loads run one at a time, so an older one cannot overtake a newer one. */
@@ -121,8 +127,13 @@ export class CorpStore {
     this.#lastGood = config;
     if (!isChanged) return;
     try {
+      if (await this.#isCopied(config)) {
+        this.#since = await this.#copiedAt();
+        return;
+      }
       await writeAtomic(this.#originPath, config.path);
       await writeAtomic(this.#copyPath, config.document.text);
+      this.#since = await this.#copiedAt();
     } catch {
       // Without a copy, a later start with a broken file locks everything, which is safe. The old copy might unlock
       // settings this file locks, so it must go.
@@ -130,9 +141,19 @@ export class CorpStore {
     }
   }
 
+  /** True if the copy of an earlier start is of this file: its time is the one since when it is active. */
+  async #isCopied({ path, document }: CorpConfig): Promise<boolean> {
+    const read = (file: string) => Deno.readTextFile(file).catch(() => undefined);
+    return await read(this.#originPath) === path && await read(this.#copyPath) === document.text;
+  }
+
+  async #copiedAt(): Promise<string | undefined> {
+    return (await Deno.stat(this.#copyPath)).mtime?.toISOString();
+  }
+
   /** Drops the last good version: the administrator removed the file on purpose. */
   async #forget(): Promise<CorpState> {
-    this.#lastGood = undefined;
+    this.#lastGood = this.#since = undefined;
     for (const path of [this.#copyPath, this.#originPath]) {
       await Deno.remove(path).catch(ignore("absent, or in a home that cannot be written"));
     }
@@ -144,6 +165,7 @@ export class CorpStore {
       const copy = await loadCorp(this.#copyPath);
       // Copies of an earlier version have no origin; they were of the active file.
       const path = await Deno.readTextFile(this.#originPath).catch(() => this.#path);
+      this.#since = await this.#copiedAt();
       return this.#lastGood = { ...copy, path };
     } catch {
       return undefined;

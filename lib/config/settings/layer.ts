@@ -1,3 +1,4 @@
+import { isCompatible } from "../../base/semver/mod.ts";
 import { nearest, suggestion } from "../../base/text/mod.ts";
 import { isTable, type TomlDocument } from "../../base/toml/mod.ts";
 import { type Definitions, nearestSetting } from "./definition.ts";
@@ -24,7 +25,10 @@ export type CorpSettings =
 
 /** Content of a corp.toml, as far as it concerns settings. */
 export interface CorpSettingsFile {
-  file: { settings: Record<string, Pick<Entry, "hidden" | "enabled"> & { value?: unknown }> };
+  file: {
+    settings: Record<string, Pick<Entry, "hidden" | "enabled"> & { value?: unknown }>;
+    corp?: { require?: { sbx?: string } };
+  };
   document: TomlDocument;
 }
 
@@ -139,7 +143,9 @@ export function checkCorpSettings(
   for (const [id, { value, hidden, enabled }] of Object.entries(file.settings)) {
     entries.set(id, { value: value as SettingValue, hidden, enabled, locked: value !== undefined });
   }
-  checkEntries(entries, document, definitions, issues, "corp");
+  // A file for a later sbx may have settings of that sbx: this one boots no VM under it.
+  const isLater = !isCompatible(file.corp?.require?.sbx?.replace(/^>=\s*/, ""));
+  checkEntries(entries, document, definitions, issues, "corp", isLater);
   return { entries, issues: issues.list };
 }
 
@@ -150,6 +156,7 @@ function checkEntries(
   definitions: Definitions,
   issues: Issues,
   layer: "user" | "corp",
+  isLater = false,
 ): void {
   for (const [id, entry] of entries) {
     const leaf = definitions.byId.get(id);
@@ -161,7 +168,7 @@ function checkEntries(
       const retired = retiredMessage(id);
       const problem = retired ?? `unknown setting${near ? `; ${suggestion(near)}` : ""}`;
       // A person's misspelt preference is lost alone; a misspelt lock of corp would leave its setting open.
-      const severity = layer === "corp" && retired === undefined ? "error" : "warning";
+      const severity = layer === "corp" && retired === undefined && !isLater ? "error" : "warning";
       issues.add({ id, severity, message: `${place()}: ${layer === "corp" ? `${id}: ` : ""}${problem}` });
     } else if (entry.value !== undefined) {
       const { value, problems } = checkValue(leaf, entry.value);

@@ -1,5 +1,5 @@
 /** A well-formed corp.toml with invalid content never takes effect, and its problems are reported everywhere. */
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { generateKeyPairSync } from "node:crypto";
 import { join } from "node:path";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
@@ -7,8 +7,8 @@ import { corpInfo, CorpStore, validateCorp } from "../../../../lib/config/corp/m
 import { openTarget } from "../../../../lib/fleet/machine/mod.ts";
 import { newKey } from "../../../helper/fleet.ts";
 import { makeSigner } from "../../../helper/image_signature.ts";
-import { corpLayer } from "../../../../lib/home/mod.ts";
-import { watchCorp } from "../../../../lib/service/contract/corp.ts";
+import { corpInForce, corpLayer } from "../../../../lib/home/mod.ts";
+import { requireCorpVersion, watchCorp } from "../../../../lib/service/contract/corp.ts";
 import { checkCorp } from "../../../../lib/home/value_check/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../../../lib/config/settings/mod.ts";
 
@@ -254,6 +254,82 @@ Deno.test("corp: a retired setting locks nothing and leaves its file valid", () 
     await write({ "corp.toml": set("telemetry.api_key", "x") });
     const { ok, warnings } = await validateCorp(file, checkCorp);
     assertEquals([ok, warnings.length], [true, 1]);
+  }));
+
+Deno.test("corp: a setting of a later sbx is a warning where the file requires that sbx, and no VM boots", () =>
+  inHome(async ({ dir, file, write, store }) => {
+    const later = `[corp.require]\nsbx = ">=99.0.0"\n${set("network.mcp_login", false)}`;
+    await write({ "corp.toml": later });
+    const { ok, warnings } = await validateCorp(file, checkCorp);
+    assertEquals([ok, warnings.length], [true, 1]);
+    assertEquals((await store.load()).status, "ok");
+    assertEquals(assertThrows(() => requireCorpVersion(store), SbxError).code, "corp.version");
+    // The sbx that it requires takes it as a mistake; the last good version still requires the later one.
+    await write({ "corp.toml": later.replace("99.0.0", "0.0.1") });
+    assertEquals((await validateCorp(file, checkCorp)).ok, false);
+    assertEquals((await new CorpStore({ dir }, { managed: file }, checkCorp).load()).status, "last_good");
+  }));
+
+Deno.test("corp: every active entry is listed with its file and line, and no secret", () =>
+  inHome(async ({ dir, file, write, store }) => {
+    await write({
+      "corp.toml": `refresh_policy = "24h"
+[corp_rule_files]
+enforcement = "rules.toml"
+[settings."app.auto_update"]
+value = true
+hidden = true
+[mcp.github]
+enabled = false
+[corp.rules.own]
+action = "block"
+match = 'http.request.host == "y.example"'
+[corp.limits]
+profiles = ["code"]
+[[sinks]]
+id = "siem"
+form = "file"
+url = "file:///var/log/sbx.jsonl"
+`,
+      "rules.toml": GOOD,
+    });
+    const settings = await SettingsStore.open({
+      home: { dir },
+      corp: store,
+      definitions: await loadDefinitions({ get: () => undefined }),
+    });
+    const { in_force, rule_count, since } = await corpInForce(store, settings);
+    const has = in_force.map(({ kind, id, text, place }) =>
+      `${kind} ${id} ${text} ${place.slice(dir.length + 1)}`
+    );
+    assertEquals(has, [
+      "setting app.auto_update = true, hidden corp.toml:4",
+      "mcp github disabled corp.toml:7",
+      'limit profiles ["code"] corp.toml:13',
+      "file enforcement rules.toml corp.toml:3",
+      "sink siem file file:///var/log/sbx.jsonl corp.toml:14",
+      "refresh_policy  24h corp.toml:1",
+      "rule own block corp.toml:9",
+      "rule a block rules.toml:1",
+    ]);
+    assertEquals(rule_count, 2);
+    assert(Math.abs(Date.parse(since!) - Date.now()) < 60_000);
+
+    // A service that starts again keeps the time; another text has a new one.
+    const day = new Date("2026-01-01T00:00:00Z");
+    await Deno.utime(join(dir, "corp.last-good.toml"), day, day);
+    const restarted = new CorpStore({ dir }, { managed: file }, checkCorp);
+    await restarted.load();
+    assertEquals(restarted.since, day.toISOString());
+    await write({ "corp.toml": GOOD });
+    await restarted.load();
+    assert(restarted.since! > day.toISOString());
+
+    // Rules that cannot be read any more are named.
+    await write({ "corp.toml": '[corp_rule_files]\nenforcement = "rules.toml"\n' });
+    await restarted.load();
+    await Deno.remove(join(dir, "rules.toml"));
+    assertStringIncludes((await corpInForce(restarted, settings)).error!, "rules.toml");
   }));
 
 Deno.test("corp: every problem is reported at once, and a valid file passes", () =>
