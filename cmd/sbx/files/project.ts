@@ -127,17 +127,10 @@ async function projectOf(dir: string): Promise<Project> {
 
 async function viewOf(project: Project) {
   const approval = await approvalOf(home(), project);
-  const { dir, owner, sha256, rules, env, vm, profile, ports } = project;
+  const { text: _, ...rest } = project;
   const is_approved = isApproved(project, approval);
   return {
-    dir,
-    owner,
-    sha256,
-    rules,
-    env,
-    vm,
-    profile,
-    ports,
+    ...rest,
     is_approved,
     changes: is_approved ? [] : changesOf(project, approval),
   };

@@ -1,10 +1,13 @@
 /** The project file of a folder that a new VM gets: what narrows holds at once, the rest waits for a person. */
-import type { CreateRequest } from "../../../lib/client/api/mod.ts";
-import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
+import type { CreateRequest, VmSummary } from "../../../lib/client/api/mod.ts";
+import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
+import { usageError } from "../output.ts";
+import { remoteHost } from "../host.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
-import type { Project } from "../../../lib/config/project/mod.ts";
+import type { Project, ProjectPackages } from "../../../lib/config/project/mod.ts";
 
 /** Option of commands that make a VM for a folder. */
 export const PROJECT_OPTION: Option = {
@@ -14,11 +17,16 @@ export const PROJECT_OPTION: Option = {
 
 /** Changes of a request by project files; the request's own values win. */
 export type FromProject =
-  & Pick<CreateRequest, "project" | "env" | "cpus" | "ram_mb" | "disk_gb" | "profile_id">
-  & {
-    /** of the VM, to forward once it runs */
-    ports?: number[];
-  };
+  & Pick<CreateRequest, "project" | "folders" | "env" | "cpus" | "ram_mb" | "disk_gb" | "profile_id">
+  & { later?: LaterRequests };
+
+/** Requests of project files that need a running VM. */
+export interface LaterRequests {
+  /** of the VM, to forward */
+  ports: number[];
+  /** to install */
+  packages: ProjectPackages;
+}
 
 /**
  * Changes that the project files of folders make to a new VM.
@@ -27,14 +35,18 @@ export type FromProject =
  */
 export async function fromProjects(dirs: readonly string[], args: Arguments): Promise<FromProject> {
   const { readProject, widenings } = await import("../../../lib/config/project/mod.ts");
-  const { corp, requiresProject, requireWidening } = await corpLimits();
+  const { corp, projectMissing, requiresProject, requireWidening } = await corpLimits();
   const files: NonNullable<CreateRequest["project"]>[] = [];
   const env: Record<string, string> = {};
-  let size: Omit<FromProject, "project" | "env" | "ports"> = {};
-  const ports = new Set<number>();
+  let size: Omit<FromProject, "project" | "folders" | "env" | "later"> = {};
+  const folders: NonNullable<CreateRequest["folders"]> = [];
+  const [ports, apt, npm] = [new Set<number>(), new Set<string>(), new Set<string>()];
   for (const dir of dirs) {
     const project = await readProject(dir);
-    if (requiresProject(corp) && (!project || args.has("no-project"))) throw missing(project?.dir ?? dir);
+    if (requiresProject(corp) && (!project || args.has("no-project"))) {
+      throw projectMissing(project?.dir ?? dir);
+    }
+    folders.push({ dir: project?.dir ?? await Deno.realPath(dir), with_requests: !args.has("no-project") });
     if (!project) continue;
     files.push(project.rules);
     if (args.has("no-project")) continue;
@@ -43,32 +55,31 @@ export async function fromProjects(dirs: readonly string[], args: Arguments): Pr
     Object.assign(env, project.env);
     const { vm: { cpus, ram_gb, disk_gb }, profile: profile_id } = project;
     for (const port of project.ports) ports.add(port);
+    for (const name of project.packages.apt) apt.add(name);
+    for (const name of project.packages.npm) npm.add(name);
     size = { cpus, ram_mb: ram_gb === undefined ? undefined : ram_gb * 1024, disk_gb, profile_id, ...size };
   }
   const { joinNarrowing } = await import("../../../lib/policy/mod.ts");
   // Two folders may have rules of one name.
   const rules = joinNarrowing(...files);
+  const later = { ports: [...ports], packages: { apt: [...apt], npm: [...npm] } };
   return {
     ...rules.length > 0 && { project: rules },
+    // The service reads them again, where they are on its machine.
+    ...remoteHost() === undefined && folders.length > 0 && { folders },
     ...Object.keys(env).length > 0 && { env },
-    ...ports.size > 0 && { ports: [...ports] },
+    ...ports.size + apt.size + npm.size > 0 && { later },
     ...Object.fromEntries(Object.entries(size).filter(([, value]) => value !== undefined)),
   };
 }
 
 /** Corp as this command finds it; loaded only where a folder is brought in. */
 async function corpLimits() {
-  const [{ openCorp }, { requiresProject, requireWidening }] = await Promise.all([
+  const [{ openCorp }, limits] = await Promise.all([
     import("../../../lib/home/mod.ts"),
     import("../../../lib/config/corp/mod.ts"),
   ]);
-  return { corp: await openCorp(home()).load(), requiresProject, requireWidening };
-}
-
-function missing(dir: string): SbxError {
-  return new SbxError("project.required", `corp requires the .sbx.toml of ${dir}, and it is not used`, {
-    hint: "write one, and leave out --no-project: docs/guides/project-file.md",
-  });
+  return { ...limits, corp: await openCorp(home()).load() };
 }
 
 async function requireApproval(project: Project): Promise<void> {
@@ -112,4 +123,81 @@ export async function describeProject(project: Project): Promise<string> {
       ? changes
       : ["  no other values, but other bytes than were approved"],
   ].map((line) => plain(line)).join("\n");
+}
+
+/** Installs packages and forwards ports in a VM that runs and has its folders. @throws {SbxError} `project.packages` */
+export async function meetRequests(
+  client: Client,
+  vm: Pick<VmSummary, "id" | "name">,
+  later?: LaterRequests,
+): Promise<void> {
+  if (!later) return;
+  const { apt, npm } = later.packages;
+  if (apt.length > 0) await install(client, vm, ["sh", "-ec", APT, "sh", ...apt]);
+  if (npm.length > 0) {
+    await install(client, vm, ["npm", "install", "--global", "--ignore-scripts", "--", ...npm]);
+  }
+  if (later.ports.length === 0) return;
+  const { openPorts } = await import("../vm/lifecycle.ts");
+  await openPorts(client, vm, { ports: later.ports.map((port) => ({ port })) });
+}
+
+/** Installs Debian packages: the lists of an image may be old, or absent. */
+const APT = "export DEBIAN_FRONTEND=noninteractive; apt-get -q update; " +
+  'apt-get -q install -y --no-install-recommends -- "$@"';
+
+async function install(client: Client, vm: Pick<VmSummary, "id" | "name">, command: string[]): Promise<void> {
+  const [{ streamAside }, { showAsks }] = await Promise.all([
+    import("../vm/program.ts"),
+    import("../vm/shown_asks.ts"),
+  ]);
+  const names = command.slice(command[0] === "sh" ? 4 : 5);
+  note(`sbx: ${vm.name}: installing ${names.join(", ")}, as .sbx.toml asks`);
+  using _asks = showAsks(client, vm.id);
+  const response = await client.send("POST", `/vms/${segment(vm.id)}/exec`, {
+    json: { command, user: "root", cwd: "/" },
+    accept: "text/event-stream",
+  });
+  const code = await streamAside(response);
+  if (code === 0) return;
+  throw new SbxError(
+    "project.packages",
+    `the packages of .sbx.toml were not installed in "${vm.name}" (exit ${code})`,
+    {
+      hint: `the VM stays; sbx net ${vm.name} shows what was refused, sbx exec ${vm.name} -- ${
+        command[0] === "sh" ? "apt-get install" : "npm install --global"
+      } ${names.join(" ")} tries again`,
+    },
+  );
+}
+
+/**
+ * Words of a command that takes `[AGENT] [DIR]`: without an agent it is the one that the folder's project file asks for.
+ *
+ * @throws {SbxError} `project.unapproved`; `usage.invalid`: no agent
+ */
+export async function agentAndFolder(
+  command: Command,
+  args: Arguments,
+): Promise<{ id: string; dir: string }> {
+  const [first, second] = args.words;
+  const isFolder = first === undefined || /^[.~]|\//.test(first);
+  if (!isFolder) return { id: first, dir: second ?? "." };
+  if (second !== undefined) {
+    throw usageError(command, `"${first}" is no agent`, "sbx agent list shows the agents");
+  }
+  const dir = first ?? ".";
+  const { readProject } = await import("../../../lib/config/project/mod.ts");
+  const project = args.has("no-project") ? undefined : await readProject(dir);
+  if (project?.agent === undefined) {
+    throw usageError(
+      command,
+      `no agent is named, and .sbx.toml of ${dir} names none`,
+      "sbx agent list shows them",
+    );
+  }
+  const { corp, requireWidening } = await corpLimits();
+  requireWidening(corp, project.dir);
+  await requireApproval(project);
+  return { id: project.agent, dir };
 }

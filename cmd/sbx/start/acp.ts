@@ -9,7 +9,7 @@ import { sourcesOf } from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
 import { BRING_OPTIONS } from "../files/repository.ts";
-import { PROJECT_OPTION } from "../files/project_file.ts";
+import { agentAndFolder, PROJECT_OPTION } from "../files/project_file.ts";
 import { credentialsOf, DISK_OPTION, SIZE_OPTIONS } from "../vm/new_vm.ts";
 import { parseEnv, SBX_FAILED } from "../vm/program.ts";
 import { requireImage } from "../vm/profile_image.ts";
@@ -23,11 +23,12 @@ const ACCESS: readonly FileAccess[] = ["none", "read", "write"];
 
 export const command: Command = {
   name: "acp",
-  usage: "AGENT [DIR] [OPTIONS]",
+  usage: "[AGENT] [DIR] [OPTIONS]",
   summary: "let an editor use an agent in a VM, by Agent Client Protocol",
   notes: [
     "An editor starts it and speaks on its standard input and output: docs/guides/editors.md.",
     "It goes on in the VM where the agent worked on DIR (default .) last, or makes one as sbx agent does.",
+    "Without AGENT it is the one that the .sbx.toml of DIR asks for; approve that in a terminal first.",
     "Asks of sbx appear in the editor. sbx pull takes the work back as a branch.",
   ],
   options: [
@@ -61,15 +62,19 @@ export const command: Command = {
     PROJECT_OPTION,
     { name: "live", about: "give the VM the folder itself, read-write, with masks (docs/guides/live.md)" },
   ],
-  words: { min: 1, max: 2 },
+  words: { min: 0, max: 2 },
   completes: ["agents", "folders"],
   failure: SBX_FAILED,
   examples: ["sbx acp claude", "sbx acp opencode ~/project --files read", "sbx acp claude --with-setup"],
   async run(args) {
-    const [id, dir = "."] = args.words;
     if (Deno.stdin.isTerminal()) {
-      throw usageError(command, "an editor starts sbx acp, and this is a terminal", `sbx agent ${id}`);
+      throw usageError(
+        command,
+        "an editor starts sbx acp, and this is a terminal",
+        `sbx agent ${args.words[0] ?? "."}`,
+      );
     }
+    const { id, dir } = await agentAndFolder(command, args);
     const access = accessOf(args);
     requireSetupFor(command, args);
     // Errors from here on are the editor's: it shows them to the person, who does not see this program.

@@ -42,7 +42,7 @@ import { connect } from "../connect.ts";
 import { table, usageError } from "../output.ts";
 import { parseEnv, SBX_FAILED } from "../vm/program.ts";
 import { BRING_OPTIONS, keepState } from "../files/repository.ts";
-import { PROJECT_OPTION } from "../files/project_file.ts";
+import { agentAndFolder, PROJECT_OPTION } from "../files/project_file.ts";
 import { attachJob } from "../vm/jobs.ts";
 import { requireImage } from "../vm/profile_image.ts";
 import { DISK_OPTION, SIZE_OPTIONS } from "../vm/new_vm.ts";
@@ -53,10 +53,11 @@ const SIZE = SIZE_OPTIONS.filter(({ name }) => name === "cpus" || name === "ram"
 
 const RUN: Command = {
   name: "agent run",
-  usage: "AGENT [DIR] [-p PROMPT] [OPTIONS] [-- ARGS…]",
+  usage: "[AGENT] [DIR] [-p PROMPT] [OPTIONS] [-- ARGS…]",
   summary: "start a coding agent on a folder in a VM of its own; also: sbx agent AGENT [DIR]",
   notes: [
     "DIR (default .) is brought in as with sbx create --from-dir; sbx pull takes the work back as a branch.",
+    "Without AGENT it is the one that the .sbx.toml of DIR asks for, such as in: sbx agent .",
     "Where the agent has worked on DIR before, it asks whether to go on in that VM: --continue, --new.",
     "Requests that the agent's profile does not allow wait for an answer. The exit code is the agent's.",
   ],
@@ -105,7 +106,7 @@ const RUN: Command = {
     { name: "live", about: "give the VM the folder itself, read-write, with masks (docs/guides/live.md)" },
     JSON_OPTION,
   ],
-  words: { min: 1, max: 2 },
+  words: { min: 0, max: 2 },
   completes: ["agents", "folders"],
   program: true,
   failure: SBX_FAILED,
@@ -155,7 +156,7 @@ export const command: CommandGroup = {
 };
 
 async function run(args: Arguments): Promise<number> {
-  const [id, dir = "."] = args.words;
+  const { id, dir } = await agentAndFolder(RUN, args);
   // Before any other error: a hint with a name that does not exist is of no use.
   const asked = await agentIn(await agentProfile(id), args.text("profile"));
   const racing = raceOf(args);

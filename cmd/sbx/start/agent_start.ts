@@ -24,7 +24,7 @@ import {
 import { completeVm, diskOf, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
 import { lastWords } from "../output.ts";
 import { notesOf } from "./agent_notes.ts";
-import { fromProjects } from "../files/project_file.ts";
+import { fromProjects, meetRequests } from "../files/project_file.ts";
 import { bringFolder, bringLiveFolder, formatBrought, formatLive, VmGuest } from "../files/repository.ts";
 import { type ChosenSetup, putSetup } from "./agent_setup_put.ts";
 
@@ -179,6 +179,7 @@ export async function createVm(
     disk_gb: diskOf(args) ?? asked.disk_gb,
     env: { ...asked.env, ...profile.agent.env, ...env },
     ...asked.project && { project: asked.project },
+    ...asked.folders && { folders: asked.folders },
     ...services && { host_services: services },
     ...credentials && { credentials },
     ...args.has("live") && { live: { dir: resolve(dir), with_secrets: args.has("with-secrets") } },
@@ -202,10 +203,7 @@ export async function createVm(
     await complete?.({ id: created.id, name, place });
     return place;
   });
-  if (asked.ports) {
-    const { openPorts } = await import("../vm/lifecycle.ts");
-    await openPorts(client, created, { ports: asked.ports.map((port) => ({ port })) });
-  }
+  await meetRequests(client, created, asked.later);
   return { id: created.id, name, place };
 }
 

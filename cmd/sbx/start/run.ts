@@ -28,7 +28,7 @@ import {
   formatPulled,
   FROM_DIR_OPTIONS,
 } from "../files/repository.ts";
-import { fromProjects, PROJECT_OPTION } from "../files/project_file.ts";
+import { fromProjects, meetRequests, PROJECT_OPTION } from "../files/project_file.ts";
 import { formatEvents } from "../record/events.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
@@ -52,7 +52,7 @@ async function runInFolder(
   vm: CreateRequest,
   program: ExecRequest,
 ): Promise<number> {
-  const { ports, ...asked } = await fromProjects([dir], args);
+  const { later, ...asked } = await fromProjects([dir], args);
   const given = Object.fromEntries(Object.entries(vm).filter(([, value]) => value !== undefined));
   const { id, ...created } = await client.json<VmSummary>("POST", "/vms/create", {
     json: { ...asked, ...given, env: { ...asked.env, ...vm.env }, persistent: false },
@@ -62,10 +62,7 @@ async function runInFolder(
     await waitUntilRunning(client, { id, ...created });
     const brought = await bringFolder(client, created.name, dir, args, { place: args.text("to") });
     note(formatBrought(brought));
-    if (ports) {
-      const { openPorts } = await import("../vm/lifecycle.ts");
-      await openPorts(client, { id, ...created }, { ports: ports.map((port) => ({ port })) });
-    }
+    await meetRequests(client, { id, name: created.name }, later);
     const json = { ...program, cwd: program.cwd ?? brought.place };
     const response = await client.send("POST", `/vms/${segment(id)}/exec`, {
       json,

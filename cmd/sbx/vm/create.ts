@@ -17,7 +17,7 @@ import {
   formatLive,
   FROM_DIRS_OPTIONS,
 } from "../files/repository.ts";
-import { fromProjects, PROJECT_OPTION } from "../files/project_file.ts";
+import { fromProjects, meetRequests, PROJECT_OPTION } from "../files/project_file.ts";
 import { BUILD_OPTIONS } from "./build_image.ts";
 import { FOLDER_IMAGE_OPTIONS, imageOfFolder } from "./folder_image.ts";
 import { IMAGE_OPTION, pullNamedImage } from "./image_option.ts";
@@ -104,7 +104,11 @@ export const command: Command = {
     }
     for (const each of [...dir === undefined ? [] : [dir], ...more, ...readOnly]) await sourcesOf(each);
     const folders = [...dir === undefined ? [] : [dir], ...more, ...live === undefined ? [] : [live]];
-    const { env: projectEnv, project, ports, profile_id, ...projectSize } = await fromProjects(folders, args);
+    const { env: projectEnv, project, folders: named, later, profile_id, ...projectSize } =
+      await fromProjects(
+        folders,
+        args,
+      );
     const built = await imageOfFolder(command, args, dir);
     if (typeof built === "number") return built;
     const image = built?.image ?? (await pullNamedImage(args, undefined, profile_id)).image;
@@ -115,6 +119,7 @@ export const command: Command = {
     }
     if (projectEnv) json.env = { ...projectEnv, ...json.env };
     if (project) json.project = project;
+    if (named) json.folders = named;
     // A copy has its source's profile.
     if (json.from === undefined) json.profile_id ??= profile_id;
     const client = await connect();
@@ -138,10 +143,7 @@ export const command: Command = {
       const { setUpDevcontainer } = await import("./lifecycle.ts");
       await setUpDevcontainer(client, created, plan.settings);
     }
-    if (ports && !args.has("no-wait")) {
-      const { openPorts } = await import("./lifecycle.ts");
-      await openPorts(client, created, { ports: ports.map((port) => ({ port })) });
-    }
+    await meetRequests(client, created, later);
     const info = await client.json<VmInfo>("GET", `/vms/${created.id}/info`);
     if (args.has("json")) {
       const [brought_in] = brought;

@@ -108,6 +108,9 @@ const CredentialLabels = z.record(ProviderId, CredentialLabel).refine(
   "labels of the only keys that it uses, by provider; default: of each provider the one added last",
 );
 
+/** Most folders that a request names, as a VM takes them. */
+const FOLDERS_MAX = 32;
+
 export const CreateRequest = z.strictObject({
   name: z.string().regex(
     VM_NAME,
@@ -143,6 +146,14 @@ export const CreateRequest = z.strictObject({
   credentials: CredentialLabels.optional(),
   project: NarrowingRules.optional().describe(
     "rules of the folder's project file, which can only take away; a copy has its source's",
+  ),
+  folders: z.array(z.strictObject({
+    dir: z.string().max(4096).startsWith("/", "must be an absolute path"),
+    with_requests: z.boolean().default(false).describe(
+      "the request grants what the file asks for, which a person must have approved",
+    ),
+  })).max(FOLDERS_MAX).optional().describe(
+    "folders of this host that it will work on: the rules of their project files hold, and corp's word about them",
   ),
 }).openapi("VmCreate");
 export type CreateRequest = z.infer<typeof CreateRequest>;

@@ -14,7 +14,7 @@ export {
 export { type CorpPlaces, corpPlaces, findCorpPlace } from "./load.ts";
 export { requireCorpBase, requireCorpImage, signersOf } from "./image.ts";
 export { allowsOverlays, requireOverlays } from "./overlay.ts";
-export { mayOnlyNarrow, requiresProject, requireWidening } from "./project.ts";
+export { mayOnlyNarrow, projectMissing, requiresProject, requireWidening } from "./project.ts";
 export { corpFilePaths, type NamedFile } from "./paths.ts";
 export { CorpFile } from "./schema.ts";
 export { type CorpLayer, type CorpState, CorpStore } from "./store.ts";

@@ -25,3 +25,10 @@ export function requireWidening(state: ProjectState, dir: string): void {
     hint: "--no-project ignores its requests; sbx corp info shows corp's limits",
   });
 }
+
+/** The error of a new VM for a folder whose project file corp requires. */
+export function projectMissing(dir: string): SbxError {
+  return new SbxError("project.required", `corp requires the .sbx.toml of ${dir}, and it is not used`, {
+    hint: "write one, and leave out --no-project: docs/guides/project-file.md",
+  });
+}

@@ -8,4 +8,4 @@ export {
   forget,
   isApproved,
 } from "./approval.ts";
-export { type Project, readProject, widenings } from "./read.ts";
+export { type Project, type ProjectPackages, readProject, widenings } from "./read.ts";

@@ -13,6 +13,13 @@ import { ProjectFile } from "./schema.ts";
 /** Most `bytes` of a project file (docs/design/contracts/14-limits.md §14). */
 const FILE_MAX = 64 * 1024;
 
+/** Packages that a project file asks for. */
+export interface ProjectPackages {
+  apt: string[];
+  /** each with its version */
+  npm: string[];
+}
+
 /** A folder's project file. */
 export interface Project {
   /** real path of the folder */
@@ -27,8 +34,12 @@ export interface Project {
   vm: { cpus?: number; ram_gb?: number; disk_gb?: number };
   /** id of the profile of a VM that no command names one for */
   profile?: string;
+  /** id of the agent of `sbx agent` that names none */
+  agent?: string;
   /** of the VM */
   ports: number[];
+  /** to install in the VM */
+  packages: ProjectPackages;
 }
 
 /**
@@ -53,14 +64,23 @@ export async function readProject(folder: string): Promise<Project | undefined> 
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
     const document = parseToml(text, path);
-    const { rules: tables, env, vm, profile, ports } = checkToml(document, ProjectFile, "project.invalid");
+    const { rules: tables, profile, agent, ...rest } = checkToml(document, ProjectFile, "project.invalid");
     const rules = Object.entries(tables).map(([id, table]) => ({
       ...table,
       id,
       line: document.positionOf(["rules", id]).line,
     }));
     compileLayers({ corp: { rules: [] }, profile: { rules: [] }, project: rules });
-    return { dir, owner, text, sha256, rules, env, vm, ...profile !== undefined && { profile }, ports };
+    return {
+      dir,
+      owner,
+      text,
+      sha256,
+      rules,
+      ...rest,
+      ...profile !== undefined && { profile },
+      ...agent !== undefined && { agent },
+    };
   } catch (cause) {
     const reason = cause instanceof SbxError ? cause.message : `${path}: invalid UTF-8`;
     throw new SbxError("project.invalid", reason, { cause, hint: `correct it, or remove ${PROJECT_FILE}` });
@@ -69,10 +89,16 @@ export async function readProject(folder: string): Promise<Project | undefined> 
 
 /** Parts that wait for a person, a line each. */
 export function widenings(
-  { env, vm, profile, ports }: Pick<Project, "env" | "vm" | "profile" | "ports">,
+  { env, vm, profile, agent, ports, packages }: Pick<
+    Project,
+    "env" | "vm" | "profile" | "agent" | "ports" | "packages"
+  >,
 ): string[] {
   return [
     ...profile === undefined ? [] : [`profile = ${profile}`],
+    ...agent === undefined ? [] : [`agent = ${agent}`],
+    ...packages.apt.map((name) => `Debian package ${name}`),
+    ...packages.npm.map((name) => `npm package ${name}`),
     ...ports.map((port) => `port ${port} of the VM on this host's loopback`),
     ...Object.entries(vm).map(([name, value]) => `vm.${name} = ${value}`),
     ...Object.entries(env).map(([name, value]) => `env.${name} = ${JSON.stringify(value)}`),

@@ -16,6 +16,7 @@ import {
 } from "./boot.ts";
 import { joinNarrowing } from "../../policy/mod.ts";
 import { withoutSecrets } from "../contract/credentials.ts";
+import { projectRules } from "../contract/project.ts";
 import { requireLabels } from "../contract/labels.ts";
 import { companionContract } from "./mcp_companions.ts";
 import type { Launcher, LauncherOptions } from "./launch.ts";
@@ -110,7 +111,8 @@ export class VmMaker {
     source: Vm | undefined,
   ): Promise<Vm> {
     const { sessions, launcher, states } = this.#options;
-    const vmRequest = await this.#completeRequest(id, request, source);
+    const project = await projectRules(this.#home, this.#options.corp, request);
+    const vmRequest = await this.#completeRequest(id, { ...request, project }, source);
     const profileId = request.profile_id ?? source?.record.profile_id ?? DEFAULT_PROFILE;
     // A third party's program (an MCP server): it gets the refs that its definition names, and no others.
     const boot = await makeBoot(this.#options, profileId, vmRequest, {

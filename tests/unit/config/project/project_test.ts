@@ -76,6 +76,21 @@ Deno.test("a profile and ports wait for a person too", async () => {
   assert(!isApproved(project, undefined));
 });
 
+Deno.test("an agent and packages wait for a person too", async () => {
+  const packages =
+    '[packages]\napt = ["ripgrep", "jq=1.7.1-3"]\nnpm = ["typescript@5.9.3", "@a/b@1.0.0-rc.1"]\n';
+  await using place = await folder(`agent = "claude"\n${packages}`);
+  const project = (await readProject(place.dir))!;
+  assertEquals(widenings(project), [
+    "agent = claude",
+    "Debian package ripgrep",
+    "Debian package jq=1.7.1-3",
+    "npm package typescript@5.9.3",
+    "npm package @a/b@1.0.0-rc.1",
+  ]);
+  assert(!isApproved(project, undefined));
+});
+
 const INVALID: [title: string, text: string | Uint8Array, part: string][] = [
   ["an unknown key", 'a = 1\n[mounts]\nb = "/"\n', ":1"],
   ["a rule that allows", RULE.replace("block", "allow"), ":2"],
@@ -95,6 +110,16 @@ const INVALID: [title: string, text: string | Uint8Array, part: string][] = [
   ["a port of none", "ports = [0]\n", ":1"],
   ["a port named twice", "ports = [80, 80]\n", ":1"],
   ["a port of the host", 'ports = ["5173:22"]\n', ":1"],
+  ["an agent that is a path", 'agent = "./evil"\n', ":1"],
+  ["an option in place of a Debian package", '[packages]\napt = ["-oAPT::Update::Pre-Invoke::=x"]\n', ":2"],
+  ["a Debian package to remove", '[packages]\napt = ["bash-"]\n', ":2"],
+  ["a file in place of a Debian package", '[packages]\napt = ["./evil.deb"]\n', ":2"],
+  ["an npm package without a version", '[packages]\nnpm = ["typescript"]\n', ":2"],
+  ["an npm package of a moving version", '[packages]\nnpm = ["typescript@^5.9.3"]\n', ":2"],
+  ["an npm package from elsewhere", '[packages]\nnpm = ["a@https://evil.example/a.tgz"]\n', ":2"],
+  ["an npm package by another name", '[packages]\nnpm = ["a@npm:evil@1.0.0"]\n', ":2"],
+  ["a package named twice", '[packages]\napt = ["jq", "jq"]\n', ":2"],
+  ["packages of another kind", '[packages]\npip = ["requests"]\n', ":2"],
   ["more ports than a person can read", `ports = [${Array.from({ length: 17 }, (_, at) => at + 1)}]\n`, ":1"],
   ["a secret's name", '[env]\nANTHROPIC_API_KEY = "x"\n', ":2"],
   ["a control character in a value", '[env]\nA = "\\u001b[2J"\n', ":2"],
