@@ -65,10 +65,18 @@ export interface StateLimits {
   /** longest wait for another program that takes work, in `ms` */
   wait_ms?: number;
 }
-/** Of a state that a person waits for, and of one that an agent's turn does not wait for. */
+/**
+ * Of a state that a person's other command waits for, of one that an undo keeps before it overwrites the work, and of one that an
+ * agent's turn does not wait for.
+ */
 export const STATE_LIMITS: StateLimits = {
   bytes: 512 * 1024 ** 2,
   inflated: 4 * 1024 ** 3,
+  seconds: STEP_SECONDS,
+};
+export const UNDO_LIMITS: StateLimits = {
+  bytes: STATES_BYTES_MAX,
+  inflated: INFLATED_MAX,
   seconds: STEP_SECONDS,
 };
 export const TURN_LIMITS: StateLimits = {

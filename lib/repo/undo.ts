@@ -18,6 +18,7 @@ import {
   STEP_SECONDS,
   TURN_LIMITS,
   TURN_STATES_MAX,
+  UNDO_LIMITS,
 } from "./limit.ts";
 import { indexPack, newObjects, requireConnected } from "./pack.ts";
 import { type RecordedSource, returning, type Unit } from "./record.ts";
@@ -50,10 +51,10 @@ export interface StateTarget {
   before_unix_ms?: number;
 }
 
-/** The end of an undo: the state that is there, and the one that was. */
+/** The end of an undo: the state that is there, and the one that was; that was not kept where it was to be discarded. */
 export interface Undone {
   to: State;
-  before: State;
+  before?: State;
   changed: boolean;
 }
 
@@ -103,30 +104,78 @@ export class History {
    * Puts an earlier state back. The current one is kept first, so that this can be undone.
    *
    * @returns `changed`: the repositories were in another state
-   * @throws {SbxError} `repo.none`, `repo.no_state`
+   * @throws {SbxError} `repo.none`, `repo.no_state`; `repo.too_large`: the current state cannot be kept, and nothing is changed
    */
-  async undo(target: StateTarget = {}): Promise<Undone> {
-    if (await this.#room.read() === undefined) throw noState(`nothing was brought into "${this.guest.name}"`);
+  async undo(target: StateTarget = {}, limits = UNDO_LIMITS): Promise<Undone> {
+    await this.#requireRoom();
     using _lock = await this.#room.lock();
-    const { now, states } = await this.#keep({ reason: "before an undo" });
-    const to = target.number !== undefined
-      ? states.find(({ number }) => number === target.number)
-      : target.before_unix_ms !== undefined
-      ? states.findLast(({ at_unix_ms }) => at_unix_ms <= target.before_unix_ms!)
-      : await this.#newestOther(states, now);
-    if (!to) throw noState(`"${this.guest.name}" has no such state of its repositories`);
+    const { now, states } = await this.#keep({ reason: "before an undo" }, limits).catch((error) => {
+      throw isTooLarge(error) ? this.#unkept(error) : error;
+    });
+    const to = find(states, target) ?? (isOpen(target) ? await this.#newestOther(states, now) : undefined);
+    if (!to) throw noState(this.guest.name);
     // Asked again: it is there.
     if (await this.#isSame(to, now)) return { to, before: now, changed: false };
-    for (const { source, unit } of await this.#units()) {
-      const state = to.units.find(({ store }) => store === unit.store);
-      // One that was brought in later stays.
-      if (state) await this.#rewind(source, unit, state);
-    }
+    await this.#put(to);
     await this.#add({ reason: `back at ${to.number}` }, [
       ...to.units,
       ...now.units.filter(({ store }) => !to.units.some((unit) => unit.store === store)),
     ]);
     return { to, before: now, changed: true };
+  }
+
+  /**
+   * Puts an earlier state back, the newest one without a target. The current one is lost.
+   *
+   * @throws {SbxError} `repo.no_state`
+   */
+  async discard(target: StateTarget = {}): Promise<Undone> {
+    await this.#requireRoom();
+    using _lock = await this.#room.lock();
+    const { states } = await this.#read();
+    const to = find(states, target) ?? (isOpen(target) ? states.at(-1) : undefined);
+    if (!to) throw noState(this.guest.name);
+    await this.#put(to);
+    if (to !== states.at(-1)) await this.#add({ reason: `back at ${to.number}` }, to.units);
+    return { to, changed: true };
+  }
+
+  /**
+   * Puts a state of this VM into a copy of it, whose own states are its own.
+   *
+   * @throws {SbxError} `repo.no_state`
+   */
+  async putInto(copy: Guest, number: number): Promise<void> {
+    await this.#requireRoom();
+    using _lock = await this.#room.lock();
+    const to = find((await this.#read()).states, { number });
+    if (!to) throw noState(this.guest.name);
+    await this.#put(to, copy);
+  }
+
+  async #requireRoom(): Promise<void> {
+    if (await this.#room.read() === undefined) throw noState(this.guest.name);
+  }
+
+  async #put(to: State, guest = this.guest): Promise<void> {
+    for (const { source, unit } of await this.#units()) {
+      const state = to.units.find(({ store }) => store === unit.store);
+      // One that was brought in later stays.
+      if (state) await this.#rewind(guest, source, unit, state);
+    }
+  }
+
+  /** The error of an undo whose work cannot be kept first. */
+  #unkept(cause: SbxError): SbxError {
+    const { name } = this.guest;
+    return new SbxError(
+      "repo.too_large",
+      `the work in "${name}" is too large to be kept before it is undone, and nothing was changed`,
+      {
+        cause,
+        hint: `sbx undo ${name} --discard goes back without keeping it; sbx pull ${name} takes it first`,
+      },
+    );
   }
 
   /** Adds a state whose objects are there; the oldest go. */
@@ -252,8 +301,12 @@ export class History {
     }
   }
 
-  async #rewind(source: RecordedSource, unit: Unit, state: State["units"][number]): Promise<void> {
-    const { guest } = this;
+  async #rewind(
+    guest: Guest,
+    source: RecordedSource,
+    unit: Unit,
+    state: State["units"][number],
+  ): Promise<void> {
     const place = placeIn(source.place, unit.path);
     const folder = unit.is_repository ? "" : folderStore(place);
     const { git, dir } = await this.#store(unit);
@@ -376,6 +429,10 @@ async function moveAll(from: string, to: string): Promise<void> {
   }
 }
 
+function mibOf(bytes: number): string {
+  return `${Math.floor(bytes / 1024 ** 2)} MiB`;
+}
+
 /** @param counted has the number of `bytes` that were read */
 async function* limited(
   bytes: AsyncIterable<Uint8Array>,
@@ -385,14 +442,29 @@ async function* limited(
   for await (const chunk of bytes) {
     counted.bytes += chunk.length;
     if (counted.bytes > max) {
-      throw tooLarge(`a state of more than the ${Math.max(0, max)} bytes that are left for it`);
+      throw tooLarge(`a state of more than the ${mibOf(Math.max(0, max))} that are left for it`);
     }
     yield chunk;
   }
 }
 
-function noState(message: string): SbxError {
-  return new SbxError("repo.no_state", message, {
-    hint: "sbx undo NAME --list shows the states that are kept",
+/** The state that a target names. @returns undefined: it names none, or there is none */
+function find(states: State[], { number, before_unix_ms }: StateTarget): State | undefined {
+  if (number !== undefined) return states.find((state) => state.number === number);
+  if (before_unix_ms === undefined) return undefined;
+  return states.findLast(({ at_unix_ms }) => at_unix_ms <= before_unix_ms);
+}
+
+function isOpen({ number, before_unix_ms }: StateTarget): boolean {
+  return number === undefined && before_unix_ms === undefined;
+}
+
+function isTooLarge(error: unknown): error is SbxError {
+  return error instanceof SbxError && error.code === "repo.too_large";
+}
+
+function noState(name: string): SbxError {
+  return new SbxError("repo.no_state", `"${name}" has no such state of its repositories`, {
+    hint: `sbx undo ${name} --list shows the states that are kept`,
   });
 }

@@ -8,6 +8,7 @@ import type {
   McpServerList,
   McpToolList,
   ProviderList,
+  RepositoryStates,
   RuleChanges,
   SessionList,
   SnapshotList,
@@ -75,12 +76,18 @@ export const LOOKUPS: Readonly<Record<Lookup, (place: Place) => Promise<Candidat
     const images = await listEnvironments(home());
     return images.map(({ reference, arch }) => ({ word: shortReference(reference), about: arch }));
   },
-  async snapshots({ words: [vm], get }) {
-    const { snapshots } = await get<SnapshotList>(`/vms/${segment(vm)}/snapshots/list`);
-    return snapshots.map(({ id, created_unix_ms, label }) => ({
-      word: id,
-      about: [new Date(created_unix_ms).toISOString(), label].filter(Boolean).join(", "),
+  snapshots,
+  async points(place) {
+    const { words: [vm], get } = place;
+    const [{ states }, taken] = await Promise.all([
+      get<RepositoryStates>(`/vms/${segment(vm)}/states`),
+      snapshots(place),
+    ]);
+    const kept = states.map(({ number, at_unix_ms, reason }) => ({
+      word: String(number),
+      about: `${new Date(at_unix_ms).toISOString()}, ${reason}`,
     }));
+    return [...kept.reverse(), ...taken];
   },
   async services({ words: [vm], get }) {
     const { jobs } = await get<JobList>(`/vms/${segment(vm)}/services`);
@@ -168,6 +175,14 @@ export const LOOKUPS: Readonly<Record<Lookup, (place: Place) => Promise<Candidat
     return QUESTIONS.map(({ name, about }) => ({ word: name, about }));
   },
 };
+
+async function snapshots({ words: [vm], get }: Place): Promise<Candidate[]> {
+  const { snapshots } = await get<SnapshotList>(`/vms/${segment(vm)}/snapshots/list`);
+  return snapshots.map(({ id, created_unix_ms, label }) => ({
+    word: id,
+    about: [new Date(created_unix_ms).toISOString(), label].filter(Boolean).join(", "),
+  }));
+}
 
 async function vms({ get }: Place): Promise<Candidate[]> {
   const { vms } = await get<{ vms: VmSummary[] }>("/vms/list");

@@ -1,6 +1,8 @@
 import type {
   RepositoryState,
   RepositoryStates,
+  SnapshotInfo,
+  SnapshotList,
   SnapshotRestored,
   SnapshotUndo,
   StateUndo,
@@ -23,7 +25,7 @@ const ID = /^(s[0-9a-f]{8}|[0-9a-f]{12})$/;
 
 export const command: Command = {
   name: "undo",
-  usage: "NAME [--to TIME|EVENT|N|SNAPSHOT] [--list] [--workspace] [--yes] [--json]",
+  usage: "NAME [--to TIME|EVENT|N|SNAPSHOT] [--list] [--workspace] [--discard] [--yes] [--json]",
   summary: "put repositories or the workspace back to an earlier state",
   notes: [
     "Of a VM with repositories: goes back to the newest other state of all of them, or to N of --list. Files, the branch and its commits go back; ignored files stay. States are kept on the host: before each turn of an agent, sbx pull, sbx review, task of an agent that goes on, and undo.",
@@ -36,10 +38,14 @@ export const command: Command = {
       name: "to",
       value: "POINT",
       about: "a time, the id of an event, the number of a state, or the id of a snapshot",
-      completes: "snapshots",
+      completes: "points",
     },
-    { name: "list", about: "list the states of the repositories" },
+    { name: "list", about: "list the states of the repositories, and the snapshots of the workspace" },
     { name: "workspace", about: "the workspace, of a VM with repositories too" },
+    {
+      name: "discard",
+      about: "of repositories: do not keep the current state first, for work that is too large; it is lost",
+    },
     { name: "yes", short: "y", about: "do not ask for confirmation" },
     JSON_OPTION,
   ],
@@ -49,12 +55,13 @@ export const command: Command = {
   async run(args) {
     const client = await connect();
     const [name] = args.words;
+    if (args.has("list")) return await list(args, client, name);
     const isSnapshot = SNAPSHOT.test(args.text("to") ?? "");
     if (!args.has("workspace") && !isSnapshot && await hasRepositories(client, name)) {
       return await undoRepositories(args, client, name);
     }
-    if (args.has("list")) {
-      throw usageError(command, `"${name}" has no repositories`, `sbx snapshots list ${name}`);
+    if (args.has("discard")) {
+      throw usageError(command, "--discard is for repositories, and this is the workspace");
     }
     const url = `/vms/${segment(name)}/snapshots/undo`;
     const target = await targetOf(args, client, name);
@@ -78,40 +85,56 @@ async function hasRepositories(client: Client, name: string): Promise<boolean> {
   return repositories.some(({ is_read_only, is_live }) => !is_read_only && !is_live);
 }
 
+/** Lists everything that sbx undo and sbx fork --at go back to. */
+async function list(args: Arguments, client: Client, name: string): Promise<number> {
+  const vm = `/vms/${segment(name)}`;
+  const [{ states }, { snapshots }] = await Promise.all([
+    client.json<RepositoryStates>("GET", `${vm}/states`),
+    client.json<SnapshotList>("GET", `${vm}/snapshots/list`),
+  ]);
+  if (args.has("json")) await printJson({ states: states.toReversed(), snapshots });
+  else {await print(
+      states.length + snapshots.length === 0 ? "no states yet" : formatPoints(states, snapshots),
+    );}
+  return 0;
+}
+
 /** The same of the repositories that were brought into a VM. */
 async function undoRepositories(args: Arguments, client: Client, name: string): Promise<number> {
   const url = `/vms/${segment(name)}/states`;
-  if (args.has("list")) {
-    const { states } = await client.json<RepositoryStates>("GET", url);
-    if (args.has("json")) await printJson({ states: states.toReversed() });
-    else await print(states.length === 0 ? "no states yet" : formatStates(states.toReversed()));
-    return 0;
-  }
   const json = await stateOf(args, client, name);
   if (!args.has("yes") && !confirm(name)) return 1;
-  const done = await client.json<StateUndone>("POST", `${url}/undo`, { json });
+  const discard = args.has("discard") || undefined;
+  const done = await client.json<StateUndone>("POST", `${url}/undo`, { json: { ...json, discard } });
   const { to, before, changed } = done;
   if (args.has("json")) await printJson(done);
   else if (!changed) await print(`${name}: is at state ${to.number} (${plain(to.reason)}) already`);
   else {
-    await print(
-      `${name}: back at state ${to.number} (${
-        plain(to.reason)
-      }); sbx undo ${name} --to ${before.number} undoes this`,
-    );
+    const how = before ? `; sbx undo ${name} --to ${before.number} undoes this` : "";
+    await print(`${name}: back at state ${to.number} (${plain(to.reason)})${how}`);
   }
   return 0;
 }
 
-/** States, the newest first. */
-function formatStates(states: RepositoryState[]): string {
+/** States of repositories and snapshots of the workspace, the newest first. */
+function formatPoints(states: RepositoryState[], snapshots: SnapshotInfo[]): string {
+  const points = [
+    ...states.map(({ number, at_unix_ms, reason }) => ({
+      id: String(number),
+      at: at_unix_ms,
+      about: reason,
+    })),
+    ...snapshots.map(({ id, created_unix_ms, kind, label }) => ({
+      id,
+      at: created_unix_ms,
+      about: `snapshot of the workspace${
+        label === undefined ? kind === "auto" ? "" : ", made by hand" : `: ${label}`
+      }`,
+    })),
+  ].sort((one, other) => other.at - one.at);
   return table(
-    ["N", "TIME", "KEPT"],
-    states.map(({ number, at_unix_ms, reason }) => [
-      String(number),
-      new Date(at_unix_ms).toISOString(),
-      plain(reason),
-    ]),
+    ["POINT", "TIME", "KEPT"],
+    points.map(({ id, at, about }) => [id, new Date(at).toISOString(), plain(about)]),
   );
 }
 

@@ -10,11 +10,11 @@ const COUNT_MAX = 16;
 
 export const command: Command = {
   name: "fork",
-  usage: "NAME [NEW] [-n COUNT] [--at SNAPSHOT] [--no-wait] [--json]",
+  usage: "NAME [NEW] [-n COUNT] [--at POINT] [--no-wait] [--json]",
   summary: "make new VMs from one moment of a VM",
   notes: [
     "They get the memory, programs, disk and workspace of a running or suspended VM; of a stopped one, disk and workspace.",
-    "With --at they have the workspace of a snapshot (sbx snapshots list) and the disk as it is now, and boot: on every host, and while the VM runs, which stands still for the copy.",
+    "With --at they have the workspace of a snapshot, or the repositories of a state, and all else as it is now, and boot: on every host, and while the VM runs, which stands still for the copy. sbx undo NAME --list shows both.",
   ],
   options: [
     {
@@ -25,16 +25,21 @@ export const command: Command = {
     },
     {
       name: "at",
-      value: "SNAPSHOT",
-      about: "with the workspace of this snapshot",
-      completes: "snapshots",
+      value: "POINT",
+      about: "at this snapshot of the workspace, or state of the repositories",
+      completes: "points",
     },
     { name: "no-wait", about: "do not wait until the new VMs are running" },
     JSON_OPTION,
   ],
   words: { min: 1, max: 2 },
   completes: ["vms", []],
-  examples: ["sbx fork demo", "sbx fork demo try -n 3", "sbx fork demo earlier --at s3f2a9c51"],
+  examples: [
+    "sbx fork demo",
+    "sbx fork demo try -n 3",
+    "sbx fork demo earlier --at s3f2a9c51",
+    "sbx fork demo earlier --at 3",
+  ],
   async run(args) {
     const [name, newName] = args.words;
     const count = args.number("count", { min: 1, max: COUNT_MAX });

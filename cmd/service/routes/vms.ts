@@ -7,6 +7,7 @@ import {
   type HostRecords,
   type ProfilesInForce,
   type ReleaseStanding,
+  type States,
   type Supervisor,
   workOf,
 } from "../../../lib/service/mod.ts";
@@ -16,10 +17,11 @@ import { clientOf, handle, madeBy } from "../handle.ts";
 /** Routes of the life of VMs. */
 export function routeVms(
   app: Hono,
-  { home, supervisor, records, bin, inForce, standing }: {
+  { home, supervisor, records, states, bin, inForce, standing }: {
     home: Home;
     supervisor: Supervisor;
     records: HostRecords;
+    states: States;
     bin: Bin;
     inForce: ProfilesInForce;
     standing: ReleaseStanding;
@@ -93,7 +95,16 @@ export function routeVms(
   handle(app, vmRoutes.imageConflicts, ({ params }) => supervisor.imageConflicts(supervisor.find(params.id)));
   handle(app, vmRoutes.fork, async ({ params, body, context }) => {
     const vm = supervisor.find(params.id);
+    const state = body.at?.match(/^\d+$/) ? Number(body.at) : undefined;
+    if (state !== undefined) await states.require(vm, state);
     const { vms, stillMs } = await supervisor.fork(vm, body, clientOf(context));
+    if (state !== undefined) {
+      await states.putInto(vms, vm, state).catch(async (error) => {
+        // All of them, or none.
+        await Promise.allSettled(vms.map((copy) => supervisor.delete(copy, { force: true })));
+        throw error;
+      });
+    }
     return { vms: vms.map((vm) => supervisor.summary(vm)), still_ms: stillMs };
   });
   handle(app, vmRoutes.delete, async ({ params, query }) => {

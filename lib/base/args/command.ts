@@ -11,6 +11,7 @@ export type Lookup =
   | "profiles"
   | "settings"
   | "snapshots"
+  | "points"
   | "templates"
   | "services"
   | "credentials"

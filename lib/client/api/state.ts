@@ -39,14 +39,22 @@ export const StateUndo = z.strictObject({
   number: z.int().min(1).optional().describe("of a state; default: the newest that differs from now"),
   event: z.string().regex(/^[0-9a-f]{12}$/).optional().describe("the newest state that is not later than it"),
   before_unix_ms: z.int().optional().describe("the newest state that is not later than this"),
-}).refine((target) => Object.values(target).filter((each) => each !== undefined).length <= 1, {
-  message: "number, event and before_unix_ms cannot be combined",
-}).openapi("StateUndo");
+  discard: z.boolean().optional().describe(
+    "the current state is not kept, and lost: for work that is too large to keep; without a target: to the newest state",
+  ),
+}).refine(
+  ({ discard: _, ...target }) => Object.values(target).filter((each) => each !== undefined).length <= 1,
+  {
+    message: "number, event and before_unix_ms cannot be combined",
+  },
+).openapi("StateUndo");
 export type StateUndo = z.infer<typeof StateUndo>;
 
 export const StateUndone = z.object({
   to: RepositoryState.describe("the one that is there now"),
-  before: RepositoryState.describe("the one that was there, to go back to"),
+  before: RepositoryState.optional().describe(
+    "the one that was there, to go back to; absent: it was discarded",
+  ),
   changed: z.boolean().describe("false: it was there already"),
 }).openapi("StateUndone");
 export type StateUndone = z.infer<typeof StateUndone>;

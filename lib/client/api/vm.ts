@@ -150,7 +150,7 @@ export const CreateRequest = z.strictObject({
   folders: z.array(z.strictObject({
     dir: z.string().max(4096).startsWith("/", "must be an absolute path"),
     with_requests: z.boolean().default(false).describe(
-      "the request grants what the file asks for, which a person must have approved",
+      "the requests of its file are granted here, and a person must have approved them",
     ),
   })).max(FOLDERS_MAX).optional().describe(
     "folders of this host that it will work on: the rules of their project files hold, and corp's word about them",
@@ -380,8 +380,9 @@ export const FORK_COUNT_MAX = 16;
 export const ForkRequest = z.strictObject({
   name: CreateRequest.shape.name.describe("of the new VM, or of several with -1, -2, … behind it"),
   count: z.int().min(1).max(FORK_COUNT_MAX).optional().describe("number of new VMs; default 1"),
-  at: z.string().regex(/^s[0-9a-f]{8}$/).optional().describe(
-    "snapshot whose workspace they have, with the disk as it is now and without memory; default: the VM as it is",
+  at: z.string().regex(/^(s[0-9a-f]{8}|[1-9][0-9]{0,8})$/).optional().describe(
+    "snapshot whose workspace they have, or number of a state whose repositories they have, with the disk as it is now and " +
+      "without memory; default: the VM as it is",
   ),
 }).openapi("VmFork");
 export type ForkRequest = z.infer<typeof ForkRequest>;

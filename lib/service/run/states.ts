@@ -61,16 +61,37 @@ export class States {
    *
    * @throws {SbxError} as {@linkcode History.undo}; `event.not_found`, `vm.wrong_state`
    */
-  async undo(vm: Vm, { event, ...target }: StateUndo): Promise<StateUndone> {
+  async undo(vm: Vm, { event, discard, ...target }: StateUndo): Promise<StateUndone> {
     if (!await hasWork(vm)) {
       throw new SbxError("repo.none", `no repository or folder of "${vm.record.name}" has states`, {
         hint: `sbx push DIR ${vm.record.name} brings one in; sbx undo ${vm.record.name} --workspace`,
       });
     }
     const point: StateTarget = event === undefined ? target : { before_unix_ms: await timeOf(vm, event) };
-    const { to, before, changed } = await this.#inGuest(vm, (history) => history.undo(point));
-    const [one, other] = await viewsOf(vm, [to, before]);
-    return { to: one, before: other, changed };
+    const { to, before, changed } = await this.#inGuest(
+      vm,
+      (history) => discard ? history.discard(point) : history.undo(point),
+    );
+    const [one, other] = await viewsOf(vm, [to, ...before ? [before] : []]);
+    return { to: one, ...other && { before: other }, changed };
+  }
+
+  /** @throws {SbxError} `repo.no_state` */
+  async require(vm: Vm, number: number): Promise<void> {
+    const states = await new History(new VmGuest(vm), vm.paths.repository).list();
+    if (states.some((state) => state.number === number)) return;
+    throw new SbxError("repo.no_state", `"${vm.record.name}" has no state ${number} of its repositories`, {
+      hint: `sbx undo ${vm.record.name} --list shows the states that are kept`,
+    });
+  }
+
+  /** Puts a state of a VM into copies of it, once they run. @throws {SbxError} `vm.boot_failed`, `repo.no_state` */
+  async putInto(copies: readonly Vm[], source: Vm, number: number): Promise<void> {
+    const history = new History(new VmGuest(source), source.paths.repository);
+    for (const copy of copies) {
+      await copy.booting;
+      await history.putInto(new VmGuest(copy), number);
+    }
   }
 
   /**

@@ -57,7 +57,8 @@ export class Forks {
    * Makes one or more VMs from one moment of a VM, and starts them; each `booting` settles with its boot.
    * Either all of them are made, or none.
    *
-   * @param options.at a snapshot of the workspace: they boot with that and the source's disk, without its memory
+   * @param options.at a snapshot of the workspace: they boot with that and the source's disk, without its memory; or the number
+   * of a state of repositories, which the caller puts into them
    * @param client the program that asked
    * @throws {SbxError} `vm.wrong_state`, `snapshot.not_found`, `vm.not_supported`, `vm.name_taken`, `vm.limit`, `vm.busy`, `vm.fork_failed`,
    * `disk.full`, and errors of {@linkcode makeBoot}
@@ -112,6 +113,8 @@ export class Forks {
     // A copy would be free of a finding's hold.
     requireAction(source, source.state.response ? "fork" : action, this.#hypervisor);
     if (at === undefined) return;
+    // A state of its repositories, which is put into the running copies.
+    if (!isSnapshot(at)) return;
     const snapshots = await new SnapshotStore(paths.snapshots, paths.workspace).list();
     if (snapshots.some(({ id }) => id === at)) return;
     throw new SbxError("snapshot.not_found", `"${name}" has no snapshot "${at}"`, {
@@ -196,6 +199,10 @@ function namesOf(name: string | undefined, count: number): (string | undefined)[
 /** Longest wait for a running source to write out its files, in `s`. */
 const SYNC_SECONDS = 120;
 
+function isSnapshot(at: string): boolean {
+  return at.startsWith("s");
+}
+
 /** Begin of the name of the folder in which forks are made. */
 const UNFINISHED = ".fork-";
 
@@ -203,7 +210,7 @@ const UNFINISHED = ".fork-";
 interface ForkContent {
   request: VmRequest;
   contract: Contract;
-  /** snapshot that the workspace is of */
+  /** snapshot that the workspace is of, or a state that comes later */
   at?: string;
 }
 
@@ -225,7 +232,9 @@ export async function makeForkFiles(
     await Deno.mkdir(work, { mode: 0o700 });
     await Deno.mkdir(first.dir, { mode: 0o700 });
     const { stillMs, ...forked_from } = await takeFiles(source, first, content.at !== undefined);
-    if (content.at !== undefined) await putBack(source, first, content.at, join(work, "snapshots"));
+    if (content.at !== undefined && isSnapshot(content.at)) {
+      await putBack(source, first, content.at, join(work, "snapshots"));
+    }
     for (const other of others) {
       await Deno.mkdir(other.dir, { mode: 0o700 });
       await copyFiles(first, other);

@@ -1,7 +1,8 @@
 /** Earlier states of repositories in a guest. */
-import { assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { History, Room } from "../../../lib/repo/mod.ts";
+import { STATE_LIMITS, UNDO_LIMITS } from "../../../lib/repo/limit.ts";
 import { git, listing, sh, World } from "../../helper/repository.ts";
 import { bytesOf, HostileGuest } from "../../helper/hostile_guest.ts";
 
@@ -26,7 +27,7 @@ Deno.test("files, commits and branch go back, and an undo is undone by the next"
   );
   const second = await state(world);
   const { to, before } = await history(world).undo();
-  assertEquals([to.number, to.reason, before.number], [1, "before a turn", 2]);
+  assertEquals([to.number, to.reason, before?.number], [1, "before a turn", 2]);
   assertEquals(await state(world), first);
   assertEquals(await Deno.readTextFile(`${world.inside}/ignored`), "keep\n");
   await history(world).undo();
@@ -70,6 +71,48 @@ Deno.test("a folder without a repository goes back too, and what was brought in 
   await sh(world.inside, "rm -r d; echo 2 >g; echo 3 >h");
   await history(world).undo();
   assertEquals(await listing(world.inside), first);
+});
+
+Deno.test("work that is too large to keep is not lost by an undo, unless that is asked for", async () => {
+  await using world = await World.ofRepository("echo 1 >a");
+  await history(world).keep("before a turn");
+  const first = await state(world);
+  await sh(world.inside, "head -c 300000 /dev/urandom >large; git add -A; git commit -qm large; echo 2 >a");
+  const large = await state(world);
+  const narrow = { bytes: 200_000, inflated: 10 ** 9, seconds: 60 };
+  const error = await assertRejects(() => history(world).undo({}, narrow), SbxError);
+  assertEquals(error.code, "repo.too_large");
+  assertStringIncludes(error.hint!, "sbx undo demo --discard");
+  assertEquals(await state(world), large, "nothing was changed");
+  assertEquals((await history(world).list()).length, 1);
+  // Of an undo the limit is the one of all states, not of what a pull keeps beside its work.
+  assert(UNDO_LIMITS.bytes > STATE_LIMITS.bytes);
+  const { to, before, changed } = await history(world).discard();
+  assertEquals([to.number, before, changed], [1, undefined, true]);
+  assertEquals(await state(world), first);
+  await sh(world.inside, "echo 3 >a");
+  await history(world).keep("before a pull");
+  assertEquals((await history(world).discard({ number: 1 })).to.number, 1);
+  assertEquals(await state(world), first);
+  const { number, reason } = (await history(world).list()).at(-1)!;
+  assertEquals([number, reason], [3, "back at 1"]);
+  const none = await assertRejects(() => history(world).discard({ number: 9 }), SbxError);
+  assertEquals(none.code, "repo.no_state");
+});
+
+Deno.test("a state is put into a copy of the VM, and the states of the VM stay as they are", async () => {
+  await using world = await World.ofRepository("echo 1 >a");
+  await sh(world.inside, "echo 2 >a");
+  const first = await state(world);
+  await history(world).keep("before a turn");
+  await sh(world.inside, "echo 3 >a; git commit -qam three");
+  const states = await history(world).list();
+  const copy = Object.assign(Object.create(world.guest), { name: "copy" });
+  await history(world).putInto(copy, 1);
+  assertEquals(await state(world), first, "the copy's folder is this one here");
+  assertEquals(await history(world).list(), states);
+  const error = await assertRejects(() => history(world).putInto(copy, 7), SbxError);
+  assertEquals(error.code, "repo.no_state");
 });
 
 Deno.test("states are limited in number, and a guest that lies about one leaves none", async () => {
