@@ -40,9 +40,14 @@ e2e: setup deps image ## tests that boot VMs; TEST=path FILTER=name
 test-hosts: setup deps image ## VMs on each Debian suite; COUNT=20 SUITES="bookworm trixie sid"
 	@scripts/contained.sh $(DENO) run -A --quiet tests/hosts/main.ts $(or $(COUNT),20) $(or $(SUITES),bookworm trixie sid)
 
-# Each published agent in a VM, against a scripted provider on loopback; builds the agents' images once. FILTER=claude runs one.
+# Each published agent in a VM, against a scripted provider on loopback; builds the agents' images where
+# they are missing, or of older profiles or guest programs. FILTER=claude runs one.
 test-agents: setup deps image ## published agents against scripted providers; FILTER=name
-	@for agent in claude codex opencode gemini copilot qwen pi cline cn kilo; do bin/sbx image list | grep -q "^$$agent  *$$agent " || bin/sbx image build $$agent || exit; done
+	@for agent in claude codex opencode gemini copilot qwen pi cline cn kilo; do \
+	  made="$${SBX_HOME:-$$HOME/.sbx}/assets/$$agent.made-of"; \
+	  of=$$({ grep -rh "GUEST_VERSION = " lib/machine; cat lib/config/profile/builtin/$$agent.toml; } | sha256sum); \
+	  [ "$$of" = "$$(cat "$$made" 2>/dev/null)" ] || { bin/sbx image build $$agent && echo "$$of" >"$$made"; } || exit; \
+	done
 	@scripts/test.sh agents
 
 # Docker in a VM: builds, networks, compose; and a Dockerfile that buildah builds in a VM. Makes the images of both profiles once.

@@ -22,6 +22,18 @@ const ANSWERS = {
   "/vms/demo/snapshots/list": {
     snapshots: [{ id: "20260101T000000Z-1", created_unix_ms: 0, label: "before" }],
   },
+  "/vms/demo/states": {
+    states: [1, 2].map((number) => ({ number, at_unix_ms: 0, reason: "before a turn" })),
+  },
+  // A guest chooses its names.
+  "/vms/demo/files/list": {
+    entries: [
+      { path: "/etc", type: "directory" },
+      { path: "/hosts file", type: "file" },
+      { path: "/$(touch hole)", type: "file" },
+      { path: "/esc\x1b[2J", type: "file" },
+    ],
+  },
   "/vms/deleted": { vms: [{ name: "gone", deleted_at: "2026-01-01T00:00:00Z" }] },
   "/vms/demo/services": {
     jobs: [{ id: "job-3", state: "Running", service: { name: "postgres" } }, { id: "job-4", state: "Ended" }],
@@ -78,7 +90,13 @@ Deno.test(
           [["mcp", "call", "--profile=mine", ""], ["github__search"]],
           [["detection", "remove", ""], ["corp.exfiltration"]],
           [["cp", "d"], ["demo:"]],
-          [["cp", "demo:/etc"], []],
+          [["cp", "demo:/etc"], ["demo:/etc/"]],
+          [["cp", "demo:/"], ["demo:/etc/", "demo:/hosts file", "demo:/$(touch hole)"]],
+          [["cp", "demo:sub/h"], ["demo:sub/hosts file"]],
+          [["cp", "asleep:/"], []],
+          [["cp", "none:/"], []],
+          [["undo", "demo", "--to", ""], ["2", "1", "20260101T000000Z-1"]],
+          [["fork", "demo", "--at", "2"], ["2", "20260101T000000Z-1"]],
         ] as [string[], string[]][]
       ) assertEquals(await words(...line), expected, line.join(" "));
       assertEquals((await offer(["cp", "d"])).paths, "files");
@@ -132,6 +150,9 @@ const LINES = {
     ["true; A=1 sbx exe\t", "true; A=1 sbx exec"],
     ["sbx run --arch=x\t;", "sbx run --arch=x86_64 ;"],
     ["sbx cp de\t/etc;", "sbx cp demo:/etc;"],
+    ["sbx cp demo:/et\t;", "sbx cp demo:/etc/;"],
+    ["sbx cp demo:/h\t;", "sbx cp demo:/hosts\\ file ;"],
+    ["sbx cp demo:/$\t;", "sbx cp demo:/\\$\\(touch\\ hole\\) ;"],
     ["sbx run --credential 'anthropic=w\t;", "sbx run --credential 'anthropic=work' ;"],
     ["sbx run --credential anthropic=$\t;", "sbx run --credential anthropic=\\$\\(touch\\ hole\\) ;"],
     ["sbx policy test x --rules=my\t;", "sbx policy test x --rules=my\\ file ;"],
@@ -140,6 +161,8 @@ const LINES = {
   zsh: [
     ["sbx exec d\t;", "sbx exec demo;"],
     ["sbx cp de\t/etc;", "sbx cp demo:/etc;"],
+    ["sbx cp demo:/et\t;", "sbx cp demo:/etc/;"],
+    ["sbx cp demo:/h\t;", "sbx cp demo:/hosts\\ file;"],
     ["sbx run --credential anthropic=\\$\t;", "sbx run --credential anthropic=\\$\\(touch\\ hole\\);"],
     ["sbx policy test x --rules=my\t;", "sbx policy test x --rules=my\\ file;"],
   ],

@@ -4,6 +4,7 @@ import type {
   CredentialList,
   DeletedVm,
   DetectionList,
+  FileList,
   JobList,
   McpServerList,
   McpToolList,
@@ -30,6 +31,8 @@ export interface Candidate {
 export interface Place {
   /** words of the command before this one */
   words: readonly string[];
+  /** the word that is completed, as far as it is typed */
+  last: string;
   /** value of an option of the call, by its long name */
   option(name: string): string | undefined;
   /** Asks the service. @throws {Error} none runs: completion never starts one */
@@ -45,7 +48,7 @@ const MCP_PROFILE = "code";
 
 export const LOOKUPS: Readonly<Record<Lookup, (place: Place) => Promise<Candidate[]>>> = {
   vms,
-  "vm paths": async (place) => (await vms(place)).map(({ word, about }) => ({ word: `${word}:`, about })),
+  "vm paths": vmPaths,
   async "deleted vms"({ get }) {
     const { vms } = await get<{ vms: DeletedVm[] }>("/vms/deleted");
     return vms.map(({ name, deleted_at }) => ({ word: name, about: `deleted ${deleted_at}` }));
@@ -187,6 +190,24 @@ async function snapshots({ words: [vm], get }: Place): Promise<Candidate[]> {
 async function vms({ get }: Place): Promise<Candidate[]> {
   const { vms } = await get<{ vms: VmSummary[] }>("/vms/list");
   return vms.map(({ name, status, profile_id }) => ({ word: name, about: `${status}, ${profile_id}` }));
+}
+
+/** `demo:`, and then the paths in that VM; one that is suspended is not woken. */
+async function vmPaths(place: Place): Promise<Candidate[]> {
+  const { last, get } = place;
+  const [, name, path] = /^([A-Za-z0-9][A-Za-z0-9_-]*):([^]*)$/.exec(last) ?? [];
+  if (name === undefined) return (await vms(place)).map(({ word, about }) => ({ word: `${word}:`, about }));
+  const folder = path.slice(0, path.lastIndexOf("/") + 1);
+  const { vms: all } = await get<{ vms: VmSummary[] }>("/vms/list");
+  const vm = all.find((each) => each.name === name);
+  // Those of /workspace are on this host.
+  if (!vm || folder.startsWith("/") && vm.status !== "Running") return [];
+  const query = new URLSearchParams({ path: folder === "" ? "." : folder, depth: "1" });
+  const { entries } = await get<FileList>(`/vms/${segment(name)}/files/list?${query}`);
+  return entries.map(({ path, type }) => ({
+    word: `${name}:${folder}${path.slice(path.lastIndexOf("/") + 1)}${type === "directory" ? "/" : ""}`,
+    about: type,
+  }));
 }
 
 async function jobs({ get }: Place, isWanted: (state: string) => boolean = () => true): Promise<Candidate[]> {

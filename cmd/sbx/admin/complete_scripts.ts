@@ -3,7 +3,7 @@
  * place, in TypeScript, and a script stays right when sbx is updated.
  *
  * An answer has a line for each word, with a tab before its description. A line that begins with a tab names the paths that
- * the shell is to offer too: `files` or `folders`. A word that ends in `:` or `=` goes on, without a blank.
+ * the shell is to offer too: `files` or `folders`. A word that ends in `:`, `=` or `/` goes on, without a blank.
  */
 export const SCRIPTS: Readonly<Record<string, string>> = {
   // bash splits words at : and = too, replaces only the last part, and quotes nothing itself.
@@ -37,7 +37,7 @@ export const SCRIPTS: Readonly<Record<string, string>> = {
         [[ $word == *[^A-Za-z0-9._:/@=+,~-]* && -n $quote ]] || COMPREPLY+=("$word") ;;
     esac
   done < <(sbx completions words -- "\${typed[@]:1}" 2>/dev/null)
-  if [[ \${#COMPREPLY[@]} -eq 1 && \${COMPREPLY[0]} == *[:=] ]]; then compopt -o nospace 2>/dev/null; fi
+  if [[ \${#COMPREPLY[@]} -eq 1 && \${COMPREPLY[0]} == *[:=/] ]]; then compopt -o nospace 2>/dev/null; fi
   if [[ -n $paths && \${#COMPREPLY[@]} -eq 0 ]]; then
     [[ $paths == files ]] && compopt -o default 2>/dev/null || compopt -o dirnames 2>/dev/null
   elif [[ -n $paths ]]; then
@@ -57,7 +57,7 @@ _sbx() {
     case $line in
       '') ;;
       $'\\t'*) paths=$about ;;
-      *[:=]$'\\t'*) open+=("\${word//:/\\\\:}:$about") ;;
+      *[:=/]$'\\t'*) open+=("\${word//:/\\\\:}:$about") ;;
       *) whole+=("\${word//:/\\\\:}:$about") ;;
     esac
   done

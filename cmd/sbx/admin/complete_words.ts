@@ -189,7 +189,7 @@ async function wordsOf(completion: Completion, line: Line): Promise<Offer> {
 }
 
 /** Looks words up. An answer that is late counts as empty; the service is not started for it. */
-async function lookUp(lookup: Lookup, { words, options, isLocal }: Line): Promise<Candidate[]> {
+async function lookUp(lookup: Lookup, { words, options, last, isLocal }: Line): Promise<Candidate[]> {
   if (!isLocal) return [];
   const signal = AbortSignal.timeout(LOOKUP_MS);
   const late = new Promise<Candidate[]>((resolve) => {
@@ -198,6 +198,7 @@ async function lookUp(lookup: Lookup, { words, options, isLocal }: Line): Promis
   let client: Promise<Client | undefined> | undefined;
   const place: Place = {
     words,
+    last,
     option: (name) => options.get(name),
     async get(path) {
       const running = await (client ??= gatewayClient(home()));
