@@ -12,6 +12,7 @@ import {
   planOf,
 } from "./land.ts";
 import { Git } from "./git.ts";
+import { commitOnto } from "./onto.ts";
 import { shown } from "./text.ts";
 import { returning } from "./record.ts";
 import { commitTree } from "./snapshot.ts";
@@ -60,16 +61,19 @@ export async function pullWork(work: Work, options: PullOptions = {}): Promise<P
   });
 }
 
-/** Takes the changes that a person accepted. */
+/**
+ * Takes the changes that a person accepted: in a repository as one commit on top of earlier ones, or where that
+ * does not go, on a branch of its own.
+ */
 export async function pullAccepted(
   work: Work,
   accepted: Accepted,
   options: Pick<PullOptions, "branch" | "message"> = {},
 ): Promise<Pulled> {
-  return await land(
-    work,
-    async (unit) => await partOf(work, unit, accepted.get(unit) ?? [], options),
-  );
+  return await land(work, async (unit) => {
+    const entries = accepted.get(unit) ?? [];
+    return await furtherPartOf(work, unit, entries, options) ?? await partOf(work, unit, entries, options);
+  });
 }
 
 /** A commit for a branch of a repository, or entries for a folder. */
@@ -103,6 +107,20 @@ async function partOf(
     : await commitOf(unit, entries, message, { env: await authorOf(unit) });
   const name = await branchOf(work, unit, branch);
   return { commit, branch: branch === undefined ? await freeBranch(unit, name, commit) : name };
+}
+
+/** Some entries of a repository, on top of the branch of earlier ones. @returns undefined where they do not go there */
+async function furtherPartOf(
+  work: Work,
+  unit: UnitWork,
+  entries: Entry[],
+  { branch: wanted, message }: PullOptions,
+): Promise<Taken | undefined> {
+  if (entries.length === 0 || !unit.unit.is_repository) return undefined;
+  const branch = await branchOf(work, unit, wanted);
+  const env = message === undefined ? undefined : await authorOf(unit);
+  const commit = await commitOnto(unit, branch, entries, message ?? `Work of ${work.vm}`, env);
+  return commit === undefined ? undefined : { commit, branch };
 }
 
 /** A commit that a person words is theirs, of now. */

@@ -83,6 +83,38 @@ Deno.test(
 );
 
 Deno.test(
+  "a new file is shown to its end, and what is taken gets a message and one branch",
+  options,
+  () =>
+    withSources(async (vm, here) => {
+      await sh(vm.inside("web"), "seq 1 20000 >long; echo two >a");
+      const read = () => vm.client.json<WorkView>("GET", "/vms/dev/work");
+      const { units: [{ files, tree }] } = await read();
+      const [a, long] = files;
+      assertEquals([a.path, long.path, long.is_cut], ["a", "long", false]);
+      assert(long.text!.trimEnd().endsWith("\n+20000"));
+      const take = (file: number, message?: string) =>
+        vm.client.json<WorkTaken>("POST", "/vms/dev/work/take", {
+          json: { units: [{ repository: "web", path: "", tree, files: [{ file }] }], message },
+        });
+      assertEquals((await take(0)).branches.map(({ branch }) => branch), ["sbx/dev"]);
+      assertEquals((await take(1, " long: count\n\nto the end\n")).branches.map(({ branch }) => branch), [
+        "sbx/dev",
+      ]);
+      assertEquals(
+        await git(here("web"), "log", "--format=%B", "main..sbx/dev"),
+        "long: count\n\nto the end\n\nWork of dev\n",
+      );
+      for (const message of ["", " ", "x".repeat(10_001)]) {
+        assertEquals(await codeOf(take(1, message)), "request.invalid");
+      }
+      // A folder has no commit that a message could be of.
+      const notes = (await read()).units[2];
+      assertEquals([notes.repository, notes.files], ["notes", []]);
+    }),
+);
+
+Deno.test(
   "states of all repositories are kept, listed and put back, and a second time nothing changes",
   options,
   () =>

@@ -7,6 +7,8 @@ import { answers, body, VmParam } from "./common.ts";
 
 /** Most pieces or files of one request. */
 const TAKEN_MAX = 10_000;
+/** Most characters of a commit's message. */
+const MESSAGE_MAX = 10_000;
 
 const tree = z.string().regex(/^[0-9a-f]{40,64}$/).describe(
   "git's id of the VM's files as they were shown; others than these are not taken",
@@ -24,7 +26,7 @@ const WorkFile = z.object({
     .describe(
       "pieces that can be taken one by one; none of a file that is taken whole",
     ),
-  text: z.string().optional().describe("diff of a file that is taken whole, cut where it is long"),
+  text: z.string().optional().describe("diff of a file that is taken whole"),
   is_cut: z.boolean().describe("the diff is too long to be shown whole; the file can be taken whole"),
 }).openapi("WorkFile");
 
@@ -60,6 +62,9 @@ export const WorkTake = z.strictObject({
     })).min(1).max(TAKEN_MAX),
   })).min(1).max(1000),
   branch: z.string().min(1).max(200).optional().describe("default sbx/NAME; repositories only"),
+  message: z.string().trim().min(1).max(MESSAGE_MAX).optional().describe(
+    "of the commit, which is then the person's; repositories only",
+  ),
 }).openapi("WorkTake");
 export type WorkTake = z.infer<typeof WorkTake>;
 

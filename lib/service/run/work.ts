@@ -32,9 +32,8 @@ import { count } from "../../base/text/mod.ts";
 /** Changed files of an answer, and the files whose pieces are shown; the others can be taken whole. */
 const FILES_LISTED = 5000;
 const FILES_SHOWN = 500;
-/** Most `characters` of diffs in one answer, and of a file that is taken whole. */
+/** Most `characters` of diffs in one answer. */
 const CHARS_SHOWN = 4 * 1024 * 1024;
-const WHOLE_CHARS = 20_000;
 
 /** Most `bytes` of one file's diff that are read to be shown. */
 const DIFF_BYTES = 1024 * 1024;
@@ -63,9 +62,10 @@ export async function readWork(vm: Vm): Promise<WorkView> {
  * @throws {SbxError} `repo.changed`: the VM's files differ from the ones shown; `repo.no_change`; `repo.*` of
  * `sbx pull`
  */
-export async function takeWork(vm: Vm, { units, branch }: WorkTake): Promise<WorkTaken> {
+export async function takeWork(vm: Vm, { units, branch, message }: WorkTake): Promise<WorkTaken> {
   await using work = await collectWork(vm);
   if (branch !== undefined) requireRepository(work, "a branch");
+  if (message !== undefined) requireRepository(work, "a message");
   const accepted = new Map<UnitWork, Entry[]>();
   for (const { repository = work.units[0].source.name, path, tree, files } of units) {
     const unit = work.units.find((each) => each.source.name === repository && each.unit.path === path);
@@ -79,7 +79,7 @@ export async function takeWork(vm: Vm, { units, branch }: WorkTake): Promise<Wor
     }
     accepted.set(unit, await entriesOf(unit, files));
   }
-  const { branches, folder } = await pullAccepted(work, accepted, { branch });
+  const { branches, folder } = await pullAccepted(work, accepted, { branch, message });
   await noteUntaken(work);
   return { branches, ...(folder && { folder }) };
 }
@@ -138,10 +138,9 @@ async function fileOf(
   const { hunks, text } = diff;
   const pieces = hunks.map(({ lines }) => ({ lines: lines.map(lineText) }));
   const chars = pieces.reduce((sum, { lines }) => lines.reduce((all, line) => all + line.length, sum), 0);
-  if (chars > room.chars) return view;
-  room.chars -= chars + Math.min(text.length, WHOLE_CHARS);
-  const whole = hunks.length > 0 ? {} : { text: text.slice(0, WHOLE_CHARS) };
-  return { ...view, hunks: pieces, ...whole, is_cut: text.length > WHOLE_CHARS };
+  if (chars + text.length > room.chars) return view;
+  room.chars -= chars + text.length;
+  return { ...view, hunks: pieces, ...hunks.length === 0 && { text }, is_cut: false };
 }
 
 /** Pieces of a file, or the diff of one that is taken whole; `undefined` for a diff too long to read. */

@@ -1,7 +1,7 @@
 /** Pieces of a change that a person accepted one by one. */
 import { assertEquals } from "@std/assert";
 import { reviewWork } from "../../../cmd/sbx/files/review.ts";
-import { changesOf, hunksOf, patchOfFile, pullAccepted, shown } from "../../../lib/repo/mod.ts";
+import { changesOf, entryOf, hunksOf, patchOfFile, pullAccepted, shown } from "../../../lib/repo/mod.ts";
 import { applyHunks, parseHunks } from "../../../lib/repo/changes.ts";
 import { git, run, sh, World } from "../../helper/repository.ts";
 import { Random } from "../../helper/random.ts";
@@ -83,4 +83,72 @@ Deno.test("each piece that is shown is of the file that is taken, whatever the n
     ["\ufffdm.txt", "bom"],
     ["\ufffdn.txt", "evil"],
   ]);
+});
+
+/** Accepts the piece that some line is in, or the whole of a file. */
+async function take(world: World, path: string, line?: string, message?: string): Promise<string> {
+  await using work = await world.collect();
+  const [unit] = work.units;
+  const change = (await changesOf(unit)).files.find((file) => file.path === path)!;
+  const pieces = line === undefined
+    ? "all"
+    : (await hunksOf(unit, change)).filter(({ lines }) => lines.includes(line));
+  const entries = [await entryOf(unit, change, pieces)];
+  const { branches } = await pullAccepted(work, new Map([[unit, entries]]), { message });
+  return branches[0].branch;
+}
+
+const subjects = (world: World, branch: string) => git(world.person, "log", "--format=%s", `main..${branch}`);
+
+Deno.test("what is accepted later goes on top of what was, on the same branch", async () => {
+  await using world = await World.ofRepository("seq 1 100 >n.txt; echo k >keep.txt; echo x >gone.txt");
+  await sh(
+    world.inside,
+    "sed -i 's/^5$/five/; s/^50$/fifty/; s/^95$/ninety/' n.txt; echo new >z.txt; rm gone.txt",
+  );
+  await git(world.person, "config", "user.name", "P");
+  await git(world.person, "config", "user.email", "p@example.com");
+  assertEquals(await take(world, "n.txt", "+five"), "sbx/demo");
+  assertEquals(await take(world, "n.txt", "+ninety", "the end"), "sbx/demo");
+  assertEquals(await take(world, "z.txt"), "sbx/demo");
+  assertEquals(await take(world, "gone.txt"), "sbx/demo");
+  const branch = "sbx/demo";
+  const numbers = await git(world.person, "show", `${branch}:n.txt`).then((text) => text.split("\n"));
+  assertEquals([numbers[4], numbers[49], numbers[94]], ["five", "50", "ninety"]);
+  assertEquals(
+    await git(world.person, "diff", "--name-status", "main", branch),
+    "D\tgone.txt\nM\tn.txt\nA\tz.txt",
+  );
+  assertEquals(
+    await subjects(world, branch),
+    ["Work of demo", "Work of demo", "the end", "Work of demo"].join("\n"),
+  );
+  // Once more is nothing new; the whole file is as the VM has it.
+  const before = await git(world.person, "rev-parse", branch);
+  assertEquals(await take(world, "n.txt", "+ninety"), branch);
+  assertEquals(await git(world.person, "rev-parse", branch), before);
+  await sh(world.inside, "sed -i 's/^five$/FIVE/' n.txt");
+  assertEquals(await take(world, "n.txt"), branch);
+  assertEquals(
+    await git(world.person, "show", `${branch}:n.txt`),
+    (await Deno.readTextFile(`${world.inside}/n.txt`)).trimEnd(),
+  );
+  assertEquals(await git(world.person, "branch", "--list", "sbx/*", "--format=%(refname:short)"), branch);
+});
+
+Deno.test("what does not go on top of the earlier branch gets one of its own", async () => {
+  await using world = await World.ofRepository("seq 1 100 >n.txt; echo k >keep.txt");
+  await sh(world.inside, "sed -i 's/^5$/five/; s/^95$/ninety/' n.txt; echo new >keep.txt; echo new >z.txt");
+  assertEquals(await take(world, "n.txt", "+five"), "sbx/demo");
+  // The same lines, changed again since.
+  await sh(world.inside, "sed -i 's/^five$/FIVE/' n.txt");
+  assertEquals(await take(world, "n.txt", "+FIVE"), "sbx/demo-2");
+  // Checked out by its person.
+  await git(world.person, "checkout", "-q", "sbx/demo");
+  assertEquals(await take(world, "z.txt"), "sbx/demo-3");
+  // With a commit of its person.
+  await sh(world.person, "echo mine >mine.txt; git add -A; git commit -qm mine; git checkout -q main");
+  assertEquals(await take(world, "keep.txt"), "sbx/demo-4");
+  assertEquals(await git(world.person, "show", "sbx/demo:mine.txt"), "mine");
+  assertEquals((await subjects(world, "sbx/demo")).split("\n"), ["mine", "Work of demo"]);
 });
