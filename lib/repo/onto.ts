@@ -69,7 +69,7 @@ async function objectsOf({ store }: UnitWork, commit: string, entries: Entry[]):
   }));
 }
 
-/** One entry over what the branch has: a file that was accepted whole is as in the VM, and pieces join earlier ones. */
+/** One entry over the branch's state: a file accepted whole is as in the VM, and pieces join earlier ones. */
 async function mergedEntry(
   unit: UnitWork,
   entry: Entry,

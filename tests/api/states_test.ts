@@ -83,7 +83,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a new file is shown to its end, and what is taken gets a message and one branch",
+  "a new file is shown to its end, and a take has a message and one branch",
   options,
   () =>
     withSources(async (vm, here) => {

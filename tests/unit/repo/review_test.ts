@@ -100,7 +100,7 @@ async function take(world: World, path: string, line?: string, message?: string)
 
 const subjects = (world: World, branch: string) => git(world.person, "log", "--format=%s", `main..${branch}`);
 
-Deno.test("what is accepted later goes on top of what was, on the same branch", async () => {
+Deno.test("later pieces go on top of earlier ones, on the same branch", async () => {
   await using world = await World.ofRepository("seq 1 100 >n.txt; echo k >keep.txt; echo x >gone.txt");
   await sh(
     world.inside,
@@ -136,7 +136,7 @@ Deno.test("what is accepted later goes on top of what was, on the same branch", 
   assertEquals(await git(world.person, "branch", "--list", "sbx/*", "--format=%(refname:short)"), branch);
 });
 
-Deno.test("what does not go on top of the earlier branch gets one of its own", async () => {
+Deno.test("pieces that do not go on top of the earlier branch get one of their own", async () => {
   await using world = await World.ofRepository("seq 1 100 >n.txt; echo k >keep.txt");
   await sh(world.inside, "sed -i 's/^5$/five/; s/^95$/ninety/' n.txt; echo new >keep.txt; echo new >z.txt");
   assertEquals(await take(world, "n.txt", "+five"), "sbx/demo");
