@@ -1,4 +1,4 @@
-/** A new VM on the desktop page: the profile that can boot, and sources that do what they say. */
+/** From a new VM on the desktop page to the work that is taken from it. */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { currentArch } from "../../lib/base/arch/mod.ts";
@@ -7,7 +7,15 @@ import type { Home } from "../../lib/base/home/mod.ts";
 import { installedName } from "../../lib/release/asset/mod.ts";
 import { shoot } from "../helper/browser.ts";
 import { FILES } from "../helper/boot.ts";
-import { DesktopHome } from "../helper/desktop_home.ts";
+import { DesktopHome, type Served } from "../helper/desktop_home.ts";
+import { runInGuest } from "../helper/repository_vm.ts";
+import { workSteps } from "./desktop_work.ts";
+
+/** Programs of the VM run on this machine. */
+const PROGRAMS: Served = {
+  Exec: ({ argv }, caller, { paths }) => runInGuest(argv, paths.workspace, caller),
+  DecideFile: (_, caller) => caller.reply({ t: "FileDecided", event_id: "0123456789ab" }),
+};
 
 const options = { sanitizeResources: false, sanitizeOps: false };
 
@@ -29,7 +37,7 @@ async function prepare(home: Home): Promise<void> {
 }
 
 Deno.test("a new VM on the desktop page", options, async (t) => {
-  await using home = await DesktopHome.make({ prepare });
+  await using home = await DesktopHome.make({ prepare, serve: PROGRAMS });
   const { desktop } = home;
   const { page } = desktop;
   const dialog = page.getByRole("dialog");
@@ -77,6 +85,8 @@ Deno.test("a new VM on the desktop page", options, async (t) => {
     await dialog.getByRole("alert").waitFor();
     assertEquals(await dialog.getByLabel("Name (optional)").inputValue(), "keyed");
   });
+
+  await workSteps(t, home);
 
   assertEquals(desktop.problems, []);
 });

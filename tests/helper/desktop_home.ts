@@ -17,6 +17,7 @@ import {
   TokenGate,
   Upstream,
 } from "../../lib/client/gateway/mod.ts";
+import { Client } from "../../lib/client/mod.ts";
 import { CorpStore } from "../../lib/config/corp/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/config/settings/mod.ts";
 import { Ledger } from "../../lib/ledger/mod.ts";
@@ -38,6 +39,11 @@ export interface Past {
   write(ledger: Ledger): void;
 }
 
+/** Answers to calls, by their kind. */
+export type Served = Partial<
+  { [K in Call["t"]]: (call: Extract<Call, { t: K }>, caller: Caller, home: DesktopHome) => Promise<void> }
+>;
+
 export class DesktopHome implements AsyncDisposable {
   readonly #ends: (() => Promise<unknown> | void)[] = [];
   readonly #listeners = new Set<Caller>();
@@ -48,6 +54,7 @@ export class DesktopHome implements AsyncDisposable {
   ledger!: Ledger;
   service!: Service;
   url = "";
+  #answers: Served = {};
   #issue!: () => Promise<string>;
   #socket = "";
   #stopService!: () => Promise<void>;
@@ -56,16 +63,19 @@ export class DesktopHome implements AsyncDisposable {
 
   /** @param rules of the profile of `dev`, as TOML of the file of rules */
   static async make(
-    { rules = "", past = [], prepare }: {
+    { rules = "", past = [], prepare, serve = {} }: {
       rules?: string;
       past?: Past[];
       /** fills the home before the service starts */
       prepare?: (home: Home) => Promise<void>;
+      /** calls to the VM's process that a test answers itself */
+      serve?: Served;
     } = {},
   ): Promise<DesktopHome> {
     const dir = await Deno.realPath(await Deno.makeTempDir({ prefix: "sbx-" }));
     const home = homeOf({ get: (name) => name === "SBX_HOME" ? join(dir, "home") : undefined });
     const made = new DesktopHome(dir, home);
+    made.#answers = serve;
     try {
       await prepare?.(home);
       await made.#open(rules, past);
@@ -164,6 +174,17 @@ export class DesktopHome implements AsyncDisposable {
     this.#issue = async () => (await gate.issue().json()).code;
   }
 
+  /** Files of the VM. */
+  get paths(): ReturnType<typeof sessionPaths> {
+    return sessionPaths(this.home, this.id);
+  }
+
+  /** The service's API, past the gateway. @param work gets its client */
+  async withClient<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    using http = Deno.createHttpClient({ proxy: { transport: "unix", path: this.#socket } });
+    return await work(new Client("http://localhost", undefined, http));
+  }
+
   /** Asks the service itself, past the gateway. */
   async ask(method: string, path: string, json: unknown): Promise<Response> {
     const headers = { "content-type": "application/json" };
@@ -192,6 +213,8 @@ export class DesktopHome implements AsyncDisposable {
       this.#listeners.add(caller);
       return void await caller.input();
     }
+    const answer = this.#answers[call.t] as Served["Exec"] | undefined;
+    if (answer) return await answer(call as Extract<Call, { t: "Exec" }>, caller, this);
     if (call.t === "Resolve") {
       const { t: _, ask_id, by, digest, ...answer } = call;
       return await caller.reply({ t: "Ask", ask: this.gate.asks.resolve(ask_id, answer, by, digest) });

@@ -96,7 +96,7 @@ export class RepositoryVm implements AsyncDisposable {
       onWatch();
       return void await caller.input();
     }
-    if (call.t === "Exec") return await this.#run(call.argv, caller);
+    if (call.t === "Exec") return await runInGuest(call.argv, this.paths.workspace, caller);
     if (call.t === "DecideFile" || call.t === "ObserveFile") {
       if (call.operation === "export") {
         this.exports.push([call.t === "DecideFile" ? "asked" : "observed", call.path]);
@@ -110,25 +110,25 @@ export class RepositoryVm implements AsyncDisposable {
       : { t: "Ok" };
     await caller.reply(reply);
   }
+}
 
-  /** Runs a program as the agent of a guest does. */
-  async #run(argv: string[], caller: Caller): Promise<void> {
-    const inHere = argv.map((word) => word.replace(/^\/workspace(?=\/|$)/, this.paths.workspace));
-    const { code, stdout, stderr } = await runChild(inHere[0], {
-      args: inHere.slice(1),
-      cwd: "/",
-      env: { PATH: Deno.env.get("PATH")!, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1" },
-      clearEnv: true,
-    }, 120_000);
-    for (const [stream, bytes] of [["stdout", stdout], ["stderr", stderr]] as const) {
-      if (bytes.length > 0) await caller.reply({ t: "Output", stream, data: bytes.toBase64() });
-    }
-    await caller.reply({
-      t: "Exited",
-      exit_code: code,
-      truncated: false,
-      duration_ms: 1,
-      event_id: "0123456789ab",
-    });
+/** Runs a program as the agent of a guest does, on this machine. @param workspace folder that is /workspace */
+export async function runInGuest(argv: string[], workspace: string, caller: Caller): Promise<void> {
+  const inHere = argv.map((word) => word.replace(/^\/workspace(?=\/|$)/, workspace));
+  const { code, stdout, stderr } = await runChild(inHere[0], {
+    args: inHere.slice(1),
+    cwd: "/",
+    env: { PATH: Deno.env.get("PATH")!, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1" },
+    clearEnv: true,
+  }, 120_000);
+  for (const [stream, bytes] of [["stdout", stdout], ["stderr", stderr]] as const) {
+    if (bytes.length > 0) await caller.reply({ t: "Output", stream, data: bytes.toBase64() });
   }
+  await caller.reply({
+    t: "Exited",
+    exit_code: code,
+    truncated: false,
+    duration_ms: 1,
+    event_id: "0123456789ab",
+  });
 }

@@ -3,37 +3,9 @@ import { credentials } from "./credentials.ts";
 import { findings } from "./findings.ts";
 import { inbox } from "./inbox.ts";
 import { rules } from "./rules.ts";
+import { work } from "./work.ts";
 
 /** Texts of the views of one VM. */
-const work = {
-  title: "Work",
-  of: (dir: string) => `Work on ${dir}`,
-  none: (name: string) => `No folder was brought in: sbx push DIR ${name}`,
-  again: "Refresh",
-  nothing: "The VM changed nothing.",
-  take: (count: number) => count === 0 ? "Take" : `Take ${count} ${count === 1 ? "piece" : "pieces"}`,
-  takeAll: "Take all",
-  takeUnflagged: "Take all but files that run automatically",
-  flaggedTitle: "Take files that run automatically?",
-  flaggedWhy: "Programs of this machine run or obey these files without asking: read their diffs first.",
-  takeFlagged: "Take them",
-  taken: "Taken. Everything else stays in the VM.",
-  takeFile: (path: string) => `Take all of ${path}`,
-  show: (path: string) => `Diff of ${path}`,
-  diff: "Diff",
-  files: (path: string) => path === "" ? "Changed files" : `Changed files of ${path}`,
-  status: { added: "new", modified: "changed", deleted: "deleted", retyped: "of another type" },
-  lines: (added: number, removed: number) => `+${added} −${removed}`,
-  notable: (by: string) => `Runs automatically: ${by}`,
-  piece: (at: number, count: number, path: string) => `Piece ${at} of ${count} of ${path}`,
-  cut: "Only a part is shown; sbx diff shows all of it.",
-  more: (count: number) => `${count} more files: sbx diff --stat`,
-  onBranch: (branch: string, path: string) =>
-    `It is one commit on the branch ${branch}${path === "" ? "" : ` of ${path}`}. In your repository:`,
-  inFolder: (written: number, removed: number) => `${written} files written, ${removed} removed.`,
-  conflict: (path: string) => `${path} was changed here too, and stays as it is.`,
-};
-
 const programs = {
   empty: "No program yet.",
   program: "Program",
