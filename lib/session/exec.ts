@@ -11,7 +11,7 @@ import {
 } from "../machine/guest/mod.ts";
 import type { ExecCall } from "./ipc/mod.ts";
 import { type Gate, guestLine, type Passage, summary } from "../policy/mod.ts";
-import type { ActivityRecord } from "./activity/mod.ts";
+import { type ActivityRecord, isFree } from "./activity/mod.ts";
 import type { SessionHealth } from "./health.ts";
 import { execDraft, exitDraft, type Program, programOf } from "./program.ts";
 
@@ -24,6 +24,7 @@ export interface ExecOutcome {
   exit_code: number;
   truncated: boolean;
   duration_ms: number;
+  /** empty after a look without an event */
   event_id: string;
 }
 
@@ -78,7 +79,10 @@ export interface ProgramCall extends ExecCall {
 /** The parts of a session that run programs. */
 export interface ExecContext {
   gate: Gate;
-  activity: Pick<ActivityRecord, "hostStarted"> & { holds: Pick<ActivityRecord["holds"], "ready"> };
+  activity: Pick<ActivityRecord, "hostStarted"> & {
+    holds: Pick<ActivityRecord["holds"], "ready">;
+    looks: Pick<ActivityRecord["looks"], "order">;
+  };
   /** the guest, which may have been away while a person decided; it is another link then */
   link(): Promise<GuestLink>;
   health: SessionHealth;
@@ -95,14 +99,25 @@ export interface ExecContext {
  */
 export async function execProgram(
   { gate, activity, link, health, defaults, env }: ExecContext,
-  { t: _t, acks: _acks, trace_id, service, ...own }: ProgramCall,
+  { t: _t, acks: _acks, trace_id, service, look, ...own }: ProgramCall,
   streams: ProgramStreams,
   signal?: AbortSignal,
 ): Promise<ExecOutcome> {
   const request = withDefaults(own, defaults);
   const left = service?.isKept ? (await link()).takeKept(service.name, JSON.stringify(own)) : undefined;
   if (left) return await adoptProgram({ gate, activity, link, health }, left, request, streams, signal);
-  const passage = await gate.decide(execDraft(request, trace_id, service?.name), signal);
+  const draft = execDraft(request, trace_id, service?.name);
+  if (look && isFree(gate, draft)) {
+    activity.looks.order(request.argv);
+    await activity.holds.ready();
+    const { output, input } = streams;
+    const { exit_code, truncated, duration_ms } = await health.notifying(
+      streams,
+      (await link()).exec(request, { output, input }, signal),
+    );
+    return { exit_code, truncated, duration_ms: Math.round(duration_ms), event_id: "" };
+  }
+  const passage = await gate.decide(draft, signal);
   const { allowed, event } = passage;
   const { event_id } = event.common;
   streams.decided?.(event_id, allowed);

@@ -4,6 +4,7 @@ import { userName } from "../base/user/mod.ts";
 import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.ts";
 import { type GateOptions, SessionGate } from "./gate/mod.ts";
 import { compileLayers, summary } from "../policy/mod.ts";
+import { isFree } from "./activity/mod.ts";
 import { fileDraft, type HostFile } from "./file_event.ts";
 import { type Contract, detectionsOf, exportRoutesOf } from "./files/contract.ts";
 import { historyOf } from "./history.ts";
@@ -83,18 +84,19 @@ function labelsOf({ parent, forked_from }: VmRecord): Record<string, string> | u
 }
 
 /** A file that the host is about to put into a VM, or to hand out. */
-export type FileRequest = HostFile & { trace_id?: string };
+export type FileRequest = HostFile & { trace_id?: string; look?: true };
 /** The decision on it, with the reason of a refusal. */
 export type FileDecision = { event_id: string; refusal?: string };
 
 /** Asks the rules of a session about a file. @param signal takes a question to a person back */
 export async function decideFile(
   { gate, contract }: Pick<RecordParts, "gate" | "contract">,
-  { trace_id, ...file }: FileRequest,
+  { trace_id, look, ...file }: FileRequest,
   signal?: AbortSignal,
 ): Promise<FileDecision> {
   const { common, ...family } = fileDraft(file, contract.profile.paths ?? {});
   const draft = { common: { ...common, ...(trace_id !== undefined && { trace_id }) }, ...family };
+  if (look && isFree(gate, draft)) return { event_id: "" };
   const passage = await gate.decide(draft, signal);
   const { event_id } = passage.event.common;
   passage.finish();

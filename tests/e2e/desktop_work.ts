@@ -1,6 +1,8 @@
 /** Work of a VM on a repository, taken in part from the desktop. */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
+import type { DecidedEvent as RecordedEvent } from "../../lib/event/mod.ts";
+import { eventually } from "../helper/sbx.ts";
 import { type DesktopWorld, MARKUP } from "./desktop_world.ts";
 
 /** A name of a file may hold everything but a slash. */
@@ -60,12 +62,35 @@ export async function workSteps(t: Deno.TestContext, { sbx, desktop, folder }: D
   });
 }
 
-/** Takes all of a VM's work. Each look at it is a part of the record: steps that count events come before. */
+/** Looks at a VM's work, which is no event, and takes all of it. */
 export async function takeAllSteps(
   t: Deno.TestContext,
   { sbx, desktop, folder }: DesktopWorld,
 ): Promise<void> {
   const { page } = desktop;
+
+  await t.step("a look at the work is no event of the VM", async () => {
+    await sbx.ok("exec", "desk", "--", "sh", "-c", "echo unread >/root/repo/unread");
+    const newest = async (limit: number): Promise<RecordedEvent[]> =>
+      (await sbx.api("GET", `/sessions/desk/events?order=newest&limit=${limit}`)).body.events;
+    const [{ common: { sequence: before } }] = await newest(1);
+    await desktop.open("sessions");
+    await desktop.open("vm", "desk", "changes");
+    const work = page.getByRole("region", { name: "Work" });
+    await work.getByRole("button", { name: "Diff of unread" }).waitFor();
+    // The guest reports in order: once this program is there, all before it is.
+    await sbx.ok("exec", "desk", "--", "id", "-un");
+    let events: RecordedEvent[] = [];
+    await eventually("the guest reports it", async () => {
+      events = (await newest(200)).filter(({ common }) => common.sequence > before);
+      return events.some(({ common, process }) =>
+        common.event_type === "process.exit" && common.actor === "vm" &&
+        process?.activity.command === "id -un"
+      );
+    });
+    const ofLook = /sbx-repository|sbx-out|repo\/\.git/;
+    assertEquals(events.filter((event) => ofLook.test(JSON.stringify(event))), []);
+  });
 
   await t.step(
     "all is taken at one click, and files that run automatically only after a question",

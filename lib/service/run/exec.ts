@@ -25,8 +25,8 @@ export interface Trace {
   trace_id?: string;
 }
 
-/** A program to run. */
-export type TracedExec = ExecRequest & Trace;
+/** A program to run; `look`: sbx reads the VM's work for a person. */
+export type TracedExec = ExecRequest & Trace & { look?: true };
 
 type Exit = Omit<ExecResult, "stdout" | "stderr">;
 
@@ -93,7 +93,7 @@ async function exec(
 }
 
 function execCall(
-  { command, cwd, user, env, timeout_secs, trace_id }: TracedExec,
+  { command, cwd, user, env, timeout_secs, trace_id, look }: TracedExec,
   limit: number | undefined,
 ): Omit<ExecCall, "stdin"> {
   return {
@@ -105,6 +105,7 @@ function execCall(
     timeout_ms: timeout_secs === undefined ? undefined : timeout_secs * 1000,
     limit,
     ...(trace_id !== undefined && { trace_id }),
+    ...look && { look },
   };
 }
 

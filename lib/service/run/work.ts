@@ -47,7 +47,7 @@ type FileView = UnitView["files"][number];
  * @throws {SbxError} `repo.none`: nothing imported; `repo.*` of {@linkcode Work.collect}; `vm.wrong_state`
  */
 export async function readWork(vm: Vm): Promise<WorkView> {
-  await using work = await collectWork(vm);
+  await using work = await collectWork(vm, { isLook: true });
   const room = { files: FILES_SHOWN, chars: CHARS_SHOWN };
   const units: UnitView[] = [];
   for (const unit of work.units) units.push(await viewOf(unit, room));
@@ -85,9 +85,9 @@ export async function takeWork(vm: Vm, { units, branch, message }: WorkTake): Pr
 }
 
 /** Work of a running VM. @throws {SbxError} `repo.*` of {@linkcode Work.collect} */
-async function collectWork(vm: Vm): Promise<Work> {
+async function collectWork(vm: Vm, options?: { isLook: boolean }): Promise<Work> {
   // Beside the VM's record, as for `sbx pull`.
-  return await Work.collect(new VmGuest(vm), join(dirname(vm.paths.workspace), "repository"));
+  return await Work.collect(new VmGuest(vm, options), join(dirname(vm.paths.workspace), "repository"));
 }
 
 /** The guest makes a new commit of the same files each time. */

@@ -33,10 +33,15 @@ export function guestProgram(
 
 /** True for init of the guest, and for programs of sbx that init or one of them started. @param parent the program that started it */
 export function isOfSbx({ process, activity }: GuestProgram, parent: KnownProcess | undefined): boolean {
-  const isOfParent = parent?.isOfSbx === true && !parent.activity.argv.includes(AGENT);
+  const isOfParent = parent?.isOfSbx === true && !isAgent(parent);
   if (activity.command === INIT) return process.pid === 1 || isOfParent;
   // The arguments of a program that has ended at once may be unknown.
   return isOfParent && [activity.executable, ...activity.argv].some((word) => word.startsWith(PROGRAMS));
+}
+
+/** Whether a program runs the host's programs: no program of the VM can be that. */
+export function isAgent({ isOfSbx, activity }: KnownProcess): boolean {
+  return isOfSbx === true && activity.argv.includes(AGENT);
 }
 
 export function execDraft({ process, activity }: GuestProgram, labels: Record<string, string>): Draft {
@@ -126,6 +131,8 @@ interface KnownProcess extends GuestProgram {
   isCounted: boolean;
   /** init, or a program of sbx that it started */
   isOfSbx?: boolean;
+  /** a part of sbx's own look at the VM's work, without events */
+  isLook?: boolean;
 }
 
 /** Processes by pid. */

@@ -4,3 +4,4 @@
  */
 export type { ActivityLink } from "./record.ts";
 export { ActivityRecord } from "./record.ts";
+export { isFree } from "./looks.ts";

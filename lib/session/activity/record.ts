@@ -13,12 +13,14 @@ import {
   fileDraft,
   foldDraft,
   guestProgram,
+  isAgent,
   isOfSbx,
   KnownProcesses,
   reportDraft,
 } from "./draft.ts";
 import { GuestHolds } from "./holds.ts";
 import { Fold, FOLD_MS } from "./fold.ts";
+import { Looks } from "./looks.ts";
 import { dirname } from "node:path";
 
 /** Waits for a report, in `ms` (docs/design/contracts/14-limits.md §14). */
@@ -59,6 +61,7 @@ export class ActivityRecord {
   readonly #findings: ReportFindings;
   readonly #processes = new KnownProcesses();
   readonly holds: GuestHolds;
+  readonly looks = new Looks();
   /** classes of the profile */
   #paths: NamedPaths = {};
   #guest?: Pick<Channel, "send">;
@@ -172,8 +175,7 @@ export class ActivityRecord {
       case "Exit":
         return this.#exited(frame);
       case "File":
-        if (!this.#files.take(frame)) this.#recordCountsLater();
-        return;
+        return this.#changed(frame);
       case "Listen":
         return this.#listener.onListen(frame.port);
       case "Holding":
@@ -205,6 +207,10 @@ export class ActivityRecord {
   #executed(frame: Extract<ActivityFrame, { t: "Exec" }>, began: number): void {
     const program = guestProgram(frame);
     const { pid, ppid, uid, started_ms, truncated } = frame;
+    if (this.#isOfLook(frame)) {
+      this.#takeHost(pid);
+      return this.#processes.set(pid, { ...program, isCounted: false, isLook: true });
+    }
     if (started_ms < began && isOfSbx(program, this.#processes.get(ppid))) {
       return this.#processes.set(pid, { ...program, isCounted: false, isOfSbx: true });
     }
@@ -225,7 +231,7 @@ export class ActivityRecord {
 
   #exited({ pid, exit_code, signal, duration_ms }: Extract<ActivityFrame, { t: "Exit" }>): void {
     const known = this.#processes.end(pid);
-    if (!known) return;
+    if (!known || known.isLook) return;
     if (known.isCounted) {
       if (exit_code > 0 || signal > 0) this.#fold.failed(known.process.executable);
       return;
@@ -237,6 +243,19 @@ export class ActivityRecord {
       ...signal > 0 && { signal: String(signal) },
       ...duration_ms !== undefined && { duration_ms: String(Math.round(duration_ms)) },
     }));
+  }
+
+  #isOfLook(frame: Extract<ActivityFrame, { t: "Exec" }>): boolean {
+    const parent = this.#processes.get(frame.ppid);
+    if (!parent) return false;
+    return this.looks.takes(frame, { isAgent: isAgent(parent), isLook: parent.isLook });
+  }
+
+  #changed(frame: Extract<ActivityFrame, { t: "File" }>): void {
+    const isOfLook = this.#processes.get(frame.pid)?.isLook === true;
+    if (!isOfLook && frame.operation !== "read") this.looks.changed(frame);
+    if (isOfLook && this.looks.writes(frame) && pathClass(frame.path, this.#paths) !== "secret") return;
+    if (!this.#files.take(frame)) this.#recordCountsLater();
   }
 
   /** The event of the host's program, or of one that was asked about, that has just become this process. */

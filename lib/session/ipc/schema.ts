@@ -59,6 +59,8 @@ export const Call = z.discriminatedUnion("t", [
     stdin: z.boolean(),
     /** the caller gets acknowledgements of consumed input */
     acks: z.boolean().optional(),
+    /** sbx reads the VM's work for a person: no event, where no rule stops it */
+    look: z.literal(true).optional(),
     trace_id: TraceId,
   }),
   z.strictObject({
@@ -119,6 +121,8 @@ export const Call = z.discriminatedUnion("t", [
     path: z.string(),
     byte_count: z.int(),
     labels: z.record(z.string(), z.string()),
+    /** as of `Exec` */
+    look: z.literal(true).optional(),
     trace_id: TraceId,
   }),
   /** an action of the guest's agent on one of its files, with the streams of a program */
@@ -257,6 +261,7 @@ export const Reply = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Asks"), asks: z.array(Ask) }),
   z.strictObject({ t: z.literal("Ask"), ask: Ask }),
   /** `refusal`: why it may not be */
+  /** `event_id`: empty after a look without an event */
   z.strictObject({ t: z.literal("FileDecided"), event_id: z.string(), refusal: z.string().optional() }),
   z.strictObject({ t: z.literal("FileDone"), exit_code: z.int(), truncated: z.boolean() }),
   z.strictObject({ t: z.literal("Budgets"), budgets: z.array(BudgetUse) }),

@@ -129,7 +129,7 @@ Deno.test("programs: the line of a refusal", async () => {
   const { exit_code } = await execProgram(
     {
       gate: new TestGate(RULES),
-      activity: { hostStarted() {}, holds: { ready: () => Promise.resolve() } },
+      activity: { hostStarted() {}, holds: { ready: () => Promise.resolve() }, looks: { order() {} } },
       link: () => Promise.resolve({} as GuestLink),
       health: {} as SessionHealth,
       defaults: {},

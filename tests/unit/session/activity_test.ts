@@ -279,3 +279,123 @@ match = 'has(common.process.container) && common.process.container.image.startsW
   );
   assertEquals(events.map((event) => rules.preview(event).allowed), [false, false, false, true]);
 });
+
+const OUT = "/workspace/.sbx-out-bddf615f-5016-4e65-a1a5-7d08afeb0e94";
+const HASH = "a9ebe122de4c832dcf21b311ff7d2c52a77e0f5a";
+const LOOK = ["/bin/sh", "-c", "COLLECT", "sbx-repository", "/root/web", OUT];
+
+/** Init, the agent, and a look of sbx that has begun. */
+const looking = [
+  hello(),
+  {
+    t: "Process",
+    ...program(1, 0, "init"),
+    executable: "/bin/busybox",
+    argv: ["/bin/busybox", "sh", "/init"],
+  },
+  { t: "Process", ...program(2, 1, "deno", "run", "/usr/lib/sbx/sbx-pty-agent.js") },
+  started,
+  exec(10, 2, ...LOOK),
+].map((frame) => "pid" in frame && frame.pid === 10 ? { ...frame, executable: "/bin/sh" } : frame);
+
+const file = (pid: number, operation: string, path: string, from?: string) => ({
+  t: "File",
+  operation,
+  path,
+  pid,
+  ...from && { from },
+});
+
+/** Commands that are events, besides the report's own. */
+const recorded = (gate: TestGate) =>
+  gate.entries.flatMap(({ event: { common, process, file } }) =>
+    process?.activity.argv[0] === "/usr/lib/sbx/sbx-activity.js" ? [] : [
+      file
+        ? `${file.activity.operation} ${file.activity.path}`
+        : `${common.event_type} ${process!.activity.command}`,
+    ]
+  );
+
+Deno.test("a look of sbx at a VM's work is no event: its known programs, and the files that they write", async () => {
+  const { gate, record } = await recording();
+  record.looks.order(LOOK);
+  const web = "/root/web/.git/objects/77";
+  await record.serve(channelOf(
+    ...looking,
+    exec(11, 10, "git", "rev-parse", "-q", "--git-dir"),
+    exit(11),
+    exec(12, 10, "git", "add", "-A", "."),
+    file(12, "create", `${web}/tmp_obj_dth3RS`),
+    file(12, "write", `${web}/8c4db8b47c6506bcb98beb420bba214a981df6`),
+    exit(12),
+    exec(13, 10, "git", "bundle", "create", "-q", OUT, "refs/sbx/out", `^${HASH}`),
+    file(13, "rename", OUT, `${OUT}.lock`),
+    {
+      ...exec(14, 13, "/usr/lib/git-core/git", "pack-objects", "--stdout"),
+      executable: "/usr/lib/git-core/git",
+    },
+    exit(14),
+    exit(13, 1),
+    exit(10),
+  ));
+  assertEquals(recorded(gate), []);
+});
+
+Deno.test("a look of sbx hides nothing that it does not do itself", async () => {
+  const { gate, record } = await recording();
+  record.looks.order(LOOK);
+  await record.serve(channelOf(
+    ...looking,
+    exec(11, 10, "git", "add", "-A", "."),
+    // A filter, a hook and an alias of the repository; another command; a program of git's name elsewhere.
+    { ...exec(12, 11, "/bin/sh", "-c", "evil"), executable: "/bin/sh" },
+    exec(13, 12, "git", "write-tree"),
+    exec(14, 10, "git", "push"),
+    exec(15, 10, "git", "rev-parse", `--git-dir\u0000${HASH}`),
+    { ...exec(16, 10, "git", "write-tree"), executable: "/tmp/git" },
+    { ...exec(17, 10, "git", "write-tree"), truncated: true },
+    // Files that it does not write, and the VM's own programs of the same name.
+    file(11, "write", "/root/.ssh/id_ed25519"),
+    file(11, "write", "/root/web/.git/hooks/post-commit"),
+    file(11, "rename", "/root/web/.git/objects/x", "/root/web/secret"),
+    exec(18, 9, "git", "write-tree"),
+    file(18, "write", "/root/web/.git/objects/aa/bb"),
+    // The same look a second time was not ordered.
+    { ...exec(19, 2, ...LOOK), executable: "/bin/sh" },
+  ));
+  assertEquals(recorded(gate), [
+    "process.exec /bin/sh -c evil",
+    "process.exec git write-tree",
+    "process.exec git push",
+    `process.exec git rev-parse --git-dir\u0000${HASH}`,
+    "process.exec git write-tree",
+    "process.exec git write-tree",
+    "write /root/.ssh/id_ed25519",
+    "write /root/web/.git/hooks/post-commit",
+    "rename /root/web/.git/objects/x",
+    "process.exec git write-tree",
+    "write /root/web/.git/objects/aa/bb",
+    `process.exec ${LOOK.join(" ")}`,
+  ]);
+});
+
+Deno.test("looks are events once a program of the VM has changed one that they run", async () => {
+  for (
+    const change of [
+      file(9, "write", "/usr/bin/git"),
+      file(9, "rename", "/usr/bin/git", "/tmp/evil"),
+      file(9, "rename", "/tmp/away", "/bin/sh"),
+      file(9, "create", "/etc/ld.so.preload"),
+    ]
+  ) {
+    const { gate, record } = await recording();
+    record.looks.order(LOOK);
+    const [begin, look] = [looking.slice(0, -1), looking.at(-1)];
+    await record.serve(channelOf(...begin, change, look, exec(11, 10, "git", "write-tree"), exit(11)));
+    assertEquals(recorded(gate).slice(1), [
+      `process.exec ${LOOK.join(" ")}`,
+      "process.exec git write-tree",
+      "process.exit git write-tree",
+    ]);
+  }
+});

@@ -9,8 +9,9 @@ import { TestGate } from "../../helper/gate.ts";
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 /** A session whose programs end at once, and what its guest is asked. */
-function fakeSession(defaults: ProgramDefaults = {}) {
-  const gate = new TestGate();
+function fakeSession(defaults: ProgramDefaults = {}, rules = "") {
+  const gate = new TestGate(rules);
+  const ordered: (readonly string[])[] = [];
   const asked: Record<string, unknown>[] = [];
   const exec = (request: Record<string, unknown>) => {
     asked.push(request);
@@ -18,15 +19,20 @@ function fakeSession(defaults: ProgramDefaults = {}) {
   };
   const context = {
     gate,
-    activity: { hostStarted() {}, holds: { ready: () => Promise.resolve() } },
+    activity: {
+      hostStarted() {},
+      holds: { ready: () => Promise.resolve() },
+      looks: { order: (argv: readonly string[]) => void ordered.push(argv) },
+    },
     link: () => Promise.resolve({ exec } as unknown as GuestLink),
     health: { notifying: (_: unknown, end: unknown) => end } as unknown as SessionHealth,
     defaults,
   };
-  const streams = {} as Parameters<typeof execProgram>[2];
+  const streams = { output: () => Promise.resolve() } as unknown as Parameters<typeof execProgram>[2];
   return {
     gate,
     asked,
+    ordered,
     exec: (call: Omit<ExecCall, "t" | "stdin">) =>
       execProgram(context, { t: "Exec", stdin: false, ...call }, streams),
   };
@@ -68,4 +74,20 @@ Deno.test("a program has the folder and user of its image, unless its request na
   );
   await exec({ argv: ["/bin/bash", "--login"] });
   assertEquals(asked.at(-1)?.argv, ["/bin/bash"]);
+});
+
+Deno.test("a look of sbx is no event, unless a rule stops or changes it", async () => {
+  const { gate, asked, exec, ordered } = fakeSession();
+  const argv = ["/bin/sh", "-c", "COLLECT", "sbx-repository", "/root/web"];
+  assertEquals((await exec({ argv, look: true })).event_id, "");
+  assertEquals([gate.entries.length, asked.length, ordered], [0, 1, [argv]]);
+  const rules = `
+[profiles.rules.no-sh]
+match = 'process.activity.executable == "/bin/sh"'
+action = "block"
+`;
+  const ruled = fakeSession({}, rules);
+  const refused = await ruled.exec({ argv, look: true });
+  assertEquals([refused.exit_code, ruled.asked.length, ruled.ordered], [126, 0, []]);
+  assertEquals(ruled.gate.entries.map(({ event: { common } }) => common.event_type), ["process.exec"]);
 });
