@@ -37,6 +37,8 @@ export interface MonitoredMachine {
   absence(): Pick<Absence, "over" | "written" | "isAway">;
   pause(): Promise<void>;
   resume(): Promise<void>;
+  /** a finding holds it: it stands still until a person lets it go on */
+  isHeld(): boolean;
   /** gives up a guest that has become unreachable (lib/machine/vm/disk_guard.ts) */
   requireAnswer(): Promise<void>;
   /** room on the disk for the record */
@@ -124,7 +126,7 @@ export class SessionHealth {
     if (!this.#mustPause) return;
     await this.#machine.pause();
     // The problem may be over by now.
-    if (this.#problem === undefined) return await this.#machine.resume();
+    if (this.#problem === undefined && !this.#machine.isHeld()) return await this.#machine.resume();
     this.#paused();
   }
 
@@ -186,6 +188,7 @@ export class SessionHealth {
     this.#pausedItself = false;
     if (!pausedItself || this.#state !== "Paused") return;
     await this.#machine.absence().written;
+    if (this.#machine.isHeld()) return;
     // Before it does: a program may end at once.
     for (const streams of this.#programs) write(streams, `"${this.#machine.name}" goes on`);
     await this.#machine.resume();

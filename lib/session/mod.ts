@@ -12,6 +12,7 @@ export {
   type MemoryOrigin,
   readOrigin,
 } from "./suspend.ts";
+export { heldBack, readHoldSync } from "./response.ts";
 export { SpareMachine } from "./spare.ts";
 export type {
   BootStatement,

@@ -2,6 +2,7 @@
  * Answers to findings: holds a VM back, and keeps it held back over restarts until a person lifts it
  * (docs/design/contracts/06-detection.md §6, "Answers").
  */
+import { dirname } from "node:path";
 import { asSbxError, SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
@@ -23,6 +24,8 @@ import type { EventHold, HeldBack, SessionGate } from "./gate/mod.ts";
 const SNAPSHOT_MS = timeLimit(30_000);
 /** `ms` in which a refused program can read why, before its open connections are cut. */
 const CUT_MS = 250;
+/** `ms` until a hold that found no room on the disk is written again. */
+const SAVE_RETRY_MS = 1000;
 /** Most notes of a hold (docs/design/contracts/14-limits.md §14). */
 const NOTES_MAX = 16;
 
@@ -79,14 +82,24 @@ export class Responder implements EventHold {
     return this.#hold;
   }
 
+  /** The machine may not run. */
+  get isStill(): boolean {
+    return isStill(this.#hold);
+  }
+
   /** The machine runs: one that was held back stands still again. */
   async started(): Promise<void> {
-    if (isStill(this.#hold)) await this.#stop("pause");
+    if (this.isStill) await this.#stop("pause");
+  }
+
+  /** @throws {SbxError} `vm.held`: a copy of it would be free */
+  requireFree(): void {
+    if (this.#hold) throw heldBack(this.#name, this.#hold);
   }
 
   /** @throws {SbxError} `vm.held`: it may not run until a person lifts that */
   requireMoving(): void {
-    if (!isStill(this.#hold)) return;
+    if (!this.isStill) return;
     throw new SbxError("vm.held", `"${this.#name}" stands still: ${holdLine(this.#name, this.#hold!)}`, {
       hint: `sbx lift ${this.#name}, then sbx resume ${this.#name}`,
     });
@@ -166,7 +179,7 @@ export class Responder implements EventHold {
   }
 
   async #stop(how: "pause" | "suspend"): Promise<void> {
-    if (!isStill(this.#hold)) return;
+    if (!this.isStill) return;
     try {
       const { machine } = this.#session ?? {};
       if (!machine) throw new Error("there is no machine that could stand still");
@@ -227,6 +240,7 @@ export class Responder implements EventHold {
       writeHold(this.#path, this.#hold!);
     } catch (error) {
       log.error(asSbxError(error, `writing ${this.#path}`).message);
+      void backgroundDelay(SAVE_RETRY_MS).then(() => this.#hold && this.#save());
     }
     this.#session?.show(this.#hold);
   }
@@ -269,6 +283,13 @@ async function withinTime(work: Promise<string> | undefined): Promise<string> {
   return await Promise.race([work, late]);
 }
 
+/** Refusal of an action that would free a VM which a finding holds back. */
+export function heldBack(name: string, hold: Hold): SbxError {
+  return new SbxError("vm.held", `"${name}": ${holdLine(name, hold)}`, {
+    hint: `sbx findings ${name} shows them all; sbx lift ${name} lets it go on`,
+  });
+}
+
 function nothingHeld(name: string): SbxError {
   return new SbxError("response.none", `no finding holds "${name}" back`, {
     hint: "sbx list shows the VMs that one holds back",
@@ -295,11 +316,20 @@ function draftOf(word: string, labels: Record<string, string>): Draft {
   };
 }
 
-/** Writes a hold, whole or not at all. */
+/** Writes a hold, whole or not at all, and past the loss of the host's power. Without room on the disk it leaves an empty file, which blocks. */
 function writeHold(path: string, hold: Hold): void {
+  // An entry without content takes no room.
+  Deno.openSync(path, { write: true, create: true, mode: 0o600 }).close();
   const work = `${path}.new`;
-  Deno.writeTextFileSync(work, JSON.stringify(hold) + "\n", { mode: 0o600 });
+  {
+    using file = Deno.openSync(work, { write: true, create: true, truncate: true, mode: 0o600 });
+    const bytes = new TextEncoder().encode(JSON.stringify(hold) + "\n");
+    for (let at = 0; at < bytes.length;) at += file.writeSync(bytes.subarray(at));
+    file.syncSync();
+  }
   Deno.renameSync(work, path);
+  using folder = Deno.openSync(dirname(path));
+  folder.syncSync();
 }
 
 function removeHold(path: string): void {

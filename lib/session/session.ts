@@ -2,7 +2,6 @@ import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
-import type { SessionGate } from "./gate/mod.ts";
 import {
   checkBootConfig,
   type ExecResult,
@@ -32,8 +31,11 @@ import { FolderChanges, type LiveRecord } from "../machine/live/mod.ts";
 import { GUEST_WORKSPACE } from "../event/mod.ts";
 import { liveStart } from "./file_event.ts";
 import { DiskReserve, SessionHealth } from "./health.ts";
+import { Idleness } from "./idleness.ts";
 import { panicOf, specOf } from "./machine.ts";
+import { Orders } from "./orders.ts";
 import { type Report, SessionReport } from "./report.ts";
+import type { Responder } from "./response.ts";
 import type { SpareMachine } from "./spare.ts";
 import { Stages, startMachine } from "./start.ts";
 import { discard, isSuspended, originOf, requireRoom, type VmCopy } from "./suspend.ts";
@@ -76,6 +78,9 @@ export class Session {
   readonly #report: SessionReport;
   #health: SessionHealth;
   readonly #idleness = new Idleness();
+  readonly #orders = new Orders();
+  /** absent until the enforcement is there */
+  #responder: Responder | undefined;
   #stopping = false;
   readonly #absence: Absence;
   #end = Promise.withResolvers<void>();
@@ -95,6 +100,7 @@ export class Session {
       absence: () => this.#absence,
       pause: () => this.#pauseMachine(),
       resume: () => this.#resumeMachine(),
+      isHeld: () => this.#responder?.isStill ?? false,
       requireAnswer: () => this.#link.requireAnswer(ANSWER_MS, unreachable),
       reserve: new DiskReserve(paths.reserve),
     });
@@ -110,7 +116,10 @@ export class Session {
         machine: { pause: () => this.#pauseHeld(), suspend: () => this.#suspendHeld() },
       })
     );
-    this.enforcement.catch(ignore("callers that await it have the failure"));
+    this.enforcement.then(
+      ({ responder }) => this.#responder = responder,
+      ignore("callers that await it have the failure"),
+    );
     this.#absence = new Absence({
       openLink: () => this.#openLink(),
       enforcement: this.enforcement,
@@ -299,6 +308,10 @@ export class Session {
   }
 
   async pause(): Promise<void> {
+    await this.#orders.next(() => this.#pause());
+  }
+
+  async #pause(): Promise<void> {
     this.#require("Running", "pause");
     await this.#pauseMachine();
     await this.#report.keep({ state: "Paused" });
@@ -307,9 +320,13 @@ export class Session {
   /**
    * Resumes the machine, also one whose ledger finds no space, while there is room kept for it.
    *
-   * @throws {SbxError} `vm.paused` while the machine is paused by another problem
+   * @throws {SbxError} `vm.paused` while the machine is paused by another problem; `vm.held`
    */
   async resume(): Promise<void> {
+    await this.#orders.next(() => this.#resume());
+  }
+
+  async #resume(): Promise<void> {
     this.#require("Paused", "resume");
     (await this.enforcement).responder.requireMoving();
     if (await this.#health.useReserve()) return;
@@ -326,6 +343,10 @@ export class Session {
    * @throws {SbxError} `vm.suspend_failed`; `vm.busy`: it is in use again
    */
   async suspend(idleMs?: number): Promise<void> {
+    await this.#orders.next(() => this.#suspend(idleMs));
+  }
+
+  async #suspend(idleMs?: number): Promise<void> {
     this.#require("Running", "suspend");
     await requireRoom(this.#machine!, this.#paths);
     if (idleMs !== undefined && await this.idleMs() < idleMs) {
@@ -339,8 +360,10 @@ export class Session {
 
   /** Stands still after a finding, also where it was paused already. */
   async #pauseHeld(): Promise<void> {
-    if (this.info.state === "Paused") this.#health.keepPaused();
-    else if (!this.#report.hasEnded) await this.pause();
+    await this.#orders.next(async () => {
+      if (!this.#report.hasEnded && this.info.state !== "Paused") await this.#pause();
+      this.#health.keepPaused();
+    });
   }
 
   async #suspendHeld(): Promise<void> {
@@ -361,11 +384,17 @@ export class Session {
    * Copies the VM, with its memory, into an empty folder. The VM is paused meanwhile; its guest's connections
    * are reset, and programs started from the host continue without their clients.
    *
-   * @throws {SbxError} `vm.fork_failed`
+   * @throws {SbxError} `vm.fork_failed`; `vm.held`: a finding holds it back, or did so before the copy was complete
    */
   async fork(dir: string): Promise<VmCopy> {
-    this.#require("Running", "fork");
-    return await this.#absence.fork(this.#present(), vmPaths(dir));
+    return await this.#orders.next(async () => {
+      this.#require("Running", "fork");
+      const { responder } = await this.enforcement;
+      responder.requireFree();
+      const copy = await this.#absence.fork(this.#present(), vmPaths(dir));
+      responder.requireFree();
+      return copy;
+    });
   }
 
   #present(): PresentGuest {
@@ -546,49 +575,6 @@ async function lostBefore(machine: Machine, currentLink: () => GuestLink): Promi
     ]);
     if (!("lost" in event)) return undefined;
     if (link === currentLink()) return event.lost;
-  }
-}
-
-/**
- * Part of one processor that an idle guest stays under, with a busy host's share of it: 1 to 4 % under emulation for a
- * guest in which nothing runs, 11 % for one with a loop of `sleep 0.1` (docs/design/contracts/14-limits.md
- * §14).
- */
-const BUSY_SHARE = 0.05;
-/** Shortest time that processor time is compared with, in `ms`: the kernel counts in steps of 10. */
-const SPAN_MS = 1000;
-
-/** A session's activity at one moment. */
-export interface SessionInUse {
-  link: Pick<GuestLink, "isInUse">;
-  gate: Pick<SessionGate, "activity" | "asks">;
-  machine: Pick<Machine, "cpuMs">;
-}
-
-/** Time without use by the host or the guest's own work. Each check covers the time since the last. */
-export class Idleness {
-  #usedAt: number;
-  #looked: { at: number; cpuMs: number } | undefined;
-
-  constructor(private readonly now: () => number = () => performance.now()) {
-    this.#usedAt = now();
-  }
-
-  /** @returns `ms` */
-  async look({ link, gate, machine }: SessionInUse): Promise<number> {
-    const cpuMs = await machine.cpuMs();
-    const at = this.now();
-    const isWorking = this.#isWorking(at, cpuMs);
-    const isWaiting = gate.activity.isBusy || gate.asks.pending().length > 0;
-    this.#usedAt = isWorking || isWaiting || link.isInUse ? at : Math.max(this.#usedAt, gate.activity.lastAt);
-    return at - this.#usedAt;
-  }
-
-  #isWorking(at: number, cpuMs: number): boolean {
-    const before = this.#looked;
-    if (before && at - before.at < SPAN_MS) return false;
-    this.#looked = { at, cpuMs };
-    return before === undefined || cpuMs - before.cpuMs > (at - before.at) * BUSY_SHARE;
   }
 }
 

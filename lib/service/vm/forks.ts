@@ -18,7 +18,7 @@ import {
 } from "../../session/mod.ts";
 import { type Boot, makeBoot, maxRunning, readRequest, type VmRequest, writeRequest } from "./boot.ts";
 import { acceleratorOf, keptMachine } from "./suspension.ts";
-import { requireAction, type Vm } from "./vm.ts";
+import { requireAction, requireFree, type Vm } from "./vm.ts";
 import type { VmMakerOptions } from "./creation.ts";
 import { VmProcess } from "./vm_process.ts";
 import { exclusive } from "./vm_states.ts";
@@ -218,7 +218,7 @@ interface ForkContent {
  * Makes the files of all forks of a VM: in the end they are all there, or none is.
  *
  * @returns time that a running source stood still, in `ms`
- * @throws {SbxError} `vm.fork_failed`, `disk.full`, `process.gone`
+ * @throws {SbxError} `vm.fork_failed`, `disk.full`, `process.gone`, `vm.held`
  */
 export async function makeForkFiles(
   { sessionsDir }: Pick<Home, "sessionsDir">,
@@ -232,6 +232,8 @@ export async function makeForkFiles(
     await Deno.mkdir(work, { mode: 0o700 });
     await Deno.mkdir(first.dir, { mode: 0o700 });
     const { stillMs, ...forked_from } = await takeFiles(source, first, content.at !== undefined);
+    // Also one that came meanwhile: the copy has all that the guest did before it.
+    requireFree(source);
     if (content.at !== undefined && isSnapshot(content.at)) {
       await putBack(source, first, content.at, join(work, "snapshots"));
     }

@@ -3,7 +3,7 @@ import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { holdLine, isStill } from "../../detection/response/mod.ts";
 import { Room } from "../../repo/mod.ts";
 import type { MachineInfo } from "../../session/ipc/mod.ts";
-import { PAUSED_HINT, type SessionPaths, type VmRecord } from "../../session/mod.ts";
+import { heldBack, PAUSED_HINT, readHoldSync, type SessionPaths, type VmRecord } from "../../session/mod.ts";
 import type { StillRecord } from "../../session/offline/mod.ts";
 import type { Features, Hypervisor } from "../../machine/vm/mod.ts";
 import { guestPath } from "../run/workspace.ts";
@@ -107,11 +107,10 @@ export function requireAction(vm: Vm, action: VmAction, hypervisor: Abilities): 
   const legal = actionsOf(vm, hypervisor.features);
   if (legal.includes(action)) return;
   const { state, last_error } = vm.state;
-  if (vm.state.response && heldActions(vm).includes(action)) {
-    const { name } = vm.record;
-    throw new SbxError("vm.held", `"${name}": ${holdLine(name, vm.state.response)}`, {
-      hint: `sbx findings ${name} shows them all; sbx lift ${name} lets it go on`,
-    });
+  const { response } = vm.state;
+  const isUse = action === "exec" || action === "shell";
+  if (response && (heldActions(vm).includes(action) || isUse && isStill(response))) {
+    throw heldBack(vm.record.name, response);
   }
   if (vm.record.live && LIVE_LACKS.includes(action)) {
     throw new SbxError("vm.not_supported", `"${vm.record.name}" has a folder of this host: no ${action}`, {
@@ -172,6 +171,13 @@ function diskBytes({ record: { scratch_gb }, paths }: Pick<Vm, "record" | "paths
     // Its files are being removed, or are damaged: the list is shown all the same.
     return 0;
   }
+}
+
+/** @throws {SbxError} `vm.held`: a finding holds it back, and a copy would be free */
+export function requireFree({ record, paths }: Pick<Vm, "record" | "paths">): void {
+  // The file, since the report of a finding a moment ago may be on its way.
+  const hold = readHoldSync(paths.response, {});
+  if (hold) throw heldBack(record.name, hold);
 }
 
 export function summaryOf(vm: Vm, features: Features): VmSummary {

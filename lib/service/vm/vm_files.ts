@@ -12,7 +12,7 @@ import {
 } from "../../session/mod.ts";
 import { type VmRequest, writeRequest } from "./boot.ts";
 import { CACHED_MS, type Change, toText } from "../../machine/snapshot/mod.ts";
-import type { Vm } from "./vm.ts";
+import { requireFree, type Vm } from "./vm.ts";
 import { guestPath, relativePath } from "../run/workspace.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
@@ -29,6 +29,7 @@ export async function makeVmFiles(
   source: Vm | undefined,
 ): Promise<void> {
   const { paths, record } = vm;
+  if (source) requireFree(source);
   for (const dir of [paths.dir, paths.logs, paths.snapshots, dirname(paths.ledger)]) {
     await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
   }

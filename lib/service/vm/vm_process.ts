@@ -16,6 +16,7 @@ import {
   discardSuspended,
   discardUnfinished,
   isSuspended,
+  readHoldSync,
   type SessionPaths,
   writeState,
 } from "../../session/mod.ts";
@@ -79,9 +80,16 @@ export class VmProcess {
  * Cleans up after a VM's process has ended: removes its sockets and seals its ledger.
  *
  * @param last state that the process reported
- * @returns the new state: Defunct if the process did not report its end
+ * @returns the new state: Defunct if the process did not report its end; with a hold that it left
  */
-export async function settle(paths: SessionPaths, last: MachineInfo): Promise<MachineInfo> {
+export async function settle(paths: SessionPaths, reported: MachineInfo): Promise<MachineInfo> {
+  const { response: _, ...last }: MachineInfo = reported;
+  // The file, which a process that was killed has written before its report.
+  const response = readHoldSync(paths.response, {});
+  return await settled(paths, { ...last, ...(response && { response }) });
+}
+
+async function settled(paths: SessionPaths, last: MachineInfo): Promise<MachineInfo> {
   await Deno.remove(paths.socket).catch(ignore("the next process replaces it"));
   await Deno.remove(paths.sockets, { recursive: true }).catch(ignore("the next process replaces them"));
   await discardUnfinished(paths);

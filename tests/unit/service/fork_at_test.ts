@@ -25,15 +25,17 @@ async function withVm(
     calls: string[];
     fork(at: string): Promise<string>;
   }) => Promise<void>,
-  syncCode = 0,
+  { syncCode = 0, at }: { syncCode?: number; at?(call: string, source: Vm): void } = {},
 ): Promise<void> {
   const calls: string[] = [];
   const serve = async (_name: string, call: Call, caller: { reply(reply: unknown): Promise<void> }) => {
     calls.push(call.t === "Exec" ? call.argv.join(" ") : call.t);
+    at?.(calls.at(-1)!, source);
     if (call.t !== "Exec") return await caller.reply({ t: "Info", info: INFO });
     const exited = { t: "Exited", truncated: false, duration_ms: 1, event_id: "0123456789ab" };
     await caller.reply({ ...exited, exit_code: syncCode });
   };
+  let source: Vm;
   await withProcesses(["dev"], serve as never, async (dir) => {
     const home = homeOf({ get: (name) => name === "SBX_HOME" ? join(dir, "home") : undefined });
     const vmOf = (name: string): Vm => {
@@ -42,7 +44,7 @@ async function withVm(
       const process = new VmProcess(join(dir, `${name}.sock`));
       return { record: recordOf(id, name), paths: sessionPaths(home, id), process, state };
     };
-    const source = vmOf("dev");
+    source = vmOf("dev");
     for (const path of [source.paths.workspace, source.paths.snapshots]) {
       await Deno.mkdir(path, { recursive: true });
     }
@@ -87,10 +89,34 @@ Deno.test("a guest that cannot write out its files, and a snapshot that is damag
     assertEquals(calls, ["sync"], "it did not stand still");
     const left = Array.from(Deno.readDirSync(home.sessionsDir), ({ name }) => name);
     assertEquals(left, [source.record.id]);
-  }, 1);
+  }, { syncCode: 1 });
   await withVm(async ({ source, home, fork }) => {
     assertEquals((await assertRejects(() => fork("s00000000"), SbxError)).code, "snapshot.not_found");
     const left = Array.from(Deno.readDirSync(home.sessionsDir), ({ name }) => name);
     assertEquals(left, [source.record.id]);
   });
+});
+
+Deno.test("a VM that a finding holds back is not copied: before its report, and in the middle of the copy", async () => {
+  const requireNone = async ({ source, home, fork }: Parameters<Parameters<typeof withVm>[0]>[0]) => {
+    const { workspace, snapshots } = source.paths;
+    await Deno.writeTextFile(join(workspace, "a"), "one");
+    const store = new SnapshotStore(snapshots, workspace);
+    const { id } = (await store.create({ kind: "manual", limits: { auto: 1, manual: 1 } }))!;
+    const error = await assertRejects(() => fork(id), SbxError);
+    assertEquals([error.code, error.hint!.includes("sbx lift dev")], ["vm.held", true]);
+    const left = Array.from(Deno.readDirSync(home.sessionsDir), ({ name }) => name);
+    assertEquals(left, [source.record.id]);
+  };
+  // A damaged one holds too.
+  await withVm(async (parts) => {
+    await Deno.writeTextFile(parts.source.paths.response, "");
+    await requireNone(parts);
+  });
+  for (const when of ["sync", "Pause", "Resume"]) {
+    await withVm(async (parts) => {
+      parts.source.state = { ...parts.source.state, state: "Running" };
+      await requireNone(parts);
+    }, { at: (call, { paths }) => call === when && Deno.writeTextFileSync(paths.response, "") });
+  }
 });

@@ -214,3 +214,34 @@ Deno.test("a person lifts the hold of a stopped VM, on record, as far as corp al
     const { events: [event] } = await events();
     assertEquals([event.process?.activity.command, event.common.labels.user], ["sbx-response lift", "ann"]);
   }));
+
+Deno.test("a hold outlives a restart of the service, a new name, a deletion, and work on the VM's files", () =>
+  withVm(async ({ home, service, vm }) => {
+    await Deno.writeTextFile(join(vm.paths.workspace, "f"), "text");
+    const snapshot = await service.snapshots.create(vm, "first", { client: "test" });
+    const cause = { finding_id: "f", event_id: "e", rule_id: "nc", severity: "high" as const, title: "nc" };
+    const hold = { since_unix_ms: 1, actions: [{ action: "pause", by: "profile", cause }], notes: [] };
+    await Deno.writeTextFile(vm.paths.response, JSON.stringify(hold));
+    const { supervisor } = service;
+    const requireHeld = async (name: string) => {
+      const held = supervisor.find(name);
+      assertEquals(supervisor.summary(held).response as unknown, hold, name);
+      assertEquals((await assertRejects(() => supervisor.start(held), SbxError)).code, "vm.held");
+      assertEquals((await assertRejects(() => supervisor.fork(held, {}), SbxError)).code, "vm.held");
+      const copy = { from: name, profile_id: "code" };
+      assertEquals((await assertRejects(() => supervisor.create(copy), SbxError)).code, "vm.held");
+    };
+    // The next service finds it, though no report of it was left.
+    await supervisor.load();
+    await requireHeld("dev");
+    await service.snapshots.restore(supervisor.find("dev"), snapshot.id, undefined, { client: "test" });
+    await requireHeld("dev");
+    await supervisor.find("dev").still?.close();
+    supervisor.find("dev").record.persistent = false;
+    await supervisor.save(supervisor.find("dev"), "other");
+    await requireHeld("other");
+    await supervisor.delete(supervisor.find("other"), { force: true });
+    await supervisor.restore("other", "again");
+    await requireHeld("again");
+    assertEquals(sessionPaths(home, supervisor.find("again").record.id).response, vm.paths.response);
+  }));

@@ -32,3 +32,33 @@ Deno.test("a VM whose process was killed has its memory as long as its disk is a
     assertEquals(await killed(state, true), ["Defunct", false], state);
   }
 });
+
+Deno.test("what holds a VM back is its file's, whatever the state says that its process left", async () => {
+  const dir = await Deno.makeTempDir();
+  try {
+    const paths = sessionPaths(home({ get: (name) => name === "SBX_HOME" ? dir : undefined }), "id");
+    await Deno.mkdir(paths.dir, { recursive: true });
+    await Deno.mkdir(dirname(paths.ledger), { recursive: true });
+    const cause = {
+      finding_id: "f",
+      event_id: "e",
+      rule_id: "exec-nc",
+      severity: "high" as const,
+      title: "nc",
+    };
+    const hold = {
+      since_unix_ms: 1,
+      actions: [{ action: "pause" as const, by: "profile" as const, cause }],
+      notes: [],
+    };
+    const last = { boot_stages: [], pid: 0 };
+    for (const state of ["Running", "Stopped"] as const) {
+      await Deno.writeTextFile(paths.response, JSON.stringify(hold));
+      assertEquals((await settle(paths, { ...last, state })).response, hold);
+      await Deno.remove(paths.response);
+      assertEquals((await settle(paths, { ...last, state, response: hold })).response, undefined);
+    }
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});

@@ -15,7 +15,7 @@ function machine(initial: MachineInfo["state"] = "Running") {
       return Promise.resolve();
     },
   };
-  let isAway = true;
+  let isAway = true, isHeld = false;
   const health = new SessionHealth({
     name: "dev",
     disk: Deno.execPath(),
@@ -23,6 +23,7 @@ function machine(initial: MachineInfo["state"] = "Running") {
     absence: () => ({ over: away.promise, written: writing.promise, isAway }),
     pause: () => Promise.resolve(void calls.push("pause")),
     resume: () => Promise.resolve(void calls.push("resume")),
+    isHeld: () => isHeld,
     requireAnswer: () => Promise.resolve(void calls.push("answer")),
     reserve: { held: false, take: () => Promise.resolve() } as unknown as DiskReserve,
   });
@@ -30,7 +31,8 @@ function machine(initial: MachineInfo["state"] = "Running") {
     isAway = false;
     away.resolve();
   };
-  return { health, calls, report, written: writing.resolve, back, seen: () => [calls, report.info.state] };
+  const seen = () => [calls, report.info.state];
+  return { health, calls, report, written: writing.resolve, back, hold: () => isHeld = true, seen };
 }
 
 const FULL = new Error("the ledger is full");
@@ -114,4 +116,17 @@ Deno.test("a ledger that may lack rows does not hide the full disk, and is told 
   assertEquals([report.info.last_error, report.info.state], [`the ledger is full; ${NO_ROOM}`, "Paused"]);
   await full;
   assertEquals([report.info.last_error, report.info.state], ["the ledger is full", "Running"]);
+});
+
+Deno.test("one that a finding holds back does not go on when its own problem ends", async () => {
+  for (const isLate of [false, true]) {
+    const { health, seen, back, written, hold } = machine();
+    back();
+    if (!isLate) hold();
+    await health.ledgerFailed(FULL, true);
+    if (isLate) hold();
+    written();
+    await health.ledgerRecovered();
+    assertEquals(seen(), [["pause"], "Paused"]);
+  }
 });

@@ -1,6 +1,6 @@
 /** How long nobody has used a session. */
 import { assertEquals } from "@std/assert";
-import { Idleness, type SessionInUse } from "../../../lib/session/session.ts";
+import { Idleness, type SessionInUse } from "../../../lib/session/idleness.ts";
 
 const MINUTE = 60_000;
 

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { ResponseTerms } from "../../../lib/detection/response/mod.ts";
 import type { Finding } from "../../../lib/event/mod.ts";
+import { Orders } from "../../../lib/session/orders.ts";
 import { type HeldSession, liftStill, Responder } from "../../../lib/session/response.ts";
 import { httpRequest } from "../../helper/event.ts";
 import { TestGate } from "../../helper/gate.ts";
@@ -73,6 +74,9 @@ function open(path: string, terms: ResponseTerms, does: Partial<HeldSession> = {
   };
   return { path, gate, responder, calls, decision };
 }
+
+/** Lets everything happen that waits for nothing else. */
+const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
 
 /** Events of answers, as words. */
 function answers(gate: TestGate): string[] {
@@ -209,4 +213,49 @@ Deno.test("a lift that cannot be recorded opens nothing", () =>
     const refused = () => liftStill(path, "dev", {}, gate.observe);
     assertEquals(assertThrows(refused, SbxError).code, "ledger.unavailable");
     assertEquals(await open(path, {}).decision(), "block");
+  }));
+
+Deno.test("a hold that finds no room on the disk blocks also after a restart", () =>
+  held({ profile: { rule: { "exec-nc": ["pause"] } } }, async ({ path, gate, responder, decision }) => {
+    // A folder of that name cannot be written, as a file on a full disk.
+    await Deno.mkdir(`${path}.new`);
+    gate.report([finding({ rule_id: "exec-nc", severity: "low" })]);
+    assertEquals([await decision(), responder.isStill], ["block", true]);
+    assertEquals(await open(path, {}).decision(), "block");
+    await Deno.remove(`${path}.new`);
+    await eventually("it is written when there is room", () => open(path, {}).responder.isStill);
+    const again = open(path, {}).responder;
+    assertEquals(assertThrows(() => again.requireFree(), SbxError).code, "vm.held");
+  }));
+
+Deno.test("a finding's pause waits for the copy and the resume before it, and wins over the ones after", () =>
+  held({ profile: { rule: { "exec-nc": ["pause"] } } }, async ({ path }) => {
+    const orders = new Orders();
+    const states: string[] = [];
+    const order = (name: string, to: string, work: () => unknown = () => {}) =>
+      orders.next(async () => {
+        await work();
+        await settle();
+        states.push(`${name}: ${to}`);
+      }).catch(({ code }) => states.push(`${name}: ${code}`));
+    const { gate, responder } = open(path, { profile: { rule: { "exec-nc": ["pause"] } } }, {
+      machine: { pause: () => order("hold", "Paused").then(() => {}), suspend: () => Promise.reject() },
+    });
+    const fork = order("copy", "Running", () => responder.requireFree());
+    const resume = order("resume", "Running", () => responder.requireMoving());
+    await settle();
+    gate.report([finding({ rule_id: "exec-nc", severity: "low" })]);
+    await Promise.all([fork, resume]);
+    const late = [
+      order("late copy", "Running", () => responder.requireFree()),
+      order("late resume", "Running", () => responder.requireMoving()),
+    ];
+    await Promise.all(late);
+    assertEquals(states, [
+      "copy: Running",
+      "resume: vm.held",
+      "hold: Paused",
+      "late copy: vm.held",
+      "late resume: vm.held",
+    ]);
   }));
