@@ -24,13 +24,19 @@ import { Ledger } from "../../lib/ledger/mod.ts";
 import { compileLayers } from "../../lib/policy/mod.ts";
 import { Service } from "../../lib/service/mod.ts";
 import { detectionsOf, sessionPaths, writeRecord, writeState } from "../../lib/session/mod.ts";
+import type { ResponseTerms } from "../../lib/detection/response/mod.ts";
 import { SessionGate } from "../../lib/session/gate/mod.ts";
-import { type Call, type Caller, CallServer, type Reply } from "../../lib/session/ipc/mod.ts";
+import {
+  type Call,
+  type Caller,
+  CallServer,
+  type MachineInfo,
+  type Reply,
+} from "../../lib/session/ipc/mod.ts";
+import { Responder } from "../../lib/session/response.ts";
 import { DesktopBrowser } from "./browser.ts";
 import { contractOf } from "./session_gate.ts";
 import { recordOf } from "./vm.ts";
-
-const INFO = { state: "Running" as const, boot_stages: [], pid: 1 };
 
 /** A session that is over: its id, its name and its record. */
 export interface Past {
@@ -52,6 +58,8 @@ export class DesktopHome implements AsyncDisposable {
   desktop!: DesktopBrowser;
   gate!: SessionGate;
   ledger!: Ledger;
+  #info: MachineInfo = { state: "Running", boot_stages: [], pid: 1 };
+  #responder!: Responder;
   service!: Service;
   url = "";
   #answers: Served = {};
@@ -63,8 +71,10 @@ export class DesktopHome implements AsyncDisposable {
 
   /** @param rules of the profile of `dev`, as TOML of the file of rules */
   static async make(
-    { rules = "", past = [], prepare, serve = {} }: {
+    { rules = "", past = [], response = {}, prepare, serve = {} }: {
       rules?: string;
+      /** answers to findings of `dev` */
+      response?: ResponseTerms;
       past?: Past[];
       /** fills the home before the service starts */
       prepare?: (home: Home) => Promise<void>;
@@ -78,7 +88,7 @@ export class DesktopHome implements AsyncDisposable {
     made.#answers = serve;
     try {
       await prepare?.(home);
-      await made.#open(rules, past);
+      await made.#open(rules, past, response);
     } catch (error) {
       await made[Symbol.asyncDispose]();
       throw error;
@@ -86,7 +96,7 @@ export class DesktopHome implements AsyncDisposable {
     return made;
   }
 
-  async #open(rules: string, past: Past[]): Promise<void> {
+  async #open(rules: string, past: Past[], response: ResponseTerms): Promise<void> {
     for (const { id, write } of past) {
       const paths = sessionPaths(this.home, id);
       await Deno.mkdir(dirname(paths.ledger), { recursive: true });
@@ -98,11 +108,13 @@ export class DesktopHome implements AsyncDisposable {
       await Deno.mkdir(path, { recursive: true });
     }
     await writeRecord(paths, recordOf(this.id, "dev"));
-    await writeState(paths, INFO);
+    await writeState(paths, this.#info);
     const contract = contractOf(rules);
     this.ledger = await Ledger.open(paths.ledger, { sessionId: this.id });
     this.#ends.unshift(() => this.ledger.close());
+    this.#responder = new Responder(paths.response, "dev", response);
     this.gate = new SessionGate({
+      hold: this.#responder,
       session: { id: this.id, profile_id: "code", profile_revision: "1.0.0" },
       policy: compileLayers(contract),
       detections: detectionsOf(contract),
@@ -111,6 +123,17 @@ export class DesktopHome implements AsyncDisposable {
       scrubValue: (value) => value,
     });
     this.#ends.unshift(() => this.gate.close());
+    const still = (state: MachineInfo["state"]) => Promise.resolve(this.#show({ state }));
+    this.#responder.attach({
+      gate: this.gate,
+      snapshot: () => Promise.reject(new Error("there is no disk")),
+      cut() {},
+      machine: {
+        pause: () => still("Paused"),
+        suspend: () => Promise.reject(new Error("there is no machine")),
+      },
+      show: (response) => this.#show({ response }),
+    });
     const listener = Deno.listen({ transport: "unix", path: paths.socket });
     const process = new CallServer(listener, (call, caller) => this.#serve(call, caller));
     this.#ends.unshift(() => process.close());
@@ -207,9 +230,18 @@ export class DesktopHome implements AsyncDisposable {
     }
   }
 
+  #show(change: Partial<MachineInfo>): void {
+    this.#info = { ...this.#info, ...change };
+    for (const caller of this.#listeners) caller.reply({ t: "Info", info: this.#info }).catch(() => {});
+  }
+
   async #serve(call: Call, caller: Caller): Promise<void> {
+    if (call.t === "Lift") {
+      this.#responder.lift(call.by);
+      return await caller.reply({ t: "Info", info: this.#info });
+    }
     if (call.t === "Watch") {
-      await caller.reply({ t: "Info", info: INFO });
+      await caller.reply({ t: "Info", info: this.#info });
       this.#listeners.add(caller);
       return void await caller.input();
     }
@@ -222,7 +254,7 @@ export class DesktopHome implements AsyncDisposable {
     const reply: Reply = call.t === "Asks"
       ? { t: "Asks", asks: this.gate.asks.pending() }
       : call.t === "Info"
-      ? { t: "Info", info: INFO }
+      ? { t: "Info", info: this.#info }
       : call.t === "Counters"
       ? { t: "Counters", counters: this.gate.counters() }
       : { t: "Ok" };

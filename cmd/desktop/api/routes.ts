@@ -107,6 +107,7 @@ export const api = {
   vm: (id: string) => ask("GET", "/vms/{id}/info", { id }),
   createVm: (request: CreateRequest) => submit("POST", "/vms/create", {}, request),
   actOnVm: (id: string, action: VmVerb) => ask("POST", `/vms/{id}/${action}`, { id }),
+  lift: (id: string) => ask("POST", "/vms/{id}/lift", { id }),
   exec: (id: string, request: ExecRequest) => submit("POST", "/vms/{id}/exec", { id }, request),
   deleteVm: (id: string, force: boolean) =>
     ask("DELETE", "/vms/{id}/delete", { id }, { force: force ? "true" : "false" }),

@@ -6,6 +6,15 @@ const OUTCOMES: Record<string, string> = {
   observed: "only recorded",
 };
 
+/** Answers to findings. */
+const HELD: Record<string, string> = {
+  snapshot: "A snapshot of its files was ordered",
+  ask: "Its network asks first",
+  block: "Its network is blocked",
+  pause: "It is paused",
+  suspend: "It is suspended",
+};
+
 export const findings = {
   empty: { all: "No findings.", some: "You're all caught up: no finding is in this state." },
   title: "Finding",
@@ -64,4 +73,18 @@ export const findings = {
   removeQuestion: (rule: string) => `Remove the exception from ${rule}?`,
   removeLoss: "Findings that it covers are new again.",
   exceptionRemoved: (id: string) => `The exception ${id} is removed.`,
+  held: {
+    title: (vm: string) => `A finding holds ${vm} back`,
+    action: (action: string, by: string) =>
+      `${HELD[action] ?? action}${by === "corp" ? " (corp.toml)" : ""}.`,
+    since: (date: string) => `Since ${date}`,
+    findings: "All findings",
+    lift: (vm: string) => `Lift it from ${vm}`,
+    question: (vm: string) => `Let ${vm} go on?`,
+    loss:
+      "Its programs reach the network again, as far as its rules allow. The record says that you lifted it.",
+    lossStill: "It may be started and resumed again, with its network. The record says that you lifted it.",
+    lifted: (vm: string, isStill: boolean) =>
+      isStill ? `${vm} is not held back any more: resume it.` : `${vm} is not held back any more.`,
+  },
 };

@@ -103,7 +103,7 @@ export function feedRecordOf(
   isUpdate = false,
 ): FeedRecord {
   const record = buildRecord(event, sink, context, isUpdate, FIELD_MAX);
-  // A receiver would cut it, and what is left is no JSON.
+  // A receiver would cut it, and the rest is no JSON.
   if (asciiJson(record.body).length <= RECORD_MAX) return record;
   return buildRecord(event, sink, context, isUpdate, SHORT_FIELD_MAX);
 }

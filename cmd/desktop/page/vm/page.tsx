@@ -9,6 +9,7 @@ import { connection, pastNames, useLoaded, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { ChangesView } from "./changes/view.tsx";
 import { FindingsView } from "./findings/view.tsx";
+import { HeldView } from "./held/view.tsx";
 import { LogsView, PortsView } from "./lists.tsx";
 import { ProgramsView } from "./programs/view.tsx";
 import { CallsView, RequestsView } from "./families.tsx";
@@ -44,6 +45,7 @@ export function VmPage() {
         <h1>{vm.name}</h1>
         <span class={`state ${vm.status}`}>{vm.status}</span>
       </div>
+      <HeldView vm={vm} />
       <Tabs place={["vm", vm.name]} name={vm.name} views={VIEWS} view={view} />
       <ShownView key={`${vm.id} ${view}`} view={view} vm={vm} />
     </>
