@@ -104,20 +104,21 @@ function factsOf(
 }
 
 /** Plain texts, in which Slack finds no markup; the text for notifications is escaped. */
-export function slackOf(record: FindingRecord): unknown {
-  const text = (value: string) => ({ type: "plain_text", text: value, emoji: false });
+export function slackOf(record: FindingRecord) {
+  const text = (value: string) => ({ type: "plain_text" as const, text: value, emoji: false });
+  const [header, section] = ["header" as const, "section" as const];
   return {
     text: headOf(record).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;"),
     blocks: [
-      { type: "header", text: text(headOf(record)) },
-      { type: "section", text: text(cut(record.finding.title, TEXT_MAX)) },
-      { type: "section", fields: factsOf(record).map(([name, value]) => text(`${name}: ${value}`)) },
+      { type: header, text: text(headOf(record)) },
+      { type: section, text: text(cut(record.finding.title, TEXT_MAX)) },
+      { type: section, fields: factsOf(record).map(([name, value]) => text(`${name}: ${value}`)) },
     ],
   };
 }
 
 /** Text runs, in which cards have no Markdown. */
-export function teamsOf(record: FindingRecord): unknown {
+export function teamsOf(record: FindingRecord) {
   const line = (...inlines: object[]) => ({ type: "RichTextBlock", inlines });
   const run = (text: string, more = {}) => ({ type: "TextRun", text, ...more });
   return {

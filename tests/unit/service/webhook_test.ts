@@ -1,5 +1,10 @@
-/** The webhook of findings: Slack's and Teams' forms by their published schemas, and delivery to a real receiver. */
+/**
+ * The webhook of findings: Slack's and Teams' forms by their publishers' own types and parser and by their published
+ * limits, and delivery to a real receiver.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import type { KnownBlock } from "@slack/types";
+import cards from "adaptivecards/dist/adaptivecards.js";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { join } from "node:path";
 import { FindingSinks, type WebhookOptions } from "../../../lib/ledger/sink/mod.ts";
@@ -57,6 +62,37 @@ for (const [form, make] of Object.entries({ slack: slackOf, teams: teamsOf })) {
     assert(!validate({ text: "<!channel>", type: "other" }));
   });
 }
+
+/** Everything that Microsoft's own renderer of cards finds wrong with one for a client of version 1.4, as Teams is. */
+function cardProblems(card: unknown): string[] {
+  const context = new cards.SerializationContext(cards.Versions.v1_4);
+  const parsed = new cards.AdaptiveCard();
+  parsed.parse(card, context);
+  const events = Array.from({ length: context.eventCount }, (_, at) => context.getEventAt(at));
+  return [...events, ...parsed.validateProperties().validationEvents].map(({ message }) => message);
+}
+
+Deno.test("Microsoft's own parser of cards reads each of them whole, and Slack's own types have its blocks", () => {
+  for (const title of TITLES) {
+    const record = recordOf(finding({ title }), EVENT, { vm_name: "dev" });
+    // Judged by the compiler: @slack/types are the publisher's.
+    const slack: { text: string; blocks: KnownBlock[] } = slackOf(record);
+    assertEquals(slack.blocks.map(({ type }) => type), ["header", "section", "section"]);
+    const { contentType, content } = teamsOf(record).attachments[0];
+    assertEquals(contentType, "application/vnd.microsoft.card.adaptive");
+    assertEquals(cardProblems(content), []);
+    const parsed = new cards.AdaptiveCard();
+    parsed.parse(content);
+    assertEquals(parsed.toJSON().body.length, content.body.length, "nothing of it was left out");
+    for (
+      const wrong of [
+        { version: "9.9" },
+        { body: [{ type: "Banner" }] },
+        { body: [{ type: "RichTextBlock", inlines: [{ type: "TextRun", text: "x", size: "huge" }] }] },
+      ]
+    ) assertEquals(cardProblems({ ...content, ...wrong }).length, 1);
+  }
+});
 
 interface Hooked {
   file: string;
