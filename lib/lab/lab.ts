@@ -16,11 +16,14 @@ import {
   type Decision,
   isGuard,
   isNarrowing,
+  type Policy,
   Replay,
   type RuleLayers,
+  subjectOf,
   summary,
+  Watch,
 } from "../policy/mod.ts";
-import type { Event } from "../event/mod.ts";
+import type { Event, Finding } from "../event/mod.ts";
 
 /** Event as a ledger lists it, with its decision, if any, and the rule or guard that made it. */
 export type LabEvent = Event & { decision?: string; rule_id?: string };
@@ -112,7 +115,15 @@ export interface LabReport {
 export async function runLab(options: LabOptions): Promise<LabReport> {
   const { sessions, packs, rules, baseline, limit = EVIDENCE_ROWS, signal, onSession } = options;
   const detections = new DetectionTrial(new Matcher(baseline.packs), new Matcher(packs), limit);
-  const decisions = rules && new PolicyTrial(rules, baseline.rules, limit);
+  const policies = {
+    candidate: rules && compileLayers(rules),
+    baseline: baseline.rules && compileLayers(baseline.rules),
+  };
+  const decisions = policies.candidate &&
+    new PolicyTrial(policies.candidate, policies.baseline, limit, {
+      keepsProject: !rules?.project && !baseline.rules,
+    });
+  const watches = { before: watchOf(policies.baseline), after: watchOf(policies.candidate) };
   let [session_count, event_count] = [0, 0];
   for await (const { id, events } of sessions) {
     signal?.throwIfAborted();
@@ -122,7 +133,10 @@ export async function runLab(options: LabOptions): Promise<LabReport> {
       signal?.throwIfAborted();
       event_count++;
       const ref = { ...refOf(event, SESSION_CORPUS), session_id: id };
-      detections.run(event, ref);
+      detections.run(event, ref, {
+        before: watches.before?.observe(event, event.decision).findings ?? [],
+        after: watches.after?.observe(event, event.decision).findings ?? [],
+      });
       decisions?.run(event, ref);
     }
   }
@@ -138,6 +152,16 @@ export async function runLab(options: LabOptions): Promise<LabReport> {
   };
 }
 
+/** Absent for rules of which none only observes. */
+function watchOf(policy: Policy | undefined): Watch | undefined {
+  return policy && policy.observers.rules.length > 0 ? new Watch(policy) : undefined;
+}
+
+/** A rule that matched an event: of a pack, or of the policy where it only observes. */
+interface Hit extends RuleMatch {
+  title: string;
+}
+
 /** Compares two sets of detections over the same events. */
 class DetectionTrial {
   readonly #gained: Evidence;
@@ -149,16 +173,18 @@ class DetectionTrial {
     this.#lost = new Evidence(limit);
   }
 
-  run(event: LabEvent, ref: EventRef): void {
-    const [before, after] = [this.before.hits(event), this.after.hits(event)];
+  /** @param observed what rules find that only observe */
+  run(event: LabEvent, ref: EventRef, observed: { before: Finding[]; after: Finding[] }): void {
+    const before = hitsOf(event, this.before.hits(event), observed.before);
+    const after = hitsOf(event, this.after.hits(event), observed.after);
     if (!before.length && !after.length) return;
     const [gained, lost] = [subtract(after, before), subtract(before, after)];
     for (const hit of before) this.#ruleOf(hit).baseline++;
     for (const hit of after) this.#ruleOf(hit).candidate++;
     for (const hit of gained) this.#ruleOf(hit).gained++;
     for (const hit of lost) this.#ruleOf(hit).lost++;
-    this.#gained.add(event, ref, matchesOf(event, gained));
-    this.#lost.add(event, ref, matchesOf(event, lost));
+    this.#gained.add(event, ref, gained);
+    this.#lost.add(event, ref, lost);
   }
 
   report(): Pick<LabReport, "rules" | "gained" | "lost"> {
@@ -167,11 +193,11 @@ class DetectionTrial {
     return { rules, gained: this.#gained.report(), lost: this.#lost.report() };
   }
 
-  #ruleOf(hit: LoadedRule): LabRule {
+  #ruleOf(hit: Hit): LabRule {
     const key = keyOf(hit);
     let rule = this.#rules.get(key);
     if (!rule) {
-      const { rule: { id: rule_id, title }, pack_id } = hit;
+      const { rule_id, title, pack_id } = hit;
       rule = { rule_id, pack_id, title, baseline: 0, candidate: 0, gained: 0, lost: 0 };
       this.#rules.set(key, rule);
     }
@@ -180,11 +206,24 @@ class DetectionTrial {
 }
 
 /** Key of a rule; versions of a pack share it. */
-function keyOf({ rule, pack_id }: LoadedRule): string {
-  return `${pack_id} ${rule.id}`;
+function keyOf({ rule_id, pack_id }: Hit): string {
+  return `${pack_id} ${rule_id}`;
 }
 
-function subtract(hits: readonly LoadedRule[], others: readonly LoadedRule[]): LoadedRule[] {
+function hitsOf(event: LabEvent, hits: readonly LoadedRule[], observed: readonly Finding[]): Hit[] {
+  return [
+    ...matchesOf(event, hits).map((match, at) => ({ ...match, title: hits[at].rule.title })),
+    ...observed.map(({ rule_id, pack_id, title }) => ({
+      rule_id,
+      pack_id,
+      title,
+      matched_fields: [subjectOf(event)],
+      outcome: { outcome: "matched" as const, message: title },
+    })),
+  ];
+}
+
+function subtract(hits: readonly Hit[], others: readonly Hit[]): Hit[] {
   return hits.filter((hit) => !others.some((other) => keyOf(other) === keyOf(hit)));
 }
 
@@ -204,11 +243,15 @@ class PolicyTrial {
   #asked = 0;
   readonly #keepsProject: boolean;
 
-  /** @throws {SbxError} `policy.invalid` */
-  constructor(rules: RuleLayers, baseline: RuleLayers | undefined, limit: number) {
-    this.#candidate = new Replay(compileLayers(rules));
-    this.#keepsProject = !rules.project && !baseline;
-    this.#baseline = baseline && new Replay(compileLayers(baseline));
+  constructor(
+    candidate: Policy,
+    baseline: Policy | undefined,
+    limit: number,
+    { keepsProject }: { keepsProject: boolean },
+  ) {
+    this.#candidate = new Replay(candidate);
+    this.#keepsProject = keepsProject;
+    this.#baseline = baseline && new Replay(baseline);
     this.#blocked = new Evidence(limit);
     this.#released = new Evidence(limit);
   }

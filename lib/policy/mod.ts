@@ -19,7 +19,8 @@ export {
 } from "./engine/policy.ts";
 export { isNarrowing, joinNarrowing, PROJECT_FILE } from "./engine/narrow.ts";
 export { History, HISTORY_WINDOW_MAX_MS } from "./engine/history.ts";
-export { Replay } from "./engine/replay.ts";
+export { Replay, Watch } from "./engine/replay.ts";
+export type { Observation, ObservePhase } from "./engine/observe.ts";
 export type { Draft, Gate, Outcome, Passage, Verdict } from "./gate.ts";
 export {
   type Action,

@@ -40,7 +40,7 @@ export function routePolicy(
     const policy = await rules.policyOf(params.id);
     const vms = await inForce.list(params.id);
     return {
-      rules: policy.rules.map(({ rule }) => viewOf(rule)),
+      rules: policy.all.map(({ rule }) => viewOf(rule)),
       lints: await rules.lint(policy),
       vms: vms.map(({ vm: { record: { id, name } }, ...rest }) => ({ id, name, ...rest })),
     };
@@ -112,7 +112,7 @@ export function routePolicy(
   }
 
   async function findRule(profileId: string, ruleId: string, layer?: string): Promise<RuleView> {
-    const { rules: active } = await rules.policyOf(profileId);
+    const { all: active } = await rules.policyOf(profileId);
     const match = active.find(({ rule }) => rule.id === ruleId && (!layer || rule.layer === layer));
     if (match) return viewOf(match.rule);
     const disabled = (await rules.all(profileId)).find(({ id }) => id === ruleId);

@@ -48,23 +48,30 @@ const PAIRS_MAX = 2_000_000;
 
 /** Lints the rules of a policy, except the built-in ones. */
 export function lintPolicy(policy: Policy): Lint[] {
-  const analyzed = policy.rules.map((compiled): AnalyzedRule => {
-    const { condition } = compileMatch(matchOf(compiled.rule));
-    return { compiled, condition, witness: witnessOf(condition, compiled.program) };
-  });
+  const analyzed = policy.rules.map(analyze);
   const rules = analyzed.filter(({ compiled }) =>
     compiled.rule.file !== undefined || compiled.rule.layer !== "default"
   );
+  const observers = policy.observers.rules.map(analyze);
   const limit = Math.max(50, Math.floor(PAIRS_MAX / Math.max(1, rules.length)));
-  return rules.flatMap((rule, at) => [
-    ...lintRule(rule),
-    ...lintSpelling(rule),
-    ...lintPassthrough(rule, policy),
-    ...lintRawConnection(rule, rules),
-    ...lintGuestRewrite(rule),
-    ...lintGuestFile(rule),
-    ...lintPairs(rule, rules.slice(Math.max(0, at - limit), at)),
-  ]);
+  return [
+    ...rules.flatMap((rule, at) => [
+      ...lintRule(rule),
+      ...lintSpelling(rule),
+      ...lintPassthrough(rule, policy),
+      ...lintRawConnection(rule, rules),
+      ...lintGuestRewrite(rule),
+      ...lintGuestFile(rule),
+      ...lintPairs(rule, rules.slice(Math.max(0, at - limit), at)),
+    ]),
+    // They decide nothing, so none hides another.
+    ...observers.flatMap((rule) => [...lintRule(rule), ...lintSpelling(rule)]),
+  ];
+}
+
+function analyze(compiled: CompiledRule): AnalyzedRule {
+  const { condition } = compileMatch(matchOf(compiled.rule));
+  return { compiled, condition, witness: witnessOf(condition, compiled.program) };
 }
 
 /** Rule with its condition and an event that matches it. */
@@ -91,7 +98,9 @@ function* lintRule({ compiled, condition, witness }: AnalyzedRule): Generator<Li
   }
   const matchesEveryType = TYPES.every((type) => holds(program, eventOf(type)));
   if (matchesEveryType && !witnessOf(condition, program, false)) {
-    const message = "its condition is always true: it decides every event not decided by an earlier rule";
+    const message = rule.action === "observe"
+      ? "its condition is always true: it makes a finding of every event"
+      : "its condition is always true: it decides every event not decided by an earlier rule";
     yield createLint("always-true", "warning", rule, message, { witness });
   } else yield* lintFamilies({ compiled, condition });
   for (const { message, witness: event } of findBroadTests(condition, program)) {

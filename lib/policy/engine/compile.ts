@@ -96,9 +96,20 @@ export function compileRule(rule: Rule): CompiledRule {
     if (rule.protocol !== undefined && rule.action !== "allow" && rule.action !== "ask") {
       throw new MatchError(`a rule with action "${rule.action}" must not have protocol`);
     }
+    if (rule.action === "observe" && rule.layer === "default") {
+      // It would take the place of the built-in rule of its id, which decides.
+      throw new MatchError(
+        'a default rule must not have action "observe"; write it as a profile or corp rule',
+      );
+    }
     let compiled = compileMatch(rule.match);
     if (rule.protocol !== undefined) compiled = compileMatch(matchOf(rule));
     const { text, paths, condition, counters } = compiled;
+    if (rule.action === "observe" && counters.length > 0 && paths.some(isOfResponse)) {
+      throw new MatchError(
+        'a rule with action "observe" reads a response or asks for history, not both: write two rules',
+      );
+    }
     const { yes } = masksOf(condition);
     const alternatives = alternativesOf(condition);
     return new CompiledRule(rule, 0, text, paths, yes, alternatives, compileRewrites(rule), counters);
@@ -109,6 +120,11 @@ export function compileRule(rule: Rule): CompiledRule {
       hint: "docs/reference/event-fields.md lists the fields of each family",
     });
   }
+}
+
+/** True for a field that is known once the event has its response. */
+export function isOfResponse(path: string): boolean {
+  return path.includes(".response.");
 }
 
 /** Checks and lowers an expression. @throws {MatchError} */

@@ -22,6 +22,7 @@ import {
 import { PassthroughGuard, PrivateAddressGuard, readsPart } from "./guard.ts";
 import type { NarrowingRules } from "../author/schema.ts";
 import { narrowing } from "./narrow.ts";
+import { type Observation, type ObservePhase, Observers } from "./observe.ts";
 import { compareRules, DEFAULT_RULES, type Rule, ruleLabel } from "./rule.ts";
 import { Run } from "./run.ts";
 import { lenientReadings } from "../../base/url/mod.ts";
@@ -45,14 +46,19 @@ const anyFile = (operation: HeldOperation) => ({
 export interface EvaluateOptions {
   /** earlier events of the VM; absent: rules that ask for them fail, which blocks */
   history?: History;
-  /** search near misses among all rules, not only those run; for people, not for the hot path */
+  /**
+   * search near misses among all rules, not only those run, and add what rules that only observe find; for people, not for
+   * the hot path
+   */
   explain?: boolean;
 }
 
 /** Compiled set of rules: immutable, shared by every event of a VM. */
 export class Policy {
-  /** enabled rules in evaluation order */
+  /** enabled rules that decide, in evaluation order */
   readonly rules: readonly CompiledRule[];
+  /** enabled rules that only observe; nothing that decides reads them */
+  readonly observers: Observers;
   /** questions of the rules about earlier events */
   readonly counters: readonly Counter[];
   /** keeps corp's rules on content active */
@@ -64,13 +70,20 @@ export class Policy {
 
   /** @param rules compiled rules; use {@linkcode compilePolicy} @param corp the rules that corp wrote */
   constructor(rules: readonly CompiledRule[], corp: ReadonlySet<Rule>) {
-    this.rules = rules.filter(({ rule }) => rule.enabled).sort((a, b) => compareRules(a.rule, b.rule));
+    const enabled = rules.filter(({ rule }) => rule.enabled).sort((a, b) => compareRules(a.rule, b.rule));
+    this.rules = enabled.filter(({ rule }) => rule.action !== "observe");
     this.rules.forEach((rule, at) => rule.order = at);
     this.#index = buildIndex(this.rules);
-    const counters = this.rules.flatMap((rule) => rule.counters);
+    this.observers = new Observers(enabled.filter(({ rule }) => rule.action === "observe"));
+    const counters = enabled.flatMap((rule) => rule.counters);
     this.counters = [...new Map(counters.map((each) => [each.key, each])).values()];
     this.passthrough = new PassthroughGuard(this.rules, corp);
     this.#privateAddresses = new PrivateAddressGuard(this.rules);
+  }
+
+  /** Enabled rules of every action, in order. */
+  get all(): readonly CompiledRule[] {
+    return [...this.rules, ...this.observers.rules].sort((a, b) => compareRules(a.rule, b.rule));
   }
 
   /** True when a rule reads a part of events: a family or a path, as in {@linkcode readsPart}. */
@@ -126,7 +139,19 @@ export class Policy {
     }
   }
 
-  #evaluate(event: Event, { explain = false }: EvaluateOptions): Evaluation {
+  /**
+   * Findings of the rules that only observe, in an event as it is recorded. Never throws, and no decision depends on it.
+   *
+   * @param phase of a VM's event, whose response comes later; absent: the whole event of a record
+   */
+  observe(event: Event, { history, phase }: { history?: History; phase?: ObservePhase } = {}): Observation {
+    const { observers } = this;
+    if (observers.rules.length === 0) return { findings: [], failures: [] };
+    const find = () => observers.find(event, [...otherReadings(event), ...namedMethods(event)], phase);
+    return this.counters.length > 0 ? withHistory(history, event, find) : find();
+  }
+
+  #evaluate(event: Event, { explain = false, history }: EvaluateOptions): Evaluation {
     let evaluation = this.#run(event, true, explain);
     const sent = evaluation.event;
     // The rewritten event must pass the rules too.
@@ -135,7 +160,13 @@ export class Policy {
       const found = this.#run(reading, false, false);
       evaluation = withRestriction(withFindings(evaluation, found), found);
     }
-    return evaluation;
+    if (!explain) return evaluation;
+    const { findings, failures } = this.observe(sent, { history });
+    return {
+      ...evaluation,
+      findings: [...evaluation.findings, ...findings],
+      failures: [...evaluation.failures, ...failures],
+    };
   }
 
   /** Evaluates one event as it is, and as lenient servers read it. */
@@ -329,6 +360,15 @@ function methodReadings(event: Event): Event[] {
   methods.delete(request.method);
   if (methods.size > METHODS_MAX) throw new Error(`the request names more than ${METHODS_MAX} methods`);
   return [...methods].map((method) => withValue(event, "http.request.method", method));
+}
+
+/** The same of a record; a request with too many methods has been blocked. */
+function namedMethods(event: Event): Event[] {
+  try {
+    return methodReadings(event);
+  } catch {
+    return [];
+  }
 }
 
 /** Methods in a body: of a form, or of JSON, which some frameworks read as one. */

@@ -2,6 +2,7 @@
 import { type Event, familyOf } from "../../event/mod.ts";
 import type { Evaluation } from "../decision/mod.ts";
 import { History } from "./history.ts";
+import type { Observation } from "./observe.ts";
 import type { Policy } from "./policy.ts";
 
 /** Decides on events in the order of the record, session after session. */
@@ -36,6 +37,11 @@ export class Replay {
     return { ...review.decision.decision === "block" ? review : { ...first, event: review.event }, failures };
   }
 
+  /** What rules that only observe find in an event, before it counts as an earlier one. */
+  watch(event: Event): Observation {
+    return this.#policy.observe(event, { history: this.#of(event) });
+  }
+
   /** An event that went ahead, whatever the rules say. */
   observe(event: Event): void {
     this.#of(event).record(event);
@@ -45,6 +51,25 @@ export class Replay {
     if (session_id !== this.#session) this.#history = new History(this.#policy.counters);
     this.#session = session_id;
     return this.#history;
+  }
+}
+
+/**
+ * What rules that only observe find in recorded events, each with the history of its session until then: the same as a VM
+ * would have found.
+ */
+export class Watch {
+  readonly #replay: Replay;
+
+  constructor(readonly policy: Policy) {
+    this.#replay = new Replay(policy);
+  }
+
+  /** @param decision on the record; absent: the event was only observed */
+  observe(event: Event, decision: string | undefined): Observation {
+    const found = this.#replay.watch(event);
+    if (decision === undefined || decision === "allow") this.#replay.observe(event);
+    return found;
   }
 }
 

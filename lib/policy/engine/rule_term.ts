@@ -1,8 +1,8 @@
 /** Words and limits of rules (docs/design/contracts/05-policy.md §5). */
 
-export const ACTIONS = ["block", "ask", "rewrite", "allow"] as const;
+export const ACTIONS = ["block", "ask", "rewrite", "allow", "observe"] as const;
 
-/** Actions in order of restriction: at the same priority the earlier one wins. */
+/** Actions in order of restriction: at the same priority the earlier one wins. `observe` decides nothing. */
 export type Action = typeof ACTIONS[number];
 
 export const LAYERS = ["corp", "profile", "default"] as const;
@@ -11,6 +11,9 @@ export const LAYERS = ["corp", "profile", "default"] as const;
 export type Layer = typeof LAYERS[number];
 
 export const DETECTION_LEVELS = ["informational", "low", "medium", "high", "critical"] as const;
+
+/** Level of the findings of a rule that only observes, where it names none. */
+export const OBSERVE_LEVEL: typeof DETECTION_LEVELS[number] = "medium";
 
 /** Protocols that a rule can hold a connection to (docs/design/contracts/05-policy.md §5, "Protocols"). */
 export const PROTOCOLS = [

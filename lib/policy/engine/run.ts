@@ -20,7 +20,7 @@ import {
   type PrivateAddressGuard,
 } from "./guard.ts";
 import { type Rule, ruleLabel } from "./rule.ts";
-import { PRIORITY_DEFAULT, type Protocol } from "./rule_term.ts";
+import { OBSERVE_LEVEL, PRIORITY_DEFAULT, type Protocol } from "./rule_term.ts";
 import { isPrivateHost } from "../../base/address/mod.ts";
 
 /**
@@ -173,17 +173,7 @@ export class Run {
   }
 
   #addFinding({ rule }: CompiledRule): void {
-    const { event_id } = this.event.common;
-    this.#findings.push({
-      finding_id: `finding-${event_id}-${rule.id}`,
-      event_id,
-      rule_id: rule.id,
-      pack_id: `policy.${rule.layer}`,
-      title: rule.name,
-      severity: rule.detection_level === "informational" ? "info" : rule.detection_level!,
-      confidence: "high",
-      tags: [],
-    });
+    this.#findings.push(findingOf(rule, this.event));
   }
 
   evaluation(all?: readonly CompiledRule[]): Evaluation {
@@ -239,9 +229,27 @@ export class Run {
   }
 }
 
-function runProgram(program: Program, flat: FlatEvent): unknown {
+/** Runs a rule's expression with a budget of its own. */
+export function runProgram(program: Program, flat: FlatEvent): unknown {
   resetCost();
   return program(flat);
+}
+
+/** The finding of a rule that matched. */
+export function findingOf(
+  { id, layer, name, detection_level: level = OBSERVE_LEVEL }: Rule,
+  { common: { event_id } }: Event,
+): Finding {
+  return {
+    finding_id: `finding-${event_id}-${id}`,
+    event_id,
+    rule_id: id,
+    pack_id: `policy.${layer}`,
+    title: name,
+    severity: level === "informational" ? "info" : level,
+    confidence: "high",
+    tags: [],
+  };
 }
 
 // Explanation of a decision for people: relevant values, near misses, remedy.

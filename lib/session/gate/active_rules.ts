@@ -9,7 +9,7 @@ import {
   rulesOf,
 } from "../../detection/mod.ts";
 import { type Event, familyOf, type Finding } from "../../event/mod.ts";
-import type { Evaluation, Policy, RuleFailure } from "../../policy/mod.ts";
+import type { Evaluation, History, ObservePhase, Policy, RuleFailure } from "../../policy/mod.ts";
 import { reviewedFamilies } from "./passage.ts";
 import { REASON } from "../../credential/mod.ts";
 
@@ -25,7 +25,7 @@ export class RulesInForce {
     this.policy = policy;
     this.reviewed = reviewedFamilies(policy);
     this.#corpIds = new Set(
-      policy.rules.filter(({ rule }) => rule.layer === "corp").map(({ rule }) => rule.id),
+      policy.all.filter(({ rule }) => rule.layer === "corp").map(({ rule }) => rule.id),
     );
     this.#otherIds = new Set([
       ...REFUSAL_RULES,
@@ -38,7 +38,10 @@ export class RulesInForce {
    * profile's rules may have the ids of corp's, and the record keeps the first finding with an id.
    */
   findingsOf({ findings, failures }: Evaluation): Finding[] {
-    const all = failures.length ? [...findings, ...failures.map(failureFinding)] : findings;
+    return this.#named(failures.length ? [...findings, ...failures.map(failureFinding)] : findings);
+  }
+
+  #named(all: Finding[]): Finding[] {
     return all.some((finding) => this.#isTaken(finding))
       ? all.map((finding) =>
         this.#isTaken(finding)
@@ -46,6 +49,12 @@ export class RulesInForce {
           : finding
       )
       : all;
+  }
+
+  /** Findings of the rules that only observe. @param event without secrets */
+  observed(event: Event, history: History, phase: ObservePhase): Finding[] {
+    const { findings, failures } = this.policy.observe(event, { history, phase });
+    return this.#named([...findings, ...failures.map(failureFinding)]);
   }
 
   #isTaken({ rule_id, pack_id }: Finding): boolean {

@@ -395,6 +395,7 @@ export class SessionGate implements Gate {
     this.#found(findings);
     if (event.credential) this.report(credentialFindings(event));
     this.#detect(event, () => this.#detector.matchRequest(event, decision?.decision === "block"));
+    this.#detect(event, () => this.#rules.observed(event, this.#history, "request"));
     return new Set(findings.map(({ finding_id }) => finding_id));
   }
 
@@ -458,9 +459,12 @@ export class SessionGate implements Gate {
       return this.#end(event, { ...rest, error: "the response cannot be recorded" });
     }
     const { response } = scrubbed;
-    if (response === undefined || !this.#detector.readsResponses) return;
+    if (response === undefined) return;
     const whole = () => withResponse(this.#redactor.event(event), response);
-    this.#detect(event, () => this.#detector.matchResponse(whole()));
+    if (this.#detector.readsResponses) this.#detect(event, () => this.#detector.matchResponse(whole()));
+    const { observers } = this.#rules.policy;
+    if (!observers.readsResponses) return;
+    this.#detect(event, () => this.#rules.observed(whole(), this.#history, "response"));
   }
 
   #end({ common: { event_id } }: Event, outcome: Outcome): void {

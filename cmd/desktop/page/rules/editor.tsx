@@ -110,7 +110,7 @@ export function RuleEditor(
   );
 }
 
-const ACTIONS = allOf<RuleTable["action"]>()("block", "ask", "rewrite", "allow");
+const ACTIONS = allOf<RuleTable["action"]>()("block", "ask", "rewrite", "allow", "observe");
 const LEVELS = allOf<NonNullable<RuleTable["detection_level"]>>()(
   "informational",
   "low",

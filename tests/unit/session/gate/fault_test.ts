@@ -111,7 +111,10 @@ const METHODS = ["GET", "POST"];
 function randomRules(random: Random, ofCorp: boolean): Rule[] {
   const rules = Array.from({ length: random.below(6) }, (_, at): Rule => {
     const layer = random.below(4) === 0 ? "default" : ofCorp ? "corp" : "profile";
-    const action = random.pick(ofCorp ? ACTIONS.filter((name) => name !== "rewrite") : ACTIONS);
+    const allowed = ACTIONS.filter((name) =>
+      !(ofCorp && name === "rewrite") && !(layer === "default" && name === "observe")
+    );
+    const action = random.pick(allowed);
     const host = JSON.stringify(random.pick(HOSTS));
     const method = JSON.stringify(random.pick(METHODS));
     const match = random.pick([
