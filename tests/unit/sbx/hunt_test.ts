@@ -29,7 +29,7 @@ Deno.test("hunt --rules: matches of every session, with its own history; bad fil
       for (const decision of ["block", "allow", "allow"] as const) {
         const event = requestEvent("http.request", { host: "a.example" });
         event.common.session_id = session;
-        ledger.append({ event, decision: { decision, rule: { id: "r", layer: "profile" } } });
+        ledger.append({ event, decision: { decision, rule: { id: "r" } } });
       }
     }
     const watch = await write(
