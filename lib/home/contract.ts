@@ -262,6 +262,7 @@ export async function corpLayer(
     export_routes: exportRoutes(packs),
     mcp: file.mcp,
     ...(file.budget && { budget: file.budget }),
+    ...(file.corp.known_hosts && { known_hosts: file.corp.known_hosts }),
     ...(file.detection?.response && { response: file.detection.response }),
     ...(isSwitchedOff(file.settings[LOGIN_SETTING]) && { logins: false }),
     ...(isSwitchedOff(file.settings[CACHE_SETTING]) && { cache: false as const }),

@@ -18,7 +18,16 @@ export {
   type RuleLayers,
 } from "./engine/policy.ts";
 export { isNarrowing, joinNarrowing, PROJECT_FILE } from "./engine/narrow.ts";
-export { History, HISTORY_WINDOW_MAX_MS } from "./engine/history.ts";
+export { History, HISTORY_WINDOW_MAX_MS, type KnownHosts, type KnownScope } from "./engine/history.ts";
+export {
+  type ContactField,
+  contactOf,
+  contactsPath,
+  type ContactTable,
+  emptyContacts,
+  formatContacts,
+  parseContacts,
+} from "./engine/contact.ts";
 export { Replay, Watch } from "./engine/replay.ts";
 export type { Observation, ObservePhase } from "./engine/observe.ts";
 export type { Draft, Gate, Outcome, Passage, Verdict } from "./gate.ts";

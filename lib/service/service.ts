@@ -24,6 +24,7 @@ import { LoginStart } from "./login_start.ts";
 import { SecretPrograms } from "./contract/secret_programs.ts";
 import { ProfilesInForce } from "./contract/active_profiles.ts";
 import { ProfileMcp } from "./contract/mcp.ts";
+import { Contacts } from "./record/contacts.ts";
 import { ServiceMetrics } from "./health/metrics.ts";
 import { Notices, type ProcessNotice } from "./notice.ts";
 import { ContractRefresh } from "./contract/refresh.ts";
@@ -80,6 +81,7 @@ export class Service implements Configuration {
   readonly standing: ReleaseStanding;
   readonly updates: Updates;
   readonly metrics: ServiceMetrics;
+  readonly #contacts: Contacts;
   readonly loginStart: LoginStart;
   readonly secrets: SecretPrograms;
   readonly #watches: Disposable[] = [];
@@ -147,6 +149,7 @@ export class Service implements Configuration {
     this.inForce = new ProfilesInForce(this);
     this.activeDetections = new ActiveDetections(this);
     this.metrics = new ServiceMetrics(this);
+    this.#contacts = new Contacts(this);
     this.loginStart = new LoginStart(home, settings);
   }
 
@@ -247,6 +250,7 @@ export class Service implements Configuration {
       this.fleet.close(),
       this.feeds.close(),
       this.supervisor.close(),
+      this.#contacts.close(),
     ]);
     const { servicePidFile } = this.home;
     if (namesThisProcess(servicePidFile)) removeIfThere(servicePidFile);

@@ -26,6 +26,7 @@ import { type Contract, detectionsOf, exportRoutesOf, readContract } from "./fil
 import { grantOf } from "./grant.ts";
 import { fileDraft, type HostFile } from "./file_event.ts";
 import { pinsPath, type SessionPaths, sessionPaths } from "./files/paths.ts";
+import { knownHostsOf } from "./known_hosts.ts";
 import { readRecord, type VmRecord } from "./files/record.ts";
 import type { McpSide } from "./mcp.ts";
 import { NetworkAccess } from "./network_access.ts";
@@ -246,6 +247,7 @@ export class Enforcement {
     this.gate.use(compileLayers({ corp, profile: { rules }, project }), detectionsOf(contract), {
       exportRoutes: exportRoutesOf(contract),
       profileRevision: profile.revision,
+      known: knownHostsOf(this.#options.home.dir, this.#options.record.profile_id, contract),
     });
     this.#applyToGuest(contract);
     this.statements.contract(contract, [corp.rules, rules]);

@@ -9,6 +9,7 @@ import { fileDraft, type HostFile } from "./file_event.ts";
 import { type Contract, detectionsOf, exportRoutesOf } from "./files/contract.ts";
 import { historyOf } from "./history.ts";
 import { grantOf } from "./grant.ts";
+import { knownHostsOf } from "./known_hosts.ts";
 import type { VmRecord } from "./files/record.ts";
 import { Recording, type RecordingOptions } from "./recording.ts";
 
@@ -60,6 +61,7 @@ export async function openGate(
       },
       policy,
       history: await historyOf(policy, recording.ledger, path),
+      known: knownHostsOf(home.dir, record.profile_id, contract),
       detections: detectionsOf(contract),
       exportRoutes: exportRoutesOf(contract),
       recorder: recording.ledger,

@@ -17,6 +17,9 @@ import {
   ProviderLabels,
 } from "../../credential/schema.ts";
 
+/** Most hosts of `[corp] known_hosts` (docs/design/contracts/14-limits.md §14). */
+const KNOWN_HOSTS_MAX = 20_000;
+
 /** Longest limit of the life of a VM, in minutes: three weeks, which timers can hold. */
 const VM_MINUTES_MAX = 30_240;
 
@@ -126,6 +129,10 @@ export const CorpFile = z.strictObject({
   detection: z.strictObject({ response: ResponseTable.optional() }).optional(),
   corp: z.strictObject({
     rules: rulesSchema("corp").prefault({}),
+    /** hosts that the organization knows (`history.known` in rules) */
+    known_hosts: z.array(
+      z.string().regex(/^(\*\.)?[a-z0-9_.:-]{1,253}$/, "must be a host in lower case, or *. and a domain"),
+    ).max(KNOWN_HOSTS_MAX).optional(),
     /** providers that profiles may grant, beside the built-in ones */
     providers: customProvidersOf("corp").default({}),
     require: z.strictObject({

@@ -16,14 +16,31 @@ export const HISTORY_COUNTERS_MAX = 64;
 /** A rule's question about earlier events; equal ones have one key. */
 export interface Counter {
   key: string;
-  op: "count" | "sum" | "seen";
+  op: "count" | "sum" | "seen" | "known";
   /** absent: of the family of `field` */
   type?: EventType;
-  /** that is summed, or seen */
+  /** that is summed, seen or known */
   field?: string;
+  /** of `known`: whose contacts count */
+  scope?: KnownScope;
   windowMs: number;
   /** condition on the earlier event */
   program?: (event: FlatEvent) => unknown;
+}
+
+/** Whose contacts make a host known. */
+export const KNOWN_SCOPES = ["profile", "organization"] as const;
+export type KnownScope = typeof KNOWN_SCOPES[number];
+
+/** Contacts that happened elsewhere. */
+export interface KnownHosts {
+  /** @throws {Error} it is not known */
+  has(scope: KnownScope, field: string, host: string): boolean;
+}
+
+/** Label of an event with the answer that its rules got. */
+export function knownLabel(scope: KnownScope): string {
+  return `known_${scope}`;
 }
 
 /** Longest text that is kept as it is; shorter than the digest of a longer one, so that none looks like a digest. */
@@ -46,8 +63,10 @@ class Memory {
   readonly #values = new Map<unknown, { at: number; id: string; before: number }>();
   /** until then, something that happened is not remembered */
   #unknownUntil: number;
+  /** first contact of each host of this session, and whether the host was known then */
+  readonly #contacts = new Map<unknown, { id: string; before: boolean | undefined }>();
 
-  constructor(readonly counter: Counter, unknownUntil: number) {
+  constructor(readonly counter: Counter, unknownUntil: number, readonly known: () => KnownHosts | undefined) {
     this.#unknownUntil = unknownUntil;
   }
 
@@ -59,6 +78,7 @@ class Memory {
     ) return;
     if (program && !this.#holds(event)) return;
     if (op === "seen") return this.#see(valueAt(event, field!), event);
+    if (op === "known") return this.#meet(valueAt(event, field!), event);
     // A clock may go back; what came later counts as long as what came before.
     this.#times.push(Math.max(at, this.#times.at(-1) ?? -Infinity));
     this.#ids.push(event.common.event_id);
@@ -85,6 +105,41 @@ class Memory {
     this.#forget(dropped.at);
   }
 
+  #meet(field: unknown, event: Event): void {
+    const value = keyOf(field);
+    // A list of the organization is not made longer by a VM.
+    if (value === undefined || this.counter.scope === "organization" || this.#contacts.has(value)) return;
+    this.#contacts.set(value, { id: event.common.event_id, before: this.#knownElsewhere(event) });
+    // It is in the profile's file by then.
+    if (this.#contacts.size > HISTORY_ENTRIES_MAX) this.#contacts.delete(this.#contacts.keys().next().value);
+  }
+
+  #isKnown(event: Event): boolean {
+    const { field, scope } = this.counter;
+    const value = valueAt(event, field!);
+    if (value === undefined) return false;
+    const own = this.#contacts.get(keyOf(value));
+    if (own && own.id !== event.common.event_id) return true;
+    const known = own ? own.before : this.#knownElsewhere(event);
+    if (known === undefined) throw new Error(`the hosts that the ${scope} knows are not known here`);
+    return known;
+  }
+
+  /** By others, or in a replay by the label of the event; `undefined` where it is not known. */
+  #knownElsewhere(event: Event): boolean | undefined {
+    const { field, scope } = this.counter;
+    const known = this.known();
+    if (!known) {
+      const label = event.common.labels?.[knownLabel(scope!)];
+      return label === "true" || label === "false" ? label === "true" : undefined;
+    }
+    try {
+      return known.has(scope!, field!, String(valueAt(event, field!)));
+    } catch {
+      return undefined;
+    }
+  }
+
   #forget(at: number): void {
     this.#unknownUntil = Math.max(this.#unknownUntil, at);
   }
@@ -102,6 +157,7 @@ class Memory {
   /** @throws {Error} part of the window is not remembered */
   value(event: Event): bigint | boolean {
     const { op, field, windowMs } = this.counter;
+    if (op === "known") return this.#isKnown(event);
     const from = event.common.timestamp_unix_ms - windowMs;
     if (op === "seen") {
       const value = valueAt(event, field!);
@@ -130,23 +186,48 @@ function familyOfPath(path: string): string {
 /** Earlier events of one VM that went ahead: allowed, or only observed. */
 export class History {
   #memories: Map<string, Memory>;
+  /** contacts of others; absent: of a replay, whose events have the answers */
+  known?: KnownHosts;
 
   /** @param unknownUntil unix `ms` until when events may have happened that are not recorded here */
   constructor(counters: Iterable<Counter> = [], unknownUntil = -Infinity) {
-    this.#memories = new Map([...counters].map((each) => [each.key, new Memory(each, unknownUntil)]));
+    this.#memories = new Map([...counters].map((each) => [each.key, this.#memoryOf(each, unknownUntil)]));
+  }
+
+  #memoryOf(counter: Counter, unknownUntil: number): Memory {
+    return new Memory(counter, unknownUntil, () => this.known);
   }
 
   /** Keeps the memory of counters that stay; others know nothing of the time before. */
   use(counters: Iterable<Counter>, unknownUntil: number): void {
     const before = this.#memories;
     this.#memories = new Map(
-      [...counters].map((each) => [each.key, before.get(each.key) ?? new Memory(each, unknownUntil)]),
+      [...counters].map((each) => [each.key, before.get(each.key) ?? this.#memoryOf(each, unknownUntil)]),
     );
   }
 
   /** Records an event that goes ahead. */
   record(event: Event): void {
     for (const memory of this.#memories.values()) memory.record(event);
+  }
+
+  /**
+   * Labels of an event with the answers that rules get about its host, so that a replay answers the same.
+   *
+   * @param event before it is recorded here
+   */
+  labels(event: Event): Record<string, string> {
+    const labels: Record<string, string> = {};
+    for (const memory of this.#memories.values()) {
+      const { op, field, scope } = memory.counter;
+      if (op !== "known" || valueAt(event, field!) === undefined) continue;
+      try {
+        labels[knownLabel(scope!)] = String(memory.value(event));
+      } catch {
+        // Not known: the event has no such label, and a replay fails as the rule did.
+      }
+    }
+    return labels;
   }
 
   /** @throws {Error} it is not known */

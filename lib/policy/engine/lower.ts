@@ -169,7 +169,9 @@ class Lowering {
     if (isHistory(node) && !this.#scope.has("history")) {
       const question = questionOf(node);
       this.questions.push(question);
-      return `${question.op === "seen" ? "__seen" : "__history"}(${quote(question.key)})`;
+      return `${question.op === "seen" || question.op === "known" ? "__seen" : "__history"}(${
+        quote(question.key)
+      })`;
     }
     if (name.startsWith("__")) throw new MatchError(`unknown function ${name}`, node.start);
     if (LOOPS.has(name) && first?.op === "id") {

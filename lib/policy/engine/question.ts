@@ -2,7 +2,8 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { nearest, suggestion } from "../../base/text/mod.ts";
 import { catalogue, type EventType } from "../../event/mod.ts";
-import { type Counter, HISTORY_WINDOW_MAX_MS } from "./history.ts";
+import { CONTACT_FIELDS } from "./contact.ts";
+import { type Counter, HISTORY_WINDOW_MAX_MS, KNOWN_SCOPES, type KnownScope } from "./history.ts";
 import { MatchError } from "./field.ts";
 
 /** A question whose condition is not compiled yet. */
@@ -17,6 +18,7 @@ const FORMS: Record<Counter["op"], string> = {
   count: 'history.count("http.request", "http.request.method == \\"POST\\"", "10m")',
   sum: 'history.sum("http.request", "http.request.bytes", "true", "1h")',
   seen: 'history.seen("http.request.host", "24h")',
+  known: 'history.known("http.request.host", "profile")',
 };
 const TYPES = catalogue.get("common.event_type")!.values as EventType[];
 const UNITS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000 };
@@ -36,10 +38,11 @@ export function questionOf(node: ASTNode & { op: "rcall" }): HistoryQuestion {
     : op === "sum"
     ? words
     : [undefined, words[0], undefined, words[1]];
-  const count = { count: 3, sum: 4, seen: 2 }[op];
+  const count = { count: 3, sum: 4, seen: 2, known: 2 }[op];
   if (nodes.length !== count || words.includes(undefined)) {
     throw new MatchError(`history.${op} takes ${count} literal texts, such as ${FORMS[op]}`, node.start);
   }
+  if (op === "known") return knownOf(field!, window!, node.start);
   if (op !== "seen" && !TYPES.includes(type as EventType)) {
     const near = nearest(type!, TYPES);
     throw new MatchError(`unknown event type ${type}${near ? `; ${suggestion(near)}` : ""}`, node.start);
@@ -56,6 +59,21 @@ export function questionOf(node: ASTNode & { op: "rcall" }): HistoryQuestion {
     windowMs,
     at: node.start,
   };
+}
+
+/** @throws {MatchError} */
+function knownOf(field: string, scope: string, at: number): HistoryQuestion {
+  if (!(CONTACT_FIELDS as readonly string[]).includes(field)) {
+    throw new MatchError(
+      `history.known is about ${CONTACT_FIELDS.join(" and ")}, and not about ${field}`,
+      at,
+    );
+  }
+  if (!(KNOWN_SCOPES as readonly string[]).includes(scope)) {
+    throw new MatchError(`history.known asks for ${KNOWN_SCOPES.join(" or ")}, and not for ${scope}`, at);
+  }
+  const key = JSON.stringify(["known", field, scope]);
+  return { key, op: "known", field, scope: scope as KnownScope, windowMs: 0, at };
 }
 
 function requireField(op: Counter["op"], field: string, type: string | undefined, at: number): void {

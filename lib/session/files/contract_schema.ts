@@ -77,6 +77,8 @@ export const Contract = z.strictObject({
     provider_labels: ProviderLabels.optional(),
     /** longest life of a machine, in minutes */
     vm_minutes: z.int().positive().optional(),
+    /** hosts that the organization knows, or `*.` and a domain; absent: it is not known which */
+    known_hosts: z.array(z.string()).optional(),
     budget: BudgetTerms.optional(),
   }),
   /** the user's own detections, and the runtime overlays */

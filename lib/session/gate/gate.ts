@@ -28,6 +28,7 @@ import {
   GUARD_EVALUATION,
   guardDecision,
   History,
+  type KnownHosts,
   type Outcome,
   type Policy,
   type Refusal,
@@ -56,6 +57,13 @@ import {
 } from "./active_rules.ts";
 import type { LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "../../ledger/mod.ts";
 
+/** Fails closed: nothing is known about contacts elsewhere. */
+const NOT_KNOWN: KnownHosts = {
+  has() {
+    throw new Error("nothing is known about contacts elsewhere");
+  },
+};
+
 /** The parts that a gate is built from. */
 export interface GateOptions {
   /** the session, as its events name it */
@@ -71,6 +79,8 @@ export interface GateOptions {
   policy: Policy;
   /** earlier events of the session; absent: it is new */
   history?: History;
+  /** hosts that others have contacted; absent: no rule gets an answer about them */
+  known?: KnownHosts;
   detections: readonly Compiled[];
   exportRoutes?: ExportRoutes;
   recorder: Recorder;
@@ -92,6 +102,7 @@ interface RuleTerms {
   exportRoutes?: ExportRoutes;
   /** absent: as before */
   profileRevision?: string;
+  known?: KnownHosts;
 }
 
 /** An event that is on record. */
@@ -159,6 +170,7 @@ export class SessionGate implements Gate {
     this.#redactor = new Redactor((value) => options.scrubValue(value));
     this.#rules = new RulesInForce(options.policy, options.detections);
     this.#history = options.history ?? new History(options.policy.counters);
+    this.#history.known = options.known ?? NOT_KNOWN;
     this.#detector = new Detector(options.detections, options.exportRoutes);
     this.#profileRevision = options.session.profile_revision;
     this.asks = new AskQueue({
@@ -176,6 +188,7 @@ export class SessionGate implements Gate {
     this.#profileRevision = terms.profileRevision ?? this.#profileRevision;
     this.#rules = new RulesInForce(policy, detections);
     this.#history.use(policy.counters, Date.now());
+    if (terms.known) this.#history.known = terms.known;
   }
 
   /** Limits the session's use; use so far already counts. @param options of the first time, but the terms */
@@ -385,8 +398,9 @@ export class SessionGate implements Gate {
     whole: Event,
     decision?: Decision,
     evaluation?: Evaluation & { began?: number },
-    event = this.#redactor.event(whole),
+    redacted = this.#redactor.event(whole),
   ): ReadonlySet<string> {
+    const event = this.#answered(redacted);
     const findings = evaluation ? this.#findingsOf(evaluation) : [];
     this.#recorder.append({ event, ...(decision && { decision }), findings });
     whole.common.sequence = event.common.sequence;
@@ -397,6 +411,13 @@ export class SessionGate implements Gate {
     this.#detect(event, () => this.#detector.matchRequest(event, decision?.decision === "block"));
     this.#detect(event, () => this.#rules.observed(event, this.#history, "request"));
     return new Set(findings.map(({ finding_id }) => finding_id));
+  }
+
+  /** The event with the answers that its rules got about its host. */
+  #answered(event: Event): Event {
+    const labels = this.#history.labels(event);
+    if (Object.keys(labels).length === 0) return event;
+    return { ...event, common: { ...event.common, labels: { ...event.common.labels, ...labels } } };
   }
 
   /** Findings of an evaluation; the message of a rule that failed may repeat values of the event. */

@@ -148,7 +148,7 @@ Deno.test("a question is checked when it is loaded, with its line", () => {
     [`history.sum("dns.query", "http.request.bytes", "true", "1m") > 1`, "needs a number of dns.query"],
     [`history.seen("http.request.headers", "1m")`, "needs a text or number"],
     [`history.seen("common.event_id", "1m")`, "needs a text or number"],
-    [`history.last("http.request.host", "1m")`, "history has count, sum, seen, and no last"],
+    [`history.last("http.request.host", "1m")`, "history has count, sum, seen, known, and no last"],
     [`history.count("http.request", "true", "1m")`, "has type int"],
     [`history > 1`, "history"],
   ];
