@@ -130,7 +130,7 @@ const WRONG: [string, (contract: Parsed) => void, string][] = [
   }, 'ledger.on_full: must be one of "pause", "block"'],
   ["a rule with another action", (c) => {
     c.profile.rules[0].action = "permit";
-  }, 'profile.rules[0].action: must be one of "block", "ask", "rewrite", "allow"'],
+  }, 'profile.rules[0].action: must be one of "block", "ask", "rewrite", "allow", "observe"'],
   [
     "a rule without a layer",
     (c) => delete c.profile.rules[0].layer,

@@ -146,7 +146,7 @@ const MISTAKES: [string, string, string][] = [
   [
     "an unknown action",
     '[corp.rules.a]\nname = "A"\naction = "deny"\nmatch = "true"\n',
-    '3: corp.rules.a.action: must be one of "block", "ask", "rewrite", "allow"',
+    '3: corp.rules.a.action: must be one of "block", "ask", "rewrite", "allow", "observe"',
   ],
   [
     "a server without an address",
