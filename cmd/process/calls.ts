@@ -93,6 +93,8 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
       return { t: "Info", info: session.info };
     case "Asks":
       return { t: "Asks", asks: enforcement.gate.asks.pending() };
+    case "AsksInForce":
+      return { t: "AsksInForce", asks: enforcement.gate.asks.inForce() };
     case "Resolve": {
       const { t: _, ask_id, digest, by, ...answer } = call;
       return { t: "Ask", ask: enforcement.gate.asks.resolve(ask_id, answer, by, digest) };

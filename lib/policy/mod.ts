@@ -6,7 +6,7 @@ export { coveredMatch, HOST_ACCESS } from "./ask/scope.ts";
 export { ASK_TIMEOUT, ASK_TIMEOUT_MAX } from "./ask/limit.ts";
 export { type AskOptions, AskQueue } from "./ask/queue.ts";
 export type { AskRecord, Refusal } from "./decision/decision.ts";
-export type { AnsweredBy, Ask, AskAnswer, AskReach } from "./ask/schema.ts";
+export type { AnsweredBy, Ask, AskAnswer, AskInForce, AskReach } from "./ask/schema.ts";
 export { COST_MAX } from "./engine/cel.ts";
 export * from "./decision/mod.ts";
 export { compareRules, DEFAULT_RULES, type RewriteOp, type Rule } from "./engine/rule.ts";

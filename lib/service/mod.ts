@@ -41,8 +41,12 @@ export {
 } from "./record/ledger.ts";
 export { ruleOfAsk, tryDraft } from "./contract/rules.ts";
 export {
+  asksAcross,
   chooseSessions,
+  countAcross,
   findingsAcross,
+  isChosen,
+  mayHave,
   readAcross,
   type RecordedSession,
   type SessionChoice,

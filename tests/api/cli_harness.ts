@@ -110,6 +110,38 @@ export class Place implements AsyncDisposable {
     app.delete("/vms/:id/delete", (c) => c.json({ error: "no VM", code: "vm.not_found" }, 404));
     app.post("/purge", async (c) => c.json({ removed: (await body(c)).all ? ["demo"] : [], kept: [] }));
     app.get("/asks", (c) => c.json({ asks: [] }));
+    const past = {
+      ...{
+        ask_id: "ask-1",
+        digest: "d",
+        event_id: "0123456789ab",
+        session_id: id,
+        event_type: "http.request",
+      },
+      ...{ subject: "POST https://a.example/\x1b[2J", rule_id: "posts", reason: "r", covers: "POSTs to it" },
+      ...{
+        created_at: "2026-01-01T00:00:00.000Z",
+        expires_at: "2026-01-01T00:01:00.000Z",
+        status: "allowed",
+      },
+      ...{ resolved_at: "2026-01-01T00:00:05.000Z", answered_by: { user: "ann", client: "sbx" }, vm: "demo" },
+      answer: { decision: "allow", scope: "minutes", minutes: 5 },
+    };
+    app.get("/asks/in-force", (c) => {
+      const asks = [{ ...past, until: "2026-01-01T00:05:05.000Z" }];
+      return c.json({ asks, unreadable: ["silent"] });
+    });
+    app.get("/asks/history", (c) => {
+      this.queries.push(c.req.query());
+      return c.json({ asks: [past], truncated: true, unreadable: [] });
+    });
+    app.get("/sessions/events/counts", (c) => {
+      this.queries.push(c.req.query());
+      const step = (at: number, events: number) => ({
+        ...{ at_unix_ms: at * 900_000, events, denied: 1, asked: 0, families: { http: events } },
+      });
+      return c.json({ step: 900_000, steps: [step(0, 3), step(1, 5), step(4, 2)], unreadable: [] });
+    });
     app.get(
       "/sessions/demo/events",
       (c) => c.json(c.req.query("cursor") ? { events: [event] } : { events: [event], next_cursor: "1" }),
@@ -138,7 +170,10 @@ export class Place implements AsyncDisposable {
     };
     app.post("/run", run);
     app.post("/vms/demo/exec", run);
-    const session = { id: "00000000-0000-4000-8000-000000000002", name: "agent", profile_id: "code" };
+    const session = {
+      ...{ id: "00000000-0000-4000-8000-000000000002", name: "agent", profile_id: "code" },
+      created_at: "2026-01-01T00:00:00.000Z",
+    };
     const before = { ...session, id: "00000000-0000-4000-8000-000000000001" };
     app.get("/sessions/events", (c) => {
       this.queries.push(c.req.query());
@@ -163,7 +198,10 @@ export class Place implements AsyncDisposable {
       this.queries.push(c.req.query());
       return c.json({ findings: [], truncated: false, unreadable: ["lost"] });
     });
-    app.get("/sessions/list", (c) => c.json({ sessions: [session, before] }));
+    app.get("/sessions/list", (c) => {
+      this.queries.push(c.req.query());
+      return c.json({ sessions: [session, before] });
+    });
     app.post("/vms/demo/files/content", async (c) => {
       const [path, bytes] = [c.req.query("path")!, new Uint8Array(await c.req.arrayBuffer())];
       this.files.set(path, bytes);

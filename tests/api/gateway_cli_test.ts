@@ -90,6 +90,41 @@ Deno.test("cli: reports, tables and errors", options, async (t) => {
     assertMatch((await place.sbx(["findings", "--sevrity", "high"])).stderr, /--severity/);
   });
   await t.step(
+    "all sessions: counts, asks that are over, answers in force, sessions that have ended",
+    async () => {
+      const counts = await place.sbx(["events", "--all", "--by", "hour"]);
+      assertMatch(
+        counts.stdout,
+        /^TIME \(UTC\) +EVENTS +DENIED[^\n]*\n1970-01-01 00:00 +8 +2 +█{40} +http 8\n1970-01-01 01:00 +2 +1 +█{10} +http 2\n/,
+      );
+      assertEquals(place.queries.at(-1)?.step, "900000");
+      assertEquals((await place.sbx(["events", "demo", "--by", "minute", "--json"])).code, 0);
+      assertEquals([place.queries.at(-1)?.step, place.queries.at(-1)?.vm], ["60000", "demo"]);
+      const history = await place.sbx(["asks", "--history", "--vm", "demo", "--status", "allowed"]);
+      assertMatch(
+        history.stdout,
+        /ask-1 +demo +2026-01-01 00:00:05.000 +allowed +5 min +ann +http.request +POST .*�/,
+      );
+      assertMatch(history.stderr, /only the newest 1/);
+      assertEquals([place.queries.at(-1)?.vm, place.queries.at(-1)?.status], ["demo", "allowed"]);
+      const standing = await place.sbx(["asks", "--in-force"]);
+      assertMatch(standing.stdout, /ask-1 +demo +allow +2026-01-01 00:05:05.000 +POSTs to it +posts +ann/);
+      assertEquals([standing.code, /silent does not reply/.test(standing.stderr)], [1, true]);
+      assertEquals((await place.sbx(["sessions", "--past", "--profile", "code"])).code, 0);
+      assertEquals([place.queries.at(-1)?.state, place.queries.at(-1)?.profile], ["past", "code"]);
+      for (
+        const call of [["asks", "--history", "-f"], ["asks", "--vm", "demo"], [
+          "events",
+          "demo",
+          "--by",
+          "week",
+        ]]
+      ) {
+        assertEquals((await place.sbx(call)).code, 2, call.join(" "));
+      }
+    },
+  );
+  await t.step(
     "report: a file that others cannot read, and that replaces a link and not its target",
     async () => {
       const target = join(place.dir, "target");

@@ -12,6 +12,7 @@ import {
   subjectWithError,
   timeOf,
 } from "./event_query.ts";
+import { BY_OPTION, countEvents } from "./event_counts.ts";
 import { formatTotals, totalsOf } from "./event_totals.ts";
 import { formatJson, note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, UTC_NOTE } from "../output.ts";
@@ -29,6 +30,7 @@ export const command: Command = {
     FAMILY_OPTION,
     ...ACROSS_OPTIONS,
     ...FILTER_OPTIONS,
+    BY_OPTION,
     { name: "denied", about: "only blocked events" },
     {
       name: "follow",
@@ -50,10 +52,14 @@ export const command: Command = {
     "sbx events demo --host '*.npmjs.org' --since 10m",
     "sbx events demo --jsonl >demo.jsonl",
     "sbx events --all --since 14:05 --until 15:00 --decision block",
+    "sbx events --all --grep left-pad",
+    "sbx events --all --since yesterday --by hour",
   ],
   async run(args) {
-    if (isAcross(command, args)) return await listAcross(command, args);
+    const across = isAcross(command, args);
     const [name] = args.words;
+    if (args.has("by")) return await countEvents(command, args);
+    if (across) return await listAcross(command, args);
     const client = await connect();
     const filter = await readFilter(command, args, client, name);
     const [json, follow] = [args.has("json"), args.has("follow")];

@@ -1,26 +1,47 @@
-import type { AskList, AskView, VmSummary } from "../../../lib/client/api/mod.ts";
-import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import type { AskList, AsksInForce, AskView, PastAsks, VmSummary } from "../../../lib/client/api/mod.ts";
+import { type Arguments, type Command, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { connect, openAskSocket } from "../connect.ts";
-import { formatJson, plain, print, printJson } from "../../../lib/base/print/mod.ts";
+import { localTime } from "../../../lib/base/moment/mod.ts";
+import { formatJson, note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { whyLine } from "../../../lib/policy/ask/mod.ts";
-import { table, UTC_NOTE } from "../output.ts";
+import { table, usageError, UTC_NOTE } from "../output.ts";
+import { CHOICE_OPTIONS, choiceOf } from "../record/across.ts";
+import { readPeriod } from "../record/event_query.ts";
 
 const BELL = new TextEncoder().encode("\x07");
 
+const HISTORY_OPTIONS: Option[] = [
+  ...CHOICE_OPTIONS.filter(({ name }) => name !== "all"),
+  { name: "since", value: "TIME", about: "only asks from this time on, as of sbx events" },
+  { name: "until", value: "TIME", about: "only asks before this time" },
+  {
+    name: "status",
+    value: "WORD",
+    about: "only asks that ended so: allowed, denied, expired",
+    choices: ["allowed", "denied", "expired"],
+  },
+];
+
 export const command: Command = {
   name: "asks",
-  usage: "[--follow] [--json]",
+  usage: "[--follow|--in-force|--history] [--json]",
   summary: "list the events that wait for a person to allow or deny them",
-  notes: [UTC_NOTE],
+  notes: [UTC_NOTE, "--in-force and --history are in local time."],
   options: [
     { name: "follow", short: "f", about: "continue with new asks; with --json one ask per line" },
+    { name: "in-force", about: "answers that cover further events of running VMs now" },
+    { name: "history", about: "asks of all sessions that were answered or expired, newest first" },
+    ...HISTORY_OPTIONS,
     JSON_OPTION,
   ],
-  examples: ["sbx asks", "sbx asks --follow"],
+  examples: ["sbx asks", "sbx asks --follow", "sbx asks --in-force", "sbx asks --history --since yesterday"],
   async run(args) {
+    const list = listOf(args);
     const client = await connect();
+    if (list === "in-force") return await listInForce(client, args);
+    if (list === "history") return await listHistory(client, args);
     const json = args.has("json");
     const names = new VmNames(client);
     const { asks: pending } = await client.json<AskList>("GET", "/asks");
@@ -39,6 +60,85 @@ export const command: Command = {
     return 0;
   },
 };
+
+/** The list that a call is about. @throws {SbxError} `usage.invalid` */
+function listOf(args: Arguments): string | undefined {
+  const [list, other] = ["follow", "in-force", "history"].filter((name) => args.has(name));
+  if (other !== undefined) {
+    throw usageError(command, `--${list} and --${other} are two lists`, "give one of them");
+  }
+  const condition = HISTORY_OPTIONS.find(({ name }) => args.has(name));
+  if (condition && list !== "history") {
+    throw usageError(command, `--${condition.name} is about asks that are over`, "add --history");
+  }
+  return list;
+}
+
+async function listInForce(client: Client, args: Arguments): Promise<number> {
+  const { asks, unreadable } = await client.json<AsksInForce>("GET", "/asks/in-force");
+  if (args.has("json")) await printJson({ asks });
+  else {
+    const rows = asks.map((ask) => [
+      ask.ask_id,
+      ask.vm,
+      ask.answer.decision,
+      ask.until === undefined ? "the session" : localTime(Date.parse(ask.until)),
+      reachOf(ask),
+      ask.rule_id,
+      ask.answered_by?.user ?? "",
+    ]);
+    await print(
+      rows.length
+        ? table(["ASK", "VM", "ANSWER", "UNTIL", "COVERS", "RULE", "BY"], rows)
+        : "no answer is in force",
+    );
+  }
+  for (const id of unreadable) note(`the VM of session ${id} does not reply: its answers are not listed`);
+  return unreadable.length > 0 ? 1 : 0;
+}
+
+/** Events that an answer covers. */
+function reachOf(ask: AsksInForce["asks"][number]): string {
+  const { of, path } = ask.answer;
+  if (of === "host") return ask.covers_host ?? "";
+  if (of === "method") return ask.covers_method ?? "";
+  if (of === "path") {
+    return path === undefined ? ask.covers_path ?? "" : `${path} and below, as of ${ask.subject}`;
+  }
+  return ask.covers ?? "";
+}
+
+async function listHistory(client: Client, args: Arguments): Promise<number> {
+  const query = { ...choiceOf(args), status: args.text("status"), ...await readPeriod(args) };
+  const { asks, truncated, unreadable } = await client.json<PastAsks>("GET", "/asks/history", { query });
+  if (args.has("json")) await printJson({ asks, truncated });
+  else {
+    const rows = asks.map((ask) => [
+      ask.ask_id,
+      ask.vm,
+      localTime(Date.parse(ask.resolved_at)),
+      ask.status,
+      lastingOf(ask),
+      ask.answered_by?.user ?? "",
+      ask.event_type,
+      ask.subject,
+      ask.rule_id,
+    ]);
+    const heads = ["ASK", "VM", "TIME", "END", "FOR", "BY", "TYPE", "SUBJECT", "RULE"];
+    await print(rows.length ? table(heads, rows) : "no ask was answered or expired");
+  }
+  if (truncated) note(`only the newest ${asks.length}: --since, --until, --vm and --status select`);
+  for (const id of unreadable) note(`the record of session ${id} cannot be read: sbx verify ${id} says why`);
+  return unreadable.length > 0 ? 1 : 0;
+}
+
+/** How long an answer covers, and how much. */
+function lastingOf({ answer }: PastAsks["asks"][number]): string {
+  if (!answer) return "";
+  const { scope, minutes, of, path } = answer;
+  const time = scope === "minutes" ? `${minutes} min` : scope;
+  return [time, of && `the ${of}`, path].filter(Boolean).join(", ");
+}
 
 /** An ask with the name of its VM. */
 export type NamedAsk = AskView & { vm: string };

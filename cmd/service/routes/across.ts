@@ -1,12 +1,16 @@
 import type { Hono } from "hono";
 import { ignore } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
-import { reportRoutes, sessionRoutes } from "../../../lib/client/api/mod.ts";
+import { policyRoutes, reportRoutes, sessionRoutes } from "../../../lib/client/api/mod.ts";
 import {
+  asksAcross,
   chooseSessions,
+  countAcross,
   findingsAcross,
   type FindingTriage,
+  isChosen,
   makeReport,
+  mayHave,
   readAcross,
   type SessionChoice,
   type Sessions,
@@ -16,6 +20,9 @@ import { handle } from "../handle.ts";
 
 /** Most sessions of a home that questions are about (docs/design/contracts/14-limits.md §14). */
 const SESSIONS_MAX = 100_000;
+
+/** Sessions of a list. */
+const LISTED_MAX = 1000;
 
 /** Routes of questions over the records of all sessions. */
 export function routeAcross(
@@ -28,11 +35,31 @@ export function routeAcross(
 ): void {
   const chosen = async (choice: SessionChoice) =>
     chooseSessions(home, await sessions.list(SESSIONS_MAX), choice);
+  handle(app, sessionRoutes.list, async ({ query: { profile, vm, state, ...period } }) => {
+    const entries = await sessions.list(SESSIONS_MAX);
+    const found = entries.filter((entry) =>
+      isChosen(entry, { profile, vm }) && mayHave(entry, period) &&
+      (state === undefined || (state === "past") === (entry.ended_at !== undefined))
+    );
+    return { sessions: found.slice(0, LISTED_MAX) };
+  });
   handle(
     app,
     sessionRoutes.across,
-    async ({ query: { profile, vm, cursor, limit, ...conditions } }) =>
-      await readAcross(await chosen({ profile, vm }), conditions, { cursor, limit }),
+    async ({ query: { profile, vm, cursor, limit, order, ...conditions } }) =>
+      await readAcross(await chosen({ profile, vm }), conditions, { cursor, limit, order }),
+  );
+  handle(
+    app,
+    sessionRoutes.counts,
+    async ({ query: { profile, vm, step, ...conditions } }) =>
+      await countAcross(await chosen({ profile, vm }), conditions, step),
+  );
+  handle(
+    app,
+    policyRoutes.pastAsks,
+    async ({ query: { profile, vm, limit, ...conditions } }) =>
+      await asksAcross(await chosen({ profile, vm }), conditions, limit),
   );
   handle(
     app,

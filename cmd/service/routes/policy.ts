@@ -91,6 +91,12 @@ export function routePolicy(
     return await tryDraft(rules, params.id, draft, { ledger, limit, signal: context.req.raw.signal });
   });
   handle(app, policyRoutes.asks, async () => ({ asks: await asks.list() }));
+  handle(app, policyRoutes.asksInForce, async () => {
+    const { asks: inForce, unreadable } = await asks.inForce();
+    const names = new Map(registry.alive().map(({ record: { id, name } }) => [id, name]));
+    const named = inForce.map((ask) => ({ ...ask, vm: names.get(ask.session_id) ?? ask.session_id }));
+    return { asks: named, unreadable };
+  });
   handle(
     app,
     policyRoutes.resolveAsk,

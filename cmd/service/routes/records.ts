@@ -22,7 +22,7 @@ import { handle } from "../handle.ts";
 /** Routes of the records of VMs: events, programs, logs. */
 export function routeRecords(
   app: Hono,
-  { supervisor, sessions, registry }: Service,
+  { supervisor, registry }: Service,
   findLedger: LedgerFinder,
 ): void {
   handle(
@@ -36,7 +36,6 @@ export function routeRecords(
     ({ params, query }) => sessionHistory(supervisor.find(params.id), query),
   );
   handle(app, vmRoutes.logs, ({ params }) => readLogs(supervisor.find(params.id).paths));
-  handle(app, sessionRoutes.list, async () => ({ sessions: await sessions.list() }));
   handle(
     app,
     sessionRoutes.events,

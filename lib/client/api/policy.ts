@@ -2,7 +2,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { SEVERITIES } from "../../event/mod.ts";
 import { PolicyContextSchema } from "../../event/schema.ts";
-import { Ask, AskAnswer, AskShown } from "../../policy/ask/schema.ts";
+import { AnsweredBy, Ask, AskAnswer, AskInForce, AskShown } from "../../policy/ask/schema.ts";
 import { Decision } from "../../policy/decision/schema.ts";
 import {
   DetectionChange,
@@ -152,6 +152,47 @@ export type AskView = z.infer<typeof AskView>;
 export const AskList = z.object({ asks: z.array(AskView) }).openapi("AskList");
 export type AskList = z.infer<typeof AskList>;
 
+export const AskInForceView = z.object({ ...AskInForce.shape, vm: z.string().describe("name of the VM") })
+  .openapi("AskInForce");
+export type AskInForceView = z.infer<typeof AskInForceView>;
+
+export const AsksInForce = z.object({
+  asks: z.array(AskInForceView).describe("oldest answer first"),
+  unreadable: z.array(z.string()).describe("ids of sessions whose VM does not reply"),
+}).openapi("AsksInForce");
+export type AsksInForce = z.infer<typeof AsksInForce>;
+
+/** Most asks of one answer (docs/design/contracts/14-limits.md §14). */
+export const PAST_ASKS_MAX = 1000;
+
+const text = z.string().min(1).max(1024).optional();
+const time = z.coerce.number().int().min(0).optional();
+
+export const PastAsksQuery = z.object({
+  profile: text.describe("only sessions of VMs of this profile"),
+  vm: text.describe("only sessions of the VM of this name or id, deleted or not"),
+  since: time.describe("only asks from this time on, unix milliseconds"),
+  until: time.describe("only asks before this time, unix milliseconds"),
+  status: z.enum(["allowed", "denied", "expired"]).optional(),
+  limit: z.coerce.number().int().min(1).max(PAST_ASKS_MAX).optional(),
+});
+
+export const PastAsk = z.object({
+  ...Ask.shape,
+  vm: z.string().describe("name of the VM"),
+  answer: AskAnswer.optional().describe("absent: it expired"),
+  answered_by: AnsweredBy.optional(),
+  resolved_at: z.iso.datetime(),
+}).openapi("PastAsk");
+export type PastAsk = z.infer<typeof PastAsk>;
+
+export const PastAsks = z.object({
+  asks: z.array(PastAsk).describe("newest first"),
+  truncated: z.boolean().describe("there are more: older ones"),
+  unreadable: z.array(z.string()).describe("ids of sessions whose ledger cannot be read"),
+}).openapi("PastAsks");
+export type PastAsks = z.infer<typeof PastAsks>;
+
 export const AskResolve = z.strictObject({ ...AskAnswer.shape, ...AskShown.shape }).openapi("AskResolve");
 export type AskResolve = z.infer<typeof AskResolve>;
 export type { AskAnswer };
@@ -266,6 +307,19 @@ export const policyRoutes = {
     path: "/asks",
     tags,
     responses: answers("pending asks, oldest first", AskList),
+  }),
+  pastAsks: createRoute({
+    method: "get",
+    path: "/asks/history",
+    tags,
+    request: { query: PastAsksQuery },
+    responses: answers("asks of all sessions that were answered or expired, newest first", PastAsks),
+  }),
+  asksInForce: createRoute({
+    method: "get",
+    path: "/asks/in-force",
+    tags,
+    responses: answers("answers that cover further events of running VMs now", AsksInForce),
   }),
   resolveAsk: createRoute({
     method: "post",

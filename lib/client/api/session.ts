@@ -41,8 +41,33 @@ const choice = {
 
 export const AcrossQuery = EventsQuery.extend(choice);
 
+/** Shortest and longest step of counts, in `ms`. */
+const [STEP_MIN, STEP_MAX] = [1000, 7 * 24 * 3600 * 1000];
+const STEP = 3600 * 1000;
+
+export const EventCountsQuery = AcrossQuery.omit({ cursor: true, limit: true, order: true }).extend({
+  step: z.coerce.number().int().min(STEP_MIN).max(STEP_MAX).default(STEP).describe(
+    "milliseconds of a step; steps begin at multiples of it",
+  ),
+});
+
+export const EventCounts = z.object({
+  step: z.int(),
+  steps: z.array(z.object({
+    at_unix_ms: z.int().describe("begin of the step"),
+    events: z.int(),
+    denied: z.int(),
+    asked: z.int().describe("that still wait for an answer"),
+    families: z.record(z.string(), z.int()).describe("events by family"),
+  })).describe("oldest first; steps without an event are left out"),
+  unreadable: z.array(z.string()).describe("ids of sessions whose ledger cannot be read"),
+}).openapi("EventCounts");
+export type EventCounts = z.infer<typeof EventCounts>;
+
 export const AcrossEvents = z.object({
-  events: z.array(z.record(z.string(), z.unknown())).describe("oldest first, each with its `vm`"),
+  events: z.array(z.record(z.string(), z.unknown())).describe(
+    "oldest first unless `order` says otherwise, each with its `vm`",
+  ),
   unreadable: z.array(z.string()).describe("ids of sessions whose ledger cannot be read"),
   next_cursor: z.string().optional().describe("?cursor= of the next page; absent at the end"),
 }).openapi("AcrossEvents");
@@ -62,6 +87,13 @@ export const AcrossFindings = z.object({
   unreadable: z.array(z.string()).describe("ids of sessions whose ledger cannot be read"),
 }).openapi("AcrossFindings");
 export type AcrossFindings = z.infer<typeof AcrossFindings>;
+
+export const SessionsQuery = z.object({
+  ...choice,
+  state: z.enum(["past", "running"]).optional().describe("past: its VM has ended; absent: all"),
+  since: time.describe("only sessions that were there from this time on, unix milliseconds"),
+  until: time.describe("only sessions that began before this time, unix milliseconds"),
+});
 
 export const SessionList = z.object({
   sessions: z.array(z.object({
@@ -110,14 +142,22 @@ export const sessionRoutes = {
     method: "get",
     path: "/sessions/list",
     tags: ["session"],
-    responses: answers("all recorded sessions, newest first", SessionList),
+    request: { query: SessionsQuery },
+    responses: answers("recorded sessions, newest first", SessionList),
   }),
   across: createRoute({
     method: "get",
     path: "/sessions/events",
     tags: ["session"],
     request: { query: AcrossQuery },
-    responses: answers("events of all sessions, oldest first", AcrossEvents),
+    responses: answers("events of all sessions, in the order of time", AcrossEvents),
+  }),
+  counts: createRoute({
+    method: "get",
+    path: "/sessions/events/counts",
+    tags: ["session"],
+    request: { query: EventCountsQuery },
+    responses: answers("how many events happened when, by family and decision", EventCounts),
   }),
   findingsAcross: createRoute({
     method: "get",

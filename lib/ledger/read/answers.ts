@@ -1,18 +1,30 @@
 /** Reads the answers of a session to its asks, and the bytes that its streams sent. */
 import { parseJson, selectText, withLedger } from "./open.ts";
 
-/** The asks of a session that were answered or expired, oldest first. */
+interface ApprovalFilter {
+  /** unix `ms`, of the ask */
+  since?: number;
+  /** unix `ms` */
+  until?: number;
+  status?: string;
+  limit: number;
+  /** newest first */
+  newest?: boolean;
+}
+
+/** The asks of a session that were answered or expired, in the order of their ends, oldest first unless asked otherwise. */
 export function readApprovals<T>(
   path: string,
-  { since, until, limit }: { since?: number; until?: number; limit: number },
+  { since, until, status, limit, newest = false }: ApprovalFilter,
 ): Promise<T[]> {
   const iso = (ms: number) => new Date(ms).toISOString();
   return withLedger(path, async (client) => {
     const rows = await selectText(
       client,
       ["record"],
-      `FROM approvals WHERE record->>'$.created_at' >= ? AND record->>'$.created_at' < ? ORDER BY rowid LIMIT ?`,
-      [since === undefined ? "" : iso(since), until === undefined ? "~" : iso(until), limit],
+      `FROM approvals WHERE record->>'$.created_at' >= ?1 AND record->>'$.created_at' < ?2
+        AND (?3 = '' OR record->>'$.status' = ?3) ORDER BY rowid ${newest ? "DESC" : "ASC"} LIMIT ?4`,
+      [since === undefined ? "" : iso(since), until === undefined ? "~" : iso(until), status ?? "", limit],
     );
     return rows.flatMap(({ record }) => parseJson<T>(record) ?? []);
   });

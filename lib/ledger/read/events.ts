@@ -74,25 +74,42 @@ export interface EventPage {
   next_cursor?: string;
 }
 
+/** An event with the characters of its JSON in the ledger. */
+export interface SizedEvent {
+  event: LedgerEvent;
+  chars: number;
+}
+
+interface SizedPage {
+  events: SizedEvent[];
+  next_cursor?: string;
+}
+
 /** Reads one page of a session's events, also while they are written. */
 export async function readEvents(path: string, filter: EventFilter = {}): Promise<EventPage> {
+  const { events, ...rest } = await readSizedEvents(path, filter);
+  return { events: events.map(({ event }) => event), ...rest };
+}
+
+/** As {@linkcode readEvents}, with the length of each event. */
+export async function readSizedEvents(path: string, filter: EventFilter): Promise<SizedPage> {
   const { cursor, limit: wanted = PAGE_EVENTS, chars: most = PAGE_CHARS, order, ...conditions } = filter;
   const limit = Math.min(wanted, PAGE_EVENTS_MAX);
   const { from, args } = selectionOf(conditions);
-  if (order === "newest") return await readNewest(path, { from, args }, limit, cursor);
+  if (order === "newest") return await readNewest(path, { from, args }, { limit, most, cursor });
   const [upTo, count] = [`?${args.length + 2}`, `?${args.length + 3}`];
   const rest = `${from} AND entries.sequence <= ${upTo} ORDER BY entries.sequence LIMIT ${count}`;
   return await withLedger(path, async (client) => {
-    const events: LedgerEvent[] = [];
+    const events: SizedEvent[] = [];
     let chars = 0;
     for (let after: number | undefined = parseCursor(cursor); after !== undefined;) {
       const end = after + PASS_ROWS;
       const rows = await selectPage(client, LIST_COLUMNS, rest, [after, ...args, end, READ_ROWS]);
       for (const row of rows) {
         if (events.length === limit || chars >= most) return { events, next_cursor: String(after) };
-        chars += row.event!.length + (row.outcome?.length ?? 0);
+        chars += charsOf(row);
         after = Number(row.sequence);
-        events.push(toLedgerEvent(row));
+        events.push({ event: toLedgerEvent(row), chars: charsOf(row) });
       }
       if (rows.length === READ_ROWS) continue;
       // The database answers without giving way to others.
@@ -107,24 +124,23 @@ export async function readEvents(path: string, filter: EventFilter = {}): Promis
 async function readNewest(
   path: string,
   { from, args }: Selection,
-  limit: number,
-  cursor?: string,
-): Promise<EventPage> {
+  { limit, most, cursor }: { limit: number; most: number; cursor?: string },
+): Promise<SizedPage> {
   const [upTo, count] = [`?${args.length + 2}`, `?${args.length + 3}`];
   const rest = `${from} AND entries.sequence <= ${upTo} ORDER BY entries.sequence DESC LIMIT ${count}`;
   const start = cursor === undefined ? Number.MAX_SAFE_INTEGER : parseCursor(cursor);
   return await withLedger(path, async (client) => {
-    const events: LedgerEvent[] = [];
+    const events: SizedEvent[] = [];
     let chars = 0;
     for (let before = start, last = await lastUpTo(client, start - 1); last !== undefined;) {
       const after = Math.max(0, last - PASS_ROWS);
       const rows = await selectPage(client, LIST_COLUMNS, rest, [after, ...args, last, READ_ROWS]);
       for (const row of rows) {
-        if (events.length === limit || chars >= PAGE_CHARS) return { events, next_cursor: String(before) };
-        chars += row.event!.length + (row.outcome?.length ?? 0);
+        if (events.length === limit || chars >= most) return { events, next_cursor: String(before) };
+        chars += charsOf(row);
         before = Number(row.sequence);
         last = before - 1;
-        events.push(toLedgerEvent(row));
+        events.push({ event: toLedgerEvent(row), chars: charsOf(row) });
       }
       if (rows.length === READ_ROWS) continue;
       await new Promise((resolve) => setTimeout(resolve));
@@ -132,6 +148,10 @@ async function readNewest(
     }
     return { events };
   });
+}
+
+function charsOf({ event, outcome }: TextRow): number {
+  return event!.length + (outcome?.length ?? 0);
 }
 
 /** The sequence of the last event up to `end`; `undefined` without any. */
@@ -268,7 +288,7 @@ export function readApproval<T>(path: string, eventId: string): Promise<T | unde
 // (docs/design/contracts/02-http.md §2, "Records").
 
 /** Part of a SELECT after its columns; the caller binds the cursor as `?1`. */
-interface Selection {
+export interface Selection {
   /** `FROM … WHERE …` */
   from: string;
   /** values from `?2` on */
@@ -287,7 +307,8 @@ const UNRESOLVED =
   `(${DECISION} = 'block' OR outcome->>'$.error' IS NOT NULL OR ${ANSWER}->>'$.rcode' <> 'NOERROR'
   OR event->>'$.dns.request.qtype' = 'A' AND json_array_length(${ANSWER}->'$.answers') = 0)`;
 
-const TIME = "event->>'$.common.timestamp_unix_ms'";
+/** Time of an event, unix `ms`. */
+export const TIME = "event->>'$.common.timestamp_unix_ms'";
 
 const HOST = firstOf("http.request.host", "dns.request.qname", "credential.substitution.host");
 
@@ -296,7 +317,7 @@ const PATH = firstOf("http.request.path", "file.activity.path");
 const PROCESS = firstOf("common.process.executable", "process.activity.executable");
 
 /** Translates conditions. A condition costs the events that it reads; events of a later page are not read. */
-function selectionOf(conditions: EventConditions): Selection {
+export function selectionOf(conditions: EventConditions): Selection {
   const args: InValue[] = [];
   /** @returns the placeholder of a value */
   const bind = (value: InValue) => `?${args.push(value) + 1}`;

@@ -14,9 +14,12 @@ export {
   readEnded,
   readEvents,
   readLast,
+  readSizedEvents,
   readWhy,
+  type SizedEvent,
   toLedgerEvent,
 } from "./events.ts";
+export { countEvents, type EventCount } from "./counts.ts";
 export { readApprovals, readSentLater } from "./answers.ts";
 export {
   collect,

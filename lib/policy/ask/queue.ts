@@ -12,7 +12,7 @@ import {
   RETRY_MS,
   SUBJECT_MAX,
 } from "./limit.ts";
-import type { AnsweredBy, Ask, AskAnswer, KeptAsk } from "./schema.ts";
+import type { AnsweredBy, Ask, AskAnswer, AskInForce, KeptAsk } from "./schema.ts";
 import { type AskScope, asksForHost, joins, noReach, notBelow, scopeOf } from "./scope.ts";
 import type { AskRecord } from "../decision/decision.ts";
 import { blake3 } from "../../base/hash/mod.ts";
@@ -62,6 +62,8 @@ interface Waiter {
 /** An answer that covers further events. */
 interface Standing {
   answered: Answered;
+  /** the ask that was answered; absent for an answer to one event */
+  ask?: Ask;
   /** unix milliseconds */
   until: number;
 }
@@ -88,6 +90,28 @@ export class AskQueue {
   /** Pending asks, oldest first. */
   pending(): Ask[] {
     return [...this.#pending.values()].map(({ ask }) => ask);
+  }
+
+  /** Answers that cover further events now, oldest first. */
+  inForce(): AskInForce[] {
+    const now = this.#now();
+    return [...this.#standing.values()].flatMap(({ ask, answered: { at, by, ...answered }, until }) => {
+      if (!ask || until <= now) return [];
+      const { scope = "session", minutes, of, path } = answered;
+      return {
+        ...ask,
+        answer: {
+          decision: answered.status === "allowed" ? "allow" as const : "deny" as const,
+          scope,
+          ...(minutes !== undefined && { minutes }),
+          ...(of && { of }),
+          ...(path !== undefined && { path }),
+        },
+        ...(by && { answered_by: by }),
+        resolved_at: at,
+        ...(until !== Infinity && { until: new Date(until).toISOString() }),
+      };
+    });
   }
 
   /**
@@ -206,7 +230,7 @@ export class AskQueue {
     const status = answer.decision === "allow" ? "allowed" : "denied";
     const answered = this.#end(askId, status, answer, answeredBy);
     if (answer.scope !== "once" && key !== undefined) {
-      this.#standing.set(key, { answered, until });
+      this.#standing.set(key, { answered, until, ask: pending.ask });
       this.#endCovered(key, status, answer, answeredBy);
     } else if (pending.ask.why !== undefined) {
       // The events that it asks access for may have asks of their own, left by a try.

@@ -77,6 +77,15 @@ export const AskAnswer = z.strictObject({
 });
 export type AskAnswer = z.infer<typeof AskAnswer>;
 
+/** An answer that covers further events. */
+export const AskInForce = Ask.extend({
+  answer: AskAnswer,
+  answered_by: AnsweredBy.optional(),
+  resolved_at: z.iso.datetime(),
+  until: z.iso.datetime().optional().describe("absent: as long as the VM's session"),
+});
+export type AskInForce = z.infer<typeof AskInForce>;
+
 /** Digest in an answer: it goes to no other ask than the one that was read. */
 export const AskShown = z.strictObject({
   digest: z.string().describe("digest of the ask that the person read"),

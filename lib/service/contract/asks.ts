@@ -1,7 +1,7 @@
 /** Asks that wait for a person: the inbox of all running VMs, and notifications on the desktop. */
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import type { AskResolve } from "../../client/api/mod.ts";
-import type { AnsweredBy, Ask } from "../../policy/mod.ts";
+import type { AnsweredBy, Ask, AskInForce } from "../../policy/mod.ts";
 import type { Registry } from "../vm/registry.ts";
 import { plain } from "../../base/print/mod.ts";
 import { didYouMean } from "../../base/text/mod.ts";
@@ -24,6 +24,22 @@ export class AskInbox {
       ),
     );
     return lists.flat().sort((a, b) => a.created_at.localeCompare(b.created_at));
+  }
+
+  /** Lasting answers of all running VMs, oldest first; `unreadable`: sessions of VMs that do not reply. */
+  async inForce(): Promise<{ asks: AskInForce[]; unreadable: string[] }> {
+    const unreadable: string[] = [];
+    const lists = await Promise.all(
+      this.#registry.alive().map(async ({ process, record: { id } }) => {
+        try {
+          return (await process.call({ t: "AsksInForce" })).asks;
+        } catch {
+          unreadable.push(id);
+          return [];
+        }
+      }),
+    );
+    return { asks: lists.flat().sort((a, b) => a.resolved_at.localeCompare(b.resolved_at)), unreadable };
   }
 
   /** A pending ask. @throws {SbxError} `ask.not_found` */

@@ -10,7 +10,7 @@ import { RuleCounter } from "../../detection/match/schema.ts";
 import { Hold } from "../../detection/response/schema.ts";
 import { ServerStatus, ToolEntry } from "../../mcp/schema.ts";
 import { PortNumber, PortRecord } from "../forward/schema.ts";
-import { AnsweredBy, Ask, AskAnswer, AskShown } from "../../policy/ask/schema.ts";
+import { AnsweredBy, Ask, AskAnswer, AskInForce, AskShown } from "../../policy/ask/schema.ts";
 
 /** Version of this wire; both sides send theirs first. */
 export const IPC_VERSION = 1;
@@ -134,6 +134,8 @@ export const Call = z.discriminatedUnion("t", [
     stdin: z.boolean(),
   }),
   z.strictObject({ t: z.literal("Asks") }),
+  /** answers that cover further events */
+  z.strictObject({ t: z.literal("AsksInForce") }),
   z.strictObject({
     t: z.literal("Resolve"),
     ask_id: z.string(),
@@ -259,6 +261,7 @@ export const Reply = z.discriminatedUnion("t", [
   /** a turn of an agent begins, and waits for `TurnKept` for a while */
   z.strictObject({ t: z.literal("Turn"), turn: z.uuid(), at_unix_ms: z.int() }),
   z.strictObject({ t: z.literal("Asks"), asks: z.array(Ask) }),
+  z.strictObject({ t: z.literal("AsksInForce"), asks: z.array(AskInForce) }),
   z.strictObject({ t: z.literal("Ask"), ask: Ask }),
   /** `refusal`: why it may not be */
   /** `event_id`: empty after a look without an event */
@@ -315,6 +318,7 @@ export const REPLIES = {
   DecideFile: ["FileDecided"],
   GuestFile: ["Output", "Taken", "FileDone"],
   Asks: ["Asks"],
+  AsksInForce: ["AsksInForce"],
   Resolve: ["Ask"],
   Budgets: ["Budgets"],
   Counters: ["Counters"],

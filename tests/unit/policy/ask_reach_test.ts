@@ -3,6 +3,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
 import { AskQueue } from "../../../lib/policy/ask/queue.ts";
+import { AskInForce } from "../../../lib/policy/ask/schema.ts";
 import { completeEvent } from "../../../lib/policy/author/fixture.ts";
 import { savedRule } from "../../../lib/policy/author/mod.ts";
 import { type AskAnswer, compilePolicy, type Rule } from "../../../lib/policy/mod.ts";
@@ -78,6 +79,35 @@ for (const { answer, covered, others } of CASES) {
     assertEquals(new Set(decisions(others)), new Set(["ask"]));
   });
 }
+
+Deno.test("answers in force: the lasting ones with their reach and end, until their time is over", async () => {
+  let now = Date.UTC(2026, 0, 1);
+  const queue = new AskQueue({ now: () => now });
+  const waiting = ["/a", "/b", "/c", "/d"].map((path, at) =>
+    decide(queue, request(path, { host: `h${at}.example` }))
+  );
+  const [a, b, c, d] = queue.pending().map(({ ask_id }) => ask_id);
+  const by = { user: "ann", client: "sbx" };
+  queue.resolve(a, { decision: "allow", scope: "minutes", minutes: 5 }, by);
+  queue.resolve(b, { decision: "deny", scope: "session", of: "host" });
+  queue.resolve(c, { decision: "allow", scope: "once" });
+  queue.resolve(d, { decision: "allow", scope: "session", of: "path", path: "/" });
+  await Promise.all(waiting);
+  const listed = queue.inForce();
+  assertEquals(
+    listed.map(({ ask_id, answer, answered_by, until }) => [ask_id, answer, answered_by, until]),
+    [
+      [a, { decision: "allow", scope: "minutes", minutes: 5 }, by, "2026-01-01T00:05:00.000Z"],
+      [b, { decision: "deny", scope: "session", of: "host" }, undefined, undefined],
+      [d, { decision: "allow", scope: "session", of: "path", path: "/" }, undefined, undefined],
+    ],
+  );
+  for (const each of listed) AskInForce.parse(each);
+  now += 5 * 60_000;
+  assertEquals(queue.inForce().map(({ ask_id }) => ask_id), [b, d]);
+  queue.close();
+  assertEquals(queue.inForce(), []);
+});
 
 Deno.test("the words of an ask name the whole origin, and the path that is covered", () => {
   const queue = new AskQueue();

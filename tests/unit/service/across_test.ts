@@ -7,7 +7,7 @@ import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import type { SessionEntry } from "../../../lib/ledger/read/mod.ts";
-import { chooseSessions, readAcross } from "../../../lib/service/mod.ts";
+import { asksAcross, chooseSessions, countAcross, readAcross } from "../../../lib/service/mod.ts";
 import { sessionPaths } from "../../../lib/session/files/mod.ts";
 import { execEvent } from "../../helper/ledger.ts";
 
@@ -83,6 +83,82 @@ Deno.test("across: events of all sessions in the order of time, however they are
     }
   }));
 
+Deno.test("across: the newest first, however they are cut into pages, and without what happens meanwhile", () =>
+  withSessions(THREE, async (home, sessions) => {
+    const chosen = chooseSessions(home, sessions, {});
+    // Two of one moment are in the order of their sessions in both directions.
+    const newest = ["a 9", "b 8", "c 7", "c 6", "a 5", "a 4", "b 4", "b 2", "a 1"];
+    for (const limit of [1, 2, 3, 4, 100]) {
+      const all: string[] = [];
+      let cursor: string | undefined;
+      for (;;) {
+        const page = await readAcross(chosen, {}, { cursor, limit, order: "newest" });
+        assert(page.events.length <= limit);
+        all.push(...commands(page.events));
+        cursor = page.next_cursor;
+        if (cursor === undefined) break;
+      }
+      assertEquals(all, newest, `pages of ${limit}`);
+    }
+    const first = await readAcross(chosen, {}, { limit: 1, order: "newest" });
+    const [, running] = chosen;
+    await using ledger = await Ledger.open(running.ledger, { sessionId: running.id });
+    const event = execEvent("later");
+    Object.assign(event.common, { session_id: running.id, timestamp_unix_ms: START + 10_000 });
+    ledger.append({ event });
+    await ledger.flush();
+    const { events } = await readAcross(chosen, {}, { cursor: first.next_cursor, order: "newest" });
+    assertEquals(commands(events), newest.slice(1));
+    assertEquals(commands((await readAcross(chosen, {}, { order: "newest", limit: 1 })).events), ["later"]);
+  }));
+
+Deno.test("across: counts of each step, by family and decision, as many as the list has", () =>
+  withSessions(THREE, async (home, sessions) => {
+    const chosen = chooseSessions(home, sessions, {});
+    const counts = async (step: number, conditions = {}) => {
+      const { steps } = await countAcross(chosen, conditions, step);
+      return steps.map(({ at_unix_ms, events }) => [(at_unix_ms - START) / 1000, events]);
+    };
+    assertEquals(await counts(4000), [[0, 2], [4, 5], [8, 2]]);
+    assertEquals(await counts(3_600_000), [[0, 9]]);
+    assertEquals(await counts(1000, { since: START + 5000, until: START + 7000 }), [[5, 1], [6, 1]]);
+    assertEquals(await counts(4000, { grep: "b 4" }), [[4, 1]]);
+    const [{ events, denied, families }] = (await countAcross(chosen, {}, 3_600_000)).steps;
+    assertEquals([events, denied, families], [9, 0, { process: 9 }]);
+    await Deno.writeTextFile(chosen[0].ledger, "no database".repeat(1000));
+    const { steps: [rest], unreadable } = await countAcross(chosen, {}, 3_600_000);
+    assertEquals([rest.events, unreadable], [5, [idOf(0)]]);
+  }));
+
+Deno.test("across: asks that are over, the newest first, cut and by their end", () =>
+  withSessions(THREE, async (home, sessions) => {
+    const chosen = chooseSessions(home, sessions, {});
+    const record = (ask_id: string, second: number, status: string) => ({
+      ...{ ask_id, status, digest: "d", event_id: "e", event_type: "http.request", subject: "s" },
+      ...{ session_id: "s", rule_id: "r", reason: "r" },
+      ...(status !== "expired" && { answer: { decision: "allow", scope: "once" } }),
+      created_at: new Date(START + second * 1000).toISOString(),
+      expires_at: new Date(START + 60_000).toISOString(),
+      resolved_at: new Date(START + second * 1000 + 500).toISOString(),
+    });
+    const put = async (at: number, records: ReturnType<typeof record>[]) => {
+      await using ledger = await Ledger.open(chosen[at].ledger, { sessionId: chosen[at].id });
+      for (const each of records) ledger.add({ rows: [{ table: "approvals", record: each }] });
+    };
+    await put(0, [record("one", 2, "allowed"), record("four", 8, "denied")]);
+    await put(1, [record("two", 4, "expired"), record("three", 6, "allowed")]);
+    const ids = async (...args: [object, number?]) =>
+      (await asksAcross(chosen, ...args)).asks.map(({ ask_id, vm }) => `${vm} ${ask_id}`);
+    assertEquals(await ids({}), ["a four", "b three", "b two", "a one"]);
+    assertEquals(await ids({ status: "allowed" }), ["b three", "a one"]);
+    assertEquals(await ids({ since: START + 4000, until: START + 8000 }), ["b three", "b two"]);
+    assertEquals(await ids({}, 2), ["a four", "b three"]);
+    assertEquals([(await asksAcross(chosen, {}, 3)).truncated, (await asksAcross(chosen, {}, 4)).truncated], [
+      true,
+      false,
+    ]);
+  }));
+
 Deno.test("across: conditions, profile and VM select", () =>
   withSessions(THREE, async (home, sessions) => {
     const all = chooseSessions(home, sessions, {});
@@ -143,4 +219,18 @@ Deno.test("across: routes of events and findings, over sessions of deleted VMs t
     const { findings } = await get("/sessions/findings?severity=medium");
     assertEquals(findings.map((each: { finding_id: string }) => each.finding_id), ["f7", "f8", "f9"]);
     assertEquals(asked.length, 3);
+    const newest = await get("/sessions/events?order=newest&limit=2");
+    assertEquals(commands(newest.events), ["a 9", "b 8"]);
+    const counted = await get("/sessions/events/counts?step=1000&vm=b");
+    assertEquals(counted.steps.map(({ at_unix_ms }: { at_unix_ms: number }) => at_unix_ms - START), [
+      ...[2000, 4000, 8000],
+    ]);
+    assertEquals((await get("/asks/history")).asks, []);
+    const listed = async (query: string) =>
+      (await get(`/sessions/list${query}`)).sessions.map(({ name }: { name: string }) => name);
+    assertEquals(await listed(""), ["a", "b", "c"]);
+    assertEquals(await listed("?state=past"), ["a", "c"]);
+    assertEquals(await listed("?state=running"), ["b"]);
+    assertEquals(await listed("?profile=ci&state=running"), []);
+    assertEquals(await listed(`?since=${START + 8000}`), ["a", "b"]);
   }));

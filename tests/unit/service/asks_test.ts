@@ -47,16 +47,21 @@ Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sen
     });
     if (!asks) return undefined;
     return new CallServer(Deno.listen({ transport: "unix", path: socket }), (call, caller) => {
+      if (call.t === "AsksInForce") {
+        const answer = { decision: "allow", scope: "session" } as const;
+        const standing = asks.map((ask) => ({ ...ask, answer, resolved_at: ask.created_at }));
+        return caller.reply({ t: "AsksInForce", asks: standing });
+      }
       if (call.t !== "Resolve") return caller.reply({ t: "Asks", asks });
       answers.push(call);
       return caller.reply({ t: "Ask", ask: { ...asks[0], status: "allowed" } });
     });
   };
-  const [one, two] = [crypto.randomUUID(), crypto.randomUUID()];
+  const [one, two, silent] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
   const servers = [
     addVm(one, [askOf(one, "ask-2", 2), askOf(one, "ask-3", 3)]),
     addVm(two, [askOf(two, "ask-1", 1)]),
-    addVm(crypto.randomUUID()),
+    addVm(silent),
   ];
   try {
     const inbox = new AskInbox(registry);
@@ -64,7 +69,7 @@ Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sen
     const answer = { decision: "allow", scope: "minutes", minutes: 5, digest: "digest of ask-1" } as const;
     // Over the API, so that the record names the user and the program that answers.
     const app = new Hono();
-    routePolicy(app, { asks: inbox } as Service, () => Promise.resolve(""));
+    routePolicy(app, { asks: inbox, registry } as Service, () => Promise.resolve(""));
     app.onError((error) => Response.json(errorBody(error as SbxError), { status: 400 }));
     const resolve = (body: unknown) =>
       app.request("/asks/ask-1/resolve", {
@@ -78,6 +83,13 @@ Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sen
     assertEquals((await response.json()).status, "allowed");
     const by = { user: userInfo().username, client: "sbx/0.1.0" };
     assertEquals(answers, [{ t: "Resolve", ask_id: "ask-1", ...answer, by }]);
+    const { asks, unreadable } = await (await app.request("/asks/in-force")).json();
+    assertEquals(asks.map(({ ask_id, vm }: { ask_id: string; vm: string }) => [ask_id, vm]), [
+      ["ask-1", two.slice(0, 8)],
+      ["ask-2", one.slice(0, 8)],
+      ["ask-3", one.slice(0, 8)],
+    ]);
+    assertEquals(unreadable, [silent]);
     const error = await assertRejects(() => inbox.resolve("ask-9", answer, by), SbxError);
     assertEquals(error.code, "ask.not_found");
   } finally {

@@ -7,8 +7,9 @@ import {
   PAGE_CHARS,
   PAGE_EVENTS,
   PAGE_EVENTS_MAX,
-  readEvents,
+  readSizedEvents,
   type SessionEntry,
+  type SizedEvent,
 } from "../../../ledger/read/mod.ts";
 
 /** Events of one session that are in memory: the merge needs the next one, and a page of one event reads as long. */
@@ -35,59 +36,94 @@ export interface AcrossPage {
   next_cursor?: string;
 }
 
-/** Where a page ended: the time of its last event, and the sequences up to which open sessions were passed. */
+/** Where a page ended: the time of its last event, and the cursors of open sessions. */
 interface Position {
   at: number;
   open: Record<string, number>;
 }
 
-/** Reads a page of the events of sessions, oldest first. Two of one moment are in the order of their sessions. */
+/** An order of time. */
+interface Order {
+  /** true if `a` comes before `b` */
+  isBefore(a: number, b: number): boolean;
+  /** the moment from which on a session may have events */
+  begin(session: SessionEntry): number;
+  /** the cursor of a ledger whose next event is this one */
+  before({ event }: SizedEvent): number;
+  order: "oldest" | "newest";
+}
+
+const ORDERS: Record<Order["order"], Order> = {
+  oldest: {
+    order: "oldest",
+    isBefore: (a, b) => a < b,
+    begin: ({ created_at }) => Date.parse(created_at),
+    before: ({ event }) => event.common.sequence - 1,
+  },
+  newest: {
+    order: "newest",
+    isBefore: (a, b) => a > b,
+    begin: ({ ended_at }) => ended_at === undefined ? Infinity : Date.parse(ended_at),
+    before: ({ event }) => event.common.sequence + 1,
+  },
+};
+
+/** Reads a page of the events of sessions, oldest first unless asked otherwise. Two of one moment are in the order of their sessions. */
 export async function readAcross(
   sessions: readonly RecordedSession[],
   conditions: EventConditions,
-  { cursor, limit = PAGE_EVENTS }: { cursor?: string; limit?: number } = {},
+  { cursor, limit = PAGE_EVENTS, order = "oldest" }: {
+    cursor?: string;
+    limit?: number;
+    order?: Order["order"];
+  } = {},
 ): Promise<AcrossPage> {
+  const by = ORDERS[order];
   const from = cursor === undefined ? undefined : parsePosition(cursor);
   const waiting = sessions
     .filter((session) => mayHave(session, conditions))
-    .filter(({ id, created_at }) => !from || id in from.open || Date.parse(created_at) > from.at)
-    .toSorted((a, b) => a.created_at.localeCompare(b.created_at) || a.id.localeCompare(b.id));
+    .filter((session) => !from || session.id in from.open || by.isBefore(from.at, by.begin(session)))
+    .toSorted((a, b) => {
+      const [first, second] = [by.begin(a), by.begin(b)];
+      if (first === second) return a.id.localeCompare(b.id);
+      return by.isBefore(first, second) ? -1 : 1;
+    });
   const unreadable: string[] = [];
   const open: Source[] = [];
   const events: AcrossEvent[] = [];
   const most = Math.min(limit, PAGE_EVENTS_MAX);
-  const positions = () => Object.fromEntries(open.map(({ session, after }) => [session.id, after]));
-  let at = from?.at ?? 0;
+  const positions = () => Object.fromEntries(open.map((each) => [each.session.id, by.before(each.head!)]));
+  let at = from?.at;
   let chars = 0;
   for (;;) {
-    await openNext(waiting, open, conditions, from, unreadable);
-    const next = earliest(open);
+    await openNext({ waiting, open, unreadable }, conditions, by, from);
+    const next = firstOf(open, by);
     if (!next) return { events, unreadable };
     if (events.length === most || chars >= PAGE_CHARS) {
-      return { events, unreadable, next_cursor: formatPosition({ at, open: positions() }) };
+      return { events, unreadable, next_cursor: formatPosition({ at: at ?? 0, open: positions() }) };
     }
-    const event = next.head!;
-    at = Math.max(at, timeOf(event));
-    chars += JSON.stringify(event).length;
+    const { event, chars: length } = next.head!;
+    const time = event.common.timestamp_unix_ms;
+    if (at === undefined || by.isBefore(at, time)) at = time;
+    chars += length;
     events.push({ ...event, vm: next.session.name });
     if (!await next.advance()) unreadable.push(next.session.id);
     if (!next.head) open.splice(open.indexOf(next), 1);
   }
 }
 
-/** Opens each waiting session that may have an event before the earliest one that is open. */
+/** Opens each waiting session that may have an event before the first one that is open. */
 async function openNext(
-  waiting: RecordedSession[],
-  open: Source[],
+  { waiting, open, unreadable }: { waiting: RecordedSession[]; open: Source[]; unreadable: string[] },
   conditions: EventConditions,
+  by: Order,
   from: Position | undefined,
-  unreadable: string[],
 ): Promise<void> {
   while (waiting.length > 0) {
     const [session] = waiting;
-    const first = earliest(open);
+    const first = firstOf(open, by);
     const isContinued = from !== undefined && session.id in from.open;
-    if (first && !isContinued && Date.parse(session.created_at) > timeOf(first.head!)) return;
+    if (first && !isContinued && by.isBefore(timeOf(first), by.begin(session))) return;
     if (open.length === OPEN_SESSIONS_MAX) {
       throw new SbxError(
         "request.invalid",
@@ -98,23 +134,24 @@ async function openNext(
       );
     }
     waiting.shift();
-    const source = new Source(session, conditions, from?.open[session.id] ?? 0);
+    const source = new Source(session, conditions, by.order, from?.open[session.id]);
     if (!await source.advance()) unreadable.push(session.id);
     if (source.head) open.push(source);
   }
 }
 
-function earliest(open: readonly Source[]): Source | undefined {
+function firstOf(open: readonly Source[], { isBefore }: Order): Source | undefined {
   let best: Source | undefined;
   for (const source of open) {
-    const [a, b] = [timeOf(source.head!), best ? timeOf(best.head!) : Infinity];
-    if (a < b || a === b && source.session.id < best!.session.id) best = source;
+    const [a, b] = [timeOf(source), best && timeOf(best)];
+    if (b === undefined || isBefore(a, b) || a === b && source.session.id < best!.session.id) best = source;
   }
   return best;
 }
 
-function timeOf(event: LedgerEvent): number {
-  return event.common.timestamp_unix_ms;
+/** Time of the next event of a session that has one. */
+function timeOf({ head }: Source): number {
+  return head!.event.common.timestamp_unix_ms;
 }
 
 /** False for a session that ended before the conditions begin, or began after they end. */
@@ -127,33 +164,34 @@ export function mayHave({ created_at, ended_at }: SessionEntry, { since, until }
 class Source {
   readonly session: RecordedSession;
   /** the next event; absent: there are no more */
-  head?: LedgerEvent;
-  /** sequence before the next event */
-  after: number;
+  head?: SizedEvent;
   readonly #conditions: EventConditions;
-  #events: LedgerEvent[] = [];
+  readonly #order: Order["order"];
+  #events: SizedEvent[] = [];
   #cursor?: string;
+  #isAtEnd = false;
 
-  constructor(session: RecordedSession, conditions: EventConditions, after: number) {
+  constructor(session: RecordedSession, conditions: EventConditions, order: Order["order"], cursor?: number) {
     this.session = session;
     this.#conditions = conditions;
-    this.after = after;
-    this.#cursor = String(after);
+    this.#order = order;
+    this.#cursor = cursor === undefined ? undefined : String(cursor);
   }
 
   /** Goes to the next event. @returns false: the ledger cannot be read */
   async advance(): Promise<boolean> {
-    if (this.head) this.after = this.head.common.sequence;
     try {
-      while (this.#events.length === 0 && this.#cursor !== undefined) {
-        const page = await readEvents(this.session.ledger, {
+      while (this.#events.length === 0 && !this.#isAtEnd) {
+        const page = await readSizedEvents(this.session.ledger, {
           ...this.#conditions,
-          cursor: this.#cursor,
+          ...(this.#cursor !== undefined && { cursor: this.#cursor }),
+          order: this.#order,
           limit: READ_EVENTS,
           chars: READ_CHARS,
         });
         this.#events = page.events.toReversed();
         this.#cursor = page.next_cursor;
+        this.#isAtEnd = page.next_cursor === undefined;
       }
     } catch (error) {
       this.head = undefined;
@@ -176,7 +214,7 @@ function parsePosition(cursor: string): Position {
     if (cursor.length > CURSOR_MAX) throw new RangeError("too long");
     const [at, open] = JSON.parse(atob(cursor));
     const positions = Object.entries(objectOf(open));
-    if (Number.isSafeInteger(at) && positions.every(([, after]) => Number.isSafeInteger(after))) {
+    if (Number.isSafeInteger(at) && positions.every(([, at]) => Number.isSafeInteger(at))) {
       return { at, open: Object.assign(Object.create(null), open) };
     }
   } catch {

@@ -1,4 +1,6 @@
 /** Questions over the records of all sessions of a home */
+export { asksAcross } from "./asks.ts";
+export { countAcross } from "./counts.ts";
 export { findingsAcross } from "./findings.ts";
 export { type AcrossEvent, type AcrossPage, mayHave, readAcross, type RecordedSession } from "./merge.ts";
-export { chooseSessions, type SessionChoice } from "./select.ts";
+export { chooseSessions, isChosen, type SessionChoice } from "./select.ts";

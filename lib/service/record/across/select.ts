@@ -13,15 +13,22 @@ export interface SessionChoice {
   vm?: string;
 }
 
+/** True for a session of that profile and VM. */
+export function isChosen(
+  { id, name, profile_id }: SessionEntry,
+  { profile, vm }: SessionChoice,
+): boolean {
+  return (profile === undefined || profile === profile_id) && (vm === undefined || vm === id || vm === name);
+}
+
 /** @throws {SbxError} `session.not_found` */
 export function chooseSessions(
   home: Home,
   sessions: readonly SessionEntry[],
-  { profile, vm }: SessionChoice,
+  choice: SessionChoice,
 ): RecordedSession[] {
-  const chosen = sessions.filter(({ id, name, profile_id }) =>
-    (profile === undefined || profile === profile_id) && (vm === undefined || vm === id || vm === name)
-  );
+  const { profile, vm } = choice;
+  const chosen = sessions.filter((entry) => isChosen(entry, choice));
   if (chosen.length === 0 && (profile ?? vm) !== undefined) {
     const isKnown = vm === undefined || sessions.some(({ id, name }) => vm === id || vm === name);
     const [word, kind, names] = isKnown

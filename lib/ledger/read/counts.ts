@@ -1,0 +1,50 @@
+/** Counts the events of a ledger over time, by family and decision. */
+import { DECISION, FAMILY } from "../schema.ts";
+import { type EventConditions, selectionOf, TIME } from "./events.ts";
+import { selectText, withLedger } from "./open.ts";
+
+/** Rows that one statement counts: the database answers without giving way to others. */
+const COUNT_ROWS = 5000;
+
+/** Events of one family with one final decision, within one step of time. */
+export interface EventCount {
+  /** begin of the step, unix `ms` */
+  at: number;
+  family: string;
+  /** absent: nothing decided on them */
+  decision?: string;
+  events: number;
+}
+
+/**
+ * Counts the events that meet the conditions. A step of time comes more than once, with counts to add up.
+ *
+ * @param step `ms`; steps begin at its multiples
+ */
+export function countEvents(
+  path: string,
+  conditions: EventConditions,
+  step: number,
+  take: (count: EventCount) => void,
+): Promise<void> {
+  const { from, args } = selectionOf(conditions);
+  const [upTo, width] = [`?${args.length + 2}`, `?${args.length + 3}`];
+  const counted = `FROM (SELECT CAST(${TIME} / ${width} AS INTEGER) AS slot, ${FAMILY} AS family,
+    ${DECISION} AS decided, count(*) AS events ${from} AND entries.sequence <= ${upTo} GROUP BY 1, 2, 3)`;
+  return withLedger(path, async (client) => {
+    const { rows: [{ last }] } = await client.execute("SELECT max(sequence) AS last FROM entries");
+    for (let after = 0; after < Number(last ?? 0); after += COUNT_ROWS) {
+      const columns = ["slot", "family", "decided", "events"];
+      const rows = await selectText(client, columns, counted, [after, ...args, after + COUNT_ROWS, step]);
+      for (const { slot, family, decided, events } of rows) {
+        take({
+          at: Number(slot) * step,
+          family: family ?? "",
+          ...(decided !== null && { decision: decided }),
+          events: Number(events),
+        });
+      }
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+  });
+}
