@@ -79,6 +79,7 @@ foreign() {
   echo "arch-test|tells mmdebstrap that they run"
 }
 
+[ -z "${TESTS:-}" ] || "$(dirname "$0")/receivers.sh"
 list=$(wanted; [ "${1:-}" != --arch ] || foreign "${2:-}")
 installed=$(dpkg-query -W -f '${Package} ${db:Status-Abbrev}\n' 2>/dev/null | sed -n 's/ ii.*//p')
 missing=$(echo "$list" | while IFS='|' read -r package why; do

@@ -1,6 +1,6 @@
 /** Syslog over TLS: messages of RFC 5424, framed by octet counting (RFC 5425). */
 import { timeLimit } from "../../base/time/mod.ts";
-import { asSbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore } from "../../base/error/mod.ts";
 import { DeliveryError } from "../sink/mod.ts";
 import { asciiJson, type FeedRecord } from "./record.ts";
 import type { FeedSender } from "./feed.ts";
@@ -38,28 +38,13 @@ export class SyslogSender implements FeedSender {
   }
 
   async send(records: readonly FeedRecord[], signal: AbortSignal): Promise<number> {
-    const hostname = this.#url.hostname.replace(/^\[|\]$/g, "");
-    const port = Number(/:(\d+)$/.exec(this.#url.host)?.[1] ?? (this.#url.port || PORT));
-    const name = `${this.#url.hostname}:${port}`;
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(BATCH_MS)]);
-    let stop = () => {};
     try {
-      const caCerts = this.#caFile === undefined ? undefined : [await Deno.readTextFile(this.#caFile)];
-      const tcp = await Deno.connect({ hostname, port, signal: deadline });
-      stop = () => tcp.close();
-      deadline.addEventListener("abort", stop, { once: true });
-      const tls = await Deno.startTls(tcp, { hostname, ...(caCerts && { caCerts }) });
-      deadline.removeEventListener("abort", stop);
-      stop = () => tls.close();
-      deadline.addEventListener("abort", stop, { once: true });
-      for (const record of records) {
-        const frame = syslogFrame(record);
-        for (let at = 0; at < frame.length;) at += await tls.write(frame.subarray(at));
-      }
-      await tls.closeWrite();
-      // A receiver has nothing to say; one that does is no syslog receiver.
-      if (await readEnd(tls) !== null) throw new Error("it answers, which syslog does not");
+      const isClosed = await this.#connected(deadline, (tls) => sendAll(tls, records));
+      // A receiver that was killed ends its connections so too. One that takes another connection was not.
+      if (!isClosed) await this.#connected(deadline, (tls) => Promise.resolve(tls));
     } catch (error) {
+      const name = `${this.#url.hostname}:${this.#port}`;
       const reason = deadline.aborted && !signal.aborted
         ? `did not take the messages within ${BATCH_MS / 1000} s`
         : `cannot be reached over TLS: ${asSbxError(error, "sending").message}`;
@@ -67,6 +52,28 @@ export class SyslogSender implements FeedSender {
         `${name} ${reason}` +
           (this.#caFile ? ` (authorities: ${this.#caFile})` : " (authorities: the machine's)"),
       );
+    }
+    return 0;
+  }
+
+  get #port(): number {
+    return Number(/:(\d+)$/.exec(this.#url.host)?.[1] ?? (this.#url.port || PORT));
+  }
+
+  /** Runs something with a connection, which is closed then, or at the deadline. */
+  async #connected<T>(deadline: AbortSignal, run: (tls: Deno.TlsConn) => Promise<T>): Promise<T> {
+    const hostname = this.#url.hostname.replace(/^\[|\]$/g, "");
+    const caCerts = this.#caFile === undefined ? undefined : [await Deno.readTextFile(this.#caFile)];
+    const tcp = await Deno.connect({ hostname, port: this.#port, signal: deadline });
+    let stop = () => tcp.close();
+    try {
+      deadline.addEventListener("abort", stop, { once: true });
+      const tls = await Deno.startTls(tcp, { hostname, ...(caCerts && { caCerts }) });
+      deadline.removeEventListener("abort", stop);
+      stop = () => tls.close();
+      deadline.addEventListener("abort", stop, { once: true });
+      await tls.handshake();
+      return await run(tls);
     } finally {
       deadline.removeEventListener("abort", stop);
       try {
@@ -75,14 +82,34 @@ export class SyslogSender implements FeedSender {
         // Closed by its deadline.
       }
     }
-    return 0;
   }
 }
 
-/** Reads until the receiver's end. rsyslog ends its connections without close_notify; unread messages would reset them. */
-function readEnd(connection: Deno.TlsConn): Promise<number | null> {
-  return connection.read(new Uint8Array(1)).catch((error) => {
-    if (error instanceof Deno.errors.UnexpectedEof) return null;
+/** Writes all messages and our end of the connection. @returns true if the receiver ends it as TLS does */
+async function sendAll(tls: Deno.TlsConn, records: readonly FeedRecord[]): Promise<boolean> {
+  let hasEnded = false;
+  const end = readEnd(tls).finally(() => hasEnded = true);
+  end.catch(ignore("awaited below, unless writing fails"));
+  for (const record of records) {
+    const frame = syslogFrame(record);
+    for (let at = 0; at < frame.length;) at += await tls.write(frame.subarray(at));
+  }
+  if (hasEnded) {
+    await end;
+    throw new Error("it ended the connection before it had all messages");
+  }
+  await tls.closeWrite();
+  return await end;
+}
+
+/** Reads until the receiver's end, which rsyslog makes without close_notify. @returns true for an end with it */
+async function readEnd(connection: Deno.TlsConn): Promise<boolean> {
+  try {
+    // A receiver has nothing to say; one that does is no syslog receiver.
+    if (await connection.read(new Uint8Array(1)) === null) return true;
+    throw new Error("it answers, which syslog does not");
+  } catch (error) {
+    if (error instanceof Deno.errors.UnexpectedEof) return false;
     throw error;
-  });
+  }
 }
