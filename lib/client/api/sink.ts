@@ -12,6 +12,10 @@ export const SinkStanding = z.object({
   ...sink,
   sent: z.int().describe("events that it took since the service started"),
   refused: z.int(),
+  set_aside: z.int().describe(
+    "events that it refused or failed on again and again, until the file is removed",
+  ),
+  set_aside_file: z.string().nullable().describe("the list of them on this machine; null: none"),
   dropped: z.int().describe("events whose ledgers were removed before it had them"),
   lag: z.int().describe("events that wait for it"),
   oldest_unix_ms: z.int().nullable().describe("time of the oldest of them"),

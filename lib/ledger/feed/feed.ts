@@ -7,6 +7,7 @@ import { writeAtomic } from "../../base/home/mod.ts";
 import { type LedgerEvent, readEnded, readEvents, readHeads } from "../read/mod.ts";
 import { asSbxError } from "../../base/error/mod.ts";
 import { DeliveryError } from "../sink/mod.ts";
+import { BATCH_TRIES, Faults, SetAside } from "./fault.ts";
 import { type FeedContext, type FeedRecord, feedRecordOf, passes } from "./record.ts";
 import type { FeedSink } from "./schema.ts";
 import { type SinkTrial, trySink } from "./trial.ts";
@@ -51,6 +52,9 @@ export interface FeedStatus {
   sent: number;
   refused: number;
   dropped: number;
+  /** events that it refused or failed on, which are listed in a file */
+  set_aside: number;
+  set_aside_file: string | null;
   /** rows that wait, as of the last round */
   lag: number;
   last_error: string | null;
@@ -76,6 +80,10 @@ export class Feed {
   readonly #failed = new Set<string>();
   /** ledgers that could not be read: the problem, and when they are tried again */
   readonly #damaged = new Map<string, { problem: string; notBefore: number }>();
+  /** sessions of which the receiver failed on a batch */
+  readonly #faults = new Map<string, Faults>();
+  readonly #setAside: SetAside;
+  #deliveries = 0;
   #sent = 0;
   #refused = 0;
   #dropped = 0;
@@ -90,13 +98,20 @@ export class Feed {
 
   constructor(options: FeedOptions) {
     this.#options = options;
+    this.#setAside = new SetAside(options.dir);
   }
 
   status(): FeedStatus {
     const { id, form } = this.#options.sink;
     const lag = [...this.#lags.values()].reduce((sum, rows) => sum + rows, 0);
     const [sent, refused, dropped] = [this.#sent, this.#refused, this.#dropped];
-    return { id, form, sent, refused, dropped, lag, last_error: this.#lastError };
+    const { count, path } = this.#setAside;
+    return {
+      ...{ id, form, sent, refused, dropped, lag },
+      set_aside: count,
+      set_aside_file: count > 0 ? path : null,
+      last_error: this.#lastError,
+    };
   }
 
   /**
@@ -114,6 +129,7 @@ export class Feed {
       ...[...this.#failed].filter((id) => sessions.includes(id)),
     ];
     this.#saidRefused = false;
+    await this.#setAside.refresh();
     for (const id of order) {
       if (this.#abort.signal.aborted) return;
       const running = isRunning(id);
@@ -126,6 +142,11 @@ export class Feed {
         this.#failed.delete(id);
         if (error instanceof DeliveryError) {
           this.#failed.add(id);
+          if (error.isFault) {
+            const faults = this.#faults.get(id) ?? new Faults(this.#deliveries);
+            this.#faults.set(id, faults);
+            faults.tries++;
+          }
           return this.#fail(error, now);
         }
         // A damaged ledger stops no other one. The cause may be a full disk, so it is tried again.
@@ -170,6 +191,7 @@ export class Feed {
     this.#done.delete(sessionId);
     this.#failed.delete(sessionId);
     this.#damaged.delete(sessionId);
+    this.#faults.delete(sessionId);
     await Deno.remove(this.#cursorPath(sessionId)).catch(() => {/* there may be none */});
     return true;
   }
@@ -226,7 +248,7 @@ export class Feed {
     const deliver = async (events: LedgerEvent[], isUpdate: boolean) => {
       const records = events.filter((event) => passes(event, sink))
         .map((event) => feedRecordOf(event, sink, context, isUpdate));
-      if (records.length > 0) await this.#deliver(records);
+      if (records.length > 0) await this.#deliverOf(id, records);
     };
     while (cursor.events < heads.events) {
       const { events } = await readEvents(path, { cursor: String(cursor.events), limit: sender.batch });
@@ -245,11 +267,25 @@ export class Feed {
     }
   }
 
+  /** Delivers records of a session, by their parts after the receiver has failed on them for some time. */
+  async #deliverOf(id: string, records: readonly FeedRecord[]): Promise<void> {
+    const faults = this.#faults.get(id);
+    if (!faults || faults.tries < BATCH_TRIES) await this.#deliver(records);
+    else {
+      const send = (part: readonly FeedRecord[]) => this.#deliver(part);
+      for (const { record, error } of await faults.sendParts(records, send, () => this.#deliveries)) {
+        await this.#refuse(record, `failed on event ${record.event_id} again and again`, error);
+      }
+    }
+    this.#faults.delete(id);
+  }
+
   /** @throws {DeliveryError} the receiver has not taken the records */
   async #deliver(records: readonly FeedRecord[]): Promise<void> {
     try {
       const refused = await this.#options.sender.send(records, this.#abort.signal);
       this.#lastSuccess = Date.now();
+      this.#deliveries++;
       this.#refused += refused;
       this.#sent += records.length - refused;
       if (refused > 0) this.#reportRefused(`the sink ${this.#options.sink.id} rejected ${refused} events`);
@@ -261,11 +297,15 @@ export class Feed {
         await this.#deliver(records.slice(0, middle));
         return await this.#deliver(records.slice(middle));
       }
-      this.#refused++;
-      this.#reportRefused(
-        `the sink ${this.#options.sink.id} rejected event ${records[0].event_id}: ${error.message}`,
-      );
+      await this.#refuse(records[0], `rejected event ${records[0].event_id}`, error);
     }
+  }
+
+  /** Passes over an event for good. */
+  async #refuse(record: FeedRecord, problem: string, error: DeliveryError): Promise<void> {
+    await this.#setAside.add(record, error.message);
+    this.#refused++;
+    this.#reportRefused(`the sink ${this.#options.sink.id} ${problem}: ${error.message}`);
   }
 
   #fail(error: DeliveryError, now: number): void {

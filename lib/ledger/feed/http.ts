@@ -94,7 +94,13 @@ function countRefused(response: string, count: number): number {
   }
   const states = answer.items.map((item) => Number(item?.create?.status));
   if (states.some((status) => status === 429 || status >= 500)) {
-    throw new DeliveryError("it took some of the events and wants the others later");
+    const isFault = !states.some((status) => status === 429 || status === 503);
+    throw new DeliveryError(
+      "it took some of the events and wants the others later",
+      false,
+      undefined,
+      isFault,
+    );
   }
   // 409: it has that event already.
   return states.filter((status) => status !== 409 && !(status >= 200 && status < 300)).length;

@@ -72,6 +72,8 @@ export class HttpReceiver {
       `${this.origin} responded with status ${status}`,
       isRejected,
       parseRetryAfter(response.headers.get("retry-after")),
+      // 503 is about all of them: it is busy.
+      status >= 500 && status !== 503,
     );
   }
 }

@@ -143,6 +143,8 @@ export class DeliveryError extends Error {
     readonly isRejected = false,
     /** delay that the receiver requested, in `ms` */
     readonly retryAfterMs?: number,
+    /** the receiver answered that it failed, which can be because of one of the records */
+    readonly isFault = false,
   ) {
     super(message);
   }

@@ -80,11 +80,22 @@ export class EventFeeds {
 
   /** Sinks that events wait for, and events that one lacks, each as one line. */
   problems(): string[] {
-    const lines = this.status().flatMap(({ id, lag, refused, dropped, last_error }) => [
+    const lines = this.status().flatMap((
+      { id, lag, refused, set_aside, set_aside_file, dropped, last_error },
+    ) => [
       ...(last_error === null ? [] : [
         `${count(lag, "event")} wait for the sink "${id}": ${last_error}; they are sent once it takes them`,
       ]),
-      ...(refused ? [`the sink "${id}" refused ${count(refused, "event")}; the ledgers have them`] : []),
+      ...(refused > set_aside
+        ? [`the sink "${id}" refused ${count(refused, "event")}; the ledgers have them`]
+        : []),
+      ...(set_aside
+        ? [
+          `the sink "${id}" never took ${
+            count(set_aside, "event")
+          }; ${set_aside_file} names them, until it is removed`,
+        ]
+        : []),
       ...(dropped ? [`the sink "${id}" lacks ${count(dropped, "event")} whose ledgers were removed`] : []),
     ]);
     return this.#problem ? [this.#problem, ...lines] : lines;

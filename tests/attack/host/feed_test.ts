@@ -3,6 +3,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { CredentialStore, sinkAuthorization, storePath } from "../../../lib/credential/mod.ts";
 import { Feed, senderOf } from "../../../lib/ledger/feed/mod.ts";
+import { RECORD_TRIES } from "../../../lib/ledger/feed/fault.ts";
 import { asciiJson, feedRecordOf } from "../../../lib/ledger/feed/record.ts";
 import { FeedSink } from "../../../lib/ledger/feed/schema.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
@@ -99,6 +100,74 @@ Deno.test("an event that a collector fails on holds no other session back", () =
     }
     assertEquals(got.length, 1);
     assertStringIncludes(feed.status().last_error!, "status 500");
+    await server.shutdown();
+  }));
+
+Deno.test("an event that a collector fails on again and again is set aside, and the rest of its session arrives", () =>
+  withLedgerPath(async (path) => {
+    let isBroken = false;
+    const got = new Set<string>();
+    const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+      const text = await request.text();
+      if (isBroken || text.includes("poison")) return new Response(null, { status: 500 });
+      for (const [, name] of text.matchAll(/"cmd_line":"(\w+)"/g)) got.add(name);
+      return new Response("{}");
+    });
+    const names = Array.from({ length: 40 }, (_, at) => at === 17 ? "poison" : `event${at}`);
+    await using ledger = await Ledger.open(path, { sessionId: SESSION });
+    for (const name of names) ledger.append({ event: execEvent(name) });
+    await ledger.flush();
+    const feed = feedOf(`http://127.0.0.1:${server.addr.port}`, path, () => path);
+    let now = 0;
+    const rounds = async (count: number) => {
+      for (let at = 0; at < count; at++) await feed.round([SESSION], () => true, now += 1_000_000);
+    };
+    const file = `${path}.cursors/refused.jsonl`;
+    // A collector that takes nothing loses nothing by it.
+    isBroken = true;
+    await rounds(20);
+    assertEquals([feed.status().refused, feed.status().lag], [0, names.length]);
+    isBroken = false;
+    await rounds(RECORD_TRIES);
+    assertEquals(got, new Set(names.filter((name) => name !== "poison")));
+    const { refused, set_aside, set_aside_file, lag, last_error } = feed.status();
+    assertEquals([refused, set_aside, set_aside_file, lag, last_error], [1, 1, file, 0, null]);
+    const { sequence, reason, session_id } = JSON.parse(await Deno.readTextFile(file));
+    assertEquals([sequence, session_id, /status 500/.test(reason)], [18, SESSION, true]);
+    assertEquals((await Deno.lstat(file)).mode! & 0o777, 0o600);
+    // The list is there after a restart too, until a person removes it.
+    const next = feedOf(`http://127.0.0.1:${server.addr.port}`, path, () => path);
+    await next.round([SESSION], () => true);
+    assertEquals(next.status().set_aside, 1);
+    await Deno.remove(file);
+    await next.round([SESSION], () => true);
+    assertEquals(next.status().set_aside, 0);
+    await server.shutdown();
+  }));
+
+Deno.test("an event alone that a collector fails on waits until the collector has taken another one", () =>
+  withLedgerPath(async (path) => {
+    const server = Deno.serve(
+      { port: 0, hostname: "127.0.0.1", onListen() {} },
+      async (request) =>
+        new Response("{}", { status: (await request.text()).includes("poison") ? 500 : 200 }),
+    );
+    const paths: Record<string, string> = { first: path, second: `${path}.second` };
+    await using first = await Ledger.open(paths.first, { sessionId: SESSION });
+    await using second = await Ledger.open(paths.second, { sessionId: SESSION });
+    first.append({ event: execEvent("poison") });
+    await first.flush();
+    const feed = feedOf(`http://127.0.0.1:${server.addr.port}`, path, (id) => paths[id]);
+    let now = 0;
+    const rounds = async (count: number) => {
+      for (let at = 0; at < count; at++) await feed.round(["first", "second"], () => true, now += 1_000_000);
+    };
+    await rounds(20);
+    assertEquals([feed.status().refused, feed.status().lag], [0, 1]);
+    second.append({ event: execEvent("good") });
+    await second.flush();
+    await rounds(1);
+    assertEquals([feed.status().refused, feed.status().sent, feed.status().lag], [1, 1, 0]);
     await server.shutdown();
   }));
 

@@ -97,6 +97,8 @@ Deno.test("syslog over TLS gets each event, and its end later; a receiver that i
       form: "syslog",
       sent: 3,
       refused: 0,
+      set_aside: 0,
+      set_aside_file: null,
       dropped: 0,
       lag: 0,
       last_error: null,
