@@ -15,6 +15,7 @@ const PAGES = [
   ["credentials"],
   ["settings"],
   ["status"],
+  ["more"],
   ...["timeline", "programs", "requests", "calls", "changes", "files", "ports", "findings", "logs"].map((
     view,
   ) => [
@@ -46,5 +47,57 @@ Deno.test("every page of the desktop, wide and narrow", options, async (t) => {
       await shoot(desktop, words.join("_"));
     });
   }
+
+  await page.setViewportSize({ width: 1200, height: 800 });
+  await t.step("the palette leads to a view of a VM by its keys, and gives the focus back", async () => {
+    await desktop.open("rules");
+    await page.getByRole("button", { name: "Search" }).focus();
+    await page.keyboard.press("Control+k");
+    const palette = page.getByRole("dialog", { name: "Go to or do" });
+    await page.keyboard.type("dev termin");
+    await palette.getByRole("option", { name: "dev: Terminal" }).waitFor();
+    assertEquals(await desktop.violations(), []);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/#\/vm\/dev\/terminal$/);
+    await page.keyboard.press("Control+k");
+    await palette.waitFor();
+    await page.keyboard.press("Escape");
+    await palette.waitFor({ state: "detached" });
+  });
+
+  await t.step("the palette finds rules, which open in their profile's editor, and settings", async () => {
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("reduced motion");
+    await page.getByRole("option", { name: /motion/i }).first().waitFor();
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/#\/settings\?q=appearance\.reduced_motion$/);
+    await page.getByLabel(/motion/i).first().waitFor();
+    assertEquals(await page.locator("main .setting").count(), 1);
+  });
+
+  await t.step("the sidebar collapses to its icons, which keep their names, and stays so", async () => {
+    await page.getByRole("button", { name: "Collapse the sidebar" }).click();
+    await page.reload();
+    await page.getByRole("button", { name: "Expand the sidebar" }).waitFor();
+    assertEquals((await page.locator("header").boundingBox())?.width, 56);
+    assertEquals(await desktop.violations(), []);
+    await page.getByRole("link", { name: "Credentials" }).click();
+    await page.getByRole("heading", { name: "Credentials" }).waitFor();
+    await page.getByRole("button", { name: "Expand the sidebar" }).click();
+    assertEquals((await page.locator("header").boundingBox())?.width, 220);
+  });
+
+  await t.step("actions behind the dots of a VM: by keys, and closed by Escape", async () => {
+    await desktop.open("sessions");
+    const more = page.getByRole("button", { name: "More for dev" });
+    await more.focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("menuitem").first().waitFor();
+    await page.keyboard.press("End");
+    assertEquals(await page.evaluate("document.activeElement.textContent"), "Delete");
+    await page.keyboard.press("Escape");
+    await page.getByRole("menu").waitFor({ state: "detached" });
+    assertEquals(await page.evaluate("document.activeElement.ariaLabel"), "More for dev");
+  });
   assertEquals(desktop.problems, []);
 });

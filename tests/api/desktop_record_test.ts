@@ -122,7 +122,7 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
     await desktop.open("vm", "dev", "timeline");
     await list.getByRole("option", { name: "later.example" }).waitFor();
     await home.stopService();
-    await page.getByText("sbx is away").waitFor();
+    await page.getByText("sbx isn't running").waitFor();
     // A view that is opened meanwhile fills itself too.
     await desktop.open("vm", "dev", "requests");
     await request("meanwhile.example");

@@ -68,7 +68,7 @@ class Thief {
 
 export async function outageSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {
   const { page, context } = desktop;
-  const away = page.getByText("sbx is away");
+  const away = page.getByText("sbx isn't running");
   const running = page.getByRole("row", { name: /desk/ }).getByText("Running");
 
   await t.step("the service is killed and comes back, and so does the page", async () => {
@@ -91,7 +91,7 @@ export async function outageSteps(t: Deno.TestContext, { sbx, desktop }: Desktop
       await reloaded.getByRole("row", { name: /desk/ }).waitFor();
       Deno.kill(sbx.pid("gateway"), "SIGTERM");
       await away.waitFor();
-      await reloaded.getByText("sbx is away").waitFor();
+      await reloaded.getByText("sbx isn't running").waitFor();
 
       const thief = new Thief(port);
       await page.getByText("is not the sbx that this browser signed in to").waitFor();
@@ -139,13 +139,13 @@ export async function outageSteps(t: Deno.TestContext, { sbx, desktop }: Desktop
       const row = far.getByRole("row", { name: /desk/ });
       await row.getByText("Running").waitFor();
       network.cut();
-      await far.getByText("sbx is away").waitFor();
+      await far.getByText("sbx isn't running").waitFor();
       await far.getByRole("button", { name: "Pause desk" }).click();
       await far.locator(".notice").getByText("sbx does not answer").waitFor();
       await sbx.ok("pause", "desk");
       network.mend();
       await row.getByText("Paused").waitFor();
-      await far.getByText("sbx is away").waitFor({ state: "detached" });
+      await far.getByText("sbx isn't running").waitFor({ state: "detached" });
       await far.getByRole("button", { name: "Resume desk" }).click();
       await row.getByText("Running").waitFor();
       await other.close();

@@ -22,6 +22,7 @@ Deno.test("the desktop", async (t) => {
   await firstSteps(t, world);
 
   await t.step("a VM is created", async () => {
+    await world.desktop.open("sessions");
     await page.getByRole("button", { name: "New VM" }).click();
     await page.getByLabel("Name (optional)").fill("desk");
     await page.getByLabel("Profile").selectOption("mine");
@@ -57,10 +58,11 @@ Deno.test("the desktop", async (t) => {
     "a VM is deleted, after the page says what is lost, and is gone in another window",
     async () => {
       const second = await world.desktop.context.newPage();
-      await second.goto(`${world.desktop.origin}/desktop/`);
+      await second.goto(`${world.desktop.origin}/desktop/#/sessions`);
       await second.getByRole("row", { name: /desk/ }).waitFor();
       await world.desktop.open("sessions");
-      await page.getByRole("button", { name: "Delete desk" }).click();
+      await page.getByRole("button", { name: "More for desk" }).click();
+      await page.getByRole("menuitem", { name: "Delete" }).click();
       await page.getByText("workspace and snapshots are deleted; sbx restore brings them back").waitFor();
       await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
       // Work that the person took in part was brought in: what is left is not lost at one click.

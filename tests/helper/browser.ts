@@ -56,7 +56,7 @@ export class DesktopBrowser {
   /** Signs the page in with a new address of `sbx desktop`. */
   async signIn(sbx: Sbx): Promise<void> {
     await this.page.goto((await sbx.ok("desktop", "--print-url")).trim());
-    await this.page.getByRole("heading", { name: "Sessions", exact: true }).waitFor();
+    await this.page.locator("main h1").first().waitFor();
   }
 
   /** Origin of the page's own gateway, which another gateway's page does not have. */

@@ -82,6 +82,8 @@ export type {
   WorkView,
 };
 
+/** A VM in a list; one that was made meanwhile has no work yet. */
+export type VmListed = VmSummary & Partial<Answer<RouteAt<"GET", "/vms/list">>["vms"][number]>;
 export type FindingStateChange = BodyOf<"POST", "/sessions/{id}/findings/state">["state"];
 export type ListedFinding = Answer<RouteAt<"GET", "/sessions/{id}/findings">>["findings"][number];
 

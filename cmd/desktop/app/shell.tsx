@@ -9,10 +9,12 @@ import { SettingsPage } from "../page/settings/page.tsx";
 import { StatusPage } from "../page/status/page.tsx";
 import { SessionPage, VmPage } from "../page/vm/page.tsx";
 import { CommandLine, Notice } from "../part/common.tsx";
-import { asks, connection, vms } from "../store/store.ts";
+import { connection } from "../store/store.ts";
 import { text } from "../text/en.ts";
 import { AskBar } from "./notify.tsx";
-import { hrefOf, route } from "./route.ts";
+import { openPalette, Palette } from "./palette/palette.tsx";
+import { route } from "./route.ts";
+import { MorePage, Navigation } from "./sidebar.tsx";
 
 const PAGES = {
   sessions: SessionsPage,
@@ -25,20 +27,9 @@ const PAGES = {
   status: StatusPage,
   vm: VmPage,
   session: SessionPage,
+  more: MorePage,
 } satisfies Record<string, ComponentType>;
 type PageName = keyof typeof PAGES;
-/** Pages of the navigation; a VM's are reached from its name. */
-const NAMES = [
-  "sessions",
-  "inbox",
-  "rules",
-  "detections",
-  "mcp",
-  "credentials",
-  "settings",
-  "status",
-] as const;
-
 function isPage(name: string | undefined): name is PageName {
   return name !== undefined && Object.hasOwn(PAGES, name);
 }
@@ -53,22 +44,11 @@ export function Shell() {
     <>
       <a class="skip" href="#main" onClick={focusMain}>{text.app.skip}</a>
       <div class="frame">
-        <header>
-          <strong>{text.app.name}</strong>
-          <nav aria-label={text.app.navigation}>
-            {NAMES.map((each) => (
-              <a href={hrefOf(each)} aria-current={each === current ? "page" : undefined}>
-                {text.page[each]}
-                {each === "inbox" && asks.value.length > 0 && (
-                  <span class="badge" aria-label={text.inbox.waiting(asks.value.length)}>
-                    {asks.value.length}
-                  </span>
-                )}
-              </a>
-            ))}
-          </nav>
-          <VmLinks current={current === "vm" ? subject : undefined} />
-        </header>
+        <Navigation
+          current={current}
+          vm={current === "vm" ? subject : undefined}
+          onSearch={openPalette}
+        />
         <div class="page">
           <Connection />
           {current !== "inbox" && <AskBar />}
@@ -78,27 +58,8 @@ export function Shell() {
         </div>
       </div>
       <Notice />
+      <Palette />
     </>
-  );
-}
-
-/** VMs that a person can reach from every page. */
-const LINKS_MAX = 20;
-
-function VmLinks({ current }: { current: string | undefined }) {
-  const shown = vms.value.slice(0, LINKS_MAX);
-  if (shown.length === 0) return null;
-  return (
-    <nav class="vms" aria-label={text.sessions.table}>
-      {shown.map(({ id, name, status }) => (
-        <a key={id} href={hrefOf("vm", name)} aria-current={current === name ? "page" : undefined}>
-          <span class={`dot ${status}`} title={status} /> {name}
-        </a>
-      ))}
-      {vms.value.length > LINKS_MAX && (
-        <a href={hrefOf("sessions")}>{text.sessions.allVms(vms.value.length)}</a>
-      )}
-    </nav>
   );
 }
 

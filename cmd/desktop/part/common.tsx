@@ -4,7 +4,8 @@ import { useEffect, useRef } from "preact/hooks";
 import { text } from "../text/en.ts";
 import { act, notice, useLoaded, vms } from "../store/store.ts";
 import { api, type Change } from "../api/routes.ts";
-import { type Signal, useSignal } from "@preact/signals";
+import { query, setQuery } from "../app/route.ts";
+import { type Signal, useSignal, useSignalEffect } from "@preact/signals";
 
 /** A table with its name and its head; the first cell of a row is its head. Where it scrolls, the keyboard reaches it. */
 export function Table(
@@ -238,18 +239,27 @@ export function ChangeTable<C extends Change>({ label, head, changes, idOf, draw
   );
 }
 
-/** A chosen profile: at first the one of the first VM. */
+/** The profile that the address names, or that of the first VM. */
 export function useProfile(): Signal<string> {
-  return useSignal(vms.value[0]?.profile_id ?? "code");
+  const chosen = useSignal(query.peek().profile ?? vms.value[0]?.profile_id ?? "code");
+  useSignalEffect(() => {
+    const { profile } = query.value;
+    if (profile) chosen.value = profile;
+  });
+  return chosen;
 }
 
-/** Chooses one of the profiles. */
+/** Chooses one of the profiles, in the address too. */
 export function ProfileChoice({ chosen }: { chosen: Signal<string> }) {
   const profiles = useLoaded(api.profiles).value.value?.profiles ?? [];
+  const choose = (profile: string) => {
+    chosen.value = profile;
+    setQuery({ profile });
+  };
   return (
     <label>
       {text.create.profile}{" "}
-      <select value={chosen.value} onChange={({ currentTarget }) => chosen.value = currentTarget.value}>
+      <select value={chosen.value} onChange={({ currentTarget }) => choose(currentTarget.value)}>
         {profiles.map(({ id, name }) => <option key={id} value={id}>{name}</option>)}
       </select>
     </label>

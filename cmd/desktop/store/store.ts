@@ -2,7 +2,7 @@
  * State that all pages share: signals that answers and the events socket fill, and the outcome of actions.
  */
 import { computed, type Signal, signal, useSignal } from "@preact/signals";
-import type { AskView, Settings, VmSummary } from "../api/routes.ts";
+import type { AskView, Settings, VmListed, VmSummary } from "../api/routes.ts";
 import { ApiError } from "../api/client.ts";
 import { useEffect } from "preact/hooks";
 
@@ -10,7 +10,7 @@ import { useEffect } from "preact/hooks";
 export type Connection = "connecting" | "online" | "offline" | "signed-out";
 
 export const connection = signal<Connection>("connecting");
-export const vms = signal<VmSummary[]>([]);
+export const vms = signal<VmListed[]>([]);
 /** Asks that wait, the newest first. */
 export const asks = signal<AskView[]>([]);
 export const settings = signal<Settings>();
@@ -23,7 +23,9 @@ export const vmNames = computed(() => new Map(vms.value.map(({ id, name }) => [i
 
 export function putVm(vm: VmSummary): void {
   const others = vms.value.filter(({ id }) => id !== vm.id);
-  vms.value = [...others, vm].toSorted((a, b) => a.name.localeCompare(b.name));
+  // A change of state says nothing of the VM's work.
+  const known = vms.value.find(({ id }) => id === vm.id);
+  vms.value = [...others, { ...known, ...vm }].toSorted((a, b) => a.name.localeCompare(b.name));
 }
 
 export function putAsk(ask: AskView): void {

@@ -1,6 +1,7 @@
 /** Every text of the desktop in English; pages have no words of their own. */
 import { credentials } from "./credentials.ts";
 import { findings } from "./findings.ts";
+import { frame, page, palette } from "./frame.ts";
 import { inbox } from "./inbox.ts";
 import { rules } from "./rules.ts";
 import { work } from "./work.ts";
@@ -189,20 +190,12 @@ const detections = {
 
 export const text = {
   app: { name: "sbx", skip: "Skip to the page", navigation: "Pages" },
-  page: {
-    sessions: "Sessions",
-    inbox: "Inbox",
-    rules: "Rules",
-    detections: "Detections",
-    mcp: "MCP",
-    credentials: "Credentials",
-    settings: "Settings",
-    status: "Status",
-  },
+  page,
+  frame,
+  palette,
   connection: {
     connecting: "Connecting…",
-    offline:
-      "sbx is away: the service or the gateway does not answer. Run sbx start; this page reconnects automatically.",
+    offline: "sbx isn't running, or doesn't answer. Run sbx start; this page reconnects automatically.",
   },
   signIn: {
     title: "Not signed in",
@@ -234,7 +227,15 @@ export const text = {
     name: "Name",
     state: "State",
     profile: "Profile",
-    asks: "Asks",
+    agent: "Agent",
+    size: "Size",
+    sizes: (cpus: number, ramMb: number) =>
+      `${cpus} ${cpus === 1 ? "CPU" : "CPUs"} · ${
+        ramMb % 1024 === 0 ? `${ramMb / 1024} GiB` : `${ramMb} MiB`
+      }`,
+    active: "Last activity",
+    by: "Started by",
+    moreFor: (name: string) => `More for ${name}`,
     actions: "Actions",
     ended: "Ended",
     started: "Started",
@@ -338,18 +339,18 @@ export const text = {
   vm: {
     terminal: "Terminal",
     timeline: "Timeline",
-    changes: "Changes",
+    changes: "Work",
     findings: "Findings",
     programs: "Programs",
-    requests: "Requests",
-    calls: "Calls",
+    requests: "Network",
+    calls: "Models and tools",
     files: "Files",
     ports: "Ports",
     logs: "Logs",
     tabs: (name: string) => `Views of ${name}`,
     gone: (name: string) => `There is no VM ${name}.`,
     goneSession: (id: string) => `There is no session ${id}.`,
-    isPast: (ended: string | undefined) => ended ? `ended ${ended}` : "ended",
+    isPast: "Ended · read only",
     notRunning: "The VM is not running.",
   },
   work,

@@ -10,6 +10,8 @@ import { ChangeTable, CommandLine, ProfileChoice, Table, useProfile } from "../.
 import { text } from "../../text/en.ts";
 import { RemarkList, RuleEditor, Simulator } from "./editor.tsx";
 import { act, textOf, useLoaded } from "../../store/store.ts";
+import { useEffect } from "preact/hooks";
+import { query, setQuery } from "../../app/route.ts";
 import { subjectOf } from "../../part/subject.ts";
 
 /** The rules of a profile, of corp and the defaults, in order of decision. */
@@ -19,6 +21,13 @@ export function RulesPage() {
   const { value, reload } = useLoaded(() => api.rules(profile.value), [profile.value]);
   /** `new`: a rule that is not there yet */
   const open = useSignal<RuleView | "new" | undefined>(undefined);
+  // A link names a rule: its editor opens once its profile's rules are there.
+  const { rule: wanted } = query.value;
+  useEffect(() => {
+    const named = value.value?.rules.find(({ id }) => id === wanted);
+    if (named) open.value = named;
+    if (named) setQuery({ rule: undefined });
+  }, [wanted, value.value]);
   const words = text.rules;
   const isBuiltin = profiles.value.value?.profiles.find(({ id }) => id === profile.value)?.source !== "user";
   return (

@@ -3,12 +3,13 @@ import { act, asks, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { FirstSteps } from "../first_steps/list.tsx";
 import { useEffect } from "preact/hooks";
-import { api, type VmAction, type VmSummary } from "../../api/routes.ts";
-import { allOf } from "../../../../lib/base/list/mod.ts";
+import { api, type VmListed } from "../../api/routes.ts";
 import { hrefOf } from "../../app/route.ts";
-import { readVms } from "../../store/live.ts";
-import { ApiError } from "../../api/client.ts";
-import { dateOf, Dialog } from "../../part/common.tsx";
+import { Table } from "../../part/common.tsx";
+import { Icon } from "../../part/icon.tsx";
+import { When } from "../../part/time.tsx";
+import { VmActions } from "../vm/actions.tsx";
+import { VmState } from "../vm/state.tsx";
 import { CreateDialog } from "./create.tsx";
 
 /** In place of a list: the first steps of a new home. */
@@ -30,22 +31,26 @@ export function SessionsPage() {
     <>
       <div class="head">
         <h1>{text.page.sessions}</h1>
-        <button type="button" class="main" onClick={() => creating.value = true}>{words.create}</button>
+        <button type="button" class="main" onClick={() => creating.value = true}>
+          <Icon name="plus" /> {words.create}
+        </button>
       </div>
       {creating.value && <CreateDialog onClose={() => creating.value = false} />}
       {vms.value.length === 0 ? <NoVm /> : (
-        <table aria-label={words.table}>
-          <thead>
-            <tr>
-              <th scope="col">{words.name}</th>
-              <th scope="col">{words.state}</th>
-              <th scope="col">{words.profile}</th>
-              <th scope="col">{words.asks}</th>
-              <th scope="col">{words.actions}</th>
-            </tr>
-          </thead>
-          <tbody>{vms.value.map((vm) => <VmRow key={vm.id} vm={vm} />)}</tbody>
-        </table>
+        <Table
+          label={words.table}
+          head={[
+            words.name,
+            words.state,
+            words.profile,
+            words.agent,
+            words.size,
+            words.active,
+            words.actions,
+          ]}
+        >
+          {vms.value.map((vm) => <VmRow key={vm.id} vm={vm} />)}
+        </Table>
       )}
       <PastSessions />
     </>
@@ -80,28 +85,21 @@ function PastSessions() {
           onInput={({ currentTarget }) => wanted.value = currentTarget.value.trim()}
         />
       </div>
-      <table aria-label={words.past}>
-        <thead>
-          <tr>
-            <th scope="col">{words.name}</th>
-            <th scope="col">{words.profile}</th>
-            <th scope="col">{words.started}</th>
-            <th scope="col">{words.ended}</th>
+      <Table label={words.past} head={[words.name, words.profile, words.started, words.ended, words.by]}>
+        {shown.map(({ id, name, profile_id, created_at, ended_at, user }) => (
+          <tr key={id}>
+            <th scope="row">
+              <a href={hrefOf("session", id)}>{name}</a>
+            </th>
+            <td>{profile_id}</td>
+            <td>
+              <When at={created_at} />
+            </td>
+            <td>{ended_at ? <When at={ended_at} /> : text.common.none}</td>
+            <td>{user ?? text.common.none}</td>
           </tr>
-        </thead>
-        <tbody>
-          {shown.map((session) => (
-            <tr key={session.id}>
-              <th scope="row">
-                <a href={hrefOf("session", session.id)}>{session.name}</a>
-              </th>
-              <td>{session.profile_id}</td>
-              <td>{dateOf(session.created_at)}</td>
-              <td>{session.ended_at ? dateOf(session.ended_at) : text.common.none}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </Table>
       {found.length === 0 && <p class="empty">{words.noPast}</p>}
       {shown.length < found.length && (
         <p>
@@ -112,76 +110,29 @@ function PastSessions() {
   );
 }
 
-/** Actions of a row, in their order; others need a terminal, or sizes. */
-type Action = Exclude<VmAction, "exec" | "shell" | "set">;
-const ACTIONS = allOf<Action>()("start", "resume", "pause", "suspend", "stop", "fork", "save", "delete");
-
 /** One VM with what can be done to it now. */
-function VmRow({ vm }: { vm: VmSummary }) {
-  const busy = useSignal(false);
-  const deleting = useSignal(false);
+function VmRow({ vm }: { vm: VmListed }) {
   const words = text.sessions;
   const waiting = asks.value.filter(({ session_id }) => session_id === vm.id).length;
-  const run = async (action: Action) => {
-    if (action === "delete") return void (deleting.value = true);
-    busy.value = true;
-    await act(() => api.actOnVm(vm.id, action), words.done[action](vm.name));
-    // The events socket delivers states; a list read now may be older than them.
-    if (action === "save") await act(readVms);
-    busy.value = false;
-  };
+  const { folder, active_at, cpus, ram_mb } = vm;
   return (
     <tr>
       <th scope="row">
         <a href={hrefOf("vm", vm.name)}>{vm.name}</a>
+        {folder && <p class="hint" title={folder.dir}>{folder.dir}</p>}
       </th>
       <td>
-        <span class={`state ${vm.status}`}>{vm.status}</span>
+        <VmState vm={vm} />
+        {waiting > 0 && <a class="pill ask" href={hrefOf("inbox")}>{text.inbox.waiting(waiting)}</a>}
         {vm.last_error && <p class="error">{vm.last_error}</p>}
       </td>
       <td>{vm.profile_id}</td>
-      <td>{waiting > 0 ? <a href={hrefOf("inbox")}>{text.inbox.waiting(waiting)}</a> : text.common.none}</td>
+      <td>{vm.agent ?? text.common.none}</td>
+      <td class="number">{words.sizes(cpus, ram_mb)}</td>
+      <td>{active_at ? <When at={active_at} /> : text.common.none}</td>
       <td class="actions">
-        {ACTIONS.filter((action) => vm.available_actions.includes(action)).map((action) => (
-          <button
-            type="button"
-            disabled={busy.value}
-            aria-label={words.actionOn(words.action[action], vm.name)}
-            onClick={() => run(action)}
-          >
-            {words.action[action]}
-          </button>
-        ))}
-        {deleting.value && <DeleteDialog vm={vm} onClose={() => deleting.value = false} />}
+        <VmActions vm={vm} />
       </td>
     </tr>
-  );
-}
-
-/** States the consequences of a deletion. For a VM with work that was not pulled, asks a second time. */
-function DeleteDialog({ vm, onClose }: { vm: VmSummary; onClose: () => void }) {
-  const words = text.sessions;
-  const unlanded = useSignal<string | undefined>(undefined);
-  const remove = async () => {
-    const deletion = api.deleteVm(vm.id, unlanded.value !== undefined);
-    const refusal = await deletion.then(() => undefined, (error) => error);
-    if (refusal instanceof ApiError && refusal.code === "vm.unlanded") {
-      unlanded.value = refusal.message;
-      return;
-    }
-    onClose();
-    await act(() => deletion, words.done.delete(vm.name));
-  };
-  return (
-    <Dialog title={words.deleteTitle(vm.name)} onClose={onClose}>
-      <p>{unlanded.value ?? words.deleteLoss}</p>
-      {vm.status === "Running" && <p>{words.deleteRuns}</p>}
-      <div class="buttons">
-        <button type="button" onClick={onClose}>{text.common.cancel}</button>
-        <button type="button" class="danger" onClick={remove}>
-          {unlanded.value === undefined ? words.action.delete : words.deleteAnyway}
-        </button>
-      </div>
-    </Dialog>
   );
 }

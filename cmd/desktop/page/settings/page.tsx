@@ -24,15 +24,16 @@ import {
   TextInput,
   Toggle,
 } from "./widgets.tsx";
+import { useAddressed } from "../../app/route.ts";
 import { useEffect } from "preact/hooks";
 
 /** The settings, drawn from `GET /settings/info` alone: this page knows no setting. */
 export function SettingsPage() {
   const words = text.settings;
-  const sought = useSignal("");
+  const sought = useAddressed("q");
   if (settings.value === undefined) return <p>{text.common.loading}</p>;
   const { tree, issues } = settings.value;
-  const found = search(tree, sought.value);
+  const found = search(tree, sought.value ?? "");
   const count = Object.keys(staged.value).length;
   return (
     <>
@@ -42,7 +43,7 @@ export function SettingsPage() {
           type="search"
           aria-label={words.search}
           placeholder={words.search}
-          value={sought.value}
+          value={sought.value ?? ""}
           onInput={({ currentTarget }) => sought.value = currentTarget.value}
         />
       </div>

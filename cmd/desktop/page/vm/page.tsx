@@ -2,11 +2,13 @@ import type { ComponentType } from "preact";
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { loadPart } from "../../api/client.ts";
-import { api, type VmSummary } from "../../api/routes.ts";
-import { dateOf } from "../../part/common.tsx";
+import { api, type VmListed, type VmSummary } from "../../api/routes.ts";
+import { Icon, type IconName } from "../../part/icon.tsx";
+import { When } from "../../part/time.tsx";
 import { hrefOf, route } from "../../app/route.ts";
 import { connection, pastNames, useLoaded, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
+import { VmActions } from "./actions.tsx";
 import { ChangesView } from "./changes/view.tsx";
 import { FindingsView } from "./findings/view.tsx";
 import { HeldView } from "./held/view.tsx";
@@ -14,19 +16,20 @@ import { LogsView, PortsView } from "./lists.tsx";
 import { ProgramsView } from "./programs/view.tsx";
 import { CallsView, RequestsView } from "./families.tsx";
 import { FilesView } from "./files/view.tsx";
+import { VmState } from "./state.tsx";
 import { type Recorded, TimelineView } from "./timeline/view.tsx";
 
-/** Views of a VM; the terminal's is loaded when it is wanted. */
+/** Views of a VM: its record, then its work and its machine. The terminal's is loaded when it is wanted. */
 const VIEWS = [
   "timeline",
-  "terminal",
   "programs",
   "requests",
   "calls",
+  "findings",
   "changes",
+  "terminal",
   "files",
   "ports",
-  "findings",
   "logs",
 ] as const;
 type View = typeof VIEWS[number];
@@ -41,16 +44,63 @@ export function VmPage() {
   }
   return (
     <>
-      <div class="head">
-        <h1>{vm.name}</h1>
-        <span class={`state ${vm.status}`}>{vm.status}</span>
-      </div>
+      <VmHead vm={vm} />
       <HeldView vm={vm} />
       <Tabs place={["vm", vm.name]} name={vm.name} views={VIEWS} view={view} />
       <ShownView key={`${vm.id} ${view}`} view={view} vm={vm} />
     </>
   );
 }
+
+/** The VM in a line: its state, its contract, its size, and what can be done to it. */
+function VmHead({ vm }: { vm: VmListed }) {
+  const { profile_id, agent, cpus, ram_mb, active_at, folder } = vm;
+  return (
+    <div class="head vm-head">
+      <div>
+        <h1>{vm.name}</h1>
+        <VmState vm={vm} />
+      </div>
+      <ul class="facts">
+        <li title={text.sessions.profile}>
+          <Icon name="rules" /> {profile_id}
+        </li>
+        {agent && (
+          <li title={text.sessions.agent}>
+            <Icon name="agent" /> {agent}
+          </li>
+        )}
+        <li title={text.sessions.size}>
+          <Icon name="cpu" /> {text.sessions.sizes(cpus, ram_mb)}
+        </li>
+        {folder && (
+          <li title={folder.dir}>
+            <Icon name="files" /> {folder.dir.split("/").at(-1)}
+          </li>
+        )}
+        {active_at && (
+          <li>
+            <Icon name="time" /> <When at={active_at} />
+          </li>
+        )}
+      </ul>
+      <VmActions vm={vm} />
+    </div>
+  );
+}
+
+const VIEW_ICONS: Record<View, IconName> = {
+  timeline: "activity",
+  programs: "tree",
+  requests: "network",
+  calls: "model",
+  findings: "alert",
+  changes: "work",
+  terminal: "program",
+  files: "files",
+  ports: "ports",
+  logs: "logs",
+};
 
 function Tabs(
   { place, name, views, view }: { place: string[]; name: string; views: readonly View[]; view: View },
@@ -59,7 +109,7 @@ function Tabs(
     <nav class="views" aria-label={text.vm.tabs(name)}>
       {views.map((each) => (
         <a key={each} href={hrefOf(...place, each)} aria-current={each === view ? "page" : undefined}>
-          {text.vm[each]}
+          <Icon name={VIEW_ICONS[each]} /> {text.vm[each]}
         </a>
       ))}
     </nav>
@@ -91,9 +141,29 @@ export function SessionPage() {
   const Shown = RECORD_VIEWS[view];
   return (
     <>
-      <div class="head">
-        <h1>{session.name}</h1>
-        <span class="state">{text.vm.isPast(session.ended_at && dateOf(session.ended_at))}</span>
+      <div class="head vm-head">
+        <div>
+          <h1>{session.name}</h1>
+          <span class="pill">{text.vm.isPast}</span>
+        </div>
+        <ul class="facts">
+          <li title={text.sessions.profile}>
+            <Icon name="rules" /> {session.profile_id}
+          </li>
+          <li title={text.sessions.started}>
+            <Icon name="play" /> <When at={session.created_at} />
+          </li>
+          {session.ended_at && (
+            <li title={text.sessions.ended}>
+              <Icon name="stop" /> <When at={session.ended_at} />
+            </li>
+          )}
+          {session.user && (
+            <li title={text.sessions.by}>
+              <Icon name="agent" /> {session.user}
+            </li>
+          )}
+        </ul>
       </div>
       <Tabs place={["session", id]} name={session.name} views={RECORD_NAMES} view={view} />
       <Shown key={`${id} ${view}`} vm={session} />
