@@ -13,6 +13,9 @@ const RECORD_MAX = 7680;
 /** Longest text of a field where the whole would be too long: a guest chooses as many long ones as there are. */
 const SHORT_FIELD_MAX = 128;
 
+/** Characters of an escape such as \u00e9. */
+const ESCAPE_LENGTH = 6;
+
 type Fields = Record<string, unknown>;
 
 /** Session of an event. */
@@ -103,8 +106,9 @@ export function feedRecordOf(
   isUpdate = false,
 ): FeedRecord {
   const record = buildRecord(event, sink, context, isUpdate, FIELD_MAX);
-  // A receiver would cut it, and the rest is no JSON.
-  if (asciiJson(record.body).length <= RECORD_MAX) return record;
+  // A receiver would cut it, and the rest is no JSON. One with its subject was measured.
+  const hasSubject = !("sbx.is_cut" in (record.body.unmapped as Fields));
+  if (hasSubject || asciiJson(record.body).length <= RECORD_MAX) return record;
   return buildRecord(event, sink, context, isUpdate, SHORT_FIELD_MAX);
 }
 
@@ -223,9 +227,12 @@ function redact(subject: Fields, family: string, terms: FeedSink["redact"], max:
     Object.entries(subject).flatMap(([key, value]) => {
       const how = terms[`${family}.${key}`];
       if (how === "remove") return [];
+      if (how === undefined && typeof value === "string") return [[key, cut(value, max)]];
+      if (how === undefined && (typeof value === "number" || typeof value === "boolean")) {
+        return [[key, value]];
+      }
       const text = typeof value === "string" ? value : JSON.stringify(value);
       if (how === "hash") return [[key, `sha256:${createHash("sha256").update(text).digest("hex")}`]];
-      if (typeof value === "string") return [[key, cut(value, max)]];
       return [[key, text.length > max ? cut(text, max) : value]];
     }),
   );
@@ -238,6 +245,8 @@ function cutAll<T extends object>(fields: T, max: number): T {
 
 /** Cuts at a length in ASCII, between characters: half of one is refused by receivers, with its batch. */
 function cut(text: string, max: number): string {
+  // No character becomes longer than its escape.
+  if (text.length * ESCAPE_LENGTH <= max) return text.toWellFormed();
   if (text.length <= max && asciiJson(text).length - 2 <= max) return text.toWellFormed();
   let length = 0;
   let end = 0;

@@ -170,8 +170,11 @@ export function readEnded(
     const rows = await selectPage(
       client,
       [...LIST_COLUMNS, "number"],
-      `FROM ${EVENTS_WITH_OUTCOMES}
-        WHERE number > ?1 AND number <= ?2 AND entries.sequence <= ?3 ORDER BY number LIMIT ?4`,
+      // From the ends: a join that begins with the events reads all of them.
+      `FROM outcomes CROSS JOIN entries ON entries.event_id = outcomes.event_id
+        WHERE number > ?1 AND number <= ?2 AND entries.sequence <= ?3 AND number =
+          (SELECT min(number) FROM outcomes AS own WHERE own.event_id = entries.event_id)
+        ORDER BY number LIMIT ?4`,
       [from, to, last, limit],
     );
     const end = rows.length === limit ? Number(rows.at(-1)!.number) : to;

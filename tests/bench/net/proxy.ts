@@ -1,9 +1,9 @@
 /**
  * Proxy of the network's bench, in a process of its own: the real gate with its ledger, the real broker, and TCP in place
- * of the guest's streams. Prints its port, then a JSON line with its memory for each line that it reads.
+ * of the guest's streams. Prints its port, then a JSON line with its memory and processor time for each line that it reads.
  */
 import { join } from "node:path";
-import { stdin } from "node:process";
+import { cpuUsage, stdin } from "node:process";
 import { createInterface } from "node:readline";
 import { openCa } from "../../../lib/network/ca/mod.ts";
 import { CredentialBroker, CredentialStore } from "../../../lib/credential/mod.ts";
@@ -52,7 +52,9 @@ const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
 console.log(listener.addr.port);
 accept();
 for await (const _ of createInterface({ input: stdin })) {
-  console.log(JSON.stringify({ rss: Deno.memoryUsage().rss, ...proxy.size, events: ledger.sequence }));
+  const { user, system } = cpuUsage();
+  const used = { rss: Deno.memoryUsage().rss, cpu_us: user + system };
+  console.log(JSON.stringify({ ...used, ...proxy.size, events: ledger.sequence }));
 }
 proxy.close();
 gate.close();
