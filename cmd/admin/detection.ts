@@ -198,7 +198,11 @@ const detectionPortability: Command = {
   summary: "show which Sigma rules of a folder are accepted, and why others are not",
   notes: ["The exit code is 0 even if no rule is accepted."],
   options: [
-    { name: "mapping", value: "PACK_FILE", about: "pack whose field_mapping applies to the rules" },
+    {
+      name: "mapping",
+      value: "PACK_FILE",
+      about: "also show which are sources of this pack, by its field_mapping",
+    },
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
@@ -208,7 +212,11 @@ const detectionPortability: Command = {
     const mapping = path === undefined ? {} : await mappingOf(path);
     const report = await measure(args.words[0], mapping);
     if (args.has("json")) await printJson(report);
-    else await printPortability(report);
+    else {
+      await printLanguage(report);
+      // The subset that packs take of themselves is another question.
+      if (path !== undefined) await printPortability(report);
+    }
     return 0;
   },
 };
@@ -228,10 +236,7 @@ async function mappingOf(path: string) {
   return pack.field_mapping;
 }
 
-async function printPortability(
-  { path, language, rule_count, accepted, accepted_after_split, reasons, missing_mappings, rules }:
-    PortabilityReport,
-) {
+async function printLanguage({ path, language }: PortabilityReport) {
   const { compiled, refused, not_applicable, never_matches } = language;
   await print(
     `${path}: ${compiled} of ${
@@ -247,6 +252,11 @@ async function printPortability(
   for (const { reasons } of wrong.slice(0, LINES)) {
     for (const { message } of reasons) await print(`  ${message}`);
   }
+}
+
+async function printPortability(
+  { path, rule_count, accepted, accepted_after_split, reasons, missing_mappings, rules }: PortabilityReport,
+) {
   await print("\nas sources of a pack:");
   await print(
     `${path}: ${accepted} of ${

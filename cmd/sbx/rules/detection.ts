@@ -105,7 +105,8 @@ async function list(args: Arguments): Promise<number> {
     ) => [
       [
         id,
-        pack_id,
+        "",
+        pack_id === id ? "" : `of ${pack_id}`,
         scope,
         compiled ? enabled ? "" : "disabled" : "does not compile",
         String(match_count),
@@ -114,14 +115,15 @@ async function list(args: Arguments): Promise<number> {
       // The rules of a pack that was added, below it.
       ...rules.map((rule) => [
         `  ${rule.id}`,
-        pack_id,
+        rule.severity,
+        rule.title,
         scope,
         enabled ? "" : "disabled",
         String(rule.match_count),
         rule.last_matched_event ?? "",
       ]),
     ]);
-    await print(table(["DETECTION", "PACK", "SCOPE", "", "MATCHES", "LAST EVENT"], rows));
+    await print(table(["DETECTION", "LEVEL", "TITLE", "SCOPE", "", "MATCHES", "LAST EVENT"], rows));
   }
   return 0;
 }
