@@ -76,9 +76,10 @@ export class SessionHealth {
     this.takeReserve();
   }
 
-  /** A machine that paused itself does not go on by itself any more: a finding holds it back. */
-  keepPaused(): void {
+  /** A machine that paused itself does not go on by itself any more: a finding holds it back. @param why for whoever waits for a program of it */
+  keepPaused(why: string): void {
     this.#pausedItself = false;
+    for (const streams of this.#programs) write(streams, why);
   }
 
   /** Keeps room for the record, as soon as the disk has plenty. */

@@ -92,9 +92,14 @@ export class Responder implements EventHold {
     if (this.isStill) await this.#stop("pause");
   }
 
+  /** `vm.held`, while it is held back. */
+  get refusal(): SbxError | undefined {
+    return this.#hold && heldBack(this.#name, this.#hold);
+  }
+
   /** @throws {SbxError} `vm.held`: a copy of it would be free */
   requireFree(): void {
-    if (this.#hold) throw heldBack(this.#name, this.#hold);
+    if (this.refusal) throw this.refusal;
   }
 
   /** @throws {SbxError} `vm.held`: it may not run until a person lifts that */

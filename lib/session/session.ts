@@ -362,7 +362,7 @@ export class Session {
   async #pauseHeld(): Promise<void> {
     await this.#orders.next(async () => {
       if (!this.#report.hasEnded && this.info.state !== "Paused") await this.#pause();
-      this.#health.keepPaused();
+      this.#health.keepPaused(this.#responder?.refusal?.message ?? "a finding holds it back");
     });
   }
 

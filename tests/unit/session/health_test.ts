@@ -118,6 +118,20 @@ Deno.test("a ledger that may lack rows does not hide the full disk, and is told 
   assertEquals([report.info.last_error, report.info.state], ["the ledger is full", "Running"]);
 });
 
+Deno.test("whoever waits for a program of a machine that a finding stops is informed of it", async () => {
+  const { health } = machine();
+  const said: string[] = [];
+  const output = (_: string, data: string) => Promise.resolve(void said.push(atob(data)));
+  const program = Promise.withResolvers<void>();
+  const over = health.notifying({ output, input: () => Promise.resolve(null) }, program.promise);
+  health.keepPaused('"dev": a finding holds it back (sbx lift dev lifts it)');
+  assertEquals(said, ['sbx: "dev": a finding holds it back (sbx lift dev lifts it)\n']);
+  program.resolve();
+  await over;
+  health.keepPaused("again");
+  assertEquals(said.length, 1);
+});
+
 Deno.test("one that a finding holds back does not go on when its own problem ends", async () => {
   for (const isLate of [false, true]) {
     const { health, seen, back, written, hold } = machine();
