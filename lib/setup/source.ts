@@ -62,10 +62,14 @@ export function movedPlaces(
   variable: (name: string) => string | undefined,
 ): Map<string, string> {
   const places = new Map<string, string>();
-  for (const [path, to] of Object.entries(moved)) {
-    const [name, ...below] = to.split("/");
-    const folder = variable(name);
-    if (folder === undefined || folder === "") continue;
+  for (const [path, all] of Object.entries(moved)) {
+    const [first] = all.flatMap((to) => {
+      const [name, ...below] = to.split("/");
+      const folder = variable(name);
+      return folder === undefined || folder === "" ? [] : [{ name, folder, below }];
+    });
+    if (!first) continue;
+    const { name, folder, below } = first;
     if (!isAbsolute(folder)) {
       throw new SbxError("agent.no_setup", `${name} has a relative path, so there is no setup`, {
         hint: `set ${name} to an absolute path, or unset it`,

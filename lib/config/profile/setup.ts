@@ -42,10 +42,14 @@ const moved = z.string().max(256).regex(
 );
 
 /** A path shown by one name must not be read from another. */
-const Moved = z.record(homePath, moved).refine(
+const Moved = z.record(
+  homePath,
+  // The first variable that is set.
+  z.union([moved.transform((to) => [to]), z.array(moved).min(1).max(4)]),
+).refine(
   (table) =>
-    Object.entries(table).every(([path, to]) =>
-      !to.includes("/") || path.split("/").at(-1) === to.split("/").at(-1)
+    Object.entries(table).every(([path, places]) =>
+      places.every((to) => !to.includes("/") || path.split("/").at(-1) === to.split("/").at(-1))
     ),
   "must keep the last name of each path",
 );

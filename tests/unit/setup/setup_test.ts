@@ -384,6 +384,32 @@ for (const id of AGENTS) {
   });
 }
 
+Deno.test("every agent's own variable for its folder is known, and the first one that is set counts", async () => {
+  const placesOf = async (id: string, variables: Record<string, string>) => {
+    const declared = (await loadProfile(NOWHERE, id)).agent!.setup!;
+    return [...movedPlaces(declared, (name) => variables[name])];
+  };
+  for (
+    const [id, variable, path] of [
+      ["claude", "CLAUDE_CONFIG_DIR", ".claude"],
+      ["codex", "CODEX_HOME", ".codex"],
+      ["copilot", "COPILOT_HOME", ".copilot"],
+      ["qwen", "QWEN_HOME", ".qwen"],
+      ["pi", "PI_CODING_AGENT_DIR", ".pi/agent"],
+      ["cn", "CONTINUE_GLOBAL_DIR", ".continue"],
+      ["cline", "CLINE_DIR", ".cline"],
+      ["opencode", "OPENCODE_CONFIG_DIR", ".config/opencode"],
+      ["opencode-local", "OPENCODE_CONFIG_DIR", ".config/opencode"],
+    ]
+  ) assertEquals((await placesOf(id, { [variable]: "/x" }))[0], [path, "/x"], id);
+  for (const id of ["opencode", "kilo"]) {
+    assertEquals((await placesOf(id, { XDG_CONFIG_HOME: "/x" }))[0], [`.config/${id}`, `/x/${id}`]);
+  }
+  assertEquals((await placesOf("gemini", { GEMINI_CLI_HOME: "/x" }))[0], [".gemini", "/x/.gemini"]);
+  const both = { OPENCODE_CONFIG_DIR: "/own", XDG_CONFIG_HOME: "/x" };
+  assertEquals(await placesOf("opencode", both), [[".config/opencode", "/own"]]);
+});
+
 Deno.test("a setup is read where the person's variables say that it is", async () => {
   await using place = await makeHome({
     ".claude/CLAUDE.md": "the usual place\n",
