@@ -22,6 +22,7 @@ export {
   patchOfFile,
   type UnitChanges,
 } from "./changes.ts";
+export { combine, type Pick, piecesOf } from "./combine.ts";
 export type { Entry, FolderLanded, Landed } from "./land.ts";
 export { pathText, shown, textOf } from "./text.ts";
 export type { Guest, GuestOutput } from "./guest.ts";

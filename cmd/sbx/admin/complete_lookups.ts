@@ -200,7 +200,7 @@ async function vmPaths(place: Place): Promise<Candidate[]> {
   const folder = path.slice(0, path.lastIndexOf("/") + 1);
   const { vms: all } = await get<{ vms: VmSummary[] }>("/vms/list");
   const vm = all.find((each) => each.name === name);
-  // A relative path is in /workspace, which is on this host.
+  // Paths below /workspace are on this host.
   if (!vm || folder.startsWith("/") && vm.status !== "Running") return [];
   const query = new URLSearchParams({ path: folder === "" ? "." : folder, depth: "1" });
   const { entries } = await get<FileList>(`/vms/${segment(name)}/files/list?${query}`);

@@ -3,7 +3,7 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
-import { changesOf, type FileChange, noteUntaken } from "../../../lib/repo/mod.ts";
+import { changesOf, type FileChange, noteUntaken, type Pick as Picked } from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
 import { collectWork, VmGuest } from "../files/repository.ts";
 import { table, usageError } from "../output.ts";
@@ -35,11 +35,12 @@ export interface Compared {
 
 const COMMAND: Command = {
   name: "compare",
-  usage: "VM VM… [--test COMMAND] [--json]",
+  usage: "VM VM… [--test COMMAND] [--pieces] [--pick VM:PATH[:N,N]] [--json]",
   summary: "show the work of several VMs side by side: files, tests, cost",
   notes: [
     "For the VMs of sbx agent --race and sbx fork, and others that work on one folder. They must be running.",
     "COMMAND runs in each VM, in the folder of its work, as a shell line; the VM's rules hold for it.",
+    "--pick takes a file of a VM, or pieces of it by the numbers that --pieces shows, and may be repeated. All picked pieces become one commit on the branch sbx/FIRST-VM.",
   ],
   options: [
     { name: "test", value: "COMMAND", about: "run this in each VM and show how it ended" },
@@ -48,14 +49,41 @@ const COMMAND: Command = {
       value: "SECONDS",
       about: `longest run of COMMAND in a VM; default ${TEST_SECONDS}, at most ${TEST_SECONDS_MAX}`,
     },
+    { name: "pieces", about: "show the changes with the numbers by which --pick takes them" },
+    {
+      name: "pick",
+      value: "VM:PATH[:N,N]",
+      many: true,
+      about: "take this file of a VM, or these pieces of it (repeatable)",
+    },
+    { name: "branch", value: "B", about: "with --pick: name of the branch" },
     JSON_OPTION,
   ],
   words: { min: 2, max: COMPARED_MAX },
   completes: ["vms"],
-  examples: ["sbx compare claude-app-1 claude-app-2", 'sbx compare try-1 try-2 try-3 --test "npm test"'],
+  examples: [
+    "sbx compare claude-app-1 claude-app-2",
+    'sbx compare try-1 try-2 try-3 --test "npm test"',
+    "sbx compare try-1 try-2 --pieces",
+    "sbx compare try-1 try-2 --pick try-1:app.ts:1 --pick try-2:app.ts:3,4 --pick try-2:new.ts",
+  ],
   async run(args) {
     const names = args.words;
     if (new Set(names).size < names.length) throw usageError(COMMAND, "a VM is named twice");
+    const picks = args.list("pick").map((text) => parsePick(text, names));
+    if (args.has("branch") && picks.length === 0) throw usageError(COMMAND, "--branch goes with --pick");
+    if (picks.length > 0 || args.has("pieces")) {
+      for (const other of ["test", ...picks.length > 0 ? ["pieces"] : []]) {
+        if (args.has(other)) {
+          throw usageError(COMMAND, `--${other} does not go with --${picks.length > 0 ? "pick" : "pieces"}`);
+        }
+      }
+      const { pick, showPieces } = await import("./compare_pieces.ts");
+      const client = await connect();
+      return picks.length > 0
+        ? await pick(client, names, picks, { branch: args.text("branch"), isJson: args.has("json") })
+        : await showPieces(client, names, args.has("json"));
+    }
     const seconds = args.number("timeout", { min: 1, max: TEST_SECONDS_MAX }) ?? TEST_SECONDS;
     const line = args.text("test");
     const compared = await compare(
@@ -73,6 +101,19 @@ const COMMAND: Command = {
 };
 
 export const command = COMMAND;
+
+/** Reads `VM:PATH` and `VM:PATH:1,3`. */
+export function parsePick(text: string, names: readonly string[]): Picked {
+  const [, vm, path, numbers] = /^([^:]+):([^]+?)(?::([1-9]\d{0,5}(?:,[1-9]\d{0,5})*))?$/.exec(text) ?? [];
+  if (vm !== undefined && names.includes(vm)) {
+    return { vm, path, ...numbers !== undefined && { pieces: [...new Set(numbers.split(",").map(Number))] } };
+  }
+  throw usageError(
+    COMMAND,
+    vm === undefined ? `invalid value "${text}" of --pick` : `--pick names "${vm}", which is not compared`,
+    `give VM:PATH, or VM:PATH:1,3 for two of its pieces; VM is one of ${names.join(", ")}`,
+  );
+}
 
 /**
  * Compares the work of several VMs.

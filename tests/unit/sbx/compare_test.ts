@@ -1,6 +1,6 @@
 /** The work of several VMs side by side, and a task that is typed into a terminal. */
-import { assertEquals } from "@std/assert";
-import { type Compared, formatChoice, formatCompared } from "../../../cmd/sbx/start/compare.ts";
+import { assertEquals, assertThrows } from "@std/assert";
+import { type Compared, formatChoice, formatCompared, parsePick } from "../../../cmd/sbx/start/compare.ts";
 import { pasted } from "../../../cmd/sbx/start/send.ts";
 
 const COST = {
@@ -78,4 +78,15 @@ Deno.test("a task of several lines is one paste, whose end it cannot forge", () 
   assertEquals(pasted("fix it"), "fix it");
   assertEquals(pasted("a\nb"), "\x1b[200~a\nb\x1b[201~");
   assertEquals(pasted("a\x1b[201~\nrm\r\x03"), "\x1b[200~a[201~\nrm\x1b[201~");
+});
+
+Deno.test("a pick names a VM of the comparison, a path, and pieces by number", () => {
+  const names = ["one", "two"];
+  assertEquals(parsePick("one:src/a.ts", names), { vm: "one", path: "src/a.ts" });
+  assertEquals(parsePick("two:a.ts:1,3,1", names), { vm: "two", path: "a.ts", pieces: [1, 3] });
+  assertEquals(parsePick("one:a:b:2", names), { vm: "one", path: "a:b", pieces: [2] });
+  assertEquals(parsePick("one:a:0", names), { vm: "one", path: "a:0" });
+  for (const text of ["", "one", "one:", ":a", "three:a"]) {
+    assertThrows(() => parsePick(text, names), Error, "--pick");
+  }
 });

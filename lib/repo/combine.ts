@@ -1,0 +1,187 @@
+/** Pieces of the work of several VMs that began alike, as one change. */
+import { SbxError } from "../base/error/mod.ts";
+import { applyHunks, changesOf, type FileChange, type Hunk, hunksOf, type UnitChanges } from "./changes.ts";
+import type { Entry } from "./land.ts";
+import { OBJECT_MAX } from "./limit.ts";
+import { ObjectReader } from "./object.ts";
+import type { Accepted } from "./pull.ts";
+import { exactText, fromLatin1, latin1 } from "./text.ts";
+import type { UnitWork, Work } from "./work.ts";
+
+/** A file of a VM, or some of its pieces. */
+export interface Pick {
+  vm: string;
+  /** as sbx diff shows it */
+  path: string;
+  /** numbers of its pieces, from 1; absent: all of the file */
+  pieces?: number[];
+}
+
+/** What one VM gives to a file. */
+interface Part {
+  unit: UnitWork;
+  change: FileChange;
+  /** absent: the file as the VM has it */
+  hunks?: Hunk[];
+}
+
+/**
+ * The picked pieces as changes of the first VM's work, which {@linkcode pullAccepted} takes.
+ *
+ * @throws {SbxError} `repo.no_change`: there is no such file or piece; `repo.diverged`: the VMs began with other files;
+ * `repo.overlap`: two pieces change the same lines
+ */
+export async function combine(works: readonly Work[], picks: readonly Pick[]): Promise<Accepted> {
+  const [target] = works;
+  const changed = new Map<Work, { unit: UnitWork; changes: UnitChanges }[]>();
+  for (const work of works) {
+    changed.set(
+      work,
+      await Promise.all(work.units.map(async (unit) => ({ unit, changes: await changesOf(unit) }))),
+    );
+  }
+  const parts = new Map<UnitWork, Map<string, Part[]>>();
+  for (const { vm, path, pieces } of picks) {
+    const work = works.find((each) => each.vm === vm);
+    const [found] = (work ? changed.get(work)! : []).flatMap(({ unit, changes }) =>
+      changes.files.filter((change) => nameOf(unit, change) === path).map((change) => ({ unit, change }))
+    );
+    if (!found) throw noChange(`"${vm}" did not change "${path}"`, vm);
+    const into = target.units.find(({ source, unit }) =>
+      source.name === found.unit.source.name && unit.path === found.unit.unit.path
+    );
+    if (!into || into.dir !== found.unit.dir || await baseOf(into) !== await baseOf(found.unit)) {
+      throw new SbxError("repo.diverged", `"${vm}" and "${target.vm}" did not begin with the same files`, {
+        hint: `sbx pull ${vm} takes its work as a branch of its own`,
+      });
+    }
+    const files = parts.get(into) ?? new Map<string, Part[]>();
+    parts.set(into, files);
+    const ofFile = files.get(found.change.path) ?? [];
+    files.set(found.change.path, [...ofFile, {
+      ...found,
+      ...pieces && { hunks: await chosen(found, path, vm, pieces) },
+    }]);
+  }
+  const accepted = new Map<UnitWork, Entry[]>();
+  for (const [unit, files] of parts) {
+    const entries: Entry[] = [];
+    for (const [path, all] of files) entries.push(await entryOfParts(unit, path, all));
+    accepted.set(unit, entries);
+  }
+  return accepted;
+}
+
+/** The pieces of a file that can be picked, without the lines around them; none for one that is taken whole. */
+export async function piecesOf(unit: UnitWork, change: FileChange): Promise<Hunk[]> {
+  return (await hunksOf(unit, change)).flatMap(splitHunk);
+}
+
+async function chosen(
+  { unit, change }: Part,
+  path: string,
+  vm: string,
+  numbers: readonly number[],
+): Promise<Hunk[]> {
+  const all = await piecesOf(unit, change);
+  const missing = numbers.find((number) => all[number - 1] === undefined);
+  if (missing === undefined) return numbers.map((number) => all[number - 1]);
+  throw noChange(
+    all.length === 0
+      ? `"${path}" of "${vm}" has no pieces: it is taken whole`
+      : `"${path}" of "${vm}" has the pieces 1 to ${all.length}, and no ${missing}`,
+    vm,
+  );
+}
+
+async function entryOfParts(into: UnitWork, path: string, parts: readonly Part[]): Promise<Entry> {
+  const whole = parts.find(({ hunks }) => hunks === undefined);
+  if (
+    whole &&
+    parts.some(({ change: { new_id, new_mode } }) =>
+      new_id !== whole.change.new_id || new_mode !== whole.change.new_mode
+    )
+  ) throw overlap(path);
+  const [{ change: { old_id, new_mode } }] = parts;
+  if (whole) {
+    const { status, new_id } = whole.change;
+    if (status === "deleted") return { path };
+    if (new_mode === SUBMODULE) throw noChange(`"${path}" is a submodule, which is not picked`, "NAME");
+    return { path, object: { mode: new_mode!, id: await bring(whole.unit, into, new_id) } };
+  }
+  const hunks = parts.flatMap(({ hunks = [] }) => hunks).sort((one, other) => one.start - other.start);
+  const distinct = hunks.filter((hunk, at) => at === 0 || !isSame(hunk, hunks[at - 1]));
+  for (const [at, hunk] of distinct.entries()) {
+    const before = distinct[at - 1];
+    if (before && (hunk.start < before.start + before.length || hunk.start === before.start)) {
+      throw overlap(path);
+    }
+  }
+  if (parts.some(({ change }) => change.new_mode !== new_mode)) throw overlap(path);
+  using reader = new ObjectReader(into.store.git);
+  const before = latin1((await reader.read(old_id, OBJECT_MAX)).bytes);
+  return {
+    path,
+    object: { mode: new_mode!, id: await write(into, fromLatin1(applyHunks(before, distinct))) },
+  };
+}
+
+/** Mode of a submodule: a commit that another store has. */
+const SUBMODULE = "160000";
+
+/** Copies a file's content from one VM's store to another's. */
+async function bring(from: UnitWork, to: UnitWork, id: string): Promise<string> {
+  if (from === to) return id;
+  using reader = new ObjectReader(from.store.git);
+  return await write(to, (await reader.read(id, OBJECT_MAX)).bytes);
+}
+
+async function write({ store: { git } }: UnitWork, input: Uint8Array): Promise<string> {
+  return await git.text(["hash-object", "-w", "--stdin", "--no-filters"], { input });
+}
+
+async function baseOf({ store: { git }, unit: { work } }: UnitWork): Promise<string> {
+  return await git.text(["rev-parse", `${work}^{tree}`]);
+}
+
+function nameOf({ label }: UnitWork, { path }: FileChange): string | undefined {
+  const exact = exactText(path);
+  return exact === undefined || label === "" ? exact : `${label}/${exact}`;
+}
+
+/** The changes of a hunk, without the lines that stay: pieces of two VMs may stand close to each other. */
+export function splitHunk({ start, lines: [head, ...lines] }: Hunk): Hunk[] {
+  const pieces: Hunk[] = [];
+  let at = start;
+  let open: Hunk | undefined;
+  for (const line of lines) {
+    if (line.startsWith(" ")) {
+      open = undefined;
+      at++;
+    } else if (line.startsWith("\\")) open?.lines.push(line);
+    else {
+      if (!open) pieces.push(open = { start: at, length: 0, lines: [head] });
+      open.lines.push(line);
+      if (line.startsWith("-")) {
+        open.length++;
+        at++;
+      }
+    }
+  }
+  return pieces;
+}
+
+function isSame(one: Hunk, other: Hunk): boolean {
+  return one.start === other.start && one.length === other.length &&
+    one.lines.slice(1).join("\n") === other.lines.slice(1).join("\n");
+}
+
+function overlap(path: string): SbxError {
+  return new SbxError("repo.overlap", `two of the picked pieces of "${path}" change the same lines`, {
+    hint: "pick one of them",
+  });
+}
+
+function noChange(message: string, vm: string): SbxError {
+  return new SbxError("repo.no_change", message, { hint: `sbx diff ${vm} shows its changes` });
+}

@@ -1,0 +1,98 @@
+/** Pieces of the work of several VMs as one commit. */
+import { assertEquals, assertRejects } from "@std/assert";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { changesOf, combine, type Pick, piecesOf, pullAccepted, Work } from "../../../lib/repo/mod.ts";
+import { applyHunks, parseHunks } from "../../../lib/repo/changes.ts";
+import { splitHunk } from "../../../lib/repo/combine.ts";
+import { git, sh, World } from "../../helper/repository.ts";
+
+/** Work of two VMs on one repository; the second one's is of the same guest, later. */
+async function twoVms(first: string, second: string) {
+  const world = await World.ofRepository("seq 1 20 >n.txt; echo k >keep; echo x >gone");
+  const other = `${world.room}-other`;
+  await sh(world.inside, first);
+  const one = await world.collect();
+  await sh(world.inside, "git checkout -q -- .; git clean -qfd");
+  await sh(world.room, `cp -a . ${other}`);
+  await sh(world.inside, second);
+  const guest = Object.assign(Object.create(world.guest), { name: "other" });
+  const two = await Work.collect(guest, other);
+  return {
+    world,
+    works: [one, two],
+    async [Symbol.asyncDispose]() {
+      await one[Symbol.asyncDispose]();
+      await two[Symbol.asyncDispose]();
+      await Deno.remove(other, { recursive: true });
+      await world[Symbol.asyncDispose]();
+    },
+  };
+}
+
+Deno.test("pieces of two VMs become one commit, and the rest of both stays out", async () => {
+  await using vms = await twoVms(
+    "sed -i 's/^3$/three/; s/^9$/nine/' n.txt; echo one >new; chmod +x keep",
+    "sed -i 's/^5$/five/; s/^18$/eighteen/' n.txt; echo two >new; rm gone; printf 'no end' >bin",
+  );
+  const { works, world } = vms;
+  const picks: Pick[] = [
+    { vm: "demo", path: "n.txt", pieces: [1] },
+    { vm: "other", path: "n.txt", pieces: [2, 1] },
+    { vm: "other", path: "new" },
+    { vm: "other", path: "gone" },
+    { vm: "other", path: "bin" },
+    { vm: "demo", path: "keep" },
+  ];
+  const pulled = await pullAccepted(works[0], await combine(works, picks), { branch: "picked" });
+  assertEquals(pulled.branches.map(({ branch, commits }) => [branch, commits]), [["picked", 1]]);
+  const show = (path: string) => git(world.person, "show", `picked:${path}`);
+  const lines = (await show("n.txt")).split("\n");
+  assertEquals([lines[2], lines[4], lines[8], lines[17]], ["three", "five", "9", "eighteen"]);
+  assertEquals([await show("new"), await show("bin")], ["two", "no end"]);
+  const listed = await git(world.person, "ls-tree", "picked", "keep", "gone");
+  assertEquals(listed.split("\n").map((line) => line.split(" ")[0]), ["100755"]);
+});
+
+Deno.test("pieces that change the same lines, and ones that are not there, are refused", async () => {
+  await using vms = await twoVms(
+    "sed -i 's/^3$/three/' n.txt; echo 1 >new",
+    "sed -i 's/^3$/drei/' n.txt; echo 2 >new",
+  );
+  const codeOf = async (...picks: Pick[]) =>
+    (await assertRejects(() => combine(vms.works, picks), SbxError)).code;
+  const pieces = [1];
+  assertEquals(
+    await codeOf({ vm: "demo", path: "n.txt", pieces }, { vm: "other", path: "n.txt", pieces }),
+    "repo.overlap",
+  );
+  assertEquals(await codeOf({ vm: "demo", path: "new" }, { vm: "other", path: "new" }), "repo.overlap");
+  assertEquals(await codeOf({ vm: "demo", path: "n.txt", pieces: [2] }), "repo.no_change");
+  assertEquals(await codeOf({ vm: "demo", path: "n.txt", pieces: [0] }), "repo.no_change");
+  assertEquals(await codeOf({ vm: "demo", path: "new", pieces }), "repo.no_change", "it is taken whole");
+  assertEquals(await codeOf({ vm: "demo", path: "keep" }), "repo.no_change");
+  assertEquals(await codeOf({ vm: "third", path: "new" }), "repo.no_change");
+  const [one] = vms.works;
+  const [{ files }] = await Promise.all(one.units.map(changesOf));
+  const change = files.find(({ path }) => path === "n.txt")!;
+  assertEquals((await piecesOf(one.units[0], change)).map(({ start, length }) => [start, length]), [[2, 1]]);
+});
+
+Deno.test("a piece without the lines around it is the same change", async () => {
+  const dir = await Deno.makeTempDir();
+  const cases = [
+    ["1\n2\n3\n4\n5\n", "1\n2\nx\n4\n5\n"],
+    ["1\n2\n3\n", "1\n2\n3\n4\n"],
+    ["1\n2\n3", "0\n1\n2\n3"],
+    ["1\n2\n3", "1\n2\n3\n"],
+    ["1\n2\n3\n4\n5\n6", "1\n4\n5\n6"],
+    ["", "1\n"],
+    ["1\n", ""],
+  ];
+  for (const [before, after] of cases) {
+    await Deno.writeTextFile(`${dir}/a`, before);
+    await Deno.writeTextFile(`${dir}/b`, after);
+    const hunks = parseHunks(await sh(dir, "git diff --no-index --no-color a b || :"));
+    assertEquals(applyHunks(before, hunks.flatMap(splitHunk)), after, JSON.stringify([before, after]));
+  }
+  await Deno.remove(dir, { recursive: true });
+});
