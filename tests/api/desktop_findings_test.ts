@@ -13,14 +13,14 @@ const PAST = "00000000-0000-4000-8000-00000000000b";
 const COUNT = 1203;
 
 /** Records `upload1` … each with a finding; the last two are lookups of one name. */
-function writeFindings(ledger: Ledger): void {
-  for (let at = 1; at <= COUNT; at++) {
+function writeFindings(ledger: Ledger, session_id = PAST, from = 1, start = 1_790_000_000_000): void {
+  for (let at = from; at <= COUNT; at++) {
     const isLookup = at > COUNT - 2;
     const event_id = newEventId();
     const common = eventCommon(isLookup ? "dns.query" : "http.request", {
-      session_id: PAST,
+      session_id,
       event_id,
-      timestamp_unix_ms: 1_790_000_000_000 + at,
+      timestamp_unix_ms: start + at,
     });
     const dns = { request: { qname: "leak.example", qtype: at === COUNT ? "AAAA" : "A" } };
     const event = {
@@ -56,7 +56,7 @@ function writeFindings(ledger: Ledger): void {
 Deno.test("findings on the desktop page", options, async (t) => {
   const corp = { rule: { theft: ["pause" as const] } };
   await using home = await DesktopHome.make({
-    past: [{ id: PAST, name: "gone", write: writeFindings }],
+    past: [{ id: PAST, name: "gone", write: (ledger) => writeFindings(ledger) }],
     response: { corp },
   });
   const { desktop } = home;
@@ -154,6 +154,29 @@ Deno.test("findings on the desktop page", options, async (t) => {
     await page.getByRole("region", { name: "Why" }).getByText("upload1201.example").first().waitFor();
     await page.getByRole("status").getByText("is removed").waitFor({ state: "detached" });
   });
+
+  await t.step(
+    "findings of all sessions are one list, and a high one is among what needs a person",
+    async () => {
+      // Three uploads, the last of which is high, and two lookups of one name.
+      writeFindings(home.ledger, home.id, COUNT - 4, Date.now() - 60_000);
+      await home.ledger.flush();
+      await desktop.open("findings");
+      await row(/Upload 1200 .*high dev/).waitFor();
+      await row(/A lookup of a leak ×/).waitFor();
+      assertEquals(await desktop.violations(), []);
+      await shoot(desktop, "findings_of_all");
+      await page.getByLabel("At least").selectOption("high");
+      await page.waitForURL(/severity=high$/);
+      await row(/Upload 1200/).waitFor();
+      await row(/Upload 1199/).waitFor({ state: "detached" });
+      await desktop.open("overview");
+      const needs = page.getByRole("region", { name: "Needs you" });
+      await needs.getByRole("link", { name: /Upload 1200/ }).click();
+      await page.waitForURL(/#\/vm\/dev\/findings$/);
+      await row(/Upload 1200/).waitFor();
+    },
+  );
 
   await t.step("a VM that a finding holds back says why, and is let go after a question", async () => {
     const held = page.getByRole("region", { name: "A finding holds dev back" });

@@ -7,6 +7,9 @@ import { http } from "../helper/session_gate.ts";
 const options = { sanitizeResources: false, sanitizeOps: false };
 
 const PAGES = [
+  ["overview"],
+  ["findings"],
+  ["search?q=example"],
   ["sessions"],
   ["inbox"],
   ["rules"],

@@ -51,6 +51,7 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
   await t.step(
     "a past session opens, its newest event first, and says that there are older ones",
     async () => {
+      await desktop.open("sessions");
       await page.getByRole("link", { name: "gone" }).click();
       await page.getByRole("heading", { name: "gone" }).waitFor();
       await list.getByRole("option", { name: "host2500.example" }).waitFor();
@@ -117,10 +118,51 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
     assertEquals((await row.boundingBox())?.y, before?.y);
   });
 
+  await t.step(
+    "the overview counts the last hour of a VM, follows it live, and leads to its last event",
+    async () => {
+      await desktop.open("overview");
+      const row = page.getByRole("row", { name: /^dev/ });
+      await row.getByRole("img", { name: "62 events in the last hour, 0 blocked, 0 asked about" }).waitFor();
+      await row.getByRole("link", { name: /later\.example/ }).waitFor();
+      await page.getByRole("listitem").filter({ hasText: "Blocked today" }).getByText(/^of \d+ events$/)
+        .waitFor();
+      await page.getByText("You're all caught up.").waitFor();
+      await request("counted.example");
+      await row.getByRole("img", { name: /^63 events/ }).waitFor();
+      assertEquals(await page.title(), "Overview – sbx");
+      assertEquals(await desktop.violations(), []);
+      await shoot(desktop, "overview");
+      await row.getByRole("link", { name: /counted\.example/ }).click();
+      await page.waitForURL(/#\/vm\/dev\/timeline\?event=[0-9a-f]{12}$/);
+      await page.getByRole("region", { name: "Why" }).getByText("counted.example").first().waitFor();
+    },
+  );
+
+  await t.step(
+    "one search over all sessions: its words are in the address, and it leads to an event",
+    async () => {
+      await desktop.open("search");
+      await page.getByLabel("Host, path, program").fill("live.example");
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/#\/search\?q=live\.example$/);
+      await page.getByText("1 event in 1 VM").waitFor();
+      await page.getByRole("img", { name: "1 events over time, 0 blocked" }).waitFor();
+      assertEquals(await desktop.violations(), []);
+      await page.reload();
+      await page.getByRole("region", { name: "Events of dev" }).getByRole("link", { name: /live\.example/ })
+        .click();
+      await page.getByRole("region", { name: "Why" }).getByText("live.example").first().waitFor();
+      await desktop.open("search?q=nothing-has-this");
+      await page.getByText("No event in this time matches.").waitFor();
+      await desktop.open("vm", "dev", "timeline");
+    },
+  );
+
   await t.step("events of an outage are there once the service is back", async () => {
     await desktop.open("vm", "dev", "findings");
     await desktop.open("vm", "dev", "timeline");
-    await list.getByRole("option", { name: "later.example" }).waitFor();
+    await list.getByRole("option", { name: "counted.example" }).waitFor();
     await home.stopService();
     await page.getByText("sbx isn't running").waitFor();
     // A view that is opened meanwhile fills itself too.
@@ -131,7 +173,7 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
     await list.getByRole("option", { name: "meanwhile.example" }).waitFor();
     await desktop.open("vm", "dev", "timeline");
     await list.getByRole("option", { name: "meanwhile.example" }).waitFor();
-    await page.getByText("63 events").waitFor();
+    await page.getByText("64 events").waitFor();
     await request("after.example");
     await list.getByRole("option", { name: "after.example" }).waitFor();
   });

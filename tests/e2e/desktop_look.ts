@@ -6,6 +6,7 @@ import { fromRoot } from "../helper/repo.ts";
 import type { DesktopWorld } from "./desktop_world.ts";
 
 export const PAGES = [
+  ["overview"],
   ["sessions"],
   ["inbox"],
   ["vm", "desk", "timeline"],

@@ -15,7 +15,7 @@ export async function signInSteps(t: Deno.TestContext, { sbx, desktop }: Desktop
     const url = (await sbx.ok("desktop", "--print-url")).trim();
     assertMatch(url, /^http:\/\/sbx-[0-9a-f]{16}\.localhost:\d+\/desktop\/#code=\w{64}$/);
     await page.goto(url);
-    await page.getByRole("heading", { name: "First steps" }).waitFor();
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
     assertEquals(new URL(page.url()).hash, "");
     assertEquals([...desktop.origins].sort(), [sbx.base, desktop.origin].sort());
     const [cookie] = await context.cookies();

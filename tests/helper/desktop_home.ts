@@ -140,6 +140,7 @@ export class DesktopHome implements AsyncDisposable {
     this.#socket = join(this.dir, "s");
     await this.startService();
     this.#ends.unshift(() => this.#stopService());
+    this.service.sessions.put(recordOf(this.id, "dev"));
     for (const { id, name } of past) this.service.sessions.put(recordOf(id, name));
     await this.#openGateway();
     this.desktop = await DesktopBrowser.launch();

@@ -85,11 +85,18 @@ export type {
 /** A VM in a list; one that was made meanwhile has no work yet. */
 export type VmListed = VmSummary & Partial<Answer<RouteAt<"GET", "/vms/list">>["vms"][number]>;
 export type FindingStateChange = BodyOf<"POST", "/sessions/{id}/findings/state">["state"];
+export type AskInForce = Answer<RouteAt<"GET", "/asks/in-force">>["asks"][number];
+export type PastAsk = Answer<RouteAt<"GET", "/asks/history">>["asks"][number];
 export type ListedFinding = Answer<RouteAt<"GET", "/sessions/{id}/findings">>["findings"][number];
 
 /** A page of a record. The service declares its events as objects of any fields. */
 type EventPage = Omit<Answer<RouteAt<"GET", "/sessions/{id}/events">>, "events"> & {
   events: RecordedEvent[];
+};
+
+/** A page of the records of all sessions; each event names its VM. */
+type AcrossPage = Omit<Answer<RouteAt<"GET", "/sessions/events">>, "events"> & {
+  events: (RecordedEvent & { vm: string })[];
 };
 
 /** A tool's name as one segment (docs/design/contracts/08-mcp.md §8, "MCP routes"). */
@@ -121,6 +128,14 @@ export const api = {
     ask("GET", "/asks/{id}/rule", { id }, reach),
   events: async (id: string, conditions: Conditions<"/sessions/{id}/events">) =>
     await ask("GET", "/sessions/{id}/events", { id }, conditions) as unknown as EventPage,
+  counts: (conditions: Conditions<"/sessions/events/counts">) =>
+    ask("GET", "/sessions/events/counts", {}, conditions),
+  eventsAcross: async (conditions: Conditions<"/sessions/events">) =>
+    await ask("GET", "/sessions/events", {}, conditions) as unknown as AcrossPage,
+  findingsAcross: (conditions: Conditions<"/sessions/findings">) =>
+    ask("GET", "/sessions/findings", {}, conditions),
+  asksInForce: () => ask("GET", "/asks/in-force", {}),
+  pastAsks: (conditions: Conditions<"/asks/history">) => ask("GET", "/asks/history", {}, conditions),
   why: async (id: string, event_id: string) =>
     await ask("GET", "/sessions/{id}/events/{event_id}/why", { id, event_id }) as unknown as Explained,
   settings: () => ask("GET", "/settings/info", {}),

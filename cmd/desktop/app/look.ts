@@ -35,9 +35,9 @@ export function followLook(): void {
 }
 
 /** Where a person is, in words: the page, or a VM and its view. */
-function placeOf([page = "sessions", subject, view]: string[]): string[] {
+function placeOf([page = "overview", subject, view]: string[]): string[] {
   const names: Record<string, string> = text.page, views: Record<string, unknown> = text.vm;
-  if (page !== "vm" && page !== "session") return [names[page] ?? text.page.sessions];
+  if (page !== "vm" && page !== "session") return [names[page] ?? text.page.overview];
   const vm = (page === "session" && pastNames.value.get(subject ?? "")) || subject;
   return [[vm, views[view ?? "timeline"] ?? text.vm.timeline].join(" · ")];
 }

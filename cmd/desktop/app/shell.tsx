@@ -1,9 +1,12 @@
 import type { ComponentType } from "preact";
 import { CredentialsPage } from "../page/credentials/page.tsx";
 import { DetectionsPage } from "../page/detections/page.tsx";
+import { FindingsPage } from "../page/findings/page.tsx";
 import { InboxPage } from "../page/inbox/page.tsx";
 import { McpPage } from "../page/mcp/page.tsx";
+import { OverviewPage } from "../page/overview/page.tsx";
 import { RulesPage } from "../page/rules/page.tsx";
+import { SearchPage } from "../page/search/page.tsx";
 import { SessionsPage } from "../page/sessions/page.tsx";
 import { SettingsPage } from "../page/settings/page.tsx";
 import { StatusPage } from "../page/status/page.tsx";
@@ -17,6 +20,9 @@ import { route } from "./route.ts";
 import { MorePage, Navigation } from "./sidebar.tsx";
 
 const PAGES = {
+  overview: OverviewPage,
+  findings: FindingsPage,
+  search: SearchPage,
   sessions: SessionsPage,
   inbox: InboxPage,
   rules: RulesPage,
@@ -38,7 +44,7 @@ function isPage(name: string | undefined): name is PageName {
 export function Shell() {
   if (connection.value === "signed-out") return <SignedOut />;
   const [name, subject] = route.value;
-  const current = isPage(name) ? name : "sessions";
+  const current = isPage(name) ? name : "overview";
   const Page = PAGES[current];
   return (
     <>

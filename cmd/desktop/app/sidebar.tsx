@@ -9,6 +9,9 @@ import { hrefOf } from "./route.ts";
 export type NavName = keyof typeof text.page;
 
 const ICONS: Record<NavName, IconName> = {
+  overview: "overview",
+  findings: "alert",
+  search: "tree",
   inbox: "inbox",
   sessions: "vm",
   rules: "rules",
@@ -22,8 +25,8 @@ const ICONS: Record<NavName, IconName> = {
 
 const GOVERN = ["rules", "detections", "mcp", "credentials"] as const;
 /** Pages of the bar of a narrow window; the others are behind its last one. */
-const BAR = ["sessions", "inbox", "more"] as const;
-const BEHIND = [...GOVERN, "settings", "status"] as const;
+const BAR = ["overview", "inbox", "sessions", "findings", "more"] as const;
+const BEHIND = ["search", ...GOVERN, "settings", "status"] as const;
 
 /** True while a condition of the window holds. */
 function mediaOf(condition: string): ReadonlySignal<boolean> {
@@ -64,7 +67,7 @@ function Sidebar({ current, vm, onSearch }: Props) {
   const words = text.frame;
   return (
     <header class={isSmall ? "sidebar collapsed" : "sidebar"}>
-      <a class="brand" href={hrefOf("sessions")} aria-label={text.app.name}>
+      <a class="brand" href={hrefOf("overview")} aria-label={text.app.name}>
         <img src="icon.svg" alt="" width="24" height="24" />
         <span class="word">{text.app.name}</span>
       </a>
@@ -74,7 +77,9 @@ function Sidebar({ current, vm, onSearch }: Props) {
         <kbd class="word" aria-hidden="true">{words.searchKeys}</kbd>
       </button>
       <nav aria-label={text.app.navigation}>
-        {(["inbox", "sessions"] as const).map((name) => <NavLink key={name} name={name} current={current} />)}
+        {(["overview", "inbox", "findings", "search", "sessions"] as const).map((name) => (
+          <NavLink key={name} name={name} current={current} />
+        ))}
         <VmLinks current={vm} />
         <h2 class="word">{words.govern}</h2>
         {GOVERN.map((name) => <NavLink key={name} name={name} current={current} />)}

@@ -3,8 +3,10 @@ import { credentials } from "./credentials.ts";
 import { findings } from "./findings.ts";
 import { frame, page, palette } from "./frame.ts";
 import { inbox } from "./inbox.ts";
+import { overview } from "./overview.ts";
 import { rules } from "./rules.ts";
 import { work } from "./work.ts";
+import { allFindings, search } from "./search.ts";
 
 /** Texts of the views of one VM. */
 const programs = {
@@ -193,6 +195,9 @@ export const text = {
   page,
   frame,
   palette,
+  overview,
+  search,
+  allFindings,
   connection: {
     connecting: "Connecting…",
     offline: "sbx isn't running, or doesn't answer. Run sbx start; this page reconnects automatically.",

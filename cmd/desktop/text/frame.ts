@@ -1,6 +1,6 @@
 /** Texts of the frame: navigation, the command palette, and the list of pages on a narrow window. */
 export const frame = {
-  search: "Search",
+  search: "Go to",
   searchKeys: "Ctrl K",
   vms: "VMs",
   newVm: "New VM",
@@ -12,6 +12,9 @@ export const frame = {
 
 /** Names of pages; addresses keep their older words. */
 export const page = {
+  overview: "Overview",
+  findings: "Findings",
+  search: "All sessions",
   inbox: "Inbox",
   sessions: "VMs",
   rules: "Rules",

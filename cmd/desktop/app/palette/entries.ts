@@ -7,6 +7,9 @@ import { hrefOf } from "../route.ts";
 import type { Entry } from "./find.ts";
 
 const PAGES = [
+  "overview",
+  "findings",
+  "search",
   "inbox",
   "sessions",
   "rules",
