@@ -9,6 +9,7 @@ import { shoot } from "../helper/browser.ts";
 import { FILES } from "../helper/boot.ts";
 import { DesktopHome, type Served } from "../helper/desktop_home.ts";
 import { runInGuest } from "../helper/repository_vm.ts";
+import { EchoTerminals, terminalSteps } from "./desktop_terminal.ts";
 import { workSteps } from "./desktop_work.ts";
 
 /** Programs of the VM run on this machine. */
@@ -37,7 +38,8 @@ async function prepare(home: Home): Promise<void> {
 }
 
 Deno.test("a new VM on the desktop page", options, async (t) => {
-  await using home = await DesktopHome.make({ prepare, serve: PROGRAMS });
+  const terminals = new EchoTerminals();
+  await using home = await DesktopHome.make({ prepare, serve: { ...PROGRAMS, ...terminals.served } });
   const { desktop } = home;
   const { page } = desktop;
   const dialog = page.getByRole("dialog");
@@ -87,6 +89,7 @@ Deno.test("a new VM on the desktop page", options, async (t) => {
   });
 
   await workSteps(t, home);
+  await terminalSteps(t, home, terminals);
 
   assertEquals(desktop.problems, []);
 });

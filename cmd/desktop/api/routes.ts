@@ -145,6 +145,7 @@ export const api = {
   jobs: (id: string) => ask("GET", "/vms/{id}/jobs", { id }),
   startJob: (id: string, job: BodyOf<"POST", "/vms/{id}/jobs">) =>
     submit("POST", "/vms/{id}/jobs", { id }, job),
+  stopJob: (id: string, job: string) => ask("POST", "/vms/{id}/jobs/{job}/stop", { id, job }),
   snapshots: (id: string) => ask("GET", "/vms/{id}/snapshots/list", { id }),
   createSnapshot: (id: string, label?: string) =>
     submit("POST", "/vms/{id}/snapshots/create", { id }, { label }),
