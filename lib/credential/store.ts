@@ -133,7 +133,7 @@ export class CredentialStore {
     return await this.#change(async (entries, key) => {
       const added: StoredEntry[] = [];
       for (const credential of credentials) {
-        const ref = refOf(credential.provider, credential.secret);
+        const ref = placeOf(credential, entries);
         const before = entries.get(ref);
         requireSameTerms(credential, before);
         if (before?.revoked_at !== undefined && credential.vm !== undefined) continue;
@@ -261,12 +261,26 @@ function checkSecret(secret: string): void {
   );
 }
 
-/** One secret has one set of terms: the second of two users with one password would lose the first its limits. */
+/** Ref of a credential: by its secret, and for a password that is stored for another user or database, by these too. */
+function placeOf(
+  { provider, secret, database, vm }: NewCredential,
+  entries: ReadonlyMap<string, StoredEntry>,
+): string {
+  const ref = refOf(provider, secret);
+  const before = entries.get(ref);
+  if (!database || !before || before.revoked_at !== undefined || vm !== undefined) return ref;
+  const accountOf = ({ user, name }: DatabaseTerms) =>
+    canonicalJson({ ...(user !== undefined && { user }), ...(name !== undefined && { name }) });
+  const account = accountOf(database);
+  return account === accountOf(before.database ?? {}) ? ref : refOf(provider, `${secret}\0${account}`);
+}
+
+/** One password of a user has one set of terms: the second would lose the first its limits. */
 function requireSameTerms({ provider, database, vm }: NewCredential, before?: StoredEntry): void {
   const isNew = !before || before.revoked_at !== undefined || vm !== undefined;
   if (isNew || canonicalJson(database ?? {}) === canonicalJson(before.database ?? {})) return;
-  throw new SbxError("credential.conflict", `this password is stored for another user of ${provider}`, {
-    hint: "give each user a password of its own, or revoke the other credential: sbx credentials list",
+  throw new SbxError("credential.conflict", `this password of ${provider} is stored with other terms`, {
+    hint: "revoke the other credential first: sbx credentials list",
   });
 }
 

@@ -154,12 +154,15 @@ const Db = z.strictObject({
     host: z.string().describe("canonical, without port"),
     port: z.int().min(0).max(65535),
     user: z.string().describe("user that the host logs in as; empty where the server has one only"),
-    name: z.string().describe("database of the connection, as the client named it at first"),
+    name: z.string().describe(
+      "database that it is for; of MySQL, the one that USE chose last, and of USE its own",
+    ),
     kind: z.enum(["read", "write", "ddl", "admin"]).describe(
       "the strongest thing that it may do, by its syntax; anything uncertain counts as stronger",
     ),
     command: z.string().describe("first word, upper case; of several statements, of the strongest"),
     statement: z.string().describe("the text with ? in place of each literal; cut after 2,048 characters"),
+    prepared: z.string().optional().describe("name of the prepared statement that it makes, runs or ends"),
     bytes: count.describe("length of its text"),
   }),
   response: z.strictObject({

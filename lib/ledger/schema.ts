@@ -248,6 +248,7 @@ const FAMILIES: Record<EventFamily, { view: string; columns: Columns }> = {
       kind: "db.request.kind",
       command: "db.request.command",
       statement: "db.request.statement",
+      prepared: "db.request.prepared",
       request_bytes: "db.request.bytes",
       error_code: "db.response.error",
       response_bytes: "db.response.bytes",

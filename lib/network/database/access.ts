@@ -41,6 +41,39 @@ export class DatabaseAccess {
     return this.#client.accounts.filter(({ system }) => system === this.#system);
   }
 
+  /**
+   * The account for the user and database that a client names: one of this user before one for any, and then one of this database.
+   *
+   * @param name empty: the client names none yet
+   * @throws {ConnectionEnd} there is none
+   */
+  choose(user: string, name: string): DatabaseAccount {
+    const { host, flow } = this.#client;
+    const ofUser = this.accounts.filter((each) => each.user === undefined || each.user === user);
+    const fitting = ofUser.filter((each) => each.name === undefined || name === "" || each.name === name);
+    const isCloser = (a: DatabaseAccount, b: DatabaseAccount) =>
+      Number(a.user === undefined) - Number(b.user === undefined) ||
+      // A client that names no database may choose any where its account does not.
+      (name === ""
+        ? Number(a.name !== undefined) - Number(b.name !== undefined)
+        : Number(a.name === undefined) - Number(b.name === undefined));
+    const [found] = fitting.toSorted(isCloser);
+    if (found) return found;
+    const list = (texts: (string | undefined)[]) => [...new Set(texts)].map((text) => `"${text}"`).join(", ");
+    if (ofUser.length > 0) {
+      throw new ConnectionEnd(
+        "28000",
+        `the credential is for the database ${list(ofUser.map((each) => each.name))}, not for "${name}"`,
+      );
+    }
+    throw new ConnectionEnd(
+      "28000",
+      `the credentials of ${host}:${flow.port} are for the user ${
+        list(this.accounts.map((each) => each.user))
+      }, not for "${user}"`,
+    );
+  }
+
   /** Decides on the connection; a client that goes away ends the wait for a person. */
   async decide(client: BufferedConnection): Promise<Passage> {
     const gone = new AbortController();

@@ -16,7 +16,14 @@ export interface DatabasePlace {
 
 /** Drafts the event of a statement. @param bytes length of its text */
 export function statementDraft(by: Requester, place: DatabasePlace, reading: Reading, bytes: number): Draft {
-  const { kind, command, fingerprint } = reading;
-  const request: DbEvent["request"] = { ...place, kind, command, statement: fingerprint, bytes };
+  const { kind, command, fingerprint, prepared } = reading;
+  const request: DbEvent["request"] = {
+    ...place,
+    kind,
+    command,
+    statement: fingerprint,
+    ...(prepared !== undefined && { prepared }),
+    bytes,
+  };
   return { common: { event_type: "db.statement", source_engine: "network", ...by }, db: { request } };
 }

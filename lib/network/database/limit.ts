@@ -22,3 +22,5 @@ export const FINGERPRINT_MAX = 2048;
 export const ARGUMENTS_MAX = 1024 * 1024;
 /** Longest line of an answer of Redis, in `bytes`. */
 export const ANSWER_LINE_MAX = 64 * 1024;
+/** Most characters of a prepared statement's name in events: all that PostgreSQL keeps. */
+export const PREPARED_NAME_MAX = 64;

@@ -36,7 +36,8 @@ export interface MysqlRelayOptions {
   client: BufferedConnection;
   server: BufferedConnection;
   gate: Gate;
-  draft(reading: Reading, bytes: number): Draft;
+  /** @param name the database that the statement is for */
+  draft(reading: Reading, bytes: number, name: string): Draft;
   password: string;
   moved: RelayedBytes;
   idleMs: number;
@@ -46,9 +47,11 @@ export interface MysqlRelayOptions {
   /** the server may read texts in an encoding of its own */
   isForeign: boolean;
   /** the only database of the credential */
-  database: string | undefined;
+  only: string | undefined;
+  /** that the client named at its login */
+  database: string;
   /** logs in again. @returns the packet for the client */
-  changeUser(body: Uint8Array): Promise<{ packets: Uint8Array; status: number }>;
+  changeUser(body: Uint8Array): Promise<{ packets: Uint8Array; status: number; database: string }>;
 }
 
 interface Prepared {
@@ -65,6 +68,8 @@ export class MysqlRelay {
   #fresh?: { prepared: Prepared; passage: Passage; answer: Answer };
   /** a statement may have changed how the server reads bytes beyond ASCII */
   #isForeign: boolean;
+  /** the current database */
+  #database: string;
   /** the client waits for nothing */
   #isIdle = false;
   #ended?: ConnectionEnd;
@@ -72,6 +77,7 @@ export class MysqlRelay {
   constructor(options: MysqlRelayOptions) {
     this.#options = options;
     this.#isForeign = options.isForeign;
+    this.#database = options.database;
     const { client, server, moved, password, hasNoEof, status } = options;
     this.#answers = new AnswerRelay(
       client,
@@ -174,17 +180,8 @@ export class MysqlRelay {
         await this.#prepare(whole, this.#read(body.subarray(1)));
         return true;
       case "INIT_DB": {
-        const database = decode(body.subarray(1));
-        const only = this.#options.database;
-        if (only !== undefined && database !== only) {
-          await this.#refuse(
-            1044,
-            "42000",
-            `the credential is for the database "${only}", not for "${database}"`,
-          );
-          return true;
-        }
-        await this.#statement(whole, answer, quoted("USE", "use", database));
+        const uses = decode(body.subarray(1));
+        await this.#statement(whole, answer, { ...quoted("USE", "use", uses), uses });
         return true;
       }
       case "FIELD_LIST":
@@ -226,7 +223,8 @@ export class MysqlRelay {
   }
 
   async #changeUser(body: Uint8Array): Promise<void> {
-    const { packets, status } = await this.#options.changeUser(body);
+    const { packets, status, database } = await this.#options.changeUser(body);
+    this.#database = database;
     this.#answers.sequence = undefined;
     this.#answers.status = status;
     await this.#options.client.write(packets);
@@ -242,12 +240,22 @@ export class MysqlRelay {
   }
 
   async #statement(whole: Uint8Array, shape: AnswerShape, reading: Reading): Promise<void> {
+    const { uses } = reading;
+    const { only } = this.#options;
+    if (uses !== undefined && only !== undefined && uses !== only) {
+      const text = `the credential is for the database "${only}", not for "${uses.slice(0, 64)}"`;
+      return await this.#refuse(1044, "42000", text);
+    }
     const passage = await this.#decide(reading, whole.length - PACKET_HEAD - 1);
     if (!passage.allowed) return await this.#refusePassage(passage);
     // SET NAMES, also in a procedure, or by a statement in a variable.
     if (reading.kind === "admin") this.#isForeign = true;
     await this.#send(whole);
-    await this.#finish(passage, () => this.#answer(shape));
+    await this.#finish(passage, async () => {
+      const given = await this.#answer(shape);
+      if (uses !== undefined && given.error === undefined) this.#database = uses;
+      return given;
+    });
   }
 
   async #prepare(whole: Uint8Array, reading: Reading): Promise<void> {
@@ -377,7 +385,7 @@ export class MysqlRelay {
   async #decide(reading: Reading, bytes: number): Promise<Passage> {
     const { client, gate, draft } = this.#options;
     const gone = new AbortController();
-    return await gate.decide(draft(reading, bytes), gone.signal, () => {
+    return await gate.decide(draft(reading, bytes, reading.uses ?? this.#database), gone.signal, () => {
       client.deadline.off();
       this.#options.server.deadline.off();
       client.listen(() => gone.abort());

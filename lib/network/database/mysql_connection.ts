@@ -142,7 +142,7 @@ export class MysqlConnection {
     return { greeting, client, account };
   }
 
-  /** Chooses the credential by the user that the guest names. @throws {ConnectionEnd} */
+  /** Chooses the credential by the user and database that the guest names. @throws {ConnectionEnd} */
   #choose(
     { user, database, collation, attributes }: Omit<
       ClientLogin,
@@ -150,25 +150,10 @@ export class MysqlConnection {
     >,
     answer: Uint8Array,
   ): DatabaseAccount {
-    const { host, flow } = this.#client;
-    const { accounts } = this.#access;
-    const account = accounts.find((each) => each.user === user) ??
-      accounts.find((each) => each.user === undefined);
     for (const text of [user, database, latin1(attributes)]) this.#access.requireNoRef(text, "startup");
-    this.#access.requireNoRef(latin1(answer), "startup", account?.ref);
-    if (!account) {
-      const users = accounts.map((each) => `"${each.user}"`).join(", ");
-      throw new ConnectionEnd(
-        "28000",
-        `the credentials of ${host}:${flow.port} are for the user ${users}, not for "${user}"`,
-      );
-    }
-    if (account.name !== undefined && database !== "" && database !== account.name) {
-      throw new ConnectionEnd(
-        "28000",
-        `the credential is for the database "${account.name}", not for "${database}"`,
-      );
-    }
+    // Also the password that is not used may be the ref of this account alone.
+    const account = this.#access.choose(user, database);
+    this.#access.requireNoRef(latin1(answer), "startup", account.ref);
     if (collation !== 0 && !isPlainCollation(collation)) {
       throw new ConnectionEnd(
         "0A000",
@@ -208,14 +193,15 @@ export class MysqlConnection {
         client: this.#connection,
         server,
         gate: this.#context.gate,
-        draft: (reading, bytes) => statementDraft(by, place, reading, bytes),
+        draft: (reading, bytes, name) => statementDraft(by, { ...place, name }, reading, bytes),
         password: login.secret,
         moved,
         idleMs: this.#context.relayMs,
         hasNoEof: (capabilities & CAPABILITY.DEPRECATE_EOF) !== 0,
         status: okStatus(ok),
         isForeign: !isPlainCollation(greeting.collation),
-        database: account.name,
+        only: account.name,
+        database,
         changeUser: async (body) => {
           const next = readChangeUser(body, capabilities);
           if (this.#choose(next, next.answer) !== account || next.user !== user) {
@@ -225,7 +211,11 @@ export class MysqlConnection {
             .catch((error) => {
               throw withoutSecret(error, login.secret);
             });
-          return { packets: this.#acceptance(next, accepted, 1), status: okStatus(accepted) };
+          return {
+            packets: this.#acceptance(next, accepted, 1),
+            status: okStatus(accepted),
+            database: next.database,
+          };
         },
       });
       relay.end = (reason) => session.end(reason);

@@ -10,7 +10,13 @@ import type { BufferedConnection } from "../connection.ts";
 import { MessageFault } from "../fault.ts";
 import type { RelayedBytes } from "../relay.ts";
 import { ConnectionEnd } from "./access.ts";
-import { DATA_MESSAGE_MAX, PENDING_MAX, SERVER_LOGIN_MAX, STATEMENT_MAX } from "./limit.ts";
+import {
+  DATA_MESSAGE_MAX,
+  PENDING_MAX,
+  PREPARED_NAME_MAX,
+  SERVER_LOGIN_MAX,
+  STATEMENT_MAX,
+} from "./limit.ts";
 import { SecretMask } from "./mask.ts";
 import {
   errorFields,
@@ -213,7 +219,8 @@ export class PostgresRelay {
     if (this.#isSkipping) return;
     const [name, from] = textAt(whole, HEAD);
     const [, end] = textAt(whole, from);
-    const reading = readSql(utf8(whole.subarray(from, end - 1)), "postgres");
+    const read = readSql(utf8(whole.subarray(from, end - 1)), "postgres");
+    const reading = name === "" ? read : { ...read, prepared: name.slice(0, PREPARED_NAME_MAX) };
     const passage = await this.#decide(reading, end - from);
     if (!passage.allowed) return this.#refuse(turn, passage);
     const prepared: Prepared = { reading, bytes: end - from, passage };

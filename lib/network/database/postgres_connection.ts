@@ -181,10 +181,8 @@ export class PostgresConnection {
     }
   }
 
-  /** Chooses the credential by the user that the guest names. @throws {ConnectionEnd} */
+  /** Chooses the credential by the user and database that the guest names. @throws {ConnectionEnd} */
   #choose(user: string, parameters: ReadonlyMap<string, string>): DatabaseAccount {
-    const { host, flow } = this.#client;
-    const { accounts } = this.#access;
     for (const text of parameters.values()) this.#access.requireNoRef(text, "startup");
     const replication = parameters.get("replication");
     if (replication !== undefined && !/^(?:0|off|false|no)$/i.test(replication)) {
@@ -198,23 +196,7 @@ export class PostgresConnection {
         SET_UTF8,
       );
     }
-    const account = accounts.find((each) => each.user === user) ??
-      accounts.find((each) => each.user === undefined);
-    if (!account) {
-      const users = accounts.map((each) => `"${each.user}"`).join(", ");
-      throw new ConnectionEnd(
-        "28000",
-        `the credentials of ${host}:${flow.port} are for the user ${users}, not for "${user}"`,
-      );
-    }
-    const name = parameters.get("database") || user;
-    if (account.name !== undefined && account.name !== name) {
-      throw new ConnectionEnd(
-        "28000",
-        `the credential is for the database "${account.name}", not for "${name}"`,
-      );
-    }
-    return account;
+    return this.#access.choose(user, parameters.get("database") || user);
   }
 
   /** Settings of the StartupMessage may do what SET does, and are decided on as SET. */

@@ -3,7 +3,7 @@
  * errs to the stronger kind: a text that two servers may read in two ways counts as the stronger one.
  */
 import words from "./words.json" with { type: "json" };
-import { FINGERPRINT_MAX } from "./limit.ts";
+import { FINGERPRINT_MAX, PREPARED_NAME_MAX } from "./limit.ts";
 
 /** Kinds in order of strength. */
 export const KINDS = ["read", "write", "ddl", "admin"] as const;
@@ -16,6 +16,10 @@ export interface Reading {
   command: string;
   /** the text with `?` in place of each literal */
   fingerprint: string;
+  /** of MySQL: the database that a text with nothing else chooses */
+  uses?: string;
+  /** name of the prepared statement that it makes, runs or ends */
+  prepared?: string;
 }
 
 export type SqlDialect = "postgres" | "mysql";
@@ -27,6 +31,8 @@ interface Token {
   text: string;
   /** of a short string near the beginning, as it is written */
   value?: string;
+  /** of a word or name near the beginning, with its own case: databases may differ by it */
+  written?: string;
 }
 
 /** How a server may read the same text. */
@@ -73,13 +79,43 @@ function readVariant(text: string, variant: Variant): Reading {
   const lexer = new Lexer(text, variant);
   const tokens = lexer.tokens();
   let strongest: Pick<Reading, "kind" | "command"> = { kind: "read", command: "" };
-  for (const statement of statementsOf(tokens)) {
+  const statements = [...statementsOf(tokens)];
+  for (const statement of statements) {
     const found = readStatement(statement, variant.dialect);
     if (strongest.command === "" || isStronger(found, strongest)) strongest = found;
   }
   // A text that the lexer did not understand, or a comment that a server executes, may do anything.
   if (lexer.isUncertain) strongest = { ...strongest, kind: "admin" };
-  return { ...strongest, fingerprint: fingerprintOf(tokens) };
+  return {
+    ...strongest,
+    ...statements.length === 1
+      ? namesOf(statements[0], variant.dialect)
+      : chosenAmong(statements, variant.dialect),
+    fingerprint: fingerprintOf(tokens),
+  };
+}
+
+/** A database that is chosen among other statements is not the one that their event names: it may be any. */
+function chosenAmong(statements: readonly Token[][], dialect: SqlDialect): Partial<Reading> {
+  const uses = dialect === "mysql" &&
+    statements.some(([first]) => first.kind === "word" && first.text === "use");
+  return uses ? { kind: "admin", command: "USE" } : {};
+}
+
+/** Names in a statement that choose a database, or a prepared statement. */
+function namesOf([first, second, third]: readonly Token[], dialect: SqlDialect): Partial<Reading> {
+  if (first.kind !== "word") return {};
+  const nameOf = (token: Token | undefined) =>
+    token?.kind === "word" || token?.kind === "name" ? token.written ?? token.text : undefined;
+  if (first.text === "use" && dialect === "mysql") {
+    const uses = nameOf(second);
+    // A name that cannot be read, or more behind it.
+    return uses === undefined || third !== undefined ? { kind: "admin" } : { uses };
+  }
+  if (!["prepare", "execute", "deallocate"].includes(first.text)) return {};
+  const isNoise = second?.text === "prepare" && third !== undefined;
+  const prepared = nameOf(isNoise ? third : second);
+  return prepared === undefined ? {} : { prepared: prepared.slice(0, PREPARED_NAME_MAX) };
 }
 
 function* statementsOf(tokens: readonly Token[]): Generator<Token[]> {
@@ -366,6 +402,8 @@ const STRING_PREFIX = /^(?:e|b|x|n|_[a-z0-9]+)$/;
 /** Most characters of a string, and most tokens before it, where its value is kept. */
 const VALUE_MAX = 32;
 const VALUES_WITHIN = 8;
+/** Most tokens before one whose case is kept. */
+const NAMES_WITHIN = 4;
 
 /** True behind `--` of MySQL, where a space, a control character or the end has to follow. */
 function beginsComment(next: string): boolean {
@@ -443,7 +481,8 @@ class Lexer {
     // MariaDB's sql_mode MSSQL has names in brackets.
     if (isMysql && (char === "[" || char === "]")) this.isUncertain = true;
     if (!WORD_START.test(char)) return this.#share("sign", text[this.#at++]);
-    const word = this.#match(WORD)!.toLowerCase();
+    const written = this.#match(WORD)!;
+    const word = written.toLowerCase();
     if (isMysql && hidesSpace(word)) this.isUncertain = true;
     if (text[this.#at] === "'" && STRING_PREFIX.test(word)) {
       // E'…' has escapes whatever the settings.
@@ -454,7 +493,13 @@ class Lexer {
     if (!isMysql && word === "u" && /^&["']/.test(text.slice(this.#at, this.#at + 2))) {
       this.isUncertain = true;
     }
-    return this.#share("word", word);
+    return this.#named("word", written);
+  }
+
+  /** A word or name, whose own case is kept near the beginning. */
+  #named(kind: "word" | "name", written: string): Token {
+    const text = written.toLowerCase();
+    return this.#count < NAMES_WITHIN ? { kind, text, written } : this.#share(kind, text);
   }
 
   #share(kind: Token["kind"], text: string): Token {
@@ -531,7 +576,7 @@ class Lexer {
       if (text[at] !== quote) continue;
       if (text[at + 1] !== quote) {
         this.#at = at + 1;
-        return this.#share("name", text.slice(from, at).replaceAll(quote + quote, quote).toLowerCase());
+        return this.#named("name", text.slice(from, at).replaceAll(quote + quote, quote));
       }
       at++;
     }

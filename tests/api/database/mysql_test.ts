@@ -68,6 +68,64 @@ Deno.test({
   sanitizeResources: false,
   sanitizeOps: false,
   async fn(t) {
+    await t.step("two credentials of one user are chosen by the database, and limit it", async () => {
+      const limited = (name: string): NewCredential => ({ ...APP, database: { user: "app", name } });
+      await using world = await open([limited("app"), limited("other")]);
+      assertEquals(new Set(world.refs).size, 2);
+      for (const database of ["app", "other"]) {
+        const client = await connect(world, { database });
+        const [rows] = await client.query("SELECT DATABASE() AS name");
+        assertEquals(rows, [{ name: database }] as unknown as typeof rows);
+        const elsewhere = database === "app" ? "other" : "app";
+        const error = await assertRejects(
+          () => client.query(`USE \`${elsewhere}\``),
+          Error,
+          `for the database "${database}"`,
+        );
+        assertEquals((error as Error & { sqlState: string }).sqlState, "42000");
+        await client.query(`USE ${database}`);
+        await client.end();
+      }
+      const { error } = await cli(world, ["-e", "USE other"]);
+      assertStringIncludes(error, 'for the database "app", not for "other"');
+      await assertRejects(
+        () => connect(world, { database: "mysql" }),
+        Error,
+        'not for "mysql"',
+      );
+      assert(!record(world).includes(PASSWORD));
+    });
+
+    await t.step(
+      "rules see the database that USE has chosen, and one among other statements is admin",
+      async () => {
+        const rules = `[profiles.rules.other]\nname = "other"\naction = "block"\n` +
+          `match = 'has(db.request) && db.request.name == "other" && db.request.command == "SELECT"'\n`;
+        await using world = await open([APP], { rules });
+        const client = await connect(world, { multipleStatements: true });
+        await client.query("SELECT 1");
+        await assertRejects(() => client.query("USE nowhere"), Error, "to database 'nowhere'");
+        await client.query("SELECT 2");
+        await client.query("use other");
+        await assertRejects(() => client.query("SELECT 3"), Error, 'rule "other"');
+        await client.query("USE app; DO 1");
+        await client.end();
+        const shown = await cli(world, ["-e", "USE other; SELECT 4"]);
+        assertStringIncludes(shown.error, 'rule "other"');
+        await world.net.idle();
+        const seen = statements(world).map(({ name, command, kind }) => `${name} ${command} ${kind}`);
+        assertEquals(seen.slice(0, 6), [
+          "app SELECT read",
+          "nowhere USE read",
+          "app SELECT read",
+          "other USE read",
+          "other SELECT read",
+          "other USE admin",
+        ]);
+        assertEquals(seen.slice(-2), ["other USE read", "other SELECT read"]);
+      },
+    );
+
     await t.step("mysql2 logs in with any password, and its statements are events", async () => {
       await using world = await open();
       const client = await connect(world);

@@ -73,6 +73,7 @@ Deno.test({
       await client.query({ name: "one", text: "SELECT b FROM t WHERE a = $1", values: [1] });
       const { rows } = await client.query({ name: "one", text: "SELECT b FROM t WHERE a = $1", values: [1] });
       assertEquals(rows, [{ b: "a-secret-value" }]);
+      assertEquals(statements(world).map(({ prepared }) => prepared), [undefined, undefined, "one", "one"]);
       await assertRejects(() => client.query("SELECT nothing"), Error, "does not exist");
       await client.query("DROP TABLE t");
       await client.end();
@@ -245,6 +246,30 @@ Deno.test({
       await cancel(secretKey);
       await assertRejects(() => sleeping, pg.DatabaseError, "canceling statement");
       await client.end();
+    });
+
+    await t.step("two credentials of one user are chosen by the database", async () => {
+      const limited = (name: string): NewCredential => ({ ...APP, database: { user: "app", name } });
+      await using world = await open([limited("app"), limited("postgres")]);
+      assertEquals(new Set(world.refs).size, 2);
+      for (const database of ["app", "postgres"]) {
+        const client = await connect(world, { database });
+        const { rows } = await client.query("SELECT current_database() AS name");
+        assertEquals(rows, [{ name: database }]);
+        await client.query("PREPARE two AS SELECT 1");
+        assertEquals(statements(world).at(-1)?.prepared, "two");
+        await client.end();
+      }
+      // \\c of psql is another connection.
+      const { out } = await psql(world, ["-c", "\\c postgres", "-c", "SELECT current_database()"]);
+      assertStringIncludes(out, "postgres");
+      await assertRejects(
+        () => connect(world, { database: "template1" }),
+        pg.DatabaseError,
+        "for the database",
+      );
+      await world.net.idle();
+      assertEquals(statements(world).at(-1)?.name, "postgres");
     });
 
     await t.step("wrong password, user, database and ref are refused with the reason", async () => {

@@ -103,7 +103,16 @@ Deno.test("a database's password has a port, and terms that fit it", () =>
     assertEquals([provider, hosts], ["postgres", ["db.mine.example:5432"]]);
     assertEquals(database, { user: "app", name: "shop", md5: true });
     // One password of two users would lose one of them its limits.
-    const conflict = await add({ database: { user: "other" } });
+    // The same password for another user or database is a credential of its own; two sets of terms for one are not.
+    const twins = await Promise.all(
+      [{ user: "other", name: "shop" }, { user: "app", name: "more" }].map((terms) =>
+        add({ database: terms })
+      ),
+    );
+    assertEquals(new Set([added.ref, ...twins.map((twin) => twin.body.ref)]).size, 3);
+    const again = await add({ database: { user: "app", name: "shop", md5: true } });
+    assertEquals(again.body.ref, added.ref);
+    const conflict = await add({ database: { user: "app", name: "shop" } });
     assertEquals([conflict.status, conflict.body.code], [409, "credential.conflict"]);
     for (const host of ["db.mine.example", "10.0.0.1:5432", "localhost.mine.example"]) {
       assertEquals(

@@ -107,6 +107,7 @@ const NOT_EXPORTED: Reasons = {
   "http.response.no_close_notify": "no use in a finding",
   "http.response.cache_digest": "no use in a finding",
   "db.request.statement": "names of tables may hold personal data",
+  "db.request.prepared": "chosen by the program: it may hold personal data",
   "sign.request.subject": "a message may hold anything",
   ...reasons("names of people stay on this machine", (path) => /^sign\..*(author|committer)/.test(path)),
   "sign.request.parents": "no use in a finding",

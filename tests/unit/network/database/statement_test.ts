@@ -192,6 +192,25 @@ const MYSQL: Record<StatementKind, string[]> = {
 };
 
 for (const kind of KINDS) {
+  Deno.test("a statement names the database that it chooses, and the prepared statement that it makes or runs", () => {
+    const of = (text: string, dialect: "mysql" | "postgres" = "mysql") => {
+      const { kind, uses, prepared } = readSql(text, dialect);
+      return [kind, uses, prepared];
+    };
+    assertEquals(of("USE Shop"), ["read", "Shop", undefined]);
+    assertEquals(of("/* a */ use `My Shop`;"), ["read", "My Shop", undefined]);
+    for (
+      const text of ["USE a b", "USE", "USE 'a'", "USE a; DELETE FROM t", "SELECT 1; USE a", "USE a; USE b"]
+    ) {
+      assertEquals(of(text).slice(0, 2), ["admin", undefined], text);
+    }
+    assertEquals(of("PREPARE Plan AS DELETE FROM t", "postgres"), ["write", undefined, "Plan"]);
+    assertEquals(of("EXECUTE plan (1)", "postgres")[2], "plan");
+    assertEquals(of("DEALLOCATE PREPARE plan", "postgres")[2], "plan");
+    assertEquals(of(`EXECUTE "${"p".repeat(100)}"`, "postgres")[2], "p".repeat(64));
+    assertEquals(of("SELECT use", "postgres"), ["read", undefined, undefined]);
+  });
+
   Deno.test(`MySQL: ${kind}`, () => {
     for (const text of MYSQL[kind]) assertEquals(readSql(text, "mysql").kind, kind, text);
   });
