@@ -46,7 +46,9 @@ const policyLint: Command = {
   examples: ["sbx-admin policy lint rules.toml --corp corp.toml"],
   async run(args) {
     const [path] = args.words;
-    const remarks = lintPolicy(await policyOfFiles({ rules: path, corp: args.text("corp") }));
+    const remarks = lintPolicy(await policyOfFiles({ rules: path, corp: args.text("corp") }), {
+      notes: true,
+    });
     const ok = remarks.every(({ severity }) => severity !== "error");
     if (args.has("json")) {
       await print(formatJson({ schema: "sbx.policy-lint.v1", ok, path, lints: remarks }));

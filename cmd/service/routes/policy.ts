@@ -41,7 +41,7 @@ export function routePolicy(
     const vms = await inForce.list(params.id);
     return {
       rules: policy.all.map(({ rule }) => viewOf(rule)),
-      lints: await rules.lint(policy),
+      lints: await rules.lint(policy, { notes: true }),
       vms: vms.map(({ vm: { record: { id, name } }, ...rest }) => ({ id, name, ...rest })),
     };
   });

@@ -20,7 +20,7 @@ export const RuleView = z.object({ ...RuleSchema.shape, ...fullRule, enabled: Ru
 
 export const LintView = z.object({
   code: z.string(),
-  severity: z.enum(["error", "warning"]),
+  severity: z.enum(["error", "warning", "note"]).describe("note: how far an allow reaches"),
   rule_id: z.string(),
   layer: z.string(),
   file: z.string().optional(),

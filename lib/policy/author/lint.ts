@@ -7,6 +7,7 @@ import { HELD, NOT_HELD, restrictsFiles, restrictsGuest } from "../engine/guest.
 import type { Policy } from "../engine/policy.ts";
 import { matchOf, type Rule } from "../engine/rule.ts";
 import { findBroadTests, findMisspelled } from "./spelling.ts";
+import { openOf } from "./open.ts";
 import { eventOf, holds, implies, witnessOf } from "./witness.ts";
 import { isPassedThrough, PassthroughGuard } from "../engine/guard.ts";
 
@@ -24,12 +25,14 @@ export type LintCode =
   | "raw-connection"
   | "guest-rewrite"
   | "guest-file"
-  | "spelling";
+  | "spelling"
+  | "open";
 
 /** One lint finding. */
 export interface Lint {
   code: LintCode;
-  severity: "error" | "warning";
+  /** a note is nothing to correct: it says how far an allow reaches */
+  severity: "error" | "warning" | "note";
   rule_id: string;
   layer: string;
   file?: string;
@@ -45,9 +48,15 @@ export interface Lint {
 
 /** Maximum pairs of rules compared, shared among the rules. */
 const PAIRS_MAX = 2_000_000;
+/** Most rules whose reach is noted; each allow costs several evaluations. */
+const OPEN_MAX = 1000;
 
-/** Lints the rules of a policy, except the built-in ones. */
-export function lintPolicy(policy: Policy): Lint[] {
+/**
+ * Lints the rules of a policy, except the built-in ones.
+ *
+ * @param notes also how far each allow reaches
+ */
+export function lintPolicy(policy: Policy, { notes = false } = {}): Lint[] {
   const analyzed = policy.rules.map(analyze);
   const rules = analyzed.filter(({ compiled }) =>
     compiled.rule.file !== undefined || compiled.rule.layer !== "default"
@@ -56,6 +65,7 @@ export function lintPolicy(policy: Policy): Lint[] {
   const limit = Math.max(50, Math.floor(PAIRS_MAX / Math.max(1, rules.length)));
   return [
     ...rules.flatMap((rule, at) => [
+      ...notes && at < OPEN_MAX ? lintOpen(rule, policy) : [],
       ...lintRule(rule),
       ...lintSpelling(rule),
       ...lintPassthrough(rule, policy),
@@ -106,6 +116,14 @@ function* lintRule({ compiled, condition, witness }: AnalyzedRule): Generator<Li
   for (const { message, witness: event } of findBroadTests(condition, program)) {
     yield createLint("broad", "warning", rule, message, { witness: event });
   }
+}
+
+/** Says of an allow how far it reaches, as `sbx learn` says it of its own. */
+function* lintOpen({ compiled, condition, witness }: AnalyzedRule, policy: Policy): Generator<Lint> {
+  const open = openOf(compiled, condition, witness, policy);
+  if (!open) return;
+  const details = { witness: open.witness };
+  yield createLint("open", "note", compiled.rule, `also allows: ${open.words}`, details);
 }
 
 /** Finds a rule that names fields of one family and, by a negation, matches events of others. */

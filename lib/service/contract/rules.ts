@@ -81,9 +81,9 @@ export class Rules {
     return DEFAULT_RULES.length;
   }
 
-  async lint(policy: Policy): Promise<Lint[]> {
+  async lint(policy: Policy, options?: { notes: boolean }): Promise<Lint[]> {
     const { lintPolicy } = await import("../../policy/author/mod.ts");
-    return lintPolicy(policy);
+    return lintPolicy(policy, options);
   }
 
   /** Writes a new rule into profile.toml. @throws {SbxError} `policy.rule.conflict`, `policy.invalid`; nothing is written then */

@@ -15,7 +15,7 @@ import { catalogue } from "../../../../lib/event/mod.ts";
 
 /** A remark on a part of the text. */
 export interface Mark {
-  severity: "error" | "warning";
+  severity: "error" | "warning" | "note";
   message: string;
   /** offset of the word; absent: the whole text */
   at?: number;
@@ -106,7 +106,8 @@ function replaceSelected(event: InputEvent, view: EditorView): boolean {
 }
 
 /** A mark of a word that was changed since stays within the text. */
-function diagnosticOf(state: EditorState, { at, severity, message }: Mark): Diagnostic {
+function diagnosticOf(state: EditorState, { at, severity: said, message }: Mark): Diagnostic {
+  const severity = said === "note" ? "info" : said;
   const text = state.doc.toString();
   if (at === undefined || at > text.length) return { from: 0, to: text.length, severity, message };
   const word = /^[\w.]+/.exec(text.slice(at))?.[0] ?? text.slice(at, at + 1);
