@@ -144,7 +144,7 @@ export function openOf(
     .filter(({ other }) => isAllowed(changed(base, other)));
   const affixes = (AFFIXES[type] ?? []).flatMap(([path, name]) =>
     affixesIn(condition, path).flatMap(({ op, value }) => {
-      // A domain is tested by its end too, and leaves only what has a dot in front open.
+      // A domain is tested by its end too, and leaves only names below it open.
       const ends = op === "prefix" ? [value] : [value, `.${value}`];
       for (const end of ends) {
         const event = changed(base, { [path]: op === "prefix" ? `${end}${WORD}` : `${WORD}${end}` });
@@ -159,15 +159,11 @@ export function openOf(
   const names = parts.map(({ name }) => name);
   const last = names.length > 1 ? ` and ${names.pop()}` : "";
   const any = names.length > 0 ? [`any ${names.join(", ")}${last}`] : [];
+  // Together they may meet another rule; each one alone does not.
+  const proof = isAllowed(all) ? all : parts.length > 0 ? changed(base, parts[0].other) : affixes[0].event;
   return {
     words: [...affixes.map(({ text }) => text), ...any].join(", "),
-    // Together they may meet another rule; each one alone does not.
-    witness:
-      (isAllowed(all)
-        ? all
-        : parts.length > 0
-        ? changed(base, parts[0].other)
-        : affixes[0].event) as PolicyContext,
+    witness: { ...proof, common: witness.common } as PolicyContext,
   };
 }
 
