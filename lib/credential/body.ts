@@ -12,7 +12,6 @@ import { decoyUsed, deniedError, REASON } from "./grant.ts";
 import { plainHost } from "../base/address/mod.ts";
 import type { Provider } from "./provider.ts";
 import { REF } from "./ref.ts";
-import { providerOfToken } from "./token.ts";
 import type { Vault } from "./vault.ts";
 import { Buffer } from "node:buffer";
 import { joinBytes } from "../base/bytes/mod.ts";
@@ -55,7 +54,7 @@ export function requestBody(
   const host = plainHost(place.host);
   const replace = (match: SecretMatch): string | undefined => {
     const provider = match.ref === undefined
-      ? providerOfToken(match.text)!
+      ? vault.shaped(match.text)!
       : vault.get(match.ref)?.entry.provider;
     const ref = match.ref ?? vault.refOf(provider!, match.text);
     // Withheld alone, it would leave the rest of the request to go out.

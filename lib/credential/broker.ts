@@ -35,7 +35,7 @@ import { joinedTexts, REDACTED, scrubTexts, someText, textsOf, withTexts } from 
 import type { CredentialStore } from "./store.ts";
 import { isSecret } from "./form.ts";
 import { REF } from "./ref.ts";
-import { isClientToken, isLooseToken, providerOfToken } from "./token.ts";
+import { isClientToken } from "./token.ts";
 import { type ProviderTerms, Vault } from "./vault.ts";
 import {
   isSigningProgram,
@@ -211,7 +211,7 @@ export class CredentialBroker implements CredentialPort {
     const headers = trailers.filter(([name, value]) => {
       if (!this.#vault.isUnclean(name) && !this.#vault.isUnclean(value)) return true;
       for (const { ref, text } of this.#vault.finder.find(`${name}\n${value}`)) {
-        const provider = ref === undefined ? providerOfToken(text) : this.#vault.get(ref)?.entry.provider;
+        const provider = ref === undefined ? this.#vault.shaped(text) : this.#vault.get(ref)?.entry.provider;
         substitutions.push({
           provider: provider ?? "unknown",
           credential_ref: ref ?? this.#vault.refOf(provider!, text),
@@ -571,10 +571,9 @@ const LINE = /^(\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*)(?:(["'`])([^"'
 
 /** Provider of the secret in a variable, by the variable's name; `undefined` where only its shape can tell. */
 function providerOfVariable(vault: Vault, name: string, value: string): Provider | undefined {
-  const { catalogue } = vault;
-  const provider = catalogue.providerOfEnv(name);
+  const provider = vault.catalogue.providerOfEnv(name);
   if (provider === undefined || vault.takes(provider)) return provider;
-  return isLooseToken(value) ? provider : undefined;
+  return vault.catalogue.shapes.isLoose(value) ? provider : undefined;
 }
 
 /**

@@ -6,6 +6,7 @@ import { memoize } from "../base/memo/mod.ts";
 import { lenientPath } from "../base/url/mod.ts";
 import { plainHost } from "../base/address/mod.ts";
 import { type Definition, DEFINITIONS, type Provider } from "./provider.ts";
+import { TokenShapes } from "./token.ts";
 
 const CLOUDS = DEFINITIONS.filter(({ cloud_hosts }) => cloud_hosts).map(({ id }) => id);
 /** Any form of a header's value. */
@@ -38,6 +39,8 @@ export class Catalogue {
   readonly headers: ReadonlySet<string>;
   /** query parameters whose value is a secret in any shape */
   readonly queries: ReadonlySet<string>;
+  /** shapes of the keys of all of them */
+  readonly shapes: TokenShapes;
 
   /** @param added providers in place of the built-in ones of their ids; a host of another built-in one is not theirs */
   constructor(added: readonly Definition[]) {
@@ -54,6 +57,9 @@ export class Catalogue {
       }
     }
     const entries = [...this.#entries.values()];
+    this.shapes = added.some(({ keys }) => keys)
+      ? new TokenShapes(entries.map(({ definition }) => definition))
+      : TokenShapes.BUILT_IN;
     this.headers = new Set(entries.flatMap(({ headers }) => [...headers.keys()]));
     this.queries = new Set(entries.flatMap(({ queries }) => [...queries]));
     this.#tokenHosts = new Set([...this.#tokens.keys()].map((place) => place.split("/")[0]));

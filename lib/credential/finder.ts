@@ -1,7 +1,7 @@
 import { fold, lower } from "./fold.ts";
 import { foldedForms, plainForms, SECRET_MIN } from "./form.ts";
 import { plainRef, REF_IN_TEXT, REF_PREFIX } from "./ref.ts";
-import { TOKEN_BEGIN, TOKEN_MAX, TOKEN_MIN, TokenShapes } from "./token.ts";
+import { TOKEN_BEGIN, TOKEN_MAX, TokenShapes } from "./token.ts";
 
 /** Part of a text that must be replaced. */
 export interface SecretMatch {
@@ -54,11 +54,13 @@ function patternsOf({ prefixes, inText, part }: TokenShapes): ShapePatterns {
   };
 }
 
-const SHAPES = patternsOf(TokenShapes.BUILT_IN);
+/** Patterns of the shapes in use. */
+const PATTERNS = new WeakMap<TokenShapes, ShapePatterns>();
 
 /** Finds tokens and refs in one text, in order. */
 class ShapeSearch {
   readonly #text: string;
+  readonly #patterns: ShapePatterns;
   /** places where the next one may begin; the length of the text without one */
   #plain = -1;
   #separated = -1;
@@ -66,13 +68,14 @@ class ShapeSearch {
   #after = 0;
   #from: number;
 
-  constructor(text: string, from: number) {
+  constructor(text: string, from: number, patterns: ShapePatterns) {
     this.#text = text;
+    this.#patterns = patterns;
     this.#from = from;
   }
 
   next(): RegExpExecArray | undefined {
-    const { whole } = SHAPES;
+    const { whole } = this.#patterns;
     for (let at = this.#nextPlace(); at < this.#text.length; at = this.#nextPlace()) {
       whole.lastIndex = at;
       const match = whole.exec(this.#text);
@@ -82,7 +85,7 @@ class ShapeSearch {
   }
 
   #nextPlace(): number {
-    const { begins, separators } = SHAPES;
+    const { begins, separators } = this.#patterns;
     if (this.#plain < this.#from) {
       begins.lastIndex = this.#from;
       this.#plain = begins.exec(this.#text)?.index ?? this.#text.length;
@@ -132,7 +135,7 @@ export interface Beginning {
 
 /** Finds known secrets, tokens and refs. A change of the known secrets needs a new finder. */
 export class Finder {
-  readonly #shapes: boolean;
+  readonly #shapes: ShapePatterns | undefined;
   readonly #plain: Patterns;
   readonly #folded: Patterns;
   /** fewest characters of a text with a match */
@@ -140,13 +143,13 @@ export class Finder {
 
   /**
    * @param secrets ref → secret
-   * @param options.shapes also finds tokens and refs
+   * @param options.shapes of the tokens that are found, and refs; false: neither
    */
   constructor(
     secrets: Iterable<[ref: string, secret: string]>,
-    { shapes = true } = {},
+    { shapes = TokenShapes.BUILT_IN }: { shapes?: TokenShapes | false } = {},
   ) {
-    this.#shapes = shapes;
+    this.#shapes = shapes ? PATTERNS.getOrInsertComputed(shapes, patternsOf) : undefined;
     const all = [...secrets];
     this.#plain = new Patterns(
       all.flatMap(([ref, secret]) =>
@@ -166,7 +169,7 @@ export class Finder {
       ).filter(({ codes }) => codes.length >= SECRET_MIN),
     );
     // Normal forms are never longer than their text.
-    this.least = Math.min(shapes ? TOKEN_MIN : Infinity, this.#plain.least, this.#folded.least);
+    this.least = Math.min(shapes ? shapes.least : Infinity, this.#plain.least, this.#folded.least);
   }
 
   /** True when it searches for known secrets: only they are found across line breaks. */
@@ -182,7 +185,7 @@ export class Finder {
   /** True when a whole text has a match. */
   holds(text: string): boolean {
     if (this.#shapes) {
-      if (new ShapeSearch(text, 0).next()) return true;
+      if (new ShapeSearch(text, 0, this.#shapes).next()) return true;
     }
     if (this.#plain.size === 0) return false;
     const matches: SecretMatch[] = [];
@@ -196,7 +199,7 @@ export class Finder {
    */
   scan(text: string, from = 0): Scan {
     const matches: SecretMatch[] = [];
-    let partial = this.#shapes ? scanShapes(text, from, matches) : text.length;
+    let partial = this.#shapes ? scanShapes(text, from, matches, this.#shapes) : text.length;
     const begun = this.#plain.size > 0 ? this.#scanSecrets(text, from, matches) : [];
     for (const { start } of begun) partial = Math.min(partial, start);
     return { matches: matches.length > 1 ? mergeOverlaps(matches) : matches, partial, begun };
@@ -273,8 +276,8 @@ class Patterns {
 }
 
 /** Finds tokens and refs. @returns start of a possible partial one at the end of the text */
-function scanShapes(text: string, from: number, matches: SecretMatch[]): number {
-  const search = new ShapeSearch(text, from);
+function scanShapes(text: string, from: number, matches: SecretMatch[], patterns: ShapePatterns): number {
+  const search = new ShapeSearch(text, from, patterns);
   for (let match = search.next(); match; match = search.next()) {
     const [hit] = match;
     const isRef = hit.startsWith("credential");
@@ -290,7 +293,7 @@ function scanShapes(text: string, from: number, matches: SecretMatch[]): number 
   if (window === text.length) return window;
   // One character earlier, so that the middle of a word does not match as a beginning.
   const before = Math.max(0, window - 1);
-  const part = SHAPES.part.exec(text.slice(before));
+  const part = patterns.part.exec(text.slice(before));
   return part ? Math.max(window, before + part.index) : text.length;
 }
 

@@ -16,7 +16,6 @@ import {
 import { plainHost } from "../base/address/mod.ts";
 import type { Provider } from "./provider.ts";
 import type { Form } from "./catalogue.ts";
-import { isLooseToken, providerOfToken } from "./token.ts";
 import type { Vault } from "./vault.ts";
 import { Buffer } from "node:buffer";
 
@@ -127,8 +126,8 @@ export class Capture {
     if (ref !== undefined) return this.#vault.get(ref)!.entry.provider;
     const isOwners = this.#owner !== undefined && isAllowed(this.#owner);
     // A key whose shape several providers share belongs to the one that it is sent to.
-    if (isOwners && isLooseToken(secret)) return this.#owner;
-    const shaped = providerOfToken(secret);
+    if (isOwners && this.#vault.catalogue.shapes.isLoose(secret)) return this.#owner;
+    const shaped = this.#vault.shaped(secret);
     if (shaped !== undefined && this.#stays(shaped)) return undefined;
     return shaped ??
       (isOwners && this.#vault.takes(this.#owner!) ? this.#owner : undefined);
@@ -146,7 +145,7 @@ export class Capture {
   #refFor({ kind, text, ref }: SecretMatch, location: string): string | undefined {
     if (kind === "ref") return undefined;
     if (kind === "token") {
-      const provider = providerOfToken(text)!;
+      const provider = this.#vault.shaped(text)!;
       return this.#stays(provider) ? undefined : this.take(provider, text, location);
     }
     this.#record(this.#vault.get(ref!)!.entry.provider, ref!, location, "known");
@@ -166,7 +165,7 @@ export class Capture {
   #recordName(name: string): boolean {
     const secrets = this.#vault.finder.find(name).filter(({ kind }) => kind !== "ref");
     for (const { kind, text, ref } of secrets) {
-      const provider = kind === "token" ? providerOfToken(text)! : this.#vault.get(ref!)!.entry.provider;
+      const provider = kind === "token" ? this.#vault.shaped(text)! : this.#vault.get(ref!)!.entry.provider;
       this.substitutions.push({
         provider,
         credential_ref: ref ?? this.#vault.refOf(provider, text),

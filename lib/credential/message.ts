@@ -11,7 +11,6 @@ import { SECRET_MAX } from "./form.ts";
 import { placeIn } from "./decoy.ts";
 import { REASON } from "./grant.ts";
 import { plainHost } from "../base/address/mod.ts";
-import { providerOfToken } from "./token.ts";
 import type { Vault } from "./vault.ts";
 
 /** Most `bytes` held back within a message, and most characters remembered between messages. */
@@ -125,7 +124,7 @@ class RequestMessages extends Messages {
   }
 
   protected replace({ kind, text, ref: found, start, end, coding }: SecretMatch): string {
-    const provider = kind === "token" ? providerOfToken(text) : this.vault.get(found!)?.entry.provider;
+    const provider = kind === "token" ? this.vault.shaped(text) : this.vault.get(found!)?.entry.provider;
     const credential_ref = found ?? this.vault.refOf(provider!, text);
     const reason = this.vault.isDecoy(credential_ref) ? REASON.decoy : REASON.inMessage;
     const row = { provider: provider ?? "unknown", credential_ref, outcome: "denied", reason } as const;

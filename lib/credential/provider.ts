@@ -24,6 +24,9 @@ export interface KeyShape {
   loose?: boolean;
 }
 
+/** Rest of a key of an added provider: with a digit, as hyphenated words of other texts may follow its prefix too. */
+const ADDED_SHAPE = { chars: "word-", min: 16, max: 255, digit: true } as const;
+
 /** A file of a guest: JSON in which `{name}` stands for a fact of the login, and `$jwt` for an unsigned token. */
 export interface GuestFile {
   /** below the home folder of the guest's user */
@@ -127,7 +130,10 @@ export interface Definition {
 }
 
 /** Hosts, places and variables of a provider that a person, a profile or corp adds; as in {@linkcode Definition}. */
-export type CustomProvider = Pick<Definition, "hosts" | "headers" | "basic" | "queries" | "paths" | "env">;
+export type CustomProvider = Pick<Definition, "hosts" | "headers" | "basic" | "queries" | "paths" | "env"> & {
+  /** beginnings by which its keys are known */
+  prefixes?: string[];
+};
 
 /** Providers that every home knows. */
 export const DEFINITIONS = PROVIDERS_JSON as readonly Definition[];
@@ -142,5 +148,7 @@ export function isProvider(name: string): boolean {
 
 /** An added provider in the form of a built-in one. */
 export function definitionOf(id: Provider, custom: CustomProvider): Definition {
-  return { id, title: id, docs: "", ...custom };
+  const { prefixes, ...places } = custom;
+  const keys = prefixes?.map((prefix): KeyShape => ({ prefix, ...ADDED_SHAPE }));
+  return { id, title: id, docs: "", ...places, ...(keys && { keys }) };
 }

@@ -42,6 +42,13 @@ const Host = z.string().max(253).regex(
 
 const list = <S extends z.ZodType>(item: S) => z.array(item).max(LIST_MAX);
 
+/** True for a beginning by which keys of a built-in provider are known: they would be taken for the added one's. */
+function isTaken(text: string): boolean {
+  return DEFINITIONS.some(({ keys = [] }) =>
+    keys.some(({ prefix, loose }) => !loose && text.startsWith(prefix) || text === prefix)
+  );
+}
+
 /** Hosts, places and variables of one added provider, as in providers.json. */
 export const CustomProvider = z.strictObject({
   hosts: list(Host).min(1),
@@ -53,6 +60,12 @@ export const CustomProvider = z.strictObject({
   ).optional(),
   basic: list(z.enum(["user", "password"])).optional(),
   queries: list(z.string().regex(/^[A-Za-z][\w.-]{0,63}$/, "must be the name of a parameter")).optional(),
+  prefixes: list(
+    z.string().regex(
+      /^[A-Za-z][A-Za-z0-9]{1,15}[_-](?:[A-Za-z0-9]{1,16}[_-]){0,3}$/,
+      'must be a beginning of keys that ends in - or _, such as "acme_" or "sk-acme-"',
+    ).refine((prefix) => !isTaken(prefix), "is a beginning of another provider's keys"),
+  ).optional(),
   paths: list(
     z.string().regex(
       /^\/(?:[\w.-]+\/)*[\w.-]*\{key\}\/$/,

@@ -94,19 +94,12 @@ function prepared(provider: Provider, shape: KeyShape): PreparedShape {
   return { ...shape, provider, rest: new RegExp(`^${CHARS[chars]}{${min},${max}}$`) };
 }
 
-/** Fewest characters of a token of a provider that every home knows. */
-export const TOKEN_MIN = TokenShapes.BUILT_IN.least;
 /** Pattern of one in text. */
 export const TOKEN_IN_TEXT = TokenShapes.BUILT_IN.inText;
 
 /** Provider of a token, by the shapes that every home knows. */
 export function providerOfToken(token: string): Provider | undefined {
   return TokenShapes.BUILT_IN.providerOf(token);
-}
-
-/** True for a token whose shape other providers' keys have too. */
-export function isLooseToken(token: string): boolean {
-  return TokenShapes.BUILT_IN.isLoose(token);
 }
 
 /** True for a token of an OAuth client, which is no API key. */

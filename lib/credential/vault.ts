@@ -108,11 +108,19 @@ export class Vault {
     const added = Object.entries(terms.custom ?? {}).filter(([id]) => !isProvider(id))
       .map(([id, custom]) => definitionOf(id, custom));
     this.#catalogue = added.length > 0 ? new Catalogue(added) : Catalogue.BUILT_IN;
+    // Keys of other shapes are found.
+    this.#finder = undefined;
+    this.#clean.clear();
   }
 
   /** Every provider of the VM's contract. */
   get catalogue(): Catalogue {
     return this.#catalogue;
+  }
+
+  /** Provider of a text that has the shape of its keys. */
+  shaped(text: string): Provider | undefined {
+    return this.#catalogue.shapes.providerOf(text);
   }
 
   /** The catalogue for one credential: a person added it for the hosts and places that its own entry has. */
@@ -176,7 +184,7 @@ export class Vault {
 
   /** Finder of every known secret, of text shaped like one, and of refs. */
   get finder(): Finder {
-    return this.#finder ??= new Finder(this.secrets());
+    return this.#finder ??= new Finder(this.secrets(), { shapes: this.#catalogue.shapes });
   }
 
   /** Tests whether a text holds a secret, or text shaped like one, or a ref. */

@@ -54,6 +54,12 @@ const ADD: Command = {
       many: true,
     },
     {
+      name: "prefix",
+      value: "TEXT",
+      about: "with --custom: beginning of its keys, as acme_, by which they are found (repeatable)",
+      many: true,
+    },
+    {
       name: "env",
       value: "NAME",
       about: "with --custom: variable in which VMs find its ref (repeatable)",
@@ -367,8 +373,7 @@ type CustomPlaces = { hosts: string[] } & Record<string, string[]>;
 /** Hosts and places of a provider that sbx does not know; `undefined` without `--custom`. */
 function customOf(args: Arguments): CustomPlaces | undefined {
   const places = { headers: args.list("header"), queries: args.list("query"), basic: args.list("basic") };
-  const env = args.list("env");
-  const given = { ...places, env };
+  const given = { ...places, env: args.list("env"), prefixes: args.list("prefix") };
   const some = Object.fromEntries(Object.entries(given).filter(([, list]) => list.length > 0));
   if (!args.has("custom")) {
     if (Object.keys(some).length === 0) return undefined;
@@ -387,6 +392,7 @@ const SWITCHES: Record<string, string> = {
   queries: "--query",
   basic: "--basic",
   env: "--env",
+  prefixes: "--prefix",
 };
 
 /** An error about fields of the request, with the switches that they come from. Values may be a key: none is repeated. */

@@ -311,3 +311,54 @@ Deno.test("a key of an unknown provider, or of one that profiles differ about, i
   }
   assertEquals(codeOf(() => newCredential({ ...request, host: "x.example" }, [a])), "credential.invalid");
 });
+
+Deno.test("keys of an added provider are found by their beginnings: captured, kept to their hosts, and redacted", () =>
+  withProfile(
+    PROFILE.replace(
+      'env = ["ACME_API_KEY"]',
+      'env = ["ACME_API_KEY"]\nprefixes = ["acme_live_", "sk-acme-"]',
+    ),
+    async ({ open }) => {
+      const broker = await open("vm-a");
+      const own = "acme_live_0123456789abcdefABCD";
+      const other = "sk-acme-0123456789abcdefABCD";
+      // In a header that carries no keys, a path and a body.
+      for (const key of [own, other]) {
+        const { headers, substitutions } = broker.capture("api.acme.example", [
+          [":path", "/v1"],
+          ["x-note", `the key is ${key}`],
+        ]);
+        assert(!JSON.stringify(headers).includes(key), key);
+        assertEquals(substitutions.map(({ provider, outcome }) => [provider, outcome]), [[
+          "acme",
+          "captured",
+        ]]);
+        assert(!broker.scrub(`log: ${key}`).includes(key));
+      }
+      // Words are no keys, and built-in providers keep theirs.
+      const words = "acme_live_configuration_of_the_server and sk-acme-short";
+      assertEquals(broker.scrub(words), words);
+      assert(broker.scrub(KEY.openai) !== KEY.openai && broker.scrub(KEY.github) !== KEY.github);
+    },
+  ));
+
+Deno.test("a beginning of keys is no other provider's, and no word", () => {
+  const isTaken = (prefix: string) => CustomProvider.safeParse({ ...ACME, prefixes: [prefix] }).success;
+  for (const prefix of ["acme_", "sk-acme-", "Acme2-live_v1_"]) assertEquals(isTaken(prefix), true, prefix);
+  for (
+    const prefix of [
+      "",
+      "a",
+      "acme",
+      "sk-",
+      "ghp_",
+      "ghp_acme_",
+      "sk-ant-acme-",
+      "acme.*_",
+      "acme_\n",
+      "-acme-",
+    ]
+  ) {
+    assertEquals(isTaken(prefix), false, prefix);
+  }
+});

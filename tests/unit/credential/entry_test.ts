@@ -3,7 +3,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { ENTRIES_MAX, parseStore } from "../../../lib/credential/entry.ts";
 import { isSecret, SECRET_MAX, SECRET_MIN } from "../../../lib/credential/form.ts";
-import { decoySecret, providerOfToken, TOKEN_MAX, TOKEN_MIN } from "../../../lib/credential/token.ts";
+import { decoySecret, providerOfToken, TOKEN_MAX, TokenShapes } from "../../../lib/credential/token.ts";
 import { readPrivate, stampAt } from "../../../lib/credential/key.ts";
 import { ALL, KEY } from "../../helper/credential.ts";
 
@@ -131,7 +131,7 @@ Deno.test("tokens have the shape of their provider, and lengths within its limit
     );
   }
   assertEquals(TOKEN_MAX, 1024);
-  assertEquals(TOKEN_MIN, 23);
+  assertEquals(TokenShapes.BUILT_IN.least, 23);
   assertEquals(providerOfToken(`sk-${"a".repeat(40)}`), undefined, "no digit");
   assertEquals(providerOfToken(`ghp_${"a-".repeat(20)}`), undefined);
 });
