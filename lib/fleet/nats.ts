@@ -73,8 +73,8 @@ export const subjects = {
   received: ({ prefix }: NatsAddress) => `${prefix}.in.>`,
   segment: ({ prefix }: NatsAddress, machineId: string, sessionId: string) =>
     `${prefix}.in.segment.${machineId}.${sessionId}`,
-  report: ({ prefix }: NatsAddress, machineId: string, body: { kind: string; session_id?: string }) =>
-    `${prefix}.in.report.${machineId}.${body.kind}${body.session_id ? `.${body.session_id}` : ""}`,
+  report: ({ prefix }: NatsAddress, machineId: string, kind: string, slot: string) =>
+    `${prefix}.in.report.${machineId}.${kind}${slot ? `.${slot}` : ""}`,
   part: ({ prefix }: NatsAddress, machineId: string) => `${prefix}.part.${machineId}`,
 };
 

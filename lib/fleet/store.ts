@@ -38,13 +38,16 @@ export function positionOf(name: string): { events: number; outcomes: number; jo
   return { events: Number(match[1]), outcomes: Number(match[2]), journal: Number(match[3]) };
 }
 
-/** File of a report. A machine has one of each kind, or of each kind and session: the last one counts. */
+/**
+ * File of a report. A machine has one of each kind, or of each kind and session: the last one counts. Of an entry of its register,
+ * the first one counts.
+ */
 export function reportPath(
   dir: string,
   machineId: string,
-  body: { kind: string; session_id?: string },
+  { kind, slot = "" }: { kind: string; slot?: string },
 ): string {
-  const name = body.session_id === undefined ? body.kind : `${body.kind}-${body.session_id}`;
+  const name = slot === "" ? kind : `${kind}-${slot}`;
   return join(storePaths(dir).reports, machineId, `${name}.json`);
 }
 

@@ -1,4 +1,4 @@
-/** Everything that is active from corp.toml, entry by entry (docs/design/contracts/03-settings.md §3, "Corp file states"). */
+/** Everything that is active from corp.toml, entry by entry (docs/design/contracts/03-settings.md §3, "Active entries"). */
 import { asSbxError } from "../base/error/mod.ts";
 import { count } from "../base/text/mod.ts";
 import { isTable, type TomlDocument } from "../base/toml/mod.ts";

@@ -113,7 +113,7 @@ export class Service implements Configuration {
       }
       this.notices.tell(notice);
     };
-    this.records = new HostRecords({ home, settings, corp, onNotice });
+    this.records = new HostRecords({ home, settings, corp, sessions: this.sessions, onNotice });
     this.secrets = new SecretPrograms(home, this.registry);
     this.supervisor = new Supervisor({
       home,

@@ -1,43 +1,109 @@
 import type { SessionList } from "../../../lib/client/api/mod.ts";
-import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { connect } from "../connect.ts";
 import { table, UTC_NOTE } from "../output.ts";
 import { CHOICE_OPTIONS, choiceOf } from "./across.ts";
 import { readPeriod } from "./event_query.ts";
 
-export const command: Command = {
+export const command: CommandGroup = {
   name: "sessions",
-  usage: "[--past] [--profile ID] [--vm NAME] [--since TIME] [--until TIME] [--json]",
-  summary: "list the recorded sessions, of deleted VMs too",
-  notes: [UTC_NOTE],
-  options: [
-    { name: "past", about: "only sessions that have ended" },
-    ...CHOICE_OPTIONS.filter(({ name }) => name !== "all"),
-    { name: "since", value: "TIME", about: "only ones that were there from this time on, as of sbx events" },
-    { name: "until", value: "TIME", about: "only ones that began before this time" },
-    JSON_OPTION,
+  summary: "list the recorded sessions, remove records, verify their register",
+  fallback: "list",
+  subcommands: [
+    {
+      name: "sessions list",
+      usage: "[--past] [--profile ID] [--vm NAME] [--since TIME] [--until TIME] [--json]",
+      summary: "list the recorded sessions, of deleted VMs too",
+      notes: [UTC_NOTE],
+      options: [
+        { name: "past", about: "only sessions that have ended" },
+        ...CHOICE_OPTIONS.filter(({ name }) => name !== "all"),
+        { name: "since", value: "TIME", about: "only ones that were there from this time on, as of sbx events" },
+        { name: "until", value: "TIME", about: "only ones that began before this time" },
+        JSON_OPTION,
+      ],
+      examples: ["sbx sessions", "sbx sessions --past --since yesterday"],
+      run: list,
+    },
+    {
+      name: "sessions verify",
+      usage: "[--json]",
+      summary: "verify the register of sessions: its numbers, chain and signatures",
+      notes: [
+        "Each session has a number in it since before its first event, and a removed record its tombstone.",
+        "The exit code is 1 if an entry is missing or was changed, or a record is gone without a tombstone.",
+      ],
+      options: [JSON_OPTION],
+      examples: ["sbx sessions verify"],
+      run: verify,
+    },
   ],
-  examples: ["sbx sessions", "sbx sessions --past --since yesterday"],
-  async run(args) {
-    const query = {
-      ...choiceOf(args),
-      ...(args.has("past") && { state: "past" }),
-      ...await readPeriod(args),
-    };
-    const { sessions } = await (await connect()).json<SessionList>("GET", "/sessions/list", { query });
-    if (args.has("json")) await printJson({ sessions });
-    else {
-      const rows = sessions.map(({ id, name, profile_id, created_at, ended_at, user, client }) => [
-        id,
-        name,
-        profile_id,
-        created_at.slice(0, 19),
-        ended_at?.slice(0, 19) ?? "",
-        user === undefined ? "" : `${user} (${client})`,
-      ]);
-      await print(table(["SESSION", "NAME", "PROFILE", "CREATED", "ENDED", "MADE BY"], rows));
-    }
-    return 0;
-  },
 };
+
+async function list(args: Arguments): Promise<number> {
+  const query = {
+    ...choiceOf(args),
+    ...(args.has("past") && { state: "past" }),
+    ...await readPeriod(args),
+  };
+  const { sessions } = await (await connect()).json<SessionList>("GET", "/sessions/list", { query });
+  if (args.has("json")) await printJson({ sessions });
+  else {
+    const rows = sessions.map(({ id, name, profile_id, created_at, ended_at, user, client }) => [
+      id,
+      name,
+      profile_id,
+      created_at.slice(0, 19),
+      ended_at?.slice(0, 19) ?? "",
+      user === undefined ? "" : `${user} (${client})`,
+    ]);
+    await print(table(["SESSION", "NAME", "PROFILE", "CREATED", "ENDED", "MADE BY"], rows));
+  }
+  return 0;
+}
+
+/** Reads the files of the home, without the service: it may be the one that is doubted. */
+async function verify(args: Arguments): Promise<number> {
+  const [{ readRegister, registerPath }, { readMachineKey }, { sessionPaths }] = await Promise.all([
+    import("../../../lib/fleet/register/mod.ts"),
+    import("../../../lib/release/signing/mod.ts"),
+    import("../../../lib/session/files/mod.ts"),
+  ]);
+  const path = registerPath(home());
+  const key = await readMachineKey(home());
+  if (key === undefined) {
+    throw new SbxError(
+      "register.not_found",
+      `there is no register of sessions at ${path}: no session began`,
+      {
+        hint: "sbx status starts the service, which begins one with the first VM",
+      },
+    );
+  }
+  const { entries, problems } = await readRegister(path, key);
+  const begun = new Map<string, number>();
+  let removed = 0;
+  for (const entry of entries) {
+    if (entry.kind === "restarted") continue;
+    if (entry.kind !== "removed") begun.set(entry.session_id, entry.number);
+    else if (begun.delete(entry.session_id)) removed++;
+  }
+  for (const [id, number] of begun) {
+    const { ledger } = sessionPaths(home(), id);
+    const hasRecord = await Deno.stat(ledger).then(({ isFile }) => isFile, () => false);
+    if (!hasRecord) problems.push(`session ${id}, number ${number}, has no record, and no tombstone`);
+  }
+  const ok = problems.length === 0;
+  if (args.has("json")) {
+    await printJson({ ok, path, entries: entries.length, sessions: begun.size, removed, problems });
+  } else if (ok) {
+    await print(
+      `${path}: valid, ${count(begun.size, "session")} with a record, ${count(removed, "record")} removed`,
+    );
+  } else await print([`${path}: INVALID`, ...problems.map((problem) => `  ${problem}`)].join("\n"));
+  return ok ? 0 : 1;
+}

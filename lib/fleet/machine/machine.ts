@@ -8,6 +8,7 @@ import { asSbxError, ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { readHeads } from "../../ledger/read/mod.ts";
 import { namesIn } from "../store.ts";
 import type { SigningKey } from "../../release/mod.ts";
+import type { Register } from "../register/mod.ts";
 import { type BodyGrant, SESSION_ID } from "../segment/mod.ts";
 import {
   type Authorize,
@@ -27,6 +28,8 @@ import { shownAddress } from "../../base/url/mod.ts";
 
 /** Interval in `ms` between reports that the machine is alive, and until one names a new session. */
 const ALIVE_MS = 60_000, NEWS_MS = 5_000;
+/** Most entries of the register in one round. */
+const ANNOUNCED_MAX = 200;
 /** `ms` until rows that were refused are sent again. */
 const REFUSED_MS = 10 * 60_000;
 /**
@@ -46,6 +49,8 @@ export interface FleetMachineOptions {
   isRunning(sessionId: string): boolean;
   /** ids of the home's index of sessions, each of which has a folder below `ledgers` until its retention ends */
   index?(): Promise<readonly string[]>;
+  /** the home's register of sessions */
+  register?(): Promise<Pick<Register, "after" | "last">>;
   /** versions active on this machine, by name */
   inForce?(): Promise<Record<string, string>>;
 }
@@ -60,6 +65,8 @@ export class FleetMachine {
   readonly #refused = new Map<string, number>();
   readonly #forked = new Set<string>();
   #aliveAt = -Infinity;
+  /** number of the last entry of the register that the collector has; `undefined`: not read yet */
+  #announced?: number;
   #index: readonly string[] = [];
   #indexedAt = -Infinity;
   /** last report: active versions, as JSON, and sessions */
@@ -97,7 +104,10 @@ export class FleetMachine {
   async round(): Promise<SbxError | undefined> {
     const sessions = await this.#sessions();
     await this.#enter(sessions);
-    let error: SbxError | undefined;
+    let error: SbxError | undefined = await this.#announce().then(
+      () => undefined,
+      (cause) => asSbxError(cause, "announcing sessions"),
+    );
     let behind = 0;
     for (const id of sessions) {
       if (error) {
@@ -180,6 +190,18 @@ export class FleetMachine {
     }
   }
 
+  /** Sends new entries of the register, each once, ahead of the rows of their sessions. */
+  async #announce(): Promise<void> {
+    const register = await this.#options.register?.();
+    if (!register) return;
+    this.#announced ??= await readAnnounced(this.#options.home, this.#options.target.name);
+    for (const entry of register.after(this.#announced, ANNOUNCED_MAX)) {
+      await this.#shipper.report({ kind: "register", entry });
+      this.#announced = entry.number;
+      await writeAnnounced(this.#options.home, this.#options.target.name, entry.number);
+    }
+  }
+
   /** Reports that the machine is alive, its sessions, and losses. */
   async #tell(sessions: readonly string[]): Promise<void> {
     await this.#tellLosses(sessions);
@@ -187,6 +209,7 @@ export class FleetMachine {
     const in_force = await inForce?.();
     const told = JSON.stringify(in_force ?? {});
     const age = performance.now() - this.#aliveAt;
+    const register = (await this.#options.register?.())?.last;
     const hasNews = age >= NEWS_MS && sessions.some((id) => !this.#toldSessions.has(id));
     // A policy change is reported at once: its roll-out waits for it.
     if (age < ALIVE_MS && !hasNews && told === this.#told) return;
@@ -203,6 +226,7 @@ export class FleetMachine {
       sbx: version,
       sessions: rows,
       ...(in_force && { in_force }),
+      ...(register && { register }),
     });
     this.#aliveAt = performance.now();
     this.#told = told;
@@ -348,8 +372,23 @@ export function fleetPaths({ dir }: { dir: string }) {
     folder,
     cursors: join(folder, "cursors"),
     losses: join(folder, "losses"),
+    register: join(folder, "register.json"),
     status: join(folder, "status.json"),
   };
+}
+
+/** Number of the last entry of the register that a collector has. Without it, all are sent again: each is kept once. */
+async function readAnnounced(home: { dir: string }, target: string): Promise<number> {
+  try {
+    const told = JSON.parse(await Deno.readTextFile(fleetPaths(home).register));
+    return told.target === target && Number.isInteger(told.number) ? told.number : 0;
+  } catch {
+    return 0;
+  }
+}
+
+async function writeAnnounced(home: { dir: string }, target: string, number: number): Promise<void> {
+  await writeAtomic(fleetPaths(home).register, JSON.stringify({ target, number }) + "\n");
 }
 
 async function writeStatus(home: { dir: string }, status: FleetStatus): Promise<void> {

@@ -5,7 +5,8 @@
 import { join } from "node:path";
 import type { ChainHeads } from "../../ledger/mod.ts";
 import { openSegment, sameHeads, verifyRows } from "../segment/mod.ts";
-import { readReport, type Report, REPORT_SESSIONS_MAX, START } from "../ship/mod.ts";
+import { readReport, type Report, REPORT_SESSIONS_MAX, slotOf, START } from "../ship/mod.ts";
+import { checkEntries, type Entry, entryHash } from "../register/mod.ts";
 import { namesIn, positionOf, reportPath, sessionFolder, storePaths } from "../store.ts";
 import { keyOf, listMachines, type Machine } from "./machines.ts";
 import { readProblems } from "./receiver.ts";
@@ -90,7 +91,18 @@ async function checkMachine(
   const told = new Map(
     alive?.body.kind === "alive" ? alive.body.sessions.map((session) => [session.session_id, session]) : [],
   );
+  const register = await registerOf(dir, machine_id);
+  problems.push(...checkRegister(register, alive));
+  const announced = new Map(
+    register.flatMap((entry) =>
+      entry.kind === "begun" || entry.kind === "found" ? [[entry.session_id, entry]] : []
+    ),
+  );
+  const removals = new Map(
+    register.flatMap((entry) => entry.kind === "removed" ? [[entry.session_id, entry]] : []),
+  );
   const ids = new Set([
+    ...announced.keys(),
     ...await namesIn(join(storePaths(dir).segments, machine_id)),
     ...told.keys(),
     ...reports.keys(),
@@ -110,16 +122,35 @@ async function checkMachine(
         `session ${session_id}: its process was killed: up to 50 ms of rows behind event ${ended.heads.events} were never written`,
       );
     }
+    const removed = removals.get(session_id)?.removal;
+    const begun = announced.get(session_id);
+    // Its rows were never sent, and the machine has it no more.
+    const isMissing = begun !== undefined && end.events === 0 && !told.has(session_id) &&
+      alive !== undefined && begun.at < alive.made_at && told.size < REPORT_SESSIONS_MAX &&
+      !isToldEnd(reports.get(session_id)) && !(removed && !isShort(end, removed.heads));
+    if (isMissing) {
+      problems.push(
+        `session ${session_id}: announced as number ${begun.number} on ${begun.at}, and none of its rows has arrived`,
+      );
+    }
+    if (removed && isShort(end, removed.heads)) {
+      problems.push(
+        `session ${session_id}: its record was removed (${removed.reason}${
+          removed.by ? ` by ${removed.by.user}` : ""
+        }) when ${end.events} of ${removed.heads?.events ?? "?"} events had arrived`,
+      );
+    }
     // Both times are of the machine's clock; a report that does not name every session says nothing.
     const isGone = alive !== undefined && told.size < REPORT_SESSIONS_MAX && lastAt !== undefined &&
-      lastAt < alive.made_at && !told.has(session_id) && !isToldEnd(reports.get(session_id));
+      lastAt < alive.made_at && !told.has(session_id) && !isToldEnd(reports.get(session_id)) &&
+      !removed;
     if (isGone) {
       problems.push(
         `session ${session_id}: the machine no longer names it, and never reported its end after event ${end.events}`,
       );
     }
     const final = ended?.heads ?? told.get(session_id)?.heads;
-    const state = problem || fork || lost || isGone
+    const state = problem || fork || lost || isGone || isMissing || removed && isShort(end, removed.heads)
       ? "bad"
       : final && isBehind(end, final)
       ? "behind"
@@ -129,7 +160,7 @@ async function checkMachine(
     if (state === "behind") {
       problems.push(`session ${session_id}: ${end.events} of ${final!.events} events have arrived`);
     }
-    if (state === "bad" && !isGone && ended && !problem && !fork && !lost) {
+    if (state === "bad" && !isGone && !isMissing && !removed && ended && !problem && !fork && !lost) {
       problems.push(
         `session ${session_id}: its rows differ from the ones that the machine signed at its end`,
       );
@@ -183,6 +214,44 @@ export async function followSegments(
   return { end, ...(lastAt !== undefined && { lastAt }) };
 }
 
+/** True if rows are missing in the store that a record had when it was removed. @param heads null: unknown */
+function isShort(end: ChainHeads, heads: ChainHeads | null): boolean {
+  return heads !== null && isBehind(end, heads);
+}
+
+/** Entries of a machine's register, in order. */
+async function registerOf(dir: string, machineId: string): Promise<Entry[]> {
+  const folder = join(storePaths(dir).reports, machineId);
+  const entries: Entry[] = [];
+  for (const name of (await namesIn(folder)).filter((name) => /^register-\d{12}\.json$/.test(name)).sort()) {
+    const body = (await readReport(join(folder, name)))?.body;
+    if (body?.kind === "register" && name.includes(slotOf(body))) entries.push(body.entry);
+  }
+  return entries;
+}
+
+function checkRegister(entries: Entry[], alive: Report | undefined): string[] {
+  const problems = checkEntries(entries).map((problem) => `register of sessions: ${problem}`);
+  const told = alive?.body.kind === "alive" ? alive.body.register : undefined;
+  const last = entries.at(-1);
+  if (last && alive && !told) problems.push("register of sessions: the machine has none any more");
+  if (!told) return problems;
+  const there = entries.find(({ number }) => number === told.number);
+  if (!there) {
+    const from = (last?.number ?? 0) + 1;
+    if (told.number >= from) {
+      problems.push(`register of sessions: entries ${from} to ${told.number} have not arrived`);
+    }
+  } else if (entryHash(there) !== told.hash) {
+    problems.push(`register of sessions: the machine has another entry ${told.number}`);
+  }
+  // Entries come before the report that names the last one.
+  if (last && last.number > told.number && last.at < alive!.made_at) {
+    problems.push(`register of sessions: it had ${last.number} entries, and has ${told.number}`);
+  }
+  return problems;
+}
+
 /** True if the machine reported a session's end. */
 function isToldEnd(reports: SessionReports | undefined): boolean {
   return reports?.ended !== undefined || reports?.lost !== undefined || reports?.fork !== undefined;
@@ -199,7 +268,7 @@ async function reportsOf(dir: string, machineId: string): Promise<Map<string, Se
   const found = new Map<string, SessionReports>();
   for (const name of await namesIn(folder)) {
     const body = name.endsWith(".json") ? (await readReport(join(folder, name)))?.body : undefined;
-    if (!body || body.kind === "alive") continue;
+    if (!body || body.kind === "alive" || body.kind === "register") continue;
     found.set(body.session_id, { ...found.get(body.session_id), [body.kind]: body });
   }
   return found;

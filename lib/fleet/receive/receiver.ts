@@ -8,8 +8,9 @@ import { writeAtomic } from "../../base/home/mod.ts";
 import type { ChainHeads } from "../../ledger/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
 import { headerOf, openSegment, sameHeads, type SegmentHeader, verifyChains } from "../segment/mod.ts";
-import { openReport, readReport, type Report, REPORT_SESSIONS_MAX, START } from "../ship/mod.ts";
+import { openReport, readReport, type Report, REPORT_SESSIONS_MAX, slotOf, START } from "../ship/mod.ts";
 import { keepFile, positionOf, reportPath, segmentName, sessionFolder, storePaths } from "../store.ts";
+import { type Entry, entryHash } from "../register/mod.ts";
 import { findMachine, keyOf } from "./machines.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 
@@ -75,7 +76,8 @@ export class Receiver {
     const report = await openReport(bytes, key);
     const { body } = report;
     if (body.kind === "alive" && !await this.#isNews(report)) return;
-    const path = reportPath(this.#dir, machineId, body);
+    const path = reportPath(this.#dir, machineId, { kind: body.kind, slot: slotOf(body) });
+    if (body.kind === "register") return await this.#keepEntry(machineId, path, bytes, body.entry);
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await writeAtomic(path, bytes);
     if (body.kind === "fork") {
@@ -87,6 +89,18 @@ export class Receiver {
           `the machine has another record: ${body.here.events} events, ${body.there.events} were sent before`,
       });
     }
+  }
+
+  /** Keeps an entry of a machine's register, never in place of another one of its number. */
+  async #keepEntry(machine_id: string, path: string, bytes: Uint8Array, entry: Entry): Promise<void> {
+    if (await keepFile(path, bytes)) return;
+    const kept = (await readReport(path))?.body;
+    if (kept?.kind === "register" && entryHash(kept.entry) === entryHash(entry)) return;
+    await keepProblem(this.#dir, {
+      kind: "register",
+      machine_id,
+      detail: `another entry ${entry.number} of its register was sent before: it was written anew`,
+    });
   }
 
   /** Compares a machine's sessions with its earlier report; a session with fewer rows now went back. */
@@ -218,7 +232,7 @@ async function readStart(path: string): Promise<Uint8Array> {
 
 export interface Problem {
   at: string;
-  kind: "fork" | "gap" | "refused" | "went_back" | "vanished";
+  kind: "fork" | "gap" | "refused" | "went_back" | "vanished" | "register";
   machine_id: string;
   session_id?: string;
   detail: string;

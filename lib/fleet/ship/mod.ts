@@ -13,4 +13,12 @@ export { ClickHouseTarget, LibsqlTarget } from "./table.ts";
 export { FolderTarget, type Receipt, type SegmentTarget } from "./target.ts";
 export { type Authorize, HttpTarget, openUpload, type Upload, UPLOAD_HEADER } from "./http.ts";
 export { NatsTarget } from "./nats.ts";
-export { makeReport, openReport, readReport, Report, REPORT_SESSIONS_MAX, ReportBody } from "./report.ts";
+export {
+  makeReport,
+  openReport,
+  readReport,
+  Report,
+  REPORT_SESSIONS_MAX,
+  ReportBody,
+  slotOf,
+} from "./report.ts";

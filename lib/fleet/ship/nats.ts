@@ -14,7 +14,7 @@ import {
 } from "../nats.ts";
 import { headerOf, Heads, sameHeads, type SegmentHeader } from "../segment/mod.ts";
 import type { Authorize } from "./http.ts";
-import { reportOf } from "./report.ts";
+import { reportOf, slotOf } from "./report.ts";
 import type { Position, Receipt, SegmentTarget } from "./target.ts";
 
 /** Bytes of a message that are left to its headers. */
@@ -77,7 +77,9 @@ export class NatsTarget implements SegmentTarget {
       const rollup = headers();
       // The last report of a kind and session counts; the stream keeps that one.
       rollup.set("Nats-Rollup", "sub");
-      await stream.publish(subjects.report(this.#address, machine_id, body), envelope, { headers: rollup });
+      await stream.publish(subjects.report(this.#address, machine_id, body.kind, slotOf(body)), envelope, {
+        headers: rollup,
+      });
     });
   }
 

@@ -6,6 +6,7 @@ import { z } from "zod";
 import type { PublicKey, SigningKey } from "../../release/mod.ts";
 import { openSigned, REPORT_TYPE, signText } from "../../release/signing/mod.ts";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { Entry } from "../register/mod.ts";
 import { Heads, HEX64, SESSION_ID } from "../segment/mod.ts";
 
 const session_id = z.string().regex(SESSION_ID);
@@ -23,7 +24,11 @@ export const ReportBody = z.discriminatedUnion("kind", [
       REPORT_SESSIONS_MAX,
     ),
     in_force: z.record(z.string().max(64), z.string().max(128)).optional(),
+    /** last entry of its register */
+    register: z.strictObject({ number: z.int().min(1), hash: z.string().regex(HEX64) }).optional(),
   }),
+  /** an entry of its register; each is sent once, in the order of their numbers */
+  z.strictObject({ kind: z.literal("register"), entry: Entry }),
   /** a session ended; `unflushed`: its process was killed, and up to 50 ms of rows were never written */
   z.strictObject({ kind: z.literal("ended"), session_id, heads: Heads, unflushed: z.boolean() }),
   /** rows behind these heads are gone: the backlog was full */
@@ -34,6 +39,12 @@ export const ReportBody = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("fork"), session_id, here: Heads, there: Heads }),
 ]);
 export type ReportBody = z.infer<typeof ReportBody>;
+
+/** Distinguishes reports of one kind: the session, or the number of an entry. */
+export function slotOf(body: ReportBody): string {
+  if (body.kind === "alive") return "";
+  return body.kind === "register" ? String(body.entry.number).padStart(12, "0") : body.session_id;
+}
 
 export const Report = z.strictObject({
   schema: z.literal("sbx.fleet-report.v1"),

@@ -1,6 +1,6 @@
 /** Databases between machines and a receiver, which reads their tables. */
 import { headerOf, Heads, sameHeads, type SegmentHeader } from "../segment/mod.ts";
-import { type Report, reportOf } from "./report.ts";
+import { type Report, reportOf, slotOf } from "./report.ts";
 import type { Position, Receipt, SegmentTarget } from "./target.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
@@ -110,7 +110,7 @@ class ClickHouseMailbox implements Mailbox {
   }
 
   async insertReport({ machine_id, made_at, body }: Report, report: string): Promise<void> {
-    const session_id = body.kind === "alive" ? "" : body.session_id;
+    const session_id = slotOf(body);
     await kept(this.client.insert("reports", [{ machine_id, kind: body.kind, session_id, made_at, report }]));
   }
 }
@@ -169,7 +169,7 @@ ORDER BY from_events DESC, from_outcomes DESC, from_journal DESC LIMIT 1`,
   }
 
   async insertReport({ machine_id, body }: Report, report: string): Promise<void> {
-    const session_id = body.kind === "alive" ? "" : body.session_id;
+    const session_id = slotOf(body);
     await this.database.run(
       "INSERT OR REPLACE INTO fleet_reports (machine_id, kind, session_id, report) VALUES (?, ?, ?, ?)",
       [machine_id, body.kind, session_id, report],

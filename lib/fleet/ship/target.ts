@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { writeAtomic } from "../../base/home/mod.ts";
 import { keepFile, reportPath, segmentName, sessionFolder } from "../store.ts";
 import { headerOf } from "../segment/mod.ts";
-import { reportOf } from "./report.ts";
+import { reportOf, slotOf } from "./report.ts";
 
 /** A collector's position in a session: `undefined` if it does not know. */
 export type Position = ChainHeads;
@@ -51,7 +51,12 @@ export class FolderTarget implements SegmentTarget {
 
   async report(envelope: string): Promise<void> {
     const { machine_id, body } = reportOf(envelope);
-    const path = reportPath(this.dir, machine_id, body);
+    const path = reportPath(this.dir, machine_id, { kind: body.kind, slot: slotOf(body) });
+    if (body.kind === "register") {
+      // Never replaced: a machine that writes its register anew is noticed by its chain.
+      await keepFile(path, new TextEncoder().encode(envelope));
+      return;
+    }
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await writeAtomic(path, envelope);
   }

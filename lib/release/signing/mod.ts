@@ -3,6 +3,7 @@ export {
   CERTIFICATE_TYPE,
   HEAD_TYPE,
   openSigned,
+  REGISTER_TYPE,
   REPORT_TYPE,
   SEAL_TYPE,
   SEGMENT_TYPE,

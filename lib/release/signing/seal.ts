@@ -22,7 +22,8 @@ export const HEAD_TYPE = "application/vnd.sbx.ledger-head+json";
 export const CERTIFICATE_TYPE = "application/vnd.in-toto+json";
 export const SEGMENT_TYPE = "application/vnd.sbx.ledger-segment+json";
 export const REPORT_TYPE = "application/vnd.sbx.fleet-report+json";
-const TYPES = [SEAL_TYPE, HEAD_TYPE, CERTIFICATE_TYPE, SEGMENT_TYPE, REPORT_TYPE];
+export const REGISTER_TYPE = "application/vnd.sbx.session-register+json";
+const TYPES = [SEAL_TYPE, HEAD_TYPE, CERTIFICATE_TYPE, SEGMENT_TYPE, REPORT_TYPE, REGISTER_TYPE];
 
 /** Content that a machine signed. */
 export interface Signed {

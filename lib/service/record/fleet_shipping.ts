@@ -22,7 +22,7 @@ export interface FleetSources {
   home: Home;
   corp: CorpStore;
   registry: Pick<Registry, "alive">;
-  sessions: Pick<Sessions, "ids">;
+  sessions: Pick<Sessions, "ids" | "register">;
 }
 
 /** Ships while a collector is named. Its code is loaded only then. */
@@ -131,6 +131,7 @@ export class FleetShipping {
       version: VERSION,
       isRunning: (id) => registry.alive().some(({ record }) => record.id === id),
       index: () => sessions.ids(),
+      register: () => sessions.register(),
       inForce: () => Promise.resolve(this.#inForce()),
     });
     this.#terms = text;

@@ -18,6 +18,7 @@ import type { SettingsStore } from "../../config/settings/mod.ts";
 import { companionContract } from "../vm/mcp_companions.ts";
 import { corpLayer, ledgerOf } from "../../home/mod.ts";
 import type { AnsweredBy } from "../../policy/mod.ts";
+import type { Sessions } from "./sessions.ts";
 import type { ProcessNotice } from "../notice.ts";
 import { isAlive, type Vm } from "../vm/vm.ts";
 import { requireIdle } from "../vm/vm_states.ts";
@@ -31,6 +32,7 @@ export interface HostRecordOptions {
   home: Home;
   settings: SettingsStore;
   corp: CorpStore;
+  sessions: Pick<Sessions, "begin">;
   /** news of a session without a process */
   onNotice(vm: Vm, notice: ProcessNotice): void;
 }
@@ -103,10 +105,11 @@ export class HostRecords {
   }
 
   async #open(vm: Vm): Promise<StillRecord> {
-    const { home, settings, corp, onNotice } = this.#options;
+    const { home, settings, corp, sessions, onNotice } = this.#options;
     const [before, corpTerms] = await Promise.all([readContract(vm.paths), corpLayer(corp)]);
     const now: Contract = { ...before, corp: corpTerms, ledger: ledgerOf(settings, corp) };
     const { StillRecord } = await import("../../session/offline/mod.ts");
+    await sessions.begin(vm.record.id);
     return await StillRecord.open({
       home,
       paths: vm.paths,

@@ -1,10 +1,12 @@
 /** Sessions of a home, from their index (`main.db`) or, without it, from their ledgers and VMs. */
 import { dirname, join } from "node:path";
-import type { SbxError } from "../../base/error/mod.ts";
+import { ignore, type SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
+import { diskUse } from "../../base/disk/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { count } from "../../base/text/mod.ts";
 import type { SessionEntry, SessionIndex } from "../../ledger/read/mod.ts";
+import type { Register, Removal } from "../../fleet/register/mod.ts";
 import { readRecord, readState, sessionPaths, type VmRecord } from "../../session/mod.ts";
 import { isAlive } from "../vm/vm.ts";
 
@@ -26,12 +28,50 @@ export class Sessions {
   readonly #home: Home;
   readonly #path: string;
   #index?: Promise<SessionIndex>;
+  #register?: Promise<Register>;
   /** the last change; changes follow each other */
   #tail: Promise<unknown> = Promise.resolve();
 
   constructor(home: Home) {
     this.#home = home;
     this.#path = join(home.dir, "main.db");
+  }
+
+  /**
+   * Announces a session in the register, before the first row of its ledger. A home whose key or disk fails records on; the
+   * register gets the session when it can be written again.
+   */
+  async begin(id: string): Promise<void> {
+    try {
+      await (await this.register()).begin(id);
+    } catch (error) {
+      log.warn(`session ${id} is not in the register: ${(error as Error).message}`);
+    }
+  }
+
+  /** The register, opened at its first use; sessions of the index that it lacks are added. */
+  register(): Promise<Register> {
+    const opened = this.#register ??= this.#openRegister();
+    opened.catch(() => {
+      if (this.#register === opened) this.#register = undefined;
+    });
+    return opened;
+  }
+
+  async #openRegister(): Promise<Register> {
+    const [{ Register }, { ensureSigningKey }] = await Promise.all([
+      import("../../fleet/register/mod.ts"),
+      import("../../release/signing/mod.ts"),
+    ]);
+    const register = await Register.open(this.#home, await ensureSigningKey(this.#home));
+    // A VM that never booted has an empty folder, and no session to announce.
+    // Not by `ids`, which waits for the change that may need the register.
+    for (const id of await this.#use((index) => index.ids())) {
+      const { ledger } = sessionPaths(this.#home, id);
+      const hasBegun = await exists(ledger) || !await exists(dirname(ledger));
+      if (hasBegun && SESSION_ID.test(id)) await register.begin(id, "found");
+    }
+    return register;
   }
 
   /** Adds or replaces the entry of a session. @param endedAt ISO 8601; absent while it runs */
@@ -70,28 +110,64 @@ export class Sessions {
    *
    * @param existing sessions whose VM exists: theirs stay
    * @param release false: a ledger is still needed
+   * @param holds true: corp keeps it
    * @returns the ids of the removed ones
    */
   prune(
     days: number,
     existing: ReadonlySet<string>,
-    { now = Date.now(), release }: { now?: number; release?: (id: string) => Promise<boolean> } = {},
+    { now = Date.now(), release, holds }: {
+      now?: number;
+      release?: (id: string) => Promise<boolean>;
+      holds?: (entry: Pick<SessionEntry, "id"> & Partial<SessionEntry>) => boolean;
+    } = {},
   ): Promise<string[]> {
     return this.#write(async (index) => {
       const old = await index.findEndedBefore(new Date(now - days * DAY_MS).toISOString());
       const removable = old.filter((id) => !existing.has(id));
+      const removed: string[] = [];
       for (const id of removable) {
         const { ledger } = sessionPaths(this.#home, id);
         if (await exists(`${ledger}.uncollected`)) continue;
         if (await exists(ledger) && await release?.(id) === false) continue;
-        // The entry goes first: an entry without a ledger means a ledger removed by other hands.
-        await index.remove(id);
-        await Deno.remove(dirname(ledger), { recursive: true }).catch((error) => {
-          if (!(error instanceof Deno.errors.NotFound)) throw error;
-        });
+        if (holds?.(await index.get(id) ?? { id }) === true) continue;
+        await this.#remove(index, id, { reason: "retention" });
+        removed.push(id);
       }
-      return removable;
+      return removed;
     }) as Promise<string[]>;
+  }
+
+  /** Removes the record of a session, which its VM and the fleet no longer need. @throws {SbxError} `register.unavailable` */
+  async remove(id: string, removal: Omit<Removal, "heads">): Promise<{ events: number; bytes: number }> {
+    const removed = this.#tail.then(() => this.#use((index) => this.#remove(index, id, removal)));
+    this.#tail = removed.catch(ignore("the caller has the failure; the next change goes on"));
+    return await removed;
+  }
+
+  async #remove(
+    index: SessionIndex,
+    id: string,
+    removal: Omit<Removal, "heads">,
+  ): Promise<{ events: number; bytes: number }> {
+    const { ledger } = sessionPaths(this.#home, id);
+    const { readHeads } = await import("../../ledger/read/mod.ts");
+    const heads = await exists(ledger) ? await readHeads(ledger).catch(() => null) : null;
+    const bytes = await diskUse(dirname(ledger));
+    // Its tombstone goes first: a record that is gone without one was removed by other hands.
+    if (heads !== null || await this.#isAnnounced(id)) {
+      await (await this.register()).remove(id, { ...removal, heads });
+    }
+    // Then the entry: an entry without a ledger means a ledger removed by other hands.
+    await index.remove(id);
+    await Deno.remove(dirname(ledger), { recursive: true }).catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    });
+    return { events: heads?.events ?? 0, bytes };
+  }
+
+  async #isAnnounced(id: string): Promise<boolean> {
+    return (await this.register()).has(id);
   }
 
   /** Number of sessions with rows that the collecting server may lack. @param except sessions that do not count */

@@ -12,6 +12,7 @@ import type { ProcessNotice } from "../notice.ts";
 import type { ReplyTo } from "../../session/ipc/mod.ts";
 import { SpareProcess } from "./spare.ts";
 import { acceleratorOf } from "./suspension.ts";
+import type { Sessions } from "../record/sessions.ts";
 import type { Templates } from "./templates.ts";
 import { isAlive, type Vm } from "./vm.ts";
 import { isForeign, settle } from "./vm_process.ts";
@@ -27,6 +28,7 @@ export interface LauncherOptions {
   hypervisor: Hypervisor;
   templates: Templates;
   secrets: Pick<SecretPrograms, "provide">;
+  sessions: Pick<Sessions, "begin">;
   /** a VM's process reported a state, or has ended */
   onState(vm: Vm, state: Vm["state"]): void;
   /** a VM's process reported news of its session */
@@ -72,6 +74,8 @@ export class Launcher {
         process.listening,
         verifyAssets(assets),
       ]);
+      // Before the first row of its ledger: one that is removed unsent is missed by its number.
+      await this.#options.sessions.begin(vm.record.id);
       vm.state = { ...vm.state, accelerator: choice.accelerator };
       vm.booting = this.#boot(vm, assets, choice, by);
       vm.booting.catch(ignore("callers that await it have the failure"));

@@ -2,9 +2,11 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { FleetMachine, openTarget, readStatus } from "../../../lib/fleet/machine/mod.ts";
+import { Register, registerPath } from "../../../lib/fleet/register/mod.ts";
 import { headerOf } from "../../../lib/fleet/segment/mod.ts";
 import { checkFleet } from "../../../lib/fleet/receive/mod.ts";
 import { makeReport, readReport, type SegmentTarget } from "../../../lib/fleet/ship/mod.ts";
+import { readHeads } from "../../../lib/ledger/read/mod.ts";
 import { reportPath, sessionFolder } from "../../../lib/fleet/store.ts";
 import type { SigningKey } from "../../../lib/release/mod.ts";
 import { record, SESSION_A, SESSION_B, TestFleet, webEvent } from "../../helper/fleet.ts";
@@ -16,6 +18,7 @@ class World implements AsyncDisposable {
   readonly running = new Set<string>();
   /** index of the home */
   readonly index: string[] = [];
+  register?: Register;
 
   private constructor(readonly fleet: TestFleet, readonly key: SigningKey) {}
 
@@ -45,6 +48,7 @@ class World implements AsyncDisposable {
       version: "1.2.3",
       isRunning: (id) => this.running.has(id),
       index: () => Promise.resolve(this.index),
+      ...(this.register && { register: () => Promise.resolve(this.register!) }),
     });
   }
 
@@ -275,4 +279,92 @@ Deno.test("a machine that the collector refuses sends nothing more in that round
   assertEquals(error?.code, "fleet.denied");
   assertEquals(machine.status.sessions.refused, [SESSION_A]);
   assertEquals(machine.status.sessions.behind, 2);
+});
+
+Deno.test("a session that left no trace but its number is missed", async () => {
+  await using world = await World.start();
+  world.register = await Register.open(world.home, world.key);
+  await world.register.begin(SESSION_A);
+  await world.record(SESSION_A);
+  await (await world.machine()).round();
+  assertEquals((await world.check()).problems, []);
+  // The collector is away; the person works, and removes ledger, cursor and entry of the index.
+  await world.register.begin(SESSION_B);
+  await (await world.machine()).round();
+  const { ok, problems, sessions } = await world.check();
+  assert(!ok);
+  assertMatch(problems.join("\n"), /announced as number 2 on .*, and none of its rows has arrived/);
+  assertEquals(sessions.map(({ state }) => state), ["complete", "bad"]);
+});
+
+Deno.test("a register that was cut, written anew or removed is noticed", async () => {
+  for (const way of ["cut", "anew", "gone"]) {
+    await using world = await World.start();
+    world.register = await Register.open(world.home, world.key);
+    for (const id of [SESSION_A, SESSION_B]) {
+      await world.register.begin(id);
+      await world.record(id);
+    }
+    await (await world.machine()).round();
+    assertEquals((await world.check()).problems, []);
+    const path = registerPath(world.home);
+    const text = await Deno.readTextFile(path);
+    if (way === "cut") await Deno.writeTextFile(path, text.split("\n")[0] + "\n");
+    else await Deno.remove(path);
+    if (way === "gone") delete world.register;
+    else world.register = await Register.open(world.home, world.key);
+    if (way === "anew") { for (const id of [SESSION_B, SESSION_A]) await world.register!.begin(id); }
+    await (await world.machine()).round();
+    assertMatch(
+      (await world.check()).problems.join("\n"),
+      {
+        cut: /it had 2 entries, and has 1/,
+        anew: /the machine has another entry 2/,
+        gone: /the machine has none any more/,
+      }[way]!,
+    );
+  }
+});
+
+Deno.test("entries of a register are sent once, in order, and a hole in them is named", async () => {
+  await using world = await World.start();
+  world.register = await Register.open(world.home, world.key);
+  for (const id of [SESSION_A, SESSION_B]) {
+    await world.register.begin(id);
+    await world.record(id);
+  }
+  await (await world.machine()).round();
+  // A cursor that was lost sends them again, which changes nothing.
+  await Deno.remove(`${world.home.dir}/fleet/register.json`);
+  await (await world.machine()).round();
+  assertEquals((await world.check()).problems, []);
+  await Deno.remove(
+    reportPath(world.fleet.store, world.key.publicKey.id, { kind: "register", slot: "000000000001" }),
+  );
+  assertMatch((await world.check()).problems.join("\n"), /entry 1 is missing/);
+});
+
+Deno.test("a record that was removed after all of it arrived is complete, and one removed before is told", async () => {
+  await using world = await World.start();
+  const register = world.register = await Register.open(world.home, world.key);
+  for (const id of [SESSION_A, SESSION_B]) await register.begin(id);
+  await world.record(SESSION_A);
+  const machine = await world.machine();
+  await machine.round();
+  const remove = async (id: string) => {
+    const heads = await readHeads(world.ledger(id));
+    await register.remove(id, { reason: "person", heads, by: { user: "ann", client: "sbx" } });
+    await Deno.remove(`${world.home.dir}/ledgers/${id}`, { recursive: true });
+  };
+  await remove(SESSION_A);
+  await (await world.machine()).round();
+  const before = (await world.check()).problems;
+  assertEquals(before.filter((line) => line.includes(SESSION_A)), []);
+  await world.record(SESSION_B, 3);
+  await remove(SESSION_B);
+  await (await world.machine()).round();
+  assertMatch(
+    (await world.check()).problems.join("\n"),
+    /its record was removed \(person by ann\) when 0 of 3 events had arrived/,
+  );
 });

@@ -132,7 +132,7 @@ Deno.test("a machine restored from a backup is told apart, and what was sent sta
   const [problem] = await readProblems(fleet.store, key.publicKey.id);
   assertEquals([problem.kind, problem.session_id], ["fork", SESSION_A]);
   const report = await readReport(
-    reportPath(fleet.store, key.publicKey.id, { kind: "fork", session_id: SESSION_A }),
+    reportPath(fleet.store, key.publicKey.id, { kind: "fork", slot: SESSION_A }),
   );
   assert(report?.body.kind === "fork" && report.body.there.events === 40);
 });
