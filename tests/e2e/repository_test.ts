@@ -26,6 +26,17 @@ Deno.test("a repository goes into a VM and its work comes back as a branch", asy
       mkdir -p "s/ü b"; echo 1 >a; ln -s ../a "s/link"; echo x >run; chmod +x run; head -c 12000000 /dev/urandom >"s/ü b/big"
       git add -A; git commit -qm first; echo draft >draft; echo KEY=1 >.env`,
     );
+    // Its project file narrows at once, and what it asks for waits, for every client.
+    const file = '[env]\nFROM_FILE = "yes"\n[rules.no-paste]\naction = "block"\n' +
+      'match = "dns.request.qname == \\"paste.example\\""\n';
+    await Deno.writeTextFile(join(project, ".sbx.toml"), file);
+    await sh(project, "git add .sbx.toml; git commit -qm 'project file'");
+    await sbx.ok("start");
+    const folders = [{ dir: project, with_requests: true }];
+    const { status, body } = await sbx.api("POST", "/vms/create", { name: "early", folders });
+    assertEquals([status, (body as { code: string }).code], [409, "project.unapproved"]);
+    const { sha256 } = JSON.parse(await sbx.ok("project", "show", project, "--json"));
+    await sbx.ok("project", "approve", project, "--hash", sha256);
     const created = await sbx.cli("create", "demo", "--from-dir", project);
     assertEquals(created.code, 0, created.stderr);
     assertStringIncludes(created.stdout, "/root/project (branch main, with uncommitted changes)");
@@ -36,6 +47,9 @@ Deno.test("a repository goes into a VM and its work comes back as a branch", asy
     const seen = await sbx.ok("exec", "demo", "-c", inside);
     for (const word of ["../a", "755", "draft", sum]) assertStringIncludes(seen, word);
     assert(!seen.includes(".env"));
+    const look = "echo $FROM_FILE; getent hosts paste.example || echo none";
+    assertEquals(await sbx.ok("exec", "demo", "-c", look), "yes\nnone\n");
+    assertStringIncludes(await sbx.ok("events", "demo", "--family", "dns", "--jsonl"), "project.no-paste");
     assertEquals(await sbx.ok("exec", "demo", "-c", "ls -A /workspace"), "");
     const before = await listing(project);
 
@@ -53,7 +67,10 @@ Deno.test("a repository goes into a VM and its work comes back as a branch", asy
     assertEquals(JSON.parse(await sbx.ok("diff", "demo", "--json")).units[0].files.length, 3);
     assertEquals((await sbx.cli("review", "demo")).code, 1);
     assertStringIncludes(await sbx.ok("pull", "demo"), "branch sbx/demo: 2 commits");
-    assertEquals(await git(project, "log", "--format=%s", "sbx/demo"), "Uncommitted work\nfix\nfirst");
+    assertEquals(
+      await git(project, "log", "--format=%s", "sbx/demo"),
+      "Uncommitted work\nfix\nproject file\nfirst",
+    );
     assertEquals(await listing(project), before);
 
     await sh(project, "git add draft; git commit -qm second");
