@@ -164,8 +164,8 @@ async function install(client: Client, vm: Pick<VmSummary, "id" | "name">, comma
     "project.packages",
     `the packages of .sbx.toml were not installed in "${vm.name}" (exit ${code})`,
     {
-      hint: `the VM stays; sbx net ${vm.name} shows what was refused, sbx exec ${vm.name} -- ${
-        command[0] === "sh" ? "apt-get install" : "npm install --global"
+      hint: `sbx net ${vm.name} shows what was refused; in a VM that stays, sbx exec ${vm.name} -- ${
+        command[0] === "sh" ? "apt-get install -y" : "npm install --global"
       } ${names.join(" ")} tries again`,
     },
   );
@@ -190,11 +190,8 @@ export async function agentAndFolder(
   const { readProject } = await import("../../../lib/config/project/mod.ts");
   const project = args.has("no-project") ? undefined : await readProject(dir);
   if (project?.agent === undefined) {
-    throw usageError(
-      command,
-      `no agent is named, and .sbx.toml of ${dir} names none`,
-      "sbx agent list shows them",
-    );
+    const why = args.has("no-project") ? "--no-project ignores .sbx.toml" : `.sbx.toml of ${dir} names none`;
+    throw usageError(command, `no agent is named, and ${why}`, "sbx agent list shows the agents");
   }
   const { corp, requireWidening } = await corpLimits();
   requireWidening(corp, project.dir);

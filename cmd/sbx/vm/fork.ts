@@ -4,9 +4,13 @@ import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { waitUntilRunning } from "./new_vm.ts";
 import { connect } from "../connect.ts";
+import { usageError } from "../output.ts";
 
 /** As {@linkcode ForkRequest} has it, whose module would take half of the command's time to load. */
 const COUNT_MAX = 16;
+
+/** Id of a snapshot, or number of a state. */
+const POINT = /^(s[0-9a-f]{8}|[1-9][0-9]{0,8})$/;
 
 export const command: Command = {
   name: "fork",
@@ -43,7 +47,15 @@ export const command: Command = {
   async run(args) {
     const [name, newName] = args.words;
     const count = args.number("count", { min: 1, max: COUNT_MAX });
-    const json: ForkRequest = { name: newName, count, at: args.text("at") };
+    const at = args.text("at");
+    if (at !== undefined && !POINT.test(at)) {
+      throw usageError(
+        command,
+        `invalid value "${at}" of --at`,
+        `sbx undo ${name} --list shows snapshots and states`,
+      );
+    }
+    const json: ForkRequest = { name: newName, count, at };
     const client = await connect();
     const made = await client.json<ForkResult>("POST", `/vms/${segment(name)}/fork`, { json });
     const infos: VmInfo[] = [];
