@@ -46,6 +46,9 @@ const RECENT_MS = 3_600_000;
 /** Profile of `sbx mcp` without `--profile`. */
 const MCP_PROFILE = "code";
 
+/** Folders at the top of a guest in which people look for files. */
+const TOP = ["etc", "home", "mnt", "opt", "root", "srv", "tmp", "usr", "var", "workspace"];
+
 export const LOOKUPS: Readonly<Record<Lookup, (place: Place) => Promise<Candidate[]>>> = {
   vms,
   "vm paths": vmPaths,
@@ -202,6 +205,8 @@ async function vmPaths(place: Place): Promise<Candidate[]> {
   const vm = all.find((each) => each.name === name);
   // Paths below /workspace are on this host.
   if (!vm || folder.startsWith("/") && vm.status !== "Running") return [];
+  // The service lists no "/" itself.
+  if (folder === "/") return TOP.map((word) => ({ word: `${name}:/${word}/`, about: "directory" }));
   const query = new URLSearchParams({ path: folder === "" ? "." : folder, depth: "1" });
   const { entries } = await get<FileList>(`/vms/${segment(name)}/files/list?${query}`);
   return entries.map(({ path, type }) => ({

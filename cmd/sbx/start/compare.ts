@@ -5,6 +5,7 @@ import { count } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { changesOf, type FileChange, noteUntaken, type Pick as Picked } from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
+import { fullPath } from "../files/diff_text.ts";
 import { collectWork, VmGuest } from "../files/repository.ts";
 import { table, usageError } from "../output.ts";
 import { formatTotal } from "../record/event_totals.ts";
@@ -161,9 +162,8 @@ async function workOf(client: Client, { name, live }: VmInfo): Promise<Pick<Comp
   const units = await Promise.all(work.units.map(changesOf));
   return {
     commits: units.reduce((sum, { commits }) => sum + commits.length, 0),
-    files: units.flatMap(({ path, files }) =>
-      files.map((file) => ({ ...file, path: path === "" ? file.path : `${path}/${file.path}` }))
-    ),
+    // As sbx diff and --pick have them.
+    files: units.flatMap((unit) => unit.files.map((file) => ({ ...file, path: fullPath(unit, file.path) }))),
   };
 }
 
