@@ -9,6 +9,7 @@ import { shoot } from "../helper/browser.ts";
 import { FILES } from "../helper/boot.ts";
 import { DesktopHome, type Served } from "../helper/desktop_home.ts";
 import { runInGuest } from "../helper/repository_vm.ts";
+import { CORP, settingsSteps } from "./desktop_settings.ts";
 import { EchoTerminals, terminalSteps } from "./desktop_terminal.ts";
 import { workSteps } from "./desktop_work.ts";
 
@@ -23,6 +24,7 @@ const options = { sanitizeResources: false, sanitizeOps: false };
 /** A profile with an image, behind the built-in ones without, and another one of its name. */
 async function prepare(home: Home): Promise<void> {
   await Deno.mkdir(home.assetsDir, { recursive: true });
+  await Deno.writeTextFile(join(home.dir, "../corp.toml"), CORP);
   for (const [part, name] of Object.entries(FILES)) {
     await Deno.writeTextFile(join(home.assetsDir, installedName(name, blake3(part))), part);
   }
@@ -88,6 +90,7 @@ Deno.test("a new VM on the desktop page", options, async (t) => {
     assertEquals(await dialog.getByLabel("Name (optional)").inputValue(), "keyed");
   });
 
+  await settingsSteps(t, home);
   await workSteps(t, home);
   await terminalSteps(t, home, terminals);
 

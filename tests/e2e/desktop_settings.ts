@@ -29,7 +29,8 @@ export async function settingsSteps(t: Deno.TestContext, { sbx, desktop }: Deskt
     await control(email).fill("nobody");
     await control("appearance.theme").selectOption("light");
     await page.getByRole("button", { name: "Save 2 changes" }).click();
-    await page.locator(".notice .error").getByText(email).waitFor();
+    await page.locator(`[data-id="${email}"] .problems`).waitFor();
+    await page.getByText("Nothing was saved: one setting needs another value.").waitFor();
     assertEquals([await valueOf(email), await valueOf("appearance.theme")], ["", "dark"]);
     await page.getByRole("button", { name: "Discard" }).click();
   });

@@ -82,6 +82,7 @@ const files = {
 
 const logs = {
   log: "Log",
+  follow: "Follow",
   again: "Read again",
   cut: "Only the end is shown.",
   empty: "No log yet.",
@@ -313,6 +314,8 @@ export const text = {
     save: (count: number) => `Save ${count === 1 ? "one change" : `${count} changes`}`,
     discard: "Discard",
     saved: "Saved.",
+    refused: (count: number) =>
+      `Nothing was saved: ${count === 1 ? "one setting needs" : `${count} settings need`} another value.`,
     issues: "Problems",
     locked: "Locked by your organization",
     fromUser: "Changed by you",

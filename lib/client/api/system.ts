@@ -54,7 +54,7 @@ export const SystemStatus = ServiceStatus.extend({
   update: UpdateStatus.describe("as of GET /update/status"),
   corp: z.string().describe("state of corp.toml, one sentence"),
   sinks: z.array(SinkStanding).describe("as of GET /corp/sinks"),
-  setup: z.object({ completed_steps: z.array(z.string()).describe("assets, vm, providers") }).describe(
+  setup: z.object({ completed_steps: z.array(z.string()).describe("assets, vm, providers, agent") }).describe(
     "finished steps of the set-up of this home (docs/design/contracts/11-debug-report.md §11)",
   ),
 }).openapi("SystemStatus");

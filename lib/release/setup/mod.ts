@@ -7,8 +7,11 @@ import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 
-/** `assets`: files to boot from are installed; `vm`: a VM booted from them; `providers`: a credential was added. */
-export const SETUP_STEPS = ["assets", "vm", "providers"] as const;
+/**
+ * `assets`: files to boot from are installed; `vm`: a VM booted from them; `providers`: a credential was added; `agent`: a
+ * VM of an agent booted.
+ */
+export const SETUP_STEPS = ["assets", "vm", "providers", "agent"] as const;
 export type SetupStep = typeof SETUP_STEPS[number];
 
 /** State of the set-up, as the debug report has it. */

@@ -150,6 +150,7 @@ export class Launcher {
     await provided;
     this.#options.onState(vm, info);
     recordStep(this.#options.home, "vm");
+    if (vm.record.agent !== undefined) recordStep(this.#options.home, "agent");
     if (start.from !== "suspended") {
       templates.started(machine, start, info).catch((error) => log.warn(error));
     }

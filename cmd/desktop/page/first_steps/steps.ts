@@ -14,9 +14,9 @@ export interface Step {
 }
 
 /** Parts of the status that the steps depend on. */
-export type StepFacts = Pick<SystemStatus, "hypervisor" | "assets" | "setup" | "vms">;
+export type StepFacts = Pick<SystemStatus, "hypervisor" | "assets" | "setup">;
 
-export function stepsOf({ hypervisor, assets, setup, vms }: StepFacts): Step[] {
+export function stepsOf({ hypervisor, assets, setup }: StepFacts): Step[] {
   const { completed_steps } = setup;
   const isReady = assets.some(({ ready }) => ready);
   const lack = assets.find(({ ready }) => !ready)?.missing[0];
@@ -24,7 +24,7 @@ export function stepsOf({ hypervisor, assets, setup, vms }: StepFacts): Step[] {
     machine: hypervisor.accelerator !== "unknown",
     image: isReady,
     credential: completed_steps.includes("providers"),
-    agent: completed_steps.includes("vm") || vms.total > 0,
+    agent: completed_steps.includes("agent"),
   };
   const notes: Partial<Record<StepName, string>> = {
     machine: `${hypervisor.name}, ${hypervisor.accelerator}: ${hypervisor.reason}`,

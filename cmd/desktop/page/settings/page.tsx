@@ -7,6 +7,7 @@ import {
   type Group,
   type Leaf,
   type Node,
+  refused,
   save,
   search,
   sendNow,
@@ -115,12 +116,13 @@ function ActionRow({ action }: { action: Action }) {
 function LeafRow({ leaf }: { leaf: Leaf }) {
   const words = text.settings;
   const isStaged = leaf.id in staged.value;
+  const problems = refused.value[leaf.id];
   return (
     <div class={leaf.enabled ? "setting" : "setting off"} data-id={leaf.id}>
       <div>
         <strong id={`${leaf.id}-name`}>{leaf.name}</strong>
         {leaf.description && <p class="hint" id={`${leaf.id}-about`}>{leaf.description}</p>}
-        {leaf.corp_locked && <p class="lock">{words.locked}</p>}
+        {leaf.corp_locked && <Lock id={leaf.id} />}
         {leaf.source === "user" && (
           <p class="hint">
             {words.fromUser}{" "}
@@ -132,10 +134,29 @@ function LeafRow({ leaf }: { leaf: Leaf }) {
       </div>
       <div class={isStaged ? "staged" : undefined}>
         <Widget leaf={leaf} />
+        {problems && (
+          <div class="problems" id={`${leaf.id}-problem`} role="alert">
+            {problems.map((problem) => <p key={problem} class="error">{sentenceOf(problem)}</p>)}
+          </div>
+        )}
       </div>
       <Explain leaf={leaf} />
     </div>
   );
+}
+
+/** A problem as a sentence of its own: an answer begins it after the setting's name. */
+const sentenceOf = (problem: string) => problem[0].toUpperCase() + problem.slice(1);
+
+/** Who locks a setting, and where that is written. */
+function Lock({ id }: { id: string }) {
+  const place = useSignal<string | undefined>(undefined);
+  const words = text.settings;
+  useEffect(() => {
+    // Without its place the lock is a lock all the same.
+    api.explainSetting(id).then(({ lock }) => place.value = lock, () => {});
+  }, [id, settings.value]);
+  return <p class="lock">{place.value === undefined ? words.locked : words.lockedAt(place.value)}</p>;
 }
 
 const WIDGETS: Record<string, ComponentType<{ leaf: Leaf }>> = {

@@ -4,6 +4,7 @@
  */
 import { api, type Settings } from "../../api/routes.ts";
 import { signal } from "@preact/signals";
+import { ApiError } from "../../api/client.ts";
 import { act, notice, settings } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 
@@ -38,6 +39,8 @@ export function search(nodes: Node[], words: string): Node[] {
 }
 
 export const staged = signal<Record<string, Value>>({});
+/** Why the last batch was refused, by setting. */
+export const refused = signal<Record<string, string[]>>({});
 
 /** The value that a control shows. */
 export function shownValue(leaf: Leaf): Value {
@@ -46,19 +49,26 @@ export function shownValue(leaf: Leaf): Value {
 
 export function stage(leaf: Leaf, value: Value): void {
   const { [leaf.id]: _, ...others } = staged.value;
+  const { [leaf.id]: _corrected, ...stillRefused } = refused.value;
+  refused.value = stillRefused;
   const isUnchanged = JSON.stringify(value) === JSON.stringify(leaf.effective_value);
   staged.value = isUnchanged ? others : { ...others, [leaf.id]: value };
 }
 
 /** Discards the pending changes and their errors. */
 export function discard(): void {
-  staged.value = {};
+  staged.value = refused.value = {};
   notice.value = undefined;
 }
 
 /** Sends the batch; a batch that is refused stays, with all its reasons. */
 export async function save(): Promise<void> {
-  if (await send(staged.value)) staged.value = {};
+  if (await send(staged.value)) return void (staged.value = {});
+  requestAnimationFrame(() => {
+    const problem = document.querySelector(".problems");
+    problem?.closest("details")?.setAttribute("open", "");
+    problem?.scrollIntoView({ block: "center" });
+  });
 }
 
 /** Sends one change at once; `null` removes the user's value. */
@@ -68,6 +78,36 @@ export async function sendNow(leaf: Leaf, value: Value | null): Promise<void> {
   staged.value = others;
 }
 
-function send(changes: Record<string, Value | null>): Promise<boolean> {
-  return act(async () => settings.value = await api.editSettings(changes), text.settings.saved);
+/** A problem of a setting is shown beside its field; others, as with every action. */
+async function send(changes: Record<string, Value | null>): Promise<boolean> {
+  refused.value = {};
+  return await act(async () => {
+    try {
+      settings.value = await api.editSettings(changes);
+    } catch (error) {
+      const problems = error instanceof ApiError
+        ? problemsOf(error.message, Object.keys(changes))
+        : undefined;
+      if (problems === undefined) throw error;
+      refused.value = problems;
+      throw new Error(text.settings.refused(Object.keys(problems).length));
+    }
+  }, text.settings.saved);
+}
+
+/**
+ * Problems by setting: an answer has a line `ID: PROBLEM` for each.
+ *
+ * @returns undefined: it says something else too
+ */
+export function problemsOf(message: string, ids: readonly string[]): Record<string, string[]> | undefined {
+  const [head, ...lines] = message.split("\n");
+  if (lines.length === 0 || !head.endsWith(":")) return undefined;
+  const found: Record<string, string[]> = {};
+  for (const line of lines) {
+    const id = ids.find((each) => line.startsWith(`${each}: `));
+    if (id === undefined) return undefined;
+    (found[id] ??= []).push(line.slice(id.length + 2));
+  }
+  return found;
 }

@@ -1,14 +1,17 @@
 /** Controls of the settings, by their type. */
-import { type Leaf, sendNow, shownValue, stage, staged, type Value } from "./tree.ts";
+import { type Leaf, refused, sendNow, shownValue, stage, staged, type Value } from "./tree.ts";
 import { useSignal } from "@preact/signals";
 import { text } from "../../text/en.ts";
 
 /** Attributes that every control of a setting has. The lock is feedback alone: the service enforces it. */
 function attributesOf(leaf: Leaf) {
+  const isRefused = leaf.id in refused.value;
+  const about = [leaf.description && `${leaf.id}-about`, isRefused && `${leaf.id}-problem`].filter(Boolean);
   return {
+    "aria-invalid": isRefused || undefined,
     disabled: leaf.corp_locked || !leaf.enabled,
     "aria-labelledby": `${leaf.id}-name`,
-    "aria-describedby": leaf.description ? `${leaf.id}-about` : undefined,
+    "aria-describedby": about.join(" ") || undefined,
   };
 }
 
