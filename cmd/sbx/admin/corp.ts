@@ -99,8 +99,11 @@ async function tryAll(args: Arguments): Promise<number> {
   const client = await connect();
   const { sinks } = await client.json<SinkTrials>("POST", "/corp/sinks/try");
   if (args.has("json")) await printJson({ sinks });
-  else if (sinks.length === 0) note("corp.toml names no sinks of events");
-  else {
+  else if (sinks.length === 0) {
+    note(
+      "corp.toml names no sinks of events; it is /etc/sbx/corp.toml, or the file that SBX_CORP_CONFIG names",
+    );
+  } else {
     await print(table(
       ["SINK", "FORM", "RESULT"],
       sinks.map(({ id, form, took_ms, session_id, error }) => [

@@ -1,7 +1,7 @@
 /** Syslog over TLS: messages of RFC 5424, framed by octet counting (RFC 5425). */
 import { timeLimit } from "../../base/time/mod.ts";
 import { asSbxError, ignore } from "../../base/error/mod.ts";
-import { DeliveryError } from "../sink/mod.ts";
+import { DeliveryError, tlsProblem } from "../sink/mod.ts";
 import { asciiJson, type FeedRecord } from "./record.ts";
 import type { FeedSender } from "./feed.ts";
 
@@ -47,7 +47,7 @@ export class SyslogSender implements FeedSender {
       const name = `${this.#url.hostname}:${this.#port}`;
       const reason = deadline.aborted && !signal.aborted
         ? `did not take the messages within ${BATCH_MS / 1000} s`
-        : `cannot be reached over TLS: ${asSbxError(error, "sending").message}`;
+        : tlsProblem(error) ?? `cannot be reached over TLS: ${asSbxError(error, "sending").message}`;
       throw new DeliveryError(
         `${name} ${reason}` +
           (this.#caFile ? ` (authorities: ${this.#caFile})` : " (authorities: the machine's)"),

@@ -61,7 +61,7 @@ export class HttpReceiver {
     } catch (error) {
       const reason = deadline.aborted
         ? `did not respond within ${REQUEST_MS / 1000} s`
-        : tlsProblem(error) ?? "cannot be reached";
+        : withAuthorities(tlsProblem(error)) ?? "cannot be reached";
       throw new DeliveryError(`${this.origin} ${reason}`);
     }
     const { status } = response;
@@ -80,9 +80,10 @@ export class HttpReceiver {
 
 /** Failures of TLS, by the words of Deno's library. The error itself may hold a secret address. */
 const TLS_PROBLEMS: [RegExp, string][] = [
+  [/UnknownIssuer|self.signed/i, "has a certificate of an authority that is not trusted"],
   [
-    /UnknownIssuer|CaUsedAsEndEntity|self.signed/i,
-    "has a certificate of an authority that is not trusted (authorities: the machine's, and of the setting network.extra_ca_file)",
+    /CaUsedAsEndEntity/,
+    "has the certificate of an authority as its own (CA:TRUE): it needs one that is signed by it",
   ],
   [/NotValidForName|certificate not valid for name/i, "has a certificate for another name"],
   [/Expired/, "has a certificate that has expired"],
@@ -91,10 +92,17 @@ const TLS_PROBLEMS: [RegExp, string][] = [
   [/InvalidContentType|corrupt message/i, "does not speak TLS"],
 ];
 
-function tlsProblem(error: unknown): string | undefined {
+/** The problem of TLS in words, without the authorities that were asked. */
+export function tlsProblem(error: unknown): string | undefined {
   const { message, cause } = error as Error;
   const text = `${message} ${cause instanceof Error ? cause.message : ""}`;
   return TLS_PROBLEMS.find(([words]) => words.test(text))?.[1];
+}
+
+function withAuthorities(problem: string | undefined): string | undefined {
+  return problem?.includes("authority")
+    ? `${problem} (authorities: the machine's, and of the setting network.extra_ca_file)`
+    : problem;
 }
 
 /** Parses a Retry-After header, in seconds or as a date. @returns `ms` */

@@ -72,7 +72,10 @@ Deno.test("each sink gets a test event, redacted and past its filter; a failure 
     `https://localhost:${port} has a certificate of an authority that is not trusted`,
   );
   assertStringIncludes(hec, "network.extra_ca_file");
-  assertStringIncludes(syslog, "authorities: the machine's");
+  assertStringIncludes(
+    syslog,
+    "has a certificate of an authority that is not trusted (authorities: the machine's)",
+  );
   assertStringIncludes(away, "http://127.0.0.1:1 cannot be reached");
 
   // A test moves no cursor: the ledger's event still waits for each.
