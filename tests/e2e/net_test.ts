@@ -183,6 +183,7 @@ Deno.test("the network of a VM", async (t) => {
         assert(!world.received.some(({ url }) => url.endsWith("/after")));
         assertEquals((await sh("echo on")).stdout, "on\n", "its programs go on");
         assertStringIncludes(await sbx.ok("info", "dev"), "sbx lift dev lifts it");
+        assertStringIncludes(await sbx.ok("list"), "Running, held");
         assertStringIncludes((await sbx.cli("fork", "dev", "copy")).stderr, "sbx lift dev");
         await sbx.ok("lift", "dev");
         assertStringIncludes((await sh("curl -sS https://site.example/lifted")).stdout, `"path":"/lifted"`);

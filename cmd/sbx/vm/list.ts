@@ -65,7 +65,7 @@ const COLUMNS: {
   if?(vms: VmListed[], all: boolean): boolean;
 }[] = [
   { name: "NAME", cell: ({ name }) => name },
-  { name: "STATUS", cell: ({ status }) => status },
+  { name: "STATUS", cell: ({ status, response }) => response ? `${status}, held` : status },
   { name: "PROFILE", cell: ({ profile_id }) => profile_id },
   {
     name: "IMAGE",
