@@ -173,6 +173,7 @@ export class Place implements AsyncDisposable {
     const session = {
       ...{ id: "00000000-0000-4000-8000-000000000002", name: "agent", profile_id: "code" },
       created_at: "2026-01-01T00:00:00.000Z",
+      agent: "claude",
     };
     const before = { ...session, id: "00000000-0000-4000-8000-000000000001" };
     app.get("/sessions/events", (c) => {

@@ -155,11 +155,12 @@ export function partsOf(report: Report): Part[] {
     {
       title: "Sessions and their records",
       none: "No session.",
-      head: ["SESSION", "VM", "PROFILE", "CREATED", "ENDED", "MADE BY", "EVENTS", "RECORD"],
+      head: ["SESSION", "VM", "PROFILE", "AGENT", "CREATED", "ENDED", "MADE BY", "EVENTS", "RECORD"],
       rows: report.sessions.map((session) => [
         session.id,
         session.vm,
         session.profile_id,
+        session.agent ?? "",
         second(Date.parse(session.created_at)),
         session.ended_at === undefined ? "runs" : second(Date.parse(session.ended_at)),
         session.user === undefined ? "" : `${session.user} (${session.client})`,

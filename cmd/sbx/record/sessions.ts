@@ -53,15 +53,16 @@ async function list(args: Arguments): Promise<number> {
   const { sessions } = await (await connect()).json<SessionList>("GET", "/sessions/list", { query });
   if (args.has("json")) await printJson({ sessions });
   else {
-    const rows = sessions.map(({ id, name, profile_id, created_at, ended_at, user, client }) => [
+    const rows = sessions.map(({ id, name, profile_id, agent, created_at, ended_at, user, client }) => [
       id,
       name,
       profile_id,
+      agent ?? "",
       created_at.slice(0, 19),
       ended_at?.slice(0, 19) ?? "",
       user === undefined ? "" : `${user} (${client})`,
     ]);
-    await print(table(["SESSION", "NAME", "PROFILE", "CREATED", "ENDED", "MADE BY"], rows));
+    await print(table(["SESSION", "NAME", "PROFILE", "AGENT", "CREATED", "ENDED", "MADE BY"], rows));
   }
   return 0;
 }

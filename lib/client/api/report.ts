@@ -22,6 +22,7 @@ export const ReportSession = z.object({
   ended_at: z.string().optional().describe("absent: it runs"),
   user: z.string().optional(),
   client: z.string().optional().describe("program that asked for the VM"),
+  agent: z.string().optional().describe("profile of the agent that the VM was made for"),
   events: count.describe("in the time of the report"),
   record: z.object({
     state: z.enum(["valid", "invalid", "unreadable", "none"]).describe(

@@ -106,6 +106,7 @@ export const SessionList = z.object({
     user: z.string().optional().describe("user of the host; absent, as the next two: made by an older sbx"),
     device: z.string().optional().describe("name of the host"),
     client: z.string().optional().describe("program that asked for the VM, as it named itself"),
+    agent: z.string().optional().describe("profile of the agent that the VM was made for"),
   })),
 }).openapi("SessionList");
 export type SessionList = z.infer<typeof SessionList>;

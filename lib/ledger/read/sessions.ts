@@ -23,6 +23,8 @@ export interface SessionEntry {
   user?: string;
   device?: string;
   client?: string;
+  /** profile of the agent that its VM was made for */
+  agent?: string;
 }
 
 const SCHEMA = `
@@ -33,11 +35,13 @@ CREATE TABLE IF NOT EXISTS sessions (
 CREATE TABLE IF NOT EXISTS makers (
   session_id TEXT PRIMARY KEY, user TEXT NOT NULL, device TEXT NOT NULL, client TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS agents (session_id TEXT PRIMARY KEY, agent TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS sessions_by_name ON sessions (name, created_at);
 `;
 const COLUMNS = "id, name, profile_id, profile_revision, created_at, ended_at";
-/** Makers have a table of their own, so that an older sbx can still write this index. */
-const ENTRIES = `SELECT ${COLUMNS}, user, device, client FROM sessions LEFT JOIN makers ON session_id = id`;
+/** Makers and agents have tables of their own, so that an older sbx can still write this index. */
+const ENTRIES = `SELECT ${COLUMNS}, user, device, client, agent FROM sessions
+  LEFT JOIN makers ON makers.session_id = id LEFT JOIN agents ON agents.session_id = id`;
 
 /**
  * Renames a damaged index with its log files, so that another one can be created.
@@ -101,7 +105,8 @@ export class SessionIndex {
 
   /** Adds or replaces a session. */
   async put(
-    { id, name, profile_id, profile_revision, created_at, ended_at, user, device, client }: SessionEntry,
+    { id, name, profile_id, profile_revision, created_at, ended_at, user, device, client, agent }:
+      SessionEntry,
   ): Promise<void> {
     await this.#run(`INSERT OR REPLACE INTO sessions (${COLUMNS}) VALUES (?,?,?,?,?,?)`, [
       id,
@@ -111,6 +116,7 @@ export class SessionIndex {
       created_at,
       ended_at ?? null,
     ]);
+    if (agent !== undefined) await this.#run("INSERT OR REPLACE INTO agents VALUES (?,?)", [id, agent]);
     if (user === undefined || device === undefined || client === undefined) return;
     await this.#run("INSERT OR REPLACE INTO makers VALUES (?,?,?,?)", [id, user, device, client]);
   }
@@ -152,7 +158,9 @@ export class SessionIndex {
 
   async remove(id: string): Promise<void> {
     await this.#run("DELETE FROM sessions WHERE id = ?", [id]);
-    await this.#run("DELETE FROM makers WHERE session_id = ?", [id]);
+    for (const table of ["makers", "agents"]) {
+      await this.#run(`DELETE FROM ${table} WHERE session_id = ?`, [id]);
+    }
   }
 
   close(): void {

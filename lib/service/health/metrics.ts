@@ -23,7 +23,7 @@ const PROBE_MS = timeLimit(2000);
 const WAYS = ["cold", "template", "resume", "fork"] as const;
 const DECISIONS = ["allow", "ask", "block", "observed"] as const;
 const ANSWERS = ["allowed", "denied", "expired"] as const;
-const SINKS = ["http", "otlp", "audit"] as const;
+const SINKS = ["http", "otlp", "audit", "webhook"] as const;
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 const CODES = ["2xx", "3xx", "4xx", "5xx"] as const;
 const ROUTE_PATHS = [...new Set(ROUTES.map(({ path }) => path))];

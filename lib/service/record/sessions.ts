@@ -76,8 +76,11 @@ export class Sessions {
 
   /** Adds or replaces the entry of a session. @param endedAt ISO 8601; absent while it runs */
   put(record: VmRecord, endedAt?: string): void {
-    const { id, name, profile_id, profile_revision, created_at, made_by } = record;
-    const entry = { id, name, profile_id, profile_revision, created_at, ...made_by };
+    const { id, name, profile_id, profile_revision, created_at, made_by, agent } = record;
+    const entry = {
+      ...{ id, name, profile_id, profile_revision, created_at, ...made_by },
+      ...(agent !== undefined && { agent }),
+    };
     this.#write((index) => index.put({ ...entry, ...(endedAt && { ended_at: endedAt }) }));
   }
 
@@ -275,8 +278,11 @@ async function entryOf(home: Home, id: string): Promise<SessionEntry> {
   const modified = (mtime ?? new Date()).toISOString();
   const ended = record && state && isAlive(state) ? {} : { ended_at: modified };
   if (record) {
-    const { name, profile_id, profile_revision, created_at, made_by } = record;
-    return { id, name, profile_id, profile_revision, created_at, ...made_by, ...ended };
+    const { name, profile_id, profile_revision, created_at, made_by, agent } = record;
+    return {
+      ...{ id, name, profile_id, profile_revision, created_at, ...made_by, ...ended },
+      ...(agent !== undefined && { agent }),
+    };
   }
   const first = await readFirstEvent(paths.ledger);
   return {

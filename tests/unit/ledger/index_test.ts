@@ -38,10 +38,10 @@ Deno.test("an index keeps each session as it was put last, and lists the newest 
     index.close();
   }));
 
-Deno.test("an index tells who made a session, after its end too, and forgets it with the session", () =>
+Deno.test("an index tells who and which agent a session is of, after its end too, and forgets it with the session", () =>
   withLedgerPath(async (path) => {
     const index = await SessionIndex.open(path);
-    const made = entry("a", { user: "ada", device: "lab", client: "sbx/1.0" });
+    const made = entry("a", { user: "ada", device: "lab", client: "sbx/1.0", agent: "claude" });
     await index.put(made);
     await index.put(entry("a", { ended_at: "2026-01-02T00:00:00.000Z" }));
     assertEquals(await index.get("a"), { ...made, ended_at: "2026-01-02T00:00:00.000Z" });

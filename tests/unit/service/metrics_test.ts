@@ -23,15 +23,16 @@ async function withMetrics(
       notices,
       sessions: { uncollected: () => Promise.resolve(3) },
       findings: {
-        status: () => [{
-          name: "otlp",
-          sent: 1,
-          queued_bytes: 77,
-          dropped: 2,
-          refused: 3,
-          last_sent_unix_ms: null,
-          last_error: null,
-        }],
+        status: () =>
+          ["otlp", "webhook"].map((name) => ({
+            name,
+            sent: 1,
+            queued_bytes: 77,
+            dropped: 2,
+            refused: 3,
+            last_sent_unix_ms: null,
+            last_error: null,
+          })),
       },
     });
     await run(metrics, notices, registry, dir);
@@ -101,6 +102,7 @@ Deno.test("events, denials, asks, findings and boots are counted", () =>
         "sbx_ledger_uncollected_sessions": 3,
         'sbx_sink_queue_bytes{sink="otlp"}': 77,
         'sbx_sink_lost_findings{sink="otlp"}': 5,
+        'sbx_sink_queue_bytes{sink="webhook"}': 77,
       })
     ) assertEquals(value(text, series), expected, series);
     assert(!text.includes("evil") && !text.includes("secret"));

@@ -58,6 +58,7 @@ async function withReport(
       profile_id: "dev",
       profile_revision: "1",
       created_at: new Date(START).toISOString(),
+      agent: "claude",
       ledger: path,
     };
     await run(async (terms = {}, { findings = [], sessions = () => [] } = {}) => {
@@ -100,6 +101,7 @@ Deno.test("report: refused, waiting, cached and failed requests are not sent", (
     assertEquals(refused, [{ vm: "web", rule_id: "rule-1", event_type: "http.request", events: 2 }]);
     assertEquals([events, hours], [8, [{ at_unix_ms: START, events: 8, refused: 2 }]]);
     assertEquals(sessions[0].record, { state: "valid", sealed: true });
+    assertEquals(sessions[0].agent, "claude");
     assertEquals((await make({ since: START + 7000 })).events, 1);
   }));
 

@@ -63,7 +63,7 @@ export async function makeReport(
         reason ??= (error as Error).message;
       }
     }
-    const { id, name: vm, profile_id, created_at, ended_at, user, client } = session;
+    const { id, name: vm, profile_id, created_at, ended_at, user, client, agent } = session;
     addSession({
       id,
       vm,
@@ -72,6 +72,7 @@ export async function makeReport(
       ...(ended_at !== undefined && { ended_at }),
       ...(user !== undefined && { user }),
       ...(client !== undefined && { client }),
+      ...(agent !== undefined && { agent }),
       events: counts.events - before,
       record: { ...record, ...(reason !== undefined && { reason }) },
     });
