@@ -12,10 +12,10 @@ import {
   type SizedEvent,
 } from "../../../ledger/read/mod.ts";
 
-/** Events of one session that are in memory: the merge needs the next one, and a page of one event reads as long. */
+/** Fewest events of one session that are read at once: opening its ledger costs as much as reading some. */
 const READ_EVENTS = 50;
-/** Characters of JSON that are read ahead of one session: a guest can create events of a megabyte. */
-const READ_CHARS = 128 * 1024;
+/** Characters of JSON that are read ahead of all open sessions: a guest can create events of a megabyte. */
+const READ_CHARS = 64 * 1024 * 1024;
 /** Sessions that have events before and after one moment (docs/design/contracts/14-limits.md §14). */
 export const OPEN_SESSIONS_MAX = 500;
 /** Longest cursor, in characters: the positions of as many sessions. */
@@ -96,7 +96,7 @@ export async function readAcross(
   let at = from?.at;
   let chars = 0;
   for (;;) {
-    await openNext({ waiting, open, unreadable }, conditions, by, from);
+    await openNext({ waiting, open, unreadable }, conditions, by, from, most - events.length);
     const next = firstOf(open, by);
     if (!next) return { events, unreadable };
     if (events.length === most || chars >= PAGE_CHARS) {
@@ -107,7 +107,7 @@ export async function readAcross(
     if (at === undefined || by.isBefore(at, time)) at = time;
     chars += length;
     events.push({ ...event, vm: next.session.name });
-    if (!await next.advance()) unreadable.push(next.session.id);
+    if (!await next.advance(share(most - events.length, open.length))) unreadable.push(next.session.id);
     if (!next.head) open.splice(open.indexOf(next), 1);
   }
 }
@@ -118,6 +118,7 @@ async function openNext(
   conditions: EventConditions,
   by: Order,
   from: Position | undefined,
+  wanted: number,
 ): Promise<void> {
   while (waiting.length > 0) {
     const [session] = waiting;
@@ -135,9 +136,21 @@ async function openNext(
     }
     waiting.shift();
     const source = new Source(session, conditions, by.order, from?.open[session.id]);
-    if (!await source.advance()) unreadable.push(session.id);
+    const sources = Math.min(
+      OPEN_SESSIONS_MAX,
+      Math.max(open.length + 1, Object.keys(from?.open ?? {}).length),
+    );
+    if (!await source.advance(share(wanted, sources))) unreadable.push(session.id);
     if (source.head) open.push(source);
   }
+}
+
+/** Events and characters that one of so many open sessions reads at once: about its part of the rest of a page. */
+function share(wanted: number, open: number): { limit: number; chars: number } {
+  return {
+    limit: Math.min(PAGE_EVENTS_MAX, Math.max(READ_EVENTS, Math.ceil(wanted / open))),
+    chars: Math.floor(READ_CHARS / OPEN_SESSIONS_MAX) * Math.max(1, Math.floor(READ_EVENTS / open)),
+  };
 }
 
 function firstOf(open: readonly Source[], { isBefore }: Order): Source | undefined {
@@ -179,15 +192,14 @@ class Source {
   }
 
   /** Goes to the next event. @returns false: the ledger cannot be read */
-  async advance(): Promise<boolean> {
+  async advance(part: { limit: number; chars: number }): Promise<boolean> {
     try {
       while (this.#events.length === 0 && !this.#isAtEnd) {
         const page = await readSizedEvents(this.session.ledger, {
           ...this.#conditions,
           ...(this.#cursor !== undefined && { cursor: this.#cursor }),
           order: this.#order,
-          limit: READ_EVENTS,
-          chars: READ_CHARS,
+          ...part,
         });
         this.#events = page.events.toReversed();
         this.#cursor = page.next_cursor;
