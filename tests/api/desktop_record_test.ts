@@ -102,6 +102,29 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
     assertEquals(await page.getByLabel("Decision").inputValue(), "block");
   });
 
+  await t.step("the reason is in words, and leads to the rule; all fields are folded", async () => {
+    await page.getByRole("heading", { name: "Blocked by your rule my-rule" }).waitFor();
+    await page.getByText("a rule of mine").waitFor();
+    const link = await page.getByRole("link", { name: "Edit rule" }).getAttribute("href");
+    assertEquals(link, "#/rules?profile=code&rule=my-rule");
+  });
+
+  await t.step("a part of the histogram becomes the span of the list, in the address", async () => {
+    await page.getByLabel("Decision").selectOption("");
+    const plot = page.locator(".histogram .plot");
+    await page.getByRole("img", { name: "2500 events over time, 5 blocked" }).waitFor();
+    const box = (await plot.boundingBox())!;
+    await page.mouse.move(box.x + 2, box.y + 20);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width / 10, box.y + 20);
+    await page.mouse.up();
+    await page.waitForURL(/since=\d+&until=\d+/);
+    await page.getByRole("status").getByText(/^2\d\d events$/).waitFor();
+    assertEquals(await desktop.violations(), []);
+    await page.getByRole("button", { name: "Show all" }).click();
+    await page.getByText("The newest 1,000 events").waitFor();
+  });
+
   await t.step("events arrive on top and move nothing under the eyes of a reader", async () => {
     for (let at = 1; at <= 60; at++) await request(`early${at}.example`);
     await desktop.open("vm", "dev");

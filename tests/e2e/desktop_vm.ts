@@ -76,7 +76,8 @@ export async function vmSteps(t: Deno.TestContext, world: DesktopWorld): Promise
     await sbx.ok("exec", "desk", "--", "sh", "-c", `: '${MARKUP}'; curl -s http://asked.example/free`);
     const option = page.getByRole("option", { name: /http\.request.*asked\.example\/free/ });
     await option.click();
-    await page.getByRole("heading", { name: /^allow by/ }).waitFor();
+    await page.getByRole("heading", { name: /^Allowed/ }).waitFor();
+    await page.getByText("All fields").click();
     assertStringIncludes(await page.getByRole("region", { name: "Why" }).innerText(), MARKUP);
     await page.getByLabel("Decision").selectOption("block");
     await page.getByText("2 events").waitFor();

@@ -23,7 +23,6 @@ export function Bars({ bars, label }: { bars: BarCounts[]; label: string }) {
       viewBox={`0 0 ${bars.length} ${HEIGHT}`}
       preserveAspectRatio="none"
     >
-      <title>{label}</title>
       {bars.map((bar, at) => <StackedBar key={at} bar={bar} at={at} most={most} />)}
     </svg>
   );

@@ -426,9 +426,25 @@ export const text = {
     more: "Load more",
     empty: "No event matches.",
     why: "Why",
-    decided: (decision: string, rule: string) => `${decision} by ${rule}`,
+    decisions: { allow: "Allowed", ask: "Waits", block: "Blocked", rewrite: "Rewritten" } as Record<
+      string,
+      string
+    >,
+    by: (layer: string, rule: string) =>
+      layer === "none"
+        ? "no rule matched"
+        : `by ${
+          { profile: "your", corp: "your organization's", default: "sbx's" }[layer] ?? "the"
+        } rule ${rule}`,
+    layers: { label: "Rules decide in this order", corp: "Organization", profile: "Profile", default: "sbx" },
+    editRule: "Edit rule",
+    fields: "All fields",
+    graph: {
+      label: (events: number, blocked: number) => `${events} events over time, ${blocked} blocked`,
+      hint: "Draw over a part to see it alone",
+      whole: "Show all",
+    },
     at: (file: string, line: number | undefined) => line === undefined ? file : `${file}:${line}`,
-    reason: "Reason",
     place: "Place of the rule",
     matched: "Matched",
     nearMisses: "Near misses",

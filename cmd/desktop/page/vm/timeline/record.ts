@@ -20,6 +20,8 @@ export interface Row {
   subject: string;
   decision: string;
   rule: string;
+  /** name of the program's file */
+  program: string;
   /** the text that a search matches, in lower case; of live events alone */
   all?: string;
 }
@@ -29,6 +31,10 @@ export interface Conditions {
   family: string;
   decision: string;
   grep: string;
+  /** events from this time on only, unix `ms` */
+  since?: number;
+  /** events before this time only, unix `ms` */
+  until?: number;
 }
 
 /** Events of a session under some conditions, the newest first. After an outage it catches up. */
@@ -102,9 +108,17 @@ export class Timeline {
   }
 
   async #page(cursor?: string): Promise<{ rows: Row[]; cursor: string | undefined }> {
-    const { family, decision, grep } = this.#conditions;
-    const limit = String(PAGE_SIZE);
-    const page = await api.events(this.#session, { family, decision, grep, cursor, limit, order: "newest" });
+    const { family, decision, grep, since, until } = this.#conditions;
+    const page = await api.events(this.#session, {
+      family,
+      decision,
+      grep,
+      since: since?.toString(),
+      until: until?.toString(),
+      cursor,
+      limit: String(PAGE_SIZE),
+      order: "newest",
+    });
     return { rows: page.events.map((event) => rowOf(event)), cursor: page.next_cursor };
   }
 
@@ -138,12 +152,14 @@ function rowOf(event: RecordedEvent, decision?: LiveDecision): Row {
     type: event_type,
     subject: subjectOf(event),
     decision: decision?.decision ?? event.decision ?? "",
+    program: event.common.process?.executable?.split("/").at(-1) ?? "",
     rule: decision?.rule.id ?? event.rule_id ?? "",
     ...(decision && { all: JSON.stringify(event).toLowerCase() }),
   };
 }
 
-function matches(row: Row, { family, decision, grep }: Conditions): boolean {
-  return (family === "" || row.family === family) && (decision === "" || row.decision === decision) &&
+function matches(row: Row, { family, decision, grep, since = 0, until = Infinity }: Conditions): boolean {
+  return row.time >= since && row.time < until && (family === "" || row.family === family) &&
+    (decision === "" || row.decision === decision) &&
     (grep === "" || (row.all ?? "").includes(grep.toLowerCase()));
 }

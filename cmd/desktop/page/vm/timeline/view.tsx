@@ -3,11 +3,15 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { allOf } from "../../../../../lib/base/list/mod.ts";
 import { EVENT_FAMILIES } from "../../../../../lib/event/mod.ts";
 import { api, type Explained, type FinalDecision } from "../../../api/routes.ts";
-import { query, setQuery, useAddressed } from "../../../app/route.ts";
+import { hrefOf, query, setQuery, useAddressed } from "../../../app/route.ts";
 import { text } from "../../../text/en.ts";
 import { EventFields } from "../../../part/http.tsx";
 import { act } from "../../../store/store.ts";
 import { dateOf, timeOf } from "../../../part/common.tsx";
+import { Icon, type IconName } from "../../../part/icon.tsx";
+import { subjectOf } from "../../../part/subject.ts";
+import { When } from "../../../part/time.tsx";
+import { Histogram } from "./histogram.tsx";
 import { type Row, ROWS_MAX, Timeline } from "./record.ts";
 
 const DECISIONS = allOf<FinalDecision>()("allow", "ask", "block");
@@ -21,12 +25,16 @@ export interface Recorded {
 /** All events of a session as they happen, and the reason of each decision. Filters and the chosen event are in the address. */
 export function TimelineView({ vm }: { vm: Recorded }) {
   const { family = "", decision = "", q: grep = "" } = query.value;
+  const since = timeIn(query.value.since), until = timeIn(query.value.until);
   const chosen = useAddressed("event");
-  const timeline = useMemo(() => new Timeline(vm.id, { family, decision, grep }), [
+  const conditions = { family, decision, grep, since, until };
+  const timeline = useMemo(() => new Timeline(vm.id, conditions), [
     vm.id,
     family,
     decision,
     grep,
+    since,
+    until,
   ]);
   useEffect(() => () => timeline.close(), [timeline]);
   const words = text.timeline;
@@ -54,12 +62,18 @@ export function TimelineView({ vm }: { vm: Recorded }) {
         />
         <Extent timeline={timeline} />
       </div>
+      <Histogram session={vm.id} conditions={conditions} />
       <div class="timeline">
         <EventList timeline={timeline} chosen={chosen} />
         <WhyPanel session={vm.id} event={chosen.value} />
       </div>
     </>
   );
+}
+
+/** A time in the address, unix `ms`. */
+function timeIn(value: string | undefined): number | undefined {
+  return value !== undefined && /^\d{1,15}$/.test(value) ? Number(value) : undefined;
 }
 
 /** The shown part of the record, and a way to older events. */
@@ -112,43 +126,82 @@ function WhyPanel({ session, event }: { session: string; event: string | undefin
   );
 }
 
+/** Layers of rules, in the order in which they decide. */
+const LAYERS = ["corp", "profile", "default"] as const;
+
 function Why({ why: { event, decision, findings } }: { why: Explained }) {
   const words = text.timeline;
+  const { profile_id, timestamp_unix_ms } = event.common;
+  const rule = decision?.rule;
   return (
     <>
-      {decision && (
+      {decision && rule && (
         <>
-          <h2>{words.decided(decision.decision, decision.rule.name || decision.rule.id)}</h2>
-          <dl>
-            <Entry name={words.reason} value={decision.rule.reason} />
-            <Entry
-              name={words.place}
-              value={decision.rule.file && words.at(decision.rule.file, decision.rule.line)}
-            />
-            <Entry
-              name={words.matched}
-              value={decision.matched_fields.map(({ path, value }) => `${path} = ${JSON.stringify(value)}`)
-                .join("\n")}
-            />
-            <Entry
-              name={words.nearMisses}
-              value={decision.near_misses.map(({ rule_id, failed }) => `${rule_id}: ${failed}`).join("\n")}
-            />
-            <Entry name={words.remedy} value={decision.remedy} />
-          </dl>
+          <h2>
+            <span class={`pill ${decision.decision}`}>{words.decisions[decision.decision]}</span>{" "}
+            {words.by(rule.layer, rule.name || rule.id)}
+          </h2>
+          {rule.reason && <p class="reason">{rule.reason}</p>}
+          <ol class="layers" aria-label={words.layers.label}>
+            {LAYERS.map((layer) => (
+              <li key={layer} aria-current={layer === rule.layer ? "step" : undefined}>
+                {words.layers[layer]}
+              </li>
+            ))}
+          </ol>
         </>
+      )}
+      <p class="subject">
+        <code>{subjectOf(event) || event.common.event_type}</code>
+      </p>
+      <p class="hint">
+        {event.common.event_type} · <When at={timestamp_unix_ms} />
+      </p>
+      {rule?.layer === "profile" && (
+        <p>
+          <a
+            href={`${hrefOf("rules")}?profile=${encodeURIComponent(profile_id)}&rule=${
+              encodeURIComponent(rule.id)
+            }`}
+          >
+            {words.editRule}
+          </a>
+        </p>
+      )}
+      {decision && (
+        <dl>
+          <Entry
+            name={words.place}
+            value={decision.rule.file && words.at(decision.rule.file, decision.rule.line)}
+          />
+          <Entry
+            name={words.matched}
+            value={decision.matched_fields.map(({ path, value }) => `${path} = ${JSON.stringify(value)}`)
+              .join("\n")}
+          />
+          <Entry
+            name={words.nearMisses}
+            value={decision.near_misses.map(({ rule_id, failed }) => `${rule_id}: ${failed}`).join("\n")}
+          />
+          <Entry name={words.remedy} value={decision.remedy} />
+        </dl>
       )}
       {findings.length > 0 && (
         <>
-          <h2>{words.findings}</h2>
-          <ul>
+          <h3>{words.findings}</h3>
+          <ul class="plain">
             {findings.map(({ finding_id, severity, title }) => (
-              <li key={finding_id}>{`${severity}: ${title}`}</li>
+              <li key={finding_id}>
+                <span class={`pill ${severity}`}>{severity}</span> {title}
+              </li>
             ))}
           </ul>
         </>
       )}
-      <EventFields value={event} />
+      <details>
+        <summary>{words.fields}</summary>
+        <EventFields value={event} />
+      </details>
     </>
   );
 }
@@ -164,7 +217,7 @@ function Entry({ name, value }: { name: string; value: string | undefined }) {
 }
 
 /** `px` of a row; the style sheet has the same. */
-const ROW_HEIGHT = 28;
+const ROW_HEIGHT = 32;
 /** Rows drawn beyond each edge. */
 const MARGIN = 12;
 
@@ -179,6 +232,7 @@ export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Si
   const first = useComputed(() => Math.max(0, Math.floor(top.value / ROW_HEIGHT) - MARGIN));
   const count = Math.ceil(height.value / ROW_HEIGHT) + 2 * MARGIN;
   const all = timeline.rows.value;
+  const drawn = all.slice(first.value, first.value + count);
   useEffect(() => {
     const observer = new ResizeObserver(([{ contentRect }]) => height.value = contentRect.height);
     observer.observe(box.current!);
@@ -214,7 +268,9 @@ export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Si
       class="events"
       role="listbox"
       aria-label={text.timeline.list}
-      aria-activedescendant={chosen.value && `event-${chosen.value}`}
+      aria-activedescendant={drawn.some(({ id }) => id === chosen.value)
+        ? `event-${chosen.value}`
+        : undefined}
       tabIndex={0}
       onScroll={onScroll}
       onPointerEnter={() => isPointed.current = true}
@@ -222,7 +278,7 @@ export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Si
       onKeyDown={onKey}
     >
       <div class="space" role="presentation" style={{ height: `${all.length * ROW_HEIGHT}px` }}>
-        {all.slice(first.value, first.value + count).map((row, index) => (
+        {drawn.map((row, index) => (
           <EventRow
             // An element stays with its event: a click that began on it goes to no other one.
             key={row.id}
@@ -237,6 +293,18 @@ export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Si
     </div>
   );
 }
+
+const FAMILY_ICONS: Record<string, IconName> = {
+  http: "network",
+  dns: "tree",
+  mcp: "tools",
+  model: "model",
+  file: "file",
+  process: "program",
+  credential: "credentials",
+  vm: "vm",
+  ask: "inbox",
+};
 
 interface RowProps {
   row: Row;
@@ -259,9 +327,15 @@ function EventRow({ row, place, count, isChosen, onChoose }: RowProps) {
       onClick={onChoose}
     >
       <span title={dateOf(row.time)}>{timeOf(row.time)}</span>
-      <span>{row.type}</span>
-      <span class="word">{row.decision}</span>
+      <span class="kind">
+        <Icon name={FAMILY_ICONS[row.family] ?? "activity"} size={14} />
+        {row.type}
+      </span>
+      <span class="decision">
+        {row.decision !== "" && <span class={`pill ${row.decision}`}>{row.decision}</span>}
+      </span>
       <span title={row.subject}>{row.subject}</span>
+      <span class="program" title={row.program}>{row.program}</span>
       <span class="rule-of" title={row.rule}>{row.rule}</span>
     </div>
   );
