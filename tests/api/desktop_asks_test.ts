@@ -77,6 +77,8 @@ Deno.test("asks on the desktop page", options, async (t) => {
     await page.getByRole("button", { name: "Deny this" }).click();
     assertEquals(await waiting, false);
     assertEquals(await request("asked.example", "/another"), false);
+    const inForce = page.getByRole("region", { name: "Answers in force" });
+    await inForce.getByRole("row", { name: /asked\.example.* denied dev in \d+ min/ }).waitFor();
     assertEquals((await home.service.asks.list()).length, 0);
   });
 

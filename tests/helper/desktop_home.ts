@@ -254,6 +254,8 @@ export class DesktopHome implements AsyncDisposable {
     }
     const reply: Reply = call.t === "Asks"
       ? { t: "Asks", asks: this.gate.asks.pending() }
+      : call.t === "AsksInForce"
+      ? { t: "AsksInForce", asks: this.gate.asks.inForce() }
       : call.t === "Info"
       ? { t: "Info", info: this.#info }
       : call.t === "Counters"

@@ -1,10 +1,11 @@
 /** Asks that are over since the page was opened, and rules by which people allowed for good: nothing passes without a trace. */
 import { signal } from "@preact/signals";
-import { api, type AskView, type RuleChangeView } from "../../api/routes.ts";
+import { api, type AskInForce, type AskView, type RuleChangeView } from "../../api/routes.ts";
 import { hrefOf } from "../../app/route.ts";
 import { ConfirmButton, dateOf, Table } from "../../part/common.tsx";
 import { onMessage } from "../../store/live.ts";
-import { act, useLoaded, vmNames } from "../../store/store.ts";
+import { act, asks, useLoaded, vmNames } from "../../store/store.ts";
+import { now, When } from "../../part/time.tsx";
 import { text } from "../../text/en.ts";
 
 interface Over {
@@ -55,9 +56,52 @@ export function Expired() {
           </Table>
         </section>
       )}
+      <InForce />
       <Always />
     </>
   );
+}
+
+/** Answers that cover further events now, for minutes or the session; they end with their VM. */
+function InForce() {
+  const words = text.inbox.inForce;
+  const answer = useLoaded(api.asksInForce, [over.value.length, asks.value.length]).value.value;
+  // An answer for minutes ends without a message.
+  const current = answer?.asks.filter(({ until }) => !until || Date.parse(until) > now.value) ?? [];
+  if (current.length === 0) return null;
+  return (
+    <section aria-label={words.title}>
+      <h2>{words.title}</h2>
+      <Table
+        label={words.title}
+        head={[words.covers, words.answer, text.inbox.vm, words.until, words.by]}
+      >
+        {current.map((ask) => (
+          <tr key={ask.ask_id}>
+            <th scope="row">
+              <a href={`${hrefOf("vm", ask.vm, "timeline")}?event=${ask.event_id}`}>{coversOf(ask)}</a>
+            </th>
+            <td>
+              <span class={`pill ask-${ask.answer.decision === "allow" ? "allowed" : "denied"}`}>
+                {words.answers[ask.answer.decision]}
+              </span>
+            </td>
+            <td>{ask.vm}</td>
+            <td>{ask.until ? <When at={ask.until} /> : words.session}</td>
+            <td>{ask.answered_by?.user ?? text.common.none}</td>
+          </tr>
+        ))}
+      </Table>
+    </section>
+  );
+}
+
+/** The events that a lasting answer covers. */
+function coversOf(
+  { answer: { of, path }, covers, covers_host, covers_path, covers_method, subject }: AskInForce,
+) {
+  const wide = { host: covers_host, path: path ?? covers_path, method: covers_method };
+  return (of ? wide[of] : covers) ?? subject;
 }
 
 function nameOf({ session_id }: AskView): string {
