@@ -22,7 +22,11 @@ export const command: CommandGroup = {
       options: [
         { name: "past", about: "only sessions that have ended" },
         ...CHOICE_OPTIONS.filter(({ name }) => name !== "all"),
-        { name: "since", value: "TIME", about: "only ones that were there from this time on, as of sbx events" },
+        {
+          name: "since",
+          value: "TIME",
+          about: "only ones that were there from this time on, as of sbx events",
+        },
         { name: "until", value: "TIME", about: "only ones that began before this time" },
         JSON_OPTION,
       ],
