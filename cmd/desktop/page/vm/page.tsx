@@ -12,7 +12,7 @@ import { VmActions } from "./actions.tsx";
 import { ChangesView } from "./changes/view.tsx";
 import { FindingsView } from "./findings/view.tsx";
 import { HeldView } from "./held/view.tsx";
-import { LogsView, PortsView } from "./lists.tsx";
+import { PortsView } from "./lists.tsx";
 import { LogsView } from "./logs.tsx";
 import { ProgramsView } from "./programs/view.tsx";
 import { CallsView, RequestsView } from "./families.tsx";
