@@ -15,7 +15,7 @@ const PERIOD_MS = 30 * 24 * 3600 * 1000;
 /** Rows drawn at first, and more at a time. */
 const SHOWN = 100;
 
-/** Findings of all sessions, the newest first; those of one rule about one subject are one row. */
+/** Findings of all sessions, the newest first; of one rule about one subject they are one row. */
 export function FindingsPage() {
   const severity = SEVERITIES.find((each) => each === query.value.severity) ?? "info";
   const isAll = query.value.show === "all";

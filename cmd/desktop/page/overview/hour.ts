@@ -42,7 +42,7 @@ export class Hours {
     clearTimeout(this.#timer);
   }
 
-  /** Reads a VM's hour and its newest event, in place of what was counted. */
+  /** Reads a VM's hour and its newest event, which replace the live counts. */
   async read(vm: string): Promise<void> {
     const since = String((Math.floor(Date.now() / MINUTE_MS) - BARS + 1) * MINUTE_MS);
     const [{ steps }, { events: [last] }] = await Promise.all([

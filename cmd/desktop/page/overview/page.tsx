@@ -1,4 +1,4 @@
-/** Home: what runs, what waits for a person, what was blocked, and what it costs. */
+/** Home: running VMs, things that wait for a person, blocked events and costs. */
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
@@ -70,7 +70,7 @@ function Facts() {
     // One that never ran has no record.
     for (const { id } of vms.peek().filter(({ active_at }) => active_at !== undefined)) {
       // One VM whose record cannot be read leaves the others.
-      hours.read(id).catch(() => {});
+      hours.read(id).catch(() => {/* a record that cannot be read leaves the other rows */});
       readCosts(id).then((read) => costs.value = new Map([...costs.peek(), [id, read]]), () => {});
     }
   }, [ids, isOnline]);

@@ -53,7 +53,7 @@ export function VmPage() {
   );
 }
 
-/** The VM in a line: its state, its contract, its size, and what can be done to it. */
+/** The VM in a line: its state, its contract, its size and its actions. */
 function VmHead({ vm }: { vm: VmListed }) {
   const { profile_id, agent, cpus, ram_mb, active_at, folder } = vm;
   return (
