@@ -54,14 +54,14 @@ Deno.test("every page of the desktop, wide and narrow", options, async (t) => {
   await page.setViewportSize({ width: 1200, height: 800 });
   await t.step("the palette leads to a view of a VM by its keys, and gives the focus back", async () => {
     await desktop.open("rules");
-    await page.getByRole("button", { name: "Search" }).focus();
+    await page.getByRole("button", { name: "Go to" }).focus();
     await page.keyboard.press("Control+k");
     const palette = page.getByRole("dialog", { name: "Go to or do" });
-    await page.keyboard.type("dev termin");
-    await palette.getByRole("option", { name: "dev: Terminal" }).waitFor();
+    await page.keyboard.type("dev findi");
+    await palette.getByRole("option", { name: "dev: Findings" }).waitFor();
     assertEquals(await desktop.violations(), []);
     await page.keyboard.press("Enter");
-    await page.waitForURL(/#\/vm\/dev\/terminal$/);
+    await page.waitForURL(/#\/vm\/dev\/findings$/);
     await page.keyboard.press("Control+k");
     await palette.waitFor();
     await page.keyboard.press("Escape");
