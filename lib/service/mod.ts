@@ -64,6 +64,7 @@ export { Rules } from "./contract/rules.ts";
 export { OneOffVm } from "./run/one_off.ts";
 export { type Configuration, Service } from "./service.ts";
 export { Updates } from "./updates.ts";
+export { removeSession } from "./record/removal.ts";
 export { Sessions } from "./record/sessions.ts";
 export { Snapshots } from "./run/snapshots.ts";
 export { States } from "./run/states.ts";

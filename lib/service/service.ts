@@ -17,6 +17,7 @@ import { FindingTriage } from "./record/finding_triage.ts";
 import { Bin } from "./vm/bin.ts";
 import { EventFeeds } from "./record/event_feed.ts";
 import { FleetShipping } from "./record/fleet_shipping.ts";
+import { isHeld } from "./record/removal.ts";
 import { HostRecords } from "./record/host_record.ts";
 import { IdleVms } from "./vm/suspension.ts";
 import { Images } from "./images.ts";
@@ -310,12 +311,13 @@ interface MaintenanceParts {
   bin: Pick<Bin, "list">;
   sessions: Sessions;
   settings: SettingsStore;
+  corp: Pick<CorpStore, "state">;
   fleet: Pick<FleetShipping, "release">;
   feeds: Pick<EventFeeds, "release">;
 }
 
 /** Starts the timers that remove old sessions and collect the ledgers of ended ones; they keep no process alive. */
-function startMaintenance({ registry, bin, sessions, settings, fleet, feeds }: MaintenanceParts): void {
+function startMaintenance({ registry, bin, sessions, settings, corp, fleet, feeds }: MaintenanceParts): void {
   const idsOf = (vms: ReturnType<Registry["all"]>) => new Set(vms.map(({ record }) => record.id));
   const prune = async () => {
     const days = settings.inForce(RETENTION_SETTING);
@@ -323,7 +325,7 @@ function startMaintenance({ registry, bin, sessions, settings, fleet, feeds }: M
       const deleted = await bin.list().catch(() => []);
       const existing = new Set([...idsOf(registry.all()), ...deleted.map(({ id }) => id)]);
       const release = async (id: string) => await fleet.release(id) && await feeds.release(id);
-      sessions.prune(days, existing, { release });
+      sessions.prune(days, existing, { release, holds: (entry) => isHeld(corp.state, entry) });
     }
   };
   backgroundTimeout(prune, PRUNE_DELAY_MS);

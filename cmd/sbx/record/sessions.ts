@@ -1,8 +1,10 @@
-import type { SessionList } from "../../../lib/client/api/mod.ts";
+import { join } from "node:path";
+import type { RemovedSession, SessionList } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
+import { ifFound, SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
+import { segment } from "../../../lib/client/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { connect } from "../connect.ts";
 import { table, UTC_NOTE } from "../output.ts";
@@ -32,6 +34,24 @@ export const command: CommandGroup = {
       ],
       examples: ["sbx sessions", "sbx sessions --past --since yesterday"],
       run: list,
+    },
+    {
+      name: "sessions delete",
+      usage: "SESSION… [--export DIR] [--yes] [--json]",
+      summary: "remove the records of sessions whose VMs are gone",
+      notes: [
+        "A signed tombstone stays in the register of sessions. Corp may keep records: by its retention, or a hold.",
+        "--export copies each record with its seal into DIR/SESSION first, and verifies the copy.",
+      ],
+      options: [
+        { name: "export", value: "DIR", about: "folder for copies of the records" },
+        { name: "yes", short: "y", about: "do not ask" },
+        JSON_OPTION,
+      ],
+      words: { min: 1, max: Infinity },
+      completes: ["sessions"],
+      examples: ["sbx sessions delete 0d9f4a1e-8f5c-4d57-9e6b-1f2a3b4c5d6e --export ./evidence"],
+      run: remove,
     },
     {
       name: "sessions verify",
@@ -69,6 +89,68 @@ async function list(args: Arguments): Promise<number> {
     await print(table(["SESSION", "NAME", "PROFILE", "AGENT", "CREATED", "ENDED", "MADE BY"], rows));
   }
   return 0;
+}
+
+async function remove(args: Arguments): Promise<number> {
+  const client = await connect();
+  const { sessions } = await client.json<SessionList>("GET", "/sessions/list");
+  const chosen = [...new Set(args.words)].map((word) => {
+    const session = sessions.find(({ id }) => id === word);
+    if (session) return session;
+    throw new SbxError("session.not_found", `"${word}" is not the id of a recorded session`, {
+      hint: "sbx sessions lists them; names of VMs are not unique",
+    });
+  });
+  if (!args.has("yes") && !confirm(chosen.map(({ id, name }) => `${id} (${name})`), args)) return 1;
+  const dir = args.text("export");
+  const removed: RemovedSession[] = [];
+  for (const { id, name } of chosen) {
+    if (dir !== undefined) await exportRecord(id, join(dir, id));
+    const result = await client.json<RemovedSession>("DELETE", `/sessions/${segment(id)}`);
+    removed.push(result);
+    if (args.has("json")) continue;
+    await print(`removed the record of ${id} (${name}): ${count(result.events, "event")}`);
+  }
+  if (args.has("json")) await printJson({ removed });
+  return 0;
+}
+
+function confirm(names: string[], args: Arguments): boolean {
+  if (Deno.stdin.isTerminal() && !args.has("json")) {
+    return /^y(es)?$/i.test(prompt(`remove ${names.join(", ")} for good? [y/N]`)?.trim() ?? "");
+  }
+  throw new SbxError(
+    "usage.invalid",
+    "sbx sessions delete needs a confirmation, and there is no terminal for it",
+    {
+      hint: "confirm with --yes",
+    },
+  );
+}
+
+/** Copies a record with its seal. @throws {SbxError} `session.export`: the copy is not a valid record, and nothing is removed */
+async function exportRecord(id: string, dir: string): Promise<void> {
+  const [{ verifyLedger }, { sessionPaths }] = await Promise.all([
+    import("../../../lib/ledger/read/mod.ts"),
+    import("../../../lib/session/files/mod.ts"),
+  ]);
+  const { ledger } = sessionPaths(home(), id);
+  // A session that never recorded anything has no file to keep.
+  if (!await Deno.stat(ledger).then(({ isFile }) => isFile, () => false)) return;
+  await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
+  // Its session has ended: the verification below notices a copy that a writer would have torn.
+  for (const end of ["", "-wal", ".seal"]) {
+    await ifFound(Deno.copyFile(ledger + end, join(dir, `session.db${end}`)));
+  }
+  const { ok, first_bad } = await verifyLedger(join(dir, "session.db"), id);
+  if (ok) return;
+  throw new SbxError(
+    "session.export",
+    `the copy in ${dir} is not valid: ${first_bad?.reason ?? "unknown reason"}`,
+    {
+      hint: `nothing was removed; sbx verify ${id} checks the record itself`,
+    },
+  );
 }
 
 /** Reads the files of the home, without the service: it may be the one that is doubted. */

@@ -13,18 +13,25 @@ import {
   explainEvent,
   type LedgerFinder,
   readLogs,
+  removeSession,
   type Service,
   sessionEvents,
   sessionHistory,
 } from "../../../lib/service/mod.ts";
-import { handle } from "../handle.ts";
+import { handle, madeBy } from "../handle.ts";
 
 /** Routes of the records of VMs: events, programs, logs. */
 export function routeRecords(
   app: Hono,
-  { supervisor, registry }: Service,
+  service: Service,
   findLedger: LedgerFinder,
 ): void {
+  const { supervisor, sessions, registry } = service;
+  handle(
+    app,
+    sessionRoutes.remove,
+    ({ params, context }) => removeSession(service, params.id, madeBy(context)),
+  );
   handle(
     app,
     vmRoutes.timeline,

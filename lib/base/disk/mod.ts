@@ -16,7 +16,7 @@ export type Counted = Set<string>;
 
 /**
  * `bytes` that a file or folder takes on disk: blocks, so that holes of sparse files take none, and each inode once. Links are
- * not followed. What cannot be read counts nothing.
+ * not followed. Unreadable folders count nothing.
  *
  * @param counted files of earlier calls, which count nothing again
  */

@@ -131,7 +131,22 @@ export const CostReport = z.object({
 }).openapi("CostReport");
 export type CostReport = z.infer<typeof CostReport>;
 
+export const RemovedSession = z.object({
+  id: z.string(),
+  name: z.string().describe("of its VM"),
+  events: z.int().describe("that its record had"),
+  bytes: z.int().describe("that it took on disk"),
+}).openapi("RemovedSession");
+export type RemovedSession = z.infer<typeof RemovedSession>;
+
 export const sessionRoutes = {
+  remove: createRoute({
+    method: "delete",
+    path: "/sessions/{id}",
+    tags: ["session"],
+    request: { params: VmParam },
+    responses: answers("the record that was removed; its tombstone stays in the register", RemovedSession),
+  }),
   costs: createRoute({
     method: "get",
     path: "/sessions/{id}/costs",

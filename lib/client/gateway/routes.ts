@@ -73,6 +73,7 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "GET", path: "/security/status" },
   { method: "GET", path: "/vms/{id}/security/status" },
   { method: "GET", path: "/vms/{id}/security/latest" },
+  { method: "DELETE", path: "/sessions/{id}" },
   { method: "GET", path: "/sessions/{id}/costs" },
   { method: "GET", path: "/sessions/list" },
   { method: "GET", path: "/sessions/events" },

@@ -181,6 +181,15 @@ export const CorpFile = z.strictObject({
       project_files: z.enum(["narrow", "require"]).optional(),
       vm_minutes: z.int().min(1).max(VM_MINUTES_MAX).optional(),
     }).optional(),
+    records: z.strictObject({
+      /** records that neither a person nor retention removes, such as for a legal hold */
+      hold: z.array(
+        z.string().max(256).regex(
+          /^(all|session:[0-9a-f-]{36}|profile:[a-z0-9_-]{1,64}|user:[^\s:]+)$/,
+          'must be "all", "session:ID", "profile:ID" or "user:NAME"',
+        ),
+      ).max(1024).optional(),
+    }).optional(),
   }).superRefine(({ providers, limits }, context) => {
     for (const [at, id] of limits?.providers?.entries() ?? []) {
       checkNamed(context, ["limits", "providers", at], id, providers);

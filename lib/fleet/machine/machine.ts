@@ -380,8 +380,8 @@ export function fleetPaths({ dir }: { dir: string }) {
 /** Number of the last entry of the register that a collector has. Without it, all are sent again: each is kept once. */
 async function readAnnounced(home: { dir: string }, target: string): Promise<number> {
   try {
-    const told = JSON.parse(await Deno.readTextFile(fleetPaths(home).register));
-    return told.target === target && Number.isInteger(told.number) ? told.number : 0;
+    const cursor = JSON.parse(await Deno.readTextFile(fleetPaths(home).register));
+    return cursor.target === target && Number.isInteger(cursor.number) ? cursor.number : 0;
   } catch {
     return 0;
   }

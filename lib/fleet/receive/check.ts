@@ -232,22 +232,22 @@ async function registerOf(dir: string, machineId: string): Promise<Entry[]> {
 
 function checkRegister(entries: Entry[], alive: Report | undefined): string[] {
   const problems = checkEntries(entries).map((problem) => `register of sessions: ${problem}`);
-  const told = alive?.body.kind === "alive" ? alive.body.register : undefined;
+  const named = alive?.body.kind === "alive" ? alive.body.register : undefined;
   const last = entries.at(-1);
-  if (last && alive && !told) problems.push("register of sessions: the machine has none any more");
-  if (!told) return problems;
-  const there = entries.find(({ number }) => number === told.number);
+  if (last && alive && !named) problems.push("register of sessions: the machine has none any more");
+  if (!named) return problems;
+  const there = entries.find(({ number }) => number === named.number);
   if (!there) {
     const from = (last?.number ?? 0) + 1;
-    if (told.number >= from) {
-      problems.push(`register of sessions: entries ${from} to ${told.number} have not arrived`);
+    if (named.number >= from) {
+      problems.push(`register of sessions: entries ${from} to ${named.number} have not arrived`);
     }
-  } else if (entryHash(there) !== told.hash) {
-    problems.push(`register of sessions: the machine has another entry ${told.number}`);
+  } else if (entryHash(there) !== named.hash) {
+    problems.push(`register of sessions: the machine has another entry ${named.number}`);
   }
   // Entries come before the report that names the last one.
-  if (last && last.number > told.number && last.at < alive!.made_at) {
-    problems.push(`register of sessions: it had ${last.number} entries, and has ${told.number}`);
+  if (last && last.number > named.number && last.at < alive!.made_at) {
+    problems.push(`register of sessions: it had ${last.number} entries, and has ${named.number}`);
   }
   return problems;
 }

@@ -24,7 +24,7 @@ const words = z.string().max(256);
 const Removal = z.strictObject({
   /** `retention`: it was older than the home keeps; `person`: somebody removed it; `room`: records took too much room */
   reason: z.enum(["retention", "person", "room"]),
-  /** of the ledger at its end; null: there was none, or it could not be read */
+  /** of the ledger at its end; null: no ledger was found, or it could not be read */
   heads: Heads.nullable(),
   by: z.strictObject({ user: words, client: words }).optional(),
 });

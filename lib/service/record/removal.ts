@@ -1,0 +1,93 @@
+/** Removal of records by a person, within the limits of corp (docs/design/contracts/12-ledger.md §12, "Retention"). */
+import { SbxError } from "../../base/error/mod.ts";
+import type { CorpStore } from "../../config/corp/mod.ts";
+import type { SettingsStore } from "../../config/settings/mod.ts";
+import type { SessionEntry } from "../../ledger/read/mod.ts";
+import type { AnsweredBy } from "../../policy/mod.ts";
+import type { Bin } from "../vm/bin.ts";
+import type { Registry } from "../vm/registry.ts";
+import type { EventFeeds } from "./event_feed.ts";
+import type { FleetShipping } from "./fleet_shipping.ts";
+import type { Sessions } from "./sessions.ts";
+
+const DAY_MS = 24 * 3600 * 1000;
+const RETENTION = "vm.resources.retention_days";
+
+export interface RemovalParts {
+  corp: Pick<CorpStore, "state">;
+  settings: Pick<SettingsStore, "resolved">;
+  registry: Pick<Registry, "all">;
+  bin: Pick<Bin, "list">;
+  sessions: Pick<Sessions, "get" | "remove">;
+  fleet: Pick<FleetShipping, "release">;
+  feeds: Pick<EventFeeds, "release">;
+}
+
+/** True if corp holds a record, or could: while corp.toml cannot be read, every one is held. */
+export function isHeld(
+  state: CorpStore["state"],
+  { id, profile_id, user }: Pick<SessionEntry, "id"> & Partial<SessionEntry>,
+): boolean {
+  if (state.status === "closed") return true;
+  const hold = "config" in state ? state.config.file.corp.records?.hold : undefined;
+  return hold?.some((each) =>
+    ["all", `session:${id}`, `profile:${profile_id}`, `user:${user}`].includes(each)
+  ) ??
+    false;
+}
+
+/**
+ * Removes the record of a session whose VM is gone; its tombstone stays in the register.
+ *
+ * @throws {SbxError} `session.not_found`, `session.in_use`, `session.not_sent`, `corp.hold`, `corp.retention`, `register.unavailable`
+ */
+export async function removeSession(
+  { corp, settings, registry, bin, sessions, fleet, feeds }: RemovalParts,
+  id: string,
+  { user, client }: AnsweredBy,
+  now = Date.now(),
+): Promise<{ id: string; name: string; events: number; bytes: number }> {
+  const entry = await sessions.get(id);
+  if (!entry) {
+    throw new SbxError("session.not_found", `there is no session ${id}`, { hint: "sbx sessions lists them" });
+  }
+  const vm = registry.all().find(({ record }) => record.id === id)?.record.name;
+  if (vm !== undefined) {
+    throw new SbxError("session.in_use", `session ${id} is of the VM "${vm}"`, {
+      hint: `delete the VM first: sbx delete ${vm}`,
+    });
+  }
+  if ((await bin.list()).some((deleted) => deleted.id === id)) {
+    throw new SbxError("session.in_use", `the VM "${entry.name}" of session ${id} can still be restored`, {
+      hint: "remove deleted VMs for good first: sbx purge --deleted",
+    });
+  }
+  if (isHeld(corp.state, entry)) {
+    throw new SbxError("corp.hold", `corp holds the record of session ${id}`, {
+      hint: "sbx corp info shows corp's entries; ask your administrator",
+    });
+  }
+  const retention = settings.resolved.byId.get(RETENTION);
+  const days = retention?.corp_locked ? retention.enabled ? Number(retention.effective_value) : Infinity : 0;
+  if (!entry.ended_at || now - Date.parse(entry.ended_at) < days * DAY_MS) {
+    if (days > 0) {
+      throw new SbxError(
+        "corp.retention",
+        `corp keeps records ${days} days, and session ${id} is not as old`,
+        {
+          hint: `sbx settings explain ${RETENTION} shows where it is set`,
+        },
+      );
+    }
+  }
+  if (!await fleet.release(id) || !await feeds.release(id)) {
+    throw new SbxError("session.not_sent", `the collectors of corp do not have all of session ${id} yet`, {
+      hint: "sbx status shows what waits; try again when they are back",
+    });
+  }
+  const removed = await sessions.remove(id, {
+    reason: "person",
+    by: { user: user.slice(0, 256), client: client.slice(0, 256) },
+  });
+  return { id, name: entry.name, ...removed };
+}

@@ -1,0 +1,79 @@
+/** Records that a person removes: not one of a VM, nor one that corp or its collectors still need. */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { isHeld, type RemovalParts, removeSession } from "../../../lib/service/record/removal.ts";
+
+const ID = "0192f0c1-2222-7333-8444-5555aaaa0001";
+const NOW = Date.UTC(2026, 0, 31);
+const BY = { user: "ann", client: "sbx" };
+
+/** Parts of a home with one session that ended ten days ago. */
+function partsWith(
+  { hold, days, ...more }: { hold?: string[]; days?: number | null } & Partial<RemovalParts> = {},
+) {
+  const removed: string[] = [];
+  const leaf = { corp_locked: true, enabled: days !== null, effective_value: days };
+  const parts = {
+    corp: { state: { status: "ok", config: { file: { corp: { records: { hold } } } } } },
+    settings: {
+      resolved: { byId: new Map(days === undefined ? [] : [["vm.resources.retention_days", leaf]]) },
+    },
+    registry: { all: () => [] },
+    bin: { list: () => Promise.resolve([]) },
+    fleet: { release: () => Promise.resolve(true) },
+    feeds: { release: () => Promise.resolve(true) },
+    sessions: {
+      get: (id: string) =>
+        Promise.resolve(
+          id === ID
+            ? { id, name: "demo", profile_id: "code", user: "ann", ended_at: "2026-01-21T00:00:00.000Z" }
+            : undefined,
+        ),
+      remove: (id: string) => {
+        removed.push(id);
+        return Promise.resolve({ events: 3, bytes: 4096 });
+      },
+    },
+    ...more,
+  } as unknown as RemovalParts;
+  return { parts, removed };
+}
+
+const away = { release: () => Promise.resolve(false) };
+const CASES: [string, Parameters<typeof partsWith>[0], string][] = [
+  ["of a VM", { registry: { all: () => [{ record: { id: ID, name: "demo" } }] } as never }, "session.in_use"],
+  [
+    "of a VM that can be restored",
+    { bin: { list: () => Promise.resolve([{ id: ID }]) } as never },
+    "session.in_use",
+  ],
+  ["that corp holds by its id", { hold: [`session:${ID}`] }, "corp.hold"],
+  ["that corp holds by its profile", { hold: ["profile:code"] }, "corp.hold"],
+  ["that corp holds by its user", { hold: ["user:ann"] }, "corp.hold"],
+  ["while corp holds all", { hold: ["all"] }, "corp.hold"],
+  ["while corp.toml cannot be read", { corp: { state: { status: "closed" } } as never }, "corp.hold"],
+  ["within corp's retention", { days: 30 }, "corp.retention"],
+  ["where corp removes none", { days: null }, "corp.retention"],
+  ["that the fleet lacks", { fleet: away }, "session.not_sent"],
+  ["that a sink lacks", { feeds: away }, "session.not_sent"],
+];
+for (const [what, change, code] of CASES) {
+  Deno.test(`a record ${what} is not removed`, async () => {
+    const { parts, removed } = partsWith(change);
+    const error = await assertRejects(() => removeSession(parts, ID, BY, NOW), SbxError);
+    assertEquals([error.code, removed], [code, []]);
+    assert(error.hint);
+  });
+}
+
+Deno.test("a record past corp's retention is removed, and one that is not there is named", async () => {
+  const { parts, removed } = partsWith({ days: 9, hold: ["profile:other", "user:bob"] });
+  assertEquals(await removeSession(parts, ID, BY, NOW), { id: ID, name: "demo", events: 3, bytes: 4096 });
+  assertEquals(removed, [ID]);
+  const error = await assertRejects(() => removeSession(parts, crypto.randomUUID(), BY, NOW), SbxError);
+  assertEquals(error.code, "session.not_found");
+});
+
+Deno.test("no record is held without corp", () => {
+  assertEquals(isHeld({ status: "absent" }, { id: ID }), false);
+});
