@@ -51,7 +51,7 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   costs: "show tokens and cost of model calls, of one VM or of all",
   findings: "list findings of a session, acknowledge, close and except them",
   logs: "print the last part of each log of a VM",
-  sessions: "list the recorded sessions, remove records, verify their register",
+  sessions: "list sessions, remove records, verify their register",
   sql: "query a session's record in SQL, read-only",
   verify: "verify the record of a session",
   certify: "sign a certificate of a session, or verify one offline",

@@ -13,7 +13,7 @@ import { readPeriod } from "./event_query.ts";
 
 export const command: CommandGroup = {
   name: "sessions",
-  summary: "list the recorded sessions, remove records, verify their register",
+  summary: "list sessions, remove records, verify their register",
   fallback: "list",
   subcommands: [
     {
