@@ -5,7 +5,6 @@ import { runChild } from "../helper/child.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { sh as onHost } from "../helper/repository.ts";
 import { doctorSteps } from "./doctor_steps.ts";
-import { heldSteps, responseOf } from "./held_steps.ts";
 import { learnSteps } from "./learn_steps.ts";
 import { makeUpstreams, PACK, RULES, SECRET, SHOWN, startOllama } from "./net_world.ts";
 import type { DecidedEvent, Finding } from "../../lib/event/mod.ts";
@@ -29,7 +28,7 @@ Deno.test("the network of a VM", async (t) => {
     const { body: decoy } = await sbx.api("POST", "/credentials/add", { provider: "openai", decoy: true });
     await sbx.ok("profile", "copy", "code", "net");
     const profile = join(sbx.home, "profiles/net/profile.toml");
-    await Deno.writeTextFile(profile, await Deno.readTextFile(profile) + RULES + responseOf("pause"));
+    await Deno.writeTextFile(profile, await Deno.readTextFile(profile) + RULES);
     await Deno.writeTextFile(profile, `[host]\nservices = ["ollama:${ollama.addr.port}"]\n`, {
       append: true,
     });
@@ -372,8 +371,6 @@ Deno.test("the network of a VM", async (t) => {
       const other = await sh("curl -sS -o /dev/null -w '%{http_code}' -X DELETE https://site.example/other");
       assertEquals(other.stdout, "403");
     });
-
-    await heldSteps(t, sbx, "Paused");
 
     await t.step("the secret is nowhere but in the store", async () => {
       // Whoever types it into a command gives it to the guest; the record of that has the ref.
