@@ -448,7 +448,7 @@ async function* limited(
   }
 }
 
-/** The state that a target names. @returns undefined: it names none, or there is none */
+/** The state that a target names. @returns undefined: it names no state that is kept */
 function find(states: State[], { number, before_unix_ms }: StateTarget): State | undefined {
   if (number !== undefined) return states.find((state) => state.number === number);
   if (before_unix_ms === undefined) return undefined;

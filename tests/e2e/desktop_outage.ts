@@ -136,6 +136,7 @@ export async function outageSteps(t: Deno.TestContext, { sbx, desktop }: Desktop
       network.delay = SLOW_MS;
       const url = (await sbx.ok("desktop", "--print-url")).trim();
       await far.goto(url.replace(/:\d+\//, `:${network.port}/`));
+      await far.getByRole("link", { name: "VMs", exact: true }).click();
       const row = far.getByRole("row", { name: /desk/ });
       await row.getByText("Running").waitFor();
       network.cut();
@@ -154,9 +155,10 @@ export async function outageSteps(t: Deno.TestContext, { sbx, desktop }: Desktop
 
   await t.step("two windows show the same; one that has not signed in shows nothing", async () => {
     const second = await context.newPage();
-    await second.goto(`${desktop.origin}/desktop/`);
+    await second.goto(`${desktop.origin}/desktop/#/sessions`);
     await second.getByRole("row", { name: /desk/ }).getByText("Running").waitFor();
     await second.getByRole("button", { name: "Pause desk" }).click();
+    await desktop.open("sessions");
     await page.getByRole("row", { name: /desk/ }).getByText("Paused").waitFor();
     await page.getByRole("button", { name: "Resume desk" }).click();
     await second.getByRole("row", { name: /desk/ }).getByText("Running").waitFor();

@@ -82,7 +82,7 @@ export async function vmSteps(t: Deno.TestContext, world: DesktopWorld): Promise
     await page.getByLabel("Decision").selectOption("block");
     await page.getByText("2 events").waitFor();
     await page.getByRole("option", { name: /asked\.example\/first/ }).click();
-    await page.getByRole("heading", { name: /by ask-site$/ }).waitFor();
+    await page.getByRole("heading", { name: /^Blocked by your rule/ }).waitFor();
     assertEquals(await desktop.violations(), []);
   });
 

@@ -96,6 +96,7 @@ export async function takeAllSteps(
     "all is taken at one click, and files that run automatically only after a question",
     async () => {
       await sbx.ok("exec", "desk", "--", "sh", "-c", "echo 'all:' >/root/repo/Makefile");
+      await desktop.open("sessions");
       await desktop.open("vm", "desk", "changes");
       const work = page.getByRole("region", { name: "Work" });
       await work.getByText(/^Runs automatically: /).first().waitFor();

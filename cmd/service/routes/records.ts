@@ -26,7 +26,7 @@ export function routeRecords(
   service: Service,
   findLedger: LedgerFinder,
 ): void {
-  const { supervisor, sessions, registry } = service;
+  const { supervisor, registry } = service;
   handle(
     app,
     sessionRoutes.remove,

@@ -62,7 +62,7 @@ export class Register {
     }
   }
 
-  /** Number and hash of the last entry; `undefined`: there is none. */
+  /** Number and hash of the last entry; `undefined` without entries. */
   get last(): { number: number; hash: string } | undefined {
     const entry = this.#entries.at(-1);
     return entry && { number: entry.number, hash: entryHash(entry) };

@@ -45,7 +45,7 @@ export class DatabaseAccess {
    * The account for the user and database that a client names: one of this user before one for any, and then one of this database.
    *
    * @param name empty: the client names none yet
-   * @throws {ConnectionEnd} there is none
+   * @throws {ConnectionEnd} no credential fits
    */
   choose(user: string, name: string): DatabaseAccount {
     const { host, flow } = this.#client;
