@@ -57,7 +57,8 @@ export async function settingsSteps(t: Deno.TestContext, { sbx, desktop }: Deskt
       assertEquals(await desktop.violations(), []);
       const locked = page.locator('[data-id="vm.resources.scratch_disk_size_gb"]');
       await locked.getByRole("button", { name: /^Explain/ }).click();
-      await locked.getByText(/^Locked by your organization: .*corp\.toml/).waitFor();
+      await locked.locator(`[id="${await locked.getAttribute("data-id")}-why"]`)
+        .getByText(/^Locked by your organization: .*corp\.toml/).waitFor();
       await takePicture(desktop, "explain");
     },
   );

@@ -109,7 +109,7 @@ export async function takeAllSteps(
         dialog.getByRole("button", { name: "Take them" }).click(),
       ]);
       const [{ branch }] = (await taken.json()).branches;
-      await work.getByText(`It is one commit on the branch ${branch}`).waitFor();
+      await work.getByText(`It is one more commit on the branch ${branch}`).waitFor();
       assertEquals(await git(join(folder, "repo"), "show", `${branch}:Makefile`), "all:\n");
       // Work that is left in the VM, which its deletion asks about.
       await sbx.ok("exec", "desk", "--", "sh", "-c", "echo left >/root/repo/left");
