@@ -193,6 +193,8 @@ export class SessionHealth {
     // Before it does: a program may end at once.
     for (const streams of this.#programs) write(streams, `"${this.#machine.name}" goes on`);
     await this.#machine.resume();
+    // A finding of this moment has found it paused.
+    if (this.#machine.isHeld()) return await this.#machine.pause();
     this.#set({ state: "Running" });
   }
 

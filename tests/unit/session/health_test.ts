@@ -15,14 +15,18 @@ function machine(initial: MachineInfo["state"] = "Running") {
       return Promise.resolve();
     },
   };
-  let isAway = true, isHeld = false;
+  let isAway = true, isHeld = false, isHeldAtResume = false;
   const health = new SessionHealth({
     name: "dev",
     disk: Deno.execPath(),
     report,
     absence: () => ({ over: away.promise, written: writing.promise, isAway }),
     pause: () => Promise.resolve(void calls.push("pause")),
-    resume: () => Promise.resolve(void calls.push("resume")),
+    resume: () => {
+      calls.push("resume");
+      isHeld ||= isHeldAtResume;
+      return Promise.resolve();
+    },
     isHeld: () => isHeld,
     requireAnswer: () => Promise.resolve(void calls.push("answer")),
     reserve: { held: false, take: () => Promise.resolve() } as unknown as DiskReserve,
@@ -32,7 +36,10 @@ function machine(initial: MachineInfo["state"] = "Running") {
     away.resolve();
   };
   const seen = () => [calls, report.info.state];
-  return { health, calls, report, written: writing.resolve, back, hold: () => isHeld = true, seen };
+  const hold = () => isHeld = true;
+  /** its guest does at once what a finding follows from */
+  const holdAtResume = () => isHeldAtResume = true;
+  return { health, calls, report, written: writing.resolve, back, hold, holdAtResume, seen };
 }
 
 const FULL = new Error("the ledger is full");
@@ -143,4 +150,14 @@ Deno.test("one that a finding holds back does not go on when its own problem end
     await health.ledgerRecovered();
     assertEquals(seen(), [["pause"], "Paused"]);
   }
+});
+
+Deno.test("one that a finding meets while it goes on again is paused, since the finding has seen it paused", async () => {
+  const { health, seen, back, written, holdAtResume } = machine();
+  back();
+  written();
+  holdAtResume();
+  await health.ledgerFailed(FULL, true);
+  await health.ledgerRecovered();
+  assertEquals(seen(), [["pause", "resume", "pause"], "Paused"]);
 });
