@@ -18,8 +18,8 @@ const PROGRAMS = new Set([
     ["sh", "dash", "bash", "git", "mktemp", "cp", "rm", "stat", "chown"].map((name) => folder + name)
   ),
 ]);
-/** A look is recorded after a program of the VM has changed one of these: it may not be the program of its name any more. */
-const TRUSTED = new Set([...PROGRAMS, "/etc/ld.so.preload"]);
+/** A look is recorded after a change of one of these or of a folder above: it may not be the program of its name any more. */
+const TRUSTED = new Set([...PROGRAMS, "/etc/ld.so.preload"].flatMap(withFolders));
 
 const ID = /^[0-9a-f]{40,64}$/;
 const OUT = /^\/workspace\/\.sbx-out-[0-9a-f-]{36}$/;
@@ -98,10 +98,21 @@ export class Looks {
     return [path, from ?? path].every((each) => WRITTEN.some((pattern) => pattern.test(each)));
   }
 
-  /** A program of the guest that is no part of a look has changed a file. */
+  /** A program of the guest has changed a file; one of a look too, where the guest put a link in its way. */
   changed({ path, from }: Pick<FileFrame, "path" | "from">): void {
-    if (TRUSTED.has(path) || from !== undefined && TRUSTED.has(from)) this.#isTrusted = false;
+    if (TRUSTED.has(path) || from !== undefined && TRUSTED.has(from)) this.distrust();
   }
+
+  /** The programs of looks may have changed. */
+  distrust(): void {
+    this.#isTrusted = false;
+  }
+}
+
+/** A path, and the folders above it. */
+function withFolders(path: string): string[] {
+  const names = path.split("/");
+  return names.slice(1).map((_, at) => names.slice(0, at + 2).join("/"));
 }
 
 const keyOf = (argv: readonly string[]) => argv.join("\0");

@@ -163,6 +163,7 @@ export class ActivityRecord {
       case "Started":
         if (report.began !== undefined) return;
         report.began = Date.now();
+        if (!frame.files) this.looks.distrust();
         this.#gate.observe(reportDraft("exec", {
           [LABEL]: "begins",
           processes: String(frame.processes),
@@ -253,7 +254,7 @@ export class ActivityRecord {
 
   #changed(frame: Extract<ActivityFrame, { t: "File" }>): void {
     const isOfLook = this.#processes.get(frame.pid)?.isLook === true;
-    if (!isOfLook && frame.operation !== "read") this.looks.changed(frame);
+    if (frame.operation !== "read") this.looks.changed(frame);
     if (isOfLook && this.looks.writes(frame) && pathClass(frame.path, this.#paths) !== "secret") return;
     if (!this.#files.take(frame)) this.#recordCountsLater();
   }
@@ -290,6 +291,7 @@ export class ActivityRecord {
 
   /** Records that something is missing. */
   #lost(why: string): void {
+    this.looks.distrust();
     const now = performance.now();
     if (now - this.#gapAt < GAP_MS) return;
     this.#gapAt = now;

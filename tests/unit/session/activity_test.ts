@@ -386,16 +386,52 @@ Deno.test("looks are events once a program of the VM has changed one that they r
       file(9, "rename", "/usr/bin/git", "/tmp/evil"),
       file(9, "rename", "/tmp/away", "/bin/sh"),
       file(9, "create", "/etc/ld.so.preload"),
+      // The folder that it is in.
+      file(9, "rename", "/usr/lib/git-core", "/tmp/evil"),
+      file(9, "delete", "/bin"),
     ]
   ) {
     const { gate, record } = await recording();
     record.looks.order(LOOK);
     const [begin, look] = [looking.slice(0, -1), looking.at(-1)];
     await record.serve(channelOf(...begin, change, look, exec(11, 10, "git", "write-tree"), exit(11)));
-    assertEquals(recorded(gate).slice(1), [
-      `process.exec ${LOOK.join(" ")}`,
-      "process.exec git write-tree",
-      "process.exit git write-tree",
-    ]);
+    assertEquals(recorded(gate).slice(1), LOOK_ON_RECORD);
+  }
+});
+
+const LOOK_ON_RECORD = [
+  `process.exec ${LOOK.join(" ")}`,
+  "process.exec git write-tree",
+  "process.exit git write-tree",
+];
+
+Deno.test("looks are events once a look itself was made to change one of its programs, as by a link in its way", async () => {
+  const { gate, record } = await recording();
+  record.looks.order(LOOK);
+  const again = LOOK.with(-1, OUT.replace("bddf", "0000"));
+  record.looks.order(again);
+  await record.serve(channelOf(
+    ...looking,
+    exec(11, 10, "cp", "-p", "/root/web/.git/index", "/tmp/tmp.a1"),
+    file(11, "write", "/usr/bin/git"),
+    exit(11),
+    exec(12, 10, "git", "write-tree"),
+    { ...exec(20, 2, ...again), executable: "/bin/sh" },
+  ));
+  assertEquals(recorded(gate), [
+    "write /usr/bin/git",
+    "process.exec git write-tree",
+    `process.exec ${again.join(" ")}`,
+  ]);
+});
+
+Deno.test("looks are events where the guest may have changed their programs unseen", async () => {
+  const blind = looking.map((frame) => frame.t === "Started" ? { ...frame, files: false } : frame);
+  const gap = { t: "Gap", why: "records were lost" };
+  for (const frames of [blind, [...looking.slice(0, -1), gap, looking.at(-1)!]]) {
+    const { gate, record } = await recording();
+    record.looks.order(LOOK);
+    await record.serve(channelOf(...frames, exec(11, 10, "git", "write-tree"), exit(11)));
+    assertEquals(recorded(gate), LOOK_ON_RECORD);
   }
 });
