@@ -1,11 +1,11 @@
 /** Pieces of the work of several VMs that began alike, as one change. */
 import { SbxError } from "../base/error/mod.ts";
 import { applyHunks, changesOf, type FileChange, type Hunk, hunksOf, type UnitChanges } from "./changes.ts";
-import type { Entry } from "./land.ts";
+import { above, type Entry } from "./land.ts";
 import { OBJECT_MAX } from "./limit.ts";
 import { ObjectReader } from "./object.ts";
 import type { Accepted } from "./pull.ts";
-import { exactText, fromLatin1, latin1 } from "./text.ts";
+import { exactText, fromLatin1, latin1, shown } from "./text.ts";
 import type { UnitWork, Work } from "./work.ts";
 
 /** A file of a VM, or some of its pieces. */
@@ -67,6 +67,7 @@ export async function combine(works: readonly Work[], picks: readonly Pick[]): P
   for (const [unit, files] of parts) {
     const entries: Entry[] = [];
     for (const [path, all] of files) entries.push(await entryOfParts(unit, path, all));
+    requireApart(entries);
     accepted.set(unit, entries);
   }
   return accepted;
@@ -113,7 +114,10 @@ async function entryOfParts(into: UnitWork, path: string, parts: readonly Part[]
   const distinct = hunks.filter((hunk, at) => at === 0 || !isSame(hunk, hunks[at - 1]));
   for (const [at, hunk] of distinct.entries()) {
     const before = distinct[at - 1];
-    if (before && (hunk.start < before.start + before.length || hunk.start === before.start)) {
+    if (!before) continue;
+    // Text behind a last line without its end would join that line.
+    const endsFile = before.lines.at(-1)!.startsWith("\\");
+    if (endsFile || hunk.start < before.start + before.length || hunk.start === before.start) {
       throw overlap(path);
     }
   }
@@ -124,6 +128,20 @@ async function entryOfParts(into: UnitWork, path: string, parts: readonly Part[]
     path,
     object: { mode: new_mode!, id: await write(into, fromLatin1(applyHunks(before, distinct))) },
   };
+}
+
+/** An index has one of two such entries, and drops the other. @throws {SbxError} `repo.overlap` */
+function requireApart(entries: readonly Entry[]): void {
+  const files = new Set(entries.flatMap(({ path, object }) => object ? [path] : []));
+  for (const path of files) {
+    const folder = above(path).find((each) => files.has(each));
+    if (folder === undefined) continue;
+    throw new SbxError(
+      "repo.overlap",
+      `"${shown(folder)}" is a file in one of the picks, and a folder in another`,
+      { hint: "pick one of them" },
+    );
+  }
 }
 
 /** Mode of a submodule: a commit that another store has. */
@@ -177,7 +195,7 @@ function isSame(one: Hunk, other: Hunk): boolean {
 }
 
 function overlap(path: string): SbxError {
-  return new SbxError("repo.overlap", `two of the picked pieces of "${path}" change the same lines`, {
+  return new SbxError("repo.overlap", `two of the picked pieces of "${shown(path)}" change the same lines`, {
     hint: "pick one of them",
   });
 }

@@ -269,7 +269,7 @@ async function listing({ store }: UnitWork, commit: string): Promise<Map<string,
 }
 
 /** Paths of the folders above a path. */
-function above(path: string): string[] {
+export function above(path: string): string[] {
   const parts = path.split("/");
   return parts.slice(1).map((_, at) => parts.slice(0, at + 1).join("/"));
 }

@@ -77,6 +77,28 @@ Deno.test("pieces that change the same lines, and ones that are not there, are r
   assertEquals((await piecesOf(one.units[0], change)).map(({ start, length }) => [start, length]), [[2, 1]]);
 });
 
+Deno.test("pieces that one file cannot have both are refused, and none is dropped or joined to the next line", async () => {
+  await using vms = await twoVms(
+    "seq 1 19 >n.txt; printf twenty >>n.txt; rm gone; mkdir gone; echo 1 >gone/é",
+    "echo 21 >>n.txt; echo y >gone",
+  );
+  const pieces = [1];
+  for (
+    const [one, other, message] of [
+      ["n.txt", "n.txt", 'two of the picked pieces of "n.txt" change the same lines'],
+      ["gone/é", "gone", '"gone" is a file in one of the picks, and a folder in another'],
+    ]
+  ) {
+    const picks = [{ vm: "demo", path: one, ...one === "n.txt" && { pieces } }, {
+      vm: "other",
+      path: other,
+      pieces,
+    }];
+    const error = await assertRejects(() => combine(vms.works, picks), SbxError, message);
+    assertEquals(error.code, "repo.overlap");
+  }
+});
+
 Deno.test("a piece without the lines around it is the same change", async () => {
   const dir = await Deno.makeTempDir();
   const cases = [
