@@ -52,6 +52,7 @@ export type Accepted = ReadonlyMap<UnitWork, Entry[]>;
 export async function pullWork(work: Work, options: PullOptions = {}): Promise<Pulled> {
   const parts = await acceptPaths(work, options.paths ?? []);
   return await land(work, async (unit) => {
+    if (unit.isUnchanged) return undefined;
     const entries = parts.get(unit);
     if (entries) return await partOf(work, unit, entries, options);
     if (!unit.unit.is_repository) return await entriesOf(unit, []);
@@ -71,6 +72,7 @@ export async function pullAccepted(
   options: Pick<PullOptions, "branch" | "message"> = {},
 ): Promise<Pulled> {
   return await land(work, async (unit) => {
+    // Of a unit that this VM did not change they are another VM's.
     const entries = accepted.get(unit) ?? [];
     return await furtherPartOf(work, unit, entries, options) ?? await partOf(work, unit, entries, options);
   });
@@ -295,7 +297,7 @@ async function land(
   using _lock = await work.room.lock();
   await refresh(work);
   for (const unit of work.units.toReversed()) {
-    const found = unit.isUnchanged ? undefined : await what(unit);
+    const found = await what(unit);
     if (!found) continue;
     if (Array.isArray(found)) {
       const landed = await landFolder(unit, found);

@@ -99,6 +99,30 @@ Deno.test("pieces that one file cannot have both are refused, and none is droppe
   }
 });
 
+Deno.test("a piece of a repository that only another VM changed is taken too", async () => {
+  await using world = await World.make();
+  for (const name of ["web", "api"]) {
+    await sh(
+      world.person,
+      `mkdir ${name}; cd ${name}; git init -q -b main; echo 1 >n; git add .; git commit -qm 1`,
+    );
+    await world.bring({ dir: `${world.person}/${name}`, place: `${world.inside}/${name}` });
+  }
+  const other = `${world.room}-other`;
+  await sh(world.room, `cp -a . ${other}`);
+  await sh(world.inside, "echo 2 >web/n");
+  await using one = await world.collect();
+  await sh(world.inside, "echo 1 >web/n; echo 3 >api/n");
+  await using two = await Work.collect(Object.assign(Object.create(world.guest), { name: "other" }), other);
+  const picks = [{ vm: "demo", path: "web/n" }, { vm: "other", path: "api/n", pieces: [1] }];
+  const { branches } = await pullAccepted(one, await combine([one, two], picks));
+  assertEquals(branches.map(({ repository, branch }) => [repository, branch]), [
+    ["web", "sbx/demo"],
+    ["api", "sbx/demo"],
+  ]);
+  assertEquals(await git(`${world.person}/api`, "show", "sbx/demo:n"), "3");
+});
+
 Deno.test("a piece without the lines around it is the same change", async () => {
   const dir = await Deno.makeTempDir();
   const cases = [
