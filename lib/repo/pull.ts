@@ -122,7 +122,8 @@ async function furtherPartOf(
   const branch = await branchOf(work, unit, wanted);
   const env = message === undefined ? undefined : await authorOf(unit);
   const commit = await commitOnto(unit, branch, entries, message ?? `Work of ${work.vm}`, env);
-  return commit === undefined ? undefined : { commit, branch };
+  // The branch still stands for the commits that it did.
+  return commit === undefined ? undefined : { commit, branch, held: unit.unit.squashed?.[branch] };
 }
 
 /** A commit that a person words is theirs, of now. */

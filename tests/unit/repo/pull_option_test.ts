@@ -1,7 +1,8 @@
 /** Pulls with a message, as one commit, and to the person's files. */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { applyWork, type PullOptions, pullWork, untakenOf } from "../../../lib/repo/mod.ts";
+import { entriesOf } from "../../../lib/repo/land.ts";
+import { applyWork, pullAccepted, type PullOptions, pullWork, untakenOf } from "../../../lib/repo/mod.ts";
 import { git, listing, sh, World } from "../../helper/repository.ts";
 
 async function pull(world: World, options: PullOptions = {}) {
@@ -57,6 +58,14 @@ Deno.test("all work as one commit is no commit that was not pulled, also after m
   await pull(world, { isSquashed: true });
   assertEquals(await log(world, "sbx/demo"), "Work of demo (P)\nfirst (A)");
   assertEquals(await untaken(world), { commits: 0, files: 0 });
+  await sh(world.inside, "echo 5 >a; echo 5 >c");
+  {
+    await using work = await world.collect();
+    const [unit] = work.units;
+    await pullAccepted(work, new Map([[unit, await entriesOf(unit, ["c"])]]));
+  }
+  assertEquals(await log(world, "sbx/demo"), "Work of demo (sbx)\nWork of demo (P)\nfirst (A)");
+  assertEquals(await untaken(world), { commits: 0, files: 1 }, "a part on top of them");
   // The same branch with the guest's commits again.
   await pull(world);
   assertEquals(
