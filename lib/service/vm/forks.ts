@@ -247,6 +247,8 @@ export async function makeForkFiles(
       await room.copyTo(new Room(vmPaths(join(work, vm.record.id)).repository));
       await describe(vm.record, vmPaths(join(work, vm.record.id)), content);
     }
+    // A request of the guest from before the copy may be found only now.
+    requireFree(source);
     for (const { record, paths } of forks) {
       await Deno.mkdir(dirname(paths.ledger), { recursive: true, mode: 0o700 });
       await Deno.rename(join(work, record.id), paths.dir);

@@ -23,7 +23,7 @@ async function withVm(
     source: Vm;
     home: ReturnType<typeof homeOf>;
     calls: string[];
-    fork(at: string): Promise<string>;
+    fork(at: string, parts?: { contract: Content["contract"] }): Promise<string>;
   }) => Promise<void>,
   { syncCode = 0, at }: { syncCode?: number; at?(call: string, source: Vm): void } = {},
 ): Promise<void> {
@@ -49,9 +49,12 @@ async function withVm(
       await Deno.mkdir(path, { recursive: true });
     }
     await Deno.writeTextFile(source.paths.scratch, "disk");
-    const fork = async (at: string) => {
+    const fork = async (at: string, parts = { contract: contractOf("") }) => {
       const made = vmOf("earlier");
-      const content = { request: {}, contract: contractOf(""), at } as Content;
+      const content = Object.defineProperties(
+        { request: {}, at },
+        Object.getOwnPropertyDescriptors(parts),
+      ) as unknown as Content;
       await makeForkFiles(home, source, [made], content);
       return made.paths.dir;
     };
@@ -120,3 +123,18 @@ Deno.test("a VM that a finding holds back is not copied: before its report, and 
     }, { at: (call, { paths }) => call === when && Deno.writeTextFileSync(paths.response, "") });
   }
 });
+
+Deno.test("a copy of what a finding then holds back gets no place, however late the finding is", () =>
+  withVm(async ({ source, home, fork }) => {
+    await Deno.writeTextFile(join(source.paths.workspace, "a"), "one");
+    const error = await assertRejects(() =>
+      fork("1", {
+        get contract() {
+          Deno.writeTextFileSync(source.paths.response, "");
+          return contractOf("");
+        },
+      }), SbxError);
+    assertEquals(error.code, "vm.held");
+    const left = Array.from(Deno.readDirSync(home.sessionsDir), ({ name }) => name);
+    assertEquals(left, [source.record.id]);
+  }));
