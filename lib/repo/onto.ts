@@ -80,7 +80,8 @@ async function mergedEntry(
   // A piece has lines on both sides.
   if (!base || !ours || [object, base, ours].some(({ mode }) => !FILE.test(mode))) return "conflict";
   const id = await mergedBlob(unit, base.id, ours.id, object.id);
-  return id === undefined ? "conflict" : { ...entry, object: { mode: object.mode, id } };
+  if (id === undefined) return "conflict";
+  return { ...entry, object: { mode: object.mode === base.mode ? ours.mode : object.mode, id } };
 }
 
 const isSame = (one: Place, other: Place) => one?.id === other?.id && one?.mode === other?.mode;

@@ -99,6 +99,21 @@ Deno.test("pieces that one file cannot have both are refused, and none is droppe
   }
 });
 
+Deno.test("a later piece on the same branch leaves a file as executable as an earlier one made it", async () => {
+  await using vms = await twoVms(
+    "sed -i 's/^3$/three/' n.txt; chmod +x n.txt",
+    "sed -i 's/^18$/eighteen/' n.txt",
+  );
+  const { works, world } = vms;
+  for (const pick of [{ vm: "demo", path: "n.txt" }, { vm: "other", path: "n.txt", pieces: [1] }]) {
+    const { branches } = await pullAccepted(works[0], await combine(works, [pick]));
+    assertEquals(branches[0].branch, "sbx/demo");
+  }
+  const lines = (await git(world.person, "show", "sbx/demo:n.txt")).split("\n");
+  assertEquals([lines[2], lines[17]], ["three", "eighteen"]);
+  assertEquals((await git(world.person, "ls-tree", "sbx/demo", "n.txt")).split(" ")[0], "100755");
+});
+
 Deno.test("a piece of a repository that only another VM changed is taken too", async () => {
   await using world = await World.make();
   for (const name of ["web", "api"]) {
