@@ -157,6 +157,11 @@ export class KnownProcesses {
     return this.#processes.get(pid) ?? this.#ended.get(pid);
   }
 
+  /** A process that has not ended. */
+  running(pid: number): KnownProcess | undefined {
+    return this.#processes.get(pid);
+  }
+
   /** Notes the end of a process. @returns it */
   end(pid: number): KnownProcess | undefined {
     const known = this.#take(pid);

@@ -247,7 +247,8 @@ export class ActivityRecord {
   }
 
   #isOfLook(frame: Extract<ActivityFrame, { t: "Exec" }>): boolean {
-    const parent = this.#processes.get(frame.ppid);
+    // A pid is another process later.
+    const parent = this.#processes.running(frame.ppid);
     if (!parent) return false;
     return this.looks.takes(frame, { isAgent: isAgent(parent), isLook: parent.isLook });
   }
