@@ -2,7 +2,7 @@
 import type { Bill, CallUse, LaterUse } from "./budget/mod.ts";
 import type { Event, EventCommon } from "../event/mod.ts";
 import type { Ask } from "./ask/schema.ts";
-import type { Decision } from "./decision/mod.ts";
+import type { Decision, Evaluation } from "./decision/mod.ts";
 import type { Refusal } from "./decision/decision.ts";
 
 /** The part of an event that its family's parser knows; the session adds who, when and where. It never holds a secret. */
@@ -92,8 +92,12 @@ export interface Gate {
   awaitsUse(key: string): boolean;
   /** Counts a model call again by its answer, which was fetched later. */
   correctUse(use: LaterUse): void;
-  /** Evaluates without recording or asking; `ask` counts as not allowed. */
-  preview(draft: Draft): Verdict;
+  /**
+   * Evaluates without recording or asking; `ask` counts as not allowed.
+   *
+   * @param explain with findings of rules that only observe
+   */
+  preview(draft: Draft, explain?: boolean): Verdict & Pick<Evaluation, "findings" | "failures">;
   /** Blocks an event without asking the rules, and records that. @throws {SbxError} `ledger.unavailable` */
   refuse(draft: Draft, refusal: Refusal): Decision;
   /** Records an event that has happened already. @throws {SbxError} `ledger.unavailable` */

@@ -64,10 +64,10 @@ interface Reported {
   truncated?: boolean;
 }
 
-/** Whether rules let something happen as it is: a look of sbx at the VM's work is then no event. */
+/** Whether rules let something happen as it is and find nothing in it: a look of sbx at the VM's work is then no event. */
 export function isFree(gate: Pick<Gate, "preview">, draft: Draft): boolean {
-  const { allowed, decision } = gate.preview(draft);
-  return allowed && decision.rewrites.length === 0;
+  const { allowed, decision, findings, failures } = gate.preview(draft, true);
+  return allowed && decision.rewrites.length + findings.length + failures.length === 0;
 }
 
 export class Looks {

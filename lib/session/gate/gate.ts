@@ -297,10 +297,11 @@ export class SessionGate implements Gate {
     this.#safely(() => this.#budget?.correct(use));
   }
 
-  preview(draft: Draft): Verdict {
+  preview(draft: Draft, explain = false): Verdict & Evaluation {
     const complete = this.#complete(draft);
-    const { event, decision } = this.#held(this.#rules.policy.evaluate(complete, this.#past), complete);
-    return { allowed: decision.decision === "allow", event, decision };
+    const past = { ...this.#past, explain };
+    const found = this.#held(this.#rules.policy.evaluate(complete, past), complete);
+    return { ...found, allowed: found.decision.decision === "allow" };
   }
 
   refuse(draft: Draft, refusal: Refusal): Decision {

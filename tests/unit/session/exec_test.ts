@@ -76,7 +76,7 @@ Deno.test("a program has the folder and user of its image, unless its request na
   assertEquals(asked.at(-1)?.argv, ["/bin/bash"]);
 });
 
-Deno.test("a look of sbx is no event, unless a rule stops or changes it", async () => {
+Deno.test("a look of sbx is no event, unless a rule stops or changes it, or finds something in it", async () => {
   const { gate, asked, exec, ordered } = fakeSession();
   const argv = ["/bin/sh", "-c", "COLLECT", "sbx-repository", "/root/web"];
   assertEquals((await exec({ argv, look: true })).event_id, "");
@@ -90,4 +90,12 @@ action = "block"
   const refused = await ruled.exec({ argv, look: true });
   assertEquals([refused.exit_code, ruled.asked.length, ruled.ordered], [126, 0, []]);
   assertEquals(ruled.gate.entries.map(({ event: { common } }) => common.event_type), ["process.exec"]);
+  for (const action of ["observe", "allow"]) {
+    const found = fakeSession({}, `${rules.replace("block", action)}detection_level = "high"\n`);
+    await found.exec({ argv, look: true });
+    const finds = found.gate.notices.some(({ type, payload }) =>
+      type === "finding" && payload.rule_id === "no-sh"
+    );
+    assertEquals([action, found.ordered, finds], [action, [], true]);
+  }
 });
