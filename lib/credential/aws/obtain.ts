@@ -67,7 +67,12 @@ interface Chain {
  * @param key the secret of the store, where no profile is named
  * @throws {SbxError} `credential.program`: there are no keys, and why
  */
-export async function obtainAwsKeys(terms: AwsTerms, key: string, fetch = loginFetch()): Promise<Obtained> {
+export async function obtainAwsKeys(
+  terms: AwsTerms,
+  key: string,
+  // STS answers in JSON if one asks for it, and Amazon's library reads its XML alone.
+  fetch = loginFetch({ accept: "*/*" }),
+): Promise<Obtained> {
   const obtained_at = Date.now();
   const { parseKnownFiles } = await import("@smithy/core/config");
   const { profile, role_arn, external_id, region } = terms;

@@ -41,15 +41,18 @@ export function knownCode(code: unknown): string | undefined {
  * Fetch of a login: https, one time limit, no redirects, an answer that is read whole.
  *
  * @param options.json sends the form as JSON: some token endpoints take nothing else
+ * @param options.accept forms of answers: some servers have several, and answer with the one that is asked for
  */
-export function loginFetch({ json = false } = {}): (url: string, init: RequestInit) => Promise<Response> {
+export function loginFetch(
+  { json = false, accept = "application/json" } = {},
+): (url: string, init: RequestInit) => Promise<Response> {
   return async (url, init) => {
     const { host, protocol } = new URL(url);
     if (protocol !== "https:") throw loginFailed(`${host} is not reached over https`);
     const limit = AbortSignal.timeout(REQUEST_MS);
     const signal = init.signal ? AbortSignal.any([init.signal, limit]) : limit;
     const headers = new Headers(init.headers);
-    headers.set("accept", "application/json");
+    headers.set("accept", accept);
     headers.set("user-agent", `sbx/${VERSION}`);
     let { body } = init;
     if (json && body instanceof URLSearchParams) {

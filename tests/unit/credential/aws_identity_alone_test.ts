@@ -102,6 +102,17 @@ class Aws implements AsyncDisposable {
     this.taken.push({ role, by: id, ...(external && { external }), duration: form.get("DurationSeconds")! });
     const given = keysFor(role.split("/").at(-1)!);
     this.known.set(given.id, given);
+    // As Amazon's does, which a client that reads XML alone must not ask for.
+    if (headers.get("accept") === "application/json") {
+      const { id: AccessKeyId, secret: SecretAccessKey, token: SessionToken } = given;
+      const Credentials = {
+        AccessKeyId,
+        SecretAccessKey,
+        SessionToken,
+        Expiration: (Date.now() + LIFE_MS) / 1000,
+      };
+      return Response.json({ AssumeRoleResponse: { AssumeRoleResult: { Credentials } } });
+    }
     return new Response(
       `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
 <AccessKeyId>${given.id}</AccessKeyId><SecretAccessKey>${given.secret}</SecretAccessKey>
