@@ -123,22 +123,25 @@ async function checkMachine(
       );
     }
     const removed = removals.get(session_id)?.removal;
+    // Of a record that could not be read any more, only its reported end says how long it was.
+    const isUnread = removed?.heads === null && !isToldEnd(reports.get(session_id));
     const begun = announced.get(session_id);
     // Its rows were never sent, and the machine has it no more.
     const isMissing = begun !== undefined && end.events === 0 && !told.has(session_id) &&
       alive !== undefined && begun.at < alive.made_at && told.size < REPORT_SESSIONS_MAX &&
-      !isToldEnd(reports.get(session_id)) && !(removed && !isShort(end, removed.heads));
+      !isToldEnd(reports.get(session_id)) && !removed;
     if (isMissing) {
       problems.push(
         `session ${session_id}: announced as number ${begun.number} on ${begun.at}, and none of its rows has arrived`,
       );
     }
-    if (removed && isShort(end, removed.heads)) {
-      problems.push(
-        `session ${session_id}: its record was removed (${removed.reason}${
-          removed.by ? ` by ${removed.by.user}` : ""
-        }) when ${end.events} of ${removed.heads?.events ?? "?"} events had arrived`,
-      );
+    const isRemovedUnsent = removed && (isUnread || isShort(end, removed.heads));
+    if (isRemovedUnsent) {
+      const by = removed.by ? ` by ${removed.by.user}` : "";
+      const when = removed.heads
+        ? `${end.events} of ${removed.heads.events} events had arrived`
+        : `it could not be read, after ${end.events} events had arrived`;
+      problems.push(`session ${session_id}: its record was removed (${removed.reason}${by}) when ${when}`);
     }
     // Both times are of the machine's clock; a report that does not name every session says nothing.
     const isGone = alive !== undefined && told.size < REPORT_SESSIONS_MAX && lastAt !== undefined &&
@@ -150,7 +153,7 @@ async function checkMachine(
       );
     }
     const final = ended?.heads ?? told.get(session_id)?.heads;
-    const state = problem || fork || lost || isGone || isMissing || removed && isShort(end, removed.heads)
+    const state = problem || fork || lost || isGone || isMissing || isRemovedUnsent
       ? "bad"
       : final && isBehind(end, final)
       ? "behind"

@@ -368,3 +368,40 @@ Deno.test("a record that was removed after all of it arrived is complete, and on
     /its record was removed \(person by ann\) when 0 of 3 events had arrived/,
   );
 });
+
+Deno.test("a record that was made unreadable, unsent, and then removed is told", async () => {
+  await using world = await World.start();
+  const register = world.register = await Register.open(world.home, world.key);
+  for (const id of [SESSION_A, SESSION_B]) {
+    await register.begin(id);
+    await world.record(id);
+  }
+  let isAway = false;
+  const real = openTarget(world.fleet.url, world.key);
+  const unavailable = () => Promise.reject(new SbxError("fleet.unavailable", "away"));
+  const machine = await world.machine({
+    ...{ name: real.name, report: (envelope) => real.report(envelope) },
+    send: (segment) => isAway ? unavailable() : real.send(segment),
+  });
+  await Deno.rename(`${world.home.dir}/ledgers/${SESSION_B}`, `${world.home.dir}/later`);
+  await machine.round();
+  // All of the first one is there; of the second one, the person keeps everything back.
+  isAway = true;
+  await Deno.rename(`${world.home.dir}/later`, `${world.home.dir}/ledgers/${SESSION_B}`);
+  for (const id of [SESSION_A, SESSION_B]) {
+    await Deno.writeTextFile(world.ledger(id), "no database");
+    assert(await machine.release(id));
+    await register.remove(id, { reason: "person", heads: null, by: { user: "ann", client: "sbx" } });
+    await Deno.remove(`${world.home.dir}/ledgers/${id}`, { recursive: true });
+  }
+  await (await world.machine()).round();
+  const { ok, problems, sessions } = await world.check();
+  assert(!ok);
+  const lines = problems.join("\n");
+  assertMatch(
+    lines,
+    new RegExp(`${SESSION_B}: its record was removed \\(person by ann\\) when it could not be read`),
+  );
+  assert(!lines.includes(SESSION_A));
+  assertEquals(sessions.map(({ state }) => state), ["complete", "bad"]);
+});
