@@ -18,22 +18,29 @@ export interface RemovalParts {
   settings: Pick<SettingsStore, "resolved">;
   registry: Pick<Registry, "all">;
   bin: Pick<Bin, "list">;
-  sessions: Pick<Sessions, "get" | "remove">;
+  sessions: Pick<Sessions, "get" | "isCollected" | "remove">;
   fleet: Pick<FleetShipping, "release">;
   feeds: Pick<EventFeeds, "release">;
 }
 
-/** True if corp holds a record, or could: while corp.toml cannot be read, every one is held. */
+/** Profile of a session whose index was lost, and whose ledger cannot be read. */
+const UNKNOWN = "unknown";
+
+/**
+ * True if corp holds a record, or could: while corp.toml cannot be read, every one is held, and a record whose user or profile is
+ * not known, as after the loss of the index, with the ones of any user or profile.
+ */
 export function isHeld(
   state: CorpStore["state"],
   { id, profile_id, user }: Pick<SessionEntry, "id"> & Partial<SessionEntry>,
 ): boolean {
   if (state.status === "closed") return true;
   const hold = "config" in state ? state.config.file.corp.records?.hold : undefined;
+  const isProfileKnown = profile_id !== undefined && profile_id !== UNKNOWN;
   return hold?.some((each) =>
-    ["all", `session:${id}`, `profile:${profile_id}`, `user:${user}`].includes(each)
-  ) ??
-    false;
+    ["all", `session:${id}`, `profile:${profile_id}`, `user:${user}`].includes(each) ||
+    !isProfileKnown && each.startsWith("profile:") || user === undefined && each.startsWith("user:")
+  ) ?? false;
 }
 
 /**
@@ -80,7 +87,7 @@ export async function removeSession(
       );
     }
   }
-  if (!await fleet.release(id) || !await feeds.release(id)) {
+  if (!await sessions.isCollected(id) || !await fleet.release(id) || !await feeds.release(id)) {
     throw new SbxError("session.not_sent", `the collectors of corp do not have all of session ${id} yet`, {
       hint: "sbx status shows what waits; try again when they are back",
     });

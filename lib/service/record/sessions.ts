@@ -131,9 +131,10 @@ export class Sessions {
       const removed: string[] = [];
       for (const id of removable) {
         const { ledger } = sessionPaths(this.#home, id);
-        if (await exists(`${ledger}.uncollected`)) continue;
-        if (await exists(ledger) && await release?.(id) === false) continue;
+        if (!await this.isCollected(id)) continue;
+        // Before its release: collectors forget where they are in a released record, and would get it again each time.
         if (holds?.(await index.get(id) ?? { id }) === true) continue;
+        if (await exists(ledger) && await release?.(id) === false) continue;
         await this.#remove(index, id, { reason: "retention" });
         removed.push(id);
       }
@@ -173,11 +174,16 @@ export class Sessions {
     return (await this.register()).has(id);
   }
 
+  /** False if the collecting server may lack rows of an ended session. */
+  async isCollected(id: string): Promise<boolean> {
+    return !await exists(`${sessionPaths(this.#home, id).ledger}.uncollected`);
+  }
+
   /** Number of sessions with rows that the collecting server may lack. @param except sessions that do not count */
   async uncollected(except: ReadonlySet<string> = new Set()): Promise<number> {
     let count = 0;
     for await (const { name: id } of readDir(join(this.#home.dir, "ledgers"))) {
-      if (!except.has(id) && await exists(`${sessionPaths(this.#home, id).ledger}.uncollected`)) count++;
+      if (!except.has(id) && !await this.isCollected(id)) count++;
     }
     return count;
   }
@@ -188,10 +194,9 @@ export class Sessions {
    */
   async collect(running: ReadonlySet<string>): Promise<void> {
     for await (const { name: id } of readDir(join(this.#home.dir, "ledgers"))) {
-      const { ledger } = sessionPaths(this.#home, id);
-      if (running.has(id) || !await exists(`${ledger}.uncollected`)) continue;
+      if (running.has(id) || await this.isCollected(id)) continue;
       const { collectRest } = await import("../../ledger/read/mod.ts");
-      await collectRest(ledger, id).catch(({ message }) => log.warn(message));
+      await collectRest(sessionPaths(this.#home, id).ledger, id).catch(({ message }) => log.warn(message));
     }
   }
 

@@ -61,8 +61,13 @@ Deno.test("an old session that the register lacks is found, and retention leaves
     for (const id of [old, held]) await write(home, id);
     await Deno.mkdir(join(home.dir, "ledgers", never), { recursive: true });
     for (const id of [old, held, never]) sessions.put(recordOf(id, "x"), "2026-01-02T00:00:00.000Z");
-    const removed = await sessions.prune(30, new Set(), { holds: ({ id }) => id === held });
+    const released: string[] = [];
+    const removed = await sessions.prune(30, new Set(), {
+      holds: ({ id }) => id === held,
+      release: (id) => Promise.resolve(released.push(id) > 0),
+    });
     assertEquals(removed.sort(), [old, never].sort());
+    assertEquals(released, [old], "collectors forget where they are in a released record");
     const entries = await entriesOf(home);
     const kinds = entries.map((entry) => "session_id" in entry ? [entry.kind, entry.session_id] : []);
     assertEquals(
@@ -71,6 +76,15 @@ Deno.test("an old session that the register lacks is found, and retention leaves
     );
     assertEquals(kinds.filter(([kind]) => kind === "removed"), [["removed", old]]);
     assertEquals((await sessions.ids()).sort(), [held]);
+  }));
+
+Deno.test("a record with rows that corp's server lacks is not collected", () =>
+  inHome(async (home, sessions) => {
+    const id = crypto.randomUUID();
+    await write(home, id);
+    assert(await sessions.isCollected(id));
+    await Deno.writeTextFile(`${sessionPaths(home, id).ledger}.uncollected`, "{}");
+    assert(!await sessions.isCollected(id));
   }));
 
 Deno.test("a record whose tombstone cannot be written stays", () =>

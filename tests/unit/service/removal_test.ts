@@ -9,7 +9,9 @@ const BY = { user: "ann", client: "sbx" };
 
 /** Parts of a home with one session that ended ten days ago. */
 function partsWith(
-  { hold, days, ...more }: { hold?: string[]; days?: number | null } & Partial<RemovalParts> = {},
+  { hold, days, isCollected = true, ...more }:
+    & { hold?: string[]; days?: number | null; isCollected?: boolean }
+    & Partial<RemovalParts> = {},
 ) {
   const removed: string[] = [];
   const leaf = { corp_locked: true, enabled: days !== null, effective_value: days };
@@ -29,6 +31,7 @@ function partsWith(
             ? { id, name: "demo", profile_id: "code", user: "ann", ended_at: "2026-01-21T00:00:00.000Z" }
             : undefined,
         ),
+      isCollected: () => Promise.resolve(isCollected),
       remove: (id: string) => {
         removed.push(id);
         return Promise.resolve({ events: 3, bytes: 4096 });
@@ -56,6 +59,7 @@ const CASES: [string, Parameters<typeof partsWith>[0], string][] = [
   ["where corp removes none", { days: null }, "corp.retention"],
   ["that the fleet lacks", { fleet: away }, "session.not_sent"],
   ["that a sink lacks", { feeds: away }, "session.not_sent"],
+  ["that corp's server of ledgers lacks", { isCollected: false }, "session.not_sent"],
 ];
 for (const [what, change, code] of CASES) {
   Deno.test(`a record ${what} is not removed`, async () => {
@@ -72,6 +76,17 @@ Deno.test("a record past corp's retention is removed, and one that is not there 
   assertEquals(removed, [ID]);
   const error = await assertRejects(() => removeSession(parts, crypto.randomUUID(), BY, NOW), SbxError);
   assertEquals(error.code, "session.not_found");
+});
+
+Deno.test("a record whose maker or profile is unknown is held with ones that corp holds by them", () => {
+  const held = (hold: string[], entry: Partial<Parameters<typeof isHeld>[1]>) =>
+    isHeld(partsWith({ hold }).parts.corp.state, { id: ID, ...entry });
+  // The index was rebuilt from ledgers, which name no user.
+  assert(held(["user:ann"], { profile_id: "code" }));
+  assert(held(["profile:code"], { profile_id: "unknown", user: "bob" }));
+  assert(held(["profile:code"], {}));
+  assert(!held(["user:ann"], { profile_id: "code", user: "bob" }));
+  assert(!held(["session:0192f0c1-2222-7333-8444-5555aaaa0002"], { profile_id: "unknown" }));
 });
 
 Deno.test("no record is held without corp", () => {
