@@ -240,28 +240,37 @@ export class MysqlRelay {
   }
 
   async #statement(whole: Uint8Array, shape: AnswerShape, reading: Reading): Promise<void> {
-    const { uses } = reading;
-    const { only } = this.#options;
-    if (uses !== undefined && only !== undefined && uses !== only) {
-      const text = `the credential is for the database "${only}", not for "${uses.slice(0, 64)}"`;
-      return await this.#refuse(1044, "42000", text);
-    }
+    if (await this.#refusesChoice(reading)) return;
     const passage = await this.#decide(reading, whole.length - PACKET_HEAD - 1);
     if (!passage.allowed) return await this.#refusePassage(passage);
     // SET NAMES, also in a procedure, or by a statement in a variable.
     if (reading.kind === "admin") this.#isForeign = true;
     await this.#send(whole);
-    await this.#finish(passage, async () => {
-      const given = await this.#answer(shape);
-      if (uses !== undefined && given.error === undefined) this.#database = uses;
-      return given;
-    });
+    await this.#finish(passage, () => this.#run(shape, reading));
+  }
+
+  /** Relays the answer of a statement, which may have chosen a database. */
+  async #run(shape: AnswerShape, { uses }: Reading): Promise<Answer> {
+    const given = await this.#answer(shape);
+    if (uses !== undefined && given.error === undefined) this.#database = uses;
+    return given;
+  }
+
+  /** Refuses to choose another database than the credential's, or one that cannot be read. @returns true if it did */
+  async #refusesChoice({ command, uses }: Reading): Promise<boolean> {
+    const { only } = this.#options;
+    if (only === undefined || command !== "USE" || uses === only) return false;
+    const other = uses === undefined ? "one that other text hides" : `"${uses.slice(0, 64)}"`;
+    await this.#refuse(1044, "42000", `the credential is for the database "${only}", not for ${other}`);
+    return true;
   }
 
   async #prepare(whole: Uint8Array, reading: Reading): Promise<void> {
     const bytes = whole.length - PACKET_HEAD - 1;
-    const passage = await this.#decide(reading, bytes);
     this.#last = undefined;
+    // MariaDB prepares USE too.
+    if (await this.#refusesChoice(reading)) return;
+    const passage = await this.#decide(reading, bytes);
     if (!passage.allowed) return await this.#refusePassage(passage);
     await this.#send(whole);
     const prepared = { reading, bytes };
@@ -307,7 +316,7 @@ export class MysqlRelay {
     if (prepared.reading.kind === "admin") this.#isForeign = true;
     await this.#finish(passage, async () => {
       await this.#stream();
-      return await this.#answer("results");
+      return await this.#run("results", prepared.reading);
     });
   }
 

@@ -88,6 +88,14 @@ Deno.test({
       }
       const { error } = await cli(world, ["-e", "USE other"]);
       assertStringIncludes(error, 'for the database "app", not for "other"');
+      // MariaDB prepares USE too, and takes it with other statements.
+      const client = await connect(world, { multipleStatements: true });
+      await assertRejects(() => client.execute("USE other"), Error, 'not for "other"');
+      await assertRejects(() => client.query("USE other; DO 1"), Error, 'for the database "app"');
+      await client.execute("USE app");
+      const [rows] = await client.query("SELECT DATABASE() AS name");
+      assertEquals(rows, [{ name: "app" }] as unknown as typeof rows);
+      await client.end();
       await assertRejects(
         () => connect(world, { database: "mysql" }),
         Error,
@@ -110,6 +118,10 @@ Deno.test({
         await assertRejects(() => client.query("SELECT 3"), Error, 'rule "other"');
         await client.query("USE app; DO 1");
         await client.end();
+        const prepared = await connect(world);
+        await prepared.execute("USE other");
+        await assertRejects(() => prepared.query("SELECT 5"), Error, 'rule "other"');
+        await prepared.end();
         const shown = await cli(world, ["-e", "USE other; SELECT 4"]);
         assertStringIncludes(shown.error, 'rule "other"');
         await world.net.idle();
