@@ -33,6 +33,7 @@ const TEXT_MAX = 160;
 const TABLES: readonly [kind: string, path: readonly string[]][] = [
   ["requirement", ["corp", "require"]],
   ["limit", ["corp", "limits"]],
+  ["record", ["corp", "records"]],
   ["provider", ["corp", "providers"]],
   ["budget", ["budget"]],
   ["file", ["corp_rule_files"]],
@@ -79,6 +80,8 @@ export async function corpInForce(
   if (file.refresh_policy) {
     add("refresh_policy", "", file.refresh_policy, document.placeOf(["refresh_policy"]));
   }
+  const { known_hosts } = file.corp;
+  if (known_hosts) add("known_hosts", "", show(known_hosts), document.placeOf(["corp", "known_hosts"]));
 
   let problem: string | undefined;
   let rules = 0;

@@ -286,6 +286,10 @@ action = "block"
 match = 'http.request.host == "y.example"'
 [corp.limits]
 profiles = ["code"]
+[corp.records]
+hold = ["user:ann"]
+[corp]
+known_hosts = ["git.example"]
 [[sinks]]
 id = "siem"
 form = "file"
@@ -306,9 +310,11 @@ url = "file:///var/log/sbx.jsonl"
       "setting app.auto_update = true, hidden corp.toml:4",
       "mcp github disabled corp.toml:7",
       'limit profiles ["code"] corp.toml:13',
+      'record hold ["user:ann"] corp.toml:15',
       "file enforcement rules.toml corp.toml:3",
-      "sink siem file file:///var/log/sbx.jsonl corp.toml:14",
+      "sink siem file file:///var/log/sbx.jsonl corp.toml:18",
       "refresh_policy  24h corp.toml:1",
+      'known_hosts  ["git.example"] corp.toml:17',
       "rule own block corp.toml:9",
       "rule a block rules.toml:1",
     ]);
