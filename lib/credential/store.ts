@@ -268,11 +268,15 @@ function placeOf(
 ): string {
   const ref = refOf(provider, secret);
   const before = entries.get(ref);
-  if (!database || !before || before.revoked_at !== undefined || vm !== undefined) return ref;
+  if (!database || !before || vm !== undefined) return ref;
   const accountOf = ({ user, name }: DatabaseTerms) =>
     canonicalJson({ ...(user !== undefined && { user }), ...(name !== undefined && { name }) });
   const account = accountOf(database);
-  return account === accountOf(before.database ?? {}) ? ref : refOf(provider, `${secret}\0${account}`);
+  const own = refOf(provider, `${secret}\0${account}`);
+  const isAlive = (entry?: StoredEntry) => entry !== undefined && entry.revoked_at === undefined;
+  // Of two entries for one account, the second would outlive the revocation of the first.
+  if (isAlive(entries.get(own))) return own;
+  return !isAlive(before) || account === accountOf(before.database ?? {}) ? ref : own;
 }
 
 /** One password of a user has one set of terms: the second would lose the first its limits. */

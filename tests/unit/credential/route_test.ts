@@ -102,7 +102,6 @@ Deno.test("a database's password has a port, and terms that fit it", () =>
     const { hosts, provider, database } = added;
     assertEquals([provider, hosts], ["postgres", ["db.mine.example:5432"]]);
     assertEquals(database, { user: "app", name: "shop", md5: true });
-    // One password of two users would lose one of them its limits.
     // The same password for another user or database is a credential of its own; two sets of terms for one are not.
     const twins = await Promise.all(
       [{ user: "other", name: "shop" }, { user: "app", name: "more" }].map((terms) =>
@@ -112,6 +111,11 @@ Deno.test("a database's password has a port, and terms that fit it", () =>
     assertEquals(new Set([added.ref, ...twins.map((twin) => twin.body.ref)]).size, 3);
     const again = await add({ database: { user: "app", name: "shop", md5: true } });
     assertEquals(again.body.ref, added.ref);
+    // Once the first one is revoked, the others stay where they are: of two entries, one would outlive its revocation.
+    assertEquals((await call("DELETE", `/credentials/${encodeURIComponent(added.ref)}`)).status, 200);
+    const [other] = twins;
+    assertEquals((await add({ database: { user: "other", name: "shop" } })).body.ref, other.body.ref);
+    assertEquals((await add({ database: { user: "app", name: "shop", md5: true } })).body.ref, added.ref);
     const conflict = await add({ database: { user: "app", name: "shop" } });
     assertEquals([conflict.status, conflict.body.code], [409, "credential.conflict"]);
     for (const host of ["db.mine.example", "10.0.0.1:5432", "localhost.mine.example"]) {
