@@ -12,19 +12,24 @@ interface ApprovalFilter {
   newest?: boolean;
 }
 
+/** From this moment on, in unix `ms`, dates have longer years, and are no texts in order; later ones are none at all. */
+const YEAR_10000 = Date.UTC(10_000, 0);
+/** Text behind each date. */
+const LAST = "~";
+
 /** The asks of a session that were answered or expired, in the order of their ends, oldest first unless asked otherwise. */
 export function readApprovals<T>(
   path: string,
   { since, until, status, limit, newest = false }: ApprovalFilter,
 ): Promise<T[]> {
-  const iso = (ms: number) => new Date(ms).toISOString();
+  const iso = (ms: number) => ms < YEAR_10000 ? new Date(ms).toISOString() : LAST;
   return withLedger(path, async (client) => {
     const rows = await selectText(
       client,
       ["record"],
       `FROM approvals WHERE record->>'$.created_at' >= ?1 AND record->>'$.created_at' < ?2
         AND (?3 = '' OR record->>'$.status' = ?3) ORDER BY rowid ${newest ? "DESC" : "ASC"} LIMIT ?4`,
-      [since === undefined ? "" : iso(since), until === undefined ? "~" : iso(until), status ?? "", limit],
+      [since === undefined ? "" : iso(since), until === undefined ? LAST : iso(until), status ?? "", limit],
     );
     return rows.flatMap(({ record }) => parseJson<T>(record) ?? []);
   });

@@ -80,7 +80,9 @@ export async function removeSession(
     if (days > 0) {
       throw new SbxError(
         "corp.retention",
-        `corp keeps records ${days} days, and session ${id} is not as old`,
+        days === Infinity
+          ? `corp keeps all records, and so the one of session ${id}`
+          : `corp keeps records ${days} days, and session ${id} is not as old`,
         {
           hint: `sbx settings explain ${RETENTION} shows where it is set`,
         },

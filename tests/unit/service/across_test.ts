@@ -152,6 +152,12 @@ Deno.test("across: asks that are over, the newest first, cut and by their end", 
     assertEquals(await ids({}), ["a four", "b three", "b two", "a one"]);
     assertEquals(await ids({ status: "allowed" }), ["b three", "a one"]);
     assertEquals(await ids({ since: START + 4000, until: START + 8000 }), ["b three", "b two"]);
+    // Beyond the times that a date has: clients say "without an end" so.
+    for (const until of [Date.UTC(10_000, 0), Number.MAX_SAFE_INTEGER]) {
+      assertEquals(await ids({ since: START + 4000, until }), ["a four", "b three", "b two"]);
+      assertEquals(await ids({ since: until }), []);
+    }
+    assertEquals((await asksAcross(chosen, { since: Number.MAX_SAFE_INTEGER })).unreadable, []);
     assertEquals(await ids({}, 2), ["a four", "b three"]);
     assertEquals([(await asksAcross(chosen, {}, 3)).truncated, (await asksAcross(chosen, {}, 4)).truncated], [
       true,
