@@ -186,6 +186,11 @@ export class Feed {
         `the sink ${this.#options.sink.id} never got ${lag} events of session ${sessionId}, whose ledger is removed`,
       );
     }
+    return true;
+  }
+
+  /** Forgets the place in a record that goes: one that stays would be sent again. */
+  async forget(sessionId: string): Promise<void> {
     this.#held.delete(sessionId);
     this.#lags.delete(sessionId);
     this.#done.delete(sessionId);
@@ -193,7 +198,6 @@ export class Feed {
     this.#damaged.delete(sessionId);
     this.#faults.delete(sessionId);
     await Deno.remove(this.#cursorPath(sessionId)).catch(() => {/* there may be none */});
-    return true;
   }
 
   close(): void {

@@ -121,8 +121,11 @@ export class EventFeeds {
 
   /** True if the ledger of an ended session may be removed. */
   async release(sessionId: string): Promise<boolean> {
-    const answers = await Promise.all((await this.#open()).map((feed) => feed.release(sessionId)));
-    return answers.every(Boolean);
+    const feeds = await this.#open();
+    const answers = await Promise.all(feeds.map((feed) => feed.release(sessionId)));
+    if (!answers.every(Boolean)) return false;
+    await Promise.all(feeds.map((feed) => feed.forget(sessionId)));
+    return true;
   }
 
   async close(): Promise<void> {

@@ -5,7 +5,9 @@ import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { EventFeeds, type FeedSources } from "../../../lib/service/record/event_feed.ts";
 import { sessionPaths } from "../../../lib/session/mod.ts";
+import { exists } from "../../helper/exists.ts";
 import { execEvent, SESSION } from "../../helper/ledger.ts";
+import { eventually } from "../../helper/sbx.ts";
 
 Deno.test("a collector that hangs delays no other one", async () => {
   const dir = await Deno.makeTempDir();
@@ -65,5 +67,34 @@ Deno.test("a collector that hangs delays no other one", async () => {
   }
   hung.resolve(new Response());
   await Promise.all([slow.shutdown(), fast.shutdown()]);
+  await Deno.remove(dir, { recursive: true });
+});
+
+Deno.test("a collector keeps its place in a record that stays for another one", async () => {
+  const dir = await Deno.makeTempDir();
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  const sink = (id: string, form: string, url: string) => ({ id, form, url, redact: {} });
+  const here = sink("here", "file", `file://${dir}/here.jsonl`);
+  // Port 9 (discard) has no receiver.
+  const file = { sinks: [here, sink("away", "hec", "http://127.0.0.1:9")] };
+  const feeds = new EventFeeds({
+    home,
+    corp: { state: { status: "ok", config: { file } } },
+    registry: { alive: () => [] },
+    sessions: { get: () => Promise.resolve(undefined) },
+  } as unknown as FeedSources);
+  const { ledger: path } = sessionPaths(home, SESSION);
+  await Deno.mkdir(join(path, ".."), { recursive: true });
+  {
+    await using ledger = await Ledger.open(path, { sessionId: SESSION });
+    ledger.append({ event: execEvent() });
+  }
+  const cursor = join(dir, "sinks", "events-here", `${SESSION}.json`);
+  await feeds.round();
+  await eventually("the sink has its event", () => exists(cursor));
+  assertEquals([await feeds.release(SESSION), await exists(cursor)], [false, true]);
+  file.sinks = [here];
+  assertEquals([await feeds.release(SESSION), await exists(cursor)], [true, false]);
+  await feeds.close();
   await Deno.remove(dir, { recursive: true });
 });
