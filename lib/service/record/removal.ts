@@ -43,6 +43,16 @@ export function isHeld(
   ) ?? false;
 }
 
+/** Days that corp keeps records: 0 where it says nothing, and all days where it switches their removal off. */
+function daysOfCorp(state: CorpStore["state"], settings: RemovalParts["settings"]): number {
+  const own = "config" in state ? state.config.file.settings[RETENTION] : undefined;
+  // It needs no value for that, without which a setting is not locked.
+  if (own?.enabled === false) return Infinity;
+  const retention = settings.resolved.byId.get(RETENTION);
+  if (!retention?.corp_locked) return 0;
+  return retention.enabled ? Number(retention.effective_value) : Infinity;
+}
+
 /**
  * Removes the record of a session whose VM is gone; its tombstone stays in the register.
  *
@@ -74,8 +84,7 @@ export async function removeSession(
       hint: "sbx corp info shows corp's entries; ask your administrator",
     });
   }
-  const retention = settings.resolved.byId.get(RETENTION);
-  const days = retention?.corp_locked ? retention.enabled ? Number(retention.effective_value) : Infinity : 0;
+  const days = daysOfCorp(corp.state, settings);
   if (!entry.ended_at || now - Date.parse(entry.ended_at) < days * DAY_MS) {
     if (days > 0) {
       throw new SbxError(

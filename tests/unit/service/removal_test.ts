@@ -14,9 +14,13 @@ function partsWith(
     & Partial<RemovalParts> = {},
 ) {
   const removed: string[] = [];
-  const leaf = { corp_locked: true, enabled: days !== null, effective_value: days };
+  // Corp switches a setting off without a value of its own, which locks none.
+  const isOff = days === null;
+  const leaf = { corp_locked: !isOff, enabled: !isOff, effective_value: days ?? 30 };
+  const entry = isOff ? { enabled: false } : { value: days };
+  const ofCorp = days === undefined ? {} : { "vm.resources.retention_days": entry };
   const parts = {
-    corp: { state: { status: "ok", config: { file: { corp: { records: { hold } } } } } },
+    corp: { state: { status: "ok", config: { file: { settings: ofCorp, corp: { records: { hold } } } } } },
     settings: {
       resolved: { byId: new Map(days === undefined ? [] : [["vm.resources.retention_days", leaf]]) },
     },
