@@ -38,6 +38,8 @@ const REFUSED_MS = 10 * 60_000;
  */
 export const BACKLOG_BYTES = 4 * 1024 * 1024 * 1024;
 
+type OpenRegister = Pick<Register, "after" | "last">;
+
 export interface FleetMachineOptions {
   home: { dir: string };
   key: SigningKey;
@@ -50,7 +52,7 @@ export interface FleetMachineOptions {
   /** ids of the home's index of sessions, each of which has a folder below `ledgers` until its retention ends */
   index?(): Promise<readonly string[]>;
   /** the home's register of sessions */
-  register?(): Promise<Pick<Register, "after" | "last">>;
+  register?(): Promise<OpenRegister>;
   /** versions active on this machine, by name */
   inForce?(): Promise<Record<string, string>>;
 }
@@ -104,7 +106,12 @@ export class FleetMachine {
   async round(): Promise<SbxError | undefined> {
     const sessions = await this.#sessions();
     await this.#enter(sessions);
-    let error: SbxError | undefined = await this.#announce().then(
+    // One that cannot be written, as on a full disk, must not stop the shipping, which empties it.
+    let unopened: SbxError | undefined;
+    const register = await this.#options.register?.().catch((cause) => {
+      unopened = asSbxError(cause, "opening the register of sessions");
+    }) || undefined;
+    let error: SbxError | undefined = await this.#announce(register).then(
       () => undefined,
       (cause) => asSbxError(cause, "announcing sessions"),
     );
@@ -131,8 +138,10 @@ export class FleetMachine {
       }
     }
     if (!error) {
-      error = await this.#tell(sessions).then(() => undefined, (cause) => asSbxError(cause, "reporting"));
+      error = await this.#tell(sessions, register?.last)
+        .then(() => undefined, (cause) => asSbxError(cause, "reporting"));
     }
+    error ??= unopened;
     await this.#write(sessions.length, behind, error);
     return error;
   }
@@ -191,8 +200,7 @@ export class FleetMachine {
   }
 
   /** Sends new entries of the register, each once, ahead of the rows of their sessions. */
-  async #announce(): Promise<void> {
-    const register = await this.#options.register?.();
+  async #announce(register: OpenRegister | undefined): Promise<void> {
     if (!register) return;
     this.#announced ??= await readAnnounced(this.#options.home, this.#options.target.name);
     for (const entry of register.after(this.#announced, ANNOUNCED_MAX)) {
@@ -203,13 +211,12 @@ export class FleetMachine {
   }
 
   /** Reports that the machine is alive, its sessions, and losses. */
-  async #tell(sessions: readonly string[]): Promise<void> {
+  async #tell(sessions: readonly string[], register: OpenRegister["last"]): Promise<void> {
     await this.#tellLosses(sessions);
     const { version, isRunning, inForce } = this.#options;
     const in_force = await inForce?.();
     const told = JSON.stringify(in_force ?? {});
     const age = performance.now() - this.#aliveAt;
-    const register = (await this.#options.register?.())?.last;
     const hasNews = age >= NEWS_MS && sessions.some((id) => !this.#toldSessions.has(id));
     // A policy change is reported at once: its roll-out waits for it.
     if (age < ALIVE_MS && !hasNews && told === this.#told) return;

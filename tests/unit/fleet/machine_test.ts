@@ -19,6 +19,8 @@ class World implements AsyncDisposable {
   /** index of the home */
   readonly index: string[] = [];
   register?: Register;
+  /** why the register cannot be opened */
+  fault?: SbxError;
 
   private constructor(readonly fleet: TestFleet, readonly key: SigningKey) {}
 
@@ -48,6 +50,7 @@ class World implements AsyncDisposable {
       version: "1.2.3",
       isRunning: (id) => this.running.has(id),
       index: () => Promise.resolve(this.index),
+      ...(this.fault && { register: () => Promise.reject(this.fault) }),
       ...(this.register && { register: () => Promise.resolve(this.register!) }),
     });
   }
@@ -404,4 +407,16 @@ Deno.test("a record that was made unreadable, unsent, and then removed is told",
   );
   assert(!lines.includes(SESSION_A));
   assertEquals(sessions.map(({ state }) => state), ["complete", "bad"]);
+});
+
+Deno.test("a register that cannot be opened, as on a full disk, stops no rows, and is told", async () => {
+  await using world = await World.start();
+  await world.record(SESSION_A);
+  world.fault = new SbxError("register.unavailable", "the disk is full");
+  const machine = await world.machine();
+  assertEquals((await machine.round())?.code, "register.unavailable");
+  assertEquals(machine.status.sessions.behind, 0);
+  assertMatch((await readStatus(world.home))!.error!, /the disk is full/);
+  const { events, sessions } = await world.check();
+  assertEquals([events, sessions.map(({ state }) => state)], [10, ["complete"]]);
 });
