@@ -38,9 +38,12 @@ export function positionOf(name: string): { events: number; outcomes: number; jo
   return { events: Number(match[1]), outcomes: Number(match[2]), journal: Number(match[3]) };
 }
 
+/** Slot of the first report that a machine is alive: what its register had before is of the time without a collector. */
+export const FIRST = "first";
+
 /**
  * File of a report. A machine has one of each kind, or of each kind and session: the last one counts. Of an entry of its register,
- * the first one counts.
+ * the first one counts; the first one that the machine is alive is kept too, in the slot {@linkcode FIRST}.
  */
 export function reportPath(
   dir: string,
@@ -80,6 +83,13 @@ export async function keepFile(path: string, data: Uint8Array): Promise<boolean>
   } finally {
     await Deno.remove(temporary).catch(ignore("no one reads a leftover"));
   }
+}
+
+/** Keeps a report that a machine is alive, if it is the first one. */
+export async function keepFirst(dir: string, machineId: string, data: Uint8Array): Promise<void> {
+  const path = reportPath(dir, machineId, { kind: "alive", slot: FIRST });
+  // Nearly every one comes later, and costs no write.
+  if (await Deno.lstat(path).catch(() => undefined) === undefined) await keepFile(path, data);
 }
 
 /** Names in a folder; none if it is missing. */

@@ -7,7 +7,7 @@ import type { ChainHeads } from "../../ledger/mod.ts";
 import { openSegment, sameHeads, verifyRows } from "../segment/mod.ts";
 import { readReport, type Report, REPORT_SESSIONS_MAX, slotOf, START } from "../ship/mod.ts";
 import { checkEntries, type Entry, entryHash } from "../register/mod.ts";
-import { namesIn, positionOf, reportPath, sessionFolder, storePaths } from "../store.ts";
+import { FIRST, namesIn, positionOf, reportPath, sessionFolder, storePaths } from "../store.ts";
 import { keyOf, listMachines, type Machine } from "./machines.ts";
 import { readProblems } from "./receiver.ts";
 
@@ -93,13 +93,19 @@ async function checkMachine(
   );
   const register = await registerOf(dir, machine_id);
   problems.push(...checkRegister(register, alive));
-  const announced = new Map(
-    register.flatMap((entry) =>
-      entry.kind === "begun" || entry.kind === "found" ? [[entry.session_id, entry]] : []
-    ),
-  );
   const removals = new Map(
     register.flatMap((entry) => entry.kind === "removed" ? [[entry.session_id, entry]] : []),
+  );
+  // Records that the machine removed while it had no collector were not the collector's.
+  const first = (await readReport(reportPath(dir, machine_id, { kind: "alive", slot: FIRST })))?.body;
+  const before = first?.kind === "alive" ? first.register?.number ?? 0 : 0;
+  const isEarlier = (id: string) => (removals.get(id)?.number ?? Infinity) <= before;
+  const announced = new Map(
+    register.flatMap((entry) =>
+      (entry.kind === "begun" || entry.kind === "found") && !isEarlier(entry.session_id)
+        ? [[entry.session_id, entry]]
+        : []
+    ),
   );
   const ids = new Set([
     ...announced.keys(),
@@ -122,7 +128,7 @@ async function checkMachine(
         `session ${session_id}: its process was killed: up to 50 ms of rows behind event ${ended.heads.events} were never written`,
       );
     }
-    const removed = removals.get(session_id)?.removal;
+    const removed = isEarlier(session_id) ? undefined : removals.get(session_id)?.removal;
     // Of a record that could not be read any more, only its reported end says how long it was.
     const isUnread = removed?.heads === null && !isToldEnd(reports.get(session_id));
     const begun = announced.get(session_id);

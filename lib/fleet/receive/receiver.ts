@@ -9,7 +9,15 @@ import type { ChainHeads } from "../../ledger/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
 import { headerOf, openSegment, sameHeads, type SegmentHeader, verifyChains } from "../segment/mod.ts";
 import { openReport, readReport, type Report, REPORT_SESSIONS_MAX, slotOf, START } from "../ship/mod.ts";
-import { keepFile, positionOf, reportPath, segmentName, sessionFolder, storePaths } from "../store.ts";
+import {
+  keepFile,
+  keepFirst,
+  positionOf,
+  reportPath,
+  segmentName,
+  sessionFolder,
+  storePaths,
+} from "../store.ts";
 import { type Entry, entryHash } from "../register/mod.ts";
 import { findMachine, keyOf } from "./machines.ts";
 import { blake3 } from "../../base/hash/mod.ts";
@@ -78,6 +86,7 @@ export class Receiver {
     if (body.kind === "alive" && !await this.#isNews(report)) return;
     const path = reportPath(this.#dir, machineId, { kind: body.kind, slot: slotOf(body) });
     if (body.kind === "register") return await this.#keepEntry(machineId, path, bytes, body.entry);
+    if (body.kind === "alive") await keepFirst(this.#dir, machineId, bytes);
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await writeAtomic(path, bytes);
     if (body.kind === "fork") {

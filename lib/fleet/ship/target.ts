@@ -2,7 +2,7 @@
 import type { ChainHeads } from "../../ledger/mod.ts";
 import { dirname, join } from "node:path";
 import { writeAtomic } from "../../base/home/mod.ts";
-import { keepFile, reportPath, segmentName, sessionFolder } from "../store.ts";
+import { keepFile, keepFirst, reportPath, segmentName, sessionFolder } from "../store.ts";
 import { headerOf } from "../segment/mod.ts";
 import { reportOf, slotOf } from "./report.ts";
 
@@ -57,6 +57,7 @@ export class FolderTarget implements SegmentTarget {
       await keepFile(path, new TextEncoder().encode(envelope));
       return;
     }
+    if (body.kind === "alive") await keepFirst(this.dir, machine_id, new TextEncoder().encode(envelope));
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await writeAtomic(path, envelope);
   }

@@ -420,3 +420,32 @@ Deno.test("a register that cannot be opened, as on a full disk, stops no rows, a
   const { events, sessions } = await world.check();
   assertEquals([events, sessions.map(({ state }) => state)], [10, ["complete"]]);
 });
+
+Deno.test("records that were removed before the machine had a collector are no losses, and later ones are", async () => {
+  for (const way of ["server", "folder"]) {
+    await using world = await World.start();
+    const register = world.register = await Register.open(world.home, world.key);
+    const target = way === "server"
+      ? openTarget(world.fleet.url, world.key)
+      : openTarget(`file://${world.fleet.store}`, world.key);
+    const remove = async (id: string) => {
+      const heads = await readHeads(world.ledger(id));
+      await register.remove(id, { reason: "retention", heads });
+      await Deno.remove(`${world.home.dir}/ledgers/${id}`, { recursive: true });
+    };
+    await register.begin(SESSION_A);
+    await world.record(SESSION_A, 3);
+    await remove(SESSION_A);
+    await (await world.machine(target)).round();
+    const { ok, problems, sessions } = await world.check();
+    assertEquals([ok, problems, sessions], [true, [], []]);
+
+    await register.begin(SESSION_B);
+    await world.record(SESSION_B, 3);
+    await remove(SESSION_B);
+    await (await world.machine(target)).round();
+    const later = await world.check();
+    assertMatch(later.problems.join("\n"), /\(retention\) when 0 of 3 events had arrived/);
+    assertEquals(later.sessions.map(({ state }) => state), ["bad"]);
+  }
+});
