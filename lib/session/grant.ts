@@ -5,6 +5,8 @@
 import { type BrokerOptions, isProvider } from "../credential/mod.ts";
 import type { Contract } from "./files/mod.ts";
 
+type Custom = NonNullable<BrokerOptions["custom"]>;
+
 /**
  * Credentials that a VM may use: the profile's, of the providers that corp leaves; `only` these, its own ones included.
  *
@@ -14,7 +16,7 @@ export function grantOf(
   { profile, corp }: Pick<Contract, "profile" | "corp">,
   chosen?: Readonly<Record<string, string>>,
 ): Granted {
-  const custom = { ...corp.custom, ...profile.custom };
+  const custom = { ...corp.custom, ...withoutPrefixesOf(corp.custom, profile.custom) };
   const hosts = [corp.provider_hosts, profile.provider_hosts].filter((table) => table !== undefined);
   const labels = [
     corp.provider_labels,
@@ -32,6 +34,18 @@ export function grantOf(
     ...(hosts.length > 0 && { hosts }),
     ...(labels.length > 0 && { labels }),
   };
+}
+
+/** A profile's providers, without beginnings of keys that are corp's: their keys would go to the profile's hosts. */
+function withoutPrefixesOf(corp: Custom = {}, profile: Custom = {}): Custom {
+  const taken = Object.values(corp).flatMap(({ prefixes = [] }) => prefixes);
+  if (taken.length === 0) return profile;
+  return Object.fromEntries(
+    Object.entries(profile).map(([id, { prefixes, ...provider }]) => {
+      const left = prefixes?.filter((prefix) => !taken.some((each) => prefix.startsWith(each)));
+      return [id, { ...provider, ...(left?.length && { prefixes: left }) }];
+    }),
+  );
 }
 
 /** Refs that the host itself uses for a VM, for the MCP servers that are defined with them. */

@@ -342,6 +342,22 @@ Deno.test("keys of an added provider are found by their beginnings: captured, ke
     },
   ));
 
+Deno.test("a profile's longer beginning takes no key from corp's provider", async () => {
+  const dir = await Deno.makeTempDir();
+  const art = { hosts: ["art.corp.example"], headers: ["x-art"], prefixes: ["art_"] };
+  const mine = { hosts: ["mine.example"], headers: ["x-mine"], prefixes: ["art_live_", "mine_"] };
+  const profile = { rules: [], packs: [], mcp: {}, providers: ["corp-art", "mine"], custom: { mine } };
+  const corp = { rules: [], packs: [], mcp: {}, custom: { "corp-art": art } };
+  const store = new CredentialStore(join(dir, "store.json"));
+  const broker = await CredentialBroker.open({ store, vm: "vm-a", ...grantOf({ profile, corp }) });
+  const ownerOf = (key: string) =>
+    broker.capture("mine.example", [["x-note", key]]).substitutions.map(({ provider }) => provider);
+  assertEquals(ownerOf("art_live_0123456789abcdefABCD"), ["corp-art"]);
+  assertEquals(ownerOf("mine_0123456789abcdefABCD"), ["mine"]);
+  await broker.close();
+  await Deno.remove(dir, { recursive: true });
+});
+
 Deno.test("a beginning of keys is no other provider's, and no word", () => {
   const isTaken = (prefix: string) => CustomProvider.safeParse({ ...ACME, prefixes: [prefix] }).success;
   for (const prefix of ["acme_", "sk-acme-", "Acme2-live_v1_"]) assertEquals(isTaken(prefix), true, prefix);
