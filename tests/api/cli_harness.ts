@@ -6,6 +6,9 @@ import { fileURLToPath } from "node:url";
 import { home } from "../../lib/base/home/mod.ts";
 import { limitChild } from "../helper/child.ts";
 
+/** A session that is too old for a list of the newest ones. */
+export const OLD_SESSION = "00000000-0000-4000-8000-0000000000ff";
+
 export const main = fileURLToPath(import.meta.resolve("../../main.ts"));
 
 /** A home with a small upstream as its service; the CLI starts the gateway itself. */
@@ -201,8 +204,17 @@ export class Place implements AsyncDisposable {
     });
     app.get("/sessions/list", (c) => {
       this.queries.push(c.req.query());
-      return c.json({ sessions: [session, before] });
+      const { vm } = c.req.query();
+      const all = [session, before, { ...before, id: OLD_SESSION, name: "old" }];
+      // Without a choice, only the newest ones.
+      return c.json({
+        sessions: vm === undefined ? all.slice(0, 2) : all.filter(({ id, name }) => [id, name].includes(vm)),
+      });
     });
+    app.delete(
+      "/sessions/:id",
+      (c) => c.json({ id: c.req.param("id"), name: "old", events: 3, bytes: 4096 }),
+    );
     app.post("/vms/demo/files/content", async (c) => {
       const [path, bytes] = [c.req.query("path")!, new Uint8Array(await c.req.arrayBuffer())];
       this.files.set(path, bytes);

@@ -3,7 +3,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";
 import { limitChild } from "../helper/child.ts";
 import { writeEvents } from "../helper/ledger.ts";
-import { main, Place } from "./cli_harness.ts";
+import { main, OLD_SESSION, Place } from "./cli_harness.ts";
 
 const options = { sanitizeResources: false, sanitizeOps: false };
 
@@ -113,6 +113,13 @@ Deno.test("cli: reports, tables and errors", options, async (t) => {
       const past = await place.sbx(["sessions", "--past", "--profile", "code"]);
       assertMatch(past.stdout, /SESSION +NAME +PROFILE +AGENT +CREATED[^]*agent +code +claude +2026/);
       assertEquals([place.queries.at(-1)?.state, place.queries.at(-1)?.profile], ["past", "code"]);
+      const removed = await place.sbx(["sessions", "delete", OLD_SESSION, "--yes"]);
+      assertEquals([removed.code, removed.stdout], [
+        0,
+        `removed the record of ${OLD_SESSION} (old): 3 events\n`,
+      ]);
+      const byName = await place.sbx(["sessions", "delete", "old", "--yes"]);
+      assertEquals([byName.code, /"old" is not the id/.test(byName.stderr)], [1, true]);
       for (
         const call of [["asks", "--history", "-f"], ["asks", "--vm", "demo"], [
           "events",

@@ -93,14 +93,19 @@ async function list(args: Arguments): Promise<number> {
 
 async function remove(args: Arguments): Promise<number> {
   const client = await connect();
-  const { sessions } = await client.json<SessionList>("GET", "/sessions/list");
-  const chosen = [...new Set(args.words)].map((word) => {
+  const chosen: SessionList["sessions"] = [];
+  for (const word of new Set(args.words)) {
+    // One by one: the oldest are in no list of all.
+    const query = { vm: word };
+    const { sessions } = await client.json<SessionList>("GET", "/sessions/list", { query });
     const session = sessions.find(({ id }) => id === word);
-    if (session) return session;
-    throw new SbxError("session.not_found", `"${word}" is not the id of a recorded session`, {
-      hint: "sbx sessions lists them; names of VMs are not unique",
-    });
-  });
+    if (!session) {
+      throw new SbxError("session.not_found", `"${word}" is not the id of a recorded session`, {
+        hint: "sbx sessions lists them; names of VMs are not unique",
+      });
+    }
+    chosen.push(session);
+  }
   if (!args.has("yes") && !confirm(chosen.map(({ id, name }) => `${id} (${name})`), args)) return 1;
   const dir = args.text("export");
   const removed: RemovedSession[] = [];
