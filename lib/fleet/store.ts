@@ -38,7 +38,7 @@ export function positionOf(name: string): { events: number; outcomes: number; jo
   return { events: Number(match[1]), outcomes: Number(match[2]), journal: Number(match[3]) };
 }
 
-/** Slot of the first report that a machine is alive: what its register had before is of the time without a collector. */
+/** Slot of the first report that a machine is alive: earlier entries of its register are of the time without a collector. */
 export const FIRST = "first";
 
 /**

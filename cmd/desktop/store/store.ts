@@ -23,7 +23,7 @@ export const vmNames = computed(() => new Map(vms.value.map(({ id, name }) => [i
 
 export function putVm(vm: VmSummary): void {
   const others = vms.value.filter(({ id }) => id !== vm.id);
-  // A change of state has everything but the VM's work: what it lacks besides, such as an error, is over.
+  // A change of state has everything but the VM's work: an error or a hold that it lacks is over.
   const { folder, repositories, active_at } = vms.value.find(({ id }) => id === vm.id) ?? {};
   vms.value = [...others, { folder, repositories, active_at, ...vm }]
     .toSorted((a, b) => a.name.localeCompare(b.name));
