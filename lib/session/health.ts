@@ -76,7 +76,7 @@ export class SessionHealth {
     this.takeReserve();
   }
 
-  /** A machine that paused itself does not go on by itself any more: a finding holds it back. @param why for whoever waits for a program of it */
+  /** A machine that paused itself does not go on by itself any more: a finding holds it back. @param why for clients that wait for its programs */
   keepPaused(why: string): void {
     this.#pausedItself = false;
     for (const streams of this.#programs) write(streams, why);

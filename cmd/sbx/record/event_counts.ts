@@ -1,4 +1,4 @@
-/** How many events happened in each minute, hour or day, as a table with bars. */
+/** Counts of events for each minute, hour or day, as a table with bars. */
 import type { EventCounts } from "../../../lib/client/api/mod.ts";
 import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { localTime, zoneOf } from "../../../lib/base/moment/mod.ts";

@@ -132,7 +132,7 @@ async function listHistory(client: Client, args: Arguments): Promise<number> {
   return unreadable.length > 0 ? 1 : 0;
 }
 
-/** How long an answer covers, and how much. */
+/** Duration and scope of an answer. */
 function lastingOf({ answer }: PastAsks["asks"][number]): string {
   if (!answer) return "";
   const { scope, minutes, of, path } = answer;

@@ -108,7 +108,7 @@ export class Receiver {
     await keepProblem(this.#dir, {
       kind: "register",
       machine_id,
-      detail: `another entry ${entry.number} of its register was sent before: it was written anew`,
+      detail: `another entry ${entry.number} of its register was sent before: the register was rewritten`,
     });
   }
 

@@ -14,7 +14,7 @@ export interface Entry {
 /** Entries in the list. */
 const FOUND_MAX = 30;
 
-/** How well an entry meets a word: at its start, at the start of one of its words, inside, or by letters in order. */
+/** Rank of a match: the word starts the entry, starts one of its words, is inside, or has its letters in order. */
 function meets(label: string, words: string, wanted: string): number {
   if (label.startsWith(wanted)) return 4;
   const all = `${label} ${words}`;
