@@ -29,6 +29,20 @@ export function followAddress(): void {
   address.value = location.hash;
 }
 
+/** Views of a VM, as its address names them: its record, then its work and its machine. */
+export const VM_VIEWS = [
+  "timeline",
+  "programs",
+  "requests",
+  "calls",
+  "findings",
+  "changes",
+  "terminal",
+  "files",
+  "ports",
+  "logs",
+] as const;
+
 /** The address of a page. */
 export function hrefOf(...words: string[]): string {
   return `#/${words.map(encodeURIComponent).join("/")}`;

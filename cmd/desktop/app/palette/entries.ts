@@ -3,7 +3,7 @@ import { api, type VmListed } from "../../api/routes.ts";
 import { leavesOf } from "../../page/settings/tree.ts";
 import { act, asks, settings, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
-import { hrefOf } from "../route.ts";
+import { hrefOf, VM_VIEWS } from "../route.ts";
 import type { Entry } from "./find.ts";
 
 const PAGES = [
@@ -18,17 +18,6 @@ const PAGES = [
   "credentials",
   "settings",
   "status",
-] as const;
-const VIEWS = [
-  "timeline",
-  "requests",
-  "calls",
-  "findings",
-  "changes",
-  "terminal",
-  "files",
-  "ports",
-  "logs",
 ] as const;
 /** Actions without a question. */
 const ACTIONS = ["start", "resume", "pause", "suspend", "stop"] as const;
@@ -93,7 +82,7 @@ export function entriesOf(rules: KnownRule[]): Entry[] {
 }
 
 function viewsOf({ id, name }: VmListed, lead: (href: string) => () => void): Entry[] {
-  return VIEWS.map((view) => ({
+  return VM_VIEWS.map((view) => ({
     id: `view ${id} ${view}`,
     kind: text.palette.vm,
     label: `${name}: ${text.vm[view]}`,

@@ -5,7 +5,7 @@ import { loadPart } from "../../api/client.ts";
 import { api, type VmListed, type VmSummary } from "../../api/routes.ts";
 import { Icon, type IconName } from "../../part/icon.tsx";
 import { When } from "../../part/time.tsx";
-import { hrefOf, route } from "../../app/route.ts";
+import { hrefOf, route, VM_VIEWS } from "../../app/route.ts";
 import { connection, pastNames, useLoaded, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { VmActions } from "./actions.tsx";
@@ -20,26 +20,13 @@ import { FilesView } from "./files/view.tsx";
 import { VmState } from "./state.tsx";
 import { type Recorded, TimelineView } from "./timeline/view.tsx";
 
-/** Views of a VM: its record, then its work and its machine. The terminal's is loaded when it is wanted. */
-const VIEWS = [
-  "timeline",
-  "programs",
-  "requests",
-  "calls",
-  "findings",
-  "changes",
-  "terminal",
-  "files",
-  "ports",
-  "logs",
-] as const;
-type View = typeof VIEWS[number];
+type View = typeof VM_VIEWS[number];
 
 /** One VM, by its name or id in the address. */
 export function VmPage() {
   const [, name = "", wanted] = route.value;
   const vm = vms.value.find((each) => each.name === name || each.id === name);
-  const view = VIEWS.find((each) => each === wanted) ?? "timeline";
+  const view = VM_VIEWS.find((each) => each === wanted) ?? "timeline";
   if (vm === undefined) {
     return <p class="empty">{connection.value === "online" ? text.vm.gone(name) : text.common.loading}</p>;
   }
@@ -47,7 +34,7 @@ export function VmPage() {
     <>
       <VmHead vm={vm} />
       <HeldView vm={vm} />
-      <Tabs place={["vm", vm.name]} name={vm.name} views={VIEWS} view={view} />
+      <Tabs place={["vm", vm.name]} name={vm.name} views={VM_VIEWS} view={view} />
       <ShownView key={`${vm.id} ${view}`} view={view} vm={vm} />
     </>
   );
