@@ -4,11 +4,13 @@ import { SEVERITIES } from "../../../../lib/event/mod.ts";
 import { api } from "../../api/routes.ts";
 import { hrefOf, query, setQuery } from "../../app/route.ts";
 import { Table } from "../../part/common.tsx";
+import { Outcome } from "../../part/outcome.tsx";
 import { When } from "../../part/time.tsx";
 import { onMessage } from "../../store/live.ts";
 import { useLoaded, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
-import { type FoundFinding, isOpen } from "../overview/needs.ts";
+import type { FoundFinding } from "../overview/needs.ts";
+import { stateOf } from "../vm/findings/group.ts";
 
 /** `ms` of the list. */
 const PERIOD_MS = 30 * 24 * 3600 * 1000;
@@ -26,7 +28,7 @@ export function FindingsPage() {
     () => api.findingsAcross({ severity, since: String(Date.now() - PERIOD_MS) }),
     [severity, live.value],
   ).value.value;
-  const found = answer?.findings.filter((finding) => isAll || isOpen(finding)).toReversed() ?? [];
+  const found = answer?.findings.filter((finding) => isAll || stateOf(finding) === "open").toReversed() ?? [];
   const groups = [
     ...Map.groupBy(
       found,
@@ -100,13 +102,7 @@ function FindingRow({ group }: { group: FoundFinding[] }) {
       </td>
       <td>{vm?.name ?? vm_name ?? session_id}</td>
       <td>
-        {decision
-          ? (
-            <span class={`pill ${decision.outcome}`} title={decision.rule_id}>
-              {words.outcomes(decision.outcome, decision.answered_by)}
-            </span>
-          )
-          : text.common.none}
+        <Outcome decision={decision} />
       </td>
       <td>
         <a href={`${hrefOf(...place, "timeline")}?event=${event_id}`}>{subject || event_id}</a>

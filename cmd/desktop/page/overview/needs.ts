@@ -2,6 +2,7 @@
 import type { AskView, ListedFinding, SystemStatus, VmListed } from "../../api/routes.ts";
 import { hrefOf } from "../../app/route.ts";
 import { text } from "../../text/en.ts";
+import { stateOf } from "../vm/findings/group.ts";
 
 export type NeedKind = keyof typeof text.overview.kinds;
 
@@ -23,11 +24,6 @@ export type FoundFinding = ListedFinding & { session_id: string };
 /** Severities that do not wait for a calm hour. */
 const URGENT = ["critical", "high"];
 
-/** True for a finding on which a person has not acted. */
-export function isOpen({ states, exception }: ListedFinding): boolean {
-  return exception === undefined && (states?.length ?? 0) === 0;
-}
-
 export interface NeedFacts {
   asks: AskView[];
   vms: VmListed[];
@@ -39,7 +35,9 @@ export interface NeedFacts {
 export function needsOf({ asks, vms, findings, update }: NeedFacts): Need[] {
   const words = text.overview;
   const names = new Map(vms.map(({ id, name }) => [id, name]));
-  const urgent = findings.filter((finding) => isOpen(finding) && URGENT.includes(finding.severity));
+  const urgent = findings.filter((finding) =>
+    stateOf(finding) === "open" && URGENT.includes(finding.severity)
+  );
   return [
     ...asks.toReversed().map(({ ask_id, session_id, subject, created_at }): Need => ({
       id: ask_id,

@@ -16,7 +16,8 @@ import { FirstSteps } from "../first_steps/list.tsx";
 import { CreateDialog } from "../sessions/create.tsx";
 import { VmState } from "../vm/state.tsx";
 import { barsOf, Hours } from "./hour.ts";
-import { type FoundFinding, isOpen, type Need, type NeedKind, needsOf } from "./needs.ts";
+import { type FoundFinding, type Need, type NeedKind, needsOf } from "./needs.ts";
+import { stateOf } from "../vm/findings/group.ts";
 
 const DAY_MS = 24 * 3600 * 1000;
 /** `ms` of findings that still wait for a person. */
@@ -202,7 +203,7 @@ function VmRow({ vm, hours, costs, findings }: {
   const bars = barsOf(hours.minutes.get(id), now.value);
   const sum = (of: (bar: typeof bars[number]) => number) => bars.reduce((all, bar) => all + of(bar), 0);
   const last = hours.last.get(id);
-  const open = findings.filter((finding) => finding.session_id === id && isOpen(finding)).length;
+  const open = findings.filter((finding) => finding.session_id === id && stateOf(finding) === "open").length;
   return (
     <tr>
       <th scope="row">

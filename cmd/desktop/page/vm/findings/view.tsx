@@ -4,6 +4,7 @@ import { useEffect } from "preact/hooks";
 import { api, type ListedFinding } from "../../../api/routes.ts";
 import { hrefOf, query, route, setQuery } from "../../../app/route.ts";
 import { dateOf, Table } from "../../../part/common.tsx";
+import { Outcome } from "../../../part/outcome.tsx";
 import { onMessage } from "../../../store/live.ts";
 import { act, connection } from "../../../store/store.ts";
 import { text } from "../../../text/en.ts";
@@ -105,13 +106,7 @@ function FindingRow(
         <span class={`pill ${severity}`}>{severity}</span>
       </td>
       <td>
-        {decision
-          ? (
-            <span class={`pill ${decision.outcome}`} title={decision.rule_id}>
-              {words.outcomes(decision.outcome, decision.answered_by)}
-            </span>
-          )
-          : text.common.none}
+        <Outcome decision={decision} />
       </td>
       <td>
         <a href={`${hrefOf(page, name, "timeline")}?event=${event_id}`}>{subject || event_id}</a>
