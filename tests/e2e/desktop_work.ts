@@ -78,15 +78,26 @@ export async function takeAllSteps(
     await desktop.open("vm", "desk", "changes");
     const work = page.getByRole("region", { name: "Work" });
     await work.getByRole("button", { name: "Diff of unread" }).waitFor();
-    // The guest reports in order: once this program is there, all before it is.
-    await sbx.ok("exec", "desk", "--", "id", "-un");
+    // The guest reports in order: once this program is there, all before it is. It runs again while it is not, since a program
+    // that ran while the report began again is in a gap of the record.
     let events: RecordedEvent[] = [];
-    await eventually("the guest reports it", async () => {
+    const isReported = async () => {
+      await sbx.ok("exec", "desk", "--", "id", "-un");
       events = (await newest(200)).filter(({ common }) => common.sequence > before);
       return events.some(({ common, process }) =>
-        common.event_type === "process.exit" && common.actor === "vm" &&
-        process?.activity.command === "id -un"
+        common.actor === "vm" && process?.activity.executable.endsWith("/id") === true
       );
+    };
+    await eventually("the guest reports it", isReported).catch((error) => {
+      const seen = events.map(({ common, process }) =>
+        [
+          common.event_type,
+          common.actor,
+          process?.activity.command ?? "",
+          JSON.stringify(common.labels),
+        ].join(" ")
+      );
+      throw new Error([error.message, ...seen.toReversed()].join("\n"));
     });
     const ofLook = /sbx-repository|sbx-out|repo\/\.git/;
     assertEquals(events.filter((event) => ofLook.test(JSON.stringify(event))), []);
